@@ -1,0 +1,54 @@
+"""dftfd: density-functional theory by functional automatic differentiation.
+
+An exchange-correlation functional is written once, as an energy on density functions; potentials, Kohn-Sham matrices
+and everything above are derived. Importing the package turns JAX's float64 mode on.
+"""
+
+import importlib
+import logging
+import os
+
+import jax
+
+from dftfd.errors import DftfdError, InputError
+
+__version__ = "0.1.0"
+
+_FALSE = {"0", "false", "off", "no", "f", "n"}
+if os.environ.get("JAX_ENABLE_X64", "").lower() in _FALSE - {""}:
+    raise InputError(
+        f"JAX_ENABLE_X64={os.environ['JAX_ENABLE_X64']!r} asks for 32-bit arithmetic, but dftfd computes in float64. "
+        "Unset the variable."
+    )
+jax.config.update("jax_enable_x64", True)
+logging.getLogger("dftfd").addHandler(logging.NullHandler())
+
+# Public names and the modules that hold them; loaded at first use so that `import dftfd` stays fast.
+_PUBLIC = {
+    "molecule": "dftfd.molecule",
+    "Molecule": "dftfd.molecule",
+    "run_scf": "dftfd.run",
+    "SCFResult": "dftfd.scf.result",
+    "functional": "dftfd.functionals.registry",
+    "get_functional": "dftfd.functionals.registry",
+    "list_functionals": "dftfd.functionals.registry",
+    "Functional": "dftfd.functionals.base",
+    "exact_exchange": "dftfd.functionals.base",
+    "density_function": "dftfd.density",
+    "molecular_grid": "dftfd.grids.molecular",
+    "check": "dftfd.check",
+}
+
+__all__ = ["DftfdError", "InputError", "__version__", "autofd", *_PUBLIC]
+
+
+def __getattr__(name):
+    if name == "autofd":
+        return importlib.import_module("dftfd.autofd")
+    if name in _PUBLIC:
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'dftfd' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Bridges to other packages. This is the only folder that imports pyscf."""
