@@ -1,0 +1,209 @@
+"""The quadrature grid of a molecule: atomic grids that move with the nuclei, weighted by the share of their atom."""
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dftfd.errors import InputError, closest_names
+from dftfd.grids.atomic import N_LEVELS, AtomicGrid, atomic_grid, level_size
+from dftfd.grids.partition import PARTITION_SCHEMES, RADIUS_ADJUSTMENTS, cells, owner_share
+from dftfd.grids.pruning import PRUNING_SCHEMES
+from dftfd.grids.radial import RADIAL_SCHEMES
+from dftfd.grids.radii import HEAVIEST_ELEMENT
+
+SMALLEST_DISTANCE = 1e-6  # bohr; nearer nuclei leave no room for a border between their cells
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Grid:
+    r"""Quadrature points and weights,  int f(r) d^3r ~ sum_p weights_p f(points_p).
+
+    points: (point, 3) [bohr].
+    weights: (point,) [bohr^3]; some Lebedev rules make a few of them negative.
+    owner: index of the atom each point moves with, (point,); None for points fixed in space.
+    """
+
+    points: jax.Array
+    weights: jax.Array
+    owner: jax.Array | None = None
+
+
+def molecular_grid(
+    atomic_numbers: Sequence[int],
+    coordinates,
+    level: int = 3,
+    *,
+    radial: str = "treutler_ahlrichs",
+    pruning: str | None = "nwchem",
+    partition: str = "becke",
+    radius_adjustment: str | None = "treutler",
+    n_radial: int | Sequence[int] | None = None,
+    n_angular: int | Sequence[int] | None = None,
+) -> Grid:
+    r"""Quadrature grid of a molecule, differentiable in the coordinates.
+
+    points_p = R_A + offset_p,   weights_p = volume_p P_A(points_p) / sum_B P_B(points_p),   A = owner_p
+
+    where offsets and volumes are the grid of the free atom A and P are the cell functions of `dftfd.grids.partition`.
+    The points of an atom follow each other, atoms in the given order. The defaults reproduce PySCF's.
+
+    atomic_numbers: full nuclear charges (atom,), also of ghosts and of atoms with an effective core potential; a ghost
+        without an element has 0.
+    coordinates: (atom, 3) [bohr]; a traced JAX array where derivatives are wanted.
+    level: quality from 0 to 9, which sets the numbers of radial shells and angular points by period.
+    radial: "treutler_ahlrichs", "mura_knowles", "gauss_chebyshev" or "becke".
+    pruning: "nwchem", "sg1", "treutler" or None.
+    partition: "becke" or "stratmann".
+    radius_adjustment: "treutler", "becke" (the two rules for border shifts from Bragg-Slater radii) or None.
+    n_radial, n_angular: numbers of shells and of Lebedev points instead of the level's, for all atoms or one per atom.
+
+    Raises InputError for an unknown scheme, a level or size that does not exist, and coordinates that are malformed,
+    not finite or coincide; UnsupportedError for SG-1 pruning beyond argon.
+
+    >>> grid = molecular_grid([1, 1], [[0.0, 0.0, 0.0], [0.0, 0.0, 1.4]])
+    >>> density = jnp.exp(-2.0 * jnp.linalg.norm(grid.points, axis=1)) / jnp.pi
+    >>> round(float(jnp.sum(grid.weights * density)), 6)
+    1.0
+
+    A. D. Becke, J. Chem. Phys. 88, 2547 (1988), doi:10.1063/1.454033; O. Treutler, R. Ahlrichs, J. Chem. Phys. 102, 346
+    (1995), doi:10.1063/1.469408.
+    """
+    radial = _known("radial scheme", radial, RADIAL_SCHEMES)
+    pruning = _known("pruning scheme", pruning, PRUNING_SCHEMES)
+    partition = _known("partition", partition, PARTITION_SCHEMES)
+    radius_adjustment = _known("radius adjustment", radius_adjustment, RADIUS_ADJUSTMENTS)
+    charges = _checked_charges(atomic_numbers)
+    coordinates = _checked_coordinates(coordinates, len(charges))
+
+    atoms = [
+        atomic_grid(charge, shells, angular, radial, pruning)
+        for charge, (shells, angular) in zip(charges, _sizes(charges, level, n_radial, n_angular), strict=True)
+    ]
+    adjustment = RADIUS_ADJUSTMENTS[radius_adjustment](np.array(charges))
+    return _assemble(atoms, adjustment, coordinates, partition)
+
+
+def _assemble(atoms: list[AtomicGrid], adjustment: np.ndarray, coordinates: jax.Array, partition: str) -> Grid:
+    """The grid of `atoms` at the coordinates (atom, 3).
+
+    Shapes are rounded up, so that one compiled program serves all geometries of a molecule and most molecules of about
+    its size.
+    """
+    n_atoms, n_points = len(atoms), sum(len(atom.volumes) for atom in atoms)
+    padded_atoms = _round_up(n_atoms)
+    block = _block_length(padded_atoms)
+    n_blocks = -(-n_points // block)
+    shape = (1 << (n_blocks - 1).bit_length(), block)
+    owner = np.repeat(np.arange(n_atoms, dtype=np.int32), [len(atom.volumes) for atom in atoms])
+
+    points, weights = _partitioned(
+        _pad_rows(np.concatenate([atom.offsets for atom in atoms]), shape[0] * block).reshape(*shape, 3),
+        _pad_rows(np.concatenate([atom.volumes for atom in atoms]), shape[0] * block).reshape(shape),
+        _pad_rows(owner, shape[0] * block).reshape(shape),
+        jnp.pad(coordinates, ((0, padded_atoms - n_atoms), (0, 0))),
+        np.pad(adjustment, (0, padded_atoms - n_atoms)),
+        n_atoms,
+        n_blocks,
+        partition,
+    )
+    return Grid(points[:n_points], weights[:n_points], jnp.asarray(owner))
+
+
+@partial(jax.jit, static_argnames="partition")
+def _partitioned(offsets, volumes, owner, coordinates, adjustment, n_atoms, n_blocks, partition):
+    """Points (block * point, 3) and weights (block * point,). Arguments come in blocks, of which `n_blocks` are filled."""
+    borders = cells(coordinates, adjustment, n_atoms)
+    points = offsets + coordinates[owner]
+
+    @jax.checkpoint
+    def share(points, owner):
+        return owner_share(points, owner, borders, PARTITION_SCHEMES[partition])
+
+    def share_if_filled(block):
+        index, points, owner = block
+        return jax.lax.cond(index < n_blocks, share, lambda points, owner: jnp.zeros(len(points)), points, owner)
+
+    shares = jax.lax.map(share_if_filled, (jnp.arange(len(points)), points, owner))
+    return points.reshape(-1, 3), (volumes * shares).reshape(-1)
+
+
+def _block_length(n_atoms: int) -> int:
+    """Points per block: a power of two that keeps the reverse derivative of a block near 2^22 numbers (32 MiB)."""
+    return 1 << int(np.clip(22 - 2 * np.log2(n_atoms), 8, 12))
+
+
+def _round_up(n: int) -> int:
+    """n rounded up to four significant bits: at most one eighth more."""
+    step = 1 << max(0, n.bit_length() - 4)
+    return -(-n // step) * step
+
+
+def _pad_rows(array: np.ndarray, length: int) -> np.ndarray:
+    padded = np.zeros((length, *array.shape[1:]), array.dtype)
+    padded[: len(array)] = array
+    return padded
+
+
+def _sizes(charges, level, n_radial, n_angular) -> list[tuple[int, int]]:
+    """Numbers of shells and angular points of each atom."""
+    try:
+        level = operator.index(level)
+    except TypeError:
+        raise InputError(f"grid level {level!r} is not an integer; levels run from 0 to {N_LEVELS - 1}.") from None
+    if not 0 <= level < N_LEVELS:
+        raise InputError(f"grid level {level} does not exist; levels run from 0 (coarse) to {N_LEVELS - 1} (fine).")
+    by_level = [level_size(charge, level) for charge in charges]
+    shells = _per_atom("n_radial", n_radial, [size[0] for size in by_level])
+    angular = _per_atom("n_angular", n_angular, [size[1] for size in by_level])
+    return list(zip(shells, angular, strict=True))
+
+
+def _per_atom(name: str, given, default: list[int]) -> list[int]:
+    if given is None:
+        return default
+    values = np.broadcast_to(given, len(default)) if np.ndim(given) == 0 else np.asarray(given)
+    if values.shape != (len(default),) or values.dtype.kind not in "iu" or (values < 1).any():
+        raise InputError(f"{name} is {given!r}, but one positive integer or one per atom ({len(default)}) is needed.")
+    return [int(value) for value in values]
+
+
+def _known(what: str, name: str | None, schemes: Mapping) -> str:
+    name = "none" if name is None else name
+    if name not in schemes:
+        nearest = ", ".join(repr(known) for known in closest_names(str(name), schemes))
+        raise InputError(f"unknown {what} {name!r}; did you mean one of {nearest}?")
+    return name
+
+
+def _checked_charges(atomic_numbers) -> tuple[int, ...]:
+    charges = np.asarray(atomic_numbers)
+    if charges.ndim != 1 or len(charges) == 0 or charges.dtype.kind not in "iu":
+        raise InputError(f"atomic numbers are {atomic_numbers!r}, but a list of one or more integers is needed.")
+    if charges.min() < 0 or charges.max() > HEAVIEST_ELEMENT:
+        raise InputError(f"atomic numbers {charges.tolist()} leave the range 0 to {HEAVIEST_ELEMENT} that grids know.")
+    return tuple(charges.tolist())
+
+
+def _checked_coordinates(coordinates, n_atoms: int) -> jax.Array:
+    """Coordinates as a float64 array (atom, 3); values are inspected unless they are being traced."""
+    if np.shape(coordinates) != (n_atoms, 3):
+        raise InputError(
+            f"coordinates have the shape {np.shape(coordinates)}, but {n_atoms} atoms need ({n_atoms}, 3)."
+        )
+    try:
+        values = np.asarray(coordinates, dtype=float)
+    except jax.errors.TracerArrayConversionError:
+        return jnp.asarray(coordinates)
+    if not np.isfinite(values).all():
+        raise InputError(f"coordinates of atom {np.argwhere(~np.isfinite(values))[0, 0]} (from 0) are not finite.")
+    distances = np.linalg.norm(values[:, None] - values, axis=-1) + np.diag(np.full(n_atoms, np.inf))
+    if distances.min() < SMALLEST_DISTANCE:
+        first, second = np.unravel_index(distances.argmin(), distances.shape)
+        raise InputError(f"atoms {first} and {second} (from 0) lie {distances.min():.1e} bohr apart; move one of them.")
+    return jnp.asarray(values)

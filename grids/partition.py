@@ -1,0 +1,136 @@
+r"""Partition of space into atomic cells.
+
+A point r belongs to atom A with the share  w_A(r) = P_A(r) / sum_B P_B(r),  where
+
+    P_A = prod_{B != A} 1/2 [1 - g(nu_AB)],   nu_AB = mu_AB + a_AB (1 - mu_AB^2),   mu_AB = (|r - A| - |r - B|) / |A - B|,
+
+g is an odd step from -1 to 1 and a_AB = -a_BA moves the border between a large and a small atom.
+
+A. D. Becke, J. Chem. Phys. 88, 2547 (1988). doi:10.1063/1.454033
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dftfd.grids.radii import BRAGG_SLATER
+
+
+def becke_step(nu: jax.Array) -> jax.Array:
+    """g = p(p(p(nu))) with p(x) = (3 x - x^3) / 2: Becke's step, of third iteration (eqs. 19 to 21)."""
+    for _ in range(3):
+        nu = 0.5 * nu * (3.0 - nu * nu)
+    return nu
+
+
+def stratmann_step(nu: jax.Array) -> jax.Array:
+    r"""Step of Stratmann, Scuseria and Frisch, which is exactly -1 or 1 outside |nu| < 0.64.
+
+    g = (35 t - 35 t^3 + 21 t^5 - 5 t^7) / 16,   t = nu / 0.64                            (eqs. 11, 14)
+
+    R. E. Stratmann, G. E. Scuseria, M. J. Frisch, Chem. Phys. Lett. 257, 213 (1996). doi:10.1016/0009-2614(96)00600-8
+    """
+    t = jnp.clip(nu / 0.64, -1.0, 1.0)
+    t2 = t * t
+    return t * (35.0 + t2 * (-35.0 + t2 * (21.0 - 5.0 * t2))) / 16.0
+
+
+PARTITION_SCHEMES: dict[str, Callable[[jax.Array], jax.Array]] = {"becke": becke_step, "stratmann": stratmann_step}
+
+
+def becke_adjustment(atomic_numbers: np.ndarray) -> np.ndarray:
+    r"""a_AB (atom, atom) from Bragg-Slater radii R:  a_AB = (R_B / R_A - R_A / R_B) / 4  within [-1/2, 1/2].
+
+    Becke's appendix, eqs. A2 to A6, with chi = R_A / R_B inserted.
+    """
+    return _adjustment(BRAGG_SLATER[atomic_numbers])
+
+
+def treutler_adjustment(atomic_numbers: np.ndarray) -> np.ndarray:
+    """As `becke_adjustment`, with the square roots of the radii: Treutler and Ahlrichs' softer shift of the borders.
+
+    O. Treutler, R. Ahlrichs, J. Chem. Phys. 102, 346 (1995), eq. 13. doi:10.1063/1.469408
+    """
+    return _adjustment(np.sqrt(BRAGG_SLATER[atomic_numbers]))
+
+
+def no_adjustment(atomic_numbers: np.ndarray) -> np.ndarray:
+    """Borders midway between the nuclei, whatever the elements."""
+    return np.zeros((len(atomic_numbers), len(atomic_numbers)))
+
+
+def _adjustment(radii: np.ndarray) -> np.ndarray:
+    ratio = radii[:, None] / radii[None, :]
+    return np.clip(0.25 * (ratio.T - ratio), -0.5, 0.5)  # beyond 1/2, nu would not be monotonic in mu
+
+
+RADIUS_ADJUSTMENTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "treutler": treutler_adjustment,
+    "becke": becke_adjustment,
+    "none": no_adjustment,
+}
+
+
+class Cells(NamedTuple):
+    """What the cells of a molecule are made from. Atoms beyond the real ones are padding and own nothing.
+
+    centers: (atom, 3) [bohr].
+    inverse_distance: (atom, atom) [1/bohr], 0 where there is no pair.
+    adjustment: a, (atom, atom).
+    no_pair: (atom, atom), 1 on the diagonal and where an atom is padding, else 0.
+    is_real: (atom,), 1 or 0.
+    """
+
+    centers: jax.Array
+    inverse_distance: jax.Array
+    adjustment: jax.Array
+    no_pair: jax.Array
+    is_real: jax.Array
+
+
+def cells(centers: jax.Array, adjustment: jax.Array, n_atoms: jax.Array) -> Cells:
+    """Cells of the first `n_atoms` of the centers (atom, 3) [bohr] with border shifts `adjustment` (atom, atom)."""
+    index = jnp.arange(len(centers))
+    is_real = index < n_atoms
+    is_pair = is_real[:, None] & is_real[None, :] & (index[:, None] != index[None, :])
+    distance = _length(centers[:, None, :] - centers[None, :, :])
+    inverse_distance = jnp.where(is_pair, 1.0 / jnp.where(is_pair, distance, 1.0), 0.0)
+    return Cells(centers, inverse_distance, adjustment, jnp.where(is_pair, 0.0, 1.0), jnp.where(is_real, 1.0, 0.0))
+
+
+def owner_share(points: jax.Array, owner: jax.Array, borders: Cells, step: Callable) -> jax.Array:
+    """Share w (point,) of each point (point, 3) [bohr] that its `owner` (point,) keeps, between 0 and 1.
+
+    Work grows as points times atoms squared, memory as points times atoms: the product over B is a loop, whose reverse
+    derivative keeps one array of cell products per atom. Distances screen nothing for Becke's step, which falls off as
+    the eighth power of 1 - |nu| only.
+    """
+    distance = _length(points[None, :, :] - borders.centers[:, None, :])
+
+    @jax.checkpoint
+    def multiply_by_border(product, other):
+        distance_to_other, inverse_distance, adjustment, no_pair = other
+        # Without a pair mu is -1, deep inside the own cell: the factor is exactly 1.
+        mu = (distance - distance_to_other[None, :]) * inverse_distance[:, None] - no_pair[:, None]
+        nu = mu + adjustment[:, None] * (1.0 - mu * mu)
+        return product * (0.5 * (1.0 - step(nu))), None
+
+    # Matrices are transposed since the loop runs over B: inverse_distance and no_pair are symmetric, a is not.
+    others = (distance, borders.inverse_distance, borders.adjustment.T, borders.no_pair)
+    product, _ = jax.lax.scan(multiply_by_border, jnp.ones_like(distance), others)
+    product = product * borders.is_real[:, None]
+    own = jnp.take_along_axis(product, owner[None, :], axis=0)[0]
+    return own / jnp.sum(product, axis=0)
+
+
+def _length(vector: jax.Array) -> jax.Array:
+    """Euclidean length over the last axis. Its derivative at zero, which is undefined, is taken as zero.
+
+    The value met there never matters: at a nucleus the step is flat, so shares do not depend on the direction.
+    """
+    square = jnp.sum(vector * vector, axis=-1)
+    positive = square > 0.0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1.0)), 0.0)
