@@ -1,11 +1,14 @@
 """The test session: float64, strict dtype promotion, no rank promotion; warnings are errors (pyproject.toml)."""
 
-import dftfd  # noqa: F401  turns float64 on
 import jax
 import pytest
+from pyscf.scf import hf as pyscf_hf
+
+import dftfd  # noqa: F401  turns float64 on
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+pyscf_hf.MUTE_CHKFILE = True  # its temporary checkpoint files are closed by the garbage collector only, with a warning
 
 
 @pytest.fixture

@@ -1,0 +1,51 @@
+"""The density matrix an SCF starts from."""
+
+import numpy as np
+
+from dftfd.errors import InputError
+from dftfd.scf.occupation import aufbau
+from dftfd.scf.orbitals import density_matrix, diagonalise
+
+
+def spin_densities(P_total, n_spin):
+    """A total density matrix (ao, ao) as (n_spin, ao, ao): itself for a restricted run, two halves otherwise."""
+    return np.repeat(P_total[None] / n_spin, n_spin, axis=0)
+
+
+def break_spin_symmetry(P, atom_of_ao):
+    """P (2, ao, ao) with the beta part cut down to its blocks on single atoms.
+
+    A closed-shell guess would keep an unrestricted run on the restricted solution for ever, even for a stretched bond.
+    Where the restricted solution is the lower one, the cycle returns to it. `atom_of_ao` (ao,) numbers each AO's atom.
+    """
+    same_atom = np.equal.outer(atom_of_ao, atom_of_ao)
+    return np.stack([P[0], np.where(same_atom, P[1], 0.0)])
+
+
+def core_guess(H_core, X, n_occupied, capacity):
+    """P (spin, ao, ao) from the orbitals of the core Hamiltonian, electrons that do not see each other."""
+    energies, C = diagonalise(np.repeat(H_core[None], len(n_occupied), axis=0), X)
+    return density_matrix(C, aufbau(energies, n_occupied, capacity))
+
+
+def checked_density(P, n_spin, n_ao):
+    """A density matrix given by the user as (n_spin, ao, ao), checked for shape, finite entries and symmetry.
+
+    A matrix (ao, ao) is taken as the total density.
+    """
+    try:
+        P = np.asarray(P, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the starting density is not an array of real numbers: {error}.") from error
+    if P.shape == (n_ao, n_ao):
+        P = spin_densities(P, n_spin)
+    if P.shape != (n_spin, n_ao, n_ao):
+        raise InputError(
+            f"the starting density has shape {P.shape}, but the basis set has {n_ao} functions: "
+            f"expected ({n_spin}, {n_ao}, {n_ao}) or the total density ({n_ao}, {n_ao})."
+        )
+    if not np.all(np.isfinite(P)):
+        raise InputError(f"the starting density has {np.sum(~np.isfinite(P))} entries that are NaN or Inf.")
+    if not np.allclose(P, P.transpose(0, 2, 1), rtol=0.0, atol=1e-8 * max(1.0, np.abs(P).max())):
+        raise InputError("the starting density is not symmetric.")
+    return P

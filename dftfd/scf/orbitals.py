@@ -1,0 +1,65 @@
+"""Orbitals of a Fock matrix: orthonormal basis, generalised eigenproblem, occupations, density matrix.
+
+The leading axis `spin` is 1 for a restricted calculation (two electrons per orbital), 2 for an unrestricted one.
+"""
+
+import numpy as np
+import scipy.linalg
+
+from dftfd.errors import InputError, NumericalError
+
+# Eigenvalues of S at or below this are dropped; PySCF (from 2.13 on) uses the same value.
+LINEAR_DEPENDENCE = 1e-6
+
+
+def canonical_orthonormaliser(S, threshold=LINEAR_DEPENDENCE):
+    """The matrix X (ao, mo) of canonical orthogonalisation, X^T S X = 1.
+
+    S = U s U^T gives X = U_k s_k^(-1/2) with the eigenvalues s_k > threshold kept, so an overcomplete basis yields
+    fewer orbitals than functions (P.-O. Loewdin, Adv. Quantum Chem. 5, 185 (1970). doi:10.1016/S0065-3276(08)60339-1).
+    """
+    if not (np.isfinite(threshold) and threshold >= 0):
+        raise InputError(f"linear_dependence={threshold!r} is not a threshold: give a number >= 0, such as 1e-6.")
+    if not np.all(np.isfinite(S)):
+        raise NumericalError("the overlap matrix contains NaN or Inf; check the geometry and the basis set.")
+    s, U = scipy.linalg.eigh(S)
+    keep = s > threshold
+    if not np.any(keep):
+        raise InputError(f"no orbital is left: all overlap eigenvalues are below linear_dependence={threshold:g}.")
+    return U[:, keep] / np.sqrt(s[keep])
+
+
+def diagonalise(F, X):
+    """Orbital energies (spin, mo) [hartree], ascending, and coefficients C (spin, ao, mo): F C = S C e, C^T S C = 1.
+
+    X is the orthonormaliser. Each orbital's largest coefficient is positive, so signs do not depend on the eigensolver.
+    """
+    energies, coefficients = [], []
+    for F_s in F:
+        e, U = scipy.linalg.eigh(X.T @ F_s @ X)
+        C = X @ U
+        largest = C[np.argmax(np.abs(C), axis=0), np.arange(C.shape[1])]
+        energies.append(e)
+        coefficients.append(C * np.where(largest < 0, -1.0, 1.0))
+    return np.stack(energies), np.stack(coefficients)
+
+
+def density_matrix(C, occupation):
+    """P (spin, ao, ao) = sum_i n_i C_i C_i^T."""
+    return np.einsum("sai,si,sbi->sab", C, occupation, C, optimize=True)
+
+
+def occupied_orbitals(C, occupation):
+    """Per spin, the occupied orbitals (ao, occupied) scaled by sqrt(n_i), so that P = C_occ C_occ^T."""
+    return tuple(C_s[:, n > 0] * np.sqrt(n[n > 0]) for C_s, n in zip(C, occupation, strict=True))
+
+
+def orbital_gradient_norm(C, occupation, F, capacity):
+    """Norm of the occupied-virtual Fock elements, |g| = capacity (sum_s |C_vir^T F C_occ|^2)^(1/2) [hartree].
+
+    This is half of dE/d(orbital rotation), PySCF's convention: factor 2 for a restricted run (capacity 2), 1 otherwise.
+    """
+    squares = 0.0
+    for C_s, n, F_s in zip(C, occupation, F, strict=True):
+        squares += np.sum((C_s[:, n == 0].T @ F_s @ C_s[:, n > 0]) ** 2)
+    return capacity * float(np.sqrt(squares))
