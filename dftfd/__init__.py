@@ -7,6 +7,8 @@ and everything above are derived. Importing the package turns JAX's float64 mode
 import importlib
 import logging
 import os
+import sys
+import types
 
 import jax
 
@@ -52,3 +54,15 @@ def __getattr__(name):
 
 def __dir__():
     return sorted(__all__)
+
+
+class _Package(types.ModuleType):
+    """Lets a public function share its module's name: once loaded, `dftfd.molecule` is the function, not the file."""
+
+    def __setattr__(self, name, value):
+        if isinstance(value, types.ModuleType) and _PUBLIC.get(name) == value.__name__:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

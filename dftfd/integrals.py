@@ -1,0 +1,213 @@
+"""Integrals over basis functions: one-electron matrices, and Coulomb and exchange matrices, exact or density-fitted.
+
+With chemists' (ij|kl) and a density matrix P of each spin,
+
+    J_ij = sum_kl (ij|kl) (P^alpha + P^beta)_kl          K^s_ij = sum_kl (ik|jl) P^s_kl
+
+`omega` > 0 replaces 1/r by its long-range part erf(omega r)/r. A restricted run passes one channel that holds the total
+density; its K then belongs to the total density too. All numbers are in hartree.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+
+from dftfd.errors import InputError, ResourceError
+from dftfd.interop import pyscf as bridge
+from dftfd.interop import two_electron
+from dftfd.molecule import Molecule
+from dftfd.resources import available_memory, in_gib
+
+IN_CORE_LIMIT = 2 * 2**30
+"""Bytes up to which the exact two-electron integrals are kept in memory; larger ones are recomputed in each cycle."""
+
+_BLOCK_BYTES = 64 * 2**20
+"""Working memory for unpacked three-centre integrals."""
+
+_RANK_TOLERANCE = 1e-14
+"""Eigenvalues of a density matrix below this fraction of the largest are rounding errors of zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class OneElectron:
+    """Matrices over basis functions, (ao, ao) each [hartree]; `dipole` (3, ao, ao) is the position operator [bohr].
+
+    S: overlap.   T: kinetic energy.   V: attraction by nuclei (core-reduced charges) and effective core potentials.
+    dipole: <mu| r |nu> with the origin of coordinates as origin; the electrons' dipole is -trace(P dipole).
+    """
+
+    S: np.ndarray
+    T: np.ndarray
+    V: np.ndarray
+    dipole: np.ndarray
+
+    @cached_property
+    def H_core(self) -> np.ndarray:
+        """Core Hamiltonian T + V."""
+        return self.T + self.V
+
+
+def one_electron(molecule: Molecule) -> OneElectron:
+    """The one-electron matrices of a molecule."""
+    integrals = bridge.one_electron_integrals(molecule)
+    return OneElectron(
+        S=integrals["overlap"],
+        T=integrals["kinetic"],
+        V=integrals["nuclear"] + integrals["core_potential"],
+        dipole=integrals["dipole"],
+    )
+
+
+class CoulombExchange(ABC):
+    """Builds J and K from density matrices P (spin, ao, ao); `molecule` is what they belong to."""
+
+    molecule: Molecule
+
+    @abstractmethod
+    def coulomb(self, P) -> np.ndarray:
+        """J (ao, ao) of the total density, that is of the sum over the spin channels of P (spin, ao, ao)."""
+
+    @abstractmethod
+    def exchange(self, P, C_occ: Sequence | None = None, omega: float = 0.0) -> np.ndarray:
+        """K (spin, ao, ao), one per channel of P.
+
+        C_occ: per channel the occupied orbitals (ao, occ), each multiplied by the square root of its occupation, so
+        that P = C_occ C_occ^T; saves work where it is known.   omega: 0, or the range of erf(omega r)/r [1/bohr].
+        """
+
+    def coulomb_and_exchange(self, P, C_occ=None, omega: float = 0.0):
+        """(J, K) of full-range J and K at `omega`; cheaper than two calls where integrals are recomputed."""
+        return self.coulomb(P), self.exchange(P, C_occ, omega)
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One line for the output: how the integrals are obtained."""
+
+    def _check(self, P):
+        P, n = np.asarray(P, dtype=float), self.molecule.n_ao
+        if P.ndim != 3 or P.shape[1:] != (n, n):
+            raise InputError(f"the density matrix has shape {P.shape}, expected (spin, {n}, {n}).")
+        return P
+
+
+class ExactCoulombExchange(CoulombExchange):
+    """J and K from the exact integrals: kept in memory up to `in_core_limit` bytes, else recomputed with screening."""
+
+    def __init__(self, molecule: Molecule, in_core_limit: int = IN_CORE_LIMIT):
+        self.molecule = molecule
+        pairs = molecule.n_ao * (molecule.n_ao + 1) // 2
+        self._bytes = 8 * (pairs * (pairs + 1) // 2)
+        self.in_core = self._bytes <= min(in_core_limit, available_memory() // 2)
+        self._integrals = {}
+
+    def coulomb(self, P):
+        total = self._check(P).sum(axis=0, keepdims=True)
+        return self._contract(total, 0.0, coulomb=True, exchange=False)[0][0]
+
+    def exchange(self, P, C_occ=None, omega=0.0):
+        return self._contract(self._check(P), omega, coulomb=False, exchange=True)[1]
+
+    def coulomb_and_exchange(self, P, C_occ=None, omega=0.0):
+        if omega != 0.0:
+            return super().coulomb_and_exchange(P, C_occ, omega)
+        J, K = self._contract(self._check(P), 0.0, coulomb=True, exchange=True)
+        return J.sum(axis=0), K
+
+    def describe(self):
+        return "exact two-electron integrals, " + ("in memory" if self.in_core else "recomputed in each cycle")
+
+    def _contract(self, P, omega, coulomb, exchange):
+        P = (P + P.transpose(0, 2, 1)) / 2
+        if not self.in_core:
+            return two_electron.direct_jk(self.molecule, P, coulomb, exchange, omega)
+        if omega not in self._integrals:
+            self._integrals[omega] = two_electron.packed_eri(self.molecule, omega)
+        return two_electron.contract_packed_eri(self._integrals[omega], P, coulomb, exchange)
+
+
+class DensityFittedCoulombExchange(CoulombExchange):
+    """J and K from (ij|kl) ~ sum_Q B_Q,ij B_Q,kl, with the tensor B (aux, ao (ao + 1) / 2) computed once and kept.
+
+    exact_exchange: whether the functional needs K; it decides, as in PySCF, between a Coulomb fit and a
+    Coulomb-and-exchange fit.   memory_limit: bytes allowed for B, by default 70 % of what is available.
+
+    O. Vahtras, J. Almlof, M. W. Feyereisen, Chem. Phys. Lett. 213, 514 (1993). doi:10.1016/0009-2614(93)89151-7
+    F. Weigend, Phys. Chem. Chem. Phys. 4, 4285 (2002). doi:10.1039/b204199p
+    """
+
+    def __init__(self, molecule: Molecule, exact_exchange: bool, memory_limit: float | None = None):
+        self.molecule = molecule
+        self._auxiliary, self.auxiliary_basis = two_electron.auxiliary_basis(molecule, exact_exchange)
+        self.n_auxiliary, self._n_pairs = two_electron.fitting_tensor_size(molecule, self._auxiliary)
+        self._memory_limit = 0.7 * available_memory() if memory_limit is None else memory_limit
+        self._tensors = {}
+        self._check_memory(1)
+
+    def tensor(self, omega: float = 0.0) -> np.ndarray:
+        """B_Q,ij of the operator, packed over i >= j, (aux, ao (ao + 1) / 2)."""
+        if omega not in self._tensors:
+            self._check_memory(len(self._tensors) + 1)
+            self._tensors[omega] = two_electron.fitting_tensor(self.molecule, self._auxiliary, omega)
+        return self._tensors[omega]
+
+    def coulomb(self, P):
+        total = self._check(P).sum(axis=0)
+        folded = two_electron.pack_symmetric((total + total.T)[np.newaxis])[0]
+        diagonal = np.arange(1, len(total) + 1).cumsum() - 1
+        folded[diagonal] /= 2  # each pair i > j stands for ij and ji
+        B = self.tensor()
+        return two_electron.unpack_symmetric(((B @ folded) @ B)[np.newaxis])[0]
+
+    def exchange(self, P, C_occ=None, omega=0.0):
+        P = self._check(P)
+        if C_occ is None:
+            return np.stack([self._exchange_of_density(P_s, omega) for P_s in P])
+        if len(C_occ) != len(P):
+            raise InputError(f"orbitals of {len(C_occ)} spin channels were given for {len(P)} density matrices.")
+        return np.stack([self._exchange_of_orbitals(np.asarray(C, dtype=float), omega) for C in C_occ])
+
+    def describe(self):
+        return f"density fitting in {self.auxiliary_basis} ({self.n_auxiliary} functions)"
+
+    def _exchange_of_density(self, P, omega):
+        """Factorise P = C_+ C_+^T - C_- C_-^T; a density matrix of an SCF has few columns in C_+ and none in C_-."""
+        occupation, vectors = scipy.linalg.eigh((P + P.T) / 2)
+        K = np.zeros_like(P)
+        threshold = _RANK_TOLERANCE * max(np.abs(occupation).max(), 1.0)
+        for sign in (1.0, -1.0):
+            kept = sign * occupation > threshold
+            if kept.any():
+                K += sign * self._exchange_of_orbitals(vectors[:, kept] * np.sqrt(np.abs(occupation[kept])), omega)
+        return K
+
+    def _exchange_of_orbitals(self, C, omega):
+        """K_ij = sum_Q,o X_Q,i,o X_Q,j,o with X_Q,i,o = sum_k B_Q,ik C_k,o, in blocks of Q."""
+        n, n_occ = C.shape
+        K = np.zeros((n, n), order="F")
+        if not n_occ:
+            return np.ascontiguousarray(K)
+        B = self.tensor(omega)
+        block = max(1, _BLOCK_BYTES // (8 * n * n))
+        buffer = np.empty((min(block, len(B)), n, n))
+        C = np.ascontiguousarray(C)
+        for start in range(0, len(B), block):
+            rows = B[start : start + block]
+            full = two_electron.unpack_symmetric(rows, out=buffer[: len(rows)])
+            X = (full.reshape(-1, n) @ C).reshape(len(rows), n, n_occ)
+            X = X.transpose(1, 0, 2).reshape(n, -1)
+            K = scipy.linalg.blas.dsyrk(1.0, X.T, beta=1.0, c=K, trans=1, lower=1, overwrite_c=1)
+        return np.tril(K) + np.tril(K, -1).T
+
+    def _check_memory(self, n_tensors):
+        # The decomposition holds a second copy of about the same size while it works.
+        needed = 8 * self.n_auxiliary * self._n_pairs * (n_tensors + 1)
+        if needed > self._memory_limit:
+            raise ResourceError(
+                f"density fitting needs {in_gib(needed)} for {self.n_auxiliary} auxiliary functions and "
+                f"{self.molecule.n_ao} basis functions, the limit is {in_gib(self._memory_limit)}; use a smaller basis "
+                "set, more memory, or density_fit=False."
+            )

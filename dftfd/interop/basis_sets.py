@@ -1,0 +1,121 @@
+"""Named basis sets and effective core potentials, as plain numbers.
+
+A name is looked up in PySCF's table of names and in no other place: PySCF itself would also take a name for a file or
+for basis set text. Shells are nested tuples (l, (exponent, coefficient, ...), ...); an effective core potential is
+(number of core electrons, ((l, powers of r), ...)), both as PySCF keeps them internally.
+"""
+
+import functools
+import re
+import warnings
+
+from pyscf.gto import basis as tables
+from pyscf.gto import mole
+from pyscf.gto.basis import parse_nwchem_ecp
+from pyscf.lib.exceptions import BasisNotFoundError
+
+from dftfd.elements import ATOMIC_NUMBERS, quote
+from dftfd.errors import InputError, closest_names
+
+_POPLE = re.compile(r"(?:321|431|631|6311)\+{0,2}g(?:\*{1,2}|\([0-9a-z]+(?:,[0-9a-z]+)?\))?")
+_AUXILIARY = re.compile(r"fit|ri$|so$|^sap|etb|^demon|^ahlrichs|cfit")
+# Families that share the potentials of one member, whose file holds them.
+_ECP_FAMILIES = (
+    (r"(?:aug)?ccpw?c?v[dtq5]zpp(?:nr)?", "ccpvdzpp"),
+    (r"ccecp(?:aug)?ccp.*", "ccecp"),
+    (r"ccecphe(?:aug)?ccp.*", "ccecphe"),
+    (r"ccecpreg(?:aug)?ccp.*", "ccecpreg"),
+    (r"ccecp28(?:aug)?ccp.*", "ccecp28"),
+    (r"ccecp36(?:aug)?ccp.*", "ccecp36"),
+    (r"bfdv[dtq5]z", "bfd"),
+)
+_FAILURES = (BasisNotFoundError, KeyError, AttributeError, IndexError, TypeError, OSError, RuntimeError, ValueError)
+
+# PySCF asks the file system for each name before its table. Dashes do not count in a name, and no file system takes a
+# name of this length, so the question is answered no.
+_NO_FILE = "-" * 512
+
+
+def normalise_basis_name(name) -> str:
+    """The key of PySCF's table for a written name, 'def2-SVP' -> 'def2svp'; a prefix 'unc-' (uncontracted) is kept.
+
+    Raises InputError for anything that is not in the table, with the nearest names.
+    """
+    if not isinstance(name, str):
+        raise InputError(f"the basis set must be a name, not {quote(name)}.")
+    key = re.sub(r"[-_ ]", "", name.strip().lower())
+    bare = key.removeprefix("unc")
+    if bare not in tables.ALIAS and not _POPLE.fullmatch(bare):
+        near = ", ".join(repr(known) for known in closest_names(bare, known_basis_names()))
+        raise InputError(f"unknown basis set {quote(name)}; the closest known names are {near}.")
+    return key
+
+
+@functools.cache
+def known_basis_names() -> tuple[str, ...]:
+    """Names of orbital basis sets, written as the Basis Set Exchange does where it knows them."""
+    keys = (key for key in tables.ALIAS if not _AUXILIARY.search(key))
+    return tuple(display_name(key) for key in keys)
+
+
+@functools.lru_cache(maxsize=512)
+def load_basis(key: str, symbol: str) -> tuple:
+    """Shells of one element in a basis set (a key of `normalise_basis_name`), sorted by angular momentum."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PySCF recommends to install another package when an element is missing
+        try:
+            shells = tables.load(_NO_FILE + key.removeprefix("unc"), symbol)
+        except _FAILURES:
+            shells = None
+    if not shells:
+        raise InputError(f"basis set {key!r} has no functions for {symbol}; choose another basis set for this element.")
+    if key.startswith("unc"):
+        shells = mole.uncontracted_basis(shells)
+    return to_tuples(sorted((shell for shell in shells if shell), key=lambda shell: shell[0]))
+
+
+@functools.lru_cache(maxsize=512)
+def load_ecp(key: str, symbol: str) -> tuple | None:
+    """The effective core potential that belongs to a basis set for one element, or None for an all-electron set.
+
+    Raises InputError for a valence-only set whose potential is not in the library.
+    """
+    key = key.removeprefix("unc")
+    shared = [family for pattern, family in _ECP_FAMILIES if re.fullmatch(pattern, key)]
+    for source in [key, *shared]:
+        files = tables.ALIAS.get(source, ())
+        for file in (files,) if isinstance(files, str) else files:
+            if potential := _read_ecp(file, symbol):
+                return to_tuples(potential)
+    if shared or (re.match(r"(?:ma)?def2", key) and ATOMIC_NUMBERS[symbol] > ATOMIC_NUMBERS["Kr"]):
+        raise InputError(
+            f"basis set {key!r} has no core functions for {symbol} and its core potential is not in the library; "
+            "choose another basis set for this element, or give the potential with ecp={...}."
+        )
+    return None
+
+
+def _read_ecp(file, symbol):
+    if not file.endswith(".dat"):
+        return None
+    try:
+        return parse_nwchem_ecp.load(f"{tables._BASIS_DIR}/{file}", symbol)
+    except _FAILURES:
+        return None
+
+
+def to_tuples(value):
+    """Nested lists and arrays as nested tuples of Python numbers: immutable, comparable."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return tuple(to_tuples(item) for item in value) if isinstance(value, list | tuple) else value
+
+
+def to_lists(value):
+    """The inverse of `to_tuples`, for PySCF."""
+    return [to_lists(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def display_name(key: str) -> str:
+    """A name of the table as it is usually written, 'def2svp' -> 'def2-svp'."""
+    return mole.BSE_META[key][0].lower() if key in mole.BSE_META else key

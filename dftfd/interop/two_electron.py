@@ -1,0 +1,132 @@
+"""Two-electron integrals from PySCF: packed (ij|kl), integral-direct J and K, three-centre tensors for density fitting.
+
+`omega` selects the operator: 0 is 1/r, a positive value its long-range part erf(omega r)/r. Chemists' notation (ij|kl).
+"""
+
+import contextlib
+import threading
+
+import numpy as np
+import scipy.linalg
+from pyscf import df, gto, lib
+from pyscf.df import addons
+from pyscf.scf import _vhf
+
+from dftfd.errors import InputError, NumericalError
+from dftfd.interop.basis_sets import load_basis, normalise_basis_name, to_lists
+from dftfd.interop.pyscf import quiet, shells_of, to_pyscf
+
+LINEAR_DEPENDENCE = 1e-7
+"""Eigenvalues of the Coulomb metric below this are dropped where its Cholesky factorisation fails, as PySCF does."""
+
+_RANGE_LOCK = threading.RLock()
+
+
+@contextlib.contextmanager
+def _mole_with_range(molecule, omega):
+    """The molecule's Mole with its Coulomb operator set to `omega`; PySCF keeps that in a shared array."""
+    mole = to_pyscf(molecule)
+    with _RANGE_LOCK, mole.with_range_coulomb(omega):
+        yield mole
+
+
+def packed_eri(molecule, omega: float = 0.0) -> np.ndarray:
+    """(ij|kl) with its eightfold symmetry used: pairs of pairs i >= j, k >= l, ij >= kl, as one vector."""
+    with _mole_with_range(molecule, omega) as mole:
+        return mole.intor("int2e", aosym="s8")
+
+
+def contract_packed_eri(eri, density, coulomb: bool, exchange: bool):
+    """J and K (n, ao, ao) of symmetric densities (n, ao, ao) from `packed_eri`; None for what was not asked."""
+    return _vhf.incore(eri, np.ascontiguousarray(density), 1, coulomb, exchange)
+
+
+def direct_jk(molecule, density, coulomb: bool, exchange: bool, omega: float = 0.0, threshold: float = 1e-13):
+    """J and K (n, ao, ao) of symmetric densities (n, ao, ao), integrals computed on the fly.
+
+    threshold: contributions bounded below it by the Schwarz inequality are skipped.
+    """
+    with _mole_with_range(molecule, omega) as mole:
+        screening = _vhf._VHFOpt(
+            mole, "int2e", "CVHFnrs8_prescreen", "CVHFnr_int2e_q_cond", "CVHFnr_dm_cond", threshold
+        )
+        return _vhf.direct(
+            np.ascontiguousarray(density), mole._atm, mole._bas, mole._env, screening, 1, mole.cart, coulomb, exchange
+        )
+
+
+def auxiliary_basis(molecule, exact_exchange: bool) -> tuple[dict, str]:
+    """Fitting functions as PySCF chooses them, and their name: {label: shells}, 'def2-universal-jfit'.
+
+    One orbital basis for all atoms selects a set of PySCF's tables, a Coulomb (j) fit for pure functionals and a
+    Coulomb-and-exchange (jk) fit with exact exchange. Where they have none, or where atoms carry different basis sets,
+    PySCF takes the jk fit of each element's own orbital basis, or even-tempered functions from its exponents.
+    """
+    mole = to_pyscf(molecule)
+    names = set(molecule.atom_basis)
+    with quiet():
+        if len(names) == 1 and isinstance(molecule.atom_basis[0], str):
+            chosen = addons.predefined_auxbasis(mole, molecule.atom_basis[0], "HF" if exact_exchange else "PBE")
+            if chosen is not None and (table := _tabulated(mole, chosen)):
+                return table, chosen
+        named = {
+            label: basis if isinstance(basis, str) else shells_of(basis, symbol)
+            for (label, _), basis, symbol in zip(mole._atom, molecule.atom_basis, molecule.symbols, strict=True)
+        }
+        view = mole.copy()
+        view.basis = named
+        chosen = addons.make_auxbasis(view)
+    table = {}
+    for (label, _), symbol in zip(mole._atom, molecule.symbols, strict=True):
+        entry = chosen[label]
+        table[label] = to_lists(load_basis(normalise_basis_name(entry), symbol)) if isinstance(entry, str) else entry
+    return table, ", ".join(sorted({entry if isinstance(entry, str) else "even-tempered" for entry in chosen.values()}))
+
+
+def _tabulated(mole, name):
+    """Shells of a fitting set for every kind of atom, or None where it lacks one of the elements."""
+    table = {}
+    for label, _ in mole._atom:
+        try:
+            symbol = gto.mole._std_symbol_without_ghost(label)
+            table[label] = to_lists(load_basis(normalise_basis_name(name), symbol))
+        except InputError:
+            return None
+    return table
+
+
+def fitting_tensor_size(molecule, auxiliary: dict) -> tuple[int, int]:
+    """Rows and columns of `fitting_tensor`: auxiliary functions and packed pairs of basis functions."""
+    n = int(to_pyscf(molecule).nao)
+    with quiet():
+        return int(addons.make_auxmol(to_pyscf(molecule), auxiliary).nao), n * (n + 1) // 2
+
+
+def fitting_tensor(molecule, auxiliary: dict, omega: float = 0.0) -> np.ndarray:
+    """B_Q,ij with (ij|kl) ~ sum_Q B_Q,ij B_Q,kl and i >= j packed, (aux, ao (ao + 1) / 2).
+
+    B = L^-1 (Q|ij) with the Cholesky factor L of the Coulomb metric (Q|R), or its inverse square root without the
+    eigenvalues below LINEAR_DEPENDENCE where the metric is not positive definite.
+    """
+    with _mole_with_range(molecule, omega) as mole, quiet():
+        auxmol = addons.make_auxmol(mole, auxiliary)
+        suffix = "_cart" if mole.cart else "_sph"
+        try:
+            tensor = df.incore.cholesky_eri(
+                mole, auxmol=auxmol, int3c="int3c2e" + suffix, int2c="int2c2e" + suffix, lindep=LINEAR_DEPENDENCE
+            )
+        except (scipy.linalg.LinAlgError, ValueError) as error:
+            raise NumericalError(
+                f"the Coulomb metric of the auxiliary basis could not be factorised: {error}."
+            ) from error
+    return tensor
+
+
+def unpack_symmetric(packed, out=None) -> np.ndarray:
+    """Full symmetric matrices (n, ao, ao) from packed lower triangles (n, ao (ao + 1) / 2)."""
+    return lib.unpack_tril(packed, out=out)
+
+
+def pack_symmetric(matrices) -> np.ndarray:
+    """Lower triangles (n, ao (ao + 1) / 2) of (n, ao, ao)."""
+    return lib.pack_tril(np.ascontiguousarray(matrices))

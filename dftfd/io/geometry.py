@@ -1,0 +1,180 @@
+"""Geometry text -> atoms. Numbers are read as numbers; nothing in a geometry is ever evaluated.
+
+Two forms are understood:
+
+    coordinates   one atom per line or between semicolons, 'O 0.0 0.0 0.117; H 0.0 0.757 -0.469'
+    xyz           a line with the number of atoms, a comment line, then one atom per line
+
+Fields are separated by blanks or commas; `#` starts a comment. Exponents may be written 1e-3 or, as Fortran does, 1d-3.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dftfd.elements import AtomName, parse_atom_name, quote
+from dftfd.errors import FileError, InputError
+
+MAX_FILE_BYTES = 32 * 2**20
+"""Geometry files above this size are refused unread; 32 MiB hold about half a million atoms."""
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eEdD][+-]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.I)
+_SEPARATOR = re.compile(r"[\s,]+")
+_PERIODIC = re.compile(r"lattice\s*=", re.I)
+_NOT_PERIODIC = re.compile(r"""pbc\s*=\s*["']?\s*F\s+F\s+F""", re.I)
+_PROPERTIES = re.compile(r"properties\s*=\s*(\S+)", re.I)
+_FORTRAN_EXPONENT = str.maketrans("dD", "ee")
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """Atoms as they stand in the input: `names` and `coordinates` (atom, 3) in the unit of the input."""
+
+    names: tuple[AtomName, ...]
+    coordinates: np.ndarray
+
+
+def is_coordinate_text(source: str) -> bool:
+    """True for text that holds coordinates: with a newline or a semicolon. Anything else is taken as a path."""
+    return "\n" in source or ";" in source
+
+
+def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
+    """The atoms of a coordinate string or of xyz text, which is recognised by its first line, a bare atom count.
+
+    source: what to call the text in error messages.
+    """
+    lines = text.splitlines()
+    first = next((line for line in lines if line.strip()), "")
+    if first.strip().isascii() and first.strip().isdigit():
+        return _parse_xyz(lines[lines.index(first) :], source)
+    atoms = []
+    for number, line in enumerate(lines, start=1):
+        for entry in line.split("#", 1)[0].split(";"):
+            fields = _split(entry)
+            if not fields:
+                continue
+            if len(fields) != 4:
+                raise _line_error(source, number, entry)
+            atoms.append(_parse_atom(fields, f"atom {len(atoms) + 1}", f"{source}, line {number}"))
+    return _collect(atoms)
+
+
+def read_geometry_file(path) -> Geometry:
+    """The atoms of an xyz file (or of a text file that holds plain coordinate lines).
+
+    A missing, unreadable or oversized file raises FileError; contents that are no geometry raise InputError.
+    """
+    return parse_geometry(_read_text(path), source=f"file {str(path)!r}")
+
+
+def parse_atom_list(entries) -> Geometry:
+    """The atoms of a sequence of (symbol, (x, y, z)) or (symbol, x, y, z)."""
+    return _collect([_read_entry(entry, f"atom {index}") for index, entry in enumerate(entries, start=1)])
+
+
+def _parse_xyz(lines, source):
+    count = int(lines[0]) if len(lines[0].strip()) <= 9 else 10**9
+    comment = lines[1] if len(lines) > 1 else ""
+    if _PERIODIC.search(comment) and not _NOT_PERIODIC.search(comment):
+        raise InputError(
+            f"{source}: the comment line describes a periodic cell ('Lattice='); only molecules are supported."
+        )
+    layout = _PROPERTIES.search(comment)
+    if layout and not layout[1].lower().startswith("species:s:1:pos:r:3"):
+        raise InputError(f"{source}: columns {layout[1]!r} are not 'species:S:1:pos:R:3', the layout element x y z.")
+    body = lines[2:]
+    while body and not body[-1].strip():
+        body.pop()
+    if len(body) != count:
+        raise InputError(
+            f"{source}: line 1 announces {count} atoms, but {len(body)} lines follow the comment line. "
+            "Expected the atom count, a comment line, then one atom per line, a single geometry per file."
+        )
+    atoms = []
+    for number, line in enumerate(body, start=1):
+        fields = _split(line)
+        if len(fields) < 4:
+            raise _line_error(source, number + 2, line)
+        # Further columns (charges, velocities, forces) are allowed by the format and carry no geometry.
+        atoms.append(_parse_atom(fields[:4], f"atom {number}", f"{source}, line {number + 2}"))
+    return _collect(atoms)
+
+
+def _parse_atom(fields, atom, where):
+    name = parse_atom_name(fields[0], f"{atom}, {where}" if "file" in where else atom)
+    return name, [_parse_number(field, axis, atom, where) for axis, field in zip("xyz", fields[1:], strict=True)]
+
+
+def _parse_number(field, axis, atom, where):
+    if _NUMBER.fullmatch(field):
+        return float(field.translate(_FORTRAN_EXPONENT))
+    if _NOT_FINITE.fullmatch(field):
+        return float(field)  # refused with the name of the coordinate once the geometry is complete
+    raise InputError(
+        f"{where}: coordinate {axis} of {atom} is {quote(field)}, expected a number such as 0.757 or -1.2e-3."
+    )
+
+
+def _read_entry(entry, atom):
+    expected = "expected (symbol, (x, y, z)) or (symbol, x, y, z)"
+    if isinstance(entry, str) or not hasattr(entry, "__len__") or len(entry) not in (2, 4):
+        raise InputError(f"{atom}: found {quote(entry)}, {expected}.")
+    name, position = entry[0], entry[1] if len(entry) == 2 else tuple(entry[1:])
+    if isinstance(position, str) or not hasattr(position, "__len__") or len(position) != 3:
+        raise InputError(f"{atom}: the position is {quote(position)}, {expected}.")
+    return parse_atom_name(name, atom), [_real(value, axis, atom) for axis, value in zip("xyz", position, strict=True)]
+
+
+def _real(value, axis, atom):
+    array = np.asarray(value)
+    if array.ndim != 0 or array.dtype.kind not in "iuf":
+        raise InputError(f"coordinate {axis} of {atom} is {quote(value)}, expected a real number.")
+    return float(array)
+
+
+def _collect(atoms):
+    names = tuple(name for name, _ in atoms)
+    return Geometry(names, np.array([position for _, position in atoms], dtype=float).reshape(len(names), 3))
+
+
+def _read_text(path):
+    shown = quote(str(path))
+    try:
+        path = Path(path)
+        if not path.exists():
+            raise FileError(f"file not found: {shown}.{_looks_like_coordinates(str(path))}")
+        if not path.is_file():
+            raise FileError(f"{shown} is not a regular file; expected an xyz file.")
+        with path.open("rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+    except FileError:
+        raise
+    except (OSError, ValueError) as error:
+        raise FileError(f"cannot read {shown}: {error}.{_looks_like_coordinates(str(path))}") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise FileError(f"{shown} is larger than {MAX_FILE_BYTES // 2**20} MiB; expected an xyz file of one molecule.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileError(
+            f"{shown} is not a text file (byte {error.start} is not UTF-8); expected an xyz file."
+        ) from error
+
+
+def _looks_like_coordinates(text):
+    fields = _split(text)
+    if len(fields) >= 4 and all(_NUMBER.fullmatch(field) for field in fields[1:4]):
+        return " If this is meant as coordinates, separate the atoms by ';' or newlines; a single atom ends with ';'."
+    return ""
+
+
+def _split(line):
+    return [field for field in _SEPARATOR.split(line) if field]
+
+
+def _line_error(source, number, line):
+    return InputError(f"{source}, line {number}: expected 'El x y z', found {quote(line.strip())}.")
