@@ -117,7 +117,7 @@ def _assemble(atoms: list[AtomicGrid], adjustment: np.ndarray, coordinates: jax.
 
 @partial(jax.jit, static_argnames="partition")
 def _partitioned(offsets, volumes, owner, coordinates, adjustment, n_atoms, n_blocks, partition):
-    """Points (block * point, 3) and weights (block * point,). Arguments come in blocks, of which `n_blocks` are filled."""
+    """Points (block * point, 3) and weights (block * point,); `n_blocks` of the blocks in the arguments are filled."""
     borders = cells(coordinates, adjustment, n_atoms)
     points = offsets + coordinates[owner]
 

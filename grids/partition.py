@@ -2,9 +2,10 @@ r"""Partition of space into atomic cells.
 
 A point r belongs to atom A with the share  w_A(r) = P_A(r) / sum_B P_B(r),  where
 
-    P_A = prod_{B != A} 1/2 [1 - g(nu_AB)],   nu_AB = mu_AB + a_AB (1 - mu_AB^2),   mu_AB = (|r - A| - |r - B|) / |A - B|,
+    P_A = prod_{B != A} [1 - g(nu_AB)] / 2,   nu_AB = mu_AB + a_AB (1 - mu_AB^2),   mu_AB = (r_A - r_B) / R_AB;
 
-g is an odd step from -1 to 1 and a_AB = -a_BA moves the border between a large and a small atom.
+r_A = |r - A| and R_AB = |A - B| are distances, g is an odd step from -1 to 1, and a_AB = -a_BA moves the border between
+a large and a small atom.
 
 A. D. Becke, J. Chem. Phys. 88, 2547 (1988). doi:10.1063/1.454033
 """
@@ -52,7 +53,7 @@ def becke_adjustment(atomic_numbers: np.ndarray) -> np.ndarray:
 def treutler_adjustment(atomic_numbers: np.ndarray) -> np.ndarray:
     """As `becke_adjustment`, with the square roots of the radii: Treutler and Ahlrichs' softer shift of the borders.
 
-    O. Treutler, R. Ahlrichs, J. Chem. Phys. 102, 346 (1995), eq. 13. doi:10.1063/1.469408
+    O. Treutler, R. Ahlrichs, J. Chem. Phys. 102, 346 (1995). doi:10.1063/1.469408
     """
     return _adjustment(np.sqrt(BRAGG_SLATER[atomic_numbers]))
 

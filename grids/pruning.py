@@ -11,7 +11,7 @@ import numpy as np
 from dftfd.grids.angular import LEBEDEV_SIZES
 from dftfd.grids.radii import BRAGG_SLATER, sg1_radius
 
-# Borders between the five zones, in units of an atomic radius: SG-1's table 4, which NWChem took over.
+# Borders between the five zones, in units of an atomic radius: those of SG-1, which NWChem took over.
 _ZONE_BORDERS = {
     "H-He": (0.25, 0.5, 1.0, 4.5),
     "Li-Ne": (0.1667, 0.5, 0.9, 3.5),
@@ -53,7 +53,7 @@ def sg1(atomic_number: int, r: np.ndarray, n_angular: int) -> np.ndarray:
 def treutler(atomic_number: int, r: np.ndarray, n_angular: int) -> np.ndarray:
     """Treutler and Ahlrichs' pruning: 14 points on the inner third of the shells, 50 up to the half, then `n_angular`.
 
-    O. Treutler, R. Ahlrichs, J. Chem. Phys. 102, 346 (1995), section IV. doi:10.1063/1.469408
+    O. Treutler, R. Ahlrichs, J. Chem. Phys. 102, 346 (1995). doi:10.1063/1.469408
     """
     sizes = unpruned(atomic_number, r, n_angular)
     sizes[: len(r) // 2] = 50

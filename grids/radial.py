@@ -18,9 +18,9 @@ Quadrature = tuple[np.ndarray, np.ndarray]
 def treutler_ahlrichs(n: int, atomic_number: int) -> Quadrature:
     r"""M4 grid of Treutler and Ahlrichs: nodes (n,) [bohr], weights (n,) [bohr^3].
 
-    r(x) = xi / ln 2  (1 + x)^0.6  ln(2 / (1 - x)),   x in (-1, 1)                       (eq. 19, alpha = 0.6)
+    r(x) = xi / ln 2  (1 + x)^0.6  ln(2 / (1 - x)),   x in (-1, 1)
 
-    on the Chebyshev nodes of the second kind, with the extent xi of each element (table I).
+    on the Chebyshev nodes of the second kind, with an extent xi for each element.
 
     O. Treutler, R. Ahlrichs, J. Chem. Phys. 102, 346 (1995). doi:10.1063/1.469408
     """

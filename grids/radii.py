@@ -68,13 +68,13 @@ heaviest elements, which Slater left out, are filled in as in PySCF."""
 BRAGG_SLATER.setflags(write=False)
 
 TREUTLER_AHLRICHS_SCALE = _frozen(_TREUTLER_AHLRICHS_SCALE)
-"""xi, the extent of the radial grid M4 [bohr]: O. Treutler, R. Ahlrichs, J. Chem. Phys. 102, 346 (1995), table I,
+"""xi, the extent of the radial grid M4 [bohr]: O. Treutler, R. Ahlrichs, J. Chem. Phys. 102, 346 (1995),
 doi:10.1063/1.469408, for H to Kr; from Rb up to Lr the values are those of Psi4 and PySCF,
 which end there; 1.5 is continued to Og."""
 
 GILL_JOHNSON_POPLE = _frozen(_GILL_JOHNSON_POPLE)
 """Slater-rule radii of the SG-1 grid [bohr]: P. M. W. Gill, B. G. Johnson, J. A. Pople, Chem. Phys. Lett. 209, 506
-(1993), table 1, doi:10.1016/0009-2614(93)80125-9."""
+(1993), doi:10.1016/0009-2614(93)80125-9."""
 
 
 def sg1_radius(atomic_number: int) -> float:
