@@ -1,0 +1,191 @@
+"""Exchange-correlation energy and matrix: a lowered functional on an AO store, in one pass over the blocks.
+
+For each block: density jet -> kernel -> contribution to the matrix. Two properties of the kernel steer the work, the
+order of the jet and whether the kinetic energy density is needed; no case is made of LDA, GGA or meta-GGA.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dftfd.ao_store import AOStore
+from dftfd.errors import InputError, NumericalError
+from dftfd.interop.gto import component_count
+from dftfd.threads import run_on_workers, split_evenly, worker_count
+
+log = logging.getLogger(__name__)
+
+_GRADIENT, _HESSIAN = slice(1, 4), slice(4, 10)
+_HESSIAN_PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
+
+
+@dataclass(frozen=True, eq=False)
+class XCContribution:
+    """energy [hartree], matrix (spin, ao, ao) = dE/dP [hartree], n_electrons (spin,): integral of the density."""
+
+    energy: float
+    matrix: np.ndarray
+    n_electrons: np.ndarray
+
+
+class Scratch:
+    """Named work arrays that are allocated once and reused: fresh large arrays cost a page fault per 4 kB."""
+
+    def __init__(self):
+        self._flat: dict[str, np.ndarray] = {}
+
+    def __call__(self, name: str, *shape: int) -> np.ndarray:
+        """An uninitialised array; valid until the next request for the same name."""
+        size = int(np.prod(shape))
+        if name not in self._flat or self._flat[name].size < size:
+            self._flat[name] = np.empty(size)
+        return self._flat[name][:size].reshape(shape)
+
+
+def density_jet(ao, P, C, order: int, tau: bool, out: np.ndarray, scratch: Scratch) -> None:
+    r"""Density, its derivatives up to `order` (0, 1, 2) and tau on a block, written to `out` (channel, point).
+
+    n = L_0 . R_0,   n_i = 2 L_0 . R_i,   n_ij = 2 (X_0 . A_ij + L_i . R_j),   tau = 1/2 sum_i L_i . R_i
+
+    ao: (component, ao, point), A_0 | A_i | A_ij.   P: (ao, ao), symmetric.   C: (ao, occupied) with P = C C^T, or None.
+    The dot sums over orbitals; X = P A. Without C: L = X, R = A. With C: L = R = C^T A, the occupied orbitals; where
+    only L_0 is needed, L_0 = C (C^T A_0) and R = A is cheaper.
+    """
+    _, n_ao, n_points = ao.shape
+    n_left = 4 if order >= 2 or tau else 1
+    if C is None:
+        left, right = np.matmul(P, ao[:n_left], out=scratch("X", n_left, n_ao, n_points)), ao
+        X_0 = left[0]
+    else:
+        orbitals = np.matmul(C.T, ao[:n_left], out=scratch("orbitals", n_left, C.shape[1], n_points))
+        left = right = orbitals
+        if order >= 2 or (order == 1 and not tau):
+            X_0 = np.matmul(C, orbitals[0], out=scratch("X", n_ao, n_points))
+        if n_left == 1 and order == 1:
+            left, right = X_0[None], ao
+    np.einsum("mp,mp->p", left[0], right[0], out=out[0])
+    if order >= 1:
+        np.einsum("mp,imp->ip", left[0], right[_GRADIENT], out=out[_GRADIENT])
+        out[_GRADIENT] *= 2.0
+    if order >= 2:
+        np.einsum("mp,jmp->jp", X_0, ao[_HESSIAN], out=out[_HESSIAN])
+        for row, (i, j) in zip(out[_HESSIAN], _HESSIAN_PAIRS, strict=True):
+            row += np.einsum("mp,mp->p", left[1 + i], right[1 + j])
+        out[_HESSIAN] *= 2.0
+    if tau:
+        np.einsum("imp,imp->p", left[1:], right[_GRADIENT], out=out[-1])
+        out[-1] *= 0.5
+
+
+def half_matrix(ao, potential, order: int, tau: bool, scratch: Scratch) -> np.ndarray:
+    r"""M (ao, ao) of a block, whose symmetric sum M + M^T is dE/dP.
+
+    M = A_0^T (v_0 A_0 / 2 + sum_i v_i A_i + sum_{i<=j} v_ij A_ij) + sum_i A_i^T (sum_{j>=i} v_ij A_j + v_tau A_i / 4)
+
+    potential: (channel, point), derivative of the energy with respect to each channel of `density_jet`; v_ij with
+    i < j belongs to n_ij as the one variable that stands for n_ij and n_ji.
+    """
+    _, n_ao, n_points = ao.shape
+    n_components = component_count(order)
+    scale = potential[:n_components].copy()
+    scale[0] *= 0.5
+    weighted = np.einsum("cmp,cp->mp", ao[:n_components], scale, out=scratch("weighted", n_ao, n_points))
+    M = np.matmul(ao[0], weighted.T, out=scratch("M", n_ao, n_ao))
+    for i in range(3 if order >= 2 or tau else 0):
+        v = [potential[4 + _HESSIAN_PAIRS.index((i, j))] for j in range(i, 3)] if order >= 2 else []
+        if tau:
+            v = [v[0] + 0.25 * potential[-1], *v[1:]] if v else [0.25 * potential[-1]]
+        np.einsum("jmp,jp->mp", ao[1 + i : 1 + i + len(v)], np.stack(v), out=weighted)
+        M += np.matmul(ao[1 + i], weighted.T, out=scratch("product", n_ao, n_ao))
+    return M
+
+
+class XCBuilder:
+    """Exchange-correlation energy and its matrix for density matrices in the basis of `store`.
+
+    kernel(points, weights, density (spin, channel, point)) -> (energy, potential (spin, channel, point)), with
+    attributes `order`, `needs_tau` and `channels`; see dftfd/kernel.py.
+    """
+
+    def __init__(self, kernel, store: AOStore, progress: Callable[[int, int], None] | None = None):
+        """progress: called as progress(blocks done, blocks) from the worker threads."""
+        if kernel.order > min(2, store.order) or (kernel.needs_tau and store.order < 1):
+            raise InputError(
+                f"the functional needs AO derivatives of order {max(kernel.order, int(kernel.needs_tau))}, the AO store "
+                f"has order {store.order} and matrices are built up to order 2. Build the store with a higher order."
+            )
+        self.kernel = kernel
+        self.store = store
+        self._progress = progress
+        n_workers = min(worker_count(), len(store.blocks))
+        self._parts = split_evenly([len(block.aos) ** 2 + 1.0 for block in store.blocks], n_workers)
+        self._scratch = [Scratch() for _ in range(n_workers)]
+
+    def build(self, P: np.ndarray, C_occ: Sequence[np.ndarray] | None = None) -> XCContribution:
+        """Energy, matrix and electron numbers of P (spin, ao, ao), symmetric.
+
+        One spin is the total density of a restricted run, two are alpha and beta, as the kernel was made.
+        C_occ: per spin (ao, occupied) with P[s] = C_occ[s] C_occ[s]^T (columns scaled by the square root of their
+        occupation); used where it is cheaper than P.
+
+        The result depends on the number of workers in the last digits only, and on nothing else.
+        """
+        P = np.asarray(P, dtype=np.float64)
+        n_ao = self.store.n_ao
+        if P.ndim != 3 or P.shape[1:] != (n_ao, n_ao) or P.shape[0] not in (1, 2):
+            raise InputError(f"a density matrix of shape {P.shape} was given; expected (1 or 2, {n_ao}, {n_ao}).")
+        if C_occ is not None:
+            C_occ = [np.asarray(C, dtype=np.float64) for C in C_occ]
+        start = time.perf_counter()
+        tasks = [
+            lambda part=part, scratch=scratch: self._build_part(part, P, C_occ, scratch)
+            for part, scratch in zip(self._parts, self._scratch, strict=True)
+        ]
+        parts = run_on_workers(tasks)
+        energy = sum(part.energy for part in parts)
+        M = sum(part.matrix for part in parts)
+        if not np.isfinite(energy):
+            raise NumericalError(
+                f"the exchange-correlation energy is {energy}: the functional is not finite at some grid point. "
+                "Check the density matrix and the functional's behaviour at small densities."
+            )
+        log.debug("xc build: %d blocks, %.3f s", len(self.store.blocks), time.perf_counter() - start)
+        return XCContribution(energy, M + M.transpose(0, 2, 1), sum(part.n_electrons for part in parts))
+
+    def _build_part(self, part, P, C_occ, scratch) -> XCContribution:
+        """Sum over the blocks of one worker, in ascending order; `matrix` is M here."""
+        order, tau = self.kernel.order, self.kernel.needs_tau
+        n_spin = len(P)
+        energy, n_electrons = 0.0, np.zeros(n_spin)
+        M = np.zeros_like(P)
+        density = scratch("density", n_spin, self.kernel.channels, self.store.block_size)
+        for done, index in enumerate(part):
+            block = self.store.blocks[index]
+            ao = self.store.values(index, scratch("ao", self.store.scratch_size))
+            select = np.ix_(block.aos, block.aos)
+            for s in range(n_spin):
+                P_s, C_s = P[s][select], None
+                if C_occ is not None and self._occupied_form_is_cheaper(len(block.aos), C_occ[s].shape[1]):
+                    C_s = C_occ[s][block.aos]
+                density_jet(ao, P_s, C_s, order, tau, density[s], scratch)
+            block_energy, potential = self.kernel(block.points, block.weights, density)
+            potential = np.asarray(potential)
+            energy += float(block_energy)
+            n_electrons += density[:, 0] @ block.weights
+            for s in range(n_spin):
+                M[s][select] += half_matrix(ao, potential[s], order, tau, scratch)
+            if self._progress is not None:
+                self._progress(done + 1, len(part))
+        return XCContribution(energy, M, n_electrons)
+
+    def _occupied_form_is_cheaper(self, n_ao: int, n_occupied: int) -> bool:
+        """Compare the multiplications per point of both forms of `density_jet`; n_ao that of the block."""
+        order, tau = self.kernel.order, self.kernel.needs_tau
+        if order >= 2:
+            return 5 * n_occupied < 4 * n_ao
+        if tau:
+            return n_occupied < n_ao
+        return (2 if order else 1) * n_occupied < n_ao
