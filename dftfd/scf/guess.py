@@ -12,16 +12,6 @@ def spin_densities(P_total, n_spin):
     return np.repeat(P_total[None] / n_spin, n_spin, axis=0)
 
 
-def break_spin_symmetry(P, atom_of_ao):
-    """P (2, ao, ao) with the beta part cut down to its blocks on single atoms.
-
-    A closed-shell guess would keep an unrestricted run on the restricted solution for ever, even for a stretched bond.
-    Where the restricted solution is the lower one, the cycle returns to it. `atom_of_ao` (ao,) numbers each AO's atom.
-    """
-    same_atom = np.equal.outer(atom_of_ao, atom_of_ao)
-    return np.stack([P[0], np.where(same_atom, P[1], 0.0)])
-
-
 def core_guess(H_core, X, n_occupied, capacity):
     """P (spin, ao, ao) from the orbitals of the core Hamiltonian, electrons that do not see each other."""
     energies, C = diagonalise(np.repeat(H_core[None], len(n_occupied), axis=0), X)

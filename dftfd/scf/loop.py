@@ -1,11 +1,12 @@
 """The self-consistent field cycle.
 
-It works on callbacks and matrices alone: `fock(P, C_occ)` returns the Fock matrices (spin, ao, ao) and the energy's
-components, whatever they are made of. Steps and thresholds follow PySCF, so both codes stop at the same point.
+It works on callbacks and matrices alone: `fock(P, C_occ)` returns the Fock matrices and the energy's components,
+whatever they are made of. Steps and thresholds follow PySCF, so both codes stop at the same point.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -14,9 +15,17 @@ from dftfd.scf.diis import DIIS, commutator
 from dftfd.scf.occupation import aufbau
 from dftfd.scf.orbitals import density_matrix, diagonalise, occupied_orbitals, orbital_gradient_norm
 
-# fock(P (spin, ao, ao), C_occ) -> (F (spin, ao, ao), {component: energy}). C_occ holds per spin the occupied orbitals
-# (ao, occupied) scaled so that P = C_occ C_occ^T; it is None for the starting density, which has no orbitals.
-FockBuilder = Callable[[np.ndarray, tuple | None], tuple[np.ndarray, Mapping[str, float]]]
+
+class Evaluation(Protocol):
+    """What the Fock callback returns: F (spin, ao, ao) and the energy's components, all in hartree."""
+
+    F: np.ndarray
+    energies: Mapping[str, float]
+
+
+# fock(P, C_occ): density matrix (spin, ao, ao) and, per spin, the occupied orbitals (ao, occupied) scaled so that
+# P = C_occ C_occ^T; None for the starting density, which has no orbitals.
+FockBuilder = Callable[[np.ndarray, tuple | None], Evaluation]
 
 
 @dataclass(frozen=True)
@@ -54,19 +63,23 @@ class Cycle:
 
 @dataclass(frozen=True)
 class State:
-    """Orbitals, the density they make, and the Fock matrix and energy components of that density."""
+    """Orbitals, the density they make, and what the Fock callback said of that density."""
 
     P: np.ndarray
-    F: np.ndarray
-    energies: Mapping[str, float]
+    evaluation: Evaluation
     mo_energy: np.ndarray | None = None
     mo_occ: np.ndarray | None = None
     mo_coeff: np.ndarray | None = None
 
     @property
+    def F(self):
+        """Fock matrices (spin, ao, ao) [hartree] of the density P."""
+        return self.evaluation.F
+
+    @property
     def energy(self):
         """Total energy [hartree]: the sum of the components."""
-        return float(sum(self.energies.values()))
+        return float(sum(self.evaluation.energies.values()))
 
 
 @dataclass(frozen=True)
@@ -138,10 +151,11 @@ def _fill_orbitals(F, X, n_occupied, capacity, fock, number):
 
 def _checked(fock, P, C_occ, number, *orbitals):
     """The state of density P; NaN and Inf stop the run here, where their origin still has a name."""
-    F, energies = fock(P, C_occ)
-    for name, value in energies.items():
+    evaluation = fock(P, C_occ)
+    for name, value in evaluation.energies.items():
         if not np.isfinite(value):
             raise NumericalError(f"SCF cycle {number}: the energy component {name!r} is {value}.")
-    if not np.all(np.isfinite(F)):
-        raise NumericalError(f"SCF cycle {number}: the Fock matrix has {np.sum(~np.isfinite(F))} entries NaN or Inf.")
-    return State(P, F, dict(energies), *orbitals)
+    wrong = np.sum(~np.isfinite(evaluation.F))
+    if wrong:
+        raise NumericalError(f"SCF cycle {number}: the Fock matrix has {wrong} entries NaN or Inf.")
+    return State(P, evaluation, *orbitals)

@@ -1,0 +1,47 @@
+"""The command `dftfd`.
+
+Exit codes: 0 done, 2 bad input, 3 not converged, 4 NaN or Inf, 5 file, 6 memory, 130 interrupted.
+
+Errors are one line on standard error; `--debug` shows the traceback. Chemistry is imported by the commands when they
+run, so `dftfd --help` and a mistyped option answer at once.
+"""
+
+import sys
+
+from dftfd.cli.commands import app
+from dftfd.errors import DftfdError
+
+INTERNAL_ERROR, BAD_INPUT, OUT_OF_MEMORY, INTERRUPTED = 1, 2, 6, 130
+
+
+def main(arguments=None) -> int:
+    """Run the command line (default: that of this process); returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        code = app(arguments, standalone_mode=False, prog_name="dftfd")
+        return code if isinstance(code, int) else 0
+    except KeyboardInterrupt:
+        return _complain("interrupted", INTERRUPTED)
+    except Exception as error:
+        if "--debug" in arguments:
+            raise
+        return _answer(error)
+
+
+def _answer(error):
+    """One line and the exit code for an exception that ended a command."""
+    if isinstance(error, DftfdError):
+        return _complain(error, error.exit_code)
+    if isinstance(error, MemoryError):
+        return _complain(f"out of memory ({error or 'no details'}); use a smaller basis set or grid.", OUT_OF_MEMORY)
+    if type(error).__name__ == "Abort":  # the argument parser's word for Ctrl-C
+        return _complain("interrupted", INTERRUPTED)
+    if hasattr(error, "format_message"):  # the argument parser's usage errors
+        return _complain(f"{error.format_message().rstrip('.')}. See dftfd --help.", BAD_INPUT)
+    text = f"internal error: {type(error).__name__}: {error}. Run again with --debug for the traceback, and report it."
+    return _complain(text, INTERNAL_ERROR)
+
+
+def _complain(message, code):
+    print("dftfd: error:", " ".join(str(message).split()), file=sys.stderr)
+    return code

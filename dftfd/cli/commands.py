@@ -1,0 +1,155 @@
+"""The commands run, list and check."""
+
+import logging
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+NOT_CONVERGED = 3
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Density-functional theory by functional automatic differentiation.",
+)
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show debugging messages, and the traceback of an error.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Tell more: times of the stages, sizes.")]
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+):
+    if version:
+        from dftfd import __version__
+
+        print(__version__)
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def run(
+    file: Annotated[str, typer.Argument(help="xyz file, or coordinates such as 'H 0 0 0; H 0 0 0.74'.")],
+    xc: Annotated[str, typer.Option(help="Exchange-correlation functional; see `dftfd list`.")] = "pbe",
+    basis: Annotated[str, typer.Option(help="Basis set.")] = "def2-svp",
+    charge: Annotated[int, typer.Option(help="Total charge.")] = 0,
+    spin: Annotated[int, typer.Option(help="N_alpha - N_beta, the number of unpaired electrons.")] = 0,
+    method: Annotated[str, typer.Option(help="RKS, UKS or auto: RKS for spin 0, else UKS.")] = "auto",
+    grid_level: Annotated[int, typer.Option(help="Quality of the quadrature grid, 0 to 9.")] = 3,
+    no_density_fit: Annotated[bool, typer.Option("--no-density-fit", help="Use exact Coulomb integrals.")] = False,
+    unit: Annotated[str, typer.Option(help="Unit of the coordinates: angstrom or bohr.")] = "angstrom",
+    cartesian: Annotated[bool, typer.Option("--cartesian", help="Cartesian instead of spherical functions.")] = False,
+    conv_tol: Annotated[float, typer.Option(help="Convergence threshold of the energy in hartree.")] = 1e-9,
+    max_cycles: Annotated[int, typer.Option(help="Largest number of SCF cycles.")] = 50,
+    json: Annotated[Path | None, typer.Option(help="Write the result in QCSchema form to this file.")] = None,
+    verbose: Verbose = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the total energy only.")] = False,
+    debug: Debug = False,
+):
+    """Compute the Kohn-Sham energy of a molecule."""
+    _set_up_messages(verbose, debug)
+    from dftfd.io.qcschema import atomic_result, check_writable, write_json
+    from dftfd.molecule import molecule
+    from dftfd.run import run_scf
+
+    if json is not None:
+        check_writable(json)
+    system = molecule(file, basis=basis, charge=charge, spin=spin, unit=unit, cartesian=cartesian)
+    with _progress(quiet) as progress:
+        progress.note(_heading(system))
+        result = run_scf(
+            system,
+            xc=xc,
+            method=method,
+            grid_level=grid_level,
+            density_fit=not no_density_fit,
+            conv_tol=conv_tol,
+            max_cycles=max_cycles,
+            progress=progress,
+        )
+    print(f"{result.energy:.10f}" if quiet else f"\n{result}")
+    if json is not None:
+        write_json(json, atomic_result(result))
+    if not result.converged:
+        print(f"dftfd: error: SCF not converged after {result.cycles} cycles.", file=sys.stderr)
+        raise typer.Exit(NOT_CONVERGED)
+
+
+@app.command("list")
+def list_names(
+    pattern: Annotated[str, typer.Argument(help="Show only names that contain this text.")] = "",
+    debug: Debug = False,
+):
+    """List the known functionals."""
+    _set_up_messages(False, debug)
+    from dftfd.functionals.registry import list_functionals
+
+    for name in list_functionals():
+        if pattern.lower() in name.lower():
+            print(name)
+
+
+@app.command()
+def check(
+    name: Annotated[str, typer.Argument(help="Functional to compare with libxc.")],
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Compare a functional, its potential and its matrix with libxc."""
+    _set_up_messages(verbose, debug)
+    from dftfd.check import check as check_functional
+
+    report = check_functional(name)
+    print(report)
+    if not report.passed:
+        raise typer.Exit(1)
+
+
+def _set_up_messages(verbose, debug):
+    """Log records and warnings as single lines on standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    logger = logging.getLogger("dftfd")
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if debug or verbose else logging.WARNING)
+    warnings.showwarning = _show_warning
+
+
+def _show_warning(message, category, filename, lineno, file=None, line=None):
+    print("dftfd: warning:", " ".join(str(message).split()), file=sys.stderr)
+
+
+def _progress(quiet):
+    """The progress display that suits the output: none, a live table on a terminal, plain lines elsewhere."""
+    if quiet:
+        from dftfd.io.progress import Progress
+
+        return Progress()
+    if sys.stdout.isatty():
+        from dftfd.cli.live import LiveProgress
+
+        return LiveProgress()
+    from dftfd.io.progress import PlainProgress
+
+    return PlainProgress()
+
+
+def _heading(molecule):
+    """What was read: formula, electrons, basis and the nearest pair of atoms, so that a wrong unit shows at once."""
+    from dftfd import __version__
+    from dftfd.molecule import UNITS
+
+    text = f"dftfd {__version__}: {molecule.formula}, {molecule.n_electrons} electrons, {molecule.n_ao} basis functions"
+    nearest = molecule.shortest_distance
+    if nearest is None:
+        return text
+    a, b, distance = nearest
+    names = f"{molecule.symbols[a]}{a + 1}-{molecule.symbols[b]}{b + 1}"
+    return f"{text}, nearest atoms {names} {distance / UNITS['angstrom']:.4f} angstrom"

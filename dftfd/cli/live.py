@@ -1,0 +1,54 @@
+"""The SCF table on a terminal, growing while the calculation runs."""
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from dftfd.io.progress import LogProgress
+
+
+class LiveProgress(LogProgress):
+    """A rich display: notes above, the SCF table, and the stage at work below. Use it in a `with` statement."""
+
+    def __init__(self, console=None):
+        super().__init__()
+        self.console = console or Console()
+        self._live = Live(console=self.console, refresh_per_second=8, transient=False)
+        self._table = Table("cycle", box=None, header_style="bold", pad_edge=False)
+        for heading in ("energy / hartree", "change", "gradient", "density change"):
+            self._table.add_column(heading, justify="right")
+        self._stage = None
+
+    def __enter__(self):
+        self._live.start()
+        return self
+
+    def __exit__(self, *error):
+        self._stage = None
+        self._show()
+        self._live.stop()
+
+    def begin(self, name):
+        self._stage = Spinner("dots", Text(name))
+        self._show()
+
+    def end(self, name):
+        super().end(name)
+        self._stage = None
+        self._show()
+
+    def note(self, text):
+        self._live.console.print(text, highlight=False)
+
+    def cycle(self, cycle):
+        numbers = (cycle.energy_change, cycle.gradient_norm, cycle.density_change)
+        columns = ["" if cycle.number == 0 else f"{number:.2e}" for number in numbers]
+        name = "start" if cycle.number == 0 else "check" if cycle.extra else str(cycle.number)
+        self._table.add_row(name, f"{cycle.energy:.10f}", *columns)
+        self._show()
+
+    def _show(self):
+        parts = [self._table] if self._table.row_count else []
+        self._live.update(Group(*parts, *([self._stage] if self._stage else [])))

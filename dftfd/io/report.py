@@ -1,0 +1,91 @@
+"""Text for people: the SCF table and the summary of a result.
+
+The functions read attributes only, so this module depends on nothing above it.
+"""
+
+import math
+
+LABELS = {
+    "nuclear": "nuclear repulsion",
+    "one_electron": "one-electron",
+    "coulomb": "Coulomb",
+    "xc": "exchange-correlation",
+    "exact_exchange": "exact exchange",
+    "nonlocal": "nonlocal correlation",
+}
+HARTREE_IN_EV = 27.21138602
+
+
+def cycle_line(cycle):
+    """One line of the SCF table in PySCF's form, which scripts know how to read."""
+    if cycle.number == 0:
+        return f"init E= {cycle.energy:.15g}"
+    head = "Extra cycle " if cycle.extra else f"cycle= {cycle.number}"
+    return (
+        f"{head} E= {cycle.energy:.15g}  delta_E= {cycle.energy_change:4.3g}  |g|= {cycle.gradient_norm:4.3g}  "
+        f"|ddm|= {cycle.density_change:4.3g}"
+    )
+
+
+def result_summary(result):
+    """A readable account of an SCF result; energies in hartree."""
+    return "\n".join(
+        [title(result), outcome(result), *energy_lines(result), *property_lines(result), *method_lines(result)]
+    )
+
+
+def title(result):
+    """What was computed, in one line."""
+    molecule, settings = result.molecule, result.settings
+    return (
+        f"{molecule.formula}  {result.method} {settings.functional} / {settings.basis}  "
+        f"charge {molecule.charge:+d}, spin {molecule.spin}, {molecule.n_electrons} electrons"
+    )
+
+
+def outcome(result):
+    """Whether the run converged."""
+    if result.converged:
+        return f"converged in {result.cycles} cycles"
+    last = result.history[-1]
+    return (
+        f"NOT CONVERGED after {result.cycles} cycles (energy change {last.energy_change:.1e}, gradient "
+        f"{last.gradient_norm:.1e}): these numbers are not a solution"
+    )
+
+
+def energy_lines(result):
+    """Components that are not zero, then their sum."""
+    shown = [(LABELS[name], value) for name, value in result.energies.items() if value or name in ("nuclear", "xc")]
+    return [f"  {label:<22}{value:20.10f}" for label, value in [*shown, ("total energy", result.energy)]]
+
+
+def property_lines(result):
+    """Frontier orbitals, dipole moment and spin."""
+    lines = []
+    names = ("",) if len(result.frontier) == 1 else (" alpha", " beta")
+    for name, (homo, lumo) in zip(names, result.frontier, strict=True):
+        gap = "" if None in (homo, lumo) else f"   gap {(lumo - homo) * HARTREE_IN_EV:.4f} eV"
+        lines.append(f"  HOMO, LUMO{name:<12}{_energy(homo)}{_energy(lumo)}{gap}")
+    x, y, z = result.dipole
+    size = math.hypot(*result.dipole_debye)
+    lines.append(f"  dipole                {x:12.6f}{y:12.6f}{z:12.6f} e bohr   |mu| {size:.4f} debye")
+    if result.method == "UKS":
+        lines.append(f"  <S^2>                 {result.s_squared:12.6f}")
+    return lines
+
+
+def method_lines(result):
+    """The approximations that a reader of the numbers must know."""
+    settings = result.settings
+    integrals = f"density fitting, {settings.auxiliary_basis}" if settings.auxiliary_basis else "exact"
+    lines = [f"  Coulomb integrals     {integrals}"]
+    if result.n_electrons_quadrature is not None:
+        origin = "given by the user" if settings.grid_level is None else f"level {settings.grid_level}"
+        counts = " + ".join(f"{n:.8f}" for n in result.n_electrons_quadrature)
+        lines.append(f"  grid                  {origin}, {settings.n_points} points, holds {counts} electrons")
+    return lines
+
+
+def _energy(value):
+    return f"{'none':>12}" if value is None else f"{value:12.6f}"

@@ -1,0 +1,93 @@
+r"""The Kohn-Sham energy of a density matrix, its Fock matrix F = dE/dP, and its components.
+
+    E[P] = E_nn + tr(P H) + 1/2 tr(P J[P]) + E_x[P] + E_xc[rho, tau, ...]
+
+P has one matrix (total density) in a restricted run and two (alpha, beta) in an unrestricted one; both go through the
+same lines. W. Kohn, L. J. Sham, Phys. Rev. 140, A1133 (1965). doi:10.1103/PhysRev.140.A1133
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+COMPONENTS = ("nuclear", "one_electron", "coulomb", "xc", "exact_exchange", "nonlocal")
+"""Names of the energy's components, in the order in which they are reported."""
+
+
+@dataclass(frozen=True, eq=False)
+class FockEvaluation:
+    """F (spin, ao, ao) = dE/dP [hartree], energy components [hartree], electrons by quadrature (spin,) or None."""
+
+    F: np.ndarray
+    energies: Mapping[str, float]
+    n_electrons: np.ndarray | None
+
+
+@dataclass(frozen=True, eq=False)
+class KohnSham:
+    """The terms of the energy for one molecule, basis and functional.
+
+    nuclear_repulsion [hartree].   H_core: (ao, ao) kinetic energy, nuclear attraction and core potentials.
+    coulomb_exchange: builder of J and K, dftfd.integrals.CoulombExchange.
+    xc: object with `build(P, C_occ)`, or None where the functional has no semilocal part.
+    exact_exchange: pairs (omega, fraction): fraction of exact exchange with the operator 1/r for omega = 0, else with
+        its long-range part erf(omega r)/r [1/bohr].
+    """
+
+    nuclear_repulsion: float
+    H_core: np.ndarray
+    coulomb_exchange: object
+    xc: object | None
+    exact_exchange: tuple[tuple[float, float], ...] = ()
+
+    def evaluate(self, P, C_occ=None) -> FockEvaluation:
+        """Energy components and Fock matrix of P (spin, ao, ao); with C_occ, P = C_occ C_occ^T, the same for less work."""
+        J, exchange_matrices = self._coulomb_and_exchange(P, C_occ)
+        energies = dict.fromkeys(COMPONENTS, 0.0)
+        energies["nuclear"] = float(self.nuclear_repulsion)
+        energies["one_electron"] = float(np.sum(P * self.H_core))
+        energies["coulomb"] = 0.5 * float(np.sum(P * J))
+        F = np.repeat((self.H_core + J)[None], len(P), axis=0)
+        n_electrons = None
+        if self.xc is not None:
+            contribution = self.xc.build(P, C_occ)
+            energies["xc"] = contribution.energy
+            F += contribution.matrix
+            n_electrons = contribution.n_electrons
+        # E_x = -1/2 sum_s tr(P_s K[P_s]) over spins s, dE_x/dP_s = -K[P_s]. A restricted run holds P = 2 P_alpha, whose
+        # K[P] = 2 K[P_alpha]: half of both.
+        share = 0.5 if len(P) == 1 else 1.0
+        for (_, fraction), K in zip(self.exact_exchange, exchange_matrices, strict=True):
+            energies["exact_exchange"] -= 0.5 * fraction * share * float(np.sum(P * K))
+            F -= fraction * share * K
+        return FockEvaluation(F, energies, n_electrons)
+
+    def _coulomb_and_exchange(self, P, C_occ):
+        """J (ao, ao), and K (spin, ao, ao) for each term of `exact_exchange`; the first comes with J, in one pass."""
+        if not self.exact_exchange:
+            return self.coulomb_exchange.coulomb(P), []
+        (first, _), *others = self.exact_exchange
+        J, K = self.coulomb_exchange.coulomb_and_exchange(P, C_occ, omega=first)
+        return J, [K, *(self.coulomb_exchange.exchange(P, C_occ, omega=omega) for omega, _ in others)]
+
+
+def spin_square(C_occ, S):
+    """<S^2> of one determinant from its occupied alpha and beta orbitals, each (ao, occupied).
+
+    <S^2> = (N_a - N_b)/2 ((N_a - N_b)/2 + 1) + N_b - sum_ij |<i_alpha|j_beta>|^2
+    A. Szabo, N. S. Ostlund, Modern Quantum Chemistry (1989), eq. 2.271.
+    """
+    alpha, beta = C_occ
+    n_alpha, n_beta = alpha.shape[1], beta.shape[1]
+    s_z = 0.5 * (n_alpha - n_beta)
+    return float(s_z * (s_z + 1) + n_beta - np.sum((alpha.T @ S @ beta) ** 2))
+
+
+def dipole_moment(P, dipole_integrals, nuclear_charges, coordinates):
+    """Dipole moment sum_A Z_A R_A - tr(P r) [e bohr], (3,), about the origin.
+
+    P (spin, ao, ao), dipole_integrals (3, ao, ao), nuclear_charges (atom,) as the electrons see them, coordinates
+    (atom, 3) [bohr]. For an ion the value depends on the origin.
+    """
+    return nuclear_charges @ coordinates - np.einsum("xab,sab->x", dipole_integrals, P)

@@ -1,0 +1,202 @@
+"""run_scf: from a molecule and a functional to a self-consistent result. Here the pieces are put together."""
+
+from importlib import metadata
+from numbers import Integral
+
+import numpy as np
+
+from dftfd.ao_store import AOStore
+from dftfd.density import density_function
+from dftfd.errors import InputError, closest_names
+from dftfd.functionals.registry import get_functional
+from dftfd.grids.molecular import molecular_grid
+from dftfd.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, one_electron
+from dftfd.interop.pyscf import minao_guess
+from dftfd.io.progress import as_progress
+from dftfd.kernel import XCKernel
+from dftfd.kohn_sham import KohnSham, dipole_moment, spin_square
+from dftfd.molecule import Molecule
+from dftfd.potential import xc_potential
+from dftfd.scf.guess import checked_density, core_guess
+from dftfd.scf.loop import Convergence, solve_scf
+from dftfd.scf.orbitals import LINEAR_DEPENDENCE, canonical_orthonormaliser, occupied_orbitals
+from dftfd.scf.result import SCFResult, Settings
+from dftfd.xc import XCBuilder
+
+METHODS = ("auto", "RKS", "UKS")
+GUESSES = ("minao", "core")
+VERSIONED = ("dftfd", "jax", "jaxlib", "numpy", "scipy", "pyscf")
+
+
+def run_scf(
+    molecule: Molecule,
+    xc="pbe",
+    method: str = "auto",
+    *,
+    grid_level: int = 3,
+    density_fit: bool = True,
+    grid=None,
+    conv_tol: float = 1e-9,
+    max_cycles: int = 50,
+    guess="minao",
+    linear_dependence: float = LINEAR_DEPENDENCE,
+    progress=None,
+    **unknown,
+) -> SCFResult:
+    """The self-consistent Kohn-Sham solution for a molecule.
+
+    molecule: from `dftfd.molecule(...)`.
+    xc: name of a functional ('pbe', 'b3lyp', 'lda,vwn', '0.25*HF + 0.75*PBE, PBE') or a Functional.
+    method: 'RKS', 'UKS', or 'auto': restricted for spin 0, unrestricted otherwise.
+    grid_level: quality of the quadrature grid, 0 to 9.   grid: (points (point, 3) [bohr], weights (point,)) instead.
+    density_fit: fit the Coulomb and exchange integrals in PySCF's choice of auxiliary basis; False for exact integrals.
+    conv_tol: threshold of the energy change [hartree]; its square root is that of the orbital gradient.
+    max_cycles: how many cycles to try; a run that has not converged then says so in `result.converged`.
+    guess: starting density: 'minao' (superposed atoms in a minimal basis), 'core' (no electron repulsion), or a matrix
+        (spin, ao, ao), such as the `density_matrix` of another result.
+    linear_dependence: overlap eigenvalues at or below it are removed from the orbital space.
+    progress: True prints the SCF table; None logs it under the name `dftfd`; or a dftfd.io.progress.Progress.
+
+    Raises InputError for options that cannot be carried out, NumericalError where NaN or Inf appears, ResourceError
+    where memory would not suffice.
+
+    >>> import dftfd
+    >>> result = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), xc="lda,vwn")
+    >>> round(result.energy, 4)
+    -2.8122
+    """
+    _check_options(molecule, unknown)
+    method = _method(method, molecule.spin)
+    n_spin = 1 if method == "RKS" else 2
+    functional = get_functional(xc)
+    convergence = Convergence(conv_tol, max_cycles)
+    progress = as_progress(progress)
+
+    with progress.stage("integrals"):
+        matrices = one_electron(molecule)
+        X = canonical_orthonormaliser(matrices.S, linear_dependence)
+        coulomb_exchange = _coulomb_exchange(molecule, density_fit, bool(functional.exact_exchange))
+        progress.note(coulomb_exchange.describe())
+    n_occupied = (molecule.n_alpha,) if n_spin == 1 else (molecule.n_alpha, molecule.n_beta)
+    with progress.stage("starting density"):
+        P, guess = _starting_density(guess, molecule, matrices.H_core, X, n_occupied)
+    xc_builder, n_points = _xc_builder(functional, molecule, n_spin, grid, grid_level, progress)
+    energy = KohnSham(
+        molecule.nuclear_repulsion, matrices.H_core, coulomb_exchange, xc_builder, functional.exact_exchange
+    )
+    with progress.stage("scf"):
+        solution = solve_scf(
+            energy.evaluate, matrices.S, X, P, n_occupied, convergence=convergence, on_cycle=progress.cycle
+        )
+    state = solution.state
+    orbitals = occupied_orbitals(state.mo_coeff, state.mo_occ)
+    return SCFResult(
+        molecule=molecule,
+        method=method,
+        functional=functional,
+        settings=Settings(
+            functional=functional.name,
+            basis=molecule.basis,
+            auxiliary_basis=getattr(coulomb_exchange, "auxiliary_basis", None),
+            grid_level=grid_level if grid is None else None,
+            n_points=n_points,
+            guess=guess,
+            conv_tol=conv_tol,
+            max_cycles=max_cycles,
+            linear_dependence=linear_dependence,
+            versions={name: metadata.version(name) for name in VERSIONED},
+        ),
+        energy=state.energy,
+        energies=dict(state.evaluation.energies),
+        converged=solution.converged,
+        cycles=solution.cycles,
+        mo_energy=state.mo_energy,
+        mo_occ=state.mo_occ,
+        mo_coeff=state.mo_coeff,
+        density_matrix=state.P,
+        dipole=dipole_moment(state.P, matrices.dipole, molecule.nuclear_charges, molecule.coordinates),
+        s_squared=0.0 if n_spin == 1 else spin_square(orbitals, matrices.S),
+        n_electrons_quadrature=state.evaluation.n_electrons,
+        history=solution.history,
+        seconds=dict(progress.seconds),
+        function_of_r=_function_of_r,
+    )
+
+
+def _check_options(molecule, unknown):
+    if not isinstance(molecule, Molecule):
+        raise InputError(f"run_scf takes a Molecule, not {type(molecule).__name__}; make one with dftfd.molecule(...).")
+    for name in unknown:
+        known = ", ".join(closest_names(name, run_scf.__kwdefaults__))
+        raise InputError(f"run_scf has no option {name!r}; the closest ones are {known}.")
+
+
+def _method(method, spin):
+    known = {name.lower(): name for name in METHODS}
+    if not isinstance(method, str) or method.lower() not in known:
+        raise InputError(f"unknown method {method!r}; allowed: {', '.join(METHODS)}.")
+    method = known[method.lower()]
+    if method == "auto":
+        return "RKS" if spin == 0 else "UKS"
+    if method == "RKS" and spin != 0:
+        raise InputError(f"RKS needs spin 0, but the molecule has spin {spin}; use method='UKS' or 'auto'.")
+    return method
+
+
+def _coulomb_exchange(molecule, density_fit, exact_exchange):
+    if not isinstance(density_fit, bool):
+        raise InputError(f"density_fit={density_fit!r}: give True or False.")
+    return DensityFittedCoulombExchange(molecule, exact_exchange) if density_fit else ExactCoulombExchange(molecule)
+
+
+def _starting_density(guess, molecule, H_core, X, n_occupied):
+    """P (spin, ao, ao) and the name of the guess."""
+    n_spin = len(n_occupied)
+    if not isinstance(guess, str):
+        return checked_density(guess, n_spin, molecule.n_ao), "given"
+    if guess == "minao":
+        return minao_guess(molecule, n_spin), guess
+    if guess == "core":
+        return core_guess(H_core, X, n_occupied, 2 if n_spin == 1 else 1), guess
+    raise InputError(f"unknown guess {guess!r}; allowed: {', '.join(GUESSES)} or a density matrix.")
+
+
+def _xc_builder(functional, molecule, n_spin, grid, grid_level, progress):
+    """The builder of the semilocal energy and the number of grid points; (None, 0) without a semilocal part."""
+    if not functional.is_semilocal:
+        return None, 0
+    with progress.stage("grid"):
+        points, weights = _grid(molecule, grid_level) if grid is None else _checked_grid(grid)
+        progress.note(f"grid of {len(points)} points")
+    with progress.stage("functional"):
+        kernel = XCKernel(functional, n_spin)
+    with progress.stage("orbitals on the grid"):
+        store = AOStore(molecule, points, weights, max(kernel.order, int(kernel.needs_tau)))
+    return XCBuilder(kernel, store), len(points)
+
+
+def _grid(molecule, level):
+    if not isinstance(level, Integral) or isinstance(level, bool) or not 0 <= level <= 9:
+        raise InputError(f"grid level must be a whole number from 0 to 9, not {level!r}.")
+    grid = molecular_grid(molecule.atomic_numbers, molecule.coordinates, int(level))
+    return np.asarray(grid.points), np.asarray(grid.weights)
+
+
+def _checked_grid(grid):
+    try:
+        points, weights = (np.asarray(array, dtype=np.float64) for array in grid)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"grid must be a pair (points (n, 3), weights (n,)): {error}.") from error
+    if points.ndim != 2 or points.shape[1] != 3 or weights.shape != points.shape[:1] or not len(points):
+        raise InputError(f"grid has points {points.shape} and weights {weights.shape}, expected (n, 3) and (n,).")
+    if not (np.all(np.isfinite(points)) and np.all(np.isfinite(weights))):
+        raise InputError("grid has points or weights that are NaN or Inf.")
+    return points, weights
+
+
+def _function_of_r(name, result):
+    """The lazy Functions of an SCFResult."""
+    if name == "density":
+        return density_function(result.molecule, result.density_matrix)
+    v_xc, v_tau = xc_potential(result.functional, result.molecule, result.density_matrix)
+    return v_xc if name == "v_xc" else v_tau
