@@ -6,7 +6,6 @@ are kept; the others are evaluated again whenever they are asked for. Nothing go
 """
 
 import logging
-import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 
 from dftfd.errors import InputError
 from dftfd.interop.gto import GaussianBasis, component_count, gaussian_basis
+from dftfd.resources import available_memory
 from dftfd.threads import run_on_workers, split_evenly, worker_count
 
 log = logging.getLogger(__name__)
@@ -55,15 +55,6 @@ def sort_into_blocks(points: np.ndarray, block_size: int) -> list[np.ndarray]:
         order = np.argpartition(coordinates[:, axis], middle)
         pending += [members[order[middle:]], members[order[:middle]]]
     return blocks
-
-
-def available_memory() -> int:
-    """Bytes that can be allocated without swapping; a quarter of the installed memory where that is unknown."""
-    try:
-        with open("/proc/meminfo") as table:
-            return next(int(row.split()[1]) * 1024 for row in table if row.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
 
 
 class AOStore:
@@ -124,10 +115,11 @@ class AOStore:
 
     def __str__(self) -> str:
         mean = np.mean([len(block.aos) for block in self.blocks])
+        kept, total = self.nbytes / 1e9, self.total_nbytes / 1e9
         return (
             f"AO store: {self.n_points} points in {len(self.blocks)} blocks of {self.block_size}, "
-            f"{mean:.1f} of {self.n_ao} orbitals per block, {self.nbytes / 1e9:.2f} of {self.total_nbytes / 1e9:.2f} GB "
-            f"kept, {self.build_seconds:.2f} s"
+            f"{mean:.1f} of {self.n_ao} orbitals per block, {kept:.2f} of {total:.2f} GB kept; "
+            f"{self.build_seconds:.2f} s"
         )
 
     def values(self, index: int, scratch: np.ndarray) -> np.ndarray:
@@ -174,13 +166,20 @@ class AOStore:
 
         def fill(indices: Iterable[int]) -> list[tuple[int, np.ndarray]]:
             return [
-                (i, self.basis.evaluate(self.blocks[i].points, self.order, self.blocks[i].shells, self._arena[starts[i] :]))
+                (
+                    i,
+                    self.basis.evaluate(
+                        self.blocks[i].points, self.order, self.blocks[i].shells, self._arena[starts[i] :]
+                    ),
+                )
                 for i in indices
             ]
 
         parts = split_evenly(sizes[:n_kept], worker_count())
         filled = run_on_workers([lambda part=part: fill(part) for part in parts])
-        self._kept = [values for _, values in sorted((pair for part in filled for pair in part), key=lambda pair: pair[0])]
+        self._kept = [
+            values for _, values in sorted((pair for part in filled for pair in part), key=lambda pair: pair[0])
+        ]
 
 
 def _smallest_squared_distances(atoms: np.ndarray, points: np.ndarray) -> np.ndarray:

@@ -15,7 +15,9 @@ import numpy as np
 from dftfd.interop.gto import gaussian_basis
 
 
-@partial(jax.tree_util.register_dataclass, meta_fields=[], data_fields=["centres", "exponents", "coefficients", "angular"])
+@partial(
+    jax.tree_util.register_dataclass, meta_fields=[], data_fields=["centres", "exponents", "coefficients", "angular"]
+)
 @dataclass(frozen=True)
 class ShellTable:
     """All contractions of one angular momentum l.

@@ -1,8 +1,8 @@
 """The one place that decides how many threads run and who may start more.
 
 Work on blocks of grid points is split over a few Python threads; NumPy, libcint and XLA release the interpreter lock.
-Inside such a thread every BLAS and OpenMP call must stay single-threaded: two-thread OpenBLAS on a 100 x 1000 block runs
-tens of times slower than one thread, and nested teams fight for the cores.
+Inside such a thread every BLAS and OpenMP call must stay single-threaded: two-thread OpenBLAS on a 100 x 1000 block
+runs tens of times slower than one thread, and nested teams fight for the cores.
 """
 
 import os

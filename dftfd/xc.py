@@ -4,6 +4,7 @@ For each block: density jet -> kernel -> contribution to the matrix. Two propert
 order of the jet and whether the kinetic energy density is needed; no case is made of LDA, GGA or meta-GGA.
 """
 
+import itertools
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -111,11 +112,12 @@ class XCBuilder:
     """
 
     def __init__(self, kernel, store: AOStore, progress: Callable[[int, int], None] | None = None):
-        """progress: called as progress(blocks done, blocks) from the worker threads."""
-        if kernel.order > min(2, store.order) or (kernel.needs_tau and store.order < 1):
+        """progress: called from the worker threads as progress(blocks done, blocks in all)."""
+        needed = max(kernel.order, int(kernel.needs_tau))
+        if needed > min(2, store.order):
             raise InputError(
-                f"the functional needs AO derivatives of order {max(kernel.order, int(kernel.needs_tau))}, the AO store "
-                f"has order {store.order} and matrices are built up to order 2. Build the store with a higher order."
+                f"the functional needs AO derivatives of order {needed}, the AO store has order {store.order}; "
+                "matrices are built up to order 2. Build the store with a higher order."
             )
         self.kernel = kernel
         self.store = store
@@ -140,8 +142,9 @@ class XCBuilder:
         if C_occ is not None:
             C_occ = [np.asarray(C, dtype=np.float64) for C in C_occ]
         start = time.perf_counter()
+        done = itertools.count(1)  # shared by the workers; next() is atomic
         tasks = [
-            lambda part=part, scratch=scratch: self._build_part(part, P, C_occ, scratch)
+            lambda part=part, scratch=scratch: self._build_part(part, P, C_occ, scratch, done)
             for part, scratch in zip(self._parts, self._scratch, strict=True)
         ]
         parts = run_on_workers(tasks)
@@ -155,14 +158,14 @@ class XCBuilder:
         log.debug("xc build: %d blocks, %.3f s", len(self.store.blocks), time.perf_counter() - start)
         return XCContribution(energy, M + M.transpose(0, 2, 1), sum(part.n_electrons for part in parts))
 
-    def _build_part(self, part, P, C_occ, scratch) -> XCContribution:
+    def _build_part(self, part, P, C_occ, scratch, done) -> XCContribution:
         """Sum over the blocks of one worker, in ascending order; `matrix` is M here."""
         order, tau = self.kernel.order, self.kernel.needs_tau
         n_spin = len(P)
         energy, n_electrons = 0.0, np.zeros(n_spin)
         M = np.zeros_like(P)
         density = scratch("density", n_spin, self.kernel.channels, self.store.block_size)
-        for done, index in enumerate(part):
+        for index in part:
             block = self.store.blocks[index]
             ao = self.store.values(index, scratch("ao", self.store.scratch_size))
             select = np.ix_(block.aos, block.aos)
@@ -178,7 +181,7 @@ class XCBuilder:
             for s in range(n_spin):
                 M[s][select] += half_matrix(ao, potential[s], order, tau, scratch)
             if self._progress is not None:
-                self._progress(done + 1, len(part))
+                self._progress(next(done), len(self.store.blocks))
         return XCContribution(energy, M, n_electrons)
 
     def _occupied_form_is_cheaper(self, n_ao: int, n_occupied: int) -> bool:

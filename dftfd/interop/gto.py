@@ -1,7 +1,7 @@
 """Atomic-orbital values on points by libcint, and the tables that define the orbitals.
 
-The only door to libcint's grid routines. Values come out in the layout that libcint fills, (component, ao, point), so a
-caller's buffer is written in place and nothing is transposed. Components of order k: 1 | x y z | xx xy xz yy yz zz | ...
+The only door to libcint's grid routines. Values come out in the layout that libcint fills, (component, ao, point), so
+a caller's buffer is written in place and nothing is transposed. Components: 1 | x y z | xx xy xz yy yz zz | ...
 """
 
 import sys
@@ -105,7 +105,9 @@ class GaussianBasis:
         out: flat float64 array of at least the result's size, written in place; the result is a view of it.
         """
         if not 0 <= order <= MAX_ORDER:
-            raise UnsupportedError(f"AO derivatives of order {order} were asked for; libcint has orders 0 to {MAX_ORDER}.")
+            raise UnsupportedError(
+                f"AO derivatives of order {order} were asked for; libcint has orders 0 to {MAX_ORDER}."
+            )
         bas = self.bas if shells is None else self.bas[shells]
         widths = np.diff(self.ao_offsets) if shells is None else np.diff(self.ao_offsets)[shells]
         offsets = np.concatenate([[0], np.cumsum(widths)]).astype(np.int32)
