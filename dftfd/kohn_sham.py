@@ -42,7 +42,7 @@ class KohnSham:
     exact_exchange: tuple[tuple[float, float], ...] = ()
 
     def evaluate(self, P, C_occ=None) -> FockEvaluation:
-        """Energy components and Fock matrix of P (spin, ao, ao); with C_occ, P = C_occ C_occ^T, the same for less work."""
+        """Energy components and Fock matrix of P (spin, ao, ao); C_occ with P = C_occ C_occ^T saves work."""
         J, exchange_matrices = self._coulomb_and_exchange(P, C_occ)
         energies = dict.fromkeys(COMPONENTS, 0.0)
         energies["nuclear"] = float(self.nuclear_repulsion)
