@@ -1,0 +1,55 @@
+# make demo       set everything up and compute the energy of water
+# make test       the test suite (under 15 minutes on two cores); make test-slow runs the long tests
+# make lint       style
+#
+# All of it happens in .venv. Another interpreter: make demo PYTHON=/path/to/python3.12
+
+VENV := .venv
+RUN := $(VENV)/bin
+PYTHON ?=
+CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.12 python3.11 python3.13 python3.14)
+SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test test-slow lint clean
+
+demo: $(VENV)/.installed
+	$(RUN)/dftfd run examples/water.xyz --xc pbe --basis def2-svp
+
+test: $(VENV)/.installed-for-tests
+	$(RUN)/python -m pytest -m "not slow and not gpu and not benchmark"
+
+test-slow: $(VENV)/.installed-for-tests
+	$(RUN)/python -m pytest -m "slow and not gpu"
+
+lint: $(VENV)/.installed-for-tests
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+
+$(VENV)/bin/python:
+	@for python in $(CANDIDATES); do \
+	  if "$$python" -c '$(SUITABLE)' >/dev/null 2>&1; then \
+	    echo "Creating $(VENV) with $$("$$python" --version)"; exec "$$python" -m venv $(VENV); \
+	  fi; \
+	done; \
+	echo "dftfd needs Python 3.11 or newer with its venv module, but none of these has both:" >&2; \
+	for python in $(CANDIDATES); do \
+	  version=$$("$$python" --version 2>/dev/null) || version="not found"; \
+	  if [ "$$version" != "not found" ] && ! "$$python" -c 'import venv, ensurepip' >/dev/null 2>&1; then \
+	    version="$$version, no venv module"; \
+	  fi; \
+	  echo "  $$python: $$version" >&2; \
+	done; \
+	echo "Install one (Debian, Ubuntu: apt install python3 python3-venv), or name it: make PYTHON=/path/to/python3" >&2; \
+	exit 1
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing dftfd (a minute or two)"
+	@$(PIP) --editable . && touch $@
+
+$(VENV)/.installed-for-tests: $(VENV)/.installed
+	@echo "Installing what the tests need"
+	@$(PIP) --editable '.[dev]' && touch $@
