@@ -34,8 +34,9 @@ def resolve_ecp(ecp, names: tuple[AtomName, ...], atom_basis: tuple) -> tuple:
     if ecp is False or (isinstance(ecp, Mapping) and not ecp):
         return (None,) * len(names)
     entries = _per_atom(ecp, names, "ecp")
+    general = ecp if isinstance(ecp, str) else ecp.get("default")
     potentials = tuple(
-        None if entry is _MISSING else _given_ecp(entry, name, required=not isinstance(ecp, str))
+        None if entry is _MISSING else _given_ecp(entry, name, required=entry is not general)
         for entry, name in zip(entries, names, strict=True)
     )
     if isinstance(ecp, str) and not any(potentials):

@@ -100,9 +100,9 @@ class ExactCoulombExchange(CoulombExchange):
     def __init__(self, molecule: Molecule, in_core_limit: int = IN_CORE_LIMIT):
         self.molecule = molecule
         pairs = molecule.n_ao * (molecule.n_ao + 1) // 2
-        self._bytes = 8 * (pairs * (pairs + 1) // 2)
-        self.in_core = self._bytes <= min(in_core_limit, available_memory() // 2)
+        self.in_core = 4 * pairs * (pairs + 1) <= min(in_core_limit, available_memory() // 2)
         self._integrals = {}
+        self._direct = two_electron.DirectCoulombExchange(molecule)
 
     def coulomb(self, P):
         total = self._check(P).sum(axis=0, keepdims=True)
@@ -123,7 +123,7 @@ class ExactCoulombExchange(CoulombExchange):
     def _contract(self, P, omega, coulomb, exchange):
         P = (P + P.transpose(0, 2, 1)) / 2
         if not self.in_core:
-            return two_electron.direct_jk(self.molecule, P, coulomb, exchange, omega)
+            return self._direct(P, coulomb, exchange, omega)
         if omega not in self._integrals:
             self._integrals[omega] = two_electron.packed_eri(self.molecule, omega)
         return two_electron.contract_packed_eri(self._integrals[omega], P, coulomb, exchange)
@@ -203,8 +203,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
         return np.tril(K) + np.tril(K, -1).T
 
     def _check_memory(self, n_tensors):
-        # The decomposition holds a second copy of about the same size while it works.
-        needed = 8 * self.n_auxiliary * self._n_pairs * (n_tensors + 1)
+        tensors = self.n_auxiliary * self._n_pairs * n_tensors
+        needed = 8 * (tensors + 2 * self.n_auxiliary**2) + two_electron.WORK_BYTES
         if needed > self._memory_limit:
             raise ResourceError(
                 f"density fitting needs {in_gib(needed)} for {self.n_auxiliary} auxiliary functions and "

@@ -117,8 +117,8 @@ class Molecule:
         names = [basis if isinstance(basis, str) else "custom" for basis in self.atom_basis]
         if len(set(names)) == 1:
             return display_name(names[0])
-        parts = sorted({f"{label}: {display_name(name)}" for label, name in zip(self.labels, names, strict=True)})
-        return ", ".join(parts)
+        kinds = sorted(set(zip(self.labels, names, strict=True)))
+        return ", ".join(f"{label}: {display_name(name)}" for label, name in kinds)
 
     @property
     def shortest_distance(self) -> tuple[int, int, float] | None:
@@ -174,9 +174,9 @@ def molecule(
             "cartesian": cartesian or None,
             "ecp": ecp,
         }
-        fields = _fields_of_mole(source, {name for name, value in given.items() if value is not None})
+        fields = _fields_of_mole(source, {name for name, value in given.items() if value is not None}, unit)
     else:
-        geometry = _read_source(source)
+        geometry = _read_source(source, unit)
         fields = {
             "names": geometry.names,
             "coordinates": geometry.coordinates * UNITS[unit],
@@ -196,12 +196,14 @@ def molecule(
             f"{result.n_alpha} alpha electrons do not fit into the {result.n_ao} basis functions of {result.basis}; "
             "use a larger basis set or a lower spin."
         )
-    if not allow_close:
+    if bridge.is_pyscf_mole(source):
+        bridge.check_same_system(result, source)
+    elif not allow_close:
         warn_about_units(result, unit)
     return result
 
 
-def _read_source(source) -> Geometry:
+def _read_source(source, unit) -> Geometry:
     if isinstance(source, str):
         return (
             parse_geometry(source) if is_coordinate_text(source) or not source.strip() else read_geometry_file(source)
@@ -209,6 +211,8 @@ def _read_source(source) -> Geometry:
     if isinstance(source, os.PathLike):
         return read_geometry_file(source)
     if is_ase_atoms(source):
+        if unit != "angstrom":
+            raise InputError(f"ASE Atoms are in angstrom, but unit={unit!r} was given; leave it out.")
         return from_ase(source)
     if isinstance(source, list | tuple):
         return parse_atom_list(source)
@@ -218,7 +222,9 @@ def _read_source(source) -> Geometry:
     )
 
 
-def _fields_of_mole(mole, given) -> dict:
+def _fields_of_mole(mole, given, unit) -> dict:
+    if unit != "angstrom":
+        raise InputError(f"a PySCF Mole knows its unit, but unit={unit!r} was given; leave it out.")
     if given:
         raise InputError(
             f"a PySCF Mole brings its own charge, spin, basis and core potentials, but {', '.join(sorted(given))} was "

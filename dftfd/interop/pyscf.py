@@ -4,19 +4,23 @@ PySCF is handed numbers only (coordinates in bohr, exponents, coefficients, core
 would interpret, and it is kept silent. All arrays that come back are plain NumPy float64 in atomic units.
 """
 
-import importlib
 import re
 import warnings
 import weakref
 
 import numpy as np
+import pyscf
 from pyscf import gto
 from pyscf.data import nist, radii
 from pyscf.scf import hf
 
 from dftfd.elements import AtomName, parse_atom_name
-from dftfd.errors import InputError, NumericalError, UnsupportedError
+from dftfd.errors import InputError, MissingDependencyError, NumericalError, UnsupportedError
 from dftfd.interop.basis_sets import load_basis, normalise_basis_name, to_lists, to_tuples
+
+OLDEST = (2, 9)
+if tuple(int(part) for part in pyscf.__version__.split(".")[:2]) < OLDEST:
+    raise MissingDependencyError(f"PySCF {pyscf.__version__} is too old; dftfd needs 2.9 or newer.")
 
 BOHR_IN_ANGSTROM = nist.BOHR
 """0.52917721092 angstrom: one constant for every conversion, so that energies agree with PySCF to the last digit."""
@@ -95,7 +99,14 @@ def from_pyscf(mole) -> dict:
 
 
 def is_pyscf_mole(source) -> bool:
+    """True for a Mole, and for the periodic Cell, which `from_pyscf` refuses by name."""
     return isinstance(source, gto.MoleBase)
+
+
+def check_same_system(molecule, mole) -> None:
+    """Raise UnsupportedError unless nuclear charges and number of basis functions survived the way from `mole`."""
+    if not np.array_equal(molecule.nuclear_charges, mole.atom_charges()) or molecule.n_ao != mole.nao:
+        raise UnsupportedError("this PySCF Mole has modified charges or functions that dftfd cannot carry over.")
 
 
 def _refuse_unsupported(mole):
@@ -202,4 +213,4 @@ def minao_guess(molecule, spin_channels: int = 1) -> np.ndarray:
 
 def pyscf_version() -> str:
     """Version of the installed PySCF, for the record of a result."""
-    return importlib.import_module("pyscf").__version__
+    return pyscf.__version__

@@ -19,6 +19,9 @@ from dftfd.interop.pyscf import quiet, shells_of, to_pyscf
 LINEAR_DEPENDENCE = 1e-7
 """Eigenvalues of the Coulomb metric below this are dropped where its Cholesky factorisation fails, as PySCF does."""
 
+WORK_BYTES = 256 * 2**20
+"""Buffers of PySCF while it builds a three-centre tensor."""
+
 _RANGE_LOCK = threading.RLock()
 
 
@@ -41,18 +44,23 @@ def contract_packed_eri(eri, density, coulomb: bool, exchange: bool):
     return _vhf.incore(eri, np.ascontiguousarray(density), 1, coulomb, exchange)
 
 
-def direct_jk(molecule, density, coulomb: bool, exchange: bool, omega: float = 0.0, threshold: float = 1e-13):
-    """J and K (n, ao, ao) of symmetric densities (n, ao, ao), integrals computed on the fly.
+class DirectCoulombExchange:
+    """J and K (n, ao, ao) of symmetric densities (n, ao, ao), with integrals computed on the fly.
 
-    threshold: contributions bounded below it by the Schwarz inequality are skipped.
+    threshold: contributions that the Schwarz inequality bounds below it are skipped.
     """
-    with _mole_with_range(molecule, omega) as mole:
-        screening = _vhf._VHFOpt(
-            mole, "int2e", "CVHFnrs8_prescreen", "CVHFnr_int2e_q_cond", "CVHFnr_dm_cond", threshold
-        )
-        return _vhf.direct(
-            np.ascontiguousarray(density), mole._atm, mole._bas, mole._env, screening, 1, mole.cart, coulomb, exchange
-        )
+
+    def __init__(self, molecule, threshold: float = 1e-13):
+        self._molecule, self._threshold, self._bounds = molecule, threshold, {}
+
+    def __call__(self, density, coulomb: bool, exchange: bool, omega: float = 0.0):
+        with _mole_with_range(self._molecule, omega) as mole:
+            if omega not in self._bounds:
+                names = ("CVHFnrs8_prescreen", "CVHFnr_int2e_q_cond", "CVHFnr_dm_cond")
+                self._bounds[omega] = _vhf._VHFOpt(mole, "int2e", *names, self._threshold)
+            density = np.ascontiguousarray(density)
+            environment = mole._atm, mole._bas, mole._env, self._bounds[omega]
+            return _vhf.direct(density, *environment, 1, mole.cart, coulomb, exchange)
 
 
 def auxiliary_basis(molecule, exact_exchange: bool) -> tuple[dict, str]:
@@ -113,13 +121,23 @@ def fitting_tensor(molecule, auxiliary: dict, omega: float = 0.0) -> np.ndarray:
         suffix = "_cart" if mole.cart else "_sph"
         try:
             tensor = df.incore.cholesky_eri(
-                mole, auxmol=auxmol, int3c="int3c2e" + suffix, int2c="int2c2e" + suffix, lindep=LINEAR_DEPENDENCE
+                mole,
+                auxmol=auxmol,
+                int3c="int3c2e" + suffix,
+                int2c="int2c2e" + suffix,
+                lindep=LINEAR_DEPENDENCE,
+                max_memory=_working_set(auxmol.nao, mole.nao),
             )
         except (scipy.linalg.LinAlgError, ValueError) as error:
             raise NumericalError(
                 f"the Coulomb metric of the auxiliary basis could not be factorised: {error}."
             ) from error
     return tensor
+
+
+def _working_set(n_auxiliary, n_ao):
+    """MB for PySCF: the tensor, the metric, and WORK_BYTES of buffers; with less it would work in tiny blocks."""
+    return (8 * n_auxiliary * (n_ao * (n_ao + 1) // 2 + n_auxiliary) + WORK_BYTES) / 0.98e6
 
 
 def unpack_symmetric(packed, out=None) -> np.ndarray:

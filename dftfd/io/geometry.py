@@ -50,7 +50,7 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
     lines = text.splitlines()
     first = next((line for line in lines if line.strip()), "")
     if first.strip().isascii() and first.strip().isdigit():
-        return _parse_xyz(lines[lines.index(first) :], source)
+        return _parse_xyz(lines, lines.index(first), source)
     atoms = []
     for number, line in enumerate(lines, start=1):
         for entry in line.split("#", 1)[0].split(";"):
@@ -76,32 +76,39 @@ def parse_atom_list(entries) -> Geometry:
     return _collect([_read_entry(entry, f"atom {index}") for index, entry in enumerate(entries, start=1)])
 
 
-def _parse_xyz(lines, source):
-    count = int(lines[0]) if len(lines[0].strip()) <= 9 else 10**9
-    comment = lines[1] if len(lines) > 1 else ""
-    if _PERIODIC.search(comment) and not _NOT_PERIODIC.search(comment):
-        raise InputError(
-            f"{source}: the comment line describes a periodic cell ('Lattice='); only molecules are supported."
-        )
-    layout = _PROPERTIES.search(comment)
-    if layout and not layout[1].lower().startswith("species:s:1:pos:r:3"):
-        raise InputError(f"{source}: columns {layout[1]!r} are not 'species:S:1:pos:R:3', the layout element x y z.")
-    body = lines[2:]
+def _parse_xyz(lines, first, source):
+    count = int(lines[first].strip()[:9])
+    comment = lines[first + 1] if len(lines) > first + 1 else ""
+    _check_comment(comment, source)
+    body = lines[first + 2 :]
     while body and not body[-1].strip():
         body.pop()
     if len(body) != count:
         raise InputError(
-            f"{source}: line 1 announces {count} atoms, but {len(body)} lines follow the comment line. "
+            f"{source}: line {first + 1} announces {count} atoms, but {len(body)} lines follow the comment line. "
             "Expected the atom count, a comment line, then one atom per line, a single geometry per file."
         )
     atoms = []
-    for number, line in enumerate(body, start=1):
+    for number, line in enumerate(body, start=first + 3):
         fields = _split(line)
         if len(fields) < 4:
-            raise _line_error(source, number + 2, line)
+            raise _line_error(source, number, line)
         # Further columns (charges, velocities, forces) are allowed by the format and carry no geometry.
-        atoms.append(_parse_atom(fields[:4], f"atom {number}", f"{source}, line {number + 2}"))
+        atoms.append(_parse_atom(fields[:4], f"atom {len(atoms) + 1}", f"{source}, line {number}"))
     return _collect(atoms)
+
+
+def _check_comment(comment, source):
+    """Extended xyz keeps a unit cell and the meaning of the columns in the comment line."""
+    if _PERIODIC.search(comment) and not _NOT_PERIODIC.search(comment):
+        raise InputError(
+            f"{source}: the comment line holds a periodic cell ('Lattice='); only molecules are supported."
+        )
+    layout = _PROPERTIES.search(comment)
+    if layout and not layout[1].lower().startswith("species:s:1:pos:r:3"):
+        raise InputError(
+            f"{source}: the columns {quote(layout[1])} do not start as 'species:S:1:pos:R:3', that is element, x, y, z."
+        )
 
 
 def _parse_atom(fields, atom, where):
@@ -154,7 +161,9 @@ def _read_text(path):
     except FileError:
         raise
     except (OSError, ValueError) as error:
-        raise FileError(f"cannot read {shown}: {error}.{_looks_like_coordinates(str(path))}") from error
+        raise FileError(
+            f"cannot read {shown}: {getattr(error, 'strerror', None) or error}.{_looks_like_coordinates(str(path))}"
+        ) from error
     if len(data) > MAX_FILE_BYTES:
         raise FileError(f"{shown} is larger than {MAX_FILE_BYTES // 2**20} MiB; expected an xyz file of one molecule.")
     try:

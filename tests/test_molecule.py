@@ -1,0 +1,402 @@
+"""Molecule: one meaning for every form of input, PySCF's numbers for every property, a clear refusal for bad input."""
+
+import time
+import warnings
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyscf import gto
+from pyscf.data import nist
+from pyscf.scf import hf, uhf
+
+from dftfd.errors import FileError, InputError, UnsupportedError
+from dftfd.geometry_checks import InputWarning
+from dftfd.interop.basis_sets import load_ecp, normalise_basis_name
+from dftfd.interop.pyscf import BOHR_IN_ANGSTROM, minao_guess, to_pyscf
+from dftfd.molecule import Molecule, molecule
+
+WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
+WATER_LIST = [("O", (0, 0, 0.1173)), ("H", (0, 0.7572, -0.4692)), ("H", (0, -0.7572, -0.4692))]
+
+
+def pyscf_mole(**options):
+    """PySCF's own Mole, built from PySCF's own parser."""
+    return gto.M(verbose=0, **options)
+
+
+# ------------------------------------------------------------------------------------------ forms of one molecule
+
+
+def test_every_source_gives_the_same_molecule(tmp_path):
+    """Text, list, file, path, ASE and PySCF describe one water: equal coordinates to the last bit, equal electrons."""
+    ase = pytest.importorskip("ase")
+    path = tmp_path / "water.xyz"
+    path.write_text("3\n\n" + WATER.replace("; ", "\n") + "\n")
+    sources = [
+        WATER,
+        WATER_LIST,
+        str(path),
+        path,
+        path.read_text(),
+        ase.Atoms("OHH", [position for _, position in WATER_LIST]),
+        pyscf_mole(atom=WATER, basis="def2-svp"),
+    ]
+    reference = pyscf_mole(atom=WATER, basis="def2-svp")
+    for source in sources:
+        mol = molecule(source)
+        np.testing.assert_array_equal(mol.coordinates, reference.atom_coords())
+        assert (mol.symbols, mol.charge, mol.spin, mol.basis) == (("O", "H", "H"), 0, 0, "def2-svp")
+        assert (mol.n_electrons, mol.n_alpha, mol.n_beta, mol.n_ao) == (10, 5, 5, reference.nao)
+        assert mol.nuclear_repulsion == pytest.approx(reference.energy_nuc(), abs=1e-13)
+
+
+def test_the_public_name_is_the_function_whatever_was_imported_first():
+    """`dftfd.molecule` is a function and a file of that name exists; the function wins."""
+    import dftfd.molecule  # noqa: F401  binds the submodule in an ordinary package
+
+    assert callable(dftfd.molecule) and dftfd.molecule is molecule
+    assert dftfd.Molecule is Molecule
+
+
+def test_units():
+    """1 bohr = 0.52917721092 angstrom, the constant of pyscf.data.nist; bohr input is not touched."""
+    assert BOHR_IN_ANGSTROM == nist.BOHR == 0.52917721092
+    in_bohr = molecule("H 0 0 0; H 0 0 1.4", unit="Bohr")
+    assert in_bohr.coordinates[1, 2] == 1.4
+    in_angstrom = molecule(f"H 0 0 0; H 0 0 {1.4 * nist.BOHR!r}", unit="ANGSTROM")
+    assert in_angstrom.coordinates[1, 2] == pytest.approx(1.4, rel=1e-15)
+
+
+def test_charged_open_shell_and_cartesian():
+    """Electron counts and number of functions as PySCF counts them."""
+    mol = molecule("O 0 0 0; O 0 0 1.2", basis="cc-pvtz", charge=1, spin=3, cartesian=True)
+    reference = pyscf_mole(atom="O 0 0 0; O 0 0 1.2", basis="cc-pvtz", charge=1, spin=3, cart=True)
+    assert (mol.n_alpha, mol.n_beta) == reference.nelec == (9, 6)
+    assert mol.n_ao == reference.nao
+    assert mol.formula == "O2+"
+    assert molecule("F 0 0 0;", charge=-1).formula == "F-"
+    assert molecule("H 0 0 0;", spin=-1).n_beta == 1
+
+
+def test_formula_follows_hill():
+    """Carbon, hydrogen, then the alphabet; case of the input does not matter."""
+    assert molecule("cl 0 0 0; h 0 0 1.27", basis="sto-3g").formula == "ClH"
+    ethanol = [("O", (0, 0, 3 * k)) for k in range(1)] + [("C", (0, 5, 3 * k)) for k in range(2)]
+    ethanol += [("H", (9, 0, 3 * k)) for k in range(6)]
+    assert molecule(ethanol, basis="sto-3g").formula == "C2H6O"
+
+
+def test_ghost_atoms_have_functions_but_no_charge():
+    """The ghost partner of a counterpoise calculation: PySCF's 'ghost-O' and ours agree."""
+    text = "O 0 0 0; H 0 0.76 0.59; H 0 -0.76 0.59; ghost-O 0 0 3; X-H 0 0.76 3.59; Bq:H 0 -0.76 3.59"
+    mol = molecule(text, basis="6-31g*")
+    reference = pyscf_mole(atom=text.replace("Bq:", "ghost-"), basis="6-31g*")
+    assert mol.ghost == (False, False, False, True, True, True)
+    np.testing.assert_array_equal(mol.nuclear_charges, reference.atom_charges())
+    np.testing.assert_array_equal(mol.atomic_numbers, [8, 1, 1, 8, 1, 1])
+    assert (mol.n_electrons, mol.n_ao, mol.formula) == (10, 36, "H2O") == (10, reference.nao, "H2O")
+    assert mol.nuclear_repulsion == pytest.approx(reference.energy_nuc(), abs=1e-13)
+
+
+def test_basis_per_label_element_and_default():
+    """The label is asked before the element, the element before 'default'; PySCF's names give the same functions."""
+    text = "O 0 0 0; H1 0 0.76 0.59; H 0 -0.76 0.59; ghost-H 0 0 4"
+    mol = molecule(text, basis={"H1": "cc-pvdz", "h": "sto-3g", "ghost-H": "6-31g", "default": "def2-TZVP"})
+    reference = pyscf_mole(atom=text, basis={"H1": "cc-pvdz", "H": "sto-3g", "ghost-H": "6-31g", "O": "def2-tzvp"})
+    assert mol.n_ao == reference.nao
+    np.testing.assert_allclose(to_pyscf(mol).intor("int1e_kin"), reference.intor("int1e_kin"), atol=1e-14)
+    assert mol.basis == "H: sto-3g, H1: cc-pvdz, O: def2-tzvp, ghost-H: 6-31g"
+
+
+def test_basis_as_numbers_and_uncontracted():
+    """Shells given as numbers equal PySCF's shells of the same set; 'unc-' removes the contraction."""
+    shells = gto.basis.load("sto-3g", "He")
+    by_number, by_name = molecule("He 0 0 0;", basis={"He": shells}), molecule("He 0 0 0;", basis="sto-3g")
+    np.testing.assert_array_equal(to_pyscf(by_number).intor("int1e_kin"), to_pyscf(by_name).intor("int1e_kin"))
+    assert by_number.basis == "custom"
+    assert molecule("Ne 0 0 0;", basis="unc-cc-pvdz").n_ao == pyscf_mole(atom="Ne", basis="unc-cc-pvdz").nao
+
+
+def test_core_potentials_come_with_the_basis():
+    """HI in def2-SVP: 28 core electrons of iodine are replaced (26 remain), as with PySCF's explicit ecp='def2-svp'."""
+    mol = molecule("H 0 0 0; I 0 0 1.609")
+    reference = pyscf_mole(atom="H 0 0 0; I 0 0 1.609", basis="def2-svp", ecp="def2-svp")
+    np.testing.assert_array_equal(mol.nuclear_charges, [1, 25])
+    np.testing.assert_array_equal(mol.atomic_numbers, [1, 53])
+    assert mol.n_electrons == reference.nelectron == 26
+    np.testing.assert_allclose(to_pyscf(mol).intor("ECPscalar"), reference.intor("ECPscalar"), atol=1e-14)
+
+
+def test_core_potentials_by_choice():
+    """False and {} switch them off, a name or dictionary chooses; a ghost never has one."""
+    text = "H 0 0 0; I 0 0 1.609; ghost-I 0 0 5"
+    assert molecule(text, ecp=False).n_electrons == molecule(text, ecp={}).n_electrons == 54
+    assert molecule(text, ecp="def2-tzvp").n_electrons == 26
+    assert molecule(text, ecp={"I": "lanl2dz"}).n_electrons == 8
+    assert molecule(text, ecp={"default": "def2-svp"}).n_electrons == 26
+    assert molecule(text, ecp={"I": gto.basis.load_ecp("lanl2dz", "I")}).n_electrons == 8
+    assert molecule(text, ecp={"I": None}).n_electrons == 54
+    with pytest.raises(InputError, match="has no core potential for H"):
+        molecule(text, ecp={"H": "def2-svp"})
+    with pytest.raises(InputError, match="no core potential for any element"):
+        molecule(WATER, ecp="def2-svp")
+
+
+def test_valence_only_sets_never_run_without_their_potential():
+    """ma-def2 on cerium needs a potential that the library lacks: refused, not run with all electrons."""
+    with pytest.raises(InputError, match="core potential is not in the library"):
+        molecule("Ce 0 0 0;", basis="ma-def2-svp")
+    assert load_ecp("augccpvdzpp", "I")[0] == 28
+    assert load_ecp("ccecpccpvdz", "C")[0] == 2
+    assert load_ecp("def2svp", "Kr") is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"atom": "I 0 0 0; H1 0 0 1.6; X-O 0 0 4", "basis": {"default": "def2-svp", "H1": "6-31g"}, "ecp": "def2-svp"},
+        {"atom": "O 0 0 0; O 0 0 1.2", "basis": "cc-pvtz", "spin": 2, "cart": True, "unit": "B"},
+        {"atom": "C 0 0 0; O 0 0 1.1", "basis": {"C": "sto-3g", "O": gto.basis.load("6-31g", "O")}, "charge": 2},
+        {"atom": "Ne 0 0 0", "basis": {"Ne": gto.uncontract(gto.basis.load("cc-pvdz", "Ne"))}},
+        {"atom": "ghost-H@2 0 0 0; He 0 0 2", "basis": "cc-pvdz"},
+    ],
+)
+def test_a_mole_survives_the_way_in_and_out(options):
+    """Functions, charges, core potentials and electrons of a PySCF Mole are those of the Mole built back from it."""
+    mole = pyscf_mole(**options)
+    back = to_pyscf(molecule(mole))
+    np.testing.assert_array_equal(back.atom_coords(), mole.atom_coords())
+    np.testing.assert_array_equal(back.atom_charges(), mole.atom_charges())
+    assert (back.nelec, back.cart, back.nao) == (mole.nelec, mole.cart, mole.nao)
+    np.testing.assert_allclose(hf.get_hcore(back), hf.get_hcore(mole), atol=1e-13)
+
+
+def test_moles_that_cannot_be_carried_over_are_refused():
+    """A periodic cell, an unbuilt Mole, changed charges, or arguments that contradict the Mole."""
+    from pyscf.pbc import gto as pbc_gto
+
+    mole = pyscf_mole(atom="He 0 0 0")
+    for extra, message in (
+        ({"basis": "sto-3g"}, "but basis was given"),
+        ({"charge": 1, "spin": 1}, "charge, spin was given"),
+        ({"unit": "bohr"}, "knows its unit"),
+    ):
+        with pytest.raises(InputError, match=message):
+            molecule(mole, **extra)
+    with pytest.raises(InputError, match="has not been built"):
+        molecule(gto.Mole(atom="He 0 0 0"))
+    with pytest.raises(UnsupportedError, match="not a molecule; periodic"):
+        molecule(pbc_gto.Cell())
+    changed = mole.copy()
+    changed._atm = changed._atm.copy()
+    changed._atm[0, 0] = 3
+    with pytest.raises(UnsupportedError, match="modified charges"):
+        molecule(changed)
+
+
+def test_ase_atoms_must_be_a_molecule():
+    """Periodic Atoms are refused, as is a second opinion about the unit."""
+    ase = pytest.importorskip("ase")
+    with pytest.raises(UnsupportedError, match="periodic"):
+        molecule(ase.Atoms("He", [(0, 0, 0)], cell=(5, 5, 5), pbc=True))
+    with pytest.raises(InputError, match="in angstrom"):
+        molecule(ase.Atoms("He", [(0, 0, 0)]), unit="bohr")
+    with pytest.raises(InputError, match="Ghost atoms name their element"):
+        molecule(ase.Atoms("X", [(0, 0, 0)]))
+
+
+# ------------------------------------------------------------------------------------------------- the value
+
+
+def test_a_molecule_is_immutable_and_its_mole_is_built_once():
+    """Fields and coordinates cannot be changed; the Mole is cached while the molecule lives."""
+    mol = molecule(WATER)
+    with pytest.raises(AttributeError):
+        mol.charge = 1
+    with pytest.raises(ValueError, match="read-only"):
+        mol.coordinates[0, 0] = 1.0
+    assert to_pyscf(mol) is to_pyscf(mol)
+    reference = weakref.ref(mol)
+    del mol
+    assert reference() is None
+
+
+def test_moving_the_atoms():
+    """`at` keeps everything but the positions and checks them."""
+    mol = molecule(WATER, charge=1, spin=1)
+    moved = mol.at(mol.coordinates + 1.0)
+    assert moved.charge == 1 and moved.nuclear_repulsion == pytest.approx(mol.nuclear_repulsion, rel=1e-14)
+    with pytest.raises(InputError, match="expected \\(3, 3\\)"):
+        mol.at(np.zeros((2, 3)))
+    with pytest.raises(InputError, match="coordinate x of atom 1"):
+        mol.at(np.full((3, 3), np.nan))
+
+
+def test_shortest_distance():
+    """O-H of water in bohr; ghosts do not count, one nucleus has none."""
+    first, second, distance = molecule(WATER + "; ghost-He 0 0 0.4").shortest_distance
+    assert (first, second) == (0, 1)
+    assert distance == pytest.approx(np.hypot(0.7572, 0.5865) / nist.BOHR, rel=1e-12)
+    assert molecule("He 0 0 0; ghost-He 0 0 1").shortest_distance is None
+
+
+def test_starting_density_is_pyscf_minao():
+    """Total and spin-resolved guesses equal PySCF's, also with a core potential and the broken-symmetry singlet."""
+    mol = molecule("H 0 0 0; I 0 0 1.609")
+    mole = pyscf_mole(atom="H 0 0 0; I 0 0 1.609", basis="def2-svp", ecp="def2-svp")
+    np.testing.assert_allclose(minao_guess(mol)[0], hf.init_guess_by_minao(mole), atol=1e-12)
+    np.testing.assert_allclose(minao_guess(mol, 2), uhf.init_guess_by_minao(mole), atol=1e-12)
+    triplet = pyscf_mole(atom="O 0 0 0; O 0 0 1.2", basis="sto-3g", spin=2)
+    np.testing.assert_allclose(minao_guess(molecule(triplet), 2), uhf.init_guess_by_minao(triplet), atol=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("Xx 0 0 0; H 0 0 1", {}, r"unknown element 'Xx' \(atom 1\); did you mean Xe"),
+        ("O 0 0 0;", {"basis": "def2-svpp"}, "unknown basis set 'def2-svpp'; the closest known names are .*'def2-svp'"),
+        ("U 0 0 0;", {"basis": "6-31g", "spin": 4}, "'631g' has no functions for U"),
+        ("O 0 0 0; H 0 0 1", {}, r"spin=0 does not fit 9 electrons \(HO\); .* allowed here: 1, 3, 5, 7, ... up to 9"),
+        ("H 0 0 0; H 0 0 .74", {"spin": 4}, "spin=4 needs 4 unpaired of 2 electrons; .* allowed here: 0, 2"),
+        ("He 0 0 0;", {"basis": "sto-3g", "spin": 2}, "2 alpha electrons do not fit into the 1 basis functions"),
+        ("H 0 0 0; H 0 0 0", {}, r"atoms 1 \(H\) and 2 \(H\) are 0 angstrom apart"),
+        ("O 0 0 0; H 0 0 1; H 0 0 1.05", {}, r"atoms 2 \(H\) and 3 \(H\) are 0.05 angstrom apart.*allow_close=True"),
+        ([("H", (0, 0, 0)), ("H", (0, 0, float("nan")))], {}, r"coordinate z of atom 2 \(H\) is NaN"),
+        ([("H", (0, 0, 0)), ("H", (0, float("-inf"), 0))], {}, r"coordinate y of atom 2 \(H\) is infinite"),
+        ("H 0 0 0; H 1e300 0 0", {}, "coordinate x of atom 2"),
+        ("H 0 0 0; H 1e999 0 0", {}, "coordinate x of atom 2 .* infinite"),
+        ("", {}, "the molecule has no atoms"),
+        ("  \n ; \n", {}, "the molecule has no atoms"),
+        ([], {}, "the molecule has no atoms"),
+        ("H 0 0 0;", {"charge": 1}, "the molecule has no electrons"),
+        ("ghost-H 0 0 0;", {}, "the molecule has no electrons"),
+        ("H 0 0 0;", {"charge": 3}, r"charge \+3 exceeds the total nuclear charge 1 of"),
+        ("H 0 0 0; H 0 0 1.4", {"unit": "nm"}, "unknown unit 'nm'; allowed: angstrom, bohr"),
+        ("H 0 0 0; H 0 0 1.4", {"unit": 1.0}, "unknown unit 1.0"),
+        ('H 0 0 0; H 0 0 __import__("os").getpid()*0+0.74', {}, "coordinate z of atom 2 is .* expected a number"),
+        ("H 0 0; H 0 0 0.74", {}, "line 1: expected 'El x y z'"),
+        ("He 0 0 0;", {"charge": 0.0}, "charge must be an integer, not 0.0"),
+        ("He 0 0 0;", {"spin": True}, "spin must be an integer, not True"),
+        ("He 0 0 0;", {"spin": "0"}, "spin must be an integer, not '0'"),
+        ("He 0 0 0;", {"cartesian": 1}, "cartesian must be True or False, not 1"),
+        ("He 0 0 0;", {"basis": 3}, "basis must be a name or a dictionary"),
+        ("He 0 0 0;", {"basis": {"Ne": "sto-3g"}}, r"no entry for atom 1 \(He\) and no 'default'"),
+        ("He 0 0 0;", {"basis": {"He7": "sto-3g", "He": "sto-3g"}}, "entry for 'He7', but no atom carries this label"),
+        ("He 0 0 0;", {"basis": {"Q": "sto-3g"}}, "unknown element 'Q'"),
+        ("He 0 0 0;", {"basis": {"He": []}}, "must be a name or a list of shells"),
+        ("He 0 0 0;", {"basis": {"He": [[0, [-1.0, 1.0]]]}}, "needs a positive exponent"),
+        ("He 0 0 0;", {"basis": {"He": [[0, [1.0, float("nan")]]]}}, "needs a positive exponent"),
+        ("He 0 0 0;", {"basis": {"He": [[0, [1.0, 1.0], [2.0]]]}}, "same number of coefficients"),
+        ("He 0 0 0;", {"basis": {"He": [["s", [1.0, 1.0]]]}}, "is not \\[l, "),
+        ("He 0 0 0;", {"ecp": {"He": [2, "x"]}}, "expected a name or"),
+        ("He 0 0 0;", {"ecp": True}, "ecp must be a name or a dictionary"),
+        (None, {}, "cannot read a molecule from NoneType"),
+        (5, {}, "cannot read a molecule from int"),
+    ],
+)
+def test_bad_input_is_refused_at_once(source, options, message):
+    """One line that says what was found and what to do, exit code 2, in less than a second and before any integral."""
+    start = time.perf_counter()
+    with pytest.raises(InputError, match=message) as caught:
+        molecule(source, **options)
+    assert time.perf_counter() - start < 1.0
+    assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
+
+
+def test_misspelt_keywords_are_refused():
+    """gto.M(chrage=1) fails in PySCF too; no option is swallowed."""
+    with pytest.raises(TypeError, match="chrage"):
+        molecule("He 0 0 0;", chrage=1)
+
+
+def test_missing_files_have_their_own_exit_code(tmp_path):
+    """A path that does not exist is exit code 5; one that looks like coordinates gets a hint."""
+    with pytest.raises(FileError, match="file not found") as caught:
+        molecule(tmp_path / "none.xyz")
+    assert caught.value.exit_code == 5
+    with pytest.raises(FileError, match="separate the atoms by ';'"):
+        molecule("He 0 0 0")
+
+
+@pytest.mark.parametrize("name", ["./basis.dat", "basis.dat", "H S\n 1.0 1.0\n", "def2-svp@3s", "gth-dzvp", "../../x"])
+def test_basis_names_never_reach_the_file_system(name, tmp_path, monkeypatch):
+    """PySCF reads files and basis set text in place of names; here only the table counts."""
+    monkeypatch.chdir(tmp_path)
+    Path("basis.dat").write_text("BASIS\nH S\n 1.0 1.0\nEND\n")
+    with pytest.raises(InputError, match="unknown basis set"):
+        molecule("H 0 0 0;", basis=name, spin=1)
+
+
+def test_a_file_named_like_a_basis_set_is_ignored(tmp_path, monkeypatch):
+    """PySCF would read a file 'sto3g' in the working directory; the functions here stay those of STO-3G."""
+    from dftfd.interop import basis_sets
+
+    basis_sets.load_basis.cache_clear()
+    monkeypatch.chdir(tmp_path)
+    for name in ("sto3g", "sto-3g"):
+        Path(name).write_text("BASIS\nH S\n 99.0 1.0\nEND\n")
+    assert normalise_basis_name("STO-3G") == "sto3g"
+    shells = basis_sets.load_basis("sto3g", "H")
+    assert shells[0][1][0] == pytest.approx(3.42525091)
+
+
+def test_close_atoms_on_request():
+    """H2 at 0.05 angstrom runs when asked for; coinciding nuclei never do, a ghost on a nucleus may."""
+    assert molecule("H 0 0 0; H 0 0 0.05", allow_close=True).n_atoms == 2
+    assert molecule("He 0 0 0; ghost-Ne 0 0 0", allow_close=True).n_atoms == 2
+    with pytest.raises(InputError, match="0 angstrom apart, nearer than 0.1 angstrom\\.$"):
+        molecule("H 0 0 0; H 0 0 0", allow_close=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "other"),
+    [
+        ("H 0 0 0; H 0 0 1.4", "angstrom", "bohr"),
+        ("O 0 0 0.2217; H 0 1.4309 -0.8867; H 0 -1.4309 -0.8867", "angstrom", "bohr"),
+        (WATER, "bohr", "angstrom"),
+        ("N 0 0 0; N 0 0 1.0977", "bohr", "angstrom"),
+    ],
+)
+def test_confused_units_are_pointed_out(text, unit, other):
+    """A hydrogen molecule of 1.4 angstrom is bohr; PySCF computes it without a word. The run goes on with a warning."""
+    with pytest.warns(InputWarning, match=f"were read in {unit}: should the unit be {other}") as caught:
+        molecule(text, unit=unit, basis="sto-3g")
+    assert caught[0].filename == __file__
+
+
+SENSIBLE = {
+    "water": WATER,
+    "hydrogen": "H 0 0 0; H 0 0 0.7414",
+    "dissociated hydrogen": "H 0 0 0; H 0 0 5",
+    "cube of hydrogen": "; ".join(f"H {0.7 * (i & 1)} {0.7 * (i >> 1 & 1)} {0.7 * (i >> 2)}" for i in range(8)),
+    "lithium hydride": "Li 0 0 0; H 0 0 1.595",
+    "hydrogen iodide": "H 0 0 0; I 0 0 1.609",
+    "silane bond": "Si 0 0 0; H 0 0 1.48; H 0 1.48 0; H 1.48 0 0; H -1.48 0 0",
+    "sodium hydride": "Na 0 0 0; H 0 0 1.887",
+    "bridging hydrogen": "B 0 0.88 0; B 0 -0.88 0; H 0.98 0 0; H -0.98 0 0",
+    "argon pair": "Ar 0 0 0; Ar 0 0 3.7565",
+    "helium pair": "He 0 0 0; He 0 0 50",
+    "chromium dimer": "Cr 0 0 0; Cr 0 0 1.68",
+    "nitrogen": "N 0 0 0; N 0 0 1.0977",
+    "ghost near a bond": "H 0 0 0; H 0 0 0.7414; ghost-H 0 0 0.37",
+    "one atom": "He 0 0 0;",
+}
+
+
+@pytest.mark.parametrize("name", SENSIBLE)
+def test_sensible_geometries_raise_no_warning(name):
+    """Bonds from H2 to LiH, van der Waals pairs, dissociated atoms and ghosts pass in silence."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        molecule(SENSIBLE[name], basis="sto-3g")
+
+
+def test_pyscf_stays_silent(capfd):
+    """Building with core potentials, ghosts and guesses prints nothing and raises no warning."""
+    minao_guess(molecule("I 0 0 0; H1 0 0 1.6; ghost-O 0 0 4", basis={"default": "def2-svp", "H1": "6-31g"}), 2)
+    assert capfd.readouterr() == ("", "")
