@@ -25,8 +25,8 @@ from dftfd.resources import available_memory, in_gib
 IN_CORE_LIMIT = 2 * 2**30
 """Bytes up to which the exact two-electron integrals are kept in memory; larger ones are recomputed in each cycle."""
 
-_BLOCK_BYTES = 64 * 2**20
-"""Working memory for unpacked three-centre integrals."""
+_BLOCK_BYTES = 24 * 2**20
+"""Unpacked three-centre integrals at a time; blocks that stay in the cache are up to twice as fast as larger ones."""
 
 _RANK_TOLERANCE = 1e-14
 """Eigenvalues of a density matrix below this fraction of the largest are rounding errors of zero."""

@@ -177,9 +177,11 @@ def molecule(
         fields = _fields_of_mole(source, {name for name, value in given.items() if value is not None}, unit)
     else:
         geometry = _read_source(source, unit)
+        with np.errstate(over="ignore"):  # what overflows is refused below, with its name
+            coordinates = geometry.coordinates * UNITS[unit]
         fields = {
             "names": geometry.names,
-            "coordinates": geometry.coordinates * UNITS[unit],
+            "coordinates": coordinates,
             "charge": charge,
             "spin": spin,
             "cartesian": bool(cartesian),

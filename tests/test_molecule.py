@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyscf import gto
 from pyscf.data import nist
 from pyscf.scf import hf, uhf
 
-from dftfd.errors import FileError, InputError, UnsupportedError
+from dftfd.errors import DftfdError, FileError, InputError, UnsupportedError
 from dftfd.geometry_checks import InputWarning
 from dftfd.interop.basis_sets import load_ecp, normalise_basis_name
 from dftfd.interop.pyscf import BOHR_IN_ANGSTROM, minao_guess, to_pyscf
@@ -394,6 +396,50 @@ def test_sensible_geometries_raise_no_warning(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         molecule(SENSIBLE[name], basis="sto-3g")
+
+
+PIECES = [
+    "H",
+    "He",
+    "O",
+    "ghost-",
+    "X-",
+    " ",
+    " 0",
+    " 1.5",
+    " -3",
+    " nan",
+    " 1e999",
+    ";",
+    "\n",
+    "3",
+    "#",
+    "/",
+    "..",
+    "\x00",
+]
+
+
+@settings(deadline=None)
+@given(
+    st.one_of(
+        st.lists(st.sampled_from(PIECES), max_size=40).map("".join),
+        st.lists(st.tuples(st.sampled_from("HCO"), st.lists(st.floats(), min_size=3, max_size=3)), max_size=4),
+    ),
+    st.integers(-2, 3),
+    st.integers(-1, 3),
+)
+def test_any_source_gives_a_molecule_or_a_typed_error(source, charge, spin):
+    """Random text, lists with any floats, charges and spins: a consistent molecule or one line of explanation."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)
+        try:
+            mol = molecule(source, basis="sto-3g", charge=charge, spin=spin)
+        except DftfdError as error:
+            assert isinstance(error, InputError | FileError) and "\n" not in str(error)
+        else:
+            assert mol.n_alpha - mol.n_beta == spin and mol.n_electrons > 0
+            assert np.isfinite(mol.nuclear_repulsion)
 
 
 def test_pyscf_stays_silent(capfd):
