@@ -103,6 +103,31 @@ def test_too_few_cycles_is_reported_not_raised():
     assert tuple(lines) == solution.history or np.isnan(lines[0].energy_change)
 
 
+def test_a_failed_closing_check_is_not_the_end(rng):
+    """If the step without extrapolation contradicts convergence, the cycle goes on and ends at the same energy.
+
+    A tiny gap does that (stretched H2 in test_scf_reference.py); here the callback spoils exactly the closing evaluation.
+    """
+    mol = gto.M(atom=WATER, basis="6-31g", verbose=0)
+    fock, S, P = hartree_fock(mol, 1)
+    X = canonical_orthonormaliser(S)
+    undisturbed = solve_scf(fock, S, X, P, (5,))
+    calls = []
+
+    def spoiled(P, C_occ):
+        calls.append(P)
+        good = fock(P, C_occ)
+        if len(calls) != undisturbed.cycles + 2:
+            return good
+        noise = rng.normal(size=S.shape) * 1e-2
+        return SimpleNamespace(F=good.F + noise + noise.T, energies=good.energies | {"noise": 1e-3})
+
+    solution = solve_scf(spoiled, S, X, P, (5,))
+    assert [line.extra for line in solution.history].count(True) == 2
+    assert solution.converged and solution.cycles > undisturbed.cycles
+    assert solution.state.energy == pytest.approx(undisturbed.state.energy, abs=1e-9)
+
+
 def test_nan_is_named_and_stops_the_run():
     """A NaN in an energy component or in the Fock matrix is an error that says where, never a masked number."""
     mol = gto.M(atom="H 0 0 0; H 0 0 0.74", basis="sto-3g", verbose=0)

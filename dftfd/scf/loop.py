@@ -48,6 +48,14 @@ class Convergence:
         """Threshold of the orbital gradient norm [hartree]."""
         return float(np.sqrt(self.energy))
 
+    def reached_by(self, cycle):
+        """Whether a cycle meets both thresholds."""
+        return abs(cycle.energy_change) < self.energy and cycle.gradient_norm < self.gradient
+
+    def confirmed_by(self, check):
+        """Whether the closing check agrees within 10 times the energy or 3 times the gradient threshold."""
+        return abs(check.energy_change) < 10 * self.energy or check.gradient_norm < 3 * self.gradient
+
 
 @dataclass(frozen=True)
 class Cycle:
@@ -84,7 +92,7 @@ class State:
 
 @dataclass(frozen=True)
 class Solution:
-    """Where the cycle ended. `cycles` does not count the closing check."""
+    """Where the cycle ended. `cycles` does not count closing checks."""
 
     state: State
     converged: bool
@@ -108,8 +116,9 @@ def solve_scf(
     S is the overlap (ao, ao), X an orthonormaliser (ao, mo), `n_occupied` the occupied orbitals per spin. One spin is a
     restricted run with two electrons per orbital. Each cycle extrapolates the Fock matrix by DIIS, diagonalises it,
     fills the lowest orbitals and builds the Fock matrix of the new density; `on_cycle` sees each line as it is done.
-    After convergence one diagonalisation without extrapolation confirms the result within 10 times the energy or
-    3 times the gradient threshold; its orbitals and energy are returned.
+    After convergence one diagonalisation without extrapolation must confirm the result; its orbitals and energy are
+    returned. Where it does not, as with a nearly vanishing gap, whose response amplifies the smallest error, the cycle
+    goes on with what was learned (PySCF would stop here, not converged).
     Raises NumericalError when an energy or a Fock matrix is not finite.
     """
     convergence = convergence or Convergence()
@@ -122,23 +131,28 @@ def solve_scf(
         change = float(np.linalg.norm(new.P - state.P))
         return new, Cycle(number, new.energy, new.energy - state.energy, gradient, change, extra)
 
-    state = _checked(fock, P, None, number=0)
-    history = [Cycle(0, state.energy, float("nan"), float("nan"), float("nan"))]
-    on_cycle(history[0])
-    diis, converged = DIIS(diis_space), False
-    while not converged and len(history) <= convergence.max_cycles:
-        diis = diis.push(state.F, commutator(state.F, state.P, S, X))
-        state, cycle = step(diis.extrapolate(), len(history))
-        converged = abs(cycle.energy_change) < convergence.energy and cycle.gradient_norm < convergence.gradient
+    def record(cycle):
         history.append(cycle)
         on_cycle(cycle)
-    cycles = len(history) - 1
-    if converged:
-        state, cycle = step(state.F, cycles + 1, extra=True)
-        converged = abs(cycle.energy_change) < 10 * convergence.energy or cycle.gradient_norm < 3 * convergence.gradient
-        history.append(cycle)
-        on_cycle(cycle)
-    return Solution(state, converged, cycles, tuple(history))
+
+    state, history, diis = _checked(fock, P, None, number=0), [], DIIS(diis_space)
+    record(Cycle(0, state.energy, *[float("nan")] * 3))
+    for number in range(1, convergence.max_cycles + 1):
+        diis = _push(diis, state, S, X)
+        state, cycle = step(diis.extrapolate(), number)
+        record(cycle)
+        if not convergence.reached_by(cycle):
+            continue
+        closing, check = step(state.F, number, extra=True)
+        record(check)
+        if convergence.confirmed_by(check):
+            return Solution(closing, True, number, tuple(history))
+        diis = _push(diis, closing, S, X)
+    return Solution(state, False, convergence.max_cycles, tuple(history))
+
+
+def _push(diis, state, S, X):
+    return diis.push(state.F, commutator(state.F, state.P, S, X))
 
 
 def _fill_orbitals(F, X, n_occupied, capacity, fock, number):
