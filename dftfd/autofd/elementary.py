@@ -1,0 +1,137 @@
+"""Elementary functions, for arrays and for Functions alike: exp(f) is x -> exp(f(x)).
+
+Roots and powers are written for speed as well: in XLA on a CPU a float64 cbrt or pow costs ten nanoseconds, thirty
+times an exp, and powers with exponents n/2, n/3, n/4 and n/6 fill exchange-correlation kernels. They are built here
+from square roots and one vectorised cube root.
+"""
+
+import functools
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import tree_map
+
+from dftfd.autofd.function import Function
+from dftfd.autofd.operators.compose import compose
+from dftfd.autofd.structure import HasKey, structural_key
+
+
+class Pointwise(HasKey):
+    """Code on arrays, applied to each array of a tree-valued result."""
+
+    def __init__(self, code, name=None):
+        self.code, self.__name__ = code, name or code.__name__
+
+    def __call__(self, *trees):
+        return tree_map(self.code, *trees)
+
+    def structural_key(self):
+        return ("pointwise", structural_key(self.code))
+
+
+def elementary(code, name: str | None = None):
+    """Make code on arrays work on Functions too: an argument that is a Function gives a composition.
+
+    Use it to lift any pointwise JAX code: `softplus = elementary(jax.nn.softplus)`.
+    """
+    lifted = Pointwise(code, name)
+
+    @functools.wraps(code)
+    def apply(*args):
+        return compose(lifted, *args) if any(isinstance(a, Function) for a in args) else code(*args)
+
+    return apply
+
+
+@jax.custom_jvp
+def _cube_root(x):
+    """Real cube root of float64 x >= 0 to 1 ulp: a seed from a third of the exponent, three Halley steps."""
+    high = (jax.lax.bitcast_convert_type(x, jnp.int64) >> 32).astype(jnp.int32)
+    seed = (high // 3 + jnp.int32(0x2A9F7893)).astype(jnp.int64) << 32
+    y = jax.lax.bitcast_convert_type(seed, jnp.float64)
+    for _ in range(3):
+        cube = y * y * y
+        y = y * ((cube + 2 * x) / (2 * cube + x))
+    return jnp.where(x > 0, jnp.where(x < np.inf, y, x), x)
+
+
+@_cube_root.defjvp
+def _cube_root_jvp(primals, tangents):
+    (x,), (dx,) = primals, tangents
+    y = _cube_root(x)
+    return y, dx / (3 * y * y)
+
+
+def _cbrt(x):
+    x = jnp.asarray(x)
+    if x.dtype != jnp.float64:
+        return jnp.cbrt(x)
+    return jnp.sign(x) * _cube_root(jnp.abs(x))
+
+
+def _positive_root(x, denominator):
+    """x^(1/denominator); NaN for negative x, as pow has it."""
+    if denominator == 2:
+        return jnp.sqrt(x)
+    if denominator == 4:
+        return jnp.sqrt(jnp.sqrt(x))
+    if denominator == 3:
+        return _cube_root(jnp.where(x >= 0, x, jnp.nan))
+    return jnp.sqrt(_cube_root(jnp.where(x >= 0, x, jnp.nan)))
+
+
+def _static_power(x, exponent):
+    if exponent == int(exponent) and abs(exponent) < 64:
+        return x ** int(exponent)
+    if jnp.result_type(x) == jnp.float64:
+        for denominator in (2, 3, 4, 6):
+            k = round(exponent * denominator)
+            if exponent == k / denominator and abs(k) < 64:
+                k, denominator = Fraction(k, denominator).as_integer_ratio()
+                whole, rest = divmod(k, denominator)
+                root = _positive_root(x, denominator) ** rest
+                return root if whole == 0 else x**whole * root
+    return x**exponent
+
+
+def power(x, exponent):
+    """x ** exponent of arrays; exponents that are numbers n/2, n/3, n/4, n/6 avoid the slow general pow."""
+    if isinstance(exponent, bool) or not isinstance(exponent, int | float):
+        return jnp.power(x, exponent)
+    if isinstance(x, int | float):
+        return x**exponent
+    return _static_power(x, exponent)
+
+
+def _erfc(x):
+    return jax.scipy.special.erfc(x)
+
+
+absolute = elementary(jnp.abs)
+negative = elementary(jnp.negative)
+sqrt = elementary(jnp.sqrt)
+cbrt = elementary(_cbrt, "cbrt")
+square = elementary(jnp.square)
+exp = elementary(jnp.exp)
+expm1 = elementary(jnp.expm1)
+log = elementary(jnp.log)
+log1p = elementary(jnp.log1p)
+sin = elementary(jnp.sin)
+cos = elementary(jnp.cos)
+tan = elementary(jnp.tan)
+arctan = elementary(jnp.arctan)
+arcsinh = elementary(jnp.arcsinh)
+sinh = elementary(jnp.sinh)
+cosh = elementary(jnp.cosh)
+tanh = elementary(jnp.tanh)
+sigmoid = elementary(jax.nn.sigmoid)
+erf = elementary(jax.scipy.special.erf, "erf")
+erfc = elementary(_erfc, "erfc")
+real = elementary(jnp.real)
+imag = elementary(jnp.imag)
+conj = elementary(jnp.conj)
+minimum = elementary(jnp.minimum)
+maximum = elementary(jnp.maximum)
+dot = elementary(lambda a, b: jnp.sum(a * b), "dot")

@@ -1,0 +1,281 @@
+"""Function: a typed map between spaces, held as a graph of operators.
+
+A Function is immutable. It knows its operator, the Functions it is built from (`operands`), the arrays it carries
+(`arrays`, seen by JAX transformations) and static data. Calling it on points evaluates the graph; calling it on
+Functions composes. As a pytree its leaves are the arrays of the whole graph, so it crosses jit, vmap and scan.
+"""
+
+import contextlib
+import contextvars
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import get_opaque_trace_state
+from jax.tree_util import tree_flatten, tree_leaves, tree_unflatten
+
+from dftfd.autofd.domain import Signature, describe
+from dftfd.autofd.structure import is_tracer, structural_key
+from dftfd.errors import SignatureError
+
+
+def trace_state():
+    """An opaque value that is equal only inside one and the same JAX trace."""
+    return get_opaque_trace_state(convention="nnx")
+
+
+_calls = contextvars.ContextVar("dftfd_call_cache", default=None)
+
+
+@contextlib.contextmanager
+def _call_cache():
+    """The cache of the outermost evaluation in progress: (node, arguments) -> values, one per trace."""
+    cache = _calls.get()
+    if cache is not None:
+        yield cache
+        return
+    token = _calls.set({})
+    try:
+        yield _calls.get()
+    finally:
+        _calls.reset(token)
+
+
+class Function:
+    """A typed map from points of `domains` to arrays; see the module's docstring.
+
+    operator: what this node does.   operands: Functions it acts on.   arrays: pytrees of arrays it carries.
+    static: everything else that the operator needs, hashable by structure.
+    tags: transformations that are differentiating something below this node.
+    """
+
+    __slots__ = ("operator", "operands", "arrays", "static", "signature", "tags", "_flat", "__weakref__")
+    __array_priority__ = 1000  # NumPy arrays leave arithmetic with Functions to us
+
+    def __init__(self, operator, operands=(), arrays=(), static=None, signature: Signature | None = None, tags=None):
+        self.operator, self.operands, self.arrays = operator, tuple(operands), tuple(arrays)
+        self.static = static or {}
+        self.signature = signature or operator.signature(self.operands, self.arrays, self.static)
+        self.tags = frozenset().union(*(f.tags for f in self.operands)) if tags is None else tags
+        self._flat = None
+
+    @property
+    def domains(self):
+        return self.signature.domains
+
+    @property
+    def result(self):
+        """Shapes and dtypes of the result, a pytree of jax.ShapeDtypeStruct."""
+        return self.signature.result
+
+    @property
+    def shape(self):
+        """Shape of the result (a single array)."""
+        return self.result.shape
+
+    @property
+    def dtype(self):
+        """Dtype of the result (a single array)."""
+        return self.result.dtype
+
+    def __call__(self, *args):
+        if any(isinstance(a, Function) for a in args):
+            from dftfd.autofd.operators.compose import compose
+
+            return compose(self, *args)
+        args = self._checked_arguments(args)
+        if self.tags:
+            from dftfd.autofd.tape import escape
+
+            return escape(self, args)
+        return self.apply(*args)
+
+    def apply(self, *args):
+        """Value at a point, compiled where nothing is being traced."""
+        if any(map(is_tracer, tree_leaves((args, self)))):
+            return self.evaluate(*args)
+        return _compiled(self, args)
+
+    def evaluate(self, *args):
+        """Value at a point by walking the graph; each node is evaluated once per point and trace."""
+        with _call_cache() as cache:
+            leaves = tree_leaves(args)
+            key, state = (id(self), *map(id, leaves)), trace_state()
+            entry = cache.setdefault(key, ([], self, leaves))  # holding the objects keeps their ids valid
+            for known_state, value in entry[0]:
+                if known_state == state:
+                    return value
+            value = self.operator.evaluate(self, *args)
+            entry[0].append((state, value))
+            return value
+
+    def _checked_arguments(self, args):
+        if len(args) != len(self.domains):
+            raise SignatureError(f"{self!r} takes {len(self.domains)} argument(s), {len(args)} given.")
+        return tuple(_checked_point(a, d, self, i) for i, (a, d) in enumerate(zip(args, self.domains, strict=True)))
+
+    def replace(self, operands=None, arrays=None, tags=None):
+        """The same node over other operands or arrays of the same signature."""
+        new = Function(
+            self.operator,
+            self.operands if operands is None else operands,
+            self.arrays if arrays is None else arrays,
+            self.static,
+            self.signature,
+            tags,
+        )
+        return new
+
+    def __repr__(self):
+        return f"{self.operator.label(self)}: {self.signature}"
+
+    # arithmetic: pointwise, between Functions on the same domains, or with numbers and arrays
+    def __add__(self, other):
+        return _arithmetic("add", self, other)
+
+    def __radd__(self, other):
+        return _arithmetic("add", other, self)
+
+    def __sub__(self, other):
+        return _arithmetic("subtract", self, other)
+
+    def __rsub__(self, other):
+        return _arithmetic("subtract", other, self)
+
+    def __mul__(self, other):
+        return _arithmetic("multiply", self, other)
+
+    def __rmul__(self, other):
+        return _arithmetic("multiply", other, self)
+
+    def __truediv__(self, other):
+        return _arithmetic("divide", self, other)
+
+    def __rtruediv__(self, other):
+        return _arithmetic("divide", other, self)
+
+    def __pow__(self, other):
+        return _arithmetic("power", self, other)
+
+    def __rpow__(self, other):
+        return _arithmetic("power", other, self)
+
+    def __neg__(self):
+        from dftfd.autofd.elementary import negative
+
+        return negative(self)
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        from dftfd.autofd.elementary import absolute
+
+        return absolute(self)
+
+    def __getitem__(self, index):
+        from dftfd.autofd.operators.zip_split import item
+
+        return item(self, index)
+
+    def __bool__(self):
+        raise SignatureError(f"the truth value of a function is not defined ({self!r}).")
+
+    def __iter__(self):
+        raise SignatureError(f"a function can't be iterated over ({self!r}); index it, or use split.")
+
+
+def _arithmetic(name, a, b):
+    from dftfd.autofd.operators.arithmetic import combine
+
+    return combine(name, a, b)
+
+
+def _checked_point(value, domain, function, position):
+    if not domain.is_array:
+        return value
+    array = jnp.asarray(value)
+    if array.shape != domain.shape:
+        hint = " To evaluate at many points use jax.vmap(f)(points)." if array.ndim == len(domain.shape) + 1 else ""
+        raise SignatureError(
+            f"argument {position} of {function!r} has shape {array.shape}, {domain.shape} expected.{hint}"
+        )
+    if array.dtype != domain.dtype:
+        if not np.can_cast(array.dtype, domain.dtype, "same_kind"):
+            raise SignatureError(
+                f"argument {position} of {function!r} has dtype {array.dtype.name}, {describe(domain.spec)} expected."
+            )
+        array = array.astype(domain.dtype)
+    return array
+
+
+@jax.jit
+def _compiled(function, args):
+    return function.evaluate(*args)
+
+
+# ---- Functions as pytrees: arrays are leaves, the graph is the structure
+
+
+class GraphStructure:
+    """The graph without its arrays; compared by structural key."""
+
+    __slots__ = ("program", "key", "_hash")
+
+    def __init__(self, program, key):
+        self.program, self.key, self._hash = program, key, hash(key)
+
+    def __hash__(self):
+        return self._hash
+
+    def __eq__(self, other):
+        return self is other or (
+            isinstance(other, GraphStructure) and self._hash == other._hash and self.key == other.key
+        )
+
+
+def nodes_of(root: Function) -> list[Function]:
+    """All nodes of the graph, operands before the nodes that use them, each once."""
+    order, seen, stack = [], set(), [(root, False)]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((f, False) for f in reversed(node.operands) if id(f) not in seen)
+    return order
+
+
+def _flatten(root: Function):
+    if root._flat is None:
+        index, program, keys, leaves = {}, [], [], []
+        for node in nodes_of(root):
+            arrays, treedef = tree_flatten(node.arrays)
+            children = tuple(index[id(f)] for f in node.operands)
+            program.append((node, children, len(arrays), treedef))
+            static = tuple((k, structural_key(v)) for k, v in sorted(node.static.items()))
+            domains = tuple(d.structural_key() for d in node.domains)
+            keys.append((node.operator, children, treedef, static, domains, node.tags))
+            leaves.extend(arrays)
+            index[id(node)] = len(program) - 1
+        skeleton = [(n.operator, c, k, t, n.static, n.signature, n.tags) for n, c, k, t in program]
+        root._flat = (tuple(leaves), GraphStructure(skeleton, tuple(keys)))
+    return root._flat
+
+
+def _unflatten(structure: GraphStructure, leaves):
+    leaves, nodes, start = tuple(leaves), [], 0
+    for operator, children, count, treedef, static, signature, tags in structure.program:
+        arrays = tree_unflatten(treedef, leaves[start : start + count])
+        start += count
+        nodes.append(Function(operator, [nodes[i] for i in children], arrays, static, signature, tags))
+    return nodes[-1]
+
+
+jax.tree_util.register_pytree_node(Function, _flatten, _unflatten)
+
+
+def is_function(value) -> bool:
+    return isinstance(value, Function)

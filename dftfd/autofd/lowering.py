@@ -1,0 +1,178 @@
+"""Lowering: from a graph over unknown functions to a kernel on numbers.
+
+At a point x, a semilocal expression of a function rho needs only the jet of rho: its value and its derivatives up to
+some order. `placeholder` makes a function that is known by its jet; `lower` finds the order by tracing and returns the
+expression as code of the jets. nabla of a placeholder is a look-up; nabla of a composition goes through the chain rule
+until it meets placeholders.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import tree_map
+
+from dftfd.autofd.domain import Domain, Signature
+from dftfd.autofd.function import Function
+from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.operators.compose import composition
+from dftfd.autofd.operators.leaf import leaf
+from dftfd.autofd.operators.nabla import _nabla, nabla
+from dftfd.autofd.structure import HasKey
+from dftfd.errors import NotSemilocalError
+
+
+class Placeholder(Operator):
+    """A function known only by its jet at the point at hand."""
+
+    name = "placeholder"
+
+    def signature(self, operands, arrays, static):
+        return static["signature"]
+
+    def evaluate(self, node, *args):
+        raise NotSemilocalError(
+            f"the value of {node.static['name']!r} at another point, or its integral, is needed: the expression is not "
+            "semilocal."
+        )
+
+    def label(self, node):
+        return node.static["name"]
+
+
+_placeholder = Placeholder()
+
+
+def placeholder(name: str, domain: Domain, shape: tuple[int, ...] = ()) -> Function:
+    """An unknown function of points of `domain` with results of `shape`."""
+    signature = Signature((domain,), jax.ShapeDtypeStruct(shape, domain.dtype))
+    return Function(_placeholder, (), (), {"name": name, "signature": signature}, signature)
+
+
+@dataclass(frozen=True)
+class PointKernel:
+    """A semilocal expression as code: `kernel(jets, x)`.
+
+    orders: highest derivative needed of each placeholder.
+    jets: {name: [value, gradient, Hessian, ...]}, derivative axes appended, up to orders[name].
+    """
+
+    root: Function
+    orders: dict[str, int]
+
+    def __call__(self, jets, x):
+        values = {}
+
+        def value(node):
+            if id(node) not in values:
+                values[id(node)] = compute(node)
+            return values[id(node)]
+
+        def compute(node):
+            jet = _jet_of(node)
+            if jet is not None:
+                return jets[jet[0]][jet[1]]
+            if node.operator is composition:
+                outer, *inner = node.operands
+                return outer.evaluate(*map(value, inner))
+            return node.evaluate(x)
+
+        return value(self.root)
+
+
+def lower(expression: Function) -> PointKernel:
+    """The kernel of a semilocal expression over placeholders; NotSemilocalError if it is anything else."""
+    lowering = _Lowering()
+    root = lowering.rewrite(expression)
+    return PointKernel(root, lowering.orders)
+
+
+def _jet_of(node):
+    """(name, order) if the node is nabla applied `order` times to a placeholder."""
+    order = 0
+    while node.operator is _nabla:
+        node, order = node.operands[0], order + 1
+    return (node.static["name"], order) if node.operator is _placeholder else None
+
+
+class _Lowering:
+    """Rewrites a graph so that nabla stands only on placeholders and on functions free of them."""
+
+    def __init__(self):
+        self.orders: dict[str, int] = {}
+        self._rewritten, self._gradients, self._free = {}, {}, {}
+
+    def is_free(self, node) -> bool:
+        """True if no placeholder stands below."""
+        if id(node) not in self._free:
+            below = all(map(self.is_free, node.operands))
+            self._free[id(node)] = (node, node.operator is not _placeholder and below)
+        return self._free[id(node)][1]
+
+    def rewrite(self, node) -> Function:
+        if id(node) not in self._rewritten:
+            self._rewritten[id(node)] = (node, self._rewrite(node))  # holding the node keeps its id valid
+        return self._rewritten[id(node)][1]
+
+    def _rewrite(self, node):
+        if self.is_free(node):
+            return node
+        jet = _jet_of(node)
+        if jet is not None:
+            name, order = jet
+            self.orders[name] = max(order, self.orders.get(name, 0))
+            return node
+        if node.operator is composition:
+            outer, *inner = node.operands
+            if not self.is_free(outer):
+                raise NotSemilocalError(f"{node!r}: the unknown function is evaluated at points that depend on others.")
+            return Function(composition, (outer, *map(self.rewrite, inner)), (), {}, node.signature)
+        if node.operator is _nabla:
+            return self.gradient(self.rewrite(node.operands[0]))
+        raise NotSemilocalError(
+            f"operator {node.operator.name!r} in {node!r}: the expression is not semilocal (values and derivatives at "
+            "one point)."
+        )
+
+    def gradient(self, node) -> Function:
+        """nabla of a rewritten node, itself rewritten."""
+        if id(node) not in self._gradients:
+            self._gradients[id(node)] = (node, self._gradient(node))
+        return self._gradients[id(node)][1]
+
+    def _gradient(self, node):
+        if self.is_free(node) or _jet_of(node) is not None:
+            return self.rewrite(nabla(node))
+        outer, *inner = node.operands  # a rewritten node that is neither is a composition
+        moving = tuple(i for i, g in enumerate(inner) if not (g.operator is leaf and not g.domains))
+        chain = ChainRule(outer, moving, len(inner))
+        gradients = [self.gradient(inner[i]) for i in moving]
+        from dftfd.autofd.operators.compose import compose
+
+        return compose(chain, *inner, *gradients)
+
+
+class ChainRule(HasKey):
+    """(y_1..y_n, nabla g_i) -> nabla f(g): derivative of f along each direction of the gradients' last axis."""
+
+    __name__ = "chain rule"
+
+    def __init__(self, outer: Function, moving: tuple[int, ...], count: int):
+        self.outer, self.moving, self.count = outer, moving, count
+
+    def __call__(self, *args):
+        values, gradients = args[: self.count], args[self.count :]
+
+        def along(*directions):
+            tangents = [tree_map(jnp.zeros_like, y) for y in values]
+            for i, d in zip(self.moving, directions, strict=True):
+                tangents[i] = d
+            return jax.jvp(self.outer.evaluate, tuple(values), tuple(tangents))[1]
+
+        return jax.vmap(along, in_axes=-1, out_axes=-1)(*gradients)
+
+    def structural_key(self):
+        leaves, structure = jax.tree_util.tree_flatten(self.outer)
+        from dftfd.autofd.structure import structural_key
+
+        return ("chain rule", structure, tuple(map(structural_key, leaves)), self.moving, self.count)

@@ -1,0 +1,50 @@
+"""What an operator is: meaning, signature, evaluation, derivative (JVP) and transpose, in this order, in one file.
+
+<f, g> is the integral of f g over the domains. The transpose T of a linear operator O fulfils <O f, g> = <f, T(O) g>.
+"""
+
+from dftfd.autofd.domain import Signature
+from dftfd.autofd.function import Function
+from dftfd.errors import NoRuleError
+
+
+class Operator:
+    """Base of all operators; each is used through one instance.
+
+    name: for messages and the printed graph.
+    linear: True if the result is linear in all operands together.
+    """
+
+    name = ""
+    linear = False
+
+    def signature(self, operands, arrays, static) -> Signature:
+        raise NotImplementedError
+
+    def evaluate(self, node: Function, *args):
+        """Value of `node` at a point; operands are evaluated with `.evaluate`."""
+        raise NotImplementedError
+
+    def tangent(self, node: Function, tangents: list) -> Function:
+        """Derivative of `node` along the operands' tangents (None: that operand does not change)."""
+        if not self.linear:
+            raise NoRuleError(f"operator {self.name!r} has no differentiation rule.")
+        return node.replace(
+            operands=[zeros_like(f) if t is None else t for f, t in zip(node.operands, tangents, strict=True)]
+        )
+
+    def transpose(self, node: Function, cotangent: Function, needed: tuple[bool, ...]) -> list:
+        """Cotangents of the operands, None where not `needed`.
+
+        For a nonlinear operator this is the transpose of its derivative at `node`."""
+        raise NoRuleError(f"operator {self.name!r} has no transpose rule.")
+
+    def label(self, node: Function) -> str:
+        return self.name
+
+
+def zeros_like(function: Function) -> Function:
+    """The function that is zero on the same domains."""
+    from dftfd.autofd.operators.leaf import zeros
+
+    return zeros(function.signature)

@@ -1,0 +1,72 @@
+"""broadcast and permute: add arguments that a function ignores, or reorder its arguments.
+
+broadcast g: (x_i for i in argnums) -> R to all `domains`.   JVP: itself.   transpose: integrate over the added arguments.
+permute.   JVP: itself.   transpose: the inverse permutation.
+"""
+
+import numpy as np
+
+from dftfd.autofd.domain import Domain, Signature, same_domain
+from dftfd.autofd.function import Function
+from dftfd.autofd.operators.base import Operator
+from dftfd.errors import SignatureError
+
+
+class Broadcast(Operator):
+    name, linear = "broadcast", True
+
+    def signature(self, operands, arrays, static):
+        return Signature(static["domains"], operands[0].result)
+
+    def evaluate(self, node, *args):
+        return node.operands[0].evaluate(*(args[i] for i in node.static["argnums"]))
+
+    def transpose(self, node, cotangent, needed):
+        from dftfd.autofd.operators.integrate import integrate_over
+
+        kept = node.static["argnums"]
+        added = tuple(i for i in range(len(node.domains)) if i not in kept)
+        reduced = integrate_over(cotangent, added) if added else cotangent
+        return [permute(reduced, np.argsort(np.argsort(kept)))]
+
+
+class Permute(Operator):
+    name, linear = "permute", True
+
+    def signature(self, operands, arrays, static):
+        (f,) = operands
+        return Signature(tuple(f.domains[i] for i in static["permutation"]), f.result)
+
+    def evaluate(self, node, *args):
+        ordered = [None] * len(args)
+        for i, x in zip(node.static["permutation"], args, strict=True):
+            ordered[i] = x
+        return node.operands[0].evaluate(*ordered)
+
+    def transpose(self, node, cotangent, needed):
+        return [permute(cotangent, np.argsort(node.static["permutation"]))]
+
+
+_broadcast, _permute = Broadcast(), Permute()
+
+
+def broadcast(f: Function, domains: tuple[Domain, ...], argnums: int | tuple[int, ...]) -> Function:
+    """(x_0, ..., x_{N-1}) -> f(x_i for i in argnums), a function on all of `domains`."""
+    argnums = (argnums,) if isinstance(argnums, int) else tuple(int(i) for i in argnums)
+    domains = tuple(domains)
+    if len(argnums) != len(f.domains) or len(set(argnums)) != len(argnums):
+        raise SignatureError(f"broadcast: argnums {argnums} must name {len(f.domains)} different arguments for {f!r}.")
+    for i, d in zip(argnums, f.domains, strict=True):
+        if not 0 <= i < len(domains) or not same_domain(domains[i], d):
+            raise SignatureError(f"broadcast: argument {i} of {domains} is not {d!r}, the domain of {f!r}.")
+    return Function(_broadcast, (f,), (), {"domains": domains, "argnums": argnums})
+
+
+def permute(f: Function, permutation) -> Function:
+    """g with g(x_{p0}, x_{p1}, ...) = f(x_0, x_1, ...): argument k of g is argument permutation[k] of f."""
+    permutation = tuple(int(i) for i in permutation)
+    if sorted(permutation) != list(range(len(f.domains))):
+        raise SignatureError(f"permute: {permutation} is not a permutation of the arguments of {f!r}.")
+    if permutation == tuple(range(len(permutation))):
+        return f
+    return Function(_permute, (f,), (), {"permutation": permutation})

@@ -1,0 +1,110 @@
+"""integrate: over all or some arguments, by the quadrature of their domains.
+
+JVP         itself
+transpose   broadcast over the integrated arguments, from <int f dy, ct>_x = <f, ct>_{x,y}
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import tree_map
+
+from dftfd.autofd.domain import Signature
+from dftfd.autofd.function import Function
+from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.operators.broadcast import broadcast
+from dftfd.errors import QuadratureError, SignatureError
+
+CHUNK = 4096  # quadrature points evaluated at once; bounds the memory on large grids
+
+
+class Integrate(Operator):
+    name, linear = "integrate", True
+
+    def signature(self, operands, arrays, static):
+        (f,) = operands
+        return Signature(tuple(d for i, d in enumerate(f.domains) if i not in static["argnums"]), f.result)
+
+    def evaluate(self, node, *args):
+        (f,), argnums = node.operands, node.static["argnums"]
+        rest = [i for i in range(len(f.domains)) if i not in argnums]
+
+        def at(*nodes):
+            full = dict(zip(rest, args, strict=True)) | dict(zip(argnums, nodes, strict=True))
+            return f.evaluate(*(full[i] for i in range(len(full))))
+
+        rules = node.arrays or tuple(f.domains[i].quadrature() for i in argnums)
+        return _weighted_sum(at, rules)
+
+    def transpose(self, node, cotangent, needed):
+        (f,) = node.operands
+        rest = tuple(i for i in range(len(f.domains)) if i not in node.static["argnums"])
+        return [broadcast(cotangent, f.domains, rest)]
+
+
+def _weighted_sum(code, rules):
+    """sum over the product of quadratures of weight * code(nodes), the innermost factor vectorised."""
+    (points, weights), *others = rules
+    if not others:
+        return _reduce(code, points, weights)
+    return _reduce(lambda x: _weighted_sum(lambda *y: code(x, *y), others), points, weights)
+
+
+def _reduce(code, points, weights):
+    if len(weights) <= CHUNK:
+        return _contract(weights, jax.vmap(code)(points))
+    chunks = -(-len(weights) // CHUNK)
+    pad = chunks * CHUNK - len(weights)
+    # padding repeats the last point with weight zero, so no new place is evaluated
+    points = jnp.concatenate([points, jnp.repeat(points[-1:], pad, axis=0)]).reshape(chunks, CHUNK, *points.shape[1:])
+    weights = jnp.concatenate([weights, jnp.zeros(pad, weights.dtype)]).reshape(chunks, CHUNK)
+    partial = jax.lax.map(lambda block: _contract(block[1], jax.vmap(code)(block[0])), (points, weights))
+    return tree_map(lambda v: v.sum(axis=0), partial)
+
+
+def _contract(weights, values):
+    return tree_map(lambda v: jnp.tensordot(weights.astype(jnp.result_type(weights, v)), v, 1), values)
+
+
+_integrate = Integrate()
+
+
+def integrate_over(f: Function, argnums: tuple[int, ...], quadrature=()) -> Function:
+    """The integral as a Function of the arguments that are left, possibly of none."""
+    for i in argnums if not quadrature else ():
+        f.domains[i].quadrature()
+    return Function(_integrate, (f,), quadrature, {"argnums": argnums})
+
+
+def integrate(f: Function, argnums: int | tuple[int, ...] | None = None, *, quadrature=None):
+    """Integral of f over some arguments (a Function of the others), or over all of them (an array).
+
+    argnums: which arguments; None means all.
+    quadrature: (points, weights) for one argument, or a tuple of such pairs; None means the domains' own. Arrays given
+        here may be traced: derivatives with respect to them flow.
+    """
+    if not isinstance(f, Function):
+        raise SignatureError(f"integrate takes a Function, {type(f).__name__} found.")
+    count = len(f.domains)
+    if argnums is None:
+        argnums = tuple(range(count))
+    argnums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not argnums or len(set(argnums)) != len(argnums) or not all(0 <= i < count for i in argnums):
+        raise SignatureError(f"integrate: argnums {argnums} are not different arguments of {f!r}.")
+    rules = () if quadrature is None else _checked_rules(quadrature, f, argnums)
+    integral = integrate_over(f, argnums, rules)
+    return integral if integral.domains else integral()
+
+
+def _checked_rules(quadrature, f, argnums):
+    rules = (quadrature,) if len(argnums) == 1 and not isinstance(quadrature[0], tuple) else tuple(quadrature)
+    if len(rules) != len(argnums):
+        raise QuadratureError(f"integrate: {len(argnums)} quadratures (points, weights) expected, {len(rules)} found.")
+    checked = []
+    for i, (points, weights) in zip(argnums, rules, strict=True):
+        points, weights = jnp.asarray(points), jnp.asarray(weights)
+        if points.shape[1:] != f.domains[i].shape or weights.shape != points.shape[:1]:
+            raise QuadratureError(
+                f"integrate: points {points.shape} and weights {weights.shape} do not fit argument {i} of {f!r}."
+            )
+        checked.append((points, weights))
+    return tuple(checked)

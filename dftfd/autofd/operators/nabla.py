@@ -1,0 +1,110 @@
+"""nabla: derivative with respect to one argument.   f: R^3 -> R   gives   R^3 -> R^3
+
+JVP         nabla df
+transpose   -div, from partial integration; the surface term is dropped, so functions should vanish at the boundary of
+            the domain or be periodic. With a measure w(x) dx it is -div(w ct) / w.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import tree_map
+
+from dftfd.autofd.domain import Signature
+from dftfd.autofd.function import Function
+from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.operators.compose import compose
+from dftfd.autofd.operators.leaf import function
+from dftfd.autofd.structure import HasKey
+from dftfd.errors import SignatureError
+
+
+class Nabla(Operator):
+    name, linear = "nabla", True
+
+    def signature(self, operands, arrays, static):
+        (f,) = operands
+        shape = f.domains[static["argnum"]].shape
+        return Signature(f.domains, tree_map(lambda r: jax.ShapeDtypeStruct(r.shape + shape, r.dtype), f.result))
+
+    def evaluate(self, node, *args):
+        (f,) = node.operands
+        derivative = jax.jacfwd if node.static["mode"] == "forward" else jax.jacrev
+        return derivative(f.evaluate, node.static["argnum"])(*args)
+
+    def transpose(self, node, cotangent, needed):
+        argnum, mode = node.static["argnum"], node.static["mode"]
+        domain = node.domains[argnum]
+        if domain.density is None:
+            return [-divergence(cotangent, argnum, mode)]
+        w = function(Argument(argnum, domain.density), *node.domains)
+        return [-divergence(cotangent * w, argnum, mode) / w]
+
+
+_nabla = Nabla()
+
+
+class Argument(HasKey):
+    """Code of one argument among several."""
+
+    def __init__(self, position, code):
+        self.position, self.code = position, code
+
+    def __call__(self, *args):
+        return self.code(args[self.position])
+
+    def structural_key(self):
+        from dftfd.autofd.structure import structural_key
+
+        return ("argument", self.position, structural_key(self.code))
+
+
+def nabla(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
+    """Gradient of f with respect to one argument; the argument's axes are appended to the result.
+
+    mode: "forward" or "reverse" differentiation of the evaluation; same values.
+    """
+    if not isinstance(f, Function):
+        raise SignatureError(f"nabla takes a Function, {type(f).__name__} found.")
+    if not 0 <= argnum < len(f.domains):
+        raise SignatureError(f"nabla: argnum {argnum}, but {f!r} has {len(f.domains)} argument(s).")
+    if mode not in ("forward", "reverse"):
+        raise SignatureError(f"nabla: mode {mode!r}, 'forward' or 'reverse' expected.")
+    if not f.domains[argnum].is_array:
+        raise SignatureError(f"nabla: argument {argnum} of {f!r} is a tree; differentiate with respect to an array.")
+    return Function(_nabla, (f,), (), {"argnum": argnum, "mode": mode})
+
+
+class Contract(HasKey):
+    """Trace over the last two groups of `axes` axes."""
+
+    def __init__(self, axes):
+        self.axes, self.__name__ = axes, "trace"
+
+    def __call__(self, value):
+        return tree_map(self._trace, value)
+
+    def _trace(self, x):
+        if self.axes == 0:
+            return x
+        size = int(np.prod(x.shape[-self.axes :]))
+        return jnp.trace(x.reshape(*x.shape[: -2 * self.axes], size, size), axis1=-2, axis2=-1)
+
+    def structural_key(self):
+        return ("contract", self.axes)
+
+
+def divergence(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
+    """div f = sum_i d f_i / d x_i over the last axes of the result, those of the argument."""
+    shape = f.domains[argnum].shape
+    for leaf in jax.tree_util.tree_leaves(f.result):
+        if len(leaf.shape) < len(shape) or leaf.shape[len(leaf.shape) - len(shape) :] != shape:
+            raise SignatureError(
+                f"divergence: the result of {f!r} must end with the axes {shape} of argument {argnum}."
+            )
+    return compose(Contract(len(shape)), nabla(f, argnum, mode))
+
+
+def laplacian(f: Function, argnum: int = 0) -> Function:
+    """div nabla f."""
+    return divergence(nabla(f, argnum), argnum)

@@ -1,0 +1,227 @@
+"""What a functional is: terms given by an energy density, plus exact exchange; functionals add and scale.
+
+An energy density is a Function of r built from density Functions by operators and arithmetic. Nothing here knows about
+grids, orbitals or molecules.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from numbers import Number
+
+from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp
+from dftfd.errors import FunctionalError, closest_names
+from dftfd.functionals.numerics import where_dense
+
+SPACE = Domain((3,), name="r")
+"""R^3 [bohr]."""
+
+INGREDIENTS = {
+    "n": "total density, R^3 -> R [bohr^-3]",
+    "rho": "spin-resolved density, R^3 -> R^2 [bohr^-3]",
+    "tau": "spin-resolved kinetic energy density, R^3 -> R^2 [hartree bohr^-3]",
+}
+
+
+@dataclass(frozen=True)
+class EnergyTerm:
+    """One formula for an energy per volume [hartree bohr^-3], with its parameters and source.
+
+    formula: code of the ingredient Functions named in `ingredients` and of keyword parameters.
+    """
+
+    name: str
+    formula: Callable
+    ingredients: tuple[str, ...]
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    doi: str | None = None
+
+    @classmethod
+    def from_formula(cls, formula, name: str, doi: str | None = None) -> "EnergyTerm":
+        """Ingredients are the positional parameters of `formula`, parameters its keyword-only ones."""
+        ingredients, parameters = signature_of(formula, name)
+        return cls(name, formula, ingredients, parameters, doi)
+
+    @property
+    def needs_tau(self) -> bool:
+        return "tau" in self.ingredients
+
+    def with_parameters(self, changes: Mapping) -> "EnergyTerm":
+        return replace(self, parameters={**self.parameters, **changes})
+
+    def energy_density(self, rho: Function, tau: Function | None = None) -> Function:
+        """Energy per volume as a Function of r; zero where the density is below the floor of `where_dense`."""
+        if self.needs_tau and tau is None:
+            raise FunctionalError(
+                f"functional {self.name!r} needs the kinetic energy density, but none was given. "
+                "Build the density with density_function(..., tau=True)."
+            )
+
+        def evaluate(rho):
+            given = {"rho": rho, "tau": tau}
+            if "n" in self.ingredients:
+                given["n"] = compose(_total, rho)
+            return self.formula(*(given[name] for name in self.ingredients), **self.parameters)
+
+        e = evaluate(rho) if getattr(self.formula, "is_guarded", False) else where_dense(evaluate, rho)
+        if not isinstance(e, Function) or e.result.shape != ():
+            raise FunctionalError(
+                f"functional {self.name!r} returned {e!r}; an energy per volume, a scalar Function of r, expected."
+            )
+        return e
+
+
+def _total(rho):
+    return rho.sum()
+
+
+def signature_of(formula, name: str) -> tuple[tuple[str, ...], dict]:
+    """(ingredients, parameters with defaults) of a formula."""
+    ingredients, parameters = [], {}
+    for p in inspect.signature(formula).parameters.values():
+        if p.kind is p.KEYWORD_ONLY:
+            if p.default is p.empty:
+                raise FunctionalError(f"functional {name!r}: parameter {p.name!r} needs a default value.")
+            parameters[p.name] = p.default
+        elif p.kind is p.POSITIONAL_OR_KEYWORD and p.name in INGREDIENTS:
+            ingredients.append(p.name)
+        else:
+            known = "; ".join(f"{k}: {v}" for k, v in INGREDIENTS.items())
+            raise FunctionalError(
+                f"functional {name!r} takes {p.name!r}, which is no ingredient ({known}). "
+                "Parameters go after a *, with defaults: def f(n, *, kappa=0.804)."
+            )
+    if not ingredients:
+        raise FunctionalError(f"functional {name!r} takes no density: name its argument n or rho.")
+    return tuple(ingredients), parameters
+
+
+@dataclass(frozen=True)
+class Functional:
+    """A sum of energy terms and exact exchange.
+
+    terms: pairs (coefficient, EnergyTerm).
+    exact_exchange: pairs (omega, fraction): fraction of exact exchange with the operator 1/r for omega = 0, else with
+        its long-range part erf(omega r)/r [1/bohr].
+    """
+
+    name: str
+    terms: tuple[tuple[float, EnergyTerm], ...] = ()
+    exact_exchange: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def is_semilocal(self) -> bool:
+        """True if there is anything to integrate on a grid."""
+        return bool(self.terms)
+
+    @property
+    def needs_tau(self) -> bool:
+        return any(t.needs_tau for _, t in self.terms)
+
+    @property
+    def ingredients(self) -> frozenset[str]:
+        return frozenset(i for _, t in self.terms for i in t.ingredients)
+
+    @property
+    def parameters(self) -> dict:
+        """Parameters by name; those of equal name in several terms must be set together."""
+        return {k: v for _, t in self.terms for k, v in t.parameters.items()}
+
+    @property
+    def dois(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(t.doi for _, t in self.terms if t.doi))
+
+    def energy_density(self, rho: Function, tau: Function | None = None) -> Function:
+        """Energy per volume [hartree bohr^-3] as a Function of r, without exact exchange.
+
+        rho: R^3 -> R^2 (alpha, beta).   tau: R^3 -> R^2, where the functional needs it.
+        """
+        if not isinstance(rho, Function) or rho.result.shape != (2,):
+            raise FunctionalError(f"functional {self.name!r} takes a density R^3 -> R^2 (alpha, beta), {rho!r} found.")
+        if not self.terms:
+            return constant(0.0, *rho.domains)
+        total = None
+        for coefficient, term in self.terms:
+            e = term.energy_density(rho, tau)
+            e = e if isinstance(coefficient, Number) and coefficient == 1 else coefficient * e
+            total = e if total is None else total + e
+        return total
+
+    def energy(self, rho: Function, tau: Function | None = None, *, quadrature=None):
+        """Energy [hartree], by the quadrature of the density's domain or the given (points, weights)."""
+        return integrate(self.energy_density(rho, tau), quadrature=quadrature)
+
+    def potential(self, rho: Function, tau: Function | None = None):
+        """Strong form of the derivative: v_rho [hartree], a Function R^3 -> R^2; with tau the pair (v_rho, v_tau).
+
+        v_rho = dE/d rho. With tau the Kohn-Sham operator is v_rho - 1/2 div(v_tau grad).
+        """
+        given = (rho, tau) if self.needs_tau else (rho,)
+        e, pull = vjp(self.energy_density, *given)
+        parts = pull(constant(1.0, *e.domains))
+        return parts if self.needs_tau else parts[0]
+
+    def named(self, name: str) -> "Functional":
+        return replace(self, name=name)
+
+    def with_parameters(self, **changes) -> "Functional":
+        """The functional with other parameter values, as in `with_parameters(kappa=1.245)`."""
+        if not changes:
+            return self
+        for key in changes:
+            if key not in self.parameters:
+                known = ", ".join(closest_names(key, self.parameters)) or "none"
+                raise FunctionalError(f"functional {self.name!r} has no parameter {key!r}; it has {known}.")
+        terms = tuple(
+            (c, t.with_parameters({k: v for k, v in changes.items() if k in t.parameters})) for c, t in self.terms
+        )
+        shown = ", ".join(f"{k}={v}" for k, v in changes.items())
+        return replace(self, name=f"{self.name}({shown})", terms=terms)
+
+    def __add__(self, other):
+        if not isinstance(other, Functional):
+            return NotImplemented
+        return Functional(
+            f"{self.name} + {other.name}",
+            self.terms + other.terms,
+            _merged(self.exact_exchange + other.exact_exchange),
+        )
+
+    def __sub__(self, other):
+        return self + (-1) * other
+
+    def __mul__(self, factor):
+        if isinstance(factor, Functional | str) or not (isinstance(factor, Number) or hasattr(factor, "dtype")):
+            return NotImplemented
+        return Functional(
+            f"{factor}*({self.name})" if len(self.terms) > 1 else f"{factor}*{self.name}",
+            tuple((factor * c, t) for c, t in self.terms),
+            tuple((omega, factor * fraction) for omega, fraction in self.exact_exchange),
+        )
+
+    __rmul__ = __mul__
+
+    def __neg__(self):
+        return (-1) * self
+
+    def __repr__(self):
+        return f"Functional({self.name})"
+
+
+def _merged(pairs):
+    """Exact exchange with one entry per omega, without zeros."""
+    totals: dict[float, float] = {}
+    for omega, fraction in pairs:
+        totals[omega] = totals.get(omega, 0.0) + fraction
+    return tuple((omega, fraction) for omega, fraction in sorted(totals.items()) if fraction != 0)
+
+
+exact_exchange = Functional("hf", exact_exchange=((0.0, 1.0),))
+"""Exact (Hartree-Fock) exchange with the operator 1/r."""
+
+
+def long_range_exchange(omega: float) -> Functional:
+    """Exact exchange with the operator erf(omega r)/r, omega in 1/bohr."""
+    if not omega > 0:
+        raise FunctionalError(f"long-range exchange needs omega > 0, {omega} found.")
+    return Functional(f"lr_hf({omega})", exact_exchange=((float(omega), 1.0),))

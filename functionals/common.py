@@ -1,0 +1,110 @@
+"""Quantities shared by formulas: spin components, spin scaling, reduced gradients, the uniform electron gas.
+
+Here `n` is one density R^3 -> R and `rho` the spin pair R^3 -> R^2; all results are Functions of r.
+"""
+
+import functools
+import inspect
+import math
+
+import jax.numpy as jnp
+
+from dftfd.autofd import Function, compose, dot, nabla
+from dftfd.functionals.base import signature_of
+from dftfd.functionals.numerics import positive_part, where_dense
+
+SLATER = -0.75 * (3 / math.pi) ** (1 / 3)
+"""C_x of the uniform gas: e_x = C_x n^(4/3)."""
+
+
+def spin_up(rho: Function) -> Function:
+    return rho[0]
+
+
+def spin_down(rho: Function) -> Function:
+    return rho[1]
+
+
+def total_density(rho: Function) -> Function:
+    """n = rho_alpha + rho_beta [bohr^-3]."""
+    return rho[0] + rho[1]
+
+
+def spin_scaled(formula):
+    """Exchange of a spin-polarised density from a formula for the unpolarised one.
+
+    E_x[rho_a, rho_b] = (E_x[2 rho_a] + E_x[2 rho_b]) / 2. The kinetic energy density, if taken, is doubled too.
+    G. L. Oliver, J. P. Perdew, Phys. Rev. A 20, 397 (1979). doi:10.1103/PhysRevA.20.397
+    """
+    ingredients, _ = signature_of(formula, formula.__name__)
+
+    def of_one_spin(s, rho, tau, parameters):
+        scaled = lambda n: formula(*(n if i == "n" else 2.0 * tau[s] for i in ingredients), **parameters)
+        return where_dense(scaled, 2.0 * rho[s])
+
+    if "tau" in ingredients:
+
+        def scaled(rho, tau, **parameters):
+            return 0.5 * (of_one_spin(0, rho, tau, parameters) + of_one_spin(1, rho, tau, parameters))
+    else:
+
+        def scaled(rho, **parameters):
+            return 0.5 * (of_one_spin(0, rho, None, parameters) + of_one_spin(1, rho, None, parameters))
+
+    functools.update_wrapper(scaled, formula)
+    scaled.__signature__ = _scaled_signature(formula)
+    scaled.is_guarded = True  # the density floor is applied to each spin here
+    return scaled
+
+
+def _scaled_signature(formula):
+    """rho (and tau), then the keyword parameters of `formula`."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    kept = [p for p in inspect.signature(formula).parameters.values() if p.name != "n"]
+    return inspect.Signature([inspect.Parameter("rho", kind), *kept])
+
+
+def gradient_squared(n: Function) -> Function:
+    """|nabla n|^2 [bohr^-8]."""
+    g = nabla(n)
+    return dot(g, g)
+
+
+def fermi_wavevector(n: Function) -> Function:
+    """k_F = (3 pi^2 n)^(1/3) [1/bohr]."""
+    return (3 * math.pi**2) ** (1 / 3) * n ** (1 / 3)
+
+
+def reduced_gradient_squared(n: Function) -> Function:
+    """s^2 = |nabla n|^2 / (2 k_F n)^2."""
+    return gradient_squared(n) / (4 * (3 * math.pi**2) ** (2 / 3) * n ** (8 / 3))
+
+
+def wigner_seitz_radius(n: Function) -> Function:
+    """r_s = (3 / (4 pi n))^(1/3) [bohr]."""
+    return (3 / (4 * math.pi)) ** (1 / 3) * n ** (-1 / 3)
+
+
+def slater_exchange(n: Function) -> Function:
+    """Exchange energy per volume of the unpolarised uniform gas, C_x n^(4/3)."""
+    return SLATER * n ** (4 / 3)
+
+
+def polarisation(rho: Function) -> Function:
+    """zeta = (rho_alpha - rho_beta) / n, within [-1, 1]."""
+    return compose(_polarisation, rho)
+
+
+def _polarisation(rho):
+    return jnp.clip((rho[0] - rho[1]) / (rho[0] + rho[1]), -1.0, 1.0)
+
+
+def spin_powers(zeta: Function, exponent: float) -> tuple[Function, Function]:
+    """((1 + zeta)^p, (1 - zeta)^p), with a floor under the roots."""
+    return positive_part(1 + zeta) ** exponent, positive_part(1 - zeta) ** exponent
+
+
+def spin_interpolation(zeta: Function) -> Function:
+    """f(zeta) = ((1 + zeta)^(4/3) + (1 - zeta)^(4/3) - 2) / (2^(4/3) - 2)."""
+    up, down = spin_powers(zeta, 4 / 3)
+    return (up + down - 2) / (2 ** (4 / 3) - 2)

@@ -1,0 +1,99 @@
+"""Functional expressions in the notation of PySCF and libxc.
+
+    expression  = exchange ["," correlation]      without a comma, names mean exchange and correlation together
+    part        = [sign] term {sign term}
+    term        = [number "*"] name | name "*" number
+
+"pbe" is a combination, "pbe,pbe" names its parts, "pbe," is exchange alone, ",lyp" correlation alone.
+"""
+
+import re
+
+from dftfd.errors import FunctionalError
+from dftfd.functionals.base import Functional
+from dftfd.functionals.registry import lookup, unknown_name
+
+MAX_LENGTH = 1000
+_NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_NAME = r"[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9]+)*"
+_TERM = re.compile(
+    rf"\s*(?P<sign>[+-]?)\s*(?:(?P<before>{_NUMBER})\s*\*\s*)?(?P<name>{_NAME})(?:\s*\*\s*(?P<after>{_NUMBER}))?\s*"
+)
+_EXCHANGE = ("lda_x_", "gga_x_", "mgga_x_", "hyb_gga_x_", "hyb_mgga_x_", "lda_k_", "gga_k_", "")
+_CORRELATION = ("lda_c_", "gga_c_", "mgga_c_", "")
+_COMBINED = ("", "lda_xc_", "gga_xc_", "mgga_xc_", "hyb_lda_xc_", "hyb_gga_xc_", "hyb_mgga_xc_")
+
+# Short names that are not libxc's name without its prefix. The meanings are PySCF's.
+_EXCHANGE_ALIASES = {"lda": "lda_x", "slater": "lda_x", "s": "lda_x", "becke": "gga_x_b88", "b": "gga_x_b88"}
+_CORRELATION_ALIASES = {
+    "vwn5": "lda_c_vwn",
+    "vwn3": "lda_c_vwn_rpa",
+    "vwnrpa": "lda_c_vwn_rpa",
+    "pw92": "lda_c_pw",
+    "pwmod": "lda_c_pw_mod",
+}
+
+
+def parse(text: str) -> Functional:
+    """The Functional that an expression stands for."""
+    shown = text.strip()
+    if not shown:
+        raise FunctionalError("the functional is empty; give a name such as 'pbe'.")
+    if len(shown) > MAX_LENGTH:
+        raise FunctionalError(f"a functional of {len(shown)} characters was given; {MAX_LENGTH} are allowed.")
+    if shown.count(",") > 1:
+        raise FunctionalError(f"functional {shown!r} has several commas; 'exchange, correlation' expected.")
+    if "," not in shown:
+        return _sum(shown, _combined, shown).named(shown.lower())
+    exchange, correlation = (part.strip() for part in shown.split(","))
+    parts = [_sum(exchange, _exchange, shown)] if exchange else []
+    parts += [_sum(correlation, _correlation, shown)] if correlation else []
+    if not parts:
+        raise FunctionalError("the functional is ','; give a name on one side of the comma at least.")
+    whole = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+    return whole.named(shown.lower())
+
+
+def _sum(text, resolve, shown) -> Functional:
+    total, position = None, 0
+    while position < len(text):
+        match = _TERM.match(text, position)
+        if not match or (position > 0 and not match["sign"]):
+            raise FunctionalError(
+                f"functional {shown!r} can't be read at {text[position:]!r}; a sum such as '0.25*HF + 0.75*PBE, PBE' "
+                "expected."
+            )
+        factor = 1.0
+        for number in (match["before"], match["after"]):
+            factor *= float(number) if number else 1.0
+        factor = -factor if match["sign"] == "-" else factor
+        term = resolve(match["name"].lower().replace("-", ""))
+        term = term if factor == 1 else factor * term
+        total = term if total is None else total + term
+        position = match.end()
+    return total
+
+
+def _first(name, prefixes, aliases) -> Functional:
+    if name in aliases:
+        return lookup(aliases[name])
+    found = next(filter(None, (lookup(prefix + name) for prefix in prefixes)), None)
+    if found is None:
+        raise unknown_name(name)
+    return found
+
+
+def _exchange(name):
+    """Before a comma, 'pbe' is gga_x_pbe."""
+    return _first(name, _EXCHANGE, _EXCHANGE_ALIASES)
+
+
+def _correlation(name):
+    """After a comma, 'pbe' is gga_c_pbe."""
+    return _first(name, _CORRELATION, _CORRELATION_ALIASES)
+
+
+def _combined(name):
+    """A registered name or combination; failing that, exchange alone (PySCF's reading of 'lda' or 'b88')."""
+    found = next(filter(None, (lookup(prefix + name) for prefix in _COMBINED)), None)
+    return found if found is not None else _exchange(name)

@@ -1,0 +1,85 @@
+"""The registry: functionals by name, and the decorator that enters them.
+
+Names are libxc's, in lower case (gga_x_pbe), plus conventional names for combinations (pbe, b3lyp).
+"""
+
+import re
+
+from dftfd.errors import FunctionalError, closest_names
+from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange
+
+_REGISTRY: dict[str, Functional] = {"hf": exact_exchange}
+
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def functional(name: str, *, doi: str | None = None, **unexpected):
+    """Decorator: register a formula for an energy per volume under `name`; gives back the Functional.
+
+    The formula's parameter names choose the ingredients: n (total density, R^3 -> R), rho (spin-resolved, R^3 -> R^2),
+    tau (spin-resolved kinetic energy density); keyword-only arguments are parameters. All derivatives are derived.
+
+    >>> import dftfd
+    >>> from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
+    >>> @dftfd.functional("doc_gga_x")
+    ... @spin_scaled
+    ... def my_exchange(n, *, mu=0.2):
+    ...     return slater_exchange(n) * (1 + mu * reduced_gradient_squared(n))
+    >>> dftfd.get_functional("doc_gga_x").parameters
+    {'mu': 0.2}
+    """
+    if unexpected:
+        raise FunctionalError(f"functional({name!r}) got {sorted(unexpected)}; it takes a name and doi=.")
+
+    def enter(formula) -> Functional:
+        term = EnergyTerm.from_formula(formula, name, doi)
+        return register(Functional(name, ((1.0, term),)))
+
+    return enter
+
+
+def register(f: Functional, name: str | None = None) -> Functional:
+    """Enter a Functional, such as a combination of others, under its name."""
+    name = name or f.name
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise FunctionalError(f"{name!r} is no name for a functional: lower-case letters, digits and _ expected.")
+    if not isinstance(f, Functional):
+        raise FunctionalError(f"register({name!r}): a Functional expected, {type(f).__name__} found.")
+    if name in _REGISTRY:
+        raise FunctionalError(f"a functional named {name!r} is registered already; choose another name.")
+    _REGISTRY[name] = f.named(name)
+    return _REGISTRY[name]
+
+
+def list_functionals() -> list[str]:
+    """Registered names, sorted."""
+    return sorted(_REGISTRY)
+
+
+def lookup(name: str) -> Functional | None:
+    """The functional registered under exactly this name (any case), or None."""
+    return _REGISTRY.get(name.lower())
+
+
+def get_functional(spec, **parameters) -> Functional:
+    """The functional that a name, expression or Functional stands for, optionally with other parameter values.
+
+    spec: a registered name ("pbe", "gga_x_pbe"), an expression in PySCF's and libxc's notation ("pbe,pbe",
+        "lda,vwn", "0.25*HF + 0.75*PBE, PBE"), or a Functional.
+    """
+    if isinstance(spec, Functional):
+        return spec.with_parameters(**parameters)
+    if spec is None:
+        raise FunctionalError("the functional is None; give a name such as 'pbe'.")
+    if not isinstance(spec, str):
+        raise FunctionalError(f"a functional is given by name or as a Functional, {type(spec).__name__} found.")
+    from dftfd.functionals.names import parse
+
+    return parse(spec).with_parameters(**parameters)
+
+
+def unknown_name(name: str) -> FunctionalError:
+    """The error for a name that nothing is known by."""
+    return FunctionalError(
+        f"unknown functional {name!r}; the closest known names are {', '.join(closest_names(name, list_functionals()))}."
+    )
