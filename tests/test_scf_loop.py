@@ -106,7 +106,7 @@ def test_too_few_cycles_is_reported_not_raised():
 def test_a_failed_closing_check_is_not_the_end(rng):
     """If the step without extrapolation contradicts convergence, the cycle goes on and ends at the same energy.
 
-    A tiny gap does that (stretched H2 in test_scf_reference.py); here the callback spoils exactly the closing evaluation.
+    A tiny gap does that (stretched H2 in test_scf_reference.py); here the callback spoils the closing evaluation.
     """
     mol = gto.M(atom=WATER, basis="6-31g", verbose=0)
     fock, S, P = hartree_fock(mol, 1)
