@@ -62,6 +62,7 @@ def level_size(atomic_number: int, level: int) -> tuple[int, int]:
 @lru_cache(maxsize=64)
 def atomic_grid(atomic_number: int, n_radial: int, n_angular: int, radial: str, pruning: str) -> AtomicGrid:
     """Product grid of one free atom,  int f(r) d^3r ~ sum_p volume_p f(offset_p)."""
+    lebedev(n_angular)  # refuses a size without a rule before pruning looks for its neighbours
     r, radial_weights = RADIAL_SCHEMES[radial](n_radial, atomic_number)
     sizes = PRUNING_SCHEMES[pruning](atomic_number, r, n_angular)
     offsets, volumes = [], []

@@ -134,8 +134,8 @@ def _partitioned(offsets, volumes, owner, coordinates, adjustment, n_atoms, n_bl
 
 
 def _block_length(n_atoms: int) -> int:
-    """Points per block: a power of two that keeps the reverse derivative of a block near 2^22 numbers (32 MiB)."""
-    return 1 << int(np.clip(22 - 2 * np.log2(n_atoms), 8, 12))
+    """Points per block: a power of two that keeps one array (atom, point) near half a MiB, the size of a cache."""
+    return 1 << int(np.clip(16 - np.log2(n_atoms), 8, 12))
 
 
 def _round_up(n: int) -> int:

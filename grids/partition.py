@@ -11,6 +11,7 @@ A. D. Becke, J. Chem. Phys. 88, 2547 (1988). doi:10.1063/1.454033
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -18,6 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.grids.radii import BRAGG_SLATER
+
+Step = Callable[[jax.Array], jax.Array]
 
 
 def becke_step(nu: jax.Array) -> jax.Array:
@@ -39,7 +42,7 @@ def stratmann_step(nu: jax.Array) -> jax.Array:
     return t * (35.0 + t2 * (-35.0 + t2 * (21.0 - 5.0 * t2))) / 16.0
 
 
-PARTITION_SCHEMES: dict[str, Callable[[jax.Array], jax.Array]] = {"becke": becke_step, "stratmann": stratmann_step}
+PARTITION_SCHEMES: dict[str, Step] = {"becke": becke_step, "stratmann": stratmann_step}
 
 
 def becke_adjustment(atomic_numbers: np.ndarray) -> np.ndarray:
@@ -102,29 +105,59 @@ def cells(centers: jax.Array, adjustment: jax.Array, n_atoms: jax.Array) -> Cell
     return Cells(centers, inverse_distance, adjustment, jnp.where(is_pair, 0.0, 1.0), jnp.where(is_real, 1.0, 0.0))
 
 
-def owner_share(points: jax.Array, owner: jax.Array, borders: Cells, step: Callable) -> jax.Array:
+def owner_share(points: jax.Array, owner: jax.Array, borders: Cells, step: Step) -> jax.Array:
     """Share w (point,) of each point (point, 3) [bohr] that its `owner` (point,) keeps, between 0 and 1.
 
-    Work grows as points times atoms squared, memory as points times atoms: the product over B is a loop, whose reverse
-    derivative keeps one array of cell products per atom. Distances screen nothing for Becke's step, which falls off as
-    the eighth power of 1 - |nu| only.
+    Work grows as points times atoms squared, memory as points times atoms, in derivatives too. Distances screen nothing
+    for Becke's step, which reaches its limits only as the eighth power of 1 - |nu|.
     """
     distance = _length(points[None, :, :] - borders.centers[:, None, :])
-
-    @jax.checkpoint
-    def multiply_by_border(product, other):
-        distance_to_other, inverse_distance, adjustment, no_pair = other
-        # Without a pair mu is -1, deep inside the own cell: the factor is exactly 1.
-        mu = (distance - distance_to_other[None, :]) * inverse_distance[:, None] - no_pair[:, None]
-        nu = mu + adjustment[:, None] * (1.0 - mu * mu)
-        return product * (0.5 * (1.0 - step(nu))), None
-
-    # Matrices are transposed since the loop runs over B: inverse_distance and no_pair are symmetric, a is not.
-    others = (distance, borders.inverse_distance, borders.adjustment.T, borders.no_pair)
-    product, _ = jax.lax.scan(multiply_by_border, jnp.ones_like(distance), others)
+    product = _cell_products(step, distance, borders.inverse_distance, borders.adjustment, borders.no_pair)
     product = product * borders.is_real[:, None]
     own = jnp.take_along_axis(product, owner[None, :], axis=0)[0]
     return own / jnp.sum(product, axis=0)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _cell_products(step: Step, distance, inverse_distance, adjustment, no_pair):
+    """P (atom, point), a loop over the partners B of all atoms A at once; the last two arguments are constants."""
+
+    def multiply(product, partner):
+        return product * _border(step, distance, *partner), None
+
+    partners = (distance, inverse_distance, adjustment.T, no_pair)
+    return jax.lax.scan(multiply, jnp.ones_like(distance), partners)[0]
+
+
+@_cell_products.defjvp
+def _cell_products_jvp(step, primals, tangents):
+    """dP_A = P_A sum_B d(border_AB) / border_AB: a sum, so that its transpose keeps no intermediate products.
+
+    A border that vanishes does so at nu = 1, where the step is flat: the limit of its term times P_A is zero.
+    """
+    distance, inverse_distance, adjustment, no_pair = primals
+    distance_dot, inverse_distance_dot = tangents[:2]
+
+    @jax.checkpoint
+    def accumulate(total, partner):
+        (at, at_dot), constants = partner
+        border, border_dot = jax.jvp(
+            lambda *moving: _border(step, *moving, *constants), (distance, *at), (distance_dot, *at_dot)
+        )
+        inside = border > 0.0
+        return total + jnp.where(inside, border_dot / jnp.where(inside, border, 1.0), 0.0), None
+
+    moving = ((distance, inverse_distance), (distance_dot, inverse_distance_dot))
+    relative, _ = jax.lax.scan(accumulate, jnp.zeros_like(distance), (moving, (adjustment.T, no_pair)))
+    product = _cell_products(step, *primals)
+    return product, product * relative
+
+
+def _border(step: Step, distance, distance_to_partner, inverse_distance, adjustment, no_pair):
+    """[1 - g(nu_AB)] / 2 (atom A, point) against one partner B; without a pair mu is -1 and the factor exactly 1."""
+    mu = (distance - distance_to_partner[None, :]) * inverse_distance[:, None] - no_pair[:, None]
+    nu = mu + adjustment[:, None] * (1.0 - mu * mu)
+    return 0.5 * (1.0 - step(nu))
 
 
 def _length(vector: jax.Array) -> jax.Array:
