@@ -90,18 +90,40 @@ def half_matrix(ao, potential, order: int, tau: bool, scratch: Scratch) -> np.nd
     i < j belongs to n_ij as the one variable that stands for n_ij and n_ji.
     """
     _, n_ao, n_points = ao.shape
-    n_components = component_count(order)
-    scale = potential[:n_components].copy()
-    scale[0] *= 0.5
-    weighted = np.einsum("cmp,cp->mp", ao[:n_components], scale, out=scratch("weighted", n_ao, n_points))
-    M = np.matmul(ao[0], weighted.T, out=scratch("M", n_ao, n_ao))
-    for i in range(3 if order >= 2 or tau else 0):
-        v = [potential[4 + _HESSIAN_PAIRS.index((i, j))] for j in range(i, 3)] if order >= 2 else []
-        if tau:
-            v = [v[0] + 0.25 * potential[-1], *v[1:]] if v else [0.25 * potential[-1]]
-        np.einsum("jmp,jp->mp", ao[1 + i : 1 + i + len(v)], np.stack(v), out=weighted)
-        M += np.matmul(ao[1 + i], weighted.T, out=scratch("product", n_ao, n_ao))
+    if order == 0:
+        M = weighted_gram(ao[0], 0.5 * potential[0], scratch)
+    else:
+        n_components = component_count(order)
+        scale = potential[:n_components].copy()
+        scale[0] *= 0.5
+        weighted = np.einsum("cmp,cp->mp", ao[:n_components], scale, out=scratch("weighted", n_ao, n_points))
+        M = np.matmul(ao[0], weighted.T, out=scratch("M", n_ao, n_ao))
+    if order >= 2:
+        rows = (potential[4:7], potential[7:9], potential[9:10])  # v_ij with j >= i
+        for i, v in enumerate(rows):
+            np.einsum("jmp,jp->mp", ao[1 + i : 4], v, out=weighted)
+            M += np.matmul(ao[1 + i], weighted.T, out=scratch("product", n_ao, n_ao))
+    if tau:
+        for A in ao[_GRADIENT]:
+            M += weighted_gram(A, 0.25 * potential[-1], scratch)
     return M
+
+
+def weighted_gram(A, v, scratch: Scratch) -> np.ndarray:
+    """A diag(v) A^T for v of any sign, as Gram matrices X X^T, which cost half of a general product.
+
+    With X = A sqrt|v|, the points of the rarer sign are subtracted twice.
+    """
+    n_ao, n_points = A.shape
+    X = np.multiply(A, np.sqrt(np.abs(v)), out=scratch("weighted", n_ao, n_points))
+    G = X @ X.T
+    sign = 1.0 if 2 * np.count_nonzero(v < 0) <= n_points else -1.0
+    rare = np.flatnonzero(sign * v < 0)
+    if rare.size:
+        Y = X[:, rare]
+        G -= 2.0 * (Y @ Y.T)
+    G *= sign
+    return G
 
 
 class XCBuilder:
@@ -168,18 +190,21 @@ class XCBuilder:
         for index in part:
             block = self.store.blocks[index]
             ao = self.store.values(index, scratch("ao", self.store.scratch_size))
-            select = np.ix_(block.aos, block.aos)
             for s in range(n_spin):
-                P_s, C_s = P[s][select], None
                 if C_occ is not None and self._occupied_form_is_cheaper(len(block.aos), C_occ[s].shape[1]):
-                    C_s = C_occ[s][block.aos]
+                    P_s, C_s = None, C_occ[s].take(block.aos, axis=0)
+                else:
+                    P_s, C_s = P[s].take(block.aos, axis=0).take(block.aos, axis=1), None
                 density_jet(ao, P_s, C_s, order, tau, density[s], scratch)
             block_energy, potential = self.kernel(block.points, block.weights, density)
             potential = np.asarray(potential)
             energy += float(block_energy)
             n_electrons += density[:, 0] @ block.weights
             for s in range(n_spin):
-                M[s][select] += half_matrix(ao, potential[s], order, tau, scratch)
+                rows = scratch("rows", len(block.aos), self.store.n_ao)  # faster than indexing both axes at once
+                rows[...] = 0.0
+                rows[:, block.aos] = half_matrix(ao, potential[s], order, tau, scratch)
+                M[s][block.aos] += rows
             if self._progress is not None:
                 self._progress(next(done), len(self.store.blocks))
         return XCContribution(energy, M, n_electrons)
