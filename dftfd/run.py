@@ -16,7 +16,6 @@ from dftfd.io.progress import as_progress
 from dftfd.kernel import XCKernel
 from dftfd.kohn_sham import KohnSham, dipole_moment, spin_square
 from dftfd.molecule import Molecule
-from dftfd.potential import xc_potential
 from dftfd.scf.guess import checked_density, core_guess
 from dftfd.scf.loop import Convergence, solve_scf
 from dftfd.scf.orbitals import LINEAR_DEPENDENCE, canonical_orthonormaliser, occupied_orbitals
@@ -96,6 +95,7 @@ def run_scf(
         functional=functional,
         settings=Settings(
             functional=functional.name,
+            definition=_definition(functional),
             basis=molecule.basis,
             auxiliary_basis=getattr(coulomb_exchange, "auxiliary_basis", None),
             grid_level=grid_level if grid is None else None,
@@ -141,6 +141,19 @@ def _method(method, spin):
     if method == "RKS" and spin != 0:
         raise InputError(f"RKS needs spin 0, but the molecule has spin {spin}; use method='UKS' or 'auto'.")
     return method
+
+
+def _definition(functional):
+    """What the functional's name stood for: terms with coefficients and parameters, and exact exchange."""
+    terms = [
+        {
+            "name": term.name,
+            "coefficient": float(coefficient),
+            "parameters": {name: np.asarray(value).tolist() for name, value in term.parameters.items()},
+        }
+        for coefficient, term in functional.terms
+    ]
+    return {"terms": terms, "exact_exchange": [list(map(float, pair)) for pair in functional.exact_exchange]}
 
 
 def _coulomb_exchange(molecule, density_fit, exact_exchange):
@@ -198,5 +211,7 @@ def _function_of_r(name, result):
     """The lazy Functions of an SCFResult."""
     if name == "density":
         return density_function(result.molecule, result.density_matrix)
-    v_xc, v_tau = xc_potential(result.functional, result.molecule, result.density_matrix)
-    return v_xc if name == "v_xc" else v_tau
+    if not result.functional.needs_tau:
+        return result.functional.potential(result.density) if name == "v_xc" else None
+    densities = density_function(result.molecule, result.density_matrix, tau=True)
+    return result.functional.potential(*densities)[("v_xc", "v_tau").index(name)]

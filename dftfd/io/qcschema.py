@@ -36,6 +36,7 @@ def atomic_result(result) -> dict:
         "provenance": _provenance(settings.versions, "dftfd.run_scf"),
         "extras": {
             "dftfd": {
+                "functional": settings.definition,
                 "auxiliary_basis": settings.auxiliary_basis,
                 "s_squared": result.s_squared,
                 "energies": dict(result.energies),

@@ -18,12 +18,14 @@ DEBYE = 2.5417464157449032
 class Settings:
     """What the numbers depend on, as it was used.
 
+    functional, definition: its name, and the terms, parameters and exact exchange that the name stood for.
     auxiliary_basis: None for exact Coulomb and exchange integrals.   grid_level: None where the points were given.
     linear_dependence: threshold of the overlap eigenvalues.   conv_tol [hartree].
     versions: package -> version.
     """
 
     functional: str
+    definition: Mapping
     basis: str
     auxiliary_basis: str | None
     grid_level: int | None
