@@ -15,9 +15,9 @@ _HESSIAN = ((0, 1, 2), (1, 3, 4), (2, 4, 5))  # position of n_ij among n_xx n_xy
 class XCKernel:
     """kernel(points, weights, density) -> (energy, potential) of a functional.
 
-    density: (spin, channel, point). One spin is the total density of a restricted run, two are alpha and beta. Channels:
-        n | n_x n_y n_z | n_xx n_xy n_xz n_yy n_yz n_zz, as many as `order` asks for, then tau if `needs_tau`
-        (1/2 sum occ |grad phi|^2 of that spin, or of both).
+    density: (spin, channel, point). One spin is the total density of a restricted run, two are alpha and beta.
+        Channels: n | n_x n_y n_z | n_xx n_xy n_xz n_yy n_yz n_zz, as many as `order` asks for, then tau if
+        `needs_tau` (1/2 sum occ |grad phi|^2 of that spin, or of both).
     energy: sum_p w_p e(r_p) [hartree].
     potential: (spin, channel, point), w_p de/d(channel); n_xy is one variable that stands for n_xy and n_yx.
 
@@ -31,8 +31,8 @@ class XCKernel:
         orders = self._lowered.orders
         if orders.get("tau", 0) > 0 or orders.get("rho", 0) > 2:
             raise UnsupportedError(
-                f"functional {functional.name!r} needs derivatives of order {orders}; matrices are built from the density "
-                "to order 2 and tau to order 0."
+                f"functional {functional.name!r} needs derivatives of order {orders}; matrices are built from the "
+                "density to order 2 and tau to order 0."
             )
         self.functional = functional
         self.n_spin = n_spin

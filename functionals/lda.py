@@ -40,7 +40,7 @@ _FZ20_MOD = 1.709920934161365617563962776245
 
 
 def pw92_fit(rs: Function, A, alpha1, beta1, beta2, beta3, beta4) -> Function:
-    """G(r_s) = -2 A (1 + alpha1 r_s) ln(1 + 1 / (2 A (beta1 r_s^1/2 + beta2 r_s + beta3 r_s^3/2 + beta4 r_s^2))) (10)"""
+    """G = -2 A (1 + alpha1 r_s) ln(1 + 1 / (2 A (beta1 r_s^1/2 + beta2 r_s + beta3 r_s^3/2 + beta4 r_s^2))), eq. 10."""
     x = sqrt(rs)
     q = 2 * A * (x * (beta1 + x * (beta2 + x * (beta3 + x * beta4))))
     return -2 * A * (1 + alpha1 * rs) * log1p(1 / q)

@@ -6,24 +6,13 @@ density (the double-where construction), so that derivatives of any order stay f
 
 import jax.numpy as jnp
 
-from dftfd.autofd import Function, compose, cbrt, elementary, sqrt
+from dftfd.autofd import Function, compose, elementary
 
 DENSITY_FLOOR = 1e-24
 """Density [bohr^-3] below which a functional's energy is zero. There the LDA potential is 1e-8 hartree."""
 
 POLARISATION_FLOOR = 1e-15
 """Least value of 1 - |zeta| that enters a power; smaller ones are replaced by it."""
-
-__all__ = [
-    "DENSITY_FLOOR",
-    "POLARISATION_FLOOR",
-    "cbrt",
-    "nonnegative",
-    "positive_part",
-    "sqrt",
-    "where_dense",
-    "x_asinh_x",
-]
 
 
 def _lifted_total(rho):

@@ -21,6 +21,7 @@ from dftfd.functionals.lda import pw92_correlation_energy
 from dftfd.functionals.registry import functional, register
 
 _DOI = "10.1103/PhysRevLett.77.3865"
+_GAMMA = (1 - math.log(2)) / math.pi**2
 
 
 @functional("gga_x_pbe", doi=_DOI)
@@ -38,7 +39,7 @@ def exchange(n, *, kappa=0.804, mu=0.2195149727645171):
 
 
 @functional("gga_c_pbe", doi=_DOI)
-def correlation(rho, *, beta=0.06672455060314922, gamma=(1 - math.log(2)) / math.pi**2):
+def correlation(rho, *, beta=0.06672455060314922, gamma=_GAMMA):
     r"""Correlation energy per volume [hartree / bohr^3].
 
     e_c = n (eps_c^LDA(r_s, zeta) + H),

@@ -80,6 +80,5 @@ def get_functional(spec, **parameters) -> Functional:
 
 def unknown_name(name: str) -> FunctionalError:
     """The error for a name that nothing is known by."""
-    return FunctionalError(
-        f"unknown functional {name!r}; the closest known names are {', '.join(closest_names(name, list_functionals()))}."
-    )
+    known = ", ".join(closest_names(name, list_functionals()))
+    return FunctionalError(f"unknown functional {name!r}; the closest known names are {known}.")

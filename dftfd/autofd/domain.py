@@ -134,7 +134,7 @@ class Signature:
 
 
 def value_space(spec: Spec) -> Domain:
-    """The space in which a function with this result spec takes its values; such spaces are equal if their specs are."""
+    """The space in which a function with this result takes its values; such spaces are equal if their specs are."""
     space = Domain(spec=spec)
     space.anonymous = True
     return space

@@ -62,8 +62,8 @@ class Tape:
     """One transformation in progress.
 
     nested: there are transformations around it.   clean: it was started in the trace of the one around it.
-    stage: "rehearse" finds out what will be noted; "observe" (nested only) takes values and models; "differentiate" runs
-    under JAX.
+    stage: "rehearse" finds out what will be noted; "observe" (nested only) takes values and models;
+    "differentiate" runs under JAX.
     """
 
     def __init__(self, clean: bool, stage: str, earlier: "Tape | None" = None):

@@ -56,8 +56,8 @@ def _checked_scalar(value):
     value = jnp.asarray(value)
     if value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):
         raise SignatureError(
-            f"the functional returned {value.dtype.name}{list(value.shape)}; a real scalar expected (take the real part "
-            "of a complex energy)."
+            f"the functional returned {value.dtype.name}{list(value.shape)}; a real scalar expected "
+            "(take the real part of a complex energy)."
         )
     return value
 

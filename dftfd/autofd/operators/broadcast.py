@@ -1,6 +1,6 @@
 """broadcast and permute: add arguments that a function ignores, or reorder its arguments.
 
-broadcast g: (x_i for i in argnums) -> R to all `domains`.   JVP: itself.   transpose: integrate over the added arguments.
+broadcast.   JVP: itself.   transpose: integrate over the added arguments.
 permute.   JVP: itself.   transpose: the inverse permutation.
 """
 

@@ -99,9 +99,7 @@ def divergence(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
     shape = f.domains[argnum].shape
     for leaf in jax.tree_util.tree_leaves(f.result):
         if len(leaf.shape) < len(shape) or leaf.shape[len(leaf.shape) - len(shape) :] != shape:
-            raise SignatureError(
-                f"divergence: the result of {f!r} must end with the axes {shape} of argument {argnum}."
-            )
+            raise SignatureError(f"divergence: the result of {f!r} must end with the axes {shape} of its argument.")
     return compose(Contract(len(shape)), nabla(f, argnum, mode))
 
 
