@@ -6,9 +6,7 @@ import jax.numpy as jnp
 from dftfd.ao_values import AOTables, ao_tables, ao_values
 from dftfd.autofd import Domain, Function, function
 from dftfd.errors import InputError
-
-SPACE = Domain((3,), name="r")
-"""R^3 [bohr], where densities live unless another domain is given."""
+from dftfd.functionals.base import SPACE
 
 
 def density_function(molecule, P, tau: bool = False, domain: Domain = SPACE):

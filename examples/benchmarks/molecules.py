@@ -1,0 +1,125 @@
+"""Geometries of the benchmarks, in angstrom: `atoms(name)` gives [(symbol, (x, y, z)), ...].
+
+Water, benzene and C60 are built from bond lengths and symmetry; caffeine and the alanine tripeptide (N-acetyl,
+N'-methylamide) are MMFF94 minima.
+"""
+
+import itertools
+import math
+
+import numpy as np
+
+_LISTED = {
+    "caffeine": """
+        C  3.3240  0.0586 -0.2341
+        N  2.0576 -0.6273 -0.1930
+        C  1.8677 -1.9814 -0.2775
+        N  0.5898 -2.2984 -0.2089
+        C -0.0493 -1.1027 -0.0764
+        C  0.8236 -0.0575 -0.0632
+        C  0.4145  1.2974  0.0644
+        O  1.2096  2.2324  0.0753
+        N -0.9723  1.4358  0.1738
+        C -1.9078  0.3797  0.1643
+        O -3.1177  0.6035  0.2673
+        N -1.4057 -0.9156  0.0344
+        C -2.3013 -2.0577  0.0157
+        C -1.5170  2.7725  0.3099
+        H  4.1303 -0.6709 -0.3448
+        H  3.3235  0.7394 -1.0890
+        H  3.4519  0.6097  0.7009
+        H  2.6840 -2.6844 -0.3870
+        H -3.3478 -1.7571  0.1125
+        H -2.0503 -2.7222  0.8485
+        H -2.1779 -2.5931 -0.9311
+        H -2.2066  2.9616 -0.5194
+        H -2.0793  2.8336  1.2475
+        H -0.7434  3.5442  0.3100
+    """,
+    "ala3": """
+        C -3.2646  0.6677 -2.5088
+        C -3.5447  0.0315 -1.1751
+        O -3.9403  0.6748 -0.2061
+        N -3.2915 -1.3196 -1.1212
+        C -3.3968 -2.0563  0.1408
+        C -3.6739 -3.5275 -0.1374
+        C -2.0781 -1.8726  0.9222
+        O -1.2218 -2.7479  1.0207
+        N -1.9246 -0.6047  1.4534
+        C -0.6078 -0.1470  1.8705
+        C -0.7414  0.9810  2.8852
+        C  0.1815  0.3335  0.6287
+        O -0.3257  0.4774 -0.4840
+        N  1.5061  0.6142  0.8736
+        C  2.4281  1.0043 -0.1858
+        C  2.2841  2.4846 -0.5198
+        C  3.8578  0.6878  0.2946
+        O  4.0957  0.3607  1.4576
+        N  4.8340  0.7994 -0.6721
+        C  6.2257  0.5994 -0.3557
+        H -4.1228  1.2796 -2.7996
+        H -2.3737  1.2955 -2.4271
+        H -3.0999 -0.0839 -3.2858
+        H -2.6130 -1.6721 -1.7867
+        H -4.2159 -1.6406  0.7395
+        H -4.6193 -3.6484 -0.6769
+        H -2.8840 -3.9768 -0.7501
+        H -3.7365 -4.0960  0.7965
+        H -2.5464  0.1046  1.0612
+        H -0.0630 -0.9870  2.3170
+        H  0.2375  1.3092  3.2494
+        H -1.3339  0.6594  3.7485
+        H -1.2398  1.8521  2.4445
+        H  1.9336  0.3191  1.7488
+        H  2.2161  0.3925 -1.0705
+        H  2.9561  2.7786 -1.3322
+        H  1.2612  2.7247 -0.8277
+        H  2.5235  3.1080  0.3494
+        H  4.5957  1.1715 -1.5825
+        H  6.7685  0.4022 -1.2830
+        H  6.6107  1.5092  0.1122
+        H  6.3436 -0.2422  0.3320
+    """,
+}
+
+
+def _water(bond=0.9572, angle=104.52):
+    half = math.radians(angle / 2)
+    y, z = bond * math.sin(half), bond * math.cos(half)
+    return [("O", (0.0, 0.0, 0.0)), ("H", (0.0, y, z)), ("H", (0.0, -y, z))]
+
+
+def _benzene(carbon_carbon=1.397, carbon_hydrogen=1.084):
+    def ring(symbol, radius):
+        return [
+            (symbol, (radius * math.cos(k * math.pi / 3), radius * math.sin(k * math.pi / 3), 0.0)) for k in range(6)
+        ]
+
+    return ring("C", carbon_carbon) + ring("H", carbon_carbon + carbon_hydrogen)
+
+
+def _c60(bond=1.43):
+    """Truncated icosahedron with all edges equal."""
+    golden = (1 + math.sqrt(5)) / 2
+    seeds = [(0.0, 1.0, 3 * golden), (1.0, 2 + golden, 2 * golden), (golden, 2.0, 2 * golden + 1)]
+    vertices = {
+        tuple(round(seed[(i + shift) % 3] * signs[(i + shift) % 3], 9) + 0.0 for i in range(3))
+        for seed in seeds
+        for signs in itertools.product((1, -1), repeat=3)
+        for shift in range(3)
+    }
+    return [("C", tuple((bond / 2 * np.array(vertex)).tolist())) for vertex in sorted(vertices)]
+
+
+def _parsed(text):
+    rows = (line.split() for line in text.strip().splitlines())
+    return [(symbol, tuple(map(float, xyz))) for symbol, *xyz in rows]
+
+
+_BUILT = {"water": _water, "benzene": _benzene, "c60": _c60}
+NAMES = (*_BUILT, *_LISTED)
+
+
+def atoms(name: str):
+    """The atoms of a benchmark molecule [angstrom]."""
+    return _BUILT[name]() if name in _BUILT else _parsed(_LISTED[name])
