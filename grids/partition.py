@@ -133,7 +133,7 @@ def _cell_products(step: Step, distance, inverse_distance, adjustment, no_pair):
 def _cell_products_jvp(step, primals, tangents):
     """dP_A = P_A sum_B d(border_AB) / border_AB: a sum, so that its transpose keeps no intermediate products.
 
-    A border that vanishes does so at nu = 1, where the step is flat: the limit of its term times P_A is zero.
+    A border vanishes where g reaches 1, and there the step is flat: the limit of its term times P_A is zero.
     """
     distance, inverse_distance, adjustment, no_pair = primals
     distance_dot, inverse_distance_dot = tangents[:2]

@@ -43,8 +43,7 @@ def test_points_and_weights_follow_the_nuclei(partition, rng):
     np.testing.assert_allclose(tangent[0], direction[owner], rtol=0, atol=1e-14)
     expected = central_difference(lambda R: grid_at(R, partition=partition).weights, COORDINATES, direction)
     scale = np.maximum(1.0, np.abs(np.asarray(grid[1])))
-    # The Stratmann step has a kink in its fourth derivative, so its difference is less accurate.
-    assert np.max(np.abs(tangent[1] - expected) / scale) < (1e-7 if partition == "becke" else 1e-5)
+    assert np.max(np.abs(tangent[1] - expected) / scale) < 1e-8
 
 
 @pytest.mark.parametrize("partition", PARTITIONS)
