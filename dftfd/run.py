@@ -24,6 +24,8 @@ from dftfd.xc import XCBuilder
 
 METHODS = ("auto", "RKS", "UKS")
 GUESSES = ("minao", "core")
+MAX_KERNELS = 16
+_KERNELS: dict[tuple, XCKernel] = {}
 VERSIONED = ("dftfd", "jax", "jaxlib", "numpy", "scipy", "pyscf")
 
 
@@ -65,6 +67,7 @@ def run_scf(
     -2.8122
     """
     _check_options(molecule, unknown)
+    grid = _checked_level(grid_level) if grid is None else _checked_grid(grid)
     method = _method(method, molecule.spin)
     n_spin = 1 if method == "RKS" else 2
     functional = get_functional(xc)
@@ -79,7 +82,7 @@ def run_scf(
     n_occupied = (molecule.n_alpha,) if n_spin == 1 else (molecule.n_alpha, molecule.n_beta)
     with progress.stage("starting density"):
         P, guess = _starting_density(guess, molecule, matrices.H_core, X, n_occupied)
-    xc_builder, n_points = _xc_builder(functional, molecule, n_spin, grid, grid_level, progress)
+    xc_builder, n_points = _xc_builder(functional, molecule, n_spin, grid, progress)
     energy = KohnSham(
         molecule.nuclear_repulsion, matrices.H_core, coulomb_exchange, xc_builder, functional.exact_exchange
     )
@@ -98,7 +101,7 @@ def run_scf(
             definition=_definition(functional),
             basis=molecule.basis,
             auxiliary_basis=getattr(coulomb_exchange, "auxiliary_basis", None),
-            grid_level=grid_level if grid is None else None,
+            grid_level=grid if isinstance(grid, int) else None,
             n_points=n_points,
             guess=guess,
             conv_tol=conv_tol,
@@ -174,24 +177,41 @@ def _starting_density(guess, molecule, H_core, X, n_occupied):
     raise InputError(f"unknown guess {guess!r}; allowed: {', '.join(GUESSES)} or a density matrix.")
 
 
-def _xc_builder(functional, molecule, n_spin, grid, grid_level, progress):
-    """The builder of the semilocal energy and the number of grid points; (None, 0) without a semilocal part."""
+def _xc_builder(functional, molecule, n_spin, grid, progress):
+    """The builder of the semilocal energy and the number of grid points; (None, 0) without a semilocal part.
+
+    grid: a level, or (points, weights).
+    """
     if not functional.is_semilocal:
         return None, 0
     with progress.stage("grid"):
-        points, weights = _grid(molecule, grid_level) if grid is None else _checked_grid(grid)
+        points, weights = _molecular_grid(molecule, grid) if isinstance(grid, int) else grid
         progress.note(f"grid of {len(points)} points")
     with progress.stage("functional"):
-        kernel = XCKernel(functional, n_spin)
+        kernel = _kernel(functional, n_spin)
     with progress.stage("orbitals on the grid"):
         store = AOStore(molecule, points, weights, max(kernel.order, int(kernel.needs_tau)))
     return XCBuilder(kernel, store), len(points)
 
 
-def _grid(molecule, level):
+def _kernel(functional, n_spin):
+    """The lowered functional; the same terms are compiled once per process, for the last few functionals."""
+    key = (n_spin, *((float(coefficient), id(term)) for coefficient, term in functional.terms))
+    if key not in _KERNELS:
+        while len(_KERNELS) >= MAX_KERNELS:
+            del _KERNELS[next(iter(_KERNELS))]
+        _KERNELS[key] = XCKernel(functional, n_spin)  # holds the terms, so their ids stay theirs
+    return _KERNELS[key]
+
+
+def _checked_level(level):
     if not isinstance(level, Integral) or isinstance(level, bool) or not 0 <= level <= 9:
         raise InputError(f"grid level must be a whole number from 0 to 9, not {level!r}.")
-    grid = molecular_grid(molecule.atomic_numbers, molecule.coordinates, int(level))
+    return int(level)
+
+
+def _molecular_grid(molecule, level):
+    grid = molecular_grid(molecule.atomic_numbers, molecule.coordinates, level)
     return np.asarray(grid.points), np.asarray(grid.weights)
 
 

@@ -67,7 +67,7 @@ def property_lines(result):
     for name, (homo, lumo) in zip(names, result.frontier, strict=True):
         gap = "" if None in (homo, lumo) else f"   gap {(lumo - homo) * HARTREE_IN_EV:.4f} eV"
         lines.append(f"  HOMO, LUMO{name:<12}{_energy(homo)}{_energy(lumo)}{gap}")
-    x, y, z = result.dipole
+    x, y, z = (round(component, 6) + 0.0 for component in result.dipole)  # + 0.0 turns -0.0 into 0.0
     size = math.hypot(*result.dipole_debye)
     lines.append(f"  dipole                {x:12.6f}{y:12.6f}{z:12.6f} e bohr   |mu| {size:.4f} debye")
     if result.method == "UKS":

@@ -6,6 +6,7 @@ whatever they are made of. Steps and thresholds follow PySCF, so both codes stop
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Protocol
 
 import numpy as np
@@ -36,11 +37,11 @@ class Convergence:
     max_cycles: int = 50
 
     def __post_init__(self):
-        if not (np.isfinite(self.energy) and self.energy > 0):
+        if not (isinstance(self.energy, Real) and np.isfinite(self.energy) and self.energy > 0):
             raise InputError(
                 f"conv_tol={self.energy!r} is not an energy threshold: give a positive number, such as 1e-9."
             )
-        if not (isinstance(self.max_cycles, int) and self.max_cycles >= 1):
+        if not (isinstance(self.max_cycles, Integral) and self.max_cycles >= 1):
             raise InputError(f"max_cycles={self.max_cycles!r}: give a whole number of at least 1.")
 
     @property
