@@ -19,13 +19,15 @@ def main(arguments=None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
         code = app(arguments, standalone_mode=False, prog_name="dftfd")
-        return code if isinstance(code, int) else 0
     except KeyboardInterrupt:
-        return _complain("interrupted", INTERRUPTED)
+        code = INTERRUPTED
     except Exception as error:
         if "--debug" in arguments:
             raise
         return _answer(error)
+    if code == INTERRUPTED:  # the argument parser may have turned Ctrl-C into this code itself
+        return _complain("interrupted", INTERRUPTED)
+    return code if isinstance(code, int) else 0
 
 
 def _answer(error):

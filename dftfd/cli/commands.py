@@ -3,6 +3,7 @@
 import logging
 import sys
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -54,26 +55,26 @@ def run(
     debug: Debug = False,
 ):
     """Compute the Kohn-Sham energy of a molecule."""
-    _set_up_messages(verbose, debug)
     from dftfd.io.qcschema import atomic_result, check_writable, write_json
     from dftfd.molecule import molecule
     from dftfd.run import run_scf
 
     if json is not None:
         check_writable(json)
-    system = molecule(file, basis=basis, charge=charge, spin=spin, unit=unit, cartesian=cartesian)
-    with _progress(quiet) as progress:
-        progress.note(_heading(system))
-        result = run_scf(
-            system,
-            xc=xc,
-            method=method,
-            grid_level=grid_level,
-            density_fit=not no_density_fit,
-            conv_tol=conv_tol,
-            max_cycles=max_cycles,
-            progress=progress,
-        )
+    with _messages(verbose, debug):
+        system = molecule(file, basis=basis, charge=charge, spin=spin, unit=unit, cartesian=cartesian)
+        with _progress(quiet) as progress:
+            progress.note(_heading(system))
+            result = run_scf(
+                system,
+                xc=xc,
+                method=method,
+                grid_level=grid_level,
+                density_fit=not no_density_fit,
+                conv_tol=conv_tol,
+                max_cycles=max_cycles,
+                progress=progress,
+            )
     print(f"{result.energy:.10f}" if quiet else f"\n{result}")
     if json is not None:
         write_json(json, atomic_result(result))
@@ -85,10 +86,8 @@ def run(
 @app.command("list")
 def list_names(
     pattern: Annotated[str, typer.Argument(help="Show only names that contain this text.")] = "",
-    debug: Debug = False,
 ):
     """List the known functionals."""
-    _set_up_messages(False, debug)
     from dftfd.functionals.registry import list_functionals
 
     for name in list_functionals():
@@ -103,23 +102,33 @@ def check(
     debug: Debug = False,
 ):
     """Compare a functional, its potential and its matrix with libxc."""
-    _set_up_messages(verbose, debug)
     from dftfd.check import check as check_functional
 
-    report = check_functional(name)
+    with _messages(verbose, debug):
+        report = check_functional(name)
     print(report)
     if not report.passed:
         raise typer.Exit(1)
 
 
-def _set_up_messages(verbose, debug):
-    """Log records and warnings as single lines on standard error."""
-    handler = logging.StreamHandler()
+@contextmanager
+def _messages(verbose, debug):
+    """Inside, log records and warnings are single lines on standard error."""
+    handler, logger = logging.StreamHandler(), logging.getLogger("dftfd")
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-    logger = logging.getLogger("dftfd")
+    level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG if debug or verbose else logging.WARNING)
-    warnings.showwarning = _show_warning
+    try:
+        with warnings.catch_warnings():
+            if not debug:
+                warnings.simplefilter("ignore")
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _show_warning
+            yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 def _show_warning(message, category, filename, lineno, file=None, line=None):

@@ -1,0 +1,211 @@
+"""The command line: what it prints and returns. Most tests call main() in this process, a few start their own."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import dftfd
+from dftfd.cli import main
+from dftfd.errors import FileError, NumericalError, ResourceError
+
+HYDROGEN = "H 0 0 0; H 0 0 0.74"
+WATER_FILE = Path(__file__).parents[1] / "examples/water.xyz"
+
+
+@pytest.fixture
+def dftfd_command(capsys):
+    """Run the command; gives (exit code, standard output, standard error)."""
+
+    def run(*arguments):
+        code = main([str(a) for a in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def one_line(text):
+    return text.count("\n") == 1 and "Traceback" not in text
+
+
+def test_run_prints_plain_lines_and_a_summary(dftfd_command):
+    """Away from a terminal: PySCF-style cycle lines, then the result; nothing on standard error, exit code 0."""
+    code, out, err = dftfd_command("run", HYDROGEN, "--xc", "lda,vwn", "--basis", "6-31g", "--grid-level", 1)
+    assert (code, err) == (0, "")
+    assert "H2, 2 electrons, 4 basis functions, nearest atoms H1-H2 0.7400 angstrom" in out
+    assert "density fitting in" in out
+    assert "cycle= 1 E= -1.1" in out and "  delta_E= " in out and "  |g|= " in out and "  |ddm|= " in out
+    assert "converged in" in out and "total energy" in out
+
+
+def test_quiet_prints_the_energy_alone(dftfd_command):
+    """One number, the same as run_scf's."""
+    code, out, err = dftfd_command("run", HYDROGEN, "--xc", "hf", "--basis", "sto-3g", "--quiet", "--no-density-fit")
+    energy = dftfd.run_scf(dftfd.molecule(HYDROGEN, basis="sto-3g"), xc="hf", density_fit=False).energy
+    assert (code, err) == (0, "")
+    assert float(out) == pytest.approx(energy, abs=1e-9)
+
+
+def test_verbose_adds_times_on_standard_error(dftfd_command):
+    """Log records of the name `dftfd` go to standard error, results to standard output."""
+    code, out, err = dftfd_command("run", HYDROGEN, "--xc", "hf", "--basis", "sto-3g", "--verbose")
+    assert code == 0
+    assert "integrals: " in err and "integrals: " not in out
+
+
+def test_options_reach_the_calculation(dftfd_command, tmp_path):
+    """Charge, spin, method, unit, basis and integrals of the command are those of the written result."""
+    file = tmp_path / "out.json"
+    options = "--xc hf --basis 6-31g --charge 1 --spin 1 --method uks --unit bohr --no-density-fit --cartesian"
+    code, out, _ = dftfd_command("run", "H 0 0 0; H 0 0 2.0", *options.split(), "--json", file)
+    document = json.loads(file.read_text())
+    assert code == 0 and "UKS hf / 6-31g" in out
+    assert document["molecule"]["molecular_charge"] == 1.0
+    assert document["molecule"]["molecular_multiplicity"] == 2
+    assert document["molecule"]["geometry"] == [0, 0, 0, 0, 0, 2.0]
+    assert document["keywords"]["density_fit"] is False
+
+
+@pytest.mark.parametrize(
+    "arguments, code, message",
+    [
+        (["run", "no_such_file.xyz"], 5, "no_such_file.xyz"),
+        (["run", "Xx 0 0 0; H 0 0 1"], 2, "unknown element"),
+        (["run", HYDROGEN, "--basis", "def2-svpp"], 2, "def2-svp"),
+        (["run", HYDROGEN, "--xc", "pbee"], 2, "closest"),
+        (["run", HYDROGEN, "--xc", ""], 2, "empty"),
+        (["run", HYDROGEN, "--spin", "1"], 2, "spin=1"),
+        (["run", HYDROGEN, "--charge", "3"], 2, "charge +3"),
+        (["run", HYDROGEN, "--spin", "2", "--method", "rks", "--basis", "6-31g"], 2, "RKS needs spin 0"),
+        (["run", HYDROGEN, "--unit", "nm"], 2, "unknown unit"),
+        (["run", HYDROGEN, "--grid-level", "12"], 2, "grid level"),
+        (["run", "H 0 0 0; H 0 0 nan"], 2, "atom 2"),
+        (["run", "H 0 0 0; H 0 0 0"], 2, "atom"),
+        (["run", "H 0 0 0; H 0 0 __import__('os').system('true')"], 2, "expected a number"),
+        (["run", HYDROGEN, "--charge", "one"], 2, "--charge"),
+        (["run", HYDROGEN, "--max-cycles", "0"], 2, "max_cycles=0"),
+        (["run", HYDROGEN, "--json", "/no/such/folder/out.json"], 5, "does not exist"),
+        (["run"], 2, "Missing argument"),
+        (["run", HYDROGEN, "--bogus"], 2, "--bogus"),
+        (["frobnicate"], 2, "frobnicate"),
+        (["check", "no_such_functional"], 2, "no_such_functional"),
+    ],
+)
+def test_bad_input_is_one_line_and_its_exit_code(dftfd_command, arguments, code, message):
+    """Exit code 2 (5 for files), one line on standard error that names the culprit, no traceback, no result."""
+    got, out, err = dftfd_command(*arguments)
+    assert got == code
+    assert one_line(err) and err.startswith("dftfd: error: ")
+    assert message in err
+    assert "total energy" not in out
+
+
+def test_not_converged_is_exit_code_3(dftfd_command, tmp_path):
+    """The result is printed and written all the same, marked as a failure."""
+    file = tmp_path / "out.json"
+    code, out, err = dftfd_command(
+        "run", WATER_FILE, "--xc", "hf", "--basis", "6-31g", "--max-cycles", 2, "--json", file
+    )
+    assert code == 3
+    assert "NOT CONVERGED" in out
+    assert err == "dftfd: error: SCF not converged after 2 cycles.\n"
+    document = json.loads(file.read_text())
+    assert document["success"] is False and document["error"]["error_type"] == "convergence_error"
+
+
+@pytest.mark.parametrize(
+    "error, code, message",
+    [
+        (NumericalError("SCF cycle 3: the energy component 'xc' is nan."), 4, "'xc' is nan"),
+        (FileError("disk full"), 5, "disk full"),
+        (ResourceError("needs 900 GiB"), 6, "900 GiB"),
+        (MemoryError(), 6, "out of memory"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (RuntimeError("a bug"), 1, "internal error: RuntimeError: a bug"),
+    ],
+)
+def test_every_failure_has_its_exit_code(dftfd_command, monkeypatch, error, code, message):
+    """Whatever the calculation raises ends in one line and the documented code."""
+
+    def fail(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr("dftfd.run.run_scf", fail)
+    got, _, err = dftfd_command("run", HYDROGEN)
+    assert got == code
+    assert one_line(err) and message in err
+
+
+def test_debug_shows_the_traceback():
+    """--debug lets the exception through to the interpreter."""
+    with pytest.raises(dftfd.InputError, match="unknown unit"):
+        main(["run", HYDROGEN, "--unit", "nm", "--debug"])
+
+
+def test_warnings_are_one_line(dftfd_command):
+    """Bohr read as angstrom: a warning without file names, and the run goes on."""
+    code, _, err = dftfd_command("run", "H 0 0 0; H 0 0 1.4", "--xc", "hf", "--basis", "sto-3g")
+    assert code == 0
+    assert one_line(err) and err.startswith("dftfd: warning: ")
+
+
+def test_list_names_functionals(dftfd_command):
+    """All names, one per line; a pattern narrows them."""
+    code, out, _ = dftfd_command("list")
+    assert code == 0 and {"pbe", "b3lyp", "gga_x_pbe", "lda_c_vwn"} <= set(out.split())
+    assert all("lyp" in name for name in dftfd_command("list", "LYP")[1].split())
+
+
+def test_help_and_version(dftfd_command):
+    """Each command explains its options; no command means help."""
+    assert "--no-density-fit" in dftfd_command("run", "--help")[1]
+    assert "Commands" in dftfd_command()[1]
+    assert dftfd_command("--version")[1].strip() == dftfd.__version__
+
+
+def test_starting_the_command_imports_no_chemistry():
+    """`dftfd --help` must answer at once: PySCF, SciPy and the operator core are imported by the commands only."""
+    code = (
+        "import sys, dftfd.cli; print([m for m in ('pyscf', 'scipy', 'dftfd.autofd', 'rich.live') if m in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.strip() == "[]"
+
+
+def test_a_process_returns_the_exit_code():
+    """`python -m dftfd` is the command; the code reaches the shell."""
+    done = subprocess.run([sys.executable, "-m", "dftfd", "run", "nothing.xyz"], capture_output=True, text=True)
+    assert done.returncode == 5
+    assert one_line(done.stderr)
+
+
+@pytest.mark.slow
+def test_interrupt_ends_with_130():
+    """Ctrl-C during the calculation: one line, exit code 130, no traceback."""
+    command = [sys.executable, "-m", "dftfd", "run", "C 0 0 0; O 0 0 1.13", "--basis", "def2-qzvp", "--grid-level", "9"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert "CO" in process.stdout.readline()
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == "dftfd: error: interrupted\n"
+
+
+def test_live_table_on_a_terminal():
+    """With a terminal as output, rich draws the table; here on a recorded console."""
+    from rich.console import Console
+
+    from dftfd.cli.live import LiveProgress
+
+    console = Console(force_terminal=True, width=100, record=True)
+    with LiveProgress(console) as progress:
+        dftfd.run_scf(dftfd.molecule(HYDROGEN, basis="6-31g"), xc="hf", progress=progress)
+    text = console.export_text()
+    for part in ("cycle", "energy / hartree", "density fitting", "start", "check"):
+        assert part in text
