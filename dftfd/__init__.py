@@ -12,6 +12,7 @@ import types
 
 import jax
 
+from dftfd.compilation_cache import enable_compilation_cache
 from dftfd.errors import DftfdError, InputError
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ if os.environ.get("JAX_ENABLE_X64", "").lower() in _FALSE - {""}:
         "Unset the variable."
     )
 jax.config.update("jax_enable_x64", True)
+enable_compilation_cache()
 logging.getLogger("dftfd").addHandler(logging.NullHandler())
 
 # Public names and the modules that hold them; loaded at first use so that `import dftfd` stays fast.
