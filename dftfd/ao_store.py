@@ -20,7 +20,7 @@ from dftfd.threads import run_on_workers, split_evenly, worker_count
 log = logging.getLogger(__name__)
 
 BLOCK_SIZE = 1024
-CUTOFF = 1e-9
+CUTOFF = 3e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +42,7 @@ def sort_into_blocks(points: np.ndarray, block_size: int) -> list[np.ndarray]:
 
     Recursive bisection across the longest edge of the bounding box, at a multiple of the block size.
     """
+    xyz = np.ascontiguousarray(points.T)
     blocks: list[np.ndarray] = []
     pending = [np.arange(len(points))]
     while pending:
@@ -49,10 +50,10 @@ def sort_into_blocks(points: np.ndarray, block_size: int) -> list[np.ndarray]:
         if len(members) <= block_size:
             blocks.append(members)
             continue
-        coordinates = points[members]
-        axis = np.argmax(np.ptp(coordinates, axis=0))
+        coordinates = xyz.take(members, axis=1)
+        longest = coordinates[np.argmax(np.ptp(coordinates, axis=1))]
         middle = -(-len(members) // block_size) // 2 * block_size
-        order = np.argpartition(coordinates[:, axis], middle)
+        order = np.argpartition(longest, middle)
         pending += [members[order[middle:]], members[order[:middle]]]
     return blocks
 

@@ -77,8 +77,9 @@ class GaussianBasis:
 
     def aos_of_shells(self, shells: np.ndarray) -> np.ndarray:
         """AO indices of the given shells, ascending."""
-        ranges = [np.arange(self.ao_offsets[s], self.ao_offsets[s + 1]) for s in shells]
-        return np.concatenate(ranges) if ranges else np.zeros(0, dtype=np.intp)
+        selected = np.zeros(self.n_shells, dtype=bool)
+        selected[shells] = True
+        return np.flatnonzero(np.repeat(selected, np.diff(self.ao_offsets)))
 
     def envelope(self, order: int) -> "ShellEnvelope":
         """Radial upper bounds of all shells and their derivatives up to `order`."""
