@@ -191,7 +191,7 @@ def _xc_builder(functional, molecule, n_spin, grid, progress):
         kernel = _kernel(functional, n_spin)
     with progress.stage("orbitals on the grid"):
         store = AOStore(molecule, points, weights, max(kernel.order, int(kernel.needs_tau)))
-    return XCBuilder(kernel, store), len(points)
+    return XCBuilder(kernel, store, progress.part), len(points)
 
 
 def _kernel(functional, n_spin):

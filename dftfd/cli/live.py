@@ -19,7 +19,7 @@ class LiveProgress(LogProgress):
         self._table = Table("cycle", box=None, header_style="bold", pad_edge=False)
         for heading in ("energy / hartree", "change", "gradient", "density change"):
             self._table.add_column(heading, justify="right")
-        self._stage = None
+        self._name, self._stage = "", None
 
     def __enter__(self):
         self._live.start()
@@ -31,7 +31,7 @@ class LiveProgress(LogProgress):
         self._live.stop()
 
     def begin(self, name):
-        self._stage = Spinner("dots", Text(name))
+        self._name, self._stage = name, Spinner("dots", Text(name))
         self._show()
 
     def end(self, name):
@@ -39,8 +39,12 @@ class LiveProgress(LogProgress):
         self._stage = None
         self._show()
 
+    def part(self, done, total):
+        if self._stage is not None:
+            self._stage.update(text=Text(f"{self._name}: {100 * done // total} %"))
+
     def note(self, text):
-        self._live.console.print(text, highlight=False)
+        self._live.console.print(text, highlight=False, soft_wrap=True)
 
     def cycle(self, cycle):
         numbers = (cycle.energy_change, cycle.gradient_norm, cycle.density_change)

@@ -1,0 +1,1 @@
+"""Input and output: geometry text, SCF tables and summaries, QCSchema files."""

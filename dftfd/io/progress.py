@@ -44,6 +44,9 @@ class Progress:
     def end(self, name):
         """A stage has ended; `seconds[name]` is its time."""
 
+    def part(self, done, total):
+        """Of the longest step at work, `done` of `total` parts are done; called from several threads."""
+
     def note(self, text):
         """A fact worth a line: the size of the grid, the auxiliary basis."""
 

@@ -10,7 +10,7 @@ import scipy.linalg
 
 from dftfd.errors import InputError, NumericalError
 
-# Eigenvalues of S at or below this are dropped; PySCF (from 2.13 on) uses the same value.
+# Eigenvalues of S at or below this are dropped; PySCF 2.14 uses the same value.
 LINEAR_DEPENDENCE = 1e-6
 
 

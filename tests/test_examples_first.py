@@ -1,0 +1,39 @@
+"""The README's scripts and the first examples run as they stand."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPTS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(SCRIPTS)))
+def test_readme_scripts_run(number, tmp_path, capsys, monkeypatch):
+    """Every Python block of the README is a whole script."""
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / f"readme_{number}.py"
+    script.write_text(SCRIPTS[number])
+    runpy.run_path(str(script))
+    assert "-76." in capsys.readouterr().out
+
+
+def test_example_01_water(capsys):
+    """It prints the table, the summary and the energy that the README shows."""
+    runpy.run_path(str(ROOT / "examples/01_water.py"))
+    out = capsys.readouterr().out
+    assert "cycle= 1 E=" in out and "energy        -76.27209375 hartree" in out
+    shown = re.search(r"total energy +(-\d+\.\d+)", (ROOT / "README.md").read_text())[1]
+    assert shown in out
+
+
+@pytest.mark.slow
+def test_example_02_potential_along_a_bond(tmp_path):
+    """v_xc equals libxc's to 1e-6 hartree along the bond (the finite difference's error); the picture is written."""
+    file = tmp_path / "picture.png"
+    error = runpy.run_path(str(ROOT / "examples/02_potential_along_a_bond.py"))["main"](file)
+    assert error < 1e-6
+    assert file.stat().st_size > 10_000

@@ -1,0 +1,157 @@
+"""The project's shape: layout, direction of imports, habits that are forbidden everywhere."""
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import dftfd
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = {"dftfd": "dftfd", "functionals": "dftfd.functionals", "grids": "dftfd.grids"}
+
+# What each part may import from the rest of dftfd; parts that are not listed may import all but the commands.
+MAY_IMPORT = {
+    "errors": set(),
+    "autofd": {"errors"},
+    "grids": {"errors"},
+    "functionals": {"autofd", "errors"},
+    "scf": {"errors", "io"},
+    "io": {"errors", "elements"},
+    "interop": {"errors", "elements", "io", "resources"},
+    "kohn_sham": set(),
+    "xc": {"ao_store", "errors", "interop", "threads"},
+}
+# Who may import a third-party package; packages that are not listed are open to all.
+IMPORTERS = {"pyscf": {"interop"}, "typer": {"cli"}, "rich": {"cli", "checks"}, "ase": {"interop"}}
+COMMANDS = {"cli", "__main__"}
+
+
+def modules():
+    """Path and dotted name of every module of the package."""
+    for folder, package in FOLDERS.items():
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if any(part.is_symlink() for part in path.parents if part != ROOT and ROOT in part.parents):
+                continue
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            yield path, ".".join([package, *(part for part in parts if part != "__init__")])
+
+
+def imports(path, name):
+    """Dotted names of everything that a module imports, also inside functions."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide where things come from"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def part(name):
+    """'autofd' for 'dftfd.autofd.operators.nabla'; '' for dftfd itself."""
+    return (name.split(".") + [""])[1]
+
+
+ALL = list(modules())
+
+
+def test_all_three_folders_were_found():
+    """The walk sees each folder once, not again through the links."""
+    parts = {part(name) for _, name in ALL}
+    assert {"", "autofd", "functionals", "grids", "scf", "interop", "run", "cli"} <= parts
+    assert len({name for _, name in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize("path, name", ALL, ids=[name for _, name in ALL])
+def test_imports_point_one_way(path, name):
+    """molecule + basis -> grid -> AO store -> densities -> functional -> kernel -> Fock -> SCF: never backwards.
+
+    The operator core knows no chemistry, functionals no grids and no PySCF, the SCF cycle no functionals.
+    """
+    here = part(name)
+    for imported in imports(path, name):
+        package = imported.split(".")[0]
+        if package in IMPORTERS:
+            assert here in IMPORTERS[package], f"{name} imports {imported}"
+        if package in ("functionals", "grids"):
+            pytest.fail(f"{name} imports {imported}: the folder is part of dftfd, import dftfd.{imported}")
+        if package != "dftfd" or imported == "dftfd" or here == "":
+            continue
+        there = part(imported)
+        assert there not in COMMANDS or here in COMMANDS, f"{name} imports {imported}"
+        if here in MAY_IMPORT and there != here:
+            known = (ROOT / "dftfd" / there).exists() or (ROOT / "dftfd" / f"{there}.py").exists()
+            assert not known or there in MAY_IMPORT[here], f"{name} imports {imported}"
+
+
+@pytest.mark.parametrize("path, name", ALL, ids=[name for _, name in ALL])
+def test_nothing_is_evaluated_pickled_or_private(path, name):
+    """No eval, exec or pickle on any input; only JAX's public names; no bare AssertionError for the user."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in ("eval", "exec", "compile", "__import__"), f"{name}:{node.lineno}"
+        assert not isinstance(node, ast.Assert), f"{name}:{node.lineno}: raise an error of dftfd.errors instead"
+    for imported in imports(path, name):
+        assert not re.match(r"(pickle|dill|cloudpickle|marshal|shelve|yaml)\b", imported), f"{name} imports {imported}"
+        assert not re.match(r"jax\.(_src|core|interpreters)\b", imported), f"{name} imports {imported}"
+
+
+@pytest.mark.parametrize("path, name", ALL, ids=[name for _, name in ALL])
+def test_modules_are_short_and_documented(path, name):
+    """A module says what it is for and fits into one reading."""
+    text = path.read_text()
+    assert not text.strip() or ast.get_docstring(ast.parse(text)), f"{name} has no docstring"
+    assert text.count("\n") <= 400, f"{name} has {text.count(chr(10))} lines; split it"
+
+
+def test_folders_are_links_with_one_import_name():
+    """dftfd.functionals and dftfd.grids are the top-level folders; importing them by their bare names is refused."""
+    for folder in ("functionals", "grids"):
+        link = ROOT / "dftfd" / folder
+        assert link.is_symlink() and link.readlink() == Path("..") / folder
+        source = (ROOT / folder / "__init__.py").read_text()
+        with pytest.raises(ImportError, match=f"import dftfd.{folder}, not {folder}"):
+            exec(compile(source, folder, "exec"), {"__name__": folder})
+
+
+def test_public_names_exist():
+    """Everything that `import dftfd` offers can be reached."""
+    for name in dftfd.__all__:
+        assert getattr(dftfd, name) is not None
+
+
+def test_constraints_cover_what_the_results_depend_on():
+    """constraints.txt pins the tested versions of the hard dependencies that decide numbers, and names no hosts."""
+    text = (ROOT / "constraints.txt").read_text()
+    dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    declared = {re.match(r"[A-Za-z0-9_-]+", line)[0] for line in dependencies}
+    pinned = {re.match(r"[A-Za-z0-9_-]+", line)[0] for line in text.splitlines() if "==" in line}
+    assert {"jax", "jaxlib", "numpy", "scipy", "pyscf"} <= pinned <= declared | {"jaxlib"}
+    assert "://" not in text and "--" not in text
+
+
+def test_makefile_offers_the_documented_commands():
+    """README, Makefile and CI agree on the commands."""
+    makefile, readme = (ROOT / "Makefile").read_text(), (ROOT / "README.md").read_text()
+    for command in ("demo", "test", "test-slow", "lint"):
+        assert re.search(rf"^{command}:", makefile, re.M)
+    assert "make demo" in readme and "make test" in readme
+    assert "make test" in (ROOT / ".ci/run").read_text()
+
+
+def test_links_in_the_documents_lead_somewhere():
+    """Every relative link and picture in README and docs exists."""
+    for document in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#\s]+)", document.read_text()):
+            if "://" not in target:
+                assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_python_is_supported():
+    """requires-python is what this test runs on, at least."""
+    assert sys.version_info >= (3, 11)
