@@ -1,0 +1,201 @@
+"""Regression of a functional against libxc: energy density, derivatives, potential in both forms, kernel.
+
+All of it is compared with the libxc that PySCF brings along. Nothing of libxc enters our numbers, and the derivatives
+come from automatic differentiation on our side and from libxc's generated code on the other.
+"""
+
+import logging
+import time
+
+import numpy as np
+
+from dftfd.checks import pointwise, potentials, sampling
+from dftfd.checks.report import Report, Row
+from dftfd.errors import NumericalError, UnsupportedError
+from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.registry import get_functional, lookup
+from dftfd.grids.molecular import molecular_grid
+from dftfd.interop import libxc
+from dftfd.molecule import molecule
+from dftfd.run import run_scf
+
+log = logging.getLogger(__name__)
+
+POINTWISE_TOLERANCES = {
+    "dense": (1e-12, 1e-12, 1e-10),
+    "dilute": (1e-11, 1e-11, 1e-10),
+    "polarised": (1e-12, 1e-11, 1e-5),
+}
+"""Allowed errors of the energy density, its first and its second derivatives; see `check`."""
+
+STRONG_FORM_TOLERANCE = 1e-11
+MATRIX_TOLERANCE = 1e-10  # hartree
+FRACTION_TOLERANCE = 1e-14
+
+WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
+
+
+def check(functional) -> Report:
+    """Comparison of a functional with libxc, a `Report`; print it for the table, ask `.passed` for the verdict.
+
+    functional: name, expression or Functional. It is compared with the libxc functional of the same name, or else with
+    the sum of the libxc functionals that its terms are named after. Exact exchange is left out, its fraction compared.
+
+    What is compared, and the tolerances (errors are relative where the quantity is large, see
+    `dftfd.checks.pointwise.scaled_error`):
+
+    - energy per volume, first and second derivatives with respect to libxc's variables at 400 points each: *dense*
+      n = 1e-3 to 1e3, *dilute* n = 1e-8 to 1e-3, *polarised* 1 - |zeta| = 1e-3 to 0.1. Rounding allows 1e-12 for
+      values and slopes; dilute ones lose a digit to ln(1 + x) of small x in libxc. Second derivatives lose a further
+      two, and more at strong polarisation, where those of the minority spin differ from the others by the factor
+      (n / rho_minority)^4 and the variables sigma can be varied only through gradient vectors of both spins.
+    - the strong form of v_xc on two analytic densities and on the molecular density: 1e-11.
+    - energy [hartree] and matrix [hartree] of the water molecule, restricted, and its cation, unrestricted, on the
+      same grid as PySCF's numint: 1e-10.
+
+    Raises UnsupportedError for functionals without a counterpart in libxc.
+
+    >>> import dftfd
+    >>> report = dftfd.check("lda_x")
+    >>> report.passed
+    True
+    """
+    functional = get_functional(functional)
+    terms, notes = counterpart(functional)
+    rows = _exchange_rows(functional, terms)
+    for n_spin in (1, 2):
+        rows += _timed("energy density and derivatives", _pointwise_rows, functional, terms, n_spin)
+    if any(libxc.needs_laplacian(name) for _, name in terms):
+        notes += ("libxc's derivatives do not reach the potential of a Laplacian-dependent functional: left out",)
+    else:
+        rows += _timed("strong form on analytic densities", _analytic_rows, functional, terms)
+        rows += _timed("water", _molecular_rows, functional, terms)
+    return Report(functional.name, f"libxc {libxc.version()} {_shown(terms)}", tuple(rows), notes)
+
+
+def counterpart(functional: Functional) -> tuple[libxc.Terms, tuple[str, ...]]:
+    """(terms, notes): the libxc functionals that a functional's semilocal part is a sum of."""
+    if not functional.is_semilocal:
+        raise UnsupportedError(f"functional {functional.name!r} has no semilocal part to compare with libxc.")
+    notes = ()
+    if functional.exact_exchange:
+        shown = ", ".join(f"{c:g}" + (f" (omega = {w:g})" if w else "") for w, c in functional.exact_exchange)
+        notes = (f"exact exchange {shown} is left out: the semilocal part is compared",)
+    if libxc.is_known(functional.name):
+        return ((1.0, functional.name),), notes
+    unknown = [term.name for _, term in functional.terms if not libxc.is_known(term.name)]
+    if unknown:
+        raise UnsupportedError(
+            f"libxc {libxc.version()} has no counterpart of {', '.join(map(repr, unknown))}, so there is nothing to "
+            f"compare {functional.name!r} with; dftfd.check takes functionals whose terms bear libxc's names."
+        )
+    for _, term in functional.terms:
+        _require_default_parameters(term)
+    return tuple((float(c), term.name) for c, term in functional.terms), notes
+
+
+def _require_default_parameters(term: EnergyTerm):
+    registered = lookup(term.name)
+    if registered is None or len(registered.terms) != 1:
+        return
+    changed = [
+        name
+        for name, value in registered.terms[0][1].parameters.items()
+        if not np.array_equal(np.asarray(term.parameters.get(name)), np.asarray(value))
+    ]
+    if changed:
+        raise UnsupportedError(
+            f"{term.name!r} has its own {', '.join(changed)}, and libxc's functional of this name has the published "
+            "value; check the functional without changed parameters."
+        )
+
+
+def _shown(terms):
+    return " + ".join(name if c == 1 else f"{c:g}*{name}" for c, name in terms)
+
+
+def _timed(stage, code, *arguments):
+    start = time.perf_counter()
+    result = code(*arguments)
+    log.info("check: %s, %.1f s", stage, time.perf_counter() - start)
+    return result
+
+
+def _exchange_rows(functional, terms):
+    """The fraction of exact exchange, where libxc's functional is the whole hybrid."""
+    if len(terms) > 1 or terms[0][1] != functional.name:
+        return []
+    ours, reference = dict(functional.exact_exchange), dict(libxc.exact_exchange(functional.name))
+    if not ours and not reference:
+        return []
+    omegas = sorted({*ours, *reference})
+    errors = [abs(ours.get(omega, 0.0) - reference.get(omega, 0.0)) for omega in omegas]
+    worst = int(np.argmax(errors))
+    return [Row("exact exchange fraction", 2, errors[worst], f"omega = {omegas[worst]:g}", FRACTION_TOLERANCE)]
+
+
+def _pointwise_rows(functional, terms, n_spin):
+    rows = []
+    ours = pointwise.lowered_derivatives(functional, n_spin)
+    for region, tolerances in POINTWISE_TOLERANCES.items():
+        if region == "polarised" and n_spin == 1:
+            continue
+        x = sampling.sample(n_spin, region)
+        errors = pointwise.compare(ours(x), libxc.evaluate(terms, x, n_spin), x, n_spin)
+        for quantity, error in errors.items():
+            place = lambda i, x=x: sampling.describe(n_spin, x[:, i])
+            tolerance = tolerances[0 if quantity == "e" else 2 if quantity.startswith("d2") else 1]
+            rows.append(_row(f"{quantity}, {region}", n_spin, error, place, tolerance))
+    return rows
+
+
+def _analytic_rows(functional, terms):
+    points = sampling.points_around()
+    place = lambda i: _point(points[i])
+    return [
+        _row(
+            f"v_xc(r), {name}",
+            2,
+            potentials.on_analytic_density(functional, terms, code, points),
+            place,
+            STRONG_FORM_TOLERANCE,
+        )
+        for name, code in sampling.ANALYTIC_DENSITIES.items()
+    ]
+
+
+def _molecular_rows(functional, terms):
+    water, P, P_cation = reference_densities()
+    points = sampling.points_around()
+    error = potentials.on_molecular_density(functional, terms, water, P_cation, points)
+    rows = [_row("v_xc(r), water cation", 2, error, lambda i: _point(points[i]), STRONG_FORM_TOLERANCE)]
+    grid = molecular_grid(water.atomic_numbers, water.coordinates, 1)
+    grid = np.asarray(grid.points), np.asarray(grid.weights)
+    for n_spin, density in ((1, P), (2, P_cation)):
+        energy, V = potentials.matrix_difference(functional, terms, water, density, grid)
+        name = "water" if n_spin == 1 else "water cation"
+        place = lambda i, shape=V.shape: "spin {}, AOs {}, {}".format(*np.unravel_index(i, shape))
+        rows.append(Row(f"E_xc, {name}", n_spin, energy, "", MATRIX_TOLERANCE))
+        rows.append(_row(f"matrix, {name}", n_spin, V.ravel(), place, MATRIX_TOLERANCE))
+    return rows
+
+
+def reference_densities():
+    """(water, P (1, ao, ao), P of the cation (2, ao, ao)): converged with PBE; the cation lacks the beta HOMO."""
+    water = molecule(WATER, basis="6-31g*")
+    result = run_scf(water, xc="pbe", grid_level=1)
+    if not result.converged:
+        raise NumericalError("the density of water to compare on did not converge.")
+    P, HOMO = result.density_matrix, result.mo_coeff[0][:, water.n_alpha - 1]
+    half = 0.5 * P[0]
+    return water, P, np.stack([half, half - np.outer(HOMO, HOMO)])
+
+
+def _row(quantity, n_spin, errors, place, tolerance):
+    """The row of the largest error; NaN counts as the largest."""
+    worst = int(np.argmax(np.where(np.isnan(errors), np.inf, errors)))
+    return Row(quantity, n_spin, float(errors[worst]), place(worst), tolerance)
+
+
+def _point(r):
+    return "r = ({:+.2f}, {:+.2f}, {:+.2f}) bohr".format(*r)

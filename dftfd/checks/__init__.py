@@ -1,0 +1,1 @@
+"""Comparisons of a functional with a reference; see `dftfd.check`."""

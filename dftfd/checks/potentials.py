@@ -1,0 +1,85 @@
+"""Potentials, ours against libxc's: the strong form at points, and the matrix in a basis.
+
+The strong form is the functional derivative, a Function of r. libxc's counterpart is built from its second
+derivatives and exact derivatives of the density; see `dftfd.interop.libxc.potential`.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dftfd.ao_store import AOStore
+from dftfd.autofd import function
+from dftfd.density import density_function, evaluate_at
+from dftfd.functionals.base import SPACE, Functional
+from dftfd.interop import libxc
+from dftfd.interop.gto import gaussian_basis
+from dftfd.kernel import XCKernel
+from dftfd.xc import XCBuilder
+
+
+def potential_error(ours: np.ndarray, reference: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """|ours - reference| / (|reference| + n^(1/3)), largest over the spins, (point,); arrays (2, point)."""
+    return np.max(np.abs(ours - reference) / (np.abs(reference) + np.cbrt(n)), axis=0)
+
+
+def on_analytic_density(functional: Functional, terms: libxc.Terms, code, points: np.ndarray) -> np.ndarray:
+    """Errors (point,) of v_xc on the density given by code R^3 -> R^2.
+
+    A functional of the kinetic energy density gets tau = tau_W + 0.3 (6 pi^2)^(2/3) rho^(5/3) of each spin, a smooth
+    function like any other here.
+    """
+    jet = analytic_jet(code, points)
+    reference = libxc.potential(terms, jet)
+    rho, tau = function(code, SPACE), function(lambda r: _tau(code, r), SPACE)
+    ours = functional.potential(rho, tau)[0] if functional.needs_tau else functional.potential(rho)
+    return potential_error(np.asarray(evaluate_at(ours, points)).T, reference, jet.value.sum(axis=0))
+
+
+def _tau(code, r):
+    rho, gradient = code(r), jax.jacfwd(code)(r)
+    return jnp.sum(gradient**2, axis=1) / (8 * rho) + 0.3 * (6 * jnp.pi**2) ** (2 / 3) * rho ** (5 / 3)
+
+
+def analytic_jet(code, points: np.ndarray) -> libxc.DensityJet:
+    """What libxc needs of a density given by code R^3 -> R^2, by exact differentiation."""
+    tau = lambda r: _tau(code, r)
+    derivatives = (code, jax.jacfwd(code), jax.hessian(code), tau, jax.jacfwd(tau))
+    return libxc.DensityJet(*(np.asarray(jax.jit(jax.vmap(d, out_axes=-1))(points)) for d in derivatives))
+
+
+def molecular_jet(molecule, P: np.ndarray, points: np.ndarray) -> libxc.DensityJet:
+    """The same for a density matrix (2, ao, ao), from libcint's AO values and their derivatives to second order."""
+    ao = gaussian_basis(molecule).evaluate(np.asfortranarray(points), order=2)
+    value, gradient = ao[0], ao[1:4]
+    hessian = ao[4 + np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])]
+    pair = lambda left, right: np.einsum("...mp,smn,np->s...p", left, P, right, optimize=True)
+    pairs = lambda left: np.einsum("...mp,smn,jnp->s...jp", left, P, gradient, optimize=True)
+    return libxc.DensityJet(
+        value=pair(value, value),
+        gradient=2 * pair(gradient, value),
+        hessian=2 * (pair(hessian, value) + pairs(gradient)),
+        tau=0.5 * np.einsum("imp,smn,inp->sp", gradient, P, gradient, optimize=True),
+        tau_gradient=np.einsum("ijmp,smn,inp->sjp", hessian, P, gradient, optimize=True),
+    )
+
+
+def on_molecular_density(functional: Functional, terms: libxc.Terms, molecule, P, points: np.ndarray) -> np.ndarray:
+    """Errors (point,) of v_xc on the density of P (2, ao, ao)."""
+    jet = molecular_jet(molecule, P, points)
+    if functional.needs_tau:
+        ours = functional.potential(*density_function(molecule, P, tau=True, domain=SPACE))[0]
+    else:
+        ours = functional.potential(density_function(molecule, P, domain=SPACE))
+    values = np.asarray(evaluate_at(ours, points)).T
+    return potential_error(values, libxc.potential(terms, jet), jet.value.sum(axis=0))
+
+
+def matrix_difference(functional: Functional, terms: libxc.Terms, molecule, P, grid):
+    """(energy error, matrix error (spin, ao, ao)) against PySCF's numint on the same grid; P (spin, ao, ao)."""
+    points, weights = grid
+    kernel = XCKernel(functional, n_spin=len(P))
+    store = AOStore(molecule, points, weights, max(kernel.order, int(kernel.needs_tau)))
+    ours = XCBuilder(kernel, store).build(P)
+    energy, V = libxc.matrix(terms, molecule, points, weights, P)
+    return abs(ours.energy - energy), np.abs(ours.matrix - V)

@@ -1,0 +1,82 @@
+"""Where functionals are compared: points in libxc's variables, and analytic densities."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+
+REGIONS = {
+    "dense": ((1e-3, 1e3), (0.1, 1.0)),
+    "dilute": ((1e-8, 1e-3), (0.1, 1.0)),
+    "polarised": ((1e-3, 1e3), (1e-3, 0.1)),
+}
+"""Ranges of the total density n [bohr^-3] and of 1 - |zeta|. Core and valence are dense, the tails dilute."""
+
+LARGEST_S = 5.0
+"""Largest reduced gradient s of each spin. Molecules stay below 3 where it matters."""
+
+_K_F = (6 * math.pi**2) ** (1 / 3)  # k_F = K rho_s^(1/3) of one spin
+_TAU_UNIFORM = 0.3 * (6 * math.pi**2) ** (2 / 3)
+
+
+def sample(n_spin: int, region: str, count: int = 400, seed: int = 7) -> np.ndarray:
+    """Points (variable, count) in the variables of dftfd.interop.libxc, the same at every call.
+
+    n and 1 - |zeta| are log-uniform in their ranges; s is uniform from 0.02 to 5 in each spin, with any angle between
+    the gradients; tau is that of von Weizsaecker plus up to five times that of the uniform gas; the reduced Laplacian
+    is uniform in (-3, 3).
+    """
+    rng = np.random.default_rng(seed)
+    n, distance = (10 ** rng.uniform(*np.log10(limits), count) for limits in REGIONS[region])
+    zeta = rng.choice([-1.0, 1.0], count) * (1 - distance)
+    if n_spin == 1:
+        zeta = np.zeros(count)
+    rho = 0.5 * n * np.stack([1 + zeta, 1 - zeta])
+    gradient = rng.uniform(0.02, LARGEST_S, (2, count)) * 2 * _K_F * rho ** (4 / 3)
+    cosine = rng.uniform(-0.95, 0.95, count)
+    tau = gradient**2 / (8 * rho) + rng.uniform(0, 5, (2, count)) * _TAU_UNIFORM * rho ** (5 / 3)
+    laplacian = rng.uniform(-3, 3, (2, count)) * 4 * _K_F**2 * rho ** (5 / 3)
+    if n_spin == 1:
+        return np.stack([n, (2 * gradient[0]) ** 2, 2 * laplacian[0], 2 * tau[0]])
+    sigma = np.stack([gradient[0] ** 2, gradient[0] * gradient[1] * cosine, gradient[1] ** 2])
+    return np.concatenate([rho, sigma, laplacian, tau])
+
+
+def describe(n_spin: int, x: np.ndarray) -> str:
+    """A point of `sample` in words: density, polarisation, reduced gradient of the total density."""
+    if n_spin == 1:
+        n, sigma = x[0], x[1]
+        text = f"n = {n:.2e}"
+    else:
+        n, sigma = x[0] + x[1], x[2] + 2 * x[3] + x[4]
+        text = f"n = {n:.2e}, zeta = {(x[0] - x[1]) / n:+.4f}"
+    return f"{text}, s = {math.sqrt(max(sigma, 0.0)) / (2 * (3 * math.pi**2 * n) ** (1 / 3) * n):.2f}"
+
+
+# ---- analytic densities R^3 -> R^2, written for jax.numpy; all points lie where they exceed 1e-6
+
+
+def gaussian_density(r):
+    """A sum of Gaussians on three centres, more of them alpha than beta."""
+    centres = np.array([[0.0, 0.0, 0.0], [0.0, 0.9, 1.1], [0.3, -1.2, 0.8]])
+    exponents = np.array([2.0, 0.8, 0.5])
+    weights = np.array([[1.5, 0.4, 0.30], [1.2, 0.2, 0.25]])
+    return weights @ jnp.exp(-exponents * jnp.sum((r - centres) ** 2, axis=1))
+
+
+def slater_density(r):
+    """An atom with shells exp(-k |r|) of nitrogen's size; smooth except at the nucleus."""
+    decay = np.array([13.4, 3.9])
+    weights = np.array([[90.0, 5.0], [90.0, 2.0]])
+    return weights @ jnp.exp(-decay * jnp.sqrt(jnp.sum(r**2)))
+
+
+ANALYTIC_DENSITIES = {"Gaussians": gaussian_density, "Slater atom": slater_density}
+
+
+def points_around(count: int = 60, seed: int = 11) -> np.ndarray:
+    """Points (count, 3) [bohr] at distances 0.05 to 3 from the origin, in all directions."""
+    rng = np.random.default_rng(seed)
+    directions = rng.normal(size=(count, 3))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    return directions * rng.uniform(0.05, 3.0, count)[:, None]

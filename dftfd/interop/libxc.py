@@ -1,0 +1,263 @@
+"""libxc, the reference for functionals: energies per volume and their derivatives on arrays, potentials and matrices.
+
+libxc is the one that PySCF brings along, called through its C interface. Variables and components are libxc's:
+
+one spin    rho | sigma | lapl | tau
+two spins   rho_a rho_b | sigma_aa sigma_ab sigma_bb | lapl_a lapl_b | tau_a tau_b
+
+with sigma_st = grad rho_s . grad rho_t, lapl = laplacian of rho, tau = 1/2 sum occ |grad phi|^2.
+
+S. Lehtola, C. Steigemann, M. J. T. Oliveira, M. A. L. Marques, SoftwareX 7, 1 (2018). doi:10.1016/j.softx.2017.11.002
+"""
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pyscf.lib
+from pyscf.dft import libxc as pyscf_libxc
+from pyscf.dft import numint
+
+from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedError
+from dftfd.interop.pyscf import to_pyscf
+
+VARIABLES = {
+    1: ("rho", "sigma", "lapl", "tau"),
+    2: ("rho_a", "rho_b", "sigma_aa", "sigma_ab", "sigma_bb", "lapl_a", "lapl_b", "tau_a", "tau_b"),
+}
+"""Names of the variables by number of spins."""
+
+_GROUPS = {
+    1: {"rho": (0,), "sigma": (1,), "lapl": (2,), "tau": (3,)},
+    2: {"rho": (0, 1), "sigma": (2, 3, 4), "lapl": (5, 6), "tau": (7, 8)},
+}
+_GROUPS_OF_FAMILY = {1: ("rho",), 2: ("rho", "sigma"), 4: ("rho", "sigma", "lapl", "tau")}
+_EVALUATORS = {1: "xc_lda", 2: "xc_gga", 4: "xc_mgga"}
+_HAS_ENERGY_AND_POTENTIAL, _HAS_KERNEL = 0b11, 0b100
+_NEEDS_LAPLACIAN = 1 << 15
+
+Terms = Sequence[tuple[float, str]]
+"""A sum of libxc functionals: pairs (coefficient, name)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Derivatives:
+    """Energy per volume [hartree bohr^-3] and its derivatives with respect to `VARIABLES`.
+
+    energy: (point,).   first: (variable, point).   second: (variable, variable, point), or None where libxc has none.
+    """
+
+    energy: np.ndarray
+    first: np.ndarray
+    second: np.ndarray | None
+
+
+def version() -> str:
+    """Version of the libxc that is used."""
+    return pyscf_libxc.libxc_version()
+
+
+def is_known(name: str) -> bool:
+    """True if libxc has a functional of this name (any case)."""
+    return _number(name) > 0
+
+
+def needs_laplacian(name: str) -> bool:
+    """True if the functional depends on the Laplacian of the density."""
+    with _initialised(name, 1) as functional:
+        return bool(functional.flags & _NEEDS_LAPLACIAN)
+
+
+def exact_exchange(name: str) -> tuple[tuple[float, float], ...]:
+    """Pairs (omega, fraction) of a hybrid: 1/r for omega = 0, else erf(omega r)/r; empty for a pure functional."""
+    omega, long_range, short_minus_long = pyscf_libxc.rsh_coeff(name)
+    full = pyscf_libxc.hybrid_coeff(name)
+    pairs = [(0.0, full)]
+    if omega:
+        pairs = [(0.0, long_range + short_minus_long), (omega, -short_minus_long)]
+    return tuple((float(w), float(c)) for w, c in pairs if c)
+
+
+def evaluate(terms: Terms, variables: np.ndarray, n_spin: int) -> Derivatives:
+    """Energy per volume of a sum of libxc functionals, with first and, where all have them, second derivatives.
+
+    variables: (variable, point), the rows of `VARIABLES[n_spin]`.
+    """
+    variables = np.asarray(variables, dtype=np.float64)
+    n_variables, n_points = len(VARIABLES[n_spin]), variables.shape[-1]
+    if variables.shape != (n_variables, n_points):
+        raise FunctionalError(
+            f"variables of shape {variables.shape} were given; expected ({n_variables}, point), one row for each of "
+            f"{', '.join(VARIABLES[n_spin])}."
+        )
+    energy, first = np.zeros(n_points), np.zeros((n_variables, n_points))
+    second = np.zeros((n_variables, n_variables, n_points))
+    for coefficient, name in terms:
+        part = _evaluate_one(name, variables, n_spin)
+        energy += coefficient * part.energy
+        first += coefficient * part.first
+        second = None if second is None or part.second is None else second + coefficient * part.second
+    return Derivatives(energy, first, second)
+
+
+def potential(terms: Terms, density: "DensityJet") -> np.ndarray:
+    r"""Strong form of the potential v_s = dE/d rho_s (2, point) [hartree], built from libxc's second derivatives.
+
+    v_s = e_{rho_s} - div(2 e_{sigma_ss} grad rho_s + e_{sigma_st} grad rho_t),   t the other spin
+
+    where grad e_x = sum_y e_{xy} grad y over all variables y. Functionals of the Laplacian would need derivatives of
+    e to third order and are refused.
+    """
+    if any(needs_laplacian(name) for _, name in terms):
+        raise UnsupportedError("the strong form of a Laplacian-dependent functional can't be built from libxc.")
+    values, gradients = density.variables(), density.variable_gradients()
+    derivatives = evaluate(terms, values, n_spin=2)
+    if derivatives.second is None:
+        raise UnsupportedError("libxc has no second derivatives of this functional, so no strong form can be built.")
+    _, _, aa, ab, bb, *_ = range(len(VARIABLES[2]))
+    laplacians = np.trace(density.hessian, axis1=1, axis2=2)
+    slope = lambda x: np.einsum("yp,yip->ip", derivatives.second[x], gradients)
+
+    def divergence(x, s):
+        """div(e_x grad rho_s)"""
+        return derivatives.first[x] * laplacians[s] + np.einsum("ip,ip->p", slope(x), density.gradient[s])
+
+    return np.stack(
+        [
+            derivatives.first[0] - 2 * divergence(aa, 0) - divergence(ab, 1),
+            derivatives.first[1] - 2 * divergence(bb, 1) - divergence(ab, 0),
+        ]
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class DensityJet:
+    """A spin-resolved density with what a potential needs of it, at points.
+
+    value (2, point), gradient (2, 3, point), hessian (2, 3, 3, point); tau (2, point) and its gradient
+    tau_gradient (2, 3, point), zeros where no functional asks for them.
+    """
+
+    value: np.ndarray
+    gradient: np.ndarray
+    hessian: np.ndarray
+    tau: np.ndarray
+    tau_gradient: np.ndarray
+
+    def variables(self) -> np.ndarray:
+        """libxc's variables (9, point)."""
+        g = self.gradient
+        sigma = [np.einsum("ip,ip->p", g[s], g[t]) for s, t in ((0, 0), (0, 1), (1, 1))]
+        return np.stack([*self.value, *sigma, *np.trace(self.hessian, axis1=1, axis2=2), *self.tau])
+
+    def variable_gradients(self) -> np.ndarray:
+        """grad of libxc's variables (9, 3, point); that of the Laplacian is left zero."""
+        g, H = self.gradient, self.hessian
+        along = lambda s, t: np.einsum("ijp,jp->ip", H[s], g[t])
+        sigma = [2 * along(0, 0), along(0, 1) + along(1, 0), 2 * along(1, 1)]
+        return np.stack([*g, *sigma, *np.zeros_like(g), *self.tau_gradient])
+
+
+def matrix(terms: Terms, molecule, points, weights, P) -> tuple[float, np.ndarray]:
+    """(energy, matrix (spin, ao, ao)) of PySCF's numint on the given grid; P (spin, ao, ao) as in `XCBuilder`.
+
+    PySCF's screening of small orbital values is all but switched off.
+    """
+    grid = SimpleNamespace(
+        coords=np.asarray(points), weights=np.asarray(weights), non0tab=None, cutoff=1e-40, mol=to_pyscf(molecule)
+    )
+    code = " + ".join(f"{coefficient!r}*{name}" for coefficient, name in terms)
+    ni = numint.NumInt()
+    if len(P) == 1:
+        _, energy, V = ni.nr_rks(grid.mol, grid, code, P[0], hermi=1)
+        return float(energy), V[None]
+    _, energy, V = ni.nr_uks(grid.mol, grid, code, P, hermi=1)
+    return float(energy), V
+
+
+# ---- libxc's C interface
+
+
+@functools.cache
+def _c_function(name: str, result, *arguments):
+    """A C function of libxc, with types that PySCF's own use of the library does not share."""
+    try:
+        return ctypes.CFUNCTYPE(result, *arguments)((name, pyscf.lib.load_library("libxc_itrf")))
+    except (AttributeError, OSError) as error:
+        raise MissingDependencyError(
+            f"this PySCF has no libxc with the function {name}; install PySCF from its binary package."
+        ) from error
+
+
+@functools.cache
+def _number(name: str) -> int:
+    return _c_function("xc_functional_get_number", ctypes.c_int, ctypes.c_char_p)(name.encode())
+
+
+class _initialised:  # noqa: N801  used as a function: with _initialised(name, n_spin) as functional: ...
+    """A libxc functional for the time of a `with` block: its pointer, family and flags."""
+
+    def __init__(self, name: str, n_spin: int):
+        if not is_known(name):
+            raise FunctionalError(f"libxc {version()} has no functional {name!r}.")
+        self.name, self.n_spin = name, n_spin
+
+    def __enter__(self):
+        pointer, integer = ctypes.c_void_p, ctypes.c_int
+        self.pointer = _c_function("xc_func_alloc", pointer)()
+        failed = _c_function("xc_func_init", integer, pointer, integer, integer)(
+            self.pointer, _number(self.name), self.n_spin
+        )
+        if failed:
+            raise UnsupportedError(f"libxc can't set up {self.name!r} for {self.n_spin} spin(s).")
+        info = _c_function("xc_func_get_info", pointer, pointer)(self.pointer)
+        self.family = _c_function("xc_func_info_get_family", integer, pointer)(info)
+        self.flags = _c_function("xc_func_info_get_flags", integer, pointer)(info)
+        if self.family not in _EVALUATORS:
+            raise UnsupportedError(f"{self.name!r} is neither an LDA, a GGA nor a meta-GGA of libxc.")
+        return self
+
+    def __exit__(self, *error):
+        _c_function("xc_func_end", None, ctypes.c_void_p)(self.pointer)
+        _c_function("xc_func_free", None, ctypes.c_void_p)(self.pointer)
+
+
+def _evaluate_one(name: str, variables: np.ndarray, n_spin: int) -> Derivatives:
+    groups = _GROUPS[n_spin]
+    n_variables, n_points = variables.shape
+    with _initialised(name, n_spin) as functional:
+        used = _GROUPS_OF_FAMILY[functional.family]
+        inputs = [np.ascontiguousarray(variables[list(groups[g])].T) for g in used]
+        per_electron = np.zeros(n_points)
+        first = [np.zeros((n_points, len(groups[g]))) for g in used]
+        pairs = [(g, h) for i, g in enumerate(used) for h in used[i:]]
+        second = [np.zeros((n_points, len(_components(groups, *pair)))) for pair in pairs]
+        if functional.flags & _HAS_ENERGY_AND_POTENTIAL != _HAS_ENERGY_AND_POTENTIAL:
+            raise UnsupportedError(f"libxc's {name!r} has no energy, or no derivative of it, to compare with.")
+        has_kernel = bool(functional.flags & _HAS_KERNEL)
+        outputs = [per_electron, *first, *(second if has_kernel else [])]
+        suffix = "_exc_vxc_fxc" if has_kernel else "_exc_vxc"
+        call = _c_function(
+            _EVALUATORS[functional.family] + suffix,
+            None,
+            ctypes.c_void_p,
+            ctypes.c_size_t,
+            *[ctypes.c_void_p] * (len(inputs) + len(outputs)),
+        )
+        call(functional.pointer, n_points, *(a.ctypes.data for a in [*inputs, *outputs]))
+    density = variables[list(groups["rho"])].sum(axis=0)
+    gradient, hessian = np.zeros((n_variables, n_points)), np.zeros((n_variables, n_variables, n_points))
+    for g, values in zip(used, first, strict=True):
+        gradient[list(groups[g])] = values.T
+    for pair, values in zip(pairs, second, strict=True):
+        for (i, j), column in zip(_components(groups, *pair), values.T, strict=True):
+            hessian[i, j] = hessian[j, i] = column
+    return Derivatives(density * per_electron, gradient, hessian if has_kernel else None)
+
+
+def _components(groups, g, h) -> list[tuple[int, int]]:
+    """libxc's order of second derivatives: i <= j within one group, all pairs between two."""
+    return [(i, j) for i in groups[g] for j in groups[h] if g != h or i <= j]
