@@ -1,5 +1,6 @@
 """The command line: what it prints and returns. Most tests call main() in this process, a few start their own."""
 
+import importlib
 import json
 import signal
 import subprocess
@@ -159,6 +160,26 @@ def test_list_names_functionals(dftfd_command):
     code, out, _ = dftfd_command("list")
     assert code == 0 and {"pbe", "b3lyp", "gga_x_pbe", "lda_c_vwn"} <= set(out.split())
     assert all("lyp" in name for name in dftfd_command("list", "LYP")[1].split())
+
+
+def test_check_prints_a_table_and_its_verdict(dftfd_command, monkeypatch):
+    """Exit code 0 if everything is within the tolerances, 1 if not; the table is printed in both cases."""
+    from dftfd.checks.report import Report, Row
+
+    module = importlib.import_module("dftfd.check")  # the attribute dftfd.check is the function
+    for error, expected in ((1e-14, 0), (1e-3, 1), (float("nan"), 1)):
+        row = Row("e, dense", 2, error, "n = 1", 1e-12)
+        monkeypatch.setattr(module, "check", lambda name, row=row: Report(name, "libxc", (row,)))
+        code, out, err = dftfd_command("check", "lda_x")
+        assert (code, err) == (expected, "")
+        assert "lda_x against libxc" in out and "e, dense" in out
+
+
+def test_a_reader_that_leaves_early_is_not_an_error():
+    """`dftfd list | head -1`: no traceback."""
+    command = f"{sys.executable} -c 'import sys; from dftfd.cli import main; sys.exit(main([\"list\"]))' | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.stdout and "Traceback" not in done.stderr
 
 
 def test_help_and_version(dftfd_command):

@@ -6,6 +6,7 @@ Errors are one line on standard error; `--debug` shows the traceback. Chemistry 
 run, so `dftfd --help` and a mistyped option answer at once.
 """
 
+import os
 import sys
 
 from dftfd.cli.commands import app
@@ -34,6 +35,9 @@ def _answer(error):
     """One line and the exit code for an exception that ended a command."""
     if isinstance(error, DftfdError):
         return _complain(error, error.exit_code)
+    if isinstance(error, BrokenPipeError):  # the reader has left, as `head` does: nobody to complain to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INTERNAL_ERROR
     if isinstance(error, MemoryError):
         return _complain(f"out of memory ({error or 'no details'}); use a smaller basis set or grid.", OUT_OF_MEMORY)
     if type(error).__name__ == "Abort":  # the argument parser's word for Ctrl-C

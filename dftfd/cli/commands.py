@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-NOT_CONVERGED = 3
+CHECK_FAILED, NOT_CONVERGED = 1, 3
 
 app = typer.Typer(
     add_completion=False,
@@ -106,9 +106,14 @@ def check(
 
     with _messages(verbose, debug):
         report = check_functional(name)
-    print(report)
+    if sys.stdout.isatty():
+        from rich import print as print_in_colour
+
+        print_in_colour(report)
+    else:
+        print(report)
     if not report.passed:
-        raise typer.Exit(1)
+        raise typer.Exit(CHECK_FAILED)
 
 
 @contextmanager
