@@ -91,20 +91,33 @@ def slater_exchange(n: Function) -> Function:
 
 
 def polarisation(rho: Function) -> Function:
-    """zeta = (rho_alpha - rho_beta) / n, within [-1, 1]."""
+    """zeta = (rho_alpha - rho_beta) / n."""
     return compose(_polarisation, rho)
 
 
 def _polarisation(rho):
-    return jnp.clip((rho[0] - rho[1]) / (rho[0] + rho[1]), -1.0, 1.0)
+    return (rho[0] - rho[1]) / (rho[0] + rho[1])
 
 
-def spin_powers(zeta: Function, exponent: float) -> tuple[Function, Function]:
-    """((1 + zeta)^p, (1 - zeta)^p), with a floor under the roots."""
-    return positive_part(1 + zeta) ** exponent, positive_part(1 - zeta) ** exponent
+def spin_fractions(rho: Function) -> tuple[Function, Function]:
+    """(1 + zeta, 1 - zeta) = 2 rho_s / n, without the cancellation in 1 - |zeta|; never below POLARISATION_FLOOR."""
+    n = total_density(rho)
+    return positive_part(2 * rho[0] / n), positive_part(2 * rho[1] / n)
 
 
-def spin_interpolation(zeta: Function) -> Function:
+def spin_powers(rho: Function, exponent: float) -> tuple[Function, Function]:
+    """((1 + zeta)^p, (1 - zeta)^p)."""
+    up, down = spin_fractions(rho)
+    return up**exponent, down**exponent
+
+
+def spin_interpolation(rho: Function) -> Function:
     """f(zeta) = ((1 + zeta)^(4/3) + (1 - zeta)^(4/3) - 2) / (2^(4/3) - 2)."""
-    up, down = spin_powers(zeta, 4 / 3)
+    up, down = spin_powers(rho, 4 / 3)
     return (up + down - 2) / (2 ** (4 / 3) - 2)
+
+
+def spin_scaling_factor(rho: Function) -> Function:
+    """phi(zeta) = ((1 + zeta)^(2/3) + (1 - zeta)^(2/3)) / 2."""
+    up, down = spin_powers(rho, 2 / 3)
+    return 0.5 * (up + down)

@@ -46,26 +46,28 @@ def pw92_fit(rs: Function, A, alpha1, beta1, beta2, beta3, beta4) -> Function:
     return -2 * A * (1 + alpha1 * rs) * log1p(1 / q)
 
 
-def pw92_correlation_energy(rs: Function, zeta: Function, *, A=_PW92_MOD_A, fz20=_FZ20_MOD) -> Function:
+def _pw92_rows(A):
+    return zip(A, *(_PW92[k] for k in ("alpha1", "beta1", "beta2", "beta3", "beta4")), strict=True)
+
+
+def pw92_correlation_energy(rho: Function, *, A=_PW92_MOD_A, fz20=_FZ20_MOD) -> Function:
     """eps_c(r_s, zeta) [hartree], eq. 8, with the digits of the PBE reference code unless told otherwise."""
-    rows = zip(A, *(_PW92[k] for k in ("alpha1", "beta1", "beta2", "beta3", "beta4")), strict=True)
-    e0, e1, minus_alpha = (pw92_fit(rs, *row) for row in rows)
-    f, z4 = spin_interpolation(zeta), zeta**4
+    rs = wigner_seitz_radius(total_density(rho))
+    e0, e1, minus_alpha = (pw92_fit(rs, *row) for row in _pw92_rows(A))
+    f, z4 = spin_interpolation(rho), polarisation(rho) ** 4
     return e0 - minus_alpha * f * (1 - z4) / fz20 + (e1 - e0) * f * z4
 
 
 @functional("lda_c_pw", doi="10.1103/PhysRevB.45.13244")
 def pw92_correlation(rho):
     """Correlation of the uniform gas. J. P. Perdew, Y. Wang, Phys. Rev. B 45, 13244 (1992), printed digits."""
-    n = total_density(rho)
-    return n * pw92_correlation_energy(wigner_seitz_radius(n), polarisation(rho), A=_PW92["A"], fz20=_FZ20)
+    return total_density(rho) * pw92_correlation_energy(rho, A=_PW92["A"], fz20=_FZ20)
 
 
 @functional("lda_c_pw_mod", doi="10.1103/PhysRevB.45.13244")
 def pw92_mod_correlation(rho):
     """lda_c_pw with more digits in A and f''(0), as the PBE reference code has them."""
-    n = total_density(rho)
-    return n * pw92_correlation_energy(wigner_seitz_radius(n), polarisation(rho))
+    return total_density(rho) * pw92_correlation_energy(rho)
 
 
 # ---- Vosko, Wilk and Nusair. Padé fits (4.4) of the unpolarised gas, the polarised gas and the spin stiffness.
@@ -106,15 +108,15 @@ def _fits(x, table):
 @functional("lda_c_vwn", doi="10.1139/p80-159")
 def vwn5_correlation(rho):
     """VWN5: fit to Ceperley and Alder. S. H. Vosko, L. Wilk, M. Nusair, Can. J. Phys. 58, 1200 (1980)."""
-    n, zeta = total_density(rho), polarisation(rho)
+    n = total_density(rho)
     para, ferro, stiffness = _fits(sqrt(wigner_seitz_radius(n)), _VWN5)
-    f, z4 = spin_interpolation(zeta), zeta**4
+    f, z4 = spin_interpolation(rho), polarisation(rho) ** 4
     return n * (para + stiffness * f * (1 - z4) / _FZ20_MOD + (ferro - para) * f * z4)
 
 
 @functional("lda_c_vwn_rpa", doi="10.1139/p80-159")
 def vwn_rpa_correlation(rho):
     """VWN fit to the random phase approximation, interpolated with f(zeta); the local correlation of B3LYP."""
-    n, zeta = total_density(rho), polarisation(rho)
+    n = total_density(rho)
     para, ferro = _fits(sqrt(wigner_seitz_radius(n)), _VWN_RPA)
-    return n * (para + (ferro - para) * spin_interpolation(zeta))
+    return n * (para + (ferro - para) * spin_interpolation(rho))

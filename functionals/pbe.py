@@ -9,13 +9,11 @@ from dftfd.autofd import expm1, log1p
 from dftfd.functionals.common import (
     fermi_wavevector,
     gradient_squared,
-    polarisation,
     reduced_gradient_squared,
     slater_exchange,
-    spin_powers,
     spin_scaled,
+    spin_scaling_factor,
     total_density,
-    wigner_seitz_radius,
 )
 from dftfd.functionals.lda import pw92_correlation_energy
 from dftfd.functionals.registry import functional, register
@@ -47,10 +45,8 @@ def correlation(rho, *, beta=0.06672455060314922, gamma=_GAMMA):
     A = beta/gamma / (exp(-eps_c^LDA / (gamma phi^3)) - 1)                                 (eq. 8)
     t = |nabla n| / (2 phi k_s n),   k_s^2 = 4 k_F / pi,   phi = ((1+zeta)^(2/3) + (1-zeta)^(2/3)) / 2
     """
-    n, zeta = total_density(rho), polarisation(rho)
-    eps = pw92_correlation_energy(wigner_seitz_radius(n), zeta)
-    up, down = spin_powers(zeta, 2 / 3)
-    phi = 0.5 * (up + down)
+    n = total_density(rho)
+    eps, phi = pw92_correlation_energy(rho), spin_scaling_factor(rho)
     phi3 = phi * phi * phi
     k_s2 = 4 / math.pi * fermi_wavevector(n)
     t2 = gradient_squared(n) / (4 * phi * phi * k_s2 * n * n)
