@@ -1,13 +1,13 @@
 """run_scf: from a molecule and a functional to a self-consistent result. Here the pieces are put together."""
 
 from importlib import metadata
-from numbers import Integral
 
 import numpy as np
 
+import dftfd
 from dftfd.ao_store import AOStore
 from dftfd.density import density_function
-from dftfd.errors import InputError, closest_names
+from dftfd.errors import InputError
 from dftfd.functionals.registry import get_functional
 from dftfd.grids.molecular import molecular_grid
 from dftfd.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, one_electron
@@ -16,17 +16,17 @@ from dftfd.io.progress import as_progress
 from dftfd.kernel import XCKernel
 from dftfd.kohn_sham import KohnSham, dipole_moment, spin_square
 from dftfd.molecule import Molecule
+from dftfd.options import checked_grid, checked_method, refuse_unknown
 from dftfd.scf.guess import checked_density, core_guess
 from dftfd.scf.loop import Convergence, solve_scf
 from dftfd.scf.orbitals import LINEAR_DEPENDENCE, canonical_orthonormaliser, occupied_orbitals
 from dftfd.scf.result import SCFResult, Settings
 from dftfd.xc import XCBuilder
 
-METHODS = ("auto", "RKS", "UKS")
 GUESSES = ("minao", "core")
 MAX_KERNELS = 16
 _KERNELS: dict[tuple, XCKernel] = {}
-VERSIONED = ("dftfd", "jax", "jaxlib", "numpy", "scipy", "pyscf")
+VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "pyscf")
 
 
 def run_scf(
@@ -64,11 +64,13 @@ def run_scf(
     >>> import dftfd
     >>> result = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), xc="lda,vwn")
     >>> round(result.energy, 4)
-    -2.8122
+    -2.8267
     """
-    _check_options(molecule, unknown)
-    grid = _checked_level(grid_level) if grid is None else _checked_grid(grid)
-    method = _method(method, molecule.spin)
+    if not isinstance(molecule, Molecule):
+        raise InputError(f"run_scf takes a Molecule, not {type(molecule).__name__}; make one with dftfd.molecule(...).")
+    refuse_unknown(unknown, run_scf.__kwdefaults__)
+    method = checked_method(method, molecule.spin)
+    grid = checked_grid(grid, grid_level)
     n_spin = 1 if method == "RKS" else 2
     functional = get_functional(xc)
     convergence = Convergence(conv_tol, max_cycles)
@@ -90,25 +92,31 @@ def run_scf(
         solution = solve_scf(
             energy.evaluate, matrices.S, X, P, n_occupied, convergence=convergence, on_cycle=progress.cycle
         )
+    settings = Settings(
+        functional=functional.name,
+        definition=_definition(functional),
+        basis=molecule.basis,
+        auxiliary_basis=getattr(coulomb_exchange, "auxiliary_basis", None),
+        grid_level=grid if isinstance(grid, int) else None,
+        n_points=n_points,
+        guess=guess,
+        conv_tol=conv_tol,
+        max_cycles=max_cycles,
+        linear_dependence=linear_dependence,
+        versions={"dftfd": dftfd.__version__} | {name: metadata.version(name) for name in VERSIONED},
+    )
+    return _result(molecule, method, functional, settings, solution, matrices, progress.seconds)
+
+
+def _result(molecule, method, functional, settings, solution, matrices, seconds):
+    """The properties of the last state, and everything that was said along the way."""
     state = solution.state
-    orbitals = occupied_orbitals(state.mo_coeff, state.mo_occ)
+    C_occ = occupied_orbitals(state.mo_coeff, state.mo_occ)
     return SCFResult(
         molecule=molecule,
         method=method,
         functional=functional,
-        settings=Settings(
-            functional=functional.name,
-            definition=_definition(functional),
-            basis=molecule.basis,
-            auxiliary_basis=getattr(coulomb_exchange, "auxiliary_basis", None),
-            grid_level=grid if isinstance(grid, int) else None,
-            n_points=n_points,
-            guess=guess,
-            conv_tol=conv_tol,
-            max_cycles=max_cycles,
-            linear_dependence=linear_dependence,
-            versions={name: metadata.version(name) for name in VERSIONED},
-        ),
+        settings=settings,
         energy=state.energy,
         energies=dict(state.evaluation.energies),
         converged=solution.converged,
@@ -118,32 +126,12 @@ def run_scf(
         mo_coeff=state.mo_coeff,
         density_matrix=state.P,
         dipole=dipole_moment(state.P, matrices.dipole, molecule.nuclear_charges, molecule.coordinates),
-        s_squared=0.0 if n_spin == 1 else spin_square(orbitals, matrices.S),
+        s_squared=spin_square(C_occ, matrices.S) if method == "UKS" else 0.0,
         n_electrons_quadrature=state.evaluation.n_electrons,
         history=solution.history,
-        seconds=dict(progress.seconds),
+        seconds=dict(seconds),
         function_of_r=_function_of_r,
     )
-
-
-def _check_options(molecule, unknown):
-    if not isinstance(molecule, Molecule):
-        raise InputError(f"run_scf takes a Molecule, not {type(molecule).__name__}; make one with dftfd.molecule(...).")
-    for name in unknown:
-        known = ", ".join(closest_names(name, run_scf.__kwdefaults__))
-        raise InputError(f"run_scf has no option {name!r}; the closest ones are {known}.")
-
-
-def _method(method, spin):
-    known = {name.lower(): name for name in METHODS}
-    if not isinstance(method, str) or method.lower() not in known:
-        raise InputError(f"unknown method {method!r}; allowed: {', '.join(METHODS)}.")
-    method = known[method.lower()]
-    if method == "auto":
-        return "RKS" if spin == 0 else "UKS"
-    if method == "RKS" and spin != 0:
-        raise InputError(f"RKS needs spin 0, but the molecule has spin {spin}; use method='UKS' or 'auto'.")
-    return method
 
 
 def _definition(functional):
@@ -204,27 +192,9 @@ def _kernel(functional, n_spin):
     return _KERNELS[key]
 
 
-def _checked_level(level):
-    if not isinstance(level, Integral) or isinstance(level, bool) or not 0 <= level <= 9:
-        raise InputError(f"grid level must be a whole number from 0 to 9, not {level!r}.")
-    return int(level)
-
-
 def _molecular_grid(molecule, level):
     grid = molecular_grid(molecule.atomic_numbers, molecule.coordinates, level)
     return np.asarray(grid.points), np.asarray(grid.weights)
-
-
-def _checked_grid(grid):
-    try:
-        points, weights = (np.asarray(array, dtype=np.float64) for array in grid)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"grid must be a pair (points (n, 3), weights (n,)): {error}.") from error
-    if points.ndim != 2 or points.shape[1] != 3 or weights.shape != points.shape[:1] or not len(points):
-        raise InputError(f"grid has points {points.shape} and weights {weights.shape}, expected (n, 3) and (n,).")
-    if not (np.all(np.isfinite(points)) and np.all(np.isfinite(weights))):
-        raise InputError("grid has points or weights that are NaN or Inf.")
-    return points, weights
 
 
 def _function_of_r(name, result):
