@@ -46,7 +46,7 @@ def imports(path, name):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative imports hide where things come from"
+            assert node.level == 0, f"{name}: relative imports hide where things come from"
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
@@ -66,26 +66,53 @@ def test_all_three_folders_were_found():
     assert len({name for _, name in ALL}) == len(ALL)
 
 
+def violation(name, imported):
+    """Why the module `name` may not import `imported`; None if it may."""
+    here, there, package = part(name), part(imported), imported.split(".")[0]
+    if package in IMPORTERS and here not in IMPORTERS[package]:
+        return f"{package} is imported in {', '.join(sorted(IMPORTERS[package]))} only"
+    if package in ("functionals", "grids"):
+        return f"the folder is part of dftfd: import dftfd.{imported}"
+    exists = (ROOT / "dftfd" / there).exists() or (ROOT / "dftfd" / f"{there}.py").exists()
+    if package != "dftfd" or not there or not exists or here in ("", there):
+        return None
+    if there in COMMANDS and here not in COMMANDS:
+        return "nothing depends on the command line"
+    if there not in MAY_IMPORT.get(here, {there}):
+        return f"{here} may import {', '.join(sorted(MAY_IMPORT[here])) or 'nothing'} only"
+    return None
+
+
 @pytest.mark.parametrize("path, name", ALL, ids=[name for _, name in ALL])
 def test_imports_point_one_way(path, name):
     """molecule + basis -> grid -> AO store -> densities -> functional -> kernel -> Fock -> SCF: never backwards.
 
     The operator core knows no chemistry, functionals no grids and no PySCF, the SCF cycle no functionals.
     """
-    here = part(name)
     for imported in imports(path, name):
-        package = imported.split(".")[0]
-        if package in IMPORTERS:
-            assert here in IMPORTERS[package], f"{name} imports {imported}"
-        if package in ("functionals", "grids"):
-            pytest.fail(f"{name} imports {imported}: the folder is part of dftfd, import dftfd.{imported}")
-        if package != "dftfd" or imported == "dftfd" or here == "":
-            continue
-        there = part(imported)
-        assert there not in COMMANDS or here in COMMANDS, f"{name} imports {imported}"
-        if here in MAY_IMPORT and there != here:
-            known = (ROOT / "dftfd" / there).exists() or (ROOT / "dftfd" / f"{there}.py").exists()
-            assert not known or there in MAY_IMPORT[here], f"{name} imports {imported}"
+        assert violation(name, imported) is None, f"{name} imports {imported}: {violation(name, imported)}"
+
+
+def test_reversed_imports_are_found():
+    """The rule above refuses what it is there for, and nothing else."""
+    for name, imported in [
+        ("dftfd.scf.loop", "dftfd.functionals.pbe"),
+        ("dftfd.functionals.pbe", "dftfd.grids.molecular"),
+        ("dftfd.functionals.pbe", "pyscf.dft"),
+        ("dftfd.autofd.function", "dftfd.molecule"),
+        ("dftfd.run", "dftfd.cli"),
+        ("dftfd.molecule", "pyscf.gto"),
+        ("dftfd.kernel", "functionals.pbe"),
+    ]:
+        assert violation(name, imported), (name, imported)
+    for name, imported in [
+        ("dftfd.run", "dftfd.functionals.registry"),
+        ("dftfd.functionals.pbe", "dftfd.autofd"),
+        ("dftfd.interop.gto", "pyscf"),
+        ("dftfd.scf.loop", "dftfd.errors.InputError"),
+        ("dftfd", "dftfd.molecule"),
+    ]:
+        assert violation(name, imported) is None, (name, imported)
 
 
 @pytest.mark.parametrize("path, name", ALL, ids=[name for _, name in ALL])
