@@ -10,10 +10,10 @@ import time
 import numpy as np
 
 from dftfd.checks import pointwise, potentials, sampling
+from dftfd.checks.counterpart import counterpart
 from dftfd.checks.report import Report, Row
-from dftfd.errors import NumericalError, UnsupportedError
-from dftfd.functionals.base import EnergyTerm, Functional
-from dftfd.functionals.registry import get_functional, lookup
+from dftfd.errors import NumericalError
+from dftfd.functionals.registry import get_functional
 from dftfd.grids.molecular import molecular_grid
 from dftfd.interop import libxc
 from dftfd.molecule import molecule
@@ -61,7 +61,8 @@ def check(functional) -> Report:
     True
     """
     functional = get_functional(functional)
-    terms, notes = counterpart(functional)
+    terms = counterpart(functional)
+    notes = _notes(functional)
     rows = _exchange_rows(functional, terms)
     for n_spin in (1, 2):
         rows += _timed("energy density and derivatives", _pointwise_rows, functional, terms, n_spin)
@@ -73,41 +74,11 @@ def check(functional) -> Report:
     return Report(functional.name, f"libxc {libxc.version()} {_shown(terms)}", tuple(rows), notes)
 
 
-def counterpart(functional: Functional) -> tuple[libxc.Terms, tuple[str, ...]]:
-    """(terms, notes): the libxc functionals that a functional's semilocal part is a sum of."""
-    if not functional.is_semilocal:
-        raise UnsupportedError(f"functional {functional.name!r} has no semilocal part to compare with libxc.")
-    notes = ()
-    if functional.exact_exchange:
-        shown = ", ".join(f"{c:g}" + (f" (omega = {w:g})" if w else "") for w, c in functional.exact_exchange)
-        notes = (f"exact exchange {shown} is left out: the semilocal part is compared",)
-    if libxc.is_known(functional.name):
-        return ((1.0, functional.name),), notes
-    unknown = [term.name for _, term in functional.terms if not libxc.is_known(term.name)]
-    if unknown:
-        raise UnsupportedError(
-            f"libxc {libxc.version()} has no counterpart of {', '.join(map(repr, unknown))}, so there is nothing to "
-            f"compare {functional.name!r} with; dftfd.check takes functionals whose terms bear libxc's names."
-        )
-    for _, term in functional.terms:
-        _require_default_parameters(term)
-    return tuple((float(c), term.name) for c, term in functional.terms), notes
-
-
-def _require_default_parameters(term: EnergyTerm):
-    registered = lookup(term.name)
-    if registered is None or len(registered.terms) != 1:
-        return
-    changed = [
-        name
-        for name, value in registered.terms[0][1].parameters.items()
-        if not np.array_equal(np.asarray(term.parameters.get(name)), np.asarray(value))
-    ]
-    if changed:
-        raise UnsupportedError(
-            f"{term.name!r} has its own {', '.join(changed)}, and libxc's functional of this name has the published "
-            "value; check the functional without changed parameters."
-        )
+def _notes(functional):
+    if not functional.exact_exchange:
+        return ()
+    shown = ", ".join(f"{c:g}" + (f" (omega = {w:g})" if w else "") for w, c in functional.exact_exchange)
+    return (f"exact exchange {shown} is left out: the semilocal part is compared",)
 
 
 def _shown(terms):

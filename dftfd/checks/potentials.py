@@ -10,6 +10,7 @@ import numpy as np
 
 from dftfd.ao_store import AOStore
 from dftfd.autofd import function
+from dftfd.checks.counterpart import counterpart
 from dftfd.density import density_function, evaluate_at
 from dftfd.functionals.base import SPACE, Functional
 from dftfd.interop import libxc
@@ -73,6 +74,16 @@ def on_molecular_density(functional: Functional, terms: libxc.Terms, molecule, P
         ours = functional.potential(density_function(molecule, P, domain=SPACE))
     values = np.asarray(evaluate_at(ours, points)).T
     return potential_error(values, libxc.potential(terms, jet), jet.value.sum(axis=0))
+
+
+def libxc_potential(functional: Functional, molecule, P, points) -> np.ndarray:
+    """libxc's v_xc (2, point) [hartree] on the density of P (1 or 2, ao, ao): to set beside `SCFResult.v_xc`.
+
+    It is put together from libxc's second derivatives and libcint's derivatives of the density.
+    """
+    P = np.asarray(P)
+    both = P if len(P) == 2 else np.concatenate([P, P]) * 0.5
+    return libxc.potential(counterpart(functional), molecular_jet(molecule, both, np.asarray(points)))
 
 
 def matrix_difference(functional: Functional, terms: libxc.Terms, molecule, P, grid):

@@ -10,6 +10,7 @@ with sigma_st = grad rho_s . grad rho_t, lapl = laplacian of rho, tau = 1/2 sum 
 S. Lehtola, C. Steigemann, M. J. T. Oliveira, M. A. L. Marques, SoftwareX 7, 1 (2018). doi:10.1016/j.softx.2017.11.002
 """
 
+import contextlib
 import ctypes
 import functools
 from collections.abc import Sequence
@@ -34,8 +35,8 @@ _GROUPS = {
     1: {"rho": (0,), "sigma": (1,), "lapl": (2,), "tau": (3,)},
     2: {"rho": (0, 1), "sigma": (2, 3, 4), "lapl": (5, 6), "tau": (7, 8)},
 }
-_GROUPS_OF_FAMILY = {1: ("rho",), 2: ("rho", "sigma"), 4: ("rho", "sigma", "lapl", "tau")}
-_EVALUATORS = {1: "xc_lda", 2: "xc_gga", 4: "xc_mgga"}
+_FAMILIES = {1: "lda", 2: "gga", 4: "mgga", 128: "lda", 32: "gga", 64: "mgga"}  # the last three are hybrids
+_USED = {"lda": ("rho",), "gga": ("rho", "sigma"), "mgga": ("rho", "sigma", "lapl", "tau")}
 _HAS_ENERGY_AND_POTENTIAL, _HAS_KERNEL = 0b11, 0b100
 _NEEDS_LAPLACIAN = 1 << 15
 
@@ -197,39 +198,35 @@ def _number(name: str) -> int:
     return _c_function("xc_functional_get_number", ctypes.c_int, ctypes.c_char_p)(name.encode())
 
 
-class _initialised:  # noqa: N801  used as a function: with _initialised(name, n_spin) as functional: ...
-    """A libxc functional for the time of a `with` block: its pointer, family and flags."""
-
-    def __init__(self, name: str, n_spin: int):
-        if not is_known(name):
-            raise FunctionalError(f"libxc {version()} has no functional {name!r}.")
-        self.name, self.n_spin = name, n_spin
-
-    def __enter__(self):
-        pointer, integer = ctypes.c_void_p, ctypes.c_int
-        self.pointer = _c_function("xc_func_alloc", pointer)()
-        failed = _c_function("xc_func_init", integer, pointer, integer, integer)(
-            self.pointer, _number(self.name), self.n_spin
-        )
+@contextlib.contextmanager
+def _initialised(name: str, n_spin: int):
+    """A libxc functional for the time of a `with` block: its pointer, family (lda, gga, mgga) and flags."""
+    if not is_known(name):
+        raise FunctionalError(f"libxc {version()} has no functional {name!r}.")
+    pointer, integer = ctypes.c_void_p, ctypes.c_int
+    functional = _c_function("xc_func_alloc", pointer)()
+    try:
+        failed = _c_function("xc_func_init", integer, pointer, integer, integer)(functional, _number(name), n_spin)
         if failed:
-            raise UnsupportedError(f"libxc can't set up {self.name!r} for {self.n_spin} spin(s).")
-        info = _c_function("xc_func_get_info", pointer, pointer)(self.pointer)
-        self.family = _c_function("xc_func_info_get_family", integer, pointer)(info)
-        self.flags = _c_function("xc_func_info_get_flags", integer, pointer)(info)
-        if self.family not in _EVALUATORS:
-            raise UnsupportedError(f"{self.name!r} is neither an LDA, a GGA nor a meta-GGA of libxc.")
-        return self
-
-    def __exit__(self, *error):
-        _c_function("xc_func_end", None, ctypes.c_void_p)(self.pointer)
-        _c_function("xc_func_free", None, ctypes.c_void_p)(self.pointer)
+            raise UnsupportedError(f"libxc can't set up {name!r} for {n_spin} spin(s).")
+        try:
+            info = _c_function("xc_func_get_info", pointer, pointer)(functional)
+            family = _FAMILIES.get(_c_function("xc_func_info_get_family", integer, pointer)(info))
+            if family is None:
+                raise UnsupportedError(f"{name!r} is neither an LDA, a GGA nor a meta-GGA of libxc.")
+            flags = _c_function("xc_func_info_get_flags", integer, pointer)(info)
+            yield SimpleNamespace(pointer=functional, family=family, flags=flags)
+        finally:
+            _c_function("xc_func_end", None, pointer)(functional)
+    finally:
+        _c_function("xc_func_free", None, pointer)(functional)
 
 
 def _evaluate_one(name: str, variables: np.ndarray, n_spin: int) -> Derivatives:
     groups = _GROUPS[n_spin]
     n_variables, n_points = variables.shape
     with _initialised(name, n_spin) as functional:
-        used = _GROUPS_OF_FAMILY[functional.family]
+        used = _USED[functional.family]
         inputs = [np.ascontiguousarray(variables[list(groups[g])].T) for g in used]
         per_electron = np.zeros(n_points)
         first = [np.zeros((n_points, len(groups[g]))) for g in used]
@@ -241,7 +238,7 @@ def _evaluate_one(name: str, variables: np.ndarray, n_spin: int) -> Derivatives:
         outputs = [per_electron, *first, *(second if has_kernel else [])]
         suffix = "_exc_vxc_fxc" if has_kernel else "_exc_vxc"
         call = _c_function(
-            _EVALUATORS[functional.family] + suffix,
+            f"xc_{functional.family}{suffix}",
             None,
             ctypes.c_void_p,
             ctypes.c_size_t,
