@@ -1,4 +1,4 @@
-"""The README's scripts and the first examples run as they stand."""
+"""The README's scripts run as they stand, and the first example shows what the README shows."""
 
 import re
 import runpy
@@ -28,12 +28,3 @@ def test_example_01_water(capsys):
     assert "cycle= 1 E=" in out and "energy        -76.27209375 hartree" in out
     shown = re.search(r"total energy +(-\d+\.\d+)", (ROOT / "README.md").read_text())[1]
     assert shown in out
-
-
-@pytest.mark.slow
-def test_example_02_potential_along_a_bond(tmp_path):
-    """v_xc equals libxc's to 1e-6 hartree along the bond (the finite difference's error); the picture is written."""
-    file = tmp_path / "picture.png"
-    error = runpy.run_path(str(ROOT / "examples/02_potential_along_a_bond.py"))["main"](file)
-    assert error < 1e-6
-    assert file.stat().st_size > 10_000
