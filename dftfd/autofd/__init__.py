@@ -42,6 +42,7 @@ from dftfd.autofd.operators.nabla import divergence, laplacian, nabla
 from dftfd.autofd.operators.point import at
 from dftfd.autofd.operators.zip_split import item, split, zip_functions
 from dftfd.autofd.printing import show
+from dftfd.autofd.taylor import derivatives_along, mixed_derivative, taylor
 from dftfd.autofd.transforms import grad, hvp, jvp, value_and_grad, vjp
 
 __all__ = [name for name in dir() if not name.startswith("_")]
