@@ -47,6 +47,8 @@ class Domain(HasKey):
         something being differentiated go to `integrate(f, quadrature=(points, weights))` instead.
     density: the measure's density w(x) if it isn't Lebesgue's (Gauss-Hermite: exp(-x^2)); a callable of one point. The
         transpose of nabla needs it.
+    grid_later: the quadrature is not known when graphs are built. Integrals over the space are then formed without
+        one; lowering, or `with_quadrature`, brings it, and evaluation before that is a QuadratureError.
     name: used in messages and in the printed graph.
     """
 
@@ -59,6 +61,7 @@ class Domain(HasKey):
         points=None,
         weights=None,
         density: Callable | None = None,
+        grid_later: bool = False,
         name: str = "",
     ):
         self.spec = spec if spec is not None else jax.ShapeDtypeStruct(tuple(shape), np.dtype(dtype))
@@ -71,6 +74,7 @@ class Domain(HasKey):
         self.name = name
         self.anonymous = False
         self.density = density
+        self.grid_later = grid_later
         self.points, self.weights = self._checked_quadrature(points, weights)
 
     @property
@@ -110,6 +114,11 @@ class Domain(HasKey):
 
     def quadrature(self):
         """(points, weights); an error if the space has none."""
+        if self.points is None and self.grid_later:
+            raise QuadratureError(
+                f"{self!r} has no quadrature yet. Attach one to the integrals of a function with "
+                "with_quadrature(f, points, weights), or pass quadrature=(points, weights)."
+            )
         if self.points is None:
             raise QuadratureError(
                 f"{self!r} has no quadrature. Give the domain points and weights, or pass "

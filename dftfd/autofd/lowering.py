@@ -49,6 +49,29 @@ def placeholder(name: str, domain: Domain, shape: tuple[int, ...] = ()) -> Funct
     return Function(_placeholder, (), (), {"name": name, "signature": signature}, signature)
 
 
+class CellVolume(Placeholder):
+    """The volume of the quadrature cell around a point: the point's weight on a grid, zero off it."""
+
+    name = "cell volume"
+
+    def evaluate(self, node, x):
+        return jnp.zeros((), node.dtype)
+
+
+_cell_volume = CellVolume()
+CELL_VOLUME = "cell volume"
+
+
+def cell_volume(domain: Domain) -> Function:
+    """Volume of the quadrature cell around r, for the part of a double integral where both points are in one cell.
+
+    A lowered functional finds the weight of the grid point here. For functions known everywhere it is zero, as such
+    corrections vanish with the cell.
+    """
+    signature = Signature((domain,), jax.ShapeDtypeStruct((), domain.dtype))
+    return Function(_cell_volume, (), (), {"name": CELL_VOLUME, "signature": signature}, signature)
+
+
 @dataclass(frozen=True)
 class PointKernel:
     """A semilocal expression as code: `kernel(jets, x)`.
@@ -92,7 +115,7 @@ def _jet_of(node):
     order = 0
     while node.operator is _nabla:
         node, order = node.operands[0], order + 1
-    return (node.static["name"], order) if node.operator is _placeholder else None
+    return (node.static["name"], order) if isinstance(node.operator, Placeholder) else None
 
 
 class _Lowering:
@@ -106,7 +129,7 @@ class _Lowering:
         """True if no placeholder stands below."""
         if id(node) not in self._free:
             below = all(map(self.is_free, node.operands))
-            self._free[id(node)] = (node, node.operator is not _placeholder and below)
+            self._free[id(node)] = (node, not isinstance(node.operator, Placeholder) and below)
         return self._free[id(node)][1]
 
     def rewrite(self, node) -> Function:
