@@ -1,6 +1,5 @@
 """Energy density and its derivatives in libxc's variables, ours against libxc's, point by point."""
 
-import functools
 import itertools
 import math
 
@@ -17,8 +16,9 @@ _UNITS = {"rho": (1.0, 1), "sigma": (4 * _K_F2, 8 / 3), "lapl": (4 * _K_F2, 5 / 
 """Natural unit c n^p of each variable, as pairs (c, p): n, (2 k_F n)^2, (2 k_F)^2 n, tau of the uniform gas."""
 
 
-def lowered_derivatives(functional: Functional, n_spin: int):
-    """Code of x (variable, point), libxc's variables: (energy, first, second) of the lowered functional.
+def lowered_derivatives(functional: Functional, n_spin: int, order: int = 2):
+    """Code of x (variable, point), libxc's variables: (energy, first, second) of the lowered functional,
+    up to derivatives of `order`.
 
     The kernel takes gradient vectors; a pair of vectors with the given sigma is built, and JAX differentiates through
     that. The Laplacian is spread evenly over the diagonal of the Hessian.
@@ -28,8 +28,8 @@ def lowered_derivatives(functional: Functional, n_spin: int):
 
     @jax.jit
     def derivatives(x):
-        over_points = functools.partial(jax.vmap, in_axes=-1, out_axes=-1)
-        return over_points(energy)(x), over_points(jax.grad(energy))(x), over_points(jax.hessian(energy))(x)
+        codes = (energy, jax.grad(energy), jax.hessian(energy))[: order + 1]
+        return tuple(jax.vmap(code, in_axes=-1, out_axes=-1)(x) for code in codes)
 
     return derivatives
 
