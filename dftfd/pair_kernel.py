@@ -12,13 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dftfd.autofd.regroup import regrouped
 from dftfd.autofd.scalars import scalar_program
 from dftfd.errors import UnsupportedError
 from dftfd.threads import run_on_workers, worker_count
 
 ROWS = 512
 COLUMNS = 4096
-UNROLLED_OPERATIONS = 128  # operations in the body of the loop over columns: four columns of VV10
+UNROLLED_OPERATIONS = 64  # operations in the body of the loop over columns: two columns of VV10
 GENERAL_COLUMNS = 64  # width of a tile of code that has no scalar form
 
 
@@ -35,7 +36,8 @@ class PairSums:
         self.n_moving = n_row - n_fixed
         self._code = _with_jacobian(code, n_fixed, n_row, self.n_values)
         try:
-            self.program = scalar_program(self._code, row, jax.ShapeDtypeStruct((n_col + 1,), np.float64))
+            program = scalar_program(self._code, row, jax.ShapeDtypeStruct((n_col + 1,), np.float64))
+            self.program = regrouped(program, range(n_row, n_row + n_col + 1))
         except UnsupportedError:
             self.program = None
         self._tile = jax.jit(self._general_tile if self.program is None else self._unrolled_tile)
