@@ -25,20 +25,11 @@ class XCKernel:
     """
 
     def __init__(self, functional: Functional, n_spin: int):
-        rho = placeholder("rho", SPACE, (2,))
-        tau = placeholder("tau", SPACE, (2,))
-        self._lowered = lower(functional.energy_density(rho, tau))
-        orders = self._lowered.orders
-        if orders.get("tau", 0) > 0 or orders.get("rho", 0) > 2:
-            raise UnsupportedError(
-                f"functional {functional.name!r} needs derivatives of order {orders}; matrices are built from the "
-                "density to order 2 and tau to order 0."
-            )
+        self._lowered = lower(functional.energy_density(*placeholders()))
         self.functional = functional
         self.n_spin = n_spin
-        self.order = orders.get("rho", 0)
-        self.needs_tau = "tau" in orders
-        self.channels = _CHANNELS[self.order] + int(self.needs_tau)
+        self.order, self.needs_tau = checked_orders(functional, self._lowered.orders)
+        self.channels = channel_count(self.order, self.needs_tau)
         self._call = jax.jit(self._weighted)
 
     def __call__(self, points, weights, density):
@@ -46,15 +37,42 @@ class XCKernel:
 
     def energy_density(self, density, point):
         """Energy per volume at one point from density (spin, channel)."""
-        if self.n_spin == 1:
-            half = 0.5 * density[0]
-            density = jnp.stack([half, half])
-        return self._lowered({"rho": _jet(density, self.order), "tau": [density[:, -1]]}, point)
+        return self._lowered(density_jets(density, self.order), point)
 
     def _weighted(self, points, weights, density):
         derivative = jax.vmap(jax.value_and_grad(self.energy_density), in_axes=(-1, 0), out_axes=(0, -1))
         e, potential = derivative(density, points)
         return jnp.dot(weights, e), potential * weights[None, None, :]
+
+
+def placeholders():
+    """(rho, tau), the unknown functions of a functional."""
+    return placeholder("rho", SPACE, (2,)), placeholder("tau", SPACE, (2,))
+
+
+def checked_orders(functional: Functional, orders) -> tuple[int, bool]:
+    """(order of the density's jet, whether tau is needed) from the lowered derivative orders."""
+    if orders.get("tau", 0) > 0 or orders.get("rho", 0) > 2:
+        raise UnsupportedError(
+            f"functional {functional.name!r} needs derivatives of order {orders}; matrices are built from the "
+            "density to order 2 and tau to order 0."
+        )
+    return orders.get("rho", 0), "tau" in orders
+
+
+def channel_count(order: int, tau: bool) -> int:
+    return _CHANNELS[order] + int(tau)
+
+
+def density_jets(density, order: int) -> dict[str, list]:
+    """Jets of rho and tau for a lowered functional, from density (spin, channel) at one point.
+
+    One spin is the total density, shared equally.
+    """
+    if density.shape[0] == 1:
+        half = 0.5 * density[0]
+        density = jnp.stack([half, half])
+    return {"rho": _jet(density, order), "tau": [density[:, -1]]}
 
 
 def _jet(density, order):

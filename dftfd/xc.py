@@ -126,11 +126,10 @@ def weighted_gram(A, v, scratch: Scratch) -> np.ndarray:
     return G
 
 
-class XCBuilder:
-    """Exchange-correlation energy and its matrix for density matrices in the basis of `store`.
+class MatrixBuilder:
+    """From density matrices to densities on the blocks of `store`, and from potentials to matrices.
 
-    kernel(points, weights, density (spin, channel, point)) -> (energy, potential (spin, channel, point)), with
-    attributes `order`, `needs_tau` and `channels`; see dftfd/kernel.py.
+    kernel: what the densities are for; its attributes `order`, `needs_tau` and `channels` say which are needed.
     """
 
     def __init__(self, kernel, store: AOStore, progress: Callable[[int, int], None] | None = None):
@@ -148,6 +147,62 @@ class XCBuilder:
         self._parts = split_evenly([len(block.aos) ** 2 + 1.0 for block in store.blocks], n_workers)
         self._scratch = [Scratch() for _ in range(n_workers)]
 
+    def _checked(self, P, C_occ):
+        P = np.asarray(P, dtype=np.float64)
+        n_ao = self.store.n_ao
+        if P.ndim != 3 or P.shape[1:] != (n_ao, n_ao) or P.shape[0] not in (1, 2):
+            raise InputError(f"a density matrix of shape {P.shape} was given; expected (1 or 2, {n_ao}, {n_ao}).")
+        return P, None if C_occ is None else [np.asarray(C, dtype=np.float64) for C in C_occ]
+
+    def _on_workers(self, code, *args) -> list:
+        """code(blocks of one worker, its scratch, *args) for each worker."""
+        return run_on_workers(
+            [
+                lambda part=part, scratch=scratch: code(part, scratch, *args)
+                for part, scratch in zip(self._parts, self._scratch, strict=True)
+            ]
+        )
+
+    def _values(self, index: int, scratch: Scratch) -> np.ndarray:
+        """Orbitals of one block (component, ao, point)."""
+        return self.store.values(index, scratch("ao", self.store.scratch_size))
+
+    def _density(self, index: int, ao, P, C_occ, out, scratch: Scratch) -> None:
+        """Density of one block, written to `out` (spin, channel, point)."""
+        aos = self.store.blocks[index].aos
+        for s in range(len(P)):
+            if C_occ is not None and self._occupied_form_is_cheaper(len(aos), C_occ[s].shape[1]):
+                P_s, C_s = None, C_occ[s].take(aos, axis=0)
+            else:
+                P_s, C_s = P[s].take(aos, axis=0).take(aos, axis=1), None
+            density_jet(ao, P_s, C_s, self.kernel.order, self.kernel.needs_tau, out[s], scratch)
+
+    def _add_half_matrix(self, index: int, ao, potential, M, scratch: Scratch) -> None:
+        """Adds the block's part, for a potential (spin, channel, point), to M (spin, ao, ao)."""
+        aos = self.store.blocks[index].aos
+        for s in range(len(M)):
+            rows = scratch("rows", len(aos), self.store.n_ao)  # faster than indexing both axes at once
+            rows[...] = 0.0
+            rows[:, aos] = half_matrix(ao, potential[s], self.kernel.order, self.kernel.needs_tau, scratch)
+            M[s][aos] += rows
+
+    def _occupied_form_is_cheaper(self, n_ao: int, n_occupied: int) -> bool:
+        """Compare the multiplications per point of both forms of `density_jet`; n_ao that of the block."""
+        order, tau = self.kernel.order, self.kernel.needs_tau
+        if order >= 2:
+            return 5 * n_occupied < 4 * n_ao
+        if tau:
+            return n_occupied < n_ao
+        return (2 if order else 1) * n_occupied < n_ao
+
+
+class XCBuilder(MatrixBuilder):
+    """Exchange-correlation energy and its matrix for density matrices in the basis of `store`.
+
+    kernel(points, weights, density (spin, channel, point)) -> (energy, potential (spin, channel, point)), with
+    attributes `order`, `needs_tau` and `channels`; see dftfd/kernel.py.
+    """
+
     def build(self, P: np.ndarray, C_occ: Sequence[np.ndarray] | None = None) -> XCContribution:
         """Energy, matrix and electron numbers of P (spin, ao, ao), symmetric.
 
@@ -157,19 +212,10 @@ class XCBuilder:
 
         The result depends on the number of workers in the last digits only, and on nothing else.
         """
-        P = np.asarray(P, dtype=np.float64)
-        n_ao = self.store.n_ao
-        if P.ndim != 3 or P.shape[1:] != (n_ao, n_ao) or P.shape[0] not in (1, 2):
-            raise InputError(f"a density matrix of shape {P.shape} was given; expected (1 or 2, {n_ao}, {n_ao}).")
-        if C_occ is not None:
-            C_occ = [np.asarray(C, dtype=np.float64) for C in C_occ]
+        P, C_occ = self._checked(P, C_occ)
         start = time.perf_counter()
         done = itertools.count(1)  # shared by the workers; next() is atomic
-        tasks = [
-            lambda part=part, scratch=scratch: self._build_part(part, P, C_occ, scratch, done)
-            for part, scratch in zip(self._parts, self._scratch, strict=True)
-        ]
-        parts = run_on_workers(tasks)
+        parts = self._on_workers(self._build_part, P, C_occ, done)
         energy = sum(part.energy for part in parts)
         M = sum(part.matrix for part in parts)
         if not np.isfinite(energy):
@@ -180,40 +226,20 @@ class XCBuilder:
         log.debug("xc build: %d blocks, %.3f s", len(self.store.blocks), time.perf_counter() - start)
         return XCContribution(energy, M + M.transpose(0, 2, 1), sum(part.n_electrons for part in parts))
 
-    def _build_part(self, part, P, C_occ, scratch, done) -> XCContribution:
+    def _build_part(self, part, scratch, P, C_occ, done) -> XCContribution:
         """Sum over the blocks of one worker, in ascending order; `matrix` is M here."""
-        order, tau = self.kernel.order, self.kernel.needs_tau
         n_spin = len(P)
         energy, n_electrons = 0.0, np.zeros(n_spin)
         M = np.zeros_like(P)
         density = scratch("density", n_spin, self.kernel.channels, self.store.block_size)
         for index in part:
             block = self.store.blocks[index]
-            ao = self.store.values(index, scratch("ao", self.store.scratch_size))
-            for s in range(n_spin):
-                if C_occ is not None and self._occupied_form_is_cheaper(len(block.aos), C_occ[s].shape[1]):
-                    P_s, C_s = None, C_occ[s].take(block.aos, axis=0)
-                else:
-                    P_s, C_s = P[s].take(block.aos, axis=0).take(block.aos, axis=1), None
-                density_jet(ao, P_s, C_s, order, tau, density[s], scratch)
+            ao = self._values(index, scratch)
+            self._density(index, ao, P, C_occ, density, scratch)
             block_energy, potential = self.kernel(block.points, block.weights, density)
-            potential = np.asarray(potential)
             energy += float(block_energy)
             n_electrons += density[:, 0] @ block.weights
-            for s in range(n_spin):
-                rows = scratch("rows", len(block.aos), self.store.n_ao)  # faster than indexing both axes at once
-                rows[...] = 0.0
-                rows[:, block.aos] = half_matrix(ao, potential[s], order, tau, scratch)
-                M[s][block.aos] += rows
+            self._add_half_matrix(index, ao, np.asarray(potential), M, scratch)
             if self._progress is not None:
                 self._progress(next(done), len(self.store.blocks))
         return XCContribution(energy, M, n_electrons)
-
-    def _occupied_form_is_cheaper(self, n_ao: int, n_occupied: int) -> bool:
-        """Compare the multiplications per point of both forms of `density_jet`; n_ao that of the block."""
-        order, tau = self.kernel.order, self.kernel.needs_tau
-        if order >= 2:
-            return 5 * n_occupied < 4 * n_ao
-        if tau:
-            return n_occupied < n_ao
-        return (2 if order else 1) * n_occupied < n_ao

@@ -4,17 +4,20 @@ An energy density is a Function of r built from density Functions by operators a
 grids, orbitals or molecules.
 """
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Number
 
-from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp
+from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp, with_quadrature
+from dftfd.autofd.lowering import placeholder
+from dftfd.autofd.lowering_pairs import has_integrals
 from dftfd.errors import FunctionalError, closest_names
 from dftfd.functionals.numerics import where_dense
 
-SPACE = Domain((3,), name="r")
-"""R^3 [bohr]."""
+SPACE = Domain((3,), name="r", grid_later=True)
+"""R^3 [bohr]; its quadrature is chosen by whoever evaluates a functional."""
 
 INGREDIENTS = {
     "n": "total density, R^3 -> R [bohr^-3]",
@@ -45,6 +48,12 @@ class EnergyTerm:
     @property
     def needs_tau(self) -> bool:
         return "tau" in self.ingredients
+
+    @functools.cached_property
+    def is_nonlocal(self) -> bool:
+        """True if the formula holds integrals."""
+        e = self.energy_density(placeholder("rho", SPACE, (2,)), placeholder("tau", SPACE, (2,)))
+        return has_integrals(e)
 
     def with_parameters(self, changes: Mapping) -> "EnergyTerm":
         return replace(self, parameters={**self.parameters, **changes})
@@ -111,8 +120,23 @@ class Functional:
 
     @property
     def is_semilocal(self) -> bool:
-        """True if there is anything to integrate on a grid."""
-        return bool(self.terms)
+        """True if there are semilocal terms, those without integrals."""
+        return any(not t.is_nonlocal for _, t in self.terms)
+
+    @property
+    def is_nonlocal(self) -> bool:
+        """True if there are terms with integrals, such as VV10."""
+        return any(t.is_nonlocal for _, t in self.terms)
+
+    @property
+    def semilocal_part(self) -> "Functional":
+        """The terms without integrals."""
+        return replace(self, terms=tuple((c, t) for c, t in self.terms if not t.is_nonlocal), exact_exchange=())
+
+    @property
+    def nonlocal_part(self) -> "Functional":
+        """The terms with integrals."""
+        return replace(self, terms=tuple((c, t) for c, t in self.terms if t.is_nonlocal), exact_exchange=())
 
     @property
     def needs_tau(self) -> bool:
@@ -149,16 +173,20 @@ class Functional:
 
     def energy(self, rho: Function, tau: Function | None = None, *, quadrature=None):
         """Energy [hartree], by the quadrature of the density's domain or the given (points, weights)."""
-        return integrate(self.energy_density(rho, tau), quadrature=quadrature)
+        e = self.energy_density(rho, tau)
+        return integrate(e if quadrature is None else with_quadrature(e, *quadrature), quadrature=quadrature)
 
-    def potential(self, rho: Function, tau: Function | None = None):
+    def potential(self, rho: Function, tau: Function | None = None, *, quadrature=None):
         """Strong form of the derivative: v_rho [hartree], a Function R^3 -> R^2; with tau the pair (v_rho, v_tau).
 
         v_rho = dE/d rho. With tau the Kohn-Sham operator is v_rho - 1/2 div(v_tau grad).
+        quadrature: (points, weights) for the integrals of nonlocal terms, unless the density's domain has its own.
         """
         given = (rho, tau) if self.needs_tau else (rho,)
         e, pull = vjp(self.energy_density, *given)
         parts = pull(constant(1.0, *e.domains))
+        if quadrature is not None:
+            parts = tuple(with_quadrature(v, *quadrature) for v in parts)
         return parts if self.needs_tau else parts[0]
 
     def named(self, name: str) -> "Functional":

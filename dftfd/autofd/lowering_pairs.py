@@ -79,7 +79,7 @@ class PairKernel:
 
 
 @dataclass(frozen=True)
-class NonlocalKernel:
+class NonlocalProgram:
     """An expression with double integrals as code: integrals in the order of computation, then outer(jets, x).
 
     orders: highest derivative needed of each unknown function.
@@ -90,12 +90,17 @@ class NonlocalKernel:
     orders: dict[str, int]
 
 
-def lower_nonlocal(expression: Function) -> NonlocalKernel:
-    """The kernel of an expression with double integrals; NotSemilocalError if it is anything beyond them."""
+def lower_nonlocal(expression: Function) -> NonlocalProgram:
+    """The program of an expression with double integrals; NotSemilocalError if it is anything beyond them."""
     lowering = _NonlocalLowering()
     outer = _point_kernel(lowering, expression)
     orders = {name: n for name, n in lowering.orders.items() if name not in lowering.names}
-    return NonlocalKernel(outer, tuple(lowering.integrals), orders)
+    return NonlocalProgram(outer, tuple(lowering.integrals), orders)
+
+
+def has_integrals(expression: Function) -> bool:
+    """True if an expression integrates over a space whose grid comes later."""
+    return any(node.operator is _integrate and not node.arrays for node in nodes_of(expression))
 
 
 class _Feature(Placeholder):
