@@ -3,6 +3,36 @@
 if __name__ != "dftfd.functionals":
     raise ImportError("import dftfd.functionals, not functionals: the folder is part of the package dftfd")
 
-from dftfd.functionals import b88, hybrids, lda, lyp, pbe  # noqa: E402  each registers its functionals
+from dftfd.functionals import (  # noqa: E402  each registers its functionals
+    b86,
+    b88,
+    b97,
+    hybrids,
+    lda,
+    lyp,
+    optx,
+    p86,
+    pbe,
+    pw86,
+    pw91,
+    pw92,
+    scan,
+    tpss,
+)
 
-__all__ = ["b88", "hybrids", "lda", "lyp", "pbe"]
+__all__ = [
+    "b86",
+    "b88",
+    "b97",
+    "hybrids",
+    "lda",
+    "lyp",
+    "optx",
+    "p86",
+    "pbe",
+    "pw86",
+    "pw91",
+    "pw92",
+    "scan",
+    "tpss",
+]

@@ -7,8 +7,6 @@ import functools
 import inspect
 import math
 
-import jax.numpy as jnp
-
 from dftfd.autofd import Function, compose, dot, nabla
 from dftfd.functionals.base import signature_of
 from dftfd.functionals.numerics import positive_part, where_dense
@@ -64,6 +62,12 @@ def _scaled_signature(formula):
     return inspect.Signature([inspect.Parameter("rho", kind), *kept])
 
 
+def per_spin(e, rho: Function, *others) -> Function:
+    """sum_s e(rho_s, other_s) over the spins that are present; `others` are spin-resolved."""
+    one = lambda s: where_dense(lambda n: e(n, *(f[s] for f in others)), rho[s])
+    return one(0) + one(1)
+
+
 def gradient_squared(n: Function) -> Function:
     """|nabla n|^2 [bohr^-8]."""
     g = nabla(n)
@@ -88,6 +92,16 @@ def wigner_seitz_radius(n: Function) -> Function:
 def slater_exchange(n: Function) -> Function:
     """Exchange energy per volume of the unpolarised uniform gas, C_x n^(4/3)."""
     return SLATER * n ** (4 / 3)
+
+
+def uniform_kinetic_energy(n: Function) -> Function:
+    """tau_unif = 3/10 (3 pi^2)^(2/3) n^(5/3), of the unpolarised uniform gas [hartree bohr^-3]."""
+    return 0.3 * (3 * math.pi**2) ** (2 / 3) * n ** (5 / 3)
+
+
+def weizsaecker_kinetic_energy(n: Function) -> Function:
+    """tau_W = |nabla n|^2 / (8 n), von Weizsaecker's lower bound of tau [hartree bohr^-3]."""
+    return gradient_squared(n) / (8 * n)
 
 
 def polarisation(rho: Function) -> Function:
@@ -121,3 +135,15 @@ def spin_scaling_factor(rho: Function) -> Function:
     """phi(zeta) = ((1 + zeta)^(2/3) + (1 - zeta)^(2/3)) / 2."""
     up, down = spin_powers(rho, 2 / 3)
     return 0.5 * (up + down)
+
+
+def spin_gradient_squared(n: Function) -> Function:
+    """x^2 of one spin, x = |nabla rho_s| / rho_s^(4/3), from n = 2 rho_s."""
+    return 2 ** (2 / 3) * gradient_squared(n) / n ** (8 / 3)
+
+
+def polarisation_gradient_squared(rho: Function) -> Function:
+    """|nabla zeta|^2, nabla zeta = 2 (rho_b nabla rho_a - rho_a nabla rho_b) / n^2."""
+    n, grad = total_density(rho), nabla(rho)
+    difference = 2 * (rho[1] * grad[0] - rho[0] * grad[1])
+    return dot(difference, difference) / n**4

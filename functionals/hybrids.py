@@ -1,11 +1,11 @@
 """Combinations with conventional names: BLYP, SVWN, PBE0, B3LYP."""
 
-from dftfd.functionals import b88, lda, lyp, pbe
+from dftfd.functionals import b88, lda, lyp, pbe, pw92
 from dftfd.functionals.base import exact_exchange
 from dftfd.functionals.registry import register
 
 register((lda.exchange + lda.vwn5_correlation).named("svwn"))
-register((lda.exchange + lda.pw92_mod_correlation).named("spw92"))
+register((lda.exchange + pw92.mod_correlation).named("spw92"))
 register((b88.exchange + lyp.correlation).named("blyp"))
 register((b88.exchange + pbe.correlation).named("bpbe"))
 

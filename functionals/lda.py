@@ -1,4 +1,4 @@
-"""Local density approximations: Slater exchange, Vosko-Wilk-Nusair and Perdew-Wang correlation."""
+"""Local density approximations: exchange of the uniform gas, X-alpha, and fits to its correlation energy."""
 
 import math
 
@@ -11,6 +11,7 @@ from dftfd.functionals.common import (
     total_density,
     wigner_seitz_radius,
 )
+from dftfd.functionals.numerics import where_less
 from dftfd.functionals.registry import functional
 
 
@@ -22,52 +23,6 @@ def exchange(n):
     P. A. M. Dirac, Proc. Camb. Phil. Soc. 26, 376 (1930); J. C. Slater, Phys. Rev. 81, 385 (1951).
     """
     return slater_exchange(n)
-
-
-# ---- Perdew and Wang. The three fits G of eq. 10: unpolarised gas, polarised gas, minus the spin stiffness.
-
-_PW92 = dict(
-    A=(0.031091, 0.015545, 0.016887),
-    alpha1=(0.21370, 0.20548, 0.11125),
-    beta1=(7.5957, 14.1189, 10.357),
-    beta2=(3.5876, 6.1977, 3.6231),
-    beta3=(1.6382, 3.3662, 0.88026),
-    beta4=(0.49294, 0.62517, 0.49671),
-)
-_PW92_MOD_A = (0.0310907, 0.01554535, 0.0168869)
-_FZ20 = 1.709921  # f''(0), printed digits
-_FZ20_MOD = 1.709920934161365617563962776245
-
-
-def pw92_fit(rs: Function, A, alpha1, beta1, beta2, beta3, beta4) -> Function:
-    """G = -2 A (1 + alpha1 r_s) ln(1 + 1 / (2 A (beta1 r_s^1/2 + beta2 r_s + beta3 r_s^3/2 + beta4 r_s^2))), eq. 10."""
-    x = sqrt(rs)
-    q = 2 * A * (x * (beta1 + x * (beta2 + x * (beta3 + x * beta4))))
-    return -2 * A * (1 + alpha1 * rs) * log1p(1 / q)
-
-
-def _pw92_rows(A):
-    return zip(A, *(_PW92[k] for k in ("alpha1", "beta1", "beta2", "beta3", "beta4")), strict=True)
-
-
-def pw92_correlation_energy(rho: Function, *, A=_PW92_MOD_A, fz20=_FZ20_MOD) -> Function:
-    """eps_c(r_s, zeta) [hartree], eq. 8, with the digits of the PBE reference code unless told otherwise."""
-    rs = wigner_seitz_radius(total_density(rho))
-    e0, e1, minus_alpha = (pw92_fit(rs, *row) for row in _pw92_rows(A))
-    f, z4 = spin_interpolation(rho), polarisation(rho) ** 4
-    return e0 - minus_alpha * f * (1 - z4) / fz20 + (e1 - e0) * f * z4
-
-
-@functional("lda_c_pw", doi="10.1103/PhysRevB.45.13244")
-def pw92_correlation(rho):
-    """Correlation of the uniform gas. J. P. Perdew, Y. Wang, Phys. Rev. B 45, 13244 (1992), printed digits."""
-    return total_density(rho) * pw92_correlation_energy(rho, A=_PW92["A"], fz20=_FZ20)
-
-
-@functional("lda_c_pw_mod", doi="10.1103/PhysRevB.45.13244")
-def pw92_mod_correlation(rho):
-    """lda_c_pw with more digits in A and f''(0), as the PBE reference code has them."""
-    return total_density(rho) * pw92_correlation_energy(rho)
 
 
 # ---- Vosko, Wilk and Nusair. Padé fits (4.4) of the unpolarised gas, the polarised gas and the spin stiffness.
@@ -86,6 +41,9 @@ _VWN_RPA = dict(
 )
 
 
+_FZ20 = 1.709920934161365617563962776245  # f''(0)
+
+
 def vwn_fit(x: Function, A, b, c, x0) -> Function:
     r"""eps(x), x = sqrt(r_s), eq. 4.4 [hartree].
 
@@ -101,22 +59,81 @@ def vwn_fit(x: Function, A, b, c, x0) -> Function:
     return A * (first - b * x0 / X0 * second)
 
 
-def _fits(x, table):
-    return tuple(vwn_fit(x, *row) for row in zip(*(table[k] for k in ("A", "b", "c", "x0")), strict=True))
+def _fits_of(fit, x, table):
+    """The fit with each row of parameters in turn."""
+    return tuple(fit(x, *row) for row in zip(*table.values(), strict=True))
 
 
 @functional("lda_c_vwn", doi="10.1139/p80-159")
 def vwn5_correlation(rho):
     """VWN5: fit to Ceperley and Alder. S. H. Vosko, L. Wilk, M. Nusair, Can. J. Phys. 58, 1200 (1980)."""
     n = total_density(rho)
-    para, ferro, stiffness = _fits(sqrt(wigner_seitz_radius(n)), _VWN5)
+    para, ferro, stiffness = _fits_of(vwn_fit, sqrt(wigner_seitz_radius(n)), _VWN5)
     f, z4 = spin_interpolation(rho), polarisation(rho) ** 4
-    return n * (para + stiffness * f * (1 - z4) / _FZ20_MOD + (ferro - para) * f * z4)
+    return n * (para + stiffness * f * (1 - z4) / _FZ20 + (ferro - para) * f * z4)
 
 
 @functional("lda_c_vwn_rpa", doi="10.1139/p80-159")
 def vwn_rpa_correlation(rho):
     """VWN fit to the random phase approximation, interpolated with f(zeta); the local correlation of B3LYP."""
     n = total_density(rho)
-    para, ferro = _fits(sqrt(wigner_seitz_radius(n)), _VWN_RPA)
+    para, ferro = _fits_of(vwn_fit, sqrt(wigner_seitz_radius(n)), _VWN_RPA)
     return n * (para + (ferro - para) * spin_interpolation(rho))
+
+
+# ---- X-alpha, Perdew and Zunger, Chachiyo.
+
+
+@functional("lda_c_xalpha", doi="10.1103/PhysRev.81.385")
+@spin_scaled
+def xalpha_correction(n, *, alpha=1.0):
+    r"""What turns Slater exchange into X-alpha: (3 alpha / 2 - 1) e_x^LDA(n), so lda_x + lda_c_xalpha = X-alpha.
+
+    alpha = 2/3 gives Dirac's exchange, alpha = 1 Slater's potential. J. C. Slater, Phys. Rev. 81, 385 (1951).
+    """
+    return (1.5 * alpha - 1) * slater_exchange(n)
+
+
+_PZ81 = dict(
+    gamma=(-0.1423, -0.0843),
+    beta1=(1.0529, 1.3981),
+    beta2=(0.3334, 0.2611),
+    A=(0.0311, 0.01555),
+    B=(-0.048, -0.0269),
+    C=(0.0020, 0.0007),
+    D=(-0.0116, -0.0048),
+)
+
+
+def pz81_fit(rs: Function, gamma, beta1, beta2, A, B, C, D) -> Function:
+    """eps of the unpolarised or the polarised gas [hartree].
+
+    r_s >= 1: gamma / (1 + beta1 sqrt(r_s) + beta2 r_s) (eq. C3);   r_s < 1: A ln r_s + B + C r_s ln r_s + D r_s (C5).
+    The published digits leave a jump of 3e-5 hartree at r_s = 1.
+    """
+    ln = log(rs)
+    dense = A * ln + B + C * rs * ln + D * rs
+    return where_less(rs, 1.0, dense, gamma / (1 + beta1 * sqrt(rs) + beta2 * rs))
+
+
+def pz81_correlation_energy(rho: Function) -> Function:
+    """eps_c(r_s, zeta) [hartree] = eps^U + f(zeta) (eps^P - eps^U), eq. C13."""
+    para, ferro = _fits_of(pz81_fit, wigner_seitz_radius(total_density(rho)), _PZ81)
+    return para + (ferro - para) * spin_interpolation(rho)
+
+
+@functional("lda_c_pz", doi="10.1103/PhysRevB.23.5048")
+def pz81_correlation(rho):
+    """Fit to Ceperley and Alder. J. P. Perdew, A. Zunger, Phys. Rev. B 23, 5048 (1981), appendix C."""
+    return total_density(rho) * pz81_correlation_energy(rho)
+
+
+@functional("lda_c_chachiyo", doi="10.1063/1.4958669")
+def chachiyo_correlation(rho, *, a=-0.01554535, b_para=20.4562557, b_ferro=27.4203609):
+    r"""eps = a ln(1 + b/r_s + b/r_s^2), a = (ln 2 - 1) / (2 pi^2) to eight digits, half of it polarised.
+
+    T. Chachiyo, J. Chem. Phys. 145, 021101 (2016), with eps(zeta) interpolated by f(zeta) (eqs. 1 to 4).
+    """
+    y = 1 / wigner_seitz_radius(total_density(rho))
+    para, ferro = a * log1p(b_para * (y + y * y)), a / 2 * log1p(b_ferro * (y + y * y))
+    return total_density(rho) * (para + (ferro - para) * spin_interpolation(rho))

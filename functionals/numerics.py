@@ -61,3 +61,64 @@ def _positive_part(x):
 
 positive_part = elementary(_positive_part, "positive_part")
 """max(x, POLARISATION_FLOOR), for 1 + zeta and 1 - zeta under roots."""
+
+
+def _where_less(x, limit, below, above):
+    return jnp.where(x < limit, below, above)
+
+
+def where_less(x: Function, limit: float, below: Function, above: Function) -> Function:
+    """`below` where x < limit, else `above`; both are evaluated, so both must be finite everywhere."""
+    return compose(_where_less, x, limit, below, above)
+
+
+def at_least(x: Function, limit: float) -> Function:
+    """max(x, limit) with the derivative 1 at the limit itself."""
+    return compose(lambda x: jnp.where(x >= limit, x, jnp.full_like(x, limit)), x)
+
+
+def at_most(x: Function, limit: float) -> Function:
+    """min(x, limit) with the derivative 1 at the limit itself."""
+    return compose(lambda x: jnp.where(x <= limit, x, jnp.full_like(x, limit)), x)
+
+
+def _real_power(x, exponent):
+    return jnp.exp(exponent * jnp.log(x))
+
+
+def real_power(x: Function, exponent: float) -> Function:
+    """x^p for x >= 1 and any p, several times faster than the general power; error p ln(x) times the rounding unit."""
+    return compose(_real_power, x, exponent)
+
+
+ROOT_FLOOR = 1e-80
+"""Least argument of `safe_root`; (2 k_F n)^2 at the density floor is 1e-62."""
+
+
+def _safe_root(x):
+    lifted = jnp.where(x > ROOT_FLOOR, x, jnp.full_like(x, ROOT_FLOOR))
+    return jnp.where(x > ROOT_FLOOR, jnp.sqrt(lifted), jnp.zeros_like(x))
+
+
+safe_root = elementary(_safe_root, "safe_root")
+"""sqrt(x), and 0 below ROOT_FLOOR with derivatives 0."""
+
+
+def _admissible_tau(tau, tau_W, tau_unif):
+    least = jnp.maximum(tau_W, TAU_FLOOR * tau_unif)
+    y = 4 * (tau - 0.5 * least) / least
+    below = jnp.where(y < 0, y, jnp.zeros_like(y))
+    return jnp.where(y < 0, least * (0.5 + 0.25 * jnp.tanh(below)), tau)
+
+
+TAU_FLOOR = 1e-14
+"""Least tau_W, in units of tau_unif, that `admissible_tau` bounds tau by."""
+
+
+def admissible_tau(tau: Function, tau_W: Function, tau_unif: Function) -> Function:
+    """tau, kept away from zero where it violates tau >= tau_W by far, for formulas that divide by it.
+
+    Above tau_W / 2 it is tau itself. Below, where no density of orbitals lies, it goes over to tau_W / 4 with two
+    continuous derivatives.
+    """
+    return compose(_admissible_tau, tau, tau_W, tau_unif)

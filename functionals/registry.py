@@ -4,6 +4,7 @@ Names are libxc's, in lower case (gga_x_pbe), plus conventional names for combin
 """
 
 import re
+from dataclasses import replace
 
 from dftfd.errors import FunctionalError, closest_names
 from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange
@@ -49,6 +50,12 @@ def register(f: Functional, name: str | None = None) -> Functional:
         raise FunctionalError(f"a functional named {name!r} is registered already; choose another name.")
     _REGISTRY[name] = f.named(name)
     return _REGISTRY[name]
+
+
+def variant(base: Functional, name: str, *, doi: str | None = None, **parameters) -> Functional:
+    """Register `base`, a single formula, under another name with other parameter values and their source."""
+    ((coefficient, term),) = base.with_parameters(**parameters).terms
+    return register(Functional(name, ((coefficient, replace(term, name=name, doi=doi or term.doi)),)))
 
 
 def list_functionals() -> list[str]:

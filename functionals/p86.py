@@ -1,0 +1,43 @@
+"""Perdew's 1986 correlation.
+
+J. P. Perdew, Phys. Rev. B 33, 8822 (1986). doi:10.1103/PhysRevB.33.8822
+"""
+
+from dftfd.autofd import exp, sqrt
+from dftfd.functionals import b88
+from dftfd.functionals.common import gradient_squared, spin_powers, total_density, wigner_seitz_radius
+from dftfd.functionals.lda import pz81_correlation_energy
+from dftfd.functionals.numerics import safe_root
+from dftfd.functionals.registry import functional, register
+
+
+@functional("gga_c_p86", doi="10.1103/PhysRevB.33.8822")
+def correlation(
+    rho,
+    *,
+    alpha=0.023266,
+    beta=7.389e-6,
+    gamma=8.723,
+    delta=0.472,
+    C_x=0.001667,
+    C_0=0.002568,
+    f=0.19195,
+):
+    r"""e_c = n eps_c^PZ + exp(-Phi) C(n) |nabla n|^2 / (d n^(4/3)),                                 (eq. 4)
+
+    Phi = f C(inf)/C(n) |nabla n| / n^(7/6),   f = 1.745 * 0.11,                                     (eq. 9)
+    C(n) = C_x + (C_0 + alpha r_s + beta r_s^2) / (1 + gamma r_s + delta r_s^2 + 10^4 beta r_s^3),   (eq. 6)
+    d = 2^(1/3) sqrt(((1 + zeta)/2)^(5/3) + ((1 - zeta)/2)^(5/3))
+
+    e_c holds |nabla n|^3: at nabla n = 0 its second derivative with respect to sigma diverges as sigma^(-1/2).
+    """
+    n = total_density(rho)
+    rs, g2 = wigner_seitz_radius(n), gradient_squared(n)
+    C = C_x + (C_0 + rs * (alpha + beta * rs)) / (1 + rs * (gamma + rs * (delta + 1e4 * beta * rs)))
+    Phi = f * (C_x + C_0) / C * safe_root(g2) / n ** (7 / 6)
+    up, down = spin_powers(rho, 5 / 3)
+    d = 2 ** (1 / 3) * sqrt(2 ** (-5 / 3) * (up + down))
+    return n * pz81_correlation_energy(rho) + exp(-Phi) * C * g2 / (d * n ** (4 / 3))
+
+
+bp86 = register((b88.exchange + correlation).named("bp86"))
