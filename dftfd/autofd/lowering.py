@@ -168,7 +168,7 @@ class _Lowering:
             return self.rewrite(nabla(node))
         outer, *inner = node.operands  # a rewritten node that is neither is a composition
         moving = tuple(i for i, g in enumerate(inner) if not (g.operator is leaf and not g.domains))
-        chain = ChainRule(outer, moving, len(inner))
+        chain = ChainRule(outer, moving, len(inner), len(node.domains[0].shape))
         gradients = [self.gradient(inner[i]) for i in moving]
         from dftfd.autofd.operators.compose import compose
 
@@ -176,12 +176,12 @@ class _Lowering:
 
 
 class ChainRule(HasKey):
-    """(y_1..y_n, nabla g_i) -> nabla f(g): derivative of f along each direction of the gradients' last axis."""
+    """(y_1..y_n, nabla g_i) -> nabla f(g): derivative of f along each direction of the gradients' last `axes` axes."""
 
     __name__ = "chain rule"
 
-    def __init__(self, outer: Function, moving: tuple[int, ...], count: int):
-        self.outer, self.moving, self.count = outer, moving, count
+    def __init__(self, outer: Function, moving: tuple[int, ...], count: int, axes: int = 1):
+        self.outer, self.moving, self.count, self.axes = outer, moving, count, axes
 
     def __call__(self, *args):
         values, gradients = args[: self.count], args[self.count :]
@@ -192,10 +192,12 @@ class ChainRule(HasKey):
                 tangents[i] = d
             return jax.jvp(self.outer.evaluate, tuple(values), tuple(tangents))[1]
 
-        return jax.vmap(along, in_axes=-1, out_axes=-1)(*gradients)
+        for _ in range(self.axes):
+            along = jax.vmap(along, in_axes=-1, out_axes=-1)
+        return along(*gradients)
 
     def structural_key(self):
         leaves, structure = jax.tree_util.tree_flatten(self.outer)
         from dftfd.autofd.structure import structural_key
 
-        return ("chain rule", structure, tuple(map(structural_key, leaves)), self.moving, self.count)
+        return ("chain rule", structure, tuple(map(structural_key, leaves)), self.moving, self.count, self.axes)

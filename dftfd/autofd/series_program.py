@@ -55,7 +55,7 @@ def run_series(program: Jaxpr, constants, arguments, order: int | None, given: d
     results = [v for i, v in enumerate(program.outvars) if wanted is None or i in wanted]
     for eqn in _needed(program, results, given or {}):
         operands = [read(v) for v in eqn.invars]
-        outcome = _apply(eqn, operands, order) if any(isinstance(x, Series) for x in operands) else _bind(eqn, operands)
+        outcome = _apply(eqn, operands, order) if any(isinstance(x, Series) for x in operands) else bind(eqn, operands)
         for variable, value in zip(eqn.outvars, outcome, strict=True):
             if order is not None and isinstance(value, Series):
                 value[order]
@@ -74,15 +74,15 @@ def _needed(program: Jaxpr, results, given) -> list:
     return kept[::-1]
 
 
-def _bind(eqn, values) -> list:
+def bind(eqn, values) -> list:
     """Results of one equation on arrays."""
     name = eqn.primitive.name
     if name in INLINED:
-        return jaxpr_as_fun(_closed(eqn.params[INLINED[name]]))(*values)
+        return jaxpr_as_fun(closed(eqn.params[INLINED[name]]))(*values)
     return _as_code(eqn)(*values)
 
 
-def _closed(program) -> ClosedJaxpr:
+def closed(program) -> ClosedJaxpr:
     """A program with its constants; JAX 0.12 keeps inner programs without."""
     return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, ())
 
@@ -101,16 +101,16 @@ def _as_code(eqn):
 
 def _apply(eqn, operands, order) -> list:
     """Results of one equation, of whose operands some are Series."""
-    name, bind = eqn.primitive.name, lambda *values: eqn.primitive.bind(*values, **eqn.params)
+    name, direct = eqn.primitive.name, lambda *values: eqn.primitive.bind(*values, **eqn.params)
     if name in INLINED:
-        inner = _closed(eqn.params[INLINED[name]])
+        inner = closed(eqn.params[INLINED[name]])
         return run_series(inner.jaxpr, inner.consts, operands, order)
     if not any(map(_is_inexact, eqn.outvars)):  # comparisons, rounding to integers: constant near t = 0
-        return _bind(eqn, [_leading(_grounded(x, v.aval)) for x, v in zip(operands, eqn.invars, strict=True)])
+        return bind(eqn, [_leading(_grounded(x, v.aval)) for x, v in zip(operands, eqn.invars, strict=True)])
     if name in LINEAR:
-        return _linear(eqn, bind, operands)
+        return _linear(eqn, direct, operands)
     if name in BILINEAR:
-        return [s.product(*map(as_series, operands), bind)]
+        return [s.product(*map(as_series, operands), direct)]
     operands = [_grounded(x, v.aval) for x, v in zip(operands, eqn.invars, strict=True)]
     if name in ELEMENTARY:
         return [ELEMENTARY[name](*operands)]
@@ -119,7 +119,7 @@ def _apply(eqn, operands, order) -> list:
     if name == "integer_pow":
         return [s.integer_power(operands[0], eqn.params["y"])]
     if name == "pow" and not isinstance(operands[1], Series):
-        return [s.power(bind(operands[0][0], operands[1]), *operands)]
+        return [s.power(direct(operands[0][0], operands[1]), *operands)]
     if name in LOOPS:
         return _blockwise(LOOPS[name], eqn, operands, order)
     return _through_jvp(eqn, operands)
@@ -140,7 +140,7 @@ def _is_inexact(variable) -> bool:
     return jnp.issubdtype(variable.aval.dtype, jnp.inexact)
 
 
-def _linear(eqn, bind, operands) -> list:
+def _linear(eqn, direct, operands) -> list:
     """Primitives linear in all their float operands together; integer operands are indices and masks."""
     several = eqn.primitive.multiple_results
     floats = [_is_inexact(v) for v in eqn.invars]
@@ -157,7 +157,7 @@ def _linear(eqn, bind, operands) -> list:
                 yield [s.plus(*parts)]
             else:
                 spare = (jnp.zeros(v.aval.shape, v.aval.dtype) for v in eqn.invars)
-                out = bind(*(z if p is None else p for p, z in zip(parts, spare, strict=True)))
+                out = direct(*(z if p is None else p for p, z in zip(parts, spare, strict=True)))
                 yield out if several else [out]
 
     return _parts(coefficients(), len(eqn.outvars))
@@ -277,7 +277,7 @@ def _scan_layout(eqn, body: Jaxpr) -> tuple[int, int]:
 
 def _scan(eqn, operands, order):
     params = eqn.params
-    program = _closed(params["jaxpr"])
+    program = closed(params["jaxpr"])
     constants, carried = _scan_layout(eqn, program.jaxpr)
     fixed = [_packed(x, order) for x in operands[:constants]]
     code = _on_lists(program, order)
@@ -305,7 +305,7 @@ def _while(eqn, operands, order):
     rest = split_at + params["body_nconsts"]
     asked = [_leading(x) for x in operands[:split_at]]
     fixed = [_packed(x, order) for x in operands[split_at:rest]]
-    code, test = _on_lists(_closed(params["body_jaxpr"]), order), jaxpr_as_fun(_closed(params["cond_jaxpr"]))
+    code, test = _on_lists(closed(params["body_jaxpr"]), order), jaxpr_as_fun(closed(params["cond_jaxpr"]))
     leading = lambda c: c[0] if isinstance(c, list) else c
     return jax.lax.while_loop(
         lambda carry: test(*asked, *map(leading, carry))[0],
@@ -316,7 +316,7 @@ def _while(eqn, operands, order):
 
 def _cond(eqn, operands, order):
     index, *values = operands
-    branches = [_on_lists(_closed(b), order) for b in eqn.params["branches"]]
+    branches = [_on_lists(closed(b), order) for b in eqn.params["branches"]]
     packed = [_packed(x, order) for x in values]
     return jax.lax.switch(_leading(index), [lambda p, b=b: b(*p) for b in branches], packed)
 

@@ -1,0 +1,197 @@
+"""explain: the functional derivative of a functional as a formula.
+
+`explain(F, X)` runs the functional on unknown functions of points of X, takes its functional derivative by the rules of
+the operators, lowers it to the unknown functions' values and derivatives at a point, and carries that program out on
+SymPy expressions. The result is the left side of the Euler-Lagrange equation, delta F / delta f = 0.
+
+    >>> from dftfd.autofd import Domain, explain, integrate, nabla
+    >>> print(explain(lambda u: integrate(nabla(u) ** 2 / 2 + u**4), Domain(name="x", grid_later=True)))
+    -u'' + 4*u**3
+
+Integrals inside the formula, as in the derivative of a product of integrals, stay integrals.
+"""
+
+import contextlib
+import contextvars
+import inspect
+from dataclasses import dataclass, field
+
+import jax
+import numpy as np
+
+from dftfd.autofd.analytic import register_analytic_rule
+from dftfd.autofd.domain import Domain, Signature
+from dftfd.autofd.function import Function, is_function, nodes_of
+from dftfd.autofd.lowering import Placeholder, lower, placeholder
+from dftfd.autofd.notation import Formula, Notation
+from dftfd.autofd.object_program import NotInAlgebra, run_objects
+from dftfd.autofd.symbolic import SympyAlgebra, require_sympy
+from dftfd.autofd.transforms import grad
+from dftfd.errors import SignatureError, UnsupportedError
+
+MAX_INTEGRALS = 64  # numbers that the integrals inside one functional give
+_active = contextvars.ContextVar("dftfd_explain", default=None)
+
+
+@dataclass
+class Unknown:
+    """An unknown function of points of a domain, with results of a shape, for `explain`."""
+
+    domain: Domain
+    shape: tuple[int, ...] = ()
+    name: str = ""
+
+
+@dataclass
+class _Run:
+    """A functional running on unknown functions: each integral over them has a number for its value."""
+
+    numbers: object  # (MAX_INTEGRALS,) traced
+    used: int = 0
+    integrands: list = field(default_factory=list)
+    recording: bool = False
+
+    def value_of(self, f: Function):
+        sizes = [int(np.prod(leaf.shape)) for leaf in jax.tree_util.tree_leaves(f.result)]
+        if self.used + sum(sizes) > MAX_INTEGRALS:
+            raise UnsupportedError(f"explain: more than {MAX_INTEGRALS} integrals inside the functional.")
+        parts = []
+        for leaf, size in zip(jax.tree_util.tree_leaves(f.result), sizes, strict=True):
+            parts.append(self.numbers[self.used : self.used + size].reshape(leaf.shape))
+            self.used += size
+        if self.recording:
+            self.integrands.append(f)
+        return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(f.result), parts)
+
+
+def _unknown_integral(f: Function, argnums, args):
+    """The rule by which integrals over unknown functions get their numbers."""
+    run = _active.get()
+    if run is None or args or not any(isinstance(n.operator, Placeholder) for n in nodes_of(f)):
+        return None
+    return run.value_of(f)
+
+
+register_analytic_rule("unknown function", _unknown_integral)
+
+
+@contextlib.contextmanager
+def _running(run: _Run):
+    token = _active.set(run)
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
+def explain(functional, *arguments, argnum: int = 0, positive: bool = False, simplify: bool = True) -> Formula:
+    """Functional derivative of `functional` with respect to argument `argnum`, as a `Formula`.
+
+    arguments: for each argument of the functional a Domain or an `Unknown` for an unknown function, or a Function or
+        value that is used as it is. Unknown functions are named after the functional's parameters, u, v, n, ...
+    positive: unknown functions are positive (densities); simplifies roots and powers.
+    simplify: let SymPy simplify the formula, which may take a while for long ones.
+
+    print(formula) shows it as text, formula.latex as LaTeX, formula.expression is the SymPy expression. Raises
+    NotSemilocalError if the derivative at a point needs the unknown functions elsewhere, UnsupportedError if it uses
+    an operation without symbolic meaning.
+    """
+    require_sympy()
+    unknowns = _unknowns(functional, arguments)
+    if argnum not in unknowns:
+        raise SignatureError(f"explain: argument {argnum} is not an unknown function; give a Domain there.")
+    domain = unknowns[argnum].domain
+    if any(u.domain is not domain for u in unknowns.values()):
+        raise SignatureError("explain: the unknown functions live on different domains.")
+    program = _Program(functional, arguments, unknowns, argnum)
+    jets = program.jets()
+    traced = jax.make_jaxpr(program.code)(np.zeros(MAX_INTEGRALS), domain.spec, jets)
+    return _formula(traced, unknowns, jets, domain, positive, simplify)
+
+
+def _unknowns(functional, arguments) -> dict[int, Unknown]:
+    """The unknown functions by position, each with a name."""
+    try:
+        parameters = [p.name for p in inspect.signature(functional).parameters.values()]
+    except (TypeError, ValueError):
+        parameters = []
+    found = {}
+    for i, argument in enumerate(arguments):
+        if isinstance(argument, Domain):
+            argument = Unknown(argument)
+        if isinstance(argument, Unknown):
+            default = parameters[i] if i < len(parameters) else f"f_{i}"
+            found[i] = Unknown(argument.domain, argument.shape, argument.name or default)
+    if len({u.name for u in found.values()}) < len(found):
+        raise SignatureError("explain: two unknown functions have the same name.")
+    return found
+
+
+class _Program:
+    """The functional derivative at a point, as code of the unknown functions' jets there."""
+
+    def __init__(self, functional, arguments, unknowns, argnum):
+        self.functional, self.arguments, self.unknowns, self.argnum = functional, arguments, unknowns, argnum
+
+    def kernels(self, numbers) -> list:
+        """Kernels of the functional derivative and of the integrands of the integrals that it contains."""
+        run = _Run(numbers)
+        filled = [
+            _placeholder(self.unknowns[i], numbers[0]) if i in self.unknowns else a
+            for i, a in enumerate(self.arguments)
+        ]
+
+        def counted(*functions):
+            run.used = 0
+            return self.functional(*functions)
+
+        with _running(run):
+            run.recording = True
+            value = counted(*filled)
+            run.recording, count = False, run.used
+            if is_function(value):
+                raise SignatureError(f"explain: the functional returned a Function, {value!r}; integrate it.")
+            derivative = grad(counted, self.argnum)(*filled)
+            if run.used != count:
+                raise UnsupportedError("explain: a functional that takes derivatives of another one inside.")
+        return [lower(f) for f in (derivative, *run.integrands)]
+
+    def jets(self) -> dict[str, list]:
+        """Shapes of the jets that the kernels need."""
+        orders = {}
+
+        def find(numbers):
+            for kernel in self.kernels(numbers):
+                for name, order in kernel.orders.items():
+                    orders[name] = max(order, orders.get(name, 0))
+            return 0.0
+
+        jax.eval_shape(find, np.zeros(MAX_INTEGRALS))
+        return {
+            u.name: [
+                jax.ShapeDtypeStruct(u.shape + k * u.domain.shape, u.domain.dtype)
+                for k in range(orders.get(u.name, 0) + 1)
+            ]
+            for u in self.unknowns.values()
+        }
+
+    def code(self, numbers, x, jets) -> list:
+        return [kernel(jets, x) for kernel in self.kernels(numbers)]
+
+
+def _placeholder(unknown: Unknown, mark) -> Function:
+    """The unknown function; it carries a traced number, so nothing about it is compiled on the way."""
+    node = placeholder(unknown.name, unknown.domain, tuple(unknown.shape))
+    signature = Signature((unknown.domain,), jax.ShapeDtypeStruct(tuple(unknown.shape), unknown.domain.dtype))
+    return Function(node.operator, (), (mark,), node.static, signature)
+
+
+def _formula(traced, unknowns, jets, domain, positive, simplify) -> Formula:
+    notation = Notation(domain, unknowns, jets, positive)
+    numbers = notation.numbers(MAX_INTEGRALS)
+    symbols = [numbers, notation.point, *(a for u in sorted(jets) for a in notation.jets[u])]
+    try:
+        results = run_objects(traced.jaxpr, traced.consts, symbols, SympyAlgebra())
+    except NotInAlgebra as error:
+        raise UnsupportedError(f"explain: {error} has no symbolic form.") from error
+    return notation.formula(results, simplify)
