@@ -3,6 +3,8 @@
 Reference: M. Lin, "Automatic Functional Differentiation in JAX", ICLR 2024.
 """
 
+from dftfd.autofd.analytic import analytic_integral, explain_integral, register_analytic_rule
+from dftfd.autofd.derived import hvp, jacfwd, jacrev, linear_transpose, linearize
 from dftfd.autofd.domain import Domain, Signature
 from dftfd.autofd.elementary import (
     absolute,
@@ -33,16 +35,30 @@ from dftfd.autofd.elementary import (
     tan,
     tanh,
 )
+from dftfd.autofd.explain import Unknown, explain
 from dftfd.autofd.function import Function
+from dftfd.autofd.gaussian import euclidean, gaussian
+from dftfd.autofd.operators.braket import braket
 from dftfd.autofd.operators.broadcast import broadcast, permute
 from dftfd.autofd.operators.compose import compose
 from dftfd.autofd.operators.integrate import integrate, with_quadrature
+from dftfd.autofd.operators.inverse import register_inverse
 from dftfd.autofd.operators.leaf import constant, function, identity, zeros
 from dftfd.autofd.operators.nabla import divergence, laplacian, nabla
-from dftfd.autofd.operators.point import at
+from dftfd.autofd.operators.partial import at, invoke, partial
 from dftfd.autofd.operators.zip_split import item, split, zip_functions
 from dftfd.autofd.printing import show
+from dftfd.autofd.quadrature import (
+    fourier,
+    from_grid,
+    gauss_hermite,
+    interval,
+    monte_carlo,
+    periodic,
+    product,
+    standard_error,
+)
 from dftfd.autofd.taylor import derivatives_along, mixed_derivative, taylor
-from dftfd.autofd.transforms import grad, hvp, jvp, value_and_grad, vjp
+from dftfd.autofd.transforms import grad, jvp, value_and_grad, vjp
 
 __all__ = [name for name in dir() if not name.startswith("_")]

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.structure import HasKey, Identity, structural_key
+from dftfd.autofd.structure import HasKey, Identity, is_tracer, structural_key
 from dftfd.errors import QuadratureError, SignatureError
 
 Spec = Any  # pytree of jax.ShapeDtypeStruct
@@ -97,7 +97,13 @@ class Domain(HasKey):
             raise QuadratureError(f"{self!r}: a quadrature has both points and weights; one of them is missing.")
         if not self.is_array:
             raise QuadratureError(f"{self!r}: a space of trees has no quadrature; integrate over its factors.")
-        points, weights = jnp.asarray(points, self.dtype), jnp.asarray(weights)
+        if is_tracer(points) or is_tracer(weights):
+            raise QuadratureError(
+                f"{self!r}: a quadrature that depends on values inside a JAX transformation can't be part of a domain; "
+                "pass integrate(f, quadrature=(points, weights))."
+            )
+        with jax.ensure_compile_time_eval():
+            points, weights = jnp.asarray(points, self.dtype), jnp.asarray(weights)
         if points.ndim < 1 or weights.shape != points.shape[:1] or points.shape[1:] != self.shape:
             raise QuadratureError(
                 f"{self!r}: points {points.shape} and weights {weights.shape} found, "

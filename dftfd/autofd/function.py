@@ -2,7 +2,8 @@
 
 A Function is immutable. It knows its operator, the Functions it is built from (`operands`), the arrays it carries
 (`arrays`, seen by JAX transformations) and static data. Calling it on points evaluates the graph; calling it on
-Functions composes. As a pytree its leaves are the arrays of the whole graph, so it crosses jit, vmap and scan.
+Functions composes. As a pytree its leaves are the arrays of the whole graph, so it crosses jit, vmap and scan. A
+Function without arrays is one leaf, which JAX's own transformations differentiate (dftfd.autofd.jax_syntax).
 """
 
 import contextlib
@@ -12,11 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import get_opaque_trace_state
-from jax.tree_util import tree_flatten, tree_leaves, tree_unflatten
+from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from dftfd.autofd.domain import Signature, describe
-from dftfd.autofd.structure import is_tracer, structural_key
-from dftfd.errors import SignatureError
+from dftfd.autofd.structure import HasKey, Identity, holds_tracers, structural_key
+from dftfd.errors import NoRuleError, SignatureError
 
 
 def trace_state():
@@ -41,15 +42,20 @@ def _call_cache():
         _calls.reset(token)
 
 
-class Function:
+class Function(HasKey):
     """A typed map from points of `domains` to arrays; see the module's docstring.
 
     operator: what this node does.   operands: Functions it acts on.   arrays: pytrees of arrays it carries.
     static: everything else that the operator needs, hashable by structure.
-    tags: transformations that are differentiating something below this node.
+    tags: transformations that are differentiating something below this node; SYMBOLIC if it is JAX itself.
+    singular: it contains a Dirac distribution, so it can be integrated but not evaluated.
+    opaque: one leaf for JAX although it carries arrays.
     """
 
-    __slots__ = ("operator", "operands", "arrays", "static", "signature", "tags", "_flat", "__weakref__")
+    __slots__ = (
+        *("operator", "operands", "arrays", "static", "signature", "tags", "singular", "opaque"),
+        *("_parts", "_key", "__weakref__"),
+    )
     __array_priority__ = 1000  # NumPy arrays leave arithmetic with Functions to us
 
     def __init__(self, operator, operands=(), arrays=(), static=None, signature: Signature | None = None, tags=None):
@@ -57,7 +63,9 @@ class Function:
         self.static = static or {}
         self.signature = signature or operator.signature(self.operands, self.arrays, self.static)
         self.tags = frozenset().union(*(f.tags for f in self.operands)) if tags is None else tags
-        self._flat = None
+        self.singular = operator.singular or any(f.singular for f in self.operands)
+        self.opaque = any(f.opaque for f in self.operands)
+        self._parts = self._key = None
 
     @property
     def domains(self):
@@ -84,7 +92,7 @@ class Function:
 
             return compose(self, *args)
         args = self._checked_arguments(args)
-        if self.tags:
+        if self.tags and self.tags != _SYMBOLIC_ONLY:
             from dftfd.autofd.tape import escape
 
             return escape(self, args)
@@ -92,9 +100,16 @@ class Function:
 
     def apply(self, *args):
         """Value at a point, compiled where nothing is being traced."""
-        if any(map(is_tracer, tree_leaves((args, self)))):
+        if self.singular:
+            raise NoRuleError(
+                f"{self!r} contains a Dirac distribution, which has no values: it comes from differentiating f(x0) "
+                "with respect to f. Integrate it against a function, or replace f(x0) by an integral with a narrow weight."
+            )
+        if SYMBOLIC in self.tags:
+            return jax_door.evaluate(self, args)
+        if holds_tracers((args, parts(self)[0])):
             return self.evaluate(*args)
-        return _compiled(self, args)
+        return _compiled(Packed(self), args)
 
     def evaluate(self, *args):
         """Value at a point by walking the graph; each node is evaluated once per point and trace."""
@@ -113,6 +128,10 @@ class Function:
         if len(args) != len(self.domains):
             raise SignatureError(f"{self!r} takes {len(self.domains)} argument(s), {len(args)} given.")
         return tuple(_checked_point(a, d, self, i) for i, (a, d) in enumerate(zip(args, self.domains, strict=True)))
+
+    def structural_key(self):
+        leaves, structure = parts(self)
+        return ("function", structure, tuple(map(Identity, leaves)))
 
     def replace(self, operands=None, arrays=None, tags=None):
         """The same node over other operands or arrays of the same signature."""
@@ -159,6 +178,11 @@ class Function:
 
     def __rpow__(self, other):
         return _arithmetic("power", other, self)
+
+    def __matmul__(self, other):
+        from dftfd.autofd.operators.integral_transform import integral_transform
+
+        return integral_transform(self, other)
 
     def __neg__(self):
         from dftfd.autofd.elementary import negative
@@ -210,11 +234,11 @@ def _checked_point(value, domain, function, position):
 
 
 @jax.jit
-def _compiled(function, args):
-    return function.evaluate(*args)
+def _compiled(packed, args):
+    return packed.function.evaluate(*args)
 
 
-# ---- Functions as pytrees: arrays are leaves, the graph is the structure
+# ---- Functions in two parts: the arrays, and the graph without them
 
 
 class GraphStructure:
@@ -248,24 +272,31 @@ def nodes_of(root: Function) -> list[Function]:
     return order
 
 
-def _flatten(root: Function):
-    if root._flat is None:
+def parts(root: Function):
+    """(arrays, structure): `assemble` puts them together again."""
+    if root._parts is None:
         index, program, keys, leaves = {}, [], [], []
         for node in nodes_of(root):
             arrays, treedef = tree_flatten(node.arrays)
             children = tuple(index[id(f)] for f in node.operands)
-            program.append((node, children, len(arrays), treedef))
-            static = tuple((k, structural_key(v)) for k, v in sorted(node.static.items()))
-            domains = tuple(d.structural_key() for d in node.domains)
-            keys.append((node.operator, children, treedef, static, domains, node.tags))
+            program.append((node.operator, children, len(arrays), treedef, node.static, node.signature, node.tags))
+            keys.append((children, treedef, _own_key(node), node.tags))
             leaves.extend(arrays)
             index[id(node)] = len(program) - 1
-        skeleton = [(n.operator, c, k, t, n.static, n.signature, n.tags) for n, c, k, t in program]
-        root._flat = (tuple(leaves), GraphStructure(skeleton, tuple(keys)))
-    return root._flat
+        root._parts = (tuple(leaves), GraphStructure(program, tuple(keys)))
+    return root._parts
 
 
-def _unflatten(structure: GraphStructure, leaves):
+def _own_key(node):
+    """Key of what a node is, apart from its operands and arrays."""
+    if node._key is None:
+        static = tuple((k, structural_key(v)) for k, v in sorted(node.static.items()))
+        node._key = (node.operator, static, tuple(d.structural_key() for d in node.domains))
+    return node._key
+
+
+def assemble(structure: GraphStructure, leaves) -> Function:
+    """The Function with this structure and these arrays."""
     leaves, nodes, start = tuple(leaves), [], 0
     for operator, children, count, treedef, static, signature, tags in structure.program:
         arrays = tree_unflatten(treedef, leaves[start : start + count])
@@ -274,8 +305,58 @@ def _unflatten(structure: GraphStructure, leaves):
     return nodes[-1]
 
 
-jax.tree_util.register_pytree_node(Function, _flatten, _unflatten)
-
-
 def is_function(value) -> bool:
     return isinstance(value, Function)
+
+
+@jax.tree_util.register_pytree_node_class
+class Packed:
+    """A Function as a pytree of its arrays, whatever it is for JAX otherwise."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function):
+        self.function = function
+
+    def tree_flatten(self):
+        return parts(self.function)
+
+    @classmethod
+    def tree_unflatten(cls, structure, leaves):
+        return cls(assemble(structure, leaves))
+
+
+def pack(tree):
+    """A pytree with each Function in it packed."""
+    return tree_map(lambda x: Packed(x) if is_function(x) else x, tree, is_leaf=is_function)
+
+
+def unpack(tree):
+    """A pytree with each packed Function taken out."""
+    packed = lambda x: isinstance(x, Packed)
+    return tree_map(lambda x: x.function if packed(x) else x, tree, is_leaf=packed)
+
+
+# ---- Functions as pytrees
+
+SYMBOLIC = "differentiated by JAX"  # the tag of Functions that stand for a leaf inside jax.grad and its kin
+_SYMBOLIC_ONLY = frozenset([SYMBOLIC])
+jax_door = None  # set by dftfd.autofd.jax_syntax; without it a Function without arrays has no leaves
+_LEAF = "function"  # structure of a Function that is one leaf
+
+
+def _flatten(root: Function):
+    if jax_door is not None:
+        if SYMBOLIC in root.tags:
+            return (jax_door.materialise(root),), _LEAF
+        leaves, _ = parts(root)
+        if not leaves or root.opaque:
+            return (jax_door.leaf(root),), _LEAF
+    return parts(root)
+
+
+def _unflatten(structure, leaves):
+    return jax_door.unflatten(leaves[0]) if structure is _LEAF else assemble(structure, leaves)
+
+
+jax.tree_util.register_pytree_node(Function, _flatten, _unflatten)

@@ -1,15 +1,12 @@
 """Walks over the operator graph: derivative along tangents, pull-back of a cotangent, replacement of nodes."""
 
-import jax
-import numpy as np
 from jax.tree_util import tree_leaves
 
 from dftfd.autofd.domain import Signature
-from dftfd.autofd.function import Function, nodes_of
+from dftfd.autofd.function import SYMBOLIC, Function, nodes_of
 from dftfd.autofd.operators.base import Operator
-from dftfd.autofd.operators.leaf import is_zero, leaf, zeros
-from dftfd.autofd.structure import is_tracer
-from dftfd.errors import NoRuleError
+from dftfd.autofd.operators.leaf import is_still, is_zero, zeros
+from dftfd.autofd.operators.linearize import add_settled
 
 
 class Variable(Operator):
@@ -22,6 +19,9 @@ class Variable(Operator):
 
     def evaluate(self, node, *args):
         return node.operands[0].evaluate(*args)
+
+    def tangent(self, node, tangents):
+        return tangents[0]
 
     def transpose(self, node, cotangent, needed):
         return [cotangent]
@@ -39,11 +39,16 @@ def is_variable(node: Function, tag) -> bool:
     return node.operator is _variable and node.static["tag"] is tag
 
 
+def has_variables(node: Function) -> bool:
+    """True if a transformation of this package is differentiating something below the node."""
+    return bool(node.tags - {SYMBOLIC})
+
+
 def without_variables(root: Function, tag=None) -> Function:
     """The graph with the variables of `tag` (None: of every transformation) replaced by the functions they mark."""
     done = {}
     for node in nodes_of(root):
-        if (tag not in node.tags) if tag is not None else not node.tags:
+        if (tag not in node.tags) if tag is not None else not has_variables(node):
             done[id(node)] = node
         elif node.operator is _variable and (tag is None or node.static["tag"] is tag):
             done[id(node)] = done[id(node.operands[0])]
@@ -70,25 +75,10 @@ def forward(root: Function, tag, seeds, array_tangents: Function | None = None) 
         terms = []
         if any(t is not None for t in tangents):
             terms.append(node.operator.tangent(node, tangents))
-        if twin is not None and not _is_still(twin.arrays):
-            terms.append(_array_tangent(node, twin.arrays))
+        if twin is not None and not all(map(is_still, tree_leaves(twin.arrays))):
+            terms.append(node.operator.array_tangent(node, twin.arrays))
         done[id(node)] = None if not terms else terms[0] if len(terms) == 1 else terms[0] + terms[1]
     return done[id(root)]
-
-
-def _is_still(tangents) -> bool:
-    """True if no array moves, as far as can be known."""
-    return all(
-        x.dtype == jax.dtypes.float0 or (not is_tracer(x) and not np.any(np.asarray(x))) for x in tree_leaves(tangents)
-    )
-
-
-def _array_tangent(node, tangents):
-    if node.operator is not leaf:
-        raise NoRuleError(
-            f"{node!r} carries arrays that depend on the function being differentiated; there is no rule for that."
-        )
-    return leaf.array_tangent(node, tangents)
 
 
 def backward(root: Function, cotangent: Function, tag, gradients: list):
@@ -110,7 +100,12 @@ def backward(root: Function, cotangent: Function, tag, gradients: list):
 
 def add(a: Function | None, b: Function) -> Function:
     """a + b, where None is zero."""
-    return b if a is None or is_zero(a) else a if is_zero(b) else a + b
+    if a is None or is_zero(a):
+        return b
+    if is_zero(b):
+        return a
+    both = add_settled(a, b)
+    return a + b if both is None else both
 
 
 def or_zero(f: Function | None, signature: Signature) -> Function:

@@ -1,10 +1,12 @@
 """Structural keys: when are two pieces of Python the same operator?
 
 A function is traced and compiled once per structure, so a lambda that is created again in each call of an energy
-functional must be recognised. Its key is its code, its module and the keys of everything that it closes over. Values
+functional must be recognised. Its key is its code and the keys of everything that it closes over and of the module
+variables that it names, so that code which reads a variable is not taken for the same code with another value. Values
 that can't be compared by content are compared by identity and kept alive, so an identity is never used twice.
 """
 
+import contextvars
 import functools
 import types
 
@@ -32,14 +34,7 @@ class Identity:
 def structural_key(value):
     """A hashable key; equal keys mean interchangeable values."""
     if isinstance(value, types.FunctionType):
-        return (
-            "def",
-            value.__code__,
-            Identity(value.__globals__),
-            tuple(_cell_key(c) for c in value.__closure__ or ()),
-            structural_key(value.__defaults__),
-            structural_key(value.__kwdefaults__),
-        )
+        return _function_key(value)
     if isinstance(value, types.MethodType):
         return ("method", structural_key(value.__func__), structural_key(value.__self__))
     if isinstance(value, functools.partial):
@@ -61,6 +56,26 @@ def structural_key(value):
     return Identity(value)
 
 
+_pending = contextvars.ContextVar("dftfd_pending_keys", default=())  # functions may refer to themselves
+
+
+def _function_key(function):
+    if function in _pending.get():
+        return Identity(function.__code__)
+    token = _pending.set((*_pending.get(), function))
+    try:
+        return (
+            "def",
+            function.__code__,
+            globals_key(function),
+            tuple(_cell_key(c) for c in function.__closure__ or ()),
+            structural_key(function.__defaults__),
+            structural_key(function.__kwdefaults__),
+        )
+    finally:
+        _pending.reset(token)
+
+
 def _cell_key(cell):
     try:
         return structural_key(cell.cell_contents)
@@ -68,23 +83,44 @@ def _cell_key(cell):
         return Identity(cell)
 
 
+def globals_key(function):
+    """Keys of the module variables that a Python function names; functions of its own module by their code."""
+    variables = function.__globals__
+    named = sorted(name for name in _names(function.__code__) if name in variables)
+    return (Identity(variables), *((name, _global_key(variables[name], variables)) for name in named))
+
+
+def _global_key(value, variables):
+    elsewhere = isinstance(value, types.FunctionType) and value.__globals__ is not variables
+    return Identity(value) if elsewhere else structural_key(value)
+
+
+@functools.cache
+def _names(code):
+    """Global and attribute names in a code object and in the code objects inside it."""
+    inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return frozenset(code.co_names).union(*map(_names, inner))
+
+
 class HasKey:
     """Base of callables that know their own structural key."""
+
+    __slots__ = ()
 
     def structural_key(self):
         raise NotImplementedError
 
 
-@functools.cache
-def _concrete_type():
-    return type(jax.numpy.zeros(()))
-
-
 def is_tracer(value) -> bool:
     """True for an array that stands for a value inside a JAX transformation."""
-    return isinstance(value, jax.Array) and not isinstance(value, _concrete_type())
+    return isinstance(value, jax.core.Tracer)
 
 
 def holds_arrays(value) -> bool:
     """True if a pytree contains a JAX array, traced or not."""
     return any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(value))
+
+
+def holds_tracers(value) -> bool:
+    """True if a pytree contains an array that stands for a value inside a JAX transformation."""
+    return any(map(is_tracer, jax.tree_util.tree_leaves(value)))

@@ -14,21 +14,24 @@ Nested transformations. An inner one must not hide from an outer one that its se
 d/dc of integrate(f * c) = integrate(f) does. The inner functional therefore runs twice. In the first run nothing is
 differentiated by JAX; each value v0, and its derivatives J with respect to the arrays a0 that its graph carries, are
 taken as values of graphs, so the outer transformations see them. In the second run, under JAX, the value is replaced by
-v0 + J (a - a0), which is exact to first order, and nothing is reported to the outer ones again.
+v0 + J (a - a0), which is exact to first order, and nothing is reported to the outer ones again. A run before these two,
+with abstract values where possible, finds out how many values there will be and which arrays depend on them.
 """
 
 import contextlib
 import contextvars
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from jax.tree_util import tree_map
 
-from dftfd.autofd.function import Function, trace_state
-from dftfd.autofd.graph import forward, variable, without_variables
-from dftfd.autofd.operators.point import at
+from dftfd.autofd.domain import same_spec, spec_of
+from dftfd.autofd.function import SYMBOLIC, Function, assemble, parts, trace_state
+from dftfd.autofd.graph import forward, has_variables, variable, without_variables
+from dftfd.autofd.operators.leaf import zero_tangent
+from dftfd.autofd.operators.partial import at
 from dftfd.errors import LeakError, NoRuleError
 
 _stack = contextvars.ContextVar("dftfd_tapes", default=())
@@ -37,24 +40,27 @@ _MAX_JACOBIAN = 64  # entries of an array whose derivative is taken entry by ent
 
 @dataclass
 class Model:
-    """First-order model of one value: value + sum of jacobians (leaves - leaves_0) + t derivative."""
+    """First-order model of one value: value + sum of slopes (leaves - leaves_0) + t derivative.
+
+    moving: numbers of the arrays in the graph that depend on what is being differentiated.
+    slopes: (array number, entry, "real" or "imag") -> derivative with respect to it; None: the graph is evaluated.
+    """
 
     node: Function
     value: object
-    leaves: list
-    jacobians: dict  # leaf number -> list of derivatives, one per entry; None: the graph is evaluated again
+    moving: tuple[int, ...] = ()
+    slopes: dict | None = None
     derivative: object = None
 
     def at(self, node: Function):
         """The value when the arrays in the graph are those of `node`."""
-        if self.jacobians is None:
+        if self.slopes is None:
             return without_variables(node).apply()
-        value = self.value
-        for k, (new, old) in enumerate(zip(tree_leaves(node), self.leaves, strict=True)):
-            if k in self.jacobians:
-                steps = jnp.ravel(new - old)
-                for step, column in zip(steps, self.jacobians[k], strict=True):
-                    value = tree_map(lambda v, c, s=step: v + s * c, value, column)
+        value, new, old = self.value, parts(node)[0], parts(self.node)[0]
+        for (k, entry, component), slope in self.slopes.items():
+            step = jnp.ravel(new[k] - old[k])[entry]
+            step = jnp.real(step) if component == "real" else jnp.imag(step)
+            value = tree_map(lambda v, c, s=step: v + s.astype(v.dtype) * c.astype(v.dtype), value, slope)
         return value
 
 
@@ -64,10 +70,11 @@ class Tape:
     nested: there are transformations around it.   clean: it was started in the trace of the one around it.
     stage: "rehearse" finds out what will be noted; "observe" (nested only) takes values and models;
     "differentiate" runs under JAX.
+    parameter: what the values depend on in this stage, see `_perturbed`.
     """
 
-    def __init__(self, clean: bool, stage: str, earlier: "Tape | None" = None):
-        self.clean, self.stage, self.earlier = clean, stage, earlier
+    def __init__(self, clean: bool, stage: str, earlier: "Tape | None" = None, parameter=None):
+        self.clean, self.stage, self.earlier, self.parameter = clean, stage, earlier, parameter
         self.nested = bool(_stack.get())
         self.tag = object()
         self.state = trace_state()
@@ -79,92 +86,168 @@ class Tape:
         self.count += 1
         return variable(f, self.tag, self.count - 1)
 
+    def concerns(self, node: Function) -> bool:
+        """True if the value of `node` is to be noted."""
+        return self.nested or self.tag in node.tags
+
     def seen(self, node: Function, outer: tuple):
         """The value of `node`, noted; `outer`: the transformations around this one."""
         if self.stage == "differentiate" and self.nested:
-            model = self.earlier.models[len(self.models)]
-            value = model.at(node)
+            model = self._rehearsed(node)
+            model = replace(model, node=node, value=model.at(node))
         else:
-            value = _value(node, outer)
-            jacobians = self._jacobians(node, outer) if self.stage == "observe" else None
-            model = Model(node, value, tree_leaves(node), jacobians, self._derivative(node, outer))
-        self.models.append(Model(node, value, model.leaves, model.jacobians, model.derivative))
-        return self._perturbed(len(self.models) - 1, value)
+            model = Model(node, _value(node, outer))
+            if self.stage == "rehearse":
+                model.moving = _dependent(node)
+            if self.stage == "observe":
+                model.slopes = self._slopes(node, outer)
+            if self.stage != "rehearse":
+                model.derivative = self._derivative(node, outer)
+        self.models.append(model)
+        perturbed = _shifted if self.stage == "rehearse" else self._perturbed
+        return perturbed(model.value, self._parameter_of(len(self.models) - 1), model)
 
-    def _jacobians(self, node, outer):
+    def _rehearsed(self, node):
+        """What the run before noted in the same place."""
+        place = len(self.models)
+        models = self.earlier.models
+        if place >= len(models) or not same_spec(models[place].node.result, node.result):
+            raise LeakError(_NOT_REPRODUCIBLE)
+        return models[place]
+
+    def _slopes(self, node, outer):
         if not any(t.tag in node.tags for t in outer):
             return None
-        leaves, structure = tree_flatten(node)
-        rehearsed = self.earlier.models[len(self.models)].leaves
-        jacobians = {}
-        for k, (leaf, before) in enumerate(zip(leaves, rehearsed, strict=True)):
-            if leaf is before or not jnp.issubdtype(leaf.dtype, jnp.inexact):
-                continue  # the same array in each run: it doesn't depend on what is differentiated
-            jacobians[k] = [_value(d, outer) for d in _derivatives_along(node, leaves, structure, k)]
-        return jacobians
+        leaves, structure = parts(node)
+        slopes = {}
+        for k in self._rehearsed(node).moving:
+            if leaves[k].size > _MAX_JACOBIAN:
+                raise NoRuleError(
+                    f"{node!r} carries an array of {leaves[k].size} entries that depends on what an inner "
+                    f"transformation differentiates; nested transformations allow {_MAX_JACOBIAN} entries."
+                )
+            for place, direction in _directions(leaves[k]):
+                tangents = [zero_tangent(x) for x in leaves]
+                tangents[k] = direction
+                slope = forward(node, None, (), assemble(structure, tangents))
+                if slope is not None:
+                    slopes[(k, *place)] = _value(slope, outer)
+        return slopes
 
     def _derivative(self, node, outer):
         return None
 
-    def _perturbed(self, k, value):
+    def _parameter_of(self, place):
+        return self.parameter
+
+    def _perturbed(self, value, parameter, model):
         return value
 
 
-def _derivatives_along(node, leaves, structure, k):
-    """Graphs of the derivative of `node` with respect to each entry of its k-th array."""
-    leaf = leaves[k]
-    if leaf.size > _MAX_JACOBIAN:
-        raise NoRuleError(
-            f"{node!r} carries an array of {leaf.size} entries that depends on what an inner transformation "
-            f"differentiates; nested transformations allow {_MAX_JACOBIAN} entries."
-        )
-    for entry in range(leaf.size):
-        unit = np.zeros(leaf.size)
-        unit[entry] = 1.0
-        tangents = [np.zeros(np.shape(x)) for x in leaves]
-        tangents[k] = jnp.asarray(unit.reshape(leaf.shape), leaf.dtype)
-        yield forward(node, None, (), tree_unflatten(structure, tangents))
+_NOT_REPRODUCIBLE = (
+    "the functional evaluated different integrals in two runs at the same arguments. It must not depend on random "
+    "numbers, counters or other state."
+)
+
+
+def _shifted(value, t, model):
+    """value + t, so that everything computed from it depends on t."""
+    return value if t is None else tree_map(lambda v: v + t.astype(v.dtype), value)
+
+
+def _dependent(node) -> tuple[int, ...]:
+    """Numbers of the arrays in the graph that depend on the parameters of the present derivative."""
+    found = []
+    for k, x in enumerate(parts(node)[0]):
+        if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.inexact) and x.size and _moves(x):
+            found.append(k)
+    return tuple(found)
+
+
+def _moves(x) -> bool:
+    """True if x has a tangent: JAX calls a derivative rule only then."""
+    called = []
+
+    @jax.custom_jvp
+    def touch(x):
+        return x
+
+    @touch.defjvp
+    def _(primals, tangents):
+        called.append(True)
+        return primals[0], tangents[0]
+
+    touch(x)
+    return bool(called)
+
+
+def _directions(array):
+    """((entry, component), unit array) for each real degree of freedom of an array."""
+    units = {"real": 1.0, "imag": 1.0j} if jnp.issubdtype(array.dtype, jnp.complexfloating) else {"real": 1.0}
+    for entry in range(array.size):
+        for component, unit in units.items():
+            direction = np.zeros(array.size, array.dtype)
+            direction[entry] = unit
+            yield (entry, component), jnp.asarray(direction.reshape(array.shape))
 
 
 class ReverseTape(Tape):
-    """Adds eps[k] to the k-th value that depends on its variables."""
-
-    def __init__(self, clean, stage, earlier=None, eps=None):
-        super().__init__(clean, stage, earlier)
-        self.eps = eps
+    """Adds parameter[k], an array of zeros, to the k-th value that depends on its variables."""
 
     @property
     def specs(self):
         """Shapes and dtypes of the values noted, in order."""
-        shape = lambda v: jax.ShapeDtypeStruct(v.shape, v.dtype)
-        return [tree_map(shape, m.value) for m in self.models]
+        return [spec_of(m.value) for m in self.models]
 
-    def _perturbed(self, k, value):
-        return value if self.eps is None else tree_map(lambda v, e: v + e, value, self.eps[k])
+    def _parameter_of(self, place):
+        if self.stage != "differentiate":
+            return self.parameter
+        if place >= len(self.parameter):
+            raise LeakError(_NOT_REPRODUCIBLE)
+        return self.parameter[place]
+
+    def _perturbed(self, value, eps, model):
+        return value if eps is None else tree_map(jnp.add, value, eps)
 
 
 class ForwardTape(Tape):
-    """Moves each value by t times its derivative along the tangents `seeds` of its variables."""
+    """Moves each value by t (the parameter) times its derivative along the tangents `seeds` of its variables."""
 
-    def __init__(self, clean, stage, earlier=None, t=None):
-        super().__init__(clean, stage, earlier)
-        self.t, self.seeds = t, []
+    def __init__(self, clean, stage, earlier=None, parameter=None):
+        super().__init__(clean, stage, earlier, parameter)
+        self.seeds = []
 
     def watch_along(self, f: Function, tangent: Function) -> Function:
         self.seeds.append(tangent)
         return self.watch(f)
 
     def _derivative(self, node, outer):
-        if self.stage == "rehearse" or self.tag not in node.tags:
+        if self.tag not in node.tags:
             return None
         derivative = forward(node, self.tag, self.seeds)
         return None if derivative is None else _value(derivative, outer)
 
-    def _perturbed(self, k, value):
-        derivative = self.models[k].derivative
-        if self.t is None or derivative is None:
+    def _perturbed(self, value, t, model):
+        if t is None or model.derivative is None:
             return value
-        return tree_map(lambda v, d: v + self.t * d, value, derivative)
+        return tree_map(lambda v, d: v + t.astype(v.dtype) * d.astype(v.dtype), value, model.derivative)
+
+
+class Escapes(Exception):
+    """A GraphTape met a value of a function that it watches."""
+
+
+class GraphTape(Tape):
+    """For operators that keep to graphs: no value of a watched function is taken on the way."""
+
+    def __init__(self, clean):
+        super().__init__(clean, "observe")
+
+    def concerns(self, node):
+        return self.tag in node.tags
+
+    def seen(self, node, outer):
+        raise Escapes
 
 
 @contextlib.contextmanager
@@ -202,7 +285,7 @@ def recording(tape: Tape):
 def escape(f: Function, args):
     """The array value of f(*args), f being differentiated by the transformations whose tags it carries."""
     stack = _stack.get()
-    if not f.tags <= {t.tag for t in stack}:
+    if not f.tags <= {SYMBOLIC, *(t.tag for t in stack)}:
         raise LeakError(
             f"{f!r} belongs to a differentiation that has ended. Return results from the functional instead of storing "
             "functions outside of it."
@@ -221,8 +304,8 @@ def escape(f: Function, args):
 
 def _value(node, stack):
     """Value of a Function of no arguments as seen by the transformations in `stack`, outermost first."""
-    if not stack or not node.tags:
-        return node.apply() if not node.tags else without_variables(node).apply()
+    if not stack or not has_variables(node):
+        return without_variables(node).apply()
     *outer, tape = stack
     outer = tuple(outer)
-    return tape.seen(node, outer) if tape.nested or tape.tag in node.tags else _value(node, outer)
+    return tape.seen(node, outer) if tape.concerns(node) else _value(node, outer)

@@ -1,4 +1,4 @@
-"""Derivatives of functionals: grad, value_and_grad, jvp, vjp, hvp.
+"""Derivatives of functionals: grad, value_and_grad, jvp, vjp.
 
 A functional E takes Functions (and arrays, and pytrees of both) and returns a scalar; `grad(E)(f)` is the functional
 derivative, a Function v with dE = integral of v df. Only public JAX is used; everything works under jit, vmap and scan.
@@ -8,15 +8,26 @@ import functools
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import tree_flatten, tree_map, tree_unflatten
+from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 
-from dftfd.autofd.domain import same_spec
-from dftfd.autofd.function import Function, is_function
+from dftfd.autofd.domain import same_spec, spec_of
+from dftfd.autofd.function import Function, is_function, pack, unpack
 from dftfd.autofd.graph import backward, forward, or_zero, without_variables
-from dftfd.autofd.operators.compose import check_same_domains
+from dftfd.autofd.operators.compose import check_same_domains, compose
+from dftfd.autofd.operators.integrate import integrate
 from dftfd.autofd.operators.leaf import constant
-from dftfd.autofd.tape import ForwardTape, ReverseTape, is_nested, recording, rehearsal, starts_clean
-from dftfd.errors import SignatureError
+from dftfd.autofd.structure import HasKey
+from dftfd.autofd.tape import (
+    Escapes,
+    ForwardTape,
+    GraphTape,
+    ReverseTape,
+    is_nested,
+    recording,
+    rehearsal,
+    starts_clean,
+)
+from dftfd.errors import LeakError, SignatureError
 
 
 class _Arguments:
@@ -25,6 +36,8 @@ class _Arguments:
     def __init__(self, args, argnums):
         self.args = args
         self.positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        if not all(-len(args) <= i < len(args) for i in self.positions):
+            raise SignatureError(f"argnums {argnums}, but the functional was called with {len(args)} argument(s).")
         chosen = tuple(args[i] for i in self.positions)
         self.leaves, self.treedef = tree_flatten(chosen, is_leaf=is_function)
         self.functions = [x for x in self.leaves if is_function(x)]
@@ -84,46 +97,69 @@ def value_and_grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool
             tape = ReverseTape(clean, stage, earlier, eps)
             with recording(tape):
                 out = functional(*chosen.full(map(tape.watch, chosen.functions), arrays), **kwargs)
-            value, aux = out if has_aux else (out, None)
-            return _checked_scalar(value), _clean(aux, tape.tag), tape
+            value, aux = _pair(out) if has_aux else (out, None)
+            return (_checked_scalar(value), pack(_clean(aux, tape.tag))), tape
 
         earlier = _rehearse(trial, chosen.arrays)
         eps = [tree_map(lambda s: jnp.zeros(s.shape, s.dtype), s) for s in earlier.specs]
         tapes = []
 
         def differentiate(eps, arrays):
-            value, aux, tape = trial("differentiate", arrays, earlier, eps)
+            (value, aux), tape = trial("differentiate", arrays, earlier, eps)
             tapes.append(tape)
-            return value, (aux, [m.node for m in tape.models])
+            if len(tape.models) != len(eps):
+                raise LeakError(
+                    "the functional evaluated fewer integrals in a second run: it must not depend on state."
+                )
+            return value, (aux, pack([m.node for m in tape.models]))
 
         value, pull, (aux, nodes) = jax.vjp(differentiate, eps, chosen.arrays, has_aux=True)
         d_eps, d_arrays = pull(jnp.ones_like(value))
         tag, gradients = tapes[-1].tag, [None] * len(chosen.functions)
-        for node, sensitivity in zip(nodes, d_eps, strict=True):
+        for node, sensitivity in zip(unpack(nodes), d_eps, strict=True):
             backward(node, constant(sensitivity), tag, gradients)
-        d_functions = [
-            without_variables(or_zero(g, f.signature), tag) for g, f in zip(gradients, chosen.functions, strict=True)
-        ]
-        gradient = chosen.join(d_functions, d_arrays)
+        gradient = chosen.join(_finished(gradients, chosen.functions, tag), d_arrays)
         gradient = gradient[0] if isinstance(argnums, int) else gradient
-        return ((value, aux) if has_aux else value), gradient
+        return ((value, unpack(aux)) if has_aux else value), gradient
 
     return run
 
 
+def _pair(out):
+    if not isinstance(out, tuple) or len(out) != 2:
+        raise SignatureError(
+            f"has_aux: the functional must return (value, auxiliary data), {type(out).__name__} found."
+        )
+    return out
+
+
+def _finished(gradients, functions, tag):
+    """Gradients without marks of the transformation, zero where nothing arrived."""
+    return [without_variables(or_zero(g, f.signature), tag) for g, f in zip(gradients, functions, strict=True)]
+
+
 def _rehearse(trial, arrays):
-    """The tape of a run before the one that JAX differentiates; see dftfd.autofd.tape on nested transformations."""
+    """The tape of a run before the one that JAX differentiates; see dftfd.autofd.tape."""
     tapes = []
 
-    def abstract(arrays):
-        tapes.append(trial("rehearse", arrays)[-1])
-        return 0.0
+    def run(arrays):
+        def along(t, arrays):
+            out, tape = trial("rehearse", arrays, None, t)
+            tapes.append(tape)
+            return pack(out)
+
+        return jax.jvp(along, (jnp.zeros(()), arrays), (jnp.ones(()), [jnp.ones_like(a) for a in arrays]))
 
     with rehearsal():
         try:
-            jax.eval_shape(abstract, arrays)
-        except jax.errors.ConcretizationTypeError:  # the functional branches on a value: run it with values
-            abstract(arrays)
+            jax.eval_shape(run, arrays)
+        except jax.errors.TracerBoolConversionError:  # the functional branches on a value: run it with values
+            run(arrays)
+        except jax.errors.ConcretizationTypeError as error:
+            raise LeakError(
+                "the functional turns a value that depends on its arguments into a Python number (float, int, item), "
+                "so its derivative would be lost. Keep it an array; use jax.lax.stop_gradient where that is intended."
+            ) from error
     return trial("observe", arrays, tapes[-1])[-1] if is_nested() else tapes[-1]
 
 
@@ -145,15 +181,15 @@ def jvp(functional, primals: tuple, tangents: tuple):
     primals, tangents: tuples of Functions, arrays and pytrees of them; a tangent has the type of its primal. Values and
     derivatives may be arrays, Functions and pytrees of them.
     """
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise SignatureError("jvp: primals and tangents must be tuples: jvp(F, (f,), (df,)).")
     chosen = _Arguments(tuple(primals), tuple(range(len(primals))))
     along = _Arguments(tuple(tangents), tuple(range(len(tangents))))
     if chosen.treedef != along.treedef:
         raise SignatureError(f"jvp: primals {chosen.treedef} and tangents {along.treedef} differ in structure.")
-    for f, df in zip(chosen.functions, along.functions, strict=True):
-        check_same_domains(f, df, "jvp")
-        if not same_spec(f.result, df.result):
-            raise SignatureError(f"jvp: the tangent {df!r} does not have the type of {f!r}.")
-    tapes, clean = [], starts_clean()
+    for f, df in zip(chosen.leaves, along.leaves, strict=True):
+        _check_tangent(f, df)
+    clean = starts_clean()
 
     def trial(stage, arrays, earlier=None, t=None):
         tape = ForwardTape(clean, stage, earlier, t)
@@ -162,14 +198,15 @@ def jvp(functional, primals: tuple, tangents: tuple):
             return functional(*chosen.full(watched, arrays)), tape
 
     earlier = _rehearse(trial, chosen.arrays) if is_nested() else None
+    tapes = []
 
     def line(t, arrays):
         out, tape = trial("differentiate", arrays, earlier, t)
         tapes.append(tape)
-        return out
+        return pack(out)
 
-    t, dt = jnp.zeros(()), jnp.ones(())
-    out, moved = jax.jvp(line, (t, chosen.arrays), (dt, along.arrays))
+    start, direction = (jnp.zeros(()), chosen.arrays), (jnp.ones(()), along.arrays)
+    out, moved = map(unpack, jax.jvp(line, start, direction))
     tape = tapes[-1]
 
     def tangent(value, d_value):
@@ -182,32 +219,96 @@ def jvp(functional, primals: tuple, tangents: tuple):
     return _clean(out, tape.tag), derivative
 
 
+def _check_tangent(f, df):
+    if is_function(f) != is_function(df):
+        raise SignatureError(f"jvp: the tangent {df!r} is not of the kind of {f!r}.")
+    if is_function(f):
+        check_same_domains(f, df, "jvp")
+    left, right = (x.result if is_function(x) else spec_of(x) for x in (f, df))
+    if not same_spec(left, right):
+        raise SignatureError(f"jvp: the tangent {df!r} does not have the type of {f!r}.")
+
+
 def vjp(operator, *primals):
-    """(value, pull) of an operator that takes Functions to a Function; pull(cotangent) gives a tuple of cotangents."""
+    """(value, pull) of an operator or functional; pull(cotangent) gives a tuple of cotangents of the primals.
+
+    The cotangent has the type of the value. An operator that keeps to functions is transposed rule by rule. One that
+    turns functions into numbers on the way is paired with the cotangent first, <cotangent, operator(f)>, and the
+    gradient of that is taken; for values that are functions this needs a quadrature on their domains.
+    """
     chosen = _Arguments(primals, tuple(range(len(primals))))
-    if chosen.arrays:
-        raise SignatureError("vjp takes Functions; differentiate array arguments with grad of an integral.")
-    tape = ReverseTape(starts_clean(), "observe")
-    with recording(tape):
-        value = operator(*chosen.full(map(tape.watch, chosen.functions), []))
-    if not is_function(value):
-        raise SignatureError(f"vjp takes an operator that returns a Function, {type(value).__name__} found; use grad.")
-    if tape.models:
-        raise SignatureError("vjp: the operator turns functions into numbers on the way; use grad of an integral.")
+    value, tag = _as_graph(operator, chosen)
+    if value is None:
+        return _vjp_by_pairing(operator, primals)
 
     def pull(cotangent: Function):
-        check_same_domains(value, cotangent, "vjp")
+        _check_cotangent(value, cotangent)
         gradients = [None] * len(chosen.functions)
-        backward(value, cotangent, tape.tag, gradients)
-        parts = [
-            without_variables(or_zero(g, f.signature), tape.tag)
-            for g, f in zip(gradients, chosen.functions, strict=True)
-        ]
-        return chosen.join(parts, [])
+        backward(value, cotangent, tag, gradients)
+        return chosen.join(_finished(gradients, chosen.functions, tag), [])
 
-    return without_variables(value, tape.tag), pull
+    return without_variables(value, tag), pull
 
 
-def hvp(functional, f, df):
-    """Second functional derivative applied to df: the derivative of grad(functional) at f along df."""
-    return jvp(grad(functional), (f,), (df,))[1]
+def _as_graph(operator, chosen):
+    """(value, tag) of an operator from Functions to a Function that is a graph of its arguments; else (None, None)."""
+    if chosen.arrays:
+        return None, None
+    tape = GraphTape(starts_clean())
+    try:
+        with rehearsal(), recording(tape):
+            graph = operator(*chosen.full(map(tape.watch, chosen.functions), []))
+    except Escapes:
+        return None, None
+    return (graph, tape.tag) if is_function(graph) else (None, None)
+
+
+def _vjp_by_pairing(operator, primals):
+    positions = tuple(range(len(primals)))
+    value = operator(*primals)
+
+    def pull(cotangent):
+        def paired(*primals):
+            return pairing(cotangent, operator(*primals))
+
+        return grad(paired, positions)(*primals)
+
+    return value, pull
+
+
+def pairing(cotangent, value):
+    """Re <cotangent, value>: the integral, or sum, of the product, over all Functions and arrays of a pytree."""
+    if tree_structure(pack_leaves(cotangent)) != tree_structure(pack_leaves(value)):
+        raise SignatureError(f"the cotangent {cotangent!r} does not have the structure of the value {value!r}.")
+    total = 0.0
+    for c, v in zip(*(tree_leaves(x, is_leaf=is_function) for x in (cotangent, value)), strict=True):
+        _check_cotangent(v, c)
+        total = total + (integrate(compose(RealProduct(), c, v)) if is_function(v) else RealProduct()(c, v))
+    return total
+
+
+def pack_leaves(tree):
+    """A pytree of the same shape with 0 for each array and Function."""
+    return tree_map(lambda x: 0, tree, is_leaf=is_function)
+
+
+def _check_cotangent(value, cotangent):
+    if is_function(value) != is_function(cotangent):
+        raise SignatureError(f"the cotangent {cotangent!r} is not of the kind of the value {value!r}.")
+    if is_function(value):
+        check_same_domains(value, cotangent, "vjp")
+    left, right = (x.result if is_function(x) else spec_of(x) for x in (value, cotangent))
+    if not same_spec(left, right):
+        raise SignatureError(f"the cotangent {cotangent!r} does not have the type of the value {value!r}.")
+
+
+class RealProduct(HasKey):
+    """(c, v) -> Re sum of c v over all entries."""
+
+    __name__ = "Re c v"
+
+    def __call__(self, c, v):
+        return sum(tree_leaves(tree_map(lambda c, v: jnp.real(jnp.sum(c * v)), c, v)))
+
+    def structural_key(self):
+        return ("real product",)

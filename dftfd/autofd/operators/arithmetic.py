@@ -43,6 +43,17 @@ class Binary(HasKey):
             return tree_map(lambda x: self.code(x, b), a)
         return tree_map(self.code, a, b)
 
+    def inverse(self):
+        """Code of the inverse where the other side is a number, else None."""
+        swap = {"add": "subtract", "subtract": "add", "multiply": "divide", "divide": "multiply"}
+        if self.name not in swap or (self.left is None and self.right is None):
+            return None
+        if self.right is not None:
+            return Binary(swap[self.name], right=self.right)
+        if self.name in ("subtract", "divide"):  # y = a - x, y = a / x
+            return Binary(self.name, left=self.left)
+        return Binary(swap[self.name], right=self.left)
+
     def structural_key(self):
         return ("binary", self.name, structural_key(self.left), structural_key(self.right))
 

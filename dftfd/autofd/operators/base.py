@@ -13,10 +13,12 @@ class Operator:
 
     name: for messages and the printed graph.
     linear: True if the result is linear in all operands together.
+    singular: True if the result is a distribution rather than a function.
     """
 
     name = ""
     linear = False
+    singular = False
 
     def signature(self, operands, arrays, static) -> Signature:
         raise NotImplementedError
@@ -31,6 +33,13 @@ class Operator:
             raise NoRuleError(f"operator {self.name!r} has no differentiation rule.")
         return node.replace(
             operands=[zeros_like(f) if t is None else t for f, t in zip(node.operands, tangents, strict=True)]
+        )
+
+    def array_tangent(self, node: Function, tangents) -> Function:
+        """Derivative of `node` along a change of the arrays that it carries."""
+        raise NoRuleError(
+            f"{node!r} carries arrays that depend on what is being differentiated; operator {self.name!r} has no rule "
+            "for that."
         )
 
     def transpose(self, node: Function, cotangent: Function, needed: tuple[bool, ...]) -> list:

@@ -1,17 +1,23 @@
 """integrate: over all or some arguments, by the quadrature of their domains.
 
-JVP         itself
-transpose   broadcast over the integrated arguments, from <int f dy, ct>_x = <f, ct>_{x,y}
+JVP         itself; when a quadrature that is given as arrays moves, sum_k (dw_k f(x_k) + w_k nabla f(x_k) dx_k)
+transpose   broadcast over the integrated arguments, from <int f dy, ct>_x = <f, ct>_{x,y}. With a quadrature given as
+            arrays the pairing uses that quadrature.
 """
+
+import functools
+import operator
 
 import jax
 import jax.numpy as jnp
 from jax.tree_util import tree_map
 
+from dftfd.autofd.analytic import analytic_integral
 from dftfd.autofd.domain import Signature
-from dftfd.autofd.function import Function
+from dftfd.autofd.function import Function, nodes_of
 from dftfd.autofd.operators.base import Operator
 from dftfd.autofd.operators.broadcast import broadcast
+from dftfd.autofd.operators.dirac import dirac, separate
 from dftfd.errors import QuadratureError, SignatureError
 
 CHUNK = 4096  # quadrature points evaluated at once; bounds the memory on large grids
@@ -22,7 +28,8 @@ class Integrate(Operator):
 
     def signature(self, operands, arrays, static):
         (f,) = operands
-        return Signature(tuple(d for i, d in enumerate(f.domains) if i not in static["argnums"]), f.result)
+        kept = tuple(d for i, d in enumerate(f.domains) if i not in static["argnums"])
+        return Signature(kept, f.result)
 
     def evaluate(self, node, *args):
         (f,), argnums = node.operands, node.static["argnums"]
@@ -32,13 +39,36 @@ class Integrate(Operator):
             full = dict(zip(rest, args, strict=True)) | dict(zip(argnums, nodes, strict=True))
             return f.evaluate(*(full[i] for i in range(len(full))))
 
+        exact = None if node.arrays else analytic_integral(f, argnums, args)
+        if exact is not None:
+            return exact[1]
         rules = node.arrays or tuple(f.domains[i].quadrature() for i in argnums)
         return _weighted_sum(at, rules)
+
+    def array_tangent(self, node, tangents):
+        return Function(_moved, node.operands, (node.arrays, tangents), node.static, node.signature)
 
     def transpose(self, node, cotangent, needed):
         (f,) = node.operands
         rest = tuple(i for i in range(len(f.domains)) if i not in node.static["argnums"])
         return [broadcast(cotangent, f.domains, rest)]
+
+
+class MovedQuadrature(Operator):
+    """Derivative of an integral along a change of its quadrature. Linear in f.
+
+    transpose: none, for the change of the points gives derivatives of Dirac distributions.
+    """
+
+    name, linear = "integral over a moving quadrature", True
+
+    def evaluate(self, node, *args):
+        rules, tangents = node.arrays
+
+        def value(rules):
+            return _integrate.evaluate(node.replace(arrays=rules), *args)
+
+        return jax.jvp(value, (rules,), (tangents,))[1]
 
 
 def _weighted_sum(code, rules):
@@ -65,14 +95,36 @@ def _contract(weights, values):
     return tree_map(lambda v: jnp.tensordot(weights.astype(jnp.result_type(weights, v)), v, 1), values)
 
 
-_integrate = Integrate()
+_integrate, _moved = Integrate(), MovedQuadrature()
 
 
 def integrate_over(f: Function, argnums: tuple[int, ...], quadrature=()) -> Function:
     """The integral as a Function of the arguments that are left, possibly of none."""
-    for i in argnums if not quadrature else ():
-        f.domains[i].quadrature()
-    return Function(_integrate, (f,), quadrature, {"argnums": argnums})
+    if not argnums:
+        return f
+    if not f.singular:
+        for i in argnums if not quadrature else ():
+            if not f.domains[i].grid_later:
+                f.domains[i].quadrature()
+        return Function(_integrate, (f,), quadrature, {"argnums": argnums})
+    regular, terms = separate(f)
+    parts = [] if regular is None else [integrate_over(regular, argnums, quadrature)]
+    rules = dict(zip(argnums, quadrature, strict=True)) if quadrature else None
+    parts += [_integral_of_term(t, f.domains, argnums, rules) for t in terms]
+    return functools.reduce(operator.add, parts)
+
+
+def _integral_of_term(term, domains, argnums, rules):
+    """Integral of strength * delta: the deltas in the arguments `argnums` drop out, the strength is integrated."""
+    rest = [i for i in range(len(domains)) if i not in term.argnums]
+    over = tuple(i for i in argnums if i not in term.argnums)
+    quadrature = tuple(rules[i] for i in over) if rules else ()
+    strength = integrate_over(term.strength, tuple(rest.index(i) for i in over), quadrature)
+    left = [i for i in range(len(domains)) if i not in argnums]
+    kept = [(i, p) for i, p in zip(term.argnums, term.points, strict=True) if i not in argnums]
+    if not kept:
+        return strength
+    return dirac(strength, tuple(domains[i] for i in left), tuple(left.index(i) for i, _ in kept), [p for _, p in kept])
 
 
 def integrate(f: Function, argnums: int | tuple[int, ...] | None = None, *, quadrature=None):
@@ -93,6 +145,25 @@ def integrate(f: Function, argnums: int | tuple[int, ...] | None = None, *, quad
     rules = () if quadrature is None else _checked_rules(quadrature, f, argnums)
     integral = integrate_over(f, argnums, rules)
     return integral if integral.domains else integral()
+
+
+def with_quadrature(root: Function, points, weights) -> Function:
+    """The same graph, its integrals over spaces with `grid_later` taken by this quadrature.
+
+    points: (node, *shape of the space's points).   weights: (node,).
+    """
+    done = {}
+    for node in nodes_of(root):
+        node_id = id(node)
+        if any(done[id(f)] is not f for f in node.operands):
+            node = node.replace(operands=[done[id(f)] for f in node.operands], tags=node.tags)
+        if node.operator is _integrate and not node.arrays:
+            (f,), argnums = node.operands, node.static["argnums"]
+            if any(f.domains[i].grid_later and f.domains[i].points is None for i in argnums):
+                given = [(points, weights) if f.domains[i].grid_later else f.domains[i].quadrature() for i in argnums]
+                node = node.replace(arrays=_checked_rules(tuple(given), f, argnums), tags=node.tags)
+        done[node_id] = node
+    return done[id(root)]
 
 
 def _checked_rules(quadrature, f, argnums):

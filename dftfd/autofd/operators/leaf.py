@@ -1,19 +1,22 @@
 """Leaves of the graph: functions given by Python code, constants and zeros.
 
 function(code, X, Y, params=(a,))   (x, y) -> code(a, x, y)
-"""
 
-import types
+JVP         of the arrays: (x, y) -> d code(a, x, y) / da . da
+transpose   none: a leaf has no operands. Its arrays belong to JAX, which differentiates through their use.
+"""
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import tree_leaves, tree_map, tree_structure
+import numpy as np
+from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 
 from dftfd.autofd.domain import Domain, Signature, spec_of
 from dftfd.autofd.function import Function
 from dftfd.autofd.operators.base import Operator
-from dftfd.autofd.structure import HasKey, Identity, holds_arrays, structural_key
-from dftfd.errors import LeakError, SignatureError
+from dftfd.autofd.operators.closure import converted, label_of, lift_closure
+from dftfd.autofd.structure import HasKey, holds_tracers, structural_key
+from dftfd.errors import SignatureError
 
 
 class Leaf(Operator):
@@ -22,30 +25,17 @@ class Leaf(Operator):
     name = "function"
 
     def signature(self, operands, arrays, static):
-        domains = static["domains"]
-        code = static["code"]
-        result = jax.eval_shape(code, *arrays, *[d.spec for d in domains])
-        result = tree_map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), result)
-        for leaf in tree_leaves(result):
-            if not jnp.issubdtype(leaf.dtype, jnp.inexact):
-                raise SignatureError(
-                    f"{label_of(code)} returns {leaf.dtype}; functions return float or complex arrays. "
-                    "Compare and select inside one function, with jax.numpy.where."
-                )
-        return Signature(domains, result)
+        return trace(static["code"], arrays, static["domains"])[0]
 
     def evaluate(self, node, *args):
         return node.static["code"](*node.arrays, *args)
 
     def array_tangent(self, node, tangents) -> Function:
         """Derivative along a change of the arrays, a function of the same point."""
-        return Function(
-            self,
-            (),
-            (node.arrays, tangents),
-            {"code": ArrayTangent(node.static["code"]), "domains": node.domains},
-            node.signature,
-        )
+        moving = [(i, dx) for i, dx in enumerate(tree_leaves(tangents)) if not is_still(dx)]
+        positions = tuple(i for i, _ in moving)
+        static = {"code": ArrayTangent(node.static["code"], positions), "domains": node.domains}
+        return Function(self, (), (node.arrays, [dx for _, dx in moving]), static, node.signature)
 
     def label(self, node):
         return label_of(node.static["code"])
@@ -54,34 +44,65 @@ class Leaf(Operator):
 leaf = Leaf()
 
 
-class ArrayTangent(HasKey):
-    """(arrays, tangents, *point) -> derivative of code(*arrays, *point) along the tangents."""
+def is_still(tangent) -> bool:
+    """True if a tangent is zero, as far as can be known before evaluation."""
+    return tangent.dtype == jax.dtypes.float0 or (not holds_tracers(tangent) and not np.any(np.asarray(tangent)))
 
-    def __init__(self, code):
-        self.code = code
+
+def zero_tangent(x):
+    """The tangent of an array that does not move."""
+    return np.zeros(np.shape(x), x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jax.dtypes.float0)
+
+
+class ArrayTangent(HasKey):
+    """(arrays, tangents, *point) -> derivative of code(*arrays, *point) when the leaves at `positions` move."""
+
+    def __init__(self, code, positions):
+        self.code, self.positions = code, positions
         self.__name__ = f"d[{label_of(code)}]"
 
     def __call__(self, arrays, tangents, *args):
-        return jax.jvp(lambda *a: self.code(*a, *args), tuple(arrays), tuple(tangents))[1]
+        leaves, structure = tree_flatten(arrays)
+
+        def moved(*values):
+            full = list(leaves)
+            for i, v in zip(self.positions, values, strict=True):
+                full[i] = v
+            return self.code(*tree_unflatten(structure, full), *args)
+
+        return jax.jvp(moved, tuple(leaves[i] for i in self.positions), tuple(tangents))[1]
 
     def structural_key(self):
-        return ("array tangent", structural_key(self.code))
+        return ("array tangent", structural_key(self.code), self.positions)
 
 
-def label_of(code) -> str:
-    return getattr(code, "__name__", type(code).__name__)
+def trace(code, arrays, domains):
+    """(signature, arrays) of code: its type, and the traced arrays that it uses without having them as arguments."""
+    jaxpr, result = jax.make_jaxpr(code, return_shape=True)(*arrays, *[d.spec for d in domains])
+    result = tree_map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), result)
+    for part in tree_leaves(result):
+        if not jnp.issubdtype(part.dtype, jnp.inexact):
+            raise SignatureError(
+                f"{label_of(code)} returns {part.dtype}; functions return float or complex arrays. "
+                "Compare and select inside one function, with jax.numpy.where."
+            )
+    return Signature(tuple(domains), result), holds_tracers(jaxpr.consts)
 
 
 def function(code, *domains: Domain, params=()) -> Function:
     """The function of points of `domains` that `code(*params, *points)` computes.
 
     params: arrays, or pytrees of them, that JAX transformations see (differentiable, dynamic under jit). Arrays that
-    `code` closes over are found and treated the same way.
+    `code` closes over are found and treated the same way. Other values that it closes over are taken as they are now.
     """
     _check_domains(domains, label_of(code))
     params = tuple(tree_map(jnp.asarray, p) for p in params)
-    code, lifted = _lift_closure(code)
-    return Function(leaf, (), (*lifted, *params), {"code": code, "domains": tuple(domains)})
+    code, lifted = lift_closure(code)
+    arrays = (*lifted, *params)
+    signature, hides_tracers = trace(code, arrays, domains)
+    if hides_tracers:
+        code, arrays = converted(code, arrays, [d.spec for d in domains])
+    return Function(leaf, (), arrays, {"code": code, "domains": tuple(domains)}, signature)
 
 
 def _check_domains(domains, name):
@@ -90,68 +111,20 @@ def _check_domains(domains, name):
             raise SignatureError(f"{name}: {d!r} is not a Domain; declare the spaces of the arguments, such as R^3.")
 
 
-class Lifted(HasKey):
-    """Code whose closed-over arrays have become leading arguments."""
-
-    def __init__(self, code, positions):
-        self.code, self.positions, self.__name__ = code, positions, label_of(code)
-        kept = [None if i in positions else c for i, c in enumerate(code.__closure__)]
-        self._kept = kept
-        self._template = types.FunctionType(
-            code.__code__,
-            code.__globals__,
-            code.__name__,
-            code.__defaults__,
-            tuple(types.CellType() if c is None else c for c in kept),
-        )
-        self._template.__kwdefaults__ = code.__kwdefaults__
-
-    def __call__(self, *args):
-        values = iter(args[: len(self.positions)])
-        cells = tuple(types.CellType(next(values)) if c is None else c for c in self._kept)
-        t = self._template
-        code = types.FunctionType(t.__code__, t.__globals__, t.__name__, t.__defaults__, cells)
-        code.__kwdefaults__ = t.__kwdefaults__
-        return code(*args[len(self.positions) :])
-
-    def structural_key(self):
-        t = self._template
-        kept = tuple(None if c is None else structural_key(c.cell_contents) for c in self._kept)
-        defaults = structural_key((t.__defaults__, t.__kwdefaults__))
-        return ("lifted", t.__code__, Identity(t.__globals__), self.positions, kept, defaults)
-
-
-def _lift_closure(code):
-    """(code, arrays): closed-over arrays, and pytrees and Functions holding them, moved to leading arguments."""
-    if not isinstance(code, types.FunctionType) or not code.__closure__:
-        return code, ()
-    positions, values = [], []
-    for i, cell in enumerate(code.__closure__):
-        try:
-            value = cell.cell_contents
-        except ValueError:  # not bound yet
-            continue
-        functions = tree_leaves(value, is_leaf=lambda v: isinstance(v, Function))
-        if any(isinstance(f, Function) and f.tags for f in functions):
-            raise LeakError(
-                f"{label_of(code)} closes over a function that is being differentiated, so its derivative would be "
-                "lost. Build the expression with operators: compose(code, f) instead of function(lambda x: code(f(x)))."
-            )
-        if holds_arrays(value):
-            positions.append(i)
-            values.append(value)
-    return (Lifted(code, tuple(positions)), tuple(values)) if positions else (code, ())
-
-
 def _constant(value, *args):
     return value
 
 
 def constant(value, *domains: Domain) -> Function:
     """The function with the same value at every point of `domains`."""
-    value = tree_map(jnp.asarray, value)
+    value = tree_map(_inexact, value)
     static = {"code": _constant, "domains": tuple(domains)}
     return Function(leaf, (), (value,), static, Signature(tuple(domains), spec_of(value)))
+
+
+def _inexact(x):
+    x = jnp.asarray(x)
+    return x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(np.float64)
 
 
 def is_constant(node: Function) -> bool:

@@ -8,15 +8,35 @@ transpose   -div, from partial integration; the surface term is dropped, so func
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import tree_map
+from jax.tree_util import tree_leaves, tree_map
 
 from dftfd.autofd.domain import Signature
 from dftfd.autofd.function import Function
 from dftfd.autofd.operators.base import Operator
 from dftfd.autofd.operators.compose import compose
 from dftfd.autofd.operators.leaf import function
-from dftfd.autofd.structure import HasKey
+from dftfd.autofd.structure import HasKey, structural_key
 from dftfd.errors import SignatureError
+
+
+def nabla(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
+    """Gradient of f with respect to one argument; the argument's axes are appended to the result.
+
+    mode: "forward" or "reverse" differentiation of the evaluation; same values.
+    """
+    if not isinstance(f, Function):
+        raise SignatureError(f"nabla takes a Function, {type(f).__name__} found.")
+    if not 0 <= argnum < len(f.domains):
+        raise SignatureError(f"nabla: argnum {argnum}, but {f!r} has {len(f.domains)} argument(s).")
+    if mode not in ("forward", "reverse"):
+        raise SignatureError(f"nabla: mode {mode!r}, 'forward' or 'reverse' expected.")
+    if not f.domains[argnum].is_array:
+        raise SignatureError(f"nabla: argument {argnum} of {f!r} is a tree; differentiate with respect to an array.")
+    if jnp.issubdtype(f.domains[argnum].dtype, jnp.complexfloating):
+        raise SignatureError(f"nabla: argument {argnum} of {f!r} is complex; real arguments only.")
+    if mode == "reverse" and any(jnp.issubdtype(r.dtype, jnp.complexfloating) for r in tree_leaves(f.result)):
+        raise SignatureError(f"nabla: {f!r} is complex; use mode='forward'.")
+    return Function(_nabla, (f,), (), {"argnum": argnum, "mode": mode})
 
 
 class Nabla(Operator):
@@ -33,46 +53,34 @@ class Nabla(Operator):
         return derivative(f.evaluate, node.static["argnum"])(*args)
 
     def transpose(self, node, cotangent, needed):
-        argnum, mode = node.static["argnum"], node.static["mode"]
-        domain = node.domains[argnum]
-        if domain.density is None:
-            return [-divergence(cotangent, argnum, mode)]
-        w = function(Argument(argnum, domain.density), *node.domains)
-        return [-divergence(cotangent * w, argnum, mode) / w]
+        return [transposed_nabla(cotangent, node.static["argnum"], node.static["mode"])]
 
 
 _nabla = Nabla()
 
 
-class Argument(HasKey):
-    """Code of one argument among several."""
-
-    def __init__(self, position, code):
-        self.position, self.code = position, code
-
-    def __call__(self, *args):
-        return self.code(args[self.position])
-
-    def structural_key(self):
-        from dftfd.autofd.structure import structural_key
-
-        return ("argument", self.position, structural_key(self.code))
+def transposed_nabla(ct: Function, argnum: int, mode: str = "forward") -> Function:
+    """-div(w ct) / w for the density w of the measure (1 for Lebesgue's)."""
+    domain = ct.domains[argnum]
+    if domain.density is None:
+        return -divergence(ct, argnum, mode)
+    w = function(Argument(argnum, domain.density), *ct.domains)
+    return -divergence(ct * w, argnum, mode) / w
 
 
-def nabla(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
-    """Gradient of f with respect to one argument; the argument's axes are appended to the result.
+def divergence(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
+    """div f = sum_i d f_i / d x_i over the last axes of the result, those of the argument."""
+    gradient = nabla(f, argnum, mode)
+    shape = f.domains[argnum].shape
+    for part in tree_leaves(f.result):
+        if len(part.shape) < len(shape) or part.shape[len(part.shape) - len(shape) :] != shape:
+            raise SignatureError(f"divergence: the result of {f!r} must end with the axes {shape} of its argument.")
+    return compose(Contract(len(shape)), gradient)
 
-    mode: "forward" or "reverse" differentiation of the evaluation; same values.
-    """
-    if not isinstance(f, Function):
-        raise SignatureError(f"nabla takes a Function, {type(f).__name__} found.")
-    if not 0 <= argnum < len(f.domains):
-        raise SignatureError(f"nabla: argnum {argnum}, but {f!r} has {len(f.domains)} argument(s).")
-    if mode not in ("forward", "reverse"):
-        raise SignatureError(f"nabla: mode {mode!r}, 'forward' or 'reverse' expected.")
-    if not f.domains[argnum].is_array:
-        raise SignatureError(f"nabla: argument {argnum} of {f!r} is a tree; differentiate with respect to an array.")
-    return Function(_nabla, (f,), (), {"argnum": argnum, "mode": mode})
+
+def laplacian(f: Function, argnum: int = 0) -> Function:
+    """div nabla f."""
+    return divergence(nabla(f, argnum), argnum)
 
 
 class Contract(HasKey):
@@ -94,15 +102,14 @@ class Contract(HasKey):
         return ("contract", self.axes)
 
 
-def divergence(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
-    """div f = sum_i d f_i / d x_i over the last axes of the result, those of the argument."""
-    shape = f.domains[argnum].shape
-    for leaf in jax.tree_util.tree_leaves(f.result):
-        if len(leaf.shape) < len(shape) or leaf.shape[len(leaf.shape) - len(shape) :] != shape:
-            raise SignatureError(f"divergence: the result of {f!r} must end with the axes {shape} of its argument.")
-    return compose(Contract(len(shape)), nabla(f, argnum, mode))
+class Argument(HasKey):
+    """Code of one argument among several."""
 
+    def __init__(self, position, code):
+        self.position, self.code = position, code
 
-def laplacian(f: Function, argnum: int = 0) -> Function:
-    """div nabla f."""
-    return divergence(nabla(f, argnum), argnum)
+    def __call__(self, *args):
+        return self.code(args[self.position])
+
+    def structural_key(self):
+        return ("argument", self.position, structural_key(self.code))

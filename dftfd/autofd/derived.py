@@ -1,0 +1,155 @@
+"""Transformations made of grad, jvp and vjp: linearize, linear_transpose, hvp, jacfwd, jacrev."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import tree_leaves, tree_map, tree_structure, tree_unflatten
+
+from dftfd.autofd.domain import spec_of
+from dftfd.autofd.function import is_function
+from dftfd.autofd.operators.compose import compose
+from dftfd.autofd.operators.leaf import zeros
+from dftfd.autofd.operators.linear_transpose import linear_transpose as _transposed_function
+from dftfd.autofd.operators.linearize import linearize as _linearized_function
+from dftfd.autofd.structure import HasKey
+from dftfd.autofd.transforms import grad, jvp, pairing, vjp
+from dftfd.errors import SignatureError
+
+
+def linearize(functional, *primals, **options):
+    """(value, linear map of tangents) of a functional or operator at `primals`.
+
+    Of a Function, linearize(f, argnums, tangent=...), the operator that makes the Function (x, y) -> f'(x) y; see
+    `operators.linearize`.
+    """
+    if is_function(functional):
+        return _linearized_function(functional, *primals, **options)
+    value = functional(*primals)
+
+    def linear(*tangents):
+        return jvp(functional, primals, tangents)[1]
+
+    return value, linear
+
+
+def linear_transpose(operator, *primals, **options):
+    """Transpose of a linear operator or functional: cotangent -> tuple of cotangents of the arguments.
+
+    primals: arguments of the types that the operator takes; their values do not matter.
+    Of a Function, linear_transpose(f, argnum, domain, pairing), the operator that makes the Function y -> f^T y; see
+    `operators.linear_transpose`.
+    """
+    if is_function(operator):
+        return _transposed_function(operator, *primals, **options)
+    zero = tree_map(lambda f: zeros(f.signature) if is_function(f) else jnp.zeros_like(f), primals, is_leaf=is_function)
+    _check_linear(operator, zero, primals)
+    return vjp(operator, *zero)[1]
+
+
+def _check_linear(operator, zero, primals):
+    """Raise unless O(0) = 0 and the derivative of O at 0 along f is O(f), where these can be evaluated."""
+    value, derivative = jvp(operator, zero, primals)
+    for at_zero, slope, image in zip(*map(_samples, (value, derivative, operator(*primals))), strict=True):
+        scale = 1 + np.max(np.abs(image), initial=0.0)
+        if not (np.all(np.abs(at_zero) <= 1e-8 * scale) and np.all(np.abs(slope - image) <= 1e-8 * scale)):
+            raise SignatureError("linear_transpose: the operator is not linear.")
+
+
+def _samples(tree):
+    """Values of a pytree of arrays and Functions, these at a random point."""
+    rng, found = np.random.default_rng(7), []
+    for x in tree_leaves(tree, is_leaf=is_function):
+        if is_function(x):
+            point = [
+                tree_map(lambda s: jnp.asarray(rng.uniform(0.1, 0.9, s.shape), s.dtype), d.spec) for d in x.domains
+            ]
+            x = tree_leaves(x(*point))
+        found.extend(np.asarray(v) for v in tree_leaves(x))
+    return found
+
+
+def hvp(functional, f, df, mode: str = "forward-over-reverse"):
+    """Second functional derivative at f applied to df.
+
+    mode: "forward-over-reverse" (the derivative of grad(functional) along df), "reverse-over-forward" (the gradient of
+        the derivative along df) or "reverse-over-reverse" (the gradient of <grad, df>); the same result.
+    """
+    if mode == "forward-over-reverse":
+        return jvp(grad(functional), (f,), (df,))[1]
+    if mode == "reverse-over-forward":
+        return grad(lambda f: jvp(functional, (f,), (df,))[1])(f)
+    if mode == "reverse-over-reverse":
+        return grad(lambda f: pairing(df, grad(functional)(f)))(f)
+    raise SignatureError(f"hvp: mode {mode!r}; forward-over-reverse, reverse-over-forward or reverse-over-reverse.")
+
+
+def jacrev(functional, argnum: int = 0):
+    """(*args) -> Jacobian of a functional with array value, by one transposition per entry.
+
+    For a Function argument the Jacobian is a Function whose values have the axes of the result first, then those of
+    the Function's values; for an array argument the array of the shape (*result, *argument).
+    """
+
+    def run(*args):
+        value, pull = vjp(lambda x: functional(*args[:argnum], x, *args[argnum + 1 :]), args[argnum])
+        if is_function(value) or len(tree_leaves(value)) != 1:
+            raise SignatureError("jacrev takes functionals with one array as value.")
+        spec = spec_of(value)
+        rows = [pull(unit)[0] for unit in _units(spec)]
+        return _stacked(rows, spec.shape, axis_last=False)
+
+    return run
+
+
+def jacfwd(functional, argnum: int = 0):
+    """(*args) -> Jacobian with respect to an array argument, by one forward derivative per entry.
+
+    The functional may return an array or a Function; the axes of the argument are appended to those of the value.
+    """
+
+    def run(*args):
+        x = args[argnum]
+        if is_function(x) or len(tree_leaves(x)) != 1:
+            raise SignatureError("jacfwd takes an array argument; a function has infinitely many entries, use jacrev.")
+        spec = spec_of(jnp.asarray(x))
+
+        def of_one(x):
+            return functional(*args[:argnum], x, *args[argnum + 1 :])
+
+        columns = [jvp(of_one, (x,), (unit,))[1] for unit in _units(spec)]
+        return _stacked(columns, spec.shape, axis_last=True)
+
+    return run
+
+
+def _units(spec):
+    """The arrays with a single one, row by row."""
+    for entry in range(int(np.prod(spec.shape, dtype=int))):
+        unit = np.zeros(spec.shape, spec.dtype)
+        unit.flat[entry] = 1
+        yield jnp.asarray(unit)
+
+
+class Stack(HasKey):
+    """n values of equal type as one, with the axes `shape` (product n) put first or last."""
+
+    __name__ = "stack"
+
+    def __init__(self, shape, axis_last):
+        self.shape, self.axis_last = shape, axis_last
+
+    def __call__(self, *values):
+        leaves, structure = zip(*map(tree_leaves, values), strict=True), tree_structure(values[0])
+        return tree_unflatten(structure, [self._stack(x) for x in leaves])
+
+    def _stack(self, arrays):
+        stacked = jnp.stack(arrays, axis=-1 if self.axis_last else 0)
+        rest = arrays[0].shape
+        return stacked.reshape(rest + self.shape if self.axis_last else self.shape + rest)
+
+    def structural_key(self):
+        return ("stack", self.shape, self.axis_last)
+
+
+def _stacked(values, shape, axis_last):
+    stack = Stack(shape, axis_last)
+    return compose(stack, *values) if is_function(values[0]) else stack(*values)

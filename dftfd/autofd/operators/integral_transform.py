@@ -1,0 +1,34 @@
+"""k @ f: the integral transform (k @ f)(x, z) = int k(x, y) f(y, z) dy, a product of infinite matrices.
+
+A case of broadcast, compose and integrate, which have the rules: the transpose of f -> k @ f is ct -> k^T @ ct.
+"""
+
+import jax.numpy as jnp
+
+from dftfd.autofd.domain import same_domain
+from dftfd.autofd.function import Function
+from dftfd.autofd.operators.broadcast import broadcast
+from dftfd.autofd.operators.compose import compose
+from dftfd.autofd.operators.integrate import integrate_over
+from dftfd.errors import SignatureError
+
+
+def integral_transform(k: Function, f: Function):
+    """Integral over the last argument of k and the first of f of their product; values are multiplied as by `@`."""
+    if not isinstance(f, Function):
+        raise SignatureError(f"{k!r} @ {type(f).__name__}: a Function expected on the right.")
+    if not k.domains or not f.domains or not same_domain(k.domains[-1], f.domains[0]):
+        raise SignatureError(f"@: the last argument of {k!r} is not the first of {f!r}.")
+    middle, total = len(k.domains) - 1, len(k.domains) + len(f.domains) - 1
+    domains = k.domains + f.domains[1:]
+    product = compose(
+        _multiply,
+        broadcast(k, domains, tuple(range(middle + 1))),
+        broadcast(f, domains, tuple(range(middle, total))),
+    )
+    result = integrate_over(product, (middle,))
+    return result if result.domains else result()
+
+
+def _multiply(a, b):
+    return jnp.multiply(a, b) if a.ndim == 0 or b.ndim == 0 else jnp.matmul(a, b)

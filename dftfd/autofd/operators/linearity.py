@@ -1,0 +1,46 @@
+"""Is a function linear in some of its arguments? Tried on random vectors, since code can't be read."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import tree_leaves, tree_map
+
+from dftfd.autofd.function import Function, assemble, parts
+
+_TOLERANCE = 1e-8
+
+
+def is_linear(f: Function, argnums: tuple[int, ...]) -> bool:
+    """True if f(a u + b v) = a f(u) + b f(v) in the arguments `argnums` together, for random u, v and the others.
+
+    Arrays that stand for values inside a JAX transformation are replaced by random ones.
+    """
+    rng = np.random.default_rng(20240507)
+    with jax.ensure_compile_time_eval():
+        leaves, structure = parts(f)
+        probe = assemble(structure, [_random(rng, x) if isinstance(x, jax.core.Tracer) else x for x in leaves])
+        others = [tree_map(lambda s: _random(rng, s), d.spec) for d in f.domains]
+        u, v = ([tree_map(lambda s: _random(rng, s), f.domains[i].spec) for i in argnums] for _ in range(2))
+        a, b = rng.uniform(-2, 2, 2)
+
+        def value(direction):
+            args = list(others)
+            for i, x in zip(argnums, direction, strict=True):
+                args[i] = x
+            return [np.asarray(y) for y in tree_leaves(probe.evaluate(*args))]
+
+        mixed = value(tree_map(lambda x, y: (a * x + b * y).astype(x.dtype), u, v))
+        return all(
+            np.allclose(
+                m, a * x + b * y, rtol=_TOLERANCE, atol=_TOLERANCE * (1 + np.max(np.abs(x)) + np.max(np.abs(y)))
+            )
+            for m, x, y in zip(mixed, value(u), value(v), strict=True)
+            if m.size
+        )
+
+
+def _random(rng, spec):
+    values = rng.normal(size=spec.shape)
+    if jnp.issubdtype(spec.dtype, jnp.complexfloating):
+        values = values + 1j * rng.normal(size=spec.shape)
+    return jnp.asarray(np.asarray(values).astype(spec.dtype))

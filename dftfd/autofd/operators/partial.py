@@ -1,0 +1,70 @@
+"""partial: fix some arguments.   f(x, y), y = y0   gives   x -> f(x, y0).   `at` fixes all of them: f -> f(x0).
+
+JVP         itself; when y0 moves by dy, x -> d_y f(x, y0) dy
+transpose   ct(x) delta(y - y0), from int f(x, y0) ct(x) dx = <f, ct delta>: a Dirac distribution, see dirac.py
+"""
+
+import jax.numpy as jnp
+from jax.tree_util import tree_map
+
+from dftfd.autofd.domain import Signature, describe, same_spec, spec_of
+from dftfd.autofd.function import Function
+from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.operators.dirac import dirac
+from dftfd.errors import SignatureError
+
+
+def at(f: Function, *points) -> Function:
+    """f(x0) as a function of no arguments."""
+    return partial(f, tuple(range(len(f.domains))), points)
+
+
+def invoke(f: Function, *points):
+    """f(*points) as an array: `f(*points)` written as an operator."""
+    return f(*points)
+
+
+def partial(f: Function, argnums: int | tuple[int, ...], values) -> Function:
+    """f with the arguments `argnums` fixed to `values`, a Function of the other arguments.
+
+    values: a point of the domain, or a tuple of them if `argnums` is one. Derivatives with respect to them flow.
+    """
+    if isinstance(argnums, int):
+        argnums, values = (argnums,), (values,)
+    argnums, values = tuple(argnums), tuple(tree_map(jnp.asarray, v) for v in values)
+    count = len(f.domains)
+    if len(values) != len(argnums) or len(set(argnums)) != len(argnums) or not all(0 <= i < count for i in argnums):
+        raise SignatureError(f"partial: {len(values)} value(s) for the arguments {argnums} of {f!r}.")
+    for i, v in zip(argnums, values, strict=True):
+        if not same_spec(spec_of(v), f.domains[i].spec):
+            raise SignatureError(
+                f"partial: argument {i} of {f!r} takes {describe(f.domains[i].spec)}, {describe(spec_of(v))} given."
+            )
+    return Function(_partial, (f,), values, {"argnums": argnums})
+
+
+class Partial(Operator):
+    name, linear = "partial", True
+
+    def signature(self, operands, arrays, static):
+        (f,) = operands
+        kept = tuple(d for i, d in enumerate(f.domains) if i not in static["argnums"])
+        return Signature(kept, f.result)
+
+    def evaluate(self, node, *args):
+        (f,), rest = node.operands, iter(args)
+        fixed = dict(zip(node.static["argnums"], node.arrays, strict=True))
+        return f.evaluate(*(fixed[i] if i in fixed else next(rest) for i in range(len(f.domains))))
+
+    def array_tangent(self, node, tangents):
+        from dftfd.autofd.operators.linearize import pushforward
+
+        (f,), argnums = node.operands, node.static["argnums"]
+        directions = tuple(range(len(f.domains), len(f.domains) + len(argnums)))
+        return partial(pushforward(f, argnums), argnums + directions, (*node.arrays, *tangents))
+
+    def transpose(self, node, cotangent, needed):
+        return [dirac(cotangent, node.operands[0].domains, node.static["argnums"], node.arrays)]
+
+
+_partial = Partial()
