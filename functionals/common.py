@@ -62,10 +62,19 @@ def _scaled_signature(formula):
     return inspect.Signature([inspect.Parameter("rho", kind), *kept])
 
 
-def per_spin(e, rho: Function, *others) -> Function:
-    """sum_s e(rho_s, other_s) over the spins that are present; `others` are spin-resolved."""
-    one = lambda s: where_dense(lambda n: e(n, *(f[s] for f in others)), rho[s])
-    return one(0) + one(1)
+def each_spin(e, rho: Function, *others: Function) -> tuple[Function, Function]:
+    """(e(rho_a, other_a), e(rho_b, other_b)), zero for a spin that is absent; `others` are spin-resolved."""
+
+    def one(s):
+        return where_dense(lambda n_s: e(n_s, *(f[s] for f in others)), rho[s])
+
+    return one(0), one(1)
+
+
+def per_spin(e, rho: Function, *others: Function) -> Function:
+    """Sum of e over the spins, see `each_spin`."""
+    up, down = each_spin(e, rho, *others)
+    return up + down
 
 
 def gradient_squared(n: Function) -> Function:

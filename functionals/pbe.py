@@ -19,25 +19,30 @@ from dftfd.functionals.common import (
 from dftfd.functionals.registry import functional, register, variant
 
 _DOI = "10.1103/PhysRevLett.77.3865"
+BETA = 0.06672455060314922
+MU = 0.2195149727645171
 GAMMA = (1 - math.log(2)) / math.pi**2
 
 
 @functional("gga_x_pbe", doi=_DOI)
 @spin_scaled
-def exchange(n, *, kappa=0.804, mu=0.2195149727645171):
+def exchange(n, *, kappa=0.804, mu=MU):
     r"""Exchange energy per volume [hartree / bohr^3].
 
     e_x = e_x^LDA(n) F_x(s),   F_x(s) = 1 + kappa - kappa / (1 + mu s^2 / kappa)          (eq. 14)
 
     n: density, R^3 -> R [bohr^-3].   kappa: Lieb-Oxford bound.   mu: beta pi^2 / 3 (eq. 12).
     """
-    s2 = reduced_gradient_squared(n)
-    F_x = 1.0 + kappa - kappa / (1.0 + mu * s2 / kappa)
-    return slater_exchange(n) * F_x
+    return slater_exchange(n) * enhancement(reduced_gradient_squared(n), kappa, mu)
+
+
+def enhancement(s2, kappa=0.804, mu=MU):
+    """F_x(s)."""
+    return 1 + kappa - kappa / (1 + mu * s2 / kappa)
 
 
 @functional("gga_c_pbe", doi=_DOI)
-def correlation(rho, *, beta=0.06672455060314922, gamma=GAMMA):
+def correlation(rho, *, beta=BETA, gamma=GAMMA):
     r"""Correlation energy per volume [hartree / bohr^3].
 
     e_c = n (eps_c^LDA(r_s, zeta) + H),
@@ -82,7 +87,7 @@ pbesol = register((pbesol_exchange + pbesol_correlation).named("pbesol"))
 
 @functional("gga_x_rpbe", doi="10.1103/PhysRevB.59.7413")
 @spin_scaled
-def rpbe_exchange(n, *, kappa=0.804, mu=0.2195149727645171):
+def rpbe_exchange(n, *, kappa=0.804, mu=MU):
     r"""F_x(s) = 1 + kappa (1 - exp(-mu s^2 / kappa)), eq. 15.
 
     B. Hammer, L. B. Hansen, J. K. Norskov, Phys. Rev. B 59, 7413 (1999).

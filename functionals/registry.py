@@ -54,8 +54,13 @@ def register(f: Functional, name: str | None = None) -> Functional:
 
 def variant(base: Functional, name: str, *, doi: str | None = None, **parameters) -> Functional:
     """Register `base`, a single formula, under another name with other parameter values and their source."""
+    return register(reparametrised(base, name, doi=doi, **parameters))
+
+
+def reparametrised(base: Functional, name: str, *, doi: str | None = None, **parameters) -> Functional:
+    """`variant` without registration, for formulas that only stand inside a hybrid."""
     ((coefficient, term),) = base.with_parameters(**parameters).terms
-    return register(Functional(name, ((coefficient, replace(term, name=name, doi=doi or term.doi)),)))
+    return Functional(name, ((coefficient, replace(term, name=name, doi=doi or term.doi)),))
 
 
 def list_functionals() -> list[str]:

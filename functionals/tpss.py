@@ -27,7 +27,7 @@ from dftfd.functionals.common import (
     wigner_seitz_radius,
 )
 from dftfd.functionals.numerics import admissible_tau
-from dftfd.functionals.pbe import correlation_gradient_squared, gradient_correction
+from dftfd.functionals.pbe import BETA, correlation_gradient_squared, gradient_correction
 from dftfd.functionals.registry import functional, register
 
 _TPSS, _REVTPSS = "10.1103/PhysRevLett.91.146401", "10.1103/PhysRevLett.103.026403"
@@ -116,14 +116,14 @@ def _correlation(rho, tau, beta, C0, d):
 
 
 @functional("mgga_c_tpss", doi=_TPSS)
-def tpss_correlation(rho, tau, *, beta=0.06672455060314922, C0=(0.53, 0.87, 0.50, 2.26), d=2.8):
+def tpss_correlation(rho, tau, *, beta=BETA, C0=(0.53, 0.87, 0.50, 2.26), d=2.8):
     """The self-interaction corrected PBE correlation of `_correlation`, eqs. 11 to 14."""
     return _correlation(rho, tau, lambda rs: beta, C0, d)
 
 
 def revtpss_beta(rs):
     """beta(r_s) = beta_PBE (1 + 0.1 r_s) / (1 + 0.1778 r_s), eq. 3 of revTPSS; printed: 0.066725."""
-    return 0.06672455060314922 * (1 + 0.1 * rs) / (1 + 0.1778 * rs)
+    return BETA * (1 + 0.1 * rs) / (1 + 0.1778 * rs)
 
 
 @functional("mgga_c_revtpss", doi=_REVTPSS)

@@ -22,8 +22,9 @@ LDA = ["lda_x", "lda_c_xalpha", "lda_c_pw", "lda_c_pw_mod", "lda_c_pz", "lda_c_v
 GGA_X = ["pbe", "pbe_r", "rpbe", "pbe_sol", "b88", "b86", "b86_mgc", "b86_r", "pw91", "optx", "pw86", "rpw86"]
 GGA_C = ["pbe", "pbe_sol", "lyp", "pw91", "p86"]
 GGA_XC = ["hcth_93", "hcth_120", "hcth_147", "hcth_407", "b97_d"]
-META_X = ["tpss", "revtpss", "scan", "rscan", "r2scan"]
-META_C = ["tpss", "revtpss", "scan", "rscan", "r2scan"]
+META_X = ["tpss", "revtpss", "scan", "rscan", "r2scan", "m06_l", "mn15_l"]
+META_C = ["tpss", "revtpss", "scan", "rscan", "r2scan", "m06_l", "m06_2x", "mn15_l"]
+META_XC = ["b97m_v"]
 
 NAMES = [
     *LDA,
@@ -32,6 +33,7 @@ NAMES = [
     *(f"gga_xc_{name}" for name in GGA_XC),
     *(f"mgga_x_{name}" for name in META_X),
     *(f"mgga_c_{name}" for name in META_C),
+    *(f"mgga_xc_{name}" for name in META_XC),
 ]
 
 QUICK = {"lda_c_pz", "gga_x_rpbe", "gga_c_p86", "gga_xc_b97_d", "mgga_x_scan"}
