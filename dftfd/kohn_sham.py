@@ -33,6 +33,7 @@ class KohnSham:
     xc: object with `build(P, C_occ)`, or None where the functional has no semilocal part.
     exact_exchange: pairs (omega, fraction): fraction of exact exchange with the operator 1/r for omega = 0, else with
         its long-range part erf(omega r)/r [1/bohr].
+    nonlocal_xc: like xc, for the terms that are double integrals, or None.
     """
 
     nuclear_repulsion: float
@@ -40,6 +41,7 @@ class KohnSham:
     coulomb_exchange: object
     xc: object | None
     exact_exchange: tuple[tuple[float, float], ...] = ()
+    nonlocal_xc: object | None = None
 
     def evaluate(self, P, C_occ=None) -> FockEvaluation:
         """Energy components and Fock matrix of P (spin, ao, ao); C_occ with P = C_occ C_occ^T saves work."""
@@ -50,11 +52,12 @@ class KohnSham:
         energies["coulomb"] = 0.5 * float(np.sum(P * J))
         F = np.repeat((self.H_core + J)[None], len(P), axis=0)
         n_electrons = None
-        if self.xc is not None:
-            contribution = self.xc.build(P, C_occ)
-            energies["xc"] = contribution.energy
-            F += contribution.matrix
-            n_electrons = contribution.n_electrons
+        for component, builder in (("nonlocal", self.nonlocal_xc), ("xc", self.xc)):
+            if builder is not None:
+                contribution = builder.build(P, C_occ)
+                energies[component] = contribution.energy
+                F += contribution.matrix
+                n_electrons = contribution.n_electrons
         # E_x = -1/2 sum_s tr(P_s K[P_s]) over spins s, dE_x/dP_s = -K[P_s]. A restricted run holds P = 2 P_alpha, whose
         # K[P] = 2 K[P_alpha]: half of both.
         share = 0.5 if len(P) == 1 else 1.0

@@ -1,5 +1,6 @@
 """run_scf: from a molecule and a functional to a self-consistent result. Here the pieces are put together."""
 
+from functools import partial
 from importlib import metadata
 
 import numpy as np
@@ -16,6 +17,7 @@ from dftfd.io.progress import as_progress
 from dftfd.kernel import XCKernel
 from dftfd.kohn_sham import KohnSham, dipole_moment, spin_square
 from dftfd.molecule import Molecule
+from dftfd.nonlocal_xc import NonlocalXCBuilder, NonlocalXCKernel
 from dftfd.options import checked_grid, checked_method, refuse_unknown
 from dftfd.scf.guess import checked_density, core_guess
 from dftfd.scf.loop import Convergence, solve_scf
@@ -25,7 +27,7 @@ from dftfd.xc import XCBuilder
 
 GUESSES = ("minao", "core")
 MAX_KERNELS = 16
-_KERNELS: dict[tuple, XCKernel] = {}
+_KERNELS: dict[tuple, XCKernel | NonlocalXCKernel] = {}
 VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "pyscf")
 
 
@@ -35,6 +37,7 @@ def run_scf(
     method: str = "auto",
     *,
     grid_level: int = 3,
+    nlc_grid_level: int = 3,
     density_fit: bool = True,
     grid=None,
     conv_tol: float = 1e-9,
@@ -50,6 +53,8 @@ def run_scf(
     xc: name of a functional ('pbe', 'b3lyp', 'lda,vwn', '0.25*HF + 0.75*PBE, PBE') or a Functional.
     method: 'RKS', 'UKS', or 'auto': restricted for spin 0, unrestricted otherwise.
     grid_level: quality of the quadrature grid, 0 to 9.   grid: (points (point, 3) [bohr], weights (point,)) instead.
+    nlc_grid_level: the same for the double integrals of nonlocal functionals, such as VV10; their cost grows with the
+        square of the number of points.
     density_fit: fit the Coulomb and exchange integrals in PySCF's choice of auxiliary basis; False for exact integrals.
     conv_tol: threshold of the energy change [hartree]; its square root is that of the orbital gradient.
     max_cycles: how many cycles to try; a run that has not converged then says so in `result.converged`.
@@ -70,7 +75,7 @@ def run_scf(
         raise InputError(f"run_scf takes a Molecule, not {type(molecule).__name__}; make one with dftfd.molecule(...).")
     refuse_unknown(unknown, run_scf.__kwdefaults__)
     method = checked_method(method, molecule.spin)
-    grid = checked_grid(grid, grid_level)
+    grid, nlc_level = checked_grid(grid, grid_level), checked_grid(None, nlc_grid_level)
     n_spin = 1 if method == "RKS" else 2
     functional = get_functional(xc)
     convergence = Convergence(conv_tol, max_cycles)
@@ -84,9 +89,14 @@ def run_scf(
     n_occupied = (molecule.n_alpha,) if n_spin == 1 else (molecule.n_alpha, molecule.n_beta)
     with progress.stage("starting density"):
         P, guess = _starting_density(guess, molecule, matrices.H_core, X, n_occupied)
-    xc_builder, n_points = _xc_builder(functional, molecule, n_spin, grid, progress)
+    builders = _XCBuilders(functional, molecule, n_spin, grid, nlc_level, progress)
     energy = KohnSham(
-        molecule.nuclear_repulsion, matrices.H_core, coulomb_exchange, xc_builder, functional.exact_exchange
+        molecule.nuclear_repulsion,
+        matrices.H_core,
+        coulomb_exchange,
+        builders.semilocal,
+        functional.exact_exchange,
+        builders.nonlocal_xc,
     )
     with progress.stage("scf"):
         solution = solve_scf(
@@ -98,17 +108,19 @@ def run_scf(
         basis=molecule.basis,
         auxiliary_basis=getattr(coulomb_exchange, "auxiliary_basis", None),
         grid_level=grid if isinstance(grid, int) else None,
-        n_points=n_points,
+        n_points=builders.n_points,
         guess=guess,
         conv_tol=conv_tol,
         max_cycles=max_cycles,
         linear_dependence=linear_dependence,
         versions={"dftfd": dftfd.__version__} | {name: metadata.version(name) for name in VERSIONED},
+        nlc_grid_level=nlc_level if functional.is_nonlocal else None,
     )
-    return _result(molecule, method, functional, settings, solution, matrices, progress.seconds)
+    function_of_r = partial(_function_of_r, builders.nlc_grid)
+    return _result(molecule, method, functional, settings, solution, matrices, progress.seconds, function_of_r)
 
 
-def _result(molecule, method, functional, settings, solution, matrices, seconds):
+def _result(molecule, method, functional, settings, solution, matrices, seconds, function_of_r):
     """The properties of the last state, and everything that was said along the way."""
     state = solution.state
     C_occ = occupied_orbitals(state.mo_coeff, state.mo_occ)
@@ -130,7 +142,7 @@ def _result(molecule, method, functional, settings, solution, matrices, seconds)
         n_electrons_quadrature=state.evaluation.n_electrons,
         history=solution.history,
         seconds=dict(seconds),
-        function_of_r=_function_of_r,
+        function_of_r=function_of_r,
     )
 
 
@@ -165,30 +177,57 @@ def _starting_density(guess, molecule, H_core, X, n_occupied):
     raise InputError(f"unknown guess {guess!r}; allowed: {', '.join(GUESSES)} or a density matrix.")
 
 
-def _xc_builder(functional, molecule, n_spin, grid, progress):
-    """The builder of the semilocal energy and the number of grid points; (None, 0) without a semilocal part.
+class _XCBuilders:
+    """Builders of the semilocal and the nonlocal energy, each None without such terms; the same grid is used once.
 
-    grid: a level, or (points, weights).
+    n_points: of the semilocal grid, zero without.   nlc_grid: (points, weights) of the nonlocal one, or None.
     """
-    if not functional.is_semilocal:
-        return None, 0
-    with progress.stage("grid"):
-        points, weights = _molecular_grid(molecule, grid) if isinstance(grid, int) else grid
-        progress.note(f"grid of {len(points)} points")
-    with progress.stage("functional"):
-        kernel = _kernel(functional, n_spin)
-    with progress.stage("orbitals on the grid"):
-        store = AOStore(molecule, points, weights, max(kernel.order, int(kernel.needs_tau)))
-    return XCBuilder(kernel, store, progress.part), len(points)
+
+    def __init__(self, functional, molecule, n_spin, grid, nlc_level, progress):
+        self.semilocal = self.nonlocal_xc = self.nlc_grid = None
+        self.n_points = 0
+        if not functional.terms:
+            return
+        kernels = {}
+        with progress.stage("functional"):
+            if functional.is_semilocal:
+                kernels["semilocal"] = _kernel(XCKernel, functional.semilocal_part, n_spin)
+            if functional.is_nonlocal:
+                kernels["nonlocal_xc"] = _kernel(NonlocalXCKernel, functional.nonlocal_part, n_spin)
+        grids = {"semilocal": grid, "nonlocal_xc": nlc_level}
+        shared = len(kernels) == 2 and isinstance(grid, int) and grid == nlc_level
+        order = max(map(_ao_order, kernels.values()))
+        store = None
+        for part, kernel in kernels.items():
+            if store is None or not shared:
+                points, weights = self._grid(molecule, grids[part], progress)
+                with progress.stage("orbitals on the grid"):
+                    store = AOStore(molecule, points, weights, order if shared else _ao_order(kernel))
+            if part == "semilocal":
+                self.semilocal, self.n_points = XCBuilder(kernel, store, progress.part), len(points)
+            else:
+                self.nonlocal_xc, self.nlc_grid = NonlocalXCBuilder(kernel, store), (points, weights)
+
+    @staticmethod
+    def _grid(molecule, grid, progress):
+        """(points, weights) of a level, or as given."""
+        with progress.stage("grid"):
+            points, weights = _molecular_grid(molecule, grid) if isinstance(grid, int) else grid
+            progress.note(f"grid of {len(points)} points")
+        return points, weights
 
 
-def _kernel(functional, n_spin):
+def _ao_order(kernel):
+    return max(kernel.order, int(kernel.needs_tau))
+
+
+def _kernel(kind, functional, n_spin):
     """The lowered functional; the same terms are compiled once per process, for the last few functionals."""
-    key = (n_spin, *((float(coefficient), id(term)) for coefficient, term in functional.terms))
+    key = (kind, n_spin, *((float(coefficient), id(term)) for coefficient, term in functional.terms))
     if key not in _KERNELS:
         while len(_KERNELS) >= MAX_KERNELS:
             del _KERNELS[next(iter(_KERNELS))]
-        _KERNELS[key] = XCKernel(functional, n_spin)  # holds the terms, so their ids stay theirs
+        _KERNELS[key] = kind(functional, n_spin)  # holds the terms, so their ids stay theirs
     return _KERNELS[key]
 
 
@@ -197,11 +236,12 @@ def _molecular_grid(molecule, level):
     return np.asarray(grid.points), np.asarray(grid.weights)
 
 
-def _function_of_r(name, result):
-    """The lazy Functions of an SCFResult."""
+def _function_of_r(nlc_grid, name, result):
+    """The lazy Functions of an SCFResult; nlc_grid: (points, weights) for integrals in them."""
     if name == "density":
         return density_function(result.molecule, result.density_matrix)
+    potential = partial(result.functional.potential, quadrature=nlc_grid)
     if not result.functional.needs_tau:
-        return result.functional.potential(result.density) if name == "v_xc" else None
+        return potential(result.density) if name == "v_xc" else None
     densities = density_function(result.molecule, result.density_matrix, tau=True)
-    return result.functional.potential(*densities)[("v_xc", "v_tau").index(name)]
+    return potential(*densities)[("v_xc", "v_tau").index(name)]

@@ -18,12 +18,13 @@ from dftfd.errors import UnsupportedError
 _ELEMENTWISE = frozenset(
     """abs acos acosh add add_any and asin asinh atan atan2 atanh bitcast_convert_type cbrt ceil clamp
     convert_element_type copy copy_p cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt integer_pow
-    is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not or pow rem round rsqrt select_n shift_left
-    shift_right_arithmetic shift_right_logical sign sin sinh sqrt square sub tan tanh xor""".split()
+    is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not or pow rem round rsqrt select_n
+    shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt square sub tan tanh xor""".split()
 )
 _MOVES = frozenset(
-    "broadcast_in_dim concatenate expand_dims pad reshape rev slice split squeeze transpose select_slice".split()
+    "broadcast_in_dim concatenate expand_dims pad reshape rev slice split squeeze stack tile transpose unstack".split()
 )
+_LOOKUPS = frozenset(["dynamic_slice", "gather"])  # at constant places
 _REDUCTIONS = {"reduce_sum": "add", "reduce_prod": "mul", "reduce_max": "max", "reduce_min": "min"}
 _INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
@@ -104,6 +105,16 @@ def scalar_program(code, *specs) -> ScalarProgram:
     return ScalarProgram(tuple(build.nodes), tuple(int(i) for r in results for i in np.ravel(r)), start)
 
 
+def _live(jaxpr) -> list:
+    """The equations that the results depend on."""
+    needed, live = {v for v in jaxpr.outvars if not isinstance(v, Literal)}, []
+    for eqn in reversed(jaxpr.eqns):
+        if any(v in needed for v in eqn.outvars):
+            live.append(eqn)
+            needed.update(v for v in eqn.invars if not isinstance(v, Literal))
+    return live[::-1]
+
+
 class _Builder:
     """Interprets a jaxpr on arrays of node numbers."""
 
@@ -130,7 +141,7 @@ class _Builder:
         known = dict(zip(jaxpr.constvars, map(self.constants, consts), strict=True))
         known.update(zip(jaxpr.invars, arguments, strict=True))
         read = lambda v: self.constants(v.val) if isinstance(v, Literal) else known[v]
-        for eqn in jaxpr.eqns:
+        for eqn in _live(jaxpr):
             results = self._equation(eqn, [read(v) for v in eqn.invars])
             known.update(zip(eqn.outvars, results, strict=True))
         return [read(v) for v in jaxpr.outvars]
@@ -149,6 +160,9 @@ class _Builder:
         if name in _MOVES:
             out = eqn.primitive.bind(*map(jnp.asarray, args), **params)
             return [np.asarray(o) for o in (out if eqn.primitive.multiple_results else [out])]
+        if name in _LOOKUPS and all(self._is_constant(a) for a in args[1:]):
+            places = [jnp.asarray(self._concrete(a, v.aval)) for a, v in zip(args[1:], eqn.invars[1:], strict=True)]
+            return [np.asarray(eqn.primitive.bind(jnp.asarray(args[0]), *places, **params))]
         if name in _REDUCTIONS:
             return [self._reduction(args[0], params["axes"], _REDUCTIONS[name])]
         if name == "dot_general":

@@ -5,6 +5,7 @@ Sums and products are sorted, so a + b and b + a, (r - s)^2 and (s - r)^2 have t
 with exchanged inputs have the same normal form, they are equal: a proof, while unequal forms prove nothing.
 """
 
+import math
 from collections import Counter
 
 from dftfd.autofd.scalars import ScalarProgram
@@ -33,6 +34,8 @@ class _Forms:
         for i in program.needed:
             node = program.nodes[i]
             forms[i] = self._form(node, [forms[a] for a in node.args], inputs)
+            if node.op == "div" and not _is_float_constant(program.nodes[node.args[0]]):  # of integers
+                forms[i] = self._opaque(node, [forms[a] for a in node.args])
         return [(_rounded(c), core) for c, core in (forms[i] for i in program.outputs)]
 
     def _core(self, *key) -> int:
@@ -45,7 +48,7 @@ class _Forms:
         if node.op == "input":
             return 1.0, self._core("input", inputs[node.value])
         if node.op == "const":
-            if node.value.dtype.kind == "f" and node.value != 0:
+            if node.value.dtype.kind == "f" and node.value != 0 and math.isfinite(node.value):
                 return float(node.value), self._core("product", ())
             return 1.0, self._core("const", node.value.dtype.str, node.value.tobytes())
         if node.op in ("add", "sub", "neg"):
@@ -58,6 +61,9 @@ class _Forms:
             return self._product(args, powers)
         if node.op == "abs":
             return abs(args[0][0]), self._core("abs", args[0][1])
+        return self._opaque(node, args)
+
+    def _opaque(self, node, args):
         forms = [(_rounded(c), core) for c, core in args]
         if node.op in _COMMUTATIVE:
             forms = sorted(forms)
@@ -91,6 +97,10 @@ class _Forms:
         if len(parts) == 1 and parts[0][1] == 1:
             return coefficient, parts[0][0]
         return coefficient, self._core("product", parts)
+
+
+def _is_float_constant(node):
+    return node.op == "const" and node.value.dtype.kind == "f"
 
 
 def _rounded(c: float) -> float:

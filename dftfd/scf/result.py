@@ -21,7 +21,7 @@ class Settings:
     functional, definition: its name, and the terms, parameters and exact exchange that the name stood for.
     auxiliary_basis: None for exact Coulomb and exchange integrals.   grid_level: None where the points were given.
     linear_dependence: threshold of the overlap eigenvalues.   conv_tol [hartree].
-    versions: package -> version.
+    versions: package -> version.   nlc_grid_level: of the grid for double integrals, None without them.
     """
 
     functional: str
@@ -35,6 +35,7 @@ class Settings:
     max_cycles: int
     linear_dependence: float
     versions: Mapping[str, str]
+    nlc_grid_level: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
