@@ -1,8 +1,17 @@
-"""Combinations with conventional names: BLYP, SVWN, PBE0, B3LYP."""
+"""Global hybrids and other combinations with conventional names.
 
-from dftfd.functionals import b88, lda, lyp, pbe, pw92
+The numbers are those of libxc and PySCF; where a name of theirs differs from the combination's, both are registered.
+"""
+
+from dftfd.functionals import b88, bc95, lda, lyp, minnesota, pbe, pw91, pw92, scan, tpss
 from dftfd.functionals.base import exact_exchange
-from dftfd.functionals.registry import register
+from dftfd.functionals.registry import register, reparametrised
+
+
+def hybrid(a: float, exchange, correlation):
+    """a E_x^HF + (1 - a) E_x + E_c."""
+    return a * exact_exchange + (1 - a) * exchange + correlation
+
 
 register((lda.exchange + lda.vwn5_correlation).named("svwn"))
 register((lda.exchange + pw92.mod_correlation).named("spw92"))
@@ -10,8 +19,30 @@ register((b88.exchange + lyp.correlation).named("blyp"))
 register((b88.exchange + pbe.correlation).named("bpbe"))
 
 # C. Adamo, V. Barone, J. Chem. Phys. 110, 6158 (1999). doi:10.1063/1.478522
-pbe0 = register((0.25 * exact_exchange + 0.75 * pbe.exchange + pbe.correlation).named("pbe0"))
+pbe0 = register(hybrid(0.25, pbe.exchange, pbe.correlation), "pbe0")
 register(pbe0, "hyb_gga_xc_pbeh")
+
+# V. N. Staroverov, G. E. Scuseria, J. Tao, J. P. Perdew, J. Chem. Phys. 119, 12129 (2003). doi:10.1063/1.1626543
+tpssh = register(hybrid(0.10, tpss.tpss_exchange, tpss.tpss_correlation), "tpssh")
+register(tpssh, "hyb_mgga_xc_tpssh")
+
+# K. Hui, J.-D. Chai, J. Chem. Phys. 144, 044114 (2016). doi:10.1063/1.4940734
+scan0_exchange = register(0.25 * exact_exchange + 0.75 * scan.scan_exchange, "hyb_mgga_x_scan0")
+scan0 = register(scan0_exchange + scan.scan_correlation, "scan0")
+
+# M. Bursch, H. Neugebauer, S. Ehlert, S. Grimme, J. Chem. Phys. 156, 134105 (2022). doi:10.1063/5.0086040
+r2scan0 = register(hybrid(0.25, scan.r2scan_exchange, scan.r2scan_correlation), "r2scan0")
+register(r2scan0, "hyb_mgga_xc_r2scan0")
+
+# Y. Zhao, D. G. Truhlar, Theor. Chem. Acc. 120, 215 (2008), whose sum a_i w^i holds the factor 1 - 0.54 already.
+m062x_exchange = register(0.54 * exact_exchange + minnesota.m062x_exchange, "hyb_mgga_x_m06_2x")
+m062x = register(m062x_exchange + minnesota.m062x_correlation, "m062x")
+
+# Y. Zhao, D. G. Truhlar, J. Phys. Chem. A 109, 5656 (2005): mPW exchange and BC95 correlation, both refitted.
+_PW6B95 = "10.1021/jp050536c"
+pw6b95_exchange = reparametrised(pw91.mpw91_exchange, "gga_x_mpw91_pw6b95", doi=_PW6B95, b=0.00538, c=1.7382, d=3.8901)
+pw6b95 = register(hybrid(0.28, pw6b95_exchange, bc95.pw6b95_correlation), "hyb_mgga_xc_pw6b95")
+register(pw6b95, "pw6b95")
 
 
 def _b3lyp(local_correlation):

@@ -9,16 +9,18 @@ import math
 from dftfd.autofd import exp, expm1, log1p
 from dftfd.functionals import pw92
 from dftfd.functionals.common import (
+    SLATER,
     fermi_wavevector,
     gradient_squared,
     reduced_gradient_squared,
     slater_exchange,
+    spin_gradient_squared,
     spin_scaled,
     spin_scaling_factor,
     total_density,
     wigner_seitz_radius,
 )
-from dftfd.functionals.numerics import x_asinh_x
+from dftfd.functionals.numerics import at_least, real_power, x_asinh_x
 from dftfd.functionals.registry import functional, register
 
 _DOI = "10.1103/PhysRevB.46.6671"
@@ -34,6 +36,26 @@ def exchange(n, *, a=0.19645, b=7.7956, c=0.2743, d=-0.1508, f=0.004, alpha=100.
     s2 = reduced_gradient_squared(n)
     root = 1 + a / b * x_asinh_x(b * b * s2)
     return slater_exchange(n) * (root + (c + d * exp(-alpha * s2)) * s2) / (root + f * s2 * s2)
+
+
+_BETA = 5 * (36 * math.pi) ** (-5 / 3)
+
+
+@functional("gga_x_mpw91", doi="10.1063/1.475428")
+@spin_scaled
+def mpw91_exchange(n, *, b=0.00426, c=25 / (6 * math.pi**2) ** (2 / 3), d=3.72):
+    r"""PW91 exchange in Becke's variable x = |nabla rho_s| / rho_s^(4/3), modified; for each spin
+
+    e_x = e_x^LDA - rho_s^(4/3) [b x^2 - (b - beta) x^2 exp(-c x^2) - 10^-6 x^d] / [1 + 6 b x asinh x - 10^-6 x^d / C_x]
+
+    with beta = 5 (36 pi)^(-5/3). C. Adamo, V. Barone, J. Chem. Phys. 108, 664 (1998), eqs. 4 and 9; C_x < 0.
+    c is PW91's 100 for s^2 in place of x^2, printed as 1.6455.
+    """
+    x2 = spin_gradient_squared(n)
+    C_x = SLATER * 2 ** (1 / 3)
+    tail = 1e-6 * real_power(at_least(x2, 1e-60), d / 2)
+    top = b * x2 - (b - _BETA) * x2 * exp(-c * x2) - tail
+    return slater_exchange(n) * (1 - top / C_x / (1 + 6 * b * x_asinh_x(x2) - tail / C_x))
 
 
 _C_X = -0.001667
