@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 
-from dftfd.autofd.function import Function, is_function
+from dftfd.autofd.function import Function, Packed, assemble, is_function, pack, parts
 from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.operators.zip_split import split
 from dftfd.autofd.series import Series, as_series
@@ -47,12 +47,13 @@ def taylor(functional: Callable, primals: tuple, tangents: tuple, order: int) ->
     leaves, steps, structure = _aligned(primals, tangents, is_leaf=is_function)
 
     def line(t):
-        return functional(*tree_unflatten(structure, [x + d * t for x, d in zip(leaves, steps, strict=True)]))
+        return pack(functional(*tree_unflatten(structure, [x + d * t for x, d in zip(leaves, steps, strict=True)])))
 
     t = jnp.zeros(())
     rows, out = _coefficients(line, [t], [Series([t, jnp.ones(())])], order)
-    parts, outer = tree_flatten(tree_unflatten(out, range(len(rows))), is_leaf=is_function)
-    derivatives = [_of_function(p, rows, order) if is_function(p) else _derivatives(rows[p]) for p in parts]
+    is_packed = lambda x: isinstance(x, Packed)
+    places, outer = tree_flatten(tree_unflatten(out, range(len(rows))), is_leaf=is_packed)
+    derivatives = [_of_function(p.function, rows, order) if is_packed(p) else _derivatives(rows[p]) for p in places]
     return tuple(tree_unflatten(outer, [d[k] for d in derivatives]) for k in range(order + 1))
 
 
@@ -111,7 +112,7 @@ class SeriesOfFunction(HasKey):
         self.structure, self.order = structure, order
 
     def __call__(self, rows, *args):
-        evaluate = lambda *leaves: tree_unflatten(self.structure, leaves).evaluate(*args)
+        evaluate = lambda *leaves: assemble(self.structure, leaves).evaluate(*args)
         moving = [Series(row) if any(c is not None for c in row[1:]) else row[0] for row in rows]
         values, out = _coefficients(evaluate, [row[0] for row in rows], moving, self.order)
         return tuple(tree_unflatten(out, [_derivative(v, k) for v in values]) for k in range(self.order + 1))
@@ -127,6 +128,6 @@ def _of_function(indexed: Function, rows, order: int) -> tuple:
             "Taylor mode of a function-valued result inside the functional of another transformation: its derivative "
             "would be lost. Take Taylor derivatives of the gradient instead, taylor(grad(E), ...)."
         )
-    places, structure = tree_flatten(indexed)
+    places, structure = parts(indexed)
     code = SeriesOfFunction(structure, order)
     return split(function(code, *indexed.domains, params=([rows[i] for i in places],)))
