@@ -4,6 +4,7 @@ if __name__ != "dftfd.functionals":
     raise ImportError("import dftfd.functionals, not functionals: the folder is part of the package dftfd")
 
 from dftfd.functionals import (  # noqa: E402  each registers its functionals
+    attenuation,
     b86,
     b88,
     b97,
@@ -19,11 +20,14 @@ from dftfd.functionals import (  # noqa: E402  each registers its functionals
     pw86,
     pw91,
     pw92,
+    range_separated,
     scan,
     tpss,
+    vv10,
 )
 
 __all__ = [
+    "attenuation",
     "b86",
     "b88",
     "b97",
@@ -39,6 +43,8 @@ __all__ = [
     "pw86",
     "pw91",
     "pw92",
+    "range_separated",
     "scan",
     "tpss",
+    "vv10",
 ]

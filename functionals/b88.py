@@ -15,5 +15,10 @@ def exchange(n, *, beta=0.0042):
 
     e_x = e_x^LDA(n) - beta n^(4/3) 2^(-1/3) x^2 / (1 + 6 beta x asinh x),   x = |nabla rho_s| / rho_s^(4/3)
     """
+    return unpolarised_exchange(n, beta)
+
+
+def unpolarised_exchange(n, beta):
+    """e_x of a density n = 2 rho_s, both spins equal."""
     x2 = spin_gradient_squared(n)
     return slater_exchange(n) - beta * 2 ** (-1 / 3) * n ** (4 / 3) * x2 / (1 + 6 * beta * x_asinh_x(x2))

@@ -8,8 +8,8 @@ S. Grimme, J. Comput. Chem. 27, 1787 (2006). doi:10.1002/jcc.20495
 """
 
 from dftfd.autofd import Function
+from dftfd.functionals import pw92
 from dftfd.functionals.common import per_spin, slater_exchange, spin_gradient_squared
-from dftfd.functionals.pw92 import PRINTED, opposite_spin_correlation, polarised_correlation
 from dftfd.functionals.registry import functional, register, variant
 
 
@@ -50,22 +50,27 @@ def hcth93(
     c_x=(1.09320, -0.744056, 5.59920, -6.78549, 4.49357),
     c_ss=(0.222601, -0.0338622, -0.0125170, -0.802496, 1.55396),
     c_ab=(0.729974, 3.35287, -11.5430, 8.08564, -4.47857),
-    gamma_x=0.004,
-    gamma_ss=0.2,
-    gamma_ab=0.006,
 ):
-    r"""e_xc = sum_s [e_x^LDA(rho_s) g_x(x_s^2) + e_c^LDA(rho_s, 0) g_ss(x_s^2)] + e_c^ab g_ab((x_a^2 + x_b^2)/2),
+    """The form `power_series_energy` (eqs. 3 to 9)."""
+    return power_series_energy(rho, slater_exchange, c_x, c_ss, c_ab)
 
-    g(x^2) = sum_i c_i u^i,   u = gamma x^2 / (1 + gamma x^2)                                       (eqs. 3 to 9)
+
+GAMMA_X, GAMMA_SS, GAMMA_AB = 0.004, 0.2, 0.006
+
+
+def power_series_energy(rho, exchange, c_x, c_ss, c_ab):
+    r"""e_xc = sum_s [e_x(rho_s) g_x(x_s^2) + e_c^LDA(rho_s, 0) g_ss(x_s^2)] + e_c^ab g_ab((x_a^2 + x_b^2)/2),
+
+    g(x^2) = sum_i c_i u^i,   u = gamma x^2 / (1 + gamma x^2);   exchange: code of n for the unpolarised gas. PW92 with the digits as printed.
     """
 
     def one_spin(n_s):
         x2 = spin_x2(n_s)
-        g_x, g_ss = power_series(saturating(x2, gamma_x), c_x), power_series(saturating(x2, gamma_ss), c_ss)
-        return 0.5 * slater_exchange(2.0 * n_s) * g_x + polarised_correlation(n_s, PRINTED) * g_ss
+        g_x, g_ss = power_series(saturating(x2, GAMMA_X), c_x), power_series(saturating(x2, GAMMA_SS), c_ss)
+        return 0.5 * exchange(2.0 * n_s) * g_x + pw92.polarised_correlation(n_s, pw92.PRINTED) * g_ss
 
-    g_ab = power_series(saturating(average_x2(rho), gamma_ab), c_ab)
-    return per_spin(one_spin, rho) + opposite_spin_correlation(rho, PRINTED) * g_ab
+    g_ab = power_series(saturating(average_x2(rho), GAMMA_AB), c_ab)
+    return per_spin(one_spin, rho) + pw92.opposite_spin_correlation(rho, pw92.PRINTED) * g_ab
 
 
 register(hcth93, "hcth93")

@@ -3,20 +3,14 @@
 N. Mardirossian, M. Head-Gordon, J. Chem. Phys. 142, 074111 (2015). doi:10.1063/1.4907719
 """
 
-from dftfd.functionals import pw92
-from dftfd.functionals.b97 import average_x2, saturating, spin_x2
+from dftfd.functionals import pw92, vv10
+from dftfd.functionals.b97 import GAMMA_AB, GAMMA_SS, GAMMA_X, average_x2, saturating, spin_x2
 from dftfd.functionals.common import each_spin, per_spin, slater_exchange, uniform_kinetic_energy
 from dftfd.functionals.minnesota import same_spin_w
-from dftfd.functionals.registry import functional
+from dftfd.functionals.registry import register, term
 
 _TINY = 1e-20
 """Makes w = 1 where both tau vanish."""
-
-GAMMA_X, GAMMA_SS, GAMMA_OS = 0.004, 0.2, 0.006
-
-_POWERS_X = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1))
-_POWERS_SS = ((0, 0), (0, 2), (1, 0), (3, 2), (4, 2))
-_POWERS_OS = ((0, 0), (0, 1), (0, 3), (1, 0), (3, 2))
 
 
 def double_series(w, u, powers, coefficients):
@@ -37,15 +31,32 @@ def opposite_spin_w(rho, tau):
     return (sum_of_both - product) / (sum_of_both + product)
 
 
-def opposite_spin_factor(rho, tau, powers, coefficients):
-    """e_c^os sum_k c_k w^i u^j."""
-    u = saturating(average_x2(rho), GAMMA_OS)
-    series = double_series(opposite_spin_w(rho, tau), u, powers, coefficients)
-    return pw92.opposite_spin_correlation(rho) * series
+def power_series_energy(rho, tau, exchange, powers, c_x, c_ss, c_os):
+    r"""e_xc = sum_s [e_x g_x(w_s, u_s) + e_c^ss g_ss(w_s, u_s)] + e_c^os g_os(w, u),   g = sum_k c_k w^i u^j
+
+    exchange: code of n for the unpolarised gas.   powers: pairs (i, j) of each of the three sums.
+    """
+    powers_x, powers_ss, powers_os = powers
+
+    def one_spin(n_s, tau_s):
+        x2, w = spin_x2(n_s), same_spin_w(n_s, tau_s)
+        g_x = double_series(w, saturating(x2, GAMMA_X), powers_x, c_x)
+        g_ss = double_series(w, saturating(x2, GAMMA_SS), powers_ss, c_ss)
+        return 0.5 * exchange(2.0 * n_s) * g_x + pw92.polarised_correlation(n_s) * g_ss
+
+    g_os = double_series(opposite_spin_w(rho, tau), saturating(average_x2(rho), GAMMA_AB), powers_os, c_os)
+    return per_spin(one_spin, rho, tau) + pw92.opposite_spin_correlation(rho) * g_os
 
 
-@functional("mgga_xc_b97m_v", doi="10.1063/1.4907719")
-def b97m_v(
+_POWERS = (
+    ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1)),
+    ((0, 0), (0, 2), (1, 0), (3, 2), (4, 2)),
+    ((0, 0), (0, 1), (0, 3), (1, 0), (3, 2)),
+)
+
+
+@term("mgga_xc_b97m_v", doi="10.1063/1.4907719")
+def semilocal(
     rho,
     tau,
     *,
@@ -53,15 +64,9 @@ def b97m_v(
     c_ss=(1.0, -1.855, -5.668, -20.497, -20.364),
     c_os=(1.0, 1.573, -6.298, 2.535, -6.427),
 ):
-    r"""e_xc = sum_s [e_x^LDA g_x(w_s, u_s) + e_c^ss g_ss(w_s, u_s)] + e_c^os g_os(w, u),   g = sum_k c_k w^i u^j
+    """The form `power_series_energy` with the coefficients of table III."""
+    return power_series_energy(rho, tau, slater_exchange, _POWERS, c_x, c_ss, c_os)
 
-    (eqs. 1 to 14; coefficients of table III).
-    """
 
-    def one_spin(n_s, tau_s):
-        x2, w = spin_x2(n_s), same_spin_w(n_s, tau_s)
-        g_x = double_series(w, saturating(x2, GAMMA_X), _POWERS_X, c_x)
-        g_ss = double_series(w, saturating(x2, GAMMA_SS), _POWERS_SS, c_ss)
-        return 0.5 * slater_exchange(2.0 * n_s) * g_x + pw92.polarised_correlation(n_s) * g_ss
-
-    return per_spin(one_spin, rho, tau) + opposite_spin_factor(rho, tau, _POWERS_OS, c_os)
+b97m_v = register(semilocal + vv10.vv10.with_parameters(b=6.0, C=0.01), "mgga_xc_b97m_v")
+register(b97m_v, "b97mv")

@@ -204,7 +204,13 @@ class Functional:
             (c, t.with_parameters({k: v for k, v in changes.items() if k in t.parameters})) for c, t in self.terms
         )
         shown = ", ".join(f"{k}={v}" for k, v in changes.items())
-        return replace(self, name=f"{self.name}({shown})", terms=terms)
+        return replace(self, name=f"{self.name}({shown})", terms=terms, exact_exchange=self._with_omega(changes))
+
+    def _with_omega(self, changes):
+        """Exact exchange after `changes`: its omega follows that of the semilocal exchange that complements it."""
+        omegas = {t.parameters["omega"] for _, t in self.terms if "omega" in t.parameters}
+        follow = "omega" in changes
+        return tuple((changes["omega"] if follow and w in omegas else w, c) for w, c in self.exact_exchange)
 
     def __add__(self, other):
         if not isinstance(other, Functional):

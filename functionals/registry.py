@@ -31,12 +31,16 @@ def functional(name: str, *, doi: str | None = None, **unexpected):
     """
     if unexpected:
         raise FunctionalError(f"functional({name!r}) got {sorted(unexpected)}; it takes a name and doi=.")
+    return lambda formula: register(term(name, doi=doi)(formula))
 
-    def enter(formula) -> Functional:
-        term = EnergyTerm.from_formula(formula, name, doi)
-        return register(Functional(name, ((1.0, term),)))
 
-    return enter
+def term(name: str, *, doi: str | None = None):
+    """`functional` without registration: a formula that is one part of what is registered under its name."""
+
+    def make(formula) -> Functional:
+        return Functional(name, ((1.0, EnergyTerm.from_formula(formula, name, doi)),))
+
+    return make
 
 
 def register(f: Functional, name: str | None = None) -> Functional:
@@ -59,8 +63,8 @@ def variant(base: Functional, name: str, *, doi: str | None = None, **parameters
 
 def reparametrised(base: Functional, name: str, *, doi: str | None = None, **parameters) -> Functional:
     """`variant` without registration, for formulas that only stand inside a hybrid."""
-    ((coefficient, term),) = base.with_parameters(**parameters).terms
-    return Functional(name, ((coefficient, replace(term, name=name, doi=doi or term.doi)),))
+    ((coefficient, part),) = base.with_parameters(**parameters).terms
+    return Functional(name, ((coefficient, replace(part, name=name, doi=doi or part.doi)),))
 
 
 def list_functionals() -> list[str]:

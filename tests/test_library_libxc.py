@@ -19,12 +19,31 @@ from dftfd.interop import libxc
 from dftfd.kernel import XCKernel
 
 LDA = ["lda_x", "lda_c_xalpha", "lda_c_pw", "lda_c_pw_mod", "lda_c_pz", "lda_c_vwn", "lda_c_vwn_rpa", "lda_c_chachiyo"]
-GGA_X = ["pbe", "pbe_r", "rpbe", "pbe_sol", "b88", "b86", "b86_mgc", "b86_r", "pw91", "optx", "pw86", "rpw86"]
+GGA_X = [
+    "pbe",
+    "mpw91",
+    "ityh",
+    "pbe_r",
+    "rpbe",
+    "pbe_sol",
+    "b88",
+    "b86",
+    "b86_mgc",
+    "b86_r",
+    "pw91",
+    "optx",
+    "pw86",
+    "rpw86",
+]
 GGA_C = ["pbe", "pbe_sol", "lyp", "pw91", "p86"]
 GGA_XC = ["hcth_93", "hcth_120", "hcth_147", "hcth_407", "b97_d"]
 META_X = ["tpss", "revtpss", "scan", "rscan", "r2scan", "m06_l", "mn15_l"]
-META_C = ["tpss", "revtpss", "scan", "rscan", "r2scan", "m06_l", "m06_2x", "mn15_l"]
+META_C = ["bc95", "tpss", "revtpss", "scan", "rscan", "r2scan", "m06_l", "m06_2x", "mn15_l"]
 META_XC = ["b97m_v"]
+HYBRIDS = [
+    *("hyb_gga_xc_cam_b3lyp", "hyb_gga_xc_wb97", "hyb_gga_xc_wb97x", "hyb_gga_xc_wb97x_v", "hyb_mgga_xc_wb97m_v"),
+    *("hyb_mgga_x_m06_2x", "hyb_mgga_xc_pw6b95", "hyb_mgga_xc_tpssh", "hyb_mgga_xc_r2scan0", "hyb_mgga_x_scan0"),
+]
 
 NAMES = [
     *LDA,
@@ -34,6 +53,7 @@ NAMES = [
     *(f"mgga_x_{name}" for name in META_X),
     *(f"mgga_c_{name}" for name in META_C),
     *(f"mgga_xc_{name}" for name in META_XC),
+    *HYBRIDS,
 ]
 
 QUICK = {"lda_c_pz", "gga_x_rpbe", "gga_c_p86", "gga_xc_b97_d", "mgga_x_scan"}
@@ -63,7 +83,7 @@ def errors(name, n_spin, order):
     reference = libxc.evaluate([(1.0, name)], x, n_spin)
     if order < 2:
         reference = libxc.Derivatives(reference.energy, reference.first, None)
-    ours = derivatives(dftfd.get_functional(name), n_spin, order)(jnp.asarray(x))
+    ours = derivatives(dftfd.get_functional(name).semilocal_part, n_spin, order)(jnp.asarray(x))
     return {quantity: error.max() for quantity, error in compare(ours, reference, x, n_spin).items()}
 
 
@@ -89,3 +109,11 @@ def test_all_derivatives_to_second_order_are_libxcs(name):
     for n_spin in (1, 2):
         for quantity, error in errors(name, n_spin, 2).items():
             assert error < tolerance(quantity), (n_spin, quantity, error)
+
+
+@pytest.mark.parametrize("name", HYBRIDS)
+def test_exact_exchange_of_hybrids_is_libxcs(name):
+    """Fractions of exact exchange at full range and at long range, to rounding."""
+    ours, reference = dict(dftfd.get_functional(name).exact_exchange), dict(libxc.exact_exchange(name))
+    assert ours.keys() == reference.keys()
+    assert all(ours[omega] == pytest.approx(reference[omega], abs=1e-15) for omega in ours)
