@@ -6,7 +6,7 @@ SymPy expressions. The result is the left side of the Euler-Lagrange equation, d
 
     >>> from dftfd.autofd import Domain, explain, integrate, nabla
     >>> print(explain(lambda u: integrate(nabla(u) ** 2 / 2 + u**4), Domain(name="x", grid_later=True)))
-    -u'' + 4*u**3
+    4*u**3 - u''
 
 Integrals inside the formula, as in the derivative of a product of integrals, stay integrals.
 """
@@ -21,7 +21,7 @@ import numpy as np
 
 from dftfd.autofd.analytic import register_analytic_rule
 from dftfd.autofd.domain import Domain, Signature
-from dftfd.autofd.function import Function, is_function, nodes_of
+from dftfd.autofd.function import Function, _call_cache, is_function, nodes_of
 from dftfd.autofd.lowering import Placeholder, lower, placeholder
 from dftfd.autofd.notation import Formula, Notation
 from dftfd.autofd.object_program import NotInAlgebra, run_objects
@@ -79,7 +79,8 @@ register_analytic_rule("unknown function", _unknown_integral)
 def _running(run: _Run):
     token = _active.set(run)
     try:
-        yield
+        with _call_cache():  # inside an evaluation graphs are walked, not compiled, so each integral is met here
+            yield
     finally:
         _active.reset(token)
 
