@@ -1,0 +1,123 @@
+"""Functionals of dftfd evaluated in libxc's layout, for programs that are built around libxc."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from dftfd.errors import FunctionalError
+from dftfd.functionals.registry import get_functional
+from dftfd.pointwise import VARIABLES, pointwise_kernel, require_ingredients
+
+_FAMILIES = ("rho", "sigma", "lapl", "tau")
+_COMPONENTS = {1: dict.fromkeys(_FAMILIES, 1), 2: {"rho": 2, "sigma": 3, "lapl": 2, "tau": 2}}
+MAX_ORDER = 4
+
+
+class Derivatives(Mapping):
+    """Arrays by libxc's names: result.vrho or result["vrho"]."""
+
+    def __init__(self, arrays: dict[str, np.ndarray]):
+        self._arrays = arrays
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._arrays[name]
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name.startswith("_") or name not in self._arrays:
+            raise AttributeError(f"no array {name!r}; there are {', '.join(self.__dict__.get('_arrays', ()))}.")
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __repr__(self) -> str:
+        return f"Derivatives({', '.join(f'{name} {a.shape}' for name, a in self._arrays.items())})"
+
+
+def evaluate(functional, *, rho, sigma=None, lapl=None, tau=None, order: int = 1) -> Derivatives:
+    """Energy per electron `exc` [hartree] and derivatives of the energy per volume, as libxc names and orders them.
+
+    functional: name, expression or Functional; exact exchange is left out, as libxc leaves it out.
+    rho: (N,), the total density, or (2, N), alpha and beta.   sigma: (N,), or (3, N): aa, ab, bb.
+    lapl, tau: (N,) or (2, N); tau = 1/2 sum occ |grad phi|^2.
+    order: highest derivative, 0 to 4.
+
+    `exc` is (N,). Each derivative has one row per component, or is (N,) with one component:
+    order 1: vrho, vsigma, vlapl, vtau; order 2: v2rho2 (aa, ab, bb), v2rhosigma (a_aa, a_ab, a_bb, b_aa, ...),
+    v2sigma2, ...; order 3: v3rho3, v3rho2sigma, ...; order 4: v4rho4, ... The last index runs fastest. Only arrays of
+    the variables that the functional depends on are there.
+
+    Raises FunctionalError for arrays that are missing or do not fit, and UnsupportedError for functionals that depend
+    on anything else.
+
+    >>> from dftfd.interop.libxc import evaluate
+    >>> evaluate("lda_x", rho=[1.0]).vrho
+    array([-0.98474502])
+    """
+    functional = get_functional(functional)
+    if not isinstance(order, int) or not 0 <= order <= MAX_ORDER:
+        raise FunctionalError(f"order {order!r} was asked for; an integer from 0 to {MAX_ORDER} expected.")
+    arrays = _checked({"rho": rho, "sigma": sigma, "lapl": lapl, "tau": tau})
+    n_spin, n_points = (1 if arrays["rho"].ndim == 1 else 2), arrays["rho"].shape[-1]
+    kernel = pointwise_kernel(functional, n_spin)
+    require_ingredients(functional, kernel, arrays)
+    x = np.zeros((len(VARIABLES[n_spin]), n_points))
+    start = 0
+    for family in _FAMILIES:
+        stop = start + _COMPONENTS[n_spin][family]
+        if family in arrays:
+            x[start:stop] = arrays[family]
+        start = stop
+    by_order = kernel(x, order)
+    n = arrays["rho"] if n_spin == 1 else arrays["rho"].sum(axis=0)
+    out = {"exc": np.divide(by_order[0][0], n, out=np.zeros(n_points), where=n > 0)}
+    for k in range(1, order + 1):
+        out.update(_named(kernel, k, by_order[k]))
+    return Derivatives(out)
+
+
+def _checked(given) -> dict[str, np.ndarray]:
+    """The given arrays as float64, of fitting shapes."""
+    arrays = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiu":
+            raise FunctionalError(f"{name} has dtype {array.dtype}; real numbers expected.")
+        arrays[name] = array.astype(np.float64)
+    shape = arrays["rho"].shape if "rho" in arrays else ()
+    if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != 2):
+        raise FunctionalError(f"rho has shape {shape}; (N,), the total density, or (2, N), alpha and beta, expected.")
+    for name, array in arrays.items():
+        n_components = _COMPONENTS[len(shape)][name]
+        expected = shape if len(shape) == 1 else (n_components, shape[1])
+        if array.shape != expected:
+            raise FunctionalError(f"{name} has shape {array.shape}; {expected} expected beside rho of shape {shape}.")
+    return arrays
+
+
+def _named(kernel, order, rows) -> dict[str, np.ndarray]:
+    """The derivatives of one order by libxc's names."""
+    variables = VARIABLES[kernel.n_spin]
+    place = {combination: i for i, combination in enumerate(kernel.combinations(order))}
+    members = {f: [k for k, v in enumerate(variables) if v.split("_")[0] == f] for f in _FAMILIES}
+    arrays = {}
+    for families in itertools.combinations_with_replacement(kernel.ingredients, order):
+        powers = {f: families.count(f) for f in dict.fromkeys(families)}
+        name = "".join([f"v{order}" if order > 1 else "v", *(f + (str(p) if p > 1 else "") for f, p in powers.items())])
+        groups = [itertools.combinations_with_replacement(members[f], p) for f, p in powers.items()]
+        wanted = [sum(parts, ()) for parts in itertools.product(*groups)]
+        arrays[name] = _rows(rows, place, wanted)
+    return arrays
+
+
+def _rows(rows, place, wanted):
+    """Rows of the wanted combinations, zero where a variable does not occur in the energy."""
+    zero = np.zeros(rows.shape[1])
+    out = np.stack([rows[place[c]] if c in place else zero for c in wanted])
+    return out[0] if len(wanted) == 1 else out

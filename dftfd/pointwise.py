@@ -1,0 +1,268 @@
+"""A functional's energy per volume and its derivatives of any order in (rho, sigma, lapl, tau), on arrays of points.
+
+The lowered functional becomes straight-line scalar code of these variables (see dftfd.autofd.gram: no gradient vectors
+are built, so nothing is lost where gradients vanish or are parallel). First derivatives come from reverse mode; each
+further order adds one forward derivative along a variable, carried out for all needed variables side by side. The code
+runs on chunks of points that stay in the cache, on all workers.
+"""
+
+import functools
+import itertools
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dftfd.autofd.gram import in_scalar_products
+from dftfd.autofd.lowering import lower, placeholder
+from dftfd.autofd.numpy_program import run_on_numpy
+from dftfd.autofd.point_program import point_program, run
+from dftfd.autofd.structure import structural_key
+from dftfd.errors import FunctionalError, UnsupportedError
+from dftfd.functionals.base import SPACE, Functional
+from dftfd.threads import run_on_workers, worker_count
+
+VARIABLES = {
+    1: ("rho", "sigma", "lapl", "tau"),
+    2: ("rho_a", "rho_b", "sigma_aa", "sigma_ab", "sigma_bb", "lapl_a", "lapl_b", "tau_a", "tau_b"),
+}
+"""Names of the variables by number of spins, in libxc's order."""
+
+CHUNK = 2048
+"""Points that are worked on together; some tens of arrays of this length fit the second-level cache."""
+
+_CHUNKS_PER_CALL = 32
+_COMPILED_ABOVE = 50_000  # points from which compiling derivatives of second order pays (a few seconds)
+_SCALAR = jax.ShapeDtypeStruct((), np.float64)
+
+
+def pointwise_kernel(functional: Functional, n_spin: int) -> "PointwiseKernel":
+    """The kernel of a functional; the same object for equal functionals, so nothing is built or compiled twice."""
+    terms = tuple((float(c), t.formula, t.ingredients, tuple(sorted(t.parameters.items()))) for c, t in functional.terms)
+    key = (structural_key(terms), n_spin)
+    with _lock:
+        if key not in _kernels:
+            _kernels[key] = PointwiseKernel(functional, n_spin)
+        return _kernels[key]
+
+
+_kernels: dict = {}
+_lock = threading.RLock()
+
+
+class PointwiseKernel:
+    """kernel(x, order) of x (variable, point), rows `VARIABLES[n_spin]`: a tuple by order of derivatives.
+
+    Element k has shape (combination, point), one row for each of `combinations(k)`.
+    used: positions of the variables that the energy depends on.   n_spin 1: variables of the total density.
+    """
+
+    def __init__(self, functional: Functional, n_spin: int):
+        self.n_spin = n_spin
+        program = scalar_form(functional)
+        program = program if n_spin == 2 else _of_equal_spins(program)
+        self.used = tuple(k for k in range(len(VARIABLES[n_spin])) if program.depends_on({k})) or (0,)
+        self._energy = _restricted(program, self.used)
+        self._compiled: dict = {}
+
+    @property
+    def ingredients(self) -> tuple[str, ...]:
+        """Names among rho, sigma, lapl, tau that the energy depends on."""
+        return tuple(dict.fromkeys(VARIABLES[self.n_spin][k].split("_")[0] for k in self.used))
+
+    def combinations(self, order: int) -> list[tuple[int, ...]]:
+        """The distinct derivatives of an order, as ascending tuples of positions in VARIABLES."""
+        return list(itertools.combinations_with_replacement(self.used, order))
+
+    def __call__(self, x: np.ndarray, order: int, per_call: int | None = None) -> tuple[np.ndarray, ...]:
+        n_points = x.shape[1]
+        x = np.ascontiguousarray(x[list(self.used)], dtype=np.float64)
+        results = tuple(np.empty((len(self.combinations(k)), n_points)) for k in range(order + 1))
+        compiled = order < 2 or (order == 2 and n_points >= _COMPILED_ABOVE)
+        chunk = CHUNK if order < 2 else max(64, CHUNK // len(self.combinations(order - 1)))
+        size = chunk * _CHUNKS_PER_CALL
+        code = self._code(order, chunk) if compiled else functools.partial(self._interpreted, order, chunk)
+        starts = range(0, n_points, size)
+
+        def part(k, n_parts):
+            for start in starts[k::n_parts]:
+                block = x[:, start : start + size]
+                for out, values in zip(results, code(block), strict=True):
+                    out[:, start : start + size] = values
+
+        n_parts = min(worker_count(), len(starts))
+        if n_parts:
+            run_on_workers([functools.partial(part, k, n_parts) for k in range(n_parts)])
+        return results
+
+    def _interpreted(self, order, chunk, block):
+        program = self._program(order)
+        pieces = [block[:, i : i + chunk] for i in range(0, block.shape[1], chunk)]
+        with np.errstate(all="ignore"):
+            parts = [self._derivatives(lambda a: np.stack(run_on_numpy(program, a)), p, order, np) for p in pieces]
+        return [np.concatenate(p, axis=1) for p in zip(*parts, strict=True)]
+
+    def _code(self, order, chunk):
+        """block (variable, point) -> derivatives, compiled once for all numbers of points."""
+        key = (order, chunk)
+        with _lock:
+            if key not in self._compiled:
+                self._compiled[key] = self._compile(order, chunk)
+        compiled, size = self._compiled[key], chunk * _CHUNKS_PER_CALL
+
+        def code(block):
+            n = block.shape[1]
+            if n < size:
+                block = np.pad(block, ((0, 0), (0, size - n)), mode="edge")
+            return [np.asarray(out)[:, :n] for out in compiled(block, -(-n // chunk))]
+
+        return code
+
+    def _compile(self, order, chunk):
+        program, size = self._program(order), chunk * _CHUNKS_PER_CALL
+        rows = [len(self.combinations(k)) for k in range(order + 1)]
+
+        def one_chunk(i, state):
+            block, outputs = state
+            x = jax.lax.dynamic_slice(block, (0, i * chunk), (len(self.used), chunk))
+            parts = self._derivatives(lambda a: jnp.stack(run(program, a)), x, order, jnp)
+            put = lambda out, part: jax.lax.dynamic_update_slice(out, part, (0, i * chunk))
+            return block, tuple(map(put, outputs, parts))
+
+        def all_chunks(block, count):
+            outputs = tuple(jnp.zeros((n, size)) for n in rows)
+            return jax.lax.fori_loop(0, count, one_chunk, (block, outputs))[1]
+
+        return jax.jit(all_chunks).lower(jax.ShapeDtypeStruct((len(self.used), size), np.float64), 0).compile()
+
+    def _derivatives(self, code, x, order, numpy):
+        """Derivatives up to `order` on one chunk; code: list of inputs of the order's program -> stacked outputs."""
+        n_used, n_points = x.shape
+        if order < 2:
+            out = code(list(x))
+            return (out[:1], out[1:])[: order + 1]
+        lanes = list(itertools.combinations_with_replacement(range(n_used), order - 1))
+        seeds = np.eye(n_used)[np.array(lanes)]  # (lane, level, variable)
+        inputs = [numpy.tile(row, len(lanes)) for row in x]
+        for level in range(order - 1):
+            inputs += [np.repeat(seeds[:, level, k], n_points) for k in range(n_used)]
+        out = code(inputs).reshape(-1, len(lanes), n_points)
+        place = {lane: i for i, lane in enumerate(lanes)}
+        return tuple(
+            numpy.stack([_entry(out, c, order, n_used, place) for c in combinations])
+            for combinations in (
+                list(itertools.combinations_with_replacement(range(n_used), k)) for k in range(order + 1)
+            )
+        )
+
+    @functools.cache  # noqa: B019  kernels live as long as the process
+    def _program(self, order: int):
+        """Outputs: energy, gradient, and for each further order the derivatives of the gradient along all its seeds."""
+        n = len(self.used)
+        if order == 0:
+            return _retraced(self._energy, n, inline=True)
+        program = _with_gradient(self._energy, inline=order == 1)
+        for level in range(2, order + 1):
+            program = _with_forward_derivative(program, n, level, inline=level == order)
+        return program
+
+
+def _entry(out, combination, order, n_used, place):
+    r"""Row of a derivative in the outputs of an order's program.
+
+    The outputs are (e, grad) and, after m forward levels, the derivatives of grad along each subset of levels; subset
+    number s (bits: levels) starts at 1 + n s. Derivative (i, j, ..): component i of grad, seeds j, .. in the first
+    levels, the others in any lane that agrees.
+    """
+    if not combination:
+        return out[0, 0]
+    component, *seeds = combination
+    lane = tuple(seeds) + (n_used - 1,) * (order - 1 - len(seeds))
+    subset = (1 << len(seeds)) - 1
+    return out[1 + n_used * subset + component, place[lane]]
+
+
+def scalar_form(functional: Functional):
+    """Program of the energy per volume [hartree bohr^-3] with inputs VARIABLES[2].
+
+    Raises UnsupportedError for energies that are no functions of them.
+    """
+    rho, tau = placeholder("rho", SPACE, (2,)), placeholder("tau", SPACE, (2,))
+    lowered = lower(functional.energy_density(rho, tau))
+    if lowered.orders.get("rho", 0) > 2 or lowered.orders.get("tau", 0) > 0:
+        raise UnsupportedError(
+            f"functional {functional.name!r} needs derivatives of order {lowered.orders}; arrays of rho, sigma, lapl and "
+            "tau hold the density to order 2 (as Laplacian) and tau to order 0."
+        )
+    shapes = ((2,), (2, 3), (2, 3, 3), (2,), (3,))
+    code = lambda rho, gradient, hessian, tau, r: lowered({"rho": [rho, gradient, hessian], "tau": [tau]}, r)
+    program = point_program(code, *(jax.ShapeDtypeStruct(s, np.float64) for s in shapes))
+    if program.depends_on({28, 29, 30}):
+        raise UnsupportedError(f"functional {functional.name!r} depends on the position r, not on the density alone.")
+    pairs, axes = list(itertools.product(range(2), range(3))), range(3)
+    try:
+        return in_scalar_products(
+            program,
+            plain={0: 0, 1: 1, 26: 7, 27: 8},
+            vectors={2 + 3 * s + i: (s, i) for s, i in pairs},
+            matrices={8 + 9 * s + 3 * i + j: (s, i, j) for (s, i), j in itertools.product(pairs, axes)},
+            products={(0, 0): 2, (0, 1): 3, (1, 1): 4},
+            traces={0: 5, 1: 6},
+        )
+    except UnsupportedError as error:
+        raise UnsupportedError(f"functional {functional.name!r}: {error}") from error
+
+
+def _of_equal_spins(program):
+    """The program of (rho, sigma, lapl, tau) of the total density; what spin symmetry makes zero is gone."""
+
+    def code(rho, sigma, lapl, tau):
+        n, s, l, t = 0.5 * rho, 0.25 * sigma, 0.5 * lapl, 0.5 * tau
+        return run(program, [n, n, s, s, s, l, l, t, t])
+
+    return point_program(code, *[_SCALAR] * 4)
+
+
+def _restricted(program, used):
+    """The program as a function of the inputs it depends on."""
+
+    def code(*x):
+        inputs = dict(zip(used, x, strict=True))
+        return run(program, [inputs.get(k, jnp.zeros(())) for k in range(program.n_inputs)])
+
+    return point_program(code, *[_SCALAR] * len(used))
+
+
+def _retraced(program, n, inline):
+    return point_program(lambda *x: run(program, list(x)), *[_SCALAR] * n, inline=inline)
+
+
+def _with_gradient(program, inline):
+    def code(*x):
+        value, pull = jax.vjp(lambda *x: run(program, list(x))[0], *x)
+        return value, *pull(jnp.ones_like(value))
+
+    return point_program(code, *[_SCALAR] * program.n_inputs, inline=inline)
+
+
+def _with_forward_derivative(program, n, level, inline):
+    """Adds n seeds to the inputs, and to the outputs the derivative along them of all but the energy."""
+
+    def code(*inputs):
+        before, seeds = inputs[: program.n_inputs], inputs[program.n_inputs :]
+        rest = [jnp.zeros(())] * (program.n_inputs - n)
+        values, derivatives = jax.jvp(lambda *a: tuple(run(program, list(a))), before, (*seeds, *rest))
+        return *values, *derivatives[1:]
+
+    return point_program(code, *[_SCALAR] * (n * level), inline=inline)
+
+
+def require_ingredients(functional: Functional, kernel: PointwiseKernel, given) -> None:
+    """Raise FunctionalError if an ingredient that the functional depends on was not given."""
+    missing = [name for name in kernel.ingredients if name not in given]
+    if missing:
+        raise FunctionalError(
+            f"functional {functional.name!r} depends on {', '.join(kernel.ingredients)}, but {', '.join(missing)} "
+            f"{'was' if len(missing) == 1 else 'were'} not given."
+        )
