@@ -38,6 +38,7 @@ from dftfd.autofd.elementary import (
 from dftfd.autofd.explain import Unknown, explain
 from dftfd.autofd.function import Function
 from dftfd.autofd.gaussian import euclidean, gaussian
+from dftfd.autofd.jax_syntax import as_leaf, as_pytree
 from dftfd.autofd.operators.braket import braket
 from dftfd.autofd.operators.broadcast import broadcast, permute
 from dftfd.autofd.operators.compose import compose

@@ -16,7 +16,7 @@ from jax.extend.core import get_opaque_trace_state
 from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from dftfd.autofd.domain import Signature, describe
-from dftfd.autofd.structure import HasKey, Identity, holds_tracers, structural_key
+from dftfd.autofd.structure import HasKey, Identity, structural_key
 from dftfd.errors import NoRuleError, SignatureError
 
 
@@ -49,7 +49,7 @@ class Function(HasKey):
     static: everything else that the operator needs, hashable by structure.
     tags: transformations that are differentiating something below this node; SYMBOLIC if it is JAX itself.
     singular: it contains a Dirac distribution, so it can be integrated but not evaluated.
-    opaque: one leaf for JAX although it carries arrays.
+    opaque: not 0 if it is a leaf for JAX although it carries arrays; see dftfd.autofd.jax_syntax.
     """
 
     __slots__ = (
@@ -64,7 +64,7 @@ class Function(HasKey):
         self.signature = signature or operator.signature(self.operands, self.arrays, self.static)
         self.tags = frozenset().union(*(f.tags for f in self.operands)) if tags is None else tags
         self.singular = operator.singular or any(f.singular for f in self.operands)
-        self.opaque = any(f.opaque for f in self.operands)
+        self.opaque = max((f.opaque for f in self.operands), default=0)
         self._parts = self._key = None
 
     @property
@@ -99,7 +99,7 @@ class Function(HasKey):
         return self.apply(*args)
 
     def apply(self, *args):
-        """Value at a point, compiled where nothing is being traced."""
+        """Value at a point. The program of a graph is traced and compiled once; inside an evaluation it is walked."""
         if self.singular:
             raise NoRuleError(
                 f"{self!r} contains a Dirac distribution, which has no values: it comes from differentiating f(x0) "
@@ -107,7 +107,7 @@ class Function(HasKey):
             )
         if SYMBOLIC in self.tags:
             return jax_door.evaluate(self, args)
-        if holds_tracers((args, parts(self)[0])):
+        if _calls.get() is not None:
             return self.evaluate(*args)
         return _compiled(Packed(self), args)
 

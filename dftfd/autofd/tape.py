@@ -126,7 +126,7 @@ class Tape:
                     f"{node!r} carries an array of {leaves[k].size} entries that depends on what an inner "
                     f"transformation differentiates; nested transformations allow {_MAX_JACOBIAN} entries."
                 )
-            for place, direction in _directions(leaves[k]):
+            for place, direction in directions(leaves[k]):
                 tangents = [zero_tangent(x) for x in leaves]
                 tangents[k] = direction
                 slope = forward(node, None, (), assemble(structure, tangents))
@@ -181,7 +181,7 @@ def _moves(x) -> bool:
     return bool(called)
 
 
-def _directions(array):
+def directions(array):
     """((entry, component), unit array) for each real degree of freedom of an array."""
     units = {"real": 1.0, "imag": 1.0j} if jnp.issubdtype(array.dtype, jnp.complexfloating) else {"real": 1.0}
     for entry in range(array.size):
