@@ -61,7 +61,7 @@ def gaussian_density(r):
     centres = np.array([[0.0, 0.0, 0.0], [0.0, 0.9, 1.1], [0.3, -1.2, 0.8]])
     exponents = np.array([2.0, 0.8, 0.5])
     weights = np.array([[1.5, 0.4, 0.30], [1.2, 0.2, 0.25]])
-    return weights @ jnp.exp(-exponents * jnp.sum((r - centres) ** 2, axis=1))
+    return weights @ jnp.exp(-exponents * jnp.sum((r[None, :] - centres) ** 2, axis=1))
 
 
 def slater_density(r):

@@ -1,0 +1,184 @@
+"""The comparison with libxc: that it passes where it should, fails where it should, and says what it did."""
+
+import sys
+
+import numpy as np
+import pytest
+from pyscf.dft import libxc as pyscf_libxc
+
+import dftfd
+from dftfd.check import reference_densities
+from dftfd.checks import pointwise, potentials, sampling
+from dftfd.checks.counterpart import counterpart
+from dftfd.checks.report import Report, Row
+from dftfd.cli import main
+from dftfd.errors import FunctionalError, UnsupportedError
+from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.registry import get_functional
+from dftfd.interop import libxc
+
+
+def random_variables(rng, n_spin=2, n_points=20):
+    return sampling.sample(n_spin, "dense", n_points, seed=int(rng.integers(1000)))
+
+
+# ---- the interface to libxc
+
+
+@pytest.mark.parametrize("name", ["lda_c_pw", "gga_x_b88", "mgga_c_scan", "hyb_gga_xc_b3lyp"])
+def test_libxc_through_its_c_interface_equals_pyscf(name, rng):
+    """Energies and all first and second derivatives, order of components included, are those of PySCF's wrapper."""
+    rho = rng.uniform(0.1, 1.0, (2, 1, 15))
+    gradient, tau = rng.normal(size=(2, 3, 15)), rng.uniform(3.0, 5.0, (2, 1, 15))
+    family = pyscf_libxc.xc_type(name)
+    rows = {"LDA": [rho], "GGA": [rho, gradient], "MGGA": [rho, gradient, tau]}[family]
+    expected = pyscf_libxc.eval_xc1(name, np.concatenate(rows, axis=1), spin=1, deriv=2)
+    sigma = [np.sum(gradient[s] * gradient[t], axis=0) for s, t in ((0, 0), (0, 1), (1, 1))]
+    x = np.stack([*rho[:, 0], *sigma, *np.zeros((2, 15)), *tau[:, 0]])
+    ours = libxc.evaluate([(1.0, name)], x, n_spin=2)
+    used = {"LDA": [0, 1], "GGA": [0, 1, 2, 3, 4], "MGGA": [0, 1, 2, 3, 4, 7, 8]}[family]
+    pairs = [(i, j) for k, i in enumerate(used) for j in used[k:]]
+    flat = [ours.energy / rho.sum(axis=0)[0], *ours.first[used], *(ours.second[i, j] for i, j in pairs)]
+    np.testing.assert_allclose(flat, expected, rtol=1e-13, atol=1e-14)
+
+
+def test_laplacian_functionals_are_evaluated_too(rng):
+    """Becke-Roussel exchange depends on the Laplacian, which PySCF's wrapper refuses; against central differences."""
+    x = random_variables(rng)
+    terms = [(1.0, "mgga_x_br89")]
+    d = libxc.evaluate(terms, x, 2)
+    assert libxc.needs_laplacian("mgga_x_br89") and np.all(d.first[5:7] != 0)
+    step = 1e-4 * np.abs(x[5])
+    up, down = x.copy(), x.copy()
+    up[5] += step
+    down[5] -= step
+    slope = (libxc.evaluate(terms, up, 2).energy - libxc.evaluate(terms, down, 2).energy) / (2 * step)
+    np.testing.assert_allclose(d.first[5], slope, rtol=1e-5)
+
+
+def test_exact_exchange_of_libxcs_hybrids():
+    """By the papers: B3LYP 0.2; CAM-B3LYP 0.19 + 0.46 erf; HSE06 0.25 at short range, so minus 0.25 at long range."""
+    assert libxc.exact_exchange("gga_x_pbe") == ()
+    assert libxc.exact_exchange("hyb_gga_xc_b3lyp") == ((0.0, 0.2),)
+    assert dict(libxc.exact_exchange("hyb_gga_xc_cam_b3lyp")) == pytest.approx({0.0: 0.19, 0.33: 0.46})
+    assert dict(libxc.exact_exchange("hyb_gga_xc_hse06")) == pytest.approx({0.0: 0.25, 0.11: -0.25})
+
+
+def test_what_libxc_cannot_do_is_refused(rng):
+    """Unknown names, wrong arrays, potentials without an energy (LB94): typed errors, libxc never ends the process."""
+    with pytest.raises(FunctionalError, match="no functional 'gga_x_nobody'"):
+        libxc.evaluate([(1.0, "gga_x_nobody")], random_variables(rng), 2)
+    with pytest.raises(FunctionalError, match="expected \\(9, point\\)"):
+        libxc.evaluate([(1.0, "gga_x_pbe")], np.ones((5, 3)), 2)
+    with pytest.raises(UnsupportedError, match="has no energy"):
+        libxc.evaluate([(1.0, "gga_x_lb")], random_variables(rng), 2)
+
+
+def test_jet_of_a_molecular_density_equals_finite_differences():
+    """Gradient, Hessian and grad tau from libcint against central differences of lower derivatives."""
+    water, _, P = reference_densities()
+    points = sampling.points_around(12)
+    jet, h = potentials.molecular_jet(water, P, points), 1e-3
+    for i, step in enumerate(h * np.eye(3)):
+        near = {k: potentials.molecular_jet(water, P, points + k * step) for k in (-2, -1, 1, 2)}
+
+        def slope(name, near=near):  # fourth order in h
+            f = {k: getattr(jet, name) for k, jet in near.items()}
+            return (8 * (f[1] - f[-1]) - (f[2] - f[-2])) / (12 * h)
+
+        np.testing.assert_allclose(jet.gradient[:, i], slope("value"), rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(jet.hessian[:, i], slope("gradient"), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(jet.tau_gradient[:, i], slope("tau"), rtol=1e-6, atol=1e-6)
+
+
+# ---- the comparison
+
+
+def test_check_of_a_local_functional_passes():
+    """Slater exchange: energies, slopes, f_xc, both forms of the potential, all to rounding (far below tolerance)."""
+    report = dftfd.check("lda_x")
+    assert report.passed and not report.notes and report.name == "lda_x"
+    quantities = {row.quantity for row in report.rows}
+    for needed in ("e, dense", "de/drho, dilute", "d2e/drhodrho, polarised", "v_xc(r), Gaussians"):
+        assert needed in quantities
+    assert {"v_xc(r), water cation", "matrix, water", "matrix, water cation", "E_xc, water"} <= quantities
+    assert max(row.error for row in report.rows) < 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pbe", "hyb_gga_xc_b3lyp", "pbe0", "mgga_x_r2scan"])
+def test_check_of_gradient_functionals_and_hybrids_passes(name):
+    """Every row within its tolerance; hybrids are compared in their semilocal part and say so."""
+    report = dftfd.check(name)
+    assert report.passed, str(report)
+    assert bool(report.notes) == bool(get_functional(name).exact_exchange)
+    assert max(row.error for row in report.rows if row.quantity.startswith("v_xc")) < 1e-12
+
+
+def test_a_wrong_digit_fails_every_row():
+    """Slater exchange too large by 1e-8 under libxc's name: points, slopes, kernel, potentials, matrices all see it.
+
+    Second derivatives at strong polarisation are the exception, their tolerance is coarser.
+    """
+    wrong = ((1 + 1e-8) * get_functional("lda_x")).named("lda_x")
+    report = dftfd.check(wrong)
+    assert not report.passed
+    assert {row.quantity for row in report.rows} - {row.quantity for row in report.failures} == {
+        "d2e/drhodrho, polarised"
+    }
+
+
+def test_a_wrong_parameter_is_found():
+    """mu of PBE exchange off by 1e-9 relative shows in energies and slopes at that size, not in agreement."""
+    wrong = get_functional("gga_x_pbe", mu=0.2195149727645171 * (1 + 1e-9))
+    x = sampling.sample(1, "dense")
+    ours = pointwise.lowered_derivatives(wrong, 1, order=2)(x)
+    errors = pointwise.compare(ours, libxc.evaluate([(1.0, "gga_x_pbe")], x, 1), x, 1)
+    for quantity in ("e", "de/dsigma", "d2e/dsigmadsigma"):
+        assert 1e-11 < errors[quantity].max() < 1e-8
+
+
+def test_counterparts():
+    """By the functional's own name, else by its terms' names with their coefficients."""
+    assert counterpart(get_functional("hyb_gga_xc_b3lyp")) == ((1.0, "hyb_gga_xc_b3lyp"),)
+    assert counterpart(get_functional("pbe")) == ((1.0, "gga_x_pbe"), (1.0, "gga_c_pbe"))
+    assert counterpart(get_functional("0.75*pbe, pbe")) == ((0.75, "gga_x_pbe"), (1.0, "gga_c_pbe"))
+
+
+def test_functionals_without_a_counterpart_are_refused():
+    """Own formulas, changed parameters, exact exchange alone: UnsupportedError naming the term and the reason."""
+    own = Functional("own", ((1.0, EnergyTerm.from_formula(lambda n: n * n, "own")),))
+    with pytest.raises(UnsupportedError, match="no counterpart of 'own'"):
+        dftfd.check(own + get_functional("lda_x"))
+    with pytest.raises(UnsupportedError, match="'gga_x_pbe' has its own kappa"):
+        dftfd.check(get_functional("pbe", kappa=1.245))
+    with pytest.raises(UnsupportedError, match="no semilocal part"):
+        dftfd.check("hf")
+
+
+# ---- the report and the command
+
+
+def test_report_says_what_failed_and_where():
+    """One failing row fails the report and is marked in the table; NaN fails."""
+    good = Row("e, dense", 1, 1e-15, "n = 1", 1e-12)
+    bad = Row("v_xc(r)", 2, 3e-3, "r = 0", 1e-11)
+    assert Report("f", "libxc", (good,)).passed
+    report = Report("f", "libxc", (good, bad), ("a note",))
+    assert not report.passed and report.failures == (bad,)
+    text = str(report)
+    assert "FAILED in 1 of 2 rows" in text and "a note" in text and "3.0e-03" in text and "r = 0" in text
+    assert not Row("e", 1, float("nan"), "", 1.0).passed
+
+
+def test_command_reports_the_verdict_as_exit_code(monkeypatch, capsys):
+    """`dftfd check` ends with 0 where everything is within tolerance, not 0 otherwise, 2 for a bad name."""
+    module = sys.modules["dftfd.check"]
+    for error, code in ((1e-15, 0), (1.0, 1)):
+        monkeypatch.setattr(
+            module, "check", lambda name, error=error: Report(name, "x", (Row("e", 1, error, "", 0.1),))
+        )
+        assert main(["check", "lda_x"]) == code
+    monkeypatch.undo()
+    assert main(["check", "no_such_functional"]) == 2
+    assert "closest known names" in capsys.readouterr().err
