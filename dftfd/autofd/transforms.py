@@ -98,7 +98,7 @@ def value_and_grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool
             with recording(tape):
                 out = functional(*chosen.full(map(tape.watch, chosen.functions), arrays), **kwargs)
             value, aux = _pair(out) if has_aux else (out, None)
-            return (_checked_scalar(value), pack(_clean(aux, tape.tag))), tape
+            return (_checked_scalar(value), _Data(_clean(aux, tape.tag))), tape
 
         earlier = _rehearse(trial, chosen.arrays)
         eps = [tree_map(lambda s: jnp.zeros(s.shape, s.dtype), s) for s in earlier.specs]
@@ -120,9 +120,30 @@ def value_and_grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool
             backward(node, constant(sensitivity), tag, gradients)
         gradient = chosen.join(_finished(gradients, chosen.functions, tag), d_arrays)
         gradient = gradient[0] if isinstance(argnums, int) else gradient
-        return ((value, unpack(aux)) if has_aux else value), gradient
+        return ((value, aux.tree) if has_aux else value), gradient
 
     return run
+
+
+@jax.tree_util.register_pytree_node_class
+class _Data:
+    """A tree of Functions, arrays and anything else as a pytree of its arrays."""
+
+    def __init__(self, tree):
+        self.tree = tree
+
+    def tree_flatten(self):
+        leaves, structure = tree_flatten(pack(self.tree))
+        arrays = [isinstance(x, jax.Array) for x in leaves]
+        rest = tuple(None if a else x for x, a in zip(leaves, arrays, strict=True))
+        return [x for x, a in zip(leaves, arrays, strict=True) if a], (structure, tuple(arrays), rest)
+
+    @classmethod
+    def tree_unflatten(cls, static, leaves):
+        (structure, arrays, rest), leaves = static, iter(leaves)
+        return cls(
+            unpack(tree_unflatten(structure, [next(leaves) if a else x for a, x in zip(arrays, rest, strict=True)]))
+        )
 
 
 def _pair(out):
@@ -144,9 +165,8 @@ def _rehearse(trial, arrays):
 
     def run(arrays):
         def along(t, arrays):
-            out, tape = trial("rehearse", arrays, None, t)
-            tapes.append(tape)
-            return pack(out)
+            tapes.append(trial("rehearse", arrays, None, t)[-1])
+            return t
 
         return jax.jvp(along, (jnp.zeros(()), arrays), (jnp.ones(()), [jnp.ones_like(a) for a in arrays]))
 

@@ -35,13 +35,19 @@ class Binary(HasKey):
 
     def __call__(self, *values):
         if self.left is not None:
-            return tree_map(lambda x: self.code(self.left, x), *values)
+            return tree_map(lambda x: self.code(self.left, _as_complex_as(self.left, x)), *values)
         if self.right is not None:
-            return tree_map(lambda x: self.code(x, self.right), *values)
+            return tree_map(lambda x: self.code(_as_complex_as(self.right, x), self.right), *values)
         a, b = values
-        if isinstance(b, jnp.ndarray) and not isinstance(a, jnp.ndarray):
-            return tree_map(lambda x: self.code(x, b), a)
-        return tree_map(self.code, a, b)
+        a_is_array, b_is_array = isinstance(a, jnp.ndarray), isinstance(b, jnp.ndarray)
+        if a_is_array == b_is_array:
+            return tree_map(self._of_arrays, a, b)
+        if a_is_array:
+            return tree_map(lambda y: self._of_arrays(a, y), b)
+        return tree_map(lambda x: self._of_arrays(x, b), a)
+
+    def _of_arrays(self, x, y):
+        return self.code(_as_complex_as(y, x), _as_complex_as(x, y))
 
     def inverse(self):
         """Code of the inverse where the other side is a number, else None."""
@@ -56,6 +62,13 @@ class Binary(HasKey):
 
     def structural_key(self):
         return ("binary", self.name, structural_key(self.left), structural_key(self.right))
+
+
+def _as_complex_as(other, x):
+    """x, made complex if `other` is; the one promotion of types that happens silently."""
+    if jnp.iscomplexobj(other) and not jnp.iscomplexobj(x):
+        return x.astype(jnp.complex64 if x.dtype == jnp.float32 else jnp.complex128)
+    return x
 
 
 def combine(name: str, a, b) -> Function:
