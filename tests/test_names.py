@@ -1,0 +1,201 @@
+"""Names and expressions of functionals: what they mean is what they mean in PySCF, and nothing else is accepted."""
+
+import numpy as np
+import pytest
+from pyscf.dft import libxc as pyscf_libxc
+
+import dftfd
+from dftfd.checks import sampling
+from dftfd.errors import FunctionalError, InputError
+from dftfd.functionals.base import Functional
+from dftfd.functionals.names import MAX_LENGTH
+from dftfd.functionals.registry import get_functional, list_functionals, register
+from dftfd.interop import libxc
+
+SAME_IN_PYSCF = [
+    "pbe",
+    "PBE",
+    "pbe,pbe",
+    "gga_x_pbe",
+    "GGA_X_PBE,GGA_C_LYP",
+    "gga_x_pbe,",
+    "pbe,",
+    ",pbe",
+    ",lyp",
+    "b88",
+    "b88,",
+    "b88,lyp",
+    "b88,pbe",
+    "blyp",
+    "bpbe",
+    "lda",
+    "lda,",
+    "slater,",
+    "slater,vwn5",
+    "lda,vwn",
+    "lda,vwn5",
+    "lda,vwn3",
+    "lda,vwn_rpa",
+    "svwn",
+    "lda,pw",
+    "lda,pw_mod",
+    "lda,pwmod",
+    "spw92",
+    "b3lyp",
+    "b3lyp5",
+    "0.5*b3lyp",
+    "hyb_gga_xc_b3lyp",
+    "pbe0",
+    "pbeh",
+    "hyb_gga_xc_pbeh",
+    "hf",
+    "HF,lyp",
+    "0.25*HF + 0.75*PBE, PBE",
+    ".25*hf+.75*pbe,pbe",
+    "hf*0.2 + b88*0.8, lyp",
+    "pbe*0.5, lyp*0.3",
+    "lda - 0.5*b88 , lyp",
+    "gga_x_b88 + gga_c_lyp",
+    "1e-1*lda + 9.0E-1*b88, 0.19*vwn + 0.81*lyp",
+]
+
+
+def meaning_in_pyscf(text):
+    """(terms, exact exchange) that PySCF reads out of an expression."""
+    hybrid, numbered = pyscf_libxc.parse_xc(text)
+    names = {code: name.lower() for name, code in pyscf_libxc.XC_CODES.items() if libxc.is_known(name)}
+    full = pyscf_libxc.hybrid_coeff(text) if numbered or hybrid[0] else 0.0
+    return [(float(c), names[int(i)]) for i, c in numbered], full
+
+
+def energy_density(terms):
+    """Energies at points that tell functionals apart, evaluated by libxc for either reading of a name."""
+    return libxc.evaluate(terms, sampling.sample(2, "dense", 25), n_spin=2).energy
+
+
+@pytest.mark.parametrize("text", SAME_IN_PYSCF)
+def test_expressions_mean_what_they_mean_in_pyscf(text):
+    """Equal energy density (both readings evaluated by libxc) and equal exact exchange, for 44 expressions."""
+    terms, full = meaning_in_pyscf(text)
+    ours = get_functional(text)
+    ours_terms = [(float(c), term.name) for c, term in ours.terms]
+    np.testing.assert_allclose(energy_density(ours_terms), energy_density(terms), rtol=1e-12, atol=1e-14)
+    assert dict(ours.exact_exchange).get(0.0, 0.0) == pytest.approx(full, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    "text, names",
+    [
+        ("pbe", {"gga_x_pbe": 1.0, "gga_c_pbe": 1.0}),
+        ("lda,vwn", {"lda_x": 1.0, "lda_c_vwn": 1.0}),
+        ("s,vwn", {"lda_x": 1.0, "lda_c_vwn": 1.0}),
+        ("becke,lyp", {"gga_x_b88": 1.0, "gga_c_lyp": 1.0}),
+        ("lda,pw92", {"lda_x": 1.0, "lda_c_pw": 1.0}),
+        ("2*gga_x_pbe - gga_x_pbe*0.5", {"gga_x_pbe": 1.5}),
+        ("  pbe ,  lyp ", {"gga_x_pbe": 1.0, "gga_c_lyp": 1.0}),
+    ],
+)
+def test_terms_of_an_expression(text, names):
+    """The terms behind an expression, with coefficients added up; some names PySCF does not know."""
+    found = {}
+    for coefficient, term in get_functional(text).terms:
+        found[term.name] = found.get(term.name, 0.0) + coefficient
+    assert found == names
+
+
+def test_an_expression_keeps_its_text_as_its_name():
+    """Output and errors show what the user wrote."""
+    assert get_functional("0.25*HF + 0.75*PBE, PBE").name == "0.25*hf + 0.75*pbe, pbe"
+    assert get_functional("PBE").name == "pbe"
+
+
+@pytest.mark.parametrize("text, expected", [("pbee", "pbe"), ("gga_x_pbf", "gga_x_pbe"), ("b3lpy", "b3lyp")])
+def test_unknown_names_are_answered_with_the_closest_three(text, expected):
+    """The message lists three registered names, the meant one among them."""
+    with pytest.raises(FunctionalError, match=f"unknown functional '{text}'") as error:
+        get_functional(text)
+    suggestions = str(error.value).split("names are ")[1].rstrip(".").split(", ")
+    assert len(suggestions) == 3 and expected in suggestions
+    assert set(suggestions) <= set(list_functionals())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pbe,pbe,pbe",
+        "pbe pbe",
+        "pbe++pbe",
+        "0.5pbe",
+        "0.5**pbe",
+        "pbe,+",
+        "*pbe",
+        "1.0*",
+        "pbe/2",
+        "(pbe)",
+        "pbe;lyp",
+        "0x10*pbe",
+        "1e*pbe",
+        "__import__('os')",
+        "pbe\n,pbe)",
+        "{pbe}",
+        "pbe, pbe + ",
+    ],
+)
+def test_malformed_expressions_are_refused(text):
+    """What is not a sum of names is a FunctionalError that shows the text; no part of it is evaluated."""
+    with pytest.raises(FunctionalError):
+        get_functional(text)
+
+
+@pytest.mark.parametrize("text", ["", "   ", ",", " , ", "a" * (MAX_LENGTH + 1)])
+def test_empty_and_endless_expressions_are_refused(text):
+    with pytest.raises(FunctionalError, match="empty|one side of the comma|characters"):
+        get_functional(text)
+
+
+@pytest.mark.parametrize("value", [None, 5, 1.0, ["pbe"], b"pbe", {}])
+def test_what_is_no_name_is_refused(value):
+    """Types other than text and Functional: a FunctionalError, which is an InputError with exit code 2."""
+    with pytest.raises(InputError, match="functional") as error:
+        get_functional(value)
+    assert error.value.exit_code == 2
+
+
+def test_registration_refuses_duplicates_and_bad_names():
+    """A name is taken once; names are lower-case words, so that expressions can be read."""
+    pbe = get_functional("pbe")
+    with pytest.raises(FunctionalError, match="'pbe' is registered already"):
+        register(pbe)
+    with pytest.raises(FunctionalError, match="'gga_x_pbe' is registered already"):
+
+        @dftfd.functional("gga_x_pbe")
+        def again(n):
+            return n
+
+    for name in ("PBE", "my functional", "2pbe", "", "a*b", "a,b", 3, None):
+        with pytest.raises(FunctionalError, match="no name for a functional|registered already"):
+            register(pbe.named(name) if isinstance(name, str) else pbe, name if name is not None else "")
+    with pytest.raises(FunctionalError, match="a Functional expected"):
+        register("pbe", "test_names_text")
+    with pytest.raises(FunctionalError, match="it takes a name and doi="):
+        dftfd.functional("test_names_options", dio="10.1/1")
+    assert not {"test_names_text", "test_names_options"} & set(list_functionals())
+
+
+def test_a_registered_functional_is_found_by_name_and_in_expressions():
+    """@dftfd.functional enters a formula that expressions can use at once, in any case."""
+
+    @dftfd.functional("gga_x_test_names", doi="10.0/none")
+    def mine(n, *, c=2.0):
+        return c * n
+
+    assert isinstance(mine, Functional) and mine.dois == ("10.0/none",)
+    assert get_functional("gga_x_test_names") is not None and "gga_x_test_names" in list_functionals()
+    assert [term.name for _, term in get_functional("Test_Names,LYP").terms] == ["gga_x_test_names", "gga_c_lyp"]
+    assert get_functional("gga_x_test_names", c=3.0).parameters == {"c": 3.0}
+
+
+@pytest.mark.parametrize("name", list_functionals())
+def test_every_registered_name_reads_back(name):
+    """Each listed name is accepted and gives the functional of that name."""
+    assert get_functional(name).name == name
