@@ -43,6 +43,7 @@ SUITE = (
     {"molecule": "caffeine", "basis": "def2-svp", "xc": "lda,vwn"},
     {"molecule": "caffeine", "basis": "def2-svp", "xc": "pbe"},
     {"molecule": "caffeine", "basis": "def2-svp", "xc": "b3lyp"},
+    {"molecule": "caffeine", "basis": "def2-svp", "xc": "r2scan"},
 )
 ENERGY_TOLERANCE, MATRIX_TOLERANCE = 1e-8, 1e-7  # hartree
 
