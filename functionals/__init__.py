@@ -24,6 +24,7 @@ from dftfd.functionals import (  # noqa: E402  each registers its functionals
     scan,
     tpss,
     vv10,
+    wpbe,
 )
 
 __all__ = [
@@ -47,4 +48,5 @@ __all__ = [
     "scan",
     "tpss",
     "vv10",
+    "wpbe",
 ]

@@ -61,7 +61,8 @@ GAMMA_X, GAMMA_SS, GAMMA_AB = 0.004, 0.2, 0.006
 def power_series_energy(rho, exchange, c_x, c_ss, c_ab):
     r"""e_xc = sum_s [e_x(rho_s) g_x(x_s^2) + e_c^LDA(rho_s, 0) g_ss(x_s^2)] + e_c^ab g_ab((x_a^2 + x_b^2)/2),
 
-    g(x^2) = sum_i c_i u^i,   u = gamma x^2 / (1 + gamma x^2);   exchange: code of n for the unpolarised gas. PW92 with the digits as printed.
+    g(x^2) = sum_i c_i u^i,   u = gamma x^2 / (1 + gamma x^2);   exchange: code of n for the unpolarised gas.
+    PW92 with the digits as printed.
     """
 
     def one_spin(n_s):
