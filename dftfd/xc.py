@@ -219,9 +219,10 @@ class XCBuilder(MatrixBuilder):
         energy = sum(part.energy for part in parts)
         M = sum(part.matrix for part in parts)
         if not np.isfinite(energy):
+            name = getattr(getattr(self.kernel, "functional", None), "name", "")
             raise NumericalError(
-                f"the exchange-correlation energy is {energy}: the functional is not finite at some grid point. "
-                "Check the density matrix and the functional's behaviour at small densities."
+                f"the exchange-correlation energy is {energy}: functional {name!r} is not finite at some grid point. "
+                "Check its behaviour at small densities (dftfd.check, or its energy density on sample points)."
             )
         log.debug("xc build: %d blocks, %.3f s", len(self.store.blocks), time.perf_counter() - start)
         return XCContribution(energy, M + M.transpose(0, 2, 1), sum(part.n_electrons for part in parts))

@@ -202,6 +202,14 @@ class Function(HasKey):
 
         return item(self, index)
 
+    def _no_order(self, other):
+        raise SignatureError(
+            f"functions have no order ({self!r}); select values inside one function: "
+            "compose(lambda x: jnp.where(x > 0.3, x, 0.0), f)."
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = _no_order
+
     def __bool__(self):
         raise SignatureError(f"the truth value of a function is not defined ({self!r}).")
 
