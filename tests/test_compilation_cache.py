@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 
-
 PROGRAM = """
 import jax, dftfd
 from dftfd.compilation_cache import SHORTEST_COMPILATION
