@@ -17,7 +17,7 @@ import numpy as np
 from dftfd.autofd.gram import in_scalar_products
 from dftfd.autofd.lowering import lower, placeholder
 from dftfd.autofd.numpy_program import run_on_numpy
-from dftfd.autofd.point_program import point_program, run
+from dftfd.autofd.point_program import point_program, run, with_gradient
 from dftfd.autofd.structure import structural_key
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.base import SPACE, Functional
@@ -29,10 +29,9 @@ VARIABLES = {
 }
 """Names of the variables by number of spins, in libxc's order."""
 
-CHUNK = 2048
-"""Points that are worked on together; some tens of arrays of this length fit the second-level cache."""
+CHUNK = 4096
+"""Points that are worked on together: few enough for the cache, enough to make the cost of a call small."""
 
-_CHUNKS_PER_CALL = 32
 _COMPILED_ABOVE = 50_000  # points from which compiling derivatives of second order pays (a few seconds)
 _SCALAR = jax.ShapeDtypeStruct((), np.float64)
 
@@ -65,6 +64,7 @@ class PointwiseKernel:
         self.used = tuple(k for k in range(len(VARIABLES[n_spin])) if program.depends_on({k})) or (0,)
         self._energy = _restricted(program, self.used)
         self._compiled: dict = {}
+        self._programs: dict = {}
 
     @property
     def ingredients(self) -> tuple[str, ...]:
@@ -75,94 +75,79 @@ class PointwiseKernel:
         """The distinct derivatives of an order, as ascending tuples of positions in VARIABLES."""
         return list(itertools.combinations_with_replacement(self.used, order))
 
-    def __call__(self, x: np.ndarray, order: int, per_call: int | None = None) -> tuple[np.ndarray, ...]:
+    def __call__(self, x: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
         n_points = x.shape[1]
         x = np.ascontiguousarray(x[list(self.used)], dtype=np.float64)
         results = tuple(np.empty((len(self.combinations(k)), n_points)) for k in range(order + 1))
-        compiled = order < 2 or (order == 2 and n_points >= _COMPILED_ABOVE)
         chunk = CHUNK if order < 2 else max(64, CHUNK // len(self.combinations(order - 1)))
-        size = chunk * _CHUNKS_PER_CALL
-        code = self._code(order, chunk) if compiled else functools.partial(self._interpreted, order, chunk)
-        starts = range(0, n_points, size)
+        compiled = order < 2 or (order == 2 and n_points >= _COMPILED_ABOVE)
+        code = self._compiled_code(order, chunk) if compiled else functools.partial(self._interpreted, order)
+        starts = range(0, n_points, chunk)
 
         def part(k, n_parts):
             for start in starts[k::n_parts]:
-                block = x[:, start : start + size]
-                for out, values in zip(results, code(block), strict=True):
-                    out[:, start : start + size] = values
+                block = x[:, start : start + chunk]
+                for out, rows in zip(results, code(block), strict=True):
+                    for row, values in zip(out, rows, strict=True):
+                        row[start : start + chunk] = values
 
         n_parts = min(worker_count(), len(starts))
         if n_parts:
             run_on_workers([functools.partial(part, k, n_parts) for k in range(n_parts)])
         return results
 
-    def _interpreted(self, order, chunk, block):
+    def _interpreted(self, order, block):
         program = self._program(order)
-        pieces = [block[:, i : i + chunk] for i in range(0, block.shape[1], chunk)]
         with np.errstate(all="ignore"):
-            parts = [self._derivatives(lambda a: np.stack(run_on_numpy(program, a)), p, order, np) for p in pieces]
-        return [np.concatenate(p, axis=1) for p in zip(*parts, strict=True)]
+            return self._derivatives(lambda a: run_on_numpy(program, a), block, order, np)
 
-    def _code(self, order, chunk):
-        """block (variable, point) -> derivatives, compiled once for all numbers of points."""
-        key = (order, chunk)
+    def _compiled_code(self, order, chunk):
+        """Code of a block (variable, <= chunk); compiled once, for blocks of `chunk` points."""
         with _lock:
-            if key not in self._compiled:
-                self._compiled[key] = self._compile(order, chunk)
-        compiled, size = self._compiled[key], chunk * _CHUNKS_PER_CALL
+            if (order, chunk) not in self._compiled:
+                program = self._program(order)
+                # each row is an array of its own: of a stacked result XLA computes common parts once per row
+                derivatives = lambda *x: self._derivatives(lambda a: run(program, a), x, order, jnp)
+                row = jax.ShapeDtypeStruct((chunk,), np.float64)
+                self._compiled[order, chunk] = jax.jit(derivatives).lower(*[row] * len(self.used)).compile()
+        compiled = self._compiled[order, chunk]
 
         def code(block):
             n = block.shape[1]
-            if n < size:
-                block = np.pad(block, ((0, 0), (0, size - n)), mode="edge")
-            return [np.asarray(out)[:, :n] for out in compiled(block, -(-n // chunk))]
+            if n < chunk:
+                block = np.pad(block, ((0, 0), (0, chunk - n)), mode="edge")
+            return [[np.asarray(row)[:n] for row in rows] for rows in compiled(*block)]
 
         return code
 
-    def _compile(self, order, chunk):
-        program, size = self._program(order), chunk * _CHUNKS_PER_CALL
-        rows = [len(self.combinations(k)) for k in range(order + 1)]
-
-        def one_chunk(i, state):
-            block, outputs = state
-            x = jax.lax.dynamic_slice(block, (0, i * chunk), (len(self.used), chunk))
-            parts = self._derivatives(lambda a: jnp.stack(run(program, a)), x, order, jnp)
-            put = lambda out, part: jax.lax.dynamic_update_slice(out, part, (0, i * chunk))
-            return block, tuple(map(put, outputs, parts))
-
-        def all_chunks(block, count):
-            outputs = tuple(jnp.zeros((n, size)) for n in rows)
-            return jax.lax.fori_loop(0, count, one_chunk, (block, outputs))[1]
-
-        return jax.jit(all_chunks).lower(jax.ShapeDtypeStruct((len(self.used), size), np.float64), 0).compile()
-
     def _derivatives(self, code, x, order, numpy):
-        """Derivatives up to `order` on one chunk; code: list of inputs of the order's program -> stacked outputs."""
-        n_used, n_points = x.shape
+        """Rows of the derivatives of each order on one chunk; code: list of inputs of the order's program -> outputs."""
+        n_used, n_points = len(x), x[0].shape[0]
         if order < 2:
             out = code(list(x))
-            return (out[:1], out[1:])[: order + 1]
+            return [out[:1], out[1:]][: order + 1]
         lanes = list(itertools.combinations_with_replacement(range(n_used), order - 1))
         seeds = np.eye(n_used)[np.array(lanes)]  # (lane, level, variable)
         inputs = [numpy.tile(row, len(lanes)) for row in x]
         for level in range(order - 1):
             inputs += [np.repeat(seeds[:, level, k], n_points) for k in range(n_used)]
-        out = code(inputs).reshape(-1, len(lanes), n_points)
+        out = [row.reshape(len(lanes), n_points) for row in code(inputs)]
         place = {lane: i for i, lane in enumerate(lanes)}
-        return tuple(
-            numpy.stack([_entry(out, c, order, n_used, place) for c in combinations])
-            for combinations in (
-                list(itertools.combinations_with_replacement(range(n_used), k)) for k in range(order + 1)
-            )
-        )
+        of_order = lambda k: itertools.combinations_with_replacement(range(n_used), k)
+        return [[_entry(out, c, order, n_used, place) for c in of_order(k)] for k in range(order + 1)]
 
-    @functools.cache  # noqa: B019  kernels live as long as the process
     def _program(self, order: int):
         """Outputs: energy, gradient, and for each further order the derivatives of the gradient along all its seeds."""
+        with _lock:
+            if order not in self._programs:
+                self._programs[order] = self._build(order)
+            return self._programs[order]
+
+    def _build(self, order):
         n = len(self.used)
         if order == 0:
             return _retraced(self._energy, n, inline=True)
-        program = _with_gradient(self._energy, inline=order == 1)
+        program = with_gradient(self._energy, inline=order == 1)
         for level in range(2, order + 1):
             program = _with_forward_derivative(program, n, level, inline=level == order)
         return program
@@ -176,11 +161,11 @@ def _entry(out, combination, order, n_used, place):
     levels, the others in any lane that agrees.
     """
     if not combination:
-        return out[0, 0]
+        return out[0][0]
     component, *seeds = combination
     lane = tuple(seeds) + (n_used - 1,) * (order - 1 - len(seeds))
     subset = (1 << len(seeds)) - 1
-    return out[1 + n_used * subset + component, place[lane]]
+    return out[1 + n_used * subset + component][place[lane]]
 
 
 def scalar_form(functional: Functional):
@@ -236,14 +221,6 @@ def _restricted(program, used):
 
 def _retraced(program, n, inline):
     return point_program(lambda *x: run(program, list(x)), *[_SCALAR] * n, inline=inline)
-
-
-def _with_gradient(program, inline):
-    def code(*x):
-        value, pull = jax.vjp(lambda *x: run(program, list(x))[0], *x)
-        return value, *pull(jnp.ones_like(value))
-
-    return point_program(code, *[_SCALAR] * program.n_inputs, inline=inline)
 
 
 def _with_forward_derivative(program, n, level, inline):

@@ -11,6 +11,8 @@ c_(si)(tj) = c_st delta_ij and d_(s)ij = d_s delta_ij, and becomes c + sum c_st 
 """
 
 
+from dataclasses import replace
+
 from dftfd.autofd.point_program import _PointBuilder
 from dftfd.autofd.scalars import Node, ScalarProgram
 from dftfd.errors import UnsupportedError
@@ -64,10 +66,8 @@ class _Rewriting:
         return {(): self._plain(node, [self.value(form) for form in forms])}
 
     def _plain(self, node, args) -> int:
-        if node.op == "const":
-            return self.build.intern(node)
-        if node.op in ("call", "entry"):
-            return self.build.intern(Node(node.op, tuple(args), node.value, node.primitive, node.params))
+        if node.op == "const" or not node.real or node.value is not None:
+            return self.build.intern(replace(node, args=tuple(args)))
         return self.build._scalar(node.op, node.primitive, node.params, list(args))
 
     def _sum(self, a, b):

@@ -15,11 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, Literal, jaxpr_as_fun
 
-from dftfd.autofd.scalars import _INNER, Node, ScalarProgram, _Builder
+from dftfd.autofd.scalars import _INNER, Node, ScalarProgram, Table, _Builder
 
 _WHOLE = frozenset({"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "while", "scan", "cond"})
 _LOOPS = frozenset({"while", "scan", "cond"})
-_LOOK_UPS = frozenset({"gather", "dynamic_slice"})
 _ON_NUMBERS = {
     "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
     "sqrt": np.sqrt, "abs": np.abs, "max": np.maximum, "min": np.minimum, "square": np.square,
@@ -43,14 +42,16 @@ def point_program(code, *specs, inline: bool = False) -> ScalarProgram:
     return ScalarProgram(tuple(build.nodes), tuple(int(i) for r in results for i in np.ravel(r)), next(numbers))
 
 
-def with_gradient(program: ScalarProgram) -> ScalarProgram:
-    """Program of (value, derivatives with respect to all inputs) from the program of one value."""
+def with_gradient(program: ScalarProgram, count: int | None = None, inline: bool = False) -> ScalarProgram:
+    """Program of (value, derivatives with respect to the first `count` inputs) from the program of one value."""
+    count = program.n_inputs if count is None else count
 
     def code(*inputs):
-        value, pull = jax.vjp(lambda *x: run(program, x)[0], *inputs)
+        moving, still = inputs[:count], inputs[count:]
+        value, pull = jax.vjp(lambda *x: run(program, [*x, *still])[0], *moving)
         return value, *pull(jnp.ones_like(value))
 
-    return point_program(code, *[jax.ShapeDtypeStruct((), np.float64)] * program.n_inputs, inline=True)
+    return point_program(code, *[jax.ShapeDtypeStruct((), np.float64)] * program.n_inputs, inline=inline)
 
 
 def run(program: ScalarProgram, inputs) -> list:
@@ -110,11 +111,8 @@ class _PointBuilder(_Builder):
 
     def _equation(self, eqn, args):
         name = eqn.primitive.name
-        if name in ("stack", "unstack"):
-            return self._moved(eqn, map(jnp.asarray, args))
-        if name in _LOOK_UPS and all(self._is_constant(a) for a in args[1:]):
-            places = [jnp.asarray(self._concrete(a, v.aval)) for a, v in zip(args[1:], eqn.invars[1:], strict=True)]
-            return self._moved(eqn, [jnp.asarray(args[0]), *places])
+        if any(isinstance(a, Table) for a in args):
+            return super()._equation(eqn, args)
         constant = all(map(self._is_constant, args))
         if name in self.whole and not constant:
             return self._kept_whole(eqn, args)
@@ -123,11 +121,6 @@ class _PointBuilder(_Builder):
             with np.errstate(all="ignore"):
                 return [self.constants(np.asarray(_ON_NUMBERS[name](*values), dtype=eqn.outvars[0].aval.dtype))]
         return super()._equation(eqn, args)
-
-    @staticmethod
-    def _moved(eqn, args):
-        out = eqn.primitive.bind(*args, **eqn.params)
-        return [np.asarray(o) for o in (out if eqn.primitive.multiple_results else [out])]
 
     def _kept_whole(self, eqn, args):
         block = _Whole(eqn)
