@@ -208,7 +208,7 @@ def test_linearize_and_linear_transpose():
 
 
 def test_jacobians():
-    """jacrev of a vector-valued functional is a vector-valued function; jacfwd differentiates arrays, to functions too."""
+    """jacrev of a vector-valued functional is a vector-valued function; jacfwd takes arrays, to functions too."""
     J = jacrev(lambda f: jnp.stack([integrate(f * f), integrate(f * d)]))(f)
     np.testing.assert_allclose(J(R), [2 * f(R), d(R)])
     K = jacfwd(lambda a: exp(f * a[0]) * a[1])(jnp.array([0.5, 2.0]))

@@ -52,6 +52,8 @@ def without_variables(root: Function, tag=None) -> Function:
             done[id(node)] = node
         elif node.operator is _variable and (tag is None or node.static["tag"] is tag):
             done[id(node)] = done[id(node.operands[0])]
+        elif node.operator is _variable:
+            done[id(node)] = variable(done[id(node.operands[0])], node.static["tag"], node.static["position"])
         else:
             done[id(node)] = node.replace(operands=[done[id(f)] for f in node.operands])
     return done[id(root)]

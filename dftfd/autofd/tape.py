@@ -76,6 +76,7 @@ class Tape:
     def __init__(self, clean: bool, stage: str, earlier: "Tape | None" = None, parameter=None):
         self.clean, self.stage, self.earlier, self.parameter = clean, stage, earlier, parameter
         self.nested = bool(_stack.get())
+        self.paused = False
         self.tag = object()
         self.state = trace_state()
         self.count = 0
@@ -88,7 +89,7 @@ class Tape:
 
     def concerns(self, node: Function) -> bool:
         """True if the value of `node` is to be noted."""
-        return self.nested or self.tag in node.tags
+        return not self.paused and (self.nested or self.tag in node.tags)
 
     def seen(self, node: Function, outer: tuple):
         """The value of `node`, noted; `outer`: the transformations around this one."""
@@ -96,7 +97,7 @@ class Tape:
             model = self._rehearsed(node)
             model = replace(model, node=node, value=model.at(node))
         else:
-            model = Model(node, _value(node, outer))
+            model = Model(node, self._value_outside(node, outer))
             if self.stage == "rehearse":
                 model.moving = _dependent(node)
             if self.stage == "observe":
@@ -106,6 +107,10 @@ class Tape:
         self.models.append(model)
         perturbed = _shifted if self.stage == "rehearse" else self._perturbed
         return perturbed(model.value, self._parameter_of(len(self.models) - 1), model)
+
+    def _value_outside(self, node, outer):
+        """The value of `node` for the transformations around this one, which know nothing of its variables."""
+        return _value(without_variables(node, self.tag), outer)
 
     def _rehearsed(self, node):
         """What the run before noted in the same place."""
@@ -131,7 +136,7 @@ class Tape:
                 tangents[k] = direction
                 slope = forward(node, None, (), assemble(structure, tangents))
                 if slope is not None:
-                    slopes[(k, *place)] = _value(slope, outer)
+                    slopes[(k, *place)] = self._value_outside(slope, outer)
         return slopes
 
     def _derivative(self, node, outer):
@@ -225,7 +230,7 @@ class ForwardTape(Tape):
         if self.tag not in node.tags:
             return None
         derivative = forward(node, self.tag, self.seeds)
-        return None if derivative is None else _value(derivative, outer)
+        return None if derivative is None else self._value_outside(derivative, outer)
 
     def _perturbed(self, value, t, model):
         if t is None or model.derivative is None:
@@ -252,13 +257,27 @@ class GraphTape(Tape):
 
 @contextlib.contextmanager
 def rehearsal():
-    """Around code that will run again: what the transformations in progress note meanwhile is taken back."""
-    noted = [(t, len(t.models)) for t in _stack.get()]
+    """Around code that will run again: the transformations in progress take no note of it."""
+    paused = [t for t in _stack.get() if not t.paused]
+    for tape in paused:
+        tape.paused = True
     try:
         yield
     finally:
+        for tape in paused:
+            tape.paused = False
+
+
+@contextlib.contextmanager
+def attempt():
+    """Around code that may end in `Escapes` and is run in another way then: its notes are taken back."""
+    noted = [(t, len(t.models)) for t in _stack.get()]
+    try:
+        yield
+    except Escapes:
         for tape, count in noted:
             del tape.models[count:]
+        raise
 
 
 def starts_clean() -> bool:

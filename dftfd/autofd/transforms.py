@@ -22,6 +22,7 @@ from dftfd.autofd.tape import (
     ForwardTape,
     GraphTape,
     ReverseTape,
+    attempt,
     is_nested,
     recording,
     rehearsal,
@@ -276,7 +277,7 @@ def _as_graph(operator, chosen):
         return None, None
     tape = GraphTape(starts_clean())
     try:
-        with rehearsal(), recording(tape):
+        with attempt(), recording(tape):
             graph = operator(*chosen.full(map(tape.watch, chosen.functions), []))
     except Escapes:
         return None, None

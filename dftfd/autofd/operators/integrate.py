@@ -92,7 +92,7 @@ def _reduce(code, points, weights):
 
 
 def _contract(weights, values):
-    return tree_map(lambda v: jnp.tensordot(weights.astype(jnp.result_type(weights, v)), v, 1), values)
+    return tree_map(lambda v: jnp.tensordot(weights.astype(v.dtype), v, 1), values)
 
 
 _integrate, _moved = Integrate(), MovedQuadrature()
