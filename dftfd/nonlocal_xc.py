@@ -75,8 +75,8 @@ class NonlocalXCKernel:
         energy = float(weights @ self._energy(*given, tuple(integrals)))
         if not np.isfinite(energy):
             raise NumericalError(
-                f"the energy of functional {self.functional.name!r} is {energy}. If its pair kernel is not finite where "
-                "both points coincide, leave such pairs out and add the part of one cell, as functionals/hartree.py does."
+                f"the energy of functional {self.functional.name!r} is {energy}. If its pair kernel is not finite for "
+                "coinciding points, leave such pairs out and add the part of one cell, as functionals/hartree.py does."
             )
         # phi is linear in symmetric integrals: at twice their values its derivative holds their part twice
         doubled = tuple(2.0 * S if s.symmetric else S for s, S in zip(self.stages, integrals, strict=True))

@@ -6,6 +6,16 @@ from dftfd.autofd import Function, broadcast, compose, function, integrate
 from dftfd.autofd.structure import HasKey
 
 
+def guarded(formula):
+    """A formula that deals with vanishing densities itself, so no density floor is put around it.
+
+    The floor treats the point of the energy density unlike the points integrated over, which would spoil a symmetry
+    that halves the cost; see dftfd/nonlocal_xc.py.
+    """
+    formula.is_guarded = True
+    return formula
+
+
 def here(f: Function) -> Function:
     """(r, r') -> f(r)"""
     return broadcast(f, f.domains * 2, 0)

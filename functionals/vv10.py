@@ -11,17 +11,11 @@ import math
 
 from dftfd.autofd import Function, sqrt
 from dftfd.functionals.common import gradient_squared
-from dftfd.functionals.pairs import dense_part, here, integral_over_there, squared_distance, there
+from dftfd.functionals.pairs import dense_part, guarded, here, integral_over_there, squared_distance, there
 from dftfd.functionals.registry import functional
 
 DENSITY_THRESHOLD = 1e-8
 """Density [bohr^-3] below which a point is left out: its energy, and its part in the energy of others."""
-
-
-def nonlocal_formula(formula):
-    """A formula that deals with low densities itself."""
-    formula.is_guarded = True
-    return formula
 
 
 def _omega_and_kappa(n: Function, safe_n: Function, b, C):
@@ -38,7 +32,7 @@ def _beta(b):
 
 
 @functional("vv10", doi="10.1063/1.3521275")
-@nonlocal_formula
+@guarded
 def vv10(n, *, b=5.9, C=0.0093):
     r"""Energy per volume [hartree / bohr^3].
 
@@ -57,7 +51,7 @@ def vv10(n, *, b=5.9, C=0.0093):
 
 
 @functional("rvv10", doi="10.1103/PhysRevB.87.041108")
-@nonlocal_formula
+@guarded
 def rvv10(n, *, b=6.3, C=0.0093):
     r"""Energy per volume [hartree / bohr^3]; the kernel depends on a single function q = omega_0 / kappa.
 

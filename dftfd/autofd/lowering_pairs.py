@@ -95,7 +95,17 @@ def lower_nonlocal(expression: Function) -> NonlocalProgram:
     lowering = _NonlocalLowering()
     outer = _point_kernel(lowering, expression)
     orders = {name: n for name, n in lowering.orders.items() if name not in lowering.names}
-    return NonlocalProgram(outer, tuple(lowering.integrals), orders)
+    return NonlocalProgram(outer, _used(outer, lowering.integrals), orders)
+
+
+def _used(outer: PointKernel, integrals) -> tuple[PairIntegral, ...]:
+    """Those that the outer expression depends on; where only nabla of an integral is, the integral itself is not."""
+    names, used = set(outer.orders), []
+    for integral in reversed(integrals):
+        if integral.name in names:
+            used.append(integral)
+            names |= integral.needs
+    return tuple(reversed(used))
 
 
 def has_integrals(expression: Function) -> bool:

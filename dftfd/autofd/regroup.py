@@ -39,6 +39,8 @@ class _Regrouping:
         args = [self.values[a] for a in node.args]
         if node.op == "const" and node.value.dtype == np.float64 and node.value != 0 and np.isfinite(node.value):
             return float(node.value), (), ()
+        if not node.real:
+            return self._opaque(node, args)
         if node.op == "mul":
             (c, u, v), (d, s, w) = args
             return c * d, _sorted(u, s), _sorted(v, w)
@@ -51,7 +53,7 @@ class _Regrouping:
     def _opaque(self, node, args):
         """The result of an operation, as a factor."""
         ids = tuple(map(self._formed, args))
-        number = self.build.intern(Node(node.op, ids, node.value, node.primitive, node.params))
+        number = self.build.intern(Node(node.op, ids, node.value, node.primitive, node.params, node.real))
         uniform = node.value in self.uniform if node.op == "input" else not any(v for _, _, v in args)
         return (1.0, (number,), ()) if uniform else (1.0, (), (number,))
 

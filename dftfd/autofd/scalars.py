@@ -26,6 +26,7 @@ _MOVES = frozenset(
 )
 _LOOKUPS = frozenset(["dynamic_slice", "gather"])  # at constant places
 _REDUCTIONS = {"reduce_sum": "add", "reduce_prod": "mul", "reduce_max": "max", "reduce_min": "min"}
+LARGE = 1024  # entries of a constant array from which on it is a table
 _INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
 
@@ -34,6 +35,7 @@ class Node:
     """One scalar: an input ("input", position), a constant ("const", value), or an operation on other scalars.
 
     op: name of the operation.   args: numbers of its operands.   primitive, params: how to compute it.
+    real: False for integers and truth values, to which the algebra of real numbers does not apply.
     """
 
     op: str
@@ -41,6 +43,18 @@ class Node:
     value: object = None
     primitive: object = None
     params: dict = field(default_factory=dict)
+    real: bool = True
+
+
+class Table:
+    """A large constant array, known as a whole; entries are looked up at computed places."""
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+        self.key = (self.values.shape, self.values.tobytes())
+
+    def bind(self, *place):
+        return jnp.asarray(self.values).at[place].get(mode="promise_in_bounds")
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,15 +139,17 @@ class _Builder:
     def intern(self, node: Node) -> int:
         """The number of a node, the same for equal nodes."""
         value = node.value if node.op != "const" else (node.value.dtype.str, node.value.tobytes())
-        key = (node.op, node.args, value, tuple(sorted((k, repr(v)) for k, v in node.params.items())))
+        key = (node.op, node.args, value, node.real, tuple(sorted((k, repr(v)) for k, v in node.params.items())))
         if key not in self._known:
             self._known[key] = len(self.nodes)
             self.nodes.append(node)
         return self._known[key]
 
-    def constants(self, value) -> np.ndarray:
-        """Node numbers of the entries of a concrete array."""
+    def constants(self, value):
+        """Node numbers of the entries of a concrete array; a Table where they are many."""
         value = np.asarray(value)
+        if value.size > LARGE:
+            return Table(value)
         ids = [self.intern(Node("const", value=entry)) for entry in value.reshape(-1)]
         return np.array(ids, dtype=np.int64).reshape(value.shape)
 
@@ -151,6 +167,8 @@ class _Builder:
         inner = next((params[k] for k in _INNER if k in params), None)
         if inner is not None and name not in ("while", "scan", "cond"):
             return self.run(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), args)
+        if any(isinstance(a, Table) for a in args):
+            return [self._looked_up(eqn, *args)]
         if all(self._is_constant(a) for a in args):
             values = [jnp.asarray(self._concrete(a, v.aval)) for a, v in zip(args, eqn.invars, strict=True)]
             out = eqn.primitive.bind(*values, **params)
@@ -163,11 +181,24 @@ class _Builder:
         if name in _LOOKUPS and all(self._is_constant(a) for a in args[1:]):
             places = [jnp.asarray(self._concrete(a, v.aval)) for a, v in zip(args[1:], eqn.invars[1:], strict=True)]
             return [np.asarray(eqn.primitive.bind(jnp.asarray(args[0]), *places, **params))]
-        if name in _REDUCTIONS:
+        if name in _REDUCTIONS and eqn.outvars[0].aval.dtype == np.float64:
             return [self._reduction(args[0], params["axes"], _REDUCTIONS[name])]
         if name == "dot_general":
             return [self._dot(*args, params["dimension_numbers"])]
         raise UnsupportedError(f"operation {name!r} has no scalar form.")
+
+    def _looked_up(self, eqn, table, *places):
+        """One entry of a table at a computed place: dynamic_slice or gather with one index per axis."""
+        name, shape = eqn.primitive.name, eqn.outvars[0].aval.shape
+        whole = isinstance(table, Table) and not any(isinstance(p, Table) for p in places)
+        numbers = eqn.params.get("dimension_numbers")
+        single = name == "dynamic_slice" or (
+            name == "gather" and numbers.start_index_map == tuple(range(table.values.ndim))
+        )
+        if not (whole and single and np.prod(shape) == 1):
+            raise UnsupportedError(f"operation {name!r} on a large constant array has no scalar form.")
+        ids = tuple(int(i) for place in places for i in place.reshape(-1))
+        return np.full(shape, self.intern(Node("look up", ids, table.key, table)), dtype=np.int64)
 
     def _is_constant(self, ids):
         return all(self.nodes[i].op == "const" for i in ids.reshape(-1))
@@ -179,14 +210,16 @@ class _Builder:
     def _elementwise(self, eqn, args):
         args = np.broadcast_arrays(*args)
         name, primitive, params = eqn.primitive.name, eqn.primitive, eqn.params
-        simplified = eqn.outvars[0].aval.dtype == np.float64  # division of integers is something else
-        code = self._scalar if simplified else self._plain
+        code = self._scalar if eqn.outvars[0].aval.dtype == np.float64 else self._not_real
         entries = zip(*(map(int, np.ravel(a)) for a in args), strict=True)
         flat = [code(name, primitive, params, list(entry)) for entry in entries]
         return np.array(flat, dtype=np.int64).reshape(args[0].shape)
 
     def _plain(self, name, primitive, params, args) -> int:
         return self.intern(Node(name, tuple(args), None, primitive, dict(params)))
+
+    def _not_real(self, name, primitive, params, args) -> int:
+        return self.intern(Node(name, tuple(args), None, primitive, dict(params), real=False))
 
     def _scalar(self, name, primitive, params, args) -> int:
         """One operation on float64 scalars, simplified."""

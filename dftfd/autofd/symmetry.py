@@ -10,7 +10,7 @@ from collections import Counter
 
 from dftfd.autofd.scalars import ScalarProgram
 
-_COMMUTATIVE = frozenset("max min and or xor eq ne".split())
+_COMMUTATIVE = frozenset("add mul max min and or xor eq ne".split())
 
 
 def is_symmetric(program: ScalarProgram, partners) -> bool:
@@ -34,8 +34,6 @@ class _Forms:
         for i in program.needed:
             node = program.nodes[i]
             forms[i] = self._form(node, [forms[a] for a in node.args], inputs)
-            if node.op == "div" and not _is_float_constant(program.nodes[node.args[0]]):  # of integers
-                forms[i] = self._opaque(node, [forms[a] for a in node.args])
         return [(_rounded(c), core) for c, core in (forms[i] for i in program.outputs)]
 
     def _core(self, *key) -> int:
@@ -51,7 +49,9 @@ class _Forms:
             if node.value.dtype.kind == "f" and node.value != 0 and math.isfinite(node.value):
                 return float(node.value), self._core("product", ())
             return 1.0, self._core("const", node.value.dtype.str, node.value.tobytes())
-        if node.op in ("add", "sub", "neg"):
+        if not node.real:
+            return self._opaque(node, args)
+        if node.op in ("add", "add_any", "sub", "neg"):
             signs = (1.0, -1.0) if node.op == "sub" else (-1.0,) if node.op == "neg" else (1.0, 1.0)
             return self._sum([(sign * c, core) for sign, (c, core) in zip(signs, args, strict=True)])
         powers = {"mul": (1, 1), "div": (1, -1), "square": (2,)}.get(node.op)
@@ -68,7 +68,7 @@ class _Forms:
         if node.op in _COMMUTATIVE:
             forms = sorted(forms)
         params = tuple(sorted((k, repr(v)) for k, v in node.params.items()))
-        return 1.0, self._core(node.op, tuple(forms), params)
+        return 1.0, self._core(node.op, tuple(forms), params, node.value)
 
     def _sum(self, terms):
         total: Counter = Counter()
@@ -97,10 +97,6 @@ class _Forms:
         if len(parts) == 1 and parts[0][1] == 1:
             return coefficient, parts[0][0]
         return coefficient, self._core("product", parts)
-
-
-def _is_float_constant(node):
-    return node.op == "const" and node.value.dtype.kind == "f"
 
 
 def _rounded(c: float) -> float:
