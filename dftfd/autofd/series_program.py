@@ -107,6 +107,11 @@ def _apply(eqn, operands, order) -> list:
         return run_series(inner.jaxpr, inner.consts, operands, order)
     if not any(map(_is_inexact, eqn.outvars)):  # comparisons, rounding to integers: constant near t = 0
         return bind(eqn, [_leading(_grounded(x, v.aval)) for x, v in zip(operands, eqn.invars, strict=True)])
+    if name.startswith("custom_vjp"):
+        raise NoRuleError(
+            "Taylor mode met a function with a custom reverse-mode derivative (jax.custom_vjp), which says nothing about "
+            "higher derivatives along a line. Give it a custom_jvp."
+        )
     if name in LINEAR:
         return _linear(eqn, direct, operands)
     if name in BILINEAR:
