@@ -109,8 +109,8 @@ def _apply(eqn, operands, order) -> list:
         return bind(eqn, [_leading(_grounded(x, v.aval)) for x, v in zip(operands, eqn.invars, strict=True)])
     if name.startswith("custom_vjp"):
         raise NoRuleError(
-            "Taylor mode met a function with a custom reverse-mode derivative (jax.custom_vjp), which says nothing about "
-            "higher derivatives along a line. Give it a custom_jvp."
+            "Taylor mode met a function with a custom reverse-mode derivative (jax.custom_vjp), which gives no "
+            "higher derivatives along a line. Give it a custom_jvp instead."
         )
     if name in LINEAR:
         return _linear(eqn, direct, operands)
