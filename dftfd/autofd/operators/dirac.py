@@ -80,30 +80,27 @@ def _separate_dirac(f):
 
 def _separate_composition(f):
     from dftfd.autofd.operators.compose import compose
-    from dftfd.autofd.operators.linearity import is_linear
+    from dftfd.autofd.operators.linearity import is_affine, is_linear
+    from dftfd.autofd.operators.linearize import pushforward
     from dftfd.autofd.operators.partial import partial
 
     outer, *inner = f.operands
     singular = tuple(i for i, g in enumerate(inner) if g.singular)
-    if outer.singular or not is_linear(outer, singular):
-        raise NoRuleError(
-            f"{f!r} is not linear in the Dirac distributions that it contains; such a product is undefined."
-        )
-    regulars, terms = [], []
-    for i, g in enumerate(inner):
-        regular, found = separate(g)
-        regulars.append(regular)
+    if outer.singular or not is_affine(outer, singular):
+        raise NoRuleError(f"{f!r} is not linear in the Dirac distributions in it; such a product is undefined.")
+    slope, regulars, terms = pushforward(outer, singular), list(inner), []
+    for i in singular:
+        regulars[i], found = separate(inner[i])
         for t in found:
-            values = [
-                t.strength if j == i else _zero_like(t, h) if j in singular else partial(h, t.argnums, t.points)
-                for j, h in enumerate(inner)
+            point = [
+                _zero_like(t, g) if j in singular else partial(g, t.argnums, t.points) for j, g in enumerate(inner)
             ]
-            terms.append(Term(compose(outer, *values), t.argnums, t.points))
-    if all(regulars[i] is None for i in singular):
+            direction = [t.strength if j == i else _zero_like(t, inner[j]) for j in singular]
+            terms.append(Term(compose(slope, *point, *direction), t.argnums, t.points))
+    if all(regulars[i] is None for i in singular) and is_linear(outer, singular):
         return None, terms
-    return compose(
-        outer, *(zeros(g.signature) if r is None else r for r, g in zip(regulars, inner, strict=True))
-    ), terms
+    filled = [zeros(g.signature) if r is None else r for r, g in zip(regulars, inner, strict=True)]
+    return compose(outer, *filled), terms
 
 
 def _zero_like(term, h):

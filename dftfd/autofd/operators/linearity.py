@@ -1,4 +1,4 @@
-"""Is a function linear in some of its arguments? Tried on random vectors, since code can't be read."""
+"""Is a function linear, or affine, in some of its arguments? Tried on random vectors, since code can't be read."""
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,15 @@ def is_linear(f: Function, argnums: tuple[int, ...]) -> bool:
 
     Arrays that stand for values inside a JAX transformation are replaced by random ones.
     """
+    return _is_linear(f, argnums, with_constant=False)
+
+
+def is_affine(f: Function, argnums: tuple[int, ...]) -> bool:
+    """True if f - f(0) is linear in the arguments `argnums` together."""
+    return _is_linear(f, argnums, with_constant=True)
+
+
+def _is_linear(f, argnums, with_constant):
     rng = np.random.default_rng(20240507)
     with jax.ensure_compile_time_eval():
         leaves, structure = parts(f)
@@ -29,12 +38,13 @@ def is_linear(f: Function, argnums: tuple[int, ...]) -> bool:
                 args[i] = x
             return [np.asarray(y) for y in tree_leaves(probe.evaluate(*args))]
 
-        mixed = value(tree_map(lambda x, y: (a * x + b * y).astype(x.dtype), u, v))
+        zero = value(tree_map(jnp.zeros_like, u)) if with_constant else None
+        images = [value(tree_map(lambda x, y: (a * x + b * y).astype(x.dtype), u, v)), value(u), value(v)]
+        if with_constant:
+            images = [[y - y0 for y, y0 in zip(image, zero, strict=True)] for image in images]
         return all(
-            np.allclose(
-                m, a * x + b * y, rtol=_TOLERANCE, atol=_TOLERANCE * (1 + np.max(np.abs(x)) + np.max(np.abs(y)))
-            )
-            for m, x, y in zip(mixed, value(u), value(v), strict=True)
+            np.allclose(m, a * x + b * y, rtol=_TOLERANCE, atol=_TOLERANCE * (1 + np.abs(x).max() + np.abs(y).max()))
+            for m, x, y in zip(*images, strict=True)
             if m.size
         )
 
