@@ -98,7 +98,7 @@ class TrigonometricInterpolation(HasKey):
 
     def __call__(self, values, x):
         angle = (2 * np.pi / self.length) * (x - self.start) - 2 * np.pi * np.arange(self.n) / self.n
-        k = np.arange(1, (self.n - 1) // 2 + 1)
+        k = np.arange(1.0, (self.n - 1) // 2 + 1)
         kernel = 1 + 2 * jnp.sum(jnp.cos(k[:, None] * angle[None, :]), axis=0)
         if self.n % 2 == 0:
             kernel = kernel + jnp.cos(self.n / 2 * angle)
