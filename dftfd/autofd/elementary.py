@@ -15,6 +15,7 @@ from jax.tree_util import tree_map
 
 from dftfd.autofd.function import Function
 from dftfd.autofd.operators.compose import compose
+from dftfd.autofd.operators.inverse import register_inverse
 from dftfd.autofd.structure import HasKey, structural_key
 
 
@@ -42,6 +43,7 @@ def elementary(code, name: str | None = None):
     def apply(*args):
         return compose(lifted, *args) if any(isinstance(a, Function) for a in args) else code(*args)
 
+    apply.lifted = lifted
     return apply
 
 
@@ -115,18 +117,24 @@ sqrt = elementary(jnp.sqrt)
 cbrt = elementary(_cbrt, "cbrt")
 square = elementary(jnp.square)
 exp = elementary(jnp.exp)
+exp2 = elementary(jnp.exp2)
 expm1 = elementary(jnp.expm1)
 log = elementary(jnp.log)
+log2 = elementary(jnp.log2)
+log10 = elementary(jnp.log10)
 log1p = elementary(jnp.log1p)
 sin = elementary(jnp.sin)
 cos = elementary(jnp.cos)
 tan = elementary(jnp.tan)
+arcsin = elementary(jnp.arcsin)
+arccos = elementary(jnp.arccos)
 arctan = elementary(jnp.arctan)
-arcsinh = elementary(jnp.arcsinh)
 sinh = elementary(jnp.sinh)
 cosh = elementary(jnp.cosh)
 tanh = elementary(jnp.tanh)
-sigmoid = elementary(jax.nn.sigmoid)
+arcsinh = elementary(jnp.arcsinh)
+arccosh = elementary(jnp.arccosh)
+arctanh = elementary(jnp.arctanh)
 erf = elementary(jax.scipy.special.erf, "erf")
 erfc = elementary(_erfc, "erfc")
 real = elementary(jnp.real)
@@ -134,4 +142,25 @@ imag = elementary(jnp.imag)
 conj = elementary(jnp.conj)
 minimum = elementary(jnp.minimum)
 maximum = elementary(jnp.maximum)
+arctan2 = elementary(jnp.arctan2)
+hypot = elementary(jnp.hypot)
+logaddexp = elementary(jnp.logaddexp)
 dot = elementary(lambda a, b: jnp.sum(a * b), "dot")
+
+# activation functions
+sigmoid = elementary(jax.nn.sigmoid)
+softplus = elementary(jax.nn.softplus)
+silu = elementary(jax.nn.silu)
+gelu = elementary(jax.nn.gelu)
+elu = elementary(jax.nn.elu)
+relu = elementary(jax.nn.relu)
+
+
+def _register_inverses():
+    """Inverses of the elementary functions that have one on their whole range."""
+    for one, other in ((exp, log), (expm1, log1p), (exp2, log2), (sinh, arcsinh), (tanh, arctanh), (tan, arctan)):
+        register_inverse(one.lifted, other.lifted)
+    register_inverse(negative.lifted, negative.lifted)
+
+
+_register_inverses()
