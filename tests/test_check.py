@@ -35,7 +35,7 @@ def test_libxc_through_its_c_interface_equals_pyscf(name, rng):
     expected = pyscf_libxc.eval_xc1(name, np.concatenate(rows, axis=1), spin=1, deriv=2)
     sigma = [np.sum(gradient[s] * gradient[t], axis=0) for s, t in ((0, 0), (0, 1), (1, 1))]
     x = np.stack([*rho[:, 0], *sigma, *np.zeros((2, 15)), *tau[:, 0]])
-    ours = libxc.evaluate([(1.0, name)], x, n_spin=2)
+    ours = libxc.reference([(1.0, name)], x, n_spin=2)
     used = {"LDA": [0, 1], "GGA": [0, 1, 2, 3, 4], "MGGA": [0, 1, 2, 3, 4, 7, 8]}[family]
     pairs = [(i, j) for k, i in enumerate(used) for j in used[k:]]
     flat = [ours.energy / rho.sum(axis=0)[0], *ours.first[used], *(ours.second[i, j] for i, j in pairs)]
@@ -46,13 +46,13 @@ def test_laplacian_functionals_are_evaluated_too(rng):
     """Becke-Roussel exchange depends on the Laplacian, which PySCF's wrapper refuses; against central differences."""
     x = random_variables(rng)
     terms = [(1.0, "mgga_x_br89")]
-    d = libxc.evaluate(terms, x, 2)
+    d = libxc.reference(terms, x, 2)
     assert libxc.needs_laplacian("mgga_x_br89") and np.all(d.first[5:7] != 0)
     step = 1e-4 * np.abs(x[5])
     up, down = x.copy(), x.copy()
     up[5] += step
     down[5] -= step
-    slope = (libxc.evaluate(terms, up, 2).energy - libxc.evaluate(terms, down, 2).energy) / (2 * step)
+    slope = (libxc.reference(terms, up, 2).energy - libxc.reference(terms, down, 2).energy) / (2 * step)
     np.testing.assert_allclose(d.first[5], slope, rtol=1e-5)
 
 
@@ -67,11 +67,11 @@ def test_exact_exchange_of_libxcs_hybrids():
 def test_what_libxc_cannot_do_is_refused(rng):
     """Unknown names, wrong arrays, potentials without an energy (LB94): typed errors, libxc never ends the process."""
     with pytest.raises(FunctionalError, match="no functional 'gga_x_nobody'"):
-        libxc.evaluate([(1.0, "gga_x_nobody")], random_variables(rng), 2)
+        libxc.reference([(1.0, "gga_x_nobody")], random_variables(rng), 2)
     with pytest.raises(FunctionalError, match="expected \\(9, point\\)"):
-        libxc.evaluate([(1.0, "gga_x_pbe")], np.ones((5, 3)), 2)
+        libxc.reference([(1.0, "gga_x_pbe")], np.ones((5, 3)), 2)
     with pytest.raises(UnsupportedError, match="has no energy"):
-        libxc.evaluate([(1.0, "gga_x_lb")], random_variables(rng), 2)
+        libxc.reference([(1.0, "gga_x_lb")], random_variables(rng), 2)
 
 
 def test_jet_of_a_molecular_density_equals_finite_differences():
@@ -134,13 +134,14 @@ def test_a_wrong_parameter_is_found():
     wrong = get_functional("gga_x_pbe", mu=0.2195149727645171 * (1 + 1e-9))
     x = sampling.sample(1, "dense")
     ours = pointwise.lowered_derivatives(wrong, 1, order=2)(x)
-    errors = pointwise.compare(ours, libxc.evaluate([(1.0, "gga_x_pbe")], x, 1), x, 1)
+    errors = pointwise.compare(ours, libxc.reference([(1.0, "gga_x_pbe")], x, 1), x, 1)
     for quantity in ("e", "de/dsigma", "d2e/dsigmadsigma"):
         assert 1e-11 < errors[quantity].max() < 1e-8
 
 
 def test_counterparts():
-    """By the functional's own name, else by its terms' names with their coefficients."""
+    """By the functional's own name or that of its twin in the registry, else by its terms' names and coefficients."""
+    assert counterpart(get_functional("b3lyp")) == ((1.0, "hyb_gga_xc_b3lyp"),)
     assert counterpart(get_functional("hyb_gga_xc_b3lyp")) == ((1.0, "hyb_gga_xc_b3lyp"),)
     assert counterpart(get_functional("pbe")) == ((1.0, "gga_x_pbe"), (1.0, "gga_c_pbe"))
     assert counterpart(get_functional("0.75*pbe, pbe")) == ((0.75, "gga_x_pbe"), (1.0, "gga_c_pbe"))
