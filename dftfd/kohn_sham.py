@@ -6,7 +6,7 @@ P has one matrix (total density) in a restricted run and two (alpha, beta) in an
 same lines. W. Kohn, L. J. Sham, Phys. Rev. 140, A1133 (1965). doi:10.1103/PhysRev.140.A1133
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,7 @@ class KohnSham:
     exact_exchange: pairs (omega, fraction): fraction of exact exchange with the operator 1/r for omega = 0, else with
         its long-range part erf(omega r)/r [1/bohr].
     nonlocal_xc: like xc, for the terms that are double integrals, or None.
+    xc_response: () -> object with `at(P, C_occ)`, the derivative of xc's matrix; made when first needed.
     """
 
     nuclear_repulsion: float
@@ -42,6 +43,7 @@ class KohnSham:
     xc: object | None
     exact_exchange: tuple[tuple[float, float], ...] = ()
     nonlocal_xc: object | None = None
+    xc_response: Callable[[], object] | None = None
 
     def evaluate(self, P, C_occ=None) -> FockEvaluation:
         """Energy components and Fock matrix of P (spin, ao, ao); C_occ with P = C_occ C_occ^T saves work."""
@@ -66,6 +68,25 @@ class KohnSham:
             F -= fraction * share * K
         return FockEvaluation(F, energies, n_electrons)
 
+    def response(self, P, C_occ=None) -> Callable[[np.ndarray], np.ndarray]:
+        """The linear map dP -> dF at P, both (spin, ao, ao), dP symmetric.
+
+        Double integrals (VV10) are left out: methods that use it converge to the same solution a little slower.
+        """
+        xc_change = None if self.xc is None else self.xc_response().at(P, C_occ)
+
+        def change(dP):
+            J, exchange_matrices = self._coulomb_and_exchange(dP, None)
+            dF = np.repeat(J[None], len(dP), axis=0)
+            if xc_change is not None:
+                dF += xc_change(dP)
+            share = 0.5 if len(dP) == 1 else 1.0
+            for (_, fraction), K in zip(self.exact_exchange, exchange_matrices, strict=True):
+                dF -= fraction * share * K
+            return dF
+
+        return change
+
     def _coulomb_and_exchange(self, P, C_occ):
         """J (ao, ao), and K (spin, ao, ao) for each term of `exact_exchange`; the first comes with J, in one pass."""
         if not self.exact_exchange:
@@ -78,11 +99,13 @@ class KohnSham:
 def spin_square(C_occ, S):
     """<S^2> of one determinant from its occupied alpha and beta orbitals, each (ao, occupied).
 
+    Orbitals scaled by the root of their occupation give the same expression for fractional ones.
+
     <S^2> = (N_a - N_b)/2 ((N_a - N_b)/2 + 1) + N_b - sum_ij |<i_alpha|j_beta>|^2
     A. Szabo, N. S. Ostlund, Modern Quantum Chemistry (1989), eq. 2.271.
     """
     alpha, beta = C_occ
-    n_alpha, n_beta = alpha.shape[1], beta.shape[1]
+    n_alpha, n_beta = (float(np.sum(C * (S @ C))) for C in C_occ)
     s_z = 0.5 * (n_alpha - n_beta)
     return float(s_z * (s_z + 1) + n_beta - np.sum((alpha.T @ S @ beta) ** 2))
 

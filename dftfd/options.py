@@ -1,12 +1,13 @@
 """Options of a calculation, checked before anything expensive begins."""
 
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 
 from dftfd.errors import InputError, closest_names
 
-METHODS = ("auto", "RKS", "UKS")
+METHODS = ("auto", "RKS", "UKS", "ROKS")
+SMEARINGS = ("fermi", "gaussian")
 GRID_LEVELS = range(10)
 
 
@@ -18,7 +19,7 @@ def refuse_unknown(given, known):
 
 
 def checked_method(method, spin):
-    """'RKS' or 'UKS'; 'auto' is RKS for spin 0."""
+    """'RKS', 'UKS' or 'ROKS'; 'auto' is RKS for spin 0."""
     known = {name.lower(): name for name in METHODS}
     if not isinstance(method, str) or method.lower() not in known:
         raise InputError(f"unknown method {method!r}; allowed: {', '.join(METHODS)}.")
@@ -26,7 +27,7 @@ def checked_method(method, spin):
     if method == "auto":
         return "RKS" if spin == 0 else "UKS"
     if method == "RKS" and spin != 0:
-        raise InputError(f"RKS needs spin 0, but the molecule has spin {spin}; use method='UKS' or 'auto'.")
+        raise InputError(f"RKS needs spin 0, but the molecule has spin {spin}; use method='UKS', 'ROKS' or 'auto'.")
     return method
 
 
@@ -45,3 +46,35 @@ def checked_grid(grid, level):
     if not (np.all(np.isfinite(points)) and np.all(np.isfinite(weights))):
         raise InputError("grid has points or weights that are NaN or Inf.")
     return points, weights
+
+
+def checked_occupations(occupations, n_spin, capacity):
+    """Per spin a tuple of occupation numbers from 0 to `capacity`; None stays None. One flat list suits one spin."""
+    if occupations is None:
+        return None
+    try:
+        if n_spin == 1 and all(isinstance(n, Real) for n in occupations):
+            occupations = (occupations,)
+        numbers = tuple(tuple(float(n) for n in spin) for spin in occupations)
+    except TypeError as error:
+        raise InputError(f"occupations={occupations!r} are no lists of numbers: {error}.") from error
+    if len(numbers) != n_spin:
+        raise InputError(f"occupations are given for {len(numbers)} spins, expected {n_spin}.")
+    wrong = [n for spin in numbers for n in spin if not 0 <= n <= capacity]
+    if wrong or not any(n > 0 for spin in numbers for n in spin):
+        raise InputError(f"occupations must lie between 0 and {capacity} and not all vanish; found {wrong or numbers}.")
+    return numbers
+
+
+def checked_smearing(smearing, occupations):
+    """(kind, width [hartree]) from a width or such a pair; None stays None."""
+    if smearing is None:
+        return None
+    kind, width = smearing if isinstance(smearing, tuple | list) and len(smearing) == 2 else ("fermi", smearing)
+    if kind not in SMEARINGS:
+        raise InputError(f"unknown smearing {kind!r}; allowed: {', '.join(SMEARINGS)}.")
+    if not (isinstance(width, Real) and not isinstance(width, bool) and np.isfinite(width) and width > 0):
+        raise InputError(f"smearing width {width!r}: give a positive number of hartree, such as 0.01.")
+    if occupations is not None:
+        raise InputError("smearing decides the occupations; leave one of the two options out.")
+    return kind, float(width)

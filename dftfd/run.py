@@ -1,33 +1,28 @@
 """run_scf: from a molecule and a functional to a self-consistent result. Here the pieces are put together."""
 
+from dataclasses import replace
 from functools import partial
 from importlib import metadata
 
 import numpy as np
 
 import dftfd
-from dftfd.ao_store import AOStore
-from dftfd.density import density_function
+from dftfd.calculation import Calculation, Ingredients, function_of_r
 from dftfd.errors import InputError
 from dftfd.functionals.registry import get_functional
-from dftfd.grids.molecular import molecular_grid
-from dftfd.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, one_electron
-from dftfd.interop.pyscf import minao_guess
-from dftfd.io.progress import as_progress
-from dftfd.kernel import XCKernel
-from dftfd.kohn_sham import KohnSham, dipole_moment, spin_square
+from dftfd.io.progress import Progress, as_progress
+from dftfd.kohn_sham import dipole_moment, spin_square
 from dftfd.molecule import Molecule
-from dftfd.nonlocal_xc import NonlocalXCBuilder, NonlocalXCKernel
-from dftfd.options import checked_grid, checked_method, refuse_unknown
-from dftfd.scf.guess import checked_density, core_guess
-from dftfd.scf.loop import Convergence, solve_scf
-from dftfd.scf.orbitals import LINEAR_DEPENDENCE, canonical_orthonormaliser, occupied_orbitals
+from dftfd.options import checked_grid, checked_method, checked_occupations, checked_smearing, refuse_unknown
+from dftfd.scf.loop import Convergence, State, solve
+from dftfd.scf.occupation import Aufbau, GivenOccupations, MaximumOverlap, Smearing
+from dftfd.scf.orbitals import LINEAR_DEPENDENCE, occupied_orbitals
 from dftfd.scf.result import SCFResult, Settings
-from dftfd.xc import XCBuilder
+from dftfd.scf.stability import Stability, energy_model, lowest_rotation
+from dftfd.scf.strategy import checked_strategy
+from dftfd.starting_density import starting_density
+from dftfd.surroundings import checked_surroundings
 
-GUESSES = ("minao", "core")
-MAX_KERNELS = 16
-_KERNELS: dict[tuple, XCKernel | NonlocalXCKernel] = {}
 VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "pyscf")
 
 
@@ -42,7 +37,17 @@ def run_scf(
     grid=None,
     conv_tol: float = 1e-9,
     max_cycles: int = 50,
+    convergence: str = "auto",
+    level_shift: float = 0.0,
+    damping: float = 0.0,
     guess="minao",
+    broken_symmetry=None,
+    occupations=None,
+    smearing=None,
+    follow_orbitals: bool = False,
+    electric_field=None,
+    point_charges=None,
+    relativity: str | None = None,
     linear_dependence: float = LINEAR_DEPENDENCE,
     progress=None,
     **unknown,
@@ -50,16 +55,31 @@ def run_scf(
     """The self-consistent Kohn-Sham solution for a molecule.
 
     molecule: from `dftfd.molecule(...)`.
-    xc: name of a functional ('pbe', 'b3lyp', 'lda,vwn', '0.25*HF + 0.75*PBE, PBE') or a Functional.
-    method: 'RKS', 'UKS', or 'auto': restricted for spin 0, unrestricted otherwise.
+    xc: name of a functional ('pbe', 'b3lyp', 'lda,vwn', '0.25*HF + 0.75*PBE, PBE') or a Functional; 'hf' is
+        Hartree-Fock.
+    method: 'RKS', 'UKS', 'ROKS', or 'auto': restricted for spin 0, unrestricted otherwise.
     grid_level: quality of the quadrature grid, 0 to 9.   grid: (points (point, 3) [bohr], weights (point,)) instead.
     nlc_grid_level: the same for the double integrals of nonlocal functionals, such as VV10; their cost grows with the
         square of the number of points.
     density_fit: fit the Coulomb and exchange integrals in PySCF's choice of auxiliary basis; False for exact integrals.
     conv_tol: threshold of the energy change [hartree]; its square root is that of the orbital gradient.
-    max_cycles: how many cycles to try; a run that has not converged then says so in `result.converged`.
-    guess: starting density: 'minao' (superposed atoms in a minimal basis), 'core' (no electron repulsion), or a matrix
-        (spin, ao, ao), such as the `density_matrix` of another result.
+    max_cycles: how many cycles to try, and again where second order takes over; a run that has not converged then says
+        so in `result.converged`.
+    convergence: 'auto' is DIIS, then second order where DIIS stalls; 'hard' starts with ADIIS and a level shift, goes
+        on with second order and follows internal instabilities; 'diis', 'adiis', 'ediis' never leave DIIS;
+        'second-order' and 'direct' (quasi-Newton) minimise after a start by DIIS.
+    level_shift [hartree]: raises the empty orbitals.   damping: share of the previous Fock matrix, 0 to 1.
+    guess: starting density: 'minao' (superposed atoms in a minimal basis), 'atom' (spherical atoms), 'hueckel', 'sap'
+        (atomic potentials), 'core' (no electron repulsion), another result, also one in another basis, or a matrix
+        (spin, ao, ao).
+    broken_symmetry: for UKS, 'mix' (HOMO and LUMO of the guess) or the indices of atoms whose spin is turned over.
+    occupations: numbers for the lowest orbitals, one list for RKS, else a pair of lists; they decide the number of
+        electrons.
+    smearing: width [hartree] of Fermi occupations, or ('gaussian', width); see `result.free_energy`.
+    follow_orbitals: `occupations` are those of the orbitals of `guess`, a result in the same basis, and stay with the
+        orbitals that overlap most with them: Delta-SCF for excited states.
+    electric_field: (3,) [hartree / (e bohr)].   point_charges: rows (charge, x, y, z), positions in bohr.
+    relativity: 'x2c' for the spin-free exact two-component Hamiltonian.
     linear_dependence: overlap eigenvalues at or below it are removed from the orbital space.
     progress: True prints the SCF table; None logs it under the name `dftfd`; or a dftfd.io.progress.Progress.
 
@@ -74,60 +94,81 @@ def run_scf(
     if not isinstance(molecule, Molecule):
         raise InputError(f"run_scf takes a Molecule, not {type(molecule).__name__}; make one with dftfd.molecule(...).")
     refuse_unknown(unknown, run_scf.__kwdefaults__)
-    method = checked_method(method, molecule.spin)
-    grid, nlc_level = checked_grid(grid, grid_level), checked_grid(None, nlc_grid_level)
-    n_spin = 1 if method == "RKS" else 2
-    functional = get_functional(xc)
-    convergence = Convergence(conv_tol, max_cycles)
+    calculation = Calculation(
+        molecule=molecule,
+        functional=get_functional(xc),
+        method=checked_method(method, molecule.spin),
+        grid=checked_grid(grid, grid_level),
+        nlc_level=checked_grid(None, nlc_grid_level),
+        density_fit=density_fit,
+        linear_dependence=linear_dependence,
+        surroundings=checked_surroundings(molecule, electric_field, point_charges, relativity),
+    )
+    occupations = checked_occupations(occupations, calculation.n_spin, calculation.capacity)
+    smearing = checked_smearing(smearing, occupations)
+    strategy = checked_strategy(convergence, level_shift, damping)
+    if smearing or follow_orbitals:  # other occupations, or other orbitals, would lie lower: nothing to minimise
+        strategy = replace(strategy, minimiser=None, always_minimises=False, follow=False)
+    thresholds = Convergence(conv_tol, max_cycles)
     progress = as_progress(progress)
 
-    with progress.stage("integrals"):
-        matrices = one_electron(molecule)
-        X = canonical_orthonormaliser(matrices.S, linear_dependence)
-        coulomb_exchange = _coulomb_exchange(molecule, density_fit, bool(functional.exact_exchange))
-        progress.note(coulomb_exchange.describe())
-    n_occupied = (molecule.n_alpha,) if n_spin == 1 else (molecule.n_alpha, molecule.n_beta)
+    ingredients = calculation.build(progress)
     with progress.stage("starting density"):
-        P, guess = _starting_density(guess, molecule, matrices.H_core, X, n_occupied)
-    builders = _XCBuilders(functional, molecule, n_spin, grid, nlc_level, progress)
-    energy = KohnSham(
-        molecule.nuclear_repulsion,
-        matrices.H_core,
-        coulomb_exchange,
-        builders.semilocal,
-        functional.exact_exchange,
-        builders.nonlocal_xc,
-    )
+        P, guess_name = starting_density(guess, ingredients, broken_symmetry)
+    occupy = _occupier(ingredients, occupations, smearing, follow_orbitals, guess)
     with progress.stage("scf"):
-        solution = solve_scf(
-            energy.evaluate, matrices.S, X, P, n_occupied, convergence=convergence, on_cycle=progress.cycle
+        solution = solve(
+            ingredients.problem(occupy), P, strategy=strategy, convergence=thresholds, on_cycle=progress.cycle
         )
     settings = Settings(
-        functional=functional.name,
-        definition=_definition(functional),
+        functional=calculation.functional.name,
+        definition=_definition(calculation.functional),
         basis=molecule.basis,
-        auxiliary_basis=getattr(coulomb_exchange, "auxiliary_basis", None),
-        grid_level=grid if isinstance(grid, int) else None,
-        n_points=builders.n_points,
-        guess=guess,
+        auxiliary_basis=getattr(ingredients.coulomb_exchange, "auxiliary_basis", None),
+        grid_level=calculation.grid if isinstance(calculation.grid, int) else None,
+        n_points=ingredients.builders.n_points,
+        guess=guess_name,
         conv_tol=conv_tol,
         max_cycles=max_cycles,
         linear_dependence=linear_dependence,
         versions={"dftfd": dftfd.__version__} | {name: metadata.version(name) for name in VERSIONED},
-        nlc_grid_level=nlc_level if functional.is_nonlocal else None,
+        nlc_grid_level=calculation.nlc_level if calculation.functional.is_nonlocal else None,
+        convergence=convergence.lower(),
+        smearing=smearing,
     )
-    function_of_r = partial(_function_of_r, builders.nlc_grid)
-    return _result(molecule, method, functional, settings, solution, matrices, progress.seconds, function_of_r)
+    return _result(ingredients, settings, solution, progress.seconds)
 
 
-def _result(molecule, method, functional, settings, solution, matrices, seconds, function_of_r):
+def _occupier(ingredients: Ingredients, occupations, smearing, follow_orbitals, guess):
+    """The rule for occupation numbers that the options ask for."""
+    calculation = ingredients.calculation
+    if follow_orbitals:
+        shape = (calculation.molecule.n_ao, ingredients.X.shape[1])
+        fits = isinstance(guess, SCFResult) and guess.mo_coeff.shape[1:] == shape
+        if not fits or occupations is None:
+            raise InputError(
+                "follow_orbitals=True needs `occupations` and, as guess, the result whose orbitals they belong to, in "
+                "the same basis set."
+            )
+        C = guess.mo_coeff if len(guess.mo_coeff) == calculation.n_spin else np.repeat(guess.mo_coeff[:1], 2, axis=0)
+        return MaximumOverlap(occupations, C[: calculation.n_spin], ingredients.matrices.S)
+    if occupations is not None:
+        return GivenOccupations(occupations)
+    if smearing is not None:
+        n_electrons = tuple(calculation.capacity * n for n in calculation.n_occupied)
+        return Smearing(n_electrons, calculation.capacity, smearing[1], smearing[0])
+    return Aufbau(calculation.n_occupied, calculation.capacity)
+
+
+def _result(ingredients, settings, solution, seconds):
     """The properties of the last state, and everything that was said along the way."""
-    state = solution.state
+    calculation, matrices, state = ingredients.calculation, ingredients.matrices, solution.state
+    molecule = calculation.molecule
     C_occ = occupied_orbitals(state.mo_coeff, state.mo_occ)
     return SCFResult(
         molecule=molecule,
-        method=method,
-        functional=functional,
+        method=calculation.method,
+        functional=calculation.functional,
         settings=settings,
         energy=state.energy,
         energies=dict(state.evaluation.energies),
@@ -138,12 +179,33 @@ def _result(molecule, method, functional, settings, solution, matrices, seconds,
         mo_coeff=state.mo_coeff,
         density_matrix=state.P,
         dipole=dipole_moment(state.P, matrices.dipole, molecule.nuclear_charges, molecule.coordinates),
-        s_squared=spin_square(C_occ, matrices.S) if method == "UKS" else 0.0,
+        s_squared=0.0 if calculation.method == "RKS" else spin_square(C_occ, matrices.S),
         n_electrons_quadrature=state.evaluation.n_electrons,
         history=solution.history,
         seconds=dict(seconds),
-        function_of_r=function_of_r,
+        function_of_r=partial(function_of_r, ingredients.builders.nlc_grid),
+        entropy_term=state.entropy_term,
+        steps=solution.steps,
+        analyse_stability=partial(_stability, calculation),
     )
+
+
+def _stability(calculation: Calculation, result: SCFResult) -> Stability:
+    """The lowest Hessian eigenvalues of a result; its integrals are computed again, so that results stay small."""
+    if result.entropy_term or not result.converged:
+        raise InputError("stability is defined for converged results without smearing.")
+
+    def lowest(calculation, repeat, antisymmetric):
+        ingredients = calculation.build(Progress())
+        problem = ingredients.problem(Aufbau(calculation.n_occupied, calculation.capacity))
+        arrays = [np.repeat(a, repeat, axis=0) for a in (result.mo_energy, result.mo_occ / repeat, result.mo_coeff)]
+        P = np.repeat(result.density_matrix / repeat, repeat, axis=0)
+        state = State(P, problem.start(P).evaluation, *arrays)
+        return lowest_rotation(energy_model(problem, state), antisymmetric)[0]
+
+    internal = lowest(calculation, 1, antisymmetric=False)
+    external = lowest(calculation.unrestricted(), 2, antisymmetric=True) if result.method == "RKS" else None
+    return Stability(internal, external)
 
 
 def _definition(functional):
@@ -157,91 +219,3 @@ def _definition(functional):
         for coefficient, term in functional.terms
     ]
     return {"terms": terms, "exact_exchange": [list(map(float, pair)) for pair in functional.exact_exchange]}
-
-
-def _coulomb_exchange(molecule, density_fit, exact_exchange):
-    if not isinstance(density_fit, bool):
-        raise InputError(f"density_fit={density_fit!r}: give True or False.")
-    return DensityFittedCoulombExchange(molecule, exact_exchange) if density_fit else ExactCoulombExchange(molecule)
-
-
-def _starting_density(guess, molecule, H_core, X, n_occupied):
-    """P (spin, ao, ao) and the name of the guess."""
-    n_spin = len(n_occupied)
-    if not isinstance(guess, str):
-        return checked_density(guess, n_spin, molecule.n_ao), "given"
-    if guess == "minao":
-        return minao_guess(molecule, n_spin), guess
-    if guess == "core":
-        return core_guess(H_core, X, n_occupied, 2 if n_spin == 1 else 1), guess
-    raise InputError(f"unknown guess {guess!r}; allowed: {', '.join(GUESSES)} or a density matrix.")
-
-
-class _XCBuilders:
-    """Builders of the semilocal and the nonlocal energy, each None without such terms; the same grid is used once.
-
-    n_points: of the semilocal grid, zero without.   nlc_grid: (points, weights) of the nonlocal one, or None.
-    """
-
-    def __init__(self, functional, molecule, n_spin, grid, nlc_level, progress):
-        self.semilocal = self.nonlocal_xc = self.nlc_grid = None
-        self.n_points = 0
-        if not functional.terms:
-            return
-        kernels = {}
-        with progress.stage("functional"):
-            if functional.is_semilocal:
-                kernels["semilocal"] = _kernel(XCKernel, functional.semilocal_part, n_spin)
-            if functional.is_nonlocal:
-                kernels["nonlocal_xc"] = _kernel(NonlocalXCKernel, functional.nonlocal_part, n_spin)
-        grids = {"semilocal": grid, "nonlocal_xc": nlc_level}
-        shared = len(kernels) == 2 and isinstance(grid, int) and grid == nlc_level
-        order = max(map(_ao_order, kernels.values()))
-        store = None
-        for part, kernel in kernels.items():
-            if store is None or not shared:
-                points, weights = self._grid(molecule, grids[part], progress)
-                with progress.stage("orbitals on the grid"):
-                    store = AOStore(molecule, points, weights, order if shared else _ao_order(kernel))
-            if part == "semilocal":
-                self.semilocal, self.n_points = XCBuilder(kernel, store, progress.part), len(points)
-            else:
-                self.nonlocal_xc, self.nlc_grid = NonlocalXCBuilder(kernel, store), (points, weights)
-
-    @staticmethod
-    def _grid(molecule, grid, progress):
-        """(points, weights) of a level, or as given."""
-        with progress.stage("grid"):
-            points, weights = _molecular_grid(molecule, grid) if isinstance(grid, int) else grid
-            progress.note(f"grid of {len(points)} points")
-        return points, weights
-
-
-def _ao_order(kernel):
-    return max(kernel.order, int(kernel.needs_tau))
-
-
-def _kernel(kind, functional, n_spin):
-    """The lowered functional; the same terms are compiled once per process, for the last few functionals."""
-    key = (kind, n_spin, *((float(coefficient), id(term)) for coefficient, term in functional.terms))
-    if key not in _KERNELS:
-        while len(_KERNELS) >= MAX_KERNELS:
-            del _KERNELS[next(iter(_KERNELS))]
-        _KERNELS[key] = kind(functional, n_spin)  # holds the terms, so their ids stay theirs
-    return _KERNELS[key]
-
-
-def _molecular_grid(molecule, level):
-    grid = molecular_grid(molecule.atomic_numbers, molecule.coordinates, level)
-    return np.asarray(grid.points), np.asarray(grid.weights)
-
-
-def _function_of_r(nlc_grid, name, result):
-    """The lazy Functions of an SCFResult; nlc_grid: (points, weights) for integrals in them."""
-    if name == "density":
-        return density_function(result.molecule, result.density_matrix)
-    potential = partial(result.functional.potential, quadrature=nlc_grid)
-    if not result.functional.needs_tau:
-        return potential(result.density) if name == "v_xc" else None
-    densities = density_function(result.molecule, result.density_matrix, tau=True)
-    return potential(*densities)[("v_xc", "v_tau").index(name)]

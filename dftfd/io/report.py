@@ -46,7 +46,7 @@ def title(result):
 def outcome(result):
     """Whether the run converged."""
     if result.converged:
-        return f"converged in {result.cycles} cycles"
+        return "; ".join([f"converged in {result.cycles} cycles", *result.steps])
     last = result.history[-1]
     return (
         f"NOT CONVERGED after {result.cycles} cycles (energy change {last.energy_change:.1e}, gradient "
@@ -57,7 +57,10 @@ def outcome(result):
 def energy_lines(result):
     """Components that are not zero, then their sum."""
     shown = [(LABELS[name], value) for name, value in result.energies.items() if value or name in ("nuclear", "xc")]
-    return [f"  {label:<22}{value:20.10f}" for label, value in [*shown, ("total energy", result.energy)]]
+    shown.append(("total energy", result.energy))
+    if result.entropy_term:
+        shown += [("entropy, -T S", result.entropy_term), ("free energy", result.free_energy)]
+    return [f"  {label:<22}{value:20.10f}" for label, value in shown]
 
 
 def property_lines(result):
@@ -70,7 +73,7 @@ def property_lines(result):
     x, y, z = (round(component, 6) + 0.0 for component in result.dipole)  # + 0.0 turns -0.0 into 0.0
     size = math.hypot(*result.dipole_debye)
     lines.append(f"  dipole                {x:12.6f}{y:12.6f}{z:12.6f} e bohr   |mu| {size:.4f} debye")
-    if result.method == "UKS":
+    if result.method != "RKS":
         lines.append(f"  <S^2>                 {result.s_squared:12.6f}")
     return lines
 

@@ -18,6 +18,22 @@ def core_guess(H_core, X, n_occupied, capacity):
     return density_matrix(C, aufbau(energies, n_occupied, capacity))
 
 
+def mixed_frontier(F, X, n_occupied, angle=np.pi / 4):
+    """P (2, ao, ao) of the orbitals of F (ao, ao) with HOMO and LUMO mixed, oppositely for alpha and beta.
+
+    Both spins' HOMOs become cos HOMO +- sin LUMO: localised on either side where the two are bonding and antibonding.
+    """
+    energies, C = diagonalise(F[None], X)
+    densities = []
+    for n, sign in zip(n_occupied, (1.0, -1.0), strict=True):
+        C_s = C[0].copy()
+        if 0 < n < C_s.shape[1]:
+            homo, lumo = C[0][:, n - 1], C[0][:, n]
+            C_s[:, n - 1] = np.cos(angle) * homo + sign * np.sin(angle) * lumo
+        densities.append(C_s[:, :n] @ C_s[:, :n].T)
+    return np.stack(densities)
+
+
 def checked_density(P, n_spin, n_ao):
     """A density matrix given by the user as (n_spin, ao, ao), checked for shape, finite entries and symmetry.
 

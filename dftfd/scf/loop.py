@@ -1,107 +1,38 @@
 """The self-consistent field cycle.
 
 It works on callbacks and matrices alone: `fock(P, C_occ)` returns the Fock matrices and the energy's components,
-whatever they are made of. Steps and thresholds follow PySCF, so both codes stop at the same point.
+whatever they are made of. Steps and thresholds of plain DIIS follow PySCF, so both codes stop at the same point.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from dftfd.errors import InputError, NumericalError
 from dftfd.scf.diis import DIIS, commutator
-from dftfd.scf.occupation import aufbau
-from dftfd.scf.orbitals import density_matrix, diagonalise, occupied_orbitals, orbital_gradient_norm
+from dftfd.scf.energy_diis import EnergyDIIS
+from dftfd.scf.occupation import Aufbau
+from dftfd.scf.problem import Evaluation, FockBuilder, Problem, State
+from dftfd.scf.second_order import direct_minimisation, newton
+from dftfd.scf.stability import follow_instability
+from dftfd.scf.strategy import STRATEGIES, Strategy
+from dftfd.scf.table import Convergence, Cycle
 
+__all__ = ["Convergence", "Cycle", "Evaluation", "FockBuilder", "Problem", "Solution", "State", "solve", "solve_scf"]
 
-class Evaluation(Protocol):
-    """What the Fock callback returns: F (spin, ao, ao) and the energy's components, all in hartree."""
-
-    F: np.ndarray
-    energies: Mapping[str, float]
-
-
-# fock(P, C_occ): density matrix (spin, ao, ao) and, per spin, the occupied orbitals (ao, occupied) scaled so that
-# P = C_occ C_occ^T; None for the starting density, which has no orbitals.
-FockBuilder = Callable[[np.ndarray, tuple | None], Evaluation]
-
-
-@dataclass(frozen=True)
-class Convergence:
-    """When to stop: energy change below `energy` [hartree] and orbital gradient norm below sqrt(energy)."""
-
-    energy: float = 1e-9
-    max_cycles: int = 50
-
-    def __post_init__(self):
-        if not (isinstance(self.energy, Real) and np.isfinite(self.energy) and self.energy > 0):
-            raise InputError(
-                f"conv_tol={self.energy!r} is not an energy threshold: give a positive number, such as 1e-9."
-            )
-        if not (isinstance(self.max_cycles, Integral) and self.max_cycles >= 1):
-            raise InputError(f"max_cycles={self.max_cycles!r}: give a whole number of at least 1.")
-
-    @property
-    def gradient(self):
-        """Threshold of the orbital gradient norm [hartree]."""
-        return float(np.sqrt(self.energy))
-
-    def reached_by(self, cycle):
-        """Whether a cycle meets both thresholds."""
-        return abs(cycle.energy_change) < self.energy and cycle.gradient_norm < self.gradient
-
-    def confirmed_by(self, check):
-        """Whether the closing check agrees within 10 times the energy and 3 times the gradient threshold.
-
-        PySCF asks for one of the two; with a tiny gap that lets an energy pass that is wrong by nearly 10 thresholds.
-        """
-        return abs(check.energy_change) < 10 * self.energy and check.gradient_norm < 3 * self.gradient
-
-
-@dataclass(frozen=True)
-class Cycle:
-    """One line of the SCF table. Energies in hartree; number 0 is the starting density, `extra` the closing check."""
-
-    number: int
-    energy: float
-    energy_change: float
-    gradient_norm: float
-    density_change: float
-    extra: bool = False
-
-
-@dataclass(frozen=True)
-class State:
-    """Orbitals, the density they make, and what the Fock callback said of that density."""
-
-    P: np.ndarray
-    evaluation: Evaluation
-    mo_energy: np.ndarray | None = None
-    mo_occ: np.ndarray | None = None
-    mo_coeff: np.ndarray | None = None
-
-    @property
-    def F(self):
-        """Fock matrices (spin, ao, ao) [hartree] of the density P."""
-        return self.evaluation.F
-
-    @property
-    def energy(self):
-        """Total energy [hartree]: the sum of the components."""
-        return float(sum(self.evaluation.energies.values()))
+ENERGY_DIIS_ENDS = 0.1
+"""Gradient norm [hartree] below which energy DIIS has done its work."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Where the cycle ended. `cycles` does not count closing checks."""
+    """Where the cycle ended. `cycles` does not count closing checks.   steps: what was resorted to, in words."""
 
     state: State
     converged: bool
     cycles: int
     history: tuple[Cycle, ...]
+    steps: tuple[str, ...] = ()
 
 
 def solve_scf(
@@ -115,65 +46,143 @@ def solve_scf(
     diis_space: int = 8,
     on_cycle: Callable[[Cycle], None] = lambda cycle: None,
 ) -> Solution:
+    """Self-consistent orbitals of the lowest `n_occupied` orbitals per spin by plain DIIS, from P (spin, ao, ao).
+
+    S is the overlap (ao, ao), X an orthonormaliser (ao, mo). One spin is a restricted run with two electrons per
+    orbital. See `solve`.
+    """
+    problem = Problem(fock, S, X, Aufbau(tuple(n_occupied), 2 if len(n_occupied) == 1 else 1))
+    strategy = Strategy(diis_space=diis_space)
+    return solve(problem, P, strategy=strategy, convergence=convergence, on_cycle=on_cycle)
+
+
+def solve(
+    problem: Problem,
+    P,
+    *,
+    strategy: Strategy = STRATEGIES["diis"],
+    convergence: Convergence | None = None,
+    on_cycle: Callable[[Cycle], None] = lambda cycle: None,
+) -> Solution:
     """Self-consistent orbitals, starting from the density matrix P (spin, ao, ao).
 
-    S is the overlap (ao, ao), X an orthonormaliser (ao, mo), `n_occupied` the occupied orbitals per spin. One spin is a
-    restricted run with two electrons per orbital. Each cycle extrapolates the Fock matrix by DIIS, diagonalises it,
-    fills the lowest orbitals and builds the Fock matrix of the new density; `on_cycle` sees each line as it is done.
-    After convergence one diagonalisation without extrapolation must confirm the result; its orbitals and energy are
-    returned. Where it does not, as with a nearly vanishing gap, whose response amplifies the smallest error, the cycle
-    goes on with what was learned (PySCF would stop here, not converged).
+    Each cycle extrapolates the Fock matrix, diagonalises it, fills orbitals and builds the Fock matrix of the new
+    density; `on_cycle` sees each line as it is done. After convergence one diagonalisation without extrapolation must
+    confirm the result; its orbitals and energy are returned. Where it does not, as with a nearly vanishing gap, whose
+    response amplifies the smallest error, the cycle goes on with what was learned (PySCF would stop here, not
+    converged). Where the strategy asks for it, minimisation takes over from the lowest state that was seen.
     Raises NumericalError when an energy or a Fock matrix is not finite.
     """
     convergence = convergence or Convergence()
-    capacity = 2 if len(n_occupied) == 1 else 1
+    run = _Run(problem, strategy, convergence, on_cycle)
+    solution = run.iterate(problem.start(P))
+    if not solution.converged and run.hands_over:
+        solution = run.minimise()
+    if strategy.follow and solution.converged and problem.response is not None:
+        state, converged, number, steps = follow_instability(
+            problem, solution.state, convergence, solution.cycles + 1, run.record
+        )
+        solution = Solution(state, converged, number, tuple(run.history), (*solution.steps, *steps))
+    return solution
 
-    def step(F, number, extra=False):
+
+@dataclass
+class _Run:
+    """One calculation on its way: its table, and the lowest state so far."""
+
+    problem: Problem
+    strategy: Strategy
+    convergence: Convergence
+    on_cycle: Callable
+    history: list = field(default_factory=list)
+    lowest: State | None = None
+
+    def record(self, cycle):
+        self.history.append(cycle)
+        self.on_cycle(cycle)
+
+    @property
+    def hands_over(self):
+        """Whether it is the turn of a minimiser, and one is there; the second-order one needs the response."""
+        possible = self.strategy.minimiser == "direct" or self.problem.response is not None
+        return possible and self.strategy.hands_over(self.history)
+
+    def iterate(self, state) -> Solution:
+        """Fixed-point cycles with extrapolation, until convergence, stalling or the last cycle."""
+        self.record(Cycle(0, state.energy, *[float("nan")] * 3))
+        extrapolation = _Extrapolation(self.problem, self.strategy)
+        number = 0
+        for number in range(1, self.convergence.max_cycles + 1):
+            F = extrapolation.next(state, self.history[-1].gradient_norm)
+            state, cycle = self._step(F, state, number)
+            self.record(cycle)
+            if self.convergence.reached_by(cycle) and not self.strategy.always_minimises:
+                closing, check = self._step(self.problem.fock_of_orbitals(state), state, number, extra=True)
+                self.record(check)
+                if self.convergence.confirmed_by(check):
+                    return Solution(closing, True, number, tuple(self.history))
+                extrapolation.push(closing)
+            elif self.hands_over:
+                break
+        return Solution(state, False, number, tuple(self.history))
+
+    def minimise(self) -> Solution:
+        """Descent from the lowest state."""
+        minimiser = newton if self.strategy.minimiser == "newton" else direct_minimisation
+        first = self.history[-1].number + 1
+        state, converged, number = minimiser(self.problem, self.lowest, self.convergence, first, self.record)
+        step = f"{'second order' if minimiser is newton else 'direct minimisation'} from cycle {first}"
+        return Solution(state, converged, number, tuple(self.history), (step,))
+
+    def _step(self, F, state, number, extra=False):
         """The next state from the orbitals of F, and its line in the table."""
-        new = _fill_orbitals(F, X, n_occupied, capacity, fock, number)
-        gradient = orbital_gradient_norm(new.mo_coeff, new.mo_occ, new.F, capacity)
+        new = self.problem.fill(F, number)
+        if self.lowest is None or new.free_energy < self.lowest.free_energy:
+            self.lowest = new
+        gradient = self.problem.gradient_norm(new)
         change = float(np.linalg.norm(new.P - state.P))
         return new, Cycle(number, new.energy, new.energy - state.energy, gradient, change, extra)
 
-    def record(cycle):
-        history.append(cycle)
-        on_cycle(cycle)
 
-    state, history, diis = _checked(fock, P, None, number=0), [], DIIS(diis_space)
-    record(Cycle(0, state.energy, *[float("nan")] * 3))
-    for number in range(1, convergence.max_cycles + 1):
-        diis = _push(diis, state, S, X)
-        state, cycle = step(diis.extrapolate(), number)
-        record(cycle)
-        if not convergence.reached_by(cycle):
-            continue
-        closing, check = step(state.F, number, extra=True)
-        record(check)
-        if convergence.confirmed_by(check):
-            return Solution(closing, True, number, tuple(history))
-        diis = _push(diis, closing, S, X)
-    return Solution(state, False, convergence.max_cycles, tuple(history))
+class _Extrapolation:
+    """The Fock matrix of the next cycle: damping, energy DIIS far from the solution, commutator DIIS, level shift."""
 
+    def __init__(self, problem, strategy):
+        self._problem, self._strategy = problem, strategy
+        self._diis = DIIS(strategy.diis_space)
+        far = strategy.start in ("adiis", "ediis")
+        self._energy_diis = EnergyDIIS(strategy.start, strategy.diis_space) if far else None
+        self._previous = None
 
-def _push(diis, state, S, X):
-    return diis.push(state.F, commutator(state.F, state.P, S, X))
+    def push(self, state):
+        """Adds a state to the history; returns its Fock matrix for orbitals."""
+        S, X = self._problem.S, self._problem.X
+        F = self._problem.fock_of_orbitals(state)
+        P = state.P if len(F) == len(state.P) else state.P.sum(axis=0, keepdims=True)
+        self._diis = self._diis.push(F, commutator(F, P, S, X))
+        if self._energy_diis is not None:
+            self._energy_diis = self._energy_diis.push(state.free_energy, state.P, state.F)
+        return F
 
+    def next(self, state, gradient_norm):
+        """What to diagonalise after `state`, whose gradient norm [hartree] is given (NaN for the first)."""
+        F = self.push(state)
+        near = gradient_norm < ENERGY_DIIS_ENDS
+        if self._energy_diis is not None and not near:
+            F = self._energy_diis.extrapolate(self._diis.focks)
+        else:
+            F = self._diis.extrapolate()
+        if self._strategy.damping and self._previous is not None and not near:
+            F = (1.0 - self._strategy.damping) * F + self._strategy.damping * self._previous
+        self._previous = F
+        return F + self._level_shift(state, len(F)) if self._strategy.level_shift else F
 
-def _fill_orbitals(F, X, n_occupied, capacity, fock, number):
-    """The state whose orbitals are the lowest ones of F."""
-    mo_energy, mo_coeff = diagonalise(F, X)
-    mo_occ = aufbau(mo_energy, n_occupied, capacity)
-    P = density_matrix(mo_coeff, mo_occ)
-    return _checked(fock, P, occupied_orbitals(mo_coeff, mo_occ), number, mo_energy, mo_occ, mo_coeff)
+    def _level_shift(self, state, n_matrices):
+        """Raises the orbitals that are empty in `state`: shift (S - S P S / capacity).
 
-
-def _checked(fock, P, C_occ, number, *orbitals):
-    """The state of density P; NaN and Inf stop the run here, where their origin still has a name."""
-    evaluation = fock(P, C_occ)
-    for name, value in evaluation.energies.items():
-        if not np.isfinite(value):
-            raise NumericalError(f"SCF cycle {number}: the energy component {name!r} is {value}.")
-    wrong = np.sum(~np.isfinite(evaluation.F))
-    if wrong:
-        raise NumericalError(f"SCF cycle {number}: the Fock matrix has {wrong} entries NaN or Inf.")
-    return State(P, evaluation, *orbitals)
+        V. R. Saunders, I. H. Hillier, Int. J. Quantum Chem. 7, 699 (1973). doi:10.1002/qua.560070407
+        """
+        S = self._problem.S
+        P = state.P if n_matrices == len(state.P) else state.P.sum(axis=0, keepdims=True)
+        capacity = 2.0 if n_matrices == 1 else 1.0
+        return self._strategy.level_shift * (S - S @ P @ S / capacity)

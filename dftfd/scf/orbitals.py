@@ -56,12 +56,13 @@ def occupied_orbitals(C, occupation):
     return tuple(C_s[:, n > 0] * np.sqrt(n[n > 0]) for C_s, n in zip(C, occupation, strict=True))
 
 
-def orbital_gradient_norm(C, occupation, F, capacity):
-    """Norm of the occupied-virtual Fock elements, |g| = capacity (sum_s |C_vir^T F C_occ|^2)^(1/2) [hartree].
+def orbital_gradient_norm(C, occupation, F):
+    """Norm of the orbital gradient, |g| = (sum_s sum_{p>q} ((n_q - n_p) F_pq)^2)^(1/2) [hartree].
 
-    This is half of dE/d(orbital rotation), PySCF's convention: factor 2 for a restricted run (capacity 2), 1 otherwise.
+    This is half of dE/d(orbital rotation), PySCF's convention: 2 F_ai for a restricted run with occupied i and virtual
+    a, F_ai otherwise.
     """
     squares = 0.0
     for C_s, n, F_s in zip(C, occupation, F, strict=True):
-        squares += np.sum((C_s[:, n == 0].T @ F_s @ C_s[:, n > 0]) ** 2)
-    return capacity * float(np.sqrt(squares))
+        squares += 0.5 * np.sum(((n[None, :] - n[:, None]) * (C_s.T @ F_s @ C_s)) ** 2)
+    return float(np.sqrt(squares))

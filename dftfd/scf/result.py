@@ -22,6 +22,7 @@ class Settings:
     auxiliary_basis: None for exact Coulomb and exchange integrals.   grid_level: None where the points were given.
     linear_dependence: threshold of the overlap eigenvalues.   conv_tol [hartree].
     versions: package -> version.   nlc_grid_level: of the grid for double integrals, None without them.
+    convergence: the plan that was asked for.   smearing: (kind, width [hartree]) or None.
     """
 
     functional: str
@@ -36,6 +37,8 @@ class Settings:
     linear_dependence: float
     versions: Mapping[str, str]
     nlc_grid_level: int | None = None
+    convergence: str = "auto"
+    smearing: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,7 @@ class SCFResult:
     dipole: (3,) [e bohr], origin zero.   s_squared: <S^2> of the determinant.
     n_electrons_quadrature: (spin,), integral of the density on the grid, None without a semilocal functional.
     history: the SCF table.   seconds: wall time by stage.
+    entropy_term: -T S [hartree] of smeared occupations, else 0.   steps: what convergence took besides DIIS, in words.
     density, v_xc, v_tau: Functions of the point r, built when first asked for.
     """
 
@@ -69,6 +73,9 @@ class SCFResult:
     history: tuple[Cycle, ...] = field(repr=False)
     seconds: Mapping[str, float] = field(repr=False)
     function_of_r: Callable = field(repr=False)
+    entropy_term: float = 0.0
+    steps: tuple[str, ...] = ()
+    analyse_stability: Callable | None = field(default=None, repr=False)
 
     def __post_init__(self):
         for value in vars(self).values():
@@ -77,6 +84,18 @@ class SCFResult:
 
     def __str__(self):
         return result_summary(self)
+
+    @property
+    def free_energy(self):
+        """E - T S [hartree], which smeared occupations make stationary; the energy without smearing."""
+        return self.energy + self.entropy_term
+
+    def stability(self):
+        """Whether the solution is a minimum: lowest eigenvalues of the energy's Hessian, internal and RKS to UKS.
+
+        Takes about as long as the calculation. Returns a dftfd.scf.stability.Stability.
+        """
+        return self.analyse_stability(self)
 
     @property
     def dipole_debye(self):

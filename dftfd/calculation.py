@@ -1,0 +1,188 @@
+"""The energy functional of one calculation: which integrals, grid, functional and surroundings make it up."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dftfd.ao_store import AOStore
+from dftfd.density import density_function
+from dftfd.errors import InputError
+from dftfd.functionals.base import Functional
+from dftfd.grids.molecular import molecular_grid
+from dftfd.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, OneElectron
+from dftfd.kernel import XCKernel
+from dftfd.kohn_sham import KohnSham
+from dftfd.molecule import Molecule
+from dftfd.nonlocal_xc import NonlocalXCBuilder, NonlocalXCKernel
+from dftfd.scf.occupation import Occupier
+from dftfd.scf.orbitals import canonical_orthonormaliser
+from dftfd.scf.problem import Problem
+from dftfd.surroundings import Surroundings
+from dftfd.xc import XCBuilder
+from dftfd.xc_response import XCResponseBuilder
+
+MAX_KERNELS = 16
+_KERNELS: dict[tuple, XCKernel | NonlocalXCKernel] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Calculation:
+    """Checked options that define the energy as a functional of the density matrix; `build` computes what it needs.
+
+    method: 'RKS', 'UKS' or 'ROKS'.   grid: a level, or (points, weights).   nlc_level: that of double integrals.
+    """
+
+    molecule: Molecule
+    functional: Functional
+    method: str
+    grid: Any
+    nlc_level: int
+    density_fit: bool
+    linear_dependence: float
+    surroundings: Surroundings
+
+    @property
+    def n_spin(self) -> int:
+        """Number of density matrices."""
+        return 1 if self.method == "RKS" else 2
+
+    @property
+    def capacity(self) -> int:
+        """Electrons that one orbital of one spin can hold."""
+        return 3 - self.n_spin
+
+    @property
+    def n_occupied(self) -> tuple[int, ...]:
+        """Occupied orbitals per spin."""
+        return (self.molecule.n_alpha, self.molecule.n_beta)[: self.n_spin]
+
+    def unrestricted(self) -> "Calculation":
+        """The same energy for different orbitals of both spins."""
+        return replace(self, method="UKS")
+
+    def build(self, progress) -> "Ingredients":
+        """Integrals, grid and kernels."""
+        molecule = self.molecule
+        with progress.stage("integrals"):
+            matrices = self.surroundings.one_electron(molecule)
+            X = canonical_orthonormaliser(matrices.S, self.linear_dependence)
+            coulomb_exchange = _coulomb_exchange(molecule, self.density_fit, bool(self.functional.exact_exchange))
+            progress.note(coulomb_exchange.describe())
+        builders = XCBuilders(self.functional, molecule, self.n_spin, self.grid, self.nlc_level, progress)
+        energy = KohnSham(
+            self.surroundings.nuclear_energy(molecule),
+            matrices.H_core,
+            coulomb_exchange,
+            builders.semilocal,
+            self.functional.exact_exchange,
+            builders.nonlocal_xc,
+            builders.response,
+        )
+        return Ingredients(self, matrices, X, coulomb_exchange, builders, energy)
+
+
+@dataclass(frozen=True, eq=False)
+class Ingredients:
+    """What a calculation has computed before its first cycle. X: orthonormaliser (ao, mo)."""
+
+    calculation: Calculation
+    matrices: OneElectron
+    X: np.ndarray
+    coulomb_exchange: object
+    builders: "XCBuilders"
+    energy: KohnSham
+
+    def problem(self, occupy: Occupier) -> Problem:
+        """The SCF problem with a rule for the occupations."""
+        return Problem(
+            self.energy.evaluate,
+            self.matrices.S,
+            self.X,
+            occupy,
+            self.calculation.method == "ROKS",
+            self.energy.response,
+        )
+
+
+def _coulomb_exchange(molecule, density_fit, exact_exchange):
+    if not isinstance(density_fit, bool):
+        raise InputError(f"density_fit={density_fit!r}: give True or False.")
+    return DensityFittedCoulombExchange(molecule, exact_exchange) if density_fit else ExactCoulombExchange(molecule)
+
+
+class XCBuilders:
+    """Builders of the semilocal and the nonlocal energy, each None without such terms; the same grid is used once.
+
+    n_points: of the semilocal grid, zero without.   nlc_grid: (points, weights) of the nonlocal one, or None.
+    """
+
+    def __init__(self, functional, molecule, n_spin, grid, nlc_level, progress):
+        self.semilocal = self.nonlocal_xc = self.nlc_grid = None
+        self.n_points = 0
+        self._kernel = self._store = None
+        if not functional.terms:
+            return
+        kernels = {}
+        with progress.stage("functional"):
+            if functional.is_semilocal:
+                kernels["semilocal"] = _kernel(XCKernel, functional.semilocal_part, n_spin)
+            if functional.is_nonlocal:
+                kernels["nonlocal_xc"] = _kernel(NonlocalXCKernel, functional.nonlocal_part, n_spin)
+        grids = {"semilocal": grid, "nonlocal_xc": nlc_level}
+        shared = len(kernels) == 2 and isinstance(grid, int) and grid == nlc_level
+        order = max(map(_ao_order, kernels.values()))
+        store = None
+        for part, kernel in kernels.items():
+            if store is None or not shared:
+                points, weights = self._grid(molecule, grids[part], progress)
+                with progress.stage("orbitals on the grid"):
+                    store = AOStore(molecule, points, weights, order if shared else _ao_order(kernel))
+            if part == "semilocal":
+                self.semilocal, self.n_points = XCBuilder(kernel, store, progress.part), len(points)
+                self._kernel, self._store = kernel, store
+            else:
+                self.nonlocal_xc, self.nlc_grid = NonlocalXCBuilder(kernel, store), (points, weights)
+
+    def response(self) -> XCResponseBuilder:
+        """The derivative of the semilocal matrix, on the same orbitals."""
+        return XCResponseBuilder(self._kernel, self._store)
+
+    @staticmethod
+    def _grid(molecule, grid, progress):
+        """(points, weights) of a level, or as given."""
+        with progress.stage("grid"):
+            points, weights = _molecular_grid(molecule, grid) if isinstance(grid, int) else grid
+            progress.note(f"grid of {len(points)} points")
+        return points, weights
+
+
+def _ao_order(kernel):
+    return max(kernel.order, int(kernel.needs_tau))
+
+
+def _kernel(kind, functional, n_spin):
+    """The lowered functional; the same terms are compiled once per process, for the last few functionals."""
+    key = (kind, n_spin, *((float(coefficient), id(term)) for coefficient, term in functional.terms))
+    if key not in _KERNELS:
+        while len(_KERNELS) >= MAX_KERNELS:
+            del _KERNELS[next(iter(_KERNELS))]
+        _KERNELS[key] = kind(functional, n_spin)  # holds the terms, so their ids stay theirs
+    return _KERNELS[key]
+
+
+def _molecular_grid(molecule, level):
+    grid = molecular_grid(molecule.atomic_numbers, molecule.coordinates, level)
+    return np.asarray(grid.points), np.asarray(grid.weights)
+
+
+def function_of_r(nlc_grid, name, result):
+    """The lazy Functions of an SCFResult; nlc_grid: (points, weights) for integrals in them."""
+    if name == "density":
+        return density_function(result.molecule, result.density_matrix)
+    potential = partial(result.functional.potential, quadrature=nlc_grid)
+    if not result.functional.needs_tau:
+        return potential(result.density) if name == "v_xc" else None
+    densities = density_function(result.molecule, result.density_matrix, tau=True)
+    return potential(*densities)[("v_xc", "v_tau").index(name)]

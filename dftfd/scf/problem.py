@@ -1,0 +1,140 @@
+"""What an SCF solves: the Fock callback, the space of orbitals, and the rule that fills them.
+
+Every algorithm (DIIS, second order, direct minimisation, stability) works on a `Problem` and on `State`s of it. The
+number of spins is that of the density matrices: 1 for a restricted run, 2 for an unrestricted one. A restricted
+open-shell run has two spins that share their orbitals.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dftfd.errors import NumericalError
+from dftfd.scf.occupation import Occupier
+from dftfd.scf.orbitals import density_matrix, diagonalise, occupied_orbitals, orbital_gradient_norm
+
+
+class Evaluation(Protocol):
+    """What the Fock callback returns: F (spin, ao, ao) and the energy's components, all in hartree."""
+
+    F: np.ndarray
+    energies: Mapping[str, float]
+
+
+# fock(P, C_occ): density matrix (spin, ao, ao) and, per spin, the occupied orbitals (ao, occupied) scaled so that
+# P = C_occ C_occ^T; None for the starting density, which has no orbitals.
+FockBuilder = Callable[[np.ndarray, tuple | None], Evaluation]
+
+# response(P, C_occ): the linear map dP -> dF at a density, both (spin, ao, ao).
+ResponseBuilder = Callable[[np.ndarray, tuple | None], Callable[[np.ndarray], np.ndarray]]
+
+
+@dataclass(frozen=True)
+class State:
+    """Orbitals, the density they make, and what the Fock callback said of that density.
+
+    entropy_term: -T S [hartree] of smeared occupations, else 0.
+    """
+
+    P: np.ndarray
+    evaluation: Evaluation
+    mo_energy: np.ndarray | None = None
+    mo_occ: np.ndarray | None = None
+    mo_coeff: np.ndarray | None = None
+    entropy_term: float = 0.0
+
+    @property
+    def F(self):
+        """Fock matrices (spin, ao, ao) [hartree] of the density P."""
+        return self.evaluation.F
+
+    @property
+    def energy(self):
+        """Total energy [hartree]: the sum of the components."""
+        return float(sum(self.evaluation.energies.values()))
+
+    @property
+    def free_energy(self):
+        """E - T S [hartree]."""
+        return self.energy + self.entropy_term
+
+    @property
+    def C_occ(self):
+        """Per spin the occupied orbitals scaled by sqrt(n), or None for a starting density."""
+        return None if self.mo_coeff is None else occupied_orbitals(self.mo_coeff, self.mo_occ)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """An SCF problem. S: overlap (ao, ao).   X: orthonormaliser (ao, mo).   occupy: see dftfd.scf.occupation.
+
+    shared_orbitals: True for a restricted open shell, whose two spins have the same orbitals.
+    response: the derivative of the Fock matrix, for second-order methods; None where there is none.
+    """
+
+    fock: FockBuilder
+    S: np.ndarray
+    X: np.ndarray
+    occupy: Occupier
+    shared_orbitals: bool = False
+    response: ResponseBuilder | None = None
+
+    def start(self, P) -> State:
+        """The state of a starting density, which has no orbitals."""
+        return self._checked(P, None, 0)
+
+    def fock_of_orbitals(self, state: State) -> np.ndarray:
+        """The matrices whose eigenvectors are the orbitals, (1 or 2, ao, ao): F, or Roothaan's one for shared ones."""
+        return roothaan_fock(state.F, state.P, self.S) if self.shared_orbitals else state.F
+
+    def fill(self, F, number: int) -> State:
+        """The state made of the eigenvectors of F (as from `fock_of_orbitals`); `number` names the cycle in errors."""
+        mo_energy, mo_coeff = diagonalise(F, self.X)
+        if self.shared_orbitals:
+            mo_energy, mo_coeff = (np.repeat(a, 2, axis=0) for a in (mo_energy, mo_coeff))
+        mo_occ, entropy_term = self.occupy(mo_energy, mo_coeff)
+        return self.state_of(mo_energy, mo_occ, mo_coeff, number, entropy_term)
+
+    def state_of(self, mo_energy, mo_occ, mo_coeff, number: int, entropy_term: float = 0.0) -> State:
+        """The state with these orbitals and occupations."""
+        P = density_matrix(mo_coeff, mo_occ)
+        C_occ = occupied_orbitals(mo_coeff, mo_occ)
+        return self._checked(P, C_occ, number, mo_energy, mo_occ, mo_coeff, entropy_term)
+
+    def gradient_norm(self, state: State) -> float:
+        """Norm of the orbital gradient [hartree], in PySCF's convention."""
+        if not self.shared_orbitals:
+            return orbital_gradient_norm(state.mo_coeff, state.mo_occ, state.F)
+        C, n = state.mo_coeff[0], state.mo_occ
+        F = [C.T @ F_s @ C for F_s in state.F]
+        weighted = sum((n_s[None, :] - n_s[:, None]) * F_s for n_s, F_s in zip(n, F, strict=True))
+        return float(np.sqrt(0.5 * np.sum(weighted**2)))
+
+    def _checked(self, P, C_occ, number, *orbitals) -> State:
+        """The state of density P; NaN and Inf stop the run here, where their origin still has a name."""
+        evaluation = self.fock(P, C_occ)
+        for name, value in evaluation.energies.items():
+            if not np.isfinite(value):
+                raise NumericalError(f"SCF cycle {number}: the energy component {name!r} is {value}.")
+        wrong = np.sum(~np.isfinite(evaluation.F))
+        if wrong:
+            raise NumericalError(f"SCF cycle {number}: the Fock matrix has {wrong} entries NaN or Inf.")
+        return State(P, evaluation, *orbitals)
+
+
+def roothaan_fock(F, P, S) -> np.ndarray:
+    """Effective Fock matrix (1, ao, ao) of a restricted open shell, whose eigenvectors make the energy stationary.
+
+    With projectors on closed (c), open (o) and virtual (v) orbitals, its blocks are F_c = (F_alpha + F_beta)/2 except
+    for co: F_beta and ov: F_alpha. The diagonal blocks are a convention, here that of PySCF (Roothaan's).
+    C. C. J. Roothaan, Rev. Mod. Phys. 32, 179 (1960). doi:10.1103/RevModPhys.32.179
+    """
+    F_alpha, F_beta = F
+    F_c = (F_alpha + F_beta) / 2
+    closed, open_ = P[1] @ S, (P[0] - P[1]) @ S
+    virtual = np.eye(len(S)) - P[0] @ S
+    half = closed.T @ F_c @ closed + open_.T @ F_c @ open_ + virtual.T @ F_c @ virtual
+    half = half / 2 + open_.T @ F_beta @ closed + open_.T @ F_alpha @ virtual + virtual.T @ F_c @ closed
+    return (half + half.T)[None]

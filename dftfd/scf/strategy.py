@@ -1,0 +1,75 @@
+"""How to reach convergence: the plans behind `convergence="auto"`, "hard", ... of run_scf."""
+
+from dataclasses import dataclass, replace
+from numbers import Real
+
+import numpy as np
+
+from dftfd.errors import InputError, closest_names
+
+PATIENCE = 12  # cycles before a run may count as stalled
+WINDOW = 6  # cycles in which the gradient has to halve
+LATEST = 30  # cycle after which DIIS is given up
+START_CYCLES = 15  # of energy DIIS before a minimiser that takes over anyway
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A plan for the SCF cycle.
+
+    start: 'cdiis', or 'adiis' / 'ediis' as long as the gradient is large.
+    level_shift [hartree]: added to empty orbitals.   damping: share of the previous Fock matrix, 0 to 1.
+    minimiser: None, 'newton' or 'direct'; it takes over from a cycle that stalls, or, with `always_minimises`, once the
+        gradient is small or after START_CYCLES.
+    follow: analyse the result's internal stability and go on downhill where it is a saddle point.
+    """
+
+    start: str = "cdiis"
+    level_shift: float = 0.0
+    damping: float = 0.0
+    minimiser: str | None = None
+    always_minimises: bool = False
+    follow: bool = False
+    diis_space: int = 8
+
+    def hands_over(self, history) -> bool:
+        """Whether the table says that it is the minimiser's turn."""
+        if self.minimiser is None:
+            return False
+        cycles = [cycle for cycle in history if cycle.number > 0 and not cycle.extra]
+        if self.always_minimises:
+            return cycles[-1].gradient_norm < 0.1 or cycles[-1].number >= START_CYCLES
+        return cycles[-1].number >= LATEST or stalled([cycle.gradient_norm for cycle in cycles])
+
+
+def stalled(gradient_norms) -> bool:
+    """Whether the last WINDOW cycles have not halved the smallest gradient of the earlier ones."""
+    if len(gradient_norms) < PATIENCE:
+        return False
+    return min(gradient_norms[-WINDOW:]) > 0.5 * min(gradient_norms[:-WINDOW])
+
+
+STRATEGIES = {
+    "auto": Strategy(minimiser="newton"),
+    "hard": Strategy(start="adiis", level_shift=0.2, minimiser="newton", always_minimises=True, follow=True),
+    "diis": Strategy(),
+    "adiis": Strategy(start="adiis"),
+    "ediis": Strategy(start="ediis"),
+    "second-order": Strategy(minimiser="newton", always_minimises=True),
+    "direct": Strategy(minimiser="direct", always_minimises=True),
+}
+
+
+def checked_strategy(name, level_shift=0.0, damping=0.0) -> Strategy:
+    """The plan of a name, with the level shift and damping of the user where they are given."""
+    if not isinstance(name, str) or name.lower() not in STRATEGIES:
+        closest = ", ".join(closest_names(str(name), STRATEGIES))
+        raise InputError(f"unknown convergence {name!r}; allowed: {', '.join(STRATEGIES)} (closest: {closest}).")
+    if not (isinstance(level_shift, Real) and np.isfinite(level_shift) and level_shift >= 0):
+        raise InputError(f"level_shift={level_shift!r}: give a number of hartree >= 0, such as 0.3.")
+    if not (isinstance(damping, Real) and 0 <= damping < 1):
+        raise InputError(f"damping={damping!r}: give a number from 0 (none) to below 1.")
+    strategy = STRATEGIES[name.lower()]
+    if level_shift:
+        strategy = replace(strategy, level_shift=float(level_shift))
+    return replace(strategy, damping=float(damping)) if damping else strategy

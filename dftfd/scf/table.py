@@ -1,0 +1,55 @@
+"""The SCF table: one line per cycle, and the thresholds that end it."""
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+
+from dftfd.errors import InputError
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """One line of the SCF table. Energies in hartree; number 0 is the starting density, `extra` the closing check."""
+
+    number: int
+    energy: float
+    energy_change: float
+    gradient_norm: float
+    density_change: float
+    extra: bool = False
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """When to stop: energy change below `energy` [hartree] and orbital gradient norm below sqrt(energy).
+
+    max_cycles: of DIIS, and again of second order where it takes over.
+    """
+
+    energy: float = 1e-9
+    max_cycles: int = 50
+
+    def __post_init__(self):
+        if not (isinstance(self.energy, Real) and np.isfinite(self.energy) and self.energy > 0):
+            raise InputError(
+                f"conv_tol={self.energy!r} is not an energy threshold: give a positive number, such as 1e-9."
+            )
+        if not (isinstance(self.max_cycles, Integral) and self.max_cycles >= 1):
+            raise InputError(f"max_cycles={self.max_cycles!r}: give a whole number of at least 1.")
+
+    @property
+    def gradient(self):
+        """Threshold of the orbital gradient norm [hartree]."""
+        return float(np.sqrt(self.energy))
+
+    def reached_by(self, cycle):
+        """Whether a cycle meets both thresholds."""
+        return abs(cycle.energy_change) < self.energy and cycle.gradient_norm < self.gradient
+
+    def confirmed_by(self, check):
+        """Whether the closing check agrees within 10 times the energy and 3 times the gradient threshold.
+
+        PySCF asks for one of the two; with a tiny gap that lets an energy pass that is wrong by nearly 10 thresholds.
+        """
+        return abs(check.energy_change) < 10 * self.energy and check.gradient_norm < 3 * self.gradient

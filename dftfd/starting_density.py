@@ -1,0 +1,132 @@
+"""The density an SCF starts from: by name, from a matrix, or from another result; and how its spin symmetry breaks."""
+
+import numpy as np
+
+from dftfd.calculation import Calculation, Ingredients
+from dftfd.elements import ATOMIC_NUMBERS
+from dftfd.errors import InputError, closest_names
+from dftfd.interop.guesses import atomic_density, atomic_potentials, hueckel_density, projected_density
+from dftfd.interop.pyscf import ao_slices, minao_guess
+from dftfd.scf.guess import checked_density, core_guess, mixed_frontier, spin_densities
+from dftfd.scf.result import SCFResult
+
+GUESSES = ("minao", "atom", "hueckel", "sap", "core")
+
+# Unpaired electrons of an atom in its ground state, by atomic number up to Kr; beyond, the element above in its group.
+_UNPAIRED = "0 1 0 1 0 1 2 3 2 1 0 1 0 1 2 3 2 1 0 1 0 1 2 3 6 5 4 3 2 1 0 1 2 3 2 1 0".split()
+
+
+def starting_density(guess, ingredients: Ingredients, broken_symmetry=None):
+    """P (spin, ao, ao) and the name of the guess."""
+    calculation = ingredients.calculation
+    if isinstance(guess, str):
+        P, name = _named(guess, ingredients), guess.lower()
+    elif isinstance(guess, SCFResult):
+        P, name = _from_result(guess, calculation), f"result of {guess.settings.functional} / {guess.settings.basis}"
+    else:
+        P, name = checked_density(guess, calculation.n_spin, calculation.molecule.n_ao), "given"
+    if broken_symmetry is None:
+        return P, name
+    if calculation.method != "UKS":
+        raise InputError(f"broken_symmetry needs method='UKS', not {calculation.method}.")
+    if broken_symmetry == "mix":
+        return _mixed(P, ingredients), f"{name}, HOMO and LUMO mixed"
+    atoms = _checked_atoms(broken_symmetry, calculation.molecule)
+    return flip_spins(calculation.molecule, P, atoms), f"{name}, spin flipped on atoms {list(atoms)}"
+
+
+def _named(guess, ingredients):
+    calculation = ingredients.calculation
+    molecule, n_spin = calculation.molecule, calculation.n_spin
+    match guess.lower():
+        case "minao":
+            return minao_guess(molecule, n_spin)
+        case "atom":
+            return spin_densities(atomic_density(molecule), n_spin)
+        case "hueckel" | "huckel":
+            return spin_densities(hueckel_density(molecule), n_spin)
+        case "core":
+            H = ingredients.matrices.H_core
+        case "sap":
+            H = ingredients.matrices.H_core + atomic_potentials(molecule)
+        case _:
+            closest = ", ".join(closest_names(guess, GUESSES))
+            raise InputError(
+                f"unknown guess {guess!r}; allowed: {', '.join(GUESSES)} (closest: {closest}), a result or a density "
+                "matrix."
+            )
+    return core_guess(H, ingredients.X, calculation.n_occupied, calculation.capacity)
+
+
+def _from_result(result: SCFResult, calculation: Calculation):
+    """The result's density in the basis and with the number of spins of the new calculation."""
+    P, molecule = result.density_matrix, calculation.molecule
+    if result.molecule is not molecule and not _same_functions(result.molecule, molecule):
+        P = projected_density(result.molecule, P, molecule)
+    if len(P) != calculation.n_spin:
+        P = spin_densities(P.sum(axis=0), calculation.n_spin)
+    return checked_density(P, calculation.n_spin, molecule.n_ao)
+
+
+def _same_functions(a, b):
+    return a.symbols == b.symbols and a.atom_basis == b.atom_basis and a.cartesian == b.cartesian
+
+
+def _mixed(P, ingredients):
+    """Alpha orbitals of the density's Fock matrix with HOMO and LUMO mixed."""
+    calculation = ingredients.calculation
+    F = ingredients.energy.evaluate(P).F.mean(axis=0)
+    return mixed_frontier(F, ingredients.X, calculation.n_occupied)
+
+
+def flip_spins(molecule, P, atoms) -> np.ndarray:
+    """P (2, ao, ao) with the spins of some atoms turned over.
+
+    A density with unpaired spins, as from a high-spin result, has alpha and beta exchanged in these atoms' blocks. One
+    without gets its atoms' unpaired electrons first: each atomic block P_A/2 becomes (1 + m) P_A/2 and (1 - m) P_A/2,
+    m the atom's unpaired electrons over its electrons, with m < 0 for the flipped atoms.
+    """
+    flipped = np.zeros(P.shape[1], dtype=bool)
+    slices = ao_slices(molecule)
+    for atom in atoms:
+        flipped[slice(*slices[atom])] = True
+    if np.abs(P[0] - P[1]).max() > 1e-3 and _has_net_spin(molecule, P, slices):
+        both = np.ix_(flipped, flipped)
+        alpha, beta = P[0].copy(), P[1].copy()
+        alpha[both], beta[both] = P[1][both], P[0][both]
+        return np.stack([alpha, beta])
+    total = P.sum(axis=0)
+    alpha, beta = total / 2, total / 2
+    for atom, (start, stop) in enumerate(slices):
+        if molecule.nuclear_charges[atom] > 0:
+            sign = -1.0 if atom in atoms else 1.0
+            m = sign * unpaired_electrons(molecule.symbols[atom]) / molecule.nuclear_charges[atom]
+            block = (slice(start, stop), slice(start, stop))
+            alpha[block], beta[block] = (1 + m) * total[block] / 2, (1 - m) * total[block] / 2
+    return np.stack([alpha, beta])
+
+
+def _has_net_spin(molecule, P, slices):
+    """Whether some atomic block of the spin density is more than noise; minao's cut beta matrix has none."""
+    return any(np.abs((P[0] - P[1])[a:b, a:b]).max(initial=0.0) > 1e-3 for a, b in slices)
+
+
+def unpaired_electrons(symbol) -> int:
+    """Unpaired electrons of a free atom by Hund's rule; heavy elements count like the lighter ones of their group."""
+    Z = ATOMIC_NUMBERS[symbol]
+    while len(_UNPAIRED) <= Z:
+        Z -= 32 if Z > 70 else 18
+    return int(_UNPAIRED[Z])
+
+
+def _checked_atoms(atoms, molecule):
+    indices = range(molecule.n_atoms)
+    try:
+        atoms = tuple(int(atom) for atom in atoms if not isinstance(atom, str))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"broken_symmetry={atoms!r}: give 'mix' or indices of atoms to flip.") from error
+    if not atoms or any(atom not in indices for atom in atoms):
+        raise InputError(
+            f"broken_symmetry={list(atoms)}: give 'mix' or indices of atoms from 0 to {molecule.n_atoms - 1}."
+        )
+    return atoms

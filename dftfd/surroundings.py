@@ -1,0 +1,78 @@
+"""What acts on a molecule besides its own nuclei: a static electric field, point charges; and scalar relativity."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dftfd.errors import InputError, UnsupportedError
+from dftfd.integrals import OneElectron, one_electron
+from dftfd.interop.hamiltonian import point_charge_matrix, x2c_core_hamiltonian
+
+RELATIVITY = (None, "x2c")
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """Checked options. electric_field: (3,) [hartree / (e bohr)].   charges: (k,) at positions (k, 3) [bohr].
+
+    relativity: None, or 'x2c' for the spin-free exact two-component core Hamiltonian.
+    """
+
+    electric_field: np.ndarray
+    charges: np.ndarray
+    positions: np.ndarray
+    relativity: str | None = None
+
+    def one_electron(self, molecule) -> OneElectron:
+        """The molecule's one-electron matrices with what surrounds it in V."""
+        matrices = one_electron(molecule)
+        V = matrices.V
+        if self.relativity == "x2c":
+            V = x2c_core_hamiltonian(molecule) - matrices.T
+        if self.electric_field.any():
+            V = V + np.einsum("x,xab->ab", self.electric_field, matrices.dipole)  # an electron's charge is -1
+        if len(self.charges):
+            V = V + point_charge_matrix(molecule, self.charges, self.positions)
+        return matrices if V is matrices.V else replace(matrices, V=V)
+
+    def nuclear_energy(self, molecule) -> float:
+        """Repulsion among nuclei plus their energy in the field and near the point charges [hartree].
+
+        The field's and the charges' own energies are not part of it.
+        """
+        Z, R = molecule.nuclear_charges, molecule.coordinates
+        energy = molecule.nuclear_repulsion - float(Z @ R @ self.electric_field)
+        for charge, position in zip(self.charges, self.positions, strict=True):
+            distances = np.linalg.norm(R - position, axis=1)
+            if np.any(distances[Z != 0] < 1e-6):
+                raise InputError(f"a point charge sits on a nucleus, at {position} bohr.")
+            energy += float(charge * np.sum(Z[Z != 0] / distances[Z != 0]))
+        return energy
+
+
+def checked_surroundings(molecule, electric_field: Any, point_charges: Any, relativity: Any) -> Surroundings:
+    """Surroundings from the options of run_scf.
+
+    electric_field: None or (3,).   point_charges: None, or rows (q, x, y, z) with positions in bohr.
+    """
+    field = _finite("electric_field", np.zeros(3) if electric_field is None else electric_field, (3,))
+    rows = np.zeros((0, 4)) if point_charges is None or not len(point_charges) else point_charges
+    rows = _finite("point_charges", rows, (None, 4))
+    if relativity not in RELATIVITY:
+        raise InputError(f"unknown relativity {relativity!r}; allowed: None or 'x2c'.")
+    if relativity and any(ecp is not None for ecp in molecule.atom_ecp):
+        raise UnsupportedError("relativity='x2c' needs all electrons; choose a basis set without core potentials.")
+    return Surroundings(field, rows[:, 0], rows[:, 1:], relativity)
+
+
+def _finite(name, value, shape):
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is not an array of real numbers: {error}.") from error
+    fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+    if not fits or not np.all(np.isfinite(array)):
+        expected = "(3,)" if len(shape) == 1 else "rows (charge, x, y, z)"
+        raise InputError(f"{name} has shape {array.shape}; expected {expected}, finite numbers.")
+    return array
