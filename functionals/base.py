@@ -10,10 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Number
 
+import jax
+import jax.numpy as jnp
+
 from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp, with_quadrature
 from dftfd.autofd.lowering import placeholder
 from dftfd.autofd.lowering_pairs import has_integrals
-from dftfd.errors import FunctionalError, closest_names
+from dftfd.errors import FunctionalError, UnsupportedError, closest_names
 from dftfd.functionals.numerics import where_dense
 
 SPACE = Domain((3,), name="r", grid_later=True)
@@ -31,6 +34,7 @@ class EnergyTerm:
     """One formula for an energy per volume [hartree bohr^-3], with its parameters and source.
 
     formula: code of the ingredient Functions named in `ingredients` and of keyword parameters.
+    has_energy: False for a model of the potential alone, see `potential_term`.
     """
 
     name: str
@@ -38,6 +42,7 @@ class EnergyTerm:
     ingredients: tuple[str, ...]
     parameters: Mapping[str, float] = field(default_factory=dict)
     doi: str | None = None
+    has_energy: bool = True
 
     @classmethod
     def from_formula(cls, formula, name: str, doi: str | None = None) -> "EnergyTerm":
@@ -78,6 +83,37 @@ class EnergyTerm:
                 f"functional {self.name!r} returned {e!r}; an energy per volume, a scalar Function of r, expected."
             )
         return e
+
+
+@jax.custom_jvp
+def _zero_with_slope(rho, v):
+    """0 for every density, with the derivative v."""
+    return jnp.zeros_like(rho)
+
+
+@_zero_with_slope.defjvp
+def _zero_with_slope_jvp(primals, tangents):
+    return jnp.zeros_like(primals[0]), primals[1] * tangents[0]
+
+
+def potential_term(formula, name: str, doi: str | None = None) -> EnergyTerm:
+    """The term of a model potential (v_alpha, v_beta) [hartree], given as a formula like an energy's.
+
+    Its energy per volume is zero, but with the derivative v_s with respect to rho_s, so it goes the way of all others.
+    """
+    ingredients, parameters = signature_of(formula, name)
+
+    def energy(rho, tau=None, **parameters):
+        given = {"n": rho[0] + rho[1], "rho": rho, "tau": tau}
+        v = formula(*(given[i] for i in ingredients), **parameters)
+        if not isinstance(v, Function) or v.result.shape != (2,):
+            raise FunctionalError(
+                f"potential {name!r} returned {v!r}; (v_alpha, v_beta), a Function R^3 -> R^2, expected."
+            )
+        return compose(lambda rho, v: _zero_with_slope(rho, v).sum(), rho, v)
+
+    used = ("rho", "tau") if "tau" in ingredients else ("rho",)
+    return EnergyTerm(name, energy, used, parameters, doi, has_energy=False)
 
 
 def _total(rho):
@@ -129,6 +165,14 @@ class Functional:
         return any(t.is_nonlocal for _, t in self.terms)
 
     @property
+    def has_energy(self) -> bool:
+        """False if a term is a model of the potential that is no functional's derivative, such as TB09.
+
+        Self-consistent orbitals and their energies are then well defined, the total energy and forces are not.
+        """
+        return all(t.has_energy for _, t in self.terms)
+
+    @property
     def semilocal_part(self) -> "Functional":
         """The terms without integrals."""
         return replace(self, terms=tuple((c, t) for c, t in self.terms if not t.is_nonlocal), exact_exchange=())
@@ -172,7 +216,13 @@ class Functional:
         return total
 
     def energy(self, rho: Function, tau: Function | None = None, *, quadrature=None):
-        """Energy [hartree], by the quadrature of the density's domain or the given (points, weights)."""
+        """Energy [hartree], by the quadrature of the density's domain or the given (points, weights).
+
+        UnsupportedError for models of the potential, which have no energy.
+        """
+        if not self.has_energy:
+            without = ", ".join(repr(t.name) for _, t in self.terms if not t.has_energy)
+            raise UnsupportedError(f"{without} is a model of the potential alone; it has no energy.")
         e = self.energy_density(rho, tau)
         return integrate(e if quadrature is None else with_quadrature(e, *quadrature), quadrature=quadrature)
 

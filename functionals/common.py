@@ -7,6 +7,8 @@ import functools
 import inspect
 import math
 
+import jax.numpy as jnp
+
 from dftfd.autofd import Function, compose, dot, nabla
 from dftfd.functionals.base import signature_of
 from dftfd.functionals.numerics import positive_part, where_dense
@@ -69,6 +71,15 @@ def each_spin(e, rho: Function, *others: Function) -> tuple[Function, Function]:
         return where_dense(lambda n_s: e(n_s, *(f[s] for f in others)), rho[s])
 
     return one(0), one(1)
+
+
+def spin_pair(up: Function, down: Function) -> Function:
+    """The Function R^3 -> R^2 of two components."""
+    return compose(_stack, up, down)
+
+
+def _stack(up, down):
+    return jnp.stack([up, down])
 
 
 def per_spin(e, rho: Function, *others: Function) -> Function:

@@ -10,10 +10,11 @@ import math
 
 import jax.numpy as jnp
 
-from dftfd.autofd import compose, elementary, laplacian, sqrt
+from dftfd.autofd import compose, laplacian, sqrt
 from dftfd.functionals.common import (
     each_spin,
     reduced_gradient_squared,
+    spin_pair,
     spin_scaled,
     uniform_kinetic_energy,
     weizsaecker_kinetic_energy,
@@ -79,12 +80,9 @@ def pc07(n, *, a=0.5389, b=3.0):
 pc07_opt = variant(pc07, "mgga_k_pc07_opt", doi="10.1103/PhysRevA.96.052512", a=1.784720, b=0.258304)
 
 
-_pair = elementary(lambda up, down: jnp.stack([up, down]), "pair")
-
-
 def tau_pc_opt(rho):
     """The spin-resolved tau of PC07opt: a stand-in for the orbitals' one, of density, gradient and Laplacian."""
     ((_, term),) = pc07_opt.terms
     unpolarised = term.formula.__wrapped__
     tau = lambda n_s: 0.5 * unpolarised(2.0 * n_s, **term.parameters)
-    return _pair(*each_spin(tau, rho))
+    return spin_pair(*each_spin(tau, rho))

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from dftfd.errors import FunctionalError, closest_names
-from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange
+from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, potential_term
 
 _REGISTRY: dict[str, Functional] = {"hf": exact_exchange}
 
@@ -41,6 +41,15 @@ def term(name: str, *, doi: str | None = None):
         return Functional(name, ((1.0, EnergyTerm.from_formula(formula, name, doi)),))
 
     return make
+
+
+def potential(name: str, *, doi: str | None = None):
+    """Decorator: register a model of the potential that is no functional's derivative.
+
+    The formula takes the same ingredients as an energy's and gives (v_alpha, v_beta) [hartree], a Function R^3 -> R^2.
+    The Functional runs in self-consistent calculations and adds to others; it has no energy, hence no forces.
+    """
+    return lambda formula: register(Functional(name, ((1.0, potential_term(formula, name, doi)),)))
 
 
 def register(f: Functional, name: str | None = None) -> Functional:

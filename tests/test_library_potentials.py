@@ -1,0 +1,94 @@
+"""Models of the potential: values against libxc, exact limits, and what they refuse."""
+
+import ctypes
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dftfd
+from dftfd.autofd import function
+from dftfd.checks.sampling import REGIONS, sample
+from dftfd.errors import UnsupportedError
+from dftfd.functionals.base import SPACE
+from dftfd.functionals.br89 import hole_potential
+from dftfd.interop import libxc
+from dftfd.kernel import XCKernel
+
+MODELS = ["gga_x_lb", "mgga_x_bj06", "mgga_x_tb09"]
+
+
+def libxc_potential(name, x):
+    """v_alpha, v_beta (2, point) from libxc, whose potential-only models have no energy: `xc_*_vxc`."""
+    rho, sigma, lapl, tau = (np.ascontiguousarray(x[rows].T) for rows in (slice(0, 2), slice(2, 5), [5, 6], [7, 8]))
+    inputs = [rho, sigma] if name.startswith("gga") else [rho, sigma, lapl, tau]
+    outputs = [np.zeros_like(a) for a in inputs]
+    with libxc._initialised(name, 2) as functional:
+        kind = "xc_gga_vxc" if name.startswith("gga") else "xc_mgga_vxc"
+        arguments = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_void_p] * (2 * len(inputs))
+        call = libxc._c_function(kind, None, *arguments)
+        call(functional.pointer, rho.shape[0], *(a.ctypes.data for a in [*inputs, *outputs]))
+    return outputs[0].T
+
+
+def our_potential(name, x):
+    """The derivative of the lowered term with respect to the two densities."""
+    kernel = XCKernel(dftfd.get_functional(name), 2)
+    from dftfd.checks.pointwise import _channels
+
+    slope = jax.grad(lambda d: kernel.energy_density(d, jnp.zeros(3)))
+    code = jax.jit(jax.vmap(lambda x: slope(_channels(x, 2, kernel))[:, 0], in_axes=1, out_axes=1))
+    return np.asarray(code(jnp.asarray(x)))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("region", REGIONS)
+def test_model_potentials_are_libxcs(name, region):
+    """1e-10 relative for LB94; 1e-9 for the others, whose hole libxc solves to about that accuracy."""
+    x = sample(2, region, 100)
+    reference, ours = libxc_potential(name, x), our_potential(name, x)
+    error = np.abs(ours - reference) / np.abs(reference)
+    assert error.max() < (1e-12 if name == "gga_x_lb" else 1e-9)
+
+
+def hydrogen(r):
+    """Density of the hydrogen atom, all of it alpha."""
+    return jnp.stack([jnp.exp(-2 * jnp.sqrt(jnp.sum(r * r))) / math.pi, jnp.asarray(1e-30)])
+
+
+def test_the_becke_roussel_hole_of_hydrogen_is_its_density():
+    """Without D, U is minus the Coulomb potential of the 1s density, -(1/r) + (1 + 1/r) exp(-2r)."""
+    rho = function(hydrogen, SPACE)
+    tau_W = function(lambda r: 0.5 * hydrogen(r), SPACE)  # |grad n|^2 / (8 n) = n / 2
+    U = hole_potential(rho[0], tau_W[0], 1.0)
+    for r in (0.3, 1.0, 2.5, 6.0):
+        exact = -1 / r + (1 + 1 / r) * math.exp(-2 * r)
+        assert float(U(jnp.array([0.0, r, 0.0]))) == pytest.approx(exact, rel=1e-12)
+
+
+def test_strong_form_of_a_model_is_its_potential():
+    """The derivative of the term as a function of r, at a point, is the formula's value there."""
+    rho = function(hydrogen, SPACE)
+    v = dftfd.get_functional("gga_x_lb").potential(rho)
+    x = np.array([hydrogen(jnp.array([0.0, 0.0, 1.5]))[0], 1e-30, 0, 0, 0, 0, 0, 0, 0])[:, None]
+    x[2] = (2 * x[0]) ** 2
+    assert float(v(jnp.array([0.0, 0.0, 1.5]))[0]) == pytest.approx(libxc_potential("gga_x_lb", x)[0, 0], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_of_the_potential_has_no_energy(name):
+    """It says so, alone and in a sum, and its kernel's energy is zero."""
+    model = dftfd.get_functional(name)
+    assert not model.has_energy
+    assert not (model + dftfd.get_functional("lda_c_pw")).has_energy
+    with pytest.raises(UnsupportedError, match="has no energy"):
+        model.energy(function(hydrogen, SPACE), function(hydrogen, SPACE))
+
+
+def test_c_of_tb09_is_a_parameter():
+    """c = 1 is BJ06; another c changes the weight of hole and response."""
+    x = sample(2, "dense", 20)
+    assert our_potential("mgga_x_tb09", x) == pytest.approx(our_potential("mgga_x_bj06", x), rel=1e-14)
+    assert dftfd.get_functional("tb09", c=1.3).parameters["c"] == 1.3
