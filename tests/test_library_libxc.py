@@ -80,7 +80,7 @@ def derivatives(functional, n_spin, order):
 def errors(name, n_spin, order):
     """Largest error by quantity."""
     x = np.concatenate([sample(n_spin, region, N_POINTS) for region in REGIONS], axis=1)
-    reference = libxc.evaluate([(1.0, name)], x, n_spin)
+    reference = libxc.reference([(1.0, name)], x, n_spin)
     if order < 2:
         reference = libxc.Derivatives(reference.energy, reference.first, None)
     ours = derivatives(dftfd.get_functional(name).semilocal_part, n_spin, order)(jnp.asarray(x))

@@ -70,7 +70,7 @@ def meaning_in_pyscf(text):
 
 def energy_density(terms):
     """Energies at points that tell functionals apart, evaluated by libxc for either reading of a name."""
-    return libxc.evaluate(terms, sampling.sample(2, "dense", 25), n_spin=2).energy
+    return libxc.reference(terms, sampling.sample(2, "dense", 25), n_spin=2).energy
 
 
 @pytest.mark.parametrize("text", SAME_IN_PYSCF)

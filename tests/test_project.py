@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "functionals": {"autofd", "errors"},
     "scf": {"errors", "io"},
     "io": {"errors", "elements"},
-    "interop": {"errors", "elements", "io", "resources"},
+    "interop": {"errors", "elements", "functionals", "io", "pointwise", "resources"},
     "kohn_sham": set(),
     "xc": {"ao_store", "errors", "interop", "threads"},
 }

@@ -1,5 +1,7 @@
 """libxc, the reference for functionals: energies per volume and their derivatives on arrays, potentials and matrices.
 
+`reference` gives libxc's own numbers, `evaluate` ours in libxc's layout.
+
 libxc is the one that PySCF brings along, called through its C interface. Variables and components are libxc's:
 
 one spin    rho | sigma | lapl | tau
@@ -13,6 +15,7 @@ S. Lehtola, C. Steigemann, M. J. T. Oliveira, M. A. L. Marques, SoftwareX 7, 1 (
 import contextlib
 import ctypes
 import functools
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -23,7 +26,10 @@ from pyscf.dft import libxc as pyscf_libxc
 from pyscf.dft import numint
 
 from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedError
+from dftfd.interop.libxc_layout import evaluate
 from dftfd.interop.pyscf import to_pyscf
+
+__all__ = ["evaluate", "reference", "potential", "matrix", "version", "is_known", "needs_laplacian", "exact_exchange"]
 
 VARIABLES = {
     1: ("rho", "sigma", "lapl", "tau"),
@@ -37,7 +43,7 @@ _GROUPS = {
 }
 _FAMILIES = {1: "lda", 2: "gga", 4: "mgga", 128: "lda", 32: "gga", 64: "mgga"}  # the last three are hybrids
 _USED = {"lda": ("rho",), "gga": ("rho", "sigma"), "mgga": ("rho", "sigma", "lapl", "tau")}
-_HAS_ENERGY_AND_POTENTIAL, _HAS_KERNEL = 0b11, 0b100
+_HAS_ENERGY_AND_POTENTIAL, _HAS_KERNEL, _HAS_THIRD = 0b11, 0b100, 0b1000
 _NEEDS_LAPLACIAN = 1 << 15
 
 Terms = Sequence[tuple[float, str]]
@@ -49,11 +55,13 @@ class Derivatives:
     """Energy per volume [hartree bohr^-3] and its derivatives with respect to `VARIABLES`.
 
     energy: (point,).   first: (variable, point).   second: (variable, variable, point), or None where libxc has none.
+    third: ascending triples of variables -> (point,), the same; None where they were not asked for.
     """
 
     energy: np.ndarray
     first: np.ndarray
     second: np.ndarray | None
+    third: dict[tuple[int, int, int], np.ndarray] | None = None
 
 
 def version() -> str:
@@ -82,8 +90,8 @@ def exact_exchange(name: str) -> tuple[tuple[float, float], ...]:
     return tuple((float(w), float(c)) for w, c in pairs if c)
 
 
-def evaluate(terms: Terms, variables: np.ndarray, n_spin: int) -> Derivatives:
-    """Energy per volume of a sum of libxc functionals, with first and, where all have them, second derivatives.
+def reference(terms: Terms, variables: np.ndarray, n_spin: int, order: int = 2) -> Derivatives:
+    """Energy per volume of a sum of libxc functionals, with derivatives up to `order` (2 or 3), where all have them.
 
     variables: (variable, point), the rows of `VARIABLES[n_spin]`.
     """
@@ -96,12 +104,16 @@ def evaluate(terms: Terms, variables: np.ndarray, n_spin: int) -> Derivatives:
         )
     energy, first = np.zeros(n_points), np.zeros((n_variables, n_points))
     second = np.zeros((n_variables, n_variables, n_points))
+    third: dict | None = {} if order == 3 else None
     for coefficient, name in terms:
-        part = _evaluate_one(name, variables, n_spin)
+        part = _evaluate_one(name, variables, n_spin, order)
         energy += coefficient * part.energy
         first += coefficient * part.first
         second = None if second is None or part.second is None else second + coefficient * part.second
-    return Derivatives(energy, first, second)
+        if third is not None:
+            entries = (part.third or {}).items()
+            third = None if part.third is None else third | {t: third.get(t, 0) + coefficient * d for t, d in entries}
+    return Derivatives(energy, first, second, third)
 
 
 def potential(terms: Terms, density: "DensityJet") -> np.ndarray:
@@ -115,7 +127,7 @@ def potential(terms: Terms, density: "DensityJet") -> np.ndarray:
     if any(needs_laplacian(name) for _, name in terms):
         raise UnsupportedError("the strong form of a Laplacian-dependent functional can't be built from libxc.")
     values, gradients = density.variables(), density.variable_gradients()
-    derivatives = evaluate(terms, values, n_spin=2)
+    derivatives = reference(terms, values, n_spin=2)
     if derivatives.second is None:
         raise UnsupportedError("libxc has no second derivatives of this functional, so no strong form can be built.")
     _, _, aa, ab, bb, *_ = range(len(VARIABLES[2]))
@@ -222,39 +234,47 @@ def _initialised(name: str, n_spin: int):
         _c_function("xc_func_free", None, pointer)(functional)
 
 
-def _evaluate_one(name: str, variables: np.ndarray, n_spin: int) -> Derivatives:
+def _evaluate_one(name: str, variables: np.ndarray, n_spin: int, order: int) -> Derivatives:
     groups = _GROUPS[n_spin]
     n_variables, n_points = variables.shape
     with _initialised(name, n_spin) as functional:
-        used = _USED[functional.family]
-        inputs = [np.ascontiguousarray(variables[list(groups[g])].T) for g in used]
-        per_electron = np.zeros(n_points)
-        first = [np.zeros((n_points, len(groups[g]))) for g in used]
-        pairs = [(g, h) for i, g in enumerate(used) for h in used[i:]]
-        second = [np.zeros((n_points, len(_components(groups, *pair)))) for pair in pairs]
         if functional.flags & _HAS_ENERGY_AND_POTENTIAL != _HAS_ENERGY_AND_POTENTIAL:
             raise UnsupportedError(f"libxc's {name!r} has no energy, or no derivative of it, to compare with.")
-        has_kernel = bool(functional.flags & _HAS_KERNEL)
-        outputs = [per_electron, *first, *(second if has_kernel else [])]
-        suffix = "_exc_vxc_fxc" if has_kernel else "_exc_vxc"
+        has = (True, True, bool(functional.flags & _HAS_KERNEL), bool(functional.flags & _HAS_THIRD))
+        known = max(k for k in range(1, order + 1) if all(has[: k + 1]))
+        used = _USED[functional.family]
+        inputs = [np.ascontiguousarray(variables[list(groups[g])].T) for g in used]
+        layout = [_components(groups, used, k) for k in range(known + 1)]
+        outputs = [[np.zeros((n_points, len(components))) for components in blocks] for blocks in layout]
+        flat = [*inputs, *itertools.chain(*outputs)]
         call = _c_function(
-            f"xc_{functional.family}{suffix}",
+            f"xc_{functional.family}_exc_vxc{''.join(('_fxc', '_kxc')[: known - 1])}",
             None,
             ctypes.c_void_p,
             ctypes.c_size_t,
-            *[ctypes.c_void_p] * (len(inputs) + len(outputs)),
+            *[ctypes.c_void_p] * len(flat),
         )
-        call(functional.pointer, n_points, *(a.ctypes.data for a in [*inputs, *outputs]))
-    density = variables[list(groups["rho"])].sum(axis=0)
+        call(functional.pointer, n_points, *(a.ctypes.data for a in flat))
+    tables = [
+        {c: row for components, block in zip(*pair, strict=True) for c, row in zip(components, block.T, strict=True)}
+        for pair in zip(layout, outputs, strict=True)
+    ]
     gradient, hessian = np.zeros((n_variables, n_points)), np.zeros((n_variables, n_variables, n_points))
-    for g, values in zip(used, first, strict=True):
-        gradient[list(groups[g])] = values.T
-    for pair, values in zip(pairs, second, strict=True):
-        for (i, j), column in zip(_components(groups, *pair), values.T, strict=True):
-            hessian[i, j] = hessian[j, i] = column
-    return Derivatives(density * per_electron, gradient, hessian if has_kernel else None)
+    for (i,), row in tables[1].items():
+        gradient[i] = row
+    for (i, j), row in tables[2].items() if known >= 2 else ():
+        hessian[i, j] = hessian[j, i] = row
+    density = variables[list(groups["rho"])].sum(axis=0)
+    return Derivatives(
+        density * tables[0][()], gradient, hessian if known >= 2 else None, tables[3] if known >= 3 else None
+    )
 
 
-def _components(groups, g, h) -> list[tuple[int, int]]:
-    """libxc's order of second derivatives: i <= j within one group, all pairs between two."""
-    return [(i, j) for i in groups[g] for j in groups[h] if g != h or i <= j]
+def _components(groups, used, order) -> list[list[tuple[int, ...]]]:
+    """libxc's arrays of one order and their components, as ascending tuples of variables."""
+    arrays = []
+    for families in itertools.combinations_with_replacement(used, order):
+        powers = {f: families.count(f) for f in dict.fromkeys(families)}
+        parts = [itertools.combinations_with_replacement(groups[f], p) for f, p in powers.items()]
+        arrays.append([sum(c, ()) for c in itertools.product(*parts)])
+    return arrays
