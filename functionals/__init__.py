@@ -12,6 +12,7 @@ from dftfd.functionals import (  # noqa: E402  each registers its functionals
     bc95,
     br89,
     deorbitalised,
+    hartree,
     hybrids,
     kinetic,
     lda,
@@ -27,6 +28,7 @@ from dftfd.functionals import (  # noqa: E402  each registers its functionals
     range_separated,
     scan,
     tpss,
+    vdw_df,
     vv10,
     wpbe,
 )
@@ -40,6 +42,7 @@ __all__ = [
     "bc95",
     "br89",
     "deorbitalised",
+    "hartree",
     "hybrids",
     "kinetic",
     "lda",
@@ -55,6 +58,7 @@ __all__ = [
     "range_separated",
     "scan",
     "tpss",
+    "vdw_df",
     "vv10",
     "wpbe",
 ]

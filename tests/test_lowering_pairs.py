@@ -389,7 +389,7 @@ def test_a_kernel_that_diverges_at_coinciding_points_is_reported(rng):
     """1 / R without a word on R = 0 gives an infinite energy: an error that says where to look."""
     diverging = lambda n: n * integral_over_there(there(n) / sqrt(squared_distance(n)))
     kernel = NonlocalXCKernel(functional_of(diverging), 1)
-    with pytest.raises(NumericalError, match="coincide"):
+    with pytest.raises(NumericalError, match="coinciding points"):
         kernel(rng.normal(size=(5, 3)), np.ones(5), np.ones((1, 1, 5)))
 
 

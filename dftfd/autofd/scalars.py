@@ -17,13 +17,14 @@ from dftfd.errors import UnsupportedError
 
 _ELEMENTWISE = frozenset(
     """abs acos acosh add add_any and asin asinh atan atan2 atanh bitcast_convert_type cbrt ceil clamp
-    convert_element_type copy copy_p cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt integer_pow
+    convert_element_type cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt integer_pow
     is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not or pow rem round rsqrt select_n
     shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt square sub tan tanh xor""".split()
 )
 _MOVES = frozenset(
     "broadcast_in_dim concatenate expand_dims pad reshape rev slice split squeeze stack tile transpose unstack".split()
 )
+_ALIASES = frozenset(["copy", "copy_p", "optimization_barrier", "stop_gradient"])
 _LOOKUPS = frozenset(["dynamic_slice", "gather"])  # at constant places
 _REDUCTIONS = {"reduce_sum": "add", "reduce_prod": "mul", "reduce_max": "max", "reduce_min": "min"}
 LARGE = 1024  # entries of a constant array from which on it is a table
@@ -51,10 +52,11 @@ class Table:
 
     def __init__(self, values):
         self.values = np.asarray(values)
+        self.array = jnp.asarray(values)
         self.key = (self.values.shape, self.values.tobytes())
 
     def bind(self, *place):
-        return jnp.asarray(self.values).at[place].get(mode="promise_in_bounds")
+        return self.array.at[place].get(mode="promise_in_bounds")
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +175,8 @@ class _Builder:
             values = [jnp.asarray(self._concrete(a, v.aval)) for a, v in zip(args, eqn.invars, strict=True)]
             out = eqn.primitive.bind(*values, **params)
             return [self.constants(o) for o in (out if eqn.primitive.multiple_results else [out])]
+        if name in _ALIASES:
+            return args
         if name in _ELEMENTWISE:
             return [self._elementwise(eqn, args)]
         if name in _MOVES:
@@ -234,8 +238,6 @@ class _Builder:
             return self.product(*args)
         if name in ("add", "add_any"):
             return self.sum(*args)
-        if name in ("copy", "copy_p"):
-            return args[0]
         return self._plain(name, primitive, params, args)
 
     def _is_value(self, i, number) -> bool:
