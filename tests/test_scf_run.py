@@ -224,7 +224,7 @@ def test_summary_reads_well(water, hydroxyl):
         ({"conv_tol": -1.0}, "conv_tol=-1.0 is not an energy threshold"),
         ({"conv_tol": "tight"}, "conv_tol='tight' is not an energy threshold"),
         ({"max_cycles": 0}, "max_cycles=0"),
-        ({"guess": "magic"}, "unknown guess 'magic'; allowed: minao, core"),
+        ({"guess": "magic"}, "unknown guess 'magic'; allowed: minao, atom, hueckel, sap, core"),
         ({"guess": np.full((2, 2), np.nan)}, "NaN or Inf"),
         ({"guess": np.eye(5)}, r"shape \(5, 5\), but the basis set has 2 functions"),
         ({"grid": (np.zeros((4, 3)), np.zeros(5))}, r"points \(4, 3\) and weights \(5,\)"),

@@ -42,13 +42,21 @@ def run(
     basis: Annotated[str, typer.Option(help="Basis set.")] = "def2-svp",
     charge: Annotated[int, typer.Option(help="Total charge.")] = 0,
     spin: Annotated[int, typer.Option(help="N_alpha - N_beta, the number of unpaired electrons.")] = 0,
-    method: Annotated[str, typer.Option(help="RKS, UKS or auto: RKS for spin 0, else UKS.")] = "auto",
+    method: Annotated[str, typer.Option(help="RKS, UKS, ROKS or auto: RKS for spin 0, else UKS.")] = "auto",
     grid_level: Annotated[int, typer.Option(help="Quality of the quadrature grid, 0 to 9.")] = 3,
     no_density_fit: Annotated[bool, typer.Option("--no-density-fit", help="Use exact Coulomb integrals.")] = False,
     unit: Annotated[str, typer.Option(help="Unit of the coordinates: angstrom or bohr.")] = "angstrom",
     cartesian: Annotated[bool, typer.Option("--cartesian", help="Cartesian instead of spherical functions.")] = False,
     conv_tol: Annotated[float, typer.Option(help="Convergence threshold of the energy in hartree.")] = 1e-9,
     max_cycles: Annotated[int, typer.Option(help="Largest number of SCF cycles.")] = 50,
+    convergence: Annotated[
+        str, typer.Option(help="auto, hard, diis, adiis, ediis, second-order or direct; see docs/command_line.md.")
+    ] = "auto",
+    level_shift: Annotated[float, typer.Option(help="Raise the empty orbitals by so many hartree.")] = 0.0,
+    damping: Annotated[float, typer.Option(help="Share of the previous Fock matrix, from 0 to 1.")] = 0.0,
+    guess: Annotated[str, typer.Option(help="Starting density: minao, atom, hueckel, sap or core.")] = "minao",
+    smearing: Annotated[float, typer.Option(help="Width of Fermi occupations in hartree; 0 for none.")] = 0.0,
+    stability: Annotated[bool, typer.Option("--stability", help="Analyse the stability of the solution.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write the result in QCSchema form to this file.")] = None,
     verbose: Verbose = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the total energy only.")] = False,
@@ -73,9 +81,16 @@ def run(
                 density_fit=not no_density_fit,
                 conv_tol=conv_tol,
                 max_cycles=max_cycles,
+                convergence=convergence,
+                level_shift=level_shift,
+                damping=damping,
+                guess=guess,
+                smearing=smearing or None,
                 progress=progress,
             )
     print(f"{result.energy:.10f}" if quiet else f"\n{result}")
+    if stability and result.converged and not quiet:
+        print(f"  stability             {result.stability()}")
     if json is not None:
         write_json(json, atomic_result(result))
     if not result.converged:
