@@ -81,9 +81,9 @@ class Notation:
             text, latex = f"{label}_{index}", f"\\partial_{{{index}}} {latex}"
         else:
             text = label
-        positive = {"positive": True} if self.positive and not axes else {"real": True}
-        symbol = self.sympy.Symbol(text, **positive)
-        f = self.sympy.Function(label, **positive)(*self.axes)
+        kind = {"positive": True} if self.positive else {"real": True}
+        f = self.sympy.Function(label, **kind)(*self.axes)
+        symbol = self.sympy.Symbol(text, **({"real": True} if axes else kind))
         self.names[symbol] = latex
         self.meaning[symbol] = self.sympy.Derivative(f, *axes) if axes else f
         return symbol
@@ -131,8 +131,9 @@ class Notation:
         expression = expression if shorter is None else shorter
         forms = [expression]
         if simplify and s.count_ops(expression) <= _SIMPLIFY_UP_TO:
-            simple = s.simplify(expression)
-            forms += [simple, s.expand(simple), s.factor_terms(simple)]
+            slow = expression.has(s.functions.elementary.trigonometric.TrigonometricFunction, s.sinh, s.cosh, s.tanh)
+            simple = s.cancel(expression) if slow else s.simplify(expression)
+            forms += [s.expand(expression), simple, s.expand(simple), s.factor_terms(simple)]
         return min(forms, key=s.count_ops)
 
     def _without_axes(self, expression):
