@@ -102,7 +102,7 @@ def test_formulas_are_readable_latex():
     line = autofd.explain(lambda u: autofd.integrate(autofd.nabla(u) ** 2 / 2 + u**4), X)
     assert line.latex == "4 u^{3} - u''" and str(line) == "4*u**3 - u''"
     space = autofd.explain(lambda n: autofd.integrate(square(autofd.nabla(n)) / n / 8), R3, positive=True)
-    assert space.latex == r"\frac{- 2 \nabla^{2} n n + \left|\nabla n\right|^{2}}{8 n^{2}}"
+    assert space.latex == r"\frac{- 2 \left(\nabla^{2} n\right) n + \left|\nabla n\right|^{2}}{8 n^{2}}"
     assert space._repr_latex_().startswith("$")
 
 

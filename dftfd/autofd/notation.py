@@ -152,7 +152,7 @@ class Notation:
         square = sum(p**2 for p in gradient)
         laplacian, curvature = np.trace(hessian), gradient @ hessian @ gradient
         g = self._named(f"|grad {name}|", f"\\left|\\nabla {name}\\right|", s.sqrt(square), positive=True)
-        L = self._named(f"lap({name})", f"\\nabla^{{2}} {name}", laplacian)
+        L = self._named(f"lap({name})", f"\\left(\\nabla^{{2}} {name}\\right)", laplacian)
         B = self._named(
             f"(grad {name}.H.grad {name})",
             f"\\left(\\nabla {name} \\cdot H_{{{name}}} \\nabla {name}\\right)",

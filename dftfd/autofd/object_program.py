@@ -20,8 +20,9 @@ from dftfd.errors import UnsupportedError
 _INLINED = INLINED | {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 _MOVES = frozenset(
     "reshape broadcast_in_dim transpose squeeze expand_dims slice dynamic_slice dynamic_update_slice concatenate stack "
-    "pad gather scatter rev split select_n".split()
+    "unstack pad gather scatter rev split select_n".split()
 )
+_SUMS = frozenset({"scatter-add", "cumsum", "reduce_window_sum"})
 _SAME = frozenset({"copy", "copy_p", "real", "convert_element_type", "stop_gradient", "reduce_precision"})
 _ARITHMETIC: dict[str, Callable] = {
     "add": lambda a, b: a + b,
@@ -112,10 +113,8 @@ def _apply(eqn, operands, algebra) -> list:
         return [_elementwise(lambda a: a ** params["y"], algebra, *operands)]
     if name == "reduce_sum":
         return [_summed(lifted(operands[0], algebra), tuple(params["axes"]))]
-    if name == "cumsum":
-        x = np.flip(operands[0], params["axis"]) if params["reverse"] else operands[0]
-        out = np.cumsum(x, axis=params["axis"])
-        return [np.flip(out, params["axis"]) if params["reverse"] else out]
+    if name in _SUMS:
+        return [_sum_of_elements(eqn, operands, algebra)]
     if name == "dot_general":
         return [_contract(*(lifted(x, algebra) for x in operands), params["dimension_numbers"])]
     if name in algebra.functions:
@@ -163,6 +162,30 @@ def _summed(x: np.ndarray, axes) -> np.ndarray:
         first, *others = rows[place] if rows.shape[-1] else [0.0]
         out[place] = sum(others, start=first)
     return out
+
+
+def _sum_of_elements(eqn, operands, algebra) -> np.ndarray:
+    """A linear operation by its matrix: what it makes of each element alone."""
+    direct = lambda *values: eqn.primitive.bind(*values, **eqn.params)
+    floats = [jnp.issubdtype(v.aval.dtype, jnp.inexact) for v in eqn.invars]
+    if any(is_tracer(x) or is_object(x) for x, moves in zip(operands, floats, strict=True) if not moves):
+        raise NotInAlgebra(f"{eqn.primitive.name} at places that are not known beforehand")
+    total = lifted(np.zeros(eqn.outvars[0].aval.shape), algebra)
+    for k, value in enumerate(operands):
+        if not floats[k]:
+            continue
+        flat = lifted(value, algebra).ravel()
+        with jax.ensure_compile_time_eval():
+            zeros = [
+                jnp.zeros(v.aval.shape) if moves else x
+                for v, moves, x in zip(eqn.invars, floats, operands, strict=True)
+            ]
+            units = jnp.eye(flat.size).reshape(flat.size, *np.shape(value))
+            images = np.asarray(jax.vmap(lambda u, k=k, zeros=zeros: direct(*zeros[:k], u, *zeros[k + 1 :]))(units))
+        for element, image in zip(flat, images, strict=True):
+            for place in zip(*np.nonzero(image), strict=True):
+                total[place] = total[place] + element * float(image[place])
+    return total
 
 
 def _contract(a: np.ndarray, b: np.ndarray, dimension_numbers) -> np.ndarray:

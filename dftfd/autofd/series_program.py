@@ -25,7 +25,7 @@ INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "checkpoint": "jaxpr", "remat2": "ja
 LINEAR = frozenset(
     "neg sub add add_any reshape broadcast_in_dim transpose reduce_sum cumsum squeeze expand_dims slice dynamic_slice "
     "dynamic_update_slice concatenate pad gather scatter scatter-add convert_element_type copy copy_p real imag "
-    "complex conj rev select_n reduce_precision split stack optimization_barrier".split()
+    "complex conj rev select_n reduce_precision split stack unstack optimization_barrier".split()
 )
 BILINEAR = frozenset({"mul", "dot_general", "conv_general_dilated"})
 ELEMENTARY: dict[str, Callable[[Series], Series]] = {
