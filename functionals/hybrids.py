@@ -37,6 +37,7 @@ register(r2scan0, "hyb_mgga_xc_r2scan0")
 # Y. Zhao, D. G. Truhlar, Theor. Chem. Acc. 120, 215 (2008), whose sum a_i w^i holds the factor 1 - 0.54 already.
 m062x_exchange = register(0.54 * exact_exchange + minnesota.m062x_exchange, "hyb_mgga_x_m06_2x")
 m062x = register(m062x_exchange + minnesota.m062x_correlation, "m062x")
+register(m062x, "m06_2x")
 
 # Y. Zhao, D. G. Truhlar, J. Phys. Chem. A 109, 5656 (2005): mPW exchange and BC95 correlation, both refitted.
 _PW6B95 = "10.1021/jp050536c"

@@ -134,6 +134,11 @@ def chachiyo_correlation(rho, *, a=-0.01554535, b_para=20.4562557, b_ferro=27.42
 
     T. Chachiyo, J. Chem. Phys. 145, 021101 (2016), with eps(zeta) interpolated by f(zeta) (eqs. 1 to 4).
     """
+    return total_density(rho) * chachiyo_energy(rho, spin_interpolation(rho), a, b_para, b_ferro)
+
+
+def chachiyo_energy(rho: Function, f: Function, a, b_para, b_ferro) -> Function:
+    """eps_c(r_s, zeta) [hartree], interpolated between unpolarised and polarised gas by f(zeta)."""
     y = 1 / wigner_seitz_radius(total_density(rho))
     para, ferro = a * log1p(b_para * (y + y * y)), a / 2 * log1p(b_ferro * (y + y * y))
-    return total_density(rho) * (para + (ferro - para) * spin_interpolation(rho))
+    return para + (ferro - para) * f

@@ -103,7 +103,8 @@ def m06l_correlation(
     return pw92.opposite_spin_correlation(rho) * g + per_spin(same, rho, tau)
 
 
-m06l = register((m06l_exchange + m06l_correlation).named("m06l"))
+m06l = register(m06l_exchange + m06l_correlation, "m06l")
+register(m06l, "m06_l")
 
 # M06-2X: the same form without the second term of the exchange; made for 54 % of exact exchange.
 m062x_exchange = reparametrised(
@@ -184,4 +185,5 @@ def mn15l_correlation(
     return n * (eps * power_series(w, a) + H * power_series(w, b))
 
 
-mn15l = register((mn15l_exchange + mn15l_correlation).named("mn15l"))
+mn15l = register(mn15l_exchange + mn15l_correlation, "mn15l")
+register(mn15l, "mn15_l")

@@ -19,18 +19,34 @@ _NAME = r"[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9]+)*"
 _TERM = re.compile(
     rf"\s*(?P<sign>[+-]?)\s*(?:(?P<before>{_NUMBER})\s*\*\s*)?(?P<name>{_NAME})(?:\s*\*\s*(?P<after>{_NUMBER}))?\s*"
 )
-_EXCHANGE = ("lda_x_", "gga_x_", "mgga_x_", "hyb_gga_x_", "hyb_mgga_x_", "lda_k_", "gga_k_", "")
+_EXCHANGE = ("lda_x_", "gga_x_", "mgga_x_", "hyb_gga_x_", "hyb_mgga_x_", "lda_k_", "gga_k_", "mgga_k_", "")
 _CORRELATION = ("lda_c_", "gga_c_", "mgga_c_", "")
 _COMBINED = ("", "lda_xc_", "gga_xc_", "mgga_xc_", "hyb_lda_xc_", "hyb_gga_xc_", "hyb_mgga_xc_")
 
 # Short names that are not libxc's name without its prefix. The meanings are PySCF's.
-_EXCHANGE_ALIASES = {"lda": "lda_x", "slater": "lda_x", "s": "lda_x", "becke": "gga_x_b88", "b": "gga_x_b88"}
+_EXCHANGE_ALIASES = {
+    "lda": "lda_x",
+    "slater": "lda_x",
+    "s": "lda_x",
+    "becke": "gga_x_b88",
+    "b": "gga_x_b88",
+    "revpbe": "gga_x_pbe_r",
+    "pbesol": "gga_x_pbe_sol",
+    "m06l": "mgga_x_m06_l",
+    "m062x": "hyb_mgga_x_m06_2x",
+    "mn15l": "mgga_x_mn15_l",
+}
 _CORRELATION_ALIASES = {
     "vwn5": "lda_c_vwn",
     "vwn3": "lda_c_vwn_rpa",
     "vwnrpa": "lda_c_vwn_rpa",
     "pw92": "lda_c_pw",
     "pwmod": "lda_c_pw_mod",
+    "chachiyo": "gga_c_chachiyo",
+    "pbesol": "gga_c_pbe_sol",
+    "m06l": "mgga_c_m06_l",
+    "m062x": "mgga_c_m06_2x",
+    "mn15l": "mgga_c_mn15_l",
 }
 
 
@@ -85,15 +101,25 @@ def _first(name, prefixes, aliases) -> Functional:
 
 def _exchange(name):
     """Before a comma, 'pbe' is gga_x_pbe."""
-    return _first(name, _EXCHANGE, _EXCHANGE_ALIASES)
+    return _without(("_c_", "_xc_"), _first(name, _EXCHANGE, _EXCHANGE_ALIASES), name)
 
 
 def _correlation(name):
     """After a comma, 'pbe' is gga_c_pbe."""
-    return _first(name, _CORRELATION, _CORRELATION_ALIASES)
+    return _without(("_x_", "_xc_"), _first(name, _CORRELATION, _CORRELATION_ALIASES), name)
+
+
+def _without(unwanted, found, name):
+    """`found`, unless it holds exchange on the side of correlation or the other way round."""
+    if any(part in term.name for _, term in found.terms for part in unwanted):
+        raise FunctionalError(
+            f"{name!r} is not exchange alone or correlation alone, as a side of the comma has to be; it consists of "
+            f"{', '.join(term.name for _, term in found.terms)}. Write it without a comma."
+        )
+    return found
 
 
 def _combined(name):
     """A registered name or combination; failing that, exchange alone (PySCF's reading of 'lda' or 'b88')."""
     found = next(filter(None, (lookup(prefix + name) for prefix in _COMBINED)), None)
-    return found if found is not None else _exchange(name)
+    return found if found is not None else _first(name, _EXCHANGE, _EXCHANGE_ALIASES)

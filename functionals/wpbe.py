@@ -168,4 +168,4 @@ register(hse06, "hse06")
 
 _lc_exchange = reparametrised(short_range_exchange, "gga_x_wpbeh_sr", doi="10.1063/1.2409292", omega=0.4)
 lc_wpbe = register(long_range_exchange(0.4) + _lc_exchange + pbe.correlation, "hyb_gga_xc_lc_wpbe")
-register(lc_wpbe, "lc_wpbe")
+register(lc_wpbe, "lcwpbe")

@@ -1,0 +1,81 @@
+"""Conventional names of the library mean what they mean in PySCF."""
+
+import ctypes
+
+import pytest
+from pyscf.dft import libxc as pyscf_libxc
+
+import dftfd
+from dftfd.errors import FunctionalError
+from dftfd.interop import libxc
+
+NAMES = [
+    *(
+        "revpbe",
+        "rpbe",
+        "pbesol",
+        "pbesol,pbesol",
+        "olyp",
+        "opbe",
+        "bp86",
+        "pw91",
+        "optx,lyp",
+        "rpw86,pbe",
+    ),
+    *("hcth_93", "hcth_407", "b97_d", "tpss", "revtpss", "scan", "rscan", "r2scan", "scanl", "r2scanl"),
+    *(
+        "m06_l",
+        "m06l",
+        "mn15_l",
+        "mn15l",
+        "m06l,m06l",
+        "b97m_v",
+        "tpssh",
+        "scan0",
+        "r2scan0",
+        "m06_2x",
+        "m062x",
+        "pw6b95",
+    ),
+    *("hse06", "camb3lyp", "cam-b3lyp", "lcwpbe", "lc_wpbe", "wb97", "wb97x", "wb97x_v", "wb97xv", "wb97m_v", "wb97mv"),
+    *("lda,pz", "lda,chachiyo", "b88,p86", "mpw91,pw91", "br89,"),
+]
+
+
+def as_sum(functional):
+    """{term: coefficient} without exact exchange; the pair of b97m_v and its like counts as one."""
+    total = {}
+    for coefficient, term in functional.terms:
+        total[term.name, str(sorted(term.parameters.items()))] = coefficient
+    return total
+
+
+def pyscf_reading(text):
+    """The sum of our functionals that carry the names of the libxc functionals PySCF reads."""
+    code = text.replace("cam-b3lyp", "camb3lyp").replace("b97xv", "b97x_v").replace("b97mv", "b97m_v")
+    name_of = libxc._c_function("xc_functional_get_name", ctypes.c_char_p, ctypes.c_int)
+    parts = [c * dftfd.get_functional(name_of(int(number)).decode()) for number, c in pyscf_libxc.parse_xc(code)[1]]
+    return sum(parts[1:], parts[0])
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_names_are_read_as_in_pyscf(text):
+    """Equal terms with equal coefficients and parameters, and equal exact exchange."""
+    ours, reference = dftfd.get_functional(text), pyscf_reading(text)
+    assert as_sum(ours) == as_sum(reference)
+    assert ours.exact_exchange == reference.exact_exchange
+
+
+@pytest.mark.parametrize("text", ["b3lyp,lyp", "olyp,", ",b3lyp", ",b88", "0.5*pbe0 + 0.5*b88, pbe", "wb97x_v,vwn"])
+def test_a_combination_on_one_side_of_the_comma_is_refused(text):
+    """Correlation would be counted twice; PySCF refuses or misreads such names."""
+    with pytest.raises(FunctionalError, match="comma|unknown functional"):
+        dftfd.get_functional(text)
+
+
+def test_a_new_omega_moves_exact_and_semilocal_exchange_together():
+    """The two belong together: one alone would leave part of the exchange out or count it twice."""
+    tuned = dftfd.get_functional("wb97x", omega=0.21)
+    assert dict(tuned.exact_exchange) == {0.0: 0.157706, 0.21: 0.842294}
+    assert all(term.parameters["omega"] == 0.21 for _, term in tuned.terms)
+    assert dict(dftfd.get_functional("hse06", omega=0.2).exact_exchange) == {0.0: 0.25, 0.2: -0.25}
