@@ -7,7 +7,7 @@ from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError, closest_names
 from dftfd.interop.guesses import atomic_density, atomic_potentials, hueckel_density, projected_density
 from dftfd.interop.pyscf import ao_slices, minao_guess
-from dftfd.scf.guess import checked_density, core_guess, mixed_frontier, spin_densities
+from dftfd.scf.guess import checked_density, core_guess, mixed_frontier, nearest_determinant, spin_densities
 from dftfd.scf.result import SCFResult
 
 GUESSES = ("minao", "atom", "hueckel", "sap", "core")
@@ -32,7 +32,9 @@ def starting_density(guess, ingredients: Ingredients, broken_symmetry=None):
     if broken_symmetry == "mix":
         return _mixed(P, ingredients), f"{name}, HOMO and LUMO mixed"
     atoms = _checked_atoms(broken_symmetry, calculation.molecule)
-    return flip_spins(calculation.molecule, P, atoms), f"{name}, spin flipped on atoms {list(atoms)}"
+    P = flip_spins(calculation.molecule, P, atoms)
+    P = nearest_determinant(P, ingredients.matrices.S, ingredients.X, calculation.n_occupied)
+    return P, f"{name}, spin flipped on atoms {list(atoms)}"
 
 
 def _named(guess, ingredients):

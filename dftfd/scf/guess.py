@@ -34,6 +34,19 @@ def mixed_frontier(F, X, n_occupied, angle=np.pi / 4):
     return np.stack(densities)
 
 
+def nearest_determinant(P, S, X, n_occupied):
+    """P (spin, ao, ao) of the `n_occupied` natural orbitals with the largest occupations per spin of a given P.
+
+    Densities put together from pieces can have negative occupations, which no functional is made for.
+    """
+    densities = []
+    for P_s, n in zip(P, n_occupied, strict=True):
+        _, U = np.linalg.eigh(X.T @ S @ P_s @ S @ X)
+        C = X @ U[:, U.shape[1] - n :]
+        densities.append(C @ C.T)
+    return np.stack(densities)
+
+
 def checked_density(P, n_spin, n_ao):
     """A density matrix given by the user as (n_spin, ao, ao), checked for shape, finite entries and symmetry.
 
