@@ -103,7 +103,7 @@ class Function(HasKey):
         if self.singular:
             raise NoRuleError(
                 f"{self!r} contains a Dirac distribution, which has no values: it comes from differentiating f(x0) "
-                "with respect to f. Integrate it against a function, or replace f(x0) by an integral with a narrow weight."
+                "with respect to f. Integrate it against a function, or use an integral with a narrow weight."
             )
         if SYMBOLIC in self.tags:
             return jax_door.evaluate(self, args)
@@ -353,7 +353,8 @@ jax_door = None  # set by dftfd.autofd.jax_syntax; without it a Function without
 _LEAF = "function"  # structure of a Function that is one leaf
 
 
-def _flatten(root: Function):
+def flatten(root: Function):
+    """Leaves and structure of a Function as a pytree."""
     if jax_door is not None:
         if SYMBOLIC in root.tags:
             return (jax_door.materialise(root),), _LEAF
@@ -363,8 +364,9 @@ def _flatten(root: Function):
     return parts(root)
 
 
-def _unflatten(structure, leaves):
+def unflatten(structure, leaves):
+    """The Function with these leaves."""
     return jax_door.unflatten(leaves[0]) if structure is _LEAF else assemble(structure, leaves)
 
 
-jax.tree_util.register_pytree_node(Function, _flatten, _unflatten)
+jax.tree_util.register_pytree_node(Function, flatten, unflatten)

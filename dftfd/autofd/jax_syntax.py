@@ -21,16 +21,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental.hijax import HiType, Zero, is_undefined_primal, register_hitype
-from jax.extend.core import Primitive
+from jax.extend.core import Primitive, set_current_trace
 from jax.interpreters import ad, batching
 from jax.interpreters.partial_eval import DynamicJaxprTracer
 from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 
 from dftfd.autofd import function as _function
 from dftfd.autofd.domain import describe
-from dftfd.autofd.function import SYMBOLIC, Function, assemble, nodes_of, parts
-from dftfd.autofd.graph import backward, forward, has_variables, or_zero, variable, without_variables
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.function import SYMBOLIC, Function, assemble, parts
+from dftfd.autofd.graph import backward, forward, has_variables, or_zero, without_variables
+from dftfd.autofd.jax_graphs import (
+    INSIDE_VMAP,
+    Graph,
+    copy_as,
+    current_trace,
+    evaluation_trace,
+    home_of,
+    inlined,
+    symbol,
+    symbolic,
+    with_symbols_as_variables,
+)
 from dftfd.autofd.operators.leaf import constant, zero_tangent, zeros
 from dftfd.autofd.operators.partial import at
 from dftfd.autofd.structure import holds_tracers, structural_key
@@ -44,12 +55,12 @@ _MAX_ENTRIES = 64  # of an array whose cotangent is found entry by entry in nest
 
 def as_leaf(f: Function) -> Function:
     """The same function as one leaf for JAX, also if it carries arrays: jax.grad gives the functional derivative."""
-    return _copy(f, Function, opaque=EXPLICIT)
+    return copy_as(f, Function, opaque=EXPLICIT)
 
 
 def as_pytree(f: Function) -> Function:
     """The same function as a pytree of its arrays: jax.grad gives the gradient with respect to these."""
-    return _copy(f, Function, opaque=0)
+    return copy_as(f, Function, opaque=0)
 
 
 class KnownLeaf(Function):
@@ -64,12 +75,10 @@ class OpenLeaf(Function):
     __slots__ = ()
 
 
-def _copy(f: Function, kind: type, **changes) -> Function:
-    new = object.__new__(kind)
-    for name in Function.__slots__:
-        if name != "__weakref__":
-            setattr(new, name, changes.get(name, getattr(f, name)))
-    return new
+class TangentLeaf(Function):
+    """A tangent or cotangent."""
+
+    __slots__ = ()
 
 
 # ---- the type of a leaf
@@ -78,8 +87,9 @@ _JIT = (
     "a function that JAX is differentiating can't cross jit, scan, cond, while or checkpoint inside the functional: "
     "apply these outside, or use dftfd.autofd.grad."
 )
-_VMAP = (
-    "a function that JAX is differentiating is evaluated inside vmap within the functional; integrate or broadcast it."
+_ENDED = (
+    "a function belongs to a transformation by JAX that has ended. Return results from the functional instead of "
+    "storing functions outside of it."
 )
 
 
@@ -135,7 +145,7 @@ class FunctionType(HiType):
         return FunctionType(self.signature, "tangent")
 
     def vspace_zero(self):
-        return _copy(zeros(self.signature), KnownLeaf)
+        return copy_as(zeros(self.signature), TangentLeaf)
 
     def vspace_add(self, x, y):
         return _as_value(_as_function(x) + _as_function(y), "tangent")
@@ -153,7 +163,7 @@ class FunctionType(HiType):
     def raise_val(self):
         if self.kind != "known":
             raise LeakError(_JIT)
-        return _copy(self.function, KnownLeaf)
+        return copy_as(self.function, KnownLeaf)
 
     def dec_rank(self, size, spec):
         raise LeakError(
@@ -171,55 +181,33 @@ def _check_not_watched(f):
         )
 
 
-def _type_of_known(f):
-    _check_not_watched(f)
-    return FunctionType(f.signature, "known", f)
+def _register(leaf_class, kind):
+    def type_of(f):
+        _check_not_watched(f)
+        return FunctionType(f.signature, kind, f if kind == "known" else None)
+
+    register_hitype(leaf_class, type_of)
 
 
-def _type_of_open(f):
-    _check_not_watched(f)
-    return FunctionType(f.signature, "symbolic")
-
-
-register_hitype(KnownLeaf, _type_of_known)
-register_hitype(OpenLeaf, _type_of_open)
+_register(KnownLeaf, "known")
+_register(OpenLeaf, "symbolic")
+_register(TangentLeaf, "tangent")
 
 
 # ---- Functions with a tracer in them
 
 
-class Symbolic(Operator):
-    """A function known to JAX: its only array is a tracer of a FunctionType, or the leaf that came in its place."""
-
-    name = "symbolic"
-
-    def signature(self, operands, arrays, static):
-        return getattr(getattr(arrays[0], "aval", arrays[0]), "signature", None)
-
-    def evaluate(self, node, *args):
-        if isinstance(node.arrays[0], Function):
-            return node.arrays[0].evaluate(*args)
-        raise LeakError(_VMAP)
-
-
-_symbolic = Symbolic()
-
-
-def _symbol(value) -> Function:
-    return Function(_symbolic, (), (value,), {}, None, frozenset([SYMBOLIC]))
-
-
 def _as_function(value) -> Function:
     """A leaf or a tracer of one as a Function to compute with."""
-    return _copy(value, Function) if isinstance(value, Function) else _symbol(value)
+    return copy_as(value, Function) if isinstance(value, Function) else symbol(value)
 
 
 def _as_value(f: Function, kind: str):
     """A Function as a leaf, or as a tracer if it contains one."""
     if SYMBOLIC not in f.tags:
         if kind == "symbolic":
-            return _copy(f, OpenLeaf)
-        return _copy(f, KnownLeaf, opaque=0 if holds_tracers(parts(f)[0]) else RESULT)
+            return copy_as(f, OpenLeaf)
+        return copy_as(f, TangentLeaf, opaque=0 if holds_tracers(parts(f)[0]) else RESULT)
     leaves, structure = parts(f)
     return build_p.bind(*leaves, graph=Graph(structure), kind=kind)
 
@@ -228,7 +216,7 @@ class Door:
     """What dftfd.autofd.function asks for when Functions meet JAX."""
 
     def leaf(self, f):
-        return _copy(f, OpenLeaf if f.opaque == EXPLICIT else KnownLeaf)
+        return copy_as(f, OpenLeaf if f.opaque == EXPLICIT else KnownLeaf)
 
     def evaluate(self, f, args):
         """f(*args) for a graph with tracers of functions."""
@@ -238,58 +226,23 @@ class Door:
 
     def materialise(self, f):
         """The tracer that stands for a graph with tracers of functions."""
-        return f.arrays[0] if f.operator is _symbolic else _as_value(f, "symbolic")
+        if f.operator is symbolic:
+            return f.arrays[0]
+        trace = current_trace()
+        if trace is not None and trace is not evaluation_trace():
+            return _as_value(f, "symbolic")
+        # jax.jvp asks for the leaves of a result when it has left its trace
+        with set_current_trace(home_of(f)):
+            return _as_value(f, "symbolic")
 
     def unflatten(self, value):
         """A Function from what JAX has in the place of a leaf."""
         if isinstance(value, Function):
-            return _copy(value, Function)
+            return copy_as(value, Function)
         kind = getattr(getattr(value, "aval", None), "kind", None)
         if kind == "known" and isinstance(value, DynamicJaxprTracer):
-            return _copy(value.aval.function, Function)  # jit, eval_shape: nobody differentiates here
-        return _symbol(open_p.bind(value) if kind in ("known", "tangent") else value)
-
-
-class Graph:
-    """An operator graph as a parameter of a primitive; prints as an expression."""
-
-    def __init__(self, structure):
-        self.structure = structure
-
-    @property
-    def root(self):
-        """(domains and result) of the graph."""
-        return self.structure.program[-1][5]
-
-    def functions(self):
-        """Numbers of the operands that are functions."""
-        found, start = [], 0
-        for operator, _, count, *_ in self.structure.program:
-            if operator is _symbolic:
-                found.append(start)
-            start += count
-        return found
-
-    def __hash__(self):
-        return hash(self.structure)
-
-    def __eq__(self, other):
-        return isinstance(other, Graph) and self.structure == other.structure
-
-    def __repr__(self):
-        words, symbols = [], 0
-        for operator, children, _, _, static, _, _ in self.structure.program:
-            inside = [words[c] for c in children]
-            if operator is _symbolic:
-                words.append(f"f{symbols}")
-                symbols += 1
-            elif "code" in static:
-                words.append(getattr(static["code"], "__name__", "code").replace("<lambda>", "lambda"))
-            elif operator.name == "compose":
-                words.append(f"{inside[0]}({', '.join(inside[1:])})")
-            else:
-                words.append(f"{operator.name}({', '.join(inside)})")
-        return words[-1]
+            return copy_as(value.aval.function, Function)  # jit, eval_shape: nobody differentiates here
+        return symbol(open_p.bind(value) if kind in ("known", "tangent") else value)
 
 
 # ---- the primitives
@@ -305,6 +258,8 @@ class FunctionPrimitive(Primitive):
         return False
 
     def to_lojax(self, *args, **params):
+        if any(isinstance(x, jax.core.Tracer) and isinstance(x.aval, FunctionType) for x in args):
+            raise LeakError(_ENDED)
         return self.impl(*args, **params)
 
 
@@ -312,35 +267,6 @@ open_p = FunctionPrimitive("function")  # the argument as the functional sees it
 evaluate_p = FunctionPrimitive("functional")  # the value of a graph without arguments
 evaluate_p.multiple_results = True
 build_p = FunctionPrimitive("operator")  # the function that a graph is
-
-
-def _inlined(root: Function) -> Function:
-    """The graph with known functions in the places where they stand."""
-    done = {}
-    for node in nodes_of(root):
-        if node.operator is _symbolic and isinstance(node.arrays[0], Function):
-            done[id(node)] = _copy(node.arrays[0], Function)
-        elif any(done[id(f)] is not f for f in node.operands):
-            done[id(node)] = node.replace(operands=[done[id(f)] for f in node.operands])
-        else:
-            done[id(node)] = node
-    return done[id(root)]
-
-
-def _with_variables(root: Function, tag, chosen=None) -> Function:
-    """The graph with the symbolic nodes (those in `chosen`: number -> Function) marked as variables."""
-    done, count = {}, 0
-    for node in nodes_of(root):
-        done[id(node)] = node
-        if node.operator is _symbolic:
-            if chosen is None:
-                done[id(node)] = variable(node, tag, count)
-            elif count in chosen:
-                done[id(node)] = variable(chosen[count], tag, count)
-            count += 1
-        elif any(done[id(f)] is not f for f in node.operands):
-            done[id(node)] = node.replace(operands=[done[id(f)] for f in node.operands])
-    return done[id(root)]
 
 
 def _derivative(primals, tangents, graph):
@@ -351,10 +277,10 @@ def _derivative(primals, tangents, graph):
         np.zeros(()) if k in functions else zero_tangent(x) if type(dx) is Zero else dx
         for k, (x, dx) in enumerate(zip(primals, tangents, strict=True))
     ]
-    root = _with_variables(assemble(graph.structure, primals), tag)
-    twin = _with_variables(assemble(graph.structure, moving), tag)
+    root = with_symbols_as_variables(assemble(graph.structure, primals), tag)
+    twin = with_symbols_as_variables(assemble(graph.structure, moving), tag)
     derivative = forward(root, tag, seeds, twin)
-    return None if derivative is None else _inlined(without_variables(derivative, tag))
+    return None if derivative is None else inlined(without_variables(derivative, tag))
 
 
 def _evaluate_jvp(primals, tangents, *, graph):
@@ -371,11 +297,11 @@ def _build_jvp(primals, tangents, *, graph, kind):
 
 
 def _evaluated(*leaves, graph):
-    return tree_leaves(_inlined(assemble(graph.structure, leaves))())
+    return tree_leaves(inlined(assemble(graph.structure, leaves))())
 
 
 def _built(*leaves, graph, kind):
-    return _as_value(_inlined(assemble(graph.structure, leaves)), kind)
+    return _as_value(inlined(assemble(graph.structure, leaves)), kind)
 
 
 def _evaluate_transpose(cotangents, *operands, graph):
@@ -406,7 +332,7 @@ def _transposed(operands, graph, cotangent, paired):
     tag, gradients = object(), [None] * len(functions)
     chosen = {i: known[k] for i, k in enumerate(functions) if k in wanted}
     if chosen:
-        root = _inlined(_with_variables(assemble(graph.structure, known), tag, chosen))
+        root = inlined(with_symbols_as_variables(assemble(graph.structure, known), tag, chosen))
         backward(root, cotangent, tag, gradients)
         for i in chosen:
             gradient = without_variables(or_zero(gradients[i], chosen[i].signature), tag)
@@ -414,10 +340,10 @@ def _transposed(operands, graph, cotangent, paired):
 
     def value(arrays):
         leaves = [arrays.get(k, x) for k, x in enumerate(known)]
-        return paired(_inlined(assemble(graph.structure, leaves)))
+        return paired(inlined(assemble(graph.structure, leaves)))
 
     arrays = {k: known[k] for k in wanted if k not in functions}
-    for k, ct in _array_cotangents(value, arrays, _inlined(assemble(graph.structure, known))).items():
+    for k, ct in _array_cotangents(value, arrays, inlined(assemble(graph.structure, known))).items():
         results[k] = ct
     return results
 
@@ -444,7 +370,7 @@ def _array_cotangents(value, arrays, root):
 
 
 def _refuse_vmap(*args, **params):
-    raise LeakError(_VMAP)
+    raise LeakError(INSIDE_VMAP)
 
 
 def _array_avals(*avals, graph):
@@ -452,7 +378,7 @@ def _array_avals(*avals, graph):
 
 
 def _opened(f):
-    return _copy(f, OpenLeaf) if isinstance(f, Function) else open_p.bind(f)
+    return copy_as(f, OpenLeaf) if isinstance(f, Function) else open_p.bind(f)
 
 
 open_p.def_impl(_opened)

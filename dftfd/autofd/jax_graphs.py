@@ -1,0 +1,141 @@
+"""Functions with a tracer in them, and their graphs as parameters of a JAX primitive; see dftfd.autofd.jax_syntax."""
+
+import itertools
+import weakref
+
+import jax
+from jax.extend.core import take_current_trace
+
+from dftfd.autofd.function import SYMBOLIC, Function, nodes_of
+from dftfd.autofd.graph import variable
+from dftfd.autofd.operators.base import Operator
+from dftfd.errors import LeakError
+
+INSIDE_VMAP = (
+    "a function that JAX is differentiating is evaluated inside vmap within the functional; integrate or broadcast it."
+)
+
+
+def copy_as(f: Function, kind: type, **changes) -> Function:
+    """The same node as an object of another class."""
+    new = object.__new__(kind)
+    for name in Function.__slots__:
+        if name != "__weakref__":
+            setattr(new, name, changes.get(name, getattr(f, name)))
+    return new
+
+
+class Symbolic(Operator):
+    """A function known to JAX: its only array is a tracer of a FunctionType, or the leaf that came in its place."""
+
+    name = "symbolic"
+
+    def signature(self, operands, arrays, static):
+        return getattr(getattr(arrays[0], "aval", arrays[0]), "signature", None)
+
+    def evaluate(self, node, *args):
+        if isinstance(node.arrays[0], Function):
+            return node.arrays[0].evaluate(*args)
+        raise LeakError(INSIDE_VMAP)
+
+
+symbolic = Symbolic()
+
+
+_serial = itertools.count()
+_homes = weakref.WeakKeyDictionary()  # node with a tracer -> when and in which trace the functional got it
+
+
+def symbol(value) -> Function:
+    """A Function that stands for a tracer."""
+    node = Function(symbolic, (), (value,), {}, None, frozenset([SYMBOLIC]))
+    _homes[node] = (next(_serial), current_trace())
+    return node
+
+
+def home_of(root: Function):
+    """The innermost trace to which the tracers in a graph belong."""
+    return max((_homes[node] for node in nodes_of(root) if node in _homes), key=lambda home: home[0])[1]
+
+
+def current_trace():
+    """The trace that JAX is in; None while another one is suspended."""
+    with take_current_trace() as trace:
+        return trace
+
+
+def evaluation_trace():
+    """The trace in which JAX computes with values."""
+    with jax.ensure_compile_time_eval():
+        return current_trace()
+
+
+class Graph:
+    """An operator graph as a parameter of a primitive; prints as an expression."""
+
+    def __init__(self, structure):
+        self.structure = structure
+
+    @property
+    def root(self):
+        """(domains and result) of the graph."""
+        return self.structure.program[-1][5]
+
+    def functions(self):
+        """Numbers of the operands that are functions."""
+        found, start = [], 0
+        for operator, _, count, *_ in self.structure.program:
+            if operator is symbolic:
+                found.append(start)
+            start += count
+        return found
+
+    def __hash__(self):
+        return hash(self.structure)
+
+    def __eq__(self, other):
+        return isinstance(other, Graph) and self.structure == other.structure
+
+    def __repr__(self):
+        words, symbols = [], 0
+        for operator, children, _, _, static, _, _ in self.structure.program:
+            inside = [words[c] for c in children]
+            if operator is symbolic:
+                words.append(f"f{symbols}")
+                symbols += 1
+            elif "code" in static:
+                words.append(getattr(static["code"], "__name__", "code").replace("<lambda>", "lambda"))
+            elif operator.name == "compose":
+                words.append(f"{inside[0]}({', '.join(inside[1:])})")
+            else:
+                words.append(f"{operator.name}({', '.join(inside)})")
+        return words[-1]
+
+
+def inlined(root: Function) -> Function:
+    """The graph with known functions in the places where they stand."""
+    done = {}
+    for node in nodes_of(root):
+        if node.operator is symbolic and isinstance(node.arrays[0], Function):
+            done[id(node)] = copy_as(node.arrays[0], Function)
+        elif any(done[id(f)] is not f for f in node.operands):
+            done[id(node)] = node.replace(operands=[done[id(f)] for f in node.operands])
+        else:
+            done[id(node)] = node
+    return done[id(root)]
+
+
+def with_symbols_as_variables(root: Function, tag, chosen=None) -> Function:
+    """The graph with the symbolic nodes (those in `chosen`: number -> Function) marked as variables."""
+    done, count = {}, 0
+    for node in nodes_of(root):
+        done[id(node)] = node
+        if node.operator is symbolic:
+            if chosen is None:
+                done[id(node)] = variable(node, tag, count)
+            elif count in chosen:
+                done[id(node)] = variable(chosen[count], tag, count)
+            count += 1
+        elif any(done[id(f)] is not f for f in node.operands):
+            done[id(node)] = node.replace(operands=[done[id(f)] for f in node.operands])
+    return done[id(root)]
