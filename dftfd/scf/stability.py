@@ -18,7 +18,7 @@ UNSTABLE = -1e-4
 """Eigenvalues [hartree] below this are negative for sure; rotations of degenerate orbitals give zero, up to noise."""
 
 RESIDUAL = 1e-4
-MAX_VECTORS = 60
+MAX_VECTORS = 100
 MAX_FOLLOWED = 6
 STEPS = (0.1, 0.2, 0.4, 0.8)  # lengths of orbital rotations that are tried along an instability
 
@@ -76,7 +76,9 @@ def lowest_eigenpair(times: Callable, diagonal, n_start: int = 3, seed: int = 7)
     chosen = np.argsort(diagonal, kind="stable")[: min(n_start, n)]
     start = np.zeros((n, len(chosen)))
     start[chosen, np.arange(len(chosen))] = 1.0
-    V = np.linalg.qr(start + 0.01 * rng.normal(size=start.shape))[0]
+    scale = np.maximum(np.abs(diagonal), 0.05)  # noise must not bring in the core orbitals' large elements
+    noise = 0.01 * rng.normal(size=start.shape) * (scale.min() / scale)[:, None]
+    V = np.linalg.qr(start + noise)[0]
     HV = np.stack([times(v) for v in V.T], axis=1)
     while True:
         values, vectors = np.linalg.eigh((V.T @ HV + HV.T @ V) / 2)
@@ -85,8 +87,7 @@ def lowest_eigenpair(times: Callable, diagonal, n_start: int = 3, seed: int = 7)
         residual = HV @ c - value * x
         if np.linalg.norm(residual) < RESIDUAL or V.shape[1] >= min(n, MAX_VECTORS):
             return float(value), x
-        gap = diagonal - value
-        new = residual / np.where(np.abs(gap) < 0.05, 0.05, gap)
+        new = residual / np.maximum(diagonal - min(value, diagonal.min()), 0.05)
         for _ in range(2):
             new -= V @ (V.T @ new)
         if np.linalg.norm(new) < 1e-12:
