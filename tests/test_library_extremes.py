@@ -1,0 +1,137 @@
+"""Energies and derivatives to third order are finite where densities are extreme, and continuous across the floors.
+
+Points: n from 1e-30 to 1e6, zeta to +-1 exactly, s to 1e3 and exactly 0, alpha from 0 to 1e4, tau at, below and far
+below tau_W, and tau = 0; Laplacians of either sign. Nothing here is compared with another code: at such points
+they have their own cut-offs.
+"""
+
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dftfd
+from dftfd.functionals.numerics import DENSITY_FLOOR
+from dftfd.kernel import XCKernel
+
+_K_F = (6 * math.pi**2) ** (1 / 3)
+
+NAMES = [
+    *("lda_c_pw", "lda_c_vwn", "lda_c_pz", "lda_c_chachiyo"),
+    *(
+        "gga_x_pbe",
+        "gga_x_rpbe",
+        "gga_x_b88",
+        "gga_x_b86_mgc",
+        "gga_x_pw91",
+        "gga_x_mpw91",
+        "gga_x_optx",
+        "gga_x_rpw86",
+    ),
+    *("gga_c_pbe", "gga_c_lyp", "gga_c_pw91", "gga_c_p86", "gga_xc_hcth_407", "gga_x_ityh", "gga_x_wpbeh"),
+    *("gga_x_wpbeh_sr", "hyb_gga_xc_wb97x", "gga_k_tfvw"),
+    *("mgga_x_tpss", "mgga_x_revtpss", "mgga_c_tpss", "mgga_c_revtpss", "mgga_x_scan", "mgga_c_scan"),
+    *("mgga_x_rscan", "mgga_c_rscan", "mgga_x_r2scan", "mgga_c_r2scan", "mgga_x_m06_l", "mgga_c_m06_l"),
+    *("mgga_x_mn15_l", "mgga_c_mn15_l", "mgga_xc_b97m_v", "hyb_mgga_xc_wb97m_v", "mgga_c_bc95"),
+    *("mgga_k_pc07_opt", "mgga_x_scanl", "mgga_c_r2scanl", "mgga_x_br89"),
+]
+QUICK = {"gga_x_b88", "gga_c_p86", "lda_c_pw", "mgga_x_r2scan"}
+
+
+def one_spin(rho, s, excess, q):
+    """Channels n | gradient | Hessian | tau of one spin; tau = tau_W + excess tau_unif, or less than tau_W."""
+    g = 2 * _K_F * s * rho ** (4 / 3)
+    tau_W = g * g / (8 * rho) if rho > 0 else 0.0
+    tau = tau_W + excess * 0.3 * _K_F**2 * rho ** (5 / 3) if excess >= 0 else (1 + excess) * tau_W
+    curvature = 4 * _K_F**2 * q * rho ** (5 / 3) / 3
+    return [rho, 0.6 * g, 0.0, 0.8 * g, curvature, 0.0, 0.1 * curvature, curvature, 0.0, curvature, tau]
+
+
+def extreme_points():
+    """(point, spin, 11)."""
+    densities = [1e-30, 1e-25, 2e-24, 1e-20, 1e-12, 1e-4, 1.0, 1e6]
+    fractions = [0.5, 0.9, 1 - 1e-6, 1 - 1e-14, 1.0]
+    shapes = [
+        (0.0, 0.0),
+        (0.0, 1.0),
+        (1e-9, 0.0),
+        (0.7, 0.0),
+        (0.7, 1e4),
+        (1e3, 1.0),
+        (0.7, -0.5),
+        (0.7, -1.0),
+        (5, -0.9),
+    ]
+    points = []
+    for n, fraction, (s, excess) in itertools.product(densities, fractions, shapes):
+        majority, minority = one_spin(n * fraction, s, excess, 0.3), one_spin(n * (1 - fraction), 0.5 * s, excess, -2.0)
+        points += [[majority, minority], [minority, majority]]
+    return np.array(points)
+
+
+def channels_of(kernel, points):
+    """The channels that a kernel takes, (point, spin, channel)."""
+    kept = [*range({0: 1, 1: 4, 2: 10}[kernel.order]), *([10] if kernel.needs_tau else [])]
+    return points[:, :, kept]
+
+
+def derivatives_along(kernel, density, direction, order):
+    """d^k/dt^k of the energy density along `direction`, k = 0 to order."""
+    codes = [lambda t: kernel.energy_density(density + t * direction, jnp.zeros(3))]
+    for _ in range(order):
+        codes.append(lambda t, f=codes[-1]: jax.jvp(f, (t,), (1.0,))[1])
+    return [code(0.0) for code in codes]
+
+
+def quick_or_slow(names):
+    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("name", quick_or_slow(NAMES))
+def test_energy_and_derivatives_to_third_order_are_finite(name):
+    """Along two random directions, each channel changing by a part of itself, at 720 extreme points."""
+    kernel = XCKernel(dftfd.get_functional(name).semilocal_part, 2)
+    density = channels_of(kernel, extreme_points())
+    rng = np.random.default_rng(4)
+    code = jax.jit(
+        jax.vmap(lambda d, v: derivatives_along(kernel, d, v, 3)),
+        compiler_options={"xla_backend_optimization_level": 0},
+    )
+    for _ in range(2):
+        for order, values in enumerate(code(density, density * rng.uniform(-1, 1, density.shape))):
+            wrong = ~np.isfinite(np.asarray(values))
+            assert not wrong.any(), (order, wrong.sum(), density[wrong][0])
+
+
+@pytest.mark.parametrize("name", quick_or_slow(NAMES))
+def test_all_first_and_second_derivatives_are_finite(name):
+    """Gradient and Hessian over the channels, at a fifth of the extreme points."""
+    kernel = XCKernel(dftfd.get_functional(name).semilocal_part, 2)
+    density = channels_of(kernel, extreme_points()[::5])
+    energy = lambda d: kernel.energy_density(d, jnp.zeros(3))
+    both = lambda d: (jax.grad(energy)(d), jax.jacfwd(jax.grad(energy))(d))
+    first, second = jax.jit(jax.vmap(both), compiler_options={"xla_backend_optimization_level": 0})(density)
+    for values in (first, second):
+        wrong = ~np.isfinite(np.asarray(values)).reshape(len(density), -1).all(axis=1)
+        assert not wrong.any(), (wrong.sum(), density[wrong][0])
+
+
+@pytest.mark.parametrize("name", quick_or_slow(NAMES))
+def test_energy_and_potential_hardly_jump_at_the_density_floor(name):
+    """Across n = 1e-24 in both spins, in one beside a dense one, and in one alone: less than 2e-8 hartree."""
+    kernel = XCKernel(dftfd.get_functional(name).semilocal_part, 2)
+    rows = []
+    for factor in (0.49, 0.51):
+        low = one_spin(factor * DENSITY_FLOOR, 0.7, 0.5, 0.3)
+        rows += [[low, low], [one_spin(0.3, 0.7, 0.5, 0.3), low], [low, one_spin(0.0, 0.0, 0.0, 0.0)]]
+    density = channels_of(kernel, np.array(rows))
+    energy = jax.jit(
+        jax.vmap(jax.value_and_grad(lambda d: kernel.energy_density(d, jnp.zeros(3)))),
+        compiler_options={"xla_backend_optimization_level": 0},
+    )
+    e, slope = energy(density)
+    assert np.abs(e[:3] - e[3:]).max() < 2e-8
+    assert np.abs(slope[:3, :, 0] - slope[3:, :, 0]).max() < 2e-8
