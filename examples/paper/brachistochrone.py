@@ -128,10 +128,13 @@ def main(quick: bool, seed: int = 3):
     steps, sizes = (300, [1, 32, 32, 1]) if quick else (10_000, [1, 128, 128, 128, 1])
     x, y_exact, best = cycloid()
     print(f"network {'-'.join(map(str, sizes[1:]))}, {steps} steps of adam, seed {seed}")
-    print(f"{'loss':12} {'first':>11} {'last':>11} {'F[y] - exact':>13} {'rms error':>10} {'max error':>10} {'seconds':>8}")
+    heads = ("first", "last", "F[y] - exact", "rms error", "max error", "seconds")
+    print("loss        ", " ".join(h.rjust(n) for h, n in zip(heads, (11, 11, 13, 10, 10, 8), strict=True)))
     start, results = initial_layers(jax.random.key(seed), sizes), {}
     if not np.isfinite(direct(start)):
-        raise SystemExit(f"seed {seed}: the first curve rises above its start, where the speed is not real; try another.")
+        raise SystemExit(
+            f"seed {seed}: the first curve rises above its start, where the speed is not real; try another."
+        )
     for name, loss in LOSSES.items():
         began = time.perf_counter()
         layers, values = jax.block_until_ready(adam(loss, start, steps))

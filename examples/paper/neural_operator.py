@@ -116,9 +116,9 @@ def picture(history, losses, f, target):
     for row, (index, name) in zip(rows, ((0, "k1"), (2, "k2")), strict=True):
         for step, (axes, parameters) in enumerate(zip(row, history, strict=True)):
             values = on_mesh(parameters[index], x)
-            image = axes.imshow(values, origin="lower", extent=(0, 1, 0, 1), cmap="viridis", vmin=0, vmax=2)
+            image = axes.imshow(values, origin="lower", extent=(0, 1, 0, 1), cmap="viridis", vmin=0, vmax=2.4)
             axes.set(title=f"{name}, step {step}", xlabel="x", ylabel="y" if step == 0 else "")
-    figure.colorbar(image, ax=rows, shrink=0.8)
+    figure.colorbar(image, ax=rows, shrink=0.8, extend="both")
     figure.savefig(IMAGES / "paper_neural_operator_kernels.png", dpi=130)
     plt.close(figure)
 

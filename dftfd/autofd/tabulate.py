@@ -1,0 +1,159 @@
+"""Functions at all quadrature points at once.
+
+An integral needs its integrand at the points of a quadrature. Where the integrand contains further integrals, as in a
+layered operator or after steps of functional gradient descent, walking the graph point by point would meet the same
+function again inside each of them. Here a graph is evaluated on axes instead: an argument is a value or all points of a
+quadrature, each function is tabulated once for each such choice, and an integral contracts an axis. The cost is linear
+in the size of the graph.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import tree_leaves, tree_map
+
+from dftfd.autofd.analytic import analytic_integral
+from dftfd.autofd.function import Function, _call_cache, trace_state
+from dftfd.autofd.operators.broadcast import Broadcast, Permute
+from dftfd.autofd.operators.compose import Compose
+from dftfd.autofd.operators.leaf import is_constant
+
+MAX_POINTS = 4096  # longest axis; longer quadratures are worked off in chunks by integrate
+MAX_ENTRIES = 2**22  # of one table; larger integrands are evaluated point by point
+
+
+class TooLarge(Exception):
+    """A table would not fit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """All points of a quadrature. The slot tells several arguments over the same points apart."""
+
+    points: jax.Array
+    weights: jax.Array
+    slot: int = 0
+
+    @property
+    def key(self):
+        return (id(self.points), self.slot)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Values with one leading array axis for each of `axes`, given by their keys."""
+
+    values: object
+    axes: tuple
+
+
+def integral(f: Function, argnums: tuple[int, ...], rules, args: tuple):
+    """Integral of f over `argnums` by quadratures `rules`; `args` are the other arguments. None if it is too large."""
+    if any(len(weights) > MAX_POINTS for _, weights in rules):
+        return None
+    try:
+        return _integral(f, argnums, rules, list(args)).values
+    except TooLarge:
+        return None
+
+
+def _integral(f, argnums, rules, args) -> Table:
+    """args: of the integral, values and Axes."""
+    used, over = {a.key for a in args if isinstance(a, Axis)}, []
+    for points, weights in rules:
+        slot = next(s for s in range(len(used) + 1) if (id(points), s) not in used)
+        over.append(Axis(points, weights, slot))
+        used.add(over[-1].key)
+    rest, integrated = iter(args), dict(zip(argnums, over, strict=True))
+    table = tabulate(f, [integrated[i] if i in integrated else next(rest) for i in range(len(f.domains))])
+    for axis in over:
+        table = _contracted(table, axis)
+    return table
+
+
+def _contracted(table: Table, axis: Axis) -> Table:
+    if axis.key not in table.axes:
+        return Table(tree_map(lambda v: v * jnp.sum(axis.weights).astype(v.dtype), table.values), table.axes)
+    place = table.axes.index(axis.key)
+
+    def contract(v):
+        return jnp.tensordot(axis.weights.astype(v.dtype), v, axes=((0,), (place,)))
+
+    return Table(tree_map(contract, table.values), table.axes[:place] + table.axes[place + 1 :])
+
+
+def tabulate(node: Function, args: list) -> Table:
+    """The node on arguments that are values or Axes; each choice of them once per trace.
+
+    In the cache axes go by their order among the arguments, so tables over equal points are shared between slots.
+    """
+    axes = list(dict.fromkeys(a.key for a in args if isinstance(a, Axis)))
+    number = {key: i for i, key in enumerate(axes)}
+    pattern = tuple(
+        (id(a.points), number[a.key]) if isinstance(a, Axis) else tuple(map(id, tree_leaves(a))) for a in args
+    )
+    with _call_cache() as cache:
+        state = trace_state()
+        entry = cache.setdefault(("table", id(node), pattern), ([], node, args))
+        table = next((known for known_state, known in entry[0] if known_state == state), None)
+        if table is None:
+            table = _computed(node, args)
+            table = Table(table.values, tuple(number[key] for key in table.axes))
+            entry[0].append((state, table))
+    return Table(table.values, tuple(axes[i] for i in table.axes))
+
+
+def _computed(node, args) -> Table:
+    operator = node.operator
+    if isinstance(operator, Broadcast):
+        return tabulate(node.operands[0], [args[i] for i in node.static["argnums"]])
+    if isinstance(operator, Permute):
+        ordered = [None] * len(args)
+        for i, a in zip(node.static["permutation"], args, strict=True):
+            ordered[i] = a
+        return tabulate(node.operands[0], ordered)
+    if isinstance(operator, Compose):
+        outer, *inner = node.operands
+        return _mapped(outer.evaluate, [tabulate(g, args) for g in inner], node.result)
+    if is_constant(node):
+        return Table(node.arrays[0], ())
+    if operator.name == "integrate" and (node.arrays or not _is_exact(node)):
+        (f,) = node.operands
+        rules = node.arrays or tuple(f.domains[i].quadrature() for i in node.static["argnums"])
+        if all(len(weights) <= MAX_POINTS for _, weights in rules):
+            return _integral(f, node.static["argnums"], rules, args)
+    points = [Table(a.points, (a.key,)) if isinstance(a, Axis) else Table(a, ()) for a in args]
+    return _mapped(node.evaluate, points, node.result)
+
+
+def _is_exact(node) -> bool:
+    """True if an analytic rule knows the integral; `Integrate.evaluate` asks it again with the arguments."""
+    (f,), found = node.operands, []
+
+    def ask(*args):
+        found.append(analytic_integral(f, node.static["argnums"], args) is not None)
+        return 0.0
+
+    jax.eval_shape(ask, *(d.spec for d in node.domains))
+    return found[-1]
+
+
+def _mapped(code, tables: list[Table], result) -> Table:
+    """code of the tables' entries, for all combinations of their axes."""
+    axes = tuple(dict.fromkeys(key for t in tables for key in t.axes))
+    left, levels, lengths = [list(t.axes) for t in tables], [], {}
+    for t in tables:
+        lengths.update(zip(t.axes, tree_leaves(t.values)[0].shape, strict=False))
+    largest = max((int(np.prod(leaf.shape)) for leaf in tree_leaves(result)), default=1)
+    if int(np.prod([lengths[key] for key in axes])) * max(largest, 1) > MAX_ENTRIES:
+        raise TooLarge
+    for key in axes:
+        levels.append(tuple(own.index(key) if key in own else None for own in left))
+        for own in left:
+            if key in own:
+                own.remove(key)
+    for in_axes in reversed(levels):
+        code = jax.vmap(code, in_axes=in_axes)
+    return Table(code(*(t.values for t in tables)), axes)
