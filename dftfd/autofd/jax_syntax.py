@@ -12,9 +12,8 @@ hidden in the graph can't be overlooked, since each of them is an operand.
 jit takes a leaf as a constant: the type of a known function names it. A function under differentiation has a type
 that can't be lowered, so it can't cross jit, scan, cond or vmap inside a functional without an error.
 
-The file uses jax.experimental.hijax and jax.interpreters, which have no promise of stability; nothing else imports it
-but the package, and everything but JAX's syntax works without it. It is the same for JAX 0.10 to 0.12: HiPrimitive,
-which came and went, is not used, and nothing in JAX is patched.
+jax.experimental.hijax and jax.interpreters have no promise of stability; everything but JAX's syntax works without
+this file. It serves JAX 0.10 to 0.12: nothing is patched.
 """
 
 import jax
@@ -87,10 +86,7 @@ _JIT = (
     "a function that JAX is differentiating can't cross jit, scan, cond, while or checkpoint inside the functional: "
     "apply these outside, or use dftfd.autofd.grad."
 )
-_ENDED = (
-    "a function belongs to a transformation by JAX that has ended. Return results from the functional instead of "
-    "storing functions outside of it."
-)
+_ENDED = "a function belongs to a transformation by JAX that has ended; return results from the functional."
 
 
 class NotAnArrayError(SignatureError, AttributeError):
