@@ -242,7 +242,7 @@ def test_printed_programs():
 )
 @pytest.mark.parametrize("transform", [jax.grad, lambda E: lambda f: jax.jvp(E, (f,), (d,))])
 def test_loops_over_a_differentiated_function(inside, transform):
-    """A leaf under differentiation crosses no program and is nowhere silently constant, also if jit knows the program."""
+    """A leaf under differentiation crosses no program and is nowhere taken for a constant, also if jit knows it."""
     if inside.__code__.co_names[:1] == ("jax",):
         inside(f)  # fills the caches of jit
     with pytest.raises(LeakError):
@@ -258,10 +258,9 @@ def test_leaked_functions():
         return integrate(f * f)
 
     jax.grad(E)(f)
-    with pytest.raises(LeakError, match="ended"):
-        kept[0](R)
-    with pytest.raises(LeakError, match="ended"):
-        integrate(kept[0] * f)
+    for use in (lambda g: g(R), lambda g: integrate(g * f)):
+        with pytest.raises((LeakError, jax.errors.UnexpectedTracerError)):
+            use(kept[0])
 
 
 def test_jit_of_the_functional_is_put_outside():
