@@ -38,7 +38,9 @@ _SCALAR = jax.ShapeDtypeStruct((), np.float64)
 
 def pointwise_kernel(functional: Functional, n_spin: int) -> "PointwiseKernel":
     """The kernel of a functional; the same object for equal functionals, so nothing is built or compiled twice."""
-    terms = tuple((float(c), t.formula, t.ingredients, tuple(sorted(t.parameters.items()))) for c, t in functional.terms)
+    terms = tuple(
+        (float(c), t.formula, t.ingredients, tuple(sorted(t.parameters.items()))) for c, t in functional.terms
+    )
     key = (structural_key(terms), n_spin)
     with _lock:
         if key not in _kernels:

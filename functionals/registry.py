@@ -7,14 +7,19 @@ import re
 from dataclasses import replace
 
 from dftfd.errors import FunctionalError, closest_names
+from dftfd.functionals import pytree  # noqa: F401  makes Functional a pytree
 from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, potential_term
+from dftfd.functionals.plugins import found_plugins, load
+from dftfd.functionals.validation import require_valid
 
 _REGISTRY: dict[str, Functional] = {"hf": exact_exchange}
+
+_loading: set[str] = set()  # names of plug-ins that are being imported
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def functional(name: str, *, doi: str | None = None, **unexpected):
+def functional(name: str, *, doi: str | None = None, spin_symmetric: bool = True, **unexpected):
     """Decorator: register a formula for an energy per volume under `name`; gives back the Functional.
 
     The formula's parameter names choose the ingredients: n (total density, R^3 -> R), rho (spin-resolved, R^3 -> R^2),
@@ -28,10 +33,14 @@ def functional(name: str, *, doi: str | None = None, **unexpected):
     ...     return slater_exchange(n) * (1 + mu * reduced_gradient_squared(n))
     >>> dftfd.get_functional("doc_gga_x").parameters
     {'mu': 0.2}
+
+    Raises FunctionalError, with the offending point, for formulas that can't be used; see functionals/validation.py.
+    spin_symmetric=False allows energies that change when the spins are exchanged.
     """
     if unexpected:
-        raise FunctionalError(f"functional({name!r}) got {sorted(unexpected)}; it takes a name and doi=.")
-    return lambda formula: register(term(name, doi=doi)(formula))
+        known = "a name, doi= and spin_symmetric="
+        raise FunctionalError(f"functional({name!r}) got {sorted(unexpected)}; it takes {known}.")
+    return lambda formula: register(term(name, doi=doi)(formula), spin_symmetric=spin_symmetric)
 
 
 def term(name: str, *, doi: str | None = None):
@@ -52,8 +61,8 @@ def potential(name: str, *, doi: str | None = None):
     return lambda formula: register(Functional(name, ((1.0, potential_term(formula, name, doi)),)))
 
 
-def register(f: Functional, name: str | None = None) -> Functional:
-    """Enter a Functional, such as a combination of others, under its name."""
+def register(f: Functional, name: str | None = None, *, spin_symmetric: bool = True) -> Functional:
+    """Enter a Functional, such as a combination of others, under its name, after a look at each of its new terms."""
     name = name or f.name
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise FunctionalError(f"{name!r} is no name for a functional: lower-case letters, digits and _ expected.")
@@ -61,8 +70,24 @@ def register(f: Functional, name: str | None = None) -> Functional:
         raise FunctionalError(f"register({name!r}): a Functional expected, {type(f).__name__} found.")
     if name in _REGISTRY:
         raise FunctionalError(f"a functional named {name!r} is registered already; choose another name.")
+    if name in found_plugins() and not _is_of_library(f) and name not in _loading:
+        raise FunctionalError(f"an installed plug-in offers a functional {name!r} already; choose another name.")
+    for _, part in f.terms:
+        if not _is_validated(part):
+            require_valid(part, spin_symmetric)
     _REGISTRY[name] = f.named(name)
     return _REGISTRY[name]
+
+
+def _is_validated(part: EnergyTerm) -> bool:
+    """True for the library's own formulas, which the tests look at, and for those of registered functionals."""
+    if getattr(part.formula, "__module__", "").startswith("dftfd.functionals."):
+        return True
+    return any(part.formula is known.formula for f in _REGISTRY.values() for _, known in f.terms)
+
+
+def _is_of_library(f: Functional) -> bool:
+    return all(getattr(part.formula, "__module__", "").startswith("dftfd.functionals.") for _, part in f.terms)
 
 
 def variant(base: Functional, name: str, *, doi: str | None = None, **parameters) -> Functional:
@@ -78,12 +103,21 @@ def reparametrised(base: Functional, name: str, *, doi: str | None = None, **par
 
 def list_functionals() -> list[str]:
     """Registered names, sorted."""
-    return sorted(_REGISTRY)
+    return sorted({*_REGISTRY, *found_plugins()})
 
 
 def lookup(name: str) -> Functional | None:
-    """The functional registered under exactly this name (any case), or None."""
-    return _REGISTRY.get(name.lower())
+    """The functional registered under exactly this name (any case), or offered by a plug-in; None if there is none."""
+    name = name.lower()
+    if name not in _REGISTRY:
+        _loading.add(name)
+        try:
+            found = load(name)
+            if found is not None and name not in _REGISTRY:  # loading may have registered it
+                register(found, name)
+        finally:
+            _loading.discard(name)
+    return _REGISTRY.get(name)
 
 
 def get_functional(spec, **parameters) -> Functional:

@@ -41,7 +41,9 @@ def polynomial(exponents, coefficients):
 
     def code(rho, gradient, trace, tau):
         x = [*rho, *(jnp.sum(gradient[s] * gradient[t]) for s, t in ((0, 0), (0, 1), (1, 1))), *trace, *tau]
-        monomial = lambda powers: functools.reduce(jnp.multiply, [v**int(p) for v, p in zip(x, powers, strict=True) if p])
+        monomial = lambda powers: functools.reduce(
+            jnp.multiply, [v ** int(p) for v, p in zip(x, powers, strict=True) if p]
+        )
         return sum(float(c) * monomial(powers) for c, powers in zip(coefficients, exponents, strict=True))
 
     def formula(rho, tau):
@@ -76,13 +78,19 @@ def test_random_polynomials_excite_every_cross_derivative(rng):
     for order in (1, 2, 3):
         for chosen in itertools.combinations_with_replacement(families, order):
             powers = {f: chosen.count(f) for f in dict.fromkeys(chosen)}
-            name = "v" + (str(order) if order > 1 else "") + "".join(f + (str(p) if p > 1 else "") for f, p in powers.items())
+            name = (
+                "v"
+                + (str(order) if order > 1 else "")
+                + "".join(f + (str(p) if p > 1 else "") for f, p in powers.items())
+            )
             parts = [itertools.combinations_with_replacement(families[f], p) for f, p in powers.items()]
             for row, parts_of in zip(result[name], itertools.product(*parts), strict=True):
                 expected = 0
                 for c, p in zip(coefficients, exponents, strict=True):
                     factor, left = derivative(p, sum(parts_of, ()))
-                    expected = expected + (c * factor * np.prod(x ** np.maximum(left, 0)[:, None], axis=0) if factor else 0)
+                    expected = expected + (
+                        c * factor * np.prod(x ** np.maximum(left, 0)[:, None], axis=0) if factor else 0
+                    )
                 np.testing.assert_allclose(row, expected, rtol=1e-12, atol=1e-12, err_msg=name)
             seen.add(name)
     assert seen == set(result) - {"exc"}
@@ -99,7 +107,11 @@ def test_derivatives_to_third_order_match_libxc(rng, name, tolerance, n_spin):
     n = x[0] if n_spin == 1 else x[0] + x[1]
     families = {k: v.split("_")[0] for k, v in enumerate(VARIABLES[n_spin])}
     for order in (1, 2, 3):
-        expected = {1: lambda c: reference.first[c[0]], 2: lambda c: reference.second[c], 3: lambda c: reference.third[c]}
+        expected = {
+            1: lambda c: reference.first[c[0]],
+            2: lambda c: reference.second[c],
+            3: lambda c: reference.third[c],
+        }
         largest = {}
         for c in kernel.combinations(order):
             group = tuple(families[k] for k in c)
@@ -182,7 +194,9 @@ def test_components_that_add_up_to_scalar_products_are_recognised():
     by_hand = lambda n: sum((nabla(n)[i] ** 2 for i in (1, 2)), nabla(n)[0] ** 2) / n
     with_dot = lambda n: dot(nabla(n), nabla(n)) / n
     given = dict(rho=np.array([[0.3], [0.4]]), sigma=np.array([[0.5], [0.2], [0.7]]))
-    results = [evaluate(Functional("x", ((1.0, EnergyTerm.from_formula(f, "x")),)), **given) for f in (by_hand, with_dot)]
+    results = [
+        evaluate(Functional("x", ((1.0, EnergyTerm.from_formula(f, "x")),)), **given) for f in (by_hand, with_dot)
+    ]
     for result in results:
         np.testing.assert_allclose(result.exc, 1.6 / 0.7**2, rtol=1e-14)
         np.testing.assert_allclose(result.vsigma[:, 0], np.array([1, 2, 1]) / 0.7, rtol=1e-14)

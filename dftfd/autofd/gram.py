@@ -10,7 +10,6 @@ with scalars as coefficients, until an operation asks for its value. There it ha
 c_(si)(tj) = c_st delta_ij and d_(s)ij = d_s delta_ij, and becomes c + sum c_st sigma_st + sum d_s lapl_s.
 """
 
-
 from dataclasses import replace
 
 from dftfd.autofd.point_program import _PointBuilder
@@ -20,7 +19,9 @@ from dftfd.errors import UnsupportedError
 _LINEAR = frozenset({"neg", "copy", "copy_p"})
 
 
-def in_scalar_products(program: ScalarProgram, plain: dict, vectors: dict, matrices: dict, products: dict, traces: dict):
+def in_scalar_products(
+    program: ScalarProgram, plain: dict, vectors: dict, matrices: dict, products: dict, traces: dict
+):
     """The program in terms of scalar products and traces; UnsupportedError if it takes anything else of the vectors.
 
     plain: {old input: new input}.
@@ -114,7 +115,7 @@ class _Rewriting:
                 matrix, i, j = self.matrices[monomial[0]]
                 traces.setdefault(matrix, {})[i, j] = coefficient
             elif len(monomial) == 2:
-                (s, i), (t, j) = sorted((self.vectors[k] for k in monomial))
+                (s, i), (t, j) = sorted(self.vectors[k] for k in monomial)
                 quadratic.setdefault((s, t), {})[i, j] = coefficient
             elif len(monomial) == 1:
                 raise _anisotropic()

@@ -46,7 +46,9 @@ def run_on_numpy(program, inputs: list[np.ndarray]) -> list[np.ndarray]:
             values[i] = _WITH_PARAMETERS[node.op](*args, **node.params)
         else:
             args = [np.broadcast_to(a, n_points) for a in args]
-            values[i] = np.asarray(jax.jit(jax.vmap(lambda *a, node=node: node.primitive.bind(*a, **node.params)))(*args))
+            values[i] = np.asarray(
+                jax.jit(jax.vmap(lambda *a, node=node: node.primitive.bind(*a, **node.params)))(*args)
+            )
         for dead in last_use.get(position, ()):
             del values[dead]
     return [np.broadcast_to(values[i], n_points) for i in program.outputs]

@@ -16,8 +16,11 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, Literal, jaxpr_as_fun
 
 from dftfd.autofd.scalars import _INNER, Node, ScalarProgram, Table, _Builder
+from dftfd.errors import UnsupportedError
 
-_WHOLE = frozenset({"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "while", "scan", "cond"})
+_WHOLE = frozenset(
+    {"stop_gradient", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "while", "scan", "cond"}
+)
 _LOOPS = frozenset({"while", "scan", "cond"})
 _ON_NUMBERS = {
     "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
@@ -120,7 +123,10 @@ class _PointBuilder(_Builder):
             values = [self._concrete(a, v.aval) for a, v in zip(args, eqn.invars, strict=True)]
             with np.errstate(all="ignore"):
                 return [self.constants(np.asarray(_ON_NUMBERS[name](*values), dtype=eqn.outvars[0].aval.dtype))]
-        return super()._equation(eqn, args)
+        try:
+            return super()._equation(eqn, args)
+        except UnsupportedError:
+            return self._kept_whole(eqn, args)
 
     def _kept_whole(self, eqn, args):
         block = _Whole(eqn)

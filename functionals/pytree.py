@@ -1,0 +1,59 @@
+"""Functionals as JAX pytrees: coefficients, real parameters and fractions of exact exchange are the leaves.
+
+So `jax.grad` of an energy with respect to a Functional gives a Functional of derivatives, and a jitted function that
+takes a Functional runs for other parameter values without compiling again. Names, formulas, integer parameters and the
+omegas of exact exchange belong to the structure. Where a Functional is not an argument, its numbers are constants.
+"""
+
+from dataclasses import replace
+from numbers import Real
+
+import jax
+from jax.tree_util import tree_flatten, tree_unflatten
+
+from dftfd.functionals.base import Functional
+
+
+class _Structure:
+    """Everything but the leaves. Equal structures run the same code; the name is carried along and not compared."""
+
+    def __init__(self, functional: Functional, key):
+        self.functional, self.key = functional, key
+
+    def __eq__(self, other):
+        return isinstance(other, _Structure) and self.key == other.key
+
+    def __hash__(self):
+        return hash(self.key)
+
+
+def _is_leaf(value) -> bool:
+    return not isinstance(value, bool | int | str | dict | tuple | list) and (
+        isinstance(value, Real) or hasattr(value, "dtype")
+    )
+
+
+def _flatten(functional: Functional):
+    leaves, terms = [], []
+    for coefficient, term in functional.terms:
+        leaves.append(coefficient if hasattr(coefficient, "dtype") else float(coefficient))
+        values, structure = tree_flatten(dict(term.parameters))
+        kept = tuple(None if _is_leaf(v) else v for v in values)
+        leaves.extend(v for v in values if _is_leaf(v))
+        terms.append((term.formula, term.ingredients, term.has_energy, structure, kept))
+    leaves.extend(fraction for _, fraction in functional.exact_exchange)
+    omegas = tuple(omega for omega, _ in functional.exact_exchange)
+    return leaves, _Structure(functional, (tuple(terms), omegas))
+
+
+def _unflatten(structure: _Structure, leaves) -> Functional:
+    leaves, terms = iter(leaves), []
+    rows, omegas = structure.key
+    for (_, term), (_, _, _, tree, kept) in zip(structure.functional.terms, rows, strict=True):
+        coefficient = next(leaves)
+        values = [next(leaves) if v is None else v for v in kept]
+        terms.append((coefficient, replace(term, parameters=tree_unflatten(tree, values))))
+    return Functional(structure.functional.name, tuple(terms), tuple((omega, next(leaves)) for omega in omegas))
+
+
+jax.tree_util.register_pytree_node(Functional, _flatten, _unflatten)

@@ -1,0 +1,224 @@
+"""Registering functionals: what is refused and how, parameters as differentiable leaves, plug-ins."""
+
+import itertools
+import sys
+import textwrap
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dftfd
+from dftfd.autofd import compose, dot, function, nabla, sqrt
+from dftfd.errors import FunctionalError
+from dftfd.functionals import registry
+from dftfd.functionals.base import SPACE
+from dftfd.functionals.common import gradient_squared, slater_exchange, spin_scaled
+from dftfd.functionals.validation import require_valid
+
+
+@pytest.fixture
+def unregistered():
+    """The registry as it was before, after the test."""
+    before = dict(registry._REGISTRY)
+    yield
+    registry._REGISTRY.clear()
+    registry._REGISTRY.update(before)
+
+
+def refused(formula, match, name="t_refused", **options):
+    with pytest.raises(FunctionalError, match=match) as caught:
+        dftfd.functional(name, **options)(formula)
+    assert "\n" not in str(caught.value)
+    assert name not in dftfd.list_functionals()
+
+
+def test_a_sound_functional_is_registered(unregistered):
+    """Decorator, parameters and use by name; the same name twice is refused."""
+
+    @dftfd.functional("t_sound", doi="10.1000/none")
+    @spin_scaled
+    def exchange(n, *, mu=0.2):
+        return slater_exchange(n) * (1 + mu * gradient_squared(n) / n ** (8 / 3))
+
+    assert dftfd.get_functional("t_sound", mu=0.3).parameters == {"mu": 0.3}
+    with pytest.raises(FunctionalError, match="registered already"):
+        dftfd.functional("t_sound")(lambda n: n)
+
+
+def test_wrong_results_are_refused(unregistered):
+    """Shape, kind, precision and complex numbers."""
+    refused(lambda rho: rho, "scalar Function of r, expected")
+    refused(lambda n: nabla(n), "scalar Function of r, expected")
+    refused(lambda n: 1.0, "scalar Function of r, expected")
+    refused(lambda n: compose(lambda x: x.astype(jnp.complex128), n), "complex128; a real float64")
+    refused(lambda n: compose(lambda x: x.astype(jnp.float32), n), "float32; a real float64")
+    refused(lambda n: compose(lambda x: x.astype(jnp.float32).astype(jnp.float64) ** 2, n), "float32 on the way")
+
+
+def test_values_that_are_not_finite_are_refused_with_their_place(unregistered):
+    """log(1 - n) is NaN above n = 1; |grad n| has no derivative where the density is uniform."""
+    refused(lambda n: compose(lambda x: jnp.log(1 - x), n), r"energy nan at rho = \(.*\) bohr\^-3")
+    refused(lambda n: sqrt(gradient_squared(n)), "derivative of the energy (nan|inf) at .* uniform density")
+
+
+def test_spin_labels_must_be_interchangeable(unregistered):
+    """Exchanging alpha and beta must not change the energy, unless the author says so."""
+    formula = lambda rho: rho[0] ** 2 + 2 * rho[1] ** 2
+    refused(formula, r"with the spins exchanged, at rho = \(.*spin_symmetric=False")
+    assert dftfd.functional("t_asymmetric", spin_symmetric=False)(formula).name == "t_asymmetric"
+
+
+def test_side_effects_are_refused(unregistered):
+    """A formula that counts its calls gives other values when evaluated again."""
+    calls = itertools.count(1)
+    refused(lambda n: next(calls) * n, "gave .* and then .* at rho")
+
+
+def test_what_cannot_be_differentiated_is_refused(unregistered):
+    """Host callbacks have no derivative; rounding and stop_gradient have a wrong one."""
+    spec = jax.ShapeDtypeStruct((), np.float64)
+    refused(lambda n: compose(lambda x: jax.pure_callback(np.square, spec, x), n), "not differentiable")
+    refused(lambda n: n * compose(jax.lax.stop_gradient, n), "its derivative is .* the energy's slope")
+
+    @jax.custom_jvp
+    def square(x):
+        return x * x
+
+    square.defjvp(lambda primals, tangents: (square(*primals), primals[0] * tangents[0]))
+    refused(lambda n: compose(square, n), "its derivative is .* the energy's slope")
+
+
+def test_exceptions_in_the_formula_are_told(unregistered):
+    """The message names the functional and the exception on one line."""
+    refused(lambda n: n + "one", "'t_refused' raised SignatureError")
+    refused(lambda n, *, a=1: 1 / 0, "raised ZeroDivisionError: division by zero")
+    refused(lambda n, mu: n, "takes 'mu', which is no ingredient")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(registry._REGISTRY))
+def test_the_library_would_be_registered(name):
+    """Every formula of the library passes the look that others' formulas get."""
+    for _, term in dftfd.get_functional(name).terms:
+        require_valid(term)
+
+
+# ---- parameters
+
+
+def _energy(functional):
+    """Energy of Gaussians on a few points: one number that depends on everything."""
+    rho = function(lambda r: jnp.array([0.6, 0.4]) * jnp.exp(-jnp.sum(r * r)), SPACE)
+    points = np.random.default_rng(3).normal(size=(12, 3))
+    e = functional.energy_density(rho)
+    return jnp.sum(jax.vmap(e)(points))
+
+
+def test_a_functional_is_a_pytree_of_its_numbers():
+    """Leaves are coefficients and parameters, in order; the structure holds the rest; round trip."""
+    pbe = dftfd.get_functional("pbe0")
+    leaves, structure = jax.tree_util.tree_flatten(pbe)
+    assert 0.804 in leaves and 0.75 in leaves and 0.25 in leaves
+    again = jax.tree_util.tree_unflatten(structure, leaves)
+    assert again.parameters == pbe.parameters and again.exact_exchange == pbe.exact_exchange
+    other = jax.tree_util.tree_structure(dftfd.get_functional("pbe0", kappa=1.245))
+    assert structure == other and hash(structure) == hash(other)
+    assert structure != jax.tree_util.tree_structure(dftfd.get_functional("pbe"))
+
+
+def test_derivatives_with_respect_to_parameters():
+    """dE/d(kappa) and dE/d(coefficient) against central differences and linearity."""
+    pbe = dftfd.get_functional("pbe")
+    slope = jax.grad(_energy)(pbe)
+    step = 1e-5
+    up, down = (_energy(pbe.with_parameters(kappa=0.804 + s * step)) for s in (1, -1))
+    assert float(slope.parameters["kappa"]) == pytest.approx(float(up - down) / (2 * step), rel=1e-8)
+    exchange = _energy(dftfd.get_functional("gga_x_pbe"))
+    assert float(slope.terms[0][0]) == pytest.approx(float(exchange), rel=1e-12)
+
+
+def test_other_parameters_do_not_compile_again():
+    """A jitted function of a functional is traced once for all parameter values, and gives each its energy."""
+    traces = []
+
+    @jax.jit
+    def energy(functional):
+        traces.append(1)
+        return _energy(functional)
+
+    for kappa in (0.804, 1.245, 0.9):
+        f = dftfd.get_functional("gga_x_pbe", kappa=kappa)
+        assert float(energy(f)) == pytest.approx(float(_energy(f)), rel=1e-13)
+    assert len(traces) == 1
+
+
+# ---- plug-ins
+
+
+@pytest.fixture
+def distribution(tmp_path, monkeypatch, unregistered):
+    """A function that installs a fake distribution with functionals into a temporary path."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def install(project, module, code, entries):
+        (tmp_path / f"{module}.py").write_text(textwrap.dedent(code))
+        info = tmp_path / f"{project.replace('-', '_')}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project}\nVersion: 1.0\n")
+        lines = "\n".join(f"{name} = {value}" for name, value in entries.items())
+        (info / "entry_points.txt").write_text(f"[dftfd.functionals]\n{lines}\n")
+        monkeypatch.delitem(sys.modules, module, raising=False)
+
+    return install
+
+
+PLUGIN = """
+    import dftfd
+
+    @dftfd.functional("t_plugin_x")
+    def exchange(n, *, a=2.0):
+        return a * n
+    """
+
+
+def test_plugins_are_listed_and_loaded_when_asked_for(distribution):
+    """The name is known before the module is imported; then the functional is used like any other."""
+    distribution("t-plugin", "t_plugin_module", PLUGIN, {"t_plugin_x": "t_plugin_module:exchange"})
+    assert "t_plugin_x" in dftfd.list_functionals()
+    assert "t_plugin_module" not in sys.modules
+    assert dftfd.get_functional("t_plugin_x").parameters == {"a": 2.0}
+    assert "t_plugin_module" in sys.modules
+    assert dftfd.get_functional("0.5*t_plugin_x + 0.5*lda_x").terms[0][0] == 0.5
+
+
+def test_a_broken_plugin_spoils_only_itself(distribution):
+    """It is listed; asking for it tells what happened; everything else works."""
+    distribution("t-broken", "t_broken_module", "import no_such_module_anywhere", {"t_broken_x": "t_broken_module:f"})
+    distribution("t-wrong", "t_wrong_module", "f = 3", {"t_wrong_x": "t_wrong_module:f"})
+    assert {"t_broken_x", "t_wrong_x", "pbe"} <= set(dftfd.list_functionals())
+    assert dftfd.get_functional("pbe").name == "pbe"
+    with pytest.raises(FunctionalError, match="t-broken.*ModuleNotFoundError"):
+        dftfd.get_functional("t_broken_x")
+    with pytest.raises(FunctionalError, match="gives a int; a Functional"):
+        dftfd.get_functional("t_wrong_x")
+
+
+def test_plugins_with_names_that_exist_are_refused(distribution):
+    """Two plug-ins of one name; a registration under a plug-in's name; the library's own names stay its own."""
+    distribution("t-one", "t_one_module", PLUGIN, {"t_twice_x": "t_one_module:exchange"})
+    distribution(
+        "t-two", "t_two_module", PLUGIN, {"t_twice_x": "t_two_module:exchange", "pbe": "t_two_module:exchange"}
+    )
+    with pytest.raises(FunctionalError, match="several plug-ins offer"):
+        dftfd.get_functional("t_twice_x")
+    with pytest.raises(FunctionalError, match="plug-in offers a functional"):
+        dftfd.functional("t_twice_x")(lambda n: n)
+    assert dftfd.get_functional("pbe").terms[0][1].name == "gga_x_pbe"
+
+
+def test_dot_products_of_user_formulas(unregistered):
+    """A formula written with operators alone, without the library's helpers, is accepted."""
+    f = dftfd.functional("t_operators")(lambda n: dot(nabla(n), nabla(n)) / (8 * n))
+    assert f.ingredients == {"n"}
