@@ -8,6 +8,8 @@ Differentiating the sums in reverse mode instead would cost ten times more. Tile
 compiled once, and they bound the memory.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +20,7 @@ from dftfd.errors import UnsupportedError
 from dftfd.threads import run_on_workers, worker_count
 
 ROWS = 512
-COLUMNS = 4096
+COLUMNS = 1024
 UNROLLED_OPERATIONS = 64  # operations in the body of the loop over columns: two columns of VV10
 GENERAL_COLUMNS = 64  # width of a tile of code that has no scalar form
 
@@ -40,7 +42,8 @@ class PairSums:
             self.program = regrouped(program, range(n_row, n_row + n_col + 1))
         except UnsupportedError:
             self.program = None
-        self._tile = jax.jit(self._general_tile if self.program is None else self._unrolled_tile)
+        tile = self._general_tile if self.program is None else self._unrolled_tile
+        self._tile = jax.jit(tile, compiler_options=_wide_vectors())
 
     def __call__(self, rows, columns, charges):
         """(values (m, row), jacobian (m, moving, row)) from rows (n_row, row), columns (n_col, column) and
@@ -91,6 +94,17 @@ class PairSums:
         n_out = self.n_values * (1 + self.n_moving)
         tiles = columns.T.reshape(-1, GENERAL_COLUMNS, self.n_col + 1)
         return jax.lax.scan(body, jnp.zeros((n_out, ROWS)), tiles)[0]
+
+
+@functools.cache
+def _wide_vectors() -> dict | None:
+    """Options for vectors of 512 bits on CPUs, a tenth faster than of 256 bits; None where XLA has no such option."""
+    options = {"xla_cpu_prefer_vector_width": 512}
+    try:
+        jax.jit(lambda x: x + 1, compiler_options=options)(0.0)
+    except jax.errors.JaxRuntimeError:
+        return None
+    return options
 
 
 def _with_jacobian(code, n_fixed, n_row, n_values):
