@@ -16,6 +16,7 @@ def load(name):
 def test_every_example_is_tested_here():
     """A new examples/*.py needs a test below."""
     tested = {"01_water.py", "02_potential_along_a_bond.py", "03_own_functional.py", "04_operator_graph.py"}
+    tested.add("05_weighted_density.py")
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -52,3 +53,12 @@ def test_operator_graph(capsys):
     assert energy == pytest.approx(0.5, abs=1e-8)
     printed = capsys.readouterr().out
     assert "pullback of (divide)" in printed and "└─ #" in printed
+
+
+def test_weighted_density(capsys):
+    """05: a functional nonlinear in a double integral converges and has the derivative of its energy; the uniform gas
+    and coordinate scaling hold to the quadrature's error and to rounding."""
+    result, uniform, scaling, matrix = load("05_weighted_density.py")["main"]()
+    assert result.converged and -12 < result.energies["nonlocal"] < -11  # between Hartree-Fock and LDA
+    assert uniform < 1e-9 and scaling < 1e-13 and matrix < 1e-8
+    assert "averaged density" in capsys.readouterr().out
