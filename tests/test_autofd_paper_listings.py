@@ -1,9 +1,9 @@
 """The programs printed in M. Lin, "Automatic Functional Differentiation in JAX", ICLR 2024 (arXiv:2311.18727), retyped.
 
 They use JAX's own transformations, as printed. Appendix A is represented by one program for each operator that its
-listings introduce, put together from the package's public examples and tests. What differs from print, everywhere: the import line; a Domain is
-declared with its quadrature where the paper annotates array types and sets `f.grid`; elementary functions are `o.sqrt`
-for `o.numpy.sqrt`. Each test lists what else differs. Domains are float64.
+listings introduce, put together from the package's public examples and tests. What differs from print, everywhere:
+the import line; a Domain is declared with its quadrature where the paper annotates array types and sets `f.grid`;
+elementary functions are `o.sqrt` for `o.numpy.sqrt`. Each test lists what else differs. Domains are float64.
 """
 
 import jax

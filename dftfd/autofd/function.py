@@ -16,6 +16,7 @@ from jax.extend.core import get_opaque_trace_state
 from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from dftfd.autofd.domain import Signature, describe
+from dftfd.autofd.overloads import Overloads
 from dftfd.autofd.structure import HasKey, Identity, structural_key
 from dftfd.errors import NoRuleError, SignatureError
 
@@ -42,7 +43,7 @@ def _call_cache():
         _calls.reset(token)
 
 
-class Function(HasKey):
+class Function(Overloads, HasKey):
     """A typed map from points of `domains` to arrays; see the module's docstring.
 
     operator: what this node does.   operands: Functions it acts on.   arrays: pytrees of arrays it carries.
@@ -56,7 +57,6 @@ class Function(HasKey):
         *("operator", "operands", "arrays", "static", "signature", "tags", "singular", "opaque"),
         *("_parts", "_key", "__weakref__"),
     )
-    __array_priority__ = 1000  # NumPy arrays leave arithmetic with Functions to us
 
     def __init__(self, operator, operands=(), arrays=(), static=None, signature: Signature | None = None, tags=None):
         self.operator, self.operands, self.arrays = operator, tuple(operands), tuple(arrays)
@@ -147,80 +147,6 @@ class Function(HasKey):
 
     def __repr__(self):
         return f"{self.operator.label(self)}: {self.signature}"
-
-    # arithmetic: pointwise, between Functions on the same domains, or with numbers and arrays
-    def __add__(self, other):
-        return _arithmetic("add", self, other)
-
-    def __radd__(self, other):
-        return _arithmetic("add", other, self)
-
-    def __sub__(self, other):
-        return _arithmetic("subtract", self, other)
-
-    def __rsub__(self, other):
-        return _arithmetic("subtract", other, self)
-
-    def __mul__(self, other):
-        return _arithmetic("multiply", self, other)
-
-    def __rmul__(self, other):
-        return _arithmetic("multiply", other, self)
-
-    def __truediv__(self, other):
-        return _arithmetic("divide", self, other)
-
-    def __rtruediv__(self, other):
-        return _arithmetic("divide", other, self)
-
-    def __pow__(self, other):
-        return _arithmetic("power", self, other)
-
-    def __rpow__(self, other):
-        return _arithmetic("power", other, self)
-
-    def __matmul__(self, other):
-        from dftfd.autofd.operators.integral_transform import integral_transform
-
-        return integral_transform(self, other)
-
-    def __neg__(self):
-        from dftfd.autofd.elementary import negative
-
-        return negative(self)
-
-    def __pos__(self):
-        return self
-
-    def __abs__(self):
-        from dftfd.autofd.elementary import absolute
-
-        return absolute(self)
-
-    def __getitem__(self, index):
-        from dftfd.autofd.operators.zip_split import item
-
-        return item(self, index)
-
-    def _no_order(self, other):
-        raise SignatureError(
-            f"functions have no order ({self!r}); select values inside one function: "
-            "compose(lambda x: jnp.where(x > 0.3, x, 0.0), f)."
-        )
-
-    __lt__ = __le__ = __gt__ = __ge__ = _no_order
-
-    def __bool__(self):
-        raise SignatureError(f"the truth value of a function is not defined ({self!r}).")
-
-    def __iter__(self):
-        raise SignatureError(f"a function can't be iterated over ({self!r}); index it, or use split.")
-
-
-def _arithmetic(name, a, b):
-    from dftfd.autofd.operators.arithmetic import combine
-
-    return combine(name, a, b)
 
 
 def _checked_point(value, domain, function, position):

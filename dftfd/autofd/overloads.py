@@ -1,0 +1,83 @@
+"""Python's operators on Functions: f + g, 2 * f, f ** (1 / 3), k @ f, f[0], abs(f)."""
+
+from dftfd.errors import SignatureError
+
+
+class Overloads:
+    """Base of Function: pointwise arithmetic between Functions on the same domains, or with numbers and arrays."""
+
+    __slots__ = ()
+    __array_priority__ = 1000  # NumPy arrays leave arithmetic with Functions to us
+
+    def __add__(self, other):
+        return _arithmetic("add", self, other)
+
+    def __radd__(self, other):
+        return _arithmetic("add", other, self)
+
+    def __sub__(self, other):
+        return _arithmetic("subtract", self, other)
+
+    def __rsub__(self, other):
+        return _arithmetic("subtract", other, self)
+
+    def __mul__(self, other):
+        return _arithmetic("multiply", self, other)
+
+    def __rmul__(self, other):
+        return _arithmetic("multiply", other, self)
+
+    def __truediv__(self, other):
+        return _arithmetic("divide", self, other)
+
+    def __rtruediv__(self, other):
+        return _arithmetic("divide", other, self)
+
+    def __pow__(self, other):
+        return _arithmetic("power", self, other)
+
+    def __rpow__(self, other):
+        return _arithmetic("power", other, self)
+
+    def __matmul__(self, other):
+        from dftfd.autofd.operators.integral_transform import integral_transform
+
+        return integral_transform(self, other)
+
+    def __neg__(self):
+        from dftfd.autofd.elementary import negative
+
+        return negative(self)
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        from dftfd.autofd.elementary import absolute
+
+        return absolute(self)
+
+    def __getitem__(self, index):
+        from dftfd.autofd.operators.zip_split import item
+
+        return item(self, index)
+
+    def _no_order(self, other):
+        raise SignatureError(
+            f"functions have no order ({self!r}); select values inside one function: "
+            "compose(lambda x: jnp.where(x > 0.3, x, 0.0), f)."
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = _no_order
+
+    def __bool__(self):
+        raise SignatureError(f"the truth value of a function is not defined ({self!r}).")
+
+    def __iter__(self):
+        raise SignatureError(f"a function can't be iterated over ({self!r}); index it, or use split.")
+
+
+def _arithmetic(name, a, b):
+    from dftfd.autofd.operators.arithmetic import combine
+
+    return combine(name, a, b)
