@@ -35,7 +35,7 @@ from dftfd.autofd import (
     vjp,
     zip_functions,
 )
-from dftfd.autofd.transforms import pairing
+from dftfd.autofd.transposition import pairing
 
 COUNT = 200
 

@@ -75,6 +75,7 @@ from dftfd.autofd.quadrature import (
     standard_error,
 )
 from dftfd.autofd.taylor import derivatives_along, mixed_derivative, taylor
-from dftfd.autofd.transforms import grad, jvp, value_and_grad, vjp
+from dftfd.autofd.transforms import grad, jvp, value_and_grad
+from dftfd.autofd.transposition import vjp
 
 __all__ = [name for name in dir() if not name.startswith("_")]

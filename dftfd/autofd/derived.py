@@ -11,7 +11,8 @@ from dftfd.autofd.operators.leaf import zeros
 from dftfd.autofd.operators.linear_transpose import linear_transpose as _transposed_function
 from dftfd.autofd.operators.linearize import linearize as _linearized_function
 from dftfd.autofd.structure import HasKey
-from dftfd.autofd.transforms import grad, jvp, pairing, vjp
+from dftfd.autofd.transforms import grad, jvp
+from dftfd.autofd.transposition import pairing, vjp
 from dftfd.errors import SignatureError
 
 

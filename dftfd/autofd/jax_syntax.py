@@ -27,6 +27,7 @@ from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflat
 
 from dftfd.autofd import function as _function
 from dftfd.autofd.domain import describe
+from dftfd.autofd.first_order import directions
 from dftfd.autofd.function import SYMBOLIC, Function, assemble, parts
 from dftfd.autofd.graph import backward, forward, has_variables, or_zero, without_variables
 from dftfd.autofd.jax_graphs import (
@@ -44,8 +45,7 @@ from dftfd.autofd.jax_graphs import (
 from dftfd.autofd.operators.leaf import constant, zero_tangent, zeros
 from dftfd.autofd.operators.partial import at
 from dftfd.autofd.structure import holds_tracers, structural_key
-from dftfd.autofd.tape import directions
-from dftfd.autofd.transforms import pairing
+from dftfd.autofd.transposition import pairing
 from dftfd.errors import LeakError, NoRuleError, SignatureError
 
 RESULT, EXPLICIT = 1, 2  # reasons for a Function with arrays to be a leaf: it came out of jax.grad, or was declared so

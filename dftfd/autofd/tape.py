@@ -20,14 +20,13 @@ with abstract values where possible, finds out how many values there will be and
 
 import contextlib
 import contextvars
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.tree_util import tree_map
 
 from dftfd.autofd.domain import same_spec, spec_of
+from dftfd.autofd.first_order import Model, dependent_arrays, directions
 from dftfd.autofd.function import SYMBOLIC, Function, assemble, parts, trace_state
 from dftfd.autofd.graph import forward, has_variables, variable, without_variables
 from dftfd.autofd.operators.leaf import zero_tangent
@@ -35,33 +34,7 @@ from dftfd.autofd.operators.partial import at
 from dftfd.errors import LeakError, NoRuleError
 
 _stack = contextvars.ContextVar("dftfd_tapes", default=())
-_MAX_JACOBIAN = 64  # entries of an array whose derivative is taken entry by entry in nested transformations
-
-
-@dataclass
-class Model:
-    """First-order model of one value: value + sum of slopes (leaves - leaves_0) + t derivative.
-
-    moving: numbers of the arrays in the graph that depend on what is being differentiated.
-    slopes: (array number, entry, "real" or "imag") -> derivative with respect to it; None: the graph is evaluated.
-    """
-
-    node: Function
-    value: object
-    moving: tuple[int, ...] = ()
-    slopes: dict | None = None
-    derivative: object = None
-
-    def at(self, node: Function):
-        """The value when the arrays in the graph are those of `node`."""
-        if self.slopes is None:
-            return without_variables(node).apply()
-        value, new, old = self.value, parts(node)[0], parts(self.node)[0]
-        for (k, entry, component), slope in self.slopes.items():
-            step = jnp.ravel(new[k] - old[k])[entry]
-            step = jnp.real(step) if component == "real" else jnp.imag(step)
-            value = tree_map(lambda v, c, s=step: v + s.astype(v.dtype) * c.astype(v.dtype), value, slope)
-        return value
+MAX_ENTRIES = 64  # of an array whose derivative is taken entry by entry in nested transformations
 
 
 class Tape:
@@ -99,7 +72,7 @@ class Tape:
         else:
             model = Model(node, self._value_outside(node, outer))
             if self.stage == "rehearse":
-                model.moving = _dependent(node)
+                model.moving = dependent_arrays(node)
             if self.stage == "observe":
                 model.slopes = self._slopes(node, outer)
             if self.stage != "rehearse":
@@ -126,10 +99,10 @@ class Tape:
         leaves, structure = parts(node)
         slopes = {}
         for k in self._rehearsed(node).moving:
-            if leaves[k].size > _MAX_JACOBIAN:
+            if leaves[k].size > MAX_ENTRIES:
                 raise NoRuleError(
                     f"{node!r} carries an array of {leaves[k].size} entries that depends on what an inner "
-                    f"transformation differentiates; nested transformations allow {_MAX_JACOBIAN} entries."
+                    f"transformation differentiates; nested transformations allow {MAX_ENTRIES} entries."
                 )
             for place, direction in directions(leaves[k]):
                 tangents = [zero_tangent(x) for x in leaves]
@@ -158,42 +131,6 @@ _NOT_REPRODUCIBLE = (
 def _shifted(value, t, model):
     """value + t, so that everything computed from it depends on t."""
     return value if t is None else tree_map(lambda v: v + t.astype(v.dtype), value)
-
-
-def _dependent(node) -> tuple[int, ...]:
-    """Numbers of the arrays in the graph that depend on the parameters of the present derivative."""
-    found = []
-    for k, x in enumerate(parts(node)[0]):
-        if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.inexact) and x.size and _moves(x):
-            found.append(k)
-    return tuple(found)
-
-
-def _moves(x) -> bool:
-    """True if x has a tangent: JAX calls a derivative rule only then."""
-    called = []
-
-    @jax.custom_jvp
-    def touch(x):
-        return x
-
-    @touch.defjvp
-    def _(primals, tangents):
-        called.append(True)
-        return primals[0], tangents[0]
-
-    touch(x)
-    return bool(called)
-
-
-def directions(array):
-    """((entry, component), unit array) for each real degree of freedom of an array."""
-    units = {"real": 1.0, "imag": 1.0j} if jnp.issubdtype(array.dtype, jnp.complexfloating) else {"real": 1.0}
-    for entry in range(array.size):
-        for component, unit in units.items():
-            direction = np.zeros(array.size, array.dtype)
-            direction[entry] = unit
-            yield (entry, component), jnp.asarray(direction.reshape(array.shape))
 
 
 class ReverseTape(Tape):

@@ -1,4 +1,4 @@
-"""Derivatives of functionals: grad, value_and_grad, jvp, vjp.
+"""Derivatives of functionals: grad, value_and_grad, jvp.
 
 A functional E takes Functions (and arrays, and pytrees of both) and returns a scalar; `grad(E)(f)` is the functional
 derivative, a Function v with dE = integral of v df. Only public JAX is used; everything works under jit, vmap and scan.
@@ -8,30 +8,18 @@ import functools
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
+from jax.tree_util import tree_flatten, tree_map, tree_unflatten
 
 from dftfd.autofd.domain import same_spec, spec_of
-from dftfd.autofd.function import Function, is_function, pack, unpack
+from dftfd.autofd.function import is_function, pack, unpack
 from dftfd.autofd.graph import backward, forward, or_zero, without_variables
-from dftfd.autofd.operators.compose import check_same_domains, compose
-from dftfd.autofd.operators.integrate import integrate
+from dftfd.autofd.operators.compose import check_same_domains
 from dftfd.autofd.operators.leaf import constant
-from dftfd.autofd.structure import HasKey
-from dftfd.autofd.tape import (
-    Escapes,
-    ForwardTape,
-    GraphTape,
-    ReverseTape,
-    attempt,
-    is_nested,
-    recording,
-    rehearsal,
-    starts_clean,
-)
+from dftfd.autofd.tape import ForwardTape, ReverseTape, is_nested, recording, rehearsal, starts_clean
 from dftfd.errors import LeakError, SignatureError
 
 
-class _Arguments:
+class Arguments:
     """The arguments to differentiate, taken apart into Functions and arrays and put together again."""
 
     def __init__(self, args, argnums):
@@ -92,7 +80,7 @@ def value_and_grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool
 
     @functools.wraps(functional)
     def run(*args, **kwargs):
-        chosen, clean = _Arguments(args, argnums), starts_clean()
+        chosen, clean = Arguments(args, argnums), starts_clean()
 
         def trial(stage, arrays, earlier=None, eps=None):
             tape = ReverseTape(clean, stage, earlier, eps)
@@ -119,7 +107,7 @@ def value_and_grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool
         tag, gradients = tapes[-1].tag, [None] * len(chosen.functions)
         for node, sensitivity in zip(unpack(nodes), d_eps, strict=True):
             backward(node, constant(sensitivity), tag, gradients)
-        gradient = chosen.join(_finished(gradients, chosen.functions, tag), d_arrays)
+        gradient = chosen.join(finished(gradients, chosen.functions, tag), d_arrays)
         gradient = gradient[0] if isinstance(argnums, int) else gradient
         return ((value, aux.tree) if has_aux else value), gradient
 
@@ -155,7 +143,7 @@ def _pair(out):
     return out
 
 
-def _finished(gradients, functions, tag):
+def finished(gradients, functions, tag):
     """Gradients without marks of the transformation, zero where nothing arrived."""
     return [without_variables(or_zero(g, f.signature), tag) for g, f in zip(gradients, functions, strict=True)]
 
@@ -204,8 +192,8 @@ def jvp(functional, primals: tuple, tangents: tuple):
     """
     if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
         raise SignatureError("jvp: primals and tangents must be tuples: jvp(F, (f,), (df,)).")
-    chosen = _Arguments(tuple(primals), tuple(range(len(primals))))
-    along = _Arguments(tuple(tangents), tuple(range(len(tangents))))
+    chosen = Arguments(tuple(primals), tuple(range(len(primals))))
+    along = Arguments(tuple(tangents), tuple(range(len(tangents))))
     if chosen.treedef != along.treedef:
         raise SignatureError(f"jvp: primals {chosen.treedef} and tangents {along.treedef} differ in structure.")
     for f, df in zip(chosen.leaves, along.leaves, strict=True):
@@ -248,88 +236,3 @@ def _check_tangent(f, df):
     left, right = (x.result if is_function(x) else spec_of(x) for x in (f, df))
     if not same_spec(left, right):
         raise SignatureError(f"jvp: the tangent {df!r} does not have the type of {f!r}.")
-
-
-def vjp(operator, *primals):
-    """(value, pull) of an operator or functional; pull(cotangent) gives a tuple of cotangents of the primals.
-
-    The cotangent has the type of the value. An operator that keeps to functions is transposed rule by rule. One that
-    turns functions into numbers on the way is paired with the cotangent first, <cotangent, operator(f)>, and the
-    gradient of that is taken; for values that are functions this needs a quadrature on their domains.
-    """
-    chosen = _Arguments(primals, tuple(range(len(primals))))
-    value, tag = _as_graph(operator, chosen)
-    if value is None:
-        return _vjp_by_pairing(operator, primals)
-
-    def pull(cotangent: Function):
-        _check_cotangent(value, cotangent)
-        gradients = [None] * len(chosen.functions)
-        backward(value, cotangent, tag, gradients)
-        return chosen.join(_finished(gradients, chosen.functions, tag), [])
-
-    return without_variables(value, tag), pull
-
-
-def _as_graph(operator, chosen):
-    """(value, tag) of an operator from Functions to a Function that is a graph of its arguments; else (None, None)."""
-    if chosen.arrays:
-        return None, None
-    tape = GraphTape(starts_clean())
-    try:
-        with attempt(), recording(tape):
-            graph = operator(*chosen.full(map(tape.watch, chosen.functions), []))
-    except Escapes:
-        return None, None
-    return (graph, tape.tag) if is_function(graph) else (None, None)
-
-
-def _vjp_by_pairing(operator, primals):
-    positions = tuple(range(len(primals)))
-    value = operator(*primals)
-
-    def pull(cotangent):
-        def paired(*primals):
-            return pairing(cotangent, operator(*primals))
-
-        return grad(paired, positions)(*primals)
-
-    return value, pull
-
-
-def pairing(cotangent, value):
-    """Re <cotangent, value>: the integral, or sum, of the product, over all Functions and arrays of a pytree."""
-    if tree_structure(pack_leaves(cotangent)) != tree_structure(pack_leaves(value)):
-        raise SignatureError(f"the cotangent {cotangent!r} does not have the structure of the value {value!r}.")
-    total = 0.0
-    for c, v in zip(*(tree_leaves(x, is_leaf=is_function) for x in (cotangent, value)), strict=True):
-        _check_cotangent(v, c)
-        total = total + (integrate(compose(RealProduct(), c, v)) if is_function(v) else RealProduct()(c, v))
-    return total
-
-
-def pack_leaves(tree):
-    """A pytree of the same shape with 0 for each array and Function."""
-    return tree_map(lambda x: 0, tree, is_leaf=is_function)
-
-
-def _check_cotangent(value, cotangent):
-    if is_function(value) != is_function(cotangent):
-        raise SignatureError(f"the cotangent {cotangent!r} is not of the kind of the value {value!r}.")
-    if is_function(value):
-        check_same_domains(value, cotangent, "vjp")
-    left, right = (x.result if is_function(x) else spec_of(x) for x in (value, cotangent))
-    if not same_spec(left, right):
-        raise SignatureError(f"the cotangent {cotangent!r} does not have the type of the value {value!r}.")
-
-
-class RealProduct(HasKey):
-    """(c, v) -> Re sum of c v over all entries."""
-
-    __name__ = "Re c v"
-
-    def __call__(self, c, v):
-        return sum(tree_leaves(tree_map(lambda c, v: jnp.real(jnp.sum(c * v)), c, v)))
-
-    def structural_key(self):
-        return ("real product",)
