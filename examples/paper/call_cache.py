@@ -97,6 +97,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="smaller depths, no figure")
     options = parser.parse_args()
+    jax.config.update("jax_enable_compilation_cache", False)  # compilations of earlier runs are kept on disk
     rows = main(options.quick)
     if not options.quick:
         picture(rows, FIGURE)

@@ -38,9 +38,14 @@ def space(n: int):
     return autofd.product(plain, plain, plain)
 
 
+def orbitals(r):
+    """phi_i(r), unnormalised s functions."""
+    return jnp.exp(-EXPONENTS * jnp.sum((r[None, :] - CENTRES) ** 2, axis=1))
+
+
 def density_value(P, r):
     """n(r) = sum_ij P_ij phi_i(r) phi_j(r)"""
-    phi = jnp.exp(-EXPONENTS * jnp.sum((r - CENTRES) ** 2, axis=1))
+    phi = orbitals(r)
     return phi @ P @ phi
 
 
@@ -88,7 +93,7 @@ def main(quick: bool):
     print(f"f_x applied to a change of the density, at the same point: {second:.9f}, by differences {difference:.9f}")
 
     matrix = jax.jit(jax.grad(lambda P: energy(density(P))))(P)
-    phi = jax.vmap(lambda r: jnp.exp(-EXPONENTS * jnp.sum((r - CENTRES) ** 2, axis=1)))(R3.points)
+    phi = jax.vmap(orbitals)(R3.points)
     values = jax.vmap(v)(R3.points)
     elements = jnp.einsum("p,p,pi,pj->ij", R3.weights, values, phi, phi)
     print(f"dE_x/dP and the potential's matrix differ by {jnp.abs(matrix - elements).max():.1e} (quadrature error)")
