@@ -3,6 +3,7 @@
 Reference: M. Lin, "Automatic Functional Differentiation in JAX", ICLR 2024.
 """
 
+from dftfd.autofd import jax_syntax
 from dftfd.autofd.analytic import analytic_integral, explain_integral, register_analytic_rule
 from dftfd.autofd.derived import hvp, jacfwd, jacrev, linear_transpose, linearize
 from dftfd.autofd.domain import Domain, Signature
@@ -53,7 +54,7 @@ from dftfd.autofd.elementary import (
 from dftfd.autofd.explain import Unknown, explain
 from dftfd.autofd.function import Function
 from dftfd.autofd.gaussian import euclidean, gaussian
-from dftfd.autofd.jax_syntax import as_leaf, as_pytree
+from dftfd.autofd.jax_leaves import as_leaf, as_pytree
 from dftfd.autofd.operators.braket import braket
 from dftfd.autofd.operators.broadcast import broadcast, permute
 from dftfd.autofd.operators.compose import compose
