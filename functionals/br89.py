@@ -49,7 +49,7 @@ def hole_potential(n_s, tau_s, gamma):
     """
     D = 2 * tau_s - gradient_squared(n_s) / (4 * n_s)
     Q = (laplacian(n_s) - 2 * gamma * D) / 6
-    x = hole_shape(Q / n_s ** (5 / 3) * (1.5 * math.pi ** (-2 / 3)))
+    x = hole_shape(1.5 * math.pi ** (-2 / 3) * Q * n_s ** (-5 / 3))
     return 2 * (math.pi * n_s) ** (1 / 3) * exp(x / 3) * (expm1(-x) + 0.5 * x * exp(-x)) / x
 
 

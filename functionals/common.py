@@ -1,6 +1,7 @@
 """Quantities shared by formulas: spin components, spin scaling, reduced gradients, the uniform electron gas.
 
-Here `n` is one density R^3 -> R and `rho` the spin pair R^3 -> R^2; all results are Functions of r.
+Here `n` is one density R^3 -> R and `rho` the spin pair R^3 -> R^2; all results are Functions of r. Powers of n are
+multiplied with, not divided by: derivatives of 1/y hold y^-5, which overflows for y = n^(8/3) at the density floor.
 """
 
 import functools
@@ -101,7 +102,7 @@ def fermi_wavevector(n: Function) -> Function:
 
 def reduced_gradient_squared(n: Function) -> Function:
     """s^2 = |nabla n|^2 / (2 k_F n)^2."""
-    return gradient_squared(n) / (4 * (3 * math.pi**2) ** (2 / 3) * n ** (8 / 3))
+    return (3 * math.pi**2) ** (-2 / 3) / 4 * gradient_squared(n) * n ** (-8 / 3)
 
 
 def wigner_seitz_radius(n: Function) -> Function:
@@ -159,11 +160,11 @@ def spin_scaling_factor(rho: Function) -> Function:
 
 def spin_gradient_squared(n: Function) -> Function:
     """x^2 of one spin, x = |nabla rho_s| / rho_s^(4/3), from n = 2 rho_s."""
-    return 2 ** (2 / 3) * gradient_squared(n) / n ** (8 / 3)
+    return 2 ** (2 / 3) * gradient_squared(n) * n ** (-8 / 3)
 
 
 def polarisation_gradient_squared(rho: Function) -> Function:
     """|nabla zeta|^2, nabla zeta = 2 (rho_b nabla rho_a - rho_a nabla rho_b) / n^2."""
     n, grad = total_density(rho), nabla(rho)
     difference = 2 * (rho[1] * grad[0] - rho[0] * grad[1])
-    return dot(difference, difference) / n**4
+    return dot(difference, difference) * n**-4

@@ -45,7 +45,7 @@ def tf_lambda_vw(n, *, lam=1.0):
 
 def reduced_laplacian(n):
     """q = nabla^2 n / (4 (3 pi^2)^(2/3) n^(5/3))."""
-    return laplacian(n) / (4 * (3 * math.pi**2) ** (2 / 3) * n ** (5 / 3))
+    return (3 * math.pi**2) ** (-2 / 3) / 4 * laplacian(n) * n ** (-5 / 3)
 
 
 _LOWEST = 1e-200

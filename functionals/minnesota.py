@@ -40,7 +40,7 @@ def same_spin_w(n_s, tau_s):
 
 def same_spin_z(n_s, tau_s):
     """z = 2 tau_s / rho_s^(5/3) - C_F."""
-    return 2 * tau_s / n_s ** (5 / 3) - _C_F
+    return 2 * tau_s * n_s ** (-5 / 3) - _C_F
 
 
 def vs98(x2, z, d, alpha):

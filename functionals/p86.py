@@ -34,10 +34,10 @@ def correlation(
     n = total_density(rho)
     rs, g2 = wigner_seitz_radius(n), gradient_squared(n)
     C = C_x + (C_0 + rs * (alpha + beta * rs)) / (1 + rs * (gamma + rs * (delta + 1e4 * beta * rs)))
-    Phi = f * (C_x + C_0) / C * safe_root(g2) / n ** (7 / 6)
+    Phi = f * (C_x + C_0) / C * safe_root(g2) * n ** (-7 / 6)
     up, down = spin_powers(rho, 5 / 3)
     d = 2 ** (1 / 3) * sqrt(2 ** (-5 / 3) * (up + down))
-    return n * pz81_correlation_energy(rho) + exp(-Phi) * C * g2 / (d * n ** (4 / 3))
+    return n * pz81_correlation_energy(rho) + exp(-Phi) * C * g2 * n ** (-4 / 3) / d
 
 
 bp86 = register((b88.exchange + correlation).named("bp86"))

@@ -11,7 +11,6 @@ from dftfd.functionals import pw92
 from dftfd.functionals.common import (
     SLATER,
     fermi_wavevector,
-    gradient_squared,
     reduced_gradient_squared,
     slater_exchange,
     spin_gradient_squared,
@@ -21,6 +20,7 @@ from dftfd.functionals.common import (
     wigner_seitz_radius,
 )
 from dftfd.functionals.numerics import at_least, real_power, x_asinh_x
+from dftfd.functionals.pbe import correlation_gradient_squared
 from dftfd.functionals.registry import functional, register
 
 _DOI = "10.1103/PhysRevB.46.6671"
@@ -83,7 +83,7 @@ def correlation(rho, *, alpha=0.09, cubic=0.0):
     n, eps, phi = total_density(rho), pw92.correlation_energy(rho, pw92.PRINTED), spin_scaling_factor(rho)
     k_F, beta = fermi_wavevector(n), _NU * _C_C0
     phi3, k_s2 = phi * phi * phi, 4 / math.pi * k_F
-    t2 = gradient_squared(n) / (4 * phi * phi * k_s2 * n * n)
+    t2 = correlation_gradient_squared(n, phi)
     A = 2 * alpha / beta / expm1(-2 * alpha / beta**2 * eps / phi3)
     At2 = A * t2
     H_0 = beta**2 / (2 * alpha) * log1p(2 * alpha / beta * t2 * (1 + At2) / (1 + At2 + At2 * At2))
