@@ -30,7 +30,7 @@ def _cell_integral(volume):
     return jnp.sign(volume) * 2 * math.pi * radius * radius
 
 
-@functional("hartree")
+@functional("hartree", doi="10.1017/S0305004100011919")
 @guarded
 def hartree(n):
     r"""Energy per volume [hartree / bohr^3].
