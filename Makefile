@@ -1,6 +1,7 @@
 # make demo       set everything up and compute the energy of water
 # make test       the test suite (under 15 minutes on two cores); make test-slow runs the long tests
 # make lint       style
+# make regression every functional against libxc (about an hour); writes data/regression and docs/regression.md
 #
 # All of it happens in .venv. Another interpreter: make demo PYTHON=/path/to/python3.12
 
@@ -11,7 +12,7 @@ CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.12 python3.11 python3.13 
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow lint clean
+.PHONY: demo test test-slow lint regression clean
 
 demo: $(VENV)/.installed
 	$(RUN)/dftfd run examples/water.xyz --xc pbe --basis def2-svp
@@ -25,6 +26,9 @@ test-slow: $(VENV)/.installed-for-tests
 lint: $(VENV)/.installed-for-tests
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
+
+regression: $(VENV)/.installed-for-tests
+	$(RUN)/dftfd check --all
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

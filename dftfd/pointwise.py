@@ -123,7 +123,7 @@ class PointwiseKernel:
         return code
 
     def _derivatives(self, code, x, order, numpy):
-        """Rows of the derivatives of each order on one chunk; code: list of inputs of the order's program -> outputs."""
+        """Rows of the derivatives of each order on one chunk; code: inputs of the order's program -> its outputs."""
         n_used, n_points = len(x), x[0].shape[0]
         if order < 2:
             out = code(list(x))
@@ -179,8 +179,8 @@ def scalar_form(functional: Functional):
     lowered = lower(functional.energy_density(rho, tau))
     if lowered.orders.get("rho", 0) > 2 or lowered.orders.get("tau", 0) > 0:
         raise UnsupportedError(
-            f"functional {functional.name!r} needs derivatives of order {lowered.orders}; arrays of rho, sigma, lapl and "
-            "tau hold the density to order 2 (as Laplacian) and tau to order 0."
+            f"functional {functional.name!r} needs derivatives of order {lowered.orders}; arrays of rho, sigma, lapl "
+            "and tau hold the density to order 2 (as Laplacian) and tau to order 0."
         )
     shapes = ((2,), (2, 3), (2, 3, 3), (2,), (3,))
     code = lambda rho, gradient, hessian, tau, r: lowered({"rho": [rho, gradient, hessian], "tau": [tau]}, r)

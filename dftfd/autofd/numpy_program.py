@@ -18,7 +18,7 @@ _CODES = {
     "gt": np.greater, "ge": np.greater_equal, "lt": np.less, "le": np.less_equal, "eq": np.equal, "ne": np.not_equal,
     "and": np.bitwise_and, "or": np.bitwise_or, "not": np.invert, "is_finite": np.isfinite,
     "shift_right_arithmetic": np.right_shift, "shift_left": np.left_shift,
-    "select_n": lambda which, *cases: np.where(which, cases[1], cases[0]) if len(cases) == 2 else np.choose(which, cases),
+    "select_n": lambda which, no, *yes: np.where(which, *yes, no) if len(yes) == 1 else np.choose(which, (no, *yes)),
 }  # fmt: skip
 _WITH_PARAMETERS = {
     "integer_pow": lambda x, y: np.power(x, float(y)) if y < 0 else _natural_power(x, y),
@@ -44,6 +44,8 @@ def run_on_numpy(program, inputs: list[np.ndarray]) -> list[np.ndarray]:
             values[i] = _CODES[node.op](*args)
         elif node.op in _WITH_PARAMETERS:
             values[i] = _WITH_PARAMETERS[node.op](*args, **node.params)
+        elif node.op == "call":
+            values[i] = np.asarray(node.primitive.on_points(*(np.broadcast_to(a, n_points) for a in args)))
         else:
             args = [np.broadcast_to(a, n_points) for a in args]
             values[i] = np.asarray(

@@ -8,6 +8,7 @@ differentiate the program. `inline=True` opens functions with derivative rules t
 A program runs on numbers, or on arrays `(point,)` of equal length, one operation after the other on all points.
 """
 
+import functools
 import itertools
 
 import jax
@@ -88,6 +89,11 @@ class _Whole:
         info = DebugInfo("point program", eqn.primitive.name, ("",) * len(self.inputs), ("",) * count)
         jaxpr = Jaxpr((), self.inputs, eqn.outvars, [eqn], eqn.effects, debug_info=info)
         self.code = jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))
+
+    @functools.cached_property
+    def on_points(self):
+        """Code of arrays (point,), compiled."""
+        return jax.jit(jax.vmap(self.bind))
 
     def bind(self, *scalars):
         scalars, arrays = iter(scalars), []
