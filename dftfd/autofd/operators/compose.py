@@ -71,6 +71,10 @@ class Compose(Operator):
         outer, *inner = node.operands
         return outer.evaluate(*(g.evaluate(*args) for g in inner))
 
+    def label(self, node):
+        outer = node.operands[0]
+        return outer.operator.label(outer)
+
     def tangent(self, node, tangents):
         outer, *inner = node.operands
         d_outer, *d_inner = tangents
