@@ -53,8 +53,8 @@ def check(functional) -> Report:
     - energy per volume, first to third derivatives with respect to libxc's variables at 100 points each: *dense*
       n = 1e-3 to 1e3, *dilute* n = 1e-8 to 1e-3, *polarised* 1 - |zeta| = 1e-3 to 0.1. Rounding allows 1e-12 for
       values and slopes; dilute ones lose a digit to ln(1 + x) of small x in libxc. Each order of derivatives loses up
-      to a further one, and more at strong polarisation. Functionals of tau are allowed a hundred times that: quantities such as |grad zeta|^2 in TPSS are differences of
-      nearly equal numbers, here and in libxc.
+      to a further one, and more at strong polarisation. Functionals of tau are allowed a hundred times that:
+      quantities such as |grad zeta|^2 in TPSS are differences of nearly equal numbers, here and in libxc.
     - the strong form of v_xc on two analytic densities and on the molecular density: 1e-11, with tau 1e-9.
     - energy [hartree] and matrix [hartree] of the water molecule, restricted, and its cation, unrestricted, on the
       same grid as PySCF's numint: 1e-10.

@@ -119,13 +119,13 @@ def test_check_of_gradient_functionals_and_hybrids_passes(name):
 def test_a_wrong_digit_fails_every_row():
     """Slater exchange too large by 1e-8 under libxc's name: points, slopes, kernel, potentials, matrices all see it.
 
-    Second derivatives at strong polarisation are the exception, their tolerance is coarser.
+    Third derivatives at strong polarisation are the exception: their tolerance is 1e-8 itself.
     """
     wrong = ((1 + 1e-8) * get_functional("lda_x")).named("lda_x")
     report = dftfd.check(wrong)
     assert not report.passed
     assert {row.quantity for row in report.rows} - {row.quantity for row in report.failures} == {
-        "d2e/drhodrho, polarised"
+        "d3e/drhodrhodrho, polarised"
     }
 
 

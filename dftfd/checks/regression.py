@@ -91,12 +91,10 @@ def as_page(reports: dict[str, Report], skipped: dict[str, str], explained) -> s
     lines = [
         "# Regression against libxc",
         "",
-        f"`make regression` (or `dftfd check --all`) compares each functional with libxc {libxc.version()} and writes this "
-        "page. The largest",
-        "relative errors are listed, over dense, dilute and polarised points, with one and two spins; how errors are "
-        "measured and",
-        "which are allowed is said in `dftfd.check`. `v(r)` is the strong form of the potential, `matrix` the error of the "
-        "matrix in hartree.",
+        f"`make regression` (or `dftfd check --all`) compares each functional with libxc {libxc.version()} and writes",
+        "this page. The largest relative errors are listed, over dense, dilute and polarised points, with one and two",
+        "spins; how errors are measured and which are allowed is said in `dftfd.check`. `v(r)` is the strong form of the",
+        "potential, `matrix` the error of the matrix in hartree.",
         "",
         f"{len(reports)} functionals were compared, {agreeing} agree everywhere, {len(skipped)} have no counterpart.",
         "",
