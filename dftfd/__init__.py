@@ -32,7 +32,7 @@ _PUBLIC = {
     "molecule": "dftfd.molecule",
     "Molecule": "dftfd.molecule",
     "run_scf": "dftfd.run",
-    "SCFResult": "dftfd.scf.result",
+    "SCFResult": "dftfd.result",
     "functional": "dftfd.functionals.registry",
     "get_functional": "dftfd.functionals.registry",
     "list_functionals": "dftfd.functionals.registry",

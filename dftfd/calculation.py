@@ -1,13 +1,11 @@
 """The energy functional of one calculation: which integrals, grid, functional and surroundings make it up."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dftfd.ao_store import AOStore
-from dftfd.density import density_function
 from dftfd.errors import InputError
 from dftfd.functionals.base import Functional
 from dftfd.grids.molecular import molecular_grid
@@ -62,6 +60,10 @@ class Calculation:
         """The same energy for different orbitals of both spins."""
         return replace(self, method="UKS")
 
+    def nlc_grid(self):
+        """(points, weights) for the integrals of a nonlocal functional's potential; None for a semilocal one."""
+        return _molecular_grid(self.molecule, self.nlc_level) if self.functional.is_nonlocal else None
+
     def build(self, progress) -> "Ingredients":
         """Integrals, grid and kernels."""
         molecule = self.molecule
@@ -115,11 +117,11 @@ def _coulomb_exchange(molecule, density_fit, exact_exchange):
 class XCBuilders:
     """Builders of the semilocal and the nonlocal energy, each None without such terms; the same grid is used once.
 
-    n_points: of the semilocal grid, zero without.   nlc_grid: (points, weights) of the nonlocal one, or None.
+    n_points: of the semilocal grid, zero without.
     """
 
     def __init__(self, functional, molecule, n_spin, grid, nlc_level, progress):
-        self.semilocal = self.nonlocal_xc = self.nlc_grid = None
+        self.semilocal = self.nonlocal_xc = None
         self.n_points = 0
         self._kernel = self._store = None
         if not functional.terms:
@@ -143,7 +145,7 @@ class XCBuilders:
                 self.semilocal, self.n_points = XCBuilder(kernel, store, progress.part), len(points)
                 self._kernel, self._store = kernel, store
             else:
-                self.nonlocal_xc, self.nlc_grid = NonlocalXCBuilder(kernel, store), (points, weights)
+                self.nonlocal_xc = NonlocalXCBuilder(kernel, store)
 
     def response(self) -> XCResponseBuilder:
         """The derivative of the semilocal matrix, on the same orbitals."""
@@ -175,14 +177,3 @@ def _kernel(kind, functional, n_spin):
 def _molecular_grid(molecule, level):
     grid = molecular_grid(molecule.atomic_numbers, molecule.coordinates, level)
     return np.asarray(grid.points), np.asarray(grid.weights)
-
-
-def function_of_r(nlc_grid, name, result):
-    """The lazy Functions of an SCFResult; nlc_grid: (points, weights) for integrals in them."""
-    if name == "density":
-        return density_function(result.molecule, result.density_matrix)
-    potential = partial(result.functional.potential, quadrature=nlc_grid)
-    if not result.functional.needs_tau:
-        return potential(result.density) if name == "v_xc" else None
-    densities = density_function(result.molecule, result.density_matrix, tau=True)
-    return potential(*densities)[("v_xc", "v_tau").index(name)]

@@ -94,26 +94,3 @@ class KohnSham:
         (first, _), *others = self.exact_exchange
         J, K = self.coulomb_exchange.coulomb_and_exchange(P, C_occ, omega=first)
         return J, [K, *(self.coulomb_exchange.exchange(P, C_occ, omega=omega) for omega, _ in others)]
-
-
-def spin_square(C_occ, S):
-    """<S^2> of one determinant from its occupied alpha and beta orbitals, each (ao, occupied).
-
-    Orbitals scaled by the root of their occupation give the same expression for fractional ones.
-
-    <S^2> = (N_a - N_b)/2 ((N_a - N_b)/2 + 1) + N_b - sum_ij |<i_alpha|j_beta>|^2
-    A. Szabo, N. S. Ostlund, Modern Quantum Chemistry (1989), eq. 2.271.
-    """
-    alpha, beta = C_occ
-    n_alpha, n_beta = (float(np.sum(C * (S @ C))) for C in C_occ)
-    s_z = 0.5 * (n_alpha - n_beta)
-    return float(s_z * (s_z + 1) + n_beta - np.sum((alpha.T @ S @ beta) ** 2))
-
-
-def dipole_moment(P, dipole_integrals, nuclear_charges, coordinates):
-    """Dipole moment sum_A Z_A R_A - tr(P r) [e bohr], (3,), about the origin.
-
-    P (spin, ao, ao), dipole_integrals (3, ao, ao), nuclear_charges (atom,) as the electrons see them, coordinates
-    (atom, 3) [bohr]. For an ion the value depends on the origin.
-    """
-    return nuclear_charges @ coordinates - np.einsum("xab,sab->x", dipole_integrals, P)

@@ -1,24 +1,21 @@
 """run_scf: from a molecule and a functional to a self-consistent result. Here the pieces are put together."""
 
 from dataclasses import replace
-from functools import partial
 from importlib import metadata
 
 import numpy as np
 
 import dftfd
-from dftfd.calculation import Calculation, Ingredients, function_of_r
+from dftfd.calculation import Calculation, Ingredients
 from dftfd.errors import InputError
 from dftfd.functionals.registry import get_functional
-from dftfd.io.progress import Progress, as_progress
-from dftfd.kohn_sham import dipole_moment, spin_square
+from dftfd.io.progress import as_progress
 from dftfd.molecule import Molecule
 from dftfd.options import checked_grid, checked_method, checked_occupations, checked_smearing, refuse_unknown
-from dftfd.scf.loop import Convergence, State, solve
+from dftfd.result import SCFResult, Settings
+from dftfd.scf.loop import Convergence, solve
 from dftfd.scf.occupation import Aufbau, GivenOccupations, MaximumOverlap, Smearing
-from dftfd.scf.orbitals import LINEAR_DEPENDENCE, occupied_orbitals
-from dftfd.scf.result import SCFResult, Settings
-from dftfd.scf.stability import Stability, energy_model, lowest_rotation
+from dftfd.scf.orbitals import LINEAR_DEPENDENCE
 from dftfd.scf.strategy import checked_strategy
 from dftfd.starting_density import starting_density
 from dftfd.surroundings import checked_surroundings
@@ -136,7 +133,7 @@ def run_scf(
         convergence=convergence.lower(),
         smearing=smearing,
     )
-    return _result(ingredients, settings, solution, progress.seconds)
+    return _result(calculation, settings, solution, progress.seconds)
 
 
 def _occupier(ingredients: Ingredients, occupations, smearing, follow_orbitals, guess):
@@ -160,15 +157,11 @@ def _occupier(ingredients: Ingredients, occupations, smearing, follow_orbitals, 
     return Aufbau(calculation.n_occupied, calculation.capacity)
 
 
-def _result(ingredients, settings, solution, seconds):
-    """The properties of the last state, and everything that was said along the way."""
-    calculation, matrices, state = ingredients.calculation, ingredients.matrices, solution.state
-    molecule = calculation.molecule
-    C_occ = occupied_orbitals(state.mo_coeff, state.mo_occ)
+def _result(calculation, settings, solution, seconds):
+    """The last state, and everything that was said along the way."""
+    state = solution.state
     return SCFResult(
-        molecule=molecule,
-        method=calculation.method,
-        functional=calculation.functional,
+        calculation=calculation,
         settings=settings,
         energy=state.energy,
         energies=dict(state.evaluation.energies),
@@ -178,34 +171,12 @@ def _result(ingredients, settings, solution, seconds):
         mo_occ=state.mo_occ,
         mo_coeff=state.mo_coeff,
         density_matrix=state.P,
-        dipole=dipole_moment(state.P, matrices.dipole, molecule.nuclear_charges, molecule.coordinates),
-        s_squared=0.0 if calculation.method == "RKS" else spin_square(C_occ, matrices.S),
         n_electrons_quadrature=state.evaluation.n_electrons,
         history=solution.history,
         seconds=dict(seconds),
-        function_of_r=partial(function_of_r, ingredients.builders.nlc_grid),
         entropy_term=state.entropy_term,
         steps=solution.steps,
-        analyse_stability=partial(_stability, calculation),
     )
-
-
-def _stability(calculation: Calculation, result: SCFResult) -> Stability:
-    """The lowest Hessian eigenvalues of a result; its integrals are computed again, so that results stay small."""
-    if result.entropy_term or not result.converged:
-        raise InputError("stability is defined for converged results without smearing.")
-
-    def lowest(calculation, repeat, antisymmetric):
-        ingredients = calculation.build(Progress())
-        problem = ingredients.problem(Aufbau(calculation.n_occupied, calculation.capacity))
-        arrays = [np.repeat(a, repeat, axis=0) for a in (result.mo_energy, result.mo_occ / repeat, result.mo_coeff)]
-        P = np.repeat(result.density_matrix / repeat, repeat, axis=0)
-        state = State(P, problem.start(P).evaluation, *arrays)
-        return lowest_rotation(energy_model(problem, state), antisymmetric)[0]
-
-    internal = lowest(calculation, 1, antisymmetric=False)
-    external = lowest(calculation.unrestricted(), 2, antisymmetric=True) if result.method == "RKS" else None
-    return Stability(internal, external)
 
 
 def _definition(functional):

@@ -7,8 +7,8 @@ from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError, closest_names
 from dftfd.interop.guesses import atomic_density, atomic_potentials, hueckel_density, projected_density
 from dftfd.interop.pyscf import ao_slices, minao_guess
+from dftfd.result import SCFResult
 from dftfd.scf.guess import checked_density, core_guess, mixed_frontier, nearest_determinant, spin_densities
-from dftfd.scf.result import SCFResult
 
 GUESSES = ("minao", "atom", "hueckel", "sap", "core")
 

@@ -2,9 +2,11 @@
 
 import jax
 import pytest
+from pyscf.dft import gen_grid
 from pyscf.scf import hf as pyscf_hf
 
 import dftfd  # noqa: F401  turns float64 on
+from dftfd.interop.pyscf import to_pyscf
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -16,3 +18,16 @@ def rng():
     import numpy as np
 
     return np.random.default_rng(20261121)
+
+
+@pytest.fixture
+def pyscf_grid():
+    """(molecule, level) -> PySCF's points and weights, with its default settings."""
+
+    def build(molecule, level):
+        grids = gen_grid.Grids(to_pyscf(molecule))
+        grids.level = level
+        grids.build()
+        return grids.coords, grids.weights
+
+    return build

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pyscf.dft import gen_grid
 
 import dftfd
-from dftfd.interop.pyscf import to_pyscf
 
 CASES = json.loads((Path(__file__).parents[1] / "data/reference/scf_cases.json").read_text())["cases"]
 SLOW = {
@@ -33,18 +31,10 @@ def build(case):
     )
 
 
-def pyscf_grid(system, level):
-    """PySCF's points and weights for the molecule, with its default settings."""
-    grids = gen_grid.Grids(to_pyscf(system))
-    grids.level = level
-    grids.build()
-    return grids.coords, grids.weights
-
-
 @pytest.mark.parametrize(
     "case", [pytest.param(c, id=c["id"], marks=[pytest.mark.slow] * (c["id"] in SLOW)) for c in CASES]
 )
-def test_energy_and_its_parts_match_pyscf(case):
+def test_energy_and_its_parts_match_pyscf(case, pyscf_grid):
     """Energy on PySCF's grid to 1e-8 hartree and on our own within the case's tolerance; parts, <S^2>, HOMO, dipole.
 
     Components and orbital energies are first-order in the density's error, hence their looser tolerance of 1e-4, 1e-5.

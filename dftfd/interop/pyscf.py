@@ -192,6 +192,19 @@ def one_electron_integrals(molecule) -> dict[str, np.ndarray]:
     return integrals
 
 
+def overlap_integrals(molecule) -> np.ndarray:
+    """Overlap matrix (ao, ao)."""
+    return to_pyscf(molecule).intor_symmetric("int1e_ovlp")
+
+
+def position_integrals(molecule, order: int) -> np.ndarray:
+    """<mu| r |nu> (3, ao, ao) for order 1, <mu| r r |nu> (3, 3, ao, ao) for order 2, origin zero [bohr^order]."""
+    mole = to_pyscf(molecule)
+    with mole.with_common_origin((0.0, 0.0, 0.0)):
+        integrals = mole.intor_symmetric({1: "int1e_r", 2: "int1e_rr"}[order], comp=3**order)
+    return integrals.reshape(*[3] * order, mole.nao, mole.nao)
+
+
 def minao_guess(molecule, spin_channels: int = 1) -> np.ndarray:
     """Density matrix of superposed minimal-basis atoms, (spin_channels, ao, ao).
 

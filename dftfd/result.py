@@ -1,0 +1,208 @@
+"""What a finished SCF run knows, and what follows from it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from dftfd.calculation import Calculation
+from dftfd.density import density_function
+from dftfd.interop import pyscf as bridge
+from dftfd.io.report import result_summary
+from dftfd.properties.fields import electrostatic_potential, localisation_function
+from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
+from dftfd.properties.populations import atomic_charges, atomic_spins
+from dftfd.scf.loop import Cycle
+from dftfd.scf.occupation import frontier_energies
+from dftfd.scf.orbitals import occupied_orbitals
+from dftfd.stability import result_stability
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the numbers depend on, as it was used.
+
+    functional, definition: its name, and the terms, parameters and exact exchange that the name stood for.
+    auxiliary_basis: None for exact Coulomb and exchange integrals.   grid_level: None where the points were given.
+    linear_dependence: threshold of the overlap eigenvalues.   conv_tol [hartree].
+    versions: package -> version.   nlc_grid_level: of the grid for double integrals, None without them.
+    convergence: the plan that was asked for.   smearing: (kind, width [hartree]) or None.
+    """
+
+    functional: str
+    definition: Mapping
+    basis: str
+    auxiliary_basis: str | None
+    grid_level: int | None
+    n_points: int
+    guess: str
+    conv_tol: float
+    max_cycles: int
+    linear_dependence: float
+    versions: Mapping[str, str]
+    nlc_grid_level: int | None = None
+    convergence: str = "auto"
+    smearing: tuple[str, float] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SCFResult:
+    """Energy, orbitals and density of a Kohn-Sham calculation. Atomic units; `spin` is 1 (restricted) or 2.
+
+    energy [hartree], and energies, its components: nuclear, one_electron, coulomb, xc, exact_exchange, nonlocal.
+    converged, cycles: False is not an error, but no property of such a density means much.
+    mo_energy, mo_occ (spin, mo); mo_coeff (spin, ao, mo); density_matrix (spin, ao, ao), the total one for one spin.
+    n_electrons_quadrature: (spin,), integral of the density on the grid, None without a semilocal functional.
+    history: the SCF table.   seconds: wall time by stage.
+    entropy_term: -T S [hartree] of smeared occupations, else 0.   steps: what convergence took besides DIIS, in words.
+
+    Properties are computed when first asked for. density, kinetic_energy_density, v_xc, v_tau, electrostatic_potential
+    and elf are Functions of the point r [bohr].
+    """
+
+    calculation: Calculation = field(repr=False)
+    settings: Settings
+    energy: float
+    energies: Mapping[str, float]
+    converged: bool
+    cycles: int
+    mo_energy: np.ndarray = field(repr=False)
+    mo_occ: np.ndarray = field(repr=False)
+    mo_coeff: np.ndarray = field(repr=False)
+    density_matrix: np.ndarray = field(repr=False)
+    n_electrons_quadrature: np.ndarray | None
+    history: tuple[Cycle, ...] = field(repr=False)
+    seconds: Mapping[str, float] = field(repr=False)
+    entropy_term: float = 0.0
+    steps: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    def __str__(self):
+        return result_summary(self)
+
+    @property
+    def molecule(self):
+        """The Molecule."""
+        return self.calculation.molecule
+
+    @property
+    def functional(self):
+        """The Functional."""
+        return self.calculation.functional
+
+    @property
+    def method(self) -> str:
+        """'RKS', 'UKS' or 'ROKS'."""
+        return self.calculation.method
+
+    @property
+    def free_energy(self):
+        """E - T S [hartree], which smeared occupations make stationary; the energy without smearing."""
+        return self.energy + self.entropy_term
+
+    def stability(self):
+        """Whether the solution is a minimum: lowest eigenvalues of the energy's Hessian, internal and RKS to UKS.
+
+        Takes about as long as the calculation. Returns a dftfd.scf.stability.Stability.
+        """
+        return result_stability(self)
+
+    # ------------------------------------------------------------------------------------------------- orbitals
+
+    @property
+    def frontier(self):
+        """Per spin the energies (HOMO, LUMO) [hartree]; None where there is no such orbital."""
+        return frontier_energies(self.mo_energy, self.mo_occ)
+
+    @property
+    def gap(self) -> float | None:
+        """LUMO less HOMO [hartree], the lowest and the highest of both spins; None where there is no such orbital."""
+        homos, lumos = ([e for e in column if e is not None] for column in zip(*self.frontier, strict=True))
+        return min(lumos) - max(homos) if homos and lumos else None
+
+    @cached_property
+    def s_squared(self) -> float:
+        """<S^2> of the determinant."""
+        if self.method == "RKS":
+            return 0.0
+        return spin_square(occupied_orbitals(self.mo_coeff, self.mo_occ), bridge.overlap_integrals(self.molecule))
+
+    # -------------------------------------------------------------------------------------------------- density
+
+    @cached_property
+    def dipole(self) -> np.ndarray:
+        """Dipole moment (3,) [e bohr], origin zero."""
+        return dipole_moment(self.molecule, self.density_matrix)
+
+    @property
+    def dipole_debye(self) -> np.ndarray:
+        """Dipole moment (3,) [debye], origin zero."""
+        return self.dipole * DEBYE
+
+    @cached_property
+    def quadrupole(self) -> np.ndarray:
+        """Traceless quadrupole moment (3, 3) [e bohr^2], origin zero; see dftfd.properties.moments."""
+        return quadrupole_moment(self.molecule, self.density_matrix)
+
+    def charges(self, scheme: str = "mulliken") -> np.ndarray:
+        """Atomic charges (atom,) [e]; scheme: 'mulliken', 'loewdin' or 'meta-loewdin'."""
+        return atomic_charges(self.molecule, self.density_matrix, scheme)
+
+    def spin_populations(self, scheme: str = "mulliken") -> np.ndarray:
+        """Unpaired electrons, N_alpha - N_beta, of each atom (atom,); scheme as in `charges`."""
+        return atomic_spins(self.molecule, self.density_matrix, scheme)
+
+    @property
+    def electron_number_error(self) -> float | None:
+        """Integral of the density on the grid less the number of electrons; None without a grid."""
+        if self.n_electrons_quadrature is None:
+            return None
+        return float(np.sum(self.n_electrons_quadrature) - np.sum(self.mo_occ))
+
+    # ------------------------------------------------------------------------------------- functions of the point
+
+    @cached_property
+    def density(self):
+        """The spin densities (alpha, beta), R^3 -> R^2 [bohr^-3]."""
+        return density_function(self.molecule, self.density_matrix)
+
+    @cached_property
+    def kinetic_energy_density(self):
+        """tau = 1/2 sum occ |grad phi|^2 (alpha, beta), R^3 -> R^2 [hartree bohr^-3]."""
+        return density_function(self.molecule, self.density_matrix, tau=True)[1]
+
+    @property
+    def v_xc(self):
+        """The exchange-correlation potential (alpha, beta), R^3 -> R^2 [hartree].
+
+        The strong form: functional derivative of the semilocal energy at `density`. For a functional of the kinetic
+        energy density the operator is v_xc - 1/2 div(v_tau grad). Exact exchange has no local potential: left out.
+        """
+        return self._potentials[0]
+
+    @property
+    def v_tau(self):
+        """dE_xc/dtau (alpha, beta), R^3 -> R^2; None for a functional without tau."""
+        return self._potentials[1]
+
+    @cached_property
+    def _potentials(self):
+        functional = self.functional
+        densities = (self.density, self.kinetic_energy_density) if functional.needs_tau else (self.density,)
+        potential = functional.potential(*densities, quadrature=self.calculation.nlc_grid())
+        return potential if functional.needs_tau else (potential, None)
+
+    @cached_property
+    def electrostatic_potential(self):
+        """Potential of nuclei and electrons on a unit positive charge, R^3 -> R [hartree / e]."""
+        return electrostatic_potential(self.molecule, self.density_matrix)
+
+    @cached_property
+    def elf(self):
+        """Electron localisation function, R^3 -> R, between 0 and 1; see dftfd.properties.fields."""
+        return localisation_function(self.density, self.kinetic_energy_density)

@@ -1,0 +1,29 @@
+"""Stability of a result: the orbital-rotation Hessian of its calculation, and that of the unrestricted one."""
+
+import numpy as np
+
+from dftfd.errors import InputError
+from dftfd.io.progress import Progress
+from dftfd.scf.occupation import Aufbau
+from dftfd.scf.problem import State
+from dftfd.scf.stability import Stability, energy_model, lowest_rotation
+
+
+def result_stability(result) -> Stability:
+    """The lowest Hessian eigenvalues of a result; its integrals are computed again, so that results stay small."""
+    if result.entropy_term or not result.converged:
+        raise InputError("stability is defined for converged results without smearing.")
+    calculation = result.calculation
+    internal = _lowest(result, calculation, 1, antisymmetric=False)
+    external = _lowest(result, calculation.unrestricted(), 2, antisymmetric=True) if result.method == "RKS" else None
+    return Stability(internal, external)
+
+
+def _lowest(result, calculation, repeat, antisymmetric):
+    """The lowest eigenvalue for the result's orbitals, each taken `repeat` times, in a calculation."""
+    ingredients = calculation.build(Progress())
+    problem = ingredients.problem(Aufbau(calculation.n_occupied, calculation.capacity))
+    arrays = [np.repeat(a, repeat, axis=0) for a in (result.mo_energy, result.mo_occ / repeat, result.mo_coeff)]
+    P = np.repeat(result.density_matrix / repeat, repeat, axis=0)
+    state = State(P, problem.start(P).evaluation, *arrays)
+    return lowest_rotation(energy_model(problem, state), antisymmetric)[0]
