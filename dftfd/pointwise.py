@@ -77,12 +77,18 @@ class PointwiseKernel:
         """The distinct derivatives of an order, as ascending tuples of positions in VARIABLES."""
         return list(itertools.combinations_with_replacement(self.used, order))
 
-    def __call__(self, x: np.ndarray, order: int) -> tuple[np.ndarray, ...]:
+    def energy(self, x):
+        """Energy per volume for rows (point,) of all variables, in code that JAX can transform."""
+        return run(self._energy, [x[k] for k in self.used])[0]
+
+    def __call__(self, x: np.ndarray, order: int, compiled: bool | None = None) -> tuple[np.ndarray, ...]:
+        """compiled: False for NumPy, without compilation but slower for a point; None where size and order decide."""
         n_points = x.shape[1]
         x = np.ascontiguousarray(x[list(self.used)], dtype=np.float64)
         results = tuple(np.empty((len(self.combinations(k)), n_points)) for k in range(order + 1))
         chunk = CHUNK if order < 2 else max(64, CHUNK // len(self.combinations(order - 1)))
-        compiled = order < 2 or (order == 2 and n_points >= _COMPILED_ABOVE)
+        if compiled is None:
+            compiled = order < 2 or (order == 2 and n_points >= _COMPILED_ABOVE)
         code = self._compiled_code(order, chunk) if compiled else functools.partial(self._interpreted, order)
         starts = range(0, n_points, chunk)
 

@@ -12,6 +12,7 @@ from dftfd.functionals.registry import functional, register
 def _deorbitalised(parent, name, doi):
     @functional(name, doi=doi)
     def energy(rho):
+        """Energy per volume of the parent functional with the tau of PC07opt."""
         return parent.energy_density(rho, tau=tau_pc_opt(rho))
 
     return energy

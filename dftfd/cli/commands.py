@@ -1,4 +1,4 @@
-"""The commands run, list and check."""
+"""The commands run, list, check and show."""
 
 import logging
 import sys
@@ -129,6 +129,23 @@ def check(
         print(report)
     if not report.passed:
         raise typer.Exit(CHECK_FAILED)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
+    plot: Annotated[Path | None, typer.Option(help="Write the enhancement factor as a picture (needs plots).")] = None,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Show what a functional is, and which exact conditions it meets."""
+    from dftfd.report_card import report_card
+
+    with _messages(verbose, debug):
+        card = report_card(name)
+        if plot is not None:
+            card.plot(plot)
+    print(card)
 
 
 @contextmanager
