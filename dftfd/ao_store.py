@@ -29,12 +29,14 @@ class Block:
 
     points (point, 3), weights (point,): the last block is filled up with copies of its last point at weight zero.
     aos: (ao,) indices of the significant orbitals, ascending.   shells: their shells.
+    members: places of the points in the order in which they were given; shorter than `points` in the last block.
     """
 
     points: np.ndarray
     weights: np.ndarray
     aos: np.ndarray
     shells: np.ndarray
+    members: np.ndarray
 
 
 def sort_into_blocks(points: np.ndarray, block_size: int) -> list[np.ndarray]:
@@ -153,7 +155,7 @@ class AOStore:
             block_weights = np.pad(weights[indices], (0, padding))
             distances = np.sqrt(_smallest_squared_distances(atoms, block_points))
             shells = np.flatnonzero(envelope.at(distances[atom_of_shell]) >= self.cutoff)
-            return Block(block_points, block_weights, self.basis.aos_of_shells(shells), shells)
+            return Block(block_points, block_weights, self.basis.aos_of_shells(shells), shells, indices)
 
         return [make(indices) for indices in members]
 

@@ -64,13 +64,21 @@ class Calculation:
         """(points, weights) for the integrals of a nonlocal functional's potential; None for a semilocal one."""
         return _molecular_grid(self.molecule, self.nlc_level) if self.functional.is_nonlocal else None
 
+    def coulomb_exchange(self):
+        """The builder of J and K."""
+        if not isinstance(self.density_fit, bool):
+            raise InputError(f"density_fit={self.density_fit!r}: give True or False.")
+        if not self.density_fit:
+            return ExactCoulombExchange(self.molecule)
+        return DensityFittedCoulombExchange(self.molecule, bool(self.functional.exact_exchange))
+
     def build(self, progress) -> "Ingredients":
         """Integrals, grid and kernels."""
         molecule = self.molecule
         with progress.stage("integrals"):
             matrices = self.surroundings.one_electron(molecule)
             X = canonical_orthonormaliser(matrices.S, self.linear_dependence)
-            coulomb_exchange = _coulomb_exchange(molecule, self.density_fit, bool(self.functional.exact_exchange))
+            coulomb_exchange = self.coulomb_exchange()
             progress.note(coulomb_exchange.describe())
         builders = XCBuilders(self.functional, molecule, self.n_spin, self.grid, self.nlc_level, progress)
         energy = KohnSham(
@@ -108,12 +116,6 @@ class Ingredients:
         )
 
 
-def _coulomb_exchange(molecule, density_fit, exact_exchange):
-    if not isinstance(density_fit, bool):
-        raise InputError(f"density_fit={density_fit!r}: give True or False.")
-    return DensityFittedCoulombExchange(molecule, exact_exchange) if density_fit else ExactCoulombExchange(molecule)
-
-
 class XCBuilders:
     """Builders of the semilocal and the nonlocal energy, each None without such terms; the same grid is used once.
 
@@ -129,18 +131,18 @@ class XCBuilders:
         kernels = {}
         with progress.stage("functional"):
             if functional.is_semilocal:
-                kernels["semilocal"] = _kernel(XCKernel, functional.semilocal_part, n_spin)
+                kernels["semilocal"] = lowered(XCKernel, functional.semilocal_part, n_spin)
             if functional.is_nonlocal:
-                kernels["nonlocal_xc"] = _kernel(NonlocalXCKernel, functional.nonlocal_part, n_spin)
+                kernels["nonlocal_xc"] = lowered(NonlocalXCKernel, functional.nonlocal_part, n_spin)
         grids = {"semilocal": grid, "nonlocal_xc": nlc_level}
         shared = len(kernels) == 2 and isinstance(grid, int) and grid == nlc_level
-        order = max(map(_ao_order, kernels.values()))
+        order = max(map(ao_order, kernels.values()))
         store = None
         for part, kernel in kernels.items():
             if store is None or not shared:
                 points, weights = self._grid(molecule, grids[part], progress)
                 with progress.stage("orbitals on the grid"):
-                    store = AOStore(molecule, points, weights, order if shared else _ao_order(kernel))
+                    store = AOStore(molecule, points, weights, order if shared else ao_order(kernel))
             if part == "semilocal":
                 self.semilocal, self.n_points = XCBuilder(kernel, store, progress.part), len(points)
                 self._kernel, self._store = kernel, store
@@ -160,17 +162,18 @@ class XCBuilders:
         return points, weights
 
 
-def _ao_order(kernel):
+def ao_order(kernel) -> int:
+    """Order of the AO derivatives that energy and matrix need."""
     return max(kernel.order, int(kernel.needs_tau))
 
 
-def _kernel(kind, functional, n_spin):
-    """The lowered functional; the same terms are compiled once per process, for the last few functionals."""
-    key = (kind, n_spin, *((float(coefficient), id(term)) for coefficient, term in functional.terms))
+def lowered(kind, functional, n_spin, **options):
+    """The kernel of a functional; the same terms are compiled once per process, for the last few functionals."""
+    key = (kind, n_spin, *options.items(), *((float(coefficient), id(term)) for coefficient, term in functional.terms))
     if key not in _KERNELS:
         while len(_KERNELS) >= MAX_KERNELS:
             del _KERNELS[next(iter(_KERNELS))]
-        _KERNELS[key] = kind(functional, n_spin)  # holds the terms, so their ids stay theirs
+        _KERNELS[key] = kind(functional, n_spin, **options)  # holds the terms, so their ids stay theirs
     return _KERNELS[key]
 
 

@@ -17,8 +17,10 @@ import numpy as np
 import scipy.linalg
 
 from dftfd.errors import InputError, ResourceError
+from dftfd.fitted_gradient import fitted_gradient
 from dftfd.interop import pyscf as bridge
 from dftfd.interop import two_electron
+from dftfd.interop.derivatives import exact_coulomb_derivative, exact_exchange_derivative
 from dftfd.molecule import Molecule
 from dftfd.resources import available_memory, in_gib
 
@@ -84,6 +86,13 @@ class CoulombExchange(ABC):
         return self.coulomb(P), self.exchange(P, C_occ, omega)
 
     @abstractmethod
+    def gradient(self, P, C_occ: Sequence, exact_exchange: Sequence[tuple[float, float]]) -> np.ndarray:
+        """d/dR (atom, 3) [hartree/bohr] of the Coulomb and exact exchange energies at fixed density matrices.
+
+        P (spin, ao, ao) and C_occ as in `exchange`; exact_exchange: pairs (omega, fraction) as in KohnSham.
+        """
+
+    @abstractmethod
     def describe(self) -> str:
         """One line for the output: how the integrals are obtained."""
 
@@ -116,6 +125,14 @@ class ExactCoulombExchange(CoulombExchange):
             return super().coulomb_and_exchange(P, C_occ, omega)
         J, K = self._contract(self._check(P), 0.0, coulomb=True, exchange=True)
         return J.sum(axis=0), K
+
+    def gradient(self, P, C_occ, exact_exchange):
+        P = self._check(P)
+        gradient = exact_coulomb_derivative(self.molecule, P.sum(axis=0))
+        for omega, fraction in exact_exchange:
+            for P_s in P:
+                gradient -= fraction * _share(P) * exact_exchange_derivative(self.molecule, P_s, omega)
+        return gradient
 
     def describe(self):
         return "exact two-electron integrals, " + ("in memory" if self.in_core else "recomputed in each cycle")
@@ -170,6 +187,14 @@ class DensityFittedCoulombExchange(CoulombExchange):
             raise InputError(f"orbitals of {len(C_occ)} spin channels were given for {len(P)} density matrices.")
         return np.stack([self._exchange_of_orbitals(np.asarray(C, dtype=float), omega) for C in C_occ])
 
+    def gradient(self, P, C_occ, exact_exchange):
+        P = self._check(P)
+        terms = {0.0: []} | {omega: [(fraction * _share(P), C) for C in C_occ] for omega, fraction in exact_exchange}
+        return sum(
+            fitted_gradient(self.molecule, self._auxiliary, omega, None if omega else P.sum(axis=0), exchange)
+            for omega, exchange in terms.items()
+        )
+
     def describe(self):
         return f"density fitting in {self.auxiliary_basis} ({self.n_auxiliary} functions)"
 
@@ -211,3 +236,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
                 f"{self.molecule.n_ao} basis functions, the limit is {in_gib(self._memory_limit)}; use a smaller basis "
                 "set, more memory, or density_fit=False."
             )
+
+
+def _share(P) -> float:
+    """The energy of exchange is -share/2 sum_s tr(P_s K[P_s]): a restricted P holds both spins."""
+    return 0.5 if len(P) == 1 else 1.0

@@ -1,5 +1,7 @@
 """The lowered functional on blocks of grid points: energy, and its derivative with respect to the density jet."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +14,18 @@ from dftfd.functionals.base import SPACE, Functional
 
 _CHANNELS = {0: 1, 1: 4, 2: 10}
 _HESSIAN = ((0, 1, 2), (1, 3, 4), (2, 4, 5))  # position of n_ij among n_xx n_xy n_xz n_yy n_yz n_zz
+
+
+class Slopes(NamedTuple):
+    """First derivatives of an energy on a grid, everything else held fixed.
+
+    weights: (point,) [hartree bohr^-3].   density: (spin, channel, point).
+    points: (3, point), by an explicit dependence on r.
+    """
+
+    weights: np.ndarray
+    density: np.ndarray
+    points: np.ndarray
 
 
 class XCKernel:
@@ -37,14 +51,20 @@ class XCKernel:
     def __call__(self, points, weights, density):
         if any(map(is_tracer, (points, weights, density))) or self._parameters_are_traced():
             return self._weighted(points, weights, density)
+        slopes = self.slopes(points, weights, density)
+        return np.dot(weights, slopes.weights), slopes.density
+
+    def slopes(self, points, weights, density) -> Slopes:
+        """All first derivatives of the energy; that by a weight is the energy per volume."""
         density = np.asarray(density)
         if self._rows is None:
             self._rows = jax.jit(self._scalar_code())
-        energy, rows = self._rows(np.asarray(points), weights, density)
-        potential = np.empty(density.shape)
-        for out, row in zip(potential.reshape(-1, density.shape[-1]), rows, strict=True):
+        e, rows = self._rows(np.asarray(points), weights, density)
+        n_entries = self.n_spin * self.channels
+        slopes = np.empty((n_entries + 3, density.shape[-1]))
+        for out, row in zip(slopes, rows, strict=True):
             out[:] = row
-        return energy, potential
+        return Slopes(np.asarray(e), slopes[:n_entries].reshape(density.shape), slopes[n_entries:])
 
     def energy_density(self, density, point):
         """Energy per volume at one point from density (spin, channel)."""
@@ -60,7 +80,7 @@ class XCKernel:
         return jnp.dot(weights, e), potential * weights[None, None, :]
 
     def _scalar_code(self):
-        """(points, weights, density) -> (energy, rows of the potential), on one array per channel.
+        """(points, weights, density) -> (e, rows of the potential, three rows by the point), one array per channel.
 
         The same derivative as in `_weighted`, written out for each entry, is several times faster: equal expressions
         of the spins and of energy and potential are formed once, and what is zero for equal spins is left out.
@@ -68,12 +88,12 @@ class XCKernel:
         n_entries = self.n_spin * self.channels
         shapes = (self.n_spin, self.channels), (3,)
         program = point_program(self.energy_density, *(jax.ShapeDtypeStruct(s, np.float64) for s in shapes))
-        program = with_gradient(program, count=n_entries, inline=True)
+        program = with_gradient(program, count=n_entries + 3, inline=True)
 
         def code(points, weights, density):
             inputs = [density[s, c] for s in range(self.n_spin) for c in range(self.channels)]
             e, *slopes = run(program, [*inputs, *(points[:, i] for i in range(3))])
-            return jnp.dot(weights, e), [weights * slope for slope in slopes]
+            return e, [weights * slope for slope in slopes]
 
         return code
 

@@ -9,6 +9,9 @@ left features a, and through charges c and right features b of the same point in
 a second pass over all pairs. Where phi is linear in S_k and the summand is proven symmetric, it equals the part of S_k
 in the first two, which is doubled instead.
 
+Where derivatives with respect to the points are asked for, r counts as one more left and right feature; that with
+respect to a weight is phi plus the charge times the sums of others at this point.
+
 Sums over pairs are bounded in memory by their tiles (dftfd.pair_kernel); everything else takes a few numbers per point.
 """
 
@@ -22,9 +25,9 @@ from dftfd.autofd.lowering import CELL_VOLUME
 from dftfd.autofd.lowering_pairs import PairIntegral, lower_nonlocal
 from dftfd.autofd.scalars import scalar_program
 from dftfd.autofd.symmetry import is_symmetric
-from dftfd.errors import NumericalError, UnsupportedError
+from dftfd.errors import InputError, NumericalError, UnsupportedError
 from dftfd.functionals.base import Functional
-from dftfd.kernel import channel_count, checked_orders, density_jets, placeholders
+from dftfd.kernel import Slopes, channel_count, checked_orders, density_jets, placeholders
 from dftfd.pair_kernel import PairSums
 from dftfd.xc import MatrixBuilder, XCContribution
 
@@ -35,19 +38,21 @@ class NonlocalXCKernel:
     """kernel(points, weights, density) -> (energy, potential) of a functional with double integrals, for a whole grid.
 
     The interface is that of dftfd.kernel.XCKernel, with NumPy arrays of any number of points.
+    moving_points: derivatives with respect to the points are wanted; the pair kernel's cost a little more time.
     """
 
-    def __init__(self, functional: Functional, n_spin: int):
+    def __init__(self, functional: Functional, n_spin: int, moving_points: bool = False):
         self._program = lower_nonlocal(functional.energy_density(*placeholders()))
         orders = self._program.orders
         if orders.pop(CELL_VOLUME, 0) > 0:
             raise UnsupportedError(f"functional {functional.name!r} differentiates the cell volume of grid points.")
         self.functional = functional
         self.n_spin = n_spin
+        self.moving_points = moving_points
         self.order, self.needs_tau = checked_orders(functional, orders)
         self.channels = channel_count(self.order, self.needs_tau)
         self.stages = [_Stage(self, k, integral) for k, integral in enumerate(self._program.integrals)]
-        self._outer = _on_points(jax.value_and_grad(self.energy_density, argnums=(0, 3)))
+        self._outer = _on_points(jax.value_and_grad(self.energy_density, argnums=(0, 1, 2, 3)))
         self._energy = _on_points(self.energy_density)
 
     def jets(self, density, cell, integrals) -> dict[str, list]:
@@ -67,6 +72,16 @@ class NonlocalXCKernel:
 
     def __call__(self, points, weights, density):
         """points (point, 3), weights (point,), density (spin, channel, point); (float, array like density)."""
+        energy, slopes = self._evaluate(points, weights, density)
+        return energy, slopes.density
+
+    def slopes(self, points, weights, density) -> Slopes:
+        """All first derivatives of the energy; those by the points need `moving_points`."""
+        if not self.moving_points:
+            raise InputError("this kernel keeps its points fixed; make it with moving_points=True.")
+        return self._evaluate(points, weights, density)[1]
+
+    def _evaluate(self, points, weights, density):
         points, weights, density = np.asarray(points), np.asarray(weights), np.asarray(density)
         n_points = len(weights)
         integrals = [np.zeros((*s.integral.shape, n_points)) for s in self.stages]
@@ -80,14 +95,17 @@ class NonlocalXCKernel:
             )
         # phi is linear in symmetric integrals: at twice their values its derivative holds their part twice
         doubled = tuple(2.0 * S if s.symmetric else S for s, S in zip(self.stages, integrals, strict=True))
-        _, (d_density, d_integrals) = self._outer(*given, doubled)
-        d_density = d_density * weights
+        e, (*slopes, d_integrals) = self._outer(*given, doubled)
+        d_density, d_points, d_cell = (slope * weights for slope in slopes)
+        d_weights = e + d_cell
         d_integrals = [d * weights for d in d_integrals]
         for k in reversed(range(len(self.stages))):
-            more_density, more_integrals = self.stages[k].backward(given, integrals, work[k], d_integrals[k])
-            d_density += more_density
+            explicit, (*more, more_integrals) = self.stages[k].backward(given, integrals, work[k], d_integrals[k])
+            d_density += more[0]
+            d_points += more[1]
+            d_weights += explicit + more[2]
             d_integrals = [a + b for a, b in zip(d_integrals, more_integrals, strict=True)]
-        return energy, d_density
+        return energy, Slopes(d_weights, d_density, d_points)
 
 
 class _Stage:
@@ -99,16 +117,17 @@ class _Stage:
     def __init__(self, kernel: NonlocalXCKernel, number: int, integral: PairIntegral):
         self.kernel, self.number, self.integral = kernel, number, integral
         self._left_size, self._right_size = (
-            sum(int(np.prod(leaf.shape)) for leaf in jax.eval_shape(code, *kernel.inputs()))
+            3 + sum(int(np.prod(leaf.shape)) for leaf in jax.eval_shape(code, *kernel.inputs()))
             for code in (self._left, self._right)
         )
+        self._n_fixed = 0 if kernel.moving_points else 3  # how many of the entries of a row have no derivative
         self.linear = self._is_linear()
         self.symmetric = self.linear and self._is_symmetric()
         self._features = _on_points(self._flat_features)
         self._charge_slope = _on_points(jax.jacrev(self._charge))
         self._coefficient_and_slope = _on_points(lambda *x: (self._coefficient(*x), jax.jacrev(self._coefficient)(*x)))
         self._pull_back = _on_points(self._pulled)
-        self._sums = PairSums(self._pair, 3 + self._left_size, 3 + self._right_size, 3)
+        self._sums = PairSums(self._pair, self._left_size, self._right_size, self._n_fixed)
         self._transposed_sums = None
 
     # code at one point; arguments as in NonlocalXCKernel.energy_density
@@ -127,11 +146,12 @@ class _Stage:
         return jax.grad(self.kernel.energy_density, argnums=3)(*inputs)[self.number]
 
     def _flat_features(self, *inputs):
-        return self._charge(*inputs), _flat(self._left(*inputs)), _flat(self._right(*inputs))
+        """Charge, and the point followed by the features, of both sides."""
+        left, right = (_flat((inputs[1], *code(*inputs))) for code in (self._left, self._right))
+        return self._charge(*inputs), left, right
 
     def _pulled(self, density, point, cell, integrals, *cotangents):
-        code = lambda density, integrals: self._flat_features(density, point, cell, integrals)
-        return jax.vjp(code, density, integrals)[1](cotangents)
+        return jax.vjp(self._flat_features, density, point, cell, integrals)[1](cotangents)
 
     def _pair(self, row, col):
         """K on (point, features) of both sides as vectors; flat."""
@@ -142,7 +162,7 @@ class _Stage:
 
     def _transposed_pair(self, row, col):
         """sum of g K with the sides exchanged: a row is right, a column is left with the sensitivities g at its end."""
-        split = 3 + self._left_size
+        split = self._left_size
         return jnp.sum(col[split:] * self._pair(col[:split], row))[None]
 
     # proofs
@@ -173,7 +193,7 @@ class _Stage:
 
     def forward(self, given, integrals):
         """Writes S to integrals[number]; returns what `backward` needs."""
-        points, weights = given[1], given[2]
+        weights = given[2]
         charge, left, right = self._features(*given, tuple(integrals))
         rows = weights != 0
         if self.linear:  # where its coefficient vanishes, S is not needed
@@ -181,8 +201,8 @@ class _Stage:
             rows &= _any_nonzero(coefficient) | _any_nonzero(slopes)
         columns = weights * charge != 0
         values, jacobian = self._sums(
-            np.vstack([points, left])[:, rows],
-            np.vstack([points, right])[:, columns],
+            left[:, rows],
+            right[:, columns],
             (weights * charge)[columns],
         )
         S = integrals[self.number]
@@ -190,28 +210,34 @@ class _Stage:
         return charge, left, right, rows, jacobian
 
     def backward(self, given, integrals, work, d_S):
-        """Derivatives (density, integrals) of the energy through charge and features; d_S: with respect to S."""
-        points, weights = given[1], given[2]
+        """Derivatives of the energy through this integral, with d_S: the one with respect to S.
+
+        First, (point,), that by the weight of a point as one that is integrated over; then, through charge and
+        features, those by density, point, volume of the cell, and integrals.
+        """
+        weights = given[2]
         charge, left, right, rows, jacobian = work
         d_S = d_S.reshape(self.integral.size, -1)
         d_left, d_right, d_charge = np.zeros_like(left), np.zeros_like(right), np.zeros_like(charge)
-        d_left[:, rows] = np.einsum("mp,mfp->fp", d_S[:, rows], jacobian)
+        explicit = np.zeros_like(charge)
+        d_left[self._n_fixed :, rows] = np.einsum("mp,mfp->fp", d_S[:, rows], jacobian)
         if self.symmetric:
             d_left *= 2.0
         else:
             there = (weights * charge != 0) | _any_nonzero(self._charge_slope(*given, tuple(integrals)))
             here = _any_nonzero(d_S)
             if self._transposed_sums is None:
-                n_row, n_col = 3 + self._right_size, 3 + self._left_size + self.integral.size
-                self._transposed_sums = PairSums(self._transposed_pair, n_row, n_col, 3)
+                n_row, n_col = self._right_size, self._left_size + self.integral.size
+                self._transposed_sums = PairSums(self._transposed_pair, n_row, n_col, self._n_fixed)
             values, slopes = self._transposed_sums(
-                np.vstack([points, right])[:, there],
-                np.vstack([points, left, d_S])[:, here],
+                right[:, there],
+                np.vstack([left, d_S])[:, here],
                 np.ones(np.count_nonzero(here)),
             )
             d_charge[there] = weights[there] * values[0]
-            d_right[:, there] = (weights * charge)[there] * slopes[0]
-        return self._pull_back(*given, tuple(integrals), d_charge, d_left, d_right)
+            explicit[there] = charge[there] * values[0]
+            d_right[self._n_fixed :, there] = (weights * charge)[there] * slopes[0]
+        return explicit, self._pull_back(*given, tuple(integrals), d_charge, d_left, d_right)
 
 
 def _flat(features):

@@ -8,6 +8,7 @@ import numpy as np
 
 from dftfd.calculation import Calculation
 from dftfd.density import density_function
+from dftfd.forces import nuclear_forces
 from dftfd.interop import pyscf as bridge
 from dftfd.io.report import result_summary
 from dftfd.properties.fields import electrostatic_potential, localisation_function
@@ -56,6 +57,7 @@ class SCFResult:
     n_electrons_quadrature: (spin,), integral of the density on the grid, None without a semilocal functional.
     history: the SCF table.   seconds: wall time by stage.
     entropy_term: -T S [hartree] of smeared occupations, else 0.   steps: what convergence took besides DIIS, in words.
+    fock: (spin, ao, ao) [hartree], dE/dP; None where it is not known, as in a result that was loaded.
 
     Properties are computed when first asked for. density, kinetic_energy_density, v_xc, v_tau, electrostatic_potential
     and elf are Functions of the point r [bohr].
@@ -76,6 +78,7 @@ class SCFResult:
     seconds: Mapping[str, float] = field(repr=False)
     entropy_term: float = 0.0
     steps: tuple[str, ...] = ()
+    fock: np.ndarray | None = field(default=None, repr=False)
 
     def __post_init__(self):
         for value in vars(self).values():
@@ -111,6 +114,14 @@ class SCFResult:
         Takes about as long as the calculation. Returns a dftfd.scf.stability.Stability.
         """
         return result_stability(self)
+
+    def forces(self, grid_response: bool = True) -> np.ndarray:
+        """Forces on the nuclei (atom, 3) [hartree/bohr]; dftfd.forces.nuclear_forces tells more, and how.
+
+        grid_response=False leaves out the quadrature grid's motion with the nuclei; such forces are not the gradient of
+        the energy.
+        """
+        return nuclear_forces(self, grid_response).values
 
     # ------------------------------------------------------------------------------------------------- orbitals
 

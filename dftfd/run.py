@@ -176,6 +176,7 @@ def _result(calculation, settings, solution, seconds):
         seconds=dict(seconds),
         entropy_term=state.entropy_term,
         steps=solution.steps,
+        fock=state.F,
     )
 
 

@@ -7,6 +7,11 @@ import numpy as np
 
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.integrals import OneElectron, one_electron
+from dftfd.interop.derivatives import (
+    core_hamiltonian_derivative,
+    electric_field_derivative,
+    point_charge_derivative,
+)
 from dftfd.interop.hamiltonian import point_charge_matrix, x2c_core_hamiltonian
 
 RELATIVITY = (None, "x2c")
@@ -49,6 +54,32 @@ class Surroundings:
                 raise InputError(f"a point charge sits on a nucleus, at {position} bohr.")
             energy += float(charge * np.sum(Z[Z != 0] / distances[Z != 0]))
         return energy
+
+    def nuclear_gradient(self, molecule) -> np.ndarray:
+        """Derivative of `nuclear_energy` by the positions of the nuclei, (atom, 3) [hartree/bohr]."""
+        Z, R = molecule.nuclear_charges, molecule.coordinates
+        real = np.flatnonzero(Z)
+        gradient = -Z[:, None] * self.electric_field
+        for a in real:
+            others = real[real != a]
+            gradient[a] += _coulomb_slope(R[a], Z[a], R[others], Z[others])
+            gradient[a] += _coulomb_slope(R[a], Z[a], self.positions, self.charges)
+        return gradient
+
+    def one_electron_gradient(self, molecule, P) -> np.ndarray:
+        """d tr(P H)/dR of the matrices of `one_electron` for a symmetric P (ao, ao), (atom, 3) [hartree/bohr]."""
+        gradient = core_hamiltonian_derivative(molecule, P, self.relativity)
+        if self.electric_field.any():
+            gradient += electric_field_derivative(molecule, P, self.electric_field)
+        if len(self.charges):
+            gradient += point_charge_derivative(molecule, P, self.charges, self.positions)
+        return gradient
+
+
+def _coulomb_slope(position, charge, others, charges):
+    """Derivative of the charge's energy among other charges (k,) by its position, (3,)."""
+    d = position - others
+    return -charge * (charges / np.linalg.norm(d, axis=1) ** 3) @ d
 
 
 def checked_surroundings(molecule, electric_field: Any, point_charges: Any, relativity: Any) -> Surroundings:

@@ -169,13 +169,16 @@ class MatrixBuilder:
 
     def _density(self, index: int, ao, P, C_occ, out, scratch: Scratch) -> None:
         """Density of one block, written to `out` (spin, channel, point)."""
-        aos = self.store.blocks[index].aos
         for s in range(len(P)):
-            if C_occ is not None and self._occupied_form_is_cheaper(len(aos), C_occ[s].shape[1]):
-                P_s, C_s = None, C_occ[s].take(aos, axis=0)
-            else:
-                P_s, C_s = P[s].take(aos, axis=0).take(aos, axis=1), None
+            P_s, C_s = self._density_form(index, s, P, C_occ)
             density_jet(ao, P_s, C_s, self.kernel.order, self.kernel.needs_tau, out[s], scratch)
+
+    def _density_form(self, index: int, s: int, P, C_occ):
+        """(P, None) or (None, C) of one spin on the orbitals of a block, whichever is cheaper."""
+        aos = self.store.blocks[index].aos
+        if C_occ is not None and self._occupied_form_is_cheaper(len(aos), C_occ[s].shape[1]):
+            return None, C_occ[s].take(aos, axis=0)
+        return P[s].take(aos, axis=0).take(aos, axis=1), None
 
     def _add_half_matrix(self, index: int, ao, potential, M, scratch: Scratch) -> None:
         """Adds the block's part, for a potential (spin, channel, point), to M (spin, ao, ao)."""

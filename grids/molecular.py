@@ -74,6 +74,37 @@ def molecular_grid(
     A. D. Becke, J. Chem. Phys. 88, 2547 (1988), doi:10.1063/1.454033; O. Treutler, R. Ahlrichs, J. Chem. Phys. 102, 346
     (1995), doi:10.1063/1.469408.
     """
+    schemes = {"radial": radial, "pruning": pruning, "partition": partition, "radius_adjustment": radius_adjustment}
+    sizes = {"n_radial": n_radial, "n_angular": n_angular}
+    return _assemble(*_definition(atomic_numbers, coordinates, level, **schemes, **sizes))
+
+
+def pull_back(atomic_numbers: Sequence[int], coordinates, d_points, d_weights, level: int = 3, **schemes) -> np.ndarray:
+    r"""dE/dR (atom, 3) of a quantity E of the grid, from dE/dpoints (point, 3) and dE/dweights (point,).
+
+    The transpose of the derivative of `molecular_grid`, whose other arguments are the same, by reverse differentiation
+    in blocks of points.
+    """
+    schemes = molecular_grid.__kwdefaults__ | schemes
+    arguments = _padded(*_definition(atomic_numbers, coordinates, level, **schemes))
+    n_points = arguments[1].size
+    slopes = (_pad_rows(np.asarray(d), n_points) for d in (d_points, d_weights))
+    return np.asarray(_pulled_back(*arguments, *slopes))[: len(atomic_numbers)]
+
+
+def _definition(
+    atomic_numbers,
+    coordinates,
+    level,
+    *,
+    radial,
+    pruning,
+    partition,
+    radius_adjustment,
+    n_radial,
+    n_angular,
+):
+    """Checked arguments of `molecular_grid`: atomic grids, border shifts, coordinates, partition."""
     radial = _known("radial scheme", radial, RADIAL_SCHEMES)
     pruning = _known("pruning scheme", pruning, PRUNING_SCHEMES)
     partition = _known("partition", partition, PARTITION_SCHEMES)
@@ -86,11 +117,19 @@ def molecular_grid(
         for charge, (shells, angular) in zip(charges, _sizes(charges, level, n_radial, n_angular), strict=True)
     ]
     adjustment = RADIUS_ADJUSTMENTS[radius_adjustment](np.array(charges))
-    return _assemble(atoms, adjustment, coordinates, partition)
+    return atoms, adjustment, coordinates, partition
 
 
 def _assemble(atoms: list[AtomicGrid], adjustment: np.ndarray, coordinates: jax.Array, partition: str) -> Grid:
-    """The grid of `atoms` at the coordinates (atom, 3).
+    """The grid of `atoms` at the coordinates (atom, 3)."""
+    sizes = [len(atom.volumes) for atom in atoms]
+    points, weights = _partitioned(*_padded(atoms, adjustment, coordinates, partition))
+    owner = np.repeat(np.arange(len(atoms), dtype=np.int32), sizes)
+    return Grid(points[: sum(sizes)], weights[: sum(sizes)], jnp.asarray(owner))
+
+
+def _padded(atoms: list[AtomicGrid], adjustment: np.ndarray, coordinates: jax.Array, partition: str) -> tuple:
+    """The arguments of `_partitioned`.
 
     Shapes are rounded up, so that one compiled program serves all geometries of a molecule and most molecules of about
     its size.
@@ -101,8 +140,7 @@ def _assemble(atoms: list[AtomicGrid], adjustment: np.ndarray, coordinates: jax.
     n_blocks = -(-n_points // block)
     shape = (1 << (n_blocks - 1).bit_length(), block)
     owner = np.repeat(np.arange(n_atoms, dtype=np.int32), [len(atom.volumes) for atom in atoms])
-
-    points, weights = _partitioned(
+    return (
         _pad_rows(np.concatenate([atom.offsets for atom in atoms]), shape[0] * block).reshape(*shape, 3),
         _pad_rows(np.concatenate([atom.volumes for atom in atoms]), shape[0] * block).reshape(shape),
         _pad_rows(owner, shape[0] * block).reshape(shape),
@@ -112,7 +150,6 @@ def _assemble(atoms: list[AtomicGrid], adjustment: np.ndarray, coordinates: jax.
         n_blocks,
         partition,
     )
-    return Grid(points[:n_points], weights[:n_points], jnp.asarray(owner))
 
 
 @partial(jax.jit, static_argnames="partition")
@@ -131,6 +168,16 @@ def _partitioned(offsets, volumes, owner, coordinates, adjustment, n_atoms, n_bl
 
     shares = jax.lax.map(share_if_filled, (jnp.arange(len(points)), points, owner))
     return points.reshape(-1, 3), (volumes * shares).reshape(-1)
+
+
+@partial(jax.jit, static_argnames="partition")
+def _pulled_back(offsets, volumes, owner, coordinates, adjustment, n_atoms, n_blocks, partition, d_points, d_weights):
+    """Derivatives by the coordinates of a quantity with the given ones by points and weights."""
+
+    def grid(coordinates):
+        return _partitioned(offsets, volumes, owner, coordinates, adjustment, n_atoms, n_blocks, partition)
+
+    return jax.vjp(grid, coordinates)[1]((d_points, d_weights))[0]
 
 
 def _block_length(n_atoms: int) -> int:

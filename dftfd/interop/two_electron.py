@@ -26,7 +26,7 @@ _RANGE_LOCK = threading.RLock()
 
 
 @contextlib.contextmanager
-def _mole_with_range(molecule, omega):
+def mole_with_range(molecule, omega):
     """The molecule's Mole with its Coulomb operator set to `omega`; PySCF keeps that in a shared array."""
     mole = to_pyscf(molecule)
     with _RANGE_LOCK, mole.with_range_coulomb(omega):
@@ -35,7 +35,7 @@ def _mole_with_range(molecule, omega):
 
 def packed_eri(molecule, omega: float = 0.0) -> np.ndarray:
     """(ij|kl) with its eightfold symmetry used: pairs of pairs i >= j, k >= l, ij >= kl, as one vector."""
-    with _mole_with_range(molecule, omega) as mole:
+    with mole_with_range(molecule, omega) as mole:
         return mole.intor("int2e", aosym="s8")
 
 
@@ -54,7 +54,7 @@ class DirectCoulombExchange:
         self._molecule, self._threshold, self._bounds = molecule, threshold, {}
 
     def __call__(self, density, coulomb: bool, exchange: bool, omega: float = 0.0):
-        with _mole_with_range(self._molecule, omega) as mole:
+        with mole_with_range(self._molecule, omega) as mole:
             if omega not in self._bounds:
                 names = ("CVHFnrs8_prescreen", "CVHFnr_int2e_q_cond", "CVHFnr_dm_cond")
                 self._bounds[omega] = _vhf._VHFOpt(mole, "int2e", *names, self._threshold)
@@ -116,7 +116,7 @@ def fitting_tensor(molecule, auxiliary: dict, omega: float = 0.0) -> np.ndarray:
     B = L^-1 (Q|ij) with the Cholesky factor L of the Coulomb metric (Q|R), or its inverse square root without the
     eigenvalues below LINEAR_DEPENDENCE where the metric is not positive definite.
     """
-    with _mole_with_range(molecule, omega) as mole, quiet():
+    with mole_with_range(molecule, omega) as mole, quiet():
         auxmol = addons.make_auxmol(mole, auxiliary)
         suffix = "_cart" if mole.cart else "_sph"
         try:
