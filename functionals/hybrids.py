@@ -17,6 +17,9 @@ register((lda.exchange + lda.vwn5_correlation).named("svwn"))
 register((lda.exchange + pw92.mod_correlation).named("spw92"))
 register((b88.exchange + lyp.correlation).named("blyp"))
 register((b88.exchange + pbe.correlation).named("bpbe"))
+register((pw91.mpw91_exchange + pw91.correlation).named("mpw91"))
+register((exact_exchange + lyp.correlation).named("hflyp"))
+register((exact_exchange + pw92.mod_correlation).named("hfpw92"))
 
 # C. Adamo, V. Barone, J. Chem. Phys. 110, 6158 (1999). doi:10.1063/1.478522
 pbe0 = register(hybrid(0.25, pbe.exchange, pbe.correlation), "pbe0")

@@ -66,7 +66,7 @@ def _fits_of(fit, x, table):
 
 @functional("lda_c_vwn", doi="10.1139/p80-159")
 def vwn5_correlation(rho):
-    """VWN5: fit to Ceperley and Alder. S. H. Vosko, L. Wilk, M. Nusair, Can. J. Phys. 58, 1200 (1980)."""
+    """VWN5: fit (4.4) to Ceperley and Alder. S. H. Vosko, L. Wilk, M. Nusair, Can. J. Phys. 58, 1200 (1980)."""
     n = total_density(rho)
     para, ferro, stiffness = _fits_of(vwn_fit, sqrt(wigner_seitz_radius(n)), _VWN5)
     f, z4 = spin_interpolation(rho), polarisation(rho) ** 4
@@ -75,7 +75,7 @@ def vwn5_correlation(rho):
 
 @functional("lda_c_vwn_rpa", doi="10.1139/p80-159")
 def vwn_rpa_correlation(rho):
-    """VWN fit to the random phase approximation, interpolated with f(zeta); the local correlation of B3LYP."""
+    """VWN fit (4.4) to the random phase approximation, interpolated with f(zeta); the local correlation of B3LYP."""
     n = total_density(rho)
     para, ferro = _fits_of(vwn_fit, sqrt(wigner_seitz_radius(n)), _VWN_RPA)
     return n * (para + (ferro - para) * spin_interpolation(rho))

@@ -16,7 +16,7 @@ _C_F = 0.3 * (3 * math.pi**2) ** (2 / 3)
 
 @functional("gga_c_lyp", doi="10.1103/PhysRevB.37.785")
 def correlation(rho, *, a=0.04918, b=0.132, c=0.2533, d=0.349):
-    r"""Correlation energy per volume in the form without second derivatives.
+    r"""Correlation energy per volume in the form without second derivatives, eq. 2 of Miehlich et al.
 
     e_c = -4a/(1 + d n^(-1/3)) ra rb / n - a b w { ra rb [ 2^(11/3) C_F (ra^(8/3) + rb^(8/3))
           + (47/18 - 7 delta/18) s - (5/2 - delta/18)(saa + sbb) - (delta - 11)/9 (ra/n saa + rb/n sbb) ]

@@ -11,7 +11,7 @@ import re
 
 from dftfd.errors import FunctionalError
 from dftfd.functionals.base import Functional
-from dftfd.functionals.registry import lookup, unknown_name
+from dftfd.functionals.registry import list_functionals, lookup, unknown_name
 
 MAX_LENGTH = 1000
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -36,13 +36,13 @@ _EXCHANGE_ALIASES = {
     "m062x": "hyb_mgga_x_m06_2x",
     "mn15l": "mgga_x_mn15_l",
 }
+_COMBINED_ALIASES = {"pbe1pbe": "pbe0", "b3lypg": "b3lyp"}
 _CORRELATION_ALIASES = {
     "vwn5": "lda_c_vwn",
     "vwn3": "lda_c_vwn_rpa",
     "vwnrpa": "lda_c_vwn_rpa",
     "pw92": "lda_c_pw",
     "pwmod": "lda_c_pw_mod",
-    "chachiyo": "gga_c_chachiyo",
     "pbesol": "gga_c_pbe_sol",
     "m06l": "mgga_c_m06_l",
     "m062x": "mgga_c_m06_2x",
@@ -90,10 +90,19 @@ def _sum(text, resolve, shown) -> Functional:
     return total
 
 
-def _first(name, prefixes, aliases) -> Functional:
+def _first(name, prefixes, aliases) -> Functional | None:
+    """The functional called `name` after one of the prefixes; underscores may be left out, as in PySCF."""
     if name in aliases:
         return lookup(aliases[name])
     found = next(filter(None, (lookup(prefix + name) for prefix in prefixes)), None)
+    if found is None:
+        plain = {known.replace("_", ""): known for known in list_functionals()}
+        wanted = ((prefix + name).replace("_", "") for prefix in prefixes)
+        found = next((lookup(plain[text]) for text in wanted if text in plain), None)
+    return found
+
+
+def _required(name, found) -> Functional:
     if found is None:
         raise unknown_name(name)
     return found
@@ -101,12 +110,12 @@ def _first(name, prefixes, aliases) -> Functional:
 
 def _exchange(name):
     """Before a comma, 'pbe' is gga_x_pbe."""
-    return _without(("_c_", "_xc_"), _first(name, _EXCHANGE, _EXCHANGE_ALIASES), name)
+    return _without(("_c_", "_xc_"), _required(name, _first(name, _EXCHANGE, _EXCHANGE_ALIASES)), name)
 
 
 def _correlation(name):
     """After a comma, 'pbe' is gga_c_pbe."""
-    return _without(("_x_", "_xc_"), _first(name, _CORRELATION, _CORRELATION_ALIASES), name)
+    return _without(("_x_", "_xc_"), _required(name, _first(name, _CORRELATION, _CORRELATION_ALIASES)), name)
 
 
 def _without(unwanted, found, name):
@@ -121,5 +130,5 @@ def _without(unwanted, found, name):
 
 def _combined(name):
     """A registered name or combination; failing that, exchange alone (PySCF's reading of 'lda' or 'b88')."""
-    found = next(filter(None, (lookup(prefix + name) for prefix in _COMBINED)), None)
-    return found if found is not None else _first(name, _EXCHANGE, _EXCHANGE_ALIASES)
+    found = _first(name, _COMBINED, _COMBINED_ALIASES)
+    return found if found is not None else _required(name, _first(name, _EXCHANGE, _EXCHANGE_ALIASES))

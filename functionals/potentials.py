@@ -24,7 +24,7 @@ def lb94_correction(n_s, beta):
 
 @potential("gga_x_lb", doi="10.1103/PhysRevA.49.2421")
 def lb94(rho, *, alpha=1.0, beta=0.05):
-    """v_s = alpha v_x^LDA(rho_s) + the correction of `lb94_correction`, v_x^LDA = -(6 rho_s / pi)^(1/3)."""
+    """v_s = alpha v_x^LDA(rho_s) + the correction of `lb94_correction` (eq. 55), v_x^LDA = -(6 rho_s / pi)^(1/3)."""
     slater = lambda n_s: -((6 / math.pi * n_s) ** (1 / 3))
     return spin_pair(*each_spin(lambda n_s: alpha * slater(n_s) + lb94_correction(n_s, beta), rho))
 
@@ -37,7 +37,7 @@ def becke_johnson(n_s, tau_s, c, gamma=0.8):
 
 @potential("mgga_x_bj06", doi="10.1063/1.2213970")
 def bj06(rho, tau):
-    """The potential of the exchange hole and a response term, `becke_johnson` with c = 1."""
+    """The potential of the exchange hole and a response term, `becke_johnson` with c = 1 (eq. 3)."""
     return spin_pair(*each_spin(lambda n_s, tau_s: becke_johnson(n_s, tau_s, 1.0), rho, tau))
 
 

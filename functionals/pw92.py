@@ -79,7 +79,7 @@ def opposite_spin_correlation(rho: Function, digits: Digits = LONG) -> Function:
 
 @functional("lda_c_pw", doi=_DOI)
 def correlation(rho):
-    """Correlation of the uniform gas with the digits as printed."""
+    """Correlation of the uniform gas, eqs. 8 to 10, with the digits of table I as printed."""
     return total_density(rho) * correlation_energy(rho, PRINTED)
 
 

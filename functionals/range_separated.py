@@ -45,7 +45,7 @@ def _wb97(
     c_ss=(1.0, -2.55352, 11.8926, -26.9452, 17.0927),
     c_ab=(1.0, 3.99051, -17.0066, 1.07292, 8.88211),
 ):
-    """The B97 power series over the short-range exchange of the uniform gas."""
+    """The B97 power series over the short-range exchange of the uniform gas; coefficients of table I."""
     short_range = lambda n: attenuated_slater(n, omega)
     return b97.power_series_energy(rho, short_range, c_x, c_ss, c_ab)
 

@@ -69,7 +69,7 @@ def _p_t_z(n, tau):
 @functional("mgga_x_tpss", doi=_TPSS)
 @spin_scaled
 def tpss_exchange(n, tau, *, kappa=0.804, b=0.40, c=1.59096, e=1.537, mu=0.21951):
-    """e_x = e_x^LDA F_x with the term c z^2 p / (1 + z^2)^2."""
+    """e_x = e_x^LDA F_x (eqs. 5 to 10) with the term c z^2 p / (1 + z^2)^2."""
     p, t, z = _p_t_z(n, tau)
     z_term = (z / (1 + z * z)) ** 2
     return slater_exchange(n) * enhancement(p, t, z_term, kappa=kappa, b=b, c=c, e=e, mu=mu)

@@ -184,6 +184,11 @@ def test_errors_say_what_is_missing_or_does_not_fit():
         evaluate("pbe", rho=np.ones(3), sigma=np.ones(3), order=5)
     with pytest.raises(FunctionalError, match="complex"):
         evaluate("lda_x", rho=np.ones(3) * 1j)
+    with pytest.raises(FunctionalError, match=r"sigma\[1, 2\] is nan"):
+        evaluate("pbe", rho=np.ones((2, 3)), sigma=[[1, 1, 1], [1, 1, np.nan], [1, 1, 1]])
+    for name in ("vv10", "b97m_v"):
+        with pytest.raises(UnsupportedError, match=f"{name}.*integrals over a second point"):
+            evaluate(name, rho=np.ones(3), sigma=np.ones(3), tau=np.ones(3))
     component = lambda n: nabla(n)[0] * nabla(n)[0]
     with pytest.raises(UnsupportedError, match="scalar products"):
         evaluate(Functional("x", ((1.0, EnergyTerm.from_formula(component, "x")),)), rho=np.ones(3), sigma=np.ones(3))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from dftfd.errors import FunctionalError
+from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.registry import get_functional
 from dftfd.pointwise import VARIABLES, pointwise_kernel, require_ingredients
 
@@ -59,6 +59,11 @@ def evaluate(functional, *, rho, sigma=None, lapl=None, tau=None, order: int = 1
     array([-0.98474502])
     """
     functional = get_functional(functional)
+    if functional.is_nonlocal:
+        raise UnsupportedError(
+            f"functional {functional.name!r} depends on integrals over a second point; from arrays of rho, sigma, lapl "
+            "and tau, evaluate its semilocal_part."
+        )
     if not isinstance(order, int) or not 0 <= order <= MAX_ORDER:
         raise FunctionalError(f"order {order!r} was asked for; an integer from 0 to {MAX_ORDER} expected.")
     arrays = _checked({"rho": rho, "sigma": sigma, "lapl": lapl, "tau": tau})
@@ -90,6 +95,10 @@ def _checked(given) -> dict[str, np.ndarray]:
         if array.dtype.kind not in "fiu":
             raise FunctionalError(f"{name} has dtype {array.dtype}; real numbers expected.")
         arrays[name] = array.astype(np.float64)
+        finite = np.isfinite(arrays[name])
+        if not finite.all():
+            place = tuple(int(i) for i in np.argwhere(~finite)[0])
+            raise FunctionalError(f"{name}{list(place)} is {arrays[name][place]}; finite numbers expected.")
     shape = arrays["rho"].shape if "rho" in arrays else ()
     if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != 2):
         raise FunctionalError(f"rho has shape {shape}; (N,), the total density, or (2, N), alpha and beta, expected.")
