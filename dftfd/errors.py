@@ -47,6 +47,24 @@ class ResourceError(DftfdError, MemoryError):
     exit_code = 6
 
 
+class CheckpointError(FileError):
+    """A checkpoint is missing, damaged, of another calculation or version, or cannot be written."""
+
+
+class NotConvergedError(DftfdError, RuntimeError):
+    """A property was asked of a density that is no solution."""
+
+    exit_code = 3
+
+
+class InputWarning(UserWarning):
+    """The input is legal but looks like a mistake, for example bohr read as angstrom."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written, or its previous generation was read; the calculation goes on."""
+
+
 class AutofdError(DftfdError):
     """Base of the errors of the operator calculus."""
 

@@ -18,7 +18,7 @@ import scipy.linalg
 
 from dftfd.ao_store import AOStore
 from dftfd.calculation import ao_order, lowered
-from dftfd.errors import InputError, NumericalError, UnsupportedError
+from dftfd.errors import NumericalError, UnsupportedError
 from dftfd.grids.molecular import molecular_grid, pull_back
 from dftfd.interop.derivatives import atom_sums, overlap_derivative
 from dftfd.interop.pyscf import overlap_integrals
@@ -78,12 +78,11 @@ def nuclear_forces(result, grid_response: bool = True, progress=None) -> Forces:
     are then not the gradient of the energy and do not add up to zero.
     progress: as in run_scf.
 
-    Raises InputError without convergence, UnsupportedError for models of the potential, which have no energy.
+    Raises NotConvergedError without convergence, UnsupportedError for models of the potential, which have no energy.
     """
     calculation = result.calculation
     functional, molecule = calculation.functional, calculation.molecule
-    if not result.converged:
-        raise InputError("forces need a converged result; raise max_cycles or try convergence='hard'.")
+    result.require_converged("forces")
     if not functional.has_energy:
         names = ", ".join(repr(term.name) for _, term in functional.terms if not term.has_energy)
         raise UnsupportedError(f"{names} is a model of the potential alone: it has no energy, so forces do not exist.")

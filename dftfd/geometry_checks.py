@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 from scipy.spatial import cKDTree
 
-from dftfd.errors import InputError
+from dftfd.errors import InputError, InputWarning
 from dftfd.interop.pyscf import BOHR_IN_ANGSTROM, covalent_radii
 
 CLOSE = 0.1 / BOHR_IN_ANGSTROM
@@ -13,10 +13,6 @@ CLOSE = 0.1 / BOHR_IN_ANGSTROM
 
 FARTHEST = 1e6
 """Largest coordinate in bohr; beyond it even the exponents of the Gaussians lose their meaning."""
-
-
-class InputWarning(UserWarning):
-    """The input is legal but looks like a mistake, for example bohr read as angstrom."""
 
 
 def check_positions(labels, ghost, coordinates, allow_close) -> None:

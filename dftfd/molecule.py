@@ -15,12 +15,13 @@ import numpy as np
 
 from dftfd.basis import resolve_basis, resolve_ecp
 from dftfd.elements import ATOMIC_NUMBERS, quote
-from dftfd.errors import InputError
-from dftfd.geometry_checks import InputWarning, check_positions, nearest_pair, warn_about_units
+from dftfd.errors import InputError, InputWarning
+from dftfd.geometry_checks import check_positions, nearest_pair, warn_about_units
 from dftfd.interop import pyscf as bridge
 from dftfd.interop.ase import from_ase, is_ase_atoms
 from dftfd.interop.basis_sets import display_name
 from dftfd.io.geometry import Geometry, is_coordinate_text, parse_atom_list, parse_geometry, read_geometry_file
+from dftfd.options import refuse_unknown
 
 __all__ = ["InputWarning", "Molecule", "molecule"]
 
@@ -143,6 +144,7 @@ def molecule(
     cartesian: bool = False,
     ecp=None,
     allow_close: bool = False,
+    **unknown,
 ) -> Molecule:
     """The molecule described by a file, a text, a list of atoms, an ASE Atoms or a PySCF Mole.
 
@@ -161,6 +163,7 @@ def molecule(
     Raises InputError for a request that cannot be carried out (FileError for a missing file) before any integral is
     computed, and warns with InputWarning about distances that look like a confusion of units.
     """
+    refuse_unknown(molecule, unknown)
     unit = _read_unit(unit)
     charge, spin = _read_integer("charge", charge), _read_integer("spin", spin)
     for name, flag in (("cartesian", cartesian), ("allow_close", allow_close)):

@@ -1,7 +1,9 @@
 """Options of a calculation, checked before anything expensive begins."""
 
+import inspect
 from numbers import Integral, Real
 
+import jax
 import numpy as np
 
 from dftfd.errors import InputError, closest_names
@@ -11,11 +13,21 @@ SMEARINGS = ("fermi", "gaussian")
 GRID_LEVELS = range(10)
 
 
-def refuse_unknown(given, known):
-    """Raise InputError for the first name in `given`, with the closest ones of `known`."""
+def refuse_unknown(function, given):
+    """Raise InputError for the first name in `given`, with the closest ones among the options of `function`."""
+    known = [p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
     for name in given:
         closest = ", ".join(closest_names(name, known))
-        raise InputError(f"run_scf has no option {name!r}; the closest ones are {closest}.")
+        raise InputError(f"{function.__name__} has no option {name!r}; the closest ones are {closest}.")
+
+
+def require_float64():
+    """Raise InputError where JAX was told, after the import of dftfd, to compute in single precision."""
+    if not jax.config.jax_enable_x64:
+        raise InputError(
+            "JAX's 64-bit mode is off, but dftfd computes in float64; "
+            "jax.config.update('jax_enable_x64', True) turns it on again."
+        )
 
 
 def checked_method(method, spin):

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 
 import numpy as np
 
 from dftfd.calculation import Calculation
 from dftfd.density import density_function
+from dftfd.errors import NotConvergedError
 from dftfd.forces import nuclear_forces
 from dftfd.interop import pyscf as bridge
 from dftfd.io.report import result_summary
@@ -47,12 +48,24 @@ class Settings:
     smearing: tuple[str, float] | None = None
 
 
+def _of_a_solution(method):
+    """A property that raises NotConvergedError where the density is no solution."""
+
+    @wraps(method)
+    def checked(result, *arguments):
+        result.require_converged(method.__name__.strip("_").replace("_", " "))
+        return method(result, *arguments)
+
+    return checked
+
+
 @dataclass(frozen=True, eq=False)
 class SCFResult:
     """Energy, orbitals and density of a Kohn-Sham calculation. Atomic units; `spin` is 1 (restricted) or 2.
 
     energy [hartree], and energies, its components: nuclear, one_electron, coulomb, xc, exact_exchange, nonlocal.
-    converged, cycles: False is not an error, but no property of such a density means much.
+    converged, cycles: False is not an error, but such a density is no solution: what is derived from it raises
+        NotConvergedError unless `allow_unconverged`.
     mo_energy, mo_occ (spin, mo); mo_coeff (spin, ao, mo); density_matrix (spin, ao, ao), the total one for one spin.
     n_electrons_quadrature: (spin,), integral of the density on the grid, None without a semilocal functional.
     history: the SCF table.   seconds: wall time by stage.
@@ -79,6 +92,7 @@ class SCFResult:
     entropy_term: float = 0.0
     steps: tuple[str, ...] = ()
     fock: np.ndarray | None = field(default=None, repr=False)
+    allow_unconverged: bool = False
 
     def __post_init__(self):
         for value in vars(self).values():
@@ -87,6 +101,19 @@ class SCFResult:
 
     def __str__(self):
         return result_summary(self)
+
+    @property
+    def has_properties(self) -> bool:
+        """Whether the density is a solution, or whoever asked for it takes it for one."""
+        return self.converged or self.allow_unconverged
+
+    def require_converged(self, what: str) -> None:
+        """Raise NotConvergedError where `what`, in words, would be derived from a density that is no solution."""
+        if not self.has_properties:
+            raise NotConvergedError(
+                f"{what} of a run that has not converged after {self.cycles} cycles: the density is no solution. "
+                "Converge it (max_cycles=, convergence='hard'), or insist with allow_unconverged=True."
+            )
 
     @property
     def molecule(self):
@@ -108,6 +135,7 @@ class SCFResult:
         """E - T S [hartree], which smeared occupations make stationary; the energy without smearing."""
         return self.energy + self.entropy_term
 
+    @_of_a_solution
     def stability(self):
         """Whether the solution is a minimum: lowest eigenvalues of the energy's Hessian, internal and RKS to UKS.
 
@@ -126,6 +154,7 @@ class SCFResult:
     # ------------------------------------------------------------------------------------------------- orbitals
 
     @property
+    @_of_a_solution
     def frontier(self):
         """Per spin the energies (HOMO, LUMO) [hartree]; None where there is no such orbital."""
         return frontier_energies(self.mo_energy, self.mo_occ)
@@ -137,6 +166,7 @@ class SCFResult:
         return min(lumos) - max(homos) if homos and lumos else None
 
     @cached_property
+    @_of_a_solution
     def s_squared(self) -> float:
         """<S^2> of the determinant."""
         if self.method == "RKS":
@@ -146,6 +176,7 @@ class SCFResult:
     # -------------------------------------------------------------------------------------------------- density
 
     @cached_property
+    @_of_a_solution
     def dipole(self) -> np.ndarray:
         """Dipole moment (3,) [e bohr], origin zero."""
         return dipole_moment(self.molecule, self.density_matrix)
@@ -156,14 +187,17 @@ class SCFResult:
         return self.dipole * DEBYE
 
     @cached_property
+    @_of_a_solution
     def quadrupole(self) -> np.ndarray:
         """Traceless quadrupole moment (3, 3) [e bohr^2], origin zero; see dftfd.properties.moments."""
         return quadrupole_moment(self.molecule, self.density_matrix)
 
+    @_of_a_solution
     def charges(self, scheme: str = "mulliken") -> np.ndarray:
         """Atomic charges (atom,) [e]; scheme: 'mulliken', 'loewdin' or 'meta-loewdin'."""
         return atomic_charges(self.molecule, self.density_matrix, scheme)
 
+    @_of_a_solution
     def spin_populations(self, scheme: str = "mulliken") -> np.ndarray:
         """Unpaired electrons, N_alpha - N_beta, of each atom (atom,); scheme as in `charges`."""
         return atomic_spins(self.molecule, self.density_matrix, scheme)
@@ -178,11 +212,13 @@ class SCFResult:
     # ------------------------------------------------------------------------------------- functions of the point
 
     @cached_property
+    @_of_a_solution
     def density(self):
         """The spin densities (alpha, beta), R^3 -> R^2 [bohr^-3]."""
         return density_function(self.molecule, self.density_matrix)
 
     @cached_property
+    @_of_a_solution
     def kinetic_energy_density(self):
         """tau = 1/2 sum occ |grad phi|^2 (alpha, beta), R^3 -> R^2 [hartree bohr^-3]."""
         return density_function(self.molecule, self.density_matrix, tau=True)[1]
@@ -202,6 +238,7 @@ class SCFResult:
         return self._potentials[1]
 
     @cached_property
+    @_of_a_solution
     def _potentials(self):
         functional = self.functional
         densities = (self.density, self.kinetic_energy_density) if functional.needs_tau else (self.density,)
@@ -209,11 +246,13 @@ class SCFResult:
         return potential if functional.needs_tau else (potential, None)
 
     @cached_property
+    @_of_a_solution
     def electrostatic_potential(self):
         """Potential of nuclei and electrons on a unit positive charge, R^3 -> R [hartree / e]."""
         return electrostatic_potential(self.molecule, self.density_matrix)
 
     @cached_property
+    @_of_a_solution
     def elf(self):
         """Electron localisation function, R^3 -> R, between 0 and 1; see dftfd.properties.fields."""
         return localisation_function(self.density, self.kinetic_energy_density)

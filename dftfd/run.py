@@ -11,14 +11,22 @@ from dftfd.errors import InputError
 from dftfd.functionals.registry import get_functional
 from dftfd.io.progress import as_progress
 from dftfd.molecule import Molecule
-from dftfd.options import checked_grid, checked_method, checked_occupations, checked_smearing, refuse_unknown
+from dftfd.options import (
+    checked_grid,
+    checked_method,
+    checked_occupations,
+    checked_smearing,
+    refuse_unknown,
+    require_float64,
+)
 from dftfd.result import SCFResult, Settings
 from dftfd.scf.loop import Convergence, solve
 from dftfd.scf.occupation import Aufbau, GivenOccupations, MaximumOverlap, Smearing
 from dftfd.scf.orbitals import LINEAR_DEPENDENCE
 from dftfd.scf.strategy import checked_strategy
-from dftfd.starting_density import starting_density
+from dftfd.starting_density import require_valid_guess, starting_density
 from dftfd.surroundings import checked_surroundings
+from dftfd.suspicions import warn_about_electrons, warn_about_functional
 
 VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "pyscf")
 
@@ -46,6 +54,7 @@ def run_scf(
     point_charges=None,
     relativity: str | None = None,
     linear_dependence: float = LINEAR_DEPENDENCE,
+    allow_unconverged: bool = False,
     progress=None,
     **unknown,
 ) -> SCFResult:
@@ -78,6 +87,7 @@ def run_scf(
     electric_field: (3,) [hartree / (e bohr)].   point_charges: rows (charge, x, y, z), positions in bohr.
     relativity: 'x2c' for the spin-free exact two-component Hamiltonian.
     linear_dependence: overlap eigenvalues at or below it are removed from the orbital space.
+    allow_unconverged: give properties of a run that has not converged; without, asking for them is an error.
     progress: True prints the SCF table; None logs it under the name `dftfd`; or a dftfd.io.progress.Progress.
 
     Raises InputError for options that cannot be carried out, NumericalError where NaN or Inf appears, ResourceError
@@ -90,7 +100,8 @@ def run_scf(
     """
     if not isinstance(molecule, Molecule):
         raise InputError(f"run_scf takes a Molecule, not {type(molecule).__name__}; make one with dftfd.molecule(...).")
-    refuse_unknown(unknown, run_scf.__kwdefaults__)
+    refuse_unknown(run_scf, unknown)
+    require_float64()
     calculation = Calculation(
         molecule=molecule,
         functional=get_functional(xc),
@@ -101,6 +112,8 @@ def run_scf(
         linear_dependence=linear_dependence,
         surroundings=checked_surroundings(molecule, electric_field, point_charges, relativity),
     )
+    require_valid_guess(guess, calculation)
+    warn_about_functional(xc, calculation.functional, calculation.grid)
     occupations = checked_occupations(occupations, calculation.n_spin, calculation.capacity)
     smearing = checked_smearing(smearing, occupations)
     strategy = checked_strategy(convergence, level_shift, damping)
@@ -133,7 +146,9 @@ def run_scf(
         convergence=convergence.lower(),
         smearing=smearing,
     )
-    return _result(calculation, settings, solution, progress.seconds)
+    result = _result(calculation, settings, solution, progress.seconds, allow_unconverged)
+    warn_about_electrons(result)
+    return result
 
 
 def _occupier(ingredients: Ingredients, occupations, smearing, follow_orbitals, guess):
@@ -157,7 +172,7 @@ def _occupier(ingredients: Ingredients, occupations, smearing, follow_orbitals, 
     return Aufbau(calculation.n_occupied, calculation.capacity)
 
 
-def _result(calculation, settings, solution, seconds):
+def _result(calculation, settings, solution, seconds, allow_unconverged):
     """The last state, and everything that was said along the way."""
     state = solution.state
     return SCFResult(
@@ -177,6 +192,7 @@ def _result(calculation, settings, solution, seconds):
         entropy_term=state.entropy_term,
         steps=solution.steps,
         fock=state.F,
+        allow_unconverged=allow_unconverged,
     )
 
 

@@ -16,6 +16,19 @@ GUESSES = ("minao", "atom", "hueckel", "sap", "core")
 _UNPAIRED = "0 1 0 1 0 1 2 3 2 1 0 1 0 1 2 3 2 1 0 1 0 1 2 3 6 5 4 3 2 1 0 1 2 3 2 1 0".split()
 
 
+def require_valid_guess(guess, calculation: Calculation) -> None:
+    """Raise InputError, before any integral is computed, for an unknown name or a matrix that does not fit."""
+    if isinstance(guess, str):
+        if guess.lower() not in (*GUESSES, "huckel"):
+            closest = ", ".join(closest_names(guess, GUESSES))
+            raise InputError(
+                f"unknown guess {guess!r}; allowed: {', '.join(GUESSES)} (closest: {closest}), a result or a density "
+                "matrix."
+            )
+    elif not isinstance(guess, SCFResult):
+        checked_density(guess, calculation.n_spin, calculation.molecule.n_ao)
+
+
 def starting_density(guess, ingredients: Ingredients, broken_symmetry=None):
     """P (spin, ao, ao) and the name of the guess."""
     calculation = ingredients.calculation
@@ -49,14 +62,8 @@ def _named(guess, ingredients):
             return spin_densities(hueckel_density(molecule), n_spin)
         case "core":
             H = ingredients.matrices.H_core
-        case "sap":
+        case _:  # sap
             H = ingredients.matrices.H_core + atomic_potentials(molecule)
-        case _:
-            closest = ", ".join(closest_names(guess, GUESSES))
-            raise InputError(
-                f"unknown guess {guess!r}; allowed: {', '.join(GUESSES)} (closest: {closest}), a result or a density "
-                "matrix."
-            )
     return core_guess(H, ingredients.X, calculation.n_occupied, calculation.capacity)
 
 

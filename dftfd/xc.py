@@ -221,12 +221,6 @@ class XCBuilder(MatrixBuilder):
         parts = self._on_workers(self._build_part, P, C_occ, done)
         energy = sum(part.energy for part in parts)
         M = sum(part.matrix for part in parts)
-        if not np.isfinite(energy):
-            name = getattr(getattr(self.kernel, "functional", None), "name", "")
-            raise NumericalError(
-                f"the exchange-correlation energy is {energy}: functional {name!r} is not finite at some grid point. "
-                "Check its behaviour at small densities (dftfd.check, or its energy density on sample points)."
-            )
         log.debug("xc build: %d blocks, %.3f s", len(self.store.blocks), time.perf_counter() - start)
         return XCContribution(energy, M + M.transpose(0, 2, 1), sum(part.n_electrons for part in parts))
 
@@ -241,9 +235,40 @@ class XCBuilder(MatrixBuilder):
             ao = self._values(index, scratch)
             self._density(index, ao, P, C_occ, density, scratch)
             block_energy, potential = self.kernel(block.points, block.weights, density)
+            if not (np.isfinite(block_energy) and np.isfinite(potential).all()):
+                raise self._not_finite(block, density)
             energy += float(block_energy)
             n_electrons += density[:, 0] @ block.weights
             self._add_half_matrix(index, ao, np.asarray(potential), M, scratch)
             if self._progress is not None:
                 self._progress(next(done), len(self.store.blocks))
         return XCContribution(energy, M, n_electrons)
+
+    def _not_finite(self, block, density) -> NumericalError:
+        """The error that says where in a block, and for which density, the functional is NaN or Inf."""
+        bad = [p for p in range(len(block.weights)) if not self._is_finite_at(block, density, p)]
+        name = getattr(getattr(self.kernel, "functional", None), "name", "")
+        if not np.isfinite(density).all():
+            value = density[~np.isfinite(density)][0]
+            return NumericalError(f"the density is {value} somewhere on the grid, before functional {name!r} is asked.")
+        first = bad[0] if bad else 0
+        return NumericalError(
+            f"functional {name!r} is NaN or Inf at {len(bad)} of {len(block.weights)} points of a block of the grid, "
+            f"first where {self._in_words(density[..., first])}. It must stay finite at small densities; see "
+            "dftfd.functionals.numerics."
+        )
+
+    def _is_finite_at(self, block, density, point: int) -> bool:
+        """Whether energy and potential are finite on copies of one point."""
+        copies = np.repeat(density[..., point : point + 1], density.shape[-1], axis=-1)
+        energy, potential = self.kernel(block.points, np.ones(len(block.weights)), copies)
+        return bool(np.isfinite(energy) and np.isfinite(potential).all())
+
+    def _in_words(self, density) -> str:
+        """Spin densities, their gradients' lengths and tau of one point from (spin, channel)."""
+        values = {"rho": density[:, 0]}
+        if self.kernel.order >= 1:
+            values["|grad rho|"] = np.linalg.norm(density[:, _GRADIENT], axis=1)
+        if self.kernel.needs_tau:
+            values["tau"] = density[:, -1]
+        return ", ".join(f"{name} = {' and '.join(f'{v:.4g}' for v in row)}" for name, row in values.items())

@@ -116,6 +116,7 @@ def test_not_converged_is_exit_code_3(dftfd_command, tmp_path):
     assert "NOT CONVERGED" in out
     assert err == "dftfd: error: SCF not converged after 2 cycles.\n"
     document = json.loads(file.read_text())
+    assert "scf_dipole_moment" not in document["properties"] and document["extras"]["dftfd"]["s_squared"] is None
     assert document["success"] is False and document["error"]["error_type"] == "convergence_error"
 
 

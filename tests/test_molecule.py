@@ -13,8 +13,7 @@ from pyscf import gto
 from pyscf.data import nist
 from pyscf.scf import hf, uhf
 
-from dftfd.errors import DftfdError, FileError, InputError, UnsupportedError
-from dftfd.geometry_checks import InputWarning
+from dftfd.errors import DftfdError, FileError, InputError, InputWarning, UnsupportedError
 from dftfd.interop.basis_sets import load_ecp, normalise_basis_name
 from dftfd.interop.pyscf import BOHR_IN_ANGSTROM, minao_guess, to_pyscf
 from dftfd.molecule import Molecule, molecule
@@ -312,7 +311,7 @@ def test_bad_input_is_refused_at_once(source, options, message):
 
 def test_misspelt_keywords_are_refused():
     """gto.M(chrage=1) fails in PySCF too; no option is swallowed."""
-    with pytest.raises(TypeError, match="chrage"):
+    with pytest.raises(InputError, match="no option 'chrage'; the closest ones are charge"):
         molecule("He 0 0 0;", chrage=1)
 
 

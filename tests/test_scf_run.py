@@ -10,7 +10,7 @@ from pyscf import dft, gto, scf
 from pyscf.dft import gen_grid
 
 import dftfd
-from dftfd.errors import FunctionalError, InputError
+from dftfd.errors import FunctionalError, InputError, InputWarning, NotConvergedError
 from dftfd.interop.pyscf import to_pyscf
 from dftfd.io.progress import PlainProgress, Progress
 
@@ -183,7 +183,21 @@ def test_non_convergence_is_a_field(water):
     """Two cycles are not enough: converged is False, and the summary shouts it."""
     result = dftfd.run_scf(water.molecule, max_cycles=2, **EXACT)
     assert not result.converged and result.cycles == 2
-    assert "NOT CONVERGED after 2 cycles" in str(result)
+    assert "NOT CONVERGED after 2 cycles" in str(result) and "dipole" not in str(result)
+    for name in ("dipole", "s_squared", "frontier", "density", "v_xc", "elf", "charges", "stability"):
+        with pytest.raises(NotConvergedError, match="allow_unconverged=True") as caught:
+            value = getattr(result, name)
+            value()  # `charges` and `stability` are methods
+        assert caught.value.exit_code == 3
+
+
+def test_properties_of_an_unconverged_density_on_request(water):
+    """allow_unconverged=True gives them: the dipole is PySCF's of the same density matrix."""
+    result = dftfd.run_scf(water.molecule, max_cycles=2, allow_unconverged=True, **EXACT)
+    assert not result.converged
+    expected = scf.hf.dip_moment(to_pyscf(water.molecule), result.density_matrix[0], unit="au", verbose=0)
+    np.testing.assert_allclose(result.dipole, expected, atol=1e-10)
+    assert "NOT CONVERGED" in str(result) and "dipole" in str(result)
 
 
 def test_result_cannot_be_changed(water):
@@ -283,6 +297,7 @@ def test_grid_without_points_of_one_atom_is_used_as_given():
     """grid=(points, weights) replaces the molecular grid: half of PySCF's weights give half of the electrons."""
     helium = dftfd.molecule("He 0 0 0;", basis="6-31g")
     grids = gen_grid.Grids(to_pyscf(helium)).build()
-    result = dftfd.run_scf(helium, xc="lda,vwn", grid=(grids.coords, grids.weights / 2))
+    with pytest.warns(InputWarning, match="1.0000 electrons instead of 2"):
+        result = dftfd.run_scf(helium, xc="lda,vwn", grid=(grids.coords, grids.weights / 2))
     assert result.n_electrons_quadrature == pytest.approx([1.0], abs=1e-6)
     assert result.settings.grid_level is None and "given by the user" in str(result)

@@ -58,6 +58,9 @@ def run(
     smearing: Annotated[float, typer.Option(help="Width of Fermi occupations in hartree; 0 for none.")] = 0.0,
     stability: Annotated[bool, typer.Option("--stability", help="Analyse the stability of the solution.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write the result in QCSchema form to this file.")] = None,
+    allow_unconverged: Annotated[
+        bool, typer.Option("--allow-unconverged", help="Print properties of a run that has not converged.")
+    ] = False,
     verbose: Verbose = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the total energy only.")] = False,
     debug: Debug = False,
@@ -86,6 +89,7 @@ def run(
                 damping=damping,
                 guess=guess,
                 smearing=smearing or None,
+                allow_unconverged=allow_unconverged,
                 progress=progress,
             )
     print(f"{result.energy:.10f}" if quiet else f"\n{result}")

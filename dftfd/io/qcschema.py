@@ -38,7 +38,7 @@ def atomic_result(result) -> dict:
             "dftfd": {
                 "functional": settings.definition,
                 "auxiliary_basis": settings.auxiliary_basis,
-                "s_squared": result.s_squared,
+                "s_squared": result.s_squared if result.has_properties else None,
                 "energies": dict(result.energies),
                 "history": [_cycle(cycle) for cycle in result.history],
                 "seconds": dict(result.seconds),
@@ -85,7 +85,7 @@ def _properties(result):
         "scf_two_electron_energy": energies["coulomb"] + energies["exact_exchange"],
         "scf_xc_energy": energies["xc"],
         "scf_vv10_energy": energies["nonlocal"],
-        "scf_dipole_moment": result.dipole.tolist(),
+        **({"scf_dipole_moment": result.dipole.tolist()} if result.has_properties else {}),
         "scf_total_energy": result.energy,
         "scf_iterations": result.cycles,
     }

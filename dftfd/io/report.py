@@ -64,7 +64,9 @@ def energy_lines(result):
 
 
 def property_lines(result):
-    """Frontier orbitals, dipole moment and spin."""
+    """Frontier orbitals, dipole moment and spin; nothing where the density is no solution."""
+    if not result.has_properties:
+        return []
     lines = []
     names = ("",) if len(result.frontier) == 1 else (" alpha", " beta")
     for name, (homo, lumo) in zip(names, result.frontier, strict=True):
