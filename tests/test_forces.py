@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.errors import InputError, UnsupportedError
+from dftfd.errors import NotConvergedError, UnsupportedError
 from dftfd.forces import nuclear_forces
 
 BENT = "O 0 0.02 0.1173; H 0.1 0.7572 -0.4692; H 0 -0.7572 -0.4692"
@@ -174,7 +174,7 @@ def test_forces_without_grid_response_say_so_and_do_not_add_up():
 def test_forces_need_convergence_and_an_energy():
     """Typed errors: a run that stopped early, and a model of the potential alone, which is named."""
     early = dftfd.run_scf(water(), xc="lda,vwn", max_cycles=1, grid_level=0, convergence="diis")
-    with pytest.raises(InputError, match="converged result"):
+    with pytest.raises(NotConvergedError, match="converged"):
         early.forces()
     model = dftfd.run_scf(water(), xc="mgga_x_tb09,lda_c_pw", grid_level=0, conv_tol=1e-6)
     with pytest.raises(UnsupportedError, match="'mgga_x_tb09' is a model of the potential alone"):
