@@ -33,6 +33,7 @@ _PUBLIC = {
     "Molecule": "dftfd.molecule",
     "run_scf": "dftfd.run",
     "SCFResult": "dftfd.result",
+    "load_result": "dftfd.result_file",
     "functional": "dftfd.functionals.registry",
     "get_functional": "dftfd.functionals.registry",
     "list_functionals": "dftfd.functionals.registry",

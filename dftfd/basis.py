@@ -17,13 +17,22 @@ def resolve_basis(basis, names: tuple[AtomName, ...]) -> tuple:
     for index, (entry, name) in enumerate(zip(entries, names, strict=True), start=1):
         if entry is _MISSING:
             raise InputError(f"the basis dictionary has no entry for atom {index} ({name.label}) and no 'default'.")
-        if isinstance(entry, str):
-            entry = normalise_basis_name(entry)
-            load_basis(entry, name.symbol)  # raises if the set does not know the element
-        else:
-            entry = _check_shells(to_tuples(entry), name)
-        resolved.append(entry)
+        resolved.append(checked_basis(entry, name))
     return tuple(resolved)
+
+
+def checked_basis(entry, name: AtomName):
+    """One atom's basis: a key of the library that knows the element, or shells of positive exponents as tuples."""
+    if not isinstance(entry, str):
+        return _check_shells(to_tuples(entry), name)
+    entry = normalise_basis_name(entry)
+    load_basis(entry, name.symbol)  # raises if the set does not know the element
+    return entry
+
+
+def checked_ecp(entry, name: AtomName):
+    """One atom's core potential as tuples of numbers, or None."""
+    return None if entry is None else _check_ecp(to_tuples(entry), name)
 
 
 def resolve_ecp(ecp, names: tuple[AtomName, ...], atom_basis: tuple) -> tuple:
@@ -56,7 +65,7 @@ def _given_ecp(entry, name, required):
         if potential is None and required:
             raise InputError(f"ecp {quote(entry)} has no core potential for {name.symbol}.")
         return potential
-    return _check_ecp(to_tuples(entry), name)
+    return checked_ecp(entry, name)
 
 
 _MISSING = object()

@@ -11,6 +11,7 @@ from dftfd.density import density_function
 from dftfd.errors import NotConvergedError
 from dftfd.forces import nuclear_forces
 from dftfd.interop import pyscf as bridge
+from dftfd.interop.mean_field import mean_field
 from dftfd.io.report import result_summary
 from dftfd.properties.fields import electrostatic_potential, localisation_function
 from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
@@ -150,6 +151,19 @@ class SCFResult:
         the energy.
         """
         return nuclear_forces(self, grid_response).values
+
+    def save(self, path) -> None:
+        """Write the result to an HDF5 file, for `dftfd.load_result(path)` and PySCF's own loader."""
+        from dftfd.result_file import save_result
+
+        save_result(self, path)
+
+    def to_pyscf(self):
+        """A PySCF mean-field object with these orbitals and this energy, for PySCF's own methods.
+
+        Raises UnsupportedError where PySCF has no functional of this name, or for fields, charges and relativity.
+        """
+        return mean_field(self)
 
     # ------------------------------------------------------------------------------------------------- orbitals
 

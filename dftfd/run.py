@@ -132,7 +132,7 @@ def run_scf(
         )
     settings = Settings(
         functional=calculation.functional.name,
-        definition=_definition(calculation.functional),
+        definition=calculation.functional.definition,
         basis=molecule.basis,
         auxiliary_basis=getattr(ingredients.coulomb_exchange, "auxiliary_basis", None),
         grid_level=calculation.grid if isinstance(calculation.grid, int) else None,
@@ -194,16 +194,3 @@ def _result(calculation, settings, solution, seconds, allow_unconverged):
         fock=state.F,
         allow_unconverged=allow_unconverged,
     )
-
-
-def _definition(functional):
-    """What the functional's name stood for: terms with coefficients and parameters, and exact exchange."""
-    terms = [
-        {
-            "name": term.name,
-            "coefficient": float(coefficient),
-            "parameters": {name: np.asarray(value).tolist() for name, value in term.parameters.items()},
-        }
-        for coefficient, term in functional.terms
-    ]
-    return {"terms": terms, "exact_exchange": [list(map(float, pair)) for pair in functional.exact_exchange]}

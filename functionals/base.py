@@ -12,6 +12,7 @@ from numbers import Number
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp, with_quadrature
 from dftfd.autofd.lowering import placeholder
@@ -195,6 +196,19 @@ class Functional:
     def parameters(self) -> dict:
         """Parameters by name; those of equal name in several terms must be set together."""
         return {k: v for _, t in self.terms for k, v in t.parameters.items()}
+
+    @property
+    def definition(self) -> dict:
+        """What the name stands for as numbers and text: terms with coefficients and parameters, exact exchange."""
+        terms = [
+            {
+                "name": term.name,
+                "coefficient": float(coefficient),
+                "parameters": {name: np.asarray(value).tolist() for name, value in term.parameters.items()},
+            }
+            for coefficient, term in self.terms
+        ]
+        return {"terms": terms, "exact_exchange": [list(map(float, pair)) for pair in self.exact_exchange]}
 
     @property
     def dois(self) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ import pytest
 
 import dftfd
 from dftfd.errors import FileError
-from dftfd.io.qcschema import atomic_result, check_writable, write_json
+from dftfd.io.files import check_writable
+from dftfd.io.qcschema import atomic_result, write_json
 
 
 @pytest.fixture(scope="module")

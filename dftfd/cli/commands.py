@@ -66,7 +66,8 @@ def run(
     debug: Debug = False,
 ):
     """Compute the Kohn-Sham energy of a molecule."""
-    from dftfd.io.qcschema import atomic_result, check_writable, write_json
+    from dftfd.io.files import check_writable
+    from dftfd.io.qcschema import atomic_result, write_json
     from dftfd.molecule import molecule
     from dftfd.run import run_scf
 

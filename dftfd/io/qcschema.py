@@ -5,11 +5,8 @@ D. G. A. Smith et al., WIREs Comput. Mol. Sci. 11, e1491 (2021). doi:10.1002/wcm
 """
 
 import json
-import os
-import tempfile
-from pathlib import Path
 
-from dftfd.errors import FileError
+from dftfd.io.files import write_text
 
 
 def atomic_result(result) -> dict:
@@ -107,39 +104,6 @@ def _cycle(cycle):
     return {"cycle": cycle.number, "energy": cycle.energy, **values}
 
 
-def check_writable(path):
-    """Raise FileError now rather than after the calculation if `path` cannot be written."""
-    path = Path(path)
-    if path.is_dir():
-        raise FileError(f"cannot write {path}: it is a folder; give the name of a file.")
-    if not path.parent.is_dir():
-        raise FileError(f"cannot write {path}: the folder {path.parent} does not exist.")
-    if not os.access(path.parent, os.W_OK):
-        raise FileError(f"cannot write {path}: no permission to write in {path.parent}.")
-
-
 def write_json(path, document) -> None:
     """Write a document so that a reader sees the old file or the whole new one, never a part."""
-    path = Path(path)
-    text = json.dumps(document, indent=2, allow_nan=False) + "\n"
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror or error}.") from error
-
-
-def _umask():
-    """The process's file mode mask; mkstemp would leave the file private."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    write_text(path, json.dumps(document, indent=2, allow_nan=False) + "\n")

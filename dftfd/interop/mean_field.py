@@ -1,0 +1,53 @@
+"""A result as a PySCF mean-field object, and the entries of PySCF's checkpoint files."""
+
+import numpy as np
+from pyscf import dft
+
+from dftfd.errors import UnsupportedError
+from dftfd.interop.pyscf import quiet, to_pyscf
+
+KINDS = {"RKS": dft.rks.RKS, "UKS": dft.uks.UKS, "ROKS": dft.roks.ROKS}
+
+
+def mean_field(result):
+    """A converged-looking PySCF object with the result's orbitals and energy, on a Mole of its own.
+
+    Raises UnsupportedError where PySCF has no functional of the name, or the Hamiltonian has terms it would not know.
+    """
+    calculation = result.calculation
+    surroundings = calculation.surroundings
+    if surroundings.relativity or surroundings.electric_field.any() or len(surroundings.charges):
+        raise UnsupportedError("to_pyscf() cannot hand over electric fields, point charges or relativity.")
+    name = result.settings.functional
+    try:
+        with quiet():
+            dft.libxc.parse_xc(name)
+    except (KeyError, ValueError) as error:
+        raise UnsupportedError(f"PySCF has no functional {name!r}, so the result cannot become its object.") from error
+    mf = KINDS[result.method](to_pyscf(result.molecule).copy(), xc=name)
+    if calculation.density_fit:
+        mf = mf.density_fit()
+    if isinstance(calculation.grid, int):
+        mf.grids.level, mf.nlcgrids.level = calculation.grid, calculation.nlc_level
+    else:
+        mf.grids.coords, mf.grids.weights = calculation.grid
+    for attribute, value in orbital_entries(result).items():
+        setattr(mf, attribute, value)
+    mf.converged, mf.conv_tol = result.converged, result.settings.conv_tol
+    return mf
+
+
+def orbital_entries(result) -> dict:
+    """e_tot, mo_energy, mo_occ and mo_coeff in the shapes that PySCF gives them for the method."""
+    arrays = {name: np.array(getattr(result, name)) for name in ("mo_energy", "mo_occ", "mo_coeff")}
+    if result.method == "RKS":
+        arrays = {name: array[0] for name, array in arrays.items()}
+    elif result.method == "ROKS":
+        arrays = {name: array.sum(axis=0) if name == "mo_occ" else array[0] for name, array in arrays.items()}
+    return {"e_tot": result.energy, **arrays}
+
+
+def mole_text(molecule) -> str:
+    """The Mole as JSON, as PySCF's checkpoint files hold it."""
+    with quiet():
+        return to_pyscf(molecule).dumps()

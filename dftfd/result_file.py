@@ -1,0 +1,141 @@
+"""Results as HDF5 files: what PySCF's own loader reads, and beside it, under /dftfd, everything that makes up a result.
+
+    /mol, /scf                      as in PySCF's checkpoint files: the Mole, e_tot, mo_energy, mo_occ, mo_coeff
+    /dftfd/format                   version of this layout
+    /dftfd/text                     JSON: molecule, calculation, settings, energies, steps
+    /dftfd/arrays                   float64: coordinates, orbitals, density matrix, SCF table, ...
+
+No part of a file is ever executed: text is JSON of numbers and names, and a functional is looked up by its name.
+"""
+
+import json
+from dataclasses import asdict, fields
+
+import numpy as np
+
+from dftfd.basis import checked_basis, checked_ecp
+from dftfd.calculation import Calculation
+from dftfd.elements import AtomName, parse_atom_name
+from dftfd.errors import FileError, FunctionalError
+from dftfd.functionals.registry import get_functional
+from dftfd.interop.mean_field import mole_text, orbital_entries
+from dftfd.io.hdf5 import read_tree, write_tree
+from dftfd.molecule import Molecule
+from dftfd.result import SCFResult, Settings
+from dftfd.scf.loop import Cycle
+from dftfd.surroundings import Surroundings
+
+FORMAT = 1
+MOLECULE_TEXT = ("symbols", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp", "labels")
+CALCULATION_TEXT = ("method", "nlc_level", "density_fit", "linear_dependence")
+RESULT_TEXT = ("energy", "energies", "converged", "cycles", "seconds", "entropy_term", "steps")
+RESULT_ARRAYS = ("mo_energy", "mo_occ", "mo_coeff", "density_matrix", "n_electrons_quadrature")
+CYCLE = tuple(field.name for field in fields(Cycle))
+
+
+def save_result(result: SCFResult, path) -> None:
+    """Write a result; the file appears whole or not at all. FileError where it cannot be written."""
+    calculation, molecule = result.calculation, result.molecule
+    surroundings = calculation.surroundings
+    text = {
+        "molecule": {name: getattr(molecule, name) for name in MOLECULE_TEXT},
+        "calculation": {name: getattr(calculation, name) for name in CALCULATION_TEXT},
+        "relativity": surroundings.relativity,
+        "settings": asdict(result.settings),
+        "result": {name: getattr(result, name) for name in RESULT_TEXT},
+    }
+    arrays = {name: getattr(result, name) for name in RESULT_ARRAYS if getattr(result, name) is not None}
+    arrays["coordinates"] = molecule.coordinates
+    arrays["history"] = np.array([[getattr(cycle, name) for name in CYCLE] for cycle in result.history], dtype=float)
+    arrays |= {name: getattr(surroundings, name) for name in ("electric_field", "charges", "positions")}
+    if isinstance(calculation.grid, int):
+        text["calculation"]["grid"] = calculation.grid
+    else:
+        arrays["points"], arrays["weights"] = calculation.grid
+    write_tree(
+        path,
+        {
+            "mol": mole_text(molecule),
+            "scf": orbital_entries(result),
+            "dftfd": {"format": FORMAT, "text": json.dumps(text, default=dict), "arrays": arrays},
+        },
+    )
+
+
+def load_result(path, functional=None) -> SCFResult:
+    """The result in a file that `result.save(path)` wrote.
+
+    functional: the Functional, where its name is not registered in this process. Raises FileError for other files,
+    FunctionalError where the name now stands for something else than when the result was computed.
+    """
+    tree = read_tree(path, "a result")
+    part = tree.get("dftfd")
+    if not isinstance(part, dict) or not {"format", "text", "arrays"} <= set(part):
+        raise FileError(f"{path} holds no result of dftfd; expected a file written by result.save(...).")
+    if int(part["format"]) != FORMAT:
+        raise FileError(f"{path} has format {int(part['format'])}; this version reads format {FORMAT}.")
+    try:
+        return _result(json.loads(part["text"]), part["arrays"], functional)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, FunctionalError):
+            raise
+        raise FileError(f"{path} is damaged: {type(error).__name__}: {error}.") from error
+
+
+def _result(text, arrays, functional) -> SCFResult:
+    settings = Settings(**text["settings"] | {"smearing": _tuple(text["settings"]["smearing"])})
+    calculation = Calculation(
+        molecule=_molecule(text["molecule"], arrays["coordinates"]),
+        functional=_functional(settings, functional),
+        surroundings=Surroundings(
+            *(arrays[name] for name in ("electric_field", "charges", "positions")), text["relativity"]
+        ),
+        **{"grid": (arrays.get("points"), arrays.get("weights"))} | text["calculation"],
+    )
+    return SCFResult(
+        calculation=calculation,
+        settings=settings,
+        history=tuple(_cycle(row) for row in arrays["history"]),
+        **{name: arrays.get(name) for name in RESULT_ARRAYS},
+        **text["result"] | {"steps": tuple(text["result"]["steps"])},
+    )
+
+
+def _molecule(text, coordinates) -> Molecule:
+    atoms = zip(text["symbols"], text["ghost"], text["labels"], strict=True)
+    names = [AtomName(parse_atom_name(symbol, "symbol").symbol, bool(ghost), label) for symbol, ghost, label in atoms]
+    return Molecule(
+        symbols=tuple(name.symbol for name in names),
+        ghost=tuple(name.ghost for name in names),
+        labels=tuple(name.label for name in names),
+        atom_basis=tuple(map(checked_basis, text["atom_basis"], names)),
+        atom_ecp=tuple(map(checked_ecp, text["atom_ecp"], names)),
+        coordinates=coordinates,
+        **{name: text[name] for name in ("charge", "spin", "cartesian")},
+    )
+
+
+def _functional(settings, given):
+    """The functional of a name, which must still mean the same."""
+    try:
+        functional = get_functional(settings.functional if given is None else given)
+    except FunctionalError as error:
+        raise FunctionalError(
+            f"the result's functional {settings.functional!r} is not known here: register it before, or pass it as "
+            "load_result(path, functional=...)."
+        ) from error
+    if json.loads(json.dumps(functional.definition)) != settings.definition:
+        raise FunctionalError(
+            f"functional {settings.functional!r} stands for other terms or parameters than when the result was "
+            "computed; pass the right one as load_result(path, functional=...)."
+        )
+    return functional.named(settings.functional)
+
+
+def _cycle(row):
+    number, *values, extra = (float(x) for x in row)
+    return Cycle(int(number), *values, bool(extra))
+
+
+def _tuple(value):
+    return None if value is None else tuple(value)
