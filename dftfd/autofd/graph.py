@@ -7,6 +7,7 @@ from dftfd.autofd.function import SYMBOLIC, Function, nodes_of
 from dftfd.autofd.operators.base import Operator
 from dftfd.autofd.operators.leaf import is_still, is_zero, zeros
 from dftfd.autofd.operators.linearize import add_settled
+from dftfd.errors import LeakError
 
 
 class Variable(Operator):
@@ -18,7 +19,10 @@ class Variable(Operator):
         return operands[0].signature
 
     def evaluate(self, node, *args):
-        return node.operands[0].evaluate(*args)
+        raise LeakError(
+            f"{node!r} is being differentiated and its value is taken past the transformation, where its derivative "
+            "would be lost. Call the function itself, f(x), instead of f.evaluate(x)."
+        )
 
     def tangent(self, node, tangents):
         return tangents[0]

@@ -38,6 +38,10 @@ class Symbolic(Operator):
             return node.arrays[0].evaluate(*args)
         raise LeakError(INSIDE_VMAP)
 
+    def array_tangent(self, node, tangents):
+        (tangent,) = tangents
+        return copy_as(tangent, Function) if isinstance(tangent, Function) else symbol(tangent)
+
 
 symbolic = Symbolic()
 

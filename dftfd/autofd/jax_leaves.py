@@ -132,7 +132,8 @@ class FunctionType(HiType):
     inc_rank = dec_rank
 
 
-def _check_not_watched(f):
+def check_not_watched(f):
+    """Raise for a function that a transformation of this package is differentiating: JAX would not see it."""
     if has_variables(f):
         raise LeakError(
             f"{f!r} is being differentiated by dftfd.autofd, and JAX is asked to transform a program of it. Use the "
@@ -142,7 +143,7 @@ def _check_not_watched(f):
 
 def _register(leaf_class, kind):
     def type_of(f):
-        _check_not_watched(f)
+        check_not_watched(f)
         return FunctionType(f.signature, kind, f if kind == "known" else None)
 
     register_hitype(leaf_class, type_of)

@@ -41,7 +41,7 @@ from dftfd.autofd.jax_graphs import (
     symbolic,
     with_symbols_as_variables,
 )
-from dftfd.autofd.jax_leaves import EXPLICIT, RESULT, FunctionType, KnownLeaf, OpenLeaf, TangentLeaf
+from dftfd.autofd.jax_leaves import EXPLICIT, RESULT, FunctionType, KnownLeaf, OpenLeaf, TangentLeaf, check_not_watched
 from dftfd.autofd.operators.leaf import constant, zero_tangent, zeros
 from dftfd.autofd.operators.partial import at
 from dftfd.autofd.structure import holds_tracers
@@ -65,6 +65,7 @@ def _as_value(f: Function, kind: str):
         if kind == "symbolic":
             return copy_as(f, OpenLeaf)
         return copy_as(f, TangentLeaf, opaque=0 if holds_tracers(parts(f)[0]) else RESULT)
+    check_not_watched(f)
     leaves, structure = parts(f)
     return build_p.bind(*leaves, graph=Graph(structure), kind=kind)
 

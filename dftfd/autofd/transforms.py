@@ -27,6 +27,8 @@ class Arguments:
         self.positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
         if not all(-len(args) <= i < len(args) for i in self.positions):
             raise SignatureError(f"argnums {argnums}, but the functional was called with {len(args)} argument(s).")
+        if len({i % len(args) for i in self.positions}) != len(self.positions):
+            raise SignatureError(f"argnums {argnums} name an argument twice.")
         chosen = tuple(args[i] for i in self.positions)
         self.leaves, self.treedef = tree_flatten(chosen, is_leaf=is_function)
         self.functions = [x for x in self.leaves if is_function(x)]
@@ -164,10 +166,11 @@ def _rehearse(trial, arrays):
             jax.eval_shape(run, arrays)
         except jax.errors.TracerBoolConversionError:  # the functional branches on a value: run it with values
             run(arrays)
-        except jax.errors.ConcretizationTypeError as error:
+        except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
             raise LeakError(
-                "the functional turns a value that depends on its arguments into a Python number (float, int, item), "
-                "so its derivative would be lost. Keep it an array; use jax.lax.stop_gradient where that is intended."
+                "the functional turns a value that depends on its arguments into a Python number or a NumPy array "
+                "(float, int, item, np.asarray), so its derivative would be lost. Keep it an array of JAX; use "
+                "jax.lax.stop_gradient where that is intended."
             ) from error
     return trial("observe", arrays, tapes[-1])[-1] if is_nested() else tapes[-1]
 

@@ -1,13 +1,16 @@
 """What Python code closes over: arrays become arguments, so that JAX and the operators see them."""
 
+import enum
+import hashlib
 import types
 
 import jax
-from jax.extend.core import jaxpr_as_fun
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 
 from dftfd.autofd.function import Function, pack, unpack
-from dftfd.autofd.structure import HasKey, Identity, globals_key, structural_key
+from dftfd.autofd.structure import HasKey, Identity, globals_key, holds_tracers, structural_key
 from dftfd.errors import LeakError
 
 
@@ -84,25 +87,82 @@ class Lifted(HasKey):
         return ("lifted", code.__code__, globals_key(code), tuple(c.structural_key() for c in self._cells), defaults)
 
 
-class Converted(HasKey):
-    """Code as a jaxpr whose captured arrays have become leading arguments."""
+class Frozen(HasKey):
+    """Code as the program that it traced to: state that the code reads is taken as it was then.
 
-    def __init__(self, name, jaxpr, result):
-        self.__name__, self._jaxpr, self._result = name, jaxpr, result
+    Two are interchangeable if both their code and their programs are equal. Equal code may read a variable that has
+    changed, and equal programs may have different derivative rules of their own (jax.custom_jvp).
+    consts: None if the arrays that the program captured are its leading arguments.
+    """
+
+    def __init__(self, code, jaxpr, consts, result, source_key):
+        self.__name__, self.jaxpr, self.consts, self.result = label_of(code), jaxpr, consts, result
+        self.source_key = source_key
+        self._key = ("frozen", source_key, program_key(jaxpr), *map(_content, consts or ()))
 
     def __call__(self, *args):
-        count = len(self._jaxpr.constvars)
-        closed = jax.extend.core.ClosedJaxpr(self._jaxpr, list(args[:count]))
-        return tree_unflatten(self._result, jaxpr_as_fun(closed)(*tree_leaves(args[count:])))
+        count = len(self.jaxpr.constvars) if self.consts is None else 0
+        closed = ClosedJaxpr(self.jaxpr, args[:count] if self.consts is None else self.consts)
+        return tree_unflatten(self.result, jaxpr_as_fun(closed)(*tree_leaves(args[count:])))
 
     def structural_key(self):
-        return ("jaxpr", Identity(self._jaxpr))
+        return self._key
 
 
-def converted(code, arrays, specs):
-    """(code, arrays) where every array that the code captures, however hidden, is one of the arrays.
+def freeze(code, arrays, specs):
+    """(code, arrays, spec of the result): code as a program, every traced array that it captures among the arrays.
 
-    For traced arrays inside nested functions, callable objects or partial applications, which `lift_closure` leaves.
+    arrays: leading arguments.   specs: of the other arguments. Traced arrays are captured by nested functions, callable
+    objects and partial applications, which `lift_closure` leaves. Code with a key of its own has no state.
     """
-    closed, result = jax.make_jaxpr(code, return_shape=True)(*arrays, *specs)
-    return Converted(label_of(code), closed.jaxpr, tree_structure(result)), (*closed.consts, *arrays)
+    stateless = isinstance(code, HasKey) and not isinstance(code, Lifted)
+    traced = code if stateless else lambda *args: code(*args)  # JAX keeps the program of a function that it has seen
+    closed, result = jax.make_jaxpr(traced, return_shape=True)(*arrays, *specs)
+    jaxpr, structure = closed.jaxpr, tree_structure(result)
+    if holds_tracers(closed.consts):
+        return Frozen(code, jaxpr, None, structure, Identity(jaxpr)), (*closed.consts, *arrays), result
+    if stateless:
+        return code, arrays, result
+    consts = [c if isinstance(c, jax.Array) else np.array(c) for c in closed.consts]  # NumPy arrays may change
+    return Frozen(code, jaxpr, consts, structure, structural_key(code)), arrays, result
+
+
+def program_key(jaxpr: Jaxpr):
+    """A hashable key, equal for programs of equal operations apart from the rules of custom derivatives."""
+    numbers: dict = {}
+
+    def name(variable):
+        if isinstance(variable, Literal):
+            return (str(variable.aval), np.asarray(variable.val).tobytes())
+        return numbers.setdefault(variable, len(numbers))
+
+    def names(variables):
+        return tuple(map(name, variables))
+
+    start = names((*jaxpr.constvars, *jaxpr.invars))
+    rows = [(e.primitive.name, names(e.invars), names(e.outvars), _parameter_key(e.params)) for e in jaxpr.eqns]
+    return (start, *rows, names(jaxpr.outvars))
+
+
+def _parameter_key(value):
+    """Key of a parameter of a primitive; functions, which hold derivative rules, and placement are left out."""
+    if isinstance(value, ClosedJaxpr):
+        return (program_key(value.jaxpr), *map(_content, value.consts))
+    if isinstance(value, Jaxpr):
+        return program_key(value)
+    if isinstance(value, dict):
+        return tuple((k, _parameter_key(v)) for k, v in sorted(value.items()))
+    if isinstance(value, tuple | list):
+        return tuple(map(_parameter_key, value))
+    if isinstance(value, np.ndarray):
+        return _content(value)
+    known = isinstance(value, bool | int | float | complex | str | bytes | np.dtype | np.generic | type | enum.Enum)
+    return (type(value).__name__, str(value)) if known else None
+
+
+def _content(array):
+    """Key of the content of an array; of a JAX array its identity, since it can't change."""
+    if isinstance(array, jax.Array):
+        return Identity(array)
+    array = np.asarray(array)
+    return (array.shape, array.dtype.str, hashlib.blake2b(array.tobytes()).digest())

@@ -13,7 +13,7 @@ import numpy as np
 from dftfd.autofd.domain import Domain, same_spec
 from dftfd.autofd.function import Function
 from dftfd.autofd.operators.broadcast import Broadcast
-from dftfd.autofd.operators.closure import label_of
+from dftfd.autofd.operators.closure import Frozen, label_of
 from dftfd.autofd.operators.compose import composition
 from dftfd.autofd.operators.leaf import identity, leaf
 from dftfd.autofd.structure import HasKey, structural_key
@@ -29,8 +29,8 @@ def register_inverse(g, g_inverse, logabsdet=None):
     logabsdet: code of the same arguments as g_inverse, log |det D g_inverse(y)|; differentiated numerically if absent.
     """
     code, inverse = _code_of(g), _code_of(g_inverse)
-    _inverses[structural_key(code)] = (inverse, logabsdet)
-    _inverses.setdefault(structural_key(inverse), (code, None))
+    _inverses[_source_key(code)] = (inverse, logabsdet)
+    _inverses.setdefault(_source_key(inverse), (code, None))
 
 
 def _code_of(g):
@@ -47,7 +47,12 @@ def _registered(code):
     if hasattr(code, "inverse"):  # code that knows its own, such as arithmetic with a number
         inverse = code.inverse()
         return None if inverse is None else (inverse, None)
-    return _inverses.get(structural_key(code))
+    return _inverses.get(_source_key(code))
+
+
+def _source_key(code):
+    """Key of code as it was written, whatever function was made of it."""
+    return code.source_key if isinstance(code, Frozen) else structural_key(code)
 
 
 def inverse_of(g: Function, domain: Domain) -> tuple[Function, Function]:

@@ -14,7 +14,7 @@ from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_structure, t
 from dftfd.autofd.domain import Domain, Signature, spec_of
 from dftfd.autofd.function import Function
 from dftfd.autofd.operators.base import Operator
-from dftfd.autofd.operators.closure import converted, label_of, lift_closure
+from dftfd.autofd.operators.closure import freeze, label_of, lift_closure
 from dftfd.autofd.structure import HasKey, holds_tracers, structural_key
 from dftfd.errors import SignatureError
 
@@ -25,7 +25,8 @@ class Leaf(Operator):
     name = "function"
 
     def signature(self, operands, arrays, static):
-        return trace(static["code"], arrays, static["domains"])[0]
+        code, domains = static["code"], static["domains"]
+        return Signature(domains, _checked(jax.eval_shape(code, *arrays, *(d.spec for d in domains)), code))
 
     def evaluate(self, node, *args):
         return node.static["code"](*node.arrays, *args)
@@ -46,11 +47,15 @@ leaf = Leaf()
 
 def is_still(tangent) -> bool:
     """True if a tangent is zero, as far as can be known before evaluation."""
+    if isinstance(tangent, Function):
+        return is_zero(tangent)
     return tangent.dtype == jax.dtypes.float0 or (not holds_tracers(tangent) and not np.any(np.asarray(tangent)))
 
 
 def zero_tangent(x):
-    """The tangent of an array that does not move."""
+    """The tangent of an array, or of a function that JAX has in the place of one, that does not move."""
+    if isinstance(x, Function) or not hasattr(getattr(x, "aval", x), "shape"):
+        return np.zeros(())
     return np.zeros(np.shape(x), x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jax.dtypes.float0)
 
 
@@ -76,9 +81,8 @@ class ArrayTangent(HasKey):
         return ("array tangent", structural_key(self.code), self.positions)
 
 
-def trace(code, arrays, domains):
-    """(signature, arrays) of code: its type, and the traced arrays that it uses without having them as arguments."""
-    jaxpr, result = jax.make_jaxpr(code, return_shape=True)(*arrays, *[d.spec for d in domains])
+def _checked(result, code):
+    """The spec of what code returns."""
     result = tree_map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), result)
     for part in tree_leaves(result):
         if not jnp.issubdtype(part.dtype, jnp.inexact):
@@ -86,7 +90,7 @@ def trace(code, arrays, domains):
                 f"{label_of(code)} returns {part.dtype}; functions return float or complex arrays. "
                 "Compare and select inside one function, with jax.numpy.where."
             )
-    return Signature(tuple(domains), result), holds_tracers(jaxpr.consts)
+    return result
 
 
 def function(code, *domains: Domain, params=()) -> Function:
@@ -98,10 +102,8 @@ def function(code, *domains: Domain, params=()) -> Function:
     _check_domains(domains, label_of(code))
     params = tuple(tree_map(jnp.asarray, p) for p in params)
     code, lifted = lift_closure(code)
-    arrays = (*lifted, *params)
-    signature, hides_tracers = trace(code, arrays, domains)
-    if hides_tracers:
-        code, arrays = converted(code, arrays, [d.spec for d in domains])
+    code, arrays, result = freeze(code, (*lifted, *params), [d.spec for d in domains])
+    signature = Signature(tuple(domains), _checked(result, code))
     return Function(leaf, (), arrays, {"code": code, "domains": tuple(domains)}, signature)
 
 

@@ -24,9 +24,11 @@ def is_affine(f: Function, argnums: tuple[int, ...]) -> bool:
 
 
 def _is_linear(f, argnums, with_constant):
+    from dftfd.autofd.graph import without_variables
+
     rng = np.random.default_rng(20240507)
     with jax.ensure_compile_time_eval():
-        leaves, structure = parts(f)
+        leaves, structure = parts(without_variables(f))
         probe = assemble(structure, [_random(rng, x) if isinstance(x, jax.core.Tracer) else x for x in leaves])
         others = [tree_map(lambda s: _random(rng, s), d.spec) for d in f.domains]
         u, v = ([tree_map(lambda s: _random(rng, s), f.domains[i].spec) for i in argnums] for _ in range(2))
