@@ -12,6 +12,7 @@ _CODES = {
     "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
     "max": np.maximum, "min": np.minimum, "abs": np.abs, "sign": np.sign, "sqrt": np.sqrt, "cbrt": np.cbrt,
     "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "pow": np.power, "square": np.square,
+    "one_minus_square": lambda x: (1 - x) * (1 + x),
     "rsqrt": lambda x: 1 / np.sqrt(x), "logistic": special.expit, "erf": special.erf, "erfc": special.erfc,
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "atan2": np.arctan2,

@@ -32,6 +32,7 @@ _ARITHMETIC: dict[str, Callable] = {
     "div": lambda a, b: a / b,
     "neg": lambda a: -a,
     "square": lambda a: a * a,
+    "one_minus_square": lambda a: 1 - a * a,
 }
 MAX_ELEMENTS = 4096  # of one array of objects
 

@@ -18,8 +18,8 @@ from dftfd.errors import UnsupportedError
 _ELEMENTWISE = frozenset(
     """abs acos acosh add add_any and asin asinh atan atan2 atanh bitcast_convert_type cbrt ceil clamp
     convert_element_type cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt integer_pow
-    is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not or pow rem round rsqrt select_n
-    shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt square sub tan tanh xor""".split()
+    is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not one_minus_square or pow rem round rsqrt
+    select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt square sub tan tanh xor""".split()
 )
 _MOVES = frozenset(
     "broadcast_in_dim concatenate expand_dims pad reshape rev slice split squeeze stack tile transpose unstack".split()

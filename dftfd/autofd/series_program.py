@@ -30,6 +30,7 @@ LINEAR = frozenset(
 BILINEAR = frozenset({"mul", "dot_general", "conv_general_dilated"})
 ELEMENTARY: dict[str, Callable[[Series], Series]] = {
     "square": lambda u: s.product(u, u),
+    "one_minus_square": lambda u: s.shifted(s.mapped(jnp.negative, s.product(u, u)), 1),
     "sqrt": lambda u: s.power(jnp.sqrt(u[0]), u, 0.5),
     "rsqrt": lambda u: s.power(jax.lax.rsqrt(u[0]), u, -0.5),
     "cbrt": lambda u: s.power(jnp.cbrt(u[0]), u, 1 / 3),

@@ -46,6 +46,7 @@ class SympyAlgebra(Algebra):
             "expm1": lambda x: s.exp(x) - 1,
             "log": s.log,
             "log1p": lambda x: s.log(1 + x),
+            "one_minus_square": lambda x: 1 - x**2,
             "sqrt": s.sqrt,
             "rsqrt": lambda x: x**-half,
             "cbrt": lambda x: s.sign(x) * s.Abs(x) ** s.Rational(1, 3),
