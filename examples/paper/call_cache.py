@@ -88,7 +88,7 @@ def picture(rows, path):
             axes.plot([r["depth"] for r in chosen], [r[name + suffix] for r in chosen], marker + "-", ms=4, label=name)
         axes.set(xlabel="depth of the nest", ylabel=label, yscale="log")
     left.plot([r["depth"] for r in rows], [r["gradient"] for r in rows], "^-", ms=4, label="cached, with gradient")
-    left.legend(frameon=False, loc="upper left")
+    figure.legend(*left.get_legend_handles_labels(), frameon=False, loc="outside upper center", ncols=3)
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
