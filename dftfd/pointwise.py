@@ -61,8 +61,7 @@ class PointwiseKernel:
 
     def __init__(self, functional: Functional, n_spin: int):
         self.n_spin = n_spin
-        program = scalar_form(functional)
-        program = program if n_spin == 2 else _of_equal_spins(program)
+        program = scalar_form(functional, n_spin)
         self.used = tuple(k for k in range(len(VARIABLES[n_spin])) if program.depends_on({k})) or (0,)
         self._energy = _restricted(program, self.used)
         self._compiled: dict = {}
@@ -102,6 +101,28 @@ class PointwiseKernel:
         n_parts = min(worker_count(), len(starts))
         if n_parts:
             run_on_workers([functools.partial(part, k, n_parts) for k in range(n_parts)])
+        return results
+
+    def along(self, x: np.ndarray, directions: np.ndarray) -> list[np.ndarray]:
+        """[energy (point,), its gradient (used, point), the gradient's derivative along the first direction, ...].
+
+        directions: (level, variable, point). Element 1 + m is the gradient's derivative of order m, along the first m
+        directions, so every variable is seen at every order for much less than all combinations cost.
+        """
+        n, order, rows = len(self.used), 1 + len(directions), list(self.used)
+        program, size = self._program(order), x.shape[1]
+        results = [np.empty(size), *(np.empty((n, size)) for _ in range(order))]
+
+        def part(start):
+            block = slice(start, start + CHUNK)
+            inputs = [*x[rows, block], *(row for level in directions for row in level[rows, block])]
+            with np.errstate(all="ignore"):
+                out = run_on_numpy(program, inputs)
+            results[0][block] = out[0]
+            for m in range(order):
+                results[1 + m][:, block] = out[1 + n * ((1 << m) - 1) :][:n]
+
+        run_on_workers([functools.partial(part, start) for start in range(0, size, CHUNK)])
         return results
 
     def _interpreted(self, order, block):
@@ -176,8 +197,8 @@ def _entry(out, combination, order, n_used, place):
     return out[1 + n_used * subset + component][place[lane]]
 
 
-def scalar_form(functional: Functional):
-    """Program of the energy per volume [hartree bohr^-3] with inputs VARIABLES[2].
+def scalar_form(functional: Functional, n_spin: int = 2):
+    """Program of the energy per volume [hartree bohr^-3] with inputs VARIABLES[n_spin].
 
     Raises UnsupportedError for energies that are no functions of them.
     """
@@ -195,7 +216,7 @@ def scalar_form(functional: Functional):
         raise UnsupportedError(f"functional {functional.name!r} depends on the position r, not on the density alone.")
     pairs, axes = list(itertools.product(range(2), range(3))), range(3)
     try:
-        return in_scalar_products(
+        program = in_scalar_products(
             program,
             plain={0: 0, 1: 1, 26: 7, 27: 8},
             vectors={2 + 3 * s + i: (s, i) for s, i in pairs},
@@ -205,6 +226,7 @@ def scalar_form(functional: Functional):
         )
     except UnsupportedError as error:
         raise UnsupportedError(f"functional {functional.name!r}: {error}") from error
+    return program if n_spin == 2 else _of_equal_spins(program)
 
 
 def _of_equal_spins(program):

@@ -49,13 +49,14 @@ def vwn_fit(x: Function, A, b, c, x0) -> Function:
 
     A { ln(x^2/X) + 2b/Q atan(Q/(2x+b)) - b x0/X(x0) [ ln((x-x0)^2/X) + 2(b+2x0)/Q atan(Q/(2x+b)) ] },
     X = x^2 + b x + c,   Q = sqrt(4c - b^2)
+
+    The logarithms are -ln(1 + y) of X less its numerator, y, which is small at low density.
     """
     Q = math.sqrt(4 * c - b * b)
-    X = x * x + b * x + c
     X0 = x0 * x0 + b * x0 + c
     angle = arctan(Q / (2 * x + b))
-    first = log(x * x / X) + 2 * b / Q * angle
-    second = log((x - x0) ** 2 / X) + 2 * (b + 2 * x0) / Q * angle
+    first = 2 * b / Q * angle - log1p((b + c / x) / x)
+    second = 2 * (b + 2 * x0) / Q * angle - log1p(((b + 2 * x0) * x + c - x0 * x0) / (x - x0) ** 2)
     return A * (first - b * x0 / X0 * second)
 
 

@@ -11,8 +11,8 @@ from dftfd.autofd import Function, compose, elementary
 DENSITY_FLOOR = 1e-24
 """Density [bohr^-3] below which a functional's energy is zero. There the LDA potential is 1e-8 hartree."""
 
-POLARISATION_FLOOR = 1e-15
-"""Least value of 1 - |zeta| that enters a power; smaller ones are replaced by it."""
+POLARISATION_FLOOR = 1e-24
+"""Least value of 1 - |zeta| that enters a power; smaller ones are replaced by it. Its power 2/3 is 1e-16."""
 
 
 def _lifted_total(rho):

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from dftfd.autofd import Function, log1p, sqrt
 from dftfd.functionals.common import (
-    per_spin,
     polarisation,
+    spin_fractions,
     spin_interpolation,
     total_density,
     wigner_seitz_radius,
 )
+from dftfd.functionals.numerics import where_dense
 from dftfd.functionals.registry import functional
 
 _DOI = "10.1103/PhysRevB.45.13244"
@@ -40,9 +41,13 @@ _TABLE_I = dict(
 
 def fit(rs: Function, A, alpha1, beta1, beta2, beta3, beta4) -> Function:
     """G = -2 A (1 + alpha1 r_s) ln(1 + 1 / (2 A (beta1 r_s^1/2 + beta2 r_s + beta3 r_s^3/2 + beta4 r_s^2))), eq. 10."""
-    x = sqrt(rs)
-    q = 2 * A * (x * (beta1 + x * (beta2 + x * (beta3 + x * beta4))))
+    q = _denominator(sqrt(rs), A, beta1, beta2, beta3, beta4)
     return -2 * A * (1 + alpha1 * rs) * log1p(1 / q)
+
+
+def _denominator(x: Function, A, beta1, beta2, beta3, beta4, **_) -> Function:
+    """The argument's denominator in eq. 10, x = r_s^(1/2)."""
+    return 2 * A * (x * (beta1 + x * (beta2 + x * (beta3 + x * beta4))))
 
 
 def fits(digits: Digits = LONG):
@@ -69,12 +74,44 @@ def polarised_correlation(n_s: Function, digits: Digits = LONG) -> Function:
 
 
 def opposite_spin_correlation(rho: Function, digits: Digits = LONG) -> Function:
-    """e_c(rho_a, rho_b) - e_c(rho_a, 0) - e_c(0, rho_b), the part of the correlation that is between the spins.
+    r"""e_c(rho_a, rho_b) - e_c(rho_a, 0) - e_c(0, rho_b), the part of the correlation that is between the spins,
+
+    = n { (e0 - e1) [1 - f zeta^4] - minus_alpha f (1 - zeta^4) / f''(0) } + sum_s rho_s [e1(n) - e1(rho_s)]
+
+    With a and b the shares of the spins, 1 - zeta^4 = 4ab (1 + zeta^2) and
+
+    1 - f = ab [ 1/(1 + a^(1/3) + a^(2/3)) + 1/(1 + b^(1/3) + b^(2/3)) ] / (1 - 2^(-1/3)),
+
+    so every part is small as it stands where one spin is rare.
 
     H. Stoll, C. M. E. Pavlidou, H. Preuss, Theor. Chim. Acta 49, 143 (1978). doi:10.1007/PL00020511
     """
-    same = per_spin(lambda n_s: polarised_correlation(n_s, digits), rho)
-    return total_density(rho) * correlation_energy(rho, digits) - same
+    n, f, z2 = total_density(rho), spin_interpolation(rho), polarisation(rho) ** 2
+    e0, e1, minus_alpha = (G(wigner_seitz_radius(n)) for G in fits(digits))
+    a, b = (0.5 * u for u in spin_fractions(rho))
+    ratio = lambda x: 1 / (1 + x ** (1 / 3) + x ** (2 / 3))
+    not_f, not_z4 = a * b * (ratio(a) + ratio(b)) / (1 - 2 ** (-1 / 3)), 4 * a * b * (1 + z2)
+    between = n * ((e0 - e1) * (not_f + f * not_z4) - minus_alpha * f * not_z4 / digits.fz20)
+    same = [
+        where_dense(lambda n_s, o=o: _energy_by_dilution(n_s, o, digits), rho[s]) for s, o in ((0, rho[1]), (1, rho[0]))
+    ]
+    return between + same[0] + same[1]
+
+
+def _energy_by_dilution(n_s: Function, other: Function, digits: Digits) -> Function:
+    """n_s [e1(n_s + other) - e1(n_s)] without a difference: r_s of n_s is t times that of n_s + other."""
+    A, row = digits.A[1], {name: column[1] for name, column in _TABLE_I.items()}
+    ratio = other / n_s
+    t = (1 + ratio) ** (1 / 3)
+    t_less_1 = ratio / (1 + t + t * t)
+    r = wigner_seitz_radius(n_s + other)
+    x, u = sqrt(r), sqrt(t)
+    q, q_t = (_denominator(y, A, **row) for y in (x, x * u))
+    b1, b2, b3, b4 = (row[f"beta{k}"] for k in range(1, 5))
+    slope = b1 + x * (b2 * (u + 1) + x * (b3 * (t + u + 1) + x * b4 * (u + 1) * (t + 1)))
+    q_t_less_q = 2 * A * x * t_less_1 / (u + 1) * slope
+    logs = log1p(q_t_less_q / (q * (q_t + 1)))
+    return -2 * A * n_s * ((1 + row["alpha1"] * r) * logs - row["alpha1"] * r * t_less_1 * log1p(1 / q_t))
 
 
 @functional("lda_c_pw", doi=_DOI)

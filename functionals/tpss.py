@@ -107,7 +107,8 @@ def _correlation(rho, tau, beta, C0, d):
     zeta2 = polarisation(rho) ** 2
     up, down = spin_powers(rho, -4 / 3)
     xi2 = polarisation_gradient_squared(rho) / (4 * fermi_wavevector(n) ** 2)
-    C = (C0[0] + zeta2 * (C0[1] + zeta2 * (C0[2] + zeta2 * C0[3]))) / (1 + 0.5 * xi2 * (up + down)) ** 4
+    fading = 1 / (1 + 0.5 * xi2 * (up + down))
+    C = (C0[0] + zeta2 * (C0[1] + zeta2 * (C0[2] + zeta2 * C0[3]))) * fading**4
     tau_W = weizsaecker_kinetic_energy(n)
     z = tau_W / admissible_tau(tau[0] + tau[1], tau_W, uniform_kinetic_energy(n))
     z2 = z * z

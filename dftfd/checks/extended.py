@@ -1,19 +1,31 @@
 """Functionals in extended precision: what a formula gives when no digit is lost.
 
-The lowered functional is taken apart into scalar code, which runs on mpmath numbers. Wrong formulas and parameters are
-found by comparison with libxc; this finds what rounding does to right ones, and decides where libxc and dftfd differ.
-Special functions that dftfd computes by series carry the error of the truncated series, below 1e-16.
+The energy of a functional as scalar code of libxc's variables runs on mpmath numbers of 150 digits. Derivatives are
+finite differences of these energies, with more than 50 right digits, so automatic differentiation takes no part.
+Functions that dftfd computes by iteration or continued fraction are replaced by mpmath's own. Numbers of a formula
+enter as the float64 that they are, power series below a border with their truncation error, below 1e-16.
+
+Wrong formulas and parameters are found by comparison with libxc; this finds what rounding does to right ones, and
+decides where libxc and dftfd differ.
 """
 
-import jax
+import itertools
+import math
+
 import mpmath
 import numpy as np
 
-from dftfd.autofd.point_program import point_program
+from dftfd.autofd.object_program import function_name
+from dftfd.autofd.series_program import closed
+from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
-from dftfd.kernel import XCKernel
+from dftfd.pointwise import VARIABLES, scalar_form
 
-DIGITS = 50
+DIGITS = 150
+"""Digits that are carried. Third differences take ninety of them; where one spin is rare, its share takes more."""
+
+STEP = mpmath.mpf(10) ** -30
+"""Step of the differences, relative; its square is their error."""
 
 _FUNCTIONS = {
     "add": lambda a, b: a + b,
@@ -36,6 +48,7 @@ _FUNCTIONS = {
     "tanh": mpmath.tanh,
     "asinh": mpmath.asinh,
     "atan": mpmath.atan,
+    "atan2": mpmath.atan2,
     "erf": mpmath.erf,
     "erfc": mpmath.erfc,
     "pow": lambda a, b: a**b,
@@ -53,54 +66,109 @@ _FUNCTIONS = {
 
 
 class ExtendedEnergy:
-    """energy(density (spin, channel), nested lists of numbers) -> energy per volume, an mpmath number.
+    """energy(x) -> energy per volume, an mpmath number, of x, the variables `dftfd.pointwise.VARIABLES[n_spin]`.
 
-    Channels are those of `dftfd.kernel.XCKernel`. Evaluate inside `mpmath.workdps(DIGITS)`.
+    used: positions of the variables that it depends on. Evaluate inside `mpmath.workdps(DIGITS)`.
     """
 
-    def __init__(self, functional: Functional, n_spin: int):
-        kernel = XCKernel(functional.semilocal_part, n_spin)
-        self.shape = (n_spin, kernel.channels)
-        specs = [jax.ShapeDtypeStruct(shape, np.float64) for shape in (self.shape, (3,))]
-        self._program = point_program(kernel.energy_density, *specs, inline=True)
+    def __init__(self, functional: Functional, n_spin: int = 2):
+        self.n_spin = n_spin
+        self._program = scalar_form(functional.semilocal_part, n_spin)
+        self._needed = self._program.needed
+        self.used = tuple(k for k in range(len(VARIABLES[n_spin])) if self._program.depends_on({k}))
 
-    def __call__(self, density):
-        inputs = [mpmath.mpf(x) for spin in density for x in spin] + [mpmath.mpf(0)] * 3
+    def __call__(self, x):
+        inputs = [mpmath.mpf(v) for v in x]
         values = {}
-        for i in self._program.needed:
+        for i in self._needed:
             node = self._program.nodes[i]
-            values[i] = self._value(node, inputs, [values[a] for a in node.args])
+            values[i] = _value(node, inputs, [values[a] for a in node.args])
         (result,) = (values[i] for i in self._program.outputs)
         return result
 
-    def derivative(self, density, direction, order: int = 1):
-        """d^order/dt^order of the energy at density + t direction, at t = 0, by central differences.
+    def derivative(self, x, variables: tuple[int, ...]):
+        """The derivative with respect to the variables at these positions, by central differences.
 
-        The step 10^(-DIGITS/(order + 2)) makes their error, the square of it, far smaller than the rounding unit.
+        Raises UnsupportedError where one of the variables is zero, on the border of what is defined.
         """
-        shape = self.shape
-        entries = [
-            [(mpmath.mpf(density[s][c]), mpmath.mpf(direction[s][c])) for c in range(shape[1])] for s in range(shape[0])
-        ]
-        along = lambda t: self([[x + t * dx for x, dx in spin] for spin in entries])
-        return mpmath.diff(along, 0, order, h=mpmath.mpf(10) ** (-DIGITS // (order + 2)))
+        steps = [self._step(x, k) for k in variables]
+        total = mpmath.mpf(0)
+        for signs in itertools.product((1, -1), repeat=len(variables)):
+            moved = [mpmath.mpf(v) for v in x]
+            for k, step, sign in zip(variables, steps, signs, strict=True):
+                moved[k] += sign * step / 2
+            total += math.prod(signs) * self(moved)
+        return total / mpmath.fprod(steps)
 
-    @staticmethod
-    def _value(node, inputs, args):
-        if node.op == "input":
-            return inputs[node.value]
-        if node.op == "const":
-            is_real = np.issubdtype(node.value.dtype, np.floating)
-            return mpmath.mpf(float(node.value)) if is_real else node.value
-        if node.op == "integer_pow":
-            return args[0] ** node.params["y"]
-        if node.op in _FUNCTIONS and all(isinstance(a, mpmath.mpf | bool | np.bool_) for a in args):
-            return _FUNCTIONS[node.op](*args)
-        return _on_machine_numbers(node, args)
+    def _step(self, x, k):
+        """sigma_ab, which can be small, moves by parts of |g_a| |g_b|; other variables by parts of their own."""
+        size = abs(mpmath.mpf(x[k]))
+        if VARIABLES[self.n_spin][k] == "sigma_ab":
+            size = mpmath.sqrt(mpmath.mpf(x[k - 1]) * mpmath.mpf(x[k + 1]))
+        if not size:
+            raise UnsupportedError(f"{VARIABLES[self.n_spin][k]} is zero, where no central difference can be taken.")
+        return STEP * size
 
 
-def _on_machine_numbers(node, args):
-    """Integer arithmetic, as in the seed of the cube root, which Newton steps then refine."""
-    machine = [np.float64(a) if isinstance(a, mpmath.mpf) else a for a in args]
-    value = np.asarray(node.primitive.bind(*map(jax.numpy.asarray, machine), **node.params))[()]
-    return mpmath.mpf(float(value)) if np.issubdtype(value.dtype, np.floating) else value
+def _value(node, inputs, args):
+    if node.op == "input":
+        return inputs[node.value]
+    if node.op == "const":
+        return mpmath.mpf(float(node.value)) if np.issubdtype(node.value.dtype, np.floating) else node.value
+    if node.op == "integer_pow":
+        return args[0] ** node.params["y"]
+    if node.op == "call":
+        return _call(node.primitive.eqn, args)
+    if node.op == "entry":
+        return args[0][node.params["index"]]
+    if node.op in _FUNCTIONS:
+        return _FUNCTIONS[node.op](*args)
+    raise UnsupportedError(f"the operation {node.op!r} is not known in extended precision.")
+
+
+def _call(eqn, args):
+    """A function that has its own derivative rule, by name."""
+    name = function_name(closed(eqn.params["call_jaxpr"]))
+    if name not in _EXACT:
+        raise UnsupportedError(f"the function {name!r} is not known in extended precision.")
+    return _EXACT[name](len(eqn.outvars), *args)
+
+
+def _exponential_integrals(count, x):
+    """Gamma(a) exp(x) Gamma(1 - a, x) for a = 1/2, 1, ..., by V_(a+1) = Gamma(a) x^(-a) - V_a.
+
+    Upwards each step loses as many digits as x has powers, so the recursion has as many more.
+    """
+    with mpmath.workdps(mpmath.mp.dps + int(count * max(0, mpmath.log10(x))) + 10):
+        root = mpmath.sqrt(x)
+        V = [mpmath.pi * mpmath.exp(x) * mpmath.erfc(root), mpmath.exp(x) * mpmath.e1(x)]
+        for k in range(3, count + 1):
+            V.append(mpmath.gamma(mpmath.mpf(k) / 2 - 1) * root ** (2 - k) - V[k - 3])
+        return V[:count]
+
+
+def _hole_shape(_, r):
+    """x > 0 with (1 - 2/x) exp(2x/3) = r, by Newton's method on a convex function, from above."""
+    x = 3 + 1.5 * mpmath.log1p(r) if r > 0 else mpmath.mpf(2)
+    for _ in range(200):
+        e = mpmath.exp(2 * x / 3)
+        change = ((x - 2) * e - r * x) / ((2 * x - 1) * e / 3 - r)
+        x -= change
+        if abs(change) <= abs(x) * mpmath.mpf(10) ** (5 - mpmath.mp.dps):
+            return [x]
+    raise UnsupportedError(f"no hole shape was found for r = {mpmath.nstr(r)}.")
+
+
+def _logaddexp(_, a, b):
+    """ln(exp(a) + exp(b)), without overflow."""
+    high, low = max(a, b), min(a, b)
+    return [high + mpmath.log1p(mpmath.exp(low - high))]
+
+
+_EXACT = {
+    "logaddexp": _logaddexp,
+    "_cube_root": lambda _, x: [mpmath.cbrt(x)],
+    "exponential_integrals": _exponential_integrals,
+    "log_plus_v1": lambda _, x: [mpmath.log(x) + mpmath.exp(x) * mpmath.e1(x)],
+    "_hole_shape": _hole_shape,
+}

@@ -2,13 +2,13 @@
 
 import itertools
 import math
+import re
 
-import jax.numpy as jnp
 import numpy as np
 
 from dftfd.functionals.base import Functional
 from dftfd.interop import libxc
-from dftfd.pointwise import pointwise_kernel
+from dftfd.pointwise import VARIABLES, pointwise_kernel
 
 _K_F2 = (3 * math.pi**2) ** (2 / 3)
 _UNITS = {"rho": (1.0, 1), "sigma": (4 * _K_F2, 8 / 3), "lapl": (4 * _K_F2, 5 / 3), "tau": (0.3 * _K_F2, 5 / 3)}
@@ -43,36 +43,30 @@ def lowered_derivatives(functional: Functional, n_spin: int, order: int = 2):
     return derivatives
 
 
-def _channels(x, n_spin, kernel):
-    """Density channels (spin, channel) of the kernel at one point from libxc's variables (variable,)."""
-    if n_spin == 1:
-        rho, sigma, lapl, tau = (x[i : i + 1] for i in range(4))
-        gradients = _along_x(jnp.sqrt(sigma))
-    else:
-        rho, sigma, lapl, tau = x[:2], x[2:5], x[5:7], x[7:9]
-        gradients = _vectors(sigma)
-    channels = [rho[:, None]]
-    if kernel.order >= 1:
-        channels.append(gradients)
-    if kernel.order >= 2:
-        channels.append(lapl[:, None] * np.array([[1.0, 0, 0, 1.0, 0, 1.0]]) / 3)
-    if kernel.needs_tau:
-        channels.append(tau[:, None])
-    return jnp.concatenate(channels, axis=1)
+def families(quantity: str) -> list[str]:
+    """Variables of a derivative, without spins: ["rho", "sigma"] of "d2e/drhodsigma", [] of "e"."""
+    return re.findall(f"d({'|'.join(_UNITS)})", quantity.partition("/")[2])
 
 
-def _along_x(length):
-    return jnp.stack([length, jnp.zeros_like(length), jnp.zeros_like(length)], axis=1)
+def components(quantity: str, n_spin: int) -> list[tuple[int, ...]]:
+    """The derivatives that belong to a quantity, as ascending tuples of positions in VARIABLES."""
+    rows = {a: [i for i, v in enumerate(VARIABLES[n_spin]) if v.split("_")[0] == a] for a in _UNITS}
+    return sorted({tuple(sorted(t)) for t in itertools.product(*(rows[a] for a in families(quantity)))})
 
 
-def _vectors(sigma):
-    """Two vectors (2, 3) with products sigma (aa, ab, bb); the longer one along x, which keeps rounding small."""
-    aa, ab, bb = sigma
-    swap = bb > aa
-    long, short = jnp.where(swap, bb, aa), jnp.where(swap, aa, bb)
-    first = jnp.stack([jnp.sqrt(long), jnp.zeros_like(ab), jnp.zeros_like(ab)])
-    second = jnp.stack([ab / jnp.sqrt(long), jnp.sqrt(short - ab * ab / long), jnp.zeros_like(ab)])
-    return jnp.where(swap, jnp.stack([second, first]), jnp.stack([first, second]))
+def component(derivatives, place: tuple[int, ...]):
+    """One derivative (point,) of those that `lowered_derivatives` or `dftfd.interop.libxc.reference` give."""
+    if isinstance(derivatives, libxc.Derivatives):
+        derivatives = (derivatives.energy, derivatives.first, derivatives.second, derivatives.third)
+    of_order = derivatives[len(place)]
+    return of_order.get(place, np.zeros_like(derivatives[0])) if len(place) == 3 else of_order[place]
+
+
+def quantities(order: int) -> list[str]:
+    """Names of energy and derivatives up to an order."""
+    named = lambda k: itertools.combinations_with_replacement(_UNITS, k)
+    name = lambda group: f"d{len(group) if len(group) > 1 else ''}e/" + "".join(f"d{a}" for a in group)
+    return ["e", *(name(group) for k in range(1, order + 1) for group in named(k))]
 
 
 def compare(ours, reference: libxc.Derivatives, x: np.ndarray, n_spin: int) -> dict[str, np.ndarray]:
@@ -81,35 +75,18 @@ def compare(ours, reference: libxc.Derivatives, x: np.ndarray, n_spin: int) -> d
     ours: (energy, first, second) or, where the reference has third derivatives, (energy, first, second, third).
     Quantities that vanish on both sides are left out.
     """
-    energy, first, second = (np.asarray(a) for a in ours[:3])
-    families = [name.split("_")[0] for name in libxc.VARIABLES[n_spin]]
     n = x[0] if n_spin == 1 else x[0] + x[1]
-    errors = {"e": scaled_error(energy, reference.energy, n, ())}
-    for a in _UNITS:
-        rows = [i for i, family in enumerate(families) if family == a]
-        _enter(errors, f"de/d{a}", first[rows], reference.first[rows], n, (a,))
-    if reference.second is not None:
-        for a, b in itertools.combinations_with_replacement(_UNITS, 2):
-            block = np.ix_(*([i for i, family in enumerate(families) if family == c] for c in (a, b)))
-            _enter(errors, f"d2e/d{a}d{b}", second[block], reference.second[block], n, (a, b))
-    if reference.third is not None and len(ours) > 3:
-        for group in itertools.combinations_with_replacement(_UNITS, 3):
-            triples = [t for t in {**ours[3], **reference.third} if tuple(families[i] for i in t) == group]
-            rows = [
-                np.stack([d.get(t, np.zeros(n.size)) for t in triples] or [np.zeros(n.size)])
-                for d in (ours[3], reference.third)
-            ]
-            _enter(errors, "d3e/d" + "d".join(group), *rows, n, group)
+    known = 3 if reference.third is not None and len(ours) > 3 else 2 if reference.second is not None else 1
+    errors = {}
+    for quantity in quantities(known):
+        places = components(quantity, n_spin)
+        a, b = (np.stack([np.asarray(component(d, place)) for place in places]) for d in (ours, reference))
+        if quantity == "e" or np.any(a) or np.any(b):
+            error = scaled_error(a, b, n, families(quantity))
+            if len(places) > 1:
+                error[np.abs(a - b) <= _SHARED_ROUNDING * np.max(np.abs(b), axis=0)] = 0.0
+            errors[quantity] = error.max(axis=0)
     return errors
-
-
-def _enter(errors, quantity, ours, reference, n, variables):
-    if np.any(ours) or np.any(reference):
-        ours, reference = (np.reshape(a, (-1, n.size)) for a in (ours, reference))
-        error = scaled_error(ours, reference, n, variables)
-        noise = _SHARED_ROUNDING * np.max(np.abs(reference), axis=0)
-        error[np.abs(ours - reference) <= noise] = 0.0
-        errors[quantity] = error.max(axis=0)
 
 
 def scaled_error(ours, reference, n, variables):

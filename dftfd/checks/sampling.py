@@ -7,10 +7,13 @@ import numpy as np
 
 REGIONS = {
     "dense": ((1e-3, 1e3), (0.1, 1.0)),
-    "dilute": ((1e-8, 1e-3), (0.1, 1.0)),
-    "polarised": ((1e-3, 1e3), (1e-3, 0.1)),
+    "dilute": ((2e-7, 1e-3), (0.1, 1.0)),
+    "polarised": ((1e-3, 1e3), (1e-4, 0.1)),
 }
-"""Ranges of the total density n [bohr^-3] and of 1 - |zeta|. Core and valence are dense, the tails dilute."""
+"""Ranges of the total density n [bohr^-3] and of 1 - |zeta|. Core and valence are dense, the tails dilute.
+
+No spin density is below 1e-8, where libxc's own thresholds begin to count.
+"""
 
 LARGEST_S = 5.0
 """Largest reduced gradient s of each spin. Molecules stay below 3 where it matters."""

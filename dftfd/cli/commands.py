@@ -11,6 +11,8 @@ import typer
 
 CHECK_FAILED, NOT_CONVERGED = 1, 3
 
+REGRESSION_DATA, REGRESSION_PAGE = "data/regression/libxc.h5", "docs/regression.md"
+
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -117,13 +119,26 @@ def list_names(
 
 @app.command()
 def check(
-    name: Annotated[str, typer.Argument(help="Functional to compare with libxc.")],
+    name: Annotated[str | None, typer.Argument(help="Functional to compare with libxc.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Compare all functionals, and write data and a page.")] = False,
+    data: Annotated[Path, typer.Option(help="With --all: HDF5 file for all errors.")] = Path(REGRESSION_DATA),
+    page: Annotated[Path, typer.Option(help="With --all: Markdown page of the outcome.")] = Path(REGRESSION_PAGE),
     verbose: Verbose = False,
     debug: Debug = False,
 ):
     """Compare a functional, its potential and its matrix with libxc."""
     from dftfd.check import check as check_functional
 
+    if every == (name is not None):
+        raise typer.BadParameter("give the name of a functional, or --all")
+    if every:
+        from dftfd.checks.regression import check_all
+
+        with _messages(verbose, debug):
+            passed = check_all(data, page, tell=print)
+        if not passed:
+            raise typer.Exit(CHECK_FAILED)
+        return
     with _messages(verbose, debug):
         report = check_functional(name)
     if sys.stdout.isatty():

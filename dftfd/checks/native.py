@@ -1,0 +1,24 @@
+"""The formulas that the library is made of, each once."""
+
+from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.registry import list_functionals, lookup
+
+
+def native_formulas() -> dict[str, Functional]:
+    """Semilocal energies of one formula by name, one for each formula and set of parameters in the library.
+
+    A formula that stands only inside a functional, with parameters of its own, is named after it too, as in
+    "gga_x_ityh of camb3lyp".
+    """
+    found, seen = {}, set()
+    for owner in sorted(list_functionals(), key=lambda name: (len(lookup(name).terms), name)):
+        for _, term in lookup(owner).terms:
+            key = (term.formula, repr(sorted(term.parameters.items())))
+            if _is_native(term) and key not in seen:
+                seen.add(key)
+                found[f"{term.name} of {owner}" if term.name in found else term.name] = term
+    return {name: Functional(name, ((1.0, term),)) for name, term in sorted(found.items())}
+
+
+def _is_native(term: EnergyTerm) -> bool:
+    return term.formula.__module__.startswith("dftfd.functionals.") and term.has_energy and not term.is_nonlocal

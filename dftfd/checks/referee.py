@@ -1,0 +1,78 @@
+"""Who is right where libxc and dftfd differ: extended precision, and whether libxc's error is rounding.
+
+Extended precision evaluates dftfd's own formula, so it can't see a wrong formula. A wrong formula or parameter differs
+from libxc smoothly, rounding does not: over points that are one millionth apart it changes sign. Only a difference of
+the second kind is decided here.
+"""
+
+from dataclasses import dataclass
+
+import mpmath
+import numpy as np
+
+from dftfd.checks.extended import DIGITS, ExtendedEnergy
+from dftfd.checks.pointwise import component, components, families, lowered_derivatives, scaled_error
+from dftfd.functionals.base import Functional
+from dftfd.interop import libxc
+
+MOST_POINTS = 2
+"""Points per quantity, the worst ones, that are decided."""
+
+_NEIGHBOURS, _DISTANCE = 60, 1e-6
+_LARGEST_MEAN = 0.6
+"""Largest mean of what is called rounding, in units of its standard deviation; 60 random numbers have 0.13."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Errors against extended precision, scaled as in `scaled_error`, at the points where libxc and dftfd differ most.
+
+    ours, reference: the largest errors of dftfd and of libxc.   is_rounding: True if libxc's errors change sign among
+    near points.
+    """
+
+    ours: float
+    reference: float
+    is_rounding: bool
+
+
+class Referee:
+    """Decisions on one functional; terms: libxc's counterpart."""
+
+    def __init__(self, functional: Functional, terms: libxc.Terms, n_spin: int):
+        self.terms, self.n_spin = terms, n_spin
+        self._ours = lowered_derivatives(functional, n_spin, order=3)
+        self._energy = ExtendedEnergy(functional, n_spin)
+
+    def decide(self, quantity: str, errors: np.ndarray, x: np.ndarray) -> Decision:
+        """The decision on a quantity with these differences (point,) at x (variable, point)."""
+        parts = [self._at(quantity, x[:, i]) for i in np.argsort(errors)[::-1][:MOST_POINTS]]
+        return Decision(max(d.ours for d in parts), max(d.reference for d in parts), all(d.is_rounding for d in parts))
+
+    def _at(self, quantity, x):
+        n = x[0] if self.n_spin == 1 else x[0] + x[1]
+        variables = families(quantity)
+        ours, reference = self._both(x[:, None])
+        found = []
+        for place in components(quantity, self.n_spin):
+            exact = self._exact(x, place)
+            error = lambda d, exact=exact, place=place: scaled_error(component(d, place)[0], exact, n, variables)
+            found.append((float(error(ours)), float(error(reference)), place))
+        *_, place = max(found, key=lambda entry: abs(entry[0] - entry[1]))
+        return Decision(max(f[0] for f in found), max(f[1] for f in found), self._scatters(x, place))
+
+    def _both(self, x):
+        return self._ours(x), libxc.reference(self.terms, x, self.n_spin, order=3)
+
+    def _exact(self, x, place):
+        if not set(place) <= set(self._energy.used):
+            return 0.0
+        with mpmath.workdps(DIGITS):
+            return float(self._energy.derivative(x, place) if place else self._energy(x))
+
+    def _scatters(self, x, place) -> bool:
+        """True if the difference of the two codes changes sign from point to point."""
+        steps = np.random.default_rng(3).uniform(-_DISTANCE, _DISTANCE, (len(x), _NEIGHBOURS))
+        ours, reference = (component(d, place) for d in self._both(x[:, None] * (1 + steps)))
+        difference = reference - ours
+        return bool(abs(np.mean(difference)) <= _LARGEST_MEAN * np.std(difference))

@@ -1,0 +1,57 @@
+"""Where densities are extreme: points far beyond molecules, and whether energies and derivatives are finite there."""
+
+import math
+
+import numpy as np
+
+from dftfd.functionals.base import Functional
+from dftfd.pointwise import CHUNK, pointwise_kernel
+
+_K_F = (6 * math.pi**2) ** (1 / 3)
+
+
+def extreme_points(count: int, seed: int = 1) -> np.ndarray:
+    """Points (9, count) in the two-spin variables of `dftfd.pointwise`, the same at every call.
+
+    n: 1e-30 to 1e6.   zeta: a quarter each 0, anywhere, 1 - |zeta| = 1e-16 to 1, and exactly +-1.
+    s of each spin: 1e-6 to 1e3, a sixth 0.   Gradients: at any angle, a tenth parallel, a tenth opposite.
+    alpha of each spin: 1e-4 to 1e4; a tenth 0, a fifth with tau below tau_W, half of that tau = 0.
+    Reduced Laplacian: 1e-4 to 1e3 of either sign, a tenth 0.
+    """
+    rng = np.random.default_rng(seed)
+    log_uniform = lambda low, high, shape: 10 ** rng.uniform(math.log10(low), math.log10(high), shape)
+    n, kind = log_uniform(1e-30, 1e6, count), rng.integers(4, size=count)
+    minority = np.choose(kind, [np.full(count, 0.5), rng.uniform(0, 0.5, count), log_uniform(1e-16, 1, count) / 2, 0.0])
+    rho = n * rng.permuted(np.stack([1 - minority, minority]), axis=0)
+    chance = lambda: rng.uniform(size=(2, count))
+    s = np.where(chance() < 1 / 6, 0.0, log_uniform(1e-6, 1e3, (2, count)))
+    gradient = s * 2 * _K_F * rho ** (4 / 3)
+    with np.errstate(invalid="ignore"):
+        tau_W = np.where(rho > 0, gradient**2 / (8 * rho), 0.0)
+    alpha = np.where(chance() < 0.1, 0.0, log_uniform(1e-4, 1e4, (2, count)))
+    tau = tau_W + alpha * 0.3 * _K_F**2 * rho ** (5 / 3)
+    below = chance()
+    tau = np.where(below < 0.1, 0.0, np.where(below < 0.2, chance() * tau_W, tau))
+    q = np.where(chance() < 0.1, 0.0, rng.choice([-1, 1], (2, count)) * log_uniform(1e-4, 1e3, (2, count)))
+    angle = rng.uniform(size=count)
+    cosine = np.where(angle < 0.1, 1.0, np.where(angle < 0.2, -1.0, rng.uniform(-1, 1, count)))
+    sigma = np.stack([gradient[0] ** 2, gradient[0] * gradient[1] * cosine, gradient[1] ** 2])
+    return np.concatenate([rho, sigma, q * 4 * _K_F**2 * rho ** (5 / 3), tau])
+
+
+def not_finite(functional: Functional, x: np.ndarray, order: int, seed: int = 2) -> list[np.ndarray]:
+    """For each order of derivatives, from 0 to `order`, the points (point,) at which one is not finite.
+
+    First derivatives with respect to each variable; from the second order on their derivatives along random directions,
+    in which each variable changes by a part of itself.
+    """
+    kernel, rng = pointwise_kernel(functional.semilocal_part, 2), np.random.default_rng(seed)
+    found: list[list] = [[] for _ in range(order + 1)]
+    step = 64 * CHUNK
+    for start in range(0, x.shape[1], step):
+        block = x[:, start : start + step]
+        directions = block * rng.uniform(-1, 1, (order - 1, *block.shape))
+        for places, values in zip(found, kernel.along(block, directions), strict=True):
+            wrong = ~np.isfinite(values).reshape(-1, block.shape[1]).all(axis=0)
+            places.append(start + np.flatnonzero(wrong))
+    return [np.concatenate(places) for places in found]
