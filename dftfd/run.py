@@ -130,25 +130,32 @@ def run_scf(
         solution = solve(
             ingredients.problem(occupy), P, strategy=strategy, convergence=thresholds, on_cycle=progress.cycle
         )
-    settings = Settings(
-        functional=calculation.functional.name,
-        definition=calculation.functional.definition,
-        basis=molecule.basis,
-        auxiliary_basis=getattr(ingredients.coulomb_exchange, "auxiliary_basis", None),
-        grid_level=calculation.grid if isinstance(calculation.grid, int) else None,
-        n_points=ingredients.builders.n_points,
-        guess=guess_name,
-        conv_tol=conv_tol,
-        max_cycles=max_cycles,
-        linear_dependence=linear_dependence,
-        versions={"dftfd": dftfd.__version__} | {name: metadata.version(name) for name in VERSIONED},
-        nlc_grid_level=calculation.nlc_level if calculation.functional.is_nonlocal else None,
-        convergence=convergence.lower(),
-        smearing=smearing,
-    )
+    settings = _settings(ingredients, thresholds, guess_name, convergence.lower(), smearing)
     result = _result(calculation, settings, solution, progress.seconds, allow_unconverged)
     warn_about_electrons(result)
     return result
+
+
+def _settings(ingredients: Ingredients, thresholds: Convergence, guess: str, convergence: str, smearing) -> Settings:
+    """What the result remembers of how it was computed."""
+    calculation = ingredients.calculation
+    functional = calculation.functional
+    return Settings(
+        functional=functional.name,
+        definition=functional.definition,
+        basis=calculation.molecule.basis,
+        auxiliary_basis=getattr(ingredients.coulomb_exchange, "auxiliary_basis", None),
+        grid_level=calculation.grid if isinstance(calculation.grid, int) else None,
+        n_points=ingredients.builders.n_points,
+        guess=guess,
+        conv_tol=thresholds.energy,
+        max_cycles=thresholds.max_cycles,
+        linear_dependence=calculation.linear_dependence,
+        versions={"dftfd": dftfd.__version__} | {name: metadata.version(name) for name in VERSIONED},
+        nlc_grid_level=calculation.nlc_level if functional.is_nonlocal else None,
+        convergence=convergence,
+        smearing=smearing,
+    )
 
 
 def _occupier(ingredients: Ingredients, occupations, smearing, follow_orbitals, guess):

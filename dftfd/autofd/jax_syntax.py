@@ -44,7 +44,7 @@ from dftfd.autofd.jax_graphs import (
 from dftfd.autofd.jax_leaves import EXPLICIT, RESULT, FunctionType, KnownLeaf, OpenLeaf, TangentLeaf, check_not_watched
 from dftfd.autofd.operators.leaf import constant, zero_tangent, zeros
 from dftfd.autofd.operators.partial import at
-from dftfd.autofd.structure import holds_tracers
+from dftfd.autofd.structure import holds_tracers, is_tracer
 from dftfd.autofd.transposition import pairing
 from dftfd.errors import LeakError, NoRuleError
 
@@ -121,7 +121,7 @@ class FunctionPrimitive(Primitive):
         return False
 
     def to_lojax(self, *args, **params):
-        if any(isinstance(x, jax.core.Tracer) and isinstance(x.aval, FunctionType) for x in args):
+        if any(is_tracer(x) and isinstance(x.aval, FunctionType) for x in args):
             raise LeakError(_ENDED)
         return self.impl(*args, **params)
 

@@ -84,23 +84,32 @@ class PointKernel:
     orders: dict[str, int]
 
     def __call__(self, jets, x):
-        values = {}
-
-        def value(node):
-            if id(node) not in values:
-                values[id(node)] = compute(node)
-            return values[id(node)]
-
-        def compute(node):
+        def leaf(node):
             jet = _jet_of(node)
-            if jet is not None:
-                return jets[jet[0]][jet[1]]
-            if node.operator is composition:
-                outer, *inner = node.operands
-                return outer.evaluate(*map(value, inner))
-            return node.evaluate(x)
+            return None if jet is None else jets[jet[0]][jet[1]]
 
-        return value(self.root)
+        return evaluate_graph(self.root, leaf, x)
+
+
+def evaluate_graph(root: Function, leaf, *points):
+    """The value of a lowered graph at points, each node once; leaf(node): its given value, None if it has none."""
+    values = {}
+
+    def value(node):
+        if id(node) not in values:
+            values[id(node)] = compute(node)
+        return values[id(node)]
+
+    def compute(node):
+        given = leaf(node)
+        if given is not None:
+            return given
+        if node.operator is composition:
+            outer, *inner = node.operands
+            return outer.evaluate(*map(value, inner))
+        return node.evaluate(*points)
+
+    return value(root)
 
 
 def lower(expression: Function) -> PointKernel:

@@ -17,7 +17,7 @@ import jax
 
 from dftfd.autofd.domain import Signature, same_domain
 from dftfd.autofd.function import Function, nodes_of
-from dftfd.autofd.lowering import ChainRule, Placeholder, PointKernel, _jet_of, _Lowering, placeholder
+from dftfd.autofd.lowering import ChainRule, Placeholder, PointKernel, _jet_of, _Lowering, evaluate_graph, placeholder
 from dftfd.autofd.operators.arithmetic import Binary
 from dftfd.autofd.operators.broadcast import _broadcast, _permute, broadcast, permute
 from dftfd.autofd.operators.compose import compose, composition
@@ -60,22 +60,10 @@ class PairKernel:
     root: Function
 
     def __call__(self, r, left, s, right):
-        values = {}
+        def leaf(node):
+            return (left, right)[node.static["side"]][node.static["number"]] if node.operator is _feature else None
 
-        def value(node):
-            if id(node) not in values:
-                values[id(node)] = compute(node)
-            return values[id(node)]
-
-        def compute(node):
-            if node.operator is _feature:
-                return (left, right)[node.static["side"]][node.static["number"]]
-            if node.operator is composition:
-                outer, *inner = node.operands
-                return outer.evaluate(*map(value, inner))
-            return node.evaluate(r, s)
-
-        return value(self.root)
+        return evaluate_graph(self.root, leaf, r, s)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,9 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import tree_flatten, tree_map, tree_unflatten
 
-from dftfd.autofd.domain import same_spec, spec_of
 from dftfd.autofd.function import is_function, pack, unpack
 from dftfd.autofd.graph import backward, forward, or_zero, without_variables
-from dftfd.autofd.operators.compose import check_same_domains
+from dftfd.autofd.operators.compose import check_same_type
 from dftfd.autofd.operators.leaf import constant
 from dftfd.autofd.tape import ForwardTape, ReverseTape, is_nested, recording, rehearsal, starts_clean
 from dftfd.errors import LeakError, SignatureError
@@ -200,7 +199,7 @@ def jvp(functional, primals: tuple, tangents: tuple):
     if chosen.treedef != along.treedef:
         raise SignatureError(f"jvp: primals {chosen.treedef} and tangents {along.treedef} differ in structure.")
     for f, df in zip(chosen.leaves, along.leaves, strict=True):
-        _check_tangent(f, df)
+        check_same_type(f, df, "jvp", "tangent")
     clean = starts_clean()
 
     def trial(stage, arrays, earlier=None, t=None):
@@ -229,13 +228,3 @@ def jvp(functional, primals: tuple, tangents: tuple):
 
     derivative = tree_map(tangent, out, moved, is_leaf=is_function)
     return _clean(out, tape.tag), derivative
-
-
-def _check_tangent(f, df):
-    if is_function(f) != is_function(df):
-        raise SignatureError(f"jvp: the tangent {df!r} is not of the kind of {f!r}.")
-    if is_function(f):
-        check_same_domains(f, df, "jvp")
-    left, right = (x.result if is_function(x) else spec_of(x) for x in (f, df))
-    if not same_spec(left, right):
-        raise SignatureError(f"jvp: the tangent {df!r} does not have the type of {f!r}.")

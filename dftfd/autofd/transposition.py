@@ -3,10 +3,9 @@
 import jax.numpy as jnp
 from jax.tree_util import tree_leaves, tree_map, tree_structure
 
-from dftfd.autofd.domain import same_spec, spec_of
 from dftfd.autofd.function import Function, is_function
 from dftfd.autofd.graph import backward, without_variables
-from dftfd.autofd.operators.compose import check_same_domains, compose
+from dftfd.autofd.operators.compose import check_same_type, compose
 from dftfd.autofd.operators.integrate import integrate
 from dftfd.autofd.structure import HasKey
 from dftfd.autofd.tape import Escapes, GraphTape, attempt, recording, starts_clean
@@ -27,7 +26,7 @@ def vjp(operator, *primals):
         return _vjp_by_pairing(operator, primals)
 
     def pull(cotangent: Function):
-        _check_cotangent(value, cotangent)
+        check_same_type(value, cotangent, "vjp", "cotangent")
         gradients = [None] * len(chosen.functions)
         backward(value, cotangent, tag, gradients)
         return chosen.join(finished(gradients, chosen.functions, tag), [])
@@ -67,7 +66,7 @@ def pairing(cotangent, value):
         raise SignatureError(f"the cotangent {cotangent!r} does not have the structure of the value {value!r}.")
     total = 0.0
     for c, v in zip(*(tree_leaves(x, is_leaf=is_function) for x in (cotangent, value)), strict=True):
-        _check_cotangent(v, c)
+        check_same_type(v, c, "vjp", "cotangent")
         total = total + (integrate(compose(RealProduct(), c, v)) if is_function(v) else RealProduct()(c, v))
     return total
 
@@ -75,16 +74,6 @@ def pairing(cotangent, value):
 def _shape_of_tree(tree):
     """A pytree of the same shape with 0 for each array and Function."""
     return tree_map(lambda x: 0, tree, is_leaf=is_function)
-
-
-def _check_cotangent(value, cotangent):
-    if is_function(value) != is_function(cotangent):
-        raise SignatureError(f"the cotangent {cotangent!r} is not of the kind of the value {value!r}.")
-    if is_function(value):
-        check_same_domains(value, cotangent, "vjp")
-    left, right = (x.result if is_function(x) else spec_of(x) for x in (value, cotangent))
-    if not same_spec(left, right):
-        raise SignatureError(f"the cotangent {cotangent!r} does not have the type of the value {value!r}.")
 
 
 class RealProduct(HasKey):

@@ -158,9 +158,13 @@ def _homogeneous(functional, degree, L=3.0):
 @condition("exchange of hydrogen")
 def _hydrogen_exchange(parts):
     """E_x = -5/16 hartree, within 1 %."""
+    return _energy_of_hydrogen(parts, "x")
+
+
+def _energy_of_hydrogen(parts, kind):
     hydrogen = OneOrbital(1, 1.0)
-    E = hydrogen.energy(parts.only("x")) + parts.exact_exchange_of(hydrogen)
-    return abs(E / -0.3125 - 1) < 0.01, f"E_x[H] = {E:.6f} hartree, exact -0.312500"
+    E = hydrogen.energy(parts.only(kind)) + parts.exact_exchange_of(hydrogen)
+    return abs(E / -0.3125 - 1) < 0.01, f"E_{kind}[H] = {E:.6f} hartree, exact -0.312500"
 
 
 @condition("virial of exchange")
@@ -253,9 +257,7 @@ def _uniform_gas_of_both(parts):
 @condition("hydrogen without self-interaction")
 def _self_interaction(parts):
     """E_xc[H] = -5/16 hartree, within 1 %."""
-    hydrogen = OneOrbital(1, 1.0)
-    E = hydrogen.energy(parts.only("xc")) + parts.exact_exchange_of(hydrogen)
-    return abs(E / -0.3125 - 1) < 0.01, f"E_xc[H] = {E:.6f} hartree, exact -0.312500"
+    return _energy_of_hydrogen(parts, "xc")
 
 
 @condition("Lieb-Oxford bound")

@@ -7,8 +7,8 @@ transpose   of g_i: x -> (d_i f (g(x)))^T ct(x)      pointwise, from <d_i f dg_i
             of f in D f(g)^T c: the same with c ct^T
 """
 
-from dftfd.autofd.domain import Signature, describe, same_domain, same_spec, value_space
-from dftfd.autofd.function import Function
+from dftfd.autofd.domain import Signature, describe, same_domain, same_spec, spec_of, value_space
+from dftfd.autofd.function import Function, is_function
 from dftfd.autofd.operators.base import Operator
 from dftfd.autofd.operators.leaf import constant, function
 from dftfd.autofd.operators.linearize import Linearize, Outer, pushforward, settled, sum_of_transposed_gradients
@@ -103,6 +103,17 @@ def check_same_domains(f: Function, g: Function, what: str):
     same = len(f.domains) == len(g.domains)
     if not same or not all(same_domain(a, b) for a, b in zip(f.domains, g.domains, strict=True)):
         raise SignatureError(f"{what} of functions on different domains: {f!r} and {g!r}.")
+
+
+def check_same_type(value, other, what: str, role: str):
+    """Raise unless `other`, the `role` (tangent, cotangent) of `value`, is of its kind, domains, shape and dtype."""
+    if is_function(value) != is_function(other):
+        raise SignatureError(f"{what}: the {role} {other!r} is not of the kind of {value!r}.")
+    if is_function(value):
+        check_same_domains(value, other, what)
+    left, right = (x.result if is_function(x) else spec_of(x) for x in (value, other))
+    if not same_spec(left, right):
+        raise SignatureError(f"{what}: the {role} {other!r} does not have the type of {value!r}.")
 
 
 def _take(f, k):

@@ -6,6 +6,7 @@ import numpy as np
 from jax.tree_util import tree_leaves, tree_map
 
 from dftfd.autofd.function import Function, assemble, parts
+from dftfd.autofd.structure import is_tracer
 
 _TOLERANCE = 1e-8
 
@@ -29,7 +30,7 @@ def _is_linear(f, argnums, with_constant):
     rng = np.random.default_rng(20240507)
     with jax.ensure_compile_time_eval():
         leaves, structure = parts(without_variables(f))
-        probe = assemble(structure, [_random(rng, x) if isinstance(x, jax.core.Tracer) else x for x in leaves])
+        probe = assemble(structure, [_random(rng, x) if is_tracer(x) else x for x in leaves])
         others = [tree_map(lambda s: _random(rng, s), d.spec) for d in f.domains]
         u, v = ([tree_map(lambda s: _random(rng, s), f.domains[i].spec) for i in argnums] for _ in range(2))
         a, b = rng.uniform(-2, 2, 2)
