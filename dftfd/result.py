@@ -10,8 +10,10 @@ from dftfd.calculation import Calculation
 from dftfd.density import density_function
 from dftfd.errors import NotConvergedError
 from dftfd.forces import nuclear_forces
+from dftfd.html_report import notebook_summary
 from dftfd.interop import pyscf as bridge
 from dftfd.interop.mean_field import mean_field
+from dftfd.io.qcschema import atomic_result
 from dftfd.io.report import result_summary
 from dftfd.properties.fields import electrostatic_potential, localisation_function
 from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
@@ -103,6 +105,9 @@ class SCFResult:
     def __str__(self):
         return result_summary(self)
 
+    def _repr_html_(self):
+        return notebook_summary(self)
+
     @property
     def has_properties(self) -> bool:
         """Whether the density is a solution, or whoever asked for it takes it for one."""
@@ -157,6 +162,19 @@ class SCFResult:
         from dftfd.result_file import save_result
 
         save_result(self, path)
+
+    def write(self, path, ending: str | None = None, **options) -> None:
+        """Write a file whose ending names the format: .h5 .json .npz .molden .cube .html; see dftfd.output.write."""
+        from dftfd.output import write
+
+        write(self, path, ending, **options)
+
+    def to_qcschema(self, driver: str = "energy") -> dict:
+        """The result as a QCSchema AtomicResult: plain dictionaries, lists, numbers and text.
+
+        driver: 'energy' or 'properties', which decides what `return_result` holds.
+        """
+        return atomic_result(self, driver)
 
     def to_pyscf(self):
         """A PySCF mean-field object with these orbitals and this energy, for PySCF's own methods.

@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 CHECK_FAILED, NOT_CONVERGED = 1, 3
+WITH_DOCUMENT = ("file", "json", "output", "report", "stability", "allow_unconverged", "verbose", "quiet", "debug")
+"""Options that go with a QCSchema file."""
 
 REGRESSION_DATA, REGRESSION_PAGE = "data/regression/libxc.h5", "docs/regression.md"
 
@@ -39,7 +41,10 @@ def options(
 
 @app.command()
 def run(
-    file: Annotated[str, typer.Argument(help="xyz file, or coordinates such as 'H 0 0 0; H 0 0 0.74'.")],
+    context: typer.Context,
+    file: Annotated[
+        str, typer.Argument(help="xyz file, coordinates such as 'H 0 0 0; H 0 0 0.74', or QCSchema input (.json).")
+    ],
     xc: Annotated[str, typer.Option(help="Exchange-correlation functional; see `dftfd list`.")] = "pbe",
     basis: Annotated[str, typer.Option(help="Basis set.")] = "def2-svp",
     charge: Annotated[int, typer.Option(help="Total charge.")] = 0,
@@ -60,6 +65,11 @@ def run(
     smearing: Annotated[float, typer.Option(help="Width of Fermi occupations in hartree; 0 for none.")] = 0.0,
     stability: Annotated[bool, typer.Option("--stability", help="Analyse the stability of the solution.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write the result in QCSchema form to this file.")] = None,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(help="Write a file; .h5 .json .npz .molden .cube .html name its format. May be repeated."),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a report with pictures, one HTML page.")] = None,
     allow_unconverged: Annotated[
         bool, typer.Option("--allow-unconverged", help="Print properties of a run that has not converged.")
     ] = False,
@@ -68,41 +78,70 @@ def run(
     debug: Debug = False,
 ):
     """Compute the Kohn-Sham energy of a molecule."""
-    from dftfd.io.files import check_writable
-    from dftfd.io.qcschema import atomic_result, write_json
+    from dftfd.io.qcschema import Request
     from dftfd.molecule import molecule
+    from dftfd.output import check_format
     from dftfd.run import run_scf
 
-    if json is not None:
-        check_writable(json)
+    files = [(path, ending) for path, ending in ((json, ".json"), (report, ".html")) if path is not None]
+    files += [(path, path.suffix) for path in output or ()]
+    for path, ending in files:
+        check_format(path, ending)
     with _messages(verbose, debug):
-        system = molecule(file, basis=basis, charge=charge, spin=spin, unit=unit, cartesian=cartesian)
+        if file.lower().endswith(".json"):
+            request = _read_document(context, file)
+        else:
+            request = Request(
+                dict(source=file, basis=basis, charge=charge, spin=spin, unit=unit, cartesian=cartesian),
+                dict(
+                    xc=xc,
+                    method=method,
+                    grid_level=grid_level,
+                    density_fit=not no_density_fit,
+                    conv_tol=conv_tol,
+                    max_cycles=max_cycles,
+                    convergence=convergence,
+                    level_shift=level_shift,
+                    damping=damping,
+                    guess=guess,
+                    smearing=smearing or None,
+                ),
+            )
+        system = molecule(**request.molecule)
         with _progress(quiet) as progress:
             progress.note(_heading(system))
-            result = run_scf(
-                system,
-                xc=xc,
-                method=method,
-                grid_level=grid_level,
-                density_fit=not no_density_fit,
-                conv_tol=conv_tol,
-                max_cycles=max_cycles,
-                convergence=convergence,
-                level_shift=level_shift,
-                damping=damping,
-                guess=guess,
-                smearing=smearing or None,
-                allow_unconverged=allow_unconverged,
-                progress=progress,
-            )
+            settings = request.settings | ({"allow_unconverged": True} if allow_unconverged else {})
+            result = run_scf(system, **settings, progress=progress)
     print(f"{result.energy:.10f}" if quiet else f"\n{result}")
     if stability and result.converged and not quiet:
         print(f"  stability             {result.stability()}")
-    if json is not None:
-        write_json(json, atomic_result(result))
+    _write(result, files, request.driver)
     if not result.converged:
         print(f"dftfd: error: SCF not converged after {result.cycles} cycles.", file=sys.stderr)
         raise typer.Exit(NOT_CONVERGED)
+
+
+def _read_document(context, file):
+    """The request of a QCSchema file, which says everything about the calculation."""
+    from dftfd.errors import InputError
+    from dftfd.io.qcschema import read_input
+
+    given = [name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"]
+    refused = [f"--{name.replace('_', '-')}" for name in given if name not in WITH_DOCUMENT]
+    if refused:
+        raise InputError(f"{file} says itself what to compute; leave out {', '.join(refused)}, or change the file.")
+    return read_input(file)
+
+
+def _write(result, files, driver):
+    """Write the files; one that would hold properties of a density that is no solution is left out, with a warning."""
+    from dftfd.errors import NotConvergedError
+
+    for path, ending in files:
+        try:
+            result.write(path, ending, **({"driver": driver} if ending == ".json" else {}))
+        except NotConvergedError as error:
+            print(f"dftfd: warning: {path} not written: {error}", file=sys.stderr)
 
 
 @app.command("list")

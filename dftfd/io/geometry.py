@@ -68,7 +68,7 @@ def read_geometry_file(path) -> Geometry:
 
     A missing, unreadable or oversized file raises FileError; contents that are no geometry raise InputError.
     """
-    return parse_geometry(_read_text(path), source=f"file {str(path)!r}")
+    return parse_geometry(read_text(path), source=f"file {str(path)!r}")
 
 
 def parse_atom_list(entries) -> Geometry:
@@ -148,7 +148,8 @@ def _collect(atoms):
     return Geometry(names, np.array([position for _, position in atoms], dtype=float).reshape(len(names), 3))
 
 
-def _read_text(path):
+def read_text(path) -> str:
+    """The text of a file of bounded size; FileError where there is none."""
     shown = quote(str(path))
     try:
         path = Path(path)

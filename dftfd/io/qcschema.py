@@ -1,22 +1,100 @@
-"""Results in QCSchema form (version 1, AtomicResult), the common language of quantum chemistry programs.
+"""QCSchema (version 1), the common language of quantum chemistry programs: AtomicInput in, AtomicResult out.
 
 Geometry in bohr, multiplicity = spin + 1, energies in hartree, dipole moment in e bohr.
 D. G. A. Smith et al., WIREs Comput. Mol. Sci. 11, e1491 (2021). doi:10.1002/wcms.1491
 """
 
 import json
+from dataclasses import dataclass
 
+from dftfd.elements import quote
+from dftfd.errors import InputError, UnsupportedError
 from dftfd.io.files import write_text
+from dftfd.io.geometry import read_text
+
+RETURNS = {
+    "energy": lambda result: result.energy,
+    "properties": lambda result: _named_properties(result) if result.has_properties else {},
+}
+"""What a document's driver returns."""
+DECIDED = ("molecule", "xc", "progress")
+"""Arguments of run_scf that keywords may not hold."""
 
 
-def atomic_result(result) -> dict:
-    """An SCFResult as a QCSchema AtomicResult document: plain dictionaries, lists, numbers and strings."""
+@dataclass(frozen=True)
+class Request:
+    """A calculation. molecule: arguments of dftfd.molecule.   settings: of run_scf.   driver: what is asked for."""
+
+    molecule: dict
+    settings: dict
+    driver: str = "energy"
+
+
+def read_input(path) -> Request:
+    """The request of an AtomicInput file; keywords are options of run_scf.
+
+    Raises InputError with the field's name where something is missing or of the wrong kind, UnsupportedError for
+    drivers that RETURNS does not have.
+    """
+    where = f"file {str(path)!r}"
+    try:
+        document = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where} is no JSON: {error}.") from error
+    driver = _field(document, "driver", str, where)
+    if driver not in RETURNS:
+        raise UnsupportedError(f"{where}: driver {driver!r}; known here: {', '.join(RETURNS)}.")
+    model, molecule = _field(document, "model", dict, where), _field(document, "molecule", dict, where)
+    keywords = document.get("keywords") or {}
+    if not isinstance(keywords, dict) or set(keywords) & set(DECIDED):
+        raise InputError(
+            f"{where}: keywords must be a mapping of options of run_scf without {', '.join(DECIDED)}; "
+            f"{quote(keywords)} was given."
+        )
+    functional, basis = (_field(model, name, str, f"{where}, model") for name in ("method", "basis"))
+    atoms = _molecule_arguments(molecule, f"{where}, molecule")
+    return Request(atoms | {"basis": basis}, {"xc": functional} | keywords, driver)
+
+
+def _molecule_arguments(molecule, where):
+    symbols, geometry = (_field(molecule, name, list, where) for name in ("symbols", "geometry"))
+    if len(geometry) != 3 * len(symbols) or not all(isinstance(x, int | float) for x in geometry):
+        raise InputError(
+            f"{where}: geometry has {len(geometry)} entries; expected {3 * len(symbols)} numbers, in bohr."
+        )
+    real = molecule.get("real") or [True] * len(symbols)
+    if len(real) != len(symbols):
+        raise InputError(f"{where}: 'real' has {len(real)} entries for {len(symbols)} symbols.")
+    atoms = [
+        (symbol if is_real else f"ghost-{symbol}", tuple(geometry[3 * k : 3 * k + 3]))
+        for k, (symbol, is_real) in enumerate(zip(symbols, real, strict=True))
+    ]
+    charge, multiplicity = molecule.get("molecular_charge", 0), molecule.get("molecular_multiplicity", 1)
+    for name, value in (("molecular_charge", charge), ("molecular_multiplicity", multiplicity)):
+        if not isinstance(value, int | float) or value != round(value):
+            raise InputError(f"{where}: {name} is {value!r}; expected a whole number.")
+    return {"source": atoms, "unit": "bohr", "charge": round(charge), "spin": round(multiplicity) - 1}
+
+
+def _field(document, name, kind, where):
+    if not isinstance(document, dict) or not isinstance(document.get(name), kind):
+        raise InputError(f"{where}: the field {name!r} of QCSchema's AtomicInput is missing or no {kind.__name__}.")
+    return document[name]
+
+
+def atomic_result(result, driver: str = "energy") -> dict:
+    """An SCFResult as a QCSchema AtomicResult: plain dictionaries, lists, numbers and text.
+
+    driver: a name of RETURNS. Point charges, a field and relativity are in the keywords, as run_scf takes them.
+    """
+    if driver not in RETURNS:
+        raise InputError(f"unknown driver {driver!r} of QCSchema; known here: {', '.join(RETURNS)}.")
     settings = result.settings
     document = {
         "schema_name": "qcschema_output",
         "schema_version": 1,
         "molecule": _molecule(result.molecule, settings.versions),
-        "driver": "energy",
+        "driver": driver,
         "model": {"method": settings.functional, "basis": settings.basis},
         "keywords": {
             "method": result.method,
@@ -26,9 +104,11 @@ def atomic_result(result) -> dict:
             "max_cycles": settings.max_cycles,
             "guess": settings.guess,
             "linear_dependence": settings.linear_dependence,
+            "convergence": settings.convergence,
+            **_surroundings(result.calculation.surroundings),
         },
         "properties": _properties(result),
-        "return_result": result.energy,
+        "return_result": RETURNS[driver](result),
         "success": bool(result.converged),
         "provenance": _provenance(settings.versions, "dftfd.run_scf"),
         "extras": {
@@ -85,6 +165,34 @@ def _properties(result):
         **({"scf_dipole_moment": result.dipole.tolist()} if result.has_properties else {}),
         "scf_total_energy": result.energy,
         "scf_iterations": result.cycles,
+    }
+
+
+def _surroundings(surroundings):
+    """The field, charges and relativity of a calculation as options of run_scf; nothing where there are none."""
+    options = {}
+    if surroundings.electric_field.any():
+        options["electric_field"] = surroundings.electric_field.tolist()
+    if len(surroundings.charges):
+        rows = zip(surroundings.charges.tolist(), surroundings.positions.tolist(), strict=True)
+        options["point_charges"] = [[charge, *position] for charge, position in rows]
+    if surroundings.relativity is not None:
+        options["relativity"] = surroundings.relativity
+    return options
+
+
+def _named_properties(result):
+    """What the driver `properties` returns: moments [e bohr, e bohr^2], charges [e], orbital energies [hartree]."""
+    charges = {
+        f"{name}_charges": result.charges(scheme).tolist()
+        for name, scheme in (("mulliken", "mulliken"), ("lowdin", "loewdin"), ("meta_lowdin", "meta-loewdin"))
+    }
+    return {
+        "dipole": result.dipole.tolist(),
+        "quadrupole": result.quadrupole.ravel().tolist(),
+        **charges,
+        "s_squared": result.s_squared,
+        "mo_energy": result.mo_energy.tolist(),
     }
 
 

@@ -1,0 +1,99 @@
+"""`dftfd run` with QCSchema input and with files as output."""
+
+import json
+
+import numpy as np
+import pytest
+
+import dftfd
+from dftfd.cli import main
+from dftfd.io.qcschema import read_input
+
+HYDROGEN = "H 0 0 0; H 0 0 0.74"
+
+
+@pytest.fixture
+def dftfd_command(capsys):
+    """Run the command; gives (exit code, standard output, standard error)."""
+
+    def run(*arguments):
+        code = main([str(a) for a in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def document(tmp_path):
+    """An AtomicInput: H2 beside a point charge and in a field, and its path."""
+    keywords = {
+        "density_fit": False,
+        "point_charges": [[-0.5, 0.0, 0.0, 6.0]],
+        "electric_field": [0.0, 0.0, 0.01],
+        "conv_tol": 1e-11,
+    }
+    content = {
+        "schema_name": "qcschema_input",
+        "schema_version": 1,
+        "molecule": {"symbols": ["H", "H"], "geometry": [0, 0, 0, 0, 0, 1.4]},
+        "driver": "properties",
+        "model": {"method": "hf", "basis": "6-31g"},
+        "keywords": keywords,
+    }
+    path = tmp_path / "in.json"
+    path.write_text(json.dumps(content))
+    return content, path
+
+
+def test_a_qcschema_file_is_run(document, dftfd_command, tmp_path):
+    """Its molecule, model, driver and keywords are what is computed; the energy is run_scf's for the same options.
+
+    The answer holds the same keywords again, so that it can be sent back as a question.
+    """
+    content, path = document
+    answer = tmp_path / "out.json"
+    code, out, err = dftfd_command("run", path, "--json", answer)
+    assert (code, err) == (0, "") and "total energy" in out
+    given = json.loads(answer.read_text())
+    system = dftfd.molecule("H 0 0 0; H 0 0 1.4", basis="6-31g", unit="bohr", allow_close=True)
+    result = dftfd.run_scf(system, xc="hf", **content["keywords"])
+    assert given["properties"]["return_energy"] == pytest.approx(result.energy, abs=1e-10)
+    assert given["driver"] == "properties"
+    np.testing.assert_allclose(given["return_result"]["dipole"], result.dipole, atol=1e-6)
+    np.testing.assert_allclose(given["return_result"]["mulliken_charges"], result.charges(), atol=1e-6)
+    answer.write_text(json.dumps(given | {"schema_name": "qcschema_input"}))
+    again = read_input(answer).settings
+    assert {name: again[name] for name in content["keywords"]} == content["keywords"]
+
+
+def test_options_do_not_contradict_a_qcschema_file(document, dftfd_command):
+    """What the file decides cannot be given as an option too; the message names the options."""
+    code, out, err = dftfd_command("run", document[1], "--xc", "pbe", "--grid-level", 1, "--quiet")
+    assert (code, out) == (2, "") and "leave out --xc, --grid-level" in err
+
+
+def test_output_files_by_their_endings(dftfd_command, tmp_path):
+    """--output, repeated, writes each format; the HDF5 file is the result."""
+    paths = [tmp_path / f"h2{ending}" for ending in (".h5", ".molden", ".npz", ".json")]
+    outputs = [text for path in paths for text in ("--output", path)]
+    code, out, err = dftfd_command("run", HYDROGEN, "--xc", "hf", "--basis", "sto-3g", "--quiet", *outputs)
+    assert (code, err) == (0, "")
+    assert dftfd.load_result(paths[0]).energy == pytest.approx(float(out), abs=1e-9)
+    assert all(path.stat().st_size > 0 for path in paths)
+
+
+def test_unknown_output_is_refused_before_the_run(dftfd_command, tmp_path):
+    """Exit code 2 for an unknown ending, 5 for a missing folder; nothing is computed."""
+    for path, code in ((tmp_path / "h2.xls", 2), (tmp_path / "no" / "h2.h5", 5)):
+        got, out, err = dftfd_command("run", HYDROGEN, "--output", path)
+        assert (got, out) == (code, "") and str(path) in err
+
+
+def test_unconverged_runs_write_what_is_no_property(dftfd_command, tmp_path):
+    """The JSON document, marked as a failure, but no density; exit code 3."""
+    cube, document = tmp_path / "h2.cube", tmp_path / "h2.json"
+    options = ["--xc", "hf", "--basis", "6-31g", "--max-cycles", 1, "--convergence", "diis"]
+    code, _, err = dftfd_command("run", HYDROGEN, *options, "--output", cube, "--output", document)
+    assert code == 3 and "h2.cube not written" in err and "SCF not converged" in err
+    assert not cube.exists() and json.loads(document.read_text())["success"] is False
