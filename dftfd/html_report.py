@@ -22,6 +22,11 @@ pre { background: #f4f4f4; padding: 1rem; overflow-x: auto } .warning { color: #
 
 BOND_REACH = 2.5  # bohr beyond either atom
 LINE_POINTS, PLANE_POINTS = 241, 81
+SURFACE = 2e-3
+"""Density [bohr^-3] below which one is outside a molecule. R. F. W. Bader et al., J. Am. Chem. Soc. 109, 7968 (1987).
+doi:10.1021/ja00260a006"""
+IN_PLANE = 0.5
+"""Atoms so near [bohr] to the plane have black names in the picture, the others grey ones."""
 
 
 def html_report(result) -> str:
@@ -107,6 +112,7 @@ def _draw_convergence(axes, result):
         values = np.abs([getattr(cycle, name) for cycle in cycles])
         axes.semilogy(numbers[values > 0], values[values > 0], "o-", markersize=4, label=label)
     axes.axhline(result.settings.conv_tol, color="grey", linestyle=":", label="threshold of the energy")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(xlabel="step", ylabel="hartree", title="Convergence")
     axes.legend(frameon=False)
 
@@ -126,7 +132,7 @@ def _draw_orbitals(axes, result):
     axes.set_xticks(range(len(names)), names)
     for colour, label in (("C0", "occupied"), ("C1", "empty")):
         axes.plot([], [], color=colour, label=label)
-    axes.legend(frameon=False)
+    _legend_below(axes)
 
 
 def _bond(molecule):
@@ -147,13 +153,16 @@ def _draw_line(axes, result, bond):
     x = np.linspace(-BOND_REACH, length + BOND_REACH, LINE_POINTS)
     points = a + np.outer(x, (b - a) / length)
     density = np.asarray(evaluate_at(result.density, points)).sum(axis=1)
-    axes.semilogy(x, density, color="C0", label="density [bohr$^{-3}$]")
-    axes.set(xlabel="distance [bohr]", ylabel="density", title=f"Along {_name(molecule, bond)}")
+    potential = np.asarray(evaluate_at(result.v_xc, points))[:, 0]
+    axes.semilogy(x, density, color="C0", label="density")
+    axes.set(xlabel="distance [bohr]", title=f"Along {_name(molecule, bond)}")
+    axes.set_ylabel("density [bohr$^{-3}$]", color="C0")
     other = axes.twinx()
-    other.plot(x, np.asarray(evaluate_at(result.v_xc, points))[:, 0], color="C3", label="v_xc, alpha [hartree]")
-    other.set_ylabel("potential")
-    lines = [*axes.get_lines(), *other.get_lines()]
-    axes.legend(lines, [line.get_label() for line in lines], frameon=False, loc="lower center")
+    other.plot(x, potential, color="C3", label="exchange-correlation potential, alpha")
+    low, high = np.percentile(potential, (2, 98))  # those of meta-GGAs have poles at the nuclei
+    other.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
+    other.set_ylabel("potential [hartree]", color="C3")
+    _legend_below(axes, other)
 
 
 def _draw_plane(axes, result, bond):
@@ -168,12 +177,27 @@ def _draw_plane(axes, result, bond):
     shape = (PLANE_POINTS, PLANE_POINTS)
     density = np.asarray(evaluate_at(result.density, points)).sum(axis=1).reshape(shape)
     potential = np.asarray(evaluate_at(result.electrostatic_potential, points)).reshape(shape)
-    filled = axes.contourf(x, y, np.clip(potential, -0.1, 0.1), levels=np.linspace(-0.1, 0.1, 21), cmap="RdBu")
-    axes.figure.colorbar(filled, ax=axes, label="electrostatic potential [hartree / e]")
+    levels, colours = _potential_scale(potential[density < SURFACE])
+    filled = axes.contourf(x, y, potential, levels=levels, cmap=colours, extend="both")
+    axes.figure.colorbar(filled, ax=axes, format="%.3f", label="electrostatic potential [hartree / e]")
     axes.contour(x, y, density, levels=10.0 ** np.arange(-3, 2), colors="black", linewidths=0.7)
-    for position, symbol in zip(u, molecule.symbols, strict=True):
-        axes.annotate(symbol, position, ha="center", va="center", fontweight="bold")
+    for a, symbol in enumerate(molecule.symbols):
+        off = np.linalg.norm(molecule.coordinates[a] - centre - u[a] @ np.stack([X, Y]))
+        axes.annotate(symbol, u[a], ha="center", va="center", color="black" if off < IN_PLANE else "dimgrey")
     axes.set(xlabel="bohr", ylabel="bohr", title="Density (lines, 0.001 to 10) and potential", aspect="equal")
+
+
+def _potential_scale(outside):
+    """Levels and colours that tell apart the values outside the molecule; white is zero where it is among them."""
+    low, high = np.percentile(outside, (1, 99))
+    if low < 0 < high:
+        return np.linspace(-1, 1, 21) * max(-low, high), "RdBu"
+    return np.linspace(low, high, 21), "viridis"
+
+
+def _legend_below(axes, *others):
+    lines = [line for each in (axes, *others) for line in each.get_lines() if not line.get_label().startswith("_")]
+    axes.figure.legend(handles=lines, loc="outside lower center", ncols=2, frameon=False)
 
 
 def _plane(molecule, bond):
