@@ -41,6 +41,10 @@ class FileError(DftfdError, OSError):
     exit_code = 5
 
 
+class DamagedFileError(FileError):
+    """A file is not what was written: cut short, or changed."""
+
+
 class ResourceError(DftfdError, MemoryError):
     """The request needs more memory or disk than is allowed."""
 

@@ -9,6 +9,7 @@ No part of a file is ever executed: text is JSON of numbers and names, and a fun
 """
 
 import json
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 
 import numpy as np
@@ -16,16 +17,17 @@ import numpy as np
 from dftfd.basis import checked_basis, checked_ecp
 from dftfd.calculation import Calculation
 from dftfd.elements import AtomName, parse_atom_name
-from dftfd.errors import FileError, FunctionalError
+from dftfd.errors import DamagedFileError, FileError, FunctionalError
 from dftfd.functionals.registry import get_functional
 from dftfd.interop.mean_field import mole_text, orbital_entries
 from dftfd.io.hdf5 import read_tree, write_tree
 from dftfd.molecule import Molecule
+from dftfd.options import checked_grid, checked_method
 from dftfd.result import SCFResult, Settings
 from dftfd.scf.loop import Cycle
 from dftfd.surroundings import Surroundings
 
-FORMAT = 1
+FORMAT = 2
 MOLECULE_TEXT = ("symbols", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp", "labels")
 CALCULATION_TEXT = ("method", "nlc_level", "density_fit", "linear_dependence")
 RESULT_TEXT = ("energy", "energies", "converged", "cycles", "seconds", "entropy_term", "steps")
@@ -35,6 +37,11 @@ CYCLE = tuple(field.name for field in fields(Cycle))
 
 def save_result(result: SCFResult, path) -> None:
     """Write a result; the file appears whole or not at all. FileError where it cannot be written."""
+    write_tree(path, result_tree(result))
+
+
+def result_tree(result: SCFResult) -> dict:
+    """What the file of a result holds, as nested dictionaries."""
     calculation, molecule = result.calculation, result.molecule
     surroundings = calculation.surroundings
     text = {
@@ -52,14 +59,11 @@ def save_result(result: SCFResult, path) -> None:
         text["calculation"]["grid"] = calculation.grid
     else:
         arrays["points"], arrays["weights"] = calculation.grid
-    write_tree(
-        path,
-        {
-            "mol": mole_text(molecule),
-            "scf": orbital_entries(result),
-            "dftfd": {"format": FORMAT, "text": json.dumps(text, default=dict), "arrays": arrays},
-        },
-    )
+    return {
+        "mol": mole_text(molecule),
+        "scf": orbital_entries(result),
+        "dftfd": {"format": FORMAT, "text": json.dumps(text, default=dict), "arrays": arrays},
+    }
 
 
 def load_result(path, functional=None) -> SCFResult:
@@ -68,37 +72,81 @@ def load_result(path, functional=None) -> SCFResult:
     functional: the Functional, where its name is not registered in this process. Raises FileError for other files,
     FunctionalError where the name now stands for something else than when the result was computed.
     """
-    tree = read_tree(path, "a result")
+    return result_of_tree(read_tree(path, "a result"), path, functional)
+
+
+def result_of_tree(tree: dict, path, functional=None) -> SCFResult:
+    """The result whose `result_tree` was read from a file; raises as `load_result`."""
     part = tree.get("dftfd")
     if not isinstance(part, dict) or not {"format", "text", "arrays"} <= set(part):
         raise FileError(f"{path} holds no result of dftfd; expected a file written by result.save(...).")
-    if int(part["format"]) != FORMAT:
-        raise FileError(f"{path} has format {int(part['format'])}; this version reads format {FORMAT}.")
-    try:
+    with refusing_damage(path):
+        version = int(part["format"])
+        if version != FORMAT:
+            raise FileError(f"{path} has format {version}; this version of dftfd reads format {FORMAT}.")
         return _result(json.loads(part["text"]), part["arrays"], functional)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+
+
+@contextmanager
+def refusing_damage(path):
+    """Turns what the contents of a file lead to, where they are not those of a result, into DamagedFileError."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
         if isinstance(error, FunctionalError):
             raise
-        raise FileError(f"{path} is damaged: {type(error).__name__}: {error}.") from error
+        raise DamagedFileError(f"{path} is damaged: {type(error).__name__}: {error}.") from error
 
 
 def _result(text, arrays, functional) -> SCFResult:
     settings = Settings(**text["settings"] | {"smearing": _tuple(text["settings"]["smearing"])})
+    options, surroundings = text["calculation"], (arrays[name] for name in ("electric_field", "charges", "positions"))
+    molecule = _molecule(text["molecule"], arrays["coordinates"])
     calculation = Calculation(
-        molecule=_molecule(text["molecule"], arrays["coordinates"]),
+        molecule=molecule,
         functional=_functional(settings, functional),
-        surroundings=Surroundings(
-            *(arrays[name] for name in ("electric_field", "charges", "positions")), text["relativity"]
-        ),
-        **{"grid": (arrays.get("points"), arrays.get("weights"))} | text["calculation"],
+        surroundings=Surroundings(*surroundings, text["relativity"]),
+        grid=checked_grid(None if "grid" in options else (arrays["points"], arrays["weights"]), options.get("grid")),
+        method=checked_method(options["method"], molecule.spin),
+        **{name: options[name] for name in CALCULATION_TEXT if name != "method"},
     )
-    return SCFResult(
+    result = SCFResult(
         calculation=calculation,
         settings=settings,
         history=tuple(_cycle(row) for row in arrays["history"]),
         **{name: arrays.get(name) for name in RESULT_ARRAYS},
-        **text["result"] | {"steps": tuple(text["result"]["steps"])},
+        **text["result"] | {"steps": tuple(map(str, text["result"]["steps"]))},
     )
+    require_orbitals(calculation, result.mo_energy, result.mo_occ, result.mo_coeff)
+    require_matrices(calculation, result.density_matrix)
+    require_numbers(result.energy, settings.conv_tol, *result.energies.values(), result.entropy_term)
+    return result
+
+
+def require_orbitals(calculation, mo_energy, mo_occ, mo_coeff) -> None:
+    """Raise ValueError unless these are finite orbitals of the calculation's basis."""
+    n_spin, n_ao, n_mo = calculation.n_spin, calculation.molecule.n_ao, np.shape(mo_energy)[-1]
+    require_shapes({"mo_energy": mo_energy, "mo_occ": mo_occ}, (n_spin, n_mo))
+    require_shapes({"mo_coeff": mo_coeff}, (n_spin, n_ao, n_mo))
+
+
+def require_matrices(calculation, *matrices) -> None:
+    """Raise ValueError unless each is finite and of the shape (spin, ao, ao)."""
+    n_ao = calculation.molecule.n_ao
+    require_shapes(dict(enumerate(matrices)), (calculation.n_spin, n_ao, n_ao))
+
+
+def require_shapes(arrays, shape) -> None:
+    """Raise ValueError unless all arrays are finite numbers of this shape."""
+    for name, array in arrays.items():
+        if np.shape(array) != shape or not np.all(np.isfinite(array)):
+            raise ValueError(f"{name} has the shape {np.shape(array)}, or is not finite; expected {shape}")
+
+
+def require_numbers(*values) -> None:
+    """Raise ValueError unless all are finite real numbers."""
+    if not all(isinstance(value, int | float) and np.isfinite(value) for value in values):
+        raise ValueError(f"expected numbers, found {values}")
 
 
 def _molecule(text, coordinates) -> Molecule:

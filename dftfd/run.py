@@ -7,6 +7,7 @@ import numpy as np
 
 import dftfd
 from dftfd.calculation import Calculation, Ingredients
+from dftfd.checkpoint import as_checkpoint, resume
 from dftfd.errors import InputError
 from dftfd.functionals.registry import get_functional
 from dftfd.io.progress import as_progress
@@ -24,7 +25,7 @@ from dftfd.scf.loop import Convergence, solve
 from dftfd.scf.occupation import Aufbau, GivenOccupations, MaximumOverlap, Smearing
 from dftfd.scf.orbitals import LINEAR_DEPENDENCE
 from dftfd.scf.strategy import checked_strategy
-from dftfd.starting_density import require_valid_guess, starting_density
+from dftfd.starting_density import checked_guess, starting_density
 from dftfd.surroundings import checked_surroundings
 from dftfd.suspicions import warn_about_electrons, warn_about_functional
 
@@ -55,6 +56,8 @@ def run_scf(
     relativity: str | None = None,
     linear_dependence: float = LINEAR_DEPENDENCE,
     allow_unconverged: bool = False,
+    checkpoint=None,
+    restart=None,
     progress=None,
     **unknown,
 ) -> SCFResult:
@@ -76,8 +79,8 @@ def run_scf(
         'second-order' and 'direct' (quasi-Newton) minimise after a start by DIIS.
     level_shift [hartree]: raises the empty orbitals.   damping: share of the previous Fock matrix, 0 to 1.
     guess: starting density: 'minao' (superposed atoms in a minimal basis), 'atom' (spherical atoms), 'hueckel', 'sap'
-        (atomic potentials), 'core' (no electron repulsion), another result, also one in another basis, or a matrix
-        (spin, ao, ao).
+        (atomic potentials), 'core' (no electron repulsion), another result or the name of its file, also one in
+        another basis, or a matrix (spin, ao, ao).
     broken_symmetry: for UKS, 'mix' (HOMO and LUMO of the guess) or the indices of atoms whose spin is turned over.
     occupations: numbers for the lowest orbitals, one list for RKS, else a pair of lists; they decide the number of
         electrons.
@@ -88,10 +91,13 @@ def run_scf(
     relativity: 'x2c' for the spin-free exact two-component Hamiltonian.
     linear_dependence: overlap eigenvalues at or below it are removed from the orbital space.
     allow_unconverged: give properties of a run that has not converged; without, asking for them is an error.
+    checkpoint: file that holds, after every cycle, what it takes to go on; its last generation but one is kept beside
+        it. If it cannot be written a CheckpointWarning says so, and the calculation goes on.
+    restart: checkpoint to go on from, of the same calculation; it is written further unless `checkpoint` is given.
     progress: True prints the SCF table; None logs it under the name `dftfd`; or a dftfd.io.progress.Progress.
 
     Raises InputError for options that cannot be carried out, NumericalError where NaN or Inf appears, ResourceError
-    where memory would not suffice.
+    where memory would not suffice, CheckpointError for a checkpoint that is damaged or of another calculation.
 
     >>> import dftfd
     >>> result = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), xc="lda,vwn")
@@ -112,7 +118,7 @@ def run_scf(
         linear_dependence=linear_dependence,
         surroundings=checked_surroundings(molecule, electric_field, point_charges, relativity),
     )
-    require_valid_guess(guess, calculation)
+    guess = checked_guess(guess, calculation)
     warn_about_functional(xc, calculation.functional, calculation.grid)
     occupations = checked_occupations(occupations, calculation.n_spin, calculation.capacity)
     smearing = checked_smearing(smearing, occupations)
@@ -121,16 +127,35 @@ def run_scf(
         strategy = replace(strategy, minimiser=None, always_minimises=False, follow=False)
     thresholds = Convergence(conv_tol, max_cycles)
     progress = as_progress(progress)
+    rule = {"occupations": occupations, "smearing": smearing, "follow_orbitals": bool(follow_orbitals)}
+    snapshot = None if restart is None else resume(restart, calculation, rule, conv_tol)
+    checkpoint = as_checkpoint(checkpoint, restart)
+    if checkpoint is not None:
+        checkpoint.prepare()
 
     ingredients = calculation.build(progress)
-    with progress.stage("starting density"):
-        P, guess_name = starting_density(guess, ingredients, broken_symmetry)
+    if snapshot is None:
+        with progress.stage("starting density"):
+            P, guess_name = starting_density(guess, ingredients, broken_symmetry)
+    else:
+        P, guess_name = None, f"checkpoint of cycle {snapshot.solution.cycles}"
     occupy = _occupier(ingredients, occupations, smearing, follow_orbitals, guess)
+    settings = _settings(ingredients, thresholds, guess_name, convergence.lower(), smearing)
+
+    def keep(snapshot):
+        so_far = _result(calculation, settings, snapshot.solution, progress.seconds, allow_unconverged=False)
+        checkpoint.write(so_far, snapshot, rule)
+
     with progress.stage("scf"):
         solution = solve(
-            ingredients.problem(occupy), P, strategy=strategy, convergence=thresholds, on_cycle=progress.cycle
+            ingredients.problem(occupy),
+            P,
+            strategy=strategy,
+            convergence=thresholds,
+            on_cycle=progress.cycle,
+            on_snapshot=None if checkpoint is None else keep,
+            resume=snapshot,
         )
-    settings = _settings(ingredients, thresholds, guess_name, convergence.lower(), smearing)
     result = _result(calculation, settings, solution, progress.seconds, allow_unconverged)
     warn_about_electrons(result)
     return result

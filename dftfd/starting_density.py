@@ -1,10 +1,14 @@
 """The density an SCF starts from: by name, from a matrix, or from another result; and how its spin symmetry breaks."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 
 from dftfd.calculation import Calculation, Ingredients
+from dftfd.checkpoint import result_of_checkpoint
 from dftfd.elements import ATOMIC_NUMBERS
-from dftfd.errors import InputError, closest_names
+from dftfd.errors import CheckpointError, InputError, closest_names
 from dftfd.interop.guesses import atomic_density, atomic_potentials, hueckel_density, projected_density
 from dftfd.interop.pyscf import ao_slices, minao_guess
 from dftfd.result import SCFResult
@@ -16,17 +20,36 @@ GUESSES = ("minao", "atom", "hueckel", "sap", "core")
 _UNPAIRED = "0 1 0 1 0 1 2 3 2 1 0 1 0 1 2 3 2 1 0 1 0 1 2 3 6 5 4 3 2 1 0 1 2 3 2 1 0".split()
 
 
-def require_valid_guess(guess, calculation: Calculation) -> None:
-    """Raise InputError, before any integral is computed, for an unknown name or a matrix that does not fit."""
+def checked_guess(guess, calculation: Calculation):
+    """A guess as `starting_density` takes it: the name of a checkpoint has become its result.
+
+    Raises InputError, before any integral is computed, for an unknown name or a matrix that does not fit,
+    CheckpointError for a file that is no checkpoint or one of other atoms.
+    """
+    if isinstance(guess, Path) or isinstance(guess, str) and _is_file_name(guess):
+        result = result_of_checkpoint(guess)
+        if result.molecule.symbols != calculation.molecule.symbols:
+            raise CheckpointError(
+                f"{guess} is the checkpoint of {result.molecule.formula} / {result.molecule.basis}, not of "
+                f"{calculation.molecule.formula} / {calculation.molecule.basis}; to project its density all the same, "
+                "give guess=dftfd.load_result(...)."
+            )
+        return result
     if isinstance(guess, str):
         if guess.lower() not in (*GUESSES, "huckel"):
             closest = ", ".join(closest_names(guess, GUESSES))
             raise InputError(
-                f"unknown guess {guess!r}; allowed: {', '.join(GUESSES)} (closest: {closest}), a result or a density "
-                "matrix."
+                f"unknown guess {guess!r}; allowed: {', '.join(GUESSES)} (closest: {closest}), a checkpoint file, a "
+                "result or a density matrix."
             )
     elif not isinstance(guess, SCFResult):
         checked_density(guess, calculation.n_spin, calculation.molecule.n_ao)
+    return guess
+
+
+def _is_file_name(guess):
+    """A name with a folder or an ending, which no guess has."""
+    return guess.lower() not in GUESSES and ("." in guess or os.sep in guess)
 
 
 def starting_density(guess, ingredients: Ingredients, broken_symmetry=None):

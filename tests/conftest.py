@@ -14,6 +14,23 @@ pyscf_hf.MUTE_CHKFILE = True  # its temporary checkpoint files are closed by the
 
 
 @pytest.fixture
+def forged():
+    """(path, change) -> the HDF5 file, changed by change(file) and sealed again: damage that no checksum tells."""
+    import h5py
+
+    from dftfd.io.hdf5 import BLOCK, seal
+
+    def forge(path, change):
+        with h5py.File(path, "a") as file:
+            change(file)
+        content = path.read_bytes()[BLOCK:]
+        path.write_bytes(seal(content) + content)
+        return path
+
+    return forge
+
+
+@pytest.fixture
 def rng():
     import numpy as np
 

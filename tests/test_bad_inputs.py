@@ -5,8 +5,11 @@ Python and one line with the right exit code on the command line, or runs with a
 """
 
 import json
+import subprocess
+import sys
 import time
 import warnings
+import zipfile
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +22,8 @@ import dftfd
 from dftfd.autofd import compose
 from dftfd.cli import main
 from dftfd.errors import (
+    CheckpointError,
+    CheckpointWarning,
     FileError,
     FunctionalError,
     InputError,
@@ -27,6 +32,7 @@ from dftfd.errors import (
     NumericalError,
 )
 from dftfd.functionals.registry import _REGISTRY
+from dftfd.io.hdf5 import read_tree, write_tree
 
 LIST = json.loads((Path(__file__).parents[1] / "data/reference/bad_inputs.json").read_text())
 EXIT_CODE = {case["id"]: case["exit_code"] for case in LIST["cases"]}
@@ -425,6 +431,114 @@ def _(ask, folder):
     rng = np.random.default_rng(1)
     formula = lambda n: compose(lambda x: x * rng.uniform(), n)
     ask.refused(FunctionalError, registering(formula), "and then", "depend on its arguments only")
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+FAST = ("--xc", "lda,vwn", "--basis", "sto-3g", "--grid-level", 0)
+
+
+def fast(text=HELIUM, **options):
+    return dftfd.run_scf(molecule(text, "sto-3g"), xc="lda,vwn", grid_level=0, **options)
+
+
+def refused_file(ask, path, *words, text=HELIUM):
+    """As a checkpoint to go on from and as a guess, in Python and on the command line; the file stays as it is."""
+    content = path.read_bytes() if path.exists() else None
+    for option in ("restart", "guess"):
+        call = lambda option=option: fast(text, **{option: str(path)})
+        ask.refused_twice(CheckpointError, [text, *FAST, f"--{option}", path], call, *words)
+    assert (path.read_bytes() if path.exists() else None) == content
+
+
+@answers("chkfile_missing")
+def _(ask, folder):
+    refused_file(ask, folder / "none.chk", "there is no such file", "none.chk")
+
+
+@answers("chkfile_corrupt")
+def _(ask, folder):
+    path = folder / "c.chk"
+    path.write_bytes(b"garbage" * 100)
+    refused_file(ask, path, "does not begin as files of dftfd do")
+
+
+@answers("pickle_checkpoint")
+def _(ask, folder):
+    """Nothing unpickles: neither a pickle that would make a file nor an archive of object arrays is opened."""
+    path = folder / "c.pkl"
+    path.write_bytes(b"cpathlib\nPath\n(S'executed'\ntR.")
+    refused_file(ask, path, "does not begin as files of dftfd do")
+    np.savez(folder / "c.npz", a=np.array([{}], dtype=object))
+    refused_file(ask, folder / "c.npz", "does not begin as files of dftfd do")
+    assert not (folder / "executed").exists()
+
+
+@answers("zip_bomb_npz")
+def _(ask, folder):
+    """A hundred megabytes of zeros in a few kilobytes, with a name that leaves the folder: not inflated."""
+    path = folder / "bomb.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("../../escaped.npy", bytes(10**8))
+    refused_file(ask, path, "does not begin as files of dftfd do")
+
+
+@answers("chkfile_other_molecule")
+def _(ask, folder):
+    path = folder / "he.chk"
+    fast(checkpoint=path)
+    refused_file(ask, path, "is the checkpoint of", "He", "H2", "load_result", text=HYDROGEN)
+
+
+@answers("truncated_checkpoint")
+def _(ask, folder):
+    """Without a previous generation; with one, it is used (tests/test_checkpoint.py)."""
+    path = folder / "he.chk"
+    fast(checkpoint=path)
+    (folder / "he.chk.previous").unlink()
+    path.write_bytes(path.read_bytes()[:-1000])
+    refused_file(ask, path, "length or checksum differ")
+
+
+@answers("old_version_checkpoint")
+def _(ask, folder):
+    path = folder / "he.chk"
+    fast(checkpoint=path)
+    write_tree(path, read_tree(path) | {"dftfd": {"format": 1, "text": "{}", "arrays": {}}})
+    refused_file(ask, path, "has format 1; this version of dftfd reads format 2")
+
+
+@answers("chkfile_eval")
+def _(ask, folder):
+    """Code in place of the molecule: PySCF would run it, here the text is not even looked at; nor is it as JSON."""
+    path, code = folder / "he.chk", f"__import__('pathlib').Path('{folder / 'executed'}').touch()"
+    fast(checkpoint=path)
+    tree = read_tree(path)
+    write_tree(path, tree | {"mol": code})
+    assert fast(restart=path).converged
+    write_tree(path, tree | {"dftfd": tree["dftfd"] | {"text": code}})
+    (folder / "he.chk.previous").unlink()
+    refused_file(ask, path, "is damaged: JSONDecodeError")
+    assert not (folder / "executed").exists()
+
+
+@answers("chkfile_ro_dir")
+def _(ask, folder):
+    """/proc takes no files, not even from root."""
+    with pytest.warns(CheckpointWarning, match="cannot write /proc/x.chk"):
+        assert fast(checkpoint="/proc/x.chk").converged
+    out, err = ask.command("run", HELIUM, *FAST, "--checkpoint", "/proc/x.chk", quick=False)
+    assert "total energy" in out and "the result is complete, but its checkpoint was not written" in err
+
+
+@answers("disk_full")
+def _(ask, folder):
+    """A limit on the size of files stands for the full disk, in a process of its own; nothing is left."""
+    command = [sys.executable, "-m", "dftfd", "run", HELIUM, *map(str, FAST), "--checkpoint", "he.chk"]
+    limited = ["sh", "-c", 'ulimit -f 2; exec "$@"', "sh", *command]
+    done = subprocess.run(limited, capture_output=True, text=True)
+    assert done.returncode == ask.code and "total energy" in done.stdout and "not written" in done.stderr
+    assert not list(folder.glob("*he.chk*"))
 
 
 # ----------------------------------------------------------------------------------------------------------- results

@@ -60,8 +60,11 @@ def test_own_functional_is_looked_up_not_stored(tmp_path):
     assert dftfd.load_result(tmp_path / "he.h5", functional=mine).converged
 
 
-def test_other_and_damaged_files_are_refused(result, tmp_path):
-    """No HDF5, no result, another format, a missing array, a link outwards, text for numbers: FileError each."""
+def test_other_and_damaged_files_are_refused(result, tmp_path, forged):
+    """No file, no HDF5, no result, another format, a missing array, a link outwards, text for numbers: FileError.
+
+    So are shapes that do not fit, numbers that are none, compressed data, and groups that hold themselves.
+    """
     path = tmp_path / "oh.h5"
     with pytest.raises(FileError, match="cannot read"):
         dftfd.load_result(path)
@@ -71,10 +74,8 @@ def test_other_and_damaged_files_are_refused(result, tmp_path):
 
     def refuses(change, message):
         result.save(path)
-        with h5py.File(path, "a") as file:
-            change(file)
         with pytest.raises(FileError, match=message):
-            dftfd.load_result(path)
+            dftfd.load_result(forged(path, change))
 
     def replaced(name, value):
         def change(file):
@@ -85,23 +86,34 @@ def test_other_and_damaged_files_are_refused(result, tmp_path):
         return change
 
     refuses(replaced("dftfd", None), "holds no result of dftfd")
-    refuses(replaced("dftfd/format", 99), "format 99; this version reads format 1")
+    refuses(replaced("dftfd/format", 99), "format 99; this version of dftfd reads format 2")
     refuses(replaced("dftfd/arrays/history", None), "damaged: KeyError")
     refuses(replaced("dftfd/text", "__import__('os')"), "damaged: JSONDecodeError")
     refuses(replaced("dftfd/arrays/mo_occ", h5py.ExternalLink("/etc/hostname", "/x")), "link to another place")
-    huge = {"shape": (2**39,), "dtype": float, "chunks": (64,)}
-    refuses(lambda file: file.create_dataset("dftfd/arrays/huge", **huge), "announces 4096.0 GiB")
+    refuses(replaced("dftfd/arrays/mo_occ", np.ones((2, 3))), "mo_occ has the shape")
+    refuses(replaced("dftfd/arrays/mo_coeff", np.full(result.mo_coeff.shape, np.nan)), "mo_coeff .* not finite")
+    huge = {"shape": (2**39,), "dtype": float}
+    for options in (huge, huge | {"chunks": (64,)}, huge | {"chunks": (64,), "compression": "gzip"}):
+        refuses(lambda file, o=options: file.create_dataset("dftfd/arrays/huge", **o), "as they are|announces")
+
+    def nested(file):
+        file["dftfd/arrays/again"] = file["dftfd"]
+
+    refuses(nested, "nested too deeply")
 
 
-def test_names_in_a_file_reach_no_other_file(result, tmp_path):
+def test_names_in_a_file_reach_no_other_file(result, tmp_path, forged):
     """A basis set named like a path is refused as a name."""
     path = tmp_path / "oh.h5"
     result.save(path)
-    with h5py.File(path, "a") as file:
+
+    def rename(file):
         text = json.loads(file["dftfd/text"].asstr()[()])
         text["molecule"]["atom_basis"][0] = "../../etc/passwd"
         del file["dftfd/text"]
         file["dftfd/text"] = json.dumps(text)
+
+    forged(path, rename)
     with pytest.raises((FileError, dftfd.InputError), match="passwd"):
         dftfd.load_result(path)
 

@@ -10,7 +10,10 @@ from typing import Annotated
 import typer
 
 CHECK_FAILED, NOT_CONVERGED = 1, 3
-WITH_DOCUMENT = ("file", "json", "output", "report", "stability", "allow_unconverged", "verbose", "quiet", "debug")
+WITH_DOCUMENT = (
+    *("file", "json", "output", "report", "checkpoint", "restart"),
+    *("stability", "allow_unconverged", "verbose", "quiet", "debug"),
+)
 """Options that go with a QCSchema file."""
 
 REGRESSION_DATA, REGRESSION_PAGE = "data/regression/libxc.h5", "docs/regression.md"
@@ -61,7 +64,9 @@ def run(
     ] = "auto",
     level_shift: Annotated[float, typer.Option(help="Raise the empty orbitals by so many hartree.")] = 0.0,
     damping: Annotated[float, typer.Option(help="Share of the previous Fock matrix, from 0 to 1.")] = 0.0,
-    guess: Annotated[str, typer.Option(help="Starting density: minao, atom, hueckel, sap or core.")] = "minao",
+    guess: Annotated[
+        str, typer.Option(help="Starting density: minao, atom, hueckel, sap, core, or a checkpoint file.")
+    ] = "minao",
     smearing: Annotated[float, typer.Option(help="Width of Fermi occupations in hartree; 0 for none.")] = 0.0,
     stability: Annotated[bool, typer.Option("--stability", help="Analyse the stability of the solution.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write the result in QCSchema form to this file.")] = None,
@@ -70,6 +75,8 @@ def run(
         typer.Option(help="Write a file; .h5 .json .npz .molden .cube .html name its format. May be repeated."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report with pictures, one HTML page.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Keep the state of the run in this file.")] = None,
+    restart: Annotated[Path | None, typer.Option(help="Go on from this checkpoint of the same calculation.")] = None,
     allow_unconverged: Annotated[
         bool, typer.Option("--allow-unconverged", help="Print properties of a run that has not converged.")
     ] = False,
@@ -78,6 +85,8 @@ def run(
     debug: Debug = False,
 ):
     """Compute the Kohn-Sham energy of a molecule."""
+    from dftfd.checkpoint import as_checkpoint
+    from dftfd.errors import CheckpointError
     from dftfd.io.qcschema import Request
     from dftfd.molecule import molecule
     from dftfd.output import check_format
@@ -87,6 +96,7 @@ def run(
     files += [(path, path.suffix) for path in output or ()]
     for path, ending in files:
         check_format(path, ending)
+    kept = as_checkpoint(checkpoint, restart)
     with _messages(verbose, debug):
         if file.lower().endswith(".json"):
             request = _read_document(context, file)
@@ -111,7 +121,7 @@ def run(
         with _progress(quiet) as progress:
             progress.note(_heading(system))
             settings = request.settings | ({"allow_unconverged": True} if allow_unconverged else {})
-            result = run_scf(system, **settings, progress=progress)
+            result = run_scf(system, **settings, checkpoint=kept, restart=restart, progress=progress)
     print(f"{result.energy:.10f}" if quiet else f"\n{result}")
     if stability and result.converged and not quiet:
         print(f"  stability             {result.stability()}")
@@ -119,6 +129,8 @@ def run(
     if not result.converged:
         print(f"dftfd: error: SCF not converged after {result.cycles} cycles.", file=sys.stderr)
         raise typer.Exit(NOT_CONVERGED)
+    if kept is not None and kept.failure is not None:
+        raise CheckpointError(f"the result is complete, but its checkpoint was not written: {kept.failure}")
 
 
 def _read_document(context, file):

@@ -1,6 +1,12 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all.
+
+The contents go to a temporary file in the same folder, named after this process, which is flushed to the disk and then
+takes the name. Whatever happens in between, a reader finds the old file or the new one. Temporary files of processes
+that have died are removed by the next writer of the same name.
+"""
 
 import os
+import socket
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +19,8 @@ def check_writable(path) -> None:
     path = Path(path)
     if path.is_dir():
         raise FileError(f"cannot write {path}: it is a folder; give the name of a file.")
+    if path.exists() and not path.is_file():
+        raise FileError(f"cannot write {path}: it is no regular file, and would be replaced by one.")
     if not path.parent.is_dir():
         raise FileError(f"cannot write {path}: the folder {path.parent} does not exist.")
     if not os.access(path.parent, os.W_OK):
@@ -20,23 +28,29 @@ def check_writable(path) -> None:
 
 
 @contextmanager
-def written_whole(path):
+def written_whole(path, previous=None):
     """Gives the path of a temporary file beside `path`, which replaces it where the block ends without error.
 
-    A reader sees the old file or the whole new one, never a part. Raises FileError where the disk says no.
+    previous: a name that the file of before gets, None for none. A reader sees the old file or the whole new one, never
+    a part. Raises FileError where the disk says no; `path` is then what it was.
     """
     path = Path(path)
+    check_writable(path)
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        remove_orphans(path)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=".tmp")
         os.close(handle)
         try:
             yield Path(temporary)
             _flush(temporary)
             os.chmod(temporary, 0o666 & ~_umask())
+            if previous is not None:
+                _keep(path, previous, temporary)
             os.replace(temporary, path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+        _flush_folder(path.parent)
     except OSError as error:
         if isinstance(error, FileError):
             raise
@@ -49,9 +63,68 @@ def write_text(path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def write_bytes(path, content, previous=None) -> None:
+    """Write bytes whole; `previous` as in `written_whole`."""
+    with written_whole(path, previous) as temporary:
+        temporary.write_bytes(content)
+
+
+def remove_orphans(path) -> None:
+    """Delete temporary files of `path` that processes on this host left when they died."""
+    path = Path(path)
+    start = f".{path.name}.{socket.gethostname()}-"
+    for name in os.listdir(path.parent):
+        if name.startswith(start) and name.endswith(".tmp"):
+            owner = name.removeprefix(start).split(".")[0]
+            if owner.isdecimal() and not _is_alive(int(owner)):
+                (path.parent / name).unlink(missing_ok=True)
+
+
+def _keep(path, previous, temporary):
+    """Give the file `path` a second name; a hard link, so that it never lacks its first one."""
+    link = f"{temporary.removesuffix('.tmp')}.old.tmp"
+    try:
+        os.link(path, link)
+    except FileNotFoundError:
+        return
+    except OSError:  # a file system without hard links: `path` is missing for a moment, `previous` is not
+        os.replace(path, previous)
+        return
+    os.replace(link, previous)
+    Path(link).unlink(missing_ok=True)  # where both were the same file already, the rename has left it
+
+
+def _prefix(path):
+    return f".{path.name}.{socket.gethostname()}-{os.getpid()}."
+
+
+def _is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _flush(path):
     with open(path, "rb") as file:
         os.fsync(file.fileno())
+
+
+def _flush_folder(folder):
+    """Make a rename permanent, where folders can be flushed."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:  # some network file systems do not flush folders; the file itself is on the disk
+        pass
+    finally:
+        os.close(handle)
 
 
 def _umask():

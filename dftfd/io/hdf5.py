@@ -1,21 +1,50 @@
-"""Trees of numbers and text in HDF5 files, written whole and read within bounds."""
+"""Trees of numbers and text in HDF5 files, written whole behind a seal that tells damage from data, read within bounds.
 
+    bytes 0 to 511    "dftfd", length and SHA-256 of all that follows, filled up with zeros
+    then              HDF5
+
+HDF5 calls the first 512 bytes a user block and skips them, so h5py and PySCF open the file as it is. Nothing of a file
+reaches the HDF5 library before length and checksum are right.
+"""
+
+import hashlib
+import io
+import os
+import stat
 from collections.abc import Mapping
 
 import h5py
 import numpy as np
 
-from dftfd.errors import FileError
-from dftfd.io.files import written_whole
+from dftfd.errors import DamagedFileError, FileError
+from dftfd.io.files import write_bytes
 
-MAX_BYTES = 4 * 2**30
-"""Arrays above this size are not read: a small file can announce any shape."""
+BLOCK = 512
+MAGIC = b"dftfd sealed HDF5\n"
+MAX_BYTES = 16 * 2**30
+"""Files above this size are refused unread."""
+
+MAX_MEMBERS, MAX_DEPTH = 200, 6
+_LIBRARY_ERRORS = (OSError, KeyError, RuntimeError, ValueError, TypeError, AttributeError, RecursionError)
 
 
-def write_tree(path, tree: Mapping) -> None:
-    """Write nested mappings of arrays, numbers and text; groups are mappings. The file appears whole or not at all."""
-    with written_whole(path) as temporary, h5py.File(temporary, "w", libver=("earliest", "v110")) as file:
+def write_tree(path, tree: Mapping, previous=None) -> None:
+    """Write nested mappings of arrays, numbers and text; groups are mappings. The file appears whole or not at all.
+
+    previous: a name that the file of before gets, None for none. FileError where the disk says no.
+    """
+    body = io.BytesIO()
+    with h5py.File(body, "w", userblock_size=BLOCK, libver=("earliest", "v110")) as file:
         _write(file, tree)
+    with body.getbuffer() as buffer:
+        buffer[:BLOCK] = seal(buffer[BLOCK:])
+        write_bytes(path, buffer, previous)
+
+
+def seal(content) -> bytes:
+    """The first block of a file whose other bytes are `content`."""
+    text = b"%slength %d\nsha256 %s\n" % (MAGIC, len(content), hashlib.sha256(content).hexdigest().encode())
+    return text.ljust(BLOCK, b"\0")
 
 
 def _write(group, tree):
@@ -27,37 +56,76 @@ def _write(group, tree):
 
 
 def read_tree(path, what: str = "an HDF5 file") -> dict:
-    """The tree of a file: groups as dicts, text as str, numbers as arrays. FileError for anything else, by name.
+    """The tree of a file: groups as dicts, text as str, numbers as arrays.
 
-    Links out of the file, objects and references are refused, so nothing but numbers and text comes in.
+    Raises FileError for a file that is not there or too large, DamagedFileError for what `write_tree` has not written.
+    Links out of the file, objects, references and compressed data are refused: nothing but numbers and text comes in,
+    no more than the file's own size of them.
     """
     try:
-        with h5py.File(path, "r") as file:
-            return _read(file, path)
+        with open(path, "rb") as stream:
+            size = _verify(path, stream, what)
+            with h5py.File(stream, "r") as file:
+                return _Reader(path, size).tree(file)
     except FileError:
         raise
-    except (OSError, KeyError, RuntimeError, ValueError, UnicodeDecodeError) as error:
-        raise FileError(f"cannot read {path} as {what}: {error}.") from error
+    except FileNotFoundError as error:
+        raise FileError(f"cannot read {path} as {what}: there is no such file.") from error
+    except _LIBRARY_ERRORS as error:
+        raise DamagedFileError(f"cannot read {path} as {what}: {_one_line(error)}.") from error
 
 
-def _read(group, path):
-    tree = {}
-    for name in group:
-        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-            raise FileError(f"{path}: {group.name}/{name} is a link to another place; refused.")
-        item = group[name]
-        tree[name] = _read(item, path) if isinstance(item, h5py.Group) else _read_data(item, path)
-    return tree
+def _verify(path, stream, what) -> int:
+    """The file's size; FileError unless length and checksum are right."""
+    status = os.fstat(stream.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        raise FileError(f"cannot read {path} as {what}: it is no regular file.")
+    if status.st_size > MAX_BYTES:
+        raise FileError(f"cannot read {path} as {what}: {status.st_size} bytes are more than {MAX_BYTES}.")
+    block = stream.read(BLOCK)
+    if not block.startswith(MAGIC):
+        raise DamagedFileError(f"cannot read {path} as {what}: it does not begin as files of dftfd do.")
+    checksum, size = hashlib.sha256(), 0
+    while chunk := stream.read(2**20):
+        checksum.update(chunk)
+        size += len(chunk)
+    expected = b"%slength %d\nsha256 %s\n" % (MAGIC, size, checksum.hexdigest().encode())
+    if block != expected.ljust(BLOCK, b"\0"):
+        raise DamagedFileError(f"{path} is damaged: length or checksum differ from what was written.")
+    return status.st_size
 
 
-def _read_data(item, path):
-    where = f"{path}: {item.name}"
-    if not isinstance(item, h5py.Dataset) or item.external or item.is_virtual:
-        raise FileError(f"{where} does not hold its own data; refused.")
-    if item.nbytes > MAX_BYTES:
-        raise FileError(f"{where} announces {item.nbytes / 2**30:.1f} GiB, more than {MAX_BYTES / 2**30:.0f}; refused.")
-    if h5py.check_string_dtype(item.dtype) is not None and item.shape == ():
-        return item.asstr()[()]
-    if item.dtype.kind not in "iufb":
-        raise FileError(f"{where} holds {item.dtype}; expected numbers or one text.")
-    return np.asarray(item[()])
+class _Reader:
+    """Reads one file; what it may hold in all is bounded by the file's size, however its groups are linked."""
+
+    def __init__(self, path, size):
+        self._path, self._bytes, self._members = path, size, MAX_MEMBERS
+
+    def tree(self, group, depth=MAX_DEPTH):
+        self._members -= len(group)
+        if self._members < 0 or not depth:
+            raise FileError(f"{self._path}: {group.name} is nested too deeply, or has too many parts; refused.")
+        tree = {}
+        for name in group:
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                raise FileError(f"{self._path}: {group.name}/{name} is a link to another place; refused.")
+            item = group[name]
+            tree[name] = self.tree(item, depth - 1) if isinstance(item, h5py.Group) else self._data(item)
+        return tree
+
+    def _data(self, item):
+        where = f"{self._path}: {item.name}"
+        if not isinstance(item, h5py.Dataset) or item.external or item.is_virtual or item.chunks is not None:
+            raise FileError(f"{where} does not hold its own data as they are; refused.")
+        self._bytes -= item.nbytes
+        if item.nbytes > item.id.get_storage_size() or self._bytes < 0:
+            raise FileError(f"{where} announces {item.nbytes} bytes, more than the file holds; refused.")
+        if h5py.check_string_dtype(item.dtype) is not None and item.shape == ():
+            return item.asstr()[()]
+        if item.dtype.kind not in "iufb":
+            raise FileError(f"{where} holds {item.dtype}; expected numbers or one text.")
+        return np.asarray(item[()])
+
+
+def _one_line(error):
+    return " ".join(str(error).split())[:200]

@@ -17,8 +17,8 @@ RETURNS = {
     "properties": lambda result: _named_properties(result) if result.has_properties else {},
 }
 """What a document's driver returns."""
-DECIDED = ("molecule", "xc", "progress")
-"""Arguments of run_scf that keywords may not hold."""
+DECIDED = ("molecule", "xc", "progress", "checkpoint", "restart")
+"""Arguments of run_scf that keywords may not hold, among them those that write files."""
 
 
 @dataclass(frozen=True)

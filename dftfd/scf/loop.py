@@ -9,30 +9,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dftfd.scf.diis import DIIS, commutator
-from dftfd.scf.energy_diis import EnergyDIIS
+from dftfd.errors import CheckpointError
+from dftfd.scf.extrapolation import Extrapolation
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import Evaluation, FockBuilder, Problem, State
 from dftfd.scf.second_order import direct_minimisation, newton
+from dftfd.scf.snapshot import Snapshot, Solution
 from dftfd.scf.stability import follow_instability
 from dftfd.scf.strategy import STRATEGIES, Strategy
 from dftfd.scf.table import Convergence, Cycle
 
 __all__ = ["Convergence", "Cycle", "Evaluation", "FockBuilder", "Problem", "Solution", "State", "solve", "solve_scf"]
 
-ENERGY_DIIS_ENDS = 0.1
-"""Gradient norm [hartree] below which energy DIIS has done its work."""
-
-
-@dataclass(frozen=True)
-class Solution:
-    """Where the cycle ended. `cycles` does not count closing checks.   steps: what was resorted to, in words."""
-
-    state: State
-    converged: bool
-    cycles: int
-    history: tuple[Cycle, ...]
-    steps: tuple[str, ...] = ()
+SAME_ENERGY = 1e-6
+"""How far [hartree] the energy of a snapshot's orbitals may be from the one that it names."""
 
 
 def solve_scf(
@@ -63,24 +53,28 @@ def solve(
     strategy: Strategy = STRATEGIES["diis"],
     convergence: Convergence | None = None,
     on_cycle: Callable[[Cycle], None] = lambda cycle: None,
+    on_snapshot: Callable[[Snapshot], None] | None = None,
+    resume: Snapshot | None = None,
 ) -> Solution:
-    """Self-consistent orbitals, starting from the density matrix P (spin, ao, ao).
+    """Self-consistent orbitals, starting from the density matrix P (spin, ao, ao), or where `resume` was taken.
 
     Each cycle extrapolates the Fock matrix, diagonalises it, fills orbitals and builds the Fock matrix of the new
-    density; `on_cycle` sees each line as it is done. After convergence one diagonalisation without extrapolation must
-    confirm the result; its orbitals and energy are returned. Where it does not, as with a nearly vanishing gap, whose
-    response amplifies the smallest error, the cycle goes on with what was learned (PySCF would stop here, not
-    converged). Where the strategy asks for it, minimisation takes over from the lowest state that was seen.
-    Raises NumericalError when an energy or a Fock matrix is not finite.
+    density; `on_cycle` sees each line as it is done, `on_snapshot` what it takes to go on from there. After convergence
+    one diagonalisation without extrapolation must confirm the result; its orbitals and energy are returned. Where it
+    does not, as with a nearly vanishing gap, whose response amplifies the smallest error, the cycle goes on with what
+    was learned (PySCF would stop here, not converged). Where the strategy asks for it, minimisation takes over from the
+    lowest state that was seen.
+    Raises NumericalError when an energy or a Fock matrix is not finite, CheckpointError where the orbitals of `resume`
+    have another energy than it says.
     """
     convergence = convergence or Convergence()
-    run = _Run(problem, strategy, convergence, on_cycle)
-    solution = run.iterate(problem.start(P))
+    run = _Run(problem, strategy, convergence, on_cycle, on_snapshot)
+    solution = run.begin(problem.start(P)) if resume is None else run.go_on(resume)
     if not solution.converged and run.hands_over:
         solution = run.minimise()
     if strategy.follow and solution.converged and problem.response is not None:
         state, converged, number, steps = follow_instability(
-            problem, solution.state, convergence, solution.cycles + 1, run.record
+            problem, solution.state, convergence, solution.cycles + 1, run.record_minimisation
         )
         solution = Solution(state, converged, number, tuple(run.history), (*solution.steps, *steps))
     return solution
@@ -88,51 +82,103 @@ def solve(
 
 @dataclass
 class _Run:
-    """One calculation on its way: its table, and the lowest state so far."""
+    """One calculation on its way: its table, its extrapolation, and the lowest state so far."""
 
     problem: Problem
     strategy: Strategy
     convergence: Convergence
     on_cycle: Callable
+    on_snapshot: Callable | None = None
     history: list = field(default_factory=list)
     lowest: State | None = None
+    minimising: bool = False
+    steps: tuple[str, ...] = ()
 
-    def record(self, cycle):
+    def __post_init__(self):
+        self.extrapolation = Extrapolation(self.problem, self.strategy)
+
+    def solution(self, state, converged=False) -> Solution:
+        """The outcome, were the run to end here."""
+        return Solution(state, converged, self.history[-1].number, tuple(self.history), self.steps)
+
+    def record(self, cycle, state, converged=False):
+        """A line of the table is done; the run would go on from `state`."""
         self.history.append(cycle)
         self.on_cycle(cycle)
+        if self.on_snapshot is not None and state.mo_coeff is not None:
+            lowest, memory = (state, {}) if self.minimising else (self.lowest, self.extrapolation.arrays())
+            self.on_snapshot(Snapshot(self.solution(state, converged), lowest, memory, self.minimising))
+
+    def record_minimisation(self, cycle, state):
+        """A line of a minimiser's table."""
+        self.minimising = True
+        self.record(cycle, state, self.convergence.reached_by(cycle))
+
+    def begin(self, state) -> Solution:
+        """From the starting density."""
+        self.record(Cycle(0, state.energy, *[float("nan")] * 3), state)
+        return self.iterate(state)
+
+    def go_on(self, snapshot) -> Solution:
+        """From where the snapshot was taken, with as many cycles as a new run may have."""
+        then = snapshot.solution
+        self.history, self.steps = list(then.history), then.steps
+        self.minimising = snapshot.minimising and self.strategy.minimiser is not None
+        state = self.lowest = self._again(then.state)
+        if abs(state.energy - then.state.energy) > SAME_ENERGY:
+            raise CheckpointError(
+                f"the checkpoint says that its orbitals have the energy {then.state.energy:.9f} hartree, in this "
+                f"calculation they have {state.energy:.9f}; refused."
+            )
+        if then.converged or self.minimising:
+            return self.solution(state, then.converged)
+        if snapshot.lowest is not then.state:
+            self.lowest = self._again(snapshot.lowest)
+        self.extrapolation.restore(snapshot.memory)
+        return self.iterate(state)
+
+    def _again(self, state) -> State:
+        """A state with its Fock matrix, from its orbitals alone."""
+        return self.problem.state_of(
+            state.mo_energy, state.mo_occ, state.mo_coeff, self.history[-1].number, state.entropy_term
+        )
 
     @property
     def hands_over(self):
         """Whether it is the turn of a minimiser, and one is there; the second-order one needs the response."""
         possible = self.strategy.minimiser == "direct" or self.problem.response is not None
-        return possible and self.strategy.hands_over(self.history)
+        return possible and (self.minimising or self.strategy.hands_over(self.history))
 
     def iterate(self, state) -> Solution:
         """Fixed-point cycles with extrapolation, until convergence, stalling or the last cycle."""
-        self.record(Cycle(0, state.energy, *[float("nan")] * 3))
-        extrapolation = _Extrapolation(self.problem, self.strategy)
-        number = 0
-        for number in range(1, self.convergence.max_cycles + 1):
-            F = extrapolation.next(state, self.history[-1].gradient_norm)
-            state, cycle = self._step(F, state, number)
-            self.record(cycle)
-            if self.convergence.reached_by(cycle) and not self.strategy.always_minimises:
+        first = self.history[-1].number
+        for number in range(first, first + self.convergence.max_cycles + 1):
+            if number > first:
+                F = self.extrapolation.next(state, self.history[-1].gradient_norm)
+                state, cycle = self._step(F, state, number)
+                self.record(cycle, state)
+            cycle = self.history[-1]
+            if self.convergence.reached_by(cycle) and not cycle.extra and not self.strategy.always_minimises:
                 closing, check = self._step(self.problem.fock_of_orbitals(state), state, number, extra=True)
-                self.record(check)
                 if self.convergence.confirmed_by(check):
-                    return Solution(closing, True, number, tuple(self.history))
-                extrapolation.push(closing)
-            elif self.hands_over:
+                    self.record(check, closing, converged=True)
+                    return self.solution(closing, converged=True)
+                self.extrapolation.push(closing)
+                self.record(check, state)
+            elif number > 0 and self.hands_over:
                 break
-        return Solution(state, False, number, tuple(self.history))
+        return self.solution(state)
 
     def minimise(self) -> Solution:
         """Descent from the lowest state."""
         minimiser = newton if self.strategy.minimiser == "newton" else direct_minimisation
         first = self.history[-1].number + 1
-        state, converged, number = minimiser(self.problem, self.lowest, self.convergence, first, self.record)
         step = f"{'second order' if minimiser is newton else 'direct minimisation'} from cycle {first}"
-        return Solution(state, converged, number, tuple(self.history), (step,))
+        self.steps = self.steps if self.minimising else (*self.steps, step)
+        state, converged, number = minimiser(
+            self.problem, self.lowest, self.convergence, first, self.record_minimisation
+        )
+        return Solution(state, converged, number, tuple(self.history), self.steps)
 
     def _step(self, F, state, number, extra=False):
         """The next state from the orbitals of F, and its line in the table."""
@@ -142,47 +188,3 @@ class _Run:
         gradient = self.problem.gradient_norm(new)
         change = float(np.linalg.norm(new.P - state.P))
         return new, Cycle(number, new.energy, new.energy - state.energy, gradient, change, extra)
-
-
-class _Extrapolation:
-    """The Fock matrix of the next cycle: damping, energy DIIS far from the solution, commutator DIIS, level shift."""
-
-    def __init__(self, problem, strategy):
-        self._problem, self._strategy = problem, strategy
-        self._diis = DIIS(strategy.diis_space)
-        far = strategy.start in ("adiis", "ediis")
-        self._energy_diis = EnergyDIIS(strategy.start, strategy.diis_space) if far else None
-        self._previous = None
-
-    def push(self, state):
-        """Adds a state to the history; returns its Fock matrix for orbitals."""
-        S, X = self._problem.S, self._problem.X
-        F = self._problem.fock_of_orbitals(state)
-        P = state.P if len(F) == len(state.P) else state.P.sum(axis=0, keepdims=True)
-        self._diis = self._diis.push(F, commutator(F, P, S, X))
-        if self._energy_diis is not None:
-            self._energy_diis = self._energy_diis.push(state.free_energy, state.P, state.F)
-        return F
-
-    def next(self, state, gradient_norm):
-        """What to diagonalise after `state`, whose gradient norm [hartree] is given (NaN for the first)."""
-        F = self.push(state)
-        near = gradient_norm < ENERGY_DIIS_ENDS
-        if self._energy_diis is not None and not near:
-            F = self._energy_diis.extrapolate(self._diis.focks)
-        else:
-            F = self._diis.extrapolate()
-        if self._strategy.damping and self._previous is not None and not near:
-            F = (1.0 - self._strategy.damping) * F + self._strategy.damping * self._previous
-        self._previous = F
-        return F + self._level_shift(state, len(F)) if self._strategy.level_shift else F
-
-    def _level_shift(self, state, n_matrices):
-        """Raises the orbitals that are empty in `state`: shift (S - S P S / capacity).
-
-        V. R. Saunders, I. H. Hillier, Int. J. Quantum Chem. 7, 699 (1973). doi:10.1002/qua.560070407
-        """
-        S = self._problem.S
-        P = state.P if n_matrices == len(state.P) else state.P.sum(axis=0, keepdims=True)
-        capacity = 2.0 if n_matrices == 1 else 1.0
-        return self._strategy.level_shift * (S - S @ P @ S / capacity)

@@ -33,7 +33,7 @@ def newton(problem: Problem, state: State, convergence: Convergence, first: int,
     for number in range(first, first + convergence.max_cycles):
         model = EnergyModel(problem, state, problem.response(state.P, state.C_occ))
         if not np.any(np.abs(model.gradient) > TINY_GRADIENT):
-            record(Cycle(number, state.energy, 0.0, problem.gradient_norm(state), 0.0))
+            record(Cycle(number, state.energy, 0.0, problem.gradient_norm(state), 0.0), state)
             return state, True, number
         metric = np.sqrt(np.maximum(np.abs(model.diagonal), SMALLEST_METRIC))
         accepted = False
@@ -54,7 +54,7 @@ def newton(problem: Problem, state: State, convergence: Convergence, first: int,
             number, trial.energy, change, problem.gradient_norm(trial), float(np.linalg.norm(trial.P - state.P))
         )
         state = canonical(problem, trial)
-        record(cycle)
+        record(cycle, state)
         if convergence.reached_by(cycle):
             return state, True, number
     return state, False, number
@@ -111,7 +111,7 @@ def direct_minimisation(problem: Problem, state: State, convergence: Convergence
         change, moved = trial.energy - state.energy, float(np.linalg.norm(trial.P - state.P))
         cycle = Cycle(number, trial.energy, change, problem.gradient_norm(trial), moved)
         state = trial
-        record(cycle)
+        record(cycle, state)
         if convergence.reached_by(cycle):
             return canonical(problem, state), True, number
         model = EnergyModel(problem, state, None)

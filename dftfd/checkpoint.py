@@ -1,0 +1,206 @@
+"""Checkpoints: the file of a result that is not finished, with what it takes to go on from there.
+
+    /mol, /scf, /dftfd/format, text, arrays     the result so far, as `result.save` writes it
+    /dftfd/loop/text                            JSON: whether a minimiser is at work, the rule of the occupations
+    /dftfd/loop/memory, lowest                  Fock matrices and errors of DIIS, orbitals of the lowest energy so far
+
+It is replaced after every cycle; the file of the cycle before stays as `<name>.previous`. A checkpoint that cannot be
+written costs the checkpoint, not the calculation.
+"""
+
+import json
+import os
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+import dftfd
+from dftfd.calculation import Calculation
+from dftfd.errors import CheckpointError, CheckpointWarning, DamagedFileError, FileError, FunctionalError, InputError
+from dftfd.io.files import check_writable
+from dftfd.io.hdf5 import read_tree, write_tree
+from dftfd.result import SCFResult
+from dftfd.result_file import refusing_damage, require_orbitals, require_shapes, result_of_tree, result_tree
+from dftfd.scf.problem import State
+from dftfd.scf.snapshot import Snapshot, Solution
+
+SAME_POSITION = 1e-8  # bohr
+MAX_MEMORY_ENTRIES = 64
+
+
+class Checkpoint:
+    """Where a run leaves its state after every cycle.
+
+    failure: why the last state is not in the file, None where it is.
+    """
+
+    def __init__(self, path):
+        if not isinstance(path, str | Path) or not str(path):
+            raise InputError(f"checkpoint={path!r}: give the name of a file.")
+        self.path = Path(path)
+        self.failure: FileError | None = None
+
+    def prepare(self) -> None:
+        """Tell now, not after the first cycle, that the file cannot be written."""
+        self._attempt(lambda: check_writable(self.path))
+
+    def write(self, result: SCFResult, snapshot: Snapshot, rule: dict) -> None:
+        """Replace the file. result: that of the snapshot.   rule: what fills the orbitals, as plain data."""
+        tree = result_tree(result)
+        loop = {"text": json.dumps({"minimising": snapshot.minimising, "rule": rule}), "memory": dict(snapshot.memory)}
+        if snapshot.lowest is not snapshot.solution.state:
+            names = ("mo_energy", "mo_occ", "mo_coeff", "entropy_term")
+            loop["lowest"] = {name: getattr(snapshot.lowest, name) for name in names}
+        tree["dftfd"]["loop"] = loop
+        self._attempt(lambda: write_tree(self.path, tree, previous=previous_generation(self.path)))
+
+    def _attempt(self, action):
+        try:
+            action()
+            self.failure = None
+        except FileError as error:
+            if self.failure is None:
+                warnings.warn(f"no checkpoint: {error} The calculation goes on.", CheckpointWarning, stacklevel=4)
+            self.failure = error
+
+
+def as_checkpoint(checkpoint, restart) -> Checkpoint | None:
+    """The Checkpoint of run_scf's options; a run that was resumed goes on writing the file that it came from."""
+    checkpoint = restart if checkpoint is None else checkpoint
+    return checkpoint if checkpoint is None or isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+
+
+def previous_generation(path) -> Path:
+    """Where the checkpoint before the last one is kept."""
+    return Path(f"{path}.previous")
+
+
+def result_of_checkpoint(path) -> SCFResult:
+    """The result in a checkpoint, or in a file of `result.save`; raises as `resume`."""
+    return _intact(path, lambda file: result_of_tree(read_tree(file, "a checkpoint"), file))
+
+
+def resume(path, calculation: Calculation, rule: dict, conv_tol: float) -> Snapshot:
+    """Where the run that left the checkpoint `path` was, for the same calculation.
+
+    Where the file is damaged or missing the previous generation is taken, with a CheckpointWarning. Raises
+    CheckpointError where both are, and for a checkpoint of another molecule, basis, functional, grid, version, ...
+    """
+    return _intact(path, lambda file: _read(file, calculation, rule, conv_tol))
+
+
+def _intact(path, read):
+    """What `read` finds in the file, else in its previous generation."""
+    older = previous_generation(path)
+    try:
+        return read(path)
+    except CheckpointError:
+        raise
+    except FileError as error:
+        if os.path.exists(older) and (isinstance(error, DamagedFileError) or not os.path.exists(path)):
+            try:
+                found = read(older)
+            except DamagedFileError as too:
+                raise CheckpointError(f"{error} So is its previous generation: {too}") from error
+            warnings.warn(f"{error} The previous generation, {older.name}, is used.", CheckpointWarning, stacklevel=5)
+            return found
+        raise CheckpointError(str(error)) from error
+
+
+def _read(path, calculation, rule, conv_tol) -> Snapshot:
+    tree = read_tree(path, "a checkpoint")
+    try:
+        result = result_of_tree(tree, path, calculation.functional)
+    except FunctionalError as error:
+        name = calculation.functional.name
+        raise CheckpointError(f"{path} is not for the functional {name!r}, or for one that it was before.") from error
+    loop = tree["dftfd"].get("loop")
+    if loop is None:
+        raise CheckpointError(f"{path} is a result, no checkpoint to go on from; take it as guess={str(path)!r}.")
+    with refusing_damage(path):
+        text = json.loads(loop["text"])
+        _require_same(path, result, calculation, text["rule"], rule)
+        evaluation = SimpleNamespace(F=None, energies=result.energies)
+        state = State(result.density_matrix, evaluation, *_orbitals(calculation, vars(result)))
+        lowest = State(None, None, *_orbitals(calculation, loop["lowest"])) if "lowest" in loop else state
+        converged = result.converged is True and result.settings.conv_tol <= conv_tol
+        memory = _checked_memory(loop.get("memory", {}), calculation, state)
+        solution = Solution(state, converged, result.history[-1].number, result.history, result.steps)
+        return Snapshot(solution, lowest, memory, bool(text["minimising"]))
+
+
+def _orbitals(calculation, entries):
+    """Energies, occupations, coefficients and entropy term of a state."""
+    orbitals = [np.asarray(entries[name], dtype=float) for name in ("mo_energy", "mo_occ", "mo_coeff")]
+    require_orbitals(calculation, *orbitals)
+    return *orbitals, float(entries["entropy_term"])
+
+
+def _checked_memory(memory, calculation, state):
+    """The arrays of the extrapolation, in the shapes that the calculation makes them in."""
+    matrices, n_matrices = np.shape(state.P), 1 if calculation.method == "ROKS" else calculation.n_spin
+    size = n_matrices * np.shape(state.mo_energy)[-1] ** 2
+    shapes = {"focks": (n_matrices, *matrices[1:]), "errors": (size,), "previous": (n_matrices, *matrices[1:])}
+    shapes |= {"energy_diis_energies": (), "energy_diis_densities": matrices, "energy_diis_focks": matrices}
+    for name, array in memory.items():
+        if len(array) > MAX_MEMORY_ENTRIES:
+            raise ValueError(f"{len(array)} entries in {name}")
+        require_shapes({name: array}, (len(array), *shapes[name]))
+    if len(memory.get("focks", ())) != len(memory.get("errors", ())):
+        raise ValueError("not as many errors as Fock matrices")
+    return memory
+
+
+def _require_same(path, result, calculation, found_rule, rule):
+    """Raise CheckpointError, with all that differs, unless the checkpoint is of this calculation."""
+    there, here = _identity(result.calculation, found_rule), _identity(calculation, json.loads(json.dumps(rule)))
+    there["version"], here["version"] = result.settings.versions["dftfd"], dftfd.__version__
+    different = [
+        f"{name} {_short(there.get(name))} instead of {_short(here[name])}"
+        for name in here
+        if not _equal(there.get(name), here[name])
+    ]
+    if different:
+        raise CheckpointError(
+            f"{path} is the checkpoint of another calculation: {'; '.join(different)}. It is kept; take another name, "
+            "or its density as guess=dftfd.load_result(...)."
+        )
+
+
+def _identity(calculation, rule):
+    """What must agree for a run to go on, by the words for it."""
+    molecule, surroundings = calculation.molecule, calculation.surroundings
+    grid = calculation.grid
+    return {
+        "molecule": f"{molecule.formula} ({' '.join(molecule.labels)})",
+        "ghosts": molecule.ghost,
+        "spin": molecule.spin,
+        "positions": molecule.coordinates,
+        "basis": (molecule.basis, molecule.cartesian),
+        "shells": (molecule.atom_basis, molecule.atom_ecp),
+        "method": calculation.method,
+        "grid level": grid if isinstance(grid, int) else None,
+        "grid": np.zeros(0) if isinstance(grid, int) else np.column_stack(grid),
+        "nonlocal grid": calculation.nlc_level,
+        "density fitting": calculation.density_fit,
+        "linear dependence": calculation.linear_dependence,
+        "field": surroundings.electric_field,
+        "point charges": np.column_stack([surroundings.charges, surroundings.positions]),
+        "relativity": surroundings.relativity,
+    } | {name.replace("_", " "): value for name, value in rule.items()}
+
+
+def _equal(a, b):
+    if isinstance(a, np.ndarray):
+        return isinstance(b, np.ndarray) and a.shape == b.shape and bool(np.all(np.abs(a - b) <= SAME_POSITION))
+    return a == b
+
+
+def _short(value):
+    """A value in a message; long ones by what they are."""
+    if isinstance(value, np.ndarray):
+        return f"({len(value)} rows)"
+    text = str(value)
+    return text if len(text) < 60 else f"{text[:57]}..."
