@@ -32,6 +32,8 @@ _PUBLIC = {
     "molecule": "dftfd.molecule",
     "Molecule": "dftfd.molecule",
     "run_scf": "dftfd.run",
+    "optimize": "dftfd.optimization",
+    "numerical_forces": "dftfd.numerical_forces",
     "SCFResult": "dftfd.result",
     "load_result": "dftfd.result_file",
     "functional": "dftfd.functionals.registry",

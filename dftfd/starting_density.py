@@ -4,13 +4,14 @@ import os
 from pathlib import Path
 
 import numpy as np
+import scipy.linalg
 
 from dftfd.calculation import Calculation, Ingredients
 from dftfd.checkpoint import result_of_checkpoint
 from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import CheckpointError, InputError, closest_names
 from dftfd.interop.guesses import atomic_density, atomic_potentials, hueckel_density, projected_density
-from dftfd.interop.pyscf import ao_slices, minao_guess
+from dftfd.interop.pyscf import ao_slices, minao_guess, overlap_integrals
 from dftfd.result import SCFResult
 from dftfd.scf.guess import checked_density, core_guess, mixed_frontier, nearest_determinant, spin_densities
 
@@ -93,8 +94,10 @@ def _named(guess, ingredients):
 def _from_result(result: SCFResult, calculation: Calculation):
     """The result's density in the basis and with the number of spins of the new calculation."""
     P, molecule = result.density_matrix, calculation.molecule
-    if result.molecule is not molecule and not _same_functions(result.molecule, molecule):
+    if not _same_functions(result.molecule, molecule):
         P = projected_density(result.molecule, P, molecule)
+    elif not np.array_equal(result.molecule.coordinates, molecule.coordinates):
+        P = _moved_density(result.molecule, P, molecule, calculation.linear_dependence)
     if len(P) != calculation.n_spin:
         P = spin_densities(P.sum(axis=0), calculation.n_spin)
     return checked_density(P, calculation.n_spin, molecule.n_ao)
@@ -109,6 +112,19 @@ def _mixed(P, ingredients):
     calculation = ingredients.calculation
     F = ingredients.energy.evaluate(P).F.mean(axis=0)
     return mixed_frontier(F, ingredients.X, calculation.n_occupied)
+
+
+def _moved_density(old, P, new, threshold):
+    """P at a new geometry: T P T^T with T = S_new^-1/2 S_old^1/2, idempotent in the new overlap where it was so before.
+
+    Eigenvalues of S_new up to the threshold are left out.
+    """
+    s, U = scipy.linalg.eigh(overlap_integrals(old))
+    root = U * np.sqrt(np.maximum(s, 0.0)) @ U.T
+    s, U = scipy.linalg.eigh(overlap_integrals(new))
+    kept = s > threshold
+    T = (U[:, kept] / np.sqrt(s[kept])) @ (U[:, kept].T @ root)
+    return T @ P @ T.T
 
 
 def flip_spins(molecule, P, atoms) -> np.ndarray:

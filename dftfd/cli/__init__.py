@@ -9,6 +9,7 @@ run, so `dftfd --help` and a mistyped option answer at once.
 import os
 import sys
 
+from dftfd.cli import geometry  # noqa: F401 (registers its commands)
 from dftfd.cli.commands import app
 from dftfd.errors import DftfdError
 

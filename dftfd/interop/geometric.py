@@ -1,0 +1,109 @@
+"""geomeTRIC's geometry optimiser, given energies and gradients from elsewhere.
+
+L.-P. Wang, C. Song, J. Chem. Phys. 144, 214108 (2016). doi:10.1063/1.4952956
+"""
+
+import tempfile
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from dftfd.errors import DftfdError, InputError, MissingDependencyError, UnsupportedError, closest_names
+from dftfd.interop.pyscf import BOHR_IN_ANGSTROM
+
+# Name: geomeTRIC's class, whether fragments are connected, whether Cartesians are added.
+_COORDINATES = {
+    "tric": ("DelocalizedInternalCoordinates", False, False),
+    "dlc": ("DelocalizedInternalCoordinates", True, False),
+    "hdlc": ("DelocalizedInternalCoordinates", False, True),
+    "prim": ("PrimitiveInternalCoordinates", True, False),
+    "tric-p": ("PrimitiveInternalCoordinates", False, False),
+    "cart": ("CartesianCoordinates", False, False),
+}
+COORDINATE_SYSTEMS = tuple(_COORDINATES)
+
+
+def minimise(
+    symbols,
+    coordinates,
+    evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    *,
+    constraints: str | None = None,
+    coordinate_system: str = "tric",
+    max_steps: int = 100,
+    options: Mapping | None = None,
+) -> bool:
+    """Minimise an energy over coordinates, starting from (atom, 3) [bohr]; whether it converged.
+
+    evaluate: coordinates (atom, 3) -> energy [hartree] and gradient (atom, 3); its last call has the last geometry.
+    constraints: text in geomeTRIC's format, such as '$freeze' and 'distance 1 2' on two lines.
+    coordinate_system: one of COORDINATE_SYSTEMS.   options: more of geomeTRIC's parameters, by its names.
+
+    Raises InputError with geomeTRIC's words where it refuses a request; errors of `evaluate` pass unchanged.
+    """
+    try:
+        from geometric import engine, errors, molecule, optimize, params
+    except ImportError as error:
+        raise MissingDependencyError("optimising geometries needs geomeTRIC: pip install 'dftfd[opt]'.") from error
+
+    class Engine(engine.Engine):
+        def calc_new(self, coords, dirname):
+            energy, gradient = evaluate(coords.reshape(-1, 3))
+            return {"energy": float(energy), "gradient": np.array(gradient).ravel()}
+
+    options = dict(options or {})
+    _require_known(symbols, coordinate_system, options, vars(params.OptParams()))
+    system = molecule.Molecule()
+    system.elem, system.xyzs = list(symbols), [np.array(coordinates) * BOHR_IN_ANGSTROM]
+    try:
+        parameters = params.OptParams(**{"maxiter": max_steps} | options)
+        objects, targets = _constraints(system, constraints)
+        internals = _internal_coordinates(system, coordinate_system, objects, targets[0])
+        with tempfile.TemporaryDirectory() as folder:
+            start = np.array(coordinates, dtype=float).ravel()
+            optimize.Optimize(start, system, internals, Engine(system), folder, parameters, print_info=False)
+    except errors.GeomOptNotConvergedError:
+        return False
+    except DftfdError:
+        raise
+    except (errors.Error, RuntimeError) as error:
+        raise InputError(f"geomeTRIC: {' '.join(str(error).split())}") from error
+    return True
+
+
+def _require_known(symbols, coordinate_system, options, known):
+    if len(symbols) < 2:
+        raise InputError("a single atom has no geometry to optimise; give a molecule of two atoms or more.")
+    if coordinate_system not in _COORDINATES:
+        closest = ", ".join(closest_names(str(coordinate_system), COORDINATE_SYSTEMS))
+        raise InputError(f"unknown coordinate system {coordinate_system!r}; closest: {closest}.")
+    known = {name.lower() for name in known} | {"convergence_set"}
+    for name in options.keys() - known:  # geomeTRIC itself ignores what it does not know
+        raise InputError(f"unknown optimizer option {name!r}; closest: {', '.join(closest_names(name, known))}.")
+
+
+def _constraints(system, text):
+    """geomeTRIC's objects and their target values; None and [None] without constraints."""
+    from geometric import prepare
+
+    if not text:
+        return None, [None]
+    try:
+        objects, targets = prepare.parse_constraints(system, text)
+    except (KeyError, ValueError, IndexError, RuntimeError) as error:
+        raise InputError(
+            f"geomeTRIC does not understand the constraints ({type(error).__name__}: {error}); its format is a line "
+            "'$freeze' or '$set' and below it lines such as 'distance 1 2' or 'angle 1 2 3 104.5'."
+        ) from error
+    if len(targets) > 1:
+        raise UnsupportedError("a scan has several targets for one constraint; optimise to each of them in turn.")
+    return objects, targets
+
+
+def _internal_coordinates(system, name, constraints, targets):
+    from geometric import internal
+
+    kind, connect, add_cartesians = _COORDINATES[name]
+    return getattr(internal, kind)(
+        system, build=True, connect=connect, addcart=add_cartesians, constraints=constraints, cvals=targets
+    )

@@ -1,0 +1,81 @@
+"""A geometry optimisation's path on disk: extended xyz, one frame for each energy and gradient that was computed.
+
+Positions are in angstrom with all their digits, energies in hartree, forces in hartree/bohr. A frame is on disk before
+the next step begins; one that was cut off by the end of the program is ignored.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dftfd.errors import FileError
+from dftfd.io.files import write_text
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """symbols (atom,), positions (atom, 3) [angstrom], energy [hartree], forces (atom, 3) [hartree/bohr].
+
+    model: what the energy was computed with, in words.
+    """
+
+    symbols: tuple[str, ...]
+    positions: np.ndarray
+    energy: float
+    forces: np.ndarray
+    model: str
+
+    def __str__(self):
+        head = f'energy={self.energy!r} model="{self.model}" units="angstrom, hartree, hartree/bohr"'
+        rows = [str(len(self.symbols)), f"Properties=species:S:1:pos:R:3:forces:R:3 {head}"]
+        for symbol, *numbers in zip(self.symbols, self.positions.tolist(), self.forces.tolist(), strict=True):
+            rows.append(" ".join([symbol, *(repr(x) for row in numbers for x in row)]))
+        return "\n".join(rows) + "\n"
+
+
+class TrajectoryWriter:
+    """Writes frames to a file, replacing what it held by `frames` first; each is on disk when `append` returns."""
+
+    def __init__(self, path, frames: Sequence[Frame] = ()):
+        self.path = Path(path)
+        write_text(self.path, "".join(map(str, frames)))
+
+    def append(self, frame: Frame) -> None:
+        """Adds one frame."""
+        try:
+            with self.path.open("a") as file:
+                file.write(str(frame))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise FileError(f"cannot write {self.path}: {error.strerror or error}.") from error
+
+
+def read_trajectory(path) -> list[Frame]:
+    """The complete frames of a file that TrajectoryWriter wrote; FileError where it was written by something else."""
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"cannot read the trajectory {path}: {getattr(error, 'strerror', None) or error}.") from error
+    lines, frames, start = text.split("\n")[:-1], [], 0  # what follows the last line break was cut off
+    while start < len(lines):
+        try:
+            stop = start + 2 + int(lines[start])
+            if stop > len(lines):
+                break
+            frames.append(_frame(lines[start + 1], lines[start + 2 : stop]))
+        except (ValueError, AttributeError) as error:
+            raise FileError(f"{path}, line {start + 1}: this is no trajectory of an optimisation.") from error
+        start = stop
+    return frames
+
+
+def _frame(head, rows):
+    rows = [row.split() for row in rows]
+    numbers = np.array([row[1:] for row in rows], dtype=float).reshape(-1, 6)
+    energy, model = re.search(r'energy=(\S+) model="([^"]*)"', head).groups()
+    return Frame(tuple(row[0] for row in rows), numbers[:, :3], float(energy), numbers[:, 3:], model)

@@ -1,0 +1,59 @@
+"""Forces as differences of energies: slow, and a check on those of dftfd.forces that shares no formula with them."""
+
+import numpy as np
+
+from dftfd.errors import InputError
+from dftfd.forces import Forces
+from dftfd.functionals.registry import get_functional
+from dftfd.io.progress import Progress, as_progress
+from dftfd.molecule import Molecule
+from dftfd.run import run_scf
+
+STEP = 1e-3  # bohr: at 1e-13 hartree of rounding and fifth derivatives of some 10, both errors are near 1e-11
+_FIVE_POINT = ((1, 8 / 12), (2, -1 / 12))
+
+
+def numerical_forces(
+    molecule: Molecule,
+    xc="pbe",
+    method: str = "auto",
+    *,
+    step: float = STEP,
+    conv_tol: float = 1e-12,
+    guess="minao",
+    progress=None,
+    **scf_options,
+) -> Forces:
+    r"""Five-point differences of the (free) energy by the position of each nucleus.
+
+        F(x) = -(8 E(x+h) - 8 E(x-h) - E(x+2h) + E(x-2h)) / 12h,   with an error of h^4 E^(5) / 30
+
+    molecule, xc, method, scf_options: as in `run_scf`; 12 calculations for each nucleus, from the density of the first.
+    step: h [bohr].   conv_tol: their convergence, whose error in the force is about conv_tol / h.
+
+    Raises NotConvergedError where a calculation does not converge.
+    """
+    if not 0 < step < 0.1:
+        raise InputError(f"step={step!r}: give a displacement between 0 and 0.1 bohr, such as {STEP}.")
+    progress = as_progress(progress)
+    functional = get_functional(xc)
+    options = scf_options | {"conv_tol": conv_tol, "progress": Progress()}
+    first = run_scf(molecule, functional, method, guess=guess, **options)
+
+    def energy(atom, axis, shift):
+        coordinates = molecule.coordinates.copy()
+        coordinates[atom, axis] += shift
+        result = run_scf(molecule.at(coordinates), functional, method, guess=first, **options)
+        result.require_converged("numerical forces")
+        return result.free_energy
+
+    values = np.empty_like(molecule.coordinates)
+    with progress.stage("displacements"):
+        for done, (atom, axis) in enumerate(np.ndindex(values.shape), start=1):
+            differences = (
+                weight * (energy(atom, axis, k * step) - energy(atom, axis, -k * step)) for k, weight in _FIVE_POINT
+            )
+            values[atom, axis] = -sum(differences) / step
+            progress.part(done, values.size)
+    fixed = not isinstance(first.calculation.grid, int)
+    return Forces(values, molecule.coordinates, molecule.symbols, not fixed, fixed)
