@@ -29,7 +29,7 @@ from dftfd.starting_density import checked_guess, starting_density
 from dftfd.surroundings import checked_surroundings
 from dftfd.suspicions import warn_about_electrons, warn_about_functional
 
-VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "pyscf")
+VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "pyscf", "jax-xc")
 
 
 def run_scf(
@@ -176,11 +176,20 @@ def _settings(ingredients: Ingredients, thresholds: Convergence, guess: str, con
         conv_tol=thresholds.energy,
         max_cycles=thresholds.max_cycles,
         linear_dependence=calculation.linear_dependence,
-        versions={"dftfd": dftfd.__version__} | {name: metadata.version(name) for name in VERSIONED},
+        versions={"dftfd": dftfd.__version__} | dict(_versions()),
         nlc_grid_level=calculation.nlc_level if functional.is_nonlocal else None,
         convergence=convergence,
         smearing=smearing,
     )
+
+
+def _versions():
+    """Versions of the packages that numbers may depend on, of those installed."""
+    for name in VERSIONED:
+        try:
+            yield name, metadata.version(name)
+        except metadata.PackageNotFoundError:  # jax-xc, which has wheels for some platforms only
+            continue
 
 
 def _occupier(ingredients: Ingredients, occupations, smearing, follow_orbitals, guess):

@@ -273,9 +273,34 @@ class Functional:
 
     def _with_omega(self, changes):
         """Exact exchange after `changes`: its omega follows that of the semilocal exchange that complements it."""
+        if "omega" not in changes:
+            return self.exact_exchange
         omegas = {t.parameters["omega"] for _, t in self.terms if "omega" in t.parameters}
-        follow = "omega" in changes
-        return tuple((changes["omega"] if follow and w in omegas else w, c) for w, c in self.exact_exchange)
+        if len(omegas) > 1 or any(w and w not in omegas for w, _ in self.exact_exchange):
+            given = sorted({*omegas, *(w for w, _ in self.exact_exchange if w)})
+            raise FunctionalError(
+                f"functional {self.name!r} has several omegas, {given}; one value can't replace them."
+            )
+        return tuple((changes["omega"] if w else w, c) for w, c in self.exact_exchange)
+
+    def with_exact_exchange(self, fraction: float) -> "Functional":
+        """The global hybrid with another fraction a of exact exchange, a E_x^HF + (1 - a) E_x + E_c.
+
+        The semilocal exchange is scaled as a whole, so a functional without exact exchange becomes a hybrid.
+        FunctionalError where the two do not add up to one, as in hybrids fitted together with their formula.
+        """
+        is_exchange = lambda t: "_x_" in t.name or t.name.endswith("lda_x")
+        (old,) = [c for w, c in self.exact_exchange if w == 0] or [0.0]
+        exchange = [c for c, t in self.terms if is_exchange(t)]
+        if any(w for w, _ in self.exact_exchange) or not exchange or abs(sum(exchange) + old - 1) > 1e-12 or old == 1:
+            raise FunctionalError(
+                f"functional {self.name!r} is no sum of exact exchange a, semilocal exchange 1 - a and correlation, so "
+                "its fraction can't be changed; write the sum out, as in '0.3*HF + 0.7*PBE, PBE'."
+            )
+        scale = (1 - fraction) / (1 - old)
+        terms = tuple((scale * c if is_exchange(t) else c, t) for c, t in self.terms)
+        pairs = ((0.0, float(fraction)),) if fraction else ()
+        return replace(self, name=f"{self.name}(exact_exchange={fraction})", terms=terms, exact_exchange=pairs)
 
     def __add__(self, other):
         if not isinstance(other, Functional):

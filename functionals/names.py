@@ -4,18 +4,23 @@
     part        = [sign] term {sign term}
     term        = [number "*"] name | name "*" number
 
-"pbe" is a combination, "pbe,pbe" names its parts, "pbe," is exchange alone, ",lyp" correlation alone.
+"pbe" is a combination, "pbe,pbe" names its parts, "pbe," is exchange alone, ",lyp" correlation alone. A name may be a
+number of libxc's ("130"), exact exchange ("hf", of short or long range "sr_hf(0.3)", "lr_hf(0.3)", or
+"rsh(alpha; beta; omega)"), or be looked up in libxc's catalogue alone ("libxc:gga_x_pbe").
 """
 
 import re
 
 from dftfd.errors import FunctionalError
-from dftfd.functionals.base import Functional
+from dftfd.functionals import catalogue
+from dftfd.functionals.aliases import COMBINATIONS
+from dftfd.functionals.base import Functional, exact_exchange, long_range_exchange
 from dftfd.functionals.registry import list_functionals, lookup, unknown_name
 
 MAX_LENGTH = 1000
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_NAME = r"[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9]+)*"
+_EXACT = rf"(?:[sS][rR]|[lL][rR])_?[hH][fF]\(\s*{_NUMBER}\s*\)|[rR][sS][hH]\([^()]*\)"
+_NAME = rf"{_EXACT}|(?:[lL][iI][bB][xX][cC]:)?[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9]+)*|\d+(?![\d.])"
 _TERM = re.compile(
     rf"\s*(?P<sign>[+-]?)\s*(?:(?P<before>{_NUMBER})\s*\*\s*)?(?P<name>{_NAME})(?:\s*\*\s*(?P<after>{_NUMBER}))?\s*"
 )
@@ -37,6 +42,7 @@ _EXCHANGE_ALIASES = {
     "mn15l": "mgga_x_mn15_l",
 }
 _COMBINED_ALIASES = {"pbe1pbe": "pbe0", "b3lypg": "b3lyp"}
+_COMBINATIONS = {name.replace("_", ""): meaning for name, meaning in COMBINATIONS.items()}
 _CORRELATION_ALIASES = {
     "vwn5": "lda_c_vwn",
     "vwn3": "lda_c_vwn_rpa",
@@ -83,15 +89,56 @@ def _sum(text, resolve, shown) -> Functional:
         for number in (match["before"], match["after"]):
             factor *= float(number) if number else 1.0
         factor = -factor if match["sign"] == "-" else factor
-        term = resolve(match["name"].lower().replace("-", ""))
+        term = _exact(match["name"]) or _numbered(match["name"]) or resolve(match["name"].lower().replace("-", ""))
         term = term if factor == 1 else factor * term
         total = term if total is None else total + term
         position = match.end()
     return total
 
 
+def _exact(name) -> Functional | None:
+    """Range-separated exact exchange, in PySCF's notation; None for any other name."""
+    if "(" not in name:
+        return None
+    kind, numbers = name.lower().replace("_", "").rstrip(")").split("(")
+    try:
+        values = [float(v) for v in numbers.split(";")]
+    except ValueError:
+        values = []
+    if len(values) != (3 if kind == "rsh" else 1):
+        raise FunctionalError(
+            f"{name!r} can't be read; rsh(alpha; beta; omega), sr_hf(omega) or lr_hf(omega) expected."
+        )
+    if kind == "rsh":
+        alpha, beta, omega = values
+        return (alpha + beta) * exact_exchange - beta * long_range_exchange(omega)
+    long_range = long_range_exchange(values[0])
+    return long_range if kind == "lrhf" else exact_exchange - long_range
+
+
+def _numbered(name) -> Functional | None:
+    """The functional of a libxc number; None for a name."""
+    if not name.isdigit():
+        return None
+    known = catalogue.name_of(int(name))
+    if known is None:
+        raise FunctionalError(f"libxc 6.0 has no functional of number {name}.")
+    return lookup(known) or catalogue.find(known)
+
+
 def _first(name, prefixes, aliases) -> Functional | None:
-    """The functional called `name` after one of the prefixes; underscores may be left out, as in PySCF."""
+    """The functional called `name` after one of the prefixes: a registered one, else one of libxc's catalogue."""
+    if name.startswith(catalogue.PREFIX):
+        return _catalogued(name.removeprefix(catalogue.PREFIX), prefixes)
+    return _registered(name, prefixes, aliases) or _catalogued(name, prefixes)
+
+
+def _catalogued(name, prefixes):
+    return next(filter(None, (catalogue.find(prefix + name) for prefix in prefixes)), None)
+
+
+def _registered(name, prefixes, aliases):
+    """Underscores may be left out, as in PySCF."""
     if name in aliases:
         return lookup(aliases[name])
     found = next(filter(None, (lookup(prefix + name) for prefix in prefixes)), None)
@@ -130,5 +177,9 @@ def _without(unwanted, found, name):
 
 def _combined(name):
     """A registered name or combination; failing that, exchange alone (PySCF's reading of 'lda' or 'b88')."""
-    found = _first(name, _COMBINED, _COMBINED_ALIASES)
-    return found if found is not None else _required(name, _first(name, _EXCHANGE, _EXCHANGE_ALIASES))
+    found = _registered(name, _COMBINED, _COMBINED_ALIASES)
+    meaning = _COMBINATIONS.get(name.replace("_", ""))
+    if found is None and meaning is not None:
+        return parse(meaning).named(name)
+    found = found or _first(name, _COMBINED, {}) or _first(name, _EXCHANGE, _EXCHANGE_ALIASES)
+    return _required(name, found)

@@ -107,8 +107,15 @@ def list_functionals() -> list[str]:
 
 
 def lookup(name: str) -> Functional | None:
-    """The functional registered under exactly this name (any case), or offered by a plug-in; None if there is none."""
+    """The functional registered under exactly this name (any case), or offered by a plug-in; None if there is none.
+
+    A name with the prefix libxc: is looked up in the catalogue, see `dftfd.functionals.catalogue`.
+    """
     name = name.lower()
+    if name.startswith("libxc:"):
+        from dftfd.functionals import catalogue
+
+        return catalogue.find(name.removeprefix("libxc:"))
     if name not in _REGISTRY:
         _loading.add(name)
         try:
@@ -120,24 +127,34 @@ def lookup(name: str) -> Functional | None:
     return _REGISTRY.get(name)
 
 
-def get_functional(spec, **parameters) -> Functional:
+def get_functional(spec, *, exact_exchange: float | None = None, **parameters) -> Functional:
     """The functional that a name, expression or Functional stands for, optionally with other parameter values.
 
-    spec: a registered name ("pbe", "gga_x_pbe"), an expression in PySCF's and libxc's notation ("pbe,pbe",
-        "lda,vwn", "0.25*HF + 0.75*PBE, PBE"), or a Functional.
+    spec: a registered name ("pbe", "gga_x_pbe"), one of libxc's catalogue ("libxc:gga_x_pbe"), a number of libxc's
+        (130 or "130"), an expression in PySCF's and libxc's notation ("pbe,pbe", "0.25*HF + 0.75*PBE, PBE"), or a
+        Functional.
+    exact_exchange: another fraction of exact exchange, with the semilocal exchange scaled to the rest.
+    parameters: numbers of the formulas; omega changes the exact exchange of a range-separated hybrid along.
     """
     if isinstance(spec, Functional):
-        return spec.with_parameters(**parameters)
+        changed = spec.with_parameters(**parameters)
+        return changed if exact_exchange is None else changed.with_exact_exchange(exact_exchange)
     if spec is None:
         raise FunctionalError("the functional is None; give a name such as 'pbe'.")
+    if isinstance(spec, int) and not isinstance(spec, bool):
+        spec = str(spec)
     if not isinstance(spec, str):
         raise FunctionalError(f"a functional is given by name or as a Functional, {type(spec).__name__} found.")
     from dftfd.functionals.names import parse
 
-    return parse(spec).with_parameters(**parameters)
+    return get_functional(parse(spec), exact_exchange=exact_exchange, **parameters)
 
 
 def unknown_name(name: str) -> FunctionalError:
     """The error for a name that nothing is known by."""
-    known = ", ".join(closest_names(name, list_functionals()))
+    from dftfd.functionals import catalogue
+
+    prefix, plain = ("libxc:", name.removeprefix("libxc:")) if name.startswith("libxc:") else ("", name)
+    names = catalogue.names() if prefix else {*list_functionals(), *catalogue.names()}
+    known = ", ".join(prefix + close for close in closest_names(plain, names))
     return FunctionalError(f"unknown functional {name!r}; the closest known names are {known}.")

@@ -1,5 +1,7 @@
 """Names and expressions of functionals: what they mean is what they mean in PySCF, and nothing else is accepted."""
 
+import json
+
 import numpy as np
 import pytest
 from pyscf.dft import libxc as pyscf_libxc
@@ -7,7 +9,9 @@ from pyscf.dft import libxc as pyscf_libxc
 import dftfd
 from dftfd.checks import sampling
 from dftfd.errors import FunctionalError, InputError
+from dftfd.functionals import catalogue
 from dftfd.functionals.base import Functional
+from dftfd.functionals.definition import from_definition
 from dftfd.functionals.names import MAX_LENGTH
 from dftfd.functionals.registry import get_functional, list_functionals, register
 from dftfd.interop import libxc
@@ -111,12 +115,12 @@ def test_an_expression_keeps_its_text_as_its_name():
 
 @pytest.mark.parametrize("text, expected", [("pbee", "pbe"), ("gga_x_pbf", "gga_x_pbe"), ("b3lpy", "b3lyp")])
 def test_unknown_names_are_answered_with_the_closest_three(text, expected):
-    """The message lists three registered names, the meant one among them."""
+    """The message lists three names that are served, the meant one among them."""
     with pytest.raises(FunctionalError, match=f"unknown functional '{text}'") as error:
         get_functional(text)
     suggestions = str(error.value).split("names are ")[1].rstrip(".").split(", ")
     assert len(suggestions) == 3 and expected in suggestions
-    assert set(suggestions) <= set(list_functionals())
+    assert set(suggestions) <= {*list_functionals(), *catalogue.names()}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +157,7 @@ def test_empty_and_endless_expressions_are_refused(text):
         get_functional(text)
 
 
-@pytest.mark.parametrize("value", [None, 5, 1.0, ["pbe"], b"pbe", {}])
+@pytest.mark.parametrize("value", [None, True, 1.0, ["pbe"], b"pbe", {}])
 def test_what_is_no_name_is_refused(value):
     """Types other than text and Functional: a FunctionalError, which is an InputError with exit code 2."""
     with pytest.raises(InputError, match="functional") as error:
@@ -199,3 +203,57 @@ def test_a_registered_functional_is_found_by_name_and_in_expressions():
 def test_every_registered_name_reads_back(name):
     """Each listed name is accepted and gives the functional of that name."""
     assert get_functional(name).name == name
+
+
+@pytest.mark.parametrize(
+    "text, names", [("130", ["gga_c_pbe"]), (101, ["gga_x_pbe"]), ("101,131", ["gga_x_pbe", "gga_c_lyp"])]
+)
+def test_numbers_are_libxcs(text, names):
+    """A number stands for libxc's functional of that number, alone and in expressions; PySCF reads the same."""
+    assert [term.name for _, term in get_functional(text).terms] == names
+    assert [name for _, name in meaning_in_pyscf(str(text))[0]] == names
+    with pytest.raises(FunctionalError, match="no functional of number 99999"):
+        get_functional("99999")
+
+
+@pytest.mark.parametrize("text", ["0.2*sr_hf(0.3) + lr_hf(0.3)*0.7", "RSH(0.65; -0.46; 0.33)", "0.3*hf + SR_HF(.2)"])
+def test_range_separated_exact_exchange_reads_as_in_pyscf(text):
+    """(omega, alpha, beta) of PySCF: long-range fraction alpha, short-range fraction alpha + beta."""
+    omega, alpha, beta = pyscf_libxc.rsh_coeff(text)
+    fractions = dict(get_functional(text).exact_exchange)
+    assert fractions.get(0.0, 0.0) == pytest.approx(alpha + beta, abs=1e-15)
+    assert fractions[omega] == pytest.approx(-beta, abs=1e-15)
+    for wrong in ("sr_hf(a)", "rsh(1;2)", "lr_hf()"):
+        with pytest.raises(FunctionalError):
+            get_functional(wrong)
+
+
+def test_another_fraction_of_exact_exchange_changes_the_semilocal_one_too():
+    """PBE0 with 0.4 is the written-out sum; functionals fitted as a whole, or range-separated, refuse."""
+    changed, written = get_functional("pbe0", exact_exchange=0.4), get_functional("0.4*hf + 0.6*pbe, pbe")
+    assert changed.exact_exchange == written.exact_exchange
+    assert [(t.name, c) for c, t in changed.terms] == [(t.name, pytest.approx(c)) for c, t in written.terms]
+    assert get_functional("pbe", exact_exchange=0.25).exact_exchange == get_functional("pbe0").exact_exchange
+    for name in ("m062x", "hyb_gga_xc_hse06", "hf", "gga_c_pbe"):
+        with pytest.raises(FunctionalError, match="fraction can't be changed"):
+            get_functional(name, exact_exchange=0.1)
+
+
+@pytest.mark.parametrize("name", ["hyb_gga_xc_hse06", "hyb_gga_xc_cam_b3lyp", "libxc:hyb_gga_xc_wb97x"])
+def test_omega_changes_exact_exchange_and_formula(name):
+    """One omega for both; where a functional has several, one value is refused."""
+    changed = get_functional(name, omega=0.21)
+    assert {w for w, _ in changed.exact_exchange if w} == {0.21}
+    assert {t.parameters["omega"] for _, t in changed.terms if "omega" in t.parameters} == {0.21}
+    with pytest.raises(FunctionalError, match="several omegas"):
+        get_functional("libxc:hyb_gga_xc_hse03", omega=0.2)
+
+
+@pytest.mark.parametrize("text", ["pbe0", "mn15l", "0.3*hf + 0.7*b88, 0.5*lyp", "hyb_gga_xc_hse06", "libxc:mgga_c_m06"])
+def test_definitions_make_the_functional_again(text):
+    """Through JSON and back: same formulas, coefficients, parameters, exact exchange."""
+    f = get_functional(text)
+    again = from_definition(json.loads(json.dumps(f.definition)), text)
+    assert again.exact_exchange == f.exact_exchange and len(again.terms) == len(f.terms)
+    for (a, s), (b, t) in zip(again.terms, f.terms, strict=True):
+        assert (a, s.formula, dict(s.parameters)) == (b, t.formula, dict(t.parameters))

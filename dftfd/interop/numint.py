@@ -1,0 +1,274 @@
+"""A functional in the place of libxc in PySCF's numerical integration.
+
+PySCF asks an object NumInt for energies and derivatives in terms of rho, sigma and tau, and for what else it has to
+know of a functional: its ingredients, its exact exchange. `NumInt` here answers from a Functional, with derivatives by
+automatic differentiation, and inherits everything else. Both ways in which PySCF asks are served: through the attribute
+`libxc` (2.9 to 2.14) and by methods of NumInt itself (https://github.com/pyscf/pyscf/pull/3396).
+"""
+
+from functools import cached_property
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pyscf
+from pyscf.dft import numint as pyscf_numint
+
+import dftfd
+from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedError
+from dftfd.functionals.base import Functional
+from dftfd.functionals.definition import from_definition, require_reproducible
+from dftfd.functionals.registry import get_functional
+from dftfd.interop.libxc_layout import evaluate
+from dftfd.pointwise import VARIABLES, pointwise_kernel
+
+OLDEST, TESTED = (2, 9), (2, 14)
+MAX_ORDER = 4
+
+_ROWS = {"HF": (0, 0, 0), "LDA": (1, 0, 0), "GGA": (1, 1, 0), "MGGA": (1, 1, 1)}  # which of rho, sigma, tau
+_ORDER_2 = "rho2 rhosigma sigma2 lapl2 tau2 rholapl rhotau lapltau sigmalapl sigmatau"
+_ORDER_3 = (
+    "rho3 rho2sigma rhosigma2 sigma3 rho2lapl rho2tau rhosigmalapl rhosigmatau rholapl2 rholapltau rhotau2 "
+    "sigma2lapl sigma2tau sigmalapl2 sigmalapltau sigmatau2 lapl3 lapl2tau lapltau2 tau3"
+)
+_LAYOUT = {
+    1: ("vrho", "vsigma", "vlapl", "vtau"),
+    2: tuple("v2" + name for name in _ORDER_2.split()),
+    3: tuple("v3" + name for name in _ORDER_3.split()),
+}
+"""PySCF's order of libxc's arrays in the result of `eval_xc`."""
+
+
+def numint(functional) -> "NumInt":
+    """An object for PySCF's `mf._numint`, with which a mean field uses this functional.
+
+    functional: name, expression or Functional of rho, sigma and tau; hybrids bring their exact exchange along. The
+    mean field's own `xc` is ignored then; PySCF prints it, so set it to the same name.
+
+    >>> from pyscf import dft, gto
+    >>> from dftfd.interop.pyscf import numint
+    >>> mf = dft.RKS(gto.M(atom="He", basis="sto-3g", verbose=0))
+    >>> mf._numint = numint("pbe0")
+    >>> round(mf.kernel(), 6)
+    -2.809984
+
+    Raises UnsupportedError for what PySCF has no place for: functionals of the Laplacian, of two points (VV10), models
+    of the potential, exact exchange with several omegas; MissingDependencyError for a PySCF out of range.
+    """
+    return NumInt(get_functional(functional))
+
+
+class NumInt(pyscf_numint.NumInt):
+    """PySCF's NumInt for one functional, in the attribute `functional`. See `numint`."""
+
+    _keys = {"functional", "libxc", "omega"}
+
+    def __init__(self, functional: Functional):
+        _require_supported_pyscf()
+        super().__init__()
+        self.libxc = Library(functional)
+
+    @property
+    def functional(self) -> Functional:
+        return self.libxc.functional
+
+    def __reduce__(self):
+        require_reproducible(self.functional)
+        state = {key: value for key, value in self.__dict__.items() if key != "libxc"}
+        return _from_data, (self.functional.definition, self.functional.name, state)
+
+    def __copy__(self):
+        other = type(self)(self.functional)
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __deepcopy__(self, memo):
+        return self.__copy__()
+
+    # PySCF's methods, for one functional whatever xc_code says; omega is the mean field's own.
+
+    def _library(self, omega=None) -> "Library":
+        omega = self.omega if omega is None else omega
+        return self.libxc if omega is None else self.libxc.with_omega(omega)
+
+    def is_hybrid_xc(self, xc_code=None):
+        return self.libxc.is_hybrid_xc(xc_code)
+
+    def is_nlc(self, xc_code=None):
+        return self.libxc.is_nlc(xc_code)
+
+    def rsh_coeff(self, xc_code=None):
+        return self._library().rsh_coeff(xc_code)
+
+    def eval_xc(self, xc_code, rho, spin=0, relativity=0, deriv=1, omega=None, verbose=None):
+        return self._library(omega).eval_xc(xc_code, rho, spin, relativity, deriv)
+
+    def eval_xc1(self, xc_code, rho, spin=0, deriv=1, omega=None):
+        return self._library(omega).eval_xc1(xc_code, rho, spin, deriv)
+
+
+def _from_data(definition, name, state):
+    made = NumInt(from_definition(definition, name))
+    made.__dict__.update(state)
+    return made
+
+
+class Library:
+    """What PySCF asks its module `pyscf.dft.libxc`, answered for one functional."""
+
+    __name__ = "dftfd"
+    __reference__ = "functional automatic differentiation"
+
+    def __init__(self, functional: Functional):
+        _require_passable(functional)
+        self.functional = functional
+        self._by_omega: dict[float, Library] = {}
+
+    @property
+    def __version__(self):
+        return dftfd.__version__
+
+    def with_omega(self, omega: float) -> "Library":
+        """The same with another omega, in the semilocal exchange and in the integrals alike."""
+        if omega not in self._by_omega:
+            f = self.functional
+            if not any(w for w, _ in f.exact_exchange) or "omega" not in f.parameters:
+                raise UnsupportedError(f"omega={omega}: {f.name!r} is not range-separated.")
+            self._by_omega[omega] = Library(f.with_parameters(omega=omega))
+        return self._by_omega[omega]
+
+    @cached_property
+    def type(self) -> str:
+        """HF, LDA, GGA or MGGA: what PySCF has to compute on the grid."""
+        if not self.functional.terms:
+            return "HF"
+        used = pointwise_kernel(self.functional, 2).ingredients
+        return "MGGA" if "tau" in used else "GGA" if "sigma" in used else "LDA"
+
+    def xc_type(self, xc_code=None):
+        return self.type
+
+    def is_hybrid_xc(self, xc_code=None):
+        return bool(self.functional.exact_exchange)
+
+    def is_meta_gga(self, xc_code=None):
+        return self.type == "MGGA"
+
+    def is_gga(self, xc_code=None):
+        return self.type == "GGA"
+
+    def is_lda(self, xc_code=None):
+        return self.type == "LDA"
+
+    def is_nlc(self, xc_code=None):
+        return False
+
+    def nlc_coeff(self, xc_code=None):
+        return ()
+
+    def needs_laplacian(self, xc_code=None):
+        return False
+
+    def max_deriv_order(self, xc_code=None):
+        return MAX_ORDER
+
+    def test_deriv_order(self, xc_code, deriv, raise_error=False):
+        if deriv > MAX_ORDER and raise_error:
+            raise UnsupportedError(f"PySCF takes derivatives to order {MAX_ORDER}, order {deriv} was asked for.")
+        return deriv <= MAX_ORDER
+
+    def xc_reference(self, xc_code=None):
+        return [f"{self.functional.name}: doi:{doi}" for doi in self.functional.dois]
+
+    def rsh_coeff(self, xc_code=None):
+        """(omega, alpha, beta): long-range fraction alpha, short-range fraction alpha + beta."""
+        fractions = dict(self.functional.exact_exchange)
+        full = fractions.pop(0.0, 0.0)
+        if not fractions:
+            return 0.0, full, 0.0
+        ((omega, long_range),) = fractions.items()
+        return omega, full + long_range, -long_range
+
+    def hybrid_coeff(self, xc_code=None, spin=0):
+        """Fraction of exact exchange at short range, which is that at full range without range separation."""
+        return dict(self.functional.exact_exchange).get(0.0, 0.0)
+
+    def eval_xc1(self, xc_code, rho, spin=0, deriv=1, omega=None):
+        """(1 + derivatives, point): energy per electron, then the derivatives of each order in lexicographic order."""
+        if omega is not None:
+            return self.with_omega(omega).eval_xc1(xc_code, rho, spin, deriv)
+        self.test_deriv_order(xc_code, deriv, raise_error=True)
+        positions, x, n = self._variables(rho, spin)
+        wanted = [combinations_with_replacement(positions, order) for order in range(deriv + 1)]
+        wanted = [list(combinations) for combinations in wanted]
+        out = np.zeros((sum(map(len, wanted)), x.shape[1]))
+        if not self.functional.terms:
+            return out
+        kernel, start = pointwise_kernel(self.functional, spin + 1), 0
+        for order, rows in enumerate(kernel(x, deriv)):
+            place = {combination: start + i for i, combination in enumerate(wanted[order])}
+            for combination, row in zip(kernel.combinations(order), rows, strict=True):
+                out[place[combination]] = row
+            start += len(place)
+        np.divide(out[0], n, out=out[0], where=n > 0)
+        return out
+
+    def eval_xc(self, xc_code, rho, spin=0, relativity=0, deriv=1, omega=None, verbose=None):
+        """(exc, vxc, fxc, kxc) as PySCF's function of this name: tuples of arrays (point, component), or None."""
+        if omega is not None:
+            return self.with_omega(omega).eval_xc(xc_code, rho, spin, relativity, deriv)
+        if deriv > 3:
+            raise UnsupportedError(f"eval_xc gives derivatives to order 3, order {deriv} was asked for.")
+        _, x, n = self._variables(np.asarray(rho), spin)
+        if not self.functional.terms:
+            return np.zeros(n.size), None, None, None
+        groups = (
+            {"rho": x[0], "sigma": x[1], "tau": x[3]} if spin == 0 else {"rho": x[:2], "sigma": x[2:5], "tau": x[7:]}
+        )
+        arrays = evaluate(self.functional, **groups, order=deriv)
+        transposed = lambda name: None if name not in arrays else np.ascontiguousarray(arrays[name].T)
+        orders = [tuple(map(transposed, _LAYOUT[k])) if k <= deriv else None for k in (1, 2, 3)]
+        return arrays.exc, *orders
+
+    def _variables(self, rho, spin):
+        """(positions in VARIABLES, x (variable, point), total density) of PySCF's rho (spin, component, point)."""
+        rho = np.asarray(rho, dtype=np.float64).reshape(spin + 1, -1, np.shape(rho)[-1])
+        has_rho, has_sigma, has_tau = _ROWS[self.type]
+        least = {"HF": 1, "LDA": 1, "GGA": 4, "MGGA": 5}[self.type]
+        if rho.shape[1] < least:
+            raise FunctionalError(f"a {self.type} takes {least} components of the density, {rho.shape[1]} were given.")
+        x, g = np.zeros((len(VARIABLES[spin + 1]), rho.shape[-1])), rho[:, 1:4]
+        x[: spin + 1] = rho[:, 0]
+        if has_sigma:
+            pairs = ((0, 0),) if spin == 0 else ((0, 0), (0, 1), (1, 1))
+            for row, (s, t) in zip(x[spin + 1 :], pairs, strict=False):
+                np.einsum("ip,ip->p", g[s], g[t], out=row)
+        if has_tau:
+            x[-spin - 1 :] = rho[:, -1]  # PySCF's last component, with and without the Laplacian before it
+        positions = {0: ((0,), (1,), (3,)), 1: ((0, 1), (2, 3, 4), (7, 8))}[spin]
+        used = sum((p for p, is_used in zip(positions, (has_rho, has_sigma, has_tau), strict=True) if is_used), ())
+        return used, x, rho[:, 0].sum(axis=0)
+
+
+def _require_supported_pyscf():
+    found = tuple(int(part) for part in pyscf.__version__.split(".")[:2])
+    complete = hasattr(pyscf_numint.NumInt, "eval_xc1") and hasattr(pyscf_numint.NumInt, "eval_xc_eff")
+    if found < OLDEST or found[0] > TESTED[0] or not complete:
+        raise MissingDependencyError(
+            f"PySCF {pyscf.__version__} asks for functionals in another way than the versions "
+            f"{'.'.join(map(str, OLDEST))} to {'.'.join(map(str, TESTED))} that this was made for; install one of them."
+        )
+
+
+def _require_passable(functional: Functional):
+    name = functional.name
+    if functional.is_nonlocal:
+        raise UnsupportedError(
+            f"{name!r} holds a double integral, which can't be passed to PySCF; leave that term out, and set "
+            "PySCF's own mf.nlc = 'vv10' where it is VV10."
+        )
+    if not functional.has_energy:
+        raise UnsupportedError(f"{name!r} is a model of the potential; PySCF needs the energy too.")
+    if len([omega for omega, _ in functional.exact_exchange if omega]) > 1:
+        raise UnsupportedError(f"{name!r} has exact exchange with several omegas; PySCF takes one.")
+    if functional.terms and "lapl" in pointwise_kernel(functional, 2).ingredients:
+        raise UnsupportedError(f"{name!r} depends on the Laplacian of the density, which PySCF can't pass on.")

@@ -1,0 +1,152 @@
+"""A kernel of jax-xc as a formula on functions, whose variables are clamped as libxc clamps them."""
+
+import functools
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dftfd.autofd import compose, dot, laplacian, nabla
+from dftfd.autofd.structure import HasKey
+from dftfd.functionals.jax_xc_kernels import load, read
+
+_ZETA_THRESHOLD, _TAU_THRESHOLD = float(np.finfo(float).eps), 1e-20
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One file of jax-xc with the thresholds that libxc evaluates it with [bohr^-3, bohr^-4, hartree bohr^-3]."""
+
+    name: str
+    dens_threshold: float
+    sigma_threshold: float
+    zeta_threshold: float = _ZETA_THRESHOLD
+    tau_threshold: float = _TAU_THRESHOLD
+    omega: float = 0.0
+    cam_alpha: float = 0.0
+    cam_beta: float = 0.0
+    parameters: tuple = ()  # of a kinetic energy in the place of tau; others come with each call
+
+    @classmethod
+    def from_record(cls, record, with_parameters=False) -> "Kernel":
+        given = {k: v for k, v in record.items() if k not in ("name", "kernel", "params", "tau", "cam_omega")}
+        params = record.get("params", {}) if with_parameters else {}
+        fixed = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in sorted(params.items()))
+        return cls(record["kernel"], omega=record.get("cam_omega", 0.0), parameters=fixed, **given)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return read(self.name)
+
+    def energy_per_electron(self, rho, sigma, lapl, tau, parameters):
+        """The kernel itself, on values within the thresholds."""
+        parameters = dict(self.parameters) | parameters
+        p = SimpleNamespace(
+            params=SimpleNamespace(**parameters),
+            dens_threshold=self.dens_threshold,
+            zeta_threshold=self.zeta_threshold,
+            cam_omega=parameters.get("omega", self.omega),
+            cam_alpha=self.cam_alpha,
+            cam_beta=self.cam_beta,
+            nspin=2,
+        )
+        return load(self.name)(p, rho, sigma, lapl, tau)
+
+    def clamped(self, rho, sigma, tau):
+        """rho, sigma and tau at or above their thresholds, |sigma_ab| at most the mean of the others."""
+        least = lambda x, limit: jnp.where(x > limit, x, limit)
+        aa, ab, bb = sigma
+        aa, bb = least(aa, self.sigma_threshold**2), least(bb, self.sigma_threshold**2)
+        mean = 0.5 * (aa + bb)
+        ab = jnp.where(ab > mean, mean, jnp.where(ab < -mean, -mean, ab))
+        rho = tuple(least(n, self.dens_threshold) for n in rho)
+        return rho, (aa, ab, bb), tuple(least(t, self.tau_threshold) for t in tau)
+
+
+@dataclass(frozen=True)
+class JaxXCFormula(HasKey):
+    """formula(rho[, tau], **parameters): energy per volume as a Function.
+
+    kinetic: the kinetic energy that stands for tau in a deorbitalised functional.
+    """
+
+    kernel: Kernel
+    kinetic: Kernel | None = None
+
+    @classmethod
+    def from_record(cls, record) -> "JaxXCFormula":
+        kinetic = Kernel.from_record(record["tau"], with_parameters=True) if "tau" in record else None
+        return cls(Kernel.from_record(record), kinetic)
+
+    @functools.cached_property
+    def variables(self) -> frozenset[str]:
+        """Which of rho, sigma, lapl, tau the energy is a function of."""
+        if self.kinetic is None:
+            return frozenset(self.kernel.reads)
+        return (frozenset(self.kernel.reads) - {"tau"}) | frozenset(self.kinetic.reads)
+
+    @property
+    def needs_tau(self) -> bool:
+        return "tau" in self.variables
+
+    @property
+    def is_range_separated(self) -> bool:
+        """True if the kernel has an omega that can be set."""
+        return bool(self.kernel.omega) and "cam_omega" in self.kernel.reads
+
+    def structural_key(self):
+        return (JaxXCFormula, self.kernel, self.kinetic)
+
+    def __call__(self, rho, tau=None, **parameters):
+        functions = [rho]
+        if "sigma" in self.variables:
+            grad = nabla(rho)
+            functions += [dot(grad[s], grad[t]) for s, t in ((0, 0), (0, 1), (1, 1))]
+        if "lapl" in self.variables:
+            functions += [laplacian(rho[0]), laplacian(rho[1])]
+        if "tau" in self.variables:
+            functions.append(tau)
+        leaves, tree = jax.tree_util.tree_flatten(parameters)
+        is_array = tuple(hasattr(v, "dtype") for v in leaves)
+        numbers = tuple(v for v, array in zip(leaves, is_array, strict=True) if not array)
+        arrays = [v for v, array in zip(leaves, is_array, strict=True) if array]
+        return compose(functools.partial(_energy_of_values, self, tree, is_array, numbers), *functions, *arrays)
+
+    def energy_per_volume(self, rho, sigma, lapl, tau, parameters):
+        """Energy per volume of one point; zero where the total density is below the threshold, as in libxc."""
+        is_dense = rho[0] + rho[1] >= self.kernel.dens_threshold
+        safe = lambda values, v: tuple(jnp.where(is_dense, x, v) for x in values)
+        given = self.kernel.clamped(safe(rho, 0.5), safe(sigma, 0.1), safe(tau, 1.0))
+        rho, sigma, tau = given
+        lapl = safe(lapl, 0.0)
+        if self.kinetic is not None:
+            tau = self._kinetic_energies(rho, sigma, lapl)
+        e = self.kernel.energy_per_electron(rho, sigma, lapl, tau, parameters)
+        return jnp.where(is_dense, (rho[0] + rho[1]) * e, 0.0)
+
+    def _kinetic_energies(self, rho, sigma, lapl):
+        """tau of each spin from the kinetic energy functional of that spin alone."""
+        least, least_sigma = self.kinetic.dens_threshold, self.kinetic.sigma_threshold**2
+        absent = jnp.full_like(rho[0], least)
+        no_gradient, zero = jnp.full_like(rho[0], least_sigma), jnp.zeros_like(rho[0])
+        alone = (
+            ((rho[0], absent), (sigma[0], no_gradient, no_gradient), (lapl[0], zero)),
+            ((absent, rho[1]), (no_gradient, no_gradient, sigma[2]), (zero, lapl[1])),
+        )
+        of_spin = lambda given: self.kinetic.energy_per_electron(*given, (zero, zero), {})
+        return tuple(n * of_spin(given) for n, given in zip(rho, alone, strict=True))
+
+
+def _energy_of_values(formula, tree, is_array, numbers, rho, *rest):
+    """The energy from values in the order of `JaxXCFormula.__call__`."""
+    rest, numbers = list(rest), iter(numbers)
+    take = lambda count: tuple(rest.pop(0) for _ in range(count))
+    zero = jnp.zeros_like(rho[0])
+    sigma = take(3) if "sigma" in formula.variables else (zero,) * 3
+    lapl = take(2) if "lapl" in formula.variables else (zero,) * 2
+    tau = rest.pop(0) if "tau" in formula.variables else (zero,) * 2
+    leaves = [rest.pop(0) if array else next(numbers) for array in is_array]
+    parameters = jax.tree_util.tree_unflatten(tree, leaves)
+    return formula.energy_per_volume((rho[0], rho[1]), sigma, lapl, (tau[0], tau[1]), parameters)
