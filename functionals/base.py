@@ -204,7 +204,7 @@ class Functional:
             {
                 "name": term.name,
                 "coefficient": float(coefficient),
-                "parameters": {name: np.asarray(value).tolist() for name, value in term.parameters.items()},
+                "parameters": {name: _plain(value) for name, value in term.parameters.items()},
             }
             for coefficient, term in self.terms
         ]
@@ -330,6 +330,15 @@ class Functional:
 
     def __repr__(self):
         return f"Functional({self.name})"
+
+
+def _plain(value):
+    """A parameter as numbers in lists and dicts; those of unequal length have no array."""
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    return np.asarray(value).tolist()
 
 
 def _merged(pairs):

@@ -31,7 +31,7 @@ def table() -> dict:
 
 @functools.cache
 def verdicts() -> dict:
-    """{"verified": names, "refused": {name: reason}}."""
+    """{"verified": {name: errors of energy and derivatives}, "refused": {name: reason}}; see data/jax_xc/verify.py."""
     return json.loads((files("dftfd.functionals") / "jax_xc_verdicts.json").read_text())
 
 

@@ -7,6 +7,7 @@ from pyscf.dft import libxc as pyscf_libxc
 
 import dftfd
 from dftfd.errors import FunctionalError
+from dftfd.functionals.jax_xc_kernels import is_installed
 from dftfd.interop import libxc
 
 NAMES = [
@@ -67,11 +68,18 @@ def test_names_are_read_as_in_pyscf(text):
     assert ours.exact_exchange == reference.exact_exchange
 
 
-@pytest.mark.parametrize("text", ["b3lyp,lyp", "olyp,", ",b3lyp", ",b88", "0.5*pbe0 + 0.5*b88, pbe", "wb97x_v,vwn"])
+@pytest.mark.parametrize("text", ["b3lyp,lyp", "olyp,", ",b3lyp", ",mpw91", "0.5*pbe0 + 0.5*b88, pbe", "wb97x_v,vwn"])
 def test_a_combination_on_one_side_of_the_comma_is_refused(text):
     """Correlation would be counted twice; PySCF refuses or misreads such names."""
     with pytest.raises(FunctionalError, match="comma|unknown functional"):
         dftfd.get_functional(text)
+
+
+@pytest.mark.skipif(not is_installed(), reason="no jax-xc for this Python")
+def test_beckes_correlation_of_1988_is_no_exchange():
+    """After the comma b88 is libxc's MGGA_C_B88; PySCF 2.14 reads the exchange functional of that name instead."""
+    ((coefficient, term),) = dftfd.get_functional(",b88").terms
+    assert (coefficient, term.name) == (1.0, "libxc:mgga_c_b88")
 
 
 def test_a_short_name_of_two_functionals_is_the_simpler_one():

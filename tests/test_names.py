@@ -12,9 +12,12 @@ from dftfd.errors import FunctionalError, InputError
 from dftfd.functionals import catalogue
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import from_definition
+from dftfd.functionals.jax_xc_kernels import is_installed
 from dftfd.functionals.names import MAX_LENGTH
 from dftfd.functionals.registry import get_functional, list_functionals, register
 from dftfd.interop import libxc
+
+needs_jax_xc = pytest.mark.skipif(not is_installed(), reason="no jax-xc for this Python")
 
 SAME_IN_PYSCF = [
     "pbe",
@@ -239,6 +242,7 @@ def test_another_fraction_of_exact_exchange_changes_the_semilocal_one_too():
             get_functional(name, exact_exchange=0.1)
 
 
+@needs_jax_xc
 @pytest.mark.parametrize("name", ["hyb_gga_xc_hse06", "hyb_gga_xc_cam_b3lyp", "libxc:hyb_gga_xc_wb97x"])
 def test_omega_changes_exact_exchange_and_formula(name):
     """One omega for both; where a functional has several, one value is refused."""
@@ -249,6 +253,7 @@ def test_omega_changes_exact_exchange_and_formula(name):
         get_functional("libxc:hyb_gga_xc_hse03", omega=0.2)
 
 
+@needs_jax_xc
 @pytest.mark.parametrize("text", ["pbe0", "mn15l", "0.3*hf + 0.7*b88, 0.5*lyp", "hyb_gga_xc_hse06", "libxc:mgga_c_m06"])
 def test_definitions_make_the_functional_again(text):
     """Through JSON and back: same formulas, coefficients, parameters, exact exchange."""

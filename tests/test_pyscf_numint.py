@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from pyscf import dft, gto
+from pyscf.dft import libxc as pyscf_libxc
 from pyscf.dft import numint as pyscf_numint
 
 import dftfd
@@ -168,6 +169,22 @@ def test_omega_changes_integrals_and_functional(rng):
     plain.omega = 0.25
     with pytest.raises(UnsupportedError, match="range-separated"):
         plain.eval_xc1("", rho, 0, 1)
+
+
+@pytest.mark.slow
+def test_omega_of_hse06_attenuates_one_of_its_two_exchange_terms(rng):
+    """Energies equal libxc's with both of its omegas set to 0.25, through its external parameters.
+
+    mf.omega of PySCF 2.14 puts 0.25 into the unattenuated exchange too, which is 0.13 hartree per electron off.
+    """
+    rho, code = densities(rng, "GGA", 0), pyscf_libxc.XC_CODES["HYB_GGA_XC_HSE06"]
+    pyscf_libxc.register_custom_functional_("test_hse06_025", "hse06", ext_params={code: (0.25, 0.25, 0.25)})
+    ni = numint("hyb_gga_xc_hse06")
+    ni.omega = 0.25
+    expected = pyscf_libxc.eval_xc1("test_hse06_025", rho, 0, 1)
+    pyscf_libxc.unregister_custom_functional_("test_hse06_025")
+    np.testing.assert_allclose(ni.eval_xc1("", rho, 0, 1), expected, rtol=1e-8)
+    assert ni.rsh_and_hybrid_coeff("") == pytest.approx((0.25, 0.0, 0.25), abs=1e-15)
 
 
 def test_copies_and_pickles_hold_the_functional(rng):

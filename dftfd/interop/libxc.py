@@ -29,7 +29,18 @@ from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedErr
 from dftfd.interop.libxc_layout import evaluate
 from dftfd.interop.pyscf import to_pyscf
 
-__all__ = ["evaluate", "reference", "potential", "matrix", "version", "is_known", "needs_laplacian", "exact_exchange"]
+__all__ = [
+    "evaluate",
+    "exact_exchange",
+    "is_known",
+    "is_yukawa_screened",
+    "matrix",
+    "names",
+    "needs_laplacian",
+    "potential",
+    "reference",
+    "version",
+]
 
 VARIABLES = {
     1: ("rho", "sigma", "lapl", "tau"),
@@ -45,6 +56,7 @@ _FAMILIES = {1: "lda", 2: "gga", 4: "mgga", 128: "lda", 32: "gga", 64: "mgga"}  
 _USED = {"lda": ("rho",), "gga": ("rho", "sigma"), "mgga": ("rho", "sigma", "lapl", "tau")}
 _HAS_ENERGY_AND_POTENTIAL, _HAS_KERNEL, _HAS_THIRD = 0b11, 0b100, 0b1000
 _NEEDS_LAPLACIAN = 1 << 15
+_YUKAWA = 1 << 9
 
 Terms = Sequence[tuple[float, str]]
 """A sum of libxc functionals: pairs (coefficient, name)."""
@@ -74,10 +86,25 @@ def is_known(name: str) -> bool:
     return _number(name) > 0
 
 
+def names() -> list[str]:
+    """All names of libxc's functionals, sorted."""
+    count = _c_function("xc_number_of_functionals", ctypes.c_int)()
+    numbers = (ctypes.c_int * count)()
+    _c_function("xc_available_functional_numbers", None, ctypes.c_void_p)(numbers)
+    name = _c_function("xc_functional_get_name", ctypes.c_char_p, ctypes.c_int)
+    return sorted(name(number).decode() for number in numbers)
+
+
 def needs_laplacian(name: str) -> bool:
     """True if the functional depends on the Laplacian of the density."""
     with _initialised(name, 1) as functional:
         return bool(functional.flags & _NEEDS_LAPLACIAN)
+
+
+def is_yukawa_screened(name: str) -> bool:
+    """True if the exact exchange is separated by exp(-omega r)/r; PySCF takes it for erfc(omega r)/r."""
+    with _initialised(name, 1) as functional:
+        return bool(functional.flags & _YUKAWA)
 
 
 def exact_exchange(name: str) -> tuple[tuple[float, float], ...]:
