@@ -33,7 +33,7 @@ MAX_MEMORY_ENTRIES = 64
 class Checkpoint:
     """Where a run leaves its state after every cycle.
 
-    failure: why the last state is not in the file, None where it is.
+    failure: why the last state is not in the file, None where it is.   written: how many states were.
     """
 
     def __init__(self, path):
@@ -41,6 +41,7 @@ class Checkpoint:
             raise InputError(f"checkpoint={path!r}: give the name of a file.")
         self.path = Path(path)
         self.failure: FileError | None = None
+        self.written = 0
 
     def prepare(self) -> None:
         """Tell now, not after the first cycle, that the file cannot be written."""
@@ -55,6 +56,7 @@ class Checkpoint:
             loop["lowest"] = {name: getattr(snapshot.lowest, name) for name in names}
         tree["dftfd"]["loop"] = loop
         self._attempt(lambda: write_tree(self.path, tree, previous=previous_generation(self.path)))
+        self.written += self.failure is None
 
     def _attempt(self, action):
         try:

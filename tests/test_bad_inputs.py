@@ -40,6 +40,12 @@ SECONDS = 2.0
 HELIUM = "He 0 0 0;"
 HYDROGEN = "H 0 0 0; H 0 0 0.74"
 ANSWERS = {}
+ELSEWHERE = {
+    "ctrl_c": "tests/test_cli.py: test_interrupt_ends_with_130",
+    "kill9_then_resume": "tests/test_faults.py: test_kills",
+    "same_checkpoint_6_procs": "tests/test_faults.py: test_sharing",
+}
+"""Cases that take other processes."""
 
 
 def answers(name):

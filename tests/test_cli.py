@@ -217,17 +217,43 @@ def test_a_process_returns_the_exit_code():
     assert one_line(done.stderr)
 
 
-@pytest.mark.slow
-def test_interrupt_ends_with_130():
-    """Ctrl-C during the calculation: one line, exit code 130, no traceback."""
-    command = [sys.executable, "-m", "dftfd", "run", "C 0 0 0; O 0 0 1.13", "--basis", "def2-qzvp", "--grid-level", "9"]
+def interrupted(command, last_line):
+    """(exit code, standard error, seconds) of a process that gets SIGINT after this line of its output."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert "CO" in process.stdout.readline()
-    time.sleep(1)
+    for line in process.stdout:
+        if line.startswith(last_line):
+            break
     process.send_signal(signal.SIGINT)
+    start = time.monotonic()
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert err == "dftfd: error: interrupted\n"
+    return process.returncode, err, time.monotonic() - start
+
+
+def test_interrupt_ends_with_130(tmp_path):
+    """Ctrl-C during the calculation: one line that says how to go on, exit code 130; --restart then finishes."""
+    options = ["--xc", "lda,vwn", "--basis", "6-31g", "--grid-level", "7", "--checkpoint", str(tmp_path / "n2.chk")]
+    run = ["run", "N 0 0 0; N 0 0 1.1", *options]
+    code, err, seconds = interrupted([sys.executable, "-m", "dftfd", *run], "cycle= 2")
+    assert code == 130 and seconds < 5.0
+    assert err == f"dftfd: error: interrupted; the last cycle is saved, go on with --restart {tmp_path / 'n2.chk'}\n"
+    assert main([*run[:-2], "--restart", run[-1]]) == 0
+
+
+def test_an_interrupt_that_nobody_hears_ends_the_process():
+    """Code that swallows Ctrl-C, as compiled code that runs for minutes would: the watch ends it, within 5 s."""
+    deaf = """
+import time
+from dftfd.cli.interrupts import InterruptWatch
+with InterruptWatch():
+    while True:
+        try:
+            print("at work", flush=True)
+            time.sleep(60)
+        except KeyboardInterrupt:
+            pass
+"""
+    code, err, seconds = interrupted([sys.executable, "-c", deaf], "at work")
+    assert (code, err) == (130, "dftfd: error: interrupted\n") and seconds < 5.0
 
 
 def test_live_table_on_a_terminal():

@@ -11,24 +11,27 @@ import sys
 
 from dftfd.cli import geometry  # noqa: F401 (registers its commands)
 from dftfd.cli.commands import app
+from dftfd.cli.interrupts import INTERRUPTED, InterruptWatch
 from dftfd.errors import DftfdError
 
-INTERNAL_ERROR, BAD_INPUT, OUT_OF_MEMORY, INTERRUPTED = 1, 2, 6, 130
+INTERNAL_ERROR, BAD_INPUT, OUT_OF_MEMORY = 1, 2, 6
 
 
 def main(arguments=None) -> int:
     """Run the command line (default: that of this process); returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    try:
-        code = app(arguments, standalone_mode=False, prog_name="dftfd")
-    except KeyboardInterrupt:
-        code = INTERRUPTED
-    except Exception as error:
-        if "--debug" in arguments:
-            raise
-        return _answer(error)
-    if code == INTERRUPTED:  # the argument parser may have turned Ctrl-C into this code itself
-        return _complain("interrupted", INTERRUPTED)
+    with InterruptWatch() as watch:
+        try:
+            code = app(arguments, standalone_mode=False, prog_name="dftfd", obj=watch)
+        except KeyboardInterrupt:
+            code = INTERRUPTED
+        except Exception as error:
+            if "--debug" in arguments:
+                raise
+            # the argument parser has a word of its own for Ctrl-C
+            code = INTERRUPTED if type(error).__name__ == "Abort" else _answer(error)
+    if code == INTERRUPTED:
+        return _complain(watch.message, INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 
@@ -41,8 +44,6 @@ def _answer(error):
         return INTERNAL_ERROR
     if isinstance(error, MemoryError):
         return _complain(f"out of memory ({error or 'no details'}); use a smaller basis set or grid.", OUT_OF_MEMORY)
-    if type(error).__name__ == "Abort":  # the argument parser's word for Ctrl-C
-        return _complain("interrupted", INTERRUPTED)
     if hasattr(error, "format_message"):  # the argument parser's usage errors
         return _complain(f"{error.format_message().rstrip('.')}. See dftfd --help.", BAD_INPUT)
     text = f"internal error: {type(error).__name__}: {error}. Run again with --debug for the traceback, and report it."

@@ -96,7 +96,7 @@ def run(
     files += [(path, path.suffix) for path in output or ()]
     for path, ending in files:
         check_format(path, ending)
-    kept = as_checkpoint(checkpoint, restart)
+    kept = context.obj.checkpoint = as_checkpoint(checkpoint, restart)
     with _messages(verbose, debug):
         if file.lower().endswith(".json"):
             request = _read_document(context, file)

@@ -1,0 +1,53 @@
+"""Ctrl-C ends a command within seconds, whatever compiled code is at work.
+
+Python raises KeyboardInterrupt between two of its own steps, so a long call into compiled code would hold it up. A
+thread that the signal wakes at once gives the command some seconds to end by itself and then ends the process. Nothing
+is lost by that: what a run has to go on from is on the disk after every cycle, and files are replaced whole.
+"""
+
+import os
+import signal
+import socket
+import threading
+
+INTERRUPTED = 130
+GRACE = 3.0
+"""Seconds that a command has to end by itself."""
+
+
+class InterruptWatch:
+    """A `with` statement around a command. checkpoint: that of the run, a dftfd.checkpoint.Checkpoint, or None."""
+
+    def __init__(self, grace: float = GRACE):
+        self.checkpoint = None
+        self._grace, self._ended = grace, threading.Event()
+
+    @property
+    def message(self) -> str:
+        """What is said of the interruption."""
+        if self.checkpoint is None or not self.checkpoint.written:
+            return "interrupted"
+        return f"interrupted; the last cycle is saved, go on with --restart {self.checkpoint.path}"
+
+    def __enter__(self):
+        self._wake, self._signalled = socket.socketpair()
+        self._signalled.setblocking(False)
+        self._in_use = threading.current_thread() is threading.main_thread()
+        if self._in_use:
+            self._before = signal.set_wakeup_fd(self._signalled.fileno(), warn_on_full_buffer=False)
+            threading.Thread(target=self._watch, daemon=True, name="dftfd-interrupt").start()
+        return self
+
+    def __exit__(self, *error):
+        self._ended.set()
+        if self._in_use:
+            signal.set_wakeup_fd(self._before)
+        self._signalled.close()
+
+    def _watch(self):
+        with self._wake:
+            while (signals := self._wake.recv(64)) and signal.SIGINT not in signals:
+                pass
+        if signals and not self._ended.wait(self._grace):
+            os.write(2, f"dftfd: error: {self.message}\n".encode())
+            os._exit(INTERRUPTED)
