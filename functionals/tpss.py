@@ -87,7 +87,8 @@ def revtpss_exchange(n, tau, *, kappa=0.804, b=0.40, c=2.35203946, e=2.16769874,
 def _correlation(rho, tau, beta, C0, d):
     r"""e_c = n eps (1 + d eps z^3),                                                                 (eq. 11)
 
-    eps = eps^PBE (1 + C z^2) - (1 + C) z^2 sum_s (rho_s/n) max(eps^PBE(rho_s, 0), eps^PBE(rho_a, rho_b)),   (eq. 12)
+    eps = eps^PBE (1 + C z^2) - (1 + C) z^2 sum_s (rho_s/n) max(eps^PBE(rho_s, 0), eps^PBE(rho_a, rho_b))    (eq. 12)
+        = eps^PBE (1 - z^2) - (1 + C) z^2 sum_s (rho_s/n) max(eps^PBE(rho_s, 0) - eps^PBE(rho_a, rho_b), 0),
     C(zeta, xi) = C(zeta, 0) / {1 + xi^2 [(1 + zeta)^(-4/3) + (1 - zeta)^(-4/3)]/2}^4,              (eq. 14)
     xi = |nabla zeta| / (2 k_F),   C(zeta, 0) = C0_0 + C0_1 zeta^2 + C0_2 zeta^4 + C0_3 zeta^6
 
@@ -98,11 +99,11 @@ def _correlation(rho, tau, beta, C0, d):
     pbe = uniform + gradient_correction(uniform, phi, correlation_gradient_squared(n, phi), beta(rs))
 
     def one_spin(n_s):
-        """n_s times the larger of the two energies per electron."""
+        """n_s times what the energy per electron of this spin alone is above that of both."""
         alone = pw92.polarised_correlation(n_s) / n_s
         t2 = correlation_gradient_squared(n_s, _PHI_POLARISED)
         alone = alone + gradient_correction(alone, _PHI_POLARISED, t2, beta(wigner_seitz_radius(n_s)))
-        return n_s * maximum(alone, pbe)
+        return n_s * maximum(alone - pbe, 0.0)
 
     zeta2 = polarisation(rho) ** 2
     up, down = spin_powers(rho, -4 / 3)
@@ -112,7 +113,7 @@ def _correlation(rho, tau, beta, C0, d):
     tau_W = weizsaecker_kinetic_energy(n)
     z = tau_W / admissible_tau(tau[0] + tau[1], tau_W, uniform_kinetic_energy(n))
     z2 = z * z
-    eps = pbe * (1 + C * z2) - (1 + C) * z2 * per_spin(one_spin, rho) / n
+    eps = pbe * (1 - z2) - (1 + C) * z2 * per_spin(one_spin, rho) / n
     return n * eps * (1 + d * eps * z2 * z)
 
 

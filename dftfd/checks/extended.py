@@ -14,6 +14,7 @@ import math
 
 import mpmath
 import numpy as np
+from jax.extend.core import Literal
 
 from dftfd.autofd.object_program import function_name
 from dftfd.autofd.series_program import closed
@@ -118,7 +119,7 @@ def _value(node, inputs, args):
     if node.op == "integer_pow":
         return args[0] ** node.params["y"]
     if node.op == "call":
-        return _call(node.primitive.eqn, args)
+        return _call(node.primitive.eqn, dict(zip(node.primitive.inputs, args, strict=True)))
     if node.op == "entry":
         return args[0][node.params["index"]]
     if node.op in _FUNCTIONS:
@@ -126,12 +127,13 @@ def _value(node, inputs, args):
     raise UnsupportedError(f"the operation {node.op!r} is not known in extended precision.")
 
 
-def _call(eqn, args):
-    """A function that has its own derivative rule, by name."""
+def _call(eqn, values):
+    """A function that has its own derivative rule, by name; values: of its inputs that are no constants."""
     name = function_name(closed(eqn.params["call_jaxpr"]))
     if name not in _EXACT:
         raise UnsupportedError(f"the function {name!r} is not known in extended precision.")
-    return _EXACT[name](len(eqn.outvars), *args)
+    inputs = [mpmath.mpf(float(v.val)) if isinstance(v, Literal) else values[v] for v in eqn.invars]
+    return _EXACT[name](len(eqn.outvars), *inputs)
 
 
 def _exponential_integrals(count, x):
