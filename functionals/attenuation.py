@@ -28,24 +28,25 @@ _SERIES = tuple(_series_coefficient(m) for m in range(1, 25))
 def _power_series(b2):
     total = jnp.zeros_like(b2)
     for c in reversed(_SERIES):
-        total = (total + c) * b2
+        total = total * b2 + c
     return total
 
 
-def _short_range_fraction(b2):
+def _short_range_fraction_by_b2(b2):
     small = b2 < _SERIES_LIMIT
     near, far = jnp.where(small, b2, jnp.zeros_like(b2)), jnp.where(small, jnp.full_like(b2, _SERIES_LIMIT), b2)
     b = jnp.sqrt(far)
     brackets = math.sqrt(math.pi) * erf(b) + ((1 - 0.5 / far) * jnp.exp(-far) - 1.5 + 0.5 / far) / b
-    return jnp.where(small, _power_series(near), 1 - 4 / (3 * b) * brackets)
+    return jnp.where(small, _power_series(near), (1 - 4 / (3 * b) * brackets) / far)
 
 
-short_range_fraction = elementary(_short_range_fraction, "short_range_fraction")
-r"""F(b^2), the part of the uniform gas's exchange energy that is of short range, b = k_F / omega:
+short_range_fraction_by_b2 = elementary(_short_range_fraction_by_b2, "short_range_fraction_by_b2")
+r"""F(b^2) / b^2, F the part of the uniform gas's exchange energy that is of short range, b = k_F / omega:
 
 F = 1 - 4/(3b) [sqrt(pi) erf(b) + (1/b - 1/(2 b^3)) exp(-b^2) - 3/(2b) + 1/(2 b^3)],
 
-with the opposite sign of Gill's a = 1/(2b); below b = 1.5, where the terms cancel, its power series in b^2.
+with the opposite sign of Gill's a = 1/(2b); below b = 1.5, where the terms cancel, its power series in b^2. At small b,
+F is b^2 / 9.
 """
 
 
@@ -58,14 +59,18 @@ def short_range_slater(n, *, omega=0.3):
 
 def attenuated_slater(n, omega):
     """Short-range exchange energy per volume of the unpolarised gas."""
-    k_F = fermi_wavevector(n)
-    return slater_exchange(n) * short_range_fraction(k_F * k_F / omega**2)
+    b = fermi_wavevector(n) / omega
+    return slater_exchange(n) * b * b * short_range_fraction_by_b2(b * b)
 
 
 @functional("gga_x_ityh", doi="10.1063/1.1383587")
 @spin_scaled
 def short_range_b88(n, *, omega=0.2, beta=0.0042):
-    """B88 exchange with erfc(omega r)/r: e_x^B88 F(k^2 / omega^2), k = k_F (e_x^LDA / e_x^B88)^(1/2), eqs. 4 to 10."""
+    """B88 exchange with erfc(omega r)/r: e_x^B88 F(b^2), b = k / omega, k = k_F (e_x^LDA / e_x^B88)^(1/2), eqs. 4 to 10.
+
+    e_x^B88 b^2 depends on the density alone.
+    """
     k_F, e_lda = fermi_wavevector(n), slater_exchange(n)
-    e = b88.unpolarised_exchange(n, beta)
-    return e * short_range_fraction(k_F * k_F * e_lda / (e * omega**2))
+    b2_local = k_F * k_F / omega**2
+    b2 = b2_local * e_lda / b88.unpolarised_exchange(n, beta)
+    return e_lda * b2_local * short_range_fraction_by_b2(b2)
