@@ -66,7 +66,7 @@ def attenuated_slater(n, omega):
 @functional("gga_x_ityh", doi="10.1063/1.1383587")
 @spin_scaled
 def short_range_b88(n, *, omega=0.2, beta=0.0042):
-    """B88 exchange with erfc(omega r)/r: e_x^B88 F(b^2), b = k / omega, k = k_F (e_x^LDA / e_x^B88)^(1/2), eqs. 4 to 10.
+    """B88 exchange with erfc(omega r)/r: e_x^B88 F(b^2), b = k/omega, k = k_F (e_x^LDA / e_x^B88)^(1/2), eqs. 4 to 10.
 
     e_x^B88 b^2 depends on the density alone.
     """
