@@ -34,6 +34,7 @@ _PUBLIC = {
     "run_scf": "dftfd.run",
     "optimize": "dftfd.optimization",
     "numerical_forces": "dftfd.numerical_forces",
+    "run_batch": "dftfd.batch",
     "SCFResult": "dftfd.result",
     "load_result": "dftfd.result_file",
     "functional": "dftfd.functionals.registry",

@@ -9,6 +9,15 @@ _CGROUP_FILES = (
 )
 
 
+_share = 1
+
+
+def limit_memory_share(n_processes: int) -> None:
+    """From now on, this process takes itself for one of `n_processes` that share the memory."""
+    global _share
+    _share = n_processes
+
+
 def available_memory() -> int:
     """Bytes that can be allocated now without swapping: free system memory, less where a container limits it."""
     limits = [_system_memory()]
@@ -16,7 +25,7 @@ def available_memory() -> int:
         total, used = _read_integer(limit), _read_integer(usage)
         if total is not None and used is not None and total < 2**60:
             limits.append(max(total - used, 0))
-    return min(limits)
+    return min(limits) // _share
 
 
 def _system_memory():

@@ -64,3 +64,9 @@ def split_evenly(costs: Sequence[float], n_parts: int) -> list[list[int]]:
         parts[lightest].append(index)
         totals[lightest] += costs[index]
     return [sorted(part) for part in parts]
+
+
+def limit_threads(count: int) -> None:
+    """Limit this process, from now on, to `count` threads of its own and of its native libraries."""
+    os.environ["OMP_NUM_THREADS"] = str(count)
+    _native_libraries().limit(limits=count)

@@ -32,6 +32,7 @@ IMPORTERS = {
     "rich": {"cli", "checks"},
     "ase": {"interop"},
     "geometric": {"interop"},
+    "distributed": {"batch"},
 }
 COMMANDS = {"cli", "__main__"}
 

@@ -10,11 +10,9 @@ from typing import Annotated
 import typer
 
 CHECK_FAILED, NOT_CONVERGED = 1, 3
-WITH_DOCUMENT = (
-    *("file", "json", "output", "report", "checkpoint", "restart"),
-    *("stability", "allow_unconverged", "verbose", "quiet", "debug"),
-)
-"""Options that go with a QCSchema file."""
+BATCH = {"jobs", "record", "scheduler"}
+ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "allow_unconverged"}
+"""Options of `run` that only a batch, and only a single molecule, understands."""
 
 REGRESSION_DATA, REGRESSION_PAGE = "data/regression/libxc.h5", "docs/regression.md"
 
@@ -45,8 +43,12 @@ def options(
 @app.command()
 def run(
     context: typer.Context,
-    file: Annotated[
-        str, typer.Argument(help="xyz file, coordinates such as 'H 0 0 0; H 0 0 0.74', or QCSchema input (.json).")
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            help="xyz file, coordinates such as 'H 0 0 0; H 0 0 0.74', or QCSchema input (.json). "
+            "Several, a pattern in quotes or a trajectory make a batch."
+        ),
     ],
     xc: Annotated[str, typer.Option(help="Exchange-correlation functional; see `dftfd list`.")] = "pbe",
     basis: Annotated[str, typer.Option(help="Basis set.")] = "def2-svp",
@@ -77,6 +79,14 @@ def run(
     report: Annotated[Path | None, typer.Option(help="Write a report with pictures, one HTML page.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Keep the state of the run in this file.")] = None,
     restart: Annotated[Path | None, typer.Option(help="Go on from this checkpoint of the same calculation.")] = None,
+    jobs: Annotated[int, typer.Option(help="Processes that a batch runs in.")] = 1,
+    record: Annotated[
+        Path | None,
+        typer.Option(help="Results of a batch, one line of JSON each; what it already holds is not repeated."),
+    ] = None,
+    scheduler: Annotated[
+        str, typer.Option(help="Address of a Dask scheduler whose workers run the batch, tcp://host:8786.")
+    ] = "",
     allow_unconverged: Annotated[
         bool, typer.Option("--allow-unconverged", help="Print properties of a run that has not converged.")
     ] = False,
@@ -84,48 +94,58 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the total energy only.")] = False,
     debug: Debug = False,
 ):
-    """Compute the Kohn-Sham energy of a molecule."""
+    """Compute the Kohn-Sham energy of a molecule, or of many."""
+    from dftfd.batch.jobs import stands_for_many
     from dftfd.checkpoint import as_checkpoint
     from dftfd.errors import CheckpointError
-    from dftfd.io.qcschema import Request
+    from dftfd.io.qcschema import Request, read_input
     from dftfd.molecule import molecule
     from dftfd.output import check_format
     from dftfd.run import run_scf
 
-    files = [(path, ending) for path, ending in ((json, ".json"), (report, ".html")) if path is not None]
-    files += [(path, path.suffix) for path in output or ()]
-    for path, ending in files:
+    atoms = dict(basis=basis, charge=charge, spin=spin, unit=unit, cartesian=cartesian)
+    settings = dict(
+        xc=xc,
+        method=method,
+        grid_level=grid_level,
+        density_fit=not no_density_fit,
+        conv_tol=conv_tol,
+        max_cycles=max_cycles,
+        convergence=convergence,
+        level_shift=level_shift,
+        damping=damping,
+        guess=guess,
+        smearing=smearing or None,
+    )
+    given = [name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"]
+    if len(files) > 1 or not BATCH.isdisjoint(given) or stands_for_many(files[0]):
+        from dftfd.cli.batch import run_many
+
+        _refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes its results to --record")
+        with _messages(verbose, debug):
+            code = run_many(files, atoms, settings, jobs, record, scheduler, quiet)
+        raise typer.Exit(code)
+
+    outputs = [(path, ending) for path, ending in ((json, ".json"), (report, ".html")) if path is not None]
+    outputs += [(path, path.suffix) for path in output or ()]
+    for path, ending in outputs:
         check_format(path, ending)
     kept = context.obj.checkpoint = as_checkpoint(checkpoint, restart)
     with _messages(verbose, debug):
-        if file.lower().endswith(".json"):
-            request = _read_document(context, file)
-        else:
-            request = Request(
-                dict(source=file, basis=basis, charge=charge, spin=spin, unit=unit, cartesian=cartesian),
-                dict(
-                    xc=xc,
-                    method=method,
-                    grid_level=grid_level,
-                    density_fit=not no_density_fit,
-                    conv_tol=conv_tol,
-                    max_cycles=max_cycles,
-                    convergence=convergence,
-                    level_shift=level_shift,
-                    damping=damping,
-                    guess=guess,
-                    smearing=smearing or None,
-                ),
-            )
+        request = Request({"source": files[0]} | atoms, settings)
+        if files[0].lower().endswith(".json"):
+            _refuse(given, {*atoms, *settings, "no_density_fit"}, f"is what {files[0]} decides; leave it out")
+            request = read_input(files[0])
         system = molecule(**request.molecule)
+        if allow_unconverged:
+            request.settings["allow_unconverged"] = True
         with _progress(quiet) as progress:
             progress.note(_heading(system))
-            settings = request.settings | ({"allow_unconverged": True} if allow_unconverged else {})
-            result = run_scf(system, **settings, checkpoint=kept, restart=restart, progress=progress)
+            result = run_scf(system, **request.settings, checkpoint=kept, restart=restart, progress=progress)
     print(f"{result.energy:.10f}" if quiet else f"\n{result}")
     if stability and result.converged and not quiet:
         print(f"  stability             {result.stability()}")
-    _write(result, files, request.driver)
+    _write(result, outputs, request.driver)
     if not result.converged:
         print(f"dftfd: error: SCF not converged after {result.cycles} cycles.", file=sys.stderr)
         raise typer.Exit(NOT_CONVERGED)
@@ -133,23 +153,20 @@ def run(
         raise CheckpointError(f"the result is complete, but its checkpoint was not written: {kept.failure}")
 
 
-def _read_document(context, file):
-    """The request of a QCSchema file, which says everything about the calculation."""
+def _refuse(given, names, why):
+    """Raise InputError where an option was given that does not go with the rest."""
     from dftfd.errors import InputError
-    from dftfd.io.qcschema import read_input
 
-    given = [name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"]
-    refused = [f"--{name.replace('_', '-')}" for name in given if name not in WITH_DOCUMENT]
-    if refused:
-        raise InputError(f"{file} says itself what to compute; leave out {', '.join(refused)}, or change the file.")
-    return read_input(file)
+    for name in given:
+        if name in names:
+            raise InputError(f"--{name.replace('_', '-')} {why}.")
 
 
-def _write(result, files, driver):
+def _write(result, outputs, driver):
     """Write the files; one that would hold properties of a density that is no solution is left out, with a warning."""
     from dftfd.errors import NotConvergedError
 
-    for path, ending in files:
+    for path, ending in outputs:
         try:
             result.write(path, ending, **({"driver": driver} if ending == ".json" else {}))
         except NotConvergedError as error:

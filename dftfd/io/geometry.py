@@ -71,6 +71,23 @@ def read_geometry_file(path) -> Geometry:
     return parse_geometry(read_text(path), source=f"file {str(path)!r}")
 
 
+def split_frames(text: str) -> list[str]:
+    """The frames of an xyz trajectory, cut by the numbers of atoms that they announce; any other text as a whole.
+
+    Lines between frames that announce nothing make it such another text, for `parse_geometry` to refuse.
+    """
+    lines = text.splitlines()
+    frames, start = [], 0
+    while start < len(lines):
+        count = lines[start].strip()
+        if not (count.isascii() and count.isdigit() and len(count) < 10):
+            return [text]
+        end = start + int(count) + 2
+        frames.append("\n".join(lines[start:end]))
+        start = next((k for k in range(end, len(lines)) if lines[k].strip()), len(lines))
+    return frames or [text]
+
+
 def parse_atom_list(entries) -> Geometry:
     """The atoms of a sequence of (symbol, (x, y, z)) or (symbol, x, y, z)."""
     return _collect([_read_entry(entry, f"atom {index}") for index, entry in enumerate(entries, start=1)])

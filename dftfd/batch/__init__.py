@@ -1,0 +1,87 @@
+"""Many molecules with the same options: in this process, in several, or on the workers of a Dask cluster.
+
+Molecules are independent, so each outcome is given as it comes, and one that fails (bad input, no convergence, a
+process that dies) is reported and does not hold up the others.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from functools import partial
+from numbers import Integral
+
+from dftfd.batch.cluster import on_cluster
+from dftfd.batch.jobs import Outcome, failure, read_jobs, run_job
+from dftfd.batch.processes import in_processes
+from dftfd.batch.record import recorded
+from dftfd.errors import InputError
+from dftfd.functionals.base import Functional
+
+__all__ = ["Outcome", "run_batch"]
+
+
+def run_batch(
+    molecules: Iterable,
+    xc="pbe",
+    *,
+    jobs: int = 1,
+    client=None,
+    record=None,
+    on_outcome: Callable[[Outcome, int], None] = lambda outcome, total: None,
+    molecule_options: dict | None = None,
+    **options,
+) -> list[Outcome]:
+    """Energies of many molecules with the same options: one Outcome for each, in the order of `molecules`.
+
+    molecules: Molecules, or what `dftfd.molecule` reads. A path may be a pattern ('*.xyz') or a trajectory, which
+        stands for all its frames; a pair (name, molecule) gives a name.
+    jobs: processes at a time, among which cores and memory are shared out.
+    client: a dask.distributed.Client, whose workers compute instead; dftfd must be installed there.
+    record: path of a file that gets one line of JSON for each molecule as soon as it is done. What it already holds for
+        the same molecule and options is taken from it, so an interrupted batch goes on where it stopped.
+    on_outcome: called with each Outcome as it comes, and the number of molecules.
+    molecule_options: for `dftfd.molecule`, such as basis=.   options: for `run_scf`.
+
+    Processes import the script that starts them: there, call run_batch under `if __name__ == "__main__":`.
+    Raises InputError, FileError and MissingDependencyError for the batch as a whole; those of one molecule are in its
+    Outcome.
+
+    >>> import dftfd
+    >>> batch = dftfd.run_batch(["He 0 0 0;", "Ne 0 0 0;"], "lda,vwn", molecule_options={"basis": "sto-3g"})
+    >>> [outcome.converged for outcome in batch]
+    [True, True]
+    """
+    if not isinstance(jobs, Integral) or isinstance(jobs, bool) or jobs < 1:
+        raise InputError(f"jobs={jobs!r}: give the number of processes, at least 1.")
+    if isinstance(xc, Functional) and (jobs > 1 or client is not None):
+        raise InputError("a batch in several processes takes the functional by its name, which each of them looks up.")
+    queue = read_jobs(molecules, molecule_options or {})
+    task = partial(run_job, xc=xc, options=options)
+    outcomes = {}
+
+    def finish(outcome):
+        outcomes[outcome.number] = outcome
+        on_outcome(outcome, len(queue))
+
+    with recorded(record, xc, options) as known:
+        waiting = []
+        for job in queue:
+            if job.error is not None:
+                finish(failure(job, job.error))
+            elif (found := known.outcome(job)) is not None:
+                finish(found)
+            else:
+                waiting.append(job)
+        with closing(_outcomes(task, waiting, jobs, client)) as arriving:
+            for outcome in arriving:
+                known.add(queue[outcome.number], outcome)
+                finish(outcome)
+    return [outcomes[job.number] for job in queue]
+
+
+def _outcomes(task, waiting, jobs, client):
+    """Generator of outcomes in the order in which they are done."""
+    if client is not None:
+        return on_cluster(task, waiting, client)
+    if jobs > 1:
+        return in_processes(task, waiting, min(jobs, len(waiting)))
+    return (task(job) for job in waiting)

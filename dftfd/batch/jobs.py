@@ -1,0 +1,138 @@
+"""One molecule of a batch: what is to be computed, and what became of it."""
+
+import glob
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dftfd.errors import DftfdError, FileError
+from dftfd.io.geometry import is_coordinate_text, read_text, split_frames
+from dftfd.io.qcschema import atomic_result
+from dftfd.molecule import Molecule, molecule
+from dftfd.run import run_scf
+
+INTERNAL_ERROR, NOT_CONVERGED, OUT_OF_MEMORY = 1, 3, 6
+NAME_LENGTH = 60
+
+
+@dataclass(frozen=True)
+class Job:
+    """A molecule, its place in the batch and what to call it; or the error that its input ended in."""
+
+    number: int
+    name: str
+    molecule: Molecule | None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one molecule.
+
+    energy [hartree], None where there is none.   error: None, or one line.   exit_code: as the command line's.
+    seconds: wall time.   warnings: one line each.   document: QCSchema AtomicResult, None where there is no result.
+    """
+
+    number: int
+    name: str
+    energy: float | None
+    converged: bool
+    error: str | None
+    exit_code: int
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    document: dict | None = None
+
+
+def read_jobs(molecules, options: dict) -> list[Job]:
+    """The jobs of a batch; patterns and trajectories stand for several.
+
+    options: for `dftfd.molecule`. Input that is no molecule becomes a job with its error.
+    """
+    jobs = []
+    for item in molecules:
+        try:
+            sources = list(_sources(item))
+        except DftfdError as error:
+            jobs.append(Job(len(jobs), _name(item), None, error))
+            continue
+        for name, source in sources:
+            try:
+                system, problem = source if isinstance(source, Molecule) else molecule(source, **options), None
+            except DftfdError as error:
+                system, problem = None, error
+            jobs.append(Job(len(jobs), name, system, problem))
+    return jobs
+
+
+def stands_for_many(source: str) -> bool:
+    """True for a pattern, and for a file of several frames."""
+    if is_coordinate_text(source):
+        return False
+    if not Path(source).is_file():
+        return _is_pattern(source)
+    return len(split_frames(read_text(source))) > 1
+
+
+def _sources(item) -> Iterator[tuple[str, object]]:
+    """Names and sources of molecules behind one entry of a batch."""
+    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
+        yield item
+    elif isinstance(item, os.PathLike) or (isinstance(item, str) and not is_coordinate_text(item)):
+        for path in _paths(str(item)):
+            frames = split_frames(read_text(path))
+            yield from ((f"{path}:{k}", text) for k, text in enumerate(frames, 1)) if frames[1:] else [(path, path)]
+    else:
+        yield _name(item), item
+
+
+def _paths(path):
+    """The files that a path stands for, sorted."""
+    if not _is_pattern(path):
+        return [path]
+    if not (found := sorted(glob.glob(path, recursive=True))):
+        raise FileError(f"no file matches {path!r}.")
+    return found
+
+
+def _is_pattern(path):
+    return glob.has_magic(path) and not Path(path).exists()
+
+
+def _name(item):
+    if isinstance(item, Molecule):
+        return item.formula
+    text = " ".join(str(item).split())
+    return text if len(text) <= NAME_LENGTH else text[: NAME_LENGTH - 3] + "..."
+
+
+def run_job(job: Job, xc, options) -> Outcome:
+    """Compute one molecule. Errors become part of the outcome: what is wrong with one must not end the batch."""
+    start = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        try:
+            result = run_scf(job.molecule, xc, **options)
+        except Exception as error:
+            return failure(job, error, time.perf_counter() - start)
+    error, code = None, 0
+    if not result.converged:
+        error, code = f"SCF not converged after {result.cycles} cycles.", NOT_CONVERGED
+    seconds, said = time.perf_counter() - start, tuple(" ".join(str(w.message).split()) for w in caught)
+    document = atomic_result(result)
+    return Outcome(job.number, job.name, result.energy, result.converged, error, code, seconds, said, document)
+
+
+def failure(job: Job, error: BaseException, seconds: float = 0.0) -> Outcome:
+    """The outcome of a job that ended in an error."""
+    text = " ".join(str(error).split())
+    if isinstance(error, DftfdError):
+        code = error.exit_code
+    else:
+        code = OUT_OF_MEMORY if isinstance(error, MemoryError) else INTERNAL_ERROR
+        text = f"{type(error).__name__}: {text}"
+    return Outcome(job.number, job.name, None, False, text, code, seconds)

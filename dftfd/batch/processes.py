@@ -1,0 +1,116 @@
+"""Jobs on processes of this machine. A process that dies costs its own job another attempt, and no other's."""
+
+import multiprocessing
+import signal
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from multiprocessing.connection import wait
+
+from dftfd.batch.jobs import Job, Outcome, failure
+from dftfd.errors import ResourceError
+from dftfd.resources import limit_memory_share
+from dftfd.threads import limit_threads, worker_count
+
+MAX_ATTEMPTS = 2
+"""How often a job whose process dies is tried."""
+
+
+class _Worker:
+    """A process that answers jobs with outcomes, one at a time."""
+
+    def __init__(self, task, n_workers):
+        context = multiprocessing.get_context("spawn")  # a fork of a process with threads can hang
+        self.connection, far_end = context.Pipe()
+        self.process = context.Process(target=_serve, args=(far_end, task, n_workers), daemon=True)
+        self.process.start()
+        far_end.close()
+        self.job: Job | None = None
+        self.ready = False
+
+    @property
+    def idle(self) -> bool:
+        return self.ready and self.job is None
+
+    def start(self, job):
+        self.job = job
+        with suppress(OSError):  # it has just died, as waiting for its answer will tell
+            self.connection.send(job)
+
+    def answer(self) -> Outcome | None:
+        """The outcome of its job; None when it has become ready. EOFError where it has died."""
+        try:
+            outcome = self.connection.recv()
+        except OSError as error:
+            raise EOFError from error
+        self.ready, self.job = True, None
+        return outcome
+
+    def stop(self):
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+def _serve(connection, task, n_workers):
+    """The life of a worker process, which ends with its parent at the latest."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    limit_threads(max(1, worker_count() // n_workers))
+    limit_memory_share(n_workers)
+    with suppress(EOFError, BrokenPipeError):
+        connection.send(None)
+        while True:
+            connection.send(task(connection.recv()))
+
+
+def in_processes(task: Callable[[Job], Outcome], jobs: Sequence[Job], n_workers: int) -> Iterator[Outcome]:
+    """Outcomes of `task` for all jobs, as they come, from `n_workers` processes.
+
+    Closing the generator ends the processes. Raises ResourceError where a process cannot even start.
+    """
+    waiting, attempts = deque(jobs), Counter()
+    workers: list[_Worker] = []
+    try:
+        while waiting or any(worker.job for worker in workers):
+            for worker in workers:
+                if worker.idle and waiting:
+                    worker.start(waiting.popleft())
+            while len(workers) < n_workers and sum(not worker.ready for worker in workers) < len(waiting):
+                workers.append(_Worker(task, n_workers))
+            for worker in _first_to_answer(workers):
+                try:
+                    outcome = worker.answer()
+                except EOFError:
+                    workers.remove(worker)
+                    worker.stop()
+                    outcome = _after_death(worker, attempts, waiting)
+                if outcome is not None:
+                    yield outcome
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def _after_death(worker, attempts, waiting) -> Outcome | None:
+    """The failure of a dead worker's job, or None where it waits for another attempt or there was none."""
+    job, exit_code = worker.job, worker.process.exitcode
+    if not worker.ready:
+        raise ResourceError(
+            f"a process of the batch ended with code {exit_code} before its first molecule; a script must call "
+            "run_batch under `if __name__ == '__main__':`, and not be read from standard input."
+        )
+    if job is None:
+        return None
+    attempts[job.number] += 1
+    if attempts[job.number] < MAX_ATTEMPTS:
+        waiting.append(job)
+        return None
+    reason = f"ended with code {exit_code}" if exit_code >= 0 else f"was ended by signal {-exit_code}"
+    error = ResourceError(f"its process {reason}, {MAX_ATTEMPTS} times; if memory ran out, use fewer processes.")
+    return failure(job, error)
+
+
+def _first_to_answer(workers):
+    """The workers that have something to say, or have died; waits for one."""
+    by_connection = {worker.connection: worker for worker in workers}
+    return [by_connection[connection] for connection in wait(list(by_connection))]

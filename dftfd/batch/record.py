@@ -1,0 +1,114 @@
+"""The file of a batch: one line of JSON for each molecule, so that an interrupted batch can go on.
+
+A line is written with one call and flushed to the disk before the next job's outcome is looked at. What an interruption
+has cut short is the last line at most, and is removed when the batch goes on.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+
+import dftfd
+from dftfd.batch.jobs import Job, Outcome
+from dftfd.errors import FileError, InputError
+from dftfd.functionals.base import Functional
+
+MOLECULE = ("symbols", "labels", "coordinates", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp")
+
+
+class NoRecord:
+    """What takes a record's place where none was asked for."""
+
+    def outcome(self, job: Job) -> None:
+        """Nothing is known."""
+
+    def add(self, job: Job, outcome: Outcome) -> None:
+        """Nothing is kept."""
+
+
+@contextmanager
+def recorded(path, xc, options):
+    """The Record of a batch with these options, locked against other batches; NoRecord for path None.
+
+    Raises FileError for a file that is no record, cannot be written, or is in use.
+    """
+    if path is None:
+        yield NoRecord()
+        return
+    try:
+        with Path(path).open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield Record(file, path, xc, options)
+    except BlockingIOError as error:
+        raise FileError(f"{path} is in use by another batch.") from error
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror or error}.") from error
+
+
+class Record:
+    """An open record. Results of the same molecule, functional and options, by the same version, are known again."""
+
+    def __init__(self, file, path, xc, options):
+        self._file, self._path = file, path
+        functional = xc.definition if isinstance(xc, Functional) else xc
+        self._context = _text({"xc": functional, "options": options, "dftfd": dftfd.__version__})
+        self._known = self._read()
+
+    def outcome(self, job: Job) -> Outcome | None:
+        """What the file has of the job: a result, converged or not. Other failures are worth another attempt."""
+        found = self._known.get(self._key(job))
+        return None if found is None else replace(found, number=job.number, name=job.name)
+
+    def add(self, job: Job, outcome: Outcome) -> None:
+        """Write a line."""
+        line = json.dumps({"key": self._key(job)} | asdict(outcome), allow_nan=False)
+        self._file.write(line.encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def _key(self, job):
+        molecule = _text({name: getattr(job.molecule, name) for name in MOLECULE})
+        return hashlib.sha256(f"{molecule}\n{self._context}".encode()).hexdigest()
+
+    def _read(self):
+        self._file.seek(0)
+        text = self._file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        known = {}
+        for number, line in enumerate(whole.splitlines(), start=1):
+            try:
+                fields = json.loads(line)
+                key = fields.pop("key")
+                outcome = Outcome(**fields | {"warnings": tuple(fields["warnings"])})
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise FileError(f"{self._path}, line {number}: no outcome of a batch; give another file.") from error
+            if outcome.document is not None:
+                known[key] = outcome
+        if not whole and text and not text.startswith(b'{"key": '):
+            raise FileError(f"{self._path} is no record of a batch; give another file.")
+        self._file.truncate(len(whole))
+        return known
+
+
+def _text(value):
+    """JSON that is equal for equal values."""
+    try:
+        return json.dumps(value, sort_keys=True, allow_nan=False, default=_plain)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"a batch with a record takes options that JSON can hold: {error}.") from error
+
+
+def _plain(value):
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is not one")

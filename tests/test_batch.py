@@ -1,0 +1,252 @@
+"""Batches: order, failures, records, processes that die, a Dask cluster that loses a worker."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+import dftfd
+from dftfd.batch import run_batch
+from dftfd.cli import main
+from dftfd.errors import FileError, InputError
+from dftfd.io.geometry import split_frames
+
+H2, HELIUM, NEON = "2\nhydrogen\nH 0 0 0\nH 0 0 0.74\n", "1\n\nHe 0 0 0\n", "1\n\nNe 0 0 0\n"
+OPTIONS = {"xc": "hf", "density_fit": False, "molecule_options": {"basis": "sto-3g"}}
+
+
+def stretched(n):
+    """H2 at n bond lengths, as coordinates."""
+    return [f"H 0 0 0; H 0 0 {0.6 + 0.01 * k:.2f}" for k in range(n)]
+
+
+def test_outcomes_in_order_and_failures_among_them(tmp_path):
+    """Paths, patterns, trajectories, texts and molecules; what is wrong with one is its own outcome, with its code.
+
+    Energies are those of run_scf.
+    """
+    (tmp_path / "h2.xyz").write_text(H2)
+    (tmp_path / "two.xyz").write_text(H2 + "\n" + HELIUM)
+    molecule = dftfd.molecule("Ne 0 0 0;", basis="sto-3g")
+    given = [
+        tmp_path / "h2.xyz",
+        "Xx 0 0 0;",
+        str(tmp_path / "*.xyz"),
+        "no.xyz",
+        ("noble", molecule),
+        "He 0 0 0; H 0 0 1",
+    ]
+    seen = []
+    outcomes = run_batch(given, **OPTIONS, on_outcome=lambda outcome, total: seen.append((outcome.number, total)))
+    names = [outcome.name.removeprefix(f"{tmp_path}/") for outcome in outcomes]
+    assert names == ["h2.xyz", "Xx 0 0 0;", "h2.xyz", "two.xyz:1", "two.xyz:2", "no.xyz", "noble", "He 0 0 0; H 0 0 1"]
+    assert [outcome.exit_code for outcome in outcomes] == [0, 2, 0, 0, 0, 5, 0, 2]
+    assert sorted(seen) == [(number, 8) for number in range(8)]
+    expected = dftfd.run_scf(molecule, xc="hf", density_fit=False).energy
+    assert outcomes[6].energy == pytest.approx(expected, abs=1e-10)
+    assert outcomes[6].document["return_result"] == outcomes[6].energy
+    assert outcomes[0].energy == outcomes[3].energy and "unknown element" in outcomes[1].error
+    assert "electrons" in outcomes[7].error and outcomes[7].energy is None
+
+
+def test_not_converged_and_warnings_are_part_of_the_outcome():
+    """Two cycles are too few for water: exit code 3, its energy is kept. Warnings belong to their molecule."""
+    water = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
+    (outcome,) = run_batch([water], **OPTIONS, max_cycles=1, convergence="diis")
+    assert outcome.exit_code == 3 and not outcome.converged and outcome.energy < -70
+    (outcome,) = run_batch(["He 0 0 0;"], "lda", molecule_options={"basis": "sto-3g"}, grid_level=1)
+    assert outcome.error is None and "exchange alone" in outcome.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "text, frames",
+    [
+        (H2 + HELIUM, 2),
+        (H2 + "\n\n" + HELIUM + "\n", 2),
+        (H2, 1),
+        ("H 0 0 0\nH 0 0 0.74\n", 1),
+        (H2 + "H 0 0 1.5\n" + HELIUM, 1),
+        (H2 + "3\n\nH 0 0 0\n", 2),
+        ("", 1),
+    ],
+)
+def test_frames_are_cut_by_what_they_announce(text, frames):
+    """An atom too many is not taken for a molecule of its own: the text stays whole, and is refused as a geometry."""
+    cut = split_frames(text)
+    assert len(cut) == frames
+    if frames == 1:
+        assert cut[0].rstrip() == text.rstrip()
+
+
+def test_a_record_continues_where_the_batch_stopped(tmp_path, monkeypatch):
+    """Interrupted after three of five, the third line cut short: the next run computes the last three, and once."""
+    record, molecules = tmp_path / "batch.jsonl", stretched(5)
+
+    def interrupt(outcome, total):
+        if outcome.number == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_batch(molecules, **OPTIONS, record=record, on_outcome=interrupt)
+    text = record.read_text()
+    assert text.count("\n") == 3
+    record.write_text(text[:-40])
+    computed = []
+    run_scf = dftfd.run_scf
+    monkeypatch.setattr("dftfd.batch.jobs.run_scf", lambda *a, **k: computed.append(a) or run_scf(*a, **k))
+    outcomes = run_batch(molecules, **OPTIONS, record=record)
+    assert len(computed) == 3
+    assert outcomes[0].document == json.loads(text.splitlines()[0])["document"]
+    assert [json.loads(line)["number"] for line in record.read_text().splitlines()] == [0, 1, 2, 3, 4]
+    run_batch(molecules, **OPTIONS, record=record)
+    assert len(computed) == 3
+    run_batch(molecules[:1], **OPTIONS | {"xc": "lda,vwn"}, record=record)
+    run_batch(molecules[:1], **OPTIONS | {"molecule_options": {"basis": "6-31g"}}, record=record)
+    assert len(computed) == 5
+
+
+def test_records_that_are_refused(tmp_path):
+    """Another file, one that another batch writes, options that JSON cannot hold."""
+    other = tmp_path / "notes.txt"
+    other.write_text("my notes")
+    with pytest.raises(FileError, match="no record"):
+        run_batch(["He 0 0 0;"], record=other)
+    other.write_text("my notes\n")
+    with pytest.raises(FileError, match="line 1"):
+        run_batch(["He 0 0 0;"], record=other)
+    assert other.read_text() == "my notes\n"
+    with pytest.raises(FileError, match="cannot write"):
+        run_batch(["He 0 0 0;"], record=tmp_path / "no" / "batch.jsonl")
+    record = tmp_path / "batch.jsonl"
+    with pytest.raises(FileError, match="in use by another batch"):
+        run_batch(["He 0 0 0;"], **OPTIONS, record=record, on_outcome=lambda *_: run_batch([], record=record))
+    guess = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), xc="hf")
+    with pytest.raises(InputError, match="JSON can hold: SCFResult"):
+        run_batch(["He 0 0 0;"], **OPTIONS, record=record, guess=guess)
+
+
+def test_options_of_the_batch_as_a_whole():
+    """Refused before anything is computed."""
+    for jobs in (0, -1, 1.5, True):
+        with pytest.raises(InputError, match="number of processes"):
+            run_batch(["He 0 0 0;"], jobs=jobs)
+    with pytest.raises(InputError, match="by its name"):
+        run_batch(["He 0 0 0;"], dftfd.get_functional("pbe"), jobs=2)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_costs_no_molecule():
+    """Every worker process is killed once while it computes: each molecule still has one outcome, the right one."""
+    killed, seen, molecules = [], Counter(), stretched(6)
+
+    def kill_all(outcome, total):
+        seen[outcome.number] += 1
+        if not killed:
+            for child in multiprocessing.active_children():
+                killed.append(child.pid)
+                os.kill(child.pid, signal.SIGKILL)
+
+    outcomes = run_batch(molecules, **OPTIONS, jobs=2, on_outcome=kill_all)
+    assert killed and seen == Counter(range(6))
+    alone = run_batch(molecules, **OPTIONS)
+    assert [outcome.energy for outcome in outcomes] == pytest.approx([o.energy for o in alone], abs=1e-10)
+    assert not multiprocessing.active_children()
+
+
+FATAL = """
+import os
+from dftfd.batch.jobs import Job, Outcome
+from dftfd.batch.processes import in_processes
+
+def task(job):
+    if job.name == "fatal":
+        os._exit(9)
+    return Outcome(job.number, job.name, -1.0, True, None, 0, 0.0)
+
+if __name__ == "__main__":
+    jobs = [Job(number, name, None) for number, name in enumerate(["a", "fatal", "b", "c"])]
+    for outcome in sorted(in_processes(task, jobs, 2), key=lambda outcome: outcome.number):
+        print(outcome.name, outcome.exit_code, outcome.error)
+"""
+
+
+@pytest.mark.slow
+def test_a_molecule_that_kills_its_process_is_reported(tmp_path):
+    """It is tried twice, then failed with exit code 6; the others are not blamed. A script without guard says so."""
+    script = tmp_path / "script.py"
+    script.write_text(FATAL)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "a 0 None" and lines[2:] == ["b 0 None", "c 0 None"]
+    assert lines[1].startswith("fatal 6 its process ended with code 9, 2 times")
+    script.write_text("import dftfd\ndftfd.run_batch(['He 0 0 0;', 'Ne 0 0 0;'], 'hf', jobs=2)\n")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1 and "if __name__ == '__main__'" in done.stderr
+
+
+def test_command_line_batch(tmp_path, capsys):
+    """A line for each molecule as it comes, the count, the exit code of the first failure; the record holds results."""
+    (tmp_path / "two.xyz").write_text(H2 + NEON)
+    record = tmp_path / "batch.jsonl"
+    arguments = ["run", f"{tmp_path}/two.xyz", "H 0 0 0;", "--xc", "hf", "--basis", "sto-3g", "--record", str(record)]
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert "two.xyz:1  -1.11" in out and "two.xyz:2  -126.6" in out and "2 of 3 molecules converged" in out
+    assert "FAILED: spin=0 does not fit" in out
+    assert err == "dftfd: error: 1 of 3 molecules failed: 1 bad input.\n"
+    assert record.read_text().count("\n") == 2
+    assert main(["run", str(tmp_path / "two.xyz"), "--json", "x.json"]) == 2
+    assert "--json is for one molecule" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_no_scheduler(capsys):
+    """Where no scheduler answers, one line and exit code 6."""
+    assert main(["run", "He 0 0 0;", "--scheduler", "tcp://127.0.0.1:1"]) == 6
+    assert "no Dask scheduler answers at 'tcp://127.0.0.1:1'" in capsys.readouterr().err
+
+
+CLUSTER = """
+import json, os, signal, sys
+from distributed import Client, LocalCluster
+import dftfd
+
+def main():
+    seen = []
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        pids = sorted(client.run(os.getpid).values())
+
+        def kill_one(outcome, total):
+            if not seen:
+                os.kill(pids[0], signal.SIGKILL)
+            seen.append(outcome.number)
+
+        molecules = [f"H 0 0 0; H 0 0 {0.6 + 0.01 * k:.2f}" for k in range(12)] + ["Xx 0 0 0;"]
+        options = {"molecule_options": {"basis": "sto-3g"}, "density_fit": False}
+        outcomes = dftfd.run_batch(molecules, "hf", client=client, on_outcome=kill_one, **options)
+        others = set(client.run(os.getpid).values()) != set(pids)
+    alone = dftfd.run_batch(molecules, "hf", **options)
+    error = max(abs(a.energy - b.energy) for a, b in zip(outcomes[:-1], alone[:-1]))
+    print(json.dumps({"seen": seen, "codes": [o.exit_code for o in outcomes], "killed": others, "error": error}))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.slow
+def test_a_cluster_that_loses_a_worker(tmp_path):
+    """One of two workers of a local Dask cluster is killed: no molecule is lost, none is counted twice."""
+    pytest.importorskip("distributed")
+    script = tmp_path / "script.py"
+    script.write_text(CLUSTER)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert sorted(answer["seen"]) == list(range(13)) and answer["codes"] == [0] * 12 + [2]
+    assert answer["killed"] and answer["error"] < 1e-10
