@@ -10,7 +10,12 @@ import typer
 
 from dftfd.cli.commands import NOT_CONVERGED, Debug, Verbose, _heading, _messages, _progress, app, run
 
-MOLECULE = ("file", "basis", "charge", "spin", "unit", "cartesian")
+FILE = inspect.Parameter(
+    "file",
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    annotation=Annotated[str, typer.Argument(help="xyz file, or coordinates such as 'H 0 0 0; H 0 0 0.74'.")],
+)
+MOLECULE = ("basis", "charge", "spin", "unit", "cartesian")
 SETTINGS = (
     *("xc", "method", "grid_level", "no_density_fit", "conv_tol", "max_cycles"),
     *("convergence", "level_shift", "damping", "guess", "smearing"),
@@ -20,7 +25,7 @@ SETTINGS = (
 def _with_options_of_run(command):
     """The command with `run`'s options for molecule and calculation before its own, handed over as two mappings."""
     own = list(inspect.signature(command).parameters.values())[2:]
-    shared = [inspect.signature(run).parameters[name] for name in (*MOLECULE, *SETTINGS)]
+    shared = [FILE, *(inspect.signature(run).parameters[name] for name in (*MOLECULE, *SETTINGS))]
 
     @wraps(command)
     def with_options(**given):
@@ -28,7 +33,7 @@ def _with_options_of_run(command):
         settings = {name: given.pop(name) for name in SETTINGS}
         settings["density_fit"] = not settings.pop("no_density_fit")
         settings["smearing"] = settings["smearing"] or None
-        return command({"source": molecule.pop("file")} | molecule, settings, **given)
+        return command({"source": given.pop("file")} | molecule, settings, **given)
 
     with_options.__signature__ = inspect.Signature([*shared, *own])
     with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in (*shared, *own)}
