@@ -12,6 +12,7 @@ gives those by n and Q too.
 F. Weigend, M. Haeser, Theor. Chem. Acc. 97, 331 (1997). doi:10.1007/s002140050269
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,8 +21,10 @@ import scipy.linalg
 from dftfd.interop.derivatives import atom_sums
 from dftfd.interop.three_centre import ThreeCentre
 from dftfd.interop.two_electron import LINEAR_DEPENDENCE
+from dftfd.resources import available_memory
 
 _BLOCK_BYTES = 48 * 2**20
+_COPIES = 3  # of the projections: X in pieces, X or Y whole, and what the solver works on
 
 
 class Metric:
@@ -77,30 +80,54 @@ class _Coulomb:
 
 
 class _Exchange:
-    """The projection on pairs of orbitals C (ao, occupied), each scaled by the root of its occupation."""
+    """The projection on pairs ij of orbitals C (ao, occupied), each scaled by the root of its occupation.
 
-    def __init__(self, fraction, C):
-        self.factor, self._C = -fraction, C
+    first: the orbitals i, columns of C; Gamma is symmetric when the terms of all i are added up.
+    """
+
+    def __init__(self, fraction, C, first):
+        self.factor, self._C, self._first = -fraction, C, C[:, first]
 
     def project(self, integrals):
-        return (self._C.T @ (integrals @ self._C)).reshape(len(integrals), -1)
+        return (self._first.T @ (integrals @ self._C)).reshape(len(integrals), -1)
 
     def add_expanded(self, Y, Gamma):
-        n = self._C.shape[1]
-        Gamma += self.factor * (self._C @ (Y.reshape(-1, n, n) @ self._C.T))
+        shape = len(Y), self._first.shape[1], self._C.shape[1]
+        Gamma += self.factor * (self._first @ (Y.reshape(shape) @ self._C.T))
 
 
 def fitted_gradient(
-    molecule, auxiliary: dict, omega: float, P, exchange: Sequence[tuple[float, np.ndarray]]
+    molecule,
+    auxiliary: dict,
+    omega: float,
+    P,
+    exchange: Sequence[tuple[float, np.ndarray]],
+    memory_limit: float | None = None,
 ) -> np.ndarray:
     """dE/dR (atom, 3) [hartree/bohr] at fixed densities of 1/2 tr(P J[P]) - sum_s f_s/2 tr(P_s K[P_s]).
 
     P: (ao, ao), the density of the Coulomb energy, or None without.   omega: as in dftfd.integrals.
     exchange: pairs (f_s, C_s) with P_s = C_s C_s^T.
+    memory_limit: bytes for the projections, by default half of what is available; where they do not fit, they and the
+        integrals are computed in several passes.
     """
     integrals = ThreeCentre(molecule, auxiliary, omega)
-    terms = [_Exchange(f, C) for f, C in exchange if C.shape[1]] + ([] if P is None else [_Coulomb(P)])
     metric = Metric(integrals.metric)
+    limit = available_memory() / 2 if memory_limit is None else memory_limit
+    columns = sum(C.shape[1] ** 2 for _, C in exchange)
+    n_passes = max(1, math.ceil(_COPIES * 8 * integrals.n_auxiliary * columns / limit))
+    gradient = np.zeros((molecule.n_atoms, 3))
+    for number in range(n_passes):
+        terms = [_Coulomb(P)] if number == 0 and P is not None else []
+        for fraction, C in exchange:
+            first = np.array_split(np.arange(C.shape[1]), n_passes)[number]
+            terms += [_Exchange(fraction, C, first)] if len(first) else []
+        if terms:
+            gradient += _gradient_of(terms, molecule, integrals, metric)
+    return gradient
+
+
+def _gradient_of(terms, molecule, integrals, metric):
     X = [[] for _ in terms]
     for _, values in integrals.blocks(_BLOCK_BYTES):
         for blocks, term in zip(X, terms, strict=True):

@@ -20,7 +20,7 @@ from dftfd.errors import InputError, ResourceError
 from dftfd.fitted_gradient import fitted_gradient
 from dftfd.interop import pyscf as bridge
 from dftfd.interop import two_electron
-from dftfd.interop.derivatives import exact_coulomb_derivative, exact_exchange_derivative
+from dftfd.interop.derivatives import exact_coulomb_exchange_derivative, exact_exchange_derivative
 from dftfd.molecule import Molecule
 from dftfd.resources import available_memory, in_gib
 
@@ -128,10 +128,10 @@ class ExactCoulombExchange(CoulombExchange):
 
     def gradient(self, P, C_occ, exact_exchange):
         P = self._check(P)
-        gradient = exact_coulomb_derivative(self.molecule, P.sum(axis=0))
-        for omega, fraction in exact_exchange:
-            for P_s in P:
-                gradient -= fraction * _share(P) * exact_exchange_derivative(self.molecule, P_s, omega)
+        fractions = {omega: fraction * _share(P) for omega, fraction in exact_exchange}
+        gradient = exact_coulomb_exchange_derivative(self.molecule, P, fractions.pop(0.0, 0.0))
+        for omega, fraction in fractions.items():
+            gradient -= fraction * exact_exchange_derivative(self.molecule, P, omega)
         return gradient
 
     def describe(self):

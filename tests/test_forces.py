@@ -11,7 +11,10 @@ import pytest
 
 import dftfd
 from dftfd.errors import NotConvergedError, UnsupportedError
+from dftfd.fitted_gradient import fitted_gradient
 from dftfd.forces import nuclear_forces
+from dftfd.interop.two_electron import auxiliary_basis
+from dftfd.scf.orbitals import occupied_orbitals
 
 BENT = "O 0 0.02 0.1173; H 0.1 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 TIGHT = {"conv_tol": 2e-14, "grid_level": 0, "nlc_grid_level": 0}
@@ -139,6 +142,18 @@ def test_a_given_grid_stays_where_it_is():
 def test_forces_with_relativity():
     """The exact two-component Hamiltonian's derivative, by PySCF, to 1e-7."""
     check(water(), "lda,vwn", relativity="x2c", tolerance=1e-7)
+
+
+@pytest.mark.parametrize("method", ["RKS", "UKS"])
+def test_fitted_forces_in_little_memory_are_the_same(method):
+    """Projections that do not fit are formed for a few orbitals at a time; the sum is the same to rounding."""
+    result = dftfd.run_scf(cation() if method == "UKS" else water(), "hf", method)
+    C = occupied_orbitals(result.mo_coeff, result.mo_occ)
+    auxiliary, _ = auxiliary_basis(result.molecule, exact_exchange=True)
+    arguments = (result.molecule, auxiliary, 0.0, result.density_matrix.sum(axis=0), [(0.5, C_s) for C_s in C])
+    whole, pieces = fitted_gradient(*arguments), fitted_gradient(*arguments, memory_limit=3e4)
+    np.testing.assert_allclose(pieces, whole, atol=1e-11)
+    assert np.abs(whole).max() > 0.01
 
 
 @pytest.mark.filterwarnings("ignore:the grid holds")  # the sum rule must hold on a coarse grid, too

@@ -66,14 +66,22 @@ def electric_field_derivative(molecule, P, field) -> np.ndarray:
     return -2.0 * atom_sums(molecule, np.einsum("i,ixmn,mn->xn", field, r_nabla, P, optimize=True))
 
 
-def exact_coulomb_derivative(molecule, P) -> np.ndarray:
-    """d/dR (atom, 3) of 1/2 sum P_ij (ij|kl) P_kl for a symmetric P (ao, ao)."""
-    vj = rhf.get_j(to_pyscf(molecule), P)  # -sum_kl (nabla i j|kl) P_kl
-    return 2.0 * atom_sums(molecule, np.einsum("xmn,mn->xm", vj, P))
+def exact_coulomb_exchange_derivative(molecule, P, fraction: float) -> np.ndarray:
+    """d/dR (atom, 3) of 1/2 sum P_ij (ij|kl) P_kl - fraction/2 sum_s P_s,ij (ik|jl) P_s,kl for symmetric P_s.
+
+    P: (spin, ao, ao), whose sum is the first term's. The integrals are computed once for both terms.
+    """
+    mole, total = to_pyscf(molecule), P.sum(axis=0)
+    if not fraction:
+        vj = rhf.get_j(mole, total)  # -sum_kl (nabla i j|kl) P_kl
+        return 2.0 * atom_sums(molecule, np.einsum("xmn,mn->xm", vj, total))
+    vj, vk = rhf.get_jk(mole, P)
+    per_ao = np.einsum("sxmn,mn->xm", vj, total) - fraction * np.einsum("sxmn,smn->xm", vk, P)
+    return 2.0 * atom_sums(molecule, per_ao)
 
 
-def exact_exchange_derivative(molecule, P, omega: float = 0.0) -> np.ndarray:
-    """d/dR (atom, 3) of 1/2 sum P_ij (ik|jl) P_kl for a symmetric P (ao, ao); omega as in dftfd.integrals."""
+def exact_exchange_derivative(molecule, P, omega: float) -> np.ndarray:
+    """d/dR (atom, 3) of 1/2 sum_s P_s,ij (ik|jl) P_s,kl for symmetric P_s, (spin, ao, ao); omega as in integrals."""
     with mole_with_range(molecule, omega) as mole:
         vk = rhf.get_k(mole, P)
-    return 2.0 * atom_sums(molecule, np.einsum("xmn,mn->xm", vk, P))
+    return 2.0 * atom_sums(molecule, np.einsum("sxmn,smn->xm", vk, P))
