@@ -12,8 +12,10 @@ from dftfd.grids.molecular import molecular_grid
 from dftfd.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, OneElectron
 from dftfd.kernel import XCKernel
 from dftfd.kohn_sham import KohnSham
+from dftfd.memory import memory_plan
 from dftfd.molecule import Molecule
 from dftfd.nonlocal_xc import NonlocalXCBuilder, NonlocalXCKernel
+from dftfd.resources import memory_budget
 from dftfd.scf.occupation import Occupier
 from dftfd.scf.orbitals import canonical_orthonormaliser
 from dftfd.scf.problem import Problem
@@ -64,23 +66,31 @@ class Calculation:
         """(points, weights) for the integrals of a nonlocal functional's potential; None for a semilocal one."""
         return _molecular_grid(self.molecule, self.nlc_level) if self.functional.is_nonlocal else None
 
-    def coulomb_exchange(self):
-        """The builder of J and K."""
+    def coulomb_exchange(self, budget: int):
+        """The builder of J and K, which may take `budget` bytes."""
         if not isinstance(self.density_fit, bool):
             raise InputError(f"density_fit={self.density_fit!r}: give True or False.")
         if not self.density_fit:
             return ExactCoulombExchange(self.molecule)
-        return DensityFittedCoulombExchange(self.molecule, bool(self.functional.exact_exchange))
+        return DensityFittedCoulombExchange(self.molecule, bool(self.functional.exact_exchange), budget)
 
-    def build(self, progress) -> "Ingredients":
-        """Integrals, grid and kernels."""
+    def build(self, progress, max_memory=None) -> "Ingredients":
+        """Integrals, grid and kernels, within a limit of memory as in `dftfd.resources.memory_budget`."""
         molecule = self.molecule
+        budget = memory_budget(max_memory)
+        coulomb_exchange = self.coulomb_exchange(budget)
+        with progress.stage("functional"):
+            kernels = xc_kernels(self.functional, self.n_spin)
+        plan = self._memory_plan(coulomb_exchange, kernels, budget)
+        progress.note(str(plan))
+        plan.require_room()
+        coulomb_exchange = coulomb_exchange.within(plan.room)
         with progress.stage("integrals"):
             matrices = self.surroundings.one_electron(molecule)
             X = canonical_orthonormaliser(matrices.S, self.linear_dependence)
-            coulomb_exchange = self.coulomb_exchange()
             progress.note(coulomb_exchange.describe())
-        builders = XCBuilders(self.functional, molecule, self.n_spin, self.grid, self.nlc_level, progress)
+        kept = sum(coulomb_exchange.memory(self._omegas)[1].values())
+        builders = XCBuilders(kernels, molecule, self._grids(kernels), plan.room - kept, progress)
         energy = KohnSham(
             self.surroundings.nuclear_energy(molecule),
             matrices.H_core,
@@ -91,6 +101,21 @@ class Calculation:
             builders.response,
         )
         return Ingredients(self, matrices, X, coulomb_exchange, builders, energy)
+
+    @property
+    def _omegas(self):
+        return [omega for omega, _ in self.functional.exact_exchange]
+
+    def _grids(self, kernels):
+        """The grid, a level or points and weights, of each kind of kernel."""
+        grids = {"semilocal": self.grid, "nonlocal_xc": self.nlc_level}
+        return {part: grids[part] for part in kernels}
+
+    def _memory_plan(self, coulomb_exchange, kernels, budget):
+        grids = self._grids(kernels).values()
+        order = max(map(ao_order, kernels.values()), default=0)
+        integrals = coulomb_exchange.memory(self._omegas)
+        return memory_plan(self.molecule, self.n_spin, grids, order, integrals, budget)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,27 +147,20 @@ class XCBuilders:
     n_points: of the semilocal grid, zero without.
     """
 
-    def __init__(self, functional, molecule, n_spin, grid, nlc_level, progress):
+    def __init__(self, kernels, molecule, grids, memory_limit, progress):
+        """kernels: from `xc_kernels`, with a grid for each.   memory_limit: bytes of orbitals on grids to keep."""
         self.semilocal = self.nonlocal_xc = None
         self.n_points = 0
-        self._kernel = self._store = None
-        if not functional.terms:
-            return
-        kernels = {}
-        with progress.stage("functional"):
-            if functional.is_semilocal:
-                kernels["semilocal"] = lowered(XCKernel, functional.semilocal_part, n_spin)
-            if functional.is_nonlocal:
-                kernels["nonlocal_xc"] = lowered(NonlocalXCKernel, functional.nonlocal_part, n_spin)
-        grids = {"semilocal": grid, "nonlocal_xc": nlc_level}
-        shared = len(kernels) == 2 and isinstance(grid, int) and grid == nlc_level
-        order = max(map(ao_order, kernels.values()))
-        store = None
+        self._kernel = self._store = store = None
+        order = max(map(ao_order, kernels.values()), default=0)
+        shared = len(kernels) == 2 and isinstance(grids["semilocal"], int) and len(set(grids.values())) == 1
         for part, kernel in kernels.items():
             if store is None or not shared:
                 points, weights = self._grid(molecule, grids[part], progress)
                 with progress.stage("orbitals on the grid"):
-                    store = AOStore(molecule, points, weights, order if shared else ao_order(kernel))
+                    limit = memory_limit - (store.nbytes if store else 0)
+                    kept_order = order if shared else ao_order(kernel)
+                    store = AOStore(molecule, points, weights, kept_order, memory_limit=limit)
             if part == "semilocal":
                 self.semilocal, self.n_points = XCBuilder(kernel, store, progress.part), len(points)
                 self._kernel, self._store = kernel, store
@@ -160,6 +178,16 @@ class XCBuilders:
             points, weights = _molecular_grid(molecule, grid) if isinstance(grid, int) else grid
             progress.note(f"grid of {len(points)} points")
         return points, weights
+
+
+def xc_kernels(functional, n_spin) -> dict:
+    """The kernels of a functional's semilocal and nonlocal part, of those that it has."""
+    kernels = {}
+    if functional.terms and functional.is_semilocal:
+        kernels["semilocal"] = lowered(XCKernel, functional.semilocal_part, n_spin)
+    if functional.terms and functional.is_nonlocal:
+        kernels["nonlocal_xc"] = lowered(NonlocalXCKernel, functional.nonlocal_part, n_spin)
+    return kernels
 
 
 def ao_order(kernel) -> int:

@@ -22,7 +22,7 @@ from dftfd.interop import pyscf as bridge
 from dftfd.interop import two_electron
 from dftfd.interop.derivatives import exact_coulomb_exchange_derivative, exact_exchange_derivative
 from dftfd.molecule import Molecule
-from dftfd.resources import available_memory, in_gib
+from dftfd.resources import available_memory, in_bytes
 
 IN_CORE_LIMIT = 2 * 2**30
 """Bytes up to which the exact two-electron integrals are kept in memory; larger ones are recomputed in each cycle."""
@@ -96,6 +96,17 @@ class CoulombExchange(ABC):
     def describe(self) -> str:
         """One line for the output: how the integrals are obtained."""
 
+    @abstractmethod
+    def memory(self, omegas: Sequence[float]) -> tuple[dict, dict]:
+        """Bytes by name that the first use allocates, and those that it keeps only as far as there is room.
+
+        omegas: ranges of the exchange that will be asked for.
+        """
+
+    def within(self, room: float) -> "CoulombExchange":
+        """The same integrals, of which at most `room` bytes are kept."""
+        return self
+
     def _check(self, P):
         P, n = np.asarray(P, dtype=float), self.molecule.n_ao
         if P.ndim != 3 or P.shape[1:] != (n, n):
@@ -109,7 +120,8 @@ class ExactCoulombExchange(CoulombExchange):
     def __init__(self, molecule: Molecule, in_core_limit: int = IN_CORE_LIMIT):
         self.molecule = molecule
         pairs = molecule.n_ao * (molecule.n_ao + 1) // 2
-        self.in_core = 4 * pairs * (pairs + 1) <= min(in_core_limit, available_memory() // 2)
+        self._kept_bytes = 4 * pairs * (pairs + 1)
+        self.in_core = self._kept_bytes <= min(in_core_limit, available_memory() // 2)
         self._integrals = {}
         self._direct = two_electron.DirectCoulombExchange(molecule)
 
@@ -136,6 +148,13 @@ class ExactCoulombExchange(CoulombExchange):
 
     def describe(self):
         return "exact two-electron integrals, " + ("in memory" if self.in_core else "recomputed in each cycle")
+
+    def memory(self, omegas):
+        kept = {"the two-electron integrals": self._kept_bytes * len({0.0, *omegas})}
+        return {}, kept if self.in_core else {}
+
+    def within(self, room):
+        return self if room >= self._kept_bytes else ExactCoulombExchange(self.molecule, 0)
 
     def _contract(self, P, omega, coulomb, exchange):
         P = (P + P.transpose(0, 2, 1)) / 2
@@ -227,14 +246,20 @@ class DensityFittedCoulombExchange(CoulombExchange):
             K = scipy.linalg.blas.dsyrk(1.0, X.T, beta=1.0, c=K, trans=1, lower=1, overwrite_c=1)
         return np.tril(K) + np.tril(K, -1).T
 
+    def memory(self, omegas):
+        return {"the fitting tensor": self._bytes_of(len({0.0, *omegas}))}, {}
+
+    def _bytes_of(self, n_tensors):
+        tensor = 8 * self.n_auxiliary * self._n_pairs
+        return n_tensors * tensor + 16 * self.n_auxiliary**2 + min(two_electron.WORK_BYTES, 2 * tensor)
+
     def _check_memory(self, n_tensors):
-        tensors = self.n_auxiliary * self._n_pairs * n_tensors
-        needed = 8 * (tensors + 2 * self.n_auxiliary**2) + two_electron.WORK_BYTES
+        needed = self._bytes_of(n_tensors)
         if needed > self._memory_limit:
             raise ResourceError(
-                f"density fitting needs {in_gib(needed)} for {self.n_auxiliary} auxiliary functions and "
-                f"{self.molecule.n_ao} basis functions, the limit is {in_gib(self._memory_limit)}; use a smaller basis "
-                "set, more memory, or density_fit=False."
+                f"density fitting needs {in_bytes(needed)} for {self.n_auxiliary} auxiliary functions and "
+                f"{self.molecule.n_ao} basis functions, the limit is {in_bytes(self._memory_limit)}; use a smaller "
+                "basis set, more memory, or density_fit=False."
             )
 
 

@@ -58,6 +58,7 @@ def run_scf(
     allow_unconverged: bool = False,
     checkpoint=None,
     restart=None,
+    max_memory=None,
     progress=None,
     **unknown,
 ) -> SCFResult:
@@ -94,6 +95,8 @@ def run_scf(
     checkpoint: file that holds, after every cycle, what it takes to go on; its last generation but one is kept beside
         it. If it cannot be written a CheckpointWarning says so, and the calculation goes on.
     restart: checkpoint to go on from, of the same calculation; it is written further unless `checkpoint` is given.
+    max_memory: what the process may take, in MB or as text such as '4 GB'; by default 80 % of what is free, of the
+        machine and of the container around it.
     progress: True prints the SCF table; None logs it under the name `dftfd`; or a dftfd.io.progress.Progress.
 
     Raises InputError for options that cannot be carried out, NumericalError where NaN or Inf appears, ResourceError
@@ -133,7 +136,7 @@ def run_scf(
     if checkpoint is not None:
         checkpoint.prepare()
 
-    ingredients = calculation.build(progress)
+    ingredients = calculation.build(progress, max_memory)
     if snapshot is None:
         with progress.stage("starting density"):
             P, guess_name = starting_density(guess, ingredients, broken_symmetry)

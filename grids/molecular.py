@@ -9,12 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.errors import InputError, closest_names
+from dftfd.errors import InputError, ResourceError, closest_names
 from dftfd.grids.atomic import N_LEVELS, AtomicGrid, atomic_grid, level_size
 from dftfd.grids.partition import PARTITION_SCHEMES, RADIUS_ADJUSTMENTS, cells, owner_share
 from dftfd.grids.pruning import PRUNING_SCHEMES
 from dftfd.grids.radial import RADIAL_SCHEMES
 from dftfd.grids.radii import HEAVIEST_ELEMENT
+from dftfd.resources import in_bytes, memory_budget
+
+BYTES_PER_POINT = 240
+"""Memory that a grid takes while it is built and sorted; measured."""
 
 SMALLEST_DISTANCE = 1e-6  # bohr; nearer nuclei leave no room for a border between their cells
 
@@ -79,6 +83,17 @@ def molecular_grid(
     return _assemble(*_definition(atomic_numbers, coordinates, level, **schemes, **sizes))
 
 
+def grid_size(atomic_numbers: Sequence[int], level: int) -> int:
+    """Number of points of `molecular_grid` at a level, without building it."""
+    scheme = RADIAL_SCHEMES["treutler_ahlrichs"], PRUNING_SCHEMES["nwchem"]
+    return sum(_atomic_size(charge, *level_size(charge, level), *scheme) for charge in _checked_charges(atomic_numbers))
+
+
+def _atomic_size(charge, n_radial, n_angular, radial, pruning) -> int:
+    """Number of points of `atomic_grid`."""
+    return int(np.sum(pruning(charge, radial(n_radial, charge)[0], n_angular)))
+
+
 def pull_back(atomic_numbers: Sequence[int], coordinates, d_points, d_weights, level: int = 3, **schemes) -> np.ndarray:
     r"""dE/dR (atom, 3) of a quantity E of the grid, from dE/dpoints (point, 3) and dE/dweights (point,).
 
@@ -112,10 +127,9 @@ def _definition(
     charges = _checked_charges(atomic_numbers)
     coordinates = _checked_coordinates(coordinates, len(charges))
 
-    atoms = [
-        atomic_grid(charge, shells, angular, radial, pruning)
-        for charge, (shells, angular) in zip(charges, _sizes(charges, level, n_radial, n_angular), strict=True)
-    ]
+    sizes = _sizes(charges, level, n_radial, n_angular)
+    _require_memory(sizes)
+    atoms = [atomic_grid(charge, *size, radial, pruning) for charge, size in zip(charges, sizes, strict=True)]
     adjustment = RADIUS_ADJUSTMENTS[radius_adjustment](np.array(charges))
     return atoms, adjustment, coordinates, partition
 
@@ -209,6 +223,17 @@ def _sizes(charges, level, n_radial, n_angular) -> list[tuple[int, int]]:
     shells = _per_atom("n_radial", n_radial, [size[0] for size in by_level])
     angular = _per_atom("n_angular", n_angular, [size[1] for size in by_level])
     return list(zip(shells, angular, strict=True))
+
+
+def _require_memory(sizes) -> None:
+    """Raise ResourceError where products of so many shells and angular points would not fit into memory."""
+    n_points = sum(shells * angular for shells, angular in sizes)
+    needed, budget = BYTES_PER_POINT * n_points, memory_budget()
+    if needed > budget:
+        raise ResourceError(
+            f"up to {n_points:.1e} grid points need {in_bytes(needed)}, the limit is {in_bytes(budget)}; use a lower "
+            "level, or smaller n_radial and n_angular."
+        )
 
 
 def _per_atom(name: str, given, default: list[int]) -> list[int]:

@@ -30,6 +30,7 @@ from dftfd.errors import (
     InputWarning,
     NotConvergedError,
     NumericalError,
+    ResourceError,
 )
 from dftfd.functionals.registry import _REGISTRY
 from dftfd.io.hdf5 import read_tree, write_tree
@@ -545,6 +546,33 @@ def _(ask, folder):
     done = subprocess.run(limited, capture_output=True, text=True)
     assert done.returncode == ask.code and "total energy" in done.stdout and "not written" in done.stderr
     assert not list(folder.glob("*he.chk*"))
+
+
+# -------------------------------------------------------------------------------------------------------------- memory
+
+
+@answers("huge_grid")
+def _(ask, folder):
+    """Refused before anything is built, in a thousandth of a second."""
+    call = lambda: dftfd.molecular_grid([2, 2], [[0, 0, 0.0], [0, 0, 3.0]], n_radial=20_000_000, n_angular=5810)
+    ask.refused(ResourceError, call, "2.3e+11 grid points need", "the limit is", "lower level")
+
+
+@answers("mem_max")
+def _(ask, folder):
+    call = lambda: fast(max_memory=1)
+    ask.refused_twice(ResourceError, [HELIUM, *FAST, "--max-memory", "1"], call, "max_memory=", "allow more")
+
+
+@answers("oom_killer")
+def _(ask, folder):
+    """An address space of 6 GB, of which JAX has 2, for a fitting tensor of 9 GB: refused before it is computed."""
+    carbon = "; ".join(f"C 0 0 {1.4 * k:.1f}" for k in range(60))
+    command = [sys.executable, "-m", "dftfd", "run", carbon, "--xc", "pbe", "--basis", "def2-svp"]
+    limited = ["sh", "-c", 'ulimit -v 6000000; exec "$@"', "sh", *command]
+    done = subprocess.run(limited, capture_output=True, text=True)
+    assert done.returncode == ask.code, done.stderr
+    assert "density fitting needs" in done.stderr and "the limit is" in done.stderr and "cycle" not in done.stdout
 
 
 # ----------------------------------------------------------------------------------------------------------- results

@@ -11,7 +11,7 @@ from dftfd.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, 
 from dftfd.interop import two_electron
 from dftfd.interop.pyscf import minao_guess, to_pyscf
 from dftfd.molecule import molecule
-from dftfd.resources import available_memory, in_gib
+from dftfd.resources import available_memory, in_bytes
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 CASES = {
@@ -234,7 +234,7 @@ def test_fitting_error_is_small_and_of_second_order():
 def test_memory_limits_are_checked_before_any_integral():
     """Too little memory is ResourceError (exit code 6) with the needed and the allowed amount."""
     mol = molecule(WATER, basis="cc-pvtz")
-    with pytest.raises(ResourceError, match="the limit is 0.00 GiB; use a smaller basis") as caught:
+    with pytest.raises(ResourceError, match="the limit is 1 MiB; use a smaller basis") as caught:
         DensityFittedCoulombExchange(mol, False, memory_limit=1e6)
     assert caught.value.exit_code == 6
     builder = DensityFittedCoulombExchange(mol, True, memory_limit=1e9)
@@ -260,7 +260,7 @@ def test_wrong_shapes_are_refused(fitted):
 def test_available_memory_is_plausible():
     """Between 16 MiB and 64 TiB on anything that runs this test; the text form is readable."""
     assert 2**24 < available_memory() < 2**46
-    assert in_gib(1.5 * 2**30) == "1.50 GiB"
+    assert in_bytes(1.5 * 2**30) == "1.50 GiB"
 
 
 def test_pyscf_stays_silent(capfd):

@@ -17,7 +17,7 @@ FOLDERS = {"dftfd": "dftfd", "functionals": "dftfd.functionals", "grids": "dftfd
 MAY_IMPORT = {
     "errors": set(),
     "autofd": {"errors"},
-    "grids": {"errors"},
+    "grids": {"errors", "resources"},
     "functionals": {"autofd", "errors"},
     "scf": {"errors", "io"},
     "io": {"errors", "elements"},

@@ -87,6 +87,9 @@ def run(
     scheduler: Annotated[
         str, typer.Option(help="Address of a Dask scheduler whose workers run the batch, tcp://host:8786.")
     ] = "",
+    max_memory: Annotated[
+        str | None, typer.Option(help="Limit of memory, in MB or as '4 GB'; default 80 % of what is free.")
+    ] = None,
     allow_unconverged: Annotated[
         bool, typer.Option("--allow-unconverged", help="Print properties of a run that has not converged.")
     ] = False,
@@ -117,13 +120,14 @@ def run(
         guess=guess,
         smearing=smearing or None,
     )
+    limits = {} if max_memory is None else {"max_memory": max_memory}
     given = [name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"]
     if len(files) > 1 or not BATCH.isdisjoint(given) or stands_for_many(files[0]):
         from dftfd.cli.batch import run_many
 
         _refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes its results to --record")
         with _messages(verbose, debug):
-            code = run_many(files, atoms, settings, jobs, record, scheduler, quiet)
+            code = run_many(files, atoms, settings | limits, jobs, record, scheduler, quiet)
         raise typer.Exit(code)
 
     outputs = [(path, ending) for path, ending in ((json, ".json"), (report, ".html")) if path is not None]
@@ -137,6 +141,7 @@ def run(
             _refuse(given, {*atoms, *settings, "no_density_fit"}, f"is what {files[0]} decides; leave it out")
             request = read_input(files[0])
         system = molecule(**request.molecule)
+        request.settings.update(limits)
         if allow_unconverged:
             request.settings["allow_unconverged"] = True
         with _progress(quiet) as progress:

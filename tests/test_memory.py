@@ -1,0 +1,116 @@
+"""Limits of memory: found in whatever stands around the process, estimated for, kept."""
+
+import numpy as np
+import pytest
+
+import dftfd
+from dftfd import resources
+from dftfd.errors import InputError, ResourceError
+from dftfd.grids.molecular import grid_size, molecular_grid
+from dftfd.io.progress import Progress
+from dftfd.resources import available_memory, memory_budget, memory_size, process_memory
+
+GIB = 2**30
+WATER = "O 0 0 0; H 0 0 0.96; H 0 0.93 -0.24"
+
+
+class Notes(Progress):
+    """Keeps what is said."""
+
+    def __init__(self):
+        super().__init__()
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+@pytest.fixture
+def system(tmp_path, monkeypatch):
+    """A made-up /proc and /sys/fs/cgroup; system(path, text) adds a file."""
+
+    def put(path, text):
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(str(text))
+
+    monkeypatch.setattr(resources, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(resources, "CGROUPS", tmp_path / "cgroup")
+    put("proc/meminfo", f"MemTotal: 99 kB\nMemAvailable:   {64 * GIB // 1024} kB\n")
+    return put
+
+
+def test_the_nearest_limit_of_nested_control_groups_counts(system):
+    """Version 2: the limit may be the process's own group's, or any group's around it; reclaimable cache is free."""
+    system("proc/self/cgroup", "0::/jobs/mine/step\n")
+    assert available_memory() == 64 * GIB
+    system("cgroup/memory.max", 32 * GIB)
+    system("cgroup/memory.current", 2 * GIB)
+    assert available_memory() == 30 * GIB
+    system("cgroup/jobs/memory.max", 8 * GIB)
+    system("cgroup/jobs/memory.current", 7 * GIB)
+    system("cgroup/jobs/memory.stat", f"anon 5\ninactive_file {2 * GIB}\n")
+    assert available_memory() == 3 * GIB
+    system("cgroup/jobs/mine/step/memory.max", "max\n")
+    system("cgroup/jobs/mine/step/memory.current", GIB)
+    assert available_memory() == 3 * GIB
+    system("cgroup/jobs/mine/memory.max", 2 * GIB)
+    system("cgroup/jobs/mine/memory.current", 3 * GIB)
+    assert available_memory() == 0
+
+
+def test_control_groups_of_version_1(system):
+    """The controller `memory` has a tree of its own; numbers near 2^63 mean no limit."""
+    system("proc/self/cgroup", "9:cpu,cpuacct:/a\n4:memory:/docker/x\n0::/\n")
+    system("cgroup/memory/memory.limit_in_bytes", 2**63 - 4096)
+    system("cgroup/memory/memory.usage_in_bytes", 5)
+    assert available_memory() == 64 * GIB
+    system("cgroup/memory/docker/x/memory.limit_in_bytes", 4 * GIB)
+    system("cgroup/memory/docker/x/memory.usage_in_bytes", 3 * GIB)
+    system("cgroup/memory/docker/x/memory.stat", f"total_inactive_file {GIB // 2}\n")
+    assert available_memory() == 1.5 * GIB
+    assert memory_budget() == int(0.8 * 1.5 * GIB)
+
+
+def test_sizes_in_words():
+    """A number is in MB; units of 1000 and 1024; anything else is refused."""
+    assert memory_size(2000) == memory_size("2000") == memory_size("2 GB") == memory_size("2.0g") == 2 * 10**9
+    assert memory_size("512 MiB") == 2**29 and memory_size("1 tib") == 2**40
+    for wrong in (0, -1, "", "many", "1 XB", None, True, float("nan"), "1" * 99, "1e400"):
+        with pytest.raises(InputError, match="is no size"):
+            memory_size(wrong)
+
+
+def test_the_process_counts_what_it_has():
+    """A limit is that of the whole process: 50 MB above what it has leave 50 MB, below it nothing is possible."""
+    room = memory_budget(f"{process_memory() + 50 * 10**6} b")
+    assert room == pytest.approx(50 * 10**6, abs=5e6)
+    with pytest.raises(ResourceError, match="before anything is computed"):
+        memory_budget(f"{process_memory() // 2} b")
+
+
+def test_sizes_of_grids_are_known_before():
+    """Levels of light and heavy elements, against the grids themselves."""
+    for charges, level in (([8, 1, 1], 3), ([26, 0, 6], 0), ([92, 17], 1)):
+        coordinates = np.arange(3.0 * len(charges)).reshape(-1, 3)
+        assert grid_size(charges, level) == len(molecular_grid(charges, coordinates, level).weights)
+
+
+@pytest.mark.parametrize("density_fit", [True, False])
+def test_the_leaner_way_gives_the_same_energy(density_fit):
+    """With room for what is needed only, orbitals and integrals are computed again and again: the same number."""
+    molecule, options = dftfd.molecule(WATER, basis="6-31g"), {"xc": "lda,vwn", "grid_level": 5}
+    whole = Notes()
+    energy = dftfd.run_scf(molecule, **options, density_fit=density_fit, progress=whole).energy
+    assert "memory: about" in whole.notes[0] and "anew" not in whole.notes[0]
+    with pytest.raises(ResourceError, match="needs at least .* for compiled programs; the limit is"):
+        dftfd.run_scf(molecule, **options, density_fit=density_fit, max_memory=f"{process_memory() + 2**27} b")
+    for spare in range(0, 2**26, 2**22):  # the first size that is not refused
+        lean, limit = Notes(), f"{process_memory() + 2**27 + 2**26 + spare} b"
+        try:
+            again = dftfd.run_scf(molecule, **options, density_fit=density_fit, progress=lean, max_memory=limit).energy
+            break
+        except ResourceError:
+            continue
+    assert "partly computed anew in each cycle" in lean.notes[0]
+    assert again == pytest.approx(energy, abs=1e-11)
