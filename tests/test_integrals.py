@@ -239,7 +239,7 @@ def test_memory_limits_are_checked_before_any_integral():
     assert caught.value.exit_code == 6
     builder = DensityFittedCoulombExchange(mol, True, memory_limit=1e9)
     builder._memory_limit = 1e6
-    with pytest.raises(ResourceError, match="GiB"):
+    with pytest.raises(ResourceError, match="MiB"):
         builder.tensor(0.3)
 
 
