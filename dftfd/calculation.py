@@ -79,8 +79,10 @@ class Calculation:
         molecule = self.molecule
         budget = memory_budget(max_memory)
         coulomb_exchange = self.coulomb_exchange(budget)
-        with progress.stage("functional"):
-            kernels = xc_kernels(self.functional, self.n_spin)
+        kernels = {}
+        if self.functional.terms:
+            with progress.stage("functional"):
+                kernels = xc_kernels(self.functional, self.n_spin)
         plan = self._memory_plan(coulomb_exchange, kernels, budget)
         progress.note(str(plan))
         plan.require_room()
@@ -183,9 +185,9 @@ class XCBuilders:
 def xc_kernels(functional, n_spin) -> dict:
     """The kernels of a functional's semilocal and nonlocal part, of those that it has."""
     kernels = {}
-    if functional.terms and functional.is_semilocal:
+    if functional.is_semilocal:
         kernels["semilocal"] = lowered(XCKernel, functional.semilocal_part, n_spin)
-    if functional.terms and functional.is_nonlocal:
+    if functional.is_nonlocal:
         kernels["nonlocal_xc"] = lowered(NonlocalXCKernel, functional.nonlocal_part, n_spin)
     return kernels
 
