@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd.lowering import lower, placeholder
-from dftfd.autofd.point_program import point_program, run, with_gradient
+from dftfd.autofd.one_loop import run_in_one_loop, wide_vectors
+from dftfd.autofd.point_program import point_program, with_gradient
 from dftfd.autofd.structure import is_tracer
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import SPACE, Functional
@@ -58,7 +59,7 @@ class XCKernel:
         """All first derivatives of the energy; that by a weight is the energy per volume."""
         density = np.asarray(density)
         if self._rows is None:
-            self._rows = jax.jit(self._scalar_code())
+            self._rows = jax.jit(self._scalar_code(), compiler_options=wide_vectors())
         e, rows = self._rows(np.asarray(points), weights, density)
         n_entries = self.n_spin * self.channels
         slopes = np.empty((n_entries + 3, density.shape[-1]))
@@ -92,7 +93,7 @@ class XCKernel:
 
         def code(points, weights, density):
             inputs = [density[s, c] for s in range(self.n_spin) for c in range(self.channels)]
-            e, *slopes = run(program, [*inputs, *(points[:, i] for i in range(3))])
+            e, *slopes = run_in_one_loop(program, [*inputs, *(points[:, i] for i in range(3))])
             return e, [weights * slope for slope in slopes]
 
         return code

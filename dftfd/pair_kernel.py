@@ -8,12 +8,11 @@ Differentiating the sums in reverse mode instead would cost ten times more. Tile
 compiled once, and they bound the memory.
 """
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dftfd.autofd.one_loop import wide_vectors
 from dftfd.autofd.regroup import regrouped
 from dftfd.autofd.scalars import scalar_program
 from dftfd.errors import UnsupportedError
@@ -43,7 +42,7 @@ class PairSums:
         except UnsupportedError:
             self.program = None
         tile = self._general_tile if self.program is None else self._unrolled_tile
-        self._tile = jax.jit(tile, compiler_options=_wide_vectors())
+        self._tile = jax.jit(tile, compiler_options=wide_vectors())
 
     def __call__(self, rows, columns, charges):
         """(values (m, row), jacobian (m, moving, row)) from rows (n_row, row), columns (n_col, column) and
@@ -94,17 +93,6 @@ class PairSums:
         n_out = self.n_values * (1 + self.n_moving)
         tiles = columns.T.reshape(-1, GENERAL_COLUMNS, self.n_col + 1)
         return jax.lax.scan(body, jnp.zeros((n_out, ROWS)), tiles)[0]
-
-
-@functools.cache
-def _wide_vectors() -> dict | None:
-    """Options for vectors of 512 bits on CPUs, a tenth faster than of 256 bits; None where XLA has no such option."""
-    options = {"xla_cpu_prefer_vector_width": 512}
-    try:
-        jax.jit(lambda x: x + 1, compiler_options=options)(0.0)
-    except jax.errors.JaxRuntimeError:
-        return None
-    return options
 
 
 def _with_jacobian(code, n_fixed, n_row, n_values):

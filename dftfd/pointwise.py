@@ -17,6 +17,7 @@ import numpy as np
 from dftfd.autofd.gram import in_scalar_products
 from dftfd.autofd.lowering import lower, placeholder
 from dftfd.autofd.numpy_program import run_on_numpy
+from dftfd.autofd.one_loop import run_in_one_loop, wide_vectors
 from dftfd.autofd.point_program import point_program, run, with_gradient
 from dftfd.autofd.structure import structural_key
 from dftfd.errors import FunctionalError, UnsupportedError
@@ -29,9 +30,10 @@ VARIABLES = {
 }
 """Names of the variables by number of spins, in libxc's order."""
 
-CHUNK = 4096
-"""Points that are worked on together: few enough for the cache, enough to make the cost of a call small."""
+CHUNK = 16384
+"""Points that are worked on together: enough to make the cost of a call small, few enough to keep both workers busy."""
 
+_CHUNK_OF_NUMPY = 4096  # NumPy keeps every intermediate result: they should stay in the cache
 _COMPILED_ABOVE = 50_000  # points from which compiling derivatives of second order pays (a few seconds)
 _SCALAR = jax.ShapeDtypeStruct((), np.float64)
 
@@ -53,7 +55,7 @@ _lock = threading.RLock()
 
 
 class PointwiseKernel:
-    """kernel(x, order) of x (variable, point), rows `VARIABLES[n_spin]`: a tuple by order of derivatives.
+    """kernel(x, order) of the rows x (point,) of all `VARIABLES[n_spin]`: a tuple by order of derivatives.
 
     Element k has shape (combination, point), one row for each of `combinations(k)`.
     used: positions of the variables that the energy depends on.   n_spin 1: variables of the total density.
@@ -80,20 +82,24 @@ class PointwiseKernel:
         """Energy per volume for rows (point,) of all variables, in code that JAX can transform."""
         return run(self._energy, [x[k] for k in self.used])[0]
 
-    def __call__(self, x: np.ndarray, order: int, compiled: bool | None = None) -> tuple[np.ndarray, ...]:
-        """compiled: False for NumPy, without compilation but slower for a point; None where size and order decide."""
-        n_points = x.shape[1]
-        x = np.ascontiguousarray(x[list(self.used)], dtype=np.float64)
+    def __call__(self, x, order: int, compiled: bool | None = None) -> tuple[np.ndarray, ...]:
+        """x: an array (variable, point) or a list of rows; those of unused variables may be None.
+
+        compiled: False for NumPy, without compilation but slower for a point; None where size and order decide.
+        """
+        x = [np.asarray(x[k], dtype=np.float64) for k in self.used]
+        n_points = len(x[0])
         results = tuple(np.empty((len(self.combinations(k)), n_points)) for k in range(order + 1))
-        chunk = CHUNK if order < 2 else max(64, CHUNK // len(self.combinations(order - 1)))
         if compiled is None:
             compiled = order < 2 or (order == 2 and n_points >= _COMPILED_ABOVE)
+        chunk = CHUNK if compiled else _CHUNK_OF_NUMPY
+        chunk = chunk if order < 2 else max(64, chunk // len(self.combinations(order - 1)))
         code = self._compiled_code(order, chunk) if compiled else functools.partial(self._interpreted, order)
         starts = range(0, n_points, chunk)
 
         def part(k, n_parts):
             for start in starts[k::n_parts]:
-                block = x[:, start : start + chunk]
+                block = [row[start : start + chunk] for row in x]
                 for out, rows in zip(results, code(block), strict=True):
                     for row, values in zip(out, rows, strict=True):
                         row[start : start + chunk] = values
@@ -135,16 +141,16 @@ class PointwiseKernel:
         with _lock:
             if (order, chunk) not in self._compiled:
                 program = self._program(order)
-                # each row is an array of its own: of a stacked result XLA computes common parts once per row
-                derivatives = lambda *x: self._derivatives(lambda a: run(program, a), x, order, jnp)
+                derivatives = lambda *x: self._derivatives(lambda a: run_in_one_loop(program, a), x, order, jnp)
                 row = jax.ShapeDtypeStruct((chunk,), np.float64)
-                self._compiled[order, chunk] = jax.jit(derivatives).lower(*[row] * len(self.used)).compile()
+                lowered = jax.jit(derivatives).lower(*[row] * len(self.used))
+                self._compiled[order, chunk] = lowered.compile(compiler_options=wide_vectors())
         compiled = self._compiled[order, chunk]
 
         def code(block):
-            n = block.shape[1]
+            n = len(block[0])
             if n < chunk:
-                block = np.pad(block, ((0, 0), (0, chunk - n)), mode="edge")
+                block = [np.pad(row, (0, chunk - n), mode="edge") for row in block]
             return [[np.asarray(row)[:n] for row in rows] for rows in compiled(*block)]
 
         return code

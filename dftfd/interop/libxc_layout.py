@@ -70,13 +70,10 @@ def evaluate(functional, *, rho, sigma=None, lapl=None, tau=None, order: int = 1
     n_spin, n_points = (1 if arrays["rho"].ndim == 1 else 2), arrays["rho"].shape[-1]
     kernel = pointwise_kernel(functional, n_spin)
     require_ingredients(functional, kernel, arrays)
-    x = np.zeros((len(VARIABLES[n_spin]), n_points))
-    start = 0
+    x: list[np.ndarray | None] = []
     for family in _FAMILIES:
-        stop = start + _COMPONENTS[n_spin][family]
-        if family in arrays:
-            x[start:stop] = arrays[family]
-        start = stop
+        n_rows = _COMPONENTS[n_spin][family]
+        x += list(arrays[family].reshape(n_rows, n_points)) if family in arrays else [None] * n_rows
     by_order = kernel(x, order)
     n = arrays["rho"] if n_spin == 1 else arrays["rho"].sum(axis=0)
     out = {"exc": np.divide(by_order[0][0], n, out=np.zeros(n_points), where=n > 0)}
@@ -94,7 +91,7 @@ def _checked(given) -> dict[str, np.ndarray]:
         array = np.asarray(value)
         if array.dtype.kind not in "fiu":
             raise FunctionalError(f"{name} has dtype {array.dtype}; real numbers expected.")
-        arrays[name] = array.astype(np.float64)
+        arrays[name] = array.astype(np.float64, copy=False)
         finite = np.isfinite(arrays[name])
         if not finite.all():
             place = tuple(int(i) for i in np.argwhere(~finite)[0])
@@ -127,6 +124,10 @@ def _named(kernel, order, rows) -> dict[str, np.ndarray]:
 
 def _rows(rows, place, wanted):
     """Rows of the wanted combinations, zero where a variable does not occur in the energy."""
-    zero = np.zeros(rows.shape[1])
-    out = np.stack([rows[place[c]] if c in place else zero for c in wanted])
+    numbers = [place.get(c) for c in wanted]
+    if None not in numbers and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+        out = rows[numbers[0] : numbers[-1] + 1]  # no copy
+    else:
+        zero = np.zeros(rows.shape[1])
+        out = np.stack([zero if k is None else rows[k] for k in numbers])
     return out[0] if len(wanted) == 1 else out
