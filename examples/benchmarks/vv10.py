@@ -10,34 +10,22 @@ compared first, so a fast wrong answer stops the benchmark.
 """
 
 import argparse
-import json
-import os
-import platform
-import resource
-import time
-from pathlib import Path
 
-THREADS = 2
-os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))  # before any numerical library starts its threads
+import measuring
+import numpy as np
+from measuring import CLOCKS, machine, ratio_of, seconds
+from molecules import NAMES, atoms
+from pyscf import dft, gto
 
-import jax  # noqa: E402
-import numpy as np  # noqa: E402
-import pyscf  # noqa: E402
-from molecules import NAMES, atoms  # noqa: E402
-from pyscf import dft, gto, lib  # noqa: E402
+import dftfd
+from dftfd.nonlocal_xc import NonlocalXCKernel
 
-import dftfd  # noqa: E402
-from dftfd.nonlocal_xc import NonlocalXCKernel  # noqa: E402
-from dftfd.threads import worker_count  # noqa: E402
-
-RESULTS = Path(__file__).parents[2] / "data" / "benchmarks" / "vv10.json"
 SUITE = (
     {"molecule": "water", "level": 1},
     {"molecule": "water", "level": 3},
     {"molecule": "benzene", "level": 1},
 )
 TOLERANCE = 1e-9  # of the energy [hartree], and of the derivatives relative to the largest
-CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def density_of(molecule, level):
@@ -58,9 +46,7 @@ def measure(molecule, level=2, pairs=5, clock="wall"):
     """One row of results."""
     points, weights, rho = density_of(molecule, level)
     now = CLOCKS[clock]
-    start = now()
-    kernel = NonlocalXCKernel(dftfd.get_functional("vv10"), 1)
-    lowering_seconds = now() - start
+    lowering_seconds, kernel = seconds(lambda: NonlocalXCKernel(dftfd.get_functional("vv10"), 1), now)
 
     def ours():
         return kernel(points, weights, rho[None])
@@ -71,59 +57,29 @@ def measure(molecule, level=2, pairs=5, clock="wall"):
         v[1, rho[0] < 1e-8] = 0.0
         return rho[0] * weights @ e, np.vstack([v[0], 2 * v[1] * rho[1:]]) * weights
 
-    def seconds(call):
-        start = now()
-        call()
-        return now() - start
-
-    first_seconds = seconds(ours)
+    first_seconds, _ = seconds(ours, now)
     (energy, potential), (their_energy, their_potential) = ours(), theirs()
     energy_error = float(energy - their_energy)
     potential_error = float(np.abs(potential[0] - their_potential).max() / np.abs(their_potential).max())
     if abs(energy_error) > TOLERANCE or potential_error > TOLERANCE:
         raise SystemExit(f"{molecule}: wrong result, energy by {energy_error:.1e}, potential by {potential_error:.1e}")
-    timings = np.array([(seconds(theirs), seconds(ours)) for _ in range(pairs)])
-    ratios = timings[:, 0] / timings[:, 1]
+    times = [(seconds(theirs, now)[0], seconds(ours, now)[0]) for _ in range(pairs)]
     kept = int(np.count_nonzero(rho[0] >= 1e-8))
-    medians = np.median(timings, axis=0)
+    theirs_per_pair, ours_per_pair = np.median(times, axis=0) / kept**2 * 1e9
     return {
         "molecule": molecule,
         "grid_level": level,
         "points": len(weights),
         "points_kept": kept,
-        "pairs_of_runs": pairs,
         "clock": clock,
-        "pyscf_seconds": round(float(medians[0]), 4),
-        "dftfd_seconds": round(float(medians[1]), 4),
-        "pyscf_nanoseconds_per_pair": round(float(medians[0]) / kept**2 * 1e9, 3),
-        "dftfd_nanoseconds_per_pair": round(float(medians[1]) / kept**2 * 1e9, 3),
-        "ratio": round(float(np.median(ratios)), 2),
-        "ratio_range": [round(float(r), 2) for r in (ratios.min(), ratios.max())],
+        **ratio_of(times),
+        "pyscf_nanoseconds_per_pair": round(float(theirs_per_pair), 3),
+        "dftfd_nanoseconds_per_pair": round(float(ours_per_pair), 3),
         "lowering_seconds": round(lowering_seconds, 2),
         "first_call_seconds": round(first_seconds, 2),
         "energy_error": energy_error,
         "potential_error": potential_error,
-        "peak_memory_gigabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
-        "load_average": round(os.getloadavg()[0], 2),
-    }
-
-
-def environment():
-    """Machine, threads and versions."""
-    cpuinfo = Path("/proc/cpuinfo")
-    names = [line.split(":")[1].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-    return {
-        "date": time.strftime("%Y-%m-%d"),
-        "processor": names[0] if names else platform.processor(),
-        "cores": os.cpu_count(),
-        "threads": {"dftfd": worker_count(), "pyscf": lib.num_threads()},
-        "versions": {
-            "dftfd": dftfd.__version__,
-            "pyscf": pyscf.__version__,
-            "jax": jax.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
+        "peak_memory_gigabytes": measuring.peak_gigabytes(),
     }
 
 
@@ -134,10 +90,9 @@ def main():
     parser.add_argument("--pairs", type=int, default=5, help="interleaved pairs of runs")
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--suite", action="store_true", help="all cases")
-    parser.add_argument("--save", action="store_true", help=f"append to {RESULTS.name}")
+    parser.add_argument("--save", action="store_true", help="append to data/benchmarks/vv10.json")
     arguments = parser.parse_args()
-    if arguments.clock == "cpu" and worker_count() != 1:
-        parser.error("CPU seconds are those of all threads: set OMP_NUM_THREADS=1")
+    measuring.require_one_thread_for(arguments.clock)
     cases = SUITE if arguments.suite else ({"molecule": arguments.molecule, "level": arguments.level},)
     for case in cases:
         row = measure(**case, pairs=arguments.pairs, clock=arguments.clock)
@@ -147,8 +102,7 @@ def main():
             f"ratio {row['ratio']:.2f} ({row['ratio_range'][0]} to {row['ratio_range'][1]})"
         )
         if arguments.save:
-            rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-            RESULTS.write_text(json.dumps([*rows, environment() | row], indent=1) + "\n")
+            measuring.keep("vv10", [machine() | row])
 
 
 if __name__ == "__main__":

@@ -10,31 +10,19 @@ the ratio is the median over pairs. Energy and matrix are compared first, so a f
 """
 
 import argparse
-import json
-import os
-import platform
-import resource
-import time
 from functools import partial
-from pathlib import Path
 
-THREADS = 2
-os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))  # before any numerical library starts its threads
+import measuring
+import numpy as np
+from measuring import CLOCKS, machine, ratio_of, seconds
+from molecules import NAMES, atoms
+from pyscf import dft, gto, lib
 
-import jax  # noqa: E402
-import numpy as np  # noqa: E402
-import pyscf  # noqa: E402
-from molecules import NAMES, atoms  # noqa: E402
-from pyscf import dft, gto, lib  # noqa: E402
+from dftfd.ao_store import AOStore
+from dftfd.functionals.registry import get_functional
+from dftfd.kernel import XCKernel
+from dftfd.xc import XCBuilder
 
-import dftfd  # noqa: E402
-from dftfd.ao_store import AOStore  # noqa: E402
-from dftfd.functionals.registry import get_functional  # noqa: E402
-from dftfd.kernel import XCKernel  # noqa: E402
-from dftfd.threads import worker_count  # noqa: E402
-from dftfd.xc import XCBuilder  # noqa: E402
-
-RESULTS = Path(__file__).parents[2] / "data" / "benchmarks" / "xc_build.json"
 SUITE = (
     {"molecule": "water", "basis": "def2-svp", "xc": "pbe"},
     {"molecule": "benzene", "basis": "def2-svp", "xc": "pbe"},
@@ -46,16 +34,6 @@ SUITE = (
     {"molecule": "caffeine", "basis": "def2-svp", "xc": "r2scan"},
 )
 ENERGY_TOLERANCE, MATRIX_TOLERANCE = 1e-8, 1e-7  # hartree
-
-
-CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
-
-
-def seconds(call, clock=CLOCKS["wall"]):
-    """(time, result)"""
-    start = clock()
-    result = call()
-    return clock() - start, result
 
 
 def coarse_density(mole, unrestricted: bool):
@@ -108,8 +86,7 @@ def measure(molecule, basis, xc, charge=0, level=3, pairs=5, clock="wall"):
         raise SystemExit(
             f"{molecule} {xc}: wrong result, energy off by {energy_error:.1e}, matrix by {matrix_error:.1e}"
         )
-    timings = np.array([(timed(pyscf_build)[0], timed(lambda: builder.build(P, C_occ))[0]) for _ in range(pairs)])
-    ratios = timings[:, 0] / timings[:, 1]
+    times = [(timed(pyscf_build)[0], timed(lambda: builder.build(P, C_occ))[0]) for _ in range(pairs)]
     return {
         "molecule": molecule,
         "basis": basis,
@@ -122,54 +99,17 @@ def measure(molecule, basis, xc, charge=0, level=3, pairs=5, clock="wall"):
         "ao_per_block": round(float(np.mean([len(block.aos) for block in store.blocks])), 1),
         "block_size": store.block_size,
         "cutoff": store.cutoff,
-        "pairs": pairs,
         "clock": clock,
-        "pyscf_seconds": round(float(np.median(timings[:, 0])), 4),
-        "dftfd_seconds": round(float(np.median(timings[:, 1])), 4),
+        **ratio_of(times),
         "first_build_seconds": round(first_seconds, 4),
-        "ratio": round(float(np.median(ratios)), 2),
-        "ratio_range": [round(float(ratios.min()), 2), round(float(ratios.max()), 2)],
         "energy_error": energy_error,
         "matrix_error": matrix_error,
         "electrons_error": float(np.abs(ours.n_electrons - n_electrons).max()),
         "pyscf_ao_pass_seconds": round(float(np.median(ao_seconds)), 4),
         "store_seconds": round(float(np.median(store_seconds)), 4),
         "store_gigabytes": round(store.nbytes / 1e9, 3),
-        "peak_memory_gigabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2),
-        "load_average": round(os.getloadavg()[0], 2),
+        "peak_memory_gigabytes": measuring.peak_gigabytes(),
     }
-
-
-def machine():
-    """Processor, versions and threads that the timings belong to."""
-    models = {row.split(":")[1].strip() for row in _lines("/proc/cpuinfo") if row.startswith("model name")}
-    return {
-        "date": time.strftime("%Y-%m-%d"),
-        "processor": ", ".join(sorted(models)) or platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": {"dftfd": worker_count(), "pyscf": lib.num_threads()},
-        "versions": {
-            "dftfd": dftfd.__version__,
-            "pyscf": pyscf.__version__,
-            "jax": jax.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
-    }
-
-
-def _lines(path):
-    try:
-        return Path(path).read_text().splitlines()
-    except OSError:
-        return []
-
-
-def save(rows):
-    """Append rows to the stored results."""
-    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(json.dumps(stored + rows, indent=1) + "\n")
 
 
 def report(row):
@@ -197,14 +137,13 @@ def main():
     parser.add_argument("--suite", action="store_true", help="all cases of the table")
     parser.add_argument("--save", action="store_true", help="append to data/benchmarks/xc_build.json")
     options = parser.parse_args()
-    if options.clock == "cpu" and worker_count() != 1:
-        parser.error("CPU seconds of idling threads mean nothing; set OMP_NUM_THREADS=1 for --clock cpu.")
+    measuring.require_one_thread_for(options.clock)
     single = {"molecule": options.molecule, "basis": options.basis, "xc": options.xc, "charge": options.charge}
     for case in SUITE if options.suite else (single,):
         row = measure(**case, level=options.level, pairs=options.pairs, clock=options.clock)
         print(report(row), flush=True)
         if options.save:
-            save([machine() | row])
+            measuring.keep("xc_build", [machine() | row])
 
 
 if __name__ == "__main__":
