@@ -55,14 +55,22 @@ class Kernel:
         return load(self.name)(p, rho, sigma, lapl, tau)
 
     def clamped(self, rho, sigma, tau):
-        """rho, sigma and tau at or above their thresholds, |sigma_ab| at most the mean of the others."""
-        least = lambda x, limit: jnp.where(x > limit, x, limit)
+        """rho, sigma and tau at or above their thresholds, |sigma_ab| at most the mean of the others.
+
+        As in libxc, derivatives are those of the kernel at the clamped values, also with respect to what was clamped.
+        """
+        least = lambda x, limit: _moved(x, jnp.where(x > limit, x, limit))
         aa, ab, bb = sigma
         aa, bb = least(aa, self.sigma_threshold**2), least(bb, self.sigma_threshold**2)
         mean = 0.5 * (aa + bb)
-        ab = jnp.where(ab > mean, mean, jnp.where(ab < -mean, -mean, ab))
+        ab = _moved(ab, jnp.where(ab > mean, mean, jnp.where(ab < -mean, -mean, ab)))
         rho = tuple(least(n, self.dens_threshold) for n in rho)
         return rho, (aa, ab, bb), tuple(least(t, self.tau_threshold) for t in tau)
+
+
+def _moved(x, value):
+    """`value` with the derivative of x."""
+    return x + jax.lax.stop_gradient(value - x)
 
 
 @dataclass(frozen=True)
@@ -118,13 +126,12 @@ class JaxXCFormula(HasKey):
         """Energy per volume of one point; zero where the total density is below the threshold, as in libxc."""
         is_dense = rho[0] + rho[1] >= self.kernel.dens_threshold
         safe = lambda values, v: tuple(jnp.where(is_dense, x, v) for x in values)
-        given = self.kernel.clamped(safe(rho, 0.5), safe(sigma, 0.1), safe(tau, 1.0))
-        rho, sigma, tau = given
-        lapl = safe(lapl, 0.0)
+        n, lapl = sum(safe(rho, 0.5)), safe(lapl, 0.0)
+        rho, sigma, tau = self.kernel.clamped(safe(rho, 0.5), safe(sigma, 0.1), safe(tau, 1.0))
         if self.kinetic is not None:
             tau = self._kinetic_energies(rho, sigma, lapl)
         e = self.kernel.energy_per_electron(rho, sigma, lapl, tau, parameters)
-        return jnp.where(is_dense, (rho[0] + rho[1]) * e, 0.0)
+        return jnp.where(is_dense, _moved((rho[0] + rho[1]) * e, n * e), 0.0)
 
     def _kinetic_energies(self, rho, sigma, lapl):
         """tau of each spin from the kinetic energy functional of that spin alone."""

@@ -36,6 +36,9 @@ SPINS = {"1": "unpolarised", "2": "polarised"}
 ABSENT = "libxc 6.0, which jax-xc was made from, does not have it"
 CAUSES = {
     **dict.fromkeys(("lda_c_rpa", "lda_c_gk72", "gga_x_lag", "gga_x_hcth_a", "gga_x_ssb_sw"), "libxc 7 changed it"),
+    **dict.fromkeys(
+        ("mgga_c_revscan", "mgga_c_revscan_vv10"), "libxc 6.0 takes a negative number's logarithm, libxc 7 not"
+    ),
     "hyb_mgga_xc_b0kcis": "libxc counts the correlation twice, jax-xc once",
 }
 """What is behind a difference, where it is known."""
