@@ -45,6 +45,7 @@ _PUBLIC = {
     "density_function": "dftfd.density",
     "molecular_grid": "dftfd.grids.molecular",
     "check": "dftfd.check",
+    "audit": "dftfd.audit",
 }
 
 __all__ = ["DftfdError", "InputError", "__version__", "autofd", *_PUBLIC]

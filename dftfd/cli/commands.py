@@ -1,4 +1,4 @@
-"""The commands run, list, check and show."""
+"""The commands run, list, check, audit and show."""
 
 import logging
 import sys
@@ -214,12 +214,29 @@ def check(
         return
     with _messages(verbose, debug):
         report = check_functional(name)
-    if sys.stdout.isatty():
-        from rich import print as print_in_colour
+    _print(report)
+    if not report.passed:
+        raise typer.Exit(CHECK_FAILED)
 
-        print_in_colour(report)
-    else:
-        print(report)
+
+@app.command()
+def audit(
+    target: Annotated[str, typer.Argument(help="Functional, or module:function or file.py:function of PySCF's kind.")],
+    libxc: Annotated[bool, typer.Option("--libxc", help="Audit libxc's own code of this name.")] = False,
+    xctype: Annotated[str, typer.Option(help="LDA, GGA or MGGA: what the function takes.")] = "GGA",
+    reference: Annotated[str | None, typer.Option(help="Functional that the target should be.")] = None,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Look for mistakes in the derivatives of a functional, libxc's or anybody's."""
+    from dftfd.audit import audit as audit_target
+    from dftfd.audit import import_target
+
+    is_code = ":" in target and not target.lower().startswith("libxc:") and "(" not in target
+    with _messages(verbose, debug):
+        what = import_target(target) if is_code else target
+        report = audit_target(what, xctype=xctype, reference=reference, libxc=libxc)
+    _print(report)
     if not report.passed:
         raise typer.Exit(CHECK_FAILED)
 
@@ -239,6 +256,16 @@ def show(
         if plot is not None:
             card.plot(plot)
     print(card)
+
+
+def _print(report):
+    """In colour on a terminal, plain elsewhere."""
+    if sys.stdout.isatty():
+        from rich import print as print_in_colour
+
+        print_in_colour(report)
+    else:
+        print(report)
 
 
 @contextmanager

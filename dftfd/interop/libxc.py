@@ -32,6 +32,7 @@ from dftfd.interop.pyscf import to_pyscf
 __all__ = [
     "evaluate",
     "exact_exchange",
+    "ingredients",
     "is_known",
     "is_yukawa_screened",
     "matrix",
@@ -99,6 +100,12 @@ def needs_laplacian(name: str) -> bool:
     """True if the functional depends on the Laplacian of the density."""
     with _initialised(name, 1) as functional:
         return bool(functional.flags & _NEEDS_LAPLACIAN)
+
+
+def ingredients(name: str) -> tuple[str, ...]:
+    """What the functional is a function of in libxc: rho, then sigma, then lapl and tau."""
+    with _initialised(name, 1) as functional:
+        return _USED[functional.family]
 
 
 def is_yukawa_screened(name: str) -> bool:

@@ -107,19 +107,26 @@ def _checked(given) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _named(kernel, order, rows) -> dict[str, np.ndarray]:
-    """The derivatives of one order by libxc's names."""
-    variables = VARIABLES[kernel.n_spin]
-    place = {combination: i for i, combination in enumerate(kernel.combinations(order))}
-    members = {f: [k for k, v in enumerate(variables) if v.split("_")[0] == f] for f in _FAMILIES}
+def named_components(n_spin: int, ingredients, order: int) -> dict[str, list[tuple[int, ...]]]:
+    """libxc's arrays of one order: name -> components, as ascending tuples of positions in `VARIABLES[n_spin]`.
+
+    ingredients: those of rho, sigma, lapl, tau that occur, in this order.
+    """
+    members = {f: [k for k, v in enumerate(VARIABLES[n_spin]) if v.split("_")[0] == f] for f in _FAMILIES}
     arrays = {}
-    for families in itertools.combinations_with_replacement(kernel.ingredients, order):
+    for families in itertools.combinations_with_replacement(ingredients, order):
         powers = {f: families.count(f) for f in dict.fromkeys(families)}
         name = "".join([f"v{order}" if order > 1 else "v", *(f + (str(p) if p > 1 else "") for f, p in powers.items())])
         groups = [itertools.combinations_with_replacement(members[f], p) for f, p in powers.items()]
-        wanted = [sum(parts, ()) for parts in itertools.product(*groups)]
-        arrays[name] = _rows(rows, place, wanted)
+        arrays[name] = [sum(parts, ()) for parts in itertools.product(*groups)]
     return arrays
+
+
+def _named(kernel, order, rows) -> dict[str, np.ndarray]:
+    """The derivatives of one order by libxc's names."""
+    place = {combination: i for i, combination in enumerate(kernel.combinations(order))}
+    wanted = named_components(kernel.n_spin, kernel.ingredients, order)
+    return {name: _rows(rows, place, components) for name, components in wanted.items()}
 
 
 def _rows(rows, place, wanted):

@@ -30,7 +30,7 @@ _ORDER_3 = (
     "rho3 rho2sigma rhosigma2 sigma3 rho2lapl rho2tau rhosigmalapl rhosigmatau rholapl2 rholapltau rhotau2 "
     "sigma2lapl sigma2tau sigmalapl2 sigmalapltau sigmatau2 lapl3 lapl2tau lapltau2 tau3"
 )
-_LAYOUT = {
+LAYOUT = {
     1: ("vrho", "vsigma", "vlapl", "vtau"),
     2: tuple("v2" + name for name in _ORDER_2.split()),
     3: tuple("v3" + name for name in _ORDER_3.split()),
@@ -226,7 +226,7 @@ class Library:
         )
         arrays = evaluate(self.functional, **groups, order=deriv)
         transposed = lambda name: None if name not in arrays else np.ascontiguousarray(arrays[name].T)
-        orders = [tuple(map(transposed, _LAYOUT[k])) if k <= deriv else None for k in (1, 2, 3)]
+        orders = [tuple(map(transposed, LAYOUT[k])) if k <= deriv else None for k in (1, 2, 3)]
         return arrays.exc, *orders
 
     def _variables(self, rho, spin):
