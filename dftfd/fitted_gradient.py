@@ -21,7 +21,6 @@ import scipy.linalg
 from dftfd.interop.derivatives import atom_sums
 from dftfd.interop.three_centre import ThreeCentre
 from dftfd.interop.two_electron import LINEAR_DEPENDENCE
-from dftfd.resources import available_memory
 
 _BLOCK_BYTES = 48 * 2**20
 _COPIES = 3  # of the projections: X in pieces, X or Y whole, and what the solver works on
@@ -102,20 +101,19 @@ def fitted_gradient(
     omega: float,
     P,
     exchange: Sequence[tuple[float, np.ndarray]],
-    memory_limit: float | None = None,
+    memory_limit: float,
 ) -> np.ndarray:
     """dE/dR (atom, 3) [hartree/bohr] at fixed densities of 1/2 tr(P J[P]) - sum_s f_s/2 tr(P_s K[P_s]).
 
     P: (ao, ao), the density of the Coulomb energy, or None without.   omega: as in dftfd.integrals.
     exchange: pairs (f_s, C_s) with P_s = C_s C_s^T.
-    memory_limit: bytes for the projections, by default half of what is available; where they do not fit, they and the
-        integrals are computed in several passes.
+    memory_limit: bytes for the projections; where they do not fit, they and the integrals are computed in several
+        passes.
     """
     integrals = ThreeCentre(molecule, auxiliary, omega)
     metric = Metric(integrals.metric)
-    limit = available_memory() / 2 if memory_limit is None else memory_limit
     columns = sum(C.shape[1] ** 2 for _, C in exchange)
-    n_passes = max(1, math.ceil(_COPIES * 8 * integrals.n_auxiliary * columns / limit))
+    n_passes = max(1, math.ceil(_COPIES * 8 * integrals.n_auxiliary * columns / memory_limit))
     gradient = np.zeros((molecule.n_atoms, 3))
     for number in range(n_passes):
         terms = [_Coulomb(P)] if number == 0 and P is not None else []

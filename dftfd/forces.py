@@ -25,6 +25,7 @@ from dftfd.interop.pyscf import overlap_integrals
 from dftfd.io.progress import as_progress
 from dftfd.kernel import XCKernel
 from dftfd.nonlocal_xc import NonlocalXCKernel
+from dftfd.resources import memory_budget
 from dftfd.scf.orbitals import occupied_orbitals
 from dftfd.xc_gradient import GradientBuilder
 
@@ -98,7 +99,7 @@ def nuclear_forces(result, grid_response: bool = True, progress=None) -> Forces:
         gradient += surroundings.one_electron_gradient(molecule, P.sum(axis=0))
         gradient -= overlap_derivative(molecule, W)
     with progress.stage("two-electron derivatives"):
-        gradient += calculation.coulomb_exchange().gradient(P, C_occ, functional.exact_exchange)
+        gradient += calculation.coulomb_exchange(memory_budget()).gradient(P, C_occ, functional.exact_exchange)
     for part, kernel, grid in _xc_parts(calculation):
         with progress.stage(f"{part} derivatives"):
             gradient += _xc_gradient(molecule, kernel, grid, P, C_occ, grid_response, progress)

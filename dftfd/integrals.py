@@ -210,7 +210,10 @@ class DensityFittedCoulombExchange(CoulombExchange):
         P = self._check(P)
         terms = {0.0: []} | {omega: [(fraction * _share(P), C) for C in C_occ] for omega, fraction in exact_exchange}
         return sum(
-            fitted_gradient(self.molecule, self._auxiliary, omega, None if omega else P.sum(axis=0), exchange)
+            fitted_gradient(
+                *(self.molecule, self._auxiliary, omega, None if omega else P.sum(axis=0), exchange),
+                memory_limit=self._memory_limit,
+            )
             for omega, exchange in terms.items()
         )
 
