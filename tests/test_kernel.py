@@ -115,6 +115,19 @@ def test_kernel_of_a_polynomial_equals_its_derivative_by_hand(order, tau, n_spin
     np.testing.assert_allclose(potential, v, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.parametrize("n_spin", [1, 2])
+@pytest.mark.parametrize("name", ["lda,vwn", "lda,pw", "pbe"])
+def test_compiled_kernels_equal_plain_derivatives(name, n_spin, rng):
+    """The program in one loop with wide vectors computes what JAX's own value_and_grad does, arctan of VWN included."""
+    kernel = XCKernel(get_functional(name).semilocal_part, n_spin)
+    points, weights = rng.normal(size=(1024, 3)), rng.uniform(size=1024)
+    density = np.exp(rng.normal(size=(n_spin, kernel.channels, 1024)))
+    energy, potential = kernel(points, weights, density)
+    expected, slopes = jax.jit(lambda *arguments: kernel(*arguments))(points, weights, density)
+    assert float(energy) == pytest.approx(float(expected), rel=1e-13)
+    np.testing.assert_allclose(potential, slopes, atol=1e-12)
+
+
 @pytest.fixture(scope="module")
 def water():
     return dftfd.molecule("O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692", basis="6-31g*")
