@@ -59,11 +59,7 @@ def memory_size(size) -> int:
     """Bytes of a size: a number of MB, or text with a unit such as '800 MB' or '4 GiB'."""
     if isinstance(size, Real) and not isinstance(size, bool):
         size = f"{size:.12g}"
-    match = (
-        re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,6})?)\s*([a-zA-Z]{0,3})\s*", size, re.ASCII)
-        if isinstance(size, str)
-        else None
-    )
+    match = _SIZE.fullmatch(size) if isinstance(size, str) else None
     unit = _UNITS.get(match[2].lower()) if match else None
     if unit is None or not float(match[1]):
         raise InputError(f"max_memory={size!r} is no size; give a number of MB, or text such as '800 MB' or '4 GB'.")

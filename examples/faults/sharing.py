@@ -1,0 +1,71 @@
+"""Eight processes that write the same checkpoint and fill the same compilation cache, at the same time.
+
+    python examples/faults/sharing.py --save        20 rounds; the cache is empty at the start
+
+In each round all of them begin together, forget what they have compiled and run the same calculation.
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+from common import OPTIONS, TOLERANCE, molecule, report, resumed, right_energy
+
+import dftfd
+
+PROCESSES, PAUSE = 8, 0.05
+
+
+def wait_for(file):
+    """Until a file is there; a minute at most."""
+    end = time.monotonic() + 300
+    while not os.path.exists(file) and time.monotonic() < end:
+        time.sleep(PAUSE)
+
+
+def worker(folder, number, rounds):
+    """One of the processes: an energy per line on standard output."""
+    import jax
+
+    from dftfd import calculation
+
+    for k in range(rounds):
+        open(os.path.join(folder, f"ready-{k}-{number}"), "x").close()
+        for other in range(PROCESSES):
+            wait_for(os.path.join(folder, f"ready-{k}-{other}"))
+        jax.clear_caches()
+        calculation._KERNELS.clear()
+        result = dftfd.run_scf(molecule(), **OPTIONS, checkpoint=os.path.join(folder, "shared.chk"))
+        print(result.energy if result.converged else "not converged", flush=True)
+
+
+def sharing(rounds, folder, rng):
+    """Figures of `rounds` rounds."""
+    energy, code = right_energy(), [sys.executable, __file__, "worker", str(folder)]
+    environment = os.environ | {"DFTFD_CACHE_DIR": str(folder / "cache"), "PYTHONWARNINGS": "default"}
+    processes = [
+        subprocess.Popen([*code, str(k), str(rounds)], env=environment, stdout=-1, stderr=-1, text=True)
+        for k in range(PROCESSES)
+    ]
+    outputs = [process.communicate() for process in processes]
+    energies = [float(line) for out, _ in outputs for line in out.split()]
+    result, said = resumed(folder / "shared.chk")
+    return {
+        "processes": PROCESSES,
+        "rounds": rounds,
+        "calculations": len(energies),
+        "failed processes": sum(process.returncode != 0 for process in processes),
+        "right energies": sum(abs(e - energy) < TOLERANCE for e in energies),
+        "warnings": sum(err.count("Warning") for _, err in outputs),
+        "temporary files left": len(list(folder.glob(".*.tmp"))),
+        "last checkpoint readable": not said and abs(result.energy - energy) < TOLERANCE,
+        "compiled programs in the cache": len(list((folder / "cache").iterdir())),
+    }
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["worker"]:
+        worker(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    else:
+        report("sharing", sharing, 20)
