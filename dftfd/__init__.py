@@ -4,6 +4,11 @@ An exchange-correlation functional is written once, as an energy on density func
 and everything above are derived. Importing the package turns JAX's float64 mode on.
 """
 
+from dftfd.startup import end_at_once_on_interrupt  # isort: skip
+
+end_at_once_on_interrupt()
+
+# ruff: noqa: E402
 import importlib
 import logging
 import os

@@ -239,9 +239,7 @@ def test_interrupt_ends_with_130(tmp_path):
     assert main([*run[:-2], "--restart", run[-1]]) == 0
 
 
-def test_an_interrupt_that_nobody_hears_ends_the_process():
-    """Code that swallows Ctrl-C, as compiled code that runs for minutes would: the watch ends it, within 5 s."""
-    deaf = """
+DEAF = """
 import time
 from dftfd.cli.interrupts import InterruptWatch
 with InterruptWatch():
@@ -252,8 +250,42 @@ with InterruptWatch():
         except KeyboardInterrupt:
             pass
 """
-    code, err, seconds = interrupted([sys.executable, "-c", deaf], "at work")
-    assert (code, err) == (130, "dftfd: error: interrupted\n") and seconds < 5.0
+
+IN_A_CALLBACK = """
+import sys, time
+from dftfd.cli.interrupts import InterruptWatch
+class Slow:
+    def __del__(self):
+        print("at work", flush=True)
+        time.sleep(60)
+with InterruptWatch() as watch:
+    try:
+        slow = Slow()
+        del slow
+        time.sleep(60)
+    except KeyboardInterrupt:
+        sys.exit(f"{watch.interrupted}")
+"""
+
+
+@pytest.mark.parametrize("code, status, said", [(DEAF, 130, "dftfd: error: interrupted"), (IN_A_CALLBACK, 1, "True")])
+def test_an_interrupt_is_heard_in_the_end(code, status, said):
+    """Code that swallows Ctrl-C, as compiled code that runs for minutes would: the watch ends it, within 5 s.
+
+    In a callback whose exceptions Python ignores it is repeated, and nothing is printed about it.
+    """
+    found, err, seconds = interrupted([sys.executable, "-c", code], "at work")
+    assert (found, err) == (status, f"{said}\n") and seconds < 5.0
+
+
+def test_an_interrupt_during_imports_ends_at_once():
+    """The command leaves the signal to the system until it is ready; a program that imports dftfd keeps its own."""
+    code = "import signal, sys; sys.orig_argv = {}; import dftfd; print(signal.getsignal(signal.SIGINT))"
+    answers = [
+        subprocess.run([sys.executable, "-c", code.format(words)], capture_output=True, text=True, check=True).stdout
+        for words in (["python", "-m", "dftfd", "list"], ["python", "script.py"])
+    ]
+    assert "Handlers.SIG_DFL" in answers[0] and "default_int_handler" in answers[1]
 
 
 def test_live_table_on_a_terminal():

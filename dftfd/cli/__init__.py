@@ -9,6 +9,8 @@ run, so `dftfd --help` and a mistyped option answer at once.
 import os
 import sys
 
+from typer import Abort
+
 from dftfd.cli import geometry  # noqa: F401 (registers its commands)
 from dftfd.cli.commands import app
 from dftfd.cli.interrupts import INTERRUPTED, InterruptWatch
@@ -28,8 +30,8 @@ def main(arguments=None) -> int:
         except Exception as error:
             if "--debug" in arguments:
                 raise
-            # the argument parser has a word of its own for Ctrl-C
-            code = INTERRUPTED if type(error).__name__ == "Abort" else _answer(error)
+            # Ctrl-C in the middle of an import or of the argument parser ends in another error
+            code = INTERRUPTED if watch.interrupted or isinstance(error, Abort) else _answer(error)
     if code == INTERRUPTED:
         return _complain(watch.message, INTERRUPTED)
     return code if isinstance(code, int) else 0

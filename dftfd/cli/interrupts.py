@@ -8,18 +8,25 @@ is lost by that: what a run has to go on from is on the disk after every cycle, 
 import os
 import signal
 import socket
+import sys
 import threading
 
 INTERRUPTED = 130
 GRACE = 3.0
 """Seconds that a command has to end by itself."""
 
+AGAIN = 0.02
+"""Seconds after which an interrupt that was lost is repeated."""
+
 
 class InterruptWatch:
-    """A `with` statement around a command. checkpoint: that of the run, a dftfd.checkpoint.Checkpoint, or None."""
+    """A `with` statement around a command.
+
+    checkpoint: that of the run, a dftfd.checkpoint.Checkpoint, or None.   interrupted: whether Ctrl-C was heard.
+    """
 
     def __init__(self, grace: float = GRACE):
-        self.checkpoint = None
+        self.checkpoint, self.interrupted = None, False
         self._grace, self._ended = grace, threading.Event()
 
     @property
@@ -32,17 +39,34 @@ class InterruptWatch:
     def __enter__(self):
         self._wake, self._signalled = socket.socketpair()
         self._signalled.setblocking(False)
-        self._in_use = threading.current_thread() is threading.main_thread()
+        ours = (signal.SIG_DFL, signal.default_int_handler)  # not a program's own, and not where it is ignored
+        self._before = signal.getsignal(signal.SIGINT)
+        self._in_use = threading.current_thread() is threading.main_thread() and self._before in ours
         if self._in_use:
-            self._before = signal.set_wakeup_fd(self._signalled.fileno(), warn_on_full_buffer=False)
             threading.Thread(target=self._watch, daemon=True, name="dftfd-interrupt").start()
+            self._fd_before = signal.set_wakeup_fd(self._signalled.fileno(), warn_on_full_buffer=False)
+            signal.signal(signal.SIGINT, self._interrupt)
+            self._hook_before, sys.unraisablehook = sys.unraisablehook, self._say_again
         return self
 
     def __exit__(self, *error):
         self._ended.set()
         if self._in_use:
-            signal.set_wakeup_fd(self._before)
+            signal.signal(signal.SIGINT, self._before)
+            signal.set_wakeup_fd(self._fd_before)
+            sys.unraisablehook = self._hook_before
         self._signalled.close()
+
+    def _interrupt(self, number, frame):
+        self.interrupted = True
+        raise KeyboardInterrupt
+
+    def _say_again(self, unraisable):
+        """An interrupt in a callback that cannot raise, such as one of the garbage collector, comes once more."""
+        if unraisable.exc_type is KeyboardInterrupt:
+            threading.Timer(AGAIN, signal.raise_signal, [signal.SIGINT]).start()
+        else:
+            self._hook_before(unraisable)
 
     def _watch(self):
         with self._wake:

@@ -37,10 +37,10 @@ def arguments(*more):
     return ["run", GEOMETRY, "--basis", "sto-3g", *options, *map(str, more)]
 
 
-def start(*more, **options):
-    """A process with the command `dftfd run`, in a group of its own, its outputs piped."""
+def start(*more):
+    """A process with the command `dftfd run`, its outputs piped."""
     command = [sys.executable, "-m", "dftfd", *arguments(*more)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def right_energy():

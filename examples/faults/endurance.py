@@ -23,8 +23,8 @@ def growth(runs):
     """Memory [MB] after each tenth of the runs."""
     memory = []
     for k in range(runs):
-        hydrogen = dftfd.molecule(f"H 0 0 0; H 0 0 {0.6 + 0.8 * k / runs:.6f}", basis="sto-3g")
-        dftfd.run_scf(hydrogen, xc=("pbe", "lda,vwn", "pbe0")[k % 3], grid_level=0)
+        hydrogen = dftfd.molecule(f"H 0 0 0; H 0 0 {0.6 + 0.5 * k / runs:.6f}", basis="sto-3g")
+        dftfd.run_scf(hydrogen, xc=("pbe", "lda,vwn", "pbe0")[k % 3], grid_level=1)
         if (k + 1) % max(1, runs // 10) == 0:
             memory.append(round(process_memory() / 1e6, 1))
     return memory

@@ -2,8 +2,8 @@
 
     python examples/faults/interrupts.py --save        30 interrupts
 
-Every third comes at any time of the process, the imports of its libraries included, where Python itself answers and the
-shell says 130; the others while the calculation is at work.
+Every third comes at any time from the first statement of dftfd on, the imports of its libraries included, during which
+the signal itself ends the process and the shell says 130; the others while the calculation is at work.
 """
 
 import signal
@@ -12,6 +12,20 @@ import time
 from common import TOLERANCE, report, resumed, right_energy, start
 
 SHELL_130 = (130, -signal.SIGINT)
+SIGINT_CAUGHT = 1 << signal.SIGINT - 1
+
+
+def catches_interrupts(process):
+    """Whether the process has a handler for SIGINT."""
+    with open(f"/proc/{process.pid}/status") as status:
+        return any(int(line.split()[1], 16) & SIGINT_CAUGHT for line in status if line.startswith("SigCgt"))
+
+
+def wait_for_first_statement(process):
+    """Until dftfd is being imported: Python has set its handler, and dftfd has put it aside."""
+    for state in (True, False):
+        while process.poll() is None and catches_interrupts(process) is not state:
+            time.sleep(5e-4)
 
 
 def interrupts(runs, folder, rng):
@@ -29,7 +43,8 @@ def interrupts(runs, folder, rng):
                     break
             time.sleep(rng.uniform(0.0, 0.3))
         else:
-            time.sleep(rng.uniform(0.1, 4.0))
+            wait_for_first_statement(process)
+            time.sleep(rng.uniform(0.0, 4.0))
         process.send_signal(signal.SIGINT)
         before = time.monotonic()
         _, err = process.communicate()

@@ -18,9 +18,11 @@ PROCESSES, PAUSE = 8, 0.05
 
 
 def wait_for(file):
-    """Until a file is there; a minute at most."""
+    """Until a file is there; five minutes at most."""
     end = time.monotonic() + 300
-    while not os.path.exists(file) and time.monotonic() < end:
+    while not os.path.exists(file):
+        if time.monotonic() > end:
+            raise TimeoutError(file)
         time.sleep(PAUSE)
 
 
