@@ -64,7 +64,8 @@ class InterruptWatch:
     def _say_again(self, unraisable):
         """An interrupt in a callback that cannot raise, such as one of the garbage collector, comes once more."""
         if unraisable.exc_type is KeyboardInterrupt:
-            threading.Timer(AGAIN, signal.raise_signal, [signal.SIGINT]).start()
+            main = threading.main_thread().ident
+            threading.Timer(AGAIN, signal.pthread_kill, [main, signal.SIGINT]).start()
         else:
             self._hook_before(unraisable)
 
