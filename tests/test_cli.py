@@ -280,7 +280,9 @@ def test_an_interrupt_is_heard_in_the_end(code, status, said):
 
 def test_an_interrupt_during_imports_ends_at_once():
     """The command leaves the signal to the system until it is ready; a program that imports dftfd keeps its own."""
-    code = "import signal, sys; sys.orig_argv = {}; import dftfd; print(signal.getsignal(signal.SIGINT) == signal.SIG_DFL)"
+    code = (
+        "import signal, sys; sys.orig_argv = {}; import dftfd\nprint(signal.getsignal(signal.SIGINT) == signal.SIG_DFL)"
+    )
     answers = [
         subprocess.run([sys.executable, "-c", code.format(words)], capture_output=True, text=True, check=True).stdout
         for words in (["python", "-m", "dftfd", "list"], ["python", "script.py"])

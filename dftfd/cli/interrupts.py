@@ -50,11 +50,11 @@ class InterruptWatch:
         return self
 
     def __exit__(self, *error):
-        self._ended.set()
         if self._in_use:
             signal.signal(signal.SIGINT, self._before)
             signal.set_wakeup_fd(self._fd_before)
             sys.unraisablehook = self._hook_before
+        self._ended.set()
         self._signalled.close()
 
     def _interrupt(self, number, frame):
@@ -73,6 +73,6 @@ class InterruptWatch:
         with self._wake:
             while (signals := self._wake.recv(64)) and signal.SIGINT not in signals:
                 pass
-        if signals and not self._ended.wait(self._grace):
-            os.write(2, f"dftfd: error: {self.message}\n".encode())
-            os._exit(INTERRUPTED)
+            if signals and not self._ended.wait(self._grace):
+                os.write(2, f"dftfd: error: {self.message}\n".encode())
+                os._exit(INTERRUPTED)
