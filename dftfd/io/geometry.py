@@ -20,6 +20,9 @@ from dftfd.errors import FileError, InputError
 MAX_FILE_BYTES = 32 * 2**20
 """Geometry files above this size are refused unread; 32 MiB hold about half a million atoms."""
 
+MAX_ATOMS = 20_000
+"""Larger systems are beyond every method here; refused before their atoms are looked at."""
+
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eEdD][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.I)
 _SEPARATOR = re.compile(r"[\s,]+")
@@ -59,6 +62,7 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
                 continue
             if len(fields) != 4:
                 raise _line_error(source, number, entry)
+            _check_count(len(atoms) + 1)
             atoms.append(_parse_atom(fields, f"atom {len(atoms) + 1}", f"{source}, line {number}"))
     return _collect(atoms)
 
@@ -90,6 +94,8 @@ def split_frames(text: str) -> list[str]:
 
 def parse_atom_list(entries) -> Geometry:
     """The atoms of a sequence of (symbol, (x, y, z)) or (symbol, x, y, z)."""
+    entries = list(entries)
+    _check_count(len(entries))
     return _collect([_read_entry(entry, f"atom {index}") for index, entry in enumerate(entries, start=1)])
 
 
@@ -105,6 +111,7 @@ def _parse_xyz(lines, first, source):
             f"{source}: line {first + 1} announces {count} atoms, but {len(body)} lines follow the comment line. "
             "Expected the atom count, a comment line, then one atom per line, a single geometry per file."
         )
+    _check_count(count)
     atoms = []
     for number, line in enumerate(body, start=first + 3):
         fields = _split(line)
@@ -113,6 +120,11 @@ def _parse_xyz(lines, first, source):
         # Further columns (charges, velocities, forces) are allowed by the format and carry no geometry.
         atoms.append(_parse_atom(fields[:4], f"atom {len(atoms) + 1}", f"{source}, line {number}"))
     return _collect(atoms)
+
+
+def _check_count(n_atoms):
+    if n_atoms > MAX_ATOMS:
+        raise InputError(f"the geometry has more than {MAX_ATOMS} atoms; expected a molecule.")
 
 
 def _check_comment(comment, source):

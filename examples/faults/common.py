@@ -22,7 +22,7 @@ import dftfd
 
 RESULTS = Path(__file__).parents[2] / "data" / "reliability"
 GEOMETRY = "H 0 0 0; F 0 0 0.95"
-OPTIONS = {"xc": "pbe", "grid_level": 2, "conv_tol": 1e-10}
+OPTIONS = {"xc": "lda,vwn", "grid_level": 1, "conv_tol": 1e-10}
 TOLERANCE = 1e-10  # hartree
 
 
