@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -135,7 +136,7 @@ class AOStore:
             return self._kept[index]
         return self.basis.evaluate(block.points, self.order, block.shells, out=scratch)
 
-    @property
+    @cached_property
     def scratch_size(self) -> int:
         """Elements that `values` needs as scratch; zero when every block is kept."""
         return max(self._value_counts()[len(self._kept) :], default=0)

@@ -102,7 +102,7 @@ class Calculation:
             builders.nonlocal_xc,
             builders.response,
         )
-        return Ingredients(self, matrices, X, coulomb_exchange, builders, energy)
+        return Ingredients(self, matrices, X, coulomb_exchange, builders, energy, plan.room - kept - builders.nbytes)
 
     @property
     def _omegas(self):
@@ -122,7 +122,10 @@ class Calculation:
 
 @dataclass(frozen=True, eq=False)
 class Ingredients:
-    """What a calculation has computed before its first cycle. X: orthonormaliser (ao, mo)."""
+    """What a calculation has computed before its first cycle.
+
+    X: orthonormaliser (ao, mo).   room: bytes left within the limit of memory.
+    """
 
     calculation: Calculation
     matrices: OneElectron
@@ -130,6 +133,7 @@ class Ingredients:
     coulomb_exchange: object
     builders: "XCBuilders"
     energy: KohnSham
+    room: int
 
     def problem(self, occupy: Occupier) -> Problem:
         """The SCF problem with a rule for the occupations."""
@@ -146,13 +150,13 @@ class Ingredients:
 class XCBuilders:
     """Builders of the semilocal and the nonlocal energy, each None without such terms; the same grid is used once.
 
-    n_points: of the semilocal grid, zero without.
+    n_points: of the semilocal grid, zero without.   nbytes: of the orbitals that are kept.
     """
 
     def __init__(self, kernels, molecule, grids, memory_limit, progress):
         """kernels: from `xc_kernels`, with a grid for each.   memory_limit: bytes of orbitals on grids to keep."""
         self.semilocal = self.nonlocal_xc = None
-        self.n_points = 0
+        self.n_points = self.nbytes = 0
         self._kernel = self._store = store = None
         order = max(map(ao_order, kernels.values()), default=0)
         shared = len(kernels) == 2 and isinstance(grids["semilocal"], int) and len(set(grids.values())) == 1
@@ -160,9 +164,10 @@ class XCBuilders:
             if store is None or not shared:
                 points, weights = self._grid(molecule, grids[part], progress)
                 with progress.stage("orbitals on the grid"):
-                    limit = memory_limit - (store.nbytes if store else 0)
+                    limit = memory_limit - self.nbytes
                     kept_order = order if shared else ao_order(kernel)
                     store = AOStore(molecule, points, weights, kept_order, memory_limit=limit)
+                    self.nbytes += store.nbytes
             if part == "semilocal":
                 self.semilocal, self.n_points = XCBuilder(kernel, store, progress.part), len(points)
                 self._kernel, self._store = kernel, store

@@ -1,12 +1,14 @@
 """run_scf: from a molecule and a functional to a self-consistent result. Here the pieces are put together."""
 
 from dataclasses import replace
+from functools import lru_cache
 from importlib import metadata
 
 import numpy as np
 
 import dftfd
 from dftfd.calculation import Calculation, Ingredients
+from dftfd.cheaper import begin_cheaply
 from dftfd.checkpoint import as_checkpoint, resume
 from dftfd.errors import InputError
 from dftfd.functionals.registry import get_functional
@@ -149,16 +151,23 @@ def run_scf(
         so_far = _result(calculation, settings, snapshot.solution, progress.seconds, allow_unconverged=False)
         checkpoint.write(so_far, snapshot, rule)
 
+    begun, words = None, ""
+    if isinstance(guess, str) and broken_symmetry is None and isinstance(occupy, Aufbau) and snapshot is None:
+        with progress.stage("approach"):
+            begun, words = begin_cheaply(ingredients, P, occupy, strategy, max_cycles, progress)
     with progress.stage("scf"):
         solution = solve(
             ingredients.problem(occupy),
-            P,
+            begun.state if begun else P,
+            memory=begun.memory if begun else None,
             strategy=strategy,
             convergence=thresholds,
             on_cycle=progress.cycle,
             on_snapshot=None if checkpoint is None else keep,
             resume=snapshot,
         )
+    if words:
+        solution = replace(solution, steps=(words, *solution.steps))
     result = _result(calculation, settings, solution, progress.seconds, allow_unconverged)
     warn_about_electrons(result)
     return result
@@ -179,20 +188,23 @@ def _settings(ingredients: Ingredients, thresholds: Convergence, guess: str, con
         conv_tol=thresholds.energy,
         max_cycles=thresholds.max_cycles,
         linear_dependence=calculation.linear_dependence,
-        versions={"dftfd": dftfd.__version__} | dict(_versions()),
+        versions=dict(_versions()),
         nlc_grid_level=calculation.nlc_level if functional.is_nonlocal else None,
         convergence=convergence,
         smearing=smearing,
     )
 
 
+@lru_cache(maxsize=1)
 def _versions():
-    """Versions of the packages that numbers may depend on, of those installed."""
+    """(name, version) of dftfd and the packages that numbers may depend on, of those installed; takes 15 ms."""
+    found = [("dftfd", dftfd.__version__)]
     for name in VERSIONED:
         try:
-            yield name, metadata.version(name)
+            found.append((name, metadata.version(name)))
         except metadata.PackageNotFoundError:  # jax-xc, which has wheels for some platforms only
             continue
+    return tuple(found)
 
 
 def _occupier(ingredients: Ingredients, occupations, smearing, follow_orbitals, guess):

@@ -4,7 +4,7 @@ It works on callbacks and matrices alone: `fock(P, C_occ)` returns the Fock matr
 whatever they are made of. Steps and thresholds of plain DIIS follow PySCF, so both codes stop at the same point.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -48,8 +48,9 @@ def solve_scf(
 
 def solve(
     problem: Problem,
-    P,
+    start,
     *,
+    memory: Mapping[str, np.ndarray] | None = None,
     strategy: Strategy = STRATEGIES["diis"],
     convergence: Convergence | None = None,
     on_cycle: Callable[[Cycle], None] = lambda cycle: None,
@@ -69,7 +70,7 @@ def solve(
     """
     convergence = convergence or Convergence()
     run = _Run(problem, strategy, convergence, on_cycle, on_snapshot)
-    solution = run.begin(problem.start(P)) if resume is None else run.go_on(resume)
+    solution = run.begin(start, memory) if resume is None else run.go_on(resume)
     if not solution.converged and run.hands_over:
         solution = run.minimise()
     if strategy.follow and solution.converged and problem.response is not None:
@@ -114,8 +115,12 @@ class _Run:
         self.minimising = True
         self.record(cycle, state, self.convergence.reached_by(cycle))
 
-    def begin(self, state) -> Solution:
-        """From the starting density."""
+    def begin(self, start, memory) -> Solution:
+        """From the starting density, or a state, and what the extrapolation is to remember."""
+        state = start if isinstance(start, State) else self.problem.start(start)
+        if state.mo_coeff is not None:
+            self.lowest = state
+        self.extrapolation.restore(memory or {})
         self.record(Cycle(0, state.energy, *[float("nan")] * 3), state)
         return self.iterate(state)
 

@@ -1,0 +1,124 @@
+"""Starts from a cheaper energy: the solution is that of the full problem, with few of its matrices built."""
+
+import numpy as np
+import pytest
+
+import dftfd
+from dftfd import cheaper
+from dftfd.scf.approach import approach
+from dftfd.scf.loop import solve
+from dftfd.scf.occupation import Aufbau
+from dftfd.scf.problem import Problem
+from dftfd.scf.strategy import STRATEGIES
+from dftfd.xc import XCBuilder
+
+NAPHTHALENE = """
+C  0.0000  0.7080 0
+C  0.0000 -0.7080 0
+C  1.2397  1.3946 0
+C -1.2397  1.3946 0
+C  1.2397 -1.3946 0
+C -1.2397 -1.3946 0
+C  2.4265  0.7080 0
+C -2.4265  0.7080 0
+C  2.4265 -0.7080 0
+C -2.4265 -0.7080 0
+H  1.2400  2.4860 0
+H -1.2400  2.4860 0
+H  1.2400 -2.4860 0
+H -1.2400 -2.4860 0
+H  3.3720  1.2440 0
+H -3.3720  1.2440 0
+H  3.3720 -1.2440 0
+H -3.3720 -1.2440 0
+"""
+
+
+class Counted:
+    """A builder's `build`, counting calls by the number of grid points."""
+
+    def __init__(self, monkeypatch, kind, size):
+        self.calls, build = [], kind.build
+
+        def counting(builder, *args):
+            self.calls.append(size(builder))
+            return build(builder, *args)
+
+        monkeypatch.setattr(kind, "build", counting)
+
+
+@pytest.mark.parametrize(("xc", "charge"), [("pbe", 0), pytest.param("pbe", 1, marks=pytest.mark.slow)])
+def test_coarse_grid_first(monkeypatch, xc, charge):
+    """Naphthalene and its cation: the energy of a run on the fine grid alone to 1e-9, with at most half its builds."""
+    molecule = dftfd.molecule(NAPHTHALENE, basis="sto-3g", charge=charge, spin=charge)
+    counted = Counted(monkeypatch, XCBuilder, lambda builder: builder.store.n_points)
+    found = dftfd.run_scf(molecule, xc=xc, grid_level=2)
+    fine = max(counted.calls)
+    with_start = counted.calls.count(fine)
+    counted.calls.clear()
+    monkeypatch.setattr(cheaper, "HEAVY_ATOMS", 1000)
+    plain = dftfd.run_scf(molecule, xc=xc, grid_level=2)
+    assert found.converged and "grid level 0" in found.steps[0] and not plain.steps
+    assert abs(found.energy - plain.energy) < 1e-9
+    assert 2 * with_start <= counted.calls.count(fine) == len(counted.calls)
+
+
+def test_double_integrals_late(monkeypatch):
+    """VV10 of water: the energy of a run that has it in every cycle to 1e-9, with at most half the builds."""
+    molecule = dftfd.molecule("O 0 0 0; H 0 0.757 0.587; H 0 -0.757 0.587", basis="sto-3g")
+    from dftfd.nonlocal_xc import NonlocalXCBuilder
+
+    counted = Counted(monkeypatch, NonlocalXCBuilder, lambda builder: 0)
+    options = {"xc": "pbe + 1.0*vv10", "grid_level": 1, "nlc_grid_level": 0}
+    found = dftfd.run_scf(molecule, **options)
+    late = len(counted.calls)
+    counted.calls.clear()
+    monkeypatch.setattr("dftfd.run.begin_cheaply", lambda *args: (None, ""))
+    plain = dftfd.run_scf(molecule, **options)
+    assert abs(found.energy - plain.energy) < 1e-9
+    assert "without double integrals" in found.steps[0]
+    assert 2 * late <= len(counted.calls)
+
+
+class Quadratic:
+    """E = tr(P H) + 1/2 tr(P G P G): a model energy whose Fock matrix depends on P."""
+
+    def __init__(self, H, G):
+        self.H, self.G = H, G
+
+    def __call__(self, P, C_occ=None):
+        from dftfd.kohn_sham import FockEvaluation
+
+        F = self.H + self.G @ P[0] @ self.G
+        E = float(np.sum(P[0] * self.H) + 0.5 * np.sum(P[0] * (self.G @ P[0] @ self.G)))
+        return FockEvaluation(F[None], {"model": E}, None)
+
+
+def model(difference, gap=1.0, n=8):
+    rng = np.random.default_rng(3)
+    levels = np.diag(np.concatenate([np.linspace(-2, -1, 3), np.linspace(-1 + gap, 2, n - 3)]))
+    A, B = (rng.normal(size=(n, n)) for _ in range(2))
+    G = 0.05 * (A + A.T)
+    H = levels + difference * (B + B.T)
+    return Problem(Quadratic(H, G), np.eye(n), np.eye(n), Aufbau((3,), 2)), np.diag([2.0] * 3 + [0.0] * (n - 3))[None]
+
+
+def test_correction_is_of_second_order():
+    """A model whose cheaper problem differs by a constant matrix: the corrected one is the full one, to convergence."""
+    cheap, P = model(0.0)
+    full, _ = model(0.02)
+    start = approach(cheap, full, P, STRATEGIES["auto"], 50)
+    expected = solve(full, P).state
+    assert full.gradient_norm(start.state) < 1e-4
+    assert abs(start.state.energy - expected.energy) < 1e-8
+    solution = solve(full, start.state, memory=start.memory)
+    assert solution.converged and solution.cycles <= 2
+    assert abs(solution.state.energy - expected.energy) < 1e-10
+
+
+def test_vanishing_gap_is_not_trusted():
+    """Where the cheaper problem's gap is below 0.03 hartree, or its cycles do not suffice, the guess is kept."""
+    cheap, P = model(0.0, gap=0.01)
+    assert approach(cheap, cheap, P, STRATEGIES["auto"], 50) is None
+    cheap, P = model(0.3)
+    assert approach(cheap, cheap, P, STRATEGIES["auto"], 1) is None
