@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd.lowering import lower, placeholder
-from dftfd.autofd.one_loop import run_in_one_loop, wide_vectors
+from dftfd.autofd.one_loop import run_in_one_loop
 from dftfd.autofd.point_program import point_program, with_gradient
 from dftfd.autofd.structure import is_tracer
 from dftfd.errors import UnsupportedError
@@ -59,7 +59,7 @@ class XCKernel:
         """All first derivatives of the energy; that by a weight is the energy per volume."""
         density = np.asarray(density)
         if self._rows is None:
-            self._rows = jax.jit(self._scalar_code(), compiler_options=wide_vectors())
+            self._rows = jax.jit(self._scalar_code())
         e, rows = self._rows(np.asarray(points), weights, density)
         n_entries = self.n_spin * self.channels
         slopes = np.empty((n_entries + 3, density.shape[-1]))

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.one_loop import wide_vectors
 from dftfd.autofd.regroup import regrouped
 from dftfd.autofd.scalars import scalar_program
 from dftfd.errors import UnsupportedError
@@ -42,7 +41,7 @@ class PairSums:
         except UnsupportedError:
             self.program = None
         tile = self._general_tile if self.program is None else self._unrolled_tile
-        self._tile = jax.jit(tile, compiler_options=wide_vectors())
+        self._tile = jax.jit(tile)
 
     def __call__(self, rows, columns, charges):
         """(values (m, row), jacobian (m, moving, row)) from rows (n_row, row), columns (n_col, column) and

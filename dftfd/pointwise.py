@@ -17,7 +17,7 @@ import numpy as np
 from dftfd.autofd.gram import in_scalar_products
 from dftfd.autofd.lowering import lower, placeholder
 from dftfd.autofd.numpy_program import run_on_numpy
-from dftfd.autofd.one_loop import run_in_one_loop, wide_vectors
+from dftfd.autofd.one_loop import run_in_one_loop
 from dftfd.autofd.point_program import point_program, run, with_gradient
 from dftfd.autofd.structure import structural_key
 from dftfd.errors import FunctionalError, UnsupportedError
@@ -144,7 +144,7 @@ class PointwiseKernel:
                 derivatives = lambda *x: self._derivatives(lambda a: run_in_one_loop(program, a), x, order, jnp)
                 row = jax.ShapeDtypeStruct((chunk,), np.float64)
                 lowered = jax.jit(derivatives).lower(*[row] * len(self.used))
-                self._compiled[order, chunk] = lowered.compile(compiler_options=wide_vectors())
+                self._compiled[order, chunk] = lowered.compile()
         compiled = self._compiled[order, chunk]
 
         def code(block):

@@ -118,7 +118,7 @@ def test_kernel_of_a_polynomial_equals_its_derivative_by_hand(order, tau, n_spin
 @pytest.mark.parametrize("n_spin", [1, 2])
 @pytest.mark.parametrize("name", ["lda,vwn", "lda,pw", "pbe"])
 def test_compiled_kernels_equal_plain_derivatives(name, n_spin, rng):
-    """The program in one loop with wide vectors computes what JAX's own value_and_grad does, arctan of VWN included."""
+    """The program in one loop computes what JAX's own value_and_grad does, arctan of VWN included."""
     kernel = XCKernel(get_functional(name).semilocal_part, n_spin)
     points, weights = rng.normal(size=(1024, 3)), rng.uniform(size=1024)
     density = np.exp(rng.normal(size=(n_spin, kernel.channels, 1024)))

@@ -6,8 +6,6 @@ point may have any number of results and any scalar code, and is one loop with e
 faster, compiled in a quarter of the time.
 """
 
-import functools
-
 import jax
 import jax.numpy as jnp
 
@@ -30,14 +28,3 @@ def run_in_one_loop(program: ScalarProgram, inputs) -> list:
 
     zeros = (jnp.zeros(()),) * len(operands)
     return list(jax.lax.reduce_window(tuple(operands), zeros, code, (1,), (1,), "VALID"))[:n_out]
-
-
-@functools.cache
-def wide_vectors() -> dict | None:
-    """Compiler options for vectors of 512 bits on CPUs, faster than of 256 bits; None where XLA has no such option."""
-    options = {"xla_cpu_prefer_vector_width": 512}
-    try:
-        jax.jit(lambda x: x + 1, compiler_options=options)(0.0)
-    except jax.errors.JaxRuntimeError:
-        return None
-    return options

@@ -30,10 +30,7 @@ _ON_NUMBERS = {
     "and": np.logical_and, "or": np.logical_or, "not": np.logical_not,
 }  # fmt: skip
 
-_CODES = {"add": jax.lax.add, "mul": jax.lax.mul, "div": jax.lax.div, "max": jax.lax.max, "min": jax.lax.min} | {
-    # XLA's arctan is wrong in vectors of 512 bits, and it takes atan2(x, 1) for arctan
-    "atan": lambda x: jax.lax.atan2(x + x, jnp.full_like(x, 2.0))
-}
+_CODES = {"add": jax.lax.add, "mul": jax.lax.mul, "div": jax.lax.div, "max": jax.lax.max, "min": jax.lax.min}
 
 
 def point_program(code, *specs, inline: bool = False) -> ScalarProgram:
