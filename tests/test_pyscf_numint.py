@@ -2,7 +2,10 @@
 
 import copy
 import pickle
+import re
+import runpy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -238,3 +241,15 @@ def test_other_versions_of_pyscf_are_named(monkeypatch):
     monkeypatch.setattr(module.pyscf, "__version__", "3.1.0")
     with pytest.raises(MissingDependencyError, match=r"2\.9 to 2\.14"):
         numint("pbe")
+
+
+@pytest.mark.slow
+def test_the_script_of_the_documentation(tmp_path):
+    """docs/pyscf.md: a functional of three lines that is PBE, with PySCF's forces and excitations."""
+    text = (Path(__file__).parents[1] / "docs" / "pyscf.md").read_text()
+    path = tmp_path / "script.py"
+    path.write_text(re.search(r"```python\n(.*?)```", text, re.S)[1])
+    found = runpy.run_path(str(path))
+    mf = dft.RKS(found["mf"].mol, xc="pbe").run()
+    assert found["energy"] == pytest.approx(mf.e_tot, abs=1e-5)
+    np.testing.assert_allclose(found["excitations"], mf.TDDFT().kernel()[0], atol=1e-5)

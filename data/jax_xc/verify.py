@@ -87,8 +87,8 @@ value plus the natural size of the quantity at that density.
 
 ## Second derivatives
 
-Compared for common names, at points where no spin density is below 1e-6 bohr^-3. {n_second} agree with libxc to 1e-6 at the
-99th percentile:
+Compared for common names, at points where no spin density is below 1e-6 bohr^-3. {n_second} agree with libxc to 1e-6 at
+the 99th percentile:
 
 {second}
 
