@@ -186,7 +186,7 @@ def measure(seed, out, part=0, parts=1):
             where = traceback.extract_tb(error.__traceback__)[-1].name
             results[name] = {"failed": f"{type(error).__name__}: {error}"[:300], "in": where}
         print(name, results[name].get("failed", ""), flush=True)
-    Path(out).write_text(json.dumps({"seed": int(seed), "names": results}))
+        Path(out).write_text(json.dumps({"seed": int(seed), "names": results}))
 
 
 def second(seed, out, part=0, parts=1):
