@@ -121,14 +121,14 @@ def test_response_of_own_functionals(own_and_libxcs, spin):
         mf = mean_field(xc, spin, f)
         energy = mf.kernel()
         td = mf.TDDFT()
-        td.nstates, td.conv_tol = 3, 1e-10
+        td.nstates, td.conv_tol = 6, 1e-10  # asked for three, PySCF's eigensolver misses the third of the LTA
         newton = mean_field(xc, spin, f).newton()
         orbitals = mf.stability(external=False)[0]
         results.append(
             {
                 "energy": energy,
                 "forces": mf.nuc_grad_method().kernel(),
-                "excitations": td.kernel()[0],
+                "excitations": np.sort(td.kernel()[0])[:3],
                 "Hessian": mf.Hessian().kernel(),
                 "Newton": newton.kernel(),
                 "stability": np.linalg.norm(np.asarray(orbitals) ** 2),
