@@ -30,7 +30,7 @@ IMPORTERS = {
     "pyscf": {"interop"},
     "typer": {"cli"},
     "rich": {"cli", "checks"},
-    "ase": {"interop"},
+    "ase": {"interop", "ase"},
     "geometric": {"interop"},
     "distributed": {"batch"},
 }

@@ -1,0 +1,106 @@
+"""An ASE Calculator: energies and forces for ASE's optimisers, dynamics, vibrations and databases.
+
+    atoms.calc = DFTFD(xc="pbe", basis="def2-svp")
+
+Needs ASE: pip install 'dftfd[ase]'. A. Hjorth Larsen et al., J. Phys.: Condens. Matter 29, 273002 (2017).
+doi:10.1088/1361-648X/aa680e
+"""
+
+import inspect
+
+import numpy as np
+
+from dftfd.errors import InputError, MissingDependencyError, closest_names
+from dftfd.interop.pyscf import BOHR_IN_ANGSTROM
+from dftfd.molecule import molecule
+from dftfd.run import run_scf
+
+try:
+    from ase import units
+    from ase.calculators.calculator import Calculator, SCFError, all_changes
+except ImportError as error:
+    raise MissingDependencyError("dftfd.ase needs ASE: pip install 'dftfd[ase]'.") from error
+
+OF_MOLECULE = ("basis", "charge", "spin", "cartesian", "ecp", "allow_close")
+OF_RUN = [name for name, p in inspect.signature(run_scf).parameters.items() if p.kind is p.KEYWORD_ONLY]
+
+
+class DFTFD(Calculator):
+    """Kohn-Sham energies (eV), forces (eV/angstrom), dipole moments (e angstrom), charges and magnetic moments.
+
+    Parameters are options of `dftfd.molecule` (basis, charge, spin, cartesian, ecp) and `dftfd.run_scf` (xc, method,
+    grid_level, ...), in their units, and scheme='mulliken', 'loewdin' or 'meta-loewdin' of charges and moments.
+    spin=None, the default, is the sum of the atoms' initial magnetic moments; initial charges are not read.
+
+    Each calculation starts from the density of the one before, where the atoms are the same. With smearing, forces
+    belong to `free_energy`. The last SCFResult is `calc.result`. Raises ASE's SCFError without convergence, dftfd's
+    own errors for input that cannot be carried out.
+    """
+
+    implemented_properties = ["energy", "free_energy", "forces", "dipole", "charges", "magmom", "magmoms"]
+    default_parameters = {"xc": "pbe", "basis": "def2-svp", "charge": 0, "spin": None, "scheme": "mulliken"}
+    ignored_changes = {"cell", "initial_charges"}
+    discard_results_on_any_change = True
+
+    def __init__(self, **options):
+        self.result = None
+        super().__init__(**options)
+
+    def set(self, **options):
+        """Change parameters; what was computed with others is forgotten."""
+        known = (*OF_MOLECULE, "xc", "method", *OF_RUN, "scheme")
+        for name in options:
+            if name not in known:
+                closest = ", ".join(closest_names(name, known))
+                raise InputError(f"DFTFD has no parameter {name!r}; the closest ones are {closest}.")
+        changed = super().set(**options)
+        if changed:
+            self.result = None
+        return changed
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
+        """ASE's entry: fill `results` with the properties, computing no more than they need."""
+        super().calculate(atoms, properties, system_changes)
+        if system_changes or self.result is None:
+            self.result = self._run()
+        result = self.result
+        self.results |= {
+            "energy": result.energy * units.Hartree,
+            "free_energy": result.free_energy * units.Hartree,
+            "magmom": float(result.molecule.spin),
+        }
+        if "forces" in properties:
+            self.results["forces"] = result.forces() * (units.Hartree / BOHR_IN_ANGSTROM)
+        if "dipole" in properties:
+            self.results["dipole"] = result.dipole * BOHR_IN_ANGSTROM
+        if "charges" in properties:
+            self.results["charges"] = result.charges(self.parameters.scheme)
+        if "magmoms" in properties:
+            self.results["magmoms"] = result.spin_populations(self.parameters.scheme)
+
+    def _run(self):
+        options = dict(self.parameters)
+        del options["scheme"]
+        of_molecule = {name: options.pop(name) for name in OF_MOLECULE if name in options}
+        if of_molecule["spin"] is None:
+            of_molecule["spin"] = _whole(self.atoms.get_initial_magnetic_moments().sum())
+        system = molecule(self.atoms, **of_molecule)
+        last = self.result
+        if last is not None and "guess" not in options and _same_electrons(last.molecule, system):
+            options["guess"] = last
+        result = run_scf(system, **options)
+        if not result.has_properties:
+            raise SCFError(f"SCF not converged after {result.cycles} cycles; see convergence= and max_cycles=.")
+        return result
+
+
+def _whole(moment):
+    if abs(moment - round(moment)) > 1e-6:
+        raise InputError(
+            f"the initial magnetic moments add up to {moment:g}; give spin=, the number of unpaired electrons."
+        )
+    return round(moment)
+
+
+def _same_electrons(a, b):
+    return a.symbols == b.symbols and a.spin == b.spin and np.array_equal(a.nuclear_charges, b.nuclear_charges)
