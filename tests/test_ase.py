@@ -34,10 +34,11 @@ def water(**parameters):
 
 
 def test_properties_are_those_of_the_result_in_ase_units():
-    """Energy in eV, forces in eV/angstrom, dipole in e angstrom, charges and moments per atom, of the OH radical."""
-    atoms = Atoms("OH", positions=[[0, 0, 0], [0, 0, 0.97]], magmoms=[1, 0])
+    """Energy in eV, forces in eV/angstrom, dipole in e angstrom, charges and moments per atom, of the NH2 radical."""
+    atoms = Atoms("NH2", positions=[[0, 0, 0.14], [0, 0.8, -0.49], [0, -0.8, -0.49]], magmoms=[1, 0, 0])
     atoms.calc = DFTFD(**LIGHT, scheme="loewdin")
-    result = dftfd.run_scf(dftfd.molecule("O 0 0 0; H 0 0 0.97", basis="sto-3g", spin=1), "lda,vwn", grid_level=0)
+    system = dftfd.molecule("N 0 0 0.14; H 0 0.8 -0.49; H 0 -0.8 -0.49", basis="sto-3g", spin=1)
+    result = dftfd.run_scf(system, "lda,vwn", grid_level=0)
     assert atoms.get_potential_energy() == pytest.approx(result.energy * 27.211386, rel=1e-7)
     np.testing.assert_allclose(atoms.get_forces(), result.forces() * 51.42207, atol=1e-4)
     np.testing.assert_allclose(atoms.get_dipole_moment() / units.Debye, result.dipole_debye, atol=1e-5)
