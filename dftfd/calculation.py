@@ -10,6 +10,7 @@ from dftfd.errors import InputError
 from dftfd.functionals.base import Functional
 from dftfd.grids.molecular import molecular_grid
 from dftfd.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, OneElectron
+from dftfd.interop.dispersion import dispersion_correction
 from dftfd.kernel import XCKernel
 from dftfd.kohn_sham import KohnSham
 from dftfd.memory import memory_plan
@@ -74,9 +75,16 @@ class Calculation:
             return ExactCoulombExchange(self.molecule)
         return DensityFittedCoulombExchange(self.molecule, bool(self.functional.exact_exchange), budget)
 
+    def dispersion(self) -> tuple[float, np.ndarray]:
+        """Energy of the functional's dispersion correction [hartree] and its gradient (atom, 3); zeros without one."""
+        if self.functional.dispersion is None:
+            return 0.0, np.zeros((self.molecule.n_atoms, 3))
+        return dispersion_correction(self.molecule, *self.functional.dispersion)
+
     def build(self, progress, max_memory=None) -> "Ingredients":
         """Integrals, grid and kernels, within a limit of memory as in `dftfd.resources.memory_budget`."""
         molecule = self.molecule
+        dispersion, _ = self.dispersion()
         budget = memory_budget(max_memory)
         coulomb_exchange = self.coulomb_exchange(budget)
         kernels = {}
@@ -101,6 +109,7 @@ class Calculation:
             self.functional.exact_exchange,
             builders.nonlocal_xc,
             builders.response,
+            dispersion,
         )
         return Ingredients(self, matrices, X, coulomb_exchange, builders, energy, plan.room - kept - builders.nbytes)
 

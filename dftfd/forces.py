@@ -3,7 +3,7 @@ r"""Forces on the nuclei: the exact derivative of the energy that was computed, 
 The energy is stationary in orbitals and occupations, so its derivative is that at fixed density matrices, except that
 orthonormal orbitals stay orthonormal where the overlap S changes:
 
-    dE/dR = dE_nn/dR + tr(P dH/dR) + dE_J/dR + dE_x/dR + dE_xc/dR - tr(W dS/dR)
+    dE/dR = dE_nn/dR + dE_disp/dR + tr(P dH/dR) + dE_J/dR + dE_x/dR + dE_xc/dR - tr(W dS/dR)
 
 E_xc depends on R through the centres of the orbitals and, through its points and weights, the quadrature grid.
 
@@ -98,6 +98,7 @@ def nuclear_forces(result, grid_response: bool = True, progress=None) -> Forces:
         gradient = surroundings.nuclear_gradient(molecule)
         gradient += surroundings.one_electron_gradient(molecule, P.sum(axis=0))
         gradient -= overlap_derivative(molecule, W)
+        gradient += calculation.dispersion()[1]
     with progress.stage("two-electron derivatives"):
         gradient += calculation.coulomb_exchange(memory_budget()).gradient(P, C_occ, functional.exact_exchange)
     for part, kernel, grid in _xc_parts(calculation):

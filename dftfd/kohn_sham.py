@@ -1,6 +1,6 @@
 r"""The Kohn-Sham energy of a density matrix, its Fock matrix F = dE/dP, and its components.
 
-    E[P] = E_nn + tr(P H) + 1/2 tr(P J[P]) + E_x[P] + E_xc[rho, tau, ...]
+    E[P] = E_nn + tr(P H) + 1/2 tr(P J[P]) + E_x[P] + E_xc[rho, tau, ...] + E_disp
 
 P has one matrix (total density) in a restricted run and two (alpha, beta) in an unrestricted one; both go through the
 same lines. W. Kohn, L. J. Sham, Phys. Rev. 140, A1133 (1965). doi:10.1103/PhysRev.140.A1133
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-COMPONENTS = ("nuclear", "one_electron", "coulomb", "xc", "exact_exchange", "nonlocal")
+COMPONENTS = ("nuclear", "one_electron", "coulomb", "xc", "exact_exchange", "nonlocal", "dispersion")
 """Names of the energy's components, in the order in which they are reported."""
 
 
@@ -34,6 +34,7 @@ class KohnSham:
     exact_exchange: pairs (omega, fraction): fraction of exact exchange with the operator 1/r for omega = 0, else with
         its long-range part erf(omega r)/r [1/bohr].
     nonlocal_xc: like xc, for the terms that are double integrals, or None.
+    dispersion [hartree]: a correction that does not depend on P.
     xc_response: () -> object with `at(P, C_occ)`, the derivative of xc's matrix; made when first needed.
     """
 
@@ -44,12 +45,14 @@ class KohnSham:
     exact_exchange: tuple[tuple[float, float], ...] = ()
     nonlocal_xc: object | None = None
     xc_response: Callable[[], object] | None = None
+    dispersion: float = 0.0
 
     def evaluate(self, P, C_occ=None) -> FockEvaluation:
         """Energy components and Fock matrix of P (spin, ao, ao); C_occ with P = C_occ C_occ^T saves work."""
         J, exchange_matrices = self._coulomb_and_exchange(P, C_occ)
         energies = dict.fromkeys(COMPONENTS, 0.0)
         energies["nuclear"] = float(self.nuclear_repulsion)
+        energies["dispersion"] = self.dispersion
         energies["one_electron"] = float(np.sum(P * self.H_core))
         energies["coulomb"] = 0.5 * float(np.sum(P * J))
         F = np.repeat((self.H_core + J)[None], len(P), axis=0)

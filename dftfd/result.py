@@ -66,7 +66,8 @@ def _of_a_solution(method):
 class SCFResult:
     """Energy, orbitals and density of a Kohn-Sham calculation. Atomic units; `spin` is 1 (restricted) or 2.
 
-    energy [hartree], and energies, its components: nuclear, one_electron, coulomb, xc, exact_exchange, nonlocal.
+    energy [hartree], and energies, its components: nuclear, one_electron, coulomb, xc, exact_exchange, nonlocal,
+        dispersion.
     converged, cycles: False is not an error, but such a density is no solution: what is derived from it raises
         NotConvergedError unless `allow_unconverged`.
     mo_energy, mo_occ (spin, mo); mo_coeff (spin, ao, mo); density_matrix (spin, ao, ao), the total one for one spin.

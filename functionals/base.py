@@ -150,11 +150,14 @@ class Functional:
     terms: pairs (coefficient, EnergyTerm).
     exact_exchange: pairs (omega, fraction): fraction of exact exchange with the operator 1/r for omega = 0, else with
         its long-range part erf(omega r)/r [1/bohr].
+    dispersion: (version, whose parameters) of a correction by the positions of the nuclei, ('d3bj', 'pbe'), or None. A
+        calculation adds it; energies of densities are without.
     """
 
     name: str
     terms: tuple[tuple[float, EnergyTerm], ...] = ()
     exact_exchange: tuple[tuple[float, float], ...] = ()
+    dispersion: tuple[str, str] | None = None
 
     @property
     def is_semilocal(self) -> bool:
@@ -208,7 +211,8 @@ class Functional:
             }
             for coefficient, term in self.terms
         ]
-        return {"terms": terms, "exact_exchange": [list(map(float, pair)) for pair in self.exact_exchange]}
+        definition = {"terms": terms, "exact_exchange": [list(map(float, pair)) for pair in self.exact_exchange]}
+        return definition if self.dispersion is None else definition | {"dispersion": list(self.dispersion)}
 
     @property
     def dois(self) -> tuple[str, ...]:
@@ -305,6 +309,7 @@ class Functional:
     def __add__(self, other):
         if not isinstance(other, Functional):
             return NotImplemented
+        _refuse_dispersion(self, other)
         return Functional(
             f"{self.name} + {other.name}",
             self.terms + other.terms,
@@ -317,6 +322,7 @@ class Functional:
     def __mul__(self, factor):
         if isinstance(factor, Functional | str) or not (isinstance(factor, Number) or hasattr(factor, "dtype")):
             return NotImplemented
+        _refuse_dispersion(self)
         return Functional(
             f"{factor}*({self.name})" if len(self.terms) > 1 else f"{factor}*{self.name}",
             tuple((factor * c, t) for c, t in self.terms),
@@ -339,6 +345,15 @@ def _plain(value):
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
     return np.asarray(value).tolist()
+
+
+def _refuse_dispersion(*functionals):
+    for f in functionals:
+        if f.dispersion is not None:
+            raise FunctionalError(
+                f"functional {f.name!r} has a dispersion correction, which belongs to a functional as a whole; combine "
+                "functionals without it."
+            )
 
 
 def _merged(pairs):

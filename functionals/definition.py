@@ -15,7 +15,9 @@ def from_definition(data: dict, name: str) -> Functional:
         (t["coefficient"], find_term(t["name"]).with_parameters({k: _nested(v) for k, v in t["parameters"].items()}))
         for t in data["terms"]
     )
-    return Functional(name, terms, tuple((omega, fraction) for omega, fraction in data["exact_exchange"]))
+    exact_exchange = tuple((omega, fraction) for omega, fraction in data["exact_exchange"])
+    dispersion = tuple(data["dispersion"]) if "dispersion" in data else None
+    return Functional(name, terms, exact_exchange, dispersion)
 
 
 def find_term(name: str) -> EnergyTerm:

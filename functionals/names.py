@@ -7,14 +7,17 @@
 "pbe" is a combination, "pbe,pbe" names its parts, "pbe," is exchange alone, ",lyp" correlation alone. A name may be a
 number of libxc's ("130"), exact exchange ("hf", of short or long range "sr_hf(0.3)", "lr_hf(0.3)", or
 "rsh(alpha; beta; omega)"), or be looked up in libxc's catalogue alone ("libxc:gga_x_pbe").
+A suffix after the whole adds a dispersion correction ("pbe-d3bj", see dftfd.functionals.dispersion).
 """
 
 import re
+from dataclasses import replace
 
 from dftfd.errors import FunctionalError
 from dftfd.functionals import catalogue
 from dftfd.functionals.aliases import COMBINATIONS
 from dftfd.functionals.base import Functional, exact_exchange, long_range_exchange
+from dftfd.functionals.dispersion import WITHOUT_VV10, parameter_name, split_dispersion
 from dftfd.functionals.registry import list_functionals, lookup, unknown_name
 
 MAX_LENGTH = 1000
@@ -63,6 +66,9 @@ def parse(text: str) -> Functional:
         raise FunctionalError("the functional is empty; give a name such as 'pbe'.")
     if len(shown) > MAX_LENGTH:
         raise FunctionalError(f"a functional of {len(shown)} characters was given; {MAX_LENGTH} are allowed.")
+    base, version = split_dispersion(shown)
+    if version is not None:
+        return _corrected(base, version).named(shown.lower())
     if shown.count(",") > 1:
         raise FunctionalError(f"functional {shown!r} has several commas; 'exchange, correlation' expected.")
     if "," not in shown:
@@ -74,6 +80,15 @@ def parse(text: str) -> Functional:
         raise FunctionalError("the functional is ','; give a name on one side of the comma at least.")
     whole = parts[0] if len(parts) == 1 else parts[0] + parts[1]
     return whole.named(shown.lower())
+
+
+def _corrected(base, version) -> Functional:
+    """The functional that a dispersion correction goes with, with the correction."""
+    method = parameter_name(base)
+    functional = parse(WITHOUT_VV10.get(method, base))
+    if method in WITHOUT_VV10:
+        functional = replace(functional, terms=tuple((c, t) for c, t in functional.terms if not t.is_nonlocal))
+    return replace(functional, dispersion=(version, method))
 
 
 def _sum(text, resolve, shown) -> Functional:

@@ -43,17 +43,18 @@ def _flatten(functional: Functional):
         terms.append((term.formula, term.ingredients, term.has_energy, structure, kept))
     leaves.extend(fraction for _, fraction in functional.exact_exchange)
     omegas = tuple(omega for omega, _ in functional.exact_exchange)
-    return leaves, _Structure(functional, (tuple(terms), omegas))
+    return leaves, _Structure(functional, (tuple(terms), omegas, functional.dispersion))
 
 
 def _unflatten(structure: _Structure, leaves) -> Functional:
     leaves, terms = iter(leaves), []
-    rows, omegas = structure.key
+    rows, omegas, dispersion = structure.key
     for (_, term), (_, _, _, tree, kept) in zip(structure.functional.terms, rows, strict=True):
         coefficient = next(leaves)
         values = [next(leaves) if v is None else v for v in kept]
         terms.append((coefficient, replace(term, parameters=tree_unflatten(tree, values))))
-    return Functional(structure.functional.name, tuple(terms), tuple((omega, next(leaves)) for omega in omegas))
+    exact_exchange = tuple((omega, next(leaves)) for omega in omegas)
+    return Functional(structure.functional.name, tuple(terms), exact_exchange, dispersion)
 
 
 jax.tree_util.register_pytree_node(Functional, _flatten, _unflatten)

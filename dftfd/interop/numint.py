@@ -266,6 +266,11 @@ def _require_passable(functional: Functional):
             f"{name!r} holds a double integral, which can't be passed to PySCF; leave that term out, and set "
             "PySCF's own mf.nlc = 'vv10' where it is VV10."
         )
+    if functional.dispersion is not None:
+        raise UnsupportedError(
+            f"{name!r} has a dispersion correction, which PySCF has elsewhere; leave the suffix out and set "
+            f"mf.disp = {functional.dispersion[0]!r}."
+        )
     if not functional.has_energy:
         raise UnsupportedError(f"{name!r} is a model of the potential; PySCF needs the energy too.")
     if len([omega for omega, _ in functional.exact_exchange if omega]) > 1:

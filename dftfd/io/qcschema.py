@@ -162,6 +162,7 @@ def _properties(result):
         "scf_two_electron_energy": energies["coulomb"] + energies["exact_exchange"],
         "scf_xc_energy": energies["xc"],
         "scf_vv10_energy": energies["nonlocal"],
+        "scf_dispersion_correction_energy": energies.get("dispersion", 0.0),
         **({"scf_dipole_moment": result.dipole.tolist()} if result.has_properties else {}),
         "scf_total_energy": result.energy,
         "scf_iterations": result.cycles,

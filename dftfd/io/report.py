@@ -12,6 +12,7 @@ LABELS = {
     "xc": "exchange-correlation",
     "exact_exchange": "exact exchange",
     "nonlocal": "nonlocal correlation",
+    "dispersion": "dispersion correction",
 }
 HARTREE_IN_EV = 27.21138602
 

@@ -1,0 +1,112 @@
+"""D3 and D4 corrections as suffix of a functional: energies, gradients and names against PySCF's own (mf.disp)."""
+
+import sys
+
+import numpy as np
+import pytest
+from pyscf import dft
+
+import dftfd
+from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedError
+from dftfd.functionals.definition import from_definition
+from dftfd.interop.dispersion import dispersion_correction
+from dftfd.interop.numint import numint
+from dftfd.interop.pyscf import to_pyscf
+from dftfd.result_file import load_result
+
+DIMER = "O 0 0 0.12; H 0 0.76 -0.47; H 0 -0.76 -0.47; O 0.1 0 3.1; H 0.75 0 3.69; H -0.75 0.1 3.69"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("pbe-d3bj", "PBE-D3BJ", "b3lyp-d3zero", "blyp-d3bjatm", "pbe-d3bjm", "pbe-d3zerom", "pbe-d3op", "hf-d3bj"),
+        *("tpss-d4", "r2scan-d4", "pbe0-d4", "hf-d4", "b97m-d3bj", "wb97m-d3bj", "wb97x-d3bj", "wb97m-d4"),
+    ],
+)
+def test_energy_is_pyscfs(name):
+    """Two water molecules, charge +1 (on which D4 depends): PySCF's parameters and energy for the same name (1e-14)."""
+    molecule = dftfd.molecule(DIMER, basis="sto-3g", charge=1, spin=1)
+    energy, _ = dispersion_correction(molecule, *dftfd.get_functional(name).dispersion)
+    mf = dft.UKS(to_pyscf(molecule), xc=name)
+    assert energy == pytest.approx(float(mf.get_dispersion()), abs=1e-14) and energy < -1e-4
+
+
+@pytest.mark.parametrize("name, other", [("wb97x-d3bj", "wb97x_v"), ("wb97m-d4", "wb97m_v"), ("b97m-d3bj", "b97m_v")])
+def test_the_correction_takes_the_place_of_vv10(name, other):
+    """The functionals of these names are those with VV10, without it."""
+    corrected, original = dftfd.get_functional(name), dftfd.get_functional(other)
+    assert original.is_nonlocal and not corrected.is_nonlocal
+    assert corrected.terms == original.semilocal_part.terms
+    assert corrected.exact_exchange == original.exact_exchange
+
+
+@pytest.mark.parametrize("version", ["d3bj", "d3zero", "d4"])
+def test_gradient_is_the_derivative(version):
+    """Central differences of the correction's energy (1e-9 hartree/bohr), with a ghost that has no part in it."""
+    molecule = dftfd.molecule(DIMER + "; ghost-Ne 1 1 1", basis="sto-3g")
+    _, gradient = dispersion_correction(molecule, version, "pbe")
+    assert not gradient[-1].any()
+    for atom, axis in ((0, 2), (4, 0)):
+        energies = []
+        for step in (1e-3, -1e-3):
+            moved = molecule.coordinates.copy()
+            moved[atom, axis] += step
+            energies.append(dispersion_correction(molecule.at(moved), version, "pbe")[0])
+        assert gradient[atom, axis] == pytest.approx((energies[0] - energies[1]) / 2e-3, abs=1e-9)
+
+
+def test_whole_calculation(tmp_path):
+    """The component, PySCF's total energy (own grid equals PySCF's: 1e-8), forces, the file and the way to PySCF."""
+    molecule = dftfd.molecule("N 0 0 0; N 0 0 1.12; He 0 2.5 0.5", basis="sto-3g")
+    result = dftfd.run_scf(molecule, "pbe-d3bj", density_fit=False, grid_level=1, conv_tol=1e-11)
+    plain = dftfd.run_scf(molecule, "pbe", density_fit=False, grid_level=1, conv_tol=1e-11)
+    correction, gradient = dispersion_correction(molecule, "d3bj", "pbe")
+    assert result.energies["dispersion"] == correction and plain.energies["dispersion"] == 0.0
+    assert result.energy - plain.energy == pytest.approx(correction, abs=1e-10)
+    np.testing.assert_allclose(result.forces(), plain.forces() - gradient, atol=1e-9)
+    mf = dft.RKS(to_pyscf(molecule), xc="pbe-d3bj").set(conv_tol=1e-11)
+    mf.grids.level = 1
+    assert result.energy == pytest.approx(mf.kernel(), abs=1e-8)
+    assert "dispersion correction" in str(result)
+    assert result.to_qcschema()["properties"]["scf_dispersion_correction_energy"] == correction
+    result.save(tmp_path / "n2.h5")
+    loaded = load_result(tmp_path / "n2.h5")
+    assert loaded.functional.dispersion == ("d3bj", "pbe") and loaded.energies == result.energies
+    handed_over = result.to_pyscf()
+    assert handed_over.energy_tot(handed_over.make_rdm1()) == pytest.approx(result.energy, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("pbe-d3", "write pbe-d3bj or pbe-d3zero"),
+        ("pbe-d3bjx", "unknown dispersion correction 'd3bjx'"),
+        ("pbee-d3bj", "unknown functional 'pbee'"),
+        ("lda,vwn-d3bj", "there is no d3bj correction of 'lda,vwn'"),
+        ("pw91-d3op", "there is no d3op correction of 'pw91'"),
+    ],
+)
+def test_names_that_are_refused(name, message):
+    """What is no suffix, and functionals that nobody fitted parameters for."""
+    with pytest.raises(FunctionalError, match=message):
+        dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), name)
+
+
+def test_a_correction_belongs_to_the_whole():
+    """Sums and PySCF's numint refuse it rather than lose it; definitions keep it."""
+    corrected = dftfd.get_functional("pbe-d3bj")
+    for combine in (lambda: corrected + dftfd.exact_exchange, lambda: 0.5 * corrected, lambda: corrected - corrected):
+        with pytest.raises(FunctionalError, match="belongs to a functional as a whole"):
+            combine()
+    with pytest.raises(UnsupportedError, match="mf.disp = 'd3bj'"):
+        numint(corrected)
+    assert from_definition(corrected.definition, "pbe-d3bj") == corrected
+    assert "dispersion" not in dftfd.get_functional("pbe").definition
+
+
+def test_without_the_package(monkeypatch):
+    """The error names the extra."""
+    monkeypatch.setitem(sys.modules, "pyscf.dispersion", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'dftfd\[dispersion\]'"):
+        dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), "pbe-d3bj")
