@@ -40,6 +40,7 @@ _PUBLIC = {
     "optimize": "dftfd.optimization",
     "numerical_forces": "dftfd.numerical_forces",
     "run_batch": "dftfd.batch",
+    "interaction_energy": "dftfd.counterpoise",
     "SCFResult": "dftfd.result",
     "load_result": "dftfd.result_file",
     "functional": "dftfd.functionals.registry",
