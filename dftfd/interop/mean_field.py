@@ -4,6 +4,7 @@ import numpy as np
 from pyscf import dft
 
 from dftfd.errors import UnsupportedError
+from dftfd.functionals.dispersion import WITHOUT_VV10, split_dispersion
 from dftfd.interop.pyscf import quiet, to_pyscf
 
 KINDS = {"RKS": dft.rks.RKS, "UKS": dft.uks.UKS, "ROKS": dft.roks.ROKS}
@@ -18,7 +19,7 @@ def mean_field(result):
     surroundings = calculation.surroundings
     if surroundings.relativity or surroundings.electric_field.any() or len(surroundings.charges):
         raise UnsupportedError("to_pyscf() cannot hand over electric fields, point charges or relativity.")
-    name = result.settings.functional
+    name, of_dispersion = _pyscf_functional(result)
     try:
         with quiet():
             dft.libxc.parse_xc(name)
@@ -31,10 +32,22 @@ def mean_field(result):
         mf.grids.level, mf.nlcgrids.level = calculation.grid, calculation.nlc_level
     else:
         mf.grids.coords, mf.grids.weights = calculation.grid
-    for attribute, value in orbital_entries(result).items():
+    for attribute, value in (orbital_entries(result) | of_dispersion).items():
         setattr(mf, attribute, value)
     mf.converged, mf.conv_tol = result.converged, result.settings.conv_tol
     return mf
+
+
+def _pyscf_functional(result):
+    """PySCF's name of a result's functional, and the attributes that a dispersion correction sets beside it."""
+    name, correction = result.settings.functional, result.calculation.functional.dispersion
+    if correction is None:
+        return name, {}
+    version, method = correction
+    attributes = {"disp": f"{version}:{method}"}
+    if method in WITHOUT_VV10:
+        return WITHOUT_VV10[method], attributes | {"nlc": False}
+    return split_dispersion(name)[0], attributes
 
 
 def orbital_entries(result) -> dict:
