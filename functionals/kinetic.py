@@ -74,7 +74,8 @@ def pc07(n, *, a=0.5389, b=3.0):
     delta = 8 / 81 * q * q - 1 / 9 * p * q + 8 / 243 * p * p
     ratio = delta / (1 + F_W)
     z = (1 + 5 / 27 * p + 20 / 9 * q + delta) / sqrt(1 + ratio * ratio) - F_W
-    return uniform_kinetic_energy(n) * (F_W + z * compose(lambda z: _interpolation(z, a, b), z))
+    above = uniform_kinetic_energy(n) * z * compose(lambda z: _interpolation(z, a, b), z)
+    return weizsaecker_kinetic_energy(n) + above
 
 
 pc07_opt = variant(pc07, "mgga_k_pc07_opt", doi="10.1103/PhysRevA.96.052512", a=1.784720, b=0.258304)

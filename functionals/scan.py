@@ -37,18 +37,20 @@ _A1 = 4.9479
 
 # ---- The switch between single-orbital (alpha = 0) and slowly varying (alpha = 1) regions.
 
+# Codes give 1 - f(alpha). Where f is nearly 1, what is multiplied by 1 - f can have huge derivatives.
+
 _STEP = 1e-3
 """exp(-c / |1 - alpha|) is below 1e-260 within this distance of alpha = 1, and set to zero there."""
 
 
 def scan_switch(alpha: Function, c1: float, c2: float, d: float) -> Function:
-    """f(alpha) = exp(-c1 alpha / (1 - alpha)) below 1, -d exp(c2 / (1 - alpha)) above (eqs. 9, 21)."""
-    below = where_less(alpha, 1 - _STEP, exp(-c1 * alpha / (1 - at_most(alpha, 1 - _STEP))), 0.0)
+    """1 - f(alpha), f = exp(-c1 alpha / (1 - alpha)) below 1, -d exp(c2 / (1 - alpha)) above (eqs. 9, 21)."""
+    below = where_less(alpha, 1 - _STEP, 1 - exp(-c1 * alpha / (1 - at_most(alpha, 1 - _STEP))), 1.0)
     return where_less(alpha, 1 + _STEP, below, _beyond(alpha, 1 + _STEP, c2, d))
 
 
 def _beyond(alpha, start, c2, d):
-    return -d * exp(c2 / (1 - at_least(alpha, start)))
+    return 1 + d * exp(c2 / (1 - at_least(alpha, start)))
 
 
 _RSCAN_X = (1, -0.667, -0.4445555, -0.663086601049, 1.451297044490, -0.887998041597, 0.234528941479, -0.023185843322)
@@ -57,14 +59,13 @@ _RSCAN_C = (1, -0.64, -0.4352, -1.535685604549, 3.061560252175, -1.915710236206,
 
 
 def rscan_switch(alpha: Function, coefficients, c1: float, c2: float, d: float) -> Function:
-    """SCAN's f(alpha) with a polynomial between 0 and 2.5 in place of the essential singularity at 1."""
+    """1 - f(alpha), f with a polynomial between 0 and 2.5 in place of the essential singularity at 1."""
     inner, total = at_most(at_least(alpha, 0.0), 2.5), 0.0
-    for c in reversed(coefficients):
-        total = total * inner + c
+    for c in reversed(coefficients[1:]):
+        total = (total - c) * inner
     outer = at_most(alpha, 0.0)
-    return where_less(
-        alpha, 0.0, exp(-c1 * outer / (1 - outer)), where_less(alpha, 2.5, total, _beyond(alpha, 2.5, c2, d))
-    )
+    below = 1 - exp(-c1 * outer / (1 - outer))
+    return where_less(alpha, 0.0, below, where_less(alpha, 2.5, total, _beyond(alpha, 2.5, c2, d)))
 
 
 def _slope_at_one(coefficients):
@@ -101,9 +102,9 @@ def _rscan_alpha(excess, tau_unif, tau_r=1e-4, alpha_r=1e-3):
     return a * a * a / (a * a + alpha_r)
 
 
-def _exchange(n, s2, h1x, switch):
-    """e_x = e_x^LDA [h_x^1 + f (h_x^0 - h_x^1)] g_x, eq. 3."""
-    return slater_exchange(n) * (h1x + switch * (_H0X - h1x)) * _decay(s2)
+def _exchange(n, s2, h1x, not_f):
+    """e_x = e_x^LDA [h_x^0 + (1 - f) (h_x^1 - h_x^0)] g_x, eq. 3."""
+    return slater_exchange(n) * (_H0X + not_f * (h1x - _H0X)) * _decay(s2)
 
 
 @functional("mgga_x_scan", doi=_SCAN)
@@ -181,14 +182,14 @@ class _Gas:
         self.tau_unif = uniform_kinetic_energy(self.n) * self.d_s
         self.tau_W = weizsaecker_kinetic_energy(self.n)
 
-    def energy(self, y, switch):
-        """n [eps^1 + f (eps^0 - eps^1)], eqs. 11 to 15,
+    def energy(self, y, not_f):
+        """n [eps^0 + (1 - f) (eps^1 - eps^0)], eqs. 11 to 15,
 
         eps^1 = eps^LSDA + gamma phi^3 ln(1 + w1 (1 - (1 + 4y)^(-1/4)))
         """
         eps1 = self.eps + self.gphi3 * log1p(self.w1 * (1 - (1 + 4 * y) ** (-1 / 4)))
         eps0 = _single_orbital_energy(self.rs, self.s2, self.G_c)
-        return self.n * (eps1 + switch * (eps0 - eps1))
+        return self.n * (eps0 + not_f * (eps1 - eps0))
 
 
 _C1C, _C2C, _DC = 0.64, 1.5, 0.7

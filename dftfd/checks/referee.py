@@ -16,7 +16,7 @@ from dftfd.functionals.base import Functional
 from dftfd.interop import libxc
 
 MOST_POINTS = 2
-"""Points per quantity, the worst ones, that are decided."""
+"""Points per quantity, the worst ones, that are decided; at each the component that differs most."""
 
 _NEIGHBOURS, _DISTANCE = 60, 1e-6
 _LARGEST_MEAN = 0.6
@@ -51,15 +51,12 @@ class Referee:
 
     def _at(self, quantity, x):
         n = x[0] if self.n_spin == 1 else x[0] + x[1]
-        variables = families(quantity)
         ours, reference = self._both(x[:, None])
-        found = []
-        for place in components(quantity, self.n_spin):
-            exact = self._exact(x, place)
-            error = lambda d, exact=exact, place=place: scaled_error(component(d, place)[0], exact, n, variables)
-            found.append((float(error(ours)), float(error(reference)), place))
-        *_, place = max(found, key=lambda entry: abs(entry[0] - entry[1]))
-        return Decision(max(f[0] for f in found), max(f[1] for f in found), self._scatters(x, place))
+        error = lambda d, exact, place: float(scaled_error(component(d, place)[0], exact, n, families(quantity)))
+        difference = lambda place: error(ours, component(reference, place)[0], place)
+        place = max(components(quantity, self.n_spin), key=difference)
+        exact = self._exact(x, place)
+        return Decision(error(ours, exact, place), error(reference, exact, place), self._scatters(x, place))
 
     def _both(self, x):
         return self._ours(x), libxc.reference(self.terms, x, self.n_spin, order=3)
