@@ -39,11 +39,12 @@ FRACTION_TOLERANCE = 1e-14
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 
 
-def check(functional) -> Report:
+def check(functional, with_potentials: bool = True) -> Report:
     """Comparison of a functional with libxc, a `Report`; print it for the table, ask `.passed` for the verdict.
 
     functional: name, expression or Functional. It is compared with the libxc functional of the same name, or else with
     the sum of the libxc functionals that its terms are named after. Exact exchange is left out, its fraction compared.
+    with_potentials: False leaves out the last two of the following, which take most of the time.
 
     What is compared, and the tolerances (errors are relative where the quantity is large, see
     `dftfd.checks.pointwise.scaled_error`):
@@ -70,7 +71,9 @@ def check(functional) -> Report:
     rows = _exchange_rows(whole, terms)
     for n_spin in (1, 2):
         rows += _timed("energy density and derivatives", pointwise_rows, functional, terms, n_spin)
-    if any(libxc.needs_laplacian(name) for _, name in terms):
+    if not with_potentials:
+        notes += ("energy density and its derivatives alone were compared",)
+    elif any(libxc.needs_laplacian(name) for _, name in terms):
         notes += ("libxc's derivatives do not reach the potential of a Laplacian-dependent functional: left out",)
     else:
         rows += _timed("strong form on analytic densities", _analytic_rows, functional, terms)

@@ -176,7 +176,7 @@ def test_results_are_kept_shown_and_explained(tmp_path, monkeypatch):
     rounded = Row("d2e/drhodrho, dense", 2, 1e-8, "n = 2", 1e-10, Decision(1e-15, 1e-8, True))
     reports = {"a": (good,), "b": (good, bad), "c": (rounded,)}
 
-    def check(name):
+    def check(name, with_potentials):
         if name == "none":
             raise UnsupportedError("no counterpart")
         return Report(name, "libxc", reports[name])

@@ -23,10 +23,13 @@ from dftfd.interop import libxc
 _COLUMNS = {"energy": "e,", "1st": "de", "2nd": "d2", "3rd": "d3", "v(r)": "v_xc", "matrix": "matrix"}
 
 
-def check_all(data: Path, page: Path, tell: Callable[[str], None] = lambda text: None, names=None) -> bool:
+def check_all(
+    data: Path, page: Path, tell: Callable[[str], None] = lambda text: None, names=None, with_potentials: bool = True
+) -> bool:
     """Compare every functional with libxc; write `data` (HDF5) and `page` (Markdown). True if nothing is unexplained.
 
     names: functionals to compare; the results of others stay as they are in `data`.   tell: told one line for each.
+    with_potentials: see `dftfd.check`.
     """
     data.parent.mkdir(parents=True, exist_ok=True)
     with h5py.File(data, "a" if names else "w") as file:
@@ -34,7 +37,7 @@ def check_all(data: Path, page: Path, tell: Callable[[str], None] = lambda text:
         for name in names or distinct_names():
             start = time.perf_counter()
             try:
-                report = check(name)
+                report = check(name, with_potentials)
                 write_report(file, report)
                 verdict = "passed" if report.passed else f"{len(report.failures)} rows differ"
             except UnsupportedError as error:
