@@ -5,6 +5,7 @@ from libxc smoothly, rounding does not: over points that are one millionth apart
 the second kind is decided here.
 """
 
+import functools
 from dataclasses import dataclass
 
 import mpmath
@@ -42,7 +43,11 @@ class Referee:
     def __init__(self, functional: Functional, terms: libxc.Terms, n_spin: int):
         self.terms, self.n_spin = terms, n_spin
         self._ours = lowered_derivatives(functional, n_spin, order=3)
-        self._energy = ExtendedEnergy(functional, n_spin)
+        self._functional = functional
+
+    @functools.cached_property
+    def _energy(self):
+        return ExtendedEnergy(self._functional, self.n_spin)
 
     def decide(self, quantity: str, errors: np.ndarray, x: np.ndarray) -> Decision:
         """The decision on a quantity with these differences (point,) at x (variable, point)."""
