@@ -10,7 +10,7 @@ from dftfd.checks.conditions import CONDITIONS, Condition, Parts
 from dftfd.checks.counterpart import counterpart
 from dftfd.checks.model_systems import C_F, C_X, energy, gas
 from dftfd.errors import MissingDependencyError, UnsupportedError
-from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.base import EnergyTerm, Functional, parameter_text
 from dftfd.functionals.registry import get_functional
 from dftfd.pointwise import pointwise_kernel
 
@@ -127,7 +127,7 @@ def _about(coefficient: float, term: EnergyTerm) -> list[str]:
 def _short(value) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(map(_short, value))})"
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    return f"{value:.12g}" if isinstance(value, float) else parameter_text(value)
 
 
 def _text_plot(functional) -> list[str]:

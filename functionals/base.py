@@ -272,7 +272,7 @@ class Functional:
         terms = tuple(
             (c, t.with_parameters({k: v for k, v in changes.items() if k in t.parameters})) for c, t in self.terms
         )
-        shown = ", ".join(f"{k}={v}" for k, v in changes.items())
+        shown = ", ".join(f"{k}={parameter_text(v)}" for k, v in changes.items())
         return replace(self, name=f"{self.name}({shown})", terms=terms, exact_exchange=self._with_omega(changes))
 
     def _with_omega(self, changes):
@@ -338,13 +338,24 @@ class Functional:
         return f"Functional({self.name})"
 
 
+def parameter_text(value) -> str:
+    """A parameter's value on one line; a network, or another pytree, by its kind and size."""
+    if isinstance(value, Number | str | tuple | list | dict | np.ndarray | jax.Array | None):
+        return str(value)
+    size = sum(np.size(x) for x in jax.tree_util.tree_leaves(value) if hasattr(x, "dtype"))
+    return f"{type(value).__name__} of {size} numbers"
+
+
 def _plain(value):
-    """A parameter as numbers in lists and dicts; those of unequal length have no array."""
+    """A parameter as numbers in lists and dicts; of a network, or another pytree, its arrays by their places."""
     if isinstance(value, tuple | list):
         return [_plain(v) for v in value]
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
-    return np.asarray(value).tolist()
+    if isinstance(value, Number | str | np.ndarray | jax.Array | None):
+        return np.asarray(value).tolist()
+    leaves, _ = jax.tree_util.tree_flatten_with_path(value)
+    return {jax.tree_util.keystr(path): np.asarray(x).tolist() for path, x in leaves if hasattr(x, "dtype")}
 
 
 def _refuse_dispersion(*functionals):

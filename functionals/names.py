@@ -197,4 +197,9 @@ def _combined(name):
     if found is None and meaning is not None:
         return parse(meaning).named(name)
     found = found or _first(name, _COMBINED, {}) or _first(name, _EXCHANGE, _EXCHANGE_ALIASES)
+    if found is None and _first(name, _CORRELATION, _CORRELATION_ALIASES) is not None:
+        raise FunctionalError(
+            f"{name!r} is correlation alone: write ',{name}' for it, or an exchange functional before the comma, as in "
+            f"'b88,{name}'."
+        )
     return _required(name, found)

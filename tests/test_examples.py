@@ -16,7 +16,7 @@ def load(name):
 def test_every_example_is_tested_here():
     """A new examples/*.py needs a test below."""
     tested = {"01_water.py", "02_potential_along_a_bond.py", "03_own_functional.py", "04_operator_graph.py"}
-    tested.add("05_weighted_density.py")
+    tested |= {"05_weighted_density.py", "06_learned_functional.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -62,3 +62,17 @@ def test_weighted_density(capsys):
     assert result.converged and -12 < result.energies["nonlocal"] < -11  # between Hartree-Fock and LDA
     assert uniform < 1e-9 and scaling < 1e-13 and matrix < 1e-8
     assert "averaged density" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_learned_functional(capsys):
+    """06: the loss falls tenfold; self-consistent energies of the molecules trained on err less than PBE's, and the
+    uniform gas's F = 1 and the Lieb-Oxford bound hold by construction."""
+    pytest.importorskip("equinox", reason="pip install 'dftfd[learned]'")
+    history, F, table = load("06_learned_functional.py")["main"]()
+    assert history[-1] < 0.1 * history[0]
+    assert F[0] == 1 and F == sorted(F) and F[-1] < 1.804
+    for name in ("He", "LiH", "Ne"):
+        (learned, _), (pbe, _) = table[name]
+        assert abs(learned) < abs(pbe)
+    assert "not trained on" in capsys.readouterr().out

@@ -96,3 +96,11 @@ def test_a_new_omega_moves_exact_and_semilocal_exchange_together():
     assert dict(tuned.exact_exchange) == {0.0: 0.157706, 0.21: 0.842294}
     assert all(term.parameters["omega"] == 0.21 for _, term in tuned.terms)
     assert dict(dftfd.get_functional("hse06", omega=0.2).exact_exchange) == {0.0: 0.25, 0.2: -0.25}
+
+
+@pytest.mark.parametrize("name", ["lyp", "p86", "pw92"])
+def test_correlation_alone_is_told_from_an_unknown_name(name):
+    """Without a comma PySCF takes a single name for exchange; the answer says how correlation is written."""
+    with pytest.raises(FunctionalError, match=f"correlation alone: write ',{name}'"):
+        dftfd.get_functional(name)
+    assert dftfd.get_functional(f",{name}").name == f",{name}"

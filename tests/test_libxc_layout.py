@@ -209,3 +209,9 @@ def test_components_that_add_up_to_scalar_products_are_recognised():
     for result in results:
         np.testing.assert_allclose(result.exc, 1.6 / 0.7**2, rtol=1e-14)
         np.testing.assert_allclose(result.vsigma[:, 0], np.array([1, 2, 1]) / 0.7, rtol=1e-14)
+
+
+def test_models_of_the_potential_have_no_energy():
+    """LB94's potential on two points; there is no `exc` that could be taken for an energy."""
+    found = evaluate("lb94", rho=[0.3, 0.1], sigma=[0.2, 0.05])
+    assert "exc" not in found and found.vrho.shape == (2,) and np.all(found.vrho < 0)

@@ -49,7 +49,8 @@ def evaluate(functional, *, rho, sigma=None, lapl=None, tau=None, order: int = 1
     `exc` is (N,). Each derivative has one row per component, or is (N,) with one component:
     order 1: vrho, vsigma, vlapl, vtau; order 2: v2rho2 (aa, ab, bb), v2rhosigma (a_aa, a_ab, a_bb, b_aa, ...),
     v2sigma2, ...; order 3: v3rho3, v3rho2sigma, ...; order 4: v4rho4, ... The last index runs fastest. Only arrays of
-    the variables that the functional depends on are there.
+    the variables that the functional depends on are there, and `exc` where there is an energy: models of the potential
+    have `vrho` without it.
 
     Raises FunctionalError for arrays that are missing or do not fit, and UnsupportedError for functionals that depend
     on anything else.
@@ -76,7 +77,9 @@ def evaluate(functional, *, rho, sigma=None, lapl=None, tau=None, order: int = 1
         x += list(arrays[family].reshape(n_rows, n_points)) if family in arrays else [None] * n_rows
     by_order = kernel(x, order)
     n = arrays["rho"] if n_spin == 1 else arrays["rho"].sum(axis=0)
-    out = {"exc": np.divide(by_order[0][0], n, out=np.zeros(n_points), where=n > 0)}
+    out = {}
+    if functional.has_energy:
+        out["exc"] = np.divide(by_order[0][0], n, out=np.zeros(n_points), where=n > 0)
     for k in range(1, order + 1):
         out.update(_named(kernel, k, by_order[k]))
     return Derivatives(out)
