@@ -173,7 +173,7 @@ class SCFResult:
     def to_qcschema(self, driver: str = "energy") -> dict:
         """The result as a QCSchema AtomicResult: plain dictionaries, lists, numbers and text.
 
-        driver: 'energy' or 'properties', which decides what `return_result` holds.
+        driver: 'energy', 'gradient' [hartree/bohr] or 'properties', which decides what `return_result` holds.
         """
         return atomic_result(self, driver)
 

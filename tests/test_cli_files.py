@@ -97,3 +97,19 @@ def test_unconverged_runs_write_what_is_no_property(dftfd_command, tmp_path):
     code, _, err = dftfd_command("run", HYDROGEN, *options, "--output", cube, "--output", document)
     assert code == 3 and "h2.cube not written" in err and "SCF not converged" in err
     assert not cube.exists() and json.loads(document.read_text())["success"] is False
+
+
+def test_a_qcschema_file_asks_for_a_gradient(document, dftfd_command, tmp_path):
+    """Driver `gradient` gives the derivatives by all coordinates in one list, here against a difference of energies."""
+    content, path = document
+    path.write_text(json.dumps(content | {"driver": "gradient"}))
+    answer = tmp_path / "out.json"
+    assert dftfd_command("run", path, "--json", answer)[0] == 0
+    given = json.loads(answer.read_text())
+    assert given["driver"] == "gradient" and len(given["return_result"]) == 6
+
+    def energy(shift):
+        system = dftfd.molecule(f"H 0 0 0; H 0 0 {1.4 + shift}", basis="6-31g", unit="bohr", allow_close=True)
+        return dftfd.run_scf(system, xc="hf", **content["keywords"]).energy
+
+    assert given["return_result"][5] == pytest.approx((energy(1e-3) - energy(-1e-3)) / 2e-3, abs=1e-6)

@@ -14,6 +14,7 @@ from dftfd.io.geometry import read_text
 
 RETURNS = {
     "energy": lambda result: result.energy,
+    "gradient": lambda result: (-result.forces()).ravel().tolist(),
     "properties": lambda result: _named_properties(result) if result.has_properties else {},
 }
 """What a document's driver returns."""
