@@ -26,7 +26,7 @@ def wait_for(file):
         time.sleep(PAUSE)
 
 
-def worker(folder, number, rounds):
+def worker(folder, number, rounds, processes):
     """One of the processes: an energy per line on standard output."""
     import jax
 
@@ -34,7 +34,7 @@ def worker(folder, number, rounds):
 
     for k in range(rounds):
         open(os.path.join(folder, f"ready-{k}-{number}"), "x").close()
-        for other in range(PROCESSES):
+        for other in range(processes):
             wait_for(os.path.join(folder, f"ready-{k}-{other}"))
         jax.clear_caches()
         calculation._KERNELS.clear()
@@ -42,22 +42,22 @@ def worker(folder, number, rounds):
         print(result.energy if result.converged else "not converged", flush=True)
 
 
-def sharing(rounds, folder, rng):
+def sharing(rounds, folder, rng, processes=PROCESSES):
     """Figures of `rounds` rounds."""
     energy, code = right_energy(), [sys.executable, __file__, "worker", str(folder)]
     environment = os.environ | {"DFTFD_CACHE_DIR": str(folder / "cache"), "PYTHONWARNINGS": "default"}
-    processes = [
-        subprocess.Popen([*code, str(k), str(rounds)], env=environment, stdout=-1, stderr=-1, text=True)
-        for k in range(PROCESSES)
+    started = [
+        subprocess.Popen([*code, str(k), str(rounds), str(processes)], env=environment, stdout=-1, stderr=-1, text=True)
+        for k in range(processes)
     ]
-    outputs = [process.communicate() for process in processes]
+    outputs = [process.communicate() for process in started]
     energies = [float(line) for out, _ in outputs for line in out.split()]
     result, said = resumed(folder / "shared.chk")
     return {
-        "processes": PROCESSES,
+        "processes": processes,
         "rounds": rounds,
         "calculations": len(energies),
-        "failed processes": sum(process.returncode != 0 for process in processes),
+        "failed processes": sum(process.returncode != 0 for process in started),
         "right energies": sum(abs(e - energy) < TOLERANCE for e in energies),
         "warnings": sum(err.count("Warning") for _, err in outputs),
         "temporary files left": len(list(folder.glob(".*.tmp"))),
@@ -68,6 +68,6 @@ def sharing(rounds, folder, rng):
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["worker"]:
-        worker(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        worker(sys.argv[2], *map(int, sys.argv[3:]))
     else:
         report("sharing", sharing, 20)

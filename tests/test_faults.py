@@ -1,0 +1,66 @@
+"""The fault scripts of examples/faults, with few runs each: what docs/reliability.md promises, fault by fault."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FAULTS = Path(__file__).parents[1] / "examples/faults"
+TOLERANCE = 1e-10  # hartree
+
+
+@pytest.fixture
+def faults(monkeypatch, tmp_path):
+    """(script, function, runs) -> the figures of so many runs."""
+    monkeypatch.syspath_prepend(FAULTS)
+
+    def figures(script, function, runs, **options):
+        code = runpy.run_path(str(FAULTS / f"{script}.py"), run_name=script)[function]
+        return code(runs, tmp_path, np.random.default_rng(2), **options)
+
+    return figures
+
+
+def test_kills(faults):
+    """A run killed between two cycles and one killed inside a write: both go on to the energy of the whole run."""
+    found = faults("kills", "kills", 2)
+    assert found["resumed"] == 2 and found["unreadable"] == 0 and found["inside a write"] >= 1
+    assert found["largest error of an energy [hartree]"] < TOLERANCE
+
+
+def test_damage(faults):
+    """Truncations and bit flips are all found; the previous generation gives the energy, nothing gives a wrong one."""
+    found = faults("damage", "damages", 8)
+    for kind in ("truncations", "bit flips"):
+        assert [found[f"{kind}{what}"] for what in ("", " found", " refused without previous", " resumed")] == [8] * 4
+    assert found["largest error of an energy [hartree]"] < TOLERANCE
+
+
+def test_disks(faults):
+    """A full disk and a read-only folder: the result is printed, the exit code is 5, the reason is told."""
+    found = faults("disks", "disks", 1)
+    for kind in ("full disk", "read-only folder"):
+        assert [found[f"{kind}: {what}"] for what in ("result printed", "exit code 5", "reason told")] == [1] * 3
+
+
+def test_interrupts(faults):
+    """Ctrl-C ends a run with 130 within five seconds, without a traceback, and its checkpoint can be gone on from."""
+    found = faults("interrupts", "interrupts", 1)
+    assert found["exit code 130"] == 1 and found["tracebacks"] == 0 and found["slowest end [s]"] < 5.0
+    assert found["resumed"] == found["with a checkpoint"]
+
+
+def test_sharing(faults):
+    """Processes that share checkpoint and compilation cache: none fails, all energies are right."""
+    found = faults("sharing", "sharing", 2, processes=2)
+    assert found["failed processes"] == found["warnings"] == found["temporary files left"] == 0
+    assert found["right energies"] == found["calculations"] == 4 and found["last checkpoint readable"]
+
+
+def test_endurance(faults):
+    """Many runs in one process: memory stays (2 % of noise in so few), fitted results are equal in every bit."""
+    found = faults("endurance", "endurance", 30)
+    assert found["growth [%]"] < 5.0
+    assert found["density fitting: runs compared, different in a bit"] == [3, 0]
+    assert found["exact integrals: largest difference of the energy [hartree]"] < 1e-11
