@@ -591,6 +591,11 @@ def _(ask, folder):
     assert "NOT CONVERGED" in out and "dipole" in out
 
 
+def test_every_case_is_tried():
+    """Here or where ELSEWHERE says; what is left waits for dispersion corrections in names of functionals."""
+    assert set(EXIT_CODE) - set(ANSWERS) - set(ELSEWHERE) <= {"xc_d3_suffix"}
+
+
 @pytest.mark.parametrize("name", sorted(ANSWERS))
 def test_answer(name, capsys, tmp_path, monkeypatch):
     """The case is answered as `required` says: error class, exit code, words of the message, in less than 2 s."""

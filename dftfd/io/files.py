@@ -8,7 +8,7 @@ that have died are removed by the next writer of the same name.
 import os
 import socket
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dftfd.errors import FileError
@@ -77,7 +77,8 @@ def remove_orphans(path) -> None:
         if name.startswith(start) and name.endswith(".tmp"):
             owner = name.removeprefix(start).split(".")[0]
             if owner.isdecimal() and not _is_alive(int(owner)):
-                (path.parent / name).unlink(missing_ok=True)
+                with suppress(OSError):  # somebody else's, or gone meanwhile
+                    (path.parent / name).unlink()
 
 
 def _keep(path, previous, temporary):
