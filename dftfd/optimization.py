@@ -15,6 +15,7 @@ from dftfd.functionals.registry import get_functional
 from dftfd.interop.geometric import minimise
 from dftfd.interop.pyscf import BOHR_IN_ANGSTROM
 from dftfd.io.files import check_writable
+from dftfd.io.geometry import read_text
 from dftfd.io.progress import Progress, as_progress
 from dftfd.io.trajectory import Frame, TrajectoryWriter, read_trajectory
 from dftfd.molecule import Molecule
@@ -199,8 +200,4 @@ def _text(constraints):
     """Constraints as text: given so, or the contents of a file."""
     if constraints is None or "$" in str(constraints):
         return constraints
-    try:
-        return Path(constraints).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise FileError(f"cannot read the constraints {constraints}: {reason}.") from error
+    return read_text(constraints, "the text of constraints")

@@ -63,7 +63,9 @@ def memory_size(size) -> int:
     match = _SIZE.fullmatch(size) if isinstance(size, str) else None
     unit = _UNITS.get(match[2].lower()) if match else None
     if unit is None or not float(match[1]):
-        raise InputError(f"max_memory={quote(size)} is no size; give a number of MB, or text such as '800 MB' or '4 GB'.")
+        raise InputError(
+            f"max_memory={quote(size)} is no size; give a number of MB, or text such as '800 MB' or '4 GB'."
+        )
     return int(float(match[1]) * unit)
 
 

@@ -17,8 +17,11 @@ import numpy as np
 import pytest
 
 import dftfd
+import dftfd.cli.commands  # the limit of time begins when everything is imported
 from dftfd.cli import main
+from dftfd.errors import FileError
 from dftfd.io.hdf5 import BLOCK, seal
+from dftfd.io.trajectory import read_trajectory
 
 SECONDS, BYTES = 2.0, 10**9
 CODE = "__import__('pathlib').Path('executed').touch()"
@@ -349,3 +352,12 @@ def test_hostile_input_is_refused(name, tmp_path, monkeypatch, capfd):
 def test_there_are_thirty():
     """The number that docs/reliability.md names, at least."""
     assert len(CASES) >= 30
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "pipe"])
+def test_trajectories_are_regular_files(name, tmp_path, monkeypatch):
+    """A device without end and a pipe that nobody fills are refused as the path of an optimisation, too."""
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    with pytest.raises(FileError, match="not a regular file; expected a trajectory"):
+        read_trajectory(name)

@@ -157,7 +157,7 @@ def _parse_number(field, axis, atom, where):
 
 def _read_entry(entry, atom):
     expected = "expected (symbol, (x, y, z)) or (symbol, x, y, z)"
-    if isinstance(entry, str) or not hasattr(entry, "__len__") or len(entry) not in (2, 4):
+    if not isinstance(entry, (list, tuple, np.ndarray)) or len(entry) not in (2, 4):
         raise InputError(f"{atom}: found {quote(entry)}, {expected}.")
     name, position = entry[0], entry[1] if len(entry) == 2 else tuple(entry[1:])
     if isinstance(position, str) or not hasattr(position, "__len__") or len(position) != 3:
@@ -177,15 +177,15 @@ def _collect(atoms):
     return Geometry(names, np.array([position for _, position in atoms], dtype=float).reshape(len(names), 3))
 
 
-def read_text(path) -> str:
-    """The text of a file of bounded size; FileError where there is none."""
+def read_text(path, expected: str = "an xyz file") -> str:
+    """The text of a regular file of bounded size; FileError, which says what is expected, where there is none."""
     shown = quote(str(path))
     try:
         path = Path(path)
         if not path.exists():
             raise FileError(f"file not found: {shown}.{_looks_like_coordinates(str(path))}")
         if not path.is_file():
-            raise FileError(f"{shown} is not a regular file; expected an xyz file.")
+            raise FileError(f"{shown} is not a regular file; expected {expected}.")
         with path.open("rb") as stream:
             data = stream.read(MAX_FILE_BYTES + 1)
     except FileError:
@@ -195,12 +195,12 @@ def read_text(path) -> str:
             f"cannot read {shown}: {getattr(error, 'strerror', None) or error}.{_looks_like_coordinates(str(path))}"
         ) from error
     if len(data) > MAX_FILE_BYTES:
-        raise FileError(f"{shown} is larger than {MAX_FILE_BYTES // 2**20} MiB; expected an xyz file of one molecule.")
+        raise FileError(f"{shown} is larger than {MAX_FILE_BYTES // 2**20} MiB; expected {expected}.")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileError(
-            f"{shown} is not a text file (byte {error.start} is not UTF-8); expected an xyz file."
+            f"{shown} is not a text file (byte {error.start} is not UTF-8); expected {expected}."
         ) from error
 
 

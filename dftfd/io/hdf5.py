@@ -63,7 +63,7 @@ def read_tree(path, what: str = "an HDF5 file") -> dict:
     no more than the file's own size of them.
     """
     try:
-        with open(path, "rb") as stream:
+        with open(path, "rb", opener=_without_waiting) as stream:
             size = _verify(path, stream, what)
             with h5py.File(stream, "r") as file:
                 return _Reader(path, size).tree(file)
@@ -73,6 +73,11 @@ def read_tree(path, what: str = "an HDF5 file") -> dict:
         raise FileError(f"cannot read {path} as {what}: there is no such file.") from error
     except _LIBRARY_ERRORS as error:
         raise DamagedFileError(f"cannot read {path} as {what}: {_one_line(error)}.") from error
+
+
+def _without_waiting(path, flags) -> int:
+    """A file descriptor, at once: a named pipe would wait for somebody who writes."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _verify(path, stream, what) -> int:

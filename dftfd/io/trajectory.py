@@ -14,6 +14,7 @@ import numpy as np
 
 from dftfd.errors import FileError
 from dftfd.io.files import write_text
+from dftfd.io.geometry import read_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +58,7 @@ class TrajectoryWriter:
 
 def read_trajectory(path) -> list[Frame]:
     """The complete frames of a file that TrajectoryWriter wrote; FileError where it was written by something else."""
-    try:
-        text = Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"cannot read the trajectory {path}: {getattr(error, 'strerror', None) or error}.") from error
+    text = read_text(path, "a trajectory that dftfd wrote")
     lines, frames, start = text.split("\n")[:-1], [], 0  # what follows the last line break was cut off
     while start < len(lines):
         try:

@@ -3,6 +3,7 @@
 python examples/faults/kills.py --save        50 kills
 """
 
+import os
 import signal
 import time
 
@@ -19,15 +20,21 @@ def kill_in_cycles(process, path, rng):
 
 
 def kill_in_write(process, path, rng):
-    """While the temporary file of a randomly chosen cycle's checkpoint is there."""
+    """While the temporary file of a randomly chosen cycle's checkpoint, or of one after it, is there.
+
+    The process is held for the look whether the file is still there, and goes on where it is not.
+    """
     last, wanted = None, int(rng.integers(1, 6))
     while process.poll() is None:
-        found = next((f.name for f in path.parent.iterdir() if f.suffix == ".tmp"), None)
-        if found and found != last:
-            last, wanted = found, wanted - 1
-            if wanted == 0:
-                time.sleep(rng.uniform(0.0, 5e-4))
-                process.send_signal(signal.SIGKILL)
+        found = next((file for file in path.parent.iterdir() if file.suffix == ".tmp"), None)
+        if found is None or found == last:
+            continue
+        last, wanted = found, wanted - 1
+        if wanted <= 0:
+            time.sleep(rng.uniform(0.0, 5e-4))
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            process.send_signal(signal.SIGKILL if found.exists() else signal.SIGCONT)
 
 
 def kills(runs, folder, rng):
