@@ -1,0 +1,107 @@
+"""Time of the forces of a converged calculation against PySCF's with the grid's response.
+
+    python examples/benchmarks/gradient.py                          caffeine, PBE, def2-SVP, density fitting
+    python examples/benchmarks/gradient.py --suite caffeine --save  PBE, r2SCAN and B3LYP
+    python examples/benchmarks/gradient.py --molecule water --basis sto-3g --exact
+
+Both codes differentiate the same density on the same grid, in turns; neither keeps anything from one gradient to the
+next but compiled code. Processor time is recorded beside wall time, which others on the machine lengthen. Gradients
+must agree to 1e-6 hartree/bohr.
+"""
+
+import argparse
+import gc
+import time
+
+import measuring
+import numpy as np
+from molecules import NAMES, atoms
+from pyscf import dft, gto
+
+import dftfd
+from dftfd.forces import nuclear_forces
+from dftfd.io.progress import Progress
+
+TOLERANCE = 1e-6  # hartree/bohr
+SUITES = {
+    "caffeine": ({"xc": "pbe"}, {"xc": "r2scan"}, {"xc": "b3lyp"}),
+    "water": ({"molecule": "water", "xc": "pbe", "basis": "sto-3g", "density_fit": False, "pairs": 9},),
+}
+
+
+def timed(call):
+    """((wall, processor) seconds, result)"""
+    gc.collect()
+    wall, processor = time.perf_counter(), time.process_time()
+    result = call()
+    return (time.perf_counter() - wall, time.process_time() - processor), result
+
+
+def measure(molecule="caffeine", xc="pbe", basis="def2-svp", density_fit=True, grid_level=3, pairs=5):
+    """One row of results."""
+    mole = gto.M(atom=atoms(molecule), basis=basis, verbose=0)
+    options = {"density_fit": density_fit, "grid_level": grid_level, "progress": Progress()}
+    result = dftfd.run_scf(dftfd.molecule(mole), xc=xc, conv_tol=1e-11, **options)
+    solver = dft.RKS(mole, xc=xc)
+    solver = solver.density_fit() if density_fit else solver
+    solver.grids.level, solver.conv_tol = grid_level, 1e-11
+    solver.kernel(result.density_matrix[0])
+
+    def theirs():
+        gradient = solver.nuc_grad_method()
+        gradient.grid_response = True
+        return gradient.kernel()
+
+    stages = []
+
+    def ours():
+        progress = Progress()
+        forces = nuclear_forces(result, progress=progress).values
+        stages.append(dict(progress.seconds))
+        return -forces
+
+    (first, _), _ = timed(ours)  # compiles the kernel's slopes
+    rows = []
+    for _ in range(pairs):
+        (reference_times, reference), (our_times, found) = timed(theirs), timed(ours)
+        if (deviation := np.abs(found - reference).max()) > TOLERANCE:
+            raise SystemExit(f"{molecule} {xc}: gradients differ by {deviation:.1e} hartree/bohr")
+        rows.append((reference_times, our_times))
+    wall, processor = ([(theirs[k], ours[k]) for theirs, ours in rows] for k in range(2))
+    return {
+        "molecule": molecule,
+        "basis": basis,
+        "xc": xc,
+        "density_fit": density_fit,
+        "grid_level": grid_level,
+        "wall": measuring.ratio_of(wall),
+        "processor": measuring.ratio_of(processor),
+        "first_gradient_seconds": round(first, 3),
+        "stages": {name: round(float(np.median([s[name] for s in stages[1:]])), 4) for name in stages[0]},
+        "largest_deviation": float(deviation),
+        "machine": measuring.machine(),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--suite", choices=SUITES)
+    parser.add_argument("--molecule", choices=NAMES, default="caffeine")
+    parser.add_argument("--xc", default="pbe")
+    parser.add_argument("--basis", default="def2-svp")
+    parser.add_argument("--exact", action="store_true", help="exact integrals instead of density fitting")
+    parser.add_argument("--grid-level", type=int, default=3)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--save", action="store_true", help="keep the results in data/benchmarks/gradient.json")
+    given = parser.parse_args()
+    common = {"grid_level": given.grid_level, "pairs": given.pairs}
+    one = {"molecule": given.molecule, "xc": given.xc, "basis": given.basis, "density_fit": not given.exact}
+    for case in SUITES[given.suite] if given.suite else (one,):
+        row = measure(**common | case)
+        print({key: value for key, value in row.items() if key != "machine"}, flush=True)
+        if given.save:
+            measuring.keep("gradient", [row])
+
+
+if __name__ == "__main__":
+    main()
