@@ -13,11 +13,18 @@ HEAVY_ATOMS = 10
 
 
 def begin_cheaply(ingredients: Ingredients, P, occupy: Occupier, strategy, max_cycles: int, progress):
-    """Where the SCF should start instead of P (spin, ao, ao), as an Approach, and how in words; (None, "") for P."""
+    """Where the SCF should start instead of P (spin, ao, ao), as an Approach, and how in words; (None, "") for P.
+
+    A strategy that minimises in any case is left to its own start.
+    """
+    if strategy.always_minimises:
+        return None, ""
     cheaper, words = cheaper_ingredients(ingredients, progress)
     if cheaper is None:
         return None, ""
-    found: Approach | None = approach(cheaper.problem(occupy), ingredients.problem(occupy), P, strategy, max_cycles)
+    problems = cheaper.problem(occupy), ingredients.problem(occupy)
+    with progress.stage("approach"):
+        found: Approach | None = approach(*problems, P, strategy, max_cycles)
     if found is None:
         return None, ""
     words = f"began with {found.cycles} cycles {words}"

@@ -23,7 +23,7 @@ from dftfd.options import (
     require_float64,
 )
 from dftfd.result import SCFResult, Settings
-from dftfd.scf.loop import Convergence, solve
+from dftfd.scf.loop import Convergence, Solution, solve
 from dftfd.scf.occupation import Aufbau, GivenOccupations, MaximumOverlap, Smearing
 from dftfd.scf.orbitals import LINEAR_DEPENDENCE
 from dftfd.scf.strategy import checked_strategy
@@ -151,10 +151,28 @@ def run_scf(
         so_far = _result(calculation, settings, snapshot.solution, progress.seconds, allow_unconverged=False)
         checkpoint.write(so_far, snapshot, rule)
 
+    chooses_state = not isinstance(guess, str) or broken_symmetry is not None or not isinstance(occupy, Aufbau)
+    solution = _converge(
+        ingredients,
+        P,
+        occupy,
+        strategy,
+        thresholds,
+        progress,
+        cheaply=snapshot is None and not chooses_state,
+        on_snapshot=None if checkpoint is None else keep,
+        resume=snapshot,
+    )
+    result = _result(calculation, settings, solution, progress.seconds, allow_unconverged)
+    warn_about_electrons(result)
+    return result
+
+
+def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progress, *, cheaply, **options) -> Solution:
+    """The solution of the SCF, begun from the density P or, with `cheaply`, from where a cheaper energy leads."""
     begun, words = None, ""
-    if isinstance(guess, str) and broken_symmetry is None and isinstance(occupy, Aufbau) and snapshot is None:
-        with progress.stage("approach"):
-            begun, words = begin_cheaply(ingredients, P, occupy, strategy, max_cycles, progress)
+    if cheaply:
+        begun, words = begin_cheaply(ingredients, P, occupy, strategy, thresholds.max_cycles, progress)
     with progress.stage("scf"):
         solution = solve(
             ingredients.problem(occupy),
@@ -163,14 +181,9 @@ def run_scf(
             strategy=strategy,
             convergence=thresholds,
             on_cycle=progress.cycle,
-            on_snapshot=None if checkpoint is None else keep,
-            resume=snapshot,
+            **options,
         )
-    if words:
-        solution = replace(solution, steps=(words, *solution.steps))
-    result = _result(calculation, settings, solution, progress.seconds, allow_unconverged)
-    warn_about_electrons(result)
-    return result
+    return replace(solution, steps=(words, *solution.steps)) if words else solution
 
 
 def _settings(ingredients: Ingredients, thresholds: Convergence, guess: str, convergence: str, smearing) -> Settings:

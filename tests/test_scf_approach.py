@@ -122,3 +122,13 @@ def test_vanishing_gap_is_not_trusted():
     assert approach(cheap, cheap, P, STRATEGIES["auto"], 50) is None
     cheap, P = model(0.3)
     assert approach(cheap, cheap, P, STRATEGIES["auto"], 1) is None
+
+
+def test_minimisers_start_as_they_are_told():
+    """Strategies that minimise in any case, and given densities, take no cheaper start."""
+    molecule = dftfd.molecule("He 0 0 0;", basis="sto-3g")
+    options = {"xc": "pbe + 1.0*vv10", "grid_level": 0, "nlc_grid_level": 0}
+    begun = dftfd.run_scf(molecule, **options)
+    assert any("double integrals" in step for step in begun.steps)
+    for other in ({"convergence": "second-order"}, {"guess": begun}):
+        assert not any("double integrals" in step for step in dftfd.run_scf(molecule, **options, **other).steps)

@@ -100,11 +100,12 @@ def test_dipole_is_the_derivative_with_respect_to_a_field(water):
 
 
 def test_components_sum_to_the_energy(water, hydroxyl):
-    """All six names are there, the sum is the total, and nothing uses the rooms that are still empty."""
+    """All seven names are there, the sum is the total, and what the functional lacks is zero."""
+    names = ["nuclear", "one_electron", "coulomb", "xc", "exact_exchange", "nonlocal", "dispersion"]
     for result in (water, hydroxyl):
-        assert list(result.energies) == ["nuclear", "one_electron", "coulomb", "xc", "exact_exchange", "nonlocal"]
+        assert list(result.energies) == names
         assert sum(result.energies.values()) == pytest.approx(result.energy, abs=1e-12)
-        assert result.energies["nonlocal"] == result.energies["exact_exchange"] == 0.0
+        assert result.energies["nonlocal"] == result.energies["exact_exchange"] == result.energies["dispersion"] == 0.0
 
 
 def test_density_is_a_function_that_integrates_to_the_electrons(hydroxyl):

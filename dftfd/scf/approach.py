@@ -81,7 +81,7 @@ def _solution(problem, start, memory, strategy, convergence):
         problem,
         start,
         memory=memory,
-        strategy=replace(strategy, minimiser=None),
+        strategy=replace(strategy, minimiser=None, follow=False),
         convergence=convergence,
         on_snapshot=lambda snapshot: snapshots.__setitem__(slice(None), [snapshot]),
     )
