@@ -45,7 +45,8 @@ nearly equal, and multiplies (1 - |zeta|)^(-4/3).
 
 def formula(name):
     """The formula of a name in the file; those that stand only inside other functionals need all to be looked at."""
-    return native_formulas()[name] if " of " in name else Functional(name, ((1.0, lookup(name).terms[0][1]),))
+    found = None if " of " in name else lookup(name)
+    return native_formulas()[name] if found is None else Functional(name, ((1.0, found.terms[0][1]),))
 
 
 def errors(name):
