@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import numpy as np
+from make_gradient_cases import to_text
 from pyscf import __version__, dft, gto
 from pyscf.data import nist
 from pyscf.geomopt import geometric_solver
@@ -52,15 +53,6 @@ def record():
         "units": "start in angstrom; energies in hartree, coordinates of the minimum in bohr",
         "script": "data/reference/make_geometry_cases.py",
     }
-
-
-def to_text(document):
-    """JSON with one line for each part of a case."""
-    cases = []
-    for case in document["cases"]:
-        parts = [f'"{name}": {json.dumps(case[name])}' for name in ("id", "shows", "input", "reference")]
-        cases.append("{" + ",\n ".join(parts) + "}")
-    return '{"made_with": ' + json.dumps(document["made_with"]) + ',\n"cases": [\n' + ",\n".join(cases) + "\n]}\n"
 
 
 def main():
