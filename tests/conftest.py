@@ -2,6 +2,7 @@
 
 import jax
 import pytest
+from pyscf import gto
 from pyscf.dft import gen_grid
 from pyscf.scf import hf as pyscf_hf
 
@@ -11,6 +12,8 @@ from dftfd.interop.pyscf import to_pyscf
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 pyscf_hf.MUTE_CHKFILE = True  # its temporary checkpoint files are closed by the garbage collector only, with a warning
+# PySCF takes other paths when the process holds more than this, as it does after thousands of compiled programs
+gto.Mole.max_memory = 10**6  # MB
 
 
 @pytest.fixture
