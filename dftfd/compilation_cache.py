@@ -3,15 +3,48 @@
 The folder is DFTFD_CACHE_DIR, or `xla` under the user's cache directory; an empty DFTFD_CACHE_DIR switches the cache
 off. A folder that JAX was told of already (JAX_COMPILATION_CACHE_DIR or jax.config) is left alone. Where the folder
 can't be written, everything works without it.
+
+JAX writes into a local folder in place: who reads at that moment, or after the writer was killed, finds half a program,
+and JAX never replaces a file that is there. It takes other storage by the prefix of its address, through etils.epath;
+under the prefix of this module lies the same local folder, in which files appear whole or not at all.
 """
 
+import logging
 import os
 from pathlib import Path
 
 import jax
+from etils import epath
 from platformdirs import user_cache_path
 
+from dftfd.errors import FileError
+from dftfd.io.files import write_bytes
+
 SHORTEST_COMPILATION = 0.1  # seconds; quicker ones are not worth a file
+PREFIX = "dftfd-whole-files://"
+
+log = logging.getLogger(__name__)
+
+
+class WholeFile(type(Path())):
+    """A path whose files appear whole."""
+
+    def write_bytes(self, data) -> int:
+        """A program that can't be kept is compiled again by the next process; nothing else depends on it."""
+        try:
+            write_bytes(self, data)
+        except FileError as error:
+            log.info("compiled program not kept: %s", error)
+            return 0
+        return len(data)
+
+
+@epath.register_path_cls(PREFIX)
+class _Address:
+    """An address with the prefix makes a WholeFile."""
+
+    def __new__(cls, address: str):
+        return WholeFile(address.removeprefix(PREFIX))
 
 
 def cache_folder() -> Path | None:
@@ -33,5 +66,5 @@ def enable_compilation_cache() -> None:
         return
     if not os.access(folder, os.W_OK):
         return
-    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_compilation_cache_dir", f"{PREFIX}{folder.absolute()}")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", SHORTEST_COMPILATION)

@@ -52,6 +52,8 @@ def sharing(rounds, folder, rng, processes=PROCESSES):
     ]
     outputs = [process.communicate() for process in started]
     energies = [float(line) for out, _ in outputs for line in out.split()]
+    for _, err in outputs:
+        print(err, end="", file=sys.stderr)
     result, said = resumed(folder / "shared.chk")
     return {
         "processes": processes,
