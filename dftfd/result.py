@@ -146,7 +146,8 @@ class SCFResult:
     def stability(self):
         """Whether the solution is a minimum: lowest eigenvalues of the energy's Hessian, internal and RKS to UKS.
 
-        Takes about as long as the calculation. Returns a dftfd.scf.stability.Stability.
+        Takes about as long as the calculation. Returns a dftfd.scf.stability.Stability, whose `guess` leads on from an
+        instability: run_scf(molecule, xc, 'UKS', guess=stability.guess, convergence='hard').
         """
         return result_stability(self)
 

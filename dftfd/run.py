@@ -78,8 +78,8 @@ def run_scf(
     max_cycles: how many cycles to try, and again where second order takes over; a run that has not converged then says
         so in `result.converged`.
     convergence: 'auto' is DIIS, then second order where DIIS stalls; 'hard' starts with ADIIS and a level shift, goes
-        on with second order and follows internal instabilities; 'diis', 'adiis', 'ediis' never leave DIIS;
-        'second-order' and 'direct' (quasi-Newton) minimise after a start by DIIS.
+        on with second order, follows internal instabilities and tries to exchange nearly degenerate orbitals; 'diis',
+        'adiis', 'ediis' never leave DIIS; 'second-order' and 'direct' (quasi-Newton) minimise after a start by DIIS.
     level_shift [hartree]: raises the empty orbitals.   damping: share of the previous Fock matrix, 0 to 1.
     guess: starting density: 'minao' (superposed atoms in a minimal basis), 'atom' (spherical atoms), 'hueckel', 'sap'
         (atomic potentials), 'core' (no electron repulsion), another result or the name of its file, also one in

@@ -6,7 +6,7 @@ from dftfd.errors import InputError
 from dftfd.io.progress import Progress
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import State
-from dftfd.scf.stability import Stability, energy_model, lowest_rotation
+from dftfd.scf.stability import UNSTABLE, Stability, downhill, energy_model, lowest_rotation
 
 
 def result_stability(result) -> Stability:
@@ -14,16 +14,24 @@ def result_stability(result) -> Stability:
     if result.entropy_term or not result.converged:
         raise InputError("stability is defined for converged results without smearing.")
     calculation = result.calculation
-    internal = _lowest(result, calculation, 1, antisymmetric=False)
-    external = _lowest(result, calculation.unrestricted(), 2, antisymmetric=True) if result.method == "RKS" else None
-    return Stability(internal, external)
+    value, guess = _lowest(result, calculation, 1, antisymmetric=False)
+    if result.method != "RKS":
+        return Stability(value, None, guess)
+    external, other_guess = _lowest(result, calculation.unrestricted(), 2, antisymmetric=True)
+    steeper = external is not None and (value is None or external < value)
+    return Stability(value, external, other_guess if steeper else guess)
 
 
 def _lowest(result, calculation, repeat, antisymmetric):
-    """The lowest eigenvalue for the result's orbitals, each taken `repeat` times, in a calculation."""
+    """(lowest eigenvalue, density down there) for the result's orbitals, each `repeat` times, in a calculation."""
     ingredients = calculation.build(Progress())
     problem = ingredients.problem(Aufbau(calculation.n_occupied, calculation.capacity))
     arrays = [np.repeat(a, repeat, axis=0) for a in (result.mo_energy, result.mo_occ / repeat, result.mo_coeff)]
     P = np.repeat(result.density_matrix / repeat, repeat, axis=0)
     state = State(P, problem.start(P).evaluation, *arrays)
-    return lowest_rotation(energy_model(problem, state), antisymmetric)[0]
+    model = energy_model(problem, state)
+    value, direction = lowest_rotation(model, antisymmetric)
+    if value is None or value > UNSTABLE:
+        return value, None
+    lower = downhill(problem, state, model, direction, 0)
+    return value, None if lower is None else lower.P

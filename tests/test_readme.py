@@ -1,4 +1,4 @@
-"""The README's scripts run as they stand, and the first example shows what the README shows."""
+"""The scripts of README and docs/scf.md run as they stand, and the first example shows what the README shows."""
 
 import re
 import runpy
@@ -28,3 +28,15 @@ def test_example_01_water(capsys):
     assert "cycle= 1 E=" in out and "energy        -76.27209375 hartree" in out
     shown = re.search(r"total energy +(-\d+\.\d+)", (ROOT / "README.md").read_text())[1]
     assert shown in out
+
+
+@pytest.mark.parametrize("number, last", [(0, "0.6666"), (1, "stable (internal")])
+def test_scripts_on_the_self_consistent_field_run(number, last, tmp_path, capsys):
+    """docs/scf.md: fractional occupations, and the way from an unstable state to a stable one."""
+    text = re.findall(r"```python\n(.*?)```", (ROOT / "docs/scf.md").read_text(), re.S)[number]
+    script = tmp_path / "script.py"
+    script.write_text(text)
+    found = runpy.run_path(str(script))
+    assert last in capsys.readouterr().out
+    if "broken" in found:
+        assert found["broken"].energy < found["closed"].energy - 0.01 and found["broken"].stability().is_stable

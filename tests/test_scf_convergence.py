@@ -1,14 +1,19 @@
 """Convergence where plain DIIS fails, second order, stability: against PySCF, finite differences and each other."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from pyscf import scf
 
 import dftfd
 from dftfd.calculation import Calculation
+from dftfd.errors import NotConvergedError
 from dftfd.functionals.registry import get_functional
 from dftfd.interop.pyscf import to_pyscf
 from dftfd.io.progress import Progress
+from dftfd.scf import stability
 from dftfd.scf.energy_diis import EnergyDIIS, minimise_on_simplex
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.rotation import canonical, rotated
@@ -101,9 +106,22 @@ def test_instability_of_stretched_hydrogen_is_reported():
     """H2 at 5 angstrom: RKS is stable within RKS and unstable towards UKS; at 0.74 angstrom stable in both ways."""
     for distance, stable in ((5.0, False), (0.74, True)):
         result = dftfd.run_scf(dftfd.molecule(f"H 0 0 0; H 0 0 {distance}", basis="6-31g"), "hf", **EXACT)
-        stability = result.stability()
-        assert stability.internal > 0 and (stability.external > 0) == stable
-        assert stability.is_stable == stable and ("UNSTABLE" in str(stability)) != stable
+        analysis = result.stability()
+        assert analysis.internal > 0 and (analysis.external > 0) == stable
+        assert analysis.is_stable == stable and ("UNSTABLE" in str(analysis)) != stable
+
+
+def test_external_instability_leads_to_broken_symmetry():
+    """H2 at 5 angstrom, PBE: from the RKS solution down to two atoms, as in data/reference to 1e-8 hartree."""
+    cases = json.loads((Path(__file__).parents[1] / "data/reference/hard_scf_cases.json").read_text())["cases"]
+    expected = next(c for c in cases if c["id"] == "h2_r5_uks_bs_pbe")["reference"]["energy"]
+    system = dftfd.molecule("H 0 0 0; H 0 0 5", basis="def2-svp")
+    restricted = dftfd.run_scf(system, "pbe", **EXACT)
+    analysis = restricted.stability()
+    assert analysis.guess.shape == (2, 10, 10)
+    found = dftfd.run_scf(system, "pbe", "UKS", guess=analysis.guess, convergence="hard", **EXACT)
+    assert found.energy == pytest.approx(expected, abs=1e-8) and found.energy < restricted.energy - 0.08
+    assert found.stability().is_stable and found.stability().guess is None
 
 
 def test_stability_agrees_with_pyscf():
@@ -135,6 +153,22 @@ def test_davidson_finds_the_lowest_eigenvalue(rng):
     value, vector = lowest_eigenpair(lambda x: A @ x, np.diagonal(A))
     assert value == pytest.approx(np.linalg.eigvalsh(A)[0], abs=1e-7)
     assert np.linalg.norm(A @ vector - value * vector) < 1e-3
+
+
+def test_davidson_begins_anew_and_says_when_it_does_not_end(rng, monkeypatch):
+    """400 variables that the diagonal tells nothing of: more products than vectors; too few are an error."""
+    A = rng.normal(size=(400, 400)) * 0.05
+    A = A + A.T + np.diag(np.full(400, 3.0))
+    expected = np.linalg.eigvalsh(A)[0]
+    monkeypatch.setattr(stability, "MAX_VECTORS", 20)
+    products = []
+    value, _ = lowest_eigenpair(lambda x: products.append(1) or A @ x, np.diagonal(A))
+    assert value == pytest.approx(expected, abs=1e-7) and len(products) > stability.MAX_VECTORS
+    monkeypatch.setattr(stability, "MAX_PRODUCTS", 20)
+    with pytest.raises(NotConvergedError, match="whether the solution is stable is not known"):
+        lowest_eigenpair(lambda x: A @ x, np.diagonal(A))
+    negative = A - 4.0 * np.eye(400)
+    assert expected - 4.0 <= lowest_eigenpair(lambda x: negative @ x, np.diagonal(negative))[0] < 0.0
 
 
 @pytest.mark.parametrize("kind", ["adiis", "ediis"])

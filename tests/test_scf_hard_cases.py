@@ -15,7 +15,6 @@ import dftfd
 CASES = json.loads((Path(__file__).parents[1] / "data/reference/hard_scf_cases.json").read_text())["cases"]
 QUICK = {"h2_r5_uks_bs_pbe", "h_atom_blyp", "he_atom_size", "hf_exact_h2o", "o2_triplet_roks_pbe_def2svp"}
 UNCONTRACTED = "uncontracted "
-KNOWN_GAPS = {"tio_triplet_pbe_def2svp": "ends in a minimum, 5.8e-7 hartree above PySCF's followed state"}
 
 
 def build(case, **changes):
@@ -48,13 +47,9 @@ def start(case, system):
     return {}
 
 
-def marks(name):
-    """Slow unless quick; known gaps fail, and tell when they are closed."""
-    known = [pytest.mark.xfail(strict=True, reason=KNOWN_GAPS[name])] if name in KNOWN_GAPS else []
-    return known if name in QUICK else [*known, pytest.mark.slow]
-
-
-@pytest.mark.parametrize("case", [pytest.param(c, id=c["id"], marks=marks(c["id"])) for c in CASES])
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, id=c["id"], marks=[pytest.mark.slow] * (c["id"] not in QUICK)) for c in CASES]
+)
 def test_hard_case_agrees_with_pyscf(case, pyscf_grid):
     """PySCF's energy on our grid and on its own; where several states compete, that energy or a lower one.
 

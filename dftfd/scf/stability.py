@@ -5,10 +5,11 @@ unrestricted orbitals. R. Seeger, J. A. Pople, J. Chem. Phys. 66, 3045 (1977). d
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from dftfd.errors import NotConvergedError
 from dftfd.scf.problem import Problem, State
 from dftfd.scf.rotation import EnergyModel, canonical, rotated
 from dftfd.scf.second_order import newton
@@ -18,9 +19,13 @@ UNSTABLE = -1e-4
 """Eigenvalues [hartree] below this are negative for sure; rotations of degenerate orbitals give zero, up to noise."""
 
 RESIDUAL = 1e-4
-MAX_VECTORS = 100
+MAX_VECTORS = 60  # of the space that is searched; then it begins anew from the best KEPT
+KEPT = 8
+MAX_PRODUCTS = 600
 MAX_FOLLOWED = 6
 STEPS = (0.1, 0.2, 0.4, 0.8)  # lengths of orbital rotations that are tried along an instability
+SOFT = 0.01
+"""Hessian eigenvalue [hartree] below which two orbitals are nearly degenerate, so that their exchange is tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +33,13 @@ class Stability:
     """Lowest Hessian eigenvalues [hartree]: internal, and for a restricted closed shell external (RKS -> UKS).
 
     They are None where there is no rotation, or no such analysis. A value below zero is an instability.
+    guess: density matrix (spin, ao, ao) of lower energy, down the steeper of the instabilities, with two spins where
+        that is external (then go on with method='UKS'); None for a stable solution.
     """
 
     internal: float | None
     external: float | None = None
+    guess: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def is_stable(self) -> bool:
@@ -71,29 +79,42 @@ def lowest_eigenpair(times: Callable, diagonal, n_start: int = 3, seed: int = 7)
 
     E. R. Davidson, J. Comput. Phys. 17, 87 (1975). doi:10.1016/0021-9991(75)90065-0. The first vectors are those of the
     smallest diagonal elements with some noise, so that no symmetry hides the lowest eigenvector.
+    Raises NotConvergedError where the search does not end; but an eigenvalue that is known to be negative is returned.
     """
+    V = _first_vectors(diagonal, n_start, seed)
+    HV = np.stack([times(v) for v in V.T], axis=1)
+    for _ in range(V.shape[1], MAX_PRODUCTS + 1):
+        values, vectors = np.linalg.eigh((V.T @ HV + HV.T @ V) / 2)
+        value, x = float(values[0]), V @ vectors[:, 0]
+        residual = HV @ vectors[:, 0] - value * x
+        new = residual / np.maximum(diagonal - min(value, diagonal.min()), 0.05)
+        if V.shape[1] >= MAX_VECTORS:
+            V, HV = V @ vectors[:, :KEPT], HV @ vectors[:, :KEPT]
+        new -= V @ (V.T @ new)
+        new -= V @ (V.T @ new)  # once more, against rounding
+        size = np.linalg.norm(new)
+        if np.linalg.norm(residual) < RESIDUAL or V.shape[1] == len(diagonal) or size < 1e-12:
+            return value, x
+        V, HV = np.column_stack([V, new / size]), np.column_stack([HV, times(new / size)])
+    if value < UNSTABLE:  # the lowest eigenvalue lies below any that a subspace gives
+        return value, x
+    size = np.linalg.norm(residual)
+    raise NotConvergedError(
+        f"the lowest eigenvalue of the Hessian is {value:.6f} hartree or lower, with a residual of {size:.1e} after "
+        f"{MAX_PRODUCTS} products: whether the solution is stable is not known; converge it more tightly (conv_tol=), "
+        "or in another basis where functions are nearly dependent."
+    )
+
+
+def _first_vectors(diagonal, n_start, seed):
+    """Orthonormal (n, n_start) near the unit vectors of the smallest diagonal elements."""
     n, rng = len(diagonal), np.random.default_rng(seed)
     chosen = np.argsort(diagonal, kind="stable")[: min(n_start, n)]
     start = np.zeros((n, len(chosen)))
     start[chosen, np.arange(len(chosen))] = 1.0
     scale = np.maximum(np.abs(diagonal), 0.05)  # noise must not bring in the core orbitals' large elements
     noise = 0.01 * rng.normal(size=start.shape) * (scale.min() / scale)[:, None]
-    V = np.linalg.qr(start + noise)[0]
-    HV = np.stack([times(v) for v in V.T], axis=1)
-    while True:
-        values, vectors = np.linalg.eigh((V.T @ HV + HV.T @ V) / 2)
-        value, c = values[0], vectors[:, 0]
-        x = V @ c
-        residual = HV @ c - value * x
-        if np.linalg.norm(residual) < RESIDUAL or V.shape[1] >= min(n, MAX_VECTORS):
-            return float(value), x
-        new = residual / np.maximum(diagonal - min(value, diagonal.min()), 0.05)
-        for _ in range(2):
-            new -= V @ (V.T @ new)
-        if np.linalg.norm(new) < 1e-12:
-            return float(value), x
-        new /= np.linalg.norm(new)
-        V, HV = np.column_stack([V, new]), np.column_stack([HV, times(new)])
+    return np.linalg.qr(start + noise)[0]
 
 
 def energy_model(problem: Problem, state: State) -> EnergyModel:
@@ -112,19 +133,49 @@ def downhill(problem: Problem, state: State, model: EnergyModel, direction, numb
 
 
 def follow_instability(problem: Problem, state: State, convergence: Convergence, first: int, record: Callable):
-    """(state, converged, cycles, steps): descends by second order until the Hessian has no negative eigenvalue."""
-    steps, number, converged = [], first - 1, True
+    """(state, converged, cycles, steps): descends by second order until the Hessian has no negative eigenvalue.
+
+    From a minimum with a soft rotation, between two nearly degenerate orbitals, their exchange is tried once: the state
+    on the other side, another minimum, may be the lower one.
+    """
+    steps, number, exchanged = [], first - 1, False
     for _ in range(MAX_FOLLOWED):
         state = canonical(problem, state)
         model = energy_model(problem, state)
-        value, direction = lowest_rotation(model)
-        if value is None or value > UNSTABLE:
+        try:
+            value, direction = lowest_rotation(model)
+        except NotConvergedError as error:
+            steps.append(f"stability not known: {error}")
             break
-        lower = downhill(problem, state, model, direction, number + 1)
-        if lower is None:
+        if value is None or value > (UNSTABLE if exchanged else SOFT):
             break
-        steps.append(f"internal instability ({value:.4f} hartree) followed")
-        state, converged, number = newton(problem, lower, convergence, number + 1, record)
+        if value <= UNSTABLE:
+            lower, words = downhill(problem, state, model, direction, number + 1), "internal instability"
+            if lower is None:
+                break
+            state, converged, number = newton(problem, lower, convergence, number + 1, record)
+        else:
+            exchanged, words = True, "orbitals exchanged along a soft rotation"
+            lower, converged, number = _across(problem, state, model, direction, convergence, number, record)
+            if lower is None:
+                break
+            state = lower
+        steps.append(f"{words} ({value:.4f} hartree) followed")
         if not converged:
-            break
-    return state, converged, number, tuple(steps)
+            return state, False, number, tuple(steps)
+    return state, True, number, tuple(steps)
+
+
+def _across(problem, state, model, direction, convergence, number, record):
+    """(state, True, cycles) of the minimum a quarter turn away along a rotation, None where it is not lower."""
+    turn = np.pi / 2 * direction / np.abs(direction).max()
+    beyond = rotated(problem, state, model.rotations, turn, number + 1)
+    lines = []
+    other, converged, last = newton(
+        problem, beyond, convergence, number + 1, lambda cycle, state: lines.append((cycle, state))
+    )
+    if not converged or other.energy > state.energy - convergence.energy:
+        return None, True, number
+    for line in lines:
+        record(*line)
+    return other, True, last
