@@ -40,6 +40,14 @@ class Block:
     members: np.ndarray
 
 
+def default_block_size(n_ao: int, n_points: int) -> int:
+    """Points per block, one of two numbers, since kernels are compiled for each.
+
+    A block of few orbitals takes longer to begin than to do, so it is made longer.
+    """
+    return 4 * BLOCK_SIZE if n_ao <= 16 and n_points >= 16 * BLOCK_SIZE else BLOCK_SIZE
+
+
 def sort_into_blocks(points: np.ndarray, block_size: int) -> list[np.ndarray]:
     """Index lists of compact blocks with exactly `block_size` points each, the last one shorter.
 
@@ -65,7 +73,7 @@ class AOStore:
     """Orbital values of one basis on one grid, in blocks.
 
     points (point, 3) [bohr], weights (point,): the quadrature, any order, weights of either sign.
-    order: highest AO derivative.   block_size: points per block.
+    order: highest AO derivative.   block_size: points per block, by default `default_block_size`.
     cutoff: a shell is left out of a block where its value and gradient stay below this; 0 keeps every shell.
     memory_limit: bytes of AO values to keep; default half of the memory that is available now.
     """
@@ -77,7 +85,7 @@ class AOStore:
         weights,
         order: int = 1,
         *,
-        block_size: int = BLOCK_SIZE,
+        block_size: int | None = None,
         cutoff: float = CUTOFF,
         memory_limit: float | None = None,
     ):
@@ -92,6 +100,7 @@ class AOStore:
         self.order = order
         self.cutoff = cutoff
         self.n_points = len(points)
+        block_size = block_size or default_block_size(self.n_ao, len(points))
         self.block_size = min(block_size, _round_up(len(points), 8))
         self.blocks = self._screen(points, weights)
         self._keep(available_memory() / 2 if memory_limit is None else memory_limit)
@@ -151,9 +160,10 @@ class AOStore:
         atom_of_shell = atom_of_shell.reshape(-1)
 
         def make(indices: np.ndarray) -> Block:
-            padding = self.block_size - len(indices)
-            block_points = np.asfortranarray(points[np.pad(indices, (0, padding), mode="edge")])
-            block_weights = np.pad(weights[indices], (0, padding))
+            filled, block_weights = indices, weights[indices]
+            if padding := self.block_size - len(indices):
+                filled, block_weights = np.pad(indices, (0, padding), mode="edge"), np.pad(block_weights, (0, padding))
+            block_points = np.asfortranarray(points[filled])
             distances = np.sqrt(_smallest_squared_distances(atoms, block_points))
             shells = np.flatnonzero(envelope.at(distances[atom_of_shell]) >= self.cutoff)
             return Block(block_points, block_weights, self.basis.aos_of_shells(shells), shells, indices)

@@ -1,6 +1,7 @@
 """The energy functional of one calculation: which integrals, grid, functional and surroundings make it up."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -65,10 +66,10 @@ class Calculation:
 
     def nlc_grid(self):
         """(points, weights) for the integrals of a nonlocal functional's potential; None for a semilocal one."""
-        return _molecular_grid(self.molecule, self.nlc_level) if self.functional.is_nonlocal else None
+        return quadrature_grid(self.molecule, self.nlc_level) if self.functional.is_nonlocal else None
 
-    def coulomb_exchange(self, budget: int):
-        """The builder of J and K, which may take `budget` bytes."""
+    def coulomb_exchange(self, budget: int | None = None):
+        """The builder of J and K, which may take `budget` bytes; by default most of what is available."""
         if not isinstance(self.density_fit, bool):
             raise InputError(f"density_fit={self.density_fit!r}: give True or False.")
         if not self.density_fit:
@@ -191,7 +192,7 @@ class XCBuilders:
     def _grid(molecule, grid, progress):
         """(points, weights) of a level, or as given."""
         with progress.stage("grid"):
-            points, weights = _molecular_grid(molecule, grid) if isinstance(grid, int) else grid
+            points, weights = quadrature_grid(molecule, grid) if isinstance(grid, int) else grid
             progress.note(f"grid of {len(points)} points")
         return points, weights
 
@@ -221,6 +222,8 @@ def lowered(kind, functional, n_spin, **options):
     return _KERNELS[key]
 
 
-def _molecular_grid(molecule, level):
+@lru_cache(maxsize=2)
+def quadrature_grid(molecule, level: int) -> tuple[np.ndarray, np.ndarray]:
+    """(points, weights) of a level. Those used last are kept, since cycles, forces and properties share them."""
     grid = molecular_grid(molecule.atomic_numbers, molecule.coordinates, level)
     return np.asarray(grid.points), np.asarray(grid.weights)

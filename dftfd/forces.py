@@ -17,15 +17,14 @@ import numpy as np
 import scipy.linalg
 
 from dftfd.ao_store import AOStore
-from dftfd.calculation import ao_order, lowered
+from dftfd.calculation import ao_order, lowered, quadrature_grid
 from dftfd.errors import NumericalError, UnsupportedError
-from dftfd.grids.molecular import molecular_grid, pull_back
+from dftfd.grids.molecular import pull_back
 from dftfd.interop.derivatives import atom_sums, overlap_derivative
 from dftfd.interop.pyscf import overlap_integrals
 from dftfd.io.progress import as_progress
 from dftfd.kernel import XCKernel
 from dftfd.nonlocal_xc import NonlocalXCKernel
-from dftfd.resources import memory_budget
 from dftfd.scf.orbitals import occupied_orbitals
 from dftfd.xc_gradient import GradientBuilder
 
@@ -100,7 +99,7 @@ def nuclear_forces(result, grid_response: bool = True, progress=None) -> Forces:
         gradient -= overlap_derivative(molecule, W)
         gradient += calculation.dispersion()[1]
     with progress.stage("two-electron derivatives"):
-        gradient += calculation.coulomb_exchange(memory_budget()).gradient(P, C_occ, functional.exact_exchange)
+        gradient += calculation.coulomb_exchange().gradient(P, C_occ, functional.exact_exchange)
     for part, kernel, grid in _xc_parts(calculation):
         with progress.stage(f"{part} derivatives"):
             gradient += _xc_gradient(molecule, kernel, grid, P, C_occ, grid_response, progress)
@@ -139,13 +138,12 @@ def _xc_parts(calculation):
 
 def _xc_gradient(molecule, kernel, grid, P, C_occ, grid_response, progress):
     """dE/dR (atom, 3) of one kernel's energy; grid: a level, or (points, weights) that stay where they are."""
-    at = molecule.atomic_numbers, molecule.coordinates
-    if moves := isinstance(grid, int):
-        made = molecular_grid(*at, grid)
-        points, weights = np.asarray(made.points), np.asarray(made.weights)
-    else:
-        points, weights = grid
+    moves = isinstance(grid, int)
+    points, weights = quadrature_grid(molecule, grid) if moves else grid
     store = AOStore(molecule, points, weights, ao_order(kernel) + 1, memory_limit=0)
     slopes = GradientBuilder(kernel, store, progress.part, isinstance(kernel, NonlocalXCKernel)).build(P, C_occ)
     gradient = atom_sums(molecule, slopes.orbitals)
-    return gradient + pull_back(*at, slopes.points, slopes.weights, grid) if moves and grid_response else gradient
+    if moves and grid_response:
+        atoms = molecule.atomic_numbers, molecule.coordinates
+        gradient += pull_back(*atoms, slopes.points, slopes.weights, grid)
+    return gradient

@@ -120,10 +120,14 @@ class ExactCoulombExchange(CoulombExchange):
     def __init__(self, molecule: Molecule, in_core_limit: int = IN_CORE_LIMIT):
         self.molecule = molecule
         pairs = molecule.n_ao * (molecule.n_ao + 1) // 2
-        self._kept_bytes = 4 * pairs * (pairs + 1)
-        self.in_core = self._kept_bytes <= min(in_core_limit, available_memory() // 2)
+        self._kept_bytes, self._in_core_limit = 4 * pairs * (pairs + 1), in_core_limit
         self._integrals = {}
         self._direct = two_electron.DirectCoulombExchange(molecule)
+
+    @cached_property
+    def in_core(self) -> bool:
+        """Whether the integrals are kept."""
+        return self._kept_bytes <= min(self._in_core_limit, available_memory() // 2)
 
     def coulomb(self, P):
         total = self._check(P).sum(axis=0, keepdims=True)

@@ -7,7 +7,7 @@ integrals are kept as far as there is room; the rest is computed again in every 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dftfd.ao_store import BLOCK_SIZE
+from dftfd.ao_store import default_block_size
 from dftfd.errors import ResourceError
 from dftfd.grids.molecular import BYTES_PER_POINT, grid_size
 from dftfd.interop.gto import component_count
@@ -82,6 +82,7 @@ def memory_plan(molecule, n_spin: int, grids, order: int, integrals: tuple[dict,
     }
     flexible = dict(integrals[1])
     if sizes:
-        fixed["the grid"] = BYTES_PER_POINT * sum(sizes) + worker_count() * BLOCK_BUFFERS * BLOCK_SIZE * block
+        points = default_block_size(n_ao, max(sizes))
+        fixed["the grid"] = BYTES_PER_POINT * sum(sizes) + worker_count() * BLOCK_BUFFERS * points * block
         flexible["orbitals on the grid"] = sum(sizes) * block
     return MemoryPlan(fixed, flexible, budget)

@@ -6,6 +6,7 @@ order of the jet and whether the kinetic energy density is needed; no case is ma
 
 import itertools
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ class Scratch:
 
     def __call__(self, name: str, *shape: int) -> np.ndarray:
         """An uninitialised array; valid until the next request for the same name."""
-        size = int(np.prod(shape))
+        size = math.prod(shape)
         if name not in self._flat or self._flat[name].size < size:
             self._flat[name] = np.empty(size)
         return self._flat[name][:size].reshape(shape)

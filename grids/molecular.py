@@ -11,7 +11,7 @@ import numpy as np
 
 from dftfd.errors import InputError, ResourceError, closest_names
 from dftfd.grids.atomic import N_LEVELS, AtomicGrid, atomic_grid, level_size
-from dftfd.grids.partition import PARTITION_SCHEMES, RADIUS_ADJUSTMENTS, cells, owner_share
+from dftfd.grids.partition import PARTITION_SCHEMES, RADIUS_ADJUSTMENTS, cells, owner_share, pull_share_back
 from dftfd.grids.pruning import PRUNING_SCHEMES
 from dftfd.grids.radial import RADIAL_SCHEMES
 from dftfd.grids.radii import HEAVIEST_ELEMENT
@@ -19,6 +19,9 @@ from dftfd.resources import in_bytes, memory_budget
 
 BYTES_PER_POINT = 240
 """Memory that a grid takes while it is built and sorted; measured."""
+
+ALWAYS_THERE = 32 * 2**20
+"""Bytes for which the system is not asked, which takes as long as a small grid does."""
 
 SMALLEST_DISTANCE = 1e-6  # bohr; nearer nuclei leave no room for a border between their cells
 
@@ -102,9 +105,12 @@ def pull_back(atomic_numbers: Sequence[int], coordinates, d_points, d_weights, l
     """
     schemes = molecular_grid.__kwdefaults__ | schemes
     arguments = _padded(*_definition(atomic_numbers, coordinates, level, **schemes))
-    n_points = arguments[1].size
-    slopes = (_pad_rows(np.asarray(d), n_points) for d in (d_points, d_weights))
-    return np.asarray(_pulled_back(*arguments, *slopes))[: len(atomic_numbers)]
+    volumes, owner, n_points = arguments[1], arguments[2].reshape(-1), len(d_weights)
+    by_point, by_centre = _weight_slopes(*arguments, _pad_rows(np.asarray(d_weights), volumes.size))
+    by_point = np.asarray(d_points) + np.asarray(by_point)[:n_points]
+    ends = np.searchsorted(owner[:n_points], np.arange(len(atomic_numbers)), side="right")
+    moved = [of_atom.sum(axis=0) for of_atom in np.split(by_point, ends[:-1])]
+    return np.array(moved) + np.asarray(by_centre)[: len(atomic_numbers)]
 
 
 def _definition(
@@ -185,13 +191,20 @@ def _partitioned(offsets, volumes, owner, coordinates, adjustment, n_atoms, n_bl
 
 
 @partial(jax.jit, static_argnames="partition")
-def _pulled_back(offsets, volumes, owner, coordinates, adjustment, n_atoms, n_blocks, partition, d_points, d_weights):
-    """Derivatives by the coordinates of a quantity with the given ones by points and weights."""
+def _weight_slopes(offsets, volumes, owner, coordinates, adjustment, n_atoms, n_blocks, partition, d_weights):
+    """Slopes by points (block * point, 3) and by centres (atom, 3) of a quantity with the given slopes by weights."""
+    inverse_distance, to_centres = jax.vjp(lambda R: cells(R, adjustment, n_atoms).inverse_distance, coordinates)
+    borders = cells(coordinates, adjustment, n_atoms)
+    points, d_shares = offsets + coordinates[owner], d_weights.reshape(volumes.shape) * volumes
 
-    def grid(coordinates):
-        return _partitioned(offsets, volumes, owner, coordinates, adjustment, n_atoms, n_blocks, partition)
+    def of_block(k, slopes):
+        by_point, by_centre, by_inverse = slopes
+        of_points, *more = pull_share_back(d_shares[k], points[k], owner[k], borders, PARTITION_SCHEMES[partition])
+        return by_point.at[k].set(of_points), by_centre + more[0], by_inverse + more[1]
 
-    return jax.vjp(grid, coordinates)[1]((d_points, d_weights))[0]
+    start = jnp.zeros_like(points), jnp.zeros_like(coordinates), jnp.zeros_like(inverse_distance)
+    by_point, by_centre, by_inverse = jax.lax.fori_loop(0, n_blocks, of_block, start)
+    return by_point.reshape(-1, 3), by_centre + to_centres(by_inverse)[0]
 
 
 def _block_length(n_atoms: int) -> int:
@@ -228,8 +241,8 @@ def _sizes(charges, level, n_radial, n_angular) -> list[tuple[int, int]]:
 def _require_memory(sizes) -> None:
     """Raise ResourceError where products of so many shells and angular points would not fit into memory."""
     n_points = sum(shells * angular for shells, angular in sizes)
-    needed, budget = BYTES_PER_POINT * n_points, memory_budget()
-    if needed > budget:
+    needed = BYTES_PER_POINT * n_points
+    if needed > ALWAYS_THERE and needed > (budget := memory_budget()):
         raise ResourceError(
             f"up to {n_points:.1e} grid points need {in_bytes(needed)}, the limit is {in_bytes(budget)}; use a lower "
             "level, or smaller n_radial and n_angular."

@@ -118,12 +118,41 @@ def owner_share(points: jax.Array, owner: jax.Array, borders: Cells, step: Step)
     return own / jnp.sum(product, axis=0)
 
 
+def pull_share_back(d_share, points, owner, borders: Cells, step: Step) -> tuple[jax.Array, jax.Array, jax.Array]:
+    r"""Slopes by points (point, 3), centres (atom, 3) and inverse distances (atom, atom) of a quantity with the slope
+    d_share (point,) by `owner_share`. The same as reverse differentiation of it, in one loop over pairs of atoms.
+
+    dw = w sum_A (delta_A,owner - P_A / sum_B P_B) sum_B d(border_AB) / border_AB
+    """
+    vector = points[None, :, :] - borders.centers[:, None, :]
+    distance = _length(vector)
+    product = _cell_products(step, distance, borders.inverse_distance, borders.adjustment, borders.no_pair)
+    product = product * borders.is_real[:, None]
+    relative = product / jnp.sum(product, axis=0, keepdims=True)
+    is_own = jnp.arange(len(product), dtype=owner.dtype)[:, None] == owner[None, :]
+    own = jnp.sum(jnp.where(is_own, relative, 0.0), axis=0)
+    G = (d_share * own)[None, :] * (jnp.where(is_own, 1.0, 0.0) - relative)
+
+    def accumulate(by_distance, partner):
+        distance_to_partner, inverse, shift, no_pair = partner
+        mu = _mu(distance, distance_to_partner, inverse, no_pair)
+        by_mu = G * _relative_slope(step, mu, shift)
+        by_inverse = jnp.sum(by_mu * (distance - distance_to_partner[None, :]), axis=1)
+        return by_distance + by_mu * inverse[:, None], (inverse @ by_mu, by_inverse)
+
+    partners = (distance, borders.inverse_distance, borders.adjustment.T, borders.no_pair)
+    by_distance, (to_partner, by_inverse) = jax.lax.scan(accumulate, jnp.zeros_like(distance), partners)
+    by_vector = vector * ((by_distance - to_partner) / jnp.where(distance > 0.0, distance, 1.0))[..., None]
+    return jnp.sum(by_vector, axis=0), -jnp.sum(by_vector, axis=1), by_inverse
+
+
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _cell_products(step: Step, distance, inverse_distance, adjustment, no_pair):
     """P (atom, point), a loop over the partners B of all atoms A at once; the last two arguments are constants."""
 
     def multiply(product, partner):
-        return product * _border(step, distance, *partner), None
+        distance_to_partner, inverse, shift, no_pair = partner
+        return product * _border(step, _mu(distance, distance_to_partner, inverse, no_pair), shift), None
 
     partners = (distance, inverse_distance, adjustment.T, no_pair)
     return jax.lax.scan(multiply, jnp.ones_like(distance), partners)[0]
@@ -131,21 +160,17 @@ def _cell_products(step: Step, distance, inverse_distance, adjustment, no_pair):
 
 @_cell_products.defjvp
 def _cell_products_jvp(step, primals, tangents):
-    """dP_A = P_A sum_B d(border_AB) / border_AB: a sum, so that its transpose keeps no intermediate products.
-
-    A border vanishes where g reaches 1, and there the step is flat: the limit of its term times P_A is zero.
-    """
+    """dP_A = P_A sum_B d(border_AB) / border_AB: a sum, so that its transpose keeps no intermediate products."""
     distance, inverse_distance, adjustment, no_pair = primals
     distance_dot, inverse_distance_dot = tangents[:2]
 
     @jax.checkpoint
     def accumulate(total, partner):
-        (at, at_dot), constants = partner
-        border, border_dot = jax.jvp(
-            lambda *moving: _border(step, *moving, *constants), (distance, *at), (distance_dot, *at_dot)
-        )
-        inside = border > 0.0
-        return total + jnp.where(inside, border_dot / jnp.where(inside, border, 1.0), 0.0), None
+        ((distance_to_partner, inverse), (to_partner_dot, inverse_dot)), (shift, no_pair) = partner
+        mu = _mu(distance, distance_to_partner, inverse, no_pair)
+        mu_dot = (distance_dot - to_partner_dot[None, :]) * inverse[:, None]
+        mu_dot += (distance - distance_to_partner[None, :]) * inverse_dot[:, None]
+        return total + _relative_slope(step, mu, shift) * mu_dot, None
 
     moving = ((distance, inverse_distance), (distance_dot, inverse_distance_dot))
     relative, _ = jax.lax.scan(accumulate, jnp.zeros_like(distance), (moving, (adjustment.T, no_pair)))
@@ -153,11 +178,24 @@ def _cell_products_jvp(step, primals, tangents):
     return product, product * relative
 
 
-def _border(step: Step, distance, distance_to_partner, inverse_distance, adjustment, no_pair):
-    """[1 - g(nu_AB)] / 2 (atom A, point) against one partner B; without a pair mu is -1 and the factor exactly 1."""
-    mu = (distance - distance_to_partner[None, :]) * inverse_distance[:, None] - no_pair[:, None]
-    nu = mu + adjustment[:, None] * (1.0 - mu * mu)
-    return 0.5 * (1.0 - step(nu))
+def _mu(distance, distance_to_partner, inverse_distance, no_pair):
+    """mu_AB (atom A, point) against one partner B; -1 without a pair, where the border's factor is then exactly 1."""
+    return (distance - distance_to_partner[None, :]) * inverse_distance[:, None] - no_pair[:, None]
+
+
+def _border(step: Step, mu, adjustment):
+    """[1 - g(nu_AB)] / 2 (atom A, point)."""
+    return 0.5 * (1.0 - step(mu + adjustment[:, None] * (1.0 - mu * mu)))
+
+
+def _relative_slope(step: Step, mu, adjustment):
+    """d(border)/d(mu) / border.
+
+    A border vanishes where g reaches 1, and there the step is flat: the limit of its term times P_A is zero.
+    """
+    border, slope = jax.jvp(lambda mu: _border(step, mu, adjustment), (mu,), (jnp.ones_like(mu),))
+    inside = border > 0.0
+    return jnp.where(inside, slope / jnp.where(inside, border, 1.0), 0.0)
 
 
 def _length(vector: jax.Array) -> jax.Array:

@@ -7,7 +7,7 @@ import pytest
 from pyscf import dft, gto
 from pyscf.grad import rks
 
-from dftfd.grids.molecular import molecular_grid
+from dftfd.grids.molecular import molecular_grid, pull_back
 from dftfd.grids.partition import PARTITION_SCHEMES, becke_adjustment, cells, owner_share
 
 CHARGES = (8, 1, 3)
@@ -56,6 +56,22 @@ def test_reverse_derivative_of_an_integral(partition, rng):
     assert along == pytest.approx(float(forward), rel=1e-12, abs=1e-14)
     difference = central_difference(lambda R: integral(R, partition=partition), COORDINATES, direction)
     assert along == pytest.approx(float(difference), abs=1e-9)
+
+
+@pytest.mark.parametrize("partition", PARTITIONS)
+def test_pulling_back_is_the_transpose_of_the_derivative(partition, rng):
+    """<slopes, d(grid) dR> = <pull_back(slopes), dR>, with the forward derivative, which shares no code, to 1e-12.
+
+    An atom without points (a ghost without an element) is among them.
+    """
+    charges, coordinates = (*CHARGES, 0), np.vstack([COORDINATES, [[1.0, 1.0, 1.5]]])
+    direction = rng.normal(size=coordinates.shape)
+    at = lambda R: (g := molecular_grid(charges, R, 0, partition=partition), (g.points, g.weights))[1]
+    (points, weights), (d_points, d_weights) = jax.jvp(at, (coordinates,), (direction,))
+    by_points, by_weights = rng.normal(size=points.shape), rng.normal(size=weights.shape)
+    gradient = pull_back(charges, coordinates, by_points, by_weights, 0, partition=partition)
+    expected = float(np.sum(by_points * d_points) + np.sum(by_weights * d_weights))
+    assert np.sum(gradient * direction) == pytest.approx(expected, rel=1e-11)
 
 
 def test_second_derivative_of_an_integral(rng):
