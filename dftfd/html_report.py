@@ -25,6 +25,7 @@ LINE_POINTS, PLANE_POINTS = 241, 81
 SURFACE = 2e-3
 """Density [bohr^-3] below which one is outside a molecule. R. F. W. Bader et al., J. Am. Chem. Soc. 109, 7968 (1987).
 doi:10.1021/ja00260a006"""
+LABEL = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
 IN_PLANE = 0.5
 """Atoms so near [bohr] to the plane have black names in the picture, the others grey ones."""
 
@@ -183,7 +184,8 @@ def _draw_plane(axes, result, bond):
     axes.contour(x, y, density, levels=10.0 ** np.arange(-3, 2), colors="black", linewidths=0.7)
     for a, symbol in enumerate(molecule.symbols):
         off = np.linalg.norm(molecule.coordinates[a] - centre - u[a] @ np.stack([X, Y]))
-        axes.annotate(symbol, u[a], ha="center", va="center", color="black" if off < IN_PLANE else "dimgrey")
+        colour = "black" if off < IN_PLANE else "dimgrey"
+        axes.annotate(symbol, u[a], ha="center", va="center", color=colour, bbox=LABEL)
     axes.set(xlabel="bohr", ylabel="bohr", title="Density (lines, 0.001 to 10) and potential", aspect="equal")
 
 
