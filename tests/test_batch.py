@@ -38,20 +38,25 @@ def test_outcomes_in_order_and_failures_among_them(tmp_path):
         "Xx 0 0 0;",
         str(tmp_path / "*.xyz"),
         "no.xyz",
+        "input.json",
         ("noble", molecule),
         "He 0 0 0; H 0 0 1",
     ]
     seen = []
     outcomes = run_batch(given, **OPTIONS, on_outcome=lambda outcome, total: seen.append((outcome.number, total)))
     names = [outcome.name.removeprefix(f"{tmp_path}/") for outcome in outcomes]
-    assert names == ["h2.xyz", "Xx 0 0 0;", "h2.xyz", "two.xyz:1", "two.xyz:2", "no.xyz", "noble", "He 0 0 0; H 0 0 1"]
-    assert [outcome.exit_code for outcome in outcomes] == [0, 2, 0, 0, 0, 5, 0, 2]
-    assert sorted(seen) == [(number, 8) for number in range(8)]
+    assert names == ["h2.xyz", "Xx 0 0 0;", "h2.xyz", "two.xyz:1", "two.xyz:2", "no.xyz", "input.json"] + [
+        "noble",
+        "He 0 0 0; H 0 0 1",
+    ]
+    assert [outcome.exit_code for outcome in outcomes] == [0, 2, 0, 0, 0, 5, 2, 0, 2]
+    assert sorted(seen) == [(number, 9) for number in range(9)]
     expected = dftfd.run_scf(molecule, xc="hf", density_fit=False).energy
-    assert outcomes[6].energy == pytest.approx(expected, abs=1e-10)
-    assert outcomes[6].document["return_result"] == outcomes[6].energy
+    assert outcomes[7].energy == pytest.approx(expected, abs=1e-10)
+    assert outcomes[7].document["return_result"] == outcomes[7].energy
     assert outcomes[0].energy == outcomes[3].energy and "unknown element" in outcomes[1].error
-    assert "electrons" in outcomes[7].error and outcomes[7].energy is None
+    assert "QCSchema" in outcomes[6].error and "Run it alone" in outcomes[6].error
+    assert "electrons" in outcomes[8].error and outcomes[8].energy is None
 
 
 def test_not_converged_and_warnings_are_part_of_the_outcome():

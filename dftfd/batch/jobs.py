@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dftfd.errors import DftfdError, FileError
+from dftfd.errors import DftfdError, FileError, InputError
 from dftfd.io.geometry import is_coordinate_text, read_text, split_frames
 from dftfd.io.qcschema import atomic_result
 from dftfd.molecule import Molecule, molecule
@@ -83,6 +83,11 @@ def _sources(item) -> Iterator[tuple[str, object]]:
         yield item
     elif isinstance(item, os.PathLike) or (isinstance(item, str) and not is_coordinate_text(item)):
         for path in _paths(str(item)):
+            if path.lower().endswith(".json"):
+                raise InputError(
+                    f"{path!r} is taken for a QCSchema document, which has a calculation of its own; molecules of a "
+                    "batch share their options. Run it alone."
+                )
             frames = split_frames(read_text(path))
             yield from ((f"{path}:{k}", text) for k, text in enumerate(frames, 1)) if frames[1:] else [(path, path)]
     else:
