@@ -5,7 +5,7 @@
     /dftfd/text                     JSON: molecule, calculation, settings, energies, steps
     /dftfd/arrays                   float64: coordinates, orbitals, density matrix, SCF table, ...
 
-No part of a file is ever executed: text is JSON of numbers and names, and a functional is looked up by its name.
+No part of a file is ever executed: text is JSON of numbers and names, and formulas are looked up by their names.
 """
 
 import json
@@ -18,6 +18,7 @@ from dftfd.basis import checked_basis, checked_ecp
 from dftfd.calculation import Calculation
 from dftfd.elements import AtomName, parse_atom_name
 from dftfd.errors import DamagedFileError, FileError, FunctionalError
+from dftfd.functionals.definition import from_definition
 from dftfd.functionals.registry import get_functional
 from dftfd.interop.mean_field import mole_text, orbital_entries
 from dftfd.io.hdf5 import read_tree, write_tree
@@ -164,20 +165,28 @@ def _molecule(text, coordinates) -> Molecule:
 
 
 def _functional(settings, given):
-    """The functional of a name, which must still mean the same."""
-    try:
-        functional = get_functional(settings.functional if given is None else given)
-    except FunctionalError as error:
-        raise FunctionalError(
-            f"the result's functional {settings.functional!r} is not known here: register it before, or pass it as "
-            "load_result(path, functional=...)."
-        ) from error
+    """The functional, whose name must still mean the same."""
+    functional = _of_settings(settings) if given is None else get_functional(given)
     if json.loads(json.dumps(functional.definition)) != settings.definition:
         raise FunctionalError(
             f"functional {settings.functional!r} stands for other terms or parameters than when the result was "
             "computed; pass the right one as load_result(path, functional=...)."
         )
     return functional.named(settings.functional)
+
+
+def _of_settings(settings):
+    """The functional of the name; of the definition where that is no name, as for parameters changed in Python."""
+    try:
+        return get_functional(settings.functional)
+    except FunctionalError as error:
+        try:
+            return from_definition(settings.definition, settings.functional)
+        except FunctionalError:
+            raise FunctionalError(
+                f"the result's functional {settings.functional!r} is not known here: register it before, or pass it as "
+                "load_result(path, functional=...)."
+            ) from error
 
 
 def _cycle(row):

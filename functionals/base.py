@@ -358,6 +358,13 @@ def _plain(value):
     return {jax.tree_util.keystr(path): np.asarray(x).tolist() for path, x in leaves if hasattr(x, "dtype")}
 
 
+def in_tuples(value):
+    """Lists, as `Functional.definition` and JSON have them, as tuples at every level."""
+    if isinstance(value, list | tuple):
+        return tuple(map(in_tuples, value))
+    return {k: in_tuples(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
 def _refuse_dispersion(*functionals):
     for f in functionals:
         if f.dispersion is not None:

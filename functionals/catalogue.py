@@ -14,7 +14,7 @@ import json
 from importlib.resources import files
 
 from dftfd.errors import UnsupportedError
-from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, long_range_exchange
+from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, in_tuples, long_range_exchange
 from dftfd.functionals.jax_xc_formula import JaxXCFormula
 from dftfd.functionals.jax_xc_kernels import require_installed
 from dftfd.functionals.vv10 import rvv10, vv10
@@ -73,6 +73,15 @@ def find(name: str) -> Functional | None:
     raise UnsupportedError(f"libxc's {name!r} is not served: {reason}.")
 
 
+def find_term(name: str) -> EnergyTerm | None:
+    """The term of this name with its prefix, of which functionals are sums, whether it is served alone or not."""
+    name = name.removeprefix(PREFIX)
+    if name not in table():
+        return None
+    require_installed()
+    return next((term for _, term in build(name).terms if term.name == PREFIX + name), None)
+
+
 @functools.cache
 def build(name: str) -> Functional:
     """The functional of any name in the table, whatever its comparison said."""
@@ -87,17 +96,15 @@ def build(name: str) -> Functional:
     return total.named(PREFIX + name)
 
 
-@functools.cache
-def _shared(key: str) -> JaxXCFormula:
-    return JaxXCFormula.from_record(json.loads(key))
+_formulas: dict[JaxXCFormula, JaxXCFormula] = {}
 
 
 def _primitive(record) -> Functional:
     """One kernel with its parameters; kernels with equal thresholds share their formula."""
-    plain = {k: v for k, v in record.items() if k not in ("name", "params")}
-    formula = _shared(json.dumps(plain, sort_keys=True))
-    parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in record.get("params", {}).items()}
-    if formula.is_range_separated:
+    formula = JaxXCFormula.from_record(record)
+    formula = _formulas.setdefault(formula, formula)
+    parameters = in_tuples(record.get("params", {}))
+    if record.get("cam_omega") and "cam_omega" in formula.kernel.reads:
         parameters["omega"] = record["cam_omega"]
     ingredients = ("rho", "tau") if formula.needs_tau else ("rho",)
     name = PREFIX + record["name"]

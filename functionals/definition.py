@@ -4,34 +4,52 @@ Formulas stand under their names: whoever reads a definition has to have a funct
 that name. Everything else, coefficients, parameters, omegas, is in the data.
 """
 
+from dataclasses import replace
+
 from dftfd.errors import FunctionalError
-from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals import catalogue
+from dftfd.functionals.base import EnergyTerm, Functional, in_tuples, parameter_text
 from dftfd.functionals.registry import list_functionals, lookup, unknown_name
 
 
 def from_definition(data: dict, name: str) -> Functional:
-    """The functional of a definition under a name; FunctionalError if a term's formula is not registered here."""
-    terms = tuple(
-        (t["coefficient"], find_term(t["name"]).with_parameters({k: _nested(v) for k, v in t["parameters"].items()}))
-        for t in data["terms"]
-    )
+    """The functional of a definition under a name.
+
+    FunctionalError if a term's formula is not registered here, or a parameter is a network, whose numbers alone stand
+    in a definition.
+    """
+    terms = tuple((t["coefficient"], _with_parameters(find_term(t["name"]), t["parameters"])) for t in data["terms"])
     exact_exchange = tuple((omega, fraction) for omega, fraction in data["exact_exchange"])
     dispersion = tuple(data["dispersion"]) if "dispersion" in data else None
     return Functional(name, terms, exact_exchange, dispersion)
 
 
+def _with_parameters(term, values) -> EnergyTerm:
+    for key, value in values.items():
+        known = term.parameters.get(key)
+        if isinstance(value, dict) and not isinstance(known, dict):
+            raise FunctionalError(
+                f"parameter {key!r} of {term.name!r} is {parameter_text(known)}, which numbers alone do not make again."
+            )
+    return replace(term, parameters={key: in_tuples(value) for key, value in values.items()})
+
+
 def find_term(name: str) -> EnergyTerm:
-    """The term of this name: a registered formula, or part of a registered combination."""
-    found = lookup(name)
-    for functional in [found] if found else map(lookup, list_functionals()):
-        for _, term in functional.terms:
-            if term.name == name:
-                return term
-    raise unknown_name(name)
+    """The term of this name: a registered formula, part of a registered combination, or one of libxc's catalogue."""
+    if name.startswith(catalogue.PREFIX):
+        found = [catalogue.find_term(name)]
+    else:
+        registered = lookup(name)
+        functionals = [registered] if registered else map(lookup, list_functionals())
+        found = (term for f in functionals for _, term in f.terms if term.name == name)
+    term = next(iter(found), None)
+    if term is None:
+        raise unknown_name(name)
+    return term
 
 
 def require_reproducible(functional: Functional) -> None:
-    """FunctionalError unless `from_definition` would find the very formulas of this functional."""
+    """FunctionalError unless `from_definition` would make this very functional again."""
     for _, term in functional.terms:
         try:
             known = find_term(term.name)
@@ -42,9 +60,4 @@ def require_reproducible(functional: Functional) -> None:
                 f"{term.name!r} is no registered formula, so another process could not find it; register it with "
                 "@dftfd.functional, in a module that is imported there too."
             )
-
-
-def _nested(value):
-    if isinstance(value, list):
-        return tuple(_nested(v) for v in value)
-    return {k: _nested(v) for k, v in value.items()} if isinstance(value, dict) else value
+    from_definition(functional.definition, functional.name)

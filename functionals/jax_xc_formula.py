@@ -10,6 +10,8 @@ import numpy as np
 
 from dftfd.autofd import compose, dot, laplacian, nabla
 from dftfd.autofd.structure import HasKey
+from dftfd.errors import FunctionalError
+from dftfd.functionals.base import in_tuples
 from dftfd.functionals.jax_xc_kernels import load, read
 
 _ZETA_THRESHOLD, _TAU_THRESHOLD = float(np.finfo(float).eps), 1e-20
@@ -24,7 +26,6 @@ class Kernel:
     sigma_threshold: float
     zeta_threshold: float = _ZETA_THRESHOLD
     tau_threshold: float = _TAU_THRESHOLD
-    omega: float = 0.0
     cam_alpha: float = 0.0
     cam_beta: float = 0.0
     parameters: tuple = ()  # of a kinetic energy in the place of tau; others come with each call
@@ -33,21 +34,21 @@ class Kernel:
     def from_record(cls, record, with_parameters=False) -> "Kernel":
         given = {k: v for k, v in record.items() if k not in ("name", "kernel", "params", "tau", "cam_omega")}
         params = record.get("params", {}) if with_parameters else {}
-        fixed = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in sorted(params.items()))
-        return cls(record["kernel"], omega=record.get("cam_omega", 0.0), parameters=fixed, **given)
+        fixed = tuple(sorted(in_tuples(params).items()))
+        return cls(record["kernel"], parameters=fixed, **given)
 
     @property
     def reads(self) -> tuple[str, ...]:
         return read(self.name)
 
     def energy_per_electron(self, rho, sigma, lapl, tau, parameters):
-        """The kernel itself, on values within the thresholds."""
+        """The kernel itself, on values within the thresholds; without a parameter omega nothing is screened."""
         parameters = dict(self.parameters) | parameters
         p = SimpleNamespace(
             params=SimpleNamespace(**parameters),
             dens_threshold=self.dens_threshold,
             zeta_threshold=self.zeta_threshold,
-            cam_omega=parameters.get("omega", self.omega),
+            cam_omega=parameters.get("omega", 0.0),
             cam_alpha=self.cam_alpha,
             cam_beta=self.cam_beta,
             nspin=2,
@@ -77,16 +78,19 @@ def _moved(x, value):
 class JaxXCFormula(HasKey):
     """formula(rho[, tau], **parameters): energy per volume as a Function.
 
+    shapes: of the kernel's parameters, by name.
     kinetic: the kinetic energy that stands for tau in a deorbitalised functional.
     """
 
     kernel: Kernel
+    shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     kinetic: Kernel | None = None
 
     @classmethod
     def from_record(cls, record) -> "JaxXCFormula":
+        shapes = tuple((name, np.shape(value)) for name, value in sorted(record.get("params", {}).items()))
         kinetic = Kernel.from_record(record["tau"], with_parameters=True) if "tau" in record else None
-        return cls(Kernel.from_record(record), kinetic)
+        return cls(Kernel.from_record(record), shapes, kinetic)
 
     @functools.cached_property
     def variables(self) -> frozenset[str]:
@@ -99,15 +103,11 @@ class JaxXCFormula(HasKey):
     def needs_tau(self) -> bool:
         return "tau" in self.variables
 
-    @property
-    def is_range_separated(self) -> bool:
-        """True if the kernel has an omega that can be set."""
-        return bool(self.kernel.omega) and "cam_omega" in self.kernel.reads
-
     def structural_key(self):
         return (JaxXCFormula, self.kernel, self.kinetic)
 
     def __call__(self, rho, tau=None, **parameters):
+        self._require_shapes(parameters)
         functions = [rho]
         if "sigma" in self.variables:
             grad = nabla(rho)
@@ -121,6 +121,15 @@ class JaxXCFormula(HasKey):
         numbers = tuple(v for v, array in zip(leaves, is_array, strict=True) if not array)
         arrays = [v for v, array in zip(leaves, is_array, strict=True) if array]
         return compose(functools.partial(_energy_of_values, self, tree, is_array, numbers), *functions, *arrays)
+
+    def _require_shapes(self, parameters):
+        """The kernels index their parameters, which JAX answers beyond the end of an array too."""
+        for name, shape in self.shapes:
+            if np.shape(parameters[name]) != shape:
+                raise FunctionalError(
+                    f"parameter {name!r} of libxc's kernel {self.kernel.name!r} has shape {shape}, "
+                    f"{np.shape(parameters[name])} was given."
+                )
 
     def energy_per_volume(self, rho, sigma, lapl, tau, parameters):
         """Energy per volume of one point; zero where the total density is below the threshold, as in libxc."""

@@ -6,7 +6,7 @@
 
 "pbe" is a combination, "pbe,pbe" names its parts, "pbe," is exchange alone, ",lyp" correlation alone. A name may be a
 number of libxc's ("130"), exact exchange ("hf", of short or long range "sr_hf(0.3)", "lr_hf(0.3)", or
-"rsh(alpha; beta; omega)"), or be looked up in libxc's catalogue alone ("libxc:gga_x_pbe").
+"rsh(alpha; beta; omega)"), or be looked up in libxc's catalogue alone ("libxc:gga_x_pbe", "libxc:101").
 A suffix after the whole adds a dispersion correction ("pbe-d3bj", see dftfd.functionals.dispersion).
 """
 
@@ -23,7 +23,7 @@ from dftfd.functionals.registry import list_functionals, lookup, unknown_name
 MAX_LENGTH = 1000
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _EXACT = rf"(?:[sS][rR]|[lL][rR])_?[hH][fF]\(\s*{_NUMBER}\s*\)|[rR][sS][hH]\([^()]*\)"
-_NAME = rf"{_EXACT}|(?:[lL][iI][bB][xX][cC]:)?[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9]+)*|\d+(?![\d.])"
+_NAME = rf"{_EXACT}|(?:[lL][iI][bB][xX][cC]:)?(?:[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9]+)*|\d+(?![\d.]))"
 _TERM = re.compile(
     rf"\s*(?P<sign>[+-]?)\s*(?:(?P<before>{_NUMBER})\s*\*\s*)?(?P<name>{_NAME})(?:\s*\*\s*(?P<after>{_NUMBER}))?\s*"
 )
@@ -133,12 +133,13 @@ def _exact(name) -> Functional | None:
 
 def _numbered(name) -> Functional | None:
     """The functional of a libxc number; None for a name."""
-    if not name.isdigit():
+    number = name.lower().removeprefix(catalogue.PREFIX)
+    if not number.isdigit():
         return None
-    known = catalogue.name_of(int(name))
+    known = catalogue.name_of(int(number))
     if known is None:
-        raise FunctionalError(f"libxc 6.0 has no functional of number {name}.")
-    return lookup(known) or catalogue.find(known)
+        raise FunctionalError(f"libxc 6.0 has no functional of number {number}.")
+    return catalogue.find(known) if number != name else lookup(known) or catalogue.find(known)
 
 
 def _first(name, prefixes, aliases) -> Functional | None:

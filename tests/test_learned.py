@@ -10,6 +10,7 @@ from dftfd.ao_store import AOStore
 from dftfd.autofd import compose
 from dftfd.functionals import registry
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
+from dftfd.functionals.definition import from_definition
 from dftfd.grids.molecular import molecular_grid
 from dftfd.interop.libxc import evaluate
 from dftfd.kernel import XCKernel
@@ -116,3 +117,5 @@ def test_results_with_a_network_are_saved_and_loaded(learned, tmp_path):
     registry.register(learned.with_parameters(net=network(5)), "t_gga_x_network")
     with pytest.raises(dftfd.errors.DftfdError, match="t_gga_x_network"):
         dftfd.load_result(tmp_path / "he.h5")
+    with pytest.raises(dftfd.errors.FunctionalError, match="'net'.*numbers alone do not make again"):
+        from_definition(learned.definition, "again")

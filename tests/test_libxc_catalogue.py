@@ -1,5 +1,7 @@
 """libxc's catalogue: what is served agrees with libxc, what is not answers with its reason."""
 
+import json
+
 import numpy as np
 import pytest
 from pyscf.dft import numint as pyscf_numint
@@ -9,13 +11,17 @@ from dftfd.checks.pointwise import compare
 from dftfd.checks.sampling import sample
 from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedError
 from dftfd.functionals import catalogue, jax_xc_kernels
+from dftfd.functionals.definition import from_definition
 from dftfd.interop import libxc
 from dftfd.interop.pyscf import numint
 from dftfd.pointwise import pointwise_kernel
 
 needs_jax_xc = pytest.mark.skipif(not jax_xc_kernels.is_installed(), reason="no jax-xc for this Python")
 
-KINDS = ["lda_c_ow", "gga_x_ityh", "gga_c_sg4", "gga_k_lgap", "hyb_gga_xc_mpwlyp1m", "mgga_x_ms2", "mgga_c_kcis"]
+KINDS = [
+    *("lda_c_ow", "gga_c_sg4", "gga_k_lgap", "hyb_gga_xc_mpwlyp1m", "mgga_x_ms2"),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("gga_x_ityh", "mgga_c_kcis")),
+]
 
 
 def evaluated(functional, x, n_spin):
@@ -55,6 +61,17 @@ def test_a_served_name_is_a_functional_like_any_other():
     np.testing.assert_allclose(half, energies(theirs), rtol=1e-12)
 
 
+@needs_jax_xc
+def test_parameters_keep_their_shapes():
+    """A list of another length is refused, since JAX would read on beyond the end of a short array."""
+    hcth = dftfd.get_functional("libxc:gga_xc_hcth_407")
+    x = sample(2, "dense", 5)
+    assert np.all(evaluated(hcth.with_parameters(c_x=(1.0, 0.0, 0.0, 0.0, 0.0)), x, 2)[0] != evaluated(hcth, x, 2)[0])
+    for wrong in ((1.0,), np.ones(6), 1.0):
+        with pytest.raises(FunctionalError, match=r"'c_x' of libxc's kernel .* has shape \(5,\)"):
+            evaluated(hcth.with_parameters(c_x=wrong), x, 2)
+
+
 @pytest.mark.parametrize(
     "name, reason",
     [
@@ -69,6 +86,17 @@ def test_what_is_not_served_says_why(name, reason):
     """The reason of docs/catalogue.md, as an error of the name."""
     with pytest.raises(UnsupportedError, match=reason):
         dftfd.get_functional(name)
+
+
+@needs_jax_xc
+def test_every_served_name_comes_back_from_its_definition():
+    """Same formulas, coefficients and parameters, those with omega and those of refused names inside others too."""
+    for name in catalogue.names():
+        f = dftfd.get_functional(f"libxc:{name}")
+        again = from_definition(json.loads(json.dumps(f.definition)), f.name)
+        assert again.exact_exchange == f.exact_exchange and len(again.terms) == len(f.terms), name
+        for (a, s), (b, t) in zip(again.terms, f.terms, strict=True):
+            assert a == b and s.formula is t.formula and dict(s.parameters) == dict(t.parameters), name
 
 
 def test_every_name_of_libxc_has_a_verdict():

@@ -219,6 +219,14 @@ def test_numbers_are_libxcs(text, names):
         get_functional("99999")
 
 
+@needs_jax_xc
+def test_a_number_with_the_prefix_is_of_the_catalogue():
+    """libxc:101 is libxc:gga_x_pbe, not the library's own."""
+    assert [term.name for _, term in get_functional("libxc:101,130").terms] == ["libxc:gga_x_pbe", "gga_c_pbe"]
+    with pytest.raises(FunctionalError, match="no functional of number 99999"):
+        get_functional("libxc:99999")
+
+
 @pytest.mark.parametrize("text", ["0.2*sr_hf(0.3) + lr_hf(0.3)*0.7", "RSH(0.65; -0.46; 0.33)", "0.3*hf + SR_HF(.2)"])
 def test_range_separated_exact_exchange_reads_as_in_pyscf(text):
     """(omega, alpha, beta) of PySCF: long-range fraction alpha, short-range fraction alpha + beta."""

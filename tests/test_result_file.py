@@ -10,6 +10,7 @@ from pyscf.scf import chkfile
 import dftfd
 from dftfd.density import evaluate_at
 from dftfd.errors import FileError, FunctionalError, UnsupportedError
+from dftfd.functionals.registry import term
 
 POINT = np.array([[0.3, -0.2, 0.9]])
 
@@ -48,16 +49,30 @@ def test_pyscf_reads_the_file(result, tmp_path):
 
 
 def test_own_functional_is_looked_up_not_stored(tmp_path):
-    """A file names its functional; unknown ones and changed ones are refused, given ones taken."""
+    """A file names its formulas; unknown ones and changed ones are refused, given ones taken."""
     system = dftfd.molecule("He 0 0 0;", basis="6-31g")
     slater = dftfd.get_functional("lda_x")
-    mine = (0.9 * slater).named("my_exchange_of_this_test")
+    mine = term("my_exchange_of_this_test")(lambda n: -0.7 * n ** (4 / 3))
     dftfd.run_scf(system, xc=mine, grid_level=0).save(tmp_path / "he.h5")
     with pytest.raises(FunctionalError, match="'my_exchange_of_this_test' is not known here"):
         dftfd.load_result(tmp_path / "he.h5")
     with pytest.raises(FunctionalError, match="other terms or parameters"):
         dftfd.load_result(tmp_path / "he.h5", functional=0.8 * slater)
     assert dftfd.load_result(tmp_path / "he.h5", functional=mine).converged
+
+
+def test_a_changed_functional_comes_back_from_its_definition(tmp_path):
+    """CAM-B3LYP with another omega has no name; its terms, parameters and exact exchange are those that were saved."""
+    helium, tuned = dftfd.molecule("He 0 0 0;", basis="6-31g"), dftfd.get_functional("camb3lyp", omega=0.25)
+    result = dftfd.run_scf(helium, xc=tuned, grid_level=0)
+    result.save(tmp_path / "he.h5")
+    loaded = dftfd.load_result(tmp_path / "he.h5")
+    assert loaded.calculation.functional == tuned and loaded.settings == result.settings
+    assert loaded.settings.definition["exact_exchange"] == [[0.0, 0.19], [0.25, 0.46]]
+    assert {t["parameters"]["omega"] for t in loaded.settings.definition["terms"] if "omega" in t["parameters"]} == {
+        0.2
+    }
+    assert {"dftfd", "jax", "numpy", "pyscf"} <= loaded.settings.versions.keys()
 
 
 def test_other_and_damaged_files_are_refused(result, tmp_path, forged):

@@ -263,7 +263,9 @@ def reason(name, entry) -> str | None:
         return "its exact exchange is screened by exp(-omega r), for which there are no integrals"
     if "failed" in entry:
         kind, _, text = entry["failed"].partition(": ")
-        return f"its kernel calls {text.split(chr(39))[1]}, which jax-xc does not have" if kind == "NameError" else text
+        if kind == "NameError":
+            return f"its kernel calls {text.split(chr(39))[1]}, which jax-xc does not have"
+        return text.rstrip(".")
     if entry["exact_exchange"] > 1e-12:
         return f"its fractions of exact exchange differ by {entry['exact_exchange']:.1g} from libxc 7's"
     found = []

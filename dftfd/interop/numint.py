@@ -6,6 +6,7 @@ automatic differentiation, and inherits everything else. Both ways in which PySC
 `libxc` (2.9 to 2.14) and by methods of NumInt itself (https://github.com/pyscf/pyscf/pull/3396).
 """
 
+import warnings
 from functools import cached_property
 from itertools import combinations_with_replacement
 
@@ -14,7 +15,7 @@ import pyscf
 from pyscf.dft import numint as pyscf_numint
 
 import dftfd
-from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedError
+from dftfd.errors import FunctionalError, InputWarning, MissingDependencyError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import from_definition, require_reproducible
 from dftfd.functionals.registry import get_functional
@@ -53,6 +54,7 @@ def numint(functional) -> "NumInt":
 
     Raises UnsupportedError for what PySCF has no place for: functionals of the Laplacian, of two points (VV10), models
     of the potential, exact exchange with several omegas; MissingDependencyError for a PySCF out of range.
+    One newer than is known comes with an InputWarning.
     """
     return NumInt(get_functional(functional))
 
@@ -252,11 +254,15 @@ class Library:
 def _require_supported_pyscf():
     found = tuple(int(part) for part in pyscf.__version__.split(".")[:2])
     complete = hasattr(pyscf_numint.NumInt, "eval_xc1") and hasattr(pyscf_numint.NumInt, "eval_xc_eff")
+    tested = f"{'.'.join(map(str, OLDEST))} to {'.'.join(map(str, TESTED))}"
     if found < OLDEST or found[0] > TESTED[0] or not complete:
         raise MissingDependencyError(
-            f"PySCF {pyscf.__version__} asks for functionals in another way than the versions "
-            f"{'.'.join(map(str, OLDEST))} to {'.'.join(map(str, TESTED))} that this was made for; install one of them."
+            f"PySCF {pyscf.__version__} asks for functionals in another way than the versions {tested} that this was "
+            "made for; install one of them."
         )
+    if found > TESTED:
+        message = f"PySCF {pyscf.__version__} is newer than the versions {tested} that this was compared with."
+        warnings.warn(message, InputWarning, stacklevel=4)
 
 
 def _require_passable(functional: Functional):
