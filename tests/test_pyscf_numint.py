@@ -114,12 +114,15 @@ def test_energy_and_forces_are_pyscfs(spin):
 
 
 def stability_eigenvalues(mf, external):
-    """Lowest eigenvalues of PySCF's internal and external stability matrices, which it prints and does not return."""
+    """Lowest eigenvalues of PySCF's internal and external stability matrices, which it prints and does not return.
+
+    Left out is the external one of complex orbitals, where its eigensolver ends at 0, with libxc, by chance.
+    """
     mf.stdout = io.StringIO()
     with np.printoptions(precision=14):
         mf.stability(external=external, verbose=4, nroots=1, tol=1e-10)
-    found = re.findall(r"lowest eigs of H = (\S+)", mf.stdout.getvalue())
-    assert len(found) == (3 if external else 1)
+    found = re.findall(r"(?:internal|external): lowest eigs of H = (\S+)", mf.stdout.getvalue())
+    assert len(found) == (2 if external else 1)
     return np.array(found, dtype=float)
 
 
