@@ -124,8 +124,14 @@ def _total(rho):
 
 def signature_of(formula, name: str) -> tuple[tuple[str, ...], dict]:
     """(ingredients, parameters with defaults) of a formula."""
+    if not callable(formula):
+        raise FunctionalError(f"functional {name!r}: a formula, def f(n, *, ...), expected, {formula!r} found.")
+    try:
+        signature = inspect.signature(formula)
+    except ValueError as error:
+        raise FunctionalError(f"functional {name!r}: {formula!r} does not tell its arguments; write a def.") from error
     ingredients, parameters = [], {}
-    for p in inspect.signature(formula).parameters.values():
+    for p in signature.parameters.values():
         if p.kind is p.KEYWORD_ONLY:
             if p.default is p.empty:
                 raise FunctionalError(f"functional {name!r}: parameter {p.name!r} needs a default value.")

@@ -6,6 +6,9 @@ Names are libxc's, in lower case (gga_x_pbe), plus conventional names for combin
 import re
 from dataclasses import replace
 
+import jax
+import numpy as np
+
 from dftfd.errors import FunctionalError, closest_names
 from dftfd.functionals import pytree  # noqa: F401  makes Functional a pytree
 from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, potential_term
@@ -16,6 +19,7 @@ _REGISTRY: dict[str, Functional] = {"hf": exact_exchange}
 
 _loading: set[str] = set()  # names of plug-ins that are being imported
 
+_NUMBERS = (float, complex, np.ndarray, np.generic, jax.Array)
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -40,6 +44,10 @@ def functional(name: str, *, doi: str | None = None, spin_symmetric: bool = True
     if unexpected:
         known = "a name, doi= and spin_symmetric="
         raise FunctionalError(f"functional({name!r}) got {sorted(unexpected)}; it takes {known}.")
+    if not isinstance(doi, str | None):
+        raise FunctionalError(
+            f"functional({name!r}) got doi={doi!r}; text such as '10.1103/PhysRevB.45.13244' expected."
+        )
     return lambda formula: register(term(name, doi=doi)(formula), spin_symmetric=spin_symmetric)
 
 
@@ -72,6 +80,7 @@ def register(f: Functional, name: str | None = None, *, spin_symmetric: bool = T
         raise FunctionalError(f"a functional named {name!r} is registered already; choose another name.")
     if name in found_plugins() and not _is_of_library(f) and name not in _loading:
         raise FunctionalError(f"an installed plug-in offers a functional {name!r} already; choose another name.")
+    _require_numbers(f, name)
     for _, part in f.terms:
         if not _is_validated(part):
             require_valid(part, spin_symmetric)
@@ -79,11 +88,28 @@ def register(f: Functional, name: str | None = None, *, spin_symmetric: bool = T
     return _REGISTRY[name]
 
 
+def _require_numbers(f: Functional, name: str) -> None:
+    """Raise FunctionalError unless all coefficients are finite real numbers, and no parameter is NaN."""
+    for number in [*(c for c, _ in f.terms), *(x for pair in f.exact_exchange for x in pair)]:
+        if np.iscomplexobj(number) or not np.isfinite(number):
+            raise FunctionalError(f"functional {name!r} has the coefficient {number}; finite real numbers expected.")
+    for parameter, value in f.parameters.items():
+        if any(np.isnan(leaf).any() for leaf in jax.tree_util.tree_leaves(value) if isinstance(leaf, _NUMBERS)):
+            raise FunctionalError(f"functional {name!r}: parameter {parameter!r} holds NaN; numbers expected.")
+
+
 def _is_validated(part: EnergyTerm) -> bool:
     """True for the library's own formulas, which the tests look at, and for those of registered functionals."""
     if getattr(part.formula, "__module__", "").startswith("dftfd.functionals."):
         return True
-    return any(part.formula is known.formula for f in _REGISTRY.values() for _, known in f.terms)
+    return any(_is_same(part, known) for f in _REGISTRY.values() for _, known in f.terms)
+
+
+def _is_same(a: EnergyTerm, b: EnergyTerm) -> bool:
+    """Whether two terms are one formula with the very same parameters."""
+    if a.formula is not b.formula:
+        return False
+    return all(value is b.parameters[name] for name, value in a.parameters.items())
 
 
 def _is_of_library(f: Functional) -> bool:

@@ -209,7 +209,11 @@ def _place(x, i) -> str:
 def _one_line(error) -> str:
     if isinstance(error, jax.errors.ConcretizationTypeError):
         return "the formula branches on the value of a density, which it does not have; use jnp.where"
-    return " ".join(str(error).split())[:200]
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  an exception of the formula's own may fail at that, too
+        text = "(its text cannot be read)"
+    return " ".join(text.split())[:200]
 
 
 def _refused(term, reason: str) -> FunctionalError:
