@@ -1,10 +1,16 @@
 """The fault scripts of examples/faults, with few runs each: what docs/reliability.md promises, fault by fault."""
 
+import importlib.util
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from dftfd.errors import FunctionalError
+from dftfd.functionals import registry
 
 FAULTS = Path(__file__).parents[1] / "examples/faults"
 TOLERANCE = 1e-10  # hartree
@@ -82,3 +88,45 @@ def test_random_molecules(faults, runs):
     both = {word: n for word, n in verdicts.items() if word not in ("ours alone", "PySCF's alone", "none")}
     assert sum(verdicts.values()) == runs and ours >= theirs
     assert both.get("same", 0) >= 0.97 * sum(both.values()) and "higher" not in both
+
+
+@pytest.fixture
+def unregistered(monkeypatch):
+    """The registry as it was before, after the test."""
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+
+
+@pytest.mark.parametrize("count", [6, pytest.param(2000, marks=pytest.mark.slow)])
+def test_definitions(faults, unregistered, count):
+    """Sound definitions are taken, and their Fock matrices are the derivatives of their energies; others refused."""
+    found = faults("definitions", "definitions", count)
+    assert found["sound ones"] == found["broken ones"] == found["broken ones refused"] == count // 2
+    assert found["sound ones accepted"] == found["identity holds"] >= 0.95 * found["sound ones"]
+    assert found["largest error of the identity"] < 1e-7 and found["over 30 s"] == 0
+
+
+@pytest.mark.slow
+def test_every_way_to_break_a_definition(monkeypatch, unregistered):
+    """Each of the hundred ways, on a sound definition of its own: a FunctionalError of one line."""
+    monkeypatch.syspath_prepend(FAULTS)
+    ways = runpy.run_path(str(FAULTS / "broken_definitions.py"))["KINDS"]
+    attempts = {f"{kind}: {label}": attempt for kind, all_of in ways.items() for label, attempt in all_of.items()}
+    assert len(attempts) > 100
+    for k, (text, attempt) in enumerate(attempts.items()):
+        with pytest.raises(FunctionalError) as caught:
+            attempt(np.random.default_rng(k), f"t_{k}")
+            pytest.fail(f"accepted: {text}")
+        assert str(caught.value) and "\n" not in str(caught.value)
+
+
+PARSERS = "geometry frames atoms molecule element functional basis memory document file".split()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris is not installed")
+@pytest.mark.parametrize("name", PARSERS)
+def test_parsers_by_coverage(name, tmp_path):
+    """20,000 inputs that atheris looks for: no exception but dftfd's."""
+    command = [sys.executable, FAULTS / "parsers.py", name, "-atheris_runs=20000"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]

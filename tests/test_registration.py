@@ -97,6 +97,42 @@ def test_exceptions_in_the_formula_are_told(unregistered):
     refused(lambda n, mu: n, "takes 'mu', which is no ingredient")
 
 
+def test_errors_that_cannot_be_printed_are_told(unregistered):
+    """An exception whose own text raises."""
+
+    class Silent(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    def formula(n):
+        raise Silent
+
+    refused(formula, r"raised Silent: \(its text cannot be read\)")
+
+
+def test_what_is_no_formula_is_refused(unregistered):
+    """Numbers, names, functionals, builtins without a signature; a source that is no text."""
+    for wrong in (3.0, None, "pbe", dftfd.exact_exchange):
+        refused(wrong, "a formula, def f.*, expected")
+    refused(int, "does not tell its arguments")
+    refused(lambda n: n, "doi=3; text", doi=3)
+
+
+def test_numbers_of_combinations_are_looked_at(unregistered):
+    """Coefficients that are NaN, infinite or complex; parameters that are NaN, or with which the formula fails."""
+    own = dftfd.functional("t_own")(lambda n, *, a=1.0: compose(lambda n: n * jnp.sqrt(a + n), n))
+    hybrid = own + float("nan") * dftfd.exact_exchange
+    for wrong in (float("nan") * own, float("inf") * own, 1j * own, hybrid):
+        with pytest.raises(FunctionalError, match="has the coefficient .*; finite real numbers expected"):
+            registry.register(wrong, "t_wrong")
+    for wrong in (own.with_parameters(a=float("nan")), dftfd.get_functional("gga_x_pbe", kappa=float("nan"))):
+        with pytest.raises(FunctionalError, match="parameter '(a|kappa)' holds NaN"):
+            registry.register(wrong, "t_wrong")
+    with pytest.raises(FunctionalError, match="has the energy nan"):
+        registry.register(own.with_parameters(a=-1e3), "t_wrong")
+    assert registry.register(0.5 * own.with_parameters(a=2.0), "t_right").parameters == {"a": 2.0}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(registry._REGISTRY))
 def test_the_library_would_be_registered(name):

@@ -109,7 +109,6 @@ def broken(name, rng, figures):
 
 def definitions(runs, folder, rng):
     """Figures of `runs` definitions, or of those before Ctrl-C; what went wrong is told on standard error."""
-    jax.config.update("jax_enable_compilation_cache", False)  # nobody needs these programs again
     seed, tried, slowest, failures = int(rng.integers(2**32)), [0, 0], 0.0, 0
     figures = {"sound ones accepted": 0, "identity holds": 0, "largest error of the identity": 0.0}
     figures |= {"broken ones refused": 0, "kinds of breaks": set()}
@@ -138,4 +137,5 @@ def definitions(runs, folder, rng):
 
 
 if __name__ == "__main__":
+    jax.config.update("jax_enable_compilation_cache", False)  # nobody needs these programs again
     report("definitions", definitions, 2000)
