@@ -33,7 +33,7 @@ MAX_MEMORY_ENTRIES = 64
 class Checkpoint:
     """Where a run leaves its state after every cycle.
 
-    failure: why the last state is not in the file, None where it is.   written: how many states were.
+    failure: why the last state is not in the file, None where it is.
     """
 
     def __init__(self, path):
@@ -41,7 +41,12 @@ class Checkpoint:
             raise InputError(f"checkpoint={path!r}: give the name of a file.")
         self.path = Path(path)
         self.failure: FileError | None = None
-        self.written = 0
+        self._found = _identity_of_file(self.path)
+
+    @property
+    def written(self) -> bool:
+        """Whether a state of this run is on the disk; asked of the disk, as Ctrl-C may come right behind a write."""
+        return _identity_of_file(self.path) not in (None, self._found)
 
     def prepare(self) -> None:
         """Tell now, not after the first cycle, that the file cannot be written."""
@@ -56,7 +61,6 @@ class Checkpoint:
             loop["lowest"] = {name: getattr(snapshot.lowest, name) for name in names}
         tree["dftfd"]["loop"] = loop
         self._attempt(lambda: write_tree(self.path, tree, previous=previous_generation(self.path)))
-        self.written += self.failure is None
 
     def _attempt(self, action):
         try:
@@ -66,6 +70,15 @@ class Checkpoint:
             if self.failure is None:
                 warnings.warn(f"no checkpoint: {error} The calculation goes on.", CheckpointWarning, stacklevel=4)
             self.failure = error
+
+
+def _identity_of_file(path):
+    """What tells one file of this name from the next; None where there is none."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def as_checkpoint(checkpoint, restart) -> Checkpoint | None:

@@ -204,6 +204,21 @@ def test_a_checkpoint_that_cannot_be_written_costs_nothing_else(tmp_path):
         assert len(caught) == 1 and checkpoint.failure is not None
 
 
+def test_an_interrupt_right_behind_a_write_is_told_of_it(path, monkeypatch):
+    """Ctrl-C while the folder is flushed, when the file is there already: the state is known to be saved."""
+
+    def interrupt(folder):
+        raise KeyboardInterrupt
+
+    checkpoint = Checkpoint(path)
+    assert not checkpoint.written
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("dftfd.io.files._flush_folder", interrupt)
+        dftfd.run_scf(water(), **OPTIONS, checkpoint=checkpoint)
+    assert checkpoint.written and not Checkpoint(path).written
+    assert dftfd.run_scf(water(), **OPTIONS, restart=path).converged
+
+
 def test_devices_are_not_replaced():
     """/dev/full is no file to replace; it is refused before anything is written beside it."""
     checkpoint = Checkpoint("/dev/full")

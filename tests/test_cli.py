@@ -290,6 +290,18 @@ def test_an_interrupt_during_imports_ends_at_once():
     assert answers == ["True\n", "False\n"]
 
 
+def test_an_interrupt_after_the_end_changes_nothing():
+    """The result is printed and the files are written; the signal does not turn that into exit code 130."""
+    code = (
+        "import os, signal, sys; sys.orig_argv = ['python', '-m', 'dftfd', 'list']\n"
+        "from dftfd.cli import main\n"
+        "code = main(['list', 'gga_x_pbe'])\n"
+        "os.kill(os.getpid(), signal.SIGINT); print('end'); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.endswith("end\n")
+
+
 def test_live_table_on_a_terminal():
     """With a terminal as output, rich draws the table; here on a recorded console."""
     from rich.console import Console

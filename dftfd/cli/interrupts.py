@@ -51,7 +51,9 @@ class InterruptWatch:
 
     def __exit__(self, *error):
         if self._in_use:
-            signal.signal(signal.SIGINT, self._before)
+            # where the process is the command, all is said and done: what is left is the end of Python
+            done = self._before is signal.SIG_DFL
+            signal.signal(signal.SIGINT, signal.SIG_IGN if done else self._before)
             signal.set_wakeup_fd(self._fd_before)
             sys.unraisablehook = self._hook_before
         self._ended.set()

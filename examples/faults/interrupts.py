@@ -3,7 +3,8 @@
     python examples/faults/interrupts.py --save        30 interrupts
 
 Every third comes at any time from the first statement of dftfd on, the imports of its libraries included, during which
-the signal itself ends the process and the shell says 130; the others while the calculation is at work.
+the signal itself ends the process and the shell says 130; the others while the calculation is at work. Whenever there
+is a checkpoint, the last line has to tell how to go on from it.
 """
 
 import signal
