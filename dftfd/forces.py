@@ -83,9 +83,7 @@ def nuclear_forces(result, grid_response: bool = True, progress=None) -> Forces:
     calculation = result.calculation
     functional, molecule = calculation.functional, calculation.molecule
     result.require_converged("forces")
-    if not functional.has_energy:
-        names = ", ".join(repr(term.name) for _, term in functional.terms if not term.has_energy)
-        raise UnsupportedError(f"{names} is a model of the potential alone: it has no energy, so forces do not exist.")
+    require_energy(functional)
     progress = as_progress(progress)
     P, C_occ = result.density_matrix, occupied_orbitals(result.mo_coeff, result.mo_occ)
     F = calculation.build(progress).energy.evaluate(P, C_occ).F if result.fock is None else result.fock
@@ -107,6 +105,13 @@ def nuclear_forces(result, grid_response: bool = True, progress=None) -> Forces:
         raise NumericalError("the forces contain NaN or Inf; look for coinciding nuclei or extreme exponents.")
     fixed = not isinstance(calculation.grid, int)
     return Forces(-gradient, molecule.coordinates, molecule.symbols, grid_response and not fixed, fixed)
+
+
+def require_energy(functional) -> None:
+    """Raise UnsupportedError, naming them, where terms are models of the potential alone: nothing has such forces."""
+    if not functional.has_energy:
+        names = ", ".join(repr(term.name) for _, term in functional.terms if not term.has_energy)
+        raise UnsupportedError(f"{names} is a model of the potential alone: it has no energy, so forces do not exist.")
 
 
 def energy_weighted_density(S, P, F, C, threshold: float) -> np.ndarray:

@@ -14,6 +14,7 @@ from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import SPACE, Functional
 
 _CHANNELS = {0: 1, 1: 4, 2: 10}
+_HIGHEST = {"rho": 2, "tau": 0}  # order of derivatives
 _HESSIAN = ((0, 1, 2), (1, 3, 4), (2, 4, 5))  # position of n_ij among n_xx n_xy n_xz n_yy n_yz n_zz
 
 
@@ -106,11 +107,12 @@ def placeholders():
 
 def checked_orders(functional: Functional, orders) -> tuple[int, bool]:
     """(order of the density's jet, whether tau is needed) from the lowered derivative orders."""
-    if orders.get("tau", 0) > 0 or orders.get("rho", 0) > 2:
-        raise UnsupportedError(
-            f"functional {functional.name!r} needs derivatives of order {orders}; matrices are built from the "
-            "density to order 2 and tau to order 0."
-        )
+    for ingredient, highest in _HIGHEST.items():
+        if orders.get(ingredient, 0) > highest:
+            raise UnsupportedError(
+                f"functional {functional.name!r} needs derivatives of {ingredient} of order {orders[ingredient]}; "
+                f"matrices and forces are built from {' and '.join(f'{n} to order {k}' for n, k in _HIGHEST.items())}."
+            )
     return orders.get("rho", 0), "tau" in orders
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dftfd.errors import InputError
-from dftfd.forces import Forces
+from dftfd.forces import Forces, require_energy
 from dftfd.functionals.registry import get_functional
 from dftfd.io.progress import Progress, as_progress
 from dftfd.molecule import Molecule
@@ -31,12 +31,13 @@ def numerical_forces(
     molecule, xc, method, scf_options: as in `run_scf`; 12 calculations for each nucleus, from the density of the first.
     step: h [bohr].   conv_tol: their convergence, whose error in the force is about conv_tol / h.
 
-    Raises NotConvergedError where a calculation does not converge.
+    Raises NotConvergedError where a calculation does not converge, UnsupportedError for models of the potential.
     """
     if not 0 < step < 0.1:
         raise InputError(f"step={step!r}: give a displacement between 0 and 0.1 bohr, such as {STEP}.")
     progress = as_progress(progress)
     functional = get_functional(xc)
+    require_energy(functional)
     options = scf_options | {"conv_tol": conv_tol, "progress": Progress()}
     first = run_scf(molecule, functional, method, guess=guess, **options)
 

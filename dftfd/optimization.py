@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from dftfd.errors import FileError, InputError
-from dftfd.forces import nuclear_forces
+from dftfd.forces import nuclear_forces, require_energy
 from dftfd.functionals.registry import get_functional
 from dftfd.interop.geometric import minimise
 from dftfd.interop.pyscf import BOHR_IN_ANGSTROM
@@ -90,6 +90,7 @@ def optimize(
         raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= to optimise.")
     progress = as_progress(progress)
     functional = get_functional(xc)  # once, so that its kernel is compiled once
+    require_energy(functional)
     constraints = _text(constraints)
     model = _model(molecule, functional, method, grid_response, scf_options)
     path = _Path(molecule, model, trajectory, restart, progress)
