@@ -42,12 +42,13 @@ SECONDS = 2.0
 HELIUM = "He 0 0 0;"
 HYDROGEN = "H 0 0 0; H 0 0 0.74"
 ANSWERS = {}
-ELSEWHERE = {
-    "ctrl_c": "tests/test_cli.py: test_interrupt_ends_with_130",
-    "kill9_then_resume": "tests/test_faults.py: test_kills",
-    "same_checkpoint_6_procs": "tests/test_faults.py: test_sharing",
+FAULTS = Path(__file__).parents[1] / "examples/faults"
+OF_PROCESSES = {
+    "kill9_then_resume": ("kills.py", 8, lambda f: f["resumed"] == f["kills"] == 8 and f["unreadable"] == 0),
+    "same_checkpoint_6_procs": ("sharing.py", 1, lambda f: f["right energies"] == f["calculations"] == 8),
+    "ctrl_c": ("interrupts.py", 2, lambda f: f["exit code 130"] == 2 and f["told how to go on"] == f["resumed"]),
 }
-"""Cases that take other processes."""
+"""Cases that take other processes: the script that tries them, how often, and what its figures have to be."""
 
 
 def answers(name):
@@ -604,8 +605,19 @@ def _(ask, folder):
 
 
 def test_every_case_is_tried():
-    """Here or where ELSEWHERE says."""
-    assert set(EXIT_CODE) == set(ANSWERS) | set(ELSEWHERE) and len(EXIT_CODE) == 62
+    """Each of the 62 has an answer here."""
+    assert set(EXIT_CODE) == set(ANSWERS) | set(OF_PROCESSES) and len(EXIT_CODE) == 62
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_PROCESSES)
+def test_answer_of_processes(name):
+    """Kills, interrupts and processes that share a checkpoint, by the scripts of docs/reliability.md."""
+    script, runs, is_right = OF_PROCESSES[name]
+    command = [sys.executable, FAULTS / script, "--runs", str(runs)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert is_right(json.loads(done.stdout)), done.stdout
 
 
 @pytest.mark.parametrize("name", sorted(ANSWERS))
