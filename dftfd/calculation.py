@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dftfd.ao_store import AOStore
+from dftfd.device_xc import DeviceXCBuilder, accelerated_devices
 from dftfd.errors import InputError
 from dftfd.functionals.base import Functional
 from dftfd.grids.molecular import molecular_grid
@@ -168,6 +169,7 @@ class XCBuilders:
         self.semilocal = self.nonlocal_xc = None
         self.n_points = self.nbytes = 0
         self._kernel = self._store = store = None
+        devices = accelerated_devices()
         order = max(map(ao_order, kernels.values()), default=0)
         shared = len(kernels) == 2 and isinstance(grids["semilocal"], int) and len(set(grids.values())) == 1
         for part, kernel in kernels.items():
@@ -179,7 +181,11 @@ class XCBuilders:
                     store = AOStore(molecule, points, weights, kept_order, memory_limit=limit)
                     self.nbytes += store.nbytes
             if part == "semilocal":
-                self.semilocal, self.n_points = XCBuilder(kernel, store, progress.part), len(points)
+                self.n_points = len(points)
+                if devices is None:
+                    self.semilocal = XCBuilder(kernel, store, progress.part)
+                else:
+                    self.semilocal = DeviceXCBuilder(kernel, store, devices)
                 self._kernel, self._store = kernel, store
             else:
                 self.nonlocal_xc = NonlocalXCBuilder(kernel, store)

@@ -169,10 +169,20 @@ class MatrixBuilder:
         return self.store.values(index, scratch("ao", self.store.scratch_size))
 
     def _density(self, index: int, ao, P, C_occ, out, scratch: Scratch) -> None:
-        """Density of one block, written to `out` (spin, channel, point)."""
+        """Density of one block, written to `out` (spin, channel, point).
+
+        NaN ends here: the guards of functionals would take it for a density too small to count.
+        """
         for s in range(len(P)):
             P_s, C_s = self._density_form(index, s, P, C_occ)
             density_jet(ao, P_s, C_s, self.kernel.order, self.kernel.needs_tau, out[s], scratch)
+        if not np.isfinite(out.sum()):
+            value, name = out[~np.isfinite(out)][0], self._functional_name
+            raise NumericalError(f"the density is {value} somewhere on the grid, before functional {name!r} is asked.")
+
+    @property
+    def _functional_name(self):
+        return getattr(getattr(self.kernel, "functional", None), "name", "")
 
     def _density_form(self, index: int, s: int, P, C_occ):
         """(P, None) or (None, C) of one spin on the orbitals of a block, whichever is cheaper."""
@@ -248,14 +258,10 @@ class XCBuilder(MatrixBuilder):
     def _not_finite(self, block, density) -> NumericalError:
         """The error that says where in a block, and for which density, the functional is NaN or Inf."""
         bad = [p for p in range(len(block.weights)) if not self._is_finite_at(block, density, p)]
-        name = getattr(getattr(self.kernel, "functional", None), "name", "")
-        if not np.isfinite(density).all():
-            value = density[~np.isfinite(density)][0]
-            return NumericalError(f"the density is {value} somewhere on the grid, before functional {name!r} is asked.")
         first = bad[0] if bad else 0
         return NumericalError(
-            f"functional {name!r} is NaN or Inf at {len(bad)} of {len(block.weights)} points of a block of the grid, "
-            f"first where {self._in_words(density[..., first])}. It must stay finite at small densities; see "
+            f"functional {self._functional_name!r} is NaN or Inf at {len(bad)} of {len(block.weights)} points of a "
+            f"block, first where {self._in_words(density[..., first])}. It must stay finite at small densities; see "
             "dftfd.functionals.numerics."
         )
 

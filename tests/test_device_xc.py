@@ -1,0 +1,104 @@
+"""The XC matrix on JAX devices against the one of the processor's own path, on one device and on four virtual ones."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+import dftfd
+from dftfd.ao_store import AOStore
+from dftfd.device_xc import DeviceXCBuilder, accelerated_devices
+from dftfd.errors import NumericalError
+from dftfd.grids.molecular import molecular_grid
+from dftfd.kernel import XCKernel
+from dftfd.xc import XCBuilder
+
+FAR_APART = (
+    "N 0 0 0; C 1.46 0 0; C 2.0 1.4 0.2; O 1.3 2.4 0.1; H -0.3 0.5 0.8; H -0.3 0.5 -0.8; H 1.8 -0.5 0.9; H 9 9 9"
+)
+
+
+def grid(molecule, level):
+    """Points and weights."""
+    found = molecular_grid(molecule.atomic_numbers, molecule.coordinates, level)
+    return np.asarray(found.points), np.asarray(found.weights)
+
+
+def difference(xc, n_spin, devices, **options):
+    """Largest differences of energy, matrix and electrons [atomic units] from XCBuilder's, and of how much."""
+    molecule = dftfd.molecule(FAR_APART, basis="6-31g", spin=1)
+    kernel = XCKernel(dftfd.get_functional(xc).semilocal_part, n_spin)
+    store = AOStore(molecule, *grid(molecule, 1), max(kernel.order, int(kernel.needs_tau)))
+    C = np.linalg.qr(np.random.default_rng(3).normal(size=(molecule.n_ao, molecule.n_ao)))[0]
+    P = np.stack([C[:, : 9 - s] @ C[:, : 9 - s].T for s in range(n_spin)]) * (2.0 if n_spin == 1 else 1.0)
+    expected = XCBuilder(kernel, store).build(P)
+    found = DeviceXCBuilder(kernel, store, devices, **options).build(P)
+    pairs = [(getattr(found, name), getattr(expected, name)) for name in ("energy", "matrix", "n_electrons")]
+    return max(np.abs(a - b).max() / np.abs(b).max() for a, b in pairs)
+
+
+SLOW = ("r2scan", "r2scanl", "mgga_x_br89")
+
+
+@pytest.mark.parametrize("n_spin", [1, 2])
+@pytest.mark.parametrize("xc", ["lda,vwn", "pbe", *(pytest.param(xc, marks=pytest.mark.slow) for xc in SLOW)])
+def test_one_device(xc, n_spin):
+    """Value, gradient, Hessian and tau channels, restricted and not: relative 1e-12 of energy, matrix and electrons."""
+    assert difference(xc, n_spin, jax.devices()[:1]) < 1e-12
+
+
+def test_batches_that_do_not_fit_travel():
+    """With room for no batch, the same numbers."""
+    assert difference("pbe", 1, jax.devices()[:1], memory_limit=0) < 1e-12
+
+
+def test_what_is_not_finite_is_an_error():
+    """NaN in the density is found, as on the processor's path."""
+    molecule = dftfd.molecule("He 0 0 0;", basis="6-31g")
+    kernel = XCKernel(dftfd.get_functional("pbe"), 1)
+    store = AOStore(molecule, *grid(molecule, 0), 1)
+    with pytest.raises(NumericalError, match="nan"):
+        DeviceXCBuilder(kernel, store, jax.devices()[:1]).build(np.full((1, 2, 2), np.nan))
+
+
+def test_the_processor_alone_needs_no_devices():
+    """One processor device: the usual path."""
+    assert accelerated_devices() is None
+
+
+SCRIPT = """
+import jax, sys
+sys.path.insert(0, {tests!r})
+import dftfd
+from dftfd.device_xc import DeviceXCBuilder, accelerated_devices
+from test_device_xc import difference
+assert len(accelerated_devices()) == 4
+for xc, n_spin in {cases!r}:
+    print(difference(xc, n_spin, jax.devices()))
+water = dftfd.molecule("O 0 0 0; H 0 0 0.96; H 0 0.93 -0.24", basis="6-31g")
+from dftfd.calculation import XCBuilders
+result = dftfd.run_scf(water, "pbe", grid_level=1, conv_tol=1e-12)
+print(result.energy)
+"""
+
+
+def test_four_devices():
+    """Blocks shared out among four virtual devices: 1e-12; run_scf uses them, and its energy is that without."""
+    cases = [("pbe", 2), ("mgga_x_tpss", 1)]
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(tests=os.path.dirname(__file__), cases=cases)],
+        env=os.environ | {"XLA_FLAGS": flags},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    *differences, energy = map(float, done.stdout.split())
+    assert len(differences) == 2 and max(differences) < 1e-12
+    water = dftfd.molecule("O 0 0 0; H 0 0 0.96; H 0 0.93 -0.24", basis="6-31g")
+    expected = dftfd.run_scf(water, "pbe", grid_level=1, conv_tol=1e-12).energy
+    assert energy == pytest.approx(expected, abs=1e-11)
