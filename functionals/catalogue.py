@@ -16,7 +16,7 @@ from importlib.resources import files
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, in_tuples, long_range_exchange
 from dftfd.functionals.jax_xc_formula import JaxXCFormula
-from dftfd.functionals.jax_xc_kernels import require_installed
+from dftfd.functionals.jax_xc_kernels import is_installed, require_installed
 from dftfd.functionals.vv10 import rvv10, vv10
 
 PREFIX = "libxc:"
@@ -43,6 +43,11 @@ def _verified() -> frozenset[str]:
 def names() -> list[str]:
     """The verified names, sorted, without prefix."""
     return sorted(_verified())
+
+
+def prefixed_names() -> list[str]:
+    """The names that can be asked for here with the prefix, none without jax-xc."""
+    return [PREFIX + name for name in names()] if is_installed() else []
 
 
 @functools.cache

@@ -13,6 +13,7 @@ import pytest
 import dftfd
 from dftfd.cli import main
 from dftfd.errors import FileError, NumericalError, ResourceError
+from dftfd.functionals import catalogue
 
 HYDROGEN = "H 0 0 0; H 0 0 0.74"
 WATER_FILE = Path(__file__).parents[1] / "examples/water.xyz"
@@ -157,10 +158,11 @@ def test_warnings_are_one_line(dftfd_command):
 
 
 def test_list_names_functionals(dftfd_command):
-    """All names, one per line; a pattern narrows them."""
+    """All names, one per line, those of libxc's catalogue with their prefix; a pattern narrows them."""
     code, out, _ = dftfd_command("list")
     assert code == 0 and {"pbe", "b3lyp", "gga_x_pbe", "lda_c_vwn"} <= set(out.split())
     assert all("lyp" in name for name in dftfd_command("list", "LYP")[1].split())
+    assert dftfd_command("list", "libxc:")[1].split() == catalogue.prefixed_names()
 
 
 def test_check_prints_a_table_and_its_verdict(dftfd_command, monkeypatch):

@@ -182,10 +182,11 @@ def _write(result, outputs, driver):
 def list_names(
     pattern: Annotated[str, typer.Argument(help="Show only names that contain this text.")] = "",
 ):
-    """List the known functionals."""
+    """List the known functionals: the library's own, and libxc's under libxc:NAME."""
+    from dftfd.functionals import catalogue
     from dftfd.functionals.registry import list_functionals
 
-    for name in list_functionals():
+    for name in (*list_functionals(), *catalogue.prefixed_names()):
         if pattern.lower() in name.lower():
             print(name)
 
