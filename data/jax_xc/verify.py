@@ -51,7 +51,7 @@ mgga_x_mvs mgga_x_pkzb mgga_c_scan mgga_c_r2scan mgga_c_m06_l mgga_c_mn15_l mgga
 hyb_mgga_x_m05_2x hyb_mgga_x_m06 hyb_mgga_x_m06_2x hyb_mgga_x_mn15 mgga_c_m06 mgga_c_m06_2x hyb_mgga_xc_tpssh
 hyb_mgga_xc_pw6b95 hyb_mgga_xc_wb97m_v
 """.split()
-SECOND_LIMIT, N_SECOND = 1e-6, 400
+SECOND_LIMIT, N_SECOND = 1e-9, 400
 CAUSES = {
     **dict.fromkeys(("lda_c_rpa", "lda_c_gk72", "gga_x_lag", "gga_x_hcth_a", "gga_x_ssb_sw"), "libxc 7 changed it"),
     **dict.fromkeys(
@@ -78,9 +78,9 @@ g = dftfd.get_functional("libxc:gga_x_pbe_mol", kappa=0.8)
 
 A name is served only if it agrees with libxc {version} (PySCF's) for both spin layouts: energy per volume to 1e-9,
 first derivatives to 1e-7 at the 99th percentile over 3,000 points, finite at all of them. {n_chosen} of the {n_table}
-names of libxc 6.0 passed on the points of seed {first}, on which they were chosen; {n_verified} of these pass on those of
-{others}, too, which were not seen then, and are served. Nine of ten are below {e_90:.0e} in energies and {d_90:.0e}
-in derivatives. Errors are relative to the value plus the natural size of the quantity at that density.
+names of libxc 6.0 passed on the points of seed {first}, on which they were chosen; {n_verified} of these pass on
+those of {others}, too, which were not seen then, and are served. Nine of ten are below {e_90:.0e} in energies and
+{d_90:.0e} in derivatives. Errors are relative to the value plus the natural size of the quantity at that density.
 
 ## Names that are served
 
@@ -89,7 +89,7 @@ in derivatives. Errors are relative to the value plus the natural size of the qu
 ## Second derivatives
 
 Compared for common names, at {n_points} points where no spin density is below 1e-6 bohr^-3 or below 1 % of the other.
-{n_second} agree with libxc to 1e-6 at the 99th percentile of each component:
+{n_second} agree with libxc to {second_limit:.0e} at the 99th percentile of each component:
 
 {second}
 
@@ -316,10 +316,12 @@ def page(seeds, chosen, verified, refused, seconds) -> str:
     good = sorted(name for name, error in seconds.items() if error <= SECOND_LIMIT)
     rest = sorted((error, name) for name, error in seconds.items() if name not in good)
     return PAGE_TEXT.format(
-        n_points=N_SECOND, n_second=len(good), second=textwrap.fill(", ".join(f"`{n}`" for n in good), 120),
+        n_points=N_SECOND, second_limit=SECOND_LIMIT, n_second=len(good),
+        second=textwrap.fill(", ".join(f"`{n}`" for n in good), 120),
         second_rest=textwrap.fill(", ".join(f"`{n}` {e:.0e}" for e, n in rest) or "none", 120),
         version=libxc.version(), first=seeds[0], others=" and ".join(map(str, seeds[1:])),
-        n_chosen=len(chosen), n_verified=len(verified), n_table=len(catalogue.table()), n_refused=len(refused), table=table, served=served,
+        n_chosen=len(chosen), n_verified=len(verified), n_table=len(catalogue.table()), n_refused=len(refused),
+        table=table, served=served,
         e_90=energies[int(0.9 * len(energies))], d_90=slopes[int(0.9 * len(slopes))],
     )  # fmt: skip
 
