@@ -77,7 +77,7 @@ def run_scf(
     conv_tol: threshold of the energy change [hartree]; its square root is that of the orbital gradient.
     max_cycles: how many cycles to try, and again where second order takes over; a run that has not converged then says
         so in `result.converged`.
-    convergence: 'auto' is DIIS, then second order where DIIS stalls; 'hard' starts with ADIIS and a level shift, goes
+    convergence: 'auto' is DIIS, and second order after 50 cycles; 'hard' starts with ADIIS and a level shift, goes
         on with second order, follows internal instabilities and tries to exchange nearly degenerate orbitals; 'diis',
         'adiis', 'ediis' never leave DIIS; 'second-order' and 'direct' (quasi-Newton) minimise after a start by DIIS.
     level_shift [hartree]: raises the empty orbitals.   damping: share of the previous Fock matrix, 0 to 1.

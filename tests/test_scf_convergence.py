@@ -18,7 +18,7 @@ from dftfd.scf.energy_diis import EnergyDIIS, minimise_on_simplex
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.rotation import canonical, rotated
 from dftfd.scf.stability import energy_model, lowest_eigenpair
-from dftfd.scf.strategy import STRATEGIES, Strategy, stalled
+from dftfd.scf.strategy import STRATEGIES, Strategy
 from dftfd.scf.table import Cycle
 from dftfd.surroundings import checked_surroundings
 
@@ -193,9 +193,10 @@ def test_energy_diis_minimises_a_quadratic_energy_exactly(kind, rng):
     np.testing.assert_allclose(minimise_on_simplex(np.array([1.0, 0.0]), np.zeros((2, 2))), [0, 1], atol=1e-6)
 
 
-def test_stalling_is_recognised():
-    """A gradient that halves within the window is progress, one that does not stalls; never in the first cycles."""
-    assert not stalled([2.0**-k for k in range(20)])
-    assert stalled([1.0] * 12) and not stalled([1.0] * 11)
-    table = [Cycle(k, 0.0, 0.0, 1.0, 0.0) for k in range(13)]
-    assert STRATEGIES["auto"].hands_over(table) and not Strategy().hands_over(table)
+def test_minimisers_take_over():
+    """After 50 cycles of DIIS, never without one, and at once near the solution where one is always used."""
+    table = [Cycle(k, 0.0, 0.0, 1.0, 0.0) for k in range(51)]
+    assert STRATEGIES["auto"].hands_over(table) and not STRATEGIES["auto"].hands_over(table[:-1])
+    assert not Strategy().hands_over(table)
+    assert STRATEGIES["hard"].hands_over(table[:16]) and not STRATEGIES["hard"].hands_over(table[:15])
+    assert STRATEGIES["hard"].hands_over([Cycle(1, 0.0, 0.0, 0.09, 0.0)])

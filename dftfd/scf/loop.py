@@ -155,7 +155,7 @@ class _Run:
         return possible and (self.minimising or self.strategy.hands_over(self.history))
 
     def iterate(self, state) -> Solution:
-        """Fixed-point cycles with extrapolation, until convergence, stalling or the last cycle."""
+        """Fixed-point cycles with extrapolation, until convergence, the turn of a minimiser or the last cycle."""
         first = self.history[-1].number
         for number in range(first, first + self.convergence.max_cycles + 1):
             if number > first:

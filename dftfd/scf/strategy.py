@@ -7,9 +7,7 @@ import numpy as np
 
 from dftfd.errors import InputError, closest_names
 
-PATIENCE = 12  # cycles before a run may count as stalled
-WINDOW = 6  # cycles in which the gradient has to halve
-LATEST = 30  # cycle after which DIIS is given up
+LATEST = 50  # cycle after which DIIS is given up
 START_CYCLES = 15  # of energy DIIS before a minimiser that takes over anyway
 
 
@@ -19,7 +17,7 @@ class Strategy:
 
     start: 'cdiis', or 'adiis' / 'ediis' as long as the gradient is large.
     level_shift [hartree]: added to empty orbitals.   damping: share of the previous Fock matrix, 0 to 1.
-    minimiser: None, 'newton' or 'direct'; it takes over from a cycle that stalls, or, with `always_minimises`, once the
+    minimiser: None, 'newton' or 'direct'; it takes over after LATEST cycles, or, with `always_minimises`, once the
         gradient is small or after START_CYCLES.
     follow: analyse the result's internal stability and go on downhill where it is a saddle point.
     """
@@ -39,14 +37,7 @@ class Strategy:
         cycles = [cycle for cycle in history if cycle.number > 0 and not cycle.extra]
         if self.always_minimises:
             return cycles[-1].gradient_norm < 0.1 or cycles[-1].number >= START_CYCLES
-        return cycles[-1].number >= LATEST or stalled([cycle.gradient_norm for cycle in cycles])
-
-
-def stalled(gradient_norms) -> bool:
-    """Whether the last WINDOW cycles have not halved the smallest gradient of the earlier ones."""
-    if len(gradient_norms) < PATIENCE:
-        return False
-    return min(gradient_norms[-WINDOW:]) > 0.5 * min(gradient_norms[:-WINDOW])
+        return cycles[-1].number >= LATEST
 
 
 STRATEGIES = {
