@@ -2,6 +2,7 @@
 # make test       the test suite (about 7 minutes on two cores); make test-slow runs the long tests
 # make lint       style
 # make regression every functional against libxc (about an hour); writes data/regression and docs/regression.md
+# make bench      water, benzene and caffeine against PySCF (under 40 minutes); make bench-full the larger molecules
 #
 # All of it happens in .venv. Another interpreter: make demo PYTHON=/path/to/python3.12
 
@@ -12,7 +13,7 @@ CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.12 python3.11 python3.13 
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow lint regression clean
+.PHONY: demo test test-slow lint regression bench bench-full clean
 
 demo: $(VENV)/.installed
 	$(RUN)/dftfd run examples/water.xyz --xc pbe --basis def2-svp
@@ -29,6 +30,15 @@ lint: $(VENV)/.installed-for-tests
 
 regression: $(VENV)/.installed-for-tests
 	$(RUN)/dftfd check --all
+
+bench: $(VENV)/.installed-for-tests
+	$(RUN)/python examples/benchmarks/cold_start.py --save
+	$(RUN)/python examples/benchmarks/xc_build.py --suite --save
+	$(RUN)/python examples/benchmarks/scf.py --suite small --save
+
+bench-full: $(VENV)/.installed-for-tests
+	$(RUN)/python examples/benchmarks/scaling.py --save
+	$(RUN)/python examples/benchmarks/scf.py --suite full --save
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -30,6 +30,7 @@ from dftfd.autofd import (
 )
 from dftfd.autofd.lowering import placeholder
 from dftfd.autofd.lowering_pairs import has_integrals, lower_nonlocal
+from dftfd.autofd.point_program import point_program, run
 from dftfd.autofd.regroup import regrouped
 from dftfd.autofd.scalars import LARGE, scalar_program
 from dftfd.autofd.symmetry import is_symmetric
@@ -64,13 +65,30 @@ def look_up(x, y):
     return jnp.stack([table.at[(100 * y[k]).astype(jnp.int32)].get(mode="promise_in_bounds") * x[k] for k in range(3)])
 
 
-@pytest.mark.parametrize("code", [elementwise, contractions, integers, look_up])
+def moved(x, y):
+    A = jnp.broadcast_to(jnp.outer(x, y), (2, 3, 3)).transpose(2, 0, 1)
+    parts = [A[::2, :, 1:], A[::-1, :, :2][1:], jnp.expand_dims(A[0], 1)[:2, 0, :2].reshape(1, 2, 2).swapaxes(1, 2)]
+    late = jax.lax.dynamic_slice(A.reshape(-1), (jnp.asarray(99),), (2,))  # as near to the end as it fits
+    return jnp.concatenate([*(jnp.ravel(p) for p in parts), jnp.squeeze(A[:1, 0]), late])
+
+
+def on_constants(x, y):
+    """Masks, shifts, remainders and choices among numbers that are known when the code is traced."""
+    k = jnp.asarray(np.array([13, -6, 7]))
+    mask = ((k & 5) | 2) + (~k >> 1) + (k << 2) + jax.lax.rem(k, jnp.asarray([4, 4, 4]))
+    chosen = jnp.where(jnp.asarray([True, False, True]), jnp.sign(k), k).astype(jnp.float64)
+    return x * mask.astype(jnp.float64) + chosen * y
+
+
+@pytest.mark.parametrize("code", [elementwise, contractions, integers, look_up, moved, on_constants])
 def test_scalar_program_and_its_regrouped_form_compute_the_same(code, rng):
     """Every kind of operation, with derivatives: taken apart into scalars, values agree with the array code."""
     both = lambda x, y: (code(x, y), jax.jacrev(code)(x, y))
     x, y = rng.uniform(0.5, 2.0, size=(2, 3))
     expected = np.concatenate([np.ravel(v) for v in both(x, y)])
     program = scalar_program(both, VECTOR, VECTOR)
+    whole = point_program(both, VECTOR, VECTOR)
+    np.testing.assert_allclose(run(whole, list(jnp.concatenate([x, y]))), expected, rtol=1e-14, atol=1e-15)
     for p in (program, regrouped(program, range(3)), regrouped(program, range(3, 6))):
         found = jax.jit(lambda entries, p=p: jnp.stack(p(list(entries))))(np.concatenate([x, y]))
         np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)

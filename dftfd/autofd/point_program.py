@@ -27,7 +27,9 @@ _ON_NUMBERS = {
     "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
     "sqrt": np.sqrt, "abs": np.abs, "max": np.maximum, "min": np.minimum, "square": np.square,
     "gt": np.greater, "lt": np.less, "ge": np.greater_equal, "le": np.less_equal, "eq": np.equal, "ne": np.not_equal,
-    "and": np.logical_and, "or": np.logical_or, "not": np.logical_not,
+    "and": np.bitwise_and, "or": np.bitwise_or, "not": np.invert, "sign": np.sign, "convert_element_type": np.asarray,
+    "rem": np.fmod, "shift_left": np.left_shift, "shift_right_arithmetic": np.right_shift,
+    "select_n": lambda which, *cases: np.choose(which, cases),
 }  # fmt: skip
 
 _CODES = {"add": jax.lax.add, "mul": jax.lax.mul, "div": jax.lax.div, "max": jax.lax.max, "min": jax.lax.min}

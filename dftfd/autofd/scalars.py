@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal
 
+from dftfd.autofd.moves import MOVES, dynamic_slice
 from dftfd.errors import UnsupportedError
 
 _ELEMENTWISE = frozenset(
@@ -21,9 +22,7 @@ _ELEMENTWISE = frozenset(
     is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not one_minus_square or pow rem round rsqrt
     select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt square sub tan tanh xor""".split()
 )
-_MOVES = frozenset(
-    "broadcast_in_dim concatenate expand_dims pad reshape rev slice split squeeze stack tile transpose unstack".split()
-)
+_MOVES = frozenset("pad split stack tile unstack".split())  # besides those of dftfd.autofd.moves
 _ALIASES = frozenset(["copy", "copy_p", "optimization_barrier", "stop_gradient"])
 _LOOKUPS = frozenset(["dynamic_slice", "gather"])  # at constant places
 _REDUCTIONS = {"reduce_sum": "add", "reduce_prod": "mul", "reduce_max": "max", "reduce_min": "min"}
@@ -171,6 +170,10 @@ class _Builder:
             return self.run(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), args)
         if any(isinstance(a, Table) for a in args):
             return [self._looked_up(eqn, *args)]
+        if name in MOVES and len(args) == 1:
+            return [MOVES[name](args[0], params, eqn.outvars[0].aval.shape)]
+        if name == "concatenate":
+            return [np.concatenate(args, axis=params["dimension"])]
         if all(self._is_constant(a) for a in args):
             values = [jnp.asarray(self._concrete(a, v.aval)) for a, v in zip(args, eqn.invars, strict=True)]
             out = eqn.primitive.bind(*values, **params)
@@ -183,7 +186,10 @@ class _Builder:
             out = eqn.primitive.bind(*map(jnp.asarray, args), **params)
             return [np.asarray(o) for o in (out if eqn.primitive.multiple_results else [out])]
         if name in _LOOKUPS and all(self._is_constant(a) for a in args[1:]):
-            places = [jnp.asarray(self._concrete(a, v.aval)) for a, v in zip(args[1:], eqn.invars[1:], strict=True)]
+            places = [self._concrete(a, v.aval) for a, v in zip(args[1:], eqn.invars[1:], strict=True)]
+            if name == "dynamic_slice":
+                return [dynamic_slice(args[0], places, params["slice_sizes"])]
+            places = map(jnp.asarray, places)
             return [np.asarray(eqn.primitive.bind(jnp.asarray(args[0]), *places, **params))]
         if name in _REDUCTIONS and eqn.outvars[0].aval.dtype == np.float64:
             return [self._reduction(args[0], params["axes"], _REDUCTIONS[name])]

@@ -1,7 +1,7 @@
 """Geometries of the benchmarks, in angstrom: `atoms(name)` gives [(symbol, (x, y, z)), ...].
 
 Water, benzene and C60 are built from bond lengths and symmetry; caffeine and the alanine tripeptide (N-acetyl,
-N'-methylamide) are MMFF94 minima.
+N'-methylamide) are MMFF94 minima; chains of alanine are built from mean bond lengths and angles.
 """
 
 import itertools
@@ -116,10 +116,68 @@ def _parsed(text):
     return [(symbol, tuple(map(float, xyz))) for symbol, *xyz in rows]
 
 
+def alanine(n_residues):
+    """H-(Ala)n-OH as a fully extended chain, from the mean bond lengths and angles of peptides.
+
+    R. A. Engh, R. Huber, Acta Cryst. A 47, 392 (1991). doi:10.1107/S0108767391001071
+    """
+    chain = _Chain()
+    before = None
+    for _ in range(n_residues):
+        if before is None:
+            N, CA, C = (chain.add(symbol, xyz) for symbol, xyz in _FIRST_RESIDUE)
+            chain.place("H", C, CA, N, 1.01, 109.5, 60.0)
+            chain.place("H", C, CA, N, 1.01, 109.5, -60.0)
+        else:
+            N = chain.place("N", *before, 1.329, 116.2, 180.0)
+            CA = chain.place("C", before[1], before[2], N, 1.458, 121.7, 180.0)
+            C = chain.place("C", before[2], N, CA, 1.525, 111.2, 180.0)
+            chain.place("H", C, CA, N, 1.01, 119.0, 0.0)
+        CB = chain.place("C", N, C, CA, 1.521, 110.4, -122.0)
+        chain.place("H", N, C, CA, 1.09, 108.5, 119.0)
+        for turn in (60.0, 180.0, -60.0):
+            chain.place("H", N, CA, CB, 1.09, 109.5, turn)
+        chain.place("O", N, CA, C, 1.231, 120.8, 0.0)
+        before = N, CA, C
+    hydroxyl = chain.place("O", *before, 1.34, 113.0, 180.0)
+    chain.place("H", before[1], before[2], hydroxyl, 0.97, 107.0, 180.0)
+    return chain.atoms
+
+
+_FIRST_RESIDUE = (
+    ("N", (0.0, 0.0, 0.0)),
+    ("C", (1.458, 0.0, 0.0)),
+    ("C", (1.458 - 1.525 * math.cos(math.radians(111.2)), 1.525 * math.sin(math.radians(111.2)), 0.0)),
+)
+
+
+class _Chain:
+    """Atoms that are placed relative to earlier ones, which are known by their numbers."""
+
+    def __init__(self):
+        self.atoms = []
+
+    def add(self, symbol, xyz) -> int:
+        self.atoms.append((symbol, tuple(map(float, xyz))))
+        return len(self.atoms) - 1
+
+    def place(self, symbol, a, b, c, bond, angle, dihedral) -> int:
+        """At `bond` from c, `angle` b-c-new, `dihedral` a-b-c-new [degrees]."""
+        A, B, C = (np.array(self.atoms[k][1]) for k in (a, b, c))
+        u = (C - B) / np.linalg.norm(C - B)
+        n = np.cross(B - A, u)
+        n /= np.linalg.norm(n)
+        theta, phi = math.radians(angle), math.radians(dihedral)
+        direction = np.array([-math.cos(theta), math.sin(theta) * math.cos(phi), math.sin(theta) * math.sin(phi)])
+        return self.add(symbol, C + bond * (direction @ np.stack([u, np.cross(n, u), n])))
+
+
 _BUILT = {"water": _water, "benzene": _benzene, "c60": _c60}
-NAMES = (*_BUILT, *_LISTED)
+NAMES = (*_BUILT, *_LISTED, *(f"alanine{n}" for n in range(1, 9)))
 
 
 def atoms(name: str):
-    """The atoms of a benchmark molecule [angstrom]."""
+    """The atoms of a benchmark molecule [angstrom]; alanine1 to alanine8 are chains of so many residues."""
+    if name.startswith("alanine"):
+        return alanine(int(name.removeprefix("alanine")))
     return _BUILT[name]() if name in _BUILT else _parsed(_LISTED[name])
