@@ -19,8 +19,8 @@ def diagnose(component, given, expected, n, alternatives, energy_per_electron) -
         return "sign", "has the wrong sign"
     with np.errstate(all="ignore"):
         ratio = given / expected
-    typical = float(np.median(ratio))
-    is_constant = bool(ratio.size > 2 and np.all(np.abs(ratio - typical) < 0.3 * abs(typical - 1)))
+        typical = float(np.median(ratio))
+        is_constant = bool(ratio.size > 2 and np.all(np.abs(ratio - typical) < 0.3 * abs(typical - 1)))
     if is_constant and abs(typical - 1) < 0.01:
         return "factor", f"is {typical:.8g} times what it should be"
     for name, values in alternatives.items():
