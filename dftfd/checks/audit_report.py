@@ -4,7 +4,6 @@ import io
 from dataclasses import dataclass
 
 from rich.console import Console, Group
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -58,14 +57,15 @@ class AuditReport:
         return not self.findings
 
     def __rich__(self) -> Group:
-        verdict = "nothing wrong found" if self.passed else f"{len(self.findings)} findings"
-        table = Table(title=f"Audit of {escape(self.name)}: {verdict}", box=None, title_justify="left", pad_edge=False)
+        count = f"{len(self.findings)} finding{'s' if len(self.findings) > 1 else ''}"
+        title = Text(f"Audit of {self.name}: {'nothing wrong found' if self.passed else count}", style="italic")
+        table = Table(box=None, pad_edge=False)
         for heading in ("order", "spins", "components", "passed", "against"):
             table.add_column(heading)
         for row in self.checked:
             table.add_row(str(row.order), str(row.n_spin), str(row.components), str(row.passed), row.against)
         lines = [f"{k}. {finding}" for k, finding in enumerate(self.findings, start=1)]
-        return Group(table, *map(Text, (*lines, *self.notes)))
+        return Group(title, table, *map(Text, (*lines, *self.notes)))
 
     def __str__(self) -> str:
         text = io.StringIO()
