@@ -46,7 +46,7 @@ def density(mole, xc, density_fit, grid_level, path=None):
     """A tightly converged result with its Fock matrix, kept in a file where a path is given."""
     if path is None or not path.exists():
         options = {"density_fit": density_fit, "grid_level": grid_level, "progress": Progress()}
-        result = dftfd.run_scf(dftfd.molecule(mole), xc=xc, conv_tol=1e-11, **options)
+        result = dftfd.run_scf(dftfd.molecule(mole), xc=xc, conv_tol=1e-13, **options)
         if path is not None:
             result.save(path)
         return result
