@@ -98,6 +98,11 @@ def _benzene(carbon_carbon=1.397, carbon_hydrogen=1.084):
     return ring("C", carbon_carbon) + ring("H", carbon_carbon + carbon_hydrogen)
 
 
+def _benzene_cation():
+    """Stretched by 2 % along one axis: in the regular ring the hole has two orbitals to choose from; DIIS wanders."""
+    return [(symbol, (1.02 * x, 0.98 * y, z)) for symbol, (x, y, z) in _benzene()]
+
+
 def _c60(bond=1.43):
     """Truncated icosahedron with all edges equal."""
     golden = (1 + math.sqrt(5)) / 2
@@ -172,7 +177,7 @@ class _Chain:
         return self.add(symbol, C + bond * (direction @ np.stack([u, np.cross(n, u), n])))
 
 
-_BUILT = {"water": _water, "benzene": _benzene, "c60": _c60}
+_BUILT = {"water": _water, "benzene": _benzene, "benzene_cation": _benzene_cation, "c60": _c60}
 NAMES = (*_BUILT, *_LISTED, *(f"alanine{n}" for n in range(1, 9)))
 
 

@@ -26,7 +26,7 @@ SUITES = {
         {"molecule": "water"},
         {"molecule": "benzene"},
         {"molecule": "benzene", "basis": "def2-tzvp"},
-        {"molecule": "benzene", "charge": 1},
+        {"molecule": "benzene_cation", "charge": 1},
         {"molecule": "benzene", "xc": "b3lyp", "density_fit": False},
         {"molecule": "water", "xc": "wb97m-v"},
         {"molecule": "caffeine"},

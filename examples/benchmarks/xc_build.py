@@ -27,7 +27,7 @@ SUITE = (
     {"molecule": "water", "basis": "def2-svp", "xc": "pbe"},
     {"molecule": "benzene", "basis": "def2-svp", "xc": "pbe"},
     {"molecule": "benzene", "basis": "def2-tzvp", "xc": "pbe"},
-    {"molecule": "benzene", "basis": "def2-svp", "xc": "pbe", "charge": 1},
+    {"molecule": "benzene_cation", "basis": "def2-svp", "xc": "pbe", "charge": 1},
     {"molecule": "caffeine", "basis": "def2-svp", "xc": "lda,vwn"},
     {"molecule": "caffeine", "basis": "def2-svp", "xc": "pbe"},
     {"molecule": "caffeine", "basis": "def2-svp", "xc": "b3lyp"},
