@@ -45,8 +45,8 @@ def is_installed() -> bool:
 def require_installed() -> None:
     if not is_installed():
         raise MissingDependencyError(
-            "the libxc catalogue needs jax-xc 0.0.11, which is not installed; it exists for Python below 3.13 on "
-            "x86-64 (pip install jax-xc==0.0.11). All functionals without the prefix libxc: work without it."
+            "the libxc catalogue needs jax-xc 0.0.11, which is not installed; it exists for Python below 3.13 on Linux "
+            "and x86-64 (pip install jax-xc==0.0.11). The library's own functionals, see dftfd list, work without it."
         )
 
 
