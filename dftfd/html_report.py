@@ -3,6 +3,7 @@
 Pictures are SVG inside the page; nothing is loaded from elsewhere and no script runs.
 """
 
+import json
 from html import escape
 from io import StringIO
 
@@ -45,6 +46,8 @@ def html_report(result) -> str:
         summary_table(result),
         _atoms_table(result) if result.has_properties else "",
         f"<h2>In full</h2><pre>{escape(str(result_summary(result)))}</pre>",
+        "<details><summary>Terms and parameters of the functional</summary>"
+        f"<pre>{escape(json.dumps(result.settings.definition, indent=1))}</pre></details>",
         f"<p>{escape(', '.join(f'{name} {version}' for name, version in result.settings.versions.items()))}</p>",
     ]
     head = f'<meta charset="utf-8"><title>{escape(result.molecule.formula)}</title><style>{STYLE}</style>'

@@ -1,5 +1,6 @@
 """Files made from results, and QCSchema input."""
 
+import html
 import json
 import re
 from dataclasses import replace
@@ -81,6 +82,7 @@ def test_html_report_is_one_valid_page(result, tmp_path):
     assert page.count("<svg") == 4 and f"{result.energy:.8f} hartree" in page and "N 1" in page
     assert not re.search(r'(?:src|href)="(?!#)(?!http://www.w3.org)', page.replace("xlink:href", "href"))
     assert "<script" not in page
+    assert '"name": "lda_c_vwn"' in html.unescape(page)
     for svg in re.findall(r"<svg.*?</svg>", page, re.S):
         ElementTree.fromstring(svg)
     result.write(tmp_path / "again.html")
