@@ -47,6 +47,7 @@ def start(case, system):
     return {}
 
 
+@pytest.mark.filterwarnings("ignore:the energy of .* needs a fine grid:dftfd.errors.InputWarning")
 @pytest.mark.parametrize(
     "case", [pytest.param(c, id=c["id"], marks=[pytest.mark.slow] * (c["id"] not in QUICK)) for c in CASES]
 )
