@@ -1,5 +1,7 @@
 """The test session: float64, strict dtype promotion, no rank promotion; warnings are errors (pyproject.toml)."""
 
+import signal
+
 import jax
 import pytest
 from pyscf import gto
@@ -12,6 +14,7 @@ from dftfd.interop.pyscf import to_pyscf
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 pyscf_hf.MUTE_CHKFILE = True  # its temporary checkpoint files are closed by the garbage collector only, with a warning
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells turn off for what runs in the background
 # PySCF takes other paths when the process holds more than this, as it does after thousands of compiled programs
 gto.Mole.max_memory = 10**6  # MB
 

@@ -2,9 +2,11 @@
 
 import importlib
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 
 import dftfd
 from dftfd.cli import main
+from dftfd.cli.interrupts import InterruptWatch
 from dftfd.errors import FileError, NumericalError, ResourceError
 from dftfd.functionals import catalogue
 
@@ -239,6 +242,18 @@ def test_interrupt_ends_with_130(tmp_path):
     assert code == 130 and seconds < 5.0
     assert err == f"dftfd: error: interrupted; the last cycle is saved, go on with --restart {tmp_path / 'n2.chk'}\n"
     assert main([*run[:-2], "--restart", run[-1]]) == 0
+
+
+def test_where_interrupts_are_ignored_nothing_is_opened():
+    """A command in the background of a shell, which turns Ctrl-C off: no thread, and no file or socket is left."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        opened, threads = os.listdir("/dev/fd"), threading.active_count()
+        with InterruptWatch():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.active_count() == threads
+            assert os.listdir("/dev/fd") == opened
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 DEAF = """

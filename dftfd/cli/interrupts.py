@@ -37,12 +37,12 @@ class InterruptWatch:
         return f"interrupted; the last cycle is saved, go on with --restart {self.checkpoint.path}"
 
     def __enter__(self):
-        self._wake, self._signalled = socket.socketpair()
-        self._signalled.setblocking(False)
         ours = (signal.SIG_DFL, signal.default_int_handler)  # not a program's own, and not where it is ignored
         self._before = signal.getsignal(signal.SIGINT)
         self._in_use = threading.current_thread() is threading.main_thread() and self._before in ours
         if self._in_use:
+            self._wake, self._signalled = socket.socketpair()
+            self._signalled.setblocking(False)
             threading.Thread(target=self._watch, daemon=True, name="dftfd-interrupt").start()
             self._fd_before = signal.set_wakeup_fd(self._signalled.fileno(), warn_on_full_buffer=False)
             signal.signal(signal.SIGINT, self._interrupt)
@@ -56,8 +56,8 @@ class InterruptWatch:
             signal.signal(signal.SIGINT, signal.SIG_IGN if done else self._before)
             signal.set_wakeup_fd(self._fd_before)
             sys.unraisablehook = self._hook_before
-        self._ended.set()
-        self._signalled.close()
+            self._ended.set()
+            self._signalled.close()
 
     def _interrupt(self, number, frame):
         self.interrupted = True

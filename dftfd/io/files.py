@@ -65,8 +65,8 @@ def write_text(path, text: str) -> None:
 
 def write_bytes(path, content, previous=None) -> None:
     """Write bytes whole; `previous` as in `written_whole`."""
-    with written_whole(path, previous) as temporary:
-        temporary.write_bytes(content)
+    with written_whole(path, previous) as temporary, open(temporary, "wb") as stream:
+        stream.write(content)  # Path.write_bytes would keep a view of the content in the traceback of an error
 
 
 def remove_orphans(path) -> None:
