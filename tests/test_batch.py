@@ -11,9 +11,9 @@ from collections import Counter
 import pytest
 
 import dftfd
-from dftfd.batch import run_batch
+from dftfd.batch import processes, run_batch
 from dftfd.cli import main
-from dftfd.errors import FileError, InputError
+from dftfd.errors import FileError, InputError, ResourceError
 from dftfd.io.geometry import split_frames
 
 H2, HELIUM, NEON = "2\nhydrogen\nH 0 0 0\nH 0 0 0.74\n", "1\n\nHe 0 0 0\n", "1\n\nNe 0 0 0\n"
@@ -161,6 +161,25 @@ def test_a_process_that_is_killed_costs_no_molecule():
     alone = run_batch(molecules, **OPTIONS)
     assert [outcome.energy for outcome in outcomes] == pytest.approx([o.energy for o in alone], abs=1e-10)
     assert not multiprocessing.active_children()
+
+
+@pytest.mark.slow
+def test_processes_that_are_killed_while_they_start(monkeypatch):
+    """Three kills before the first answer cost nothing; where every process is killed, the batch says so."""
+    begun, last, begin = [], 3, processes._Worker.__init__
+
+    def begin_and_die(worker, *given):
+        begin(worker, *given)
+        begun.append(worker)
+        if len(begun) <= last:
+            worker.process.kill()
+
+    monkeypatch.setattr(processes._Worker, "__init__", begin_and_die)
+    assert [outcome.exit_code for outcome in run_batch(stretched(3), **OPTIONS, jobs=2)] == [0, 0, 0]
+    assert len(begun) == 5
+    last = 99
+    with pytest.raises(ResourceError, match="was ended by signal 9 before its first molecule"):
+        run_batch(stretched(3), **OPTIONS, jobs=2)
 
 
 FATAL = """

@@ -13,6 +13,8 @@ from dftfd.resources import limit_memory_share
 from dftfd.threads import limit_threads, worker_count
 
 MAX_ATTEMPTS = 2
+MAX_STARTS = 8  # processes that may be killed before they are ready, in a batch
+_START = "start"
 """How often a job whose process dies is tried."""
 
 
@@ -95,9 +97,12 @@ def _after_death(worker, attempts, waiting) -> Outcome | None:
     """The failure of a dead worker's job, or None where it waits for another attempt or there was none."""
     job, exit_code = worker.job, worker.process.exitcode
     if not worker.ready:
+        attempts[_START] += 1
+        if exit_code < 0 and attempts[_START] < MAX_STARTS:  # by a signal, from outside
+            return None
         raise ResourceError(
-            f"a process of the batch ended with code {exit_code} before its first molecule; a script must call "
-            "run_batch under `if __name__ == '__main__':`, and not be read from standard input."
+            f"a process of the batch {_end(exit_code)} before its first molecule; a script must call run_batch under "
+            "`if __name__ == '__main__':`, and not be read from standard input; if memory ran out, use fewer processes."
         )
     if job is None:
         return None
@@ -105,9 +110,14 @@ def _after_death(worker, attempts, waiting) -> Outcome | None:
     if attempts[job.number] < MAX_ATTEMPTS:
         waiting.append(job)
         return None
-    reason = f"ended with code {exit_code}" if exit_code >= 0 else f"was ended by signal {-exit_code}"
-    error = ResourceError(f"its process {reason}, {MAX_ATTEMPTS} times; if memory ran out, use fewer processes.")
+    error = ResourceError(
+        f"its process {_end(exit_code)}, {MAX_ATTEMPTS} times; if memory ran out, use fewer processes."
+    )
     return failure(job, error)
+
+
+def _end(exit_code):
+    return f"ended with code {exit_code}" if exit_code >= 0 else f"was ended by signal {-exit_code}"
 
 
 def _first_to_answer(workers):
