@@ -1,5 +1,5 @@
 # make demo       set everything up and compute the energy of water
-# make test       the test suite (about 7 minutes on two cores); make test-slow runs the long tests
+# make test       the test suite (about 15 minutes on two cores); make test-slow runs the long tests
 # make lint       style
 # make regression every functional against libxc (about an hour); writes data/regression and docs/regression.md
 # make bench      water, benzene and caffeine against PySCF (under 40 minutes); make bench-full the larger molecules

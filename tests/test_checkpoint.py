@@ -160,7 +160,7 @@ def test_forged_checkpoints_are_refused(path, forged):
             text = json.loads(file[f"dftfd/{name}"].asstr()[()])
             change(text[group] if group else text)
             del file[f"dftfd/{name}"]
-            file[f"dftfd/{name}"] = json.dumps(text)
+            file[f"dftfd/{name}"] = np.bytes_(json.dumps(text))
 
         return edit
 
@@ -168,7 +168,7 @@ def test_forged_checkpoints_are_refused(path, forged):
         def edit(file):
             del file[name]
             if value is not None:
-                file[name] = value
+                file[name] = np.bytes_(value) if isinstance(value, str) else value
 
         return edit
 

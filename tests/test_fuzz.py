@@ -95,7 +95,7 @@ def test_files(count, tmp_path):
     """HDF5 with a right seal around bytes that were written over, and files of anything at all."""
     good, path = tmp_path / "good.h5", tmp_path / "bad.h5"
     with h5py.File(good, "w", userblock_size=BLOCK, libver=("earliest", "v110")) as file:
-        file["dftfd/text"] = "{}"
+        file["dftfd/text"] = np.bytes_("{}")
         file["dftfd/arrays/x"] = np.arange(6.0).reshape(2, 3)
         file["dftfd/format"] = 2
     example = good.read_bytes()

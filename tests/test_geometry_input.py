@@ -194,6 +194,7 @@ def test_atom_lists():
         (["H 0 0 0"], "atom 1: found 'H 0 0 0'"),
         ([("H", (0, 0, 0)), 5], "atom 2: found 5"),
         ([("H", (0, 0, "1.0"))], "coordinate z of atom 1 is '1.0', expected a real number"),
+        ([("H", (0, [[0, 0], 1], 1.0))], r"coordinate y of atom 1 is \[\[0, 0\], 1\], expected a real number"),
         ([("H", (0, 1j, 0))], "coordinate y of atom 1 is 1j"),
         ([("H", (True, 0, 0))], "coordinate x of atom 1 is True"),
         ([("H", (None, 0, 0))], "coordinate x of atom 1 is None"),

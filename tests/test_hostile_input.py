@@ -227,7 +227,7 @@ def replaced(name, value):
     def change(file):
         if name in file:
             del file[name]
-        file[name] = value
+        file[name] = np.bytes_(value) if isinstance(value, str) else value
 
     return change
 
@@ -325,6 +325,15 @@ def a_basis_set_of_a_checkpoint_in_another_folder(folder):
 @case
 def json_in_a_checkpoint_nested_a_hundred_thousand_times(folder):
     return checkpoint(folder, replaced("dftfd/text", "[" * 100_000))
+
+
+@case
+def text_in_a_heap_whose_links_may_have_no_end(folder):
+    def in_heap(file):
+        del file["dftfd/text"]
+        file["dftfd/text"] = "{}"  # of variable length, as h5py stores it
+
+    return checkpoint(folder, in_heap)
 
 
 @case

@@ -94,7 +94,7 @@ def test_other_and_damaged_files_are_refused(result, tmp_path, forged):
         def change(file):
             del file[name]
             if value is not None:
-                file[name] = value
+                file[name] = np.bytes_(value) if isinstance(value, str) else value
 
         return change
 
@@ -124,7 +124,7 @@ def test_names_in_a_file_reach_no_other_file(result, tmp_path, forged):
         text = json.loads(file["dftfd/text"].asstr()[()])
         text["molecule"]["atom_basis"][0] = "../../etc/passwd"
         del file["dftfd/text"]
-        file["dftfd/text"] = json.dumps(text)
+        file["dftfd/text"] = np.bytes_(json.dumps(text))
 
     forged(path, rename)
     with pytest.raises((FileError, dftfd.InputError), match="passwd"):

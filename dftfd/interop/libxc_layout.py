@@ -91,7 +91,10 @@ def _checked(given) -> dict[str, np.ndarray]:
     for name, value in given.items():
         if value is None:
             continue
-        array = np.asarray(value)
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise FunctionalError(f"{name} is no array, its rows differ in length: {error}") from error
         if array.dtype.kind not in "fiu":
             raise FunctionalError(f"{name} has dtype {array.dtype}; real numbers expected.")
         arrays[name] = array.astype(np.float64, copy=False)

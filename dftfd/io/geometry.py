@@ -166,8 +166,8 @@ def _read_entry(entry, atom):
 
 
 def _real(value, axis, atom):
-    array = np.asarray(value)
-    if array.ndim != 0 or array.dtype.kind not in "iuf":
+    array = None if isinstance(value, list | tuple | dict) else np.asarray(value)
+    if array is None or array.ndim != 0 or array.dtype.kind not in "iuf":
         raise InputError(f"coordinate {axis} of {atom} is {quote(value)}, expected a real number.")
     return float(array)
 

@@ -51,6 +51,9 @@ def _write(group, tree):
     for name, value in tree.items():
         if isinstance(value, Mapping):
             _write(group.create_group(name), value)
+        elif isinstance(value, str):
+            text = value.encode()
+            group.create_dataset(name, data=text, dtype=h5py.string_dtype(length=max(1, len(text))))
         else:
             group[name] = value
 
@@ -125,8 +128,11 @@ class _Reader:
         self._bytes -= item.nbytes
         if item.nbytes > item.id.get_storage_size() or self._bytes < 0:
             raise FileError(f"{where} announces {item.nbytes} bytes, more than the file holds; refused.")
-        if h5py.check_string_dtype(item.dtype) is not None and item.shape == ():
-            return item.asstr()[()]
+        text = h5py.check_string_dtype(item.dtype)
+        if text is not None and text.length is None:  # in a heap, whose links the library follows without end
+            raise FileError(f"{where} holds text of variable length; refused.")
+        if text is not None and item.shape == ():
+            return item[()].decode()
         if item.dtype.kind not in "iufb":
             raise FileError(f"{where} holds {item.dtype}; expected numbers or one text.")
         return np.asarray(item[()])
