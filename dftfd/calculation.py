@@ -23,7 +23,7 @@ from dftfd.scf.occupation import Occupier
 from dftfd.scf.orbitals import canonical_orthonormaliser
 from dftfd.scf.problem import Problem
 from dftfd.surroundings import Surroundings
-from dftfd.xc import XCBuilder
+from dftfd.xc import XCBuilder, ao_order
 from dftfd.xc_response import XCResponseBuilder
 
 MAX_KERNELS = 16
@@ -176,7 +176,8 @@ class XCBuilders:
             if store is None or not shared:
                 points, weights = self._grid(molecule, grids[part], progress)
                 with progress.stage("orbitals on the grid"):
-                    limit = memory_limit - self.nbytes
+                    on_devices = part == "semilocal" and devices is not None
+                    limit = 0 if on_devices else memory_limit - self.nbytes
                     kept_order = order if shared else ao_order(kernel)
                     store = AOStore(molecule, points, weights, kept_order, memory_limit=limit)
                     self.nbytes += store.nbytes
@@ -211,11 +212,6 @@ def xc_kernels(functional, n_spin) -> dict:
     if functional.is_nonlocal:
         kernels["nonlocal_xc"] = lowered(NonlocalXCKernel, functional.nonlocal_part, n_spin)
     return kernels
-
-
-def ao_order(kernel) -> int:
-    """Order of the AO derivatives that energy and matrix need."""
-    return max(kernel.order, int(kernel.needs_tau))
 
 
 def lowered(kind, functional, n_spin, **options):

@@ -15,7 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dftfd.ao_store import AOStore
 from dftfd.interop.gto import component_count
-from dftfd.xc import XCBuilder, XCContribution
+from dftfd.xc import MatrixBuilder, XCBuilder, XCContribution, ao_order
 
 _PAIRS = np.array([(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]) + 1  # components of the n_ij in their order
 _GROWTH = 1.25  # numbers of orbitals in a batch differ by less than this factor
@@ -29,7 +29,7 @@ def accelerated_devices() -> list | None:
     return devices if len(devices) > 1 or devices[0].platform != "cpu" else None
 
 
-class DeviceXCBuilder:
+class DeviceXCBuilder(MatrixBuilder):
     """Energy, matrix and electron numbers as XCBuilder gives them, computed on `devices`.
 
     memory_limit: bytes of orbitals that may stay there; by default 70 % of the memory that the devices have. Batches
@@ -37,8 +37,7 @@ class DeviceXCBuilder:
     """
 
     def __init__(self, kernel, store: AOStore, devices, memory_limit: float | None = None):
-        self.kernel, self.store = kernel, store
-        self._host = XCBuilder(kernel, store)  # checks the order, and finds the point where something is not finite
+        super().__init__(kernel, store)
         mesh = Mesh(np.array(devices), ("devices",))
         self._over_blocks = NamedSharding(mesh, PartitionSpec("devices"))
         self._sum = jax.jit(
@@ -52,7 +51,7 @@ class DeviceXCBuilder:
         )
         room = _memory_of(devices) if memory_limit is None else memory_limit
         self._batches = []
-        for arrays in _batches(store, max(kernel.order, int(kernel.needs_tau)), len(devices)):
+        for arrays in _batches(store, ao_order(kernel), len(devices)):
             room -= arrays[0].nbytes
             self._batches.append(tuple(map(self._place, arrays)) if room >= 0 else arrays)
 
@@ -61,7 +60,7 @@ class DeviceXCBuilder:
 
     def build(self, P, C_occ=None) -> XCContribution:
         """Arguments and result as in XCBuilder.build; C_occ is not needed here."""
-        P, _ = self._host._checked(P, None)
+        P, _ = self._checked(P, None)
         padded = jnp.pad(jnp.asarray(P), ((0, 0), (0, 1), (0, 1)))  # orbital number n_ao is the zero function
         energy, matrix, n_electrons, finite = 0.0, np.zeros_like(P), np.zeros(len(P)), True
         for arrays in self._batches:
@@ -70,7 +69,7 @@ class DeviceXCBuilder:
             matrix += np.asarray(M)[:, :-1, :-1]
             finite &= bool(np.isfinite(density_sum))
         if not (finite and np.isfinite(energy) and np.isfinite(matrix).all()):
-            self._host.build(P)  # raises, and says where
+            XCBuilder(self.kernel, self.store).build(P)  # raises, and says where
         return XCContribution(energy, (matrix + matrix.transpose(0, 2, 1)) / 2, n_electrons)
 
     def _of_batch(self, P, ao, aos, points, weights):

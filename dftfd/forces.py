@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg
 
 from dftfd.ao_store import AOStore
-from dftfd.calculation import ao_order, lowered, quadrature_grid
+from dftfd.calculation import lowered, quadrature_grid
 from dftfd.errors import NumericalError, UnsupportedError
 from dftfd.grids.molecular import pull_back
 from dftfd.interop.derivatives import atom_sums, overlap_derivative
@@ -26,6 +26,7 @@ from dftfd.io.progress import as_progress
 from dftfd.kernel import XCKernel
 from dftfd.nonlocal_xc import NonlocalXCKernel
 from dftfd.scf.orbitals import occupied_orbitals
+from dftfd.xc import ao_order
 from dftfd.xc_gradient import GradientBuilder
 
 

@@ -127,6 +127,11 @@ def weighted_gram(A, v, scratch: Scratch) -> np.ndarray:
     return G
 
 
+def ao_order(kernel) -> int:
+    """Order of the AO derivatives that energy and matrix of a kernel need."""
+    return max(kernel.order, int(kernel.needs_tau))
+
+
 class MatrixBuilder:
     """From density matrices to densities on the blocks of `store`, and from potentials to matrices.
 
@@ -135,7 +140,7 @@ class MatrixBuilder:
 
     def __init__(self, kernel, store: AOStore, progress: Callable[[int, int], None] | None = None):
         """progress: called from the worker threads as progress(blocks done, blocks in all)."""
-        needed = max(kernel.order, int(kernel.needs_tau))
+        needed = ao_order(kernel)
         if needed > min(2, store.order):
             raise InputError(
                 f"the functional needs AO derivatives of order {needed}, the AO store has order {store.order}; "

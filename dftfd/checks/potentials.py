@@ -16,7 +16,7 @@ from dftfd.functionals.base import SPACE, Functional
 from dftfd.interop import libxc
 from dftfd.interop.gto import gaussian_basis
 from dftfd.kernel import XCKernel
-from dftfd.xc import XCBuilder
+from dftfd.xc import XCBuilder, ao_order
 
 
 def potential_error(ours: np.ndarray, reference: np.ndarray, n: np.ndarray) -> np.ndarray:
@@ -90,7 +90,7 @@ def matrix_difference(functional: Functional, terms: libxc.Terms, molecule, P, g
     """(energy error, matrix error (spin, ao, ao)) against PySCF's numint on the same grid; P (spin, ao, ao)."""
     points, weights = grid
     kernel = XCKernel(functional, n_spin=len(P))
-    store = AOStore(molecule, points, weights, max(kernel.order, int(kernel.needs_tau)))
+    store = AOStore(molecule, points, weights, ao_order(kernel))
     ours = XCBuilder(kernel, store).build(P)
     energy, V = libxc.matrix(terms, molecule, points, weights, P)
     return abs(ours.energy - energy), np.abs(ours.matrix - V)
