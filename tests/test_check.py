@@ -1,15 +1,15 @@
 """The comparison with libxc: that it passes where it should, fails where it should, and says what it did."""
 
+import json
 import sys
 
-import h5py
 import numpy as np
 import pytest
 from pyscf.dft import libxc as pyscf_libxc
 
 import dftfd
 from dftfd.check import pointwise_rows, reference_densities
-from dftfd.checks import pointwise, potentials, regression, sampling
+from dftfd.checks import pointwise, potentials, regression, regression_page, sampling
 from dftfd.checks.counterpart import counterpart
 from dftfd.checks.referee import Decision
 from dftfd.checks.report import Report, Row
@@ -170,30 +170,60 @@ def test_functionals_without_a_counterpart_are_refused():
 # ---- all functionals
 
 
-def test_results_are_kept_shown_and_explained(tmp_path, monkeypatch):
-    """Data and page hold every comparison; what fails without explanation is a failure; others keep their results."""
-    good, bad = Row("e, dense", 1, 1e-15, "n = 1", 1e-12), Row("v_xc(r)", 2, 3e-3, "r = 0", 1e-11)
-    rounded = Row("d2e/drhodrho, dense", 2, 1e-8, "n = 2", 1e-10, Decision(1e-15, 1e-8, True))
-    reports = {"a": (good,), "b": (good, bad), "c": (rounded,)}
+GOOD = Row("e, dense", 1, 1e-15, "n = 1", 1e-12)
+BAD = Row("v_xc(r)", 2, 3e-3, "r = 0", 1e-11)
+ROUNDED = Row("d2e/drhodrho, dense", 2, 1e-8, "n = 2", 1e-10, Decision(1e-15, 1e-8, True))
+ROWS = {"a": (GOOD,), "b": (GOOD, BAD), "c": (ROUNDED,)}
 
-    def check(name, with_potentials):
+
+@pytest.fixture
+def compared(monkeypatch):
+    """Names in the order in which they are compared; results are `ROWS`, and 'none' has no counterpart."""
+    names = []
+
+    def check(name):
+        names.append(name)
         if name == "none":
             raise UnsupportedError("no counterpart")
-        return Report(name, "libxc", reports[name])
+        return Report(name, "libxc", ROWS[name])
 
     monkeypatch.setattr(regression, "check", check)
     monkeypatch.setattr(regression, "distinct_names", lambda: ["a", "b", "none"])
+    return names
+
+
+def test_results_are_kept_shown_and_explained(tmp_path, compared):
+    """Data and page hold every comparison; what fails without explanation is a failure; others keep their results."""
     data, page = tmp_path / "all.h5", tmp_path / "page.md"
-    assert not regression.check_all(data, page)
-    (tmp_path / "explanations.json").write_text('[{"functional": "b", "quantity": "v_xc", "why": "Because."}]')
-    assert regression.check_all(data, page, names=["c"])
-    with h5py.File(data) as file:
-        kept, skipped = regression.read_reports(file)
-    assert {name: r.rows for name, r in kept.items()} == reports and skipped == {"none": "no counterpart"}
+    assert not regression_page.check_all(data, page)
+    assert "## Differences without a known cause" in page.read_text()
+    cause = {"title": "A cause", "why": "Because.", "functionals": ["b"], "quantities": ["v_xc"]}
+    (tmp_path / "explanations.json").write_text(json.dumps([cause]))
+    assert regression_page.check_all(data, page, names=["c"])
+    kept = regression.read(data)
+    assert {name: r.rows for name, r in kept.reports.items()} == ROWS and kept.skipped == {"none": "no counterpart"}
     text = page.read_text()
-    assert "- b, v_xc(r) (2 spin): 3.0e-03 at r = 0. Because." in text
+    assert "## A cause\n\nBecause.\n" in text and "| b | v_xc(r) | 2 | 3e-03 |  |  | r = 0 |" in text
     assert "| c | d2e/drhodrho, dense | 2 | 1e-08 | 1e-15 | 1e-08 | n = 2 |" in text
-    assert "3 functionals were compared, 1 agree everywhere, 1 differ where extended" in text
+    assert "| compared | 3 | 4 |" in text and "| agree with libxc throughout | 1 | 2 |" in text
+    assert "| differ for one of the causes below | 1 | 1 |" in text and "| not compared | 1 | |" in text
+
+
+def test_a_stopped_comparison_goes_on(tmp_path, monkeypatch, compared):
+    """What was done before the interruption is kept and not done again; without `resume` all of it is."""
+    data, page = tmp_path / "all.h5", tmp_path / "page.md"
+
+    def stop(line):
+        if line.startswith("b"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        regression_page.check_all(data, page, tell=stop)
+    assert regression.read(data).missing == ("none",)
+    regression_page.check_all(data, page, resume=True)
+    assert compared == ["a", "b", "none"] and regression.read(data).missing == ()
+    regression_page.check_all(data, page)
+    assert compared == ["a", "b", "none"] * 2
 
 
 # ---- the report and the command

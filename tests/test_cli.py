@@ -183,9 +183,9 @@ def test_check_prints_a_table_and_its_verdict(dftfd_command, monkeypatch):
 
 def test_check_of_all_writes_data_and_a_page(dftfd_command, monkeypatch, tmp_path):
     """`check --all` fails while a disagreement is unexplained; a name and --all exclude each other."""
-    module = importlib.import_module("dftfd.checks.regression")
+    module = importlib.import_module("dftfd.checks.regression_page")
     for agreed, expected in ((True, 0), (False, 1)):
-        monkeypatch.setattr(module, "check_all", lambda data, page, tell, agreed=agreed: agreed)
+        monkeypatch.setattr(module, "check_all", lambda data, page, tell, resume, agreed=agreed: agreed)
         assert dftfd_command("check", "--all", "--data", str(tmp_path / "d.h5"))[0] == expected
     for arguments in (["check"], ["check", "lda_x", "--all"]):
         code, _, err = dftfd_command(*arguments)

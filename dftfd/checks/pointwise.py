@@ -18,6 +18,11 @@ _SHARED_ROUNDING = 1e-13
 """Rounding of the largest component of an array enters the others: mixed derivatives of exchange with respect to both
 spins, exactly zero here, are of this size in libxc. At strong polarisation that is far above their natural size."""
 
+LIBXC_THRESHOLD = 1e-30
+"""What libxc puts in place of smaller densities and smaller 1 - |zeta| in these comparisons, so that it computes its
+formulas. Its own numbers, up to 1e-12 and 2e-16, enter the energies of TPSS correlation and SCAN-L at any density, by
+1e-12 and 4e-9 (tests/test_libxc_faults.py)."""
+
 
 def lowered_derivatives(functional: Functional, n_spin: int, order: int = 2):
     """Code of x (variable, point), libxc's variables: (energy, first, second, ...) of the functional, up to `order`.

@@ -4,6 +4,8 @@ The strong form is the functional derivative, a Function of r. libxc's counterpa
 derivatives and exact derivatives of the density; see `dftfd.interop.libxc.potential`.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,8 @@ import numpy as np
 from dftfd.ao_store import AOStore
 from dftfd.autofd import function
 from dftfd.checks.counterpart import counterpart
+from dftfd.checks.pointwise import LIBXC_THRESHOLD
+from dftfd.checks.sampling import analytic_density
 from dftfd.density import density_function, evaluate_at
 from dftfd.functionals.base import SPACE, Functional
 from dftfd.interop import libxc
@@ -24,29 +28,36 @@ def potential_error(ours: np.ndarray, reference: np.ndarray, n: np.ndarray) -> n
     return np.max(np.abs(ours - reference) / (np.abs(reference) + np.cbrt(n)), axis=0)
 
 
-def on_analytic_density(functional: Functional, terms: libxc.Terms, code, points: np.ndarray) -> np.ndarray:
-    """Errors (point,) of v_xc on the density given by code R^3 -> R^2.
+def on_analytic_density(functional: Functional, terms: libxc.Terms, parameters, points: np.ndarray) -> np.ndarray:
+    """Errors (point,) of v_xc on `dftfd.checks.sampling.analytic_density` with these parameters.
 
     A functional of the kinetic energy density gets tau = tau_W + 0.3 (6 pi^2)^(2/3) rho^(5/3) of each spin, a smooth
     function like any other here.
     """
-    jet = analytic_jet(code, points)
-    reference = libxc.potential(terms, jet)
-    rho, tau = function(code, SPACE), function(lambda r: _tau(code, r), SPACE)
+    jet = analytic_jet(parameters, points)
+    reference = libxc.potential(terms, jet, LIBXC_THRESHOLD)
+    rho, tau = (function(code, SPACE, params=parameters) for code in (analytic_density, _tau))
     ours = functional.potential(rho, tau)[0] if functional.needs_tau else functional.potential(rho)
     return potential_error(np.asarray(evaluate_at(ours, points)).T, reference, jet.value.sum(axis=0))
 
 
-def _tau(code, r):
+def _tau(*density_and_point):
+    *parameters, r = density_and_point
+    code = functools.partial(analytic_density, *parameters)
     rho, gradient = code(r), jax.jacfwd(code)(r)
     return jnp.sum(gradient**2, axis=1) / (8 * rho) + 0.3 * (6 * jnp.pi**2) ** (2 / 3) * rho ** (5 / 3)
 
 
-def analytic_jet(code, points: np.ndarray) -> libxc.DensityJet:
-    """What libxc needs of a density given by code R^3 -> R^2, by exact differentiation."""
-    tau = lambda r: _tau(code, r)
+def analytic_jet(parameters, points: np.ndarray) -> libxc.DensityJet:
+    """What libxc needs of an analytic density, by exact differentiation."""
+    return libxc.DensityJet(*(np.asarray(values) for values in _jets(parameters, points)))
+
+
+@jax.jit
+def _jets(parameters, points):
+    code, tau = (functools.partial(f, *parameters) for f in (analytic_density, _tau))
     derivatives = (code, jax.jacfwd(code), jax.hessian(code), tau, jax.jacfwd(tau))
-    return libxc.DensityJet(*(np.asarray(jax.jit(jax.vmap(d, out_axes=-1))(points)) for d in derivatives))
+    return [jax.vmap(d, out_axes=-1)(points) for d in derivatives]
 
 
 def molecular_jet(molecule, P: np.ndarray, points: np.ndarray) -> libxc.DensityJet:
@@ -73,7 +84,7 @@ def on_molecular_density(functional: Functional, terms: libxc.Terms, molecule, P
     else:
         ours = functional.potential(density_function(molecule, P, domain=SPACE))
     values = np.asarray(evaluate_at(ours, points)).T
-    return potential_error(values, libxc.potential(terms, jet), jet.value.sum(axis=0))
+    return potential_error(values, libxc.potential(terms, jet, LIBXC_THRESHOLD), jet.value.sum(axis=0))
 
 
 def libxc_potential(functional: Functional, molecule, P, points) -> np.ndarray:

@@ -12,7 +12,14 @@ import mpmath
 import numpy as np
 
 from dftfd.checks.extended import DIGITS, ExtendedEnergy
-from dftfd.checks.pointwise import component, components, families, lowered_derivatives, scaled_error
+from dftfd.checks.pointwise import (
+    LIBXC_THRESHOLD,
+    component,
+    components,
+    families,
+    lowered_derivatives,
+    scaled_error,
+)
 from dftfd.functionals.base import Functional
 from dftfd.interop import libxc
 
@@ -64,7 +71,7 @@ class Referee:
         return Decision(error(ours, exact, place), error(reference, exact, place), self._scatters(x, place))
 
     def _both(self, x):
-        return self._ours(x), libxc.reference(self.terms, x, self.n_spin, order=3)
+        return self._ours(x), libxc.reference(self.terms, x, self.n_spin, order=3, threshold=LIBXC_THRESHOLD)
 
     def _exact(self, x, place):
         if not set(place) <= set(self._energy.used):

@@ -1,13 +1,14 @@
 """All functionals against libxc: the numbers as HDF5, the outcome as a page.
 
-Disagreements are explained one by one in `explanations.json` beside the data: a list of
-{"functional": name, "quantity": beginning of the quantity's name, "why": text}. What is not explained is a failure.
+Disagreements are explained in `explanations.json` beside the data, one entry for each cause: a list of
+{"title": text, "why": text, "functionals": names, "quantities": beginnings of quantities' names}. What is not explained
+is a failure.
 """
 
 import json
 import time
 from collections.abc import Callable
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import h5py
@@ -20,36 +21,61 @@ from dftfd.errors import UnsupportedError
 from dftfd.functionals.registry import get_functional, list_functionals
 from dftfd.interop import libxc
 
-_COLUMNS = {"energy": "e,", "1st": "de", "2nd": "d2", "3rd": "d3", "v(r)": "v_xc", "matrix": "matrix"}
+
+@dataclass(frozen=True)
+class Cause:
+    """Why functionals differ from libxc, in all quantities whose names begin with one of `quantities`."""
+
+    title: str
+    why: str
+    functionals: tuple[str, ...]
+    quantities: tuple[str, ...]
+
+    def explains(self, name: str, row: Row) -> bool:
+        """True for a row of the functional `name` that this is the cause of."""
+        return name in self.functionals and row.quantity.startswith(self.quantities)
 
 
-def check_all(
-    data: Path, page: Path, tell: Callable[[str], None] = lambda text: None, names=None, with_potentials: bool = True
-) -> bool:
-    """Compare every functional with libxc; write `data` (HDF5) and `page` (Markdown). True if nothing is unexplained.
+@dataclass(frozen=True)
+class Comparisons:
+    """What a data file holds.
 
-    names: functionals to compare; the results of others stay as they are in `data`.   tell: told one line for each.
-    with_potentials: see `dftfd.check`.
+    reports: by functional.   skipped: why a functional was not compared.   version: libxc's.
+    missing: names of functionals that were neither compared nor skipped.
+    """
+
+    reports: dict[str, Report]
+    skipped: dict[str, str]
+    version: str
+    missing: tuple[str, ...] = ()
+
+
+def compare_all(
+    data: Path, tell: Callable[[str], None] = lambda text: None, names=None, resume: bool = False, **options
+) -> Comparisons:
+    """Compare functionals with libxc one by one; each result is in `data` (HDF5) as soon as it is there.
+
+    names: functionals to compare, all by default; the results of others stay as they are in `data`.   resume: leave
+    out what is in `data` already.   tell: told one line for each functional.   options: of `dftfd.check`.
     """
     data.parent.mkdir(parents=True, exist_ok=True)
-    with h5py.File(data, "a" if names else "w") as file:
+    with h5py.File(data, "a" if names or resume else "w") as file:
         file.attrs["libxc"] = libxc.version()
-        for name in names or distinct_names():
-            start = time.perf_counter()
-            try:
-                report = check(name, with_potentials)
-                write_report(file, report)
-                verdict = "passed" if report.passed else f"{len(report.failures)} rows differ"
-            except UnsupportedError as error:
-                write_skipped(file, name, str(error))
-                verdict = f"not compared: {error}"
-            file.flush()
-            tell(f"{name}: {verdict} ({time.perf_counter() - start:.0f} s)")
-        reports, skipped = read_reports(file)
-    explained = explanations(data.parent / "explanations.json")
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(as_page(reports, skipped, explained))
-    return all(why_different(r, row, explained) for r in reports.values() for row in r.failures)
+    for name in names or distinct_names():
+        start = time.perf_counter()
+        with h5py.File(data) as file:
+            if resume and name in file:
+                continue
+        try:
+            result = check(name, **options)
+            verdict = "passed" if result.passed else f"{len(result.failures)} rows differ"
+        except UnsupportedError as error:
+            result = str(error)
+            verdict = f"not compared: {error}"
+        with h5py.File(data, "a") as file:
+            write(file, name, result)
+        tell(f"{name}: {verdict} ({time.perf_counter() - start:.0f} s)")
+    return read(data)
 
 
 def distinct_names() -> list[str]:
@@ -64,27 +90,40 @@ def distinct_names() -> list[str]:
     return sorted(names)
 
 
-def explanations(path: Path) -> list[dict]:
-    """The explained disagreements; empty where there is no such file."""
-    return json.loads(path.read_text()) if path.exists() else []
+def explanations(path: Path) -> list[Cause]:
+    """The causes in a file; none where there is no such file."""
+    entries = json.loads(path.read_text()) if path.exists() else []
+    return [Cause(e["title"], e["why"], tuple(e["functionals"]), tuple(e["quantities"])) for e in entries]
 
 
-def why_different(report: Report, row, explained) -> str | None:
-    """The explanation of a row that failed."""
-    for entry in explained:
-        if entry["functional"] == report.name and row.quantity.startswith(entry["quantity"]):
-            return entry["why"]
-    return None
+def cause_of(name: str, row: Row, causes: list[Cause]) -> Cause | None:
+    """The cause of a row of the functional `name` that failed, None if it is not known."""
+    return next((cause for cause in causes if cause.explains(name, row)), None)
 
 
-def write_report(file: h5py.File, report: Report) -> None:
+def unexplained(comparisons: Comparisons, causes: list[Cause]) -> list[tuple[str, Row]]:
+    """Pairs (functional, row) of what failed without a cause."""
+    failed = [(name, row) for name, report in comparisons.reports.items() for row in report.failures]
+    return [(name, row) for name, row in failed if cause_of(name, row, causes) is None]
+
+
+# ---- the file
+
+
+def write(file: h5py.File, name: str, result: Report | str) -> None:
     """A group: quantity, spins, largest error, tolerance and place of each comparison, and what decided it.
 
     decision: columns ours, reference, is_rounding of `dftfd.checks.referee.Decision`, NaN where there was none.
+    result: a report, or the reason why there is none.
     """
-    group = _new_group(file, report.name)
-    group.attrs["reference"], group.attrs["notes"] = report.reference, "\n".join(report.notes)
-    text, rows = h5py.string_dtype(), report.rows
+    if name in file:
+        del file[name]
+    group = file.create_group(name)
+    if isinstance(result, str):
+        group.attrs["skipped"] = result
+        return
+    group.attrs["reference"], group.attrs["notes"] = result.reference, "\n".join(result.notes)
+    text, rows = h5py.string_dtype(), result.rows
     for column in ("quantity", "where"):
         group[column] = np.array([getattr(row, column) for row in rows], dtype=text)
     for column in ("n_spin", "error", "tolerance"):
@@ -93,27 +132,18 @@ def write_report(file: h5py.File, report: Report) -> None:
     group["decision"] = np.array(decisions, dtype=float)
 
 
-def write_skipped(file: h5py.File, name: str, reason: str) -> None:
-    """A group that says why a functional was not compared."""
-    _new_group(file, name).attrs["skipped"] = reason
-
-
-def _new_group(file, name):
-    if name in file:
-        del file[name]
-    return file.create_group(name)
-
-
-def read_reports(file: h5py.File) -> tuple[dict[str, Report], dict[str, str]]:
-    """(reports, reasons of those not compared) by functional."""
+def read(data: Path) -> Comparisons:
+    """What `compare_all` has written."""
     reports, skipped = {}, {}
-    for name, group in file.items():
-        if "skipped" in group.attrs:
-            skipped[name] = group.attrs["skipped"]
-        else:
-            notes = tuple(group.attrs["notes"].split("\n")) if group.attrs["notes"] else ()
-            reports[name] = Report(name, group.attrs["reference"], tuple(_rows(group)), notes)
-    return reports, skipped
+    with h5py.File(data) as file:
+        for name, group in file.items():
+            if "skipped" in group.attrs:
+                skipped[name] = group.attrs["skipped"]
+            else:
+                notes = tuple(group.attrs["notes"].split("\n")) if group.attrs["notes"] else ()
+                reports[name] = Report(name, group.attrs["reference"], tuple(_rows(group)), notes)
+        missing = tuple(name for name in distinct_names() if name not in file)
+        return Comparisons(reports, skipped, file.attrs["libxc"], missing)
 
 
 def _rows(group):
@@ -123,69 +153,3 @@ def _rows(group):
     ):
         decision = None if np.isnan(is_rounding) else Decision(ours, reference, bool(is_rounding))
         yield Row(quantity, int(n_spin), float(error), where, float(tolerance), decision)
-
-
-def as_page(reports: dict[str, Report], skipped: dict[str, str], explained) -> str:
-    """The page: largest errors by functional, disagreements and their explanations, what was not compared."""
-    tests = (_agrees, lambda r: r.decided, lambda r: r.failures)
-    counts = [sum(bool(test(r)) for r in reports.values()) for test in tests]
-    decided = sum(len(r.decided) for r in reports.values())
-    lines = [
-        "# Regression against libxc",
-        "",
-        f"`make regression` (or `dftfd check --all`) compares each functional with libxc {libxc.version()} and writes",
-        "this page. The largest relative errors are listed, over dense, dilute and polarised points, with one and two",
-        "spins; how errors are measured and which are allowed is said in `dftfd.check`. `v(r)` is the strong form of",
-        "the potential, `matrix` the error of the matrix in hartree.",
-        "",
-        f"{len(reports)} functionals were compared, {counts[0]} agree everywhere, {counts[1]} differ where extended "
-        f"precision finds rounding in libxc ({decided} quantities), {counts[2]} differ otherwise; {len(skipped)} have "
-        "no counterpart.",
-        "",
-        "| functional | " + " | ".join(_COLUMNS) + " | |",
-        "| --- |" + " --- |" * (len(_COLUMNS) + 1),
-    ]
-    for name, report in reports.items():
-        cells = [_largest(report, start) for start in _COLUMNS.values()]
-        verdict = "" if _agrees(report) else "decided" if report.passed else "differs"
-        lines.append(f"| {name} | {' | '.join(cells)} | {verdict} |")
-    lines += ["", "## Disagreements", ""]
-    for name, report in reports.items():
-        for row in report.failures:
-            why = why_different(report, row, explained) or "**not explained yet**"
-            lines.append(f"- {name}, {_shown(row)}. {why}")
-    lines += [
-        "",
-        "## Decided in extended precision",
-        "",
-        "Differences between libxc and dftfd; the errors of each against 150-digit arithmetic at the two worst points",
-        "of each quantity. libxc's change sign from point to point: they are rounding.",
-        "",
-        "| functional | quantity | spins | difference | dftfd off by | libxc off by | at |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for name, report in reports.items():
-        for row in report.decided:
-            errors = f"{row.error:.0e} | {row.decision.ours:.0e} | {row.decision.reference:.0e}"
-            lines.append(f"| {name} | {row.quantity} | {row.n_spin} | {errors} | {row.where} |")
-    lines += ["", "## Not compared", "", *(f"- {name}: {reason}" for name, reason in skipped.items()), ""]
-    return "\n".join(lines)
-
-
-def _agrees(report):
-    return all(row.agrees for row in report.rows)
-
-
-def _shown(row):
-    where = f" at {row.where}" if row.where else ""
-    text = f"{row.quantity} ({row.n_spin} spin): {row.error:.1e}{where}"
-    if row.decision is None:
-        return text
-    return (
-        f"{text}; in extended precision dftfd is off by {row.decision.ours:.0e}, libxc by {row.decision.reference:.0e}"
-    )
-
-
-def _largest(report, start) -> str:
-    errors = [row.error for row in report.rows if row.quantity.startswith(start)]
-    return f"{np.max(errors):.0e}" if errors else ""

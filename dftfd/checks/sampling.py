@@ -56,25 +56,24 @@ def describe(n_spin: int, x: np.ndarray) -> str:
     return f"{text}, s = {math.sqrt(max(sigma, 0.0)) / (2 * (3 * math.pi**2 * n) ** (1 / 3) * n):.2f}"
 
 
-# ---- analytic densities R^3 -> R^2, written for jax.numpy; all points lie where they exceed 1e-6
+# ---- analytic densities R^3 -> R^2, one formula whose program serves all; all points lie where they exceed 1e-6
 
 
-def gaussian_density(r):
-    """A sum of Gaussians on three centres, more of them alpha than beta."""
-    centres = np.array([[0.0, 0.0, 0.0], [0.0, 0.9, 1.1], [0.3, -1.2, 0.8]])
-    exponents = np.array([2.0, 0.8, 0.5])
-    weights = np.array([[1.5, 0.4, 0.30], [1.2, 0.2, 0.25]])
-    return weights @ jnp.exp(-exponents * jnp.sum((r[None, :] - centres) ** 2, axis=1))
+def analytic_density(gaussian_weights, exponents, centres, atom_weights, decay, r):
+    """Spin densities (2,) at r (3,): Gaussians exp(-a |r - R|^2) on centres, shells exp(-k |r|) of an atom."""
+    gaussians = gaussian_weights @ jnp.exp(-exponents * jnp.sum((r[None, :] - centres) ** 2, axis=1))
+    return gaussians + atom_weights @ jnp.exp(-decay * jnp.sqrt(jnp.sum(r**2)))
 
 
-def slater_density(r):
-    """An atom with shells exp(-k |r|) of nitrogen's size; smooth except at the nucleus."""
-    decay = np.array([13.4, 3.9])
-    weights = np.array([[90.0, 5.0], [90.0, 2.0]])
-    return weights @ jnp.exp(-decay * jnp.sqrt(jnp.sum(r**2)))
+_EXPONENTS = np.array([2.0, 0.8, 0.5])
+_CENTRES = np.array([[0.0, 0.0, 0.0], [0.0, 0.9, 1.1], [0.3, -1.2, 0.8]])
+_DECAY = np.array([13.4, 3.9])
 
-
-ANALYTIC_DENSITIES = {"Gaussians": gaussian_density, "Slater atom": slater_density}
+ANALYTIC_DENSITIES = {
+    "Gaussians": (np.array([[1.5, 0.4, 0.30], [1.2, 0.2, 0.25]]), _EXPONENTS, _CENTRES, np.zeros((2, 2)), _DECAY),
+    "Slater atom": (np.zeros((2, 3)), _EXPONENTS, _CENTRES, np.array([[90.0, 5.0], [90.0, 2.0]]), _DECAY),
+}
+"""Parameters of `analytic_density`: three centres with more alpha than beta, and an atom of nitrogen's size."""
 
 
 def points_around(count: int = 60, seed: int = 11) -> np.ndarray:

@@ -197,6 +197,7 @@ def check(
     every: Annotated[bool, typer.Option("--all", help="Compare all functionals, and write data and a page.")] = False,
     data: Annotated[Path, typer.Option(help="With --all: HDF5 file for all errors.")] = Path(REGRESSION_DATA),
     page: Annotated[Path, typer.Option(help="With --all: Markdown page of the outcome.")] = Path(REGRESSION_PAGE),
+    resume: Annotated[bool, typer.Option("--resume", help="With --all: go on where an earlier run ended.")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
@@ -206,10 +207,10 @@ def check(
     if every == (name is not None):
         raise typer.BadParameter("give the name of a functional, or --all")
     if every:
-        from dftfd.checks.regression import check_all
+        from dftfd.checks.regression_page import check_all
 
         with _messages(verbose, debug):
-            passed = check_all(data, page, tell=print)
+            passed = check_all(data, page, tell=print, resume=resume)
         if not passed:
             raise typer.Exit(CHECK_FAILED)
         return

@@ -124,10 +124,13 @@ def exact_exchange(name: str) -> tuple[tuple[float, float], ...]:
     return tuple((float(w), float(c)) for w, c in pairs if c)
 
 
-def reference(terms: Terms, variables: np.ndarray, n_spin: int, order: int = 2) -> Derivatives:
+def reference(
+    terms: Terms, variables: np.ndarray, n_spin: int, order: int = 2, threshold: float | None = None
+) -> Derivatives:
     """Energy per volume of a sum of libxc functionals, with derivatives up to `order` (2 or 3), where all have them.
 
-    variables: (variable, point), the rows of `VARIABLES[n_spin]`.
+    variables: (variable, point), the rows of `VARIABLES[n_spin]`.   threshold: what libxc puts in place of smaller
+    densities and smaller 1 - |zeta|, if not its own numbers.
     """
     variables = np.asarray(variables, dtype=np.float64)
     n_variables, n_points = len(VARIABLES[n_spin]), variables.shape[-1]
@@ -140,7 +143,7 @@ def reference(terms: Terms, variables: np.ndarray, n_spin: int, order: int = 2) 
     second = np.zeros((n_variables, n_variables, n_points))
     third: dict | None = {} if order == 3 else None
     for coefficient, name in terms:
-        part = _evaluate_one(name, variables, n_spin, order)
+        part = _evaluate_one(name, variables, n_spin, order, threshold)
         energy += coefficient * part.energy
         first += coefficient * part.first
         second = None if second is None or part.second is None else second + coefficient * part.second
@@ -150,18 +153,18 @@ def reference(terms: Terms, variables: np.ndarray, n_spin: int, order: int = 2) 
     return Derivatives(energy, first, second, third)
 
 
-def potential(terms: Terms, density: "DensityJet") -> np.ndarray:
+def potential(terms: Terms, density: "DensityJet", threshold: float | None = None) -> np.ndarray:
     r"""Strong form of the potential v_s = dE/d rho_s (2, point) [hartree], built from libxc's second derivatives.
 
     v_s = e_{rho_s} - div(2 e_{sigma_ss} grad rho_s + e_{sigma_st} grad rho_t),   t the other spin
 
     where grad e_x = sum_y e_{xy} grad y over all variables y. Functionals of the Laplacian would need derivatives of
-    e to third order and are refused.
+    e to third order and are refused.   threshold: see `reference`.
     """
     if any(needs_laplacian(name) for _, name in terms):
         raise UnsupportedError("the strong form of a Laplacian-dependent functional can't be built from libxc.")
     values, gradients = density.variables(), density.variable_gradients()
-    derivatives = reference(terms, values, n_spin=2)
+    derivatives = reference(terms, values, n_spin=2, threshold=threshold)
     if derivatives.second is None:
         raise UnsupportedError("libxc has no second derivatives of this functional, so no strong form can be built.")
     _, _, aa, ab, bb, *_ = range(len(VARIABLES[2]))
@@ -245,7 +248,7 @@ def _number(name: str) -> int:
 
 
 @contextlib.contextmanager
-def _initialised(name: str, n_spin: int):
+def _initialised(name: str, n_spin: int, threshold: float | None = None):
     """A libxc functional for the time of a `with` block: its pointer, family (lda, gga, mgga) and flags."""
     if not is_known(name):
         raise FunctionalError(f"libxc {version()} has no functional {name!r}.")
@@ -261,6 +264,8 @@ def _initialised(name: str, n_spin: int):
             if family is None:
                 raise UnsupportedError(f"{name!r} is neither an LDA, a GGA nor a meta-GGA of libxc.")
             flags = _c_function("xc_func_info_get_flags", integer, pointer)(info)
+            for kind in ("dens", "zeta") if threshold is not None else ():
+                _c_function(f"xc_func_set_{kind}_threshold", None, pointer, ctypes.c_double)(functional, threshold)
             yield SimpleNamespace(pointer=functional, family=family, flags=flags)
         finally:
             _c_function("xc_func_end", None, pointer)(functional)
@@ -268,10 +273,10 @@ def _initialised(name: str, n_spin: int):
         _c_function("xc_func_free", None, pointer)(functional)
 
 
-def _evaluate_one(name: str, variables: np.ndarray, n_spin: int, order: int) -> Derivatives:
+def _evaluate_one(name, variables, n_spin, order, threshold) -> Derivatives:
     groups = _GROUPS[n_spin]
     n_variables, n_points = variables.shape
-    with _initialised(name, n_spin) as functional:
+    with _initialised(name, n_spin, threshold) as functional:
         if functional.flags & _HAS_ENERGY_AND_POTENTIAL != _HAS_ENERGY_AND_POTENTIAL:
             raise UnsupportedError(f"libxc's {name!r} has no energy, or no derivative of it, to compare with.")
         has = (True, True, bool(functional.flags & _HAS_KERNEL), bool(functional.flags & _HAS_THIRD))
