@@ -16,6 +16,8 @@ from dftfd.pointwise import pointwise_kernel
 
 _MARKS = {True: "pass", False: "FAIL"}
 _WIDTH, _HEIGHT = 61, 13
+_FLAT = 1e-3
+"""Half the height of the plot of what is constant to this."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,10 @@ class ReportCard:
         return lines or ["  none is about such terms"]
 
     def plot(self, path: Path | str) -> None:
-        """Write the enhancement factor for r_s = 0.5, 2 and 5 as a picture; needs Matplotlib."""
+        """Write the enhancement factor for r_s = 0.5, 2 and 5 as a picture; needs Matplotlib.
+
+        UnsupportedError for what has none: models of the potential, double integrals alone, exact exchange.
+        """
         try:
             from matplotlib.figure import Figure
         except ImportError as error:
@@ -67,7 +72,12 @@ class ReportCard:
         s = np.linspace(0, 5, 201)
         for rs in (0.5, 2.0, 5.0):
             axes.plot(s, enhancement_factor(self.functional, s, rs), label=f"$r_s$ = {rs:g}")
-        axes.set(xlabel="reduced gradient s", ylabel="enhancement factor", title=self.functional.name)
+        what = "$t / t_{TF}$" if _is_kinetic(self.functional) else r"$e_{xc} / e_x^{LDA}$"
+        part = ", semilocal part" if self.functional.exact_exchange or self.functional.is_nonlocal else ""
+        axes.set(xlabel="reduced gradient s", ylabel=what + part, title=self.functional.name)
+        low, high = axes.get_ylim()
+        if high - low < _FLAT:
+            axes.set_ylim(0.5 * (low + high) - _FLAT, 0.5 * (low + high) + _FLAT)
         axes.legend()
         figure.savefig(path, dpi=150)
 
@@ -139,7 +149,9 @@ def _text_plot(functional) -> list[str]:
     except UnsupportedError:
         return []
     low, high = np.min(list(curves.values())), np.max(list(curves.values()))
-    step = (high - low) / (_HEIGHT - 1) or 1.0
+    if high - low < _FLAT:
+        low, high = 0.5 * (low + high) - _FLAT, 0.5 * (low + high) + _FLAT
+    step = (high - low) / (_HEIGHT - 1)
     canvas = np.full((_HEIGHT, _WIDTH), " ")
     for (mark, _), F in curves.items():
         canvas[np.round((high - F) / step).astype(int), np.arange(_WIDTH)] = mark

@@ -119,7 +119,7 @@ def _correlation(rho, tau, beta, C0, d):
 
 @functional("mgga_c_tpss", doi=_TPSS)
 def tpss_correlation(rho, tau, *, beta=BETA, C0=(0.53, 0.87, 0.50, 2.26), d=2.8):
-    """The self-interaction corrected PBE correlation of `_correlation`, eqs. 11 to 14."""
+    """PBE's correlation, self-interaction corrected, eqs. 11 to 14: `_correlation`."""
     return _correlation(rho, tau, lambda rs: beta, C0, d)
 
 
@@ -130,7 +130,7 @@ def revtpss_beta(rs):
 
 @functional("mgga_c_revtpss", doi=_REVTPSS)
 def revtpss_correlation(rho, tau, *, C0=(0.59, 0.9269, 0.6225, 2.1540), d=2.8):
-    """tpss_correlation with the density-dependent beta of `revtpss_beta`."""
+    """TPSS's correlation with beta(r_s) = beta_PBE (1 + 0.1 r_s) / (1 + 0.1778 r_s), eq. 3: `revtpss_beta`."""
     return _correlation(rho, tau, revtpss_beta, C0, d)
 
 

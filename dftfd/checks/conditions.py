@@ -74,6 +74,17 @@ class Parts:
             raise _OtherTerms(f"no term of kind {kind}")
         return replace(self.semilocal(), terms=of_kind)
 
+    def require_local_correlation(self) -> None:
+        """UnsupportedError where terms with integrals hold a share of correlation; they vanish in the uniform gas."""
+        if self.whole.is_nonlocal:
+            raise UnsupportedError("terms with integrals have a share of it that is not evaluated")
+
+    def correlation(self) -> Functional:
+        """All of correlation, where it has a value at a point."""
+        correlation = self.only("c")
+        self.require_local_correlation()
+        return correlation
+
     @property
     def is_hybrid(self) -> bool:
         return bool(self.whole.exact_exchange)
@@ -201,7 +212,7 @@ def _place_in_both(i):
 @condition("E_c <= 0")
 def _negative_correlation(parts):
     """e_c <= 0 at every point."""
-    correlation, (one, two) = parts.only("c"), sample()
+    correlation, (one, two) = parts.correlation(), sample()
     eps = np.concatenate([energy(correlation, *one) / one[0], energy(correlation, *two) / two[0].sum(axis=0)])
     n, s = (np.concatenate(pair) for pair in zip(_n_and_s(*one[:2]), _n_and_s(*two[:2]), strict=True))
     i = int(np.argmax(eps))
@@ -218,14 +229,14 @@ def _n_and_s(rho, sigma):
 @condition("E_c = 0 for one electron")
 def _one_electron(parts):
     """The hydrogen atom has no correlation."""
-    E = OneOrbital(1, 1.0).energy(parts.only("c"))
+    E = OneOrbital(1, 1.0).energy(parts.correlation())
     return abs(E) < 1e-6, f"E_c[H] = {E:.6f} hartree"
 
 
 @condition("scaling of correlation")
 def _correlation_scaling(parts):
     """E_c[n_L] > L E_c[n] for L > 1."""
-    correlation = parts.only("c")
+    correlation = parts.correlation()
     plain, scaled = OneOrbital(2, _HELIUM_Z).energy(correlation), OneOrbital(2, 2 * _HELIUM_Z).energy(correlation)
     return scaled > 2 * plain, f"helium: E_c[n_2] = {scaled:.6f} hartree, 2 E_c[n] = {2 * plain:.6f}"
 
@@ -233,7 +244,7 @@ def _correlation_scaling(parts):
 @condition("T_c >= 0")
 def _kinetic_correlation(parts):
     """T_c = dE_c[n_L]/dL - E_c[n] at L = 1."""
-    correlation, step = parts.only("c"), 1e-4
+    correlation, step = parts.correlation(), 1e-4
     plain, up, down = (OneOrbital(2, _HELIUM_Z * L).energy(correlation) for L in (1.0, 1 + step, 1 - step))
     T = (up - down) / (2 * step) - plain
     return T >= 0, f"helium: T_c = {T:.6f} hartree"
@@ -257,6 +268,8 @@ def _uniform_gas_of_both(parts):
 @condition("hydrogen without self-interaction")
 def _self_interaction(parts):
     """E_xc[H] = -5/16 hartree, within 1 %."""
+    parts.only("xc")
+    parts.require_local_correlation()
     return _energy_of_hydrogen(parts, "xc")
 
 
@@ -268,6 +281,7 @@ def _lieb_oxford(parts):
         raise UnsupportedError("exact exchange has no value at a point")
     if not any(_is_kind(t, "x", "xc") for _, t in semilocal.terms):
         raise _OtherTerms("no exchange")
+    parts.require_local_correlation()
     one, two = sample()
     F, place = [], []
     for x in (one, two):
@@ -292,7 +306,9 @@ def _asymptotic_potential(parts):
     near, far = (int(np.argmin(np.abs(helium.r - r))) for r in (10.0, 14.0))
     rv = helium.r * v - sum(fraction for _, fraction in whole.exact_exchange)
     place = lambda i: f"{round(rv[i], 3) + 0.0:.3f} at r = {helium.r[i]:.1f}"
-    return bool(abs(rv[far] + 1) < 0.1), f"r v_xc = {place(near)}, {place(far)}"
+    limit = (rv[far] - rv[near]) / (helium.r[far] - helium.r[near])
+    constant = f"; v_xc tends to {limit:.2f} hartree" if abs(limit) > 0.01 else ""
+    return bool(abs(rv[far] + 1) < 0.1), f"r v_xc = {place(near)}, {place(far)}{constant}"
 
 
 # ---- Kinetic energy

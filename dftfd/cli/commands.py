@@ -255,9 +255,9 @@ def show(
 
     with _messages(verbose, debug):
         card = report_card(name)
+        print(card)
         if plot is not None:
             card.plot(plot)
-    print(card)
 
 
 def _print(report):
