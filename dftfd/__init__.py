@@ -44,6 +44,8 @@ _PUBLIC = {
     "SCFResult": "dftfd.result",
     "load_result": "dftfd.result_file",
     "functional": "dftfd.functionals.registry",
+    "potential": "dftfd.functionals.registry",
+    "register": "dftfd.functionals.registry",
     "get_functional": "dftfd.functionals.registry",
     "list_functionals": "dftfd.functionals.registry",
     "Functional": "dftfd.functionals.base",

@@ -10,7 +10,8 @@ from dftfd.checks.conditions import CONDITIONS, Condition, Parts
 from dftfd.checks.counterpart import counterpart
 from dftfd.checks.model_systems import C_F, C_X, energy, gas
 from dftfd.errors import MissingDependencyError, UnsupportedError
-from dftfd.functionals.base import EnergyTerm, Functional, parameter_text
+from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.parameters import parameter_text
 from dftfd.functionals.registry import get_functional
 from dftfd.pointwise import pointwise_kernel
 

@@ -12,13 +12,13 @@ from numbers import Number
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp, with_quadrature
 from dftfd.autofd.lowering import placeholder
 from dftfd.autofd.lowering_pairs import has_integrals
 from dftfd.errors import FunctionalError, UnsupportedError, closest_names
 from dftfd.functionals.numerics import where_dense
+from dftfd.functionals.parameters import parameter_text, plain
 
 SPACE = Domain((3,), name="r", grid_later=True)
 """R^3 [bohr]; its quadrature is chosen by whoever evaluates a functional."""
@@ -81,9 +81,18 @@ class EnergyTerm:
         e = evaluate(rho) if getattr(self.formula, "is_guarded", False) else where_dense(evaluate, rho)
         if not isinstance(e, Function) or e.result.shape != ():
             raise FunctionalError(
-                f"functional {self.name!r} returned {e!r}; an energy per volume, a scalar Function of r, expected."
+                f"functional {self.name!r} returned {_shape(e)}; an energy per volume, one number at each r, expected "
+                "(sum over components, as in tau[0] + tau[1] or dot(nabla(n), nabla(n)))."
             )
         return e
+
+
+def _shape(result) -> str:
+    """What a formula returned, in words."""
+    if not isinstance(result, Function):
+        return f"{result!r}, which is no function of r"
+    shape = result.result.shape
+    return f"{'values' if shape else 'one value'} of shape {shape} at each r"
 
 
 @jax.custom_jvp
@@ -109,7 +118,7 @@ def potential_term(formula, name: str, doi: str | None = None) -> EnergyTerm:
         v = formula(*(given[i] for i in ingredients), **parameters)
         if not isinstance(v, Function) or v.result.shape != (2,):
             raise FunctionalError(
-                f"potential {name!r} returned {v!r}; (v_alpha, v_beta), a Function R^3 -> R^2, expected."
+                f"potential {name!r} returned {_shape(v)}; (v_alpha, v_beta), a function R^3 -> R^2, expected."
             )
         return compose(lambda rho, v: _zero_with_slope(rho, v).sum(), rho, v)
 
@@ -213,7 +222,7 @@ class Functional:
             {
                 "name": term.name,
                 "coefficient": float(coefficient),
-                "parameters": {name: _plain(value) for name, value in term.parameters.items()},
+                "parameters": {name: plain(value) for name, value in term.parameters.items()},
             }
             for coefficient, term in self.terms
         ]
@@ -342,33 +351,6 @@ class Functional:
 
     def __repr__(self):
         return f"Functional({self.name})"
-
-
-def parameter_text(value) -> str:
-    """A parameter's value on one line; a network, or another pytree, by its kind and size."""
-    if isinstance(value, Number | str | tuple | list | dict | np.ndarray | jax.Array | None):
-        return str(value)
-    size = sum(np.size(x) for x in jax.tree_util.tree_leaves(value) if hasattr(x, "dtype"))
-    return f"{type(value).__name__} of {size} numbers"
-
-
-def _plain(value):
-    """A parameter as numbers in lists and dicts; of a network, or another pytree, its arrays by their places."""
-    if isinstance(value, tuple | list):
-        return [_plain(v) for v in value]
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, Number | str | np.ndarray | jax.Array | None):
-        return np.asarray(value).tolist()
-    leaves, _ = jax.tree_util.tree_flatten_with_path(value)
-    return {jax.tree_util.keystr(path): np.asarray(x).tolist() for path, x in leaves if hasattr(x, "dtype")}
-
-
-def in_tuples(value):
-    """Lists, as `Functional.definition` and JSON have them, as tuples at every level."""
-    if isinstance(value, list | tuple):
-        return tuple(map(in_tuples, value))
-    return {k: in_tuples(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _refuse_dispersion(*functionals):

@@ -14,9 +14,10 @@ import json
 from importlib.resources import files
 
 from dftfd.errors import UnsupportedError
-from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, in_tuples, long_range_exchange
+from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, long_range_exchange
 from dftfd.functionals.jax_xc_formula import JaxXCFormula
 from dftfd.functionals.jax_xc_kernels import is_installed, require_installed
+from dftfd.functionals.parameters import in_tuples
 from dftfd.functionals.vv10 import rvv10, vv10
 
 PREFIX = "libxc:"

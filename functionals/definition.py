@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from dftfd.errors import FunctionalError
 from dftfd.functionals import catalogue
-from dftfd.functionals.base import EnergyTerm, Functional, in_tuples, parameter_text
+from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.parameters import in_tuples, parameter_text
+from dftfd.functionals.plugins import found_plugins
 from dftfd.functionals.registry import list_functionals, lookup, unknown_name
 
 
@@ -40,12 +42,23 @@ def find_term(name: str) -> EnergyTerm:
         found = [catalogue.find_term(name)]
     else:
         registered = lookup(name)
-        functionals = [registered] if registered else map(lookup, list_functionals())
+        functionals = [registered] if registered else _all_functionals()
         found = (term for f in functionals for _, term in f.terms if term.name == name)
     term = next(iter(found), None)
     if term is None:
         raise unknown_name(name)
     return term
+
+
+def _all_functionals():
+    """Those of plug-ins last, so that none is imported in vain; a plug-in that fails holds no term of others."""
+    plugins = found_plugins()
+    for name in sorted(list_functionals(), key=plugins.__contains__):
+        try:
+            yield lookup(name)
+        except FunctionalError:
+            if name not in plugins:
+                raise
 
 
 def require_reproducible(functional: Functional) -> None:

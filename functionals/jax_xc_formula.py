@@ -11,8 +11,8 @@ import numpy as np
 from dftfd.autofd import compose, dot, laplacian, nabla
 from dftfd.autofd.structure import HasKey
 from dftfd.errors import FunctionalError
-from dftfd.functionals.base import in_tuples
 from dftfd.functionals.jax_xc_kernels import load, read
+from dftfd.functionals.parameters import in_tuples
 
 _ZETA_THRESHOLD, _TAU_THRESHOLD = float(np.finfo(float).eps), 1e-20
 

@@ -37,7 +37,7 @@ def load(name: str) -> Functional | None:
     (entry,) = candidates
     try:
         functional = entry.load()
-    except Exception as error:  # noqa: BLE001  a plug-in may fail in any way
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a plug-in may fail in any way
         text = " ".join(str(error).split())
         raise FunctionalError(
             f"the plug-in {entry.value!r} of {_distribution(entry)} for functional {name!r} can't be loaded: "

@@ -41,6 +41,8 @@ def functional(name: str, *, doi: str | None = None, spin_symmetric: bool = True
     Raises FunctionalError, with the offending point, for formulas that can't be used; see functionals/validation.py.
     spin_symmetric=False allows energies that change when the spins are exchanged.
     """
+    if not isinstance(name, str):
+        raise FunctionalError(f"functional({name!r}): a name expected; write @dftfd.functional('my_gga_x').")
     if unexpected:
         known = "a name, doi= and spin_symmetric="
         raise FunctionalError(f"functional({name!r}) got {sorted(unexpected)}; it takes {known}.")
@@ -77,7 +79,10 @@ def register(f: Functional, name: str | None = None, *, spin_symmetric: bool = T
     if not isinstance(f, Functional):
         raise FunctionalError(f"register({name!r}): a Functional expected, {type(f).__name__} found.")
     if name in _REGISTRY:
-        raise FunctionalError(f"a functional named {name!r} is registered already; choose another name.")
+        raise FunctionalError(
+            f"a functional named {name!r} is registered already; choose another name, or try a formula without a name "
+            "of its own: dftfd.functionals.registry.term('trial')(formula)."
+        )
     if not _is_of_library(f) and name not in _loading and name in found_plugins():  # looking for them takes 5 ms
         raise FunctionalError(f"an installed plug-in offers a functional {name!r} already; choose another name.")
     _require_numbers(f, name)

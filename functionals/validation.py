@@ -209,12 +209,16 @@ def _place(x, i) -> str:
 def _one_line(error) -> str:
     if isinstance(error, jax.errors.ConcretizationTypeError):
         return "the formula branches on the value of a density, which it does not have; use jnp.where"
+    if isinstance(error, jax.errors.TracerArrayConversionError):
+        return "the formula calls NumPy or SciPy with a density's value; use jax.numpy and jax.scipy"
     try:
         text = str(error)
     except Exception:  # noqa: BLE001  an exception of the formula's own may fail at that, too
         text = "(its text cannot be read)"
-    return " ".join(text.split())[:200]
+    if isinstance(error, TypeError) and "Function" in text:
+        text += "; densities are functions of r: use dftfd.autofd.exp and its like, or compose(jnp.exp, n)"
+    return " ".join(text.split())[:300]
 
 
 def _refused(term, reason: str) -> FunctionalError:
-    return FunctionalError(f"functional {term.name!r} {reason}.")
+    return FunctionalError(f"functional {term.name!r} {reason.rstrip('.')}.")

@@ -387,7 +387,7 @@ def _(ask, folder):
 
 @answers("custom_xc_wrong_shape")
 def _(ask, folder):
-    ask.refused(FunctionalError, registering(lambda n: 0.1), "returned 0.1", "scalar Function of r, expected")
+    ask.refused(FunctionalError, registering(lambda n: 0.1), "returned 0.1", "one number at each r, expected")
 
 
 @answers("custom_xc_complex")

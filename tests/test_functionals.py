@@ -242,7 +242,7 @@ def test_formulas_that_cannot_be_used_are_refused_by_name():
         make(lambda: 0.0)
     rho = function(lambda r: jnp.exp(-jnp.dot(r, r)) * jnp.ones(2), SPACE)
     for formula in (lambda n: 1.0, lambda rho: rho):
-        with pytest.raises(FunctionalError, match="scalar Function of r, expected"):
+        with pytest.raises(FunctionalError, match="one number at each r, expected"):
             make(formula).energy_density(rho)
     with pytest.raises(FunctionalError, match="kinetic energy density, but none was given"):
         make(lambda n, tau: n).energy_density(rho)

@@ -1,5 +1,8 @@
 """Total energies of self-consistent calculations with the library's functionals, against PySCF on the same grid."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 from pyscf import dft
@@ -14,24 +17,17 @@ WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 OXYGEN = "O 0 0 0; O 0 0 1.2075"
 
 NAMES = [
-    *(
-        "revpbe",
-        "pbesol",
-        "rpbe",
-        "pw91",
-        "bp86",
-        "olyp",
-        "b97_d",
-        "hcth_407",
-        "tpss",
-        "revtpss",
-        "scan",
-        "rscan",
-        "r2scan",
-    ),
-    *("m06l", "mn15l", "tpssh", "scan0", "r2scan0", "m062x", "pw6b95", "hse06", "camb3lyp", "lcwpbe", "wb97", "wb97x"),
-    *("b97m_v", "wb97x_v", "wb97m_v"),
+    *("lda,xalpha", "lda,vwn", "lda,vwn_rpa", "lda,pw", "lda,pw_mod", "lda,pz", "lda,lda_c_chachiyo"),
+    *("pbe", "revpbe", "pbesol", "rpbe", "pw91", "mpw91", "blyp", "bpbe", "bp86", "olyp", "opbe", "pw86,p86"),
+    *("rpw86,pbe", "b86,lyp", "b86_mgc,pbe", "b86_r,pbe", "pbe,gga_c_chachiyo"),
+    *("b97_d", "hcth_93", "hcth_120", "hcth_147", "hcth_407"),
+    *("tpss", "revtpss", "scan", "rscan", "r2scan", "m06l", "mn15l", "b97m_v", "tpss,bc95"),
+    *("hf,lyp", "hf,pw_mod", "b3lyp", "b3lyp5", "pbe0", "tpssh", "scan0", "r2scan0", "m062x", "pw6b95"),
+    *("hse06", "camb3lyp", "lcwpbe", "wb97", "wb97x", "wb97x_v", "wb97m_v"),
 ]
+NOT_IN_PYSCF = {"scanl", "r2scanl", "vdw_df", "vdw_df2", "lb94", "bj06", "tb09"}
+"""Laplacians, integrals and models without energy; tests/test_library_published.py and test_library_potentials.py."""
+
 QUICK = {"tpss", "hse06"}
 NLC_LEVEL = 1
 """Level of the grid of double integrals; dftfd's grids of a level are PySCF's."""
@@ -51,6 +47,30 @@ def pyscf_energy(molecule, name, omega=None):
     energy = method.kernel()
     assert method.converged
     return energy, method.grids.coords, method.grids.weights
+
+
+BUILT_IN = [
+    name
+    for name in dftfd.list_functionals()
+    if all(term.formula.__module__.startswith("dftfd.functionals.") for _, term in dftfd.get_functional(name).terms)
+]
+PIECE = re.compile("(hyb_)?(lda|gga|mgga)_[xck](_.*)?|hf|hartree|r?vv10|vdw_df2?_nl")
+
+
+def meaning(name):
+    """What a name stands for, as text."""
+    return json.dumps(dftfd.get_functional(name).definition, sort_keys=True)
+
+
+def test_every_functional_of_the_library_is_compared():
+    """What is registered is compared below, under this or another name, as a part at least, or is not in PySCF."""
+    compared = {meaning(name) for name in NAMES} | {meaning(name) for name in NOT_IN_PYSCF}
+    names = [name for name in BUILT_IN if not PIECE.fullmatch(name)]
+    assert len(names) > 50
+    assert [name for name in names if meaning(name) not in compared] == []
+    terms = {term.name for name in [*NAMES, *NOT_IN_PYSCF] for _, term in dftfd.get_functional(name).terms}
+    pieces = {name for name in BUILT_IN if re.match("(lda|gga|mgga)_[xc]_", name)}
+    assert pieces - terms == {"lda_x_erf", "mgga_x_br89"}  # part of range-separated hybrids; Laplacian
 
 
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in NAMES])

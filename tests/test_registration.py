@@ -1,6 +1,7 @@
 """Registering functionals: what is refused and how, parameters as differentiable leaves, plug-ins."""
 
 import itertools
+import math
 import sys
 import textwrap
 
@@ -8,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
 import dftfd
 from dftfd.autofd import compose, dot, function, nabla, sqrt
@@ -15,6 +17,7 @@ from dftfd.errors import FunctionalError
 from dftfd.functionals import registry
 from dftfd.functionals.base import SPACE
 from dftfd.functionals.common import gradient_squared, slater_exchange, spin_scaled
+from dftfd.functionals.definition import find_term
 from dftfd.functionals.validation import require_valid
 
 
@@ -49,9 +52,9 @@ def test_a_sound_functional_is_registered(unregistered):
 
 def test_wrong_results_are_refused(unregistered):
     """Shape, kind, precision and complex numbers."""
-    refused(lambda rho: rho, "scalar Function of r, expected")
-    refused(lambda n: nabla(n), "scalar Function of r, expected")
-    refused(lambda n: 1.0, "scalar Function of r, expected")
+    refused(lambda rho: rho, r"values of shape \(2,\) at each r; .*one number at each r, expected")
+    refused(lambda n: nabla(n), r"values of shape \(3,\) at each r")
+    refused(lambda n: 1.0, "returned 1.0, which is no function of r")
     refused(lambda n: compose(lambda x: x.astype(jnp.complex128), n), "complex128; a real float64")
     refused(lambda n: compose(lambda x: x.astype(jnp.float32), n), "float32; a real float64")
     refused(lambda n: compose(lambda x: x.astype(jnp.float32).astype(jnp.float64) ** 2, n), "float32 on the way")
@@ -97,6 +100,15 @@ def test_exceptions_in_the_formula_are_told(unregistered):
     refused(lambda n, mu: n, "takes 'mu', which is no ingredient")
 
 
+def test_code_of_arrays_is_told_from_code_of_functions(unregistered):
+    """Who writes jnp.exp(n), math.exp(n) or np.exp(n) learns how it is written; SciPy on values, too."""
+    told = r"raised TypeError: .*use dftfd\.autofd\.exp .*compose\(jnp\.exp, n\)"
+    refused(lambda n: n * jnp.exp(n), told)
+    refused(lambda n: n * np.exp(n), told)
+    refused(lambda n: n * math.exp(n), told)
+    refused(lambda n: compose(scipy.special.erf, n), "use jax.numpy and jax.scipy")
+
+
 def test_errors_that_cannot_be_printed_are_told(unregistered):
     """An exception whose own text raises."""
 
@@ -112,6 +124,8 @@ def test_errors_that_cannot_be_printed_are_told(unregistered):
 
 def test_what_is_no_formula_is_refused(unregistered):
     """Numbers, names, functionals, builtins without a signature; a source that is no text."""
+    with pytest.raises(FunctionalError, match=r"write @dftfd\.functional\('my_gga_x'\)"):
+        dftfd.functional(lambda n: n)
     for wrong in (3.0, None, "pbe", dftfd.exact_exchange):
         refused(wrong, "a formula, def f.*, expected")
     refused(int, "does not tell its arguments")
@@ -239,6 +253,12 @@ def test_a_broken_plugin_spoils_only_itself(distribution):
         dftfd.get_functional("t_broken_x")
     with pytest.raises(FunctionalError, match="gives a int; a Functional"):
         dftfd.get_functional("t_wrong_x")
+    distribution("t-leaving", "t_leaving_module", "import sys; sys.exit(1)", {"a_leaving_x": "t_leaving_module:f"})
+    with pytest.raises(FunctionalError, match="t-leaving.*SystemExit"):
+        dftfd.get_functional("a_leaving_x")
+    assert find_term("gga_x_mpw91_pw6b95").parameters["b"] == 0.00538  # a part of pw6b95 without a name of its own
+    with pytest.raises(FunctionalError, match="unknown functional 'no_such_x'"):
+        find_term("no_such_x")
 
 
 def test_plugins_with_names_that_exist_are_refused(distribution):
