@@ -23,12 +23,13 @@ from dftfd.interop import two_electron
 from dftfd.interop.derivatives import exact_coulomb_exchange_derivative, exact_exchange_derivative
 from dftfd.molecule import Molecule
 from dftfd.resources import available_memory, in_bytes
+from dftfd.threads import run_on_workers, worker_count
 
 IN_CORE_LIMIT = 2 * 2**30
 """Bytes up to which the exact two-electron integrals are kept in memory; larger ones are recomputed in each cycle."""
 
-_BLOCK_BYTES = 24 * 2**20
-"""Unpacked three-centre integrals at a time; blocks that stay in the cache are up to twice as fast as larger ones."""
+_BLOCK_BYTES = 4 * 2**20
+"""Unpacked three-centre integrals of a worker at a time: they should stay in its cache."""
 
 _RANK_TOLERANCE = 1e-14
 """Eigenvalues of a density matrix below this fraction of the largest are rounding errors of zero."""
@@ -236,22 +237,35 @@ class DensityFittedCoulombExchange(CoulombExchange):
         return K
 
     def _exchange_of_orbitals(self, C, omega):
-        """K_ij = sum_Q,o X_Q,i,o X_Q,j,o with X_Q,i,o = sum_k B_Q,ik C_k,o, in blocks of Q."""
+        """K_ij = sum_Q,o X_Q,o,i X_Q,o,j with X_Q,o,i = sum_k C_k,o B_Q,ki, in blocks of Q, shared by the workers."""
         n, n_occ = C.shape
-        K = np.zeros((n, n), order="F")
         if not n_occ:
-            return np.ascontiguousarray(K)
-        B = self.tensor(omega)
+            return np.zeros((n, n))
+        B, transposed, square = self.tensor(omega), np.ascontiguousarray(C.T), self._positions_in_square
         block = max(1, _BLOCK_BYTES // (8 * n * n))
-        buffer = np.empty((min(block, len(B)), n, n))
-        C = np.ascontiguousarray(C)
-        for start in range(0, len(B), block):
-            rows = B[start : start + block]
-            full = two_electron.unpack_symmetric(rows, out=buffer[: len(rows)])
-            X = (full.reshape(-1, n) @ C).reshape(len(rows), n, n_occ)
-            X = X.transpose(1, 0, 2).reshape(n, -1)
-            K = scipy.linalg.blas.dsyrk(1.0, X.T, beta=1.0, c=K, trans=1, lower=1, overwrite_c=1)
-        return np.tril(K) + np.tril(K, -1).T
+        starts = range(0, len(B), block)
+
+        def part(k, n_parts):
+            full, X = np.empty((block, n, n)), np.empty((block, n_occ, n))
+            K, product = np.zeros((n, n)), np.empty((n, n))
+            for start in starts[k::n_parts]:
+                rows = B[start : start + block]
+                count = len(rows)
+                np.take(rows, square, axis=1, out=full[:count].reshape(count, n * n), mode="clip")  # unchecked: faster
+                flat = np.matmul(transposed, full[:count], out=X[:count]).reshape(-1, n)
+                K += np.matmul(flat.T, flat, out=product)
+            return K
+
+        n_parts = min(worker_count(), len(starts))
+        return sum(run_on_workers([lambda k=k: part(k, n_parts) for k in range(n_parts)]))
+
+    @cached_property
+    def _positions_in_square(self):
+        """Where each element of a symmetric matrix (ao ao,) stands in its packed lower triangle."""
+        lower = np.tril_indices(self.molecule.n_ao)
+        positions = np.empty((self.molecule.n_ao,) * 2, dtype=np.intp)
+        positions[lower] = positions[lower[::-1]] = np.arange(self._n_pairs)
+        return positions.ravel()
 
     def memory(self, omegas):
         return {"the fitting tensor": self._bytes_of(len({0.0, *omegas}))}, {}

@@ -1,5 +1,6 @@
 """The lowered functional on blocks of grid points: energy, and its derivative with respect to the density jet."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import jax
@@ -58,15 +59,18 @@ class XCKernel:
 
     def slopes(self, points, weights, density) -> Slopes:
         """All first derivatives of the energy; that by a weight is the energy per volume."""
-        density = np.asarray(density)
         if self._rows is None:
-            self._rows = jax.jit(self._scalar_code())
-        e, rows = self._rows(np.asarray(points), weights, density)
-        n_entries = self.n_spin * self.channels
-        slopes = np.empty((n_entries + 3, density.shape[-1]))
+            self._rows = self._rows_code()
+        n_entries, weights = self.n_spin * self.channels, np.asarray(weights)
+        e, *rows = self._rows(np.asarray(points), np.asarray(density))
+        slopes = np.empty((n_entries + 3, len(weights)))
         for out, row in zip(slopes, rows, strict=True):
-            out[:] = row
-        return Slopes(np.asarray(e), slopes[:n_entries].reshape(density.shape), slopes[n_entries:])
+            np.multiply(weights, row, out=out)
+        return Slopes(
+            weights=np.broadcast_to(e, weights.shape),
+            density=slopes[:n_entries].reshape(self.n_spin, self.channels, -1),
+            points=slopes[n_entries:],
+        )
 
     def energy_density(self, density, point):
         """Energy per volume at one point from density (spin, channel)."""
@@ -81,24 +85,31 @@ class XCKernel:
         e, potential = derivative(density, points)
         return jnp.dot(weights, e), potential * weights[None, None, :]
 
-    def _scalar_code(self):
-        """(points, weights, density) -> (e, rows of the potential, three rows by the point), one array per channel.
+    def _rows_code(self):
+        """(points, density) -> [e, its derivatives by each channel, and by the point], (point,) or a number each.
 
         The same derivative as in `_weighted`, written out for each entry, is several times faster: equal expressions
-        of the spins and of energy and potential are formed once, and what is zero for equal spins is left out.
+        of the spins and of energy and potential are formed once, and what is zero for equal spins is left out. So are
+        results that are constants, and points that nothing depends on: a block is small, its arrays cost as much as
+        the arithmetic.
         """
         n_entries = self.n_spin * self.channels
         shapes = (self.n_spin, self.channels), (3,)
         program = point_program(self.energy_density, *(jax.ShapeDtypeStruct(s, np.float64) for s in shapes))
         program = with_gradient(program, count=n_entries + 3, inline=True)
+        explicit = program.depends_on(range(n_entries, n_entries + 3))
+        nodes = [program.nodes[i] for i in program.outputs]
+        varying = replace(program, outputs=tuple(i for i in program.outputs if program.nodes[i].op != "const"))
 
-        def code(points, weights, density):
-            inputs = [density[s, c] for s in range(self.n_spin) for c in range(self.channels)]
-            e, *slopes = run_in_one_loop(program, [*inputs, *(points[:, i] for i in range(3))])
-            return e, [weights * slope for slope in slopes]
+        @jax.jit
+        def code(density, *coordinates):
+            return run_in_one_loop(varying, [*density.reshape(n_entries, -1), *coordinates])
 
-        return code
+        def rows(points, density):
+            values = iter(code(density, *(points.T if explicit else ())) if varying.outputs else ())
+            return [node.value if node.op == "const" else np.asarray(next(values)) for node in nodes]
 
+        return rows
 
 def placeholders():
     """(rho, tau), the unknown functions of a functional."""

@@ -61,8 +61,8 @@ def solve(
 
     Each cycle extrapolates the Fock matrix, diagonalises it, fills orbitals and builds the Fock matrix of the new
     density; `on_cycle` sees each line as it is done, `on_snapshot` what it takes to go on from there. After convergence
-    one diagonalisation without extrapolation must confirm the result; its orbitals and energy are returned. Where it
-    does not, as with a nearly vanishing gap, whose response amplifies the smallest error, the cycle goes on with what
+    one diagonalisation without extrapolation must confirm the result, unless the gradient is a hundred times smaller
+    than it has to be; its orbitals and energy are returned. Where it does not, as with a nearly vanishing gap, whose response amplifies the smallest error, the cycle goes on with what
     was learned (PySCF would stop here, not converged). Where the strategy asks for it, minimisation takes over from the
     lowest state that was seen.
     Raises NumericalError when an energy or a Fock matrix is not finite, CheckpointError where the orbitals of `resume`
@@ -161,7 +161,10 @@ class _Run:
             if number > first:
                 F = self.extrapolation.next(state, self.history[-1].gradient_norm)
                 state, cycle = self._step(F, state, number)
-                self.record(cycle, state)
+                needs_no_check = self.convergence.is_far_exceeded_by(cycle) and not self.strategy.always_minimises
+                self.record(cycle, state, converged=needs_no_check)
+                if needs_no_check:
+                    return self.solution(state, converged=True)
             cycle = self.history[-1]
             if self.convergence.reached_by(cycle) and not cycle.extra and not self.strategy.always_minimises:
                 closing, check = self._step(self.problem.fock_of_orbitals(state), state, number, extra=True)

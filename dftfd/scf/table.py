@@ -47,6 +47,10 @@ class Convergence:
         """Whether a cycle meets both thresholds."""
         return abs(cycle.energy_change) < self.energy and cycle.gradient_norm < self.gradient
 
+    def is_far_exceeded_by(self, cycle):
+        """Whether a closing check would tell nothing: the gradient is below a hundredth of its threshold."""
+        return self.reached_by(cycle) and cycle.gradient_norm < 0.01 * self.gradient
+
     def confirmed_by(self, check):
         """Whether the closing check agrees within 10 times the energy and 3 times the gradient threshold.
 
