@@ -41,11 +41,14 @@ class Block:
 
 
 def default_block_size(n_ao: int, n_points: int) -> int:
-    """Points per block, one of two numbers, since kernels are compiled for each.
+    """Points per block, one of three numbers, since kernels are compiled for each.
 
-    A block of few orbitals takes longer to begin than to do, so it is made longer.
+    A block of few orbitals takes longer to begin than to do, so it is made longer, as long as each worker has several.
     """
-    return 4 * BLOCK_SIZE if n_ao <= 16 and n_points >= 16 * BLOCK_SIZE else BLOCK_SIZE
+    for factor, largest in ((4, 32), (2, 128)):
+        if n_ao <= largest and n_points >= 4 * worker_count() * factor * BLOCK_SIZE:
+            return factor * BLOCK_SIZE
+    return BLOCK_SIZE
 
 
 def sort_into_blocks(points: np.ndarray, block_size: int) -> list[np.ndarray]:
