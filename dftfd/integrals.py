@@ -23,7 +23,7 @@ from dftfd.interop import two_electron
 from dftfd.interop.derivatives import exact_coulomb_exchange_derivative, exact_exchange_derivative
 from dftfd.molecule import Molecule
 from dftfd.resources import available_memory, in_bytes
-from dftfd.threads import run_on_workers, worker_count
+from dftfd.threads import blas_threads, run_on_workers, worker_count
 
 IN_CORE_LIMIT = 2 * 2**30
 """Bytes up to which the exact two-electron integrals are kept in memory; larger ones are recomputed in each cycle."""
@@ -192,16 +192,18 @@ class DensityFittedCoulombExchange(CoulombExchange):
         """B_Q,ij of the operator, packed over i >= j, (aux, ao (ao + 1) / 2)."""
         if omega not in self._tensors:
             self._check_memory(len(self._tensors) + 1)
-            self._tensors[omega] = two_electron.fitting_tensor(self.molecule, self._auxiliary, omega)
+            with blas_threads(worker_count()):
+                self._tensors[omega] = two_electron.fitting_tensor(self.molecule, self._auxiliary, omega)
         return self._tensors[omega]
 
     def coulomb(self, P):
         total = self._check(P).sum(axis=0)
-        folded = two_electron.pack_symmetric((total + total.T)[np.newaxis])[0]
+        folded = (total + total.T)[np.tril_indices(len(total))]
         diagonal = np.arange(1, len(total) + 1).cumsum() - 1
         folded[diagonal] /= 2  # each pair i > j stands for ij and ji
-        B = self.tensor()
-        return two_electron.unpack_symmetric(((B @ folded) @ B)[np.newaxis])[0]
+        parts = np.array_split(self.tensor(), worker_count())
+        packed = sum(run_on_workers([lambda B=B: (B @ folded) @ B for B in parts]))
+        return packed[self._positions_in_square].reshape(total.shape)
 
     def exchange(self, P, C_occ=None, omega=0.0):
         P = self._check(P)

@@ -111,6 +111,7 @@ class XCKernel:
 
         return rows
 
+
 def placeholders():
     """(rho, tau), the unknown functions of a functional."""
     return placeholder("rho", SPACE, (2,)), placeholder("tau", SPACE, (2,))

@@ -30,6 +30,7 @@ from dftfd.scf.strategy import checked_strategy
 from dftfd.starting_density import checked_guess, starting_density
 from dftfd.surroundings import checked_surroundings
 from dftfd.suspicions import warn_about_electrons, warn_about_functional
+from dftfd.threads import blas_threads
 
 VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "pyscf", "jax-xc")
 
@@ -171,18 +172,19 @@ def run_scf(
 def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progress, *, cheaply, **options) -> Solution:
     """The solution of the SCF, begun from the density P or, with `cheaply`, from where a cheaper energy leads."""
     begun, words = None, ""
-    if cheaply:
-        begun, words = begin_cheaply(ingredients, P, occupy, strategy, thresholds.max_cycles, progress)
-    with progress.stage("scf"):
-        solution = solve(
-            ingredients.problem(occupy),
-            begun.state if begun else P,
-            memory=begun.memory if begun else None,
-            strategy=strategy,
-            convergence=thresholds,
-            on_cycle=progress.cycle,
-            **options,
-        )
+    with blas_threads(1):
+        if cheaply:
+            begun, words = begin_cheaply(ingredients, P, occupy, strategy, thresholds.max_cycles, progress)
+        with progress.stage("scf"):
+            solution = solve(
+                ingredients.problem(occupy),
+                begun.state if begun else P,
+                memory=begun.memory if begun else None,
+                strategy=strategy,
+                convergence=thresholds,
+                on_cycle=progress.cycle,
+                **options,
+            )
     return replace(solution, steps=(words, *solution.steps)) if words else solution
 
 

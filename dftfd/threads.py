@@ -2,12 +2,15 @@
 
 Work on blocks of grid points is split over a few Python threads; NumPy, libcint and XLA release the interpreter lock.
 Inside such a thread every BLAS and OpenMP call must stay single-threaded: two-thread OpenBLAS on a 100 x 1000 block
-runs tens of times slower than one thread, and nested teams fight for the cores.
+runs tens of times slower than one thread, and nested teams fight for the cores. Between such tasks BLAS rests with one
+thread too: NumPy and SciPy bring an OpenBLAS each, whose idle threads go on asking for work for 30 ms and take it from
+the workers. Where one large operation on matrices is the work, `blas_threads` lets it have all cores.
 """
 
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import TypeVar
 
@@ -34,6 +37,11 @@ def _native_libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def blas_threads(count: int) -> AbstractContextManager:
+    """Context in which BLAS uses `count` threads; OpenBLAS keeps the number per process."""
+    return _native_libraries().limit(limits=count, user_api="blas")
+
+
 def run_on_workers(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
     """Run every task on its own thread, native libraries limited to one thread each; results in the tasks' order.
 
@@ -45,7 +53,7 @@ def run_on_workers(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
         with libraries.limit(limits=1, user_api="openmp"):  # OpenMP keeps this setting per calling thread
             return task()
 
-    with libraries.limit(limits=1, user_api="blas"):  # OpenBLAS keeps it per process
+    with blas_threads(1):
         if len(tasks) == 1:
             return [run(tasks[0])]
         with ThreadPoolExecutor(max_workers=max(1, len(tasks)), thread_name_prefix="dftfd") as pool:

@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 import scipy.linalg
-from pyscf import df, gto, lib
+from pyscf import df, gto
 from pyscf.df import addons
 from pyscf.scf import _vhf
 
@@ -138,13 +138,3 @@ def fitting_tensor(molecule, auxiliary: dict, omega: float = 0.0) -> np.ndarray:
 def _working_set(n_auxiliary, n_ao):
     """MB for PySCF: the tensor, the metric, and WORK_BYTES of buffers; with less it would work in tiny blocks."""
     return (8 * n_auxiliary * (n_ao * (n_ao + 1) // 2 + n_auxiliary) + WORK_BYTES) / 0.98e6
-
-
-def unpack_symmetric(packed, out=None) -> np.ndarray:
-    """Full symmetric matrices (n, ao, ao) from packed lower triangles (n, ao (ao + 1) / 2)."""
-    return lib.unpack_tril(packed, out=out)
-
-
-def pack_symmetric(matrices) -> np.ndarray:
-    """Lower triangles (n, ao (ao + 1) / 2) of (n, ao, ao)."""
-    return lib.pack_tril(np.ascontiguousarray(matrices))

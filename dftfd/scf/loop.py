@@ -62,9 +62,9 @@ def solve(
     Each cycle extrapolates the Fock matrix, diagonalises it, fills orbitals and builds the Fock matrix of the new
     density; `on_cycle` sees each line as it is done, `on_snapshot` what it takes to go on from there. After convergence
     one diagonalisation without extrapolation must confirm the result, unless the gradient is a hundred times smaller
-    than it has to be; its orbitals and energy are returned. Where it does not, as with a nearly vanishing gap, whose response amplifies the smallest error, the cycle goes on with what
-    was learned (PySCF would stop here, not converged). Where the strategy asks for it, minimisation takes over from the
-    lowest state that was seen.
+    than it has to be; its orbitals and energy are returned. Where it does not, as with a nearly vanishing gap, whose
+    response amplifies the smallest error, the cycle goes on with what was learned (PySCF would stop here, not
+    converged). Where the strategy asks for it, minimisation takes over from the lowest state that was seen.
     Raises NumericalError when an energy or a Fock matrix is not finite, CheckpointError where the orbitals of `resume`
     have another energy than it says.
     """
