@@ -99,7 +99,8 @@ def _iso_orbital(n, tau):
 def _rscan_alpha(excess, tau_unif, tau_r=1e-4, alpha_r=1e-3):
     """alpha' = a^3 / (a^2 + alpha_r), a = (tau - tau_W) / (tau_unif + tau_r), eqs. 8 and 9 of rSCAN."""
     a = excess / (tau_unif + tau_r)
-    return a * a * a / (a * a + alpha_r)
+    square = a * a
+    return a * (square / (square + alpha_r))
 
 
 def _exchange(n, s2, h1x, not_f):
