@@ -133,7 +133,7 @@ def pointwise_rows(functional, terms: libxc.Terms, n_spin: int) -> list[Row]:
             place = lambda i, x=x: sampling.describe(n_spin, x[:, i])
             tolerance = POINTWISE_TOLERANCES[len(pointwise.families(quantity))]
             row = _row(f"{quantity}, {region}", n_spin, error, place, tolerance)
-            rows.append(row if row.agrees else replace(row, decision=referee.decide(quantity, error, x)))
+            rows.append(row if row.agrees else replace(row, decision=referee.decide(quantity, error, x, tolerance)))
     return rows
 
 

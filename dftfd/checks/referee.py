@@ -24,7 +24,7 @@ from dftfd.functionals.base import Functional
 from dftfd.interop import libxc
 
 MOST_POINTS = 2
-"""Points per quantity, the worst ones, that are decided; at each the component that differs most."""
+"""Points per quantity, the worst ones above the tolerance, that are decided; at each the component that differs most."""
 
 _NEIGHBOURS, _DISTANCE = 60, 1e-6
 _LARGEST_MEAN = 0.6
@@ -56,9 +56,10 @@ class Referee:
     def _energy(self):
         return ExtendedEnergy(self._functional, self.n_spin)
 
-    def decide(self, quantity: str, errors: np.ndarray, x: np.ndarray) -> Decision:
-        """The decision on a quantity with these differences (point,) at x (variable, point)."""
-        parts = [self._at(quantity, x[:, i]) for i in np.argsort(errors)[::-1][:MOST_POINTS]]
+    def decide(self, quantity: str, errors: np.ndarray, x: np.ndarray, tolerance: float) -> Decision:
+        """The decision on a quantity with these differences (point,) at x (variable, point), some above tolerance."""
+        worst = np.argsort(errors)[::-1][:MOST_POINTS]
+        parts = [self._at(quantity, x[:, i]) for i in worst if not errors[i] <= tolerance]
         return Decision(max(d.ours for d in parts), max(d.reference for d in parts), all(d.is_rounding for d in parts))
 
     def _at(self, quantity, x):
