@@ -10,7 +10,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from dftfd.checks.pointwise import LIBXC_THRESHOLD, compare, lowered_derivatives
+from dftfd.checks.extended import DIGITS, ExtendedEnergy
+from dftfd.checks.pointwise import LIBXC_THRESHOLD, compare, lowered_derivatives, scaled_error
 from dftfd.checks.sampling import sample
 from dftfd.functionals import wpbe
 from dftfd.functionals.br89 import hole_shape
@@ -139,3 +140,17 @@ def test_lc_wpbe_of_libxc_jumps_at_another_fit():
     assert change(ours) < 1e-7 and change(theirs) > 9e-5
     assert ours[1] == pytest.approx(of_fit, rel=1e-13)
     assert abs(ours[1] / exact - 1) < 2e-6 and abs(theirs[1] / exact - 1) > 9e-5
+
+
+def test_a_derivative_of_m06_2x_is_lost_in_the_rounding_of_the_variables():
+    """d3e/drho_b^2 dtau_b where it passes through zero: the next float64 of rho_a moves it by more than 1e-10.
+
+    150 digits; 1e-10 is what dftfd.check allows, so the difference there is no fault of either code.
+    """
+    x, place = sample(2, "polarised", 100)[:, 86], (1, 1, 8)
+    near = x.copy()
+    near[0] = np.nextafter(x[0], np.inf)
+    energy = ExtendedEnergy(get_functional("mgga_c_m06_2x"), 2)
+    with mpmath.workdps(DIGITS):
+        exact, moved = (float(energy.derivative(y, place)) for y in (x, near))
+    assert scaled_error(moved, exact, x[0] + x[1], ["rho", "rho", "tau"]) > 1e-10

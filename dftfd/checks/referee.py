@@ -24,7 +24,7 @@ from dftfd.functionals.base import Functional
 from dftfd.interop import libxc
 
 MOST_POINTS = 2
-"""Points per quantity, the worst ones above the tolerance, that are decided; at each the component that differs most."""
+"""Points per quantity that are decided, the worst above the tolerance; at each the component that differs most."""
 
 _NEIGHBOURS, _DISTANCE = 60, 1e-6
 _LARGEST_MEAN = 0.6
