@@ -14,7 +14,7 @@ Afterwards the functional is used like any other. Density in the loss: L. Li et 
 (2021), doi:10.1103/PhysRevLett.126.036401; bounded enhancement factors: S. Dick, M. Fernandez-Serra, Phys. Rev. B 104,
 L161109 (2021), doi:10.1103/PhysRevB.104.L161109.
 
-Needs pip install 'dftfd[learned]'. Takes about a minute.
+Needs pip install 'dftfd[learned]'. Takes half a minute. PBE in the table is its exchange alone.
 """
 
 import functools
@@ -114,7 +114,7 @@ def _aufbau_jvp(n_occupied, primals, tangents):
     return aufbau(F, n_occupied), dP + dP.T
 
 
-def train(cases, steps=150, rate=1e-2):
+def train(cases, steps=300, rate=0.1):
     """The enhancement factor with the least mean loss, and the losses on the way."""
     enhancement = learned_exchange.parameters["enhancement"]
     arrays, rest = eqx.partition(enhancement, eqx.is_inexact_array)
@@ -141,7 +141,7 @@ def errors(case, functional):
     return result.energy - case.energy, float(np.sqrt(case.weights @ change**2 / case.n_electrons))
 
 
-def main(steps=150):
+def main(steps=300):
     training = {name: Case(geometry) for name, geometry in TRAINING.items()}
     enhancement, history = train(list(training.values()), steps)
     print(f"loss {history[0]:.2e} -> {history[-1]:.2e} in {steps} steps")

@@ -122,7 +122,7 @@ def potential_term(formula, name: str, doi: str | None = None) -> EnergyTerm:
             )
         return compose(lambda rho, v: _zero_with_slope(rho, v).sum(), rho, v)
 
-    energy.__doc__ = formula.__doc__
+    energy.__doc__, energy.__module__ = formula.__doc__, formula.__module__
     used = ("rho", "tau") if "tau" in ingredients else ("rho",)
     return EnergyTerm(name, energy, used, parameters, doi, has_energy=False)
 

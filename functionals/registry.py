@@ -41,8 +41,7 @@ def functional(name: str, *, doi: str | None = None, spin_symmetric: bool = True
     Raises FunctionalError, with the offending point, for formulas that can't be used; see functionals/validation.py.
     spin_symmetric=False allows energies that change when the spins are exchanged.
     """
-    if not isinstance(name, str):
-        raise FunctionalError(f"functional({name!r}): a name expected; write @dftfd.functional('my_gga_x').")
+    _require_name(name, "functional")
     if unexpected:
         known = "a name, doi= and spin_symmetric="
         raise FunctionalError(f"functional({name!r}) got {sorted(unexpected)}; it takes {known}.")
@@ -62,13 +61,20 @@ def term(name: str, *, doi: str | None = None):
     return make
 
 
-def potential(name: str, *, doi: str | None = None):
+def potential(name: str, *, doi: str | None = None, spin_symmetric: bool = True):
     """Decorator: register a model of the potential that is no functional's derivative.
 
     The formula takes the same ingredients as an energy's and gives (v_alpha, v_beta) [hartree], a Function R^3 -> R^2.
     The Functional runs in self-consistent calculations and adds to others; it has no energy, hence no forces.
     """
-    return lambda formula: register(Functional(name, ((1.0, potential_term(formula, name, doi)),)))
+    _require_name(name, "potential")
+    make = lambda formula: Functional(name, ((1.0, potential_term(formula, name, doi)),))
+    return lambda formula: register(make(formula), spin_symmetric=spin_symmetric)
+
+
+def _require_name(name, decorator):
+    if not isinstance(name, str):
+        raise FunctionalError(f"{decorator}({name!r}): a name expected; write @dftfd.{decorator}('my_gga_x').")
 
 
 def register(f: Functional, name: str | None = None, *, spin_symmetric: bool = True) -> Functional:

@@ -3,6 +3,7 @@
 import runpy
 from pathlib import Path
 
+import jax
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -66,13 +67,14 @@ def test_weighted_density(capsys):
 
 @pytest.mark.slow
 def test_learned_functional(capsys):
-    """06: the loss falls tenfold; self-consistent energies of the molecules trained on err less than PBE's, and the
-    uniform gas's F = 1 and the Lieb-Oxford bound hold by construction."""
+    """06: the loss falls a hundredfold; self-consistent energies of the molecules trained on, and of two that were not,
+    err less than PBE's, and the uniform gas's F = 1 and the Lieb-Oxford bound hold by construction."""
     pytest.importorskip("equinox", reason="pip install 'dftfd[learned]'")
-    history, F, table = load("06_learned_functional.py")["main"]()
-    assert history[-1] < 0.1 * history[0]
+    with jax.numpy_dtype_promotion("standard"):  # Optax raises a number to an integer array
+        history, F, table = load("06_learned_functional.py")["main"]()
+    assert history[-1] < 0.01 * history[0]
     assert F[0] == 1 and F == sorted(F) and F[-1] < 1.804
-    for name in ("He", "LiH", "Ne"):
+    for name in ("He", "LiH", "Ne", "H2", "Be"):
         (learned, _), (pbe, _) = table[name]
         assert abs(learned) < abs(pbe)
     assert "not trained on" in capsys.readouterr().out

@@ -91,8 +91,8 @@ def test_energies_differentiate_with_respect_to_the_network(learned):
 @pytest.mark.slow
 @pytest.mark.parametrize("spin", [0, 1])
 def test_a_network_in_a_self_consistent_calculation(learned, spin):
-    """It converges; its matrix is the derivative of its energy, by central differences in a random direction, and its
-    potential as a function of r is there. (That the two agree is test_kernel's matter.)"""
+    """It converges; its matrix is the derivative of its energy, by fourth-order differences in a random direction, and
+    its potential as a function of r is there. (That the two agree is test_kernel's matter.)"""
     molecule = dftfd.molecule(WATER if spin == 0 else "Li 0 0 0;", basis="sto-3g", spin=spin)
     result = dftfd.run_scf(molecule, "t_gga_x_network", grid_level=0)
     assert result.converged
@@ -102,9 +102,9 @@ def test_a_network_in_a_self_consistent_calculation(learned, spin):
     P = result.density_matrix
     dP = np.random.default_rng(1).normal(size=P.shape) * 1e-2
     dP = dP + dP.transpose(0, 2, 1)
-    h = 1e-3
-    numerical = (builder.build(P + h * dP).energy - builder.build(P - h * dP).energy) / (2 * h)
-    assert float(np.vdot(builder.build(P).matrix, dP)) == pytest.approx(numerical, rel=1e-7)
+    energy, h = lambda step: builder.build(P + step * dP).energy, 1e-3
+    numerical = (8 * (energy(h) - energy(-h)) - (energy(2 * h) - energy(-2 * h))) / (12 * h)
+    assert float(np.vdot(builder.build(P).matrix, dP)) == pytest.approx(numerical, rel=1e-8)
     assert np.all(np.isfinite(result.v_xc(jnp.array([0.1, 0.2, 0.3]))))
 
 

@@ -81,6 +81,15 @@ def test_a_model_of_the_potential_has_no_energy(name):
         model.energy(function(hydrogen, SPACE), function(hydrogen, SPACE))
 
 
+def test_results_of_a_model_say_that_their_energy_is_incomplete():
+    """In the summary and in the HTML table; a functional's results have no such line."""
+    helium = dftfd.molecule("He 0 0 0;", basis="sto-3g")
+    model, functional = (dftfd.run_scf(helium, xc, grid_level=0) for xc in ("lb94", "lda,vwn"))
+    for text in (str(model), model._repr_html_()):
+        assert "no energy of gga_x_lb, a model of the potential alone: the total is incomplete" in text
+    assert "incomplete" not in str(functional)
+
+
 def test_c_of_tb09_is_a_parameter():
     """c = 1 is BJ06; another c changes the weight of hole and response."""
     x = sample(2, "dense", 20)

@@ -73,6 +73,22 @@ def test_spin_labels_must_be_interchangeable(unregistered):
     assert dftfd.functional("t_asymmetric", spin_symmetric=False)(formula).name == "t_asymmetric"
 
 
+def test_models_of_the_potential_are_looked_at_too(unregistered):
+    """Two real numbers at each r that are finite and change places with the spins."""
+
+    def refused(formula, match):
+        with pytest.raises(FunctionalError, match=match):
+            dftfd.potential("t_refused")(formula)
+        assert "t_refused" not in dftfd.list_functionals()
+
+    refused(lambda n: n, r"one value of shape \(\) at each r; \(v_alpha, v_beta\)")
+    refused(lambda rho: compose(lambda x: jnp.log(x - 0.3), rho), "nan at rho = ")
+    refused(lambda rho: compose(lambda x: -x * jnp.array([1.0, 2.0]), rho), "spins exchanged")
+    refused(lambda rho: 1 / 0, "raised ZeroDivisionError")
+    model = dftfd.potential("t_model")(lambda rho, *, a=1.0: compose(lambda x: -a * jnp.cbrt(x), rho))
+    assert not model.has_energy and model.parameters == {"a": 1.0}
+
+
 def test_side_effects_are_refused(unregistered):
     """A formula that counts its calls gives other values when evaluated again."""
     calls = itertools.count(1)

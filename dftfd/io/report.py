@@ -56,12 +56,19 @@ def outcome(result):
 
 
 def energy_lines(result):
-    """Components that are not zero, then their sum."""
+    """Components that are not zero, then their sum, and what has no energy to be in it."""
     shown = [(LABELS[name], value) for name, value in result.energies.items() if value or name in ("nuclear", "xc")]
     shown.append(("total energy", result.energy))
     if result.entropy_term:
         shown += [("entropy, -T S", result.entropy_term), ("free energy", result.free_energy)]
-    return [f"  {label:<22}{value:20.10f}" for label, value in shown]
+    lines = [f"  {label:<22}{value:20.10f}" for label, value in shown]
+    return [*lines, f"  {without_energy(result)}"] if without_energy(result) else lines
+
+
+def without_energy(result) -> str:
+    """What the total energy lacks: models of the potential have orbitals and no energy. Empty for functionals."""
+    models = ", ".join(term.name for _, term in result.functional.terms if not term.has_energy)
+    return f"no energy of {models}, a model of the potential alone: the total is incomplete" if models else ""
 
 
 def property_lines(result):
