@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.interop import libxc
+
+ROOT = Path(__file__).parents[1]
 
 
 def random_variables(rng, n_spin=2, n_points=20):
@@ -224,6 +227,16 @@ def test_a_stopped_comparison_goes_on(tmp_path, monkeypatch, compared):
     assert compared == ["a", "b", "none"] and regression.read(data).missing == ()
     regression_page.check_all(data, page)
     assert compared == ["a", "b", "none"] * 2
+
+
+def test_the_page_is_that_of_the_data():
+    """docs/regression.md says what data/regression/libxc.h5 holds: all functionals, no difference without a cause."""
+    comparisons = regression.read(ROOT / "data/regression/libxc.h5")
+    causes = regression.explanations(ROOT / "data/regression/explanations.json")
+    assert regression_page.as_page(comparisons, causes) == (ROOT / "docs/regression.md").read_text()
+    assert not comparisons.missing and not regression.unexplained(comparisons, causes)
+    failed = [(name, row) for name, report in comparisons.reports.items() for row in report.failures]
+    assert all(any(cause.explains(*failure) for failure in failed) for cause in causes), "a cause of nothing"
 
 
 # ---- the report and the command

@@ -111,45 +111,44 @@ def unexplained(comparisons: Comparisons, causes: list[Cause]) -> list[tuple[str
 
 
 def write(file: h5py.File, name: str, result: Report | str) -> None:
-    """A group: quantity, spins, largest error, tolerance and place of each comparison, and what decided it.
+    """A table of a functional: quantity, spins, largest error, its place, tolerance, and what decided each row.
 
-    decision: columns ours, reference, is_rounding of `dftfd.checks.referee.Decision`, NaN where there was none.
+    decision: ours, reference, is_rounding of `dftfd.checks.referee.Decision`, NaN where there was none.
     result: a report, or the reason why there is none.
     """
     if name in file:
         del file[name]
-    group = file.create_group(name)
     if isinstance(result, str):
-        group.attrs["skipped"] = result
+        file.create_group(name).attrs["skipped"] = result
         return
-    group.attrs["reference"], group.attrs["notes"] = result.reference, "\n".join(result.notes)
-    text, rows = h5py.string_dtype(), result.rows
-    for column in ("quantity", "where"):
-        group[column] = np.array([getattr(row, column) for row in rows], dtype=text)
-    for column in ("n_spin", "error", "tolerance"):
-        group[column] = np.array([getattr(row, column) for row in rows])
+    rows = result.rows
     decisions = [(np.nan,) * 3 if row.decision is None else astuple(row.decision) for row in rows]
-    group["decision"] = np.array(decisions, dtype=float)
+    columns = {key: np.array([getattr(row, key) for row in rows]) for key in ("n_spin", "error", "tolerance")}
+    columns |= {key: np.array([getattr(row, key) for row in rows], dtype="S") for key in ("quantity", "where")}
+    columns["decision"] = np.array(decisions, dtype=float)
+    table = np.empty(len(rows), dtype=[(key, c.dtype, c.shape[1:]) for key, c in columns.items()])
+    for key, column in columns.items():
+        table[key] = column
+    dataset = file.create_dataset(name, data=table, compression="gzip")
+    dataset.attrs["reference"], dataset.attrs["notes"] = result.reference, "\n".join(result.notes)
 
 
 def read(data: Path) -> Comparisons:
     """What `compare_all` has written."""
     reports, skipped = {}, {}
     with h5py.File(data) as file:
-        for name, group in file.items():
-            if "skipped" in group.attrs:
-                skipped[name] = group.attrs["skipped"]
+        for name, entry in file.items():
+            if "skipped" in entry.attrs:
+                skipped[name] = entry.attrs["skipped"]
             else:
-                notes = tuple(group.attrs["notes"].split("\n")) if group.attrs["notes"] else ()
-                reports[name] = Report(name, group.attrs["reference"], tuple(_rows(group)), notes)
+                notes = tuple(entry.attrs["notes"].split("\n")) if entry.attrs["notes"] else ()
+                reports[name] = Report(name, entry.attrs["reference"], tuple(map(_row, entry[()])), notes)
         missing = tuple(name for name in distinct_names() if name not in file)
         return Comparisons(reports, skipped, file.attrs["libxc"], missing)
 
 
-def _rows(group):
-    columns = [group["quantity"].asstr()[()], group["n_spin"][()], group["error"][()], group["where"].asstr()[()]]
-    for quantity, n_spin, error, where, tolerance, (ours, reference, is_rounding) in zip(
-        *columns, group["tolerance"][()], group["decision"][()], strict=True
-    ):
-        decision = None if np.isnan(is_rounding) else Decision(ours, reference, bool(is_rounding))
-        yield Row(quantity, int(n_spin), float(error), where, float(tolerance), decision)
+def _row(entry) -> Row:
+    ours, reference, is_rounding = map(float, entry["decision"])
+    decision = None if np.isnan(is_rounding) else Decision(ours, reference, bool(is_rounding))
+    numbers = int(entry["n_spin"]), float(entry["error"]), entry["where"].decode(), float(entry["tolerance"])
+    return Row(entry["quantity"].decode(), *numbers, decision)

@@ -57,6 +57,7 @@ def _introduction(comparisons, causes):
         "| | functionals | quantities |",
         "| --- | --- | --- |",
         f"| compared | {len(reports)} | {len(rows)} |",
+        f"| their potential and matrix, too | {count(_has_potential)} | |",
         f"| agree with libxc throughout | {count(_agrees)} | {sum(row.agrees for row in rows)} |",
         "| differ, extended precision finds rounding in libxc and dftfd within the tolerance | "
         f"{count(lambda r: r.decided)} | {decided} |",
@@ -120,6 +121,10 @@ def _line(name, row):
     ours, reference = ("", "") if row.decision is None else (row.decision.ours, row.decision.reference)
     cells = (f"{value:.0e}" if value != "" else "" for value in (row.error, ours, reference))
     return f"| {name} | {row.quantity} | {row.n_spin} | {' | '.join(cells)} | {row.where} |"
+
+
+def _has_potential(report: Report) -> bool:
+    return any(row.quantity.startswith("v_xc") for row in report.rows)
 
 
 def _agrees(report: Report) -> bool:
