@@ -18,7 +18,7 @@ from dftfd.autofd.lowering import placeholder
 from dftfd.autofd.lowering_pairs import has_integrals
 from dftfd.errors import FunctionalError, UnsupportedError, closest_names
 from dftfd.functionals.numerics import where_dense
-from dftfd.functionals.parameters import parameter_text, plain
+from dftfd.functionals.parameters import is_acceptable, parameter_text, plain
 
 SPACE = Domain((3,), name="r", grid_later=True)
 """R^3 [bohr]; its quadrature is chosen by whoever evaluates a functional."""
@@ -284,6 +284,11 @@ class Functional:
             if key not in self.parameters:
                 known = ", ".join(closest_names(key, self.parameters)) or "none"
                 raise FunctionalError(f"functional {self.name!r} has no parameter {key!r}; it has {known}.")
+            if not is_acceptable(changes[key], self.parameters[key]):
+                found = f"{changes[key]!r} given, a real number expected"
+                raise FunctionalError(
+                    f"functional {self.name!r}: parameter {key!r} is {self.parameters[key]}; {found}."
+                )
         terms = tuple(
             (c, t.with_parameters({k: v for k, v in changes.items() if k in t.parameters})) for c, t in self.terms
         )

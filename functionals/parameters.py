@@ -6,6 +6,13 @@ import jax
 import numpy as np
 
 
+def is_acceptable(value, known) -> bool:
+    """Whether a value may take the place of a known one: a real number, traced or not, that of a number."""
+    if not isinstance(known, Number):
+        return True
+    return (isinstance(value, Number) or hasattr(value, "dtype")) and not np.iscomplexobj(value)
+
+
 def parameter_text(value) -> str:
     """A parameter's value on one line; a network, or another pytree, by its kind and size."""
     if isinstance(value, Number | str | tuple | list | dict | np.ndarray | jax.Array | None):

@@ -194,6 +194,15 @@ def test_a_functional_is_a_pytree_of_its_numbers():
     assert structure != jax.tree_util.tree_structure(dftfd.get_functional("pbe"))
 
 
+@pytest.mark.parametrize("wrong", ["0.8", None, 0.8 + 1j, np.complex128(1), [0.8]])
+def test_parameters_that_are_no_numbers_are_refused(wrong):
+    """A number is replaced by a real number, of Python, NumPy or JAX."""
+    with pytest.raises(FunctionalError, match="'pbe': parameter 'kappa' is 0.804; .*a real number expected"):
+        dftfd.get_functional("pbe", kappa=wrong)
+    for number in (1, np.float64(0.9), jnp.asarray(0.9)):
+        assert dftfd.get_functional("pbe", kappa=number).parameters["kappa"] == number
+
+
 def test_derivatives_with_respect_to_parameters():
     """dE/d(kappa) and dE/d(coefficient) against central differences and linearity."""
     pbe = dftfd.get_functional("pbe")
