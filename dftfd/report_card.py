@@ -9,10 +9,11 @@ import numpy as np
 from dftfd.checks.conditions import CONDITIONS, Condition, Parts
 from dftfd.checks.counterpart import counterpart
 from dftfd.checks.model_systems import C_F, C_X, energy, gas
-from dftfd.errors import MissingDependencyError, UnsupportedError
+from dftfd.errors import InputError, MissingDependencyError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.parameters import parameter_text
 from dftfd.functionals.registry import get_functional
+from dftfd.io.files import written_whole
 from dftfd.pointwise import pointwise_kernel
 
 _MARKS = {True: "pass", False: "FAIL"}
@@ -60,7 +61,8 @@ class ReportCard:
     def plot(self, path: Path | str) -> None:
         """Write the enhancement factor for r_s = 0.5, 2 and 5 as a picture; needs Matplotlib.
 
-        UnsupportedError for what has none: models of the potential, double integrals alone, exact exchange.
+        UnsupportedError for what has none: models of the potential, double integrals alone, exact exchange. InputError
+        for an unknown ending, FileError where the file cannot be written.
         """
         try:
             from matplotlib.figure import Figure
@@ -69,6 +71,9 @@ class ReportCard:
                 "pictures need Matplotlib: pip install 'dftfd[plots]'. The printed card has a plot in text."
             ) from error
         figure = Figure(figsize=(5, 3.5), layout="constrained")
+        ending, known = Path(path).suffix[1:].lower(), figure.canvas.get_supported_filetypes()
+        if ending not in known:
+            raise InputError(f"cannot tell the format of the picture {str(path)!r}: .png, .svg or .pdf expected.")
         axes = figure.subplots()
         s = np.linspace(0, 5, 201)
         for rs in (0.5, 2.0, 5.0):
@@ -80,7 +85,8 @@ class ReportCard:
         if high - low < _FLAT:
             axes.set_ylim(0.5 * (low + high) - _FLAT, 0.5 * (low + high) + _FLAT)
         axes.legend()
-        figure.savefig(path, dpi=150)
+        with written_whole(path) as temporary:
+            figure.savefig(temporary, dpi=150, format=ending)
 
 
 def report_card(functional, **parameters) -> ReportCard:

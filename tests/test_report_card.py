@@ -249,6 +249,13 @@ def test_what_has_no_enhancement_factor_has_a_card_without_picture(capsys, tmp_p
     assert "model of the potential alone" in captured.err
 
 
+@pytest.mark.parametrize(("path", "code", "text"), [("x.foo", 2, ".png, .svg or .pdf"), ("none/x.png", 5, "none")])
+def test_pictures_that_cannot_be_written_are_answered(capsys, tmp_path, path, code, text):
+    """An ending that Matplotlib does not know, a folder that is not there: exit codes of input and of files."""
+    assert main(["show", "lda_x", "--plot", str(tmp_path / path)]) == code
+    assert text in capsys.readouterr().err
+
+
 def test_unknown_names_are_answered(capsys):
     """As everywhere: the closest names, exit code 2."""
     assert main(["show", "pbee"]) == 2
