@@ -20,7 +20,7 @@ from dftfd.functionals.base import SPACE
 from dftfd.grids.molecular import molecular_grid
 from dftfd.nonlocal_xc import NonlocalXCBuilder, NonlocalXCKernel
 
-NONLOCAL = ["vv10", "rvv10", "vdw_df_nl", "hartree"]
+NONLOCAL = ["vv10", "rvv10", "vdw_df_nl", "hartree", "vdw_df2_nl"]
 
 
 @functools.cache
@@ -82,7 +82,7 @@ def test_vv10_of_an_open_shell_matches_pyscf():
     np.testing.assert_allclose(found.n_electrons, np.einsum("sab,ba->s", P, mole.intor("int1e_ovlp")), rtol=1e-2)
 
 
-@pytest.mark.parametrize("name", NONLOCAL)
+@pytest.mark.parametrize("name", [*NONLOCAL[:-1], pytest.param(NONLOCAL[-1], marks=pytest.mark.slow)])
 def test_matrices_are_derivatives_of_the_energy(name):
     """<V, dP> equals the fourth-order central difference of E to 1e-8 relative."""
     mole, grid, P = water()
