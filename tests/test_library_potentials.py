@@ -62,6 +62,17 @@ def test_the_becke_roussel_hole_of_hydrogen_is_its_density():
         assert float(U(jnp.array([0.0, r, 0.0]))) == pytest.approx(exact, rel=1e-12)
 
 
+def test_becke_and_johnsons_potential_of_hydrogen_is_exact_up_to_a_constant():
+    """2 tau = n everywhere in the 1s orbital, so the response term is sqrt(5/12) / pi, as their paper says."""
+    rho, tau = function(hydrogen, SPACE), function(lambda r: 0.5 * hydrogen(r), SPACE)
+    v, v_tau = dftfd.get_functional("mgga_x_bj06").potential(rho, tau)
+    for r in (0.3, 1.0, 2.5, 6.0):
+        place = jnp.array([0.0, r, 0.0])
+        exact = -1 / r + (1 + 1 / r) * math.exp(-2 * r)
+        assert float(v(place)[0]) - exact == pytest.approx(math.sqrt(5 / 12) / math.pi, rel=1e-10)
+        assert float(v_tau(place)[0]) == 0
+
+
 def test_strong_form_of_a_model_is_its_potential():
     """The derivative of the term as a function of r, at a point, is the formula's value there."""
     rho = function(hydrogen, SPACE)
