@@ -119,16 +119,18 @@ class PointwiseKernel:
         program, size = self._program(order), x.shape[1]
         results = [np.empty(size), *(np.empty((n, size)) for _ in range(order))]
 
-        def part(start):
-            block = slice(start, start + CHUNK)
-            inputs = [*x[rows, block], *(row for level in directions for row in level[rows, block])]
-            with np.errstate(all="ignore"):
-                out = run_on_numpy(program, inputs)
-            results[0][block] = out[0]
-            for m in range(order):
-                results[1 + m][:, block] = out[1 + n * ((1 << m) - 1) :][:n]
+        def part(starts):
+            for start in starts:
+                block = slice(start, start + CHUNK)
+                inputs = [*x[rows, block], *(row for level in directions for row in level[rows, block])]
+                with np.errstate(all="ignore"):
+                    out = run_on_numpy(program, inputs)
+                results[0][block] = out[0]
+                for m in range(order):
+                    results[1 + m][:, block] = out[1 + n * ((1 << m) - 1) :][:n]
 
-        run_on_workers([functools.partial(part, start) for start in range(0, size, CHUNK)])
+        starts, n_parts = range(0, size, CHUNK), worker_count()
+        run_on_workers([functools.partial(part, starts[k::n_parts]) for k in range(min(n_parts, len(starts)))])
         return results
 
     def _interpreted(self, order, block):

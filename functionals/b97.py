@@ -9,7 +9,7 @@ S. Grimme, J. Comput. Chem. 27, 1787 (2006). doi:10.1002/jcc.20495
 
 from dftfd.autofd import Function
 from dftfd.functionals import pw92
-from dftfd.functionals.common import per_spin, slater_exchange, spin_gradient_squared
+from dftfd.functionals.common import lifted_spins, per_spin, slater_exchange, spin_gradient_squared
 from dftfd.functionals.registry import functional, register, variant
 
 
@@ -40,7 +40,8 @@ def spin_x2(n_s: Function) -> Function:
 
 def average_x2(rho: Function) -> Function:
     """(x_a^2 + x_b^2) / 2."""
-    return 0.5 * per_spin(spin_x2, rho)
+    up, down = lifted_spins(spin_x2, rho)
+    return 0.5 * (up + down)
 
 
 @functional("gga_xc_hcth_93", doi="10.1063/1.477267")

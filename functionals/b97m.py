@@ -5,7 +5,7 @@ N. Mardirossian, M. Head-Gordon, J. Chem. Phys. 142, 074111 (2015). doi:10.1063/
 
 from dftfd.functionals import pw92, vv10
 from dftfd.functionals.b97 import GAMMA_AB, GAMMA_SS, GAMMA_X, average_x2, saturating, spin_x2
-from dftfd.functionals.common import each_spin, per_spin, slater_exchange, uniform_kinetic_energy
+from dftfd.functionals.common import lifted_spins, per_spin, slater_exchange, uniform_kinetic_energy
 from dftfd.functionals.minnesota import same_spin_w
 from dftfd.functionals.registry import register, term
 
@@ -26,7 +26,7 @@ def double_series(w, u, powers, coefficients):
 
 def opposite_spin_w(rho, tau):
     """w = (t - 1) / (t + 1), t = (t_a + t_b) / 2, t_s = tau_unif / tau of each spin, written with r_s = 1 / t_s."""
-    r_a, r_b = each_spin(lambda n_s, tau_s: 2 * tau_s / uniform_kinetic_energy(2.0 * n_s), rho, tau)
+    r_a, r_b = lifted_spins(lambda n_s, tau_s: 2 * tau_s / uniform_kinetic_energy(2.0 * n_s), rho, tau)
     sum_of_both, product = r_a + r_b + _TINY, 2 * r_a * r_b
     return (sum_of_both - product) / (sum_of_both + product)
 

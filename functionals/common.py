@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from dftfd.autofd import Function, compose, dot, nabla
 from dftfd.functionals.base import signature_of
-from dftfd.functionals.numerics import positive_part, where_dense
+from dftfd.functionals.numerics import nonnegative, positive_part, presence, where_dense
 
 SLATER = -0.75 * (3 / math.pi) ** (1 / 3)
 """C_x of the uniform gas: e_x = C_x n^(4/3)."""
@@ -74,6 +74,12 @@ def each_spin(e, rho: Function, *others: Function) -> tuple[Function, Function]:
     return one(0), one(1)
 
 
+def lifted_spins(q, rho: Function, *others: Function) -> tuple[Function, Function]:
+    """(q(rho_a, other_a), q(rho_b, other_b)) of densities made `nonnegative`, which keep the potential continuous."""
+    up, down = (q(nonnegative(rho[s]), *(f[s] for f in others)) for s in range(2))
+    return up, down
+
+
 def spin_pair(up: Function, down: Function) -> Function:
     """The Function R^3 -> R^2 of two components."""
     return compose(_stack, up, down)
@@ -84,9 +90,9 @@ def _stack(up, down):
 
 
 def per_spin(e, rho: Function, *others: Function) -> Function:
-    """Sum of e over the spins, see `each_spin`."""
-    up, down = each_spin(e, rho, *others)
-    return up + down
+    """Sum of the energies e of each spin, see `lifted_spins`; that of a spin below the density floor fades out."""
+    up, down = lifted_spins(e, rho, *others)
+    return presence(rho[0]) * up + presence(rho[1]) * down
 
 
 def gradient_squared(n: Function) -> Function:

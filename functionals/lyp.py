@@ -8,7 +8,7 @@ import math
 
 from dftfd.autofd import dot, exp, nabla
 from dftfd.functionals.common import total_density
-from dftfd.functionals.numerics import nonnegative
+from dftfd.functionals.numerics import SPIN_FLOOR, at_least
 from dftfd.functionals.registry import functional
 
 _C_F = 0.3 * (3 * math.pi**2) ** (2 / 3)
@@ -31,7 +31,7 @@ def correlation(rho, *, a=0.04918, b=0.132, c=0.2533, d=0.349):
     screened = 1 / (1 + d * n13)
     delta = c * n13 + d * n13 * screened
     w = exp(-c * n13) * screened * n ** (-11 / 3)
-    kinetic = 2 ** (11 / 3) * _C_F * (nonnegative(ra) ** (8 / 3) + nonnegative(rb) ** (8 / 3))
+    kinetic = 2 ** (11 / 3) * _C_F * (at_least(ra, SPIN_FLOOR) ** (8 / 3) + at_least(rb, SPIN_FLOOR) ** (8 / 3))
     bracket = (
         kinetic
         + (47 - 7 * delta) / 18 * s

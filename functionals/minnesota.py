@@ -10,6 +10,7 @@ import math
 from dftfd.functionals import pbe, pw92
 from dftfd.functionals.b97 import average_x2, power_series, saturating, spin_x2
 from dftfd.functionals.common import (
+    lifted_spins,
     per_spin,
     reduced_gradient_squared,
     slater_exchange,
@@ -98,8 +99,8 @@ def m06l_correlation(
         return pw92.polarised_correlation(n_s) * g * D
 
     x2 = 2 * average_x2(rho)
-    z = per_spin(same_spin_z, rho, tau)
-    g = power_series(saturating(x2, gamma_ab), c_ab) + vs98(x2, z, d_ab, alpha_ab)
+    z_a, z_b = lifted_spins(same_spin_z, rho, tau)
+    g = power_series(saturating(x2, gamma_ab), c_ab) + vs98(x2, z_a + z_b, d_ab, alpha_ab)
     return pw92.opposite_spin_correlation(rho) * g + per_spin(same, rho, tau)
 
 

@@ -1,18 +1,24 @@
 """Safe numerics, the one place where low densities are dealt with.
 
 Below DENSITY_FLOOR the energy and all its derivatives are zero. The formula itself is then evaluated at a harmless
-density (the double-where construction), so that derivatives of any order stay finite and formulas stay bare.
+density (the double-where construction), so that derivatives of any order stay finite and formulas stay bare. A spin
+that is rare beside a dense one does not cut anything off: other values of its density enter there, smoothly.
+
+What each floor costs is measured in docs/floors.md.
 """
 
 import jax.numpy as jnp
 
 from dftfd.autofd import Function, compose, elementary
 
-DENSITY_FLOOR = 1e-24
-"""Density [bohr^-3] below which a functional's energy is zero. There the LDA potential is 1e-8 hartree."""
+DENSITY_FLOOR = 1e-27
+"""Density [bohr^-3] below which a functional's energy is zero. There the LDA potential is 1e-9 hartree."""
+
+SPIN_FLOOR = 1e-24
+"""Density of one spin [bohr^-3] below which, smoothly, another value of it enters and its own energies fade out."""
 
 POLARISATION_FLOOR = 1e-24
-"""Least value of 1 - |zeta| that enters a power; smaller ones are replaced by it. Its power 2/3 is 1e-16."""
+"""1 - |zeta| below which another value, half of it at least, enters powers. Its power 2/3 is 1e-16."""
 
 
 def _lifted_total(rho):
@@ -33,12 +39,33 @@ def where_dense(formula, density: Function) -> Function:
     return compose(_masked, e, density) if isinstance(e, Function) else e
 
 
+def _below(x, floor):
+    """x / floor between 0 and 1, with the derivatives of a constant outside."""
+    return jnp.where(x > floor, jnp.ones_like(x), jnp.where(x > 0, x * (1 / floor), jnp.zeros_like(x)))
+
+
+def _smooth_floor(x, floor):
+    """x above the floor; below, with t = x / floor, floor (1 + 5t^4 - 6t^5 + 2t^6) / 2."""
+    t = _below(x, floor)
+    return jnp.where(x > floor, x, floor * (0.5 + t * t * t * t * (2.5 + t * (t - 3))))
+
+
 def _nonnegative(n):
-    return jnp.where(n > DENSITY_FLOOR, n, jnp.full_like(n, DENSITY_FLOOR))
+    return _smooth_floor(n, SPIN_FLOOR)
 
 
 nonnegative = elementary(_nonnegative, "nonnegative")
-"""max(n, DENSITY_FLOOR), for powers of a spin density that may vanish where the other does not."""
+"""A spin density that may vanish where the other does not, for powers and quotients: SPIN_FLOOR / 2 at least, with
+three continuous derivatives."""
+
+
+def _presence(n):
+    t = _below(n, SPIN_FLOOR)
+    return t * t * (3 - 2 * t)
+
+
+presence = elementary(_presence, "presence")
+"""1 above SPIN_FLOOR and 0 where a spin is absent; between, 3 t^2 - 2 t^3 of t = n / SPIN_FLOOR."""
 
 
 def _x_asinh_x(x2):
@@ -56,11 +83,11 @@ x_asinh_x = elementary(_x_asinh_x, "x_asinh_x")
 
 
 def _positive_part(x):
-    return jnp.where(x > POLARISATION_FLOOR, x, jnp.full_like(x, POLARISATION_FLOOR))
+    return _smooth_floor(x, POLARISATION_FLOOR)
 
 
 positive_part = elementary(_positive_part, "positive_part")
-"""max(x, POLARISATION_FLOOR), for 1 + zeta and 1 - zeta under roots."""
+"""1 + zeta or 1 - zeta under roots: POLARISATION_FLOOR / 2 at least, with three continuous derivatives."""
 
 
 def _where_less(x, limit, below, above):
@@ -92,7 +119,7 @@ def real_power(x: Function, exponent: float) -> Function:
 
 
 ROOT_FLOOR = 1e-80
-"""Least argument of `safe_root`; (2 k_F n)^2 at the density floor is 1e-62."""
+"""Least argument of `safe_root`; (2 k_F n)^2 at the density floor is 4e-71."""
 
 
 def _safe_root(x):
@@ -105,14 +132,14 @@ safe_root = elementary(_safe_root, "safe_root")
 
 
 def _admissible_tau(tau, tau_W, tau_unif):
-    least = jnp.maximum(tau_W, TAU_FLOOR * tau_unif)
+    least = tau_W + TAU_FLOOR * tau_unif
     y = 4 * (tau - 0.5 * least) / least
     below = jnp.where(y < 0, y, jnp.zeros_like(y))
     return jnp.where(y < 0, least * (0.5 + 0.25 * jnp.tanh(below)), tau)
 
 
 TAU_FLOOR = 1e-14
-"""Least tau_W, in units of tau_unif, that `admissible_tau` bounds tau by."""
+"""What `admissible_tau` adds to tau_W, in units of tau_unif."""
 
 
 def admissible_tau(tau: Function, tau_W: Function, tau_unif: Function) -> Function:

@@ -14,7 +14,7 @@ from dftfd.functionals.common import (
     total_density,
     wigner_seitz_radius,
 )
-from dftfd.functionals.numerics import where_dense
+from dftfd.functionals.numerics import nonnegative
 from dftfd.functionals.registry import functional
 
 _DOI = "10.1103/PhysRevB.45.13244"
@@ -92,14 +92,12 @@ def opposite_spin_correlation(rho: Function, digits: Digits = LONG) -> Function:
     ratio = lambda x: 1 / (1 + x ** (1 / 3) + x ** (2 / 3))
     not_f, not_z4 = a * b * (ratio(a) + ratio(b)) / (1 - 2 ** (-1 / 3)), 4 * a * b * (1 + z2)
     between = n * ((e0 - e1) * (not_f + f * not_z4) - minus_alpha * f * not_z4 / digits.fz20)
-    same = [
-        where_dense(lambda n_s, o=o: _energy_by_dilution(n_s, o, digits), rho[s]) for s, o in ((0, rho[1]), (1, rho[0]))
-    ]
-    return between + same[0] + same[1]
+    up, down = (_dilution(nonnegative(rho[s]), rho[1 - s], digits) for s in (0, 1))
+    return between + rho[0] * up + rho[1] * down
 
 
-def _energy_by_dilution(n_s: Function, other: Function, digits: Digits) -> Function:
-    """n_s [e1(n_s + other) - e1(n_s)] without a difference: r_s of n_s is t times that of n_s + other."""
+def _dilution(n_s: Function, other: Function, digits: Digits) -> Function:
+    """e1(n_s + other) - e1(n_s) without a difference: r_s of n_s is t times that of n_s + other."""
     A, row = digits.A[1], {name: column[1] for name, column in _TABLE_I.items()}
     ratio = other / n_s
     t = (1 + ratio) ** (1 / 3)
@@ -111,7 +109,7 @@ def _energy_by_dilution(n_s: Function, other: Function, digits: Digits) -> Funct
     slope = b1 + x * (b2 * (u + 1) + x * (b3 * (t + u + 1) + x * b4 * (u + 1) * (t + 1)))
     q_t_less_q = 2 * A * x * t_less_1 / (u + 1) * slope
     logs = log1p(q_t_less_q / (q * (q_t + 1)))
-    return -2 * A * n_s * ((1 + row["alpha1"] * r) * logs - row["alpha1"] * r * t_less_1 * log1p(1 / q_t))
+    return -2 * A * ((1 + row["alpha1"] * r) * logs - row["alpha1"] * r * t_less_1 * log1p(1 / q_t))
 
 
 @functional("lda_c_pw", doi=_DOI)

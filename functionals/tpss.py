@@ -13,7 +13,7 @@ from dftfd.autofd import maximum, sqrt
 from dftfd.functionals import pw92
 from dftfd.functionals.common import (
     fermi_wavevector,
-    per_spin,
+    lifted_spins,
     polarisation,
     polarisation_gradient_squared,
     reduced_gradient_squared,
@@ -98,13 +98,15 @@ def _correlation(rho, tau, beta, C0, d):
     uniform, rs = pw92.correlation_energy(rho), wigner_seitz_radius(n)
     pbe = uniform + gradient_correction(uniform, phi, correlation_gradient_squared(n, phi), beta(rs))
 
-    def one_spin(n_s):
-        """n_s times what the energy per electron of this spin alone is above that of both."""
+    def excess(n_s):
+        """What the energy per electron of this spin alone is above that of both."""
         alone = pw92.polarised_correlation(n_s) / n_s
         t2 = correlation_gradient_squared(n_s, _PHI_POLARISED)
         alone = alone + gradient_correction(alone, _PHI_POLARISED, t2, beta(wigner_seitz_radius(n_s)))
-        return n_s * maximum(alone - pbe, 0.0)
+        return maximum(alone - pbe, 0.0)
 
+    excess_up, excess_down = lifted_spins(excess, rho)
+    mean_excess = (rho[0] * excess_up + rho[1] * excess_down) / n
     zeta2 = polarisation(rho) ** 2
     up, down = spin_powers(rho, -4 / 3)
     xi2 = polarisation_gradient_squared(rho) / (4 * fermi_wavevector(n) ** 2)
@@ -113,7 +115,7 @@ def _correlation(rho, tau, beta, C0, d):
     tau_W = weizsaecker_kinetic_energy(n)
     z = tau_W / admissible_tau(tau[0] + tau[1], tau_W, uniform_kinetic_energy(n))
     z2 = z * z
-    eps = pbe * (1 - z2) - (1 + C) * z2 * per_spin(one_spin, rho) / n
+    eps = pbe * (1 - z2) - (1 + C) * z2 * mean_excess
     return n * eps * (1 + d * eps * z2 * z)
 
 

@@ -88,7 +88,8 @@ class _Jets:
 
     def __init__(self, program, n_rho: int, n_tau: int):
         self.program, self.n_rho, self.n_tau = program, n_rho, n_tau
-        self.nodes, self.outputs, self.needed = program.nodes, program.outputs, program.needed
+        self.nodes, self.outputs = program.nodes, program.outputs
+        self.needed, self.last_uses = program.needed, program.last_uses
         self.n_inputs = (n_rho, n_tau)
         self.swapped = _swapped_positions(n_rho, n_tau)
 

@@ -126,7 +126,8 @@ def _rescaled(s2, s_from):
     r"""s^2 of the hole: s - ln(1 + exp(s - s_max)) from s_from on and s_max = 8.572844 beyond 15.
 
     No larger s enters, as the hole would violate the Lieb-Oxford bound. The code of the authors, and libxc, switch this
-    on at s = 1, where s jumps by 5e-4 and F_x by 1e-4; so does the default here. s_from=0 gives a smooth functional.
+    on at s = 1, where s jumps by 5e-4 and F_x by 1e-4; so does the default here, and s_from=0 does not. Their jumps at
+    s = 15 and at s = 0.08, of the fit in `_EG`, remain.
     T. M. Henderson, A. F. Izmaylov, G. Scalmani, G. E. Scuseria, J. Chem. Phys. 131, 044108 (2009).
     doi:10.1063/1.3185673
     """

@@ -33,7 +33,7 @@ def run_on_numpy(program, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """Outputs (point,) of a program for inputs (point,). Put np.errstate(all="ignore") around it: branches that are
     not selected may overflow."""
     n_points = inputs[0].shape[0]
-    values, last_use = {}, _last_uses(program)
+    values, last_uses = {}, program.last_uses
     for position, i in enumerate(program.needed):
         node = program.nodes[i]
         args = [values[a] for a in node.args]
@@ -52,24 +52,9 @@ def run_on_numpy(program, inputs: list[np.ndarray]) -> list[np.ndarray]:
             values[i] = np.asarray(
                 jax.jit(jax.vmap(lambda *a, node=node: node.primitive.bind(*a, **node.params)))(*args)
             )
-        for dead in last_use.get(position, ()):
+        for dead in last_uses.get(position, ()):
             del values[dead]
     return [np.broadcast_to(values[i], n_points) for i in program.outputs]
-
-
-def _last_uses(program) -> dict[int, list[int]]:
-    """Which values are needed no more after a position."""
-    last = {}
-    for position, i in enumerate(program.needed):
-        last[i] = position
-        for a in program.nodes[i].args:
-            last[a] = position
-    for i in program.outputs:
-        last.pop(i, None)
-    table: dict[int, list[int]] = {}
-    for i, position in last.items():
-        table.setdefault(position, []).append(i)
-    return table
 
 
 def _natural_power(x, y: int):

@@ -7,6 +7,7 @@ where a derivative would have several (XLA keeps them all).
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import jax
 import jax.numpy as jnp
@@ -69,8 +70,8 @@ class ScalarProgram:
     outputs: tuple[int, ...]
     n_inputs: int
 
-    @property
-    def needed(self) -> list[int]:
+    @cached_property
+    def needed(self) -> tuple[int, ...]:
         """Numbers of the nodes that the outputs depend on, ascending."""
         found, pending = set(), list(self.outputs)
         while pending:
@@ -78,7 +79,22 @@ class ScalarProgram:
             if i not in found:
                 found.add(i)
                 pending.extend(self.nodes[i].args)
-        return sorted(found)
+        return tuple(sorted(found))
+
+    @cached_property
+    def last_uses(self) -> dict[int, list[int]]:
+        """By position in `needed`: the values that are needed no more after it."""
+        last = {}
+        for position, i in enumerate(self.needed):
+            last[i] = position
+            for a in self.nodes[i].args:
+                last[a] = position
+        for i in self.outputs:
+            last.pop(i, None)
+        table: dict[int, list[int]] = {}
+        for i, position in last.items():
+            table.setdefault(position, []).append(i)
+        return table
 
     @property
     def length(self) -> int:
