@@ -143,7 +143,7 @@ def test_lc_wpbe_of_libxc_jumps_at_another_fit():
 
 
 def test_a_derivative_of_m06_2x_is_lost_in_the_rounding_of_the_variables():
-    """d3e/drho_b^2 dtau_b where it passes through zero: the next float64 of rho_a moves it by more than 1e-10.
+    """d3e/drho_b^2 dtau_b where its terms nearly cancel: the next float64 of rho_a moves it by more than 1e-10.
 
     150 digits; 1e-10 is what dftfd.check allows, so the difference there is no fault of either code.
     """
