@@ -3,8 +3,8 @@
     python data/extremes/make_scan.py [--points 1000000] [name ...]
 
 writes data/extremes/scan.json. Formulas that it has with as many points or more are left out, unless they are named.
-A million points of all formulas take an hour on one core; results are kept after each. What the numbers are is said in
-README.md and `dftfd.checks.scan`.
+A million points of all formulas take half an hour on one core; results are kept after each. What the numbers are is
+said in README.md and `dftfd.checks.scan`.
 """
 
 import argparse
