@@ -3,15 +3,19 @@
     python examples/benchmarks/scf.py                                   caffeine, PBE, def2-SVP, density fitting
     python examples/benchmarks/scf.py --suite small --save              the table's small molecules
     python examples/benchmarks/scf.py --molecule benzene --xc b3lyp --exact
+    python examples/benchmarks/scf.py --molecule c60 --pairs 3 --processes
 
 Calculations alternate. Each pair has its own geometry, atoms displaced at random by 1e-3 bohr, so that nothing but
 compiled code is carried over. Both codes use the same grid, fitting basis, thresholds and number of threads; energies
-must agree to 1e-8 hartree.
+must agree to 1e-8 hartree. With --processes every calculation has a process of its own, which tells its peak memory.
 """
 
 import argparse
 import gc
+import json
 import os
+import subprocess
+import sys
 
 import measuring
 import numpy as np
@@ -19,6 +23,7 @@ from molecules import NAMES, atoms
 from pyscf import dft, gto
 
 import dftfd
+from dftfd.io.progress import Progress
 
 ENERGY_TOLERANCE = 1e-8  # hartree
 SUITES = {
@@ -36,56 +41,82 @@ SUITES = {
     "full": (
         {"molecule": "ala3"},
         {"molecule": "benzene", "xc": "wb97m-v"},
-        {"molecule": "c60", "pairs": 3},
+        {"molecule": "c60", "pairs": 3, "processes": True},
     ),
 }
 
 
-def measure(molecule, xc="pbe", basis="def2-svp", charge=0, density_fit=True, pairs=5, clock="wall"):
+def geometry(molecule, basis="def2-svp", charge=0, pair=None):
+    """PySCF's molecule; the one of a pair is displaced."""
+    mole = gto.M(atom=atoms(molecule), basis=basis, charge=charge, spin=charge % 2, verbose=0)
+    if pair is None:
+        return mole
+    displacement = np.random.default_rng(5 + pair).uniform(-1e-3, 1e-3, (mole.natm, 3))
+    return mole.set_geom_(mole.atom_coords() + displacement, unit="Bohr", inplace=False)
+
+
+def pyscf_run(mole, xc, density_fit):
+    """What came out, and the stages' seconds, of which PySCF tells none."""
+    solver = (dft.UKS if mole.spin else dft.RKS)(mole, xc=xc)
+    solver = solver.density_fit() if density_fit else solver
+    solver.conv_tol = 1e-9
+    solver.kernel()
+    return {"energy": solver.e_tot, "cycles": solver.cycles, "converged": bool(solver.converged), "stages": {}}
+
+
+def dftfd_run(mole, xc, density_fit):
+    """The same."""
+    found = dftfd.run_scf(dftfd.molecule(mole), xc=xc, density_fit=density_fit, conv_tol=1e-9, progress=Progress())
+    return {"energy": found.energy, "cycles": found.cycles, "converged": found.converged, "stages": dict(found.seconds)}
+
+
+CODES = {"pyscf": pyscf_run, "dftfd": dftfd_run}
+
+
+def timed(code, case, pair, clock):
+    """One calculation here: what came out, its seconds, and the peak memory of this process."""
+    mole = geometry(case["molecule"], case["basis"], case["charge"], pair)
+    gc.collect()
+    seconds, found = measuring.seconds(
+        lambda: CODES[code](mole, case["xc"], case["density_fit"]), measuring.CLOCKS[clock]
+    )
+    return found | {"seconds": seconds, "gigabytes": measuring.peak_gigabytes()}
+
+
+def timed_alone(code, case, pair, clock):
+    """The same in a new process."""
+    order = json.dumps({"code": code, "case": case, "pair": pair, "clock": clock})
+    answer = subprocess.run([sys.executable, __file__, "--one", order], stdout=subprocess.PIPE, check=True, text=True)
+    return json.loads(answer.stdout.splitlines()[-1])
+
+
+def measure(molecule, xc="pbe", basis="def2-svp", charge=0, density_fit=True, pairs=5, clock="wall", processes=False):
     """One row of results."""
-    rng = np.random.default_rng(5)
-    reference = gto.M(atom=atoms(molecule), basis=basis, charge=charge, spin=charge % 2, verbose=0)
-    clock_of = measuring.CLOCKS[clock]
-
-    def pyscf_run(mole):
-        solver = (dft.UKS if mole.spin else dft.RKS)(mole, xc=xc)
-        solver = solver.density_fit() if density_fit else solver
-        solver.conv_tol = 1e-9
-        solver.kernel()
-        return solver.e_tot, solver.cycles, solver.converged
-
-    def our_run(mole):
-        found = dftfd.run_scf(
-            dftfd.molecule(mole), xc=xc, density_fit=density_fit, conv_tol=1e-9, progress=dftfd.io.progress.Progress()
-        )
-        return found.energy, found.cycles, found.converged, dict(found.seconds)
-
-    first = measuring.seconds(lambda: our_run(reference), clock_of)[0]
-    times, differences, stages, cycles = [], [], [], []
-    for _ in range(pairs):
-        mole = reference.set_geom_(
-            reference.atom_coords() + rng.uniform(-1e-3, 1e-3, (reference.natm, 3)), unit="Bohr", inplace=False
-        )
-        gc.collect()
-        theirs = measuring.seconds(lambda mole=mole: pyscf_run(mole), clock_of)
-        gc.collect()
-        ours = measuring.seconds(lambda mole=mole: our_run(mole), clock_of)
-        if not (theirs[1][2] and ours[1][2]) or abs(theirs[1][0] - ours[1][0]) > ENERGY_TOLERANCE:
-            raise SystemExit(f"{molecule} {xc}: PySCF {theirs[1]}, dftfd {ours[1]}: not the same converged energy")
-        times.append((theirs[0], ours[0]))
-        differences.append(ours[1][0] - theirs[1][0])
-        cycles.append((theirs[1][1], ours[1][1]))
-        stages.append(ours[1][3])
-    row = {"molecule": molecule, "basis": basis, "xc": xc, "charge": charge, "density_fit": density_fit}
-    return row | {
-        "ao": reference.nao,
+    case = {"molecule": molecule, "basis": basis, "xc": xc, "charge": charge, "density_fit": density_fit}
+    first = timed("dftfd", case, None, clock)["seconds"] if not processes else None
+    run, runs = timed_alone if processes else timed, []
+    for pair in range(pairs):
+        both = theirs, ours = [run(code, case, pair, clock) for code in CODES]
+        converged = theirs["converged"] and ours["converged"]
+        if not converged or abs(theirs["energy"] - ours["energy"]) > ENERGY_TOLERANCE:
+            raise SystemExit(f"{molecule} {xc}: PySCF {theirs}, dftfd {ours}: not the same converged energy")
+        runs.append(both)
+        print(f"  {molecule} {xc}: {theirs['seconds']:.2f} s, {ours['seconds']:.2f} s", file=sys.stderr, flush=True)
+    column = lambda key, code: [pair[code][key] for pair in runs]
+    stages = column("stages", 1)
+    return case | {
+        "ao": geometry(molecule, basis, charge).nao,
         "clock": clock,
-        **measuring.ratio_of(times),
-        "first_run_seconds": round(first, 3),
-        "energy_error": float(np.max(np.abs(differences))),
-        "cycles": [list(map(int, c)) for c in cycles],
+        **measuring.ratio_of(list(zip(column("seconds", 0), column("seconds", 1), strict=True))),
+        "first_run_seconds": first and round(first, 3),
+        "energy_error": float(np.max(np.abs(np.subtract(column("energy", 0), column("energy", 1))))),
+        "cycles": [[int(theirs["cycles"]), int(ours["cycles"])] for theirs, ours in runs],
         "stages": {k: round(float(np.median([s.get(k, 0.0) for s in stages])), 3) for k in stages[0]},
-        "peak_memory_gigabytes": measuring.peak_gigabytes(),
+        "peak_memory_gigabytes": (
+            dict(zip(CODES, (max(column("gigabytes", k)) for k in (0, 1)), strict=True))
+            if processes
+            else measuring.peak_gigabytes()
+        ),
     }
 
 
@@ -94,10 +125,11 @@ def report(row):
     name = f"{row['molecule']}{'+' * row['charge']} {row['basis']} {row['xc']}{'' if row['density_fit'] else ' exact'}"
     low, high = row["ratio_range"]
     stages = ", ".join(f"{k} {v:.2f}" for k, v in row["stages"].items())
+    first, peak = row["first_run_seconds"], row["peak_memory_gigabytes"]
     return (
         f"{name:30s} PySCF {row['pyscf_seconds']:7.2f} s, dftfd {row['dftfd_seconds']:7.2f} s, "
         f"ratio {row['ratio']:5.2f} ({low} to {high}), dE {row['energy_error']:.0e}, "
-        f"first run {row['first_run_seconds']:.1f} s, peak {row['peak_memory_gigabytes']:.1f} GB\n"
+        f"{f'first run {first:.1f} s, ' if first else ''}peak memory {peak} GB\n"
         f"    {stages}; cycles {row['cycles'][0]}"
     )
 
@@ -113,13 +145,18 @@ def main():
     parser.add_argument(
         "--clock", choices=measuring.CLOCKS, default="wall", help="cpu: CPU time, needs OMP_NUM_THREADS=1"
     )
+    parser.add_argument("--processes", action="store_true", help="a process for every calculation; tells its memory")
     parser.add_argument("--suite", choices=SUITES, help="the cases of the table")
+    parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
     parser.add_argument("--save", action="store_true", help="append to data/benchmarks/scf.json")
     options = parser.parse_args()
     if options.clock == "cpu" and os.environ["OMP_NUM_THREADS"] != "1":
         parser.error("CPU seconds of idling threads mean nothing; set OMP_NUM_THREADS=1 for --clock cpu.")
+    if options.one:
+        print(json.dumps(timed(**options.one)))
+        return
     single = {"molecule": options.molecule, "basis": options.basis, "xc": options.xc, "charge": options.charge}
-    single["density_fit"] = not options.exact
+    single |= {"density_fit": not options.exact, "processes": options.processes}
     for case in SUITES[options.suite] if options.suite else (single,):
         row = measure(**{"pairs": options.pairs, "clock": options.clock} | case)
         print(report(row), flush=True)
