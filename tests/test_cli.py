@@ -327,7 +327,7 @@ def test_live_table_on_a_terminal():
 
     console = Console(force_terminal=True, width=100, record=True)
     with LiveProgress(console) as progress:
-        dftfd.run_scf(dftfd.molecule(HYDROGEN, basis="6-31g"), xc="hf", progress=progress)
+        dftfd.run_scf(dftfd.molecule(WATER_FILE, basis="6-31g"), xc="hf", progress=progress)
     text = console.export_text()
     for part in ("cycle", "energy / hartree", "density fitting", "start", "check"):
         assert part in text
