@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+from dftfd.autofd import one_loop
 from dftfd.autofd.one_loop import run_in_one_loop
 from dftfd.autofd.point_program import point_program, with_gradient
 from dftfd.pair_kernel import PairSums
@@ -50,6 +51,25 @@ def test_more_inputs_than_outputs_and_the_reverse():
     np.testing.assert_allclose(e, X * X + np.arctan(X), rtol=1e-14)
     np.testing.assert_allclose(dx, X + 1 / (1 + X * X), rtol=1e-14)
     np.testing.assert_array_equal(dy, X)
+
+
+def test_long_programs_become_a_few_loops(monkeypatch):
+    """Sums, differences, negated and scaled sums of functions, shared out over loops of eight operations."""
+    monkeypatch.setattr(one_loop, "LONGEST", 8)
+    monkeypatch.setattr(one_loop, "GROUP", 8)
+
+    def code(x, y):
+        waves = [jnp.sin(k * x) + jnp.cos(k * y) for k in (1.0, 2.0, 3.0)]
+        first = 0.5 * (waves[0] - waves[1]) - (waves[2] + x * y)
+        return first, -first * 3.0 + jnp.sin(x), jnp.sin(x) * waves[1], x
+
+    program = point_program(code, SCALAR, SCALAR)
+    groups = one_loop.summands_in_groups(program)
+    assert len(groups) > 2 and len(set(sum(groups, ()))) == sum(map(len, groups))
+    Y = X[::-1].copy()
+    found = jax.jit(lambda *x: run_in_one_loop(program, list(x)))(X, Y)
+    for out, expected in zip(found, code(X, Y), strict=True):
+        np.testing.assert_allclose(out, expected, rtol=1e-13, atol=1e-14)
 
 
 def test_loops_inside_the_code_are_kept():
