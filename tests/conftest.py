@@ -9,6 +9,7 @@ from pyscf.dft import gen_grid
 from pyscf.scf import hf as pyscf_hf
 
 import dftfd  # noqa: F401  turns float64 on
+from dftfd.functionals import registry
 from dftfd.interop.pyscf import to_pyscf
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -34,6 +35,15 @@ def forged():
         return path
 
     return forge
+
+
+@pytest.fixture(autouse=True)
+def unregistered():
+    """What a test registers is gone after it."""
+    before = dict(registry._REGISTRY)
+    yield
+    registry._REGISTRY.clear()
+    registry._REGISTRY.update(before)
 
 
 @pytest.fixture

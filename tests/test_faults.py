@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from dftfd.errors import FunctionalError
-from dftfd.functionals import registry
 
 FAULTS = Path(__file__).parents[1] / "examples/faults"
 TOLERANCE = 1e-10  # hartree
@@ -90,14 +89,8 @@ def test_random_molecules(faults, runs):
     assert both.get("same", 0) >= 0.97 * sum(both.values()) and "higher" not in both
 
 
-@pytest.fixture
-def unregistered(monkeypatch):
-    """The registry as it was before, after the test."""
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
-
-
 @pytest.mark.parametrize("count", [6, pytest.param(2000, marks=pytest.mark.slow)])
-def test_definitions(faults, unregistered, count):
+def test_definitions(faults, count):
     """Sound definitions are taken, and their Fock matrices are the derivatives of their energies; others refused."""
     found = faults("definitions", "definitions", count)
     assert found["sound ones"] == found["broken ones"] == found["broken ones refused"] == count // 2
@@ -106,7 +99,7 @@ def test_definitions(faults, unregistered, count):
 
 
 @pytest.mark.slow
-def test_every_way_to_break_a_definition(monkeypatch, unregistered):
+def test_every_way_to_break_a_definition(monkeypatch):
     """Each of the hundred ways, on a sound definition of its own: a FunctionalError of one line."""
     monkeypatch.syspath_prepend(FAULTS)
     ways = runpy.run_path(str(FAULTS / "broken_definitions.py"))["KINDS"]

@@ -21,15 +21,6 @@ from dftfd.functionals.definition import find_term
 from dftfd.functionals.validation import require_valid
 
 
-@pytest.fixture
-def unregistered():
-    """The registry as it was before, after the test."""
-    before = dict(registry._REGISTRY)
-    yield
-    registry._REGISTRY.clear()
-    registry._REGISTRY.update(before)
-
-
 def refused(formula, match, name="t_refused", **options):
     with pytest.raises(FunctionalError, match=match) as caught:
         dftfd.functional(name, **options)(formula)
@@ -37,7 +28,7 @@ def refused(formula, match, name="t_refused", **options):
     assert name not in dftfd.list_functionals()
 
 
-def test_a_sound_functional_is_registered(unregistered):
+def test_a_sound_functional_is_registered():
     """Decorator, parameters and use by name; the same name twice is refused."""
 
     @dftfd.functional("t_sound", doi="10.1000/none")
@@ -50,7 +41,7 @@ def test_a_sound_functional_is_registered(unregistered):
         dftfd.functional("t_sound")(lambda n: n)
 
 
-def test_wrong_results_are_refused(unregistered):
+def test_wrong_results_are_refused():
     """Shape, kind, precision and complex numbers."""
     refused(lambda rho: rho, r"values of shape \(2,\) at each r; .*one number at each r, expected")
     refused(lambda n: nabla(n), r"values of shape \(3,\) at each r")
@@ -60,20 +51,20 @@ def test_wrong_results_are_refused(unregistered):
     refused(lambda n: compose(lambda x: x.astype(jnp.float32).astype(jnp.float64) ** 2, n), "float32 on the way")
 
 
-def test_values_that_are_not_finite_are_refused_with_their_place(unregistered):
+def test_values_that_are_not_finite_are_refused_with_their_place():
     """log(1 - n) is NaN above n = 1; |grad n| has no derivative where the density is uniform."""
     refused(lambda n: compose(lambda x: jnp.log(1 - x), n), r"energy nan at rho = \(.*\) bohr\^-3")
     refused(lambda n: sqrt(gradient_squared(n)), "derivative of the energy (nan|inf) at .* uniform density")
 
 
-def test_spin_labels_must_be_interchangeable(unregistered):
+def test_spin_labels_must_be_interchangeable():
     """Exchanging alpha and beta must not change the energy, unless the author says so."""
     formula = lambda rho: rho[0] ** 2 + 2 * rho[1] ** 2
     refused(formula, r"with the spins exchanged, at rho = \(.*spin_symmetric=False")
     assert dftfd.functional("t_asymmetric", spin_symmetric=False)(formula).name == "t_asymmetric"
 
 
-def test_models_of_the_potential_are_looked_at_too(unregistered):
+def test_models_of_the_potential_are_looked_at_too():
     """Two real numbers at each r that are finite and change places with the spins."""
 
     def refused(formula, match):
@@ -89,13 +80,13 @@ def test_models_of_the_potential_are_looked_at_too(unregistered):
     assert not model.has_energy and model.parameters == {"a": 1.0}
 
 
-def test_side_effects_are_refused(unregistered):
+def test_side_effects_are_refused():
     """A formula that counts its calls gives other values when evaluated again."""
     calls = itertools.count(1)
     refused(lambda n: next(calls) * n, "gave .* and then .* at rho")
 
 
-def test_what_cannot_be_differentiated_is_refused(unregistered):
+def test_what_cannot_be_differentiated_is_refused():
     """Host callbacks have no derivative; rounding and stop_gradient have a wrong one."""
     spec = jax.ShapeDtypeStruct((), np.float64)
     refused(lambda n: compose(lambda x: jax.pure_callback(np.square, spec, x), n), "not differentiable")
@@ -109,14 +100,14 @@ def test_what_cannot_be_differentiated_is_refused(unregistered):
     refused(lambda n: compose(square, n), "its derivative is .* the energy's slope")
 
 
-def test_exceptions_in_the_formula_are_told(unregistered):
+def test_exceptions_in_the_formula_are_told():
     """The message names the functional and the exception on one line."""
     refused(lambda n: n + "one", "'t_refused' raised SignatureError")
     refused(lambda n, *, a=1: 1 / 0, "raised ZeroDivisionError: division by zero")
     refused(lambda n, mu: n, "takes 'mu', which is no ingredient")
 
 
-def test_code_of_arrays_is_told_from_code_of_functions(unregistered):
+def test_code_of_arrays_is_told_from_code_of_functions():
     """Who writes jnp.exp(n), math.exp(n) or np.exp(n) learns how it is written; SciPy on values, too."""
     told = r"raised TypeError: .*use dftfd\.autofd\.exp .*compose\(jnp\.exp, n\)"
     refused(lambda n: n * jnp.exp(n), told)
@@ -125,7 +116,7 @@ def test_code_of_arrays_is_told_from_code_of_functions(unregistered):
     refused(lambda n: compose(scipy.special.erf, n), "use jax.numpy and jax.scipy")
 
 
-def test_errors_that_cannot_be_printed_are_told(unregistered):
+def test_errors_that_cannot_be_printed_are_told():
     """An exception whose own text raises."""
 
     class Silent(Exception):
@@ -138,7 +129,7 @@ def test_errors_that_cannot_be_printed_are_told(unregistered):
     refused(formula, r"raised Silent: \(its text cannot be read\)")
 
 
-def test_what_is_no_formula_is_refused(unregistered):
+def test_what_is_no_formula_is_refused():
     """Numbers, names, functionals, builtins without a signature; a source that is no text."""
     with pytest.raises(FunctionalError, match=r"write @dftfd\.functional\('my_gga_x'\)"):
         dftfd.functional(lambda n: n)
@@ -148,7 +139,7 @@ def test_what_is_no_formula_is_refused(unregistered):
     refused(lambda n: n, "doi=3; text", doi=3)
 
 
-def test_numbers_of_combinations_are_looked_at(unregistered):
+def test_numbers_of_combinations_are_looked_at():
     """Coefficients that are NaN, infinite or complex; parameters that are NaN, or with which the formula fails."""
     own = dftfd.functional("t_own")(lambda n, *, a=1.0: compose(lambda n: n * jnp.sqrt(a + n), n))
     hybrid = own + float("nan") * dftfd.exact_exchange
@@ -233,7 +224,7 @@ def test_other_parameters_do_not_compile_again():
 
 
 @pytest.fixture
-def distribution(tmp_path, monkeypatch, unregistered):
+def distribution(tmp_path, monkeypatch):
     """A function that installs a fake distribution with functionals into a temporary path."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
@@ -299,7 +290,7 @@ def test_plugins_with_names_that_exist_are_refused(distribution):
     assert dftfd.get_functional("pbe").terms[0][1].name == "gga_x_pbe"
 
 
-def test_dot_products_of_user_formulas(unregistered):
+def test_dot_products_of_user_formulas():
     """A formula written with operators alone, without the library's helpers, is accepted."""
     f = dftfd.functional("t_operators")(lambda n: dot(nabla(n), nabla(n)) / (8 * n))
     assert f.ingredients == {"n"}
