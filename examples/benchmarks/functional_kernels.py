@@ -152,12 +152,14 @@ def main():
     jax.config.update("jax_enable_compilation_cache", False)  # compilation is timed
     measuring.require_one_thread_for(options.clock)
     rows = []
-    for name in natives() if options.all else options.names:
-        for n_spin in options.spins:
-            rows.append(measure(name, n_spin, options.points, options.pairs, options.clock))
-            print(report(rows[-1]), flush=True)
-    if options.save:
-        measuring.keep("functional_kernels", [{**machine(), "rows": rows}])
+    try:
+        for name in natives() if options.all else options.names:
+            for n_spin in options.spins:
+                rows.append(measure(name, n_spin, options.points, options.pairs, options.clock))
+                print(report(rows[-1]), flush=True)
+    finally:
+        if options.save and rows:
+            measuring.keep("functional_kernels", [{**machine(), "rows": rows}])
 
 
 if __name__ == "__main__":
