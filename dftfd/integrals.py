@@ -198,7 +198,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     def coulomb(self, P):
         total = self._check(P).sum(axis=0)
-        folded = (total + total.T)[np.tril_indices(len(total))]
+        folded = (total + total.T)[self._lower]
         diagonal = np.arange(1, len(total) + 1).cumsum() - 1
         folded[diagonal] /= 2  # each pair i > j stands for ij and ji
         parts = np.array_split(self.tensor(), worker_count())
@@ -262,11 +262,15 @@ class DensityFittedCoulombExchange(CoulombExchange):
         return sum(run_on_workers([lambda k=k: part(k, n_parts) for k in range(n_parts)]))
 
     @cached_property
+    def _lower(self):
+        """Rows and columns of the packed lower triangle, in its order."""
+        return np.tril_indices(self.molecule.n_ao)
+
+    @cached_property
     def _positions_in_square(self):
         """Where each element of a symmetric matrix (ao ao,) stands in its packed lower triangle."""
-        lower = np.tril_indices(self.molecule.n_ao)
         positions = np.empty((self.molecule.n_ao,) * 2, dtype=np.intp)
-        positions[lower] = positions[lower[::-1]] = np.arange(self._n_pairs)
+        positions[self._lower] = positions[self._lower[::-1]] = np.arange(self._n_pairs)
         return positions.ravel()
 
     def memory(self, omegas):

@@ -1,5 +1,6 @@
 """The lowered functional on blocks of grid points: energy, and its derivative with respect to the density jet."""
 
+import threading
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -49,7 +50,7 @@ class XCKernel:
         self.n_spin = n_spin
         self.order, self.needs_tau = checked_orders(functional, self._lowered.orders)
         self.channels = channel_count(self.order, self.needs_tau)
-        self._rows = None
+        self._rows, self._lock = None, threading.Lock()
 
     def __call__(self, points, weights, density):
         if any(map(is_tracer, (points, weights, density))) or self._parameters_are_traced():
@@ -59,8 +60,9 @@ class XCKernel:
 
     def slopes(self, points, weights, density) -> Slopes:
         """All first derivatives of the energy; that by a weight is the energy per volume."""
-        if self._rows is None:
-            self._rows = self._rows_code()
+        with self._lock:  # all workers ask for the first block at once
+            if self._rows is None:
+                self._rows = self._rows_code()
         n_entries, weights = self.n_spin * self.channels, np.asarray(weights)
         e, *rows = self._rows(np.asarray(points), np.asarray(density))
         slopes = np.empty((n_entries + 3, len(weights)))

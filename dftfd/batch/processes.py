@@ -13,9 +13,12 @@ from dftfd.resources import limit_memory_share
 from dftfd.threads import limit_threads, worker_count
 
 MAX_ATTEMPTS = 2
-MAX_STARTS = 8  # processes that may be killed before they are ready, in a batch
-_START = "start"
 """How often a job whose process dies is tried."""
+
+MAX_STARTS = 8
+"""Processes of a batch that may be killed before they are ready."""
+
+_START = "start"  # where their number stands, beside the jobs' attempts
 
 
 class _Worker:
