@@ -8,36 +8,69 @@ import math
 
 import jax.numpy as jnp
 
-from dftfd.autofd import elementary, erf
+from dftfd.autofd import elementary
 from dftfd.functionals import b88
 from dftfd.functionals.common import fermi_wavevector, slater_exchange, spin_scaled
 from dftfd.functionals.registry import functional
 
-_SERIES_LIMIT = 2.25
-"""Largest b^2 for which the series is taken; its last term is below the rounding unit there."""
+_BORDER = 3.0
+"""Of b^2, below which terms of the closed form cancel."""
+
+_NEAR = (
+    0.1111111111111111,
+    -0.016666666666666666,
+    0.0023809523809523803,
+    -0.00030864197530863254,
+    3.607503607497375e-05,
+    -3.815628815378594e-06,
+    3.6743092232235984e-07,
+    -3.242037432905015e-08,
+    2.637062400465122e-09,
+    -1.9882464113400696e-10,
+    1.3963195251469721e-11,
+    -9.169997860450993e-13,
+    5.637113193837018e-14,
+    -3.2112899338045714e-15,
+    1.6224463396206115e-16,
+    -6.421132992561097e-18,
+    1.438998702879601e-19,
+)
+"""F/b^2 in powers of b^2, fitted up to the border. Both tables: data/fits/make_short_range_fraction.py."""
+
+_FAR = (
+    0.7499996002539163,
+    -0.9374759862823427,
+    0.7024457602340267,
+    -1.335573799768743,
+    2.908849764213737,
+    -7.436388210033226,
+    19.145163100172592,
+    -45.727108441194,
+    94.61854021967508,
+    -161.5565543535408,
+    217.98233685297365,
+    -221.57711134571448,
+    158.64426902718483,
+    -71.0956451980192,
+    14.968373972898878,
+)
+"""exp(b^2) times the difference of F from its limit at large b, in powers of 2/(b^2 + 2)."""
 
 
-def _series_coefficient(m):
-    first, second, third = 1 / (math.factorial(m) * (2 * m + 1)), 1 / math.factorial(m + 1), 1 / math.factorial(m + 2)
-    return -4 / 3 * (-1) ** m * (2 * first - second - 0.5 * third)
-
-
-_SERIES = tuple(_series_coefficient(m) for m in range(1, 25))
-
-
-def _power_series(b2):
-    total = jnp.zeros_like(b2)
-    for c in reversed(_SERIES):
-        total = total * b2 + c
+def _polynomial(coefficients, x):
+    total = jnp.full_like(x, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        total = total * x + c
     return total
 
 
 def _short_range_fraction_by_b2(b2):
-    small = b2 < _SERIES_LIMIT
-    near, far = jnp.where(small, b2, jnp.zeros_like(b2)), jnp.where(small, jnp.full_like(b2, _SERIES_LIMIT), b2)
-    b = jnp.sqrt(far)
-    brackets = math.sqrt(math.pi) * erf(b) + ((1 - 0.5 / far) * jnp.exp(-far) - 1.5 + 0.5 / far) / b
-    return jnp.where(small, _power_series(near), (1 - 4 / (3 * b) * brackets) / far)
+    is_near = b2 < _BORDER
+    near, far = jnp.where(is_near, b2, 0.0), jnp.where(is_near, _BORDER, b2)
+    t = 1 / far
+    short = jnp.exp(-far) * _polynomial(_FAR, 2 / (far + 2))
+    beyond = t * (1 - 4 / 3 * math.sqrt(math.pi) * jnp.sqrt(t) + t * (2 - t * (2 / 3 - 4 / 3 * t * short)))
+    return jnp.where(is_near, _polynomial(_NEAR, near), beyond)
 
 
 short_range_fraction_by_b2 = elementary(_short_range_fraction_by_b2, "short_range_fraction_by_b2")
@@ -45,8 +78,8 @@ r"""F(b^2) / b^2, F the part of the uniform gas's exchange energy that is of sho
 
 F = 1 - 4/(3b) [sqrt(pi) erf(b) + (1/b - 1/(2 b^3)) exp(-b^2) - 3/(2b) + 1/(2 b^3)],
 
-with the opposite sign of Gill's a = 1/(2b); below b = 1.5, where the terms cancel, its power series in b^2. At small b,
-F is b^2 / 9.
+Gill's a is 1/(2b). At small b, F is b^2 / 9. Beyond the border erf(b) = 1 - exp(-b^2) erfcx(b), and a polynomial takes
+the place of what is multiplied with exp(-b^2).
 """
 
 
