@@ -23,7 +23,7 @@ from dftfd.interop import two_electron
 from dftfd.interop.derivatives import exact_coulomb_exchange_derivative, exact_exchange_derivative
 from dftfd.molecule import Molecule
 from dftfd.resources import available_memory, in_bytes
-from dftfd.threads import blas_threads, run_on_workers, worker_count
+from dftfd.threads import blas_threads, run_on_workers, share_out, worker_count
 
 IN_CORE_LIMIT = 2 * 2**30
 """Bytes up to which the exact two-electron integrals are kept in memory; larger ones are recomputed in each cycle."""
@@ -245,12 +245,11 @@ class DensityFittedCoulombExchange(CoulombExchange):
             return np.zeros((n, n))
         B, transposed, square = self.tensor(omega), np.ascontiguousarray(C.T), self._positions_in_square
         block = max(1, _BLOCK_BYTES // (8 * n * n))
-        starts = range(0, len(B), block)
 
-        def part(k, n_parts):
+        def part(starts):
             full, X = np.empty((block, n, n)), np.empty((block, n_occ, n))
             K, product = np.zeros((n, n)), np.empty((n, n))
-            for start in starts[k::n_parts]:
+            for start in starts:
                 rows = B[start : start + block]
                 count = len(rows)
                 np.take(rows, square, axis=1, out=full[:count].reshape(count, n * n), mode="clip")  # unchecked: faster
@@ -258,8 +257,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
                 K += np.matmul(flat.T, flat, out=product)
             return K
 
-        n_parts = min(worker_count(), len(starts))
-        return sum(run_on_workers([lambda k=k: part(k, n_parts) for k in range(n_parts)]))
+        return sum(share_out(range(0, len(B), block), part))
 
     @cached_property
     def _lower(self):

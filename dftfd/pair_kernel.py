@@ -15,7 +15,7 @@ import numpy as np
 from dftfd.autofd.regroup import regrouped
 from dftfd.autofd.scalars import scalar_program
 from dftfd.errors import UnsupportedError
-from dftfd.threads import run_on_workers, worker_count
+from dftfd.threads import share_out
 
 ROWS = 512
 COLUMNS = 1024
@@ -48,19 +48,17 @@ class PairSums:
         charges (column,)."""
         n_rows, n_out = rows.shape[1], self.n_values * (1 + self.n_moving)
         out = np.zeros((n_out, n_rows))
-        starts = range(0, n_rows, ROWS) if columns.shape[1] else ()
         tiles = _column_tiles(columns, charges)
 
-        def part(k, n_parts):
-            for start in starts[k::n_parts]:
+        def part(starts):
+            for start in starts:
                 block = rows[:, start : start + ROWS]
                 width = block.shape[1]
                 block = jnp.asarray(np.pad(block, ((0, 0), (0, ROWS - width)), mode="edge"))
                 for tile in tiles:
                     out[:, start : start + width] += np.asarray(self._tile(block, tile))[:, :width]
 
-        n_parts = max(1, min(worker_count(), len(starts)))
-        run_on_workers([lambda k=k: part(k, n_parts) for k in range(n_parts)])
+        share_out(range(0, n_rows, ROWS) if columns.shape[1] else (), part)
         return out[: self.n_values], out[self.n_values :].reshape(self.n_values, self.n_moving, n_rows)
 
     def _unrolled_tile(self, rows, columns):

@@ -22,7 +22,7 @@ from dftfd.autofd.point_program import point_program, run, with_gradient
 from dftfd.autofd.structure import structural_key
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.base import SPACE, Functional
-from dftfd.threads import run_on_workers, worker_count
+from dftfd.threads import share_out
 
 VARIABLES = {
     1: ("rho", "sigma", "lapl", "tau"),
@@ -95,18 +95,15 @@ class PointwiseKernel:
         chunk = CHUNK if compiled else _CHUNK_OF_NUMPY
         chunk = chunk if order < 2 else max(64, chunk // len(self.combinations(order - 1)))
         code = self._compiled_code(order, chunk) if compiled else functools.partial(self._interpreted, order)
-        starts = range(0, n_points, chunk)
 
-        def part(k, n_parts):
-            for start in starts[k::n_parts]:
+        def part(starts):
+            for start in starts:
                 block = [row[start : start + chunk] for row in x]
                 for out, rows in zip(results, code(block), strict=True):
                     for row, values in zip(out, rows, strict=True):
                         row[start : start + chunk] = values
 
-        n_parts = min(worker_count(), len(starts))
-        if n_parts:
-            run_on_workers([functools.partial(part, k, n_parts) for k in range(n_parts)])
+        share_out(range(0, n_points, chunk), part)
         return results
 
     def along(self, x: np.ndarray, directions: np.ndarray) -> list[np.ndarray]:
@@ -129,8 +126,7 @@ class PointwiseKernel:
                 for m in range(order):
                     results[1 + m][:, block] = out[1 + n * ((1 << m) - 1) :][:n]
 
-        starts, n_parts = range(0, size, CHUNK), worker_count()
-        run_on_workers([functools.partial(part, starts[k::n_parts]) for k in range(min(n_parts, len(starts)))])
+        share_out(range(0, size, CHUNK), part)
         return results
 
     def _interpreted(self, order, block):

@@ -60,6 +60,12 @@ def run_on_workers(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
             return list(pool.map(run, tasks))
 
 
+def share_out(items: Sequence, code: Callable[[Sequence], Result]) -> list[Result]:
+    """code(items of one worker) for each worker, of which each gets every n-th item; nothing where there is no item."""
+    n_parts = min(worker_count(), len(items))
+    return run_on_workers([lambda k=k: code(items[k::n_parts]) for k in range(n_parts)])
+
+
 def split_evenly(costs: Sequence[float], n_parts: int) -> list[list[int]]:
     """Indices of `costs` in `n_parts` lists of nearly equal total, each ascending; depends on the arguments alone.
 
