@@ -16,9 +16,9 @@ import jax.numpy as jnp
 from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp, with_quadrature
 from dftfd.autofd.lowering import placeholder
 from dftfd.autofd.lowering_pairs import has_integrals
-from dftfd.errors import FunctionalError, UnsupportedError, closest_names
+from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.numerics import where_dense
-from dftfd.functionals.parameters import is_acceptable, parameter_text, plain
+from dftfd.functionals.parameters import parameter_text, plain, require_settable
 
 SPACE = Domain((3,), name="r", grid_later=True)
 """R^3 [bohr]; its quadrature is chosen by whoever evaluates a functional."""
@@ -212,7 +212,10 @@ class Functional:
 
     @property
     def parameters(self) -> dict:
-        """Parameters by name; those of equal name in several terms must be set together."""
+        """Parameters by name, the last term's where several terms have one of that name.
+
+        `with_parameters` sets it in all of them at once, and refuses that where they hold different values.
+        """
         return {k: v for _, t in self.terms for k, v in t.parameters.items()}
 
     @property
@@ -277,18 +280,15 @@ class Functional:
         return replace(self, name=name)
 
     def with_parameters(self, **changes) -> "Functional":
-        """The functional with other parameter values, as in `with_parameters(kappa=1.245)`."""
+        """The functional with other parameter values, as in `with_parameters(kappa=1.245)`.
+
+        FunctionalError for names that are not there, values of another shape, and a name that stands for different
+        values in several terms.
+        """
         if not changes:
             return self
-        for key in changes:
-            if key not in self.parameters:
-                known = ", ".join(closest_names(key, self.parameters)) or "none"
-                raise FunctionalError(f"functional {self.name!r} has no parameter {key!r}; it has {known}.")
-            if not is_acceptable(changes[key], self.parameters[key]):
-                found = f"{changes[key]!r} given, a real number expected"
-                raise FunctionalError(
-                    f"functional {self.name!r}: parameter {key!r} is {self.parameters[key]}; {found}."
-                )
+        for name, value in changes.items():
+            require_settable(self.name, [t for _, t in self.terms], name, value)
         terms = tuple(
             (c, t.with_parameters({k: v for k, v in changes.items() if k in t.parameters})) for c, t in self.terms
         )

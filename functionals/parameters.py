@@ -1,16 +1,92 @@
-"""Parameters of formulas, numbers or pytrees of arrays such as networks, as text and as plain data."""
+"""Parameters of formulas, numbers or pytrees of arrays such as networks: what may be set, as text and as plain data."""
 
 from numbers import Number
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+
+from dftfd.autofd.structure import holds_tracers
+from dftfd.errors import FunctionalError, closest_names
+
+
+def require_known(functional: str, terms, name: str) -> None:
+    """Raise FunctionalError, with the closest names, unless a term has the parameter."""
+    if not any(name in term.parameters for term in terms):
+        known = {key: None for term in terms for key in term.parameters}
+        closest = ", ".join(closest_names(name, known)) or "none"
+        raise FunctionalError(f"functional {functional!r} has no parameter {name!r}; it has {closest}.")
+
+
+def require_settable(functional: str, terms, name: str, value) -> None:
+    """Raise FunctionalError unless one value may take the place of the parameter in every term that has it."""
+    require_known(functional, terms, name)
+    holders = [term for term in terms if name in term.parameters]
+    for term in holders:
+        known = term.parameters[name]
+        if not is_acceptable(value, known):
+            shape = _shape(known)
+            expected = f"real numbers of shape {shape}" if shape else "a real number"
+            found = f"{_one_line(repr(value))} given, {expected} expected"
+            raise FunctionalError(
+                f"functional {functional!r}: parameter {name!r} is {_one_line(parameter_text(known))}; {found}."
+            )
+    if name != "omega":  # that of range separation belongs to exact exchange, too: Functional._with_omega
+        _require_one_value(functional, holders, name)
+
+
+def _require_one_value(functional, holders, name):
+    first, *others = holders
+    for other in others:
+        a, b = first.parameters[name], other.parameters[name]
+        if not are_equal(a, b) and not holds_tracers((a, b)):
+            text = lambda term: f"{_one_line(parameter_text(term.parameters[name]))} in {term.name!r}"
+            raise FunctionalError(
+                f"functional {functional!r}: parameter {name!r} is {text(first)} and {text(other)}; one value can't "
+                "replace them. Set it in the term that is meant and add the others, as in "
+                f"get_functional({first.name!r}, {name}=...) + get_functional({other.name!r})."
+            )
+
+
+def are_equal(a, b) -> bool:
+    """Whether two values of a parameter are known to be the same numbers; traced ones are if they are one object."""
+    if a is b:
+        return True
+    (xs, structure), (ys, other) = map(jax.tree_util.tree_flatten, (a, b))
+    return structure == other and all(x is y or np.array_equal(x, y) for x, y in zip(xs, ys, strict=True))
 
 
 def is_acceptable(value, known) -> bool:
-    """Whether a value may take the place of a known one: a real number, traced or not, that of a number."""
-    if not isinstance(known, Number):
-        return True
-    return (isinstance(value, Number) or hasattr(value, "dtype")) and not np.iscomplexobj(value)
+    """Whether a value may take the place of a known one.
+
+    For a number, an array or tuples of numbers: real numbers, traced or not, of the same lengths at every level, in
+    tuples, lists or an array. For anything else, such as a network, anything.
+    """
+    shape = _shape(known)
+    layers = isinstance(known, tuple | list) and any(map(np.ndim, jax.tree_util.tree_leaves(known)))
+    return shape is None or layers or _shape(value) == shape
+
+
+def _shape(value) -> tuple | None:
+    """The shape of real numbers, where lengths differ that of each entry; None for what is not made of real numbers."""
+    if isinstance(value, Number) or isinstance(getattr(value, "shape", None), tuple):
+        return tuple(np.shape(value)) if _is_real(value) else None
+    if not isinstance(value, tuple | list):
+        return None
+    shapes = [_shape(entry) for entry in value]
+    if None in shapes:
+        return None
+    return (len(shapes), *shapes[0]) if shapes and shapes.count(shapes[0]) == len(shapes) else tuple(shapes) or (0,)
+
+
+def _is_real(value) -> bool:
+    if not hasattr(value, "dtype"):
+        return isinstance(value, Number) and not np.iscomplexobj(value)
+    return any(jnp.issubdtype(value.dtype, kind) for kind in (np.floating, np.integer, np.bool_))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def parameter_text(value) -> str:

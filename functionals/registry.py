@@ -12,6 +12,7 @@ import numpy as np
 from dftfd.errors import FunctionalError, closest_names
 from dftfd.functionals import pytree  # noqa: F401  makes Functional a pytree
 from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, potential_term
+from dftfd.functionals.parameters import require_known
 from dftfd.functionals.plugins import found_plugins, load
 from dftfd.functionals.validation import require_valid
 
@@ -104,7 +105,7 @@ def _require_numbers(f: Functional, name: str) -> None:
     for number in [*(c for c, _ in f.terms), *(x for pair in f.exact_exchange for x in pair)]:
         if np.iscomplexobj(number) or not np.isfinite(number):
             raise FunctionalError(f"functional {name!r} has the coefficient {number}; finite real numbers expected.")
-    for parameter, value in f.parameters.items():
+    for parameter, value in [item for _, part in f.terms for item in part.parameters.items()]:
         if any(np.isnan(leaf).any() for leaf in jax.tree_util.tree_leaves(value) if isinstance(leaf, _NUMBERS)):
             raise FunctionalError(f"functional {name!r}: parameter {parameter!r} holds NaN; numbers expected.")
 
@@ -133,9 +134,15 @@ def variant(base: Functional, name: str, *, doi: str | None = None, **parameters
 
 
 def reparametrised(base: Functional, name: str, *, doi: str | None = None, **parameters) -> Functional:
-    """`variant` without registration, for formulas that only stand inside a hybrid."""
-    ((coefficient, part),) = base.with_parameters(**parameters).terms
-    return Functional(name, ((coefficient, replace(part, name=name, doi=doi or part.doi)),))
+    """`variant` without registration, for formulas that only stand inside a hybrid.
+
+    Series may have other lengths here than the formula's own, which `with_parameters` keeps.
+    """
+    ((coefficient, part),) = base.terms
+    for parameter in parameters:
+        require_known(base.name, [part], parameter)
+    part = replace(part.with_parameters(parameters), name=name, doi=doi or part.doi)
+    return Functional(name, ((coefficient, part),))
 
 
 def list_functionals() -> list[str]:

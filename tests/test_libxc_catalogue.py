@@ -1,6 +1,7 @@
 """libxc's catalogue: what is served agrees with libxc, what is not answers with its reason."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,9 +68,13 @@ def test_parameters_keep_their_shapes():
     hcth = dftfd.get_functional("libxc:gga_xc_hcth_407")
     x = sample(2, "dense", 5)
     assert np.all(evaluated(hcth.with_parameters(c_x=(1.0, 0.0, 0.0, 0.0, 0.0)), x, 2)[0] != evaluated(hcth, x, 2)[0])
+    ((coefficient, term),) = hcth.terms
     for wrong in ((1.0,), np.ones(6), 1.0):
+        with pytest.raises(FunctionalError, match=r"parameter 'c_x' is \(.*real numbers of shape \(5,\) expected"):
+            hcth.with_parameters(c_x=wrong)
+        loaded = replace(hcth, terms=((coefficient, term.with_parameters({"c_x": wrong})),))
         with pytest.raises(FunctionalError, match=r"'c_x' of libxc's kernel .* has shape \(5,\)"):
-            evaluated(hcth.with_parameters(c_x=wrong), x, 2)
+            evaluated(loaded, x, 2)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from dftfd.functionals import registry
 from dftfd.functionals.base import SPACE
 from dftfd.functionals.common import gradient_squared, slater_exchange, spin_scaled
 from dftfd.functionals.definition import find_term
+from dftfd.functionals.parameters import is_acceptable
 from dftfd.functionals.validation import require_valid
 
 
@@ -192,6 +193,60 @@ def test_parameters_that_are_no_numbers_are_refused(wrong):
         dftfd.get_functional("pbe", kappa=wrong)
     for number in (1, np.float64(0.9), jnp.asarray(0.9)):
         assert dftfd.get_functional("pbe", kappa=number).parameters["kappa"] == number
+
+
+@pytest.mark.parametrize(
+    "name, parameter, values",
+    [
+        ("bpbe", "beta", "0.0042 in 'gga_x_b88' and 0.0667.* in 'gga_c_pbe'"),
+        ("bp86", "beta", "0.0042 in 'gga_x_b88' and 7.389e-06 in 'gga_c_p86'"),
+        ("opbe", "gamma", "0.006 in 'gga_x_optx' and 0.0310.* in 'gga_c_pbe'"),
+        ("pw91", "alpha", "100.0 in 'gga_x_pw91' and 0.09 in 'gga_c_pw91'"),
+    ],
+)
+def test_one_name_with_several_values_is_not_set(name, parameter, values):
+    """Numbers of different papers that share a letter (B88, PBE, P86, OPTX, PW91); what the message advises works."""
+    with pytest.raises(FunctionalError, match=f"'{name}': parameter '{parameter}' is {values}; one value") as told:
+        dftfd.get_functional(name, **{parameter: 0.05})
+    first, other = (t.name for _, t in dftfd.get_functional(name).terms)
+    assert f"get_functional('{first}', {parameter}=...) + get_functional('{other}')" in str(told.value)
+    advised = dftfd.get_functional(first, **{parameter: 0.05}) + dftfd.get_functional(other)
+    unchanged = dftfd.get_functional(name).terms[1][1].parameters[parameter]
+    assert [t.parameters[parameter] for _, t in advised.terms] == [0.05, unchanged]
+
+
+def test_one_name_with_one_value_is_set_everywhere():
+    """The two parts of CAM-B3LYP's B88 exchange share beta; the derivative by both is a central difference's."""
+    changed = dftfd.get_functional("camb3lyp", beta=0.005)
+    assert [t.parameters["beta"] for _, t in changed.terms if "beta" in t.parameters] == [0.005, 0.005]
+    both = dftfd.get_functional("gga_x_pbe") + 0.5 * dftfd.get_functional("gga_x_rpbe")
+    energy = lambda kappa: _energy(both.with_parameters(kappa=kappa).with_parameters(mu=0.2))
+    step = 1e-5
+    numerical = float(energy(0.804 + step) - energy(0.804 - step)) / (2 * step)
+    assert float(jax.grad(energy)(0.804)) == pytest.approx(numerical, rel=1e-8)
+    within = jax.jit(lambda f: _energy(f.with_parameters(kappa=1.0)))(both)  # the values that are replaced are traced
+    assert float(within) == pytest.approx(float(_energy(both.with_parameters(kappa=1.0))), rel=1e-13)
+
+
+def test_series_keep_their_lengths():
+    """As many real numbers as the formula has, in a tuple, list or array, traced or not; a network is any."""
+    for name, length in (("b97m_v", 5), ("b97d", 3), ("wb97xv", 3)):
+        for wrong in ((1.0,), (1.0,) * 6, (), 1.0, "abc", None, (1j,) * length, ("1",) * length, ((1.0,),) * length):
+            with pytest.raises(FunctionalError, match=rf"'c_x' is \(.*real numbers of shape \({length},\) expected"):
+                dftfd.get_functional(name, c_x=wrong)
+        for right in ((1.0,) * length, [1] * length, np.ones(length), jnp.ones(length), tuple(jnp.ones(length))):
+            assert len(dftfd.get_functional(name, c_x=right).parameters["c_x"]) == length
+    with pytest.raises(FunctionalError, match="'kappa' is 0.804; .* a real number expected"):
+        dftfd.get_functional("pbe", kappa=np.ones(3))
+    hcth = dftfd.get_functional("hcth93")
+    energy = lambda c_x: _energy(hcth.with_parameters(c_x=c_x))
+    c_x = jnp.array(hcth.parameters["c_x"])
+    assert float(energy(c_x)) == pytest.approx(float(_energy(hcth)), rel=1e-13)
+    slope = jax.jit(jax.grad(energy))(c_x)  # the energy is linear in c_x
+    correlation = float(energy(jnp.zeros(5)))
+    assert float(slope @ c_x) == pytest.approx(float(energy(c_x)) - correlation, rel=1e-10)
+    assert is_acceptable((1, (2.0, [3])), (0, (0.0, (1.0,)))) and not is_acceptable((1, (2.0,)), (0, (0.0, (1.0,))))
+    assert is_acceptable((jnp.ones((2, 3)), jnp.ones(2)), (jnp.ones((4, 3)), jnp.ones(4)))  # layers of a network
 
 
 def test_derivatives_with_respect_to_parameters():
