@@ -115,11 +115,6 @@ class AOStore:
         return self.basis.n_ao
 
     @property
-    def max_block_aos(self) -> int:
-        """Largest number of significant orbitals of any block."""
-        return max(len(block.aos) for block in self.blocks)
-
-    @property
     def nbytes(self) -> int:
         """Bytes of the values that are kept."""
         return self._arena.nbytes

@@ -8,9 +8,10 @@ the workers. Where one large operation on matrices is the work, `blas_threads` l
 """
 
 import os
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TypeVar
 
@@ -37,9 +38,55 @@ def _native_libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def blas_threads(count: int) -> AbstractContextManager:
-    """Context in which BLAS uses `count` threads; OpenBLAS keeps the number per process."""
-    return _native_libraries().limit(limits=count, user_api="blas")
+class _SharedBlas:
+    """The libraries that keep one number of threads for the process, and what contexts in force ask for."""
+
+    def __init__(self):
+        self._lock, self._requests, self._before = threading.Lock(), [], []
+
+    def add(self, request: list[int]) -> None:
+        with self._lock:
+            if not self._requests:
+                self._before = [library.num_threads for library in self._libraries()]
+            self._requests.append(request)
+            self._set([request[0]] * len(self._before))
+
+    def remove(self, request: list[int]) -> None:
+        with self._lock:
+            self._requests = [r for r in self._requests if r is not request]
+            self._set([self._requests[-1][0]] * len(self._before) if self._requests else self._before)
+
+    def _set(self, counts):
+        for library, count in zip(self._libraries(), counts, strict=True):
+            # since 3.8 threadpoolctl listens to the first thread alone until that lets go
+            let_go = getattr(library, "clear_controlling_thread", lambda force: None)
+            let_go(force=True)
+            library.set_num_threads(count)
+            let_go(force=True)
+
+    @staticmethod
+    def _libraries():
+        blas = _native_libraries().select(user_api="blas").lib_controllers
+        return [library for library in blas if getattr(library, "threading_layer", None) != "openmp"]
+
+
+_shared_blas = _SharedBlas()
+
+
+@contextmanager
+def blas_threads(count: int) -> Iterator[None]:
+    """Context in which BLAS uses `count` threads.
+
+    OpenBLAS keeps the number per process. Of several contexts, nested or of several threads, the newest decides; after
+    the last of them the number is what it was before the first. A BLAS on OpenMP has a number for each thread.
+    """
+    request = [count]
+    with _native_libraries().select(threading_layer="openmp").limit(limits=count):
+        _shared_blas.add(request)
+        try:
+            yield
+        finally:
+            _shared_blas.remove(request)
 
 
 def run_on_workers(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
@@ -47,10 +94,10 @@ def run_on_workers(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
 
     The first exception of a task is raised here after all tasks have ended.
     """
-    libraries = _native_libraries()
+    openmp = _native_libraries().select(user_api="openmp")
 
     def run(task):
-        with libraries.limit(limits=1, user_api="openmp"):  # OpenMP keeps this setting per calling thread
+        with openmp.limit(limits=1):  # OpenMP keeps this setting per calling thread
             return task()
 
     with blas_threads(1):

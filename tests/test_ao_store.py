@@ -1,5 +1,7 @@
 """AO values on screened blocks, and the worker threads that compute them."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from pyscf import gto
@@ -8,7 +10,7 @@ from threadpoolctl import ThreadpoolController
 from dftfd.ao_store import AOStore, sort_into_blocks
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.interop.gto import component_count, gaussian_basis
-from dftfd.threads import run_on_workers, split_evenly, worker_count
+from dftfd.threads import blas_threads, run_on_workers, split_evenly, worker_count
 
 BASES = {
     "spherical": {"basis": "def2-tzvp"},
@@ -163,6 +165,27 @@ def test_native_libraries_run_one_thread_inside_workers_and_recover():
     inside = run_on_workers([report, report])
     assert all(threads == 1 for result in inside for _, threads in result)
     assert report() == before
+
+
+def test_blas_obeys_every_thread_and_recovers_from_contexts_that_end_in_any_order():
+    """Two user threads, each with an SCF: the first ends before the second, which began with the first one's number."""
+
+    def report():
+        return [lib["num_threads"] for lib in ThreadpoolController().info() if lib["user_api"] == "blas"]
+
+    with ThreadpoolController().limit(limits=2, user_api="blas"):
+        before = report()
+        assert 2 in before
+        first, second = blas_threads(1), blas_threads(1)
+        with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:  # both stay alive to the end
+            one.submit(first.__enter__).result()
+            other.submit(second.__enter__).result()
+            one.submit(first.__exit__, None, None, None).result()
+            assert set(report()) == {1}
+            other.submit(second.__exit__, None, None, None).result()
+            assert report() == before
+            with blas_threads(1):
+                assert set(report()) == {1}
 
 
 def test_results_keep_the_order_of_tasks_and_errors_surface():
