@@ -14,6 +14,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dftfd.ao_store import AOStore
+from dftfd.errors import NumericalError
 from dftfd.interop.gto import component_count
 from dftfd.xc import MatrixBuilder, XCBuilder, XCContribution, ao_order
 
@@ -21,6 +22,7 @@ _PAIRS = np.array([(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]) + 1  # compo
 _GROWTH = 1.25  # numbers of orbitals in a batch differ by less than this factor
 _WORK = 1 << 28  # bytes of intermediate arrays at a time, for each device
 _SHARE = 0.7  # of a device's memory for orbitals
+_BATCH = 1 << 31  # bytes of a batch's orbitals on each device: what must find room beside those that stay there
 
 
 def accelerated_devices() -> list | None:
@@ -52,8 +54,9 @@ class DeviceXCBuilder(MatrixBuilder):
         room = _memory_of(devices) if memory_limit is None else memory_limit
         self._batches = []
         for arrays in _batches(store, ao_order(kernel), len(devices)):
-            room -= arrays[0].nbytes
-            self._batches.append(tuple(map(self._place, arrays)) if room >= 0 else arrays)
+            stays = arrays[0].nbytes <= room
+            room -= arrays[0].nbytes if stays else 0
+            self._batches.append(tuple(map(self._place, arrays)) if stays else arrays)
 
     def _place(self, array):
         return jax.device_put(array, self._over_blocks)
@@ -69,7 +72,11 @@ class DeviceXCBuilder(MatrixBuilder):
             matrix += np.asarray(M)[:, :-1, :-1]
             finite &= bool(np.isfinite(density_sum))
         if not (finite and np.isfinite(energy) and np.isfinite(matrix).all()):
-            XCBuilder(self.kernel, self.store).build(P)  # raises, and says where
+            XCBuilder(self.kernel, self.store).build(P)  # raises and says where, if it finds the same
+            raise NumericalError(
+                f"the energy or matrix of {self.kernel.functional.name!r} is not finite on the "
+                f"{jax.devices()[0].platform}, though on the processor; JAX_PLATFORMS=cpu computes it there."
+            )
         return XCContribution(energy, (matrix + matrix.transpose(0, 2, 1)) / 2, n_electrons)
 
     def _of_batch(self, P, ao, aos, points, weights):
@@ -130,13 +137,14 @@ def _batches(store: AOStore, order: int, multiple: int):
 
     Blocks come in numbers that are multiples of `multiple`; the index store.n_ao stands for no orbital.
     """
-    sizes = np.array([len(block.aos) for block in store.blocks])
+    sizes = np.array([max(1, len(block.aos)) for block in store.blocks])
     order_of_size = np.argsort(-sizes, kind="stable")
     while len(order_of_size):
-        width = max(1, sizes[order_of_size[0]])
+        width = sizes[order_of_size[0]]
+        most = multiple * max(1, _BATCH // (8 * component_count(order) * width * store.block_size))
         count = int(np.searchsorted(-sizes[order_of_size], -width / _GROWTH, side="right"))
-        yield _batch(store, order_of_size[:count], width, order, multiple)
-        order_of_size = order_of_size[count:]
+        yield _batch(store, order_of_size[: min(count, most)], width, order, multiple)
+        order_of_size = order_of_size[min(count, most) :]
 
 
 def _batch(store, members, width, order, multiple):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dftfd
+from dftfd import device_xc
 from dftfd.ao_store import AOStore
 from dftfd.device_xc import DeviceXCBuilder, accelerated_devices
 from dftfd.errors import NumericalError
@@ -27,11 +28,15 @@ def grid(molecule, level):
     return np.asarray(found.points), np.asarray(found.weights)
 
 
-def difference(xc, n_spin, devices, **options):
+def difference(xc, n_spin, devices, empty_blocks=0, **options):
     """Largest differences of energy, matrix and electrons [atomic units] from XCBuilder's, and of how much."""
     molecule = dftfd.molecule(FAR_APART, basis="6-31g", spin=1)
     kernel = XCKernel(dftfd.get_functional(xc).semilocal_part, n_spin)
-    store = AOStore(molecule, *grid(molecule, 1), max(kernel.order, int(kernel.needs_tau)))
+    points, weights = grid(molecule, 1)
+    far = np.full((512 * empty_blocks, 3), 500.0)  # no orbital reaches there
+    points, weights = np.vstack([points, far]), np.append(weights, np.ones(len(far)))
+    store = AOStore(molecule, points, weights, max(kernel.order, int(kernel.needs_tau)), block_size=512)
+    assert any(len(block.aos) == 0 for block in store.blocks) == bool(empty_blocks)
     C = np.linalg.qr(np.random.default_rng(3).normal(size=(molecule.n_ao, molecule.n_ao)))[0]
     P = np.stack([C[:, : 9 - s] @ C[:, : 9 - s].T for s in range(n_spin)]) * (2.0 if n_spin == 1 else 1.0)
     expected = XCBuilder(kernel, store).build(P)
@@ -53,6 +58,17 @@ def test_one_device(xc, n_spin):
 def test_batches_that_do_not_fit_travel():
     """With room for no batch, the same numbers."""
     assert difference("pbe", 1, jax.devices()[:1], memory_limit=0) < 1e-12
+
+
+def test_large_batches_are_split_and_small_ones_stay(monkeypatch):
+    """Batches of one or two blocks, of which those that fit into the room stay: the same numbers."""
+    monkeypatch.setattr(device_xc, "_BATCH", 1 << 20)
+    assert difference("pbe", 1, jax.devices()[:1], memory_limit=4e6) < 1e-12
+
+
+def test_blocks_without_orbitals_count_nothing():
+    """Far points, in blocks of their own, add the energy of no density: zero."""
+    assert difference("pbe", 2, jax.devices()[:1], empty_blocks=2) < 1e-12
 
 
 def test_what_is_not_finite_is_an_error():
