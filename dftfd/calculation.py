@@ -1,5 +1,6 @@
 """The energy functional of one calculation: which integrals, grid, functional and surroundings make it up."""
 
+import threading
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -28,6 +29,7 @@ from dftfd.xc_response import XCResponseBuilder
 
 MAX_KERNELS = 16
 _KERNELS: dict[tuple, XCKernel | NonlocalXCKernel] = {}
+_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ class Calculation:
         if not isinstance(self.density_fit, bool):
             raise InputError(f"density_fit={self.density_fit!r}: give True or False.")
         if not self.density_fit:
-            return ExactCoulombExchange(self.molecule)
+            return ExactCoulombExchange(self.molecule, n_operators=len({0.0, *self._omegas}))
         return DensityFittedCoulombExchange(self.molecule, bool(self.functional.exact_exchange), budget)
 
     def dispersion(self) -> tuple[float, np.ndarray]:
@@ -217,11 +219,15 @@ def xc_kernels(functional, n_spin) -> dict:
 def lowered(kind, functional, n_spin, **options):
     """The kernel of a functional; the same terms are compiled once per process, for the last few functionals."""
     key = (kind, n_spin, *options.items(), *((float(coefficient), id(term)) for coefficient, term in functional.terms))
-    if key not in _KERNELS:
-        while len(_KERNELS) >= MAX_KERNELS:
-            del _KERNELS[next(iter(_KERNELS))]
-        _KERNELS[key] = kind(functional, n_spin, **options)  # holds the terms, so their ids stay theirs
-    return _KERNELS[key]
+    with _LOCK:
+        kernel = _KERNELS.get(key)
+    if kernel is None:
+        kernel = kind(functional, n_spin, **options)  # holds the terms, so their ids stay theirs
+        with _LOCK:
+            while len(_KERNELS) >= MAX_KERNELS:
+                del _KERNELS[next(iter(_KERNELS))]
+            _KERNELS[key] = kernel
+    return kernel
 
 
 @lru_cache(maxsize=2)

@@ -118,10 +118,11 @@ class CoulombExchange(ABC):
 class ExactCoulombExchange(CoulombExchange):
     """J and K from the exact integrals: kept in memory up to `in_core_limit` bytes, else recomputed with screening."""
 
-    def __init__(self, molecule: Molecule, in_core_limit: int = IN_CORE_LIMIT):
+    def __init__(self, molecule: Molecule, in_core_limit: int = IN_CORE_LIMIT, n_operators: int = 1):
+        """n_operators: how many will be asked for, 1/r and those of ranges; the limit is that of all together."""
         self.molecule = molecule
         pairs = molecule.n_ao * (molecule.n_ao + 1) // 2
-        self._kept_bytes, self._in_core_limit = 4 * pairs * (pairs + 1), in_core_limit
+        self._kept_bytes, self._in_core_limit = 4 * pairs * (pairs + 1) * n_operators, in_core_limit
         self._integrals = {}
         self._direct = two_electron.DirectCoulombExchange(molecule)
 
@@ -155,8 +156,7 @@ class ExactCoulombExchange(CoulombExchange):
         return "exact two-electron integrals, " + ("in memory" if self.in_core else "recomputed in each cycle")
 
     def memory(self, omegas):
-        kept = {"the two-electron integrals": self._kept_bytes * len({0.0, *omegas})}
-        return {}, kept if self.in_core else {}
+        return {}, {"the two-electron integrals": self._kept_bytes} if self.in_core else {}
 
     def within(self, room):
         return self if room >= self._kept_bytes else ExactCoulombExchange(self.molecule, 0)

@@ -17,6 +17,9 @@ from dftfd.threads import worker_count
 MATRICES = 60
 """Matrices (ao, ao) per spin: DIIS, the Fock build, a checkpoint in the making; measured, rounded up."""
 
+WORKER_MATRICES = 4
+"""Matrices (ao, ao) that a worker holds besides its share of the result: the blocks of fitted exchange."""
+
 COMPILED = 200 * 2**20
 """Bytes of compiled programs and of what compiles them."""
 
@@ -77,7 +80,7 @@ def memory_plan(molecule, n_spin: int, grids, order: int, integrals: tuple[dict,
     block = 8 * component_count(order) * n_ao
     fixed = {
         "compiled programs": COMPILED,
-        "matrices": 8 * MATRICES * n_spin * n_ao**2,
+        "matrices": 8 * (MATRICES * n_spin + worker_count() * (n_spin + WORKER_MATRICES)) * n_ao**2,
         **integrals[0],
     }
     flexible = dict(integrals[1])

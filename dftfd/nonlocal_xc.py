@@ -88,11 +88,7 @@ class NonlocalXCKernel:
         given = (density, np.ascontiguousarray(points.T), weights)
         work = [stage.forward(given, integrals) for stage in self.stages]
         energy = float(weights @ self._energy(*given, tuple(integrals)))
-        if not np.isfinite(energy):
-            raise NumericalError(
-                f"the energy of functional {self.functional.name!r} is {energy}. If its pair kernel is not finite for "
-                "coinciding points, leave such pairs out and add the part of one cell, as functionals/hartree.py does."
-            )
+        self._require_finite("energy", energy)
         # phi is linear in symmetric integrals: at twice their values its derivative holds their part twice
         doubled = tuple(2.0 * S if s.symmetric else S for s, S in zip(self.stages, integrals, strict=True))
         e, (*slopes, d_integrals) = self._outer(*given, doubled)
@@ -105,7 +101,19 @@ class NonlocalXCKernel:
             d_points += more[1]
             d_weights += explicit + more[2]
             d_integrals = [a + b for a, b in zip(d_integrals, more_integrals, strict=True)]
+        self._require_finite("derivative by the density", d_density)
+        if self.moving_points:
+            self._require_finite("derivative by points or weights", d_points, d_weights)
         return energy, Slopes(d_weights, d_density, d_points)
+
+    def _require_finite(self, what, *values):
+        wrong = [x for value in values for x in np.ravel(value)[~np.isfinite(np.ravel(value))]]
+        if wrong:
+            raise NumericalError(
+                f"the {what} of functional {self.functional.name!r} is {wrong[0]}. If its pair kernel is not finite "
+                "for coinciding points, leave such pairs out and add the part of one cell, as functionals/hartree.py "
+                "does."
+            )
 
 
 class _Stage:

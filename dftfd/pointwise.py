@@ -45,13 +45,15 @@ def pointwise_kernel(functional: Functional, n_spin: int) -> "PointwiseKernel":
     )
     key = (structural_key(terms), n_spin)
     with _lock:
-        if key not in _kernels:
-            _kernels[key] = PointwiseKernel(functional, n_spin)
-        return _kernels[key]
+        kernel = _kernels[key] = _kernels.pop(key, None) or PointwiseKernel(functional, n_spin)
+        while len(_kernels) > _MAX_KERNELS:
+            del _kernels[next(iter(_kernels))]
+    return kernel
 
 
-_kernels: dict = {}
-_lock = threading.RLock()
+_kernels: dict = {}  # last used last
+_MAX_KERNELS = 256  # the library's names, both spins
+_lock = threading.Lock()
 
 
 class PointwiseKernel:
@@ -66,6 +68,7 @@ class PointwiseKernel:
         program = scalar_form(functional, n_spin)
         self.used = tuple(k for k in range(len(VARIABLES[n_spin])) if program.depends_on({k})) or (0,)
         self._energy = _restricted(program, self.used)
+        self._lock = threading.RLock()
         self._compiled: dict = {}
         self._programs: dict = {}
 
@@ -136,7 +139,7 @@ class PointwiseKernel:
 
     def _compiled_code(self, order, chunk):
         """Code of a block (variable, <= chunk); compiled once, for blocks of `chunk` points."""
-        with _lock:
+        with self._lock:
             if (order, chunk) not in self._compiled:
                 program = self._program(order)
                 derivatives = lambda *x: self._derivatives(lambda a: run_in_one_loop(program, a), x, order, jnp)
@@ -171,7 +174,7 @@ class PointwiseKernel:
 
     def _program(self, order: int):
         """Outputs: energy, gradient, and for each further order the derivatives of the gradient along all its seeds."""
-        with _lock:
+        with self._lock:
             if order not in self._programs:
                 self._programs[order] = self._build(order)
             return self._programs[order]

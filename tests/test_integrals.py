@@ -82,6 +82,16 @@ def test_hydrogen_like_atom_from_the_matrices():
 # ------------------------------------------------------------------------------------------------- exact J and K
 
 
+def test_the_limit_is_that_of_all_operators_together():
+    """A range-separated hybrid keeps two sets of integrals: with room for one and a half, none."""
+    _, mol = pair(next(iter(CASES)))
+    one = sum(ExactCoulombExchange(mol).memory(())[1].values())
+    both = ExactCoulombExchange(mol, n_operators=2)
+    assert sum(both.memory((0.33,))[1].values()) == 2 * one
+    assert both.within(2 * one).in_core and not both.within(1.5 * one).in_core
+    assert not ExactCoulombExchange(mol, 1.5 * one, n_operators=2).in_core
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("in_core_limit", [2**31, 0])
 def test_exact_coulomb_and_exchange_equal_pyscf(name, in_core_limit, rng):
