@@ -1,7 +1,7 @@
 """Cost of a functional of dftfd inside PySCF, against PySCF with its own libxc, on caffeine.
 
     python examples/benchmarks/pyscf_numint.py --save      appended to data/benchmarks/pyscf_numint.json
-    python examples/benchmarks/pyscf_numint.py --clock cpu      for a busy machine
+    OMP_NUM_THREADS=1 python examples/benchmarks/pyscf_numint.py --clock cpu      one thread, for a busy machine
 
 What is timed is PySCF's numerical integration (nr_rks: orbitals and density on the grid, functional, matrix), the only
 part of a calculation in which the two differ. Calls alternate, the ratio is the median over pairs. Energies and
@@ -9,25 +9,16 @@ matrices are compared first, so a fast wrong answer stops the benchmark.
 """
 
 import argparse
-import json
-import os
-import platform
-import time
-from pathlib import Path
 
-os.environ.setdefault("OMP_NUM_THREADS", "2")  # before any numerical library starts its threads
+import measuring
+import numpy as np
+from measuring import CLOCKS, seconds
+from molecules import atoms
+from pyscf import dft, gto
 
-import numpy as np  # noqa: E402
-import pyscf  # noqa: E402
-from molecules import atoms  # noqa: E402
-from pyscf import dft, gto  # noqa: E402
+from dftfd.interop.pyscf import numint
 
-import dftfd  # noqa: E402
-from dftfd.interop.pyscf import numint  # noqa: E402
-
-RESULTS = Path(__file__).parents[2] / "data" / "benchmarks" / "pyscf_numint.json"
 CASES = ("lda,vwn", "pbe", "b3lyp", "tpss", "r2scan")
-CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 ENERGY_TOLERANCE, MATRIX_TOLERANCE = 1e-8, 1e-8  # hartree
 
 
@@ -35,27 +26,26 @@ def measure(xc, basis, level, pairs, clock, mole, grids, P):
     """One row of results."""
     theirs, ours = dft.numint.NumInt(), numint(xc)
     call = lambda ni: ni.nr_rks(mole, grids, xc, P, hermi=1)
-    start = time.perf_counter()
-    _, energy, V = call(ours)
-    first_call = time.perf_counter() - start
+    first_call, (_, energy, V) = seconds(lambda: call(ours))
     _, reference, V_reference = call(theirs)
     if abs(energy - reference) > ENERGY_TOLERANCE or np.abs(V - V_reference).max() > MATRIX_TOLERANCE:
         raise SystemExit(f"{xc}: energies {energy}, {reference}, matrices {np.abs(V - V_reference).max()} apart")
-    times = np.array([[seconds(lambda ni=ni: call(ni), clock) for ni in (ours, theirs)] for _ in range(pairs)])
-    return {
-        "molecule": "caffeine", "basis": basis, "grid_level": level, "xc": xc, "points": len(grids.weights),
-        "clock": clock, "threads": int(os.environ["OMP_NUM_THREADS"]), "pairs": pairs,
-        "dftfd_s": float(np.median(times[:, 0])), "libxc_s": float(np.median(times[:, 1])),
-        "ratio": float(np.median(times[:, 0] / times[:, 1])), "first_call_s": first_call,
+    timed = lambda ni: seconds(lambda: call(ni), CLOCKS[clock])[0]
+    times = np.array([[timed(ni) for ni in (ours, theirs)] for _ in range(pairs)])
+    return measuring.machine() | {
+        "molecule": "caffeine",
+        "basis": basis,
+        "grid_level": level,
+        "xc": xc,
+        "points": len(grids.weights),
+        "clock": clock,
+        "pairs": pairs,
+        "dftfd_s": float(np.median(times[:, 0])),
+        "libxc_s": float(np.median(times[:, 1])),
+        "ratio": float(np.median(times[:, 0] / times[:, 1])),
+        "first_call_s": first_call,
         "energy_difference": abs(energy - reference),
-        "versions": {"dftfd": dftfd.__version__, "pyscf": pyscf.__version__, "python": platform.python_version()},
-    }  # fmt: skip
-
-
-def seconds(call, clock):
-    start = CLOCKS[clock]()
-    call()
-    return CLOCKS[clock]() - start
+    }
 
 
 def main():
@@ -67,6 +57,7 @@ def main():
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--save", action="store_true")
     options = parser.parse_args()
+    measuring.require_one_thread_for(options.clock)
     mole = gto.M(atom=atoms("caffeine"), basis=options.basis, verbose=0)
     grids = dft.gen_grid.Grids(mole)
     grids.level = options.level
@@ -78,8 +69,7 @@ def main():
         print("{xc:10s} dftfd {dftfd_s:.2f} s  libxc {libxc_s:.2f} s  ratio {ratio:.2f}".format(**row), flush=True)
         rows.append(row)
     if options.save:
-        known = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-        RESULTS.write_text(json.dumps(known + rows, indent=1) + "\n")
+        measuring.keep("pyscf_numint", rows)
 
 
 if __name__ == "__main__":
