@@ -50,6 +50,7 @@ class _Paths:
             "1 - |zeta|": lambda t: self._point(beside(self.n_dense, t * POLARISATION_FLOOR / 2 * self.n_dense)),
             "|nabla n|": lambda t: self._unpolarised(self.n, s=t * ROOT_FLOOR**0.5 / self._unit(self.n)),
             "tau = tau_W / 2": self._across_half_tau_w,
+            **{f"k_F^2 = 3 omega^2, {w:g}": lambda t, w=w: self._unpolarised(t * self._density_of(w)) for w in _OMEGAS},
             "r_s = 1": lambda t: self._point(shared(t * 3 / (4 * np.pi) + self.nothing)),
             **{f"s = {s:g}": lambda t, s=s: self._unpolarised(self.n, s=t * s + self.nothing) for s in _BORDERS_OF_S},
             **{f"alpha = {a:g}": lambda t, a=a: self._across_alpha(t, a, 0.0, 0.0) for a in (0.999, 1.001)},
@@ -67,6 +68,10 @@ class _Paths:
         twice = lambda x: np.stack([x, x])
         return in_libxc_variables(twice(n / 2), twice(s), twice(alpha), twice(self.q[0]), 1.0)
 
+    def _density_of(self, omega):
+        """n with k_F^2 = 3 omega^2."""
+        return (3**0.5 * omega) ** 3 / (3 * np.pi**2) + self.nothing
+
     def _unit(self, n):
         """2 k_F n, the gradient of s = 1."""
         return 2 * (3 * np.pi**2) ** (1 / 3) * n ** (4 / 3)
@@ -83,6 +88,7 @@ class _Paths:
 
 
 _BORDERS_OF_S = (1e-7, 1e-3, 0.08, 1.0, 15.0)
+_OMEGAS = (0.3, 0.4)  # of the short-range uniform gas in omegaB97 and its kin, whose two forms meet there
 _RSCAN_END = np.roots([1, -2.5, 0, -2.5 * _ALPHA_R]).real.max()  # a^3 / (a^2 + alpha_r) = 2.5
 
 

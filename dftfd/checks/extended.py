@@ -3,7 +3,8 @@
 The energy of a functional as scalar code of libxc's variables runs on mpmath numbers of 150 digits. Derivatives are
 finite differences of these energies, with more than 50 right digits, so automatic differentiation takes no part.
 Functions that dftfd computes by iteration or continued fraction are replaced by mpmath's own. Numbers of a formula
-enter as the float64 that they are, power series below a border with their truncation error, below 1e-16.
+enter as the float64 that they are, power series and fitted polynomials with their error, below 1e-16; how near the
+fits are to their functions is tested beside them.
 
 Wrong formulas and parameters are found by comparison with libxc; this finds what rounding does to right ones, and
 decides where libxc and dftfd differ.
