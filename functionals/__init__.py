@@ -33,6 +33,9 @@ from dftfd.functionals import (  # noqa: E402  each registers its functionals
     vv10,
     wpbe,
 )
+from dftfd.functionals.registry import seal  # noqa: E402
+
+seal()
 
 __all__ = [
     "attenuation",

@@ -12,12 +12,14 @@ import pytest
 import scipy.special
 
 import dftfd
-from dftfd.autofd import compose, dot, function, nabla, sqrt
+from dftfd.autofd import broadcast, compose, dot, exp, function, integrate, laplacian, nabla, sqrt
 from dftfd.errors import FunctionalError
 from dftfd.functionals import registry
 from dftfd.functionals.base import SPACE
 from dftfd.functionals.common import gradient_squared, slater_exchange, spin_scaled
 from dftfd.functionals.definition import find_term
+from dftfd.functionals.numerics import nonnegative
+from dftfd.functionals.pairs import guarded, here, integral_over_there, squared_distance, there
 from dftfd.functionals.parameters import is_acceptable
 from dftfd.functionals.validation import require_valid
 
@@ -153,6 +155,80 @@ def test_numbers_of_combinations_are_looked_at():
     with pytest.raises(FunctionalError, match="has the energy nan"):
         registry.register(own.with_parameters(a=-1e3), "t_wrong")
     assert registry.register(0.5 * own.with_parameters(a=2.0), "t_right").parameters == {"a": 2.0}
+
+
+def test_other_parameters_of_the_librarys_formulas_are_looked_at(monkeypatch):
+    """PBE exchange with kappa = 0 is 0/0 where the density is uniform; the library's own numbers are known to work."""
+    for zero in (0.0, 0, np.float64(0), jnp.asarray(0.0)):
+        with pytest.raises(FunctionalError, match="'gga_x_pbe' divides by zero with 'kappa' = 0"):
+            registry.register(dftfd.get_functional("gga_x_pbe", kappa=zero), "t_wrong")
+    assert registry.register(dftfd.get_functional("gga_x_pbe", mu=0.0), "t_slater").parameters["mu"] == 0.0
+    rows = dftfd.functional("t_rows")(
+        lambda n, *, a=0.0, c=((1.0,), (2.0, 3.0)): a * n + c[1][0] * n**2
+    )  # a, unequal c
+    assert registry.register(rows.with_parameters(c=((1.0,), (3.0, 3.0))), "t_other_rows").is_semilocal
+    with pytest.raises(FunctionalError, match="'vv10' has the energy nan"):
+        registry.register(dftfd.get_functional("pbe") + dftfd.get_functional("vv10", C=-1e9), "t_wrong")
+    assert registry.register(dftfd.get_functional("pbe", kappa=1.0), "t_right").parameters["kappa"] == 1.0
+    monkeypatch.setattr(registry, "require_valid", lambda *_: pytest.fail("looked at"))
+    registry.register(dftfd.get_functional("revpbe") + dftfd.get_functional("vv10", b=6.0, C=0.01), "t_known")
+
+
+# ---- double integrals
+
+
+def weight(f):
+    """exp(-|r - r'|^2) on the space of f."""
+    return exp(-1.0 * squared_distance(f))
+
+
+def averaged(n, *, alpha=1.0):
+    """The averaged density of docs/nonlocal.md: nonlinear in the integral."""
+    return -1.0 * n * nonnegative(integral_over_there(there(n) * exp(-alpha * squared_distance(n)))) ** (1 / 3)
+
+
+def test_sound_double_integrals_are_registered():
+    """Nonlinear; of Laplacians; alpha here and beta there, whose energy is the same with the spins exchanged."""
+    assert dftfd.functional("t_averaged")(averaged).is_nonlocal
+    assert dftfd.functional("t_lap")(lambda n: n * integral_over_there(there(laplacian(n)) * weight(n))).is_nonlocal
+    assert dftfd.functional("t_crossed")(lambda rho: rho[0] * integral_over_there(there(rho[1]) * weight(rho[0])))
+    asymmetric = lambda rho: rho[0] * integral_over_there(there(rho[0]) * weight(rho[0]))
+    assert dftfd.functional("t_asymmetric", spin_symmetric=False)(asymmetric)
+
+
+def test_broken_double_integrals_are_refused_with_their_place():
+    """Values that are not finite, at r = r' too; spins; precision; side effects; wrong derivatives; exceptions."""
+    pairs = lambda f: f * integral_over_there(there(f) * weight(f))
+    refused(lambda n: n * integral_over_there(there(n) / squared_distance(n)), r"energy inf at rho = .*points coincide")
+    refused(lambda n: pairs(compose(lambda x: jnp.log(1 - x), n)), r"energy nan at rho = \(.*\) bohr\^-3")
+    refused(lambda rho: pairs(rho[0]), r"with the spins exchanged, at rho = \(.*spin_symmetric=False")
+    refused(lambda n: pairs(compose(lambda x: x.astype(jnp.float32).astype(jnp.float64), n)), "float32 on the way")
+    refused(lambda n: pairs(compose(jax.lax.stop_gradient, n)), "its derivative is .* the energy's slope .* at rho")
+    spec = jax.ShapeDtypeStruct((), np.float64)
+    called = lambda x: jax.pure_callback(np.square, spec, x, vmap_method="sequential")
+    refused(lambda n: pairs(compose(called, n)), "not differentiable")
+    refused(lambda n: pairs(compose(scipy.special.erf, n)), "use jax.numpy and jax.scipy")
+    calls = itertools.count(1)
+    refused(lambda n: next(calls) * pairs(n), "gave .* and then .* at rho")
+
+
+def test_what_is_no_double_integral_is_refused():
+    """Integrals over three points at once can't be computed, so they can't be registered."""
+
+    @guarded
+    def triple(n):
+        code = lambda r, s, t: jnp.exp(-jnp.sum((r - s) ** 2 + (s - t) ** 2))
+        inner = integrate(broadcast(n, (SPACE,) * 3, 2) * function(code, SPACE, SPACE, SPACE), argnums=2)
+        return n * integral_over_there(inner * there(n) * here(n))
+
+    refused(triple, "can't be computed on a grid: .*three points")
+
+
+@pytest.mark.parametrize("name", ["vv10", "rvv10", "vdw_df_nl", "hartree"])
+def test_the_librarys_double_integrals_would_be_registered(name):
+    """Each kind of them passes the look that others' get."""
+    ((_, term),) = dftfd.get_functional(name).terms
+    require_valid(term)
 
 
 @pytest.mark.slow

@@ -1,0 +1,137 @@
+"""What validations share: a formula on unknown densities, points of ordinary ones, comparisons, and how they refuse."""
+
+import math
+
+import jax
+import numpy as np
+
+from dftfd.autofd import Function
+from dftfd.autofd.lowering import placeholder
+from dftfd.errors import FunctionalError
+from dftfd.functionals.base import SPACE
+
+SYMMETRY_TOLERANCE = 1e-9
+_K_F = (6 * math.pi**2) ** (1 / 3)
+
+
+def formed(term) -> Function:
+    """The energy per volume as a graph, or a FunctionalError that tells what the formula did."""
+    try:
+        e = term.energy_density(placeholder("rho", SPACE, (2,)), placeholder("tau", SPACE, (2,)))
+    except FunctionalError:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever a user's formula raises
+        raise refused(term, f"raised {type(error).__name__}: {one_line(error)}") from error
+    if e.result.dtype != np.float64:
+        raise refused(term, f"returned {e.result.dtype}; a real float64 energy per volume expected")
+    return e
+
+
+def swapped_positions(n_rho: int, n_tau: int) -> list[int]:
+    """Positions of the entries of `sane_points` after the spins have changed places."""
+    order, start = [], 0
+    for count in [3**k for k in range(n_rho)] + [3**k for k in range(n_tau)]:
+        order += [*range(start + count, start + 2 * count), *range(start, start + count)]
+        start += 2 * count
+    return [*order, *range(start, start + 3)]
+
+
+def sane_points(orders: tuple[int, int], count: int) -> np.ndarray:
+    """Jets (entry, point) of ordinary densities: n = 1e-3 to 1e2, |zeta| up to 0.99, s up to 3, tau above tau_W.
+
+    The first point is uniform and unpolarised: every gradient is zero there.
+    """
+    rng = np.random.default_rng(5)
+    n, zeta = 10 ** rng.uniform(-3, 2, count), rng.uniform(-0.9, 0.9, count)
+    zeta[1:3] = 0.99, -0.99
+    zeta[0] = 0.0
+    rho = 0.5 * n * np.stack([1 + zeta, 1 - zeta])
+    k = 2 * _K_F * rho ** (1 / 3)  # natural wave vector of each spin
+    rows, gradient = [rho], None
+    for order in range(1, orders[0]):
+        size = rng.uniform(-1, 1, (2, *(3,) * order, count)) * 1.7
+        size = sum(np.moveaxis(size, 1, j) for j in range(1, order + 1)) / order  # symmetric
+        jet = size * (rho * k**order).reshape(2, *(1,) * order, count)
+        jet[..., 0] = 0.0
+        gradient = jet if order == 1 else gradient
+        rows.append(jet)
+    tau_w = 0.0 if gradient is None else np.sum(gradient**2, axis=1) / (8 * rho)
+    tau = tau_w + rng.uniform(0.2, 3, (2, count)) * 0.3 * _K_F**2 * rho ** (5 / 3)
+    rows.append(tau)
+    for order in range(1, orders[1]):
+        rows.append(rng.uniform(-1, 1, (2, *(3,) * order, count)) * (tau * k**order).reshape(2, *(1,) * order, count))
+    rows.append(rng.uniform(-1, 1, (3, count)))
+    return np.concatenate([row.reshape(-1, count) for row in rows])
+
+
+def require_repeatable(term, energy, repeated, x, tolerance: float = 0.0) -> None:
+    """Raise FunctionalError unless two evaluations gave the same, up to a relative tolerance."""
+    changed = ~np.isclose(energy, repeated, rtol=tolerance, atol=0.0, equal_nan=True)
+    if changed.any():
+        i = int(np.argmax(changed))
+        raise refused(
+            term,
+            f"gave {energy[i]:.12g} and then {repeated[i]:.12g} {place(x, i)}; a formula may depend on its arguments "
+            "only",
+        )
+
+
+def require_finite(term, energy, gradient, x, hint: str) -> None:
+    """Raise FunctionalError with `hint` unless energy (point,) and gradient (entry, point) are finite."""
+    for what, values in (("energy", energy[None]), ("derivative of the energy", gradient)):
+        bad = ~np.isfinite(values).all(axis=0)
+        if bad.any():
+            i = int(np.argmax(bad))
+            value = values[~np.isfinite(values[:, i]), i][0]
+            raise refused(term, f"has the {what} {value} {place(x, i)}; finite values expected, {hint}")
+
+
+def require_symmetric(term, energy, other, x, verb: str = "gives") -> None:
+    """Raise FunctionalError unless energies (point,) are those with the spins exchanged."""
+    wrong = np.abs(energy - other) > SYMMETRY_TOLERANCE * (np.abs(energy) + np.abs(other))
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise refused(
+            term,
+            f"{verb} {energy[i]:.12g}, and {other[i]:.12g} with the spins exchanged, {place(x, i)}; if that is meant, "
+            "register it with spin_symmetric=False",
+        )
+
+
+def require_slope(term, derived, numerical, allowed, x) -> None:
+    """Raise FunctionalError where derivatives are further from differences of the energy, (point,), than allowed."""
+    wrong = np.abs(numerical - derived) > allowed
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise refused(
+            term,
+            f"is not differentiable: its derivative is {derived[i]:.6g}, the energy's slope {numerical[i]:.6g}, "
+            f"{place(x, i)}; steps, as of floor and argmax, have no use here",
+        )
+
+
+def place(x, i) -> str:
+    """The point in words."""
+    return f"at rho = ({x[0, i]:.4g}, {x[1, i]:.4g}) bohr^-3" + (
+        ", a uniform density" if i == 0 else f", test point {i}"
+    )
+
+
+def one_line(error) -> str:
+    """An error's text, or what to do instead."""
+    if isinstance(error, jax.errors.ConcretizationTypeError):
+        return "the formula branches on the value of a density, which it does not have; use jnp.where"
+    if isinstance(error, jax.errors.TracerArrayConversionError):
+        return "the formula calls NumPy or SciPy with a density's value; use jax.numpy and jax.scipy"
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  an exception of the formula's own may fail at that, too
+        text = "(its text cannot be read)"
+    if isinstance(error, TypeError) and "Function" in text:
+        text += "; densities are functions of r: use dftfd.autofd.exp and its like, or compose(jnp.exp, n)"
+    return " ".join(text.split())[:300]
+
+
+def refused(term, reason: str) -> FunctionalError:
+    """The error for a term and why it is refused."""
+    return FunctionalError(f"functional {term.name!r} {reason.rstrip('.')}.")
