@@ -1,6 +1,7 @@
 """libxc, the reference for functionals: energies per volume and their derivatives on arrays, potentials and matrices.
 
-`reference` gives libxc's own numbers, `evaluate` ours in libxc's layout.
+`reference` gives libxc's own numbers, `model_potential` those of models of the potential, `evaluate` ours in libxc's
+layout.
 
 libxc is the one that PySCF brings along, called through its C interface. Variables and components are libxc's:
 
@@ -36,6 +37,7 @@ __all__ = [
     "is_known",
     "is_yukawa_screened",
     "matrix",
+    "model_potential",
     "names",
     "needs_laplacian",
     "potential",
@@ -55,7 +57,7 @@ _GROUPS = {
 }
 _FAMILIES = {1: "lda", 2: "gga", 4: "mgga", 128: "lda", 32: "gga", 64: "mgga"}  # the last three are hybrids
 _USED = {"lda": ("rho",), "gga": ("rho", "sigma"), "mgga": ("rho", "sigma", "lapl", "tau")}
-_HAS_ENERGY_AND_POTENTIAL, _HAS_KERNEL, _HAS_THIRD = 0b11, 0b100, 0b1000
+_HAS_ENERGY, _HAS_ENERGY_AND_POTENTIAL, _HAS_KERNEL, _HAS_THIRD = 0b1, 0b11, 0b100, 0b1000
 _NEEDS_LAPLACIAN = 1 << 15
 _YUKAWA = 1 << 9
 
@@ -151,6 +153,24 @@ def reference(
             entries = (part.third or {}).items()
             third = None if part.third is None else third | {t: third.get(t, 0) + coefficient * d for t, d in entries}
     return Derivatives(energy, first, second, third)
+
+
+def model_potential(name: str, variables: np.ndarray, n_spin: int, threshold: float | None = None) -> np.ndarray:
+    """v_s (spin, point) [hartree] of libxc's models of the potential, LB94 and such, which have no energy.
+
+    variables, threshold: see `reference`.
+    """
+    groups = _GROUPS[n_spin]
+    with _initialised(name, n_spin, threshold) as functional:
+        if functional.flags & _HAS_ENERGY:
+            raise UnsupportedError(f"libxc's {name!r} has an energy; `reference` gives its derivatives.")
+        inputs = [np.ascontiguousarray(variables[list(groups[g])].T) for g in _USED[functional.family]]
+        outputs = [np.zeros_like(a) for a in inputs]
+        flat = [*inputs, *outputs]
+        arguments = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_void_p] * len(flat)]
+        call = _c_function(f"xc_{functional.family}_vxc", None, *arguments)
+        call(functional.pointer, variables.shape[-1], *(a.ctypes.data for a in flat))
+    return outputs[0].T
 
 
 def potential(terms: Terms, density: "DensityJet", threshold: float | None = None) -> np.ndarray:
