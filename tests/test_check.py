@@ -2,6 +2,8 @@
 
 import json
 import sys
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -206,7 +208,7 @@ def test_results_are_kept_shown_and_explained(tmp_path, compared):
     data, page = tmp_path / "all.h5", tmp_path / "page.md"
     assert not regression_page.check_all(data, page)
     assert "## Differences without a known cause" in page.read_text()
-    cause = {"title": "A cause", "why": "Because.", "functionals": ["b"], "quantities": ["v_xc"]}
+    cause = {"title": "A cause", "why": "Because.", "largest": {"b": {"v_xc*": 6e-3}}}
     (tmp_path / "explanations.json").write_text(json.dumps([cause]))
     assert regression_page.check_all(data, page, names=["c"])
     kept = regression.read(data)
@@ -216,6 +218,33 @@ def test_results_are_kept_shown_and_explained(tmp_path, compared):
     assert "| c | d2e/drhodrho, dense | 2 | 1e-08 | 1e-15 | 1e-08 | n = 2 |" in text
     assert "| compared | 3 | 4 |" in text and "| agree with libxc throughout | 1 | 2 |" in text
     assert "| differ for one of the causes below | 1 | 1 |" in text and "| not compared | 1 | |" in text
+
+
+def test_a_cause_excuses_no_more_than_it_says():
+    """Its functional, its quantities, in the region that it names, up to its limit; NaN is more than any limit."""
+    row = Row("de/drho, dilute", 1, 3e-7, "n = 1", 1e-10)
+    cause = regression.Cause("A cause", "Because.", {"b": {"de/*, dilute": 4e-7, "e, dense": 1.0}})
+    assert cause.explains("b", row) and not cause.explains("a", row)
+    assert not cause.explains("b", replace(row, error=5e-7))
+    assert not cause.explains("b", replace(row, error=float("nan")))
+    for other in ("de/drho, polarised", "d2e/drhodrho, dilute", "e, dilute"):
+        assert not cause.explains("b", replace(row, quantity=other))
+
+
+def test_limits_of_the_causes_are_about_twice_what_was_found():
+    """None is more than three times the largest recorded error, and a difference three times as large is unexplained.
+
+    What is excused is thus a size that was looked at, not a functional as a whole.
+    """
+    reports, causes = regression.read(DATA).reports, regression.explanations(DATA.parent / "explanations.json")
+    for cause in causes:
+        for name, limits in cause.largest.items():
+            for quantity, limit in limits.items():
+                rows = [row for row in reports[name].rows if fnmatchcase(row.quantity, quantity)]
+                worst = max(rows, key=lambda row: row.error)
+                assert worst.error < limit < 3 * worst.error, (name, quantity)
+                larger = replace(worst, error=3 * worst.error, decision=None)
+                assert regression.cause_of(name, larger, causes) is None, (name, quantity)
 
 
 def test_a_stopped_comparison_goes_on(tmp_path, monkeypatch, compared):

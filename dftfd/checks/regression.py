@@ -1,14 +1,15 @@
 """All functionals against libxc: the numbers as HDF5, the outcome as a page.
 
 Disagreements are explained in `explanations.json` beside the data, one entry for each cause: a list of
-{"title": text, "why": text, "functionals": names, "quantities": beginnings of quantities' names}. What is not explained
-is a failure.
+{"title": text, "why": text, "largest": {functional: {quantity: error}}}. A quantity is named as in a row, and may hold
+a * for any letters; the error is the largest that the cause excuses. What is not explained is a failure.
 """
 
 import json
 import time
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import h5py
@@ -24,16 +25,19 @@ from dftfd.interop import libxc
 
 @dataclass(frozen=True)
 class Cause:
-    """Why functionals differ from libxc, in all quantities whose names begin with one of `quantities`."""
+    """Why functionals differ from libxc, and by how much at most.
+
+    largest: functional -> quantity, which may hold a * for any letters -> the largest error that this is the cause of.
+    """
 
     title: str
     why: str
-    functionals: tuple[str, ...]
-    quantities: tuple[str, ...]
+    largest: dict[str, dict[str, float]]
 
     def explains(self, name: str, row: Row) -> bool:
-        """True for a row of the functional `name` that this is the cause of."""
-        return name in self.functionals and row.quantity.startswith(self.quantities)
+        """True for a row of the functional `name` that this is the cause of; not if its error is NaN."""
+        limits = self.largest.get(name, {}).items()
+        return any(fnmatchcase(row.quantity, quantity) and row.error <= limit for quantity, limit in limits)
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ def distinct_names() -> list[str]:
 def explanations(path: Path) -> list[Cause]:
     """The causes in a file; none where there is no such file."""
     entries = json.loads(path.read_text()) if path.exists() else []
-    return [Cause(e["title"], e["why"], tuple(e["functionals"]), tuple(e["quantities"])) for e in entries]
+    return [Cause(e["title"], e["why"], e["largest"]) for e in entries]
 
 
 def cause_of(name: str, row: Row, causes: list[Cause]) -> Cause | None:

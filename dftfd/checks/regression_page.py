@@ -65,6 +65,9 @@ def _introduction(comparisons, causes):
         f"| differ without a known cause | {len({name for name, _ in unknown})} | {len(unknown)} |",
         f"| not compared | {len(comparisons.skipped)} | |",
         "",
+        "A cause excuses differences up to a limit for each quantity, about twice what was found:",
+        "data/regression/explanations.json. Larger ones have no known cause.",
+        "",
     ]
 
 
@@ -107,7 +110,14 @@ def _decided(reports):
 
 
 def _not_compared(comparisons):
-    lines = ["## Not compared", "", *(f"- {name}: {reason}" for name, reason in comparisons.skipped.items()), ""]
+    lines = [
+        "## Not compared",
+        "",
+        "Models of the potential are compared in tests/test_library_potentials.py, with libxc's potentials.",
+        "",
+        *(f"- {name}: {reason}" for name, reason in comparisons.skipped.items()),
+        "",
+    ]
     if comparisons.missing:
         lines += [f"The data do not hold {', '.join(comparisons.missing)} yet.", ""]
     return lines
