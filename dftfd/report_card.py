@@ -52,9 +52,10 @@ class ReportCard:
         """One line for each condition with an outcome, one for those that can't be tested for the same reason."""
         lines = [f"  {_MARKS[c.passed]}  {c.name}: {c.detail}" for c in self.conditions if c.passed is not None]
         open_ones = [c for c in self.conditions if c.passed is None and c.detail]
+        rest = "all others" if lines else "all conditions"
         for reason in dict.fromkeys(c.detail for c in open_ones):
             names = [c.name for c in open_ones if c.detail == reason]
-            shown = ", ".join(names) if len(names) < len(self.conditions) / 2 else "all others"
+            shown = ", ".join(names) if len(names) < len(self.conditions) / 2 else rest
             lines.append(f"  -     not tested, as {reason}: {shown}")
         return lines or ["  none is about such terms"]
 

@@ -135,6 +135,20 @@ def test_faults_are_found():
     assert outcome(positive, "T_c >= 0").passed
 
 
+def test_a_name_that_tells_no_kind_is_the_reason():
+    """To the conditions Slater exchange is none as 'my_functional', alone or in a sum; as 'my_x_functional' it is."""
+    slater = spin_scaled(lambda n: slater_exchange(n))
+    unknown, correlation = faulty(slater, "my_functional"), dftfd.get_functional("lda_c_pw")
+    card = report_card(unknown)
+    assert all(c.passed is None and "name it with _x_ (exchange)" in c.detail for c in card.conditions)
+    assert "not tested, as the name 'my_functional' does not tell what it is" in str(card)
+    assert str(card).count("all conditions") == 1
+    found = outcome(unknown + correlation, "uniform gas, correlation")
+    assert found.passed is None and "'my_functional'" in found.detail
+    named = outcome(faulty(slater, "my_x_functional") + correlation, "uniform gas, exchange")
+    assert named.passed
+
+
 def test_energies_and_potentials_of_one_orbital():
     """E_x^LDA of hydrogen in closed form, v_x^LDA = -(6 rho / pi)^(1/3), exact exchange -5/16 and its range parts.
 

@@ -33,6 +33,7 @@ CONDITIONS: dict = {}
 """Conditions by name, in the order of the report; each is code of `Parts` that gives a `Condition`."""
 
 _RS = np.geomspace(0.05, 20, 60)
+_KINDS = ("x", "c", "xc", "k")
 _HELIUM_Z = 27 / 16  # of the best single exponential for the helium atom
 
 
@@ -51,7 +52,7 @@ class _OtherTerms(UnsupportedError):
 
 @dataclass(frozen=True)
 class Parts:
-    """A functional by what its terms are, told by the letters x, c, xc and k in libxc's names."""
+    """A functional by what its terms are, told by the letters x, c, xc and k in libxc's names, and in nothing else."""
 
     whole: Functional
 
@@ -67,12 +68,22 @@ class Parts:
     def only(self, kind: str) -> Functional:
         """The terms of one kind; UnsupportedError where there are none, or others that may hold a share of it."""
         terms = self.semilocal().terms
+        self.require_known_kinds()
         of_kind = tuple((c, t) for c, t in terms if _is_kind(t, kind))
         if kind in ("x", "c") and any(_is_kind(t, "xc") for _, t in terms):
             raise UnsupportedError("exchange and correlation are one formula")
         if not of_kind:
             raise _OtherTerms(f"no term of kind {kind}")
         return replace(self.semilocal(), terms=of_kind)
+
+    def require_known_kinds(self) -> None:
+        """UnsupportedError where the name of a semilocal energy does not tell its kind."""
+        for _, term in self.semilocal().terms:
+            if not _is_kind(term, *_KINDS):
+                raise UnsupportedError(
+                    f"the name {term.name!r} does not tell what it is: name it with _x_ (exchange), _c_ (correlation), "
+                    f"_xc_ (both) or _k_ (kinetic energy), as in {f'own_x_{term.name}'!r}"
+                )
 
     def require_local_correlation(self) -> None:
         """UnsupportedError where terms with integrals hold a share of correlation; they vanish in the uniform gas."""
@@ -279,6 +290,7 @@ def _lieb_oxford(parts):
     semilocal = parts.semilocal()
     if parts.is_hybrid:
         raise UnsupportedError("exact exchange has no value at a point")
+    parts.require_known_kinds()
     if not any(_is_kind(t, "x", "xc") for _, t in semilocal.terms):
         raise _OtherTerms("no exchange")
     parts.require_local_correlation()
@@ -300,6 +312,7 @@ def _asymptotic_potential(parts):
     """Far outside a helium-like density, with the long-range share of exact exchange."""
     whole = parts.whole
     if whole.has_energy and not parts.is_hybrid and not any(_is_kind(t, "x", "xc") for _, t in whole.terms):
+        parts.require_known_kinds()
         raise _OtherTerms("no exchange")
     helium, semilocal = OneOrbital(2, _HELIUM_Z), whole.semilocal_part
     v = helium.potential(semilocal) if semilocal.terms else np.zeros_like(helium.r)
