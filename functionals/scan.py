@@ -153,7 +153,10 @@ def _lda0(rs):
 
 
 def _spin_dependence(rho):
-    """G_c(zeta) = (1 - 2.3631 (d_x - 1)) (1 - zeta^12), d_x = ((1 + zeta)^(4/3) + (1 - zeta)^(4/3)) / 2, eq. 20."""
+    """G_c(zeta) = (1 - 2.3631 (d_x - 1)) (1 - zeta^12), d_x = ((1 + zeta)^(4/3) + (1 - zeta)^(4/3)) / 2, eq. 20.
+
+    libxc has 2.363 in place of the paper's 2.3631, and is followed.
+    """
     up, down = spin_powers(rho, 4 / 3)
     return (1 - _G_C * (0.5 * (up + down) - 1)) * (1 - polarisation(rho) ** 12)
 

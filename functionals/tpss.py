@@ -1,8 +1,9 @@
 """TPSS and revTPSS.
 
 J. Tao, J. P. Perdew, V. N. Staroverov, G. E. Scuseria, Phys. Rev. Lett. 91, 146401 (2003).
-doi:10.1103/PhysRevLett.91.146401. Equation numbers are those of J. P. Perdew, J. Tao, V. N. Staroverov, G. E. Scuseria,
-J. Chem. Phys. 120, 6898 (2004). doi:10.1063/1.1665298
+doi:10.1103/PhysRevLett.91.146401. Equation numbers are those of this Letter, unless revTPSS is named.
+J. P. Perdew, J. Tao, V. N. Staroverov, G. E. Scuseria, J. Chem. Phys. 120, 6898 (2004), the derivation.
+doi:10.1063/1.1665298
 J. P. Perdew, A. Ruzsinszky, G. I. Csonka, L. A. Constantin, J. Sun, Phys. Rev. Lett. 103, 026403 (2009).
 doi:10.1103/PhysRevLett.103.026403
 """

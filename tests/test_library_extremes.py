@@ -125,7 +125,7 @@ def test_all_first_and_second_derivatives_are_finite(name):
 
 @pytest.mark.parametrize("name", quick_or_slow(NAMES))
 def test_energy_and_potential_hardly_jump_at_the_density_floor(name):
-    """Across n = 1e-24 in both spins, in one beside a dense one, and in one alone: less than 2e-8 hartree."""
+    """Across n = 1e-27 (`DENSITY_FLOOR`) in both spins, in one beside a dense one, in one alone: below 2e-8 hartree."""
     kernel = XCKernel(dftfd.get_functional(name).semilocal_part, 2)
     rows = []
     for factor in (0.49, 0.51):
