@@ -50,6 +50,22 @@ def test_scanl_of_libxc_tells_two_equal_spins_from_their_sum(name):
     assert difference(LIBXC_THRESHOLD) < 1e-14
 
 
+def test_lb94_of_libxc_jumps_to_its_limit():
+    """At x = |grad rho_s| / rho_s^(4/3) = 300: to -rho_s^(1/3) x / (3 ln 2x), which is 0.3 % off the formula there.
+
+    The formula is that of the paper, -0.05 rho_s^(1/3) x^2 / (1 + 0.15 x asinh x), beside -(6 rho_s / pi)^(1/3).
+    """
+    n, x = 1e-6, np.array([299.99, 300.01])
+    rho, gradient = np.full((2, 2), n), x * n ** (4 / 3)
+    given = np.concatenate([rho, [gradient**2] * 3, np.zeros((4, 2))])
+    beyond_lda = (libxc.model_potential("gga_x_lb", given, 2)[0] + np.cbrt(6 * n / np.pi)) / np.cbrt(n)
+    formula, limit = -0.05 * x * x / (1 + 0.15 * x * np.arcsinh(x)), -x / (3 * np.log(2 * x))
+    np.testing.assert_allclose(beyond_lda, [formula[0], limit[1]], rtol=1e-10)
+    assert limit[1] / formula[1] - 1 == pytest.approx(3.5e-3, rel=0.1)
+    ours = lowered_derivatives(get_functional("gga_x_lb"), 2, order=1)(given)[1][0]
+    np.testing.assert_allclose((ours + np.cbrt(6 * n / np.pi)) / np.cbrt(n), formula, rtol=1e-12)
+
+
 def test_br89_of_libxc_ends_its_search_early():
     """The root x of x exp(-2x/3) / (x - 2) = 2/3 pi^(2/3) / Q: libxc's to 1e-12, dftfd's to rounding."""
     code = libxc._c_function("xc_mgga_x_br89_get_x", ctypes.c_double, ctypes.c_double)
