@@ -113,7 +113,7 @@ def _require_numbers(f: Functional, name: str) -> None:
 
 
 def seal() -> None:
-    """Called when the library's own functionals are entered, which the tests look at: all that follow are looked at."""
+    """Called once the library's own functionals are entered, which the tests validate; later ones are validated here."""
     _library.update(_REGISTRY)
 
 
