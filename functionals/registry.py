@@ -113,7 +113,7 @@ def _require_numbers(f: Functional, name: str) -> None:
 
 
 def seal() -> None:
-    """Called once the library's own functionals are entered, which the tests validate; later ones are validated here."""
+    """Called when the library's own functionals are entered, which the tests validate; those after it are looked at."""
     _library.update(_REGISTRY)
 
 
