@@ -143,6 +143,14 @@ class AOStore:
             return self._kept[index]
         return self.basis.evaluate(block.points, self.order, block.shells, out=scratch)
 
+    def overlap(self) -> np.ndarray:
+        """Integrals of products of orbitals by the quadrature, (ao, ao): the overlap as the grid has it."""
+        S, scratch = np.zeros((self.n_ao, self.n_ao)), np.empty(self.scratch_size)
+        for index, block in enumerate(self.blocks):
+            A = self.values(index, scratch)[0]
+            S[np.ix_(block.aos, block.aos)] += (A * block.weights) @ A.T
+        return S
+
     @cached_property
     def scratch_size(self) -> int:
         """Elements that `values` needs as scratch; zero when every block is kept."""

@@ -193,6 +193,10 @@ class XCBuilders:
             else:
                 self.nonlocal_xc = NonlocalXCBuilder(kernel, store)
 
+    def overlap(self) -> np.ndarray:
+        """Integrals of products of orbitals on the semilocal grid, (ao, ao)."""
+        return self._store.overlap()
+
     def response(self) -> XCResponseBuilder:
         """The derivative of the semilocal matrix, on the same orbitals."""
         return XCResponseBuilder(self._kernel, self._store)
