@@ -27,12 +27,14 @@ from dftfd.ao_store import AOStore
 from dftfd.ao_values import ao_tables, ao_values
 from dftfd.calculation import lowered, quadrature_grid
 from dftfd.errors import InputWarning
+from dftfd.functionals import vv10
 from dftfd.functionals.registry import get_functional
 from dftfd.integrals import ExactCoulombExchange
+from dftfd.interop.dispersion import dispersion_correction
 from dftfd.interop.gto import component_count, gaussian_basis
 from dftfd.interop.pyscf import to_pyscf
 from dftfd.kernel import XCKernel
-from dftfd.nonlocal_xc import NonlocalXCKernel
+from dftfd.nonlocal_xc import NonlocalXCBuilder, NonlocalXCKernel
 from dftfd.xc import XCBuilder, ao_order
 
 DATA = Path(__file__).parents[1] / "data/bounds"
@@ -255,6 +257,27 @@ def test_pairs_of_points_are_never_too_far_apart():
     assert between == pytest.approx(np.sum(pairs[np.ix_(halves, ~halves)]), rel=1e-5)
 
 
+def test_thin_points_of_vv10_weigh_little(monkeypatch):
+    """Argon's VV10 energy without points below 1e-8 bohr^-3, and with all of them: 1e-7 hartree."""
+    mole = gto.M(atom="Ar 0 0 0", basis="aug-cc-pvdz", verbose=0)
+    P = scf.hf.init_guess_by_minao(mole)[None]
+    grid = dftfd.molecular_grid(mole.atom_charges(), mole.atom_coords(), level=0)
+    store = AOStore(mole, np.asarray(grid.points), np.asarray(grid.weights), 1)
+    energies = []
+    for threshold in (vv10.DENSITY_THRESHOLD, 1e-14):
+        monkeypatch.setattr(vv10, "DENSITY_THRESHOLD", threshold)
+        energies.append(NonlocalXCBuilder(NonlocalXCKernel(get_functional("vv10"), 1), store).build(P).energy)
+    assert 0.0 < abs(energies[0] - energies[1]) < 1e-7
+
+
+def test_dispersion_ends_at_sixty_bohr():
+    """simple-dftd3 leaves out farther pairs: for two xenon atoms a jump below 1e-8 hartree."""
+    pytest.importorskip("pyscf.dispersion")
+    pair = lambda d: dftfd.molecule([("Xe", (0, 0, 0)), ("Xe", (0, 0, d))], unit="bohr", basis="def2-svp")
+    near, far = (dispersion_correction(pair(d), "d3bj", "pbe")[0] for d in (59.9, 60.1))
+    assert far == 0.0 and -1e-8 < near < 0.0
+
+
 # ---------------------------------------------------------------------------------------------- electrons on the grid
 
 
@@ -269,18 +292,18 @@ def warnings_of(molecule, **options):
 
 
 @pytest.mark.parametrize(
-    ("kept", "words"),
+    ("where", "words"),
     [
-        (lambda r: r > 0.01, "points that were given are too coarse for the steep functions of Ne2"),
-        (lambda r: (r < 0.8) | (r > 0.95), "points that were given are too coarse for the density at Ne2"),
+        (lambda r: r < 0.1, "points that were given are too coarse for the steep functions of Ne2"),
+        (lambda r: (r > 0.6) & (r < 1.5), "points that were given are too coarse for the density at Ne2"),
     ],
 )
-def test_missed_electrons_are_explained(kept, words):
-    """A grid with a hole around one of two neon atoms misses 1e-5 to 1e-3 of the electrons, and it is said whose."""
+def test_missed_electrons_are_explained(where, words):
+    """Weights are 1/500 too small near, or farther from, one of two neon atoms: 1e-5 to 1e-3 of the electrons."""
     molecule = dftfd.molecule("Ne 0 0 0; Ne 0 0 8", basis="6-31g")
     points, weights = quadrature_grid(molecule, 3)
-    rows = kept(np.linalg.norm(points - molecule.coordinates[1], axis=1))
-    texts, missed = warnings_of(molecule, grid=(points[rows], weights[rows]))
+    wrong = where(np.linalg.norm(points - molecule.coordinates[1], axis=1))
+    texts, missed = warnings_of(molecule, grid=(points, weights * np.where(wrong, 0.998, 1.0)))
     assert 1e-5 < missed < 1e-3
     assert len(texts) == 1 and words in texts[0]
 
