@@ -72,7 +72,8 @@ def scf_energies(case, molecule):
     return {"scf_pyscf": reference, "scf_difference": found.energy - reference, "integrals": integrals}
 
 
-def row_of(case, with_scf):
+def row_of(case):
+    """Size, steepness, and the energies of superposed atoms."""
     molecule = molecule_of(case)
     mole = to_pyscf(molecule)
     P = scf.hf.init_guess_by_minao(mole)
@@ -84,8 +85,6 @@ def row_of(case, with_scf):
         reference, difference, electrons = energy_differences(molecule, name, P)
         row[f"{name}_pyscf"], row[f"{name}_difference"] = reference, difference
         row["electrons_off"] = float(electrons)
-    if with_scf:
-        row |= scf_energies(case, molecule) or {"scf_pyscf": None}
     return row
 
 
@@ -103,13 +102,15 @@ def main():
         rows = json.loads(file.read_text())["rows"] if file.exists() else {}
         if given.new and ("scf_pyscf" if given.scf else "n_ao") in rows.get(case["id"], {}):
             continue
-        row = row_of(case, given.scf)
+        row = {} if given.new and given.scf and case["id"] in rows else row_of(case)
+        if given.scf:
+            row |= scf_energies(case, molecule_of(case)) or {"scf_pyscf": None}
         rows[case["id"]] = rows.get(case["id"], {}) | row
         lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in rows.items())
         made_with = f"PySCF {__version__}, libxc {dft.libxc.__version__}"
         file.write_text(f'{{"made with": "{made_with}",\n"rows": {{\n{lines}\n}}}}\n')
-        worst = max(abs(value) for key, value in row.items() if key.endswith("_difference"))
-        print(f"{case['id']:40s} {row['n_ao']:4d} {worst:.1e} {time.perf_counter() - start:.1f} s", flush=True)
+        worst = max((abs(value) for key, value in row.items() if key.endswith("_difference")), default=float("nan"))
+        print(f"{case['id']:40s} {worst:.1e} {time.perf_counter() - start:.1f} s", flush=True)
 
 
 if __name__ == "__main__":
