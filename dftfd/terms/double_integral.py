@@ -3,6 +3,7 @@
 from functools import cached_property
 
 from dftfd.functionals.base import Functional
+from dftfd.nonlocal_response import matrix_response
 from dftfd.nonlocal_xc import NonlocalXCBuilder, NonlocalXCKernel
 from dftfd.terms.base import Contribution, Term
 from dftfd.terms.lowered import lowered
@@ -27,7 +28,7 @@ class DoubleIntegralEnergy(Term):
 
     @cached_property
     def builder(self) -> NonlocalXCBuilder:
-        """Energy, matrix and response on the grid."""
+        """Energy and matrix on the grid."""
         return NonlocalXCBuilder(self.kernel, self._orbitals.store(self._grid))
 
     def prepare(self, progress):
@@ -38,7 +39,7 @@ class DoubleIntegralEnergy(Term):
         return Contribution({"nonlocal": found.energy}, found.matrix, found.n_electrons)
 
     def response(self, P, C_occ=None):
-        return self.builder.response(P, C_occ)
+        return matrix_response(self.builder, P, C_occ)
 
     def gradient(self, P, C_occ, grid_response, progress):
         kernel = lowered(NonlocalXCKernel, self._functional, self._n_spin, moving_points=True)
