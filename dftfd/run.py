@@ -29,7 +29,7 @@ from dftfd.scf.orbitals import LINEAR_DEPENDENCE
 from dftfd.scf.strategy import checked_strategy
 from dftfd.starting_density import checked_guess, starting_density
 from dftfd.surroundings import checked_surroundings
-from dftfd.suspicions import warn_about_electrons, warn_about_functional
+from dftfd.suspicions import refuse_part, warn_about_electrons, warn_about_functional
 from dftfd.threads import blas_threads
 
 VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "pyscf", "jax-xc")
@@ -130,6 +130,7 @@ def run_scf(
         max_memory=max_memory,
     )
     guess = checked_guess(guess, calculation)
+    refuse_part(xc, calculation.functional)
     warn_about_functional(xc, calculation.functional, calculation.grid)
     occupations = checked_occupations(occupations, calculation.n_spin, calculation.capacity)
     smearing = checked_smearing(smearing, occupations)

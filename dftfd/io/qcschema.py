@@ -182,6 +182,8 @@ def _surroundings(surroundings):
         options["point_charges"] = [[charge, *position] for charge, position in rows]
     if surroundings.relativity is not None:
         options["relativity"] = surroundings.relativity
+    if surroundings.potential is not None:  # a document holds no code: only that it was there
+        options["external_potential"] = surroundings.potential.name
     return options
 
 

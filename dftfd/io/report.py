@@ -87,6 +87,10 @@ def method_lines(result):
         origin = "given by the user" if settings.grid_level is None else f"level {settings.grid_level}"
         counts = " + ".join(f"{n:.8f}" for n in result.n_electrons_quadrature)
         lines.append(f"  grid                  {origin}, {settings.n_points} points, holds {counts} electrons")
+    potential = result.calculation.surroundings.potential
+    if potential is not None:
+        acts_on = "electrons and nuclei" if potential.on_nuclei else "electrons"
+        lines.append(f"  external potential    {potential.name}, acts on {acts_on}")
     return lines
 
 

@@ -24,20 +24,46 @@ from dftfd.xc import XCBuilder
 
 POINTS = 4096  # per call of the compiled potential
 ACTS_ON = ("all", "electrons")
+NEAR = (0.31, -0.17, 0.23)  # bohr from a nucleus, where potentials that are singular there are finite
 
 
 @dataclass(frozen=True, eq=False)
 class ExternalPotential:
-    """f: code of one point (3,) [bohr] -> an electron's energy [hartree].   on_nuclei: whether nuclei feel it."""
+    """f: code of one point (3,) [bohr] -> an electron's energy [hartree].   on_nuclei: whether nuclei feel it.
+
+    Files hold `name`, `on_nuclei` and the `fingerprint`, no code; what they give back refuses to be evaluated.
+    """
 
     f: Callable
     on_nuclei: bool = True
+    read: tuple[str, np.ndarray] | None = None
+
+    @classmethod
+    def from_file(cls, name: str, on_nuclei: bool, fingerprint) -> "ExternalPotential":
+        """What a file knows of a potential."""
+
+        def forgotten(r):
+            raise InputError(
+                f"the result was computed in the external potential {name!r}, whose code a file does not hold; pass it "
+                "as load_result(path, external_potential=f)."
+            )
+
+        return cls(forgotten, bool(on_nuclei), (str(name), np.asarray(fingerprint, dtype=float)))
 
     @property
     def name(self) -> str:
         """What the output calls it."""
-        name = getattr(self.f, "__name__", type(self.f).__name__)
-        return f"{name} on {'electrons and nuclei' if self.on_nuclei else 'electrons'}"
+        return self.read[0] if self.read else getattr(self.f, "__name__", type(self.f).__name__)
+
+    def fingerprint(self, molecule) -> np.ndarray:
+        """Its values (atom,) near the nuclei, by which it is known again."""
+        return self.read[1] if self.read else self.values(molecule.coordinates + NEAR)
+
+    def known_as(self, other: "ExternalPotential", molecule) -> bool:
+        """Whether it acts like another on the same molecule."""
+        here, there = self.fingerprint(molecule), other.fingerprint(molecule)
+        same = here.shape == there.shape and np.allclose(here, there, rtol=1e-9, atol=1e-12)
+        return same and self.on_nuclei == other.on_nuclei
 
     def values(self, points) -> np.ndarray:
         """f (point,) at points (point, 3)."""

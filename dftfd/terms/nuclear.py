@@ -11,7 +11,7 @@ class NuclearEnergy(Term):
 
     def __init__(self, molecule, surroundings):
         self._molecule, self._surroundings = molecule, surroundings
-        self.energy = surroundings.nuclear_energy(molecule)
+        self.energy = float(surroundings.nuclear_energy(molecule))
 
     def evaluate(self, P, C_occ=None):
         return Contribution({"nuclear": self.energy})
