@@ -187,7 +187,7 @@ def _require_same(path, result, calculation, found_rule, rule):
 def _identity(calculation, rule):
     """What must agree for a run to go on, by the words for it."""
     molecule, surroundings = calculation.molecule, calculation.surroundings
-    grid = calculation.grid
+    grid, potential = calculation.grid, surroundings.potential
     return {
         "molecule": f"{molecule.formula} ({' '.join(molecule.labels)})",
         "ghosts": molecule.ghost,
@@ -204,6 +204,8 @@ def _identity(calculation, rule):
         "field": surroundings.electric_field,
         "point charges": np.column_stack([surroundings.charges, surroundings.positions]),
         "relativity": surroundings.relativity,
+        "external potential": np.zeros(0) if potential is None else potential.fingerprint(molecule),
+        "external potential on nuclei": potential is not None and potential.on_nuclei,
     } | {name.replace("_", " "): value for name, value in rule.items()}
 
 

@@ -1,4 +1,4 @@
-"""Requests that are legal but look like a mistake: they run, with a warning (dftfd.errors.InputWarning).
+"""Requests that are legal but look like a mistake: they run with a warning (dftfd.errors.InputWarning) or are refused.
 
 Distances that look like the wrong unit are warned about where the geometry is read (dftfd/geometry_checks.py).
 """
@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 
-from dftfd.errors import InputWarning
+from dftfd.errors import FunctionalError, InputWarning
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import lookup
 
@@ -18,8 +18,26 @@ ELECTRON_ERROR = 1e-3
 SCAN_LEVEL = 5
 """Grid level from which SCAN's energy is good to half a millihartree; at level 3 water errs by 0.9, Ar2 by 6."""
 
+PARTS = {"vv10": "gga_xc_vv10", "rvv10": None, "vdw_df_nl": "vdw_df", "vdw_df2_nl": "vdw_df2"}
+"""Nonlocal correlation that is registered by itself, and the name of a whole functional with it."""
+
 _EXCHANGE = re.compile(r"(^|_)x(_|$)")
 _SCAN = re.compile(r"_(rev)?scan")  # but not rSCAN, r++SCAN, r2SCAN and r4SCAN, made to be smoother
+
+
+def refuse_part(spec, functional: Functional) -> None:
+    """Raise FunctionalError for text that names nonlocal correlation alone, where PySCF's 'vv10' is a whole functional.
+
+    A Functional object that is made of it was put together on purpose.
+    """
+    names = [term.name for _, term in functional.terms]
+    if isinstance(spec, str) and names and set(names) <= set(PARTS) and not functional.exact_exchange:
+        whole = PARTS[names[0]]
+        other = f"the whole functional is {whole!r}; " if whole else ""
+        raise FunctionalError(
+            f"functional {spec.strip()!r} is nonlocal correlation alone, without exchange: {other}add "
+            f"it to another, as in 'pbe + 1.0*{names[0]}', or give dftfd.get_functional({names[0]!r}) if it is meant."
+        )
 
 
 def warn_about_functional(spec, functional: Functional, grid) -> None:

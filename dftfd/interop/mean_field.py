@@ -23,8 +23,14 @@ def mean_field(result):
     """
     calculation = result.calculation
     surroundings = calculation.surroundings
-    if surroundings.relativity or surroundings.electric_field.any() or len(surroundings.charges):
-        raise UnsupportedError("to_pyscf() cannot hand over electric fields, point charges or relativity.")
+    given = (
+        surroundings.relativity,
+        surroundings.electric_field.any(),
+        len(surroundings.charges),
+        surroundings.potential,
+    )
+    if any(given):
+        raise UnsupportedError("to_pyscf() cannot hand over electric fields, potentials, point charges or relativity.")
     name, of_dispersion = _pyscf_functional(result)
     mf = KINDS[result.method](to_pyscf(result.molecule).copy(), xc=name)
     if not _is_pyscfs(name, replace(calculation.functional, dispersion=None)):
