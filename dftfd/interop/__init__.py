@@ -47,8 +47,8 @@ def _warn_of_configuration(config):
     )
     if changed and config.conf_file is not None:
         warnings.warn(
-            f"PySCF was imported before dftfd, with the configuration file {config.conf_file}, which sets "
-            f"{', '.join(changed)}: integrals and guesses may differ from PySCF's defaults. Import dftfd.interop first.",
+            f"PySCF was imported before dftfd, and its configuration file {config.conf_file} sets "
+            f"{', '.join(changed)}: integrals and guesses may differ from PySCF's own; import dftfd.interop first.",
             InputWarning,
             stacklevel=2,
         )
