@@ -39,6 +39,7 @@ PREFIX = "dftfd-whole-files://"
 LIMIT = "1 GB"
 LARGEST_PROGRAM = 2**28  # bytes
 
+_ENDING = "-cache"  # of JAX's names
 _SEAL = hashlib.sha256().digest_size
 
 log = logging.getLogger(__name__)
@@ -48,8 +49,8 @@ class WholeFile(type(Path())):
     """A path whose files appear whole, and are there only as they were written."""
 
     def exists(self, **options) -> bool:
-        """Whether the folder, or an intact program, is there."""
-        return self.is_dir() or self._program() is not None
+        """Whether an intact program is there; of anything else, whether there is something."""
+        return self._program() is not None if self.name.endswith(_ENDING) else super().exists(**options)
 
     def read_bytes(self) -> bytes:
         """A program; JAX has asked before whether it exists."""
@@ -141,7 +142,7 @@ def _make_room(folder):
 
 def _programs(entries):
     for entry in entries:
-        if entry.name.endswith("-cache"):
+        if entry.name.endswith(_ENDING):
             with suppress(FileNotFoundError):
                 yield entry, entry.stat(follow_symlinks=False)
 

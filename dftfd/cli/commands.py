@@ -52,8 +52,10 @@ def run(
     ],
     xc: Annotated[str, typer.Option(help="Exchange-correlation functional; see `dftfd list`.")] = "pbe",
     basis: Annotated[str, typer.Option(help="Basis set.")] = "def2-svp",
-    charge: Annotated[int, typer.Option(help="Total charge.")] = 0,
-    spin: Annotated[int, typer.Option(help="N_alpha - N_beta, the number of unpaired electrons.")] = 0,
+    charge: Annotated[int | None, typer.Option(help="Total charge; default: what the xyz file says, else 0.")] = None,
+    spin: Annotated[
+        int | None, typer.Option(help="N_alpha - N_beta, the number of unpaired electrons; default as for --charge.")
+    ] = None,
     method: Annotated[str, typer.Option(help="RKS, UKS, ROKS or auto: RKS for spin 0, else UKS.")] = "auto",
     grid_level: Annotated[int, typer.Option(help="Quality of the quadrature grid, 0 to 9.")] = 3,
     no_density_fit: Annotated[bool, typer.Option("--no-density-fit", help="Use exact Coulomb integrals.")] = False,

@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 from types import ModuleType
 
-from dftfd.errors import InputError, InputWarning
+from dftfd.errors import FileError, InputError, InputWarning
 
 _VARIABLE, _NAME = "PYSCF_CONFIG_FILE", ".pyscf_conf.py"
 # Of printing, scratch files, sizes of buffers, and what dftfd sets for each Mole.
@@ -30,6 +30,8 @@ def _import_pyscf():
     os.environ[_VARIABLE] = str(Path(__file__).with_name("pyscf_defaults.py"))  # the first file is the only one
     try:
         import pyscf  # noqa: F401
+    except FileNotFoundError as error:  # PySCF asks for the current folder
+        raise FileError("the current folder does not exist any more; change to another one.") from error
     except ValueError as error:
         raise InputError(f"PySCF does not start: {error}; PYSCF_MAX_MEMORY must be a number of MB.") from error
     finally:
