@@ -1,6 +1,6 @@
 """JAX's persistent compilation cache: a functional is compiled once per machine, not once per process.
 
-The folder is DFTFD_CACHE_DIR, or `xla` under the user's cache directory; an empty DFTFD_CACHE_DIR switches the cache
+The folder is DFTFD_CACHE_DIR, or `programs` under the user's cache directory; an empty DFTFD_CACHE_DIR switches the cache
 off. A folder that JAX was told of already (JAX_COMPILATION_CACHE_DIR or jax.config) is left alone. Where the folder
 can't be written, or belongs to somebody else, everything works without it. DFTFD_CACHE_SIZE, 1 GB if not set, bounds
 it: programs that were not used for the longest time go first.
@@ -99,7 +99,7 @@ def cache_folder() -> Path | None:
     chosen = os.environ.get("DFTFD_CACHE_DIR")
     if chosen == "":
         return None
-    return Path(chosen) if chosen else user_cache_path("dftfd") / "xla"
+    return Path(chosen) if chosen else user_cache_path("dftfd") / "programs"
 
 
 def enable_compilation_cache() -> None:
