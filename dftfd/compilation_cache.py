@@ -1,7 +1,7 @@
 """JAX's persistent compilation cache: a functional is compiled once per machine, not once per process.
 
-The folder is DFTFD_CACHE_DIR, or `programs` under the user's cache directory; an empty DFTFD_CACHE_DIR switches the cache
-off. A folder that JAX was told of already (JAX_COMPILATION_CACHE_DIR or jax.config) is left alone. Where the folder
+The folder is DFTFD_CACHE_DIR, or `programs` under the user's cache directory; an empty DFTFD_CACHE_DIR switches the
+cache off. A folder that JAX was told of already (JAX_COMPILATION_CACHE_DIR or jax.config) is left alone. Where the folder
 can't be written, or belongs to somebody else, everything works without it. DFTFD_CACHE_SIZE, 1 GB if not set, bounds
 it: programs that were not used for the longest time go first.
 

@@ -137,7 +137,7 @@ def run_scf(
     snapshot = None if restart is None else resume(restart, calculation, rule, conv_tol)
     checkpoint = as_checkpoint(checkpoint, restart)
     if checkpoint is not None:
-        checkpoint.prepare()
+        checkpoint.prepare(calculation)
 
     ingredients = calculation.build(progress, max_memory)
     if snapshot is None:

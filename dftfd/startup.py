@@ -13,10 +13,11 @@ from contextlib import contextmanager
 
 from dftfd.errors import DftfdError, ResourceError
 
-ADDRESS_SPACE, PER_CORE = 2 * 2**30, 2**28
+ADDRESS_SPACE, PER_CORE, CORES = 3 * 2**29, 2**28, 16
 """Bytes of address space that the libraries and a small calculation take, and more for each core's threads.
 
-With less, threads that cannot start end the process by a signal, or wait for ever. Measured with JAX 0.10.2.
+With less, threads that cannot start end the process by a signal, or wait for ever. Measured with JAX 0.10.2 on one and
+two cores (2.0 and 2.2 GB for water); more than CORES are not counted.
 """
 
 
@@ -41,7 +42,7 @@ def said_by_the_command():
 def require_address_space() -> None:
     """Raise ResourceError where the limit of the address space (ulimit -v) is too low to load the libraries."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    needed = ADDRESS_SPACE + PER_CORE * len(os.sched_getaffinity(0))
+    needed = ADDRESS_SPACE + PER_CORE * min(CORES, len(os.sched_getaffinity(0)))
     if limit != resource.RLIM_INFINITY and limit < needed:
         raise ResourceError(
             f"the address space is limited to {limit / 2**30:.2f} GiB (ulimit -v), but the libraries take up to "

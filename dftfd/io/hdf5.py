@@ -76,6 +76,15 @@ def read_tree(path, what: str = "an HDF5 file") -> dict:
         raise DamagedFileError(f"cannot read {path} as {what}: {_one_line(error)}.") from error
 
 
+def begins_as_ours(path) -> bool:
+    """Whether a file begins as `write_tree` begins it; FileError where it cannot be read."""
+    try:
+        with open(path, "rb", opener=without_waiting) as stream:
+            return stream.read(len(MAGIC)) == MAGIC
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror or error}.") from error
+
+
 def _verify(path, stream, what) -> int:
     """The file's size; FileError unless length and checksum are right."""
     size_of_file = require_regular(stream, f"{path} as {what}", MAX_BYTES)
