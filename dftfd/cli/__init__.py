@@ -59,6 +59,8 @@ def _answer(error):
         return _complain(f"JAX does not start: {error} Look at JAX_PLATFORMS.", BAD_INPUT)
     if isinstance(error, MemoryError):
         return _complain(f"out of memory ({error or 'no details'}); use a smaller basis set or grid.", OUT_OF_MEMORY)
+    if isinstance(error, OSError) and error.filename is not None:
+        return _complain(f"{error.strerror}: {error.filename}.", FileError.exit_code)
     if hasattr(error, "format_message"):  # the argument parser's usage errors
         return _complain(f"{error.format_message().rstrip('.')}. See dftfd --help.", BAD_INPUT)
     text = f"internal error: {type(error).__name__}: {error}. Run again with --debug for the traceback, and report it."
