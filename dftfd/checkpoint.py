@@ -55,12 +55,12 @@ class Checkpoint:
         """Whether a state of this run is on the disk; asked of the disk, as Ctrl-C may come right behind a write."""
         return _identity_of_file(self.path) not in (None, self._found)
 
-    def prepare(self, calculation: Calculation) -> None:
-        """Tell now, not after the first cycle, that the file cannot be written.
-
-        Raises CheckpointError where it holds something else than a checkpoint of this molecule, basis and functional.
-        """
+    def prepare(self) -> None:
+        """Tell now, not after the first cycle, that the file cannot be written."""
         self._attempt(lambda: check_writable(self.path))
+
+    def refuse_foreign(self, calculation: Calculation) -> None:
+        """Raise CheckpointError where the file is no checkpoint, or one of another molecule, basis or functional."""
         if not self.overwrite:
             _refuse_foreign(self.path, calculation)
 

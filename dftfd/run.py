@@ -137,7 +137,8 @@ def run_scf(
     snapshot = None if restart is None else resume(restart, calculation, rule, conv_tol)
     checkpoint = as_checkpoint(checkpoint, restart)
     if checkpoint is not None:
-        checkpoint.prepare(calculation)
+        checkpoint.refuse_foreign(calculation)
+        checkpoint.prepare()
 
     ingredients = calculation.build(progress, max_memory)
     if snapshot is None:
