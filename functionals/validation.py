@@ -67,25 +67,29 @@ def require_valid(term: EnergyTerm, spin_symmetric: bool = True) -> None:
                 _require_slope(term, program, gradient, x, step, tolerance)
 
 
-def _program(term, e: Function):
-    """Scalar program of the energy in the entries of the jets of rho and tau, and the point."""
+def lowered_code(e: Function):
+    """(code, shapes of its arguments, number of jets of rho, of tau): an energy as code of the jets and the point."""
     lowered = lower(e)
-    orders = lowered.orders
-    shapes = [(2,) + (3,) * k for k in range(orders.get("rho", 0) + 1)]
-    shapes_tau = [(2,) + (3,) * k for k in range(orders.get("tau", 0) + 1)]
+    n_rho, n_tau = (lowered.orders.get(name, 0) + 1 for name in ("rho", "tau"))
 
     def code(*arrays):
         *jets, r = arrays
-        return lowered({"rho": list(jets[: len(shapes)]), "tau": list(jets[len(shapes) :])}, r)
+        return lowered({"rho": list(jets[:n_rho]), "tau": list(jets[n_rho:])}, r)
 
-    specs = [jax.ShapeDtypeStruct(s, np.float64) for s in (*shapes, *shapes_tau, (3,))]
+    shapes = [(2,) + (3,) * k for n in (n_rho, n_tau) for k in range(n)]
+    return code, [jax.ShapeDtypeStruct(s, np.float64) for s in (*shapes, (3,))], n_rho, n_tau
+
+
+def _program(term, e: Function):
+    """Scalar program of the energy in the entries of the jets of rho and tau, and the point."""
+    code, specs, n_rho, n_tau = lowered_code(e)
     try:
         program = point_program(code, *specs)
     except DftfdError:
         raise
     except Exception as error:  # noqa: BLE001
         raise refused(term, f"raised {type(error).__name__} when evaluated: {one_line(error)}") from error
-    return _Jets(program, len(shapes), len(shapes_tau))
+    return _Jets(program, n_rho, n_tau)
 
 
 class _Jets:

@@ -49,7 +49,7 @@ _COINCIDING = (
 
 def require_valid_pairs(term: EnergyTerm, spin_symmetric: bool = True) -> None:
     """Raise FunctionalError unless a term with integrals can be registered."""
-    trial, again = (_Trial(term) for _ in range(2))
+    trial, again = (Trial(term) for _ in range(2))
     energy, gradient = trial.slopes(trial.jets)
     require_repeatable(term, energy, np.asarray(jax.jit(again.energies)(again.jets)), trial.x, tolerance=ROUNDING)
     require_finite(term, energy, gradient, trial.x, _COINCIDING)
@@ -60,7 +60,7 @@ def require_valid_pairs(term: EnergyTerm, spin_symmetric: bool = True) -> None:
         _require_slope(term, trial, energy, gradient)
 
 
-class _Trial:
+class Trial:
     """A term's energy on `_POINTS` points: code of the jets (entry, point) of rho and tau there.
 
     x: jets and points, as `sane_points` gives them.   swapped: positions of its entries with the spins exchanged.

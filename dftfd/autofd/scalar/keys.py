@@ -32,6 +32,7 @@ CUSTOM = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "cus
 
 _LARGE = 4096  # bytes; larger arrays enter keys by a hash of 256 bits
 _RULE_DEPTH = 3  # fingerprints follow derivative rules to third derivatives
+_WRAPPING = tuple(f"jax._src.{m}" for m in "interpreters linear_util api_util custom_derivatives core".split())
 _MACHINERY = frozenset(
     "DynamicJaxprTrace Store EqualStore DebugInfo ShapedArray PyTreeDef dict object NoneType".split()
 )
@@ -186,13 +187,13 @@ def _flat(value):
 
 
 def _origin(value):
-    """What a rule was made of: users' functions by identity, static arguments by content.
+    """What a rule was made of: functions by identity, static arguments by content.
 
     JAX wraps a rule in functions of its own, which differ from one equation to the next; what they close over is looked
     at. Anything unknown there has no key.
     """
     if isinstance(value, types.FunctionType):
-        if not value.__module__.startswith("jax."):
+        if not value.__module__.startswith(_WRAPPING):
             return Identity(value)
         cells = tuple(_origin(_content(cell)) for cell in value.__closure__ or ())
         return (value.__qualname__, _origin(value.__defaults__), cells)
