@@ -174,7 +174,7 @@ def run_scf(
         resume=snapshot,
     )
     result = _result(calculation, settings, solution, progress.seconds, allow_unconverged)
-    warn_about_electrons(result)
+    warn_about_electrons(result, ingredients)
     return result
 
 
