@@ -270,12 +270,12 @@ def test_densities_of_atoms_are_pyscfs(text, options):
     """Minimal basis, Hartree-Fock atoms, Hueckel orbitals and meta-Loewdin orbitals, whose shells come as numbers."""
     mol = molecule(text, **options)
     mole = to_pyscf(mol)
-    for ours, theirs in (
-        (minao_guess(mol)[0], hf.init_guess_by_minao(mole)),
-        (atomic_density(mol), hf.init_guess_by_atom(mole)),
-        (hueckel_density(mol), hf.init_guess_by_huckel(mole)),
-        (meta_loewdin_orbitals(mol), lo.orth_ao(mole, "meta_lowdin", "ANO")),
-    ):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PySCF's, of itself
+        theirs = [make(mole) for make in (hf.init_guess_by_minao, hf.init_guess_by_atom, hf.init_guess_by_huckel)]
+    ours = [minao_guess(mol)[0], atomic_density(mol), hueckel_density(mol)]
+    ours, theirs = [*ours, meta_loewdin_orbitals(mol)], [*theirs, lo.orth_ao(mole, "meta_lowdin", "ANO")]
+    for ours, theirs in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
 
 

@@ -385,6 +385,18 @@ def test_the_traps_are_sharp(place):
     assert place.executed == ["basis_0_ano", "basis_20_sto-3g", "pyscf_conf_of_a_variable"]
 
 
+def test_a_configuration_that_was_read_before_is_named(tmp_path):
+    """A program that imports PySCF first has its configuration: a warning names what may change numbers, only that."""
+    place = Place(tmp_path)
+    program = "import pyscf, warnings\nwith warnings.catch_warnings(record=True) as said:\n"
+    program += "    warnings.simplefilter('always')\n    import dftfd.interop\nprint([str(w.message) for w in said])"
+    written(place.home / ".pyscf_conf.py", "import os\nVERBOSE = 0\nTMPDIR = '/tmp'\n")
+    assert process(place, program, 100).stdout == "[]\n"
+    written(place.home / ".pyscf_conf.py", "scf_atom_hf_x = 1\ngto_basis_optimize_contraction = True\n")
+    said = process(place, program, 100).stdout
+    assert ".pyscf_conf.py sets gto_basis_optimize_contraction, scf_atom_hf_x:" in said
+
+
 # ----------------------------------------------------------------------------------------------- input that is given
 
 HELIUM = "He 0 0 0;"

@@ -18,7 +18,7 @@ import dftfd
 from dftfd.batch.jobs import Job, Outcome
 from dftfd.errors import FileError, InputError
 from dftfd.functionals.base import Functional
-from dftfd.io.files import require_regular, without_waiting
+from dftfd.io.files import check_writable, require_regular
 
 MAX_BYTES = 8 * 2**30
 """Records above this size are refused unread."""
@@ -46,7 +46,8 @@ def recorded(path, xc, options):
         yield NoRecord()
         return
     try:
-        with open(path, "a+b", opener=without_waiting) as file:
+        check_writable(path)
+        with Path(path).open("a+b") as file:
             require_regular(file, path, MAX_BYTES)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield Record(file, path, xc, options)
