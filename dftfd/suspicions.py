@@ -13,10 +13,11 @@ from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import lookup
 from dftfd.interop.derivatives import atom_sums
 
-ELECTRON_ERROR, COARSEST_ERROR = 1e-5, 1e-3
-"""Share of the electrons that no grid made for the molecule loses; the second for level 0.
+ELECTRON_ERROR, OF_COARSE_LEVELS = 1e-5, {0: 1e-3, 1: 1e-4}
+"""Share of the electrons that no grid made for the molecule loses, and that of the two coarse levels.
 
-Atoms H to U in all-electron bases lose 1e-6 at level 1 and 1e-7 at level 3, but up to 1e-3 at level 0.
+Atoms H to U in all-electron bases lose 1e-6 at level 1 and 1e-7 at level 3, but up to 1e-3 at level 0; small molecules
+up to 2e-5 at level 1.
 """
 
 STEEP, DIFFUSE = 10.0, 0.03
@@ -70,7 +71,7 @@ def warn_about_electrons(result, ingredients) -> None:
     """Warn where the grid holds another number of electrons than the orbitals of an SCFResult, and say why."""
     error, count = result.electron_number_error, float(np.sum(result.mo_occ))
     level = result.settings.grid_level
-    if error is not None and abs(error) > (COARSEST_ERROR if level == 0 else ELECTRON_ERROR) * count:
+    if error is not None and abs(error) > OF_COARSE_LEVELS.get(level, ELECTRON_ERROR) * count:
         _warn(
             f"the grid holds {count + error:.{4 if abs(error) > 1e-3 else 6}f} electrons instead of {count:.4g}: "
             + _why_electrons_are_missed(level, *_where_electrons_are_missed(result, ingredients))
