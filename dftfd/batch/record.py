@@ -16,16 +16,10 @@ import numpy as np
 
 import dftfd
 from dftfd.batch.jobs import Job, Outcome
-<<<<<<< .merge_file_jxEUYR
 from dftfd.errors import FileError, FunctionalError, InputError
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
-from dftfd.io.files import require_regular, without_waiting
-=======
-from dftfd.errors import FileError, InputError
-from dftfd.functionals.base import Functional
 from dftfd.io.files import check_writable, require_regular
->>>>>>> .merge_file_j19OY9
 
 MAX_BYTES = 8 * 2**30
 """Records above this size are refused unread."""
