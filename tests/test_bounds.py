@@ -25,7 +25,6 @@ from scipy.special import erf
 import dftfd
 from dftfd.ao_store import AOStore
 from dftfd.ao_values import ao_tables, ao_values
-from dftfd.calculation import lowered, quadrature_grid
 from dftfd.errors import InputWarning
 from dftfd.functionals import vv10
 from dftfd.functionals.registry import get_functional
@@ -35,6 +34,8 @@ from dftfd.interop.gto import component_count, gaussian_basis
 from dftfd.interop.pyscf import to_pyscf
 from dftfd.kernel import XCKernel
 from dftfd.nonlocal_xc import NonlocalXCBuilder, NonlocalXCKernel
+from dftfd.terms.lowered import lowered
+from dftfd.terms.on_grid import quadrature_grid
 from dftfd.xc import XCBuilder, ao_order
 
 DATA = Path(__file__).parents[1] / "data/bounds"

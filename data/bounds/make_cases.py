@@ -16,10 +16,12 @@ from pyscf import __version__, dft, scf
 
 import dftfd
 from dftfd.ao_store import AOStore
-from dftfd.calculation import quadrature_grid, xc_kernels
 from dftfd.functionals.registry import get_functional
 from dftfd.integrals import DensityFittedCoulombExchange
 from dftfd.interop.pyscf import to_pyscf
+from dftfd.kernel import XCKernel
+from dftfd.terms.lowered import lowered
+from dftfd.terms.on_grid import quadrature_grid
 from dftfd.xc import XCBuilder, ao_order
 
 FOLDER = Path(__file__).parent
@@ -47,7 +49,7 @@ def energy_differences(molecule, name, P):
     """E_xc of PySCF [hartree], that of dftfd less it, and the electrons on the grid less those of dftfd."""
     grids = grid_of(molecule)
     n_pyscf, reference, _ = dft.numint.NumInt().nr_rks(grids.mol, grids, FUNCTIONALS[name], P)
-    kernel = xc_kernels(get_functional(FUNCTIONALS[name]), 1)["semilocal"]
+    kernel = lowered(XCKernel, get_functional(FUNCTIONALS[name]), 1)
     store = AOStore(molecule, grids.coords, grids.weights, ao_order(kernel))
     found = XCBuilder(kernel, store).build(P[None])
     return reference, found.energy - reference, found.n_electrons.sum() - n_pyscf
