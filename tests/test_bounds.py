@@ -376,3 +376,29 @@ def test_energy_of_a_steep_basis_equals_pyscf_on_the_same_density(case):
         found = XCBuilder(kernel, AOStore(molecule, points, weights, ao_order(kernel))).build(P[None])
         assert found.energy == pytest.approx(expected, abs=1e-9 * max(1.0, abs(expected) / 100)), xc
         assert found.n_electrons.sum() == pytest.approx(n, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(c, marks=[pytest.mark.slow] * (c not in ("He dyallv2z", "Ne dyallv2z", "Mg x2c-TZVPall")))
+        for c, row in COMPARISON.items()
+        if row.get("scf_pyscf")
+    ],
+)
+def test_scf_in_a_steep_basis_equals_pyscf(case):
+    """PBE with X2C where the set is relativistic, against PySCF's energy on the same points (make_cases.py): 1e-7."""
+    fitted = COMPARISON[case]["integrals"] == "fitted"
+    result = dftfd.run_scf(
+        molecule_of(CASES[case]), "pbe", density_fit=fitted, relativity=CASES[case]["relativity"], grid_level=3
+    )
+    assert result.converged
+    assert result.energy == pytest.approx(COMPARISON[case]["scf_pyscf"], abs=1e-7)
+
+
+def test_the_comparison_covers_what_the_page_says():
+    """70 systems, exponents with l >= 1 to 7e7; no difference from PySCF above 1e-6 hartree."""
+    assert set(COMPARISON) == set(CASES) and len(CASES) >= 60
+    assert max(row["largest_exponent_with_l"] for row in COMPARISON.values()) > 5e7
+    differences = [value for row in COMPARISON.values() for key, value in row.items() if key.endswith("_difference")]
+    assert len(differences) >= 3 * len(CASES) and max(map(abs, differences)) < 1e-6
