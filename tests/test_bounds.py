@@ -30,7 +30,7 @@ from dftfd.functionals import vv10
 from dftfd.functionals.registry import get_functional
 from dftfd.integrals import ExactCoulombExchange
 from dftfd.interop.dispersion import dispersion_correction
-from dftfd.interop.gto import component_count, gaussian_basis
+from dftfd.interop.gto import GaussianBasis, component_count, gaussian_basis
 from dftfd.interop.pyscf import to_pyscf
 from dftfd.kernel import XCKernel
 from dftfd.nonlocal_xc import NonlocalXCBuilder, NonlocalXCKernel
@@ -131,6 +131,33 @@ def test_bounds_hold_for_every_shell_that_pyscf_ships(part):
     shells = list(shells.values())
     for start in range(0, len(shells), 40):
         require_bounds(at_the_origin(shells[start : start + 40]))
+
+
+def tabulated_bound(basis, shell, order, distances, step=0.05):
+    """A bound that is none: values at points of a table, the largest at and beyond the point below each distance."""
+    l, r = basis.angular_momentum(shell), np.arange(0.0, 80.0, step)
+    a, coefficients = basis.primitives(shell)
+    slope = l / np.maximum(r, step) + 2.0 * a[:, None] * r
+    gaussians = np.abs(coefficients).max(axis=1)[:, None] * np.exp(-a[:, None] * r**2) * r**l
+    table = np.max([(gaussians * slope**k).sum(axis=0) for k in range(order + 1)], axis=0)
+    return np.maximum.accumulate(table[::-1])[::-1][(np.asarray(distances) / step).astype(int)]
+
+
+@pytest.mark.parametrize("broken", ["table", "order", "normalisation"])
+def test_broken_bounds_are_found(monkeypatch, broken):
+    """A table each 0.05 bohr, one order too few and a factor of 1 - 1e-3 do not pass for bounds of xenon's shells."""
+    true = GaussianBasis.bound
+    monkeypatch.setattr(
+        GaussianBasis,
+        "bound",
+        {
+            "table": tabulated_bound,
+            "order": lambda basis, shell, order, d: true(basis, shell, max(order - 1, 0), d),
+            "normalisation": lambda basis, shell, order, d: 0.999 * true(basis, shell, order, d),
+        }[broken],
+    )
+    with pytest.raises(AssertionError):
+        require_bounds(at_the_origin(shells_of(FOLDER / "dyall-basis/dyall_v2z.py", "Xe")))
 
 
 def test_bounds_are_close_and_reach_is_where_they_meet_the_cutoff():
