@@ -18,7 +18,7 @@ from dftfd.autofd.domain import Signature
 from dftfd.autofd.function import Function, nodes_of
 from dftfd.autofd.operators.base import Operator
 from dftfd.autofd.operators.broadcast import broadcast
-from dftfd.autofd.operators.dirac import dirac, separate
+from dftfd.autofd.operators.dirac import integral_of_term, separate
 from dftfd.errors import QuadratureError, SignatureError
 
 CHUNK = 4096  # quadrature points evaluated at once; bounds the memory on large grids
@@ -112,21 +112,8 @@ def integrate_over(f: Function, argnums: tuple[int, ...], quadrature=()) -> Func
     regular, terms = separate(f)
     parts = [] if regular is None else [integrate_over(regular, argnums, quadrature)]
     rules = dict(zip(argnums, quadrature, strict=True)) if quadrature else None
-    parts += [_integral_of_term(t, f.domains, argnums, rules) for t in terms]
+    parts += [integral_of_term(t, f.domains, argnums, rules) for t in terms]
     return functools.reduce(operator.add, parts)
-
-
-def _integral_of_term(term, domains, argnums, rules):
-    """Integral of strength * delta: the deltas in the arguments `argnums` drop out, the strength is integrated."""
-    rest = [i for i in range(len(domains)) if i not in term.argnums]
-    over = tuple(i for i in argnums if i not in term.argnums)
-    quadrature = tuple(rules[i] for i in over) if rules else ()
-    strength = integrate_over(term.strength, tuple(rest.index(i) for i in over), quadrature)
-    left = [i for i in range(len(domains)) if i not in argnums]
-    kept = [(i, p) for i, p in zip(term.argnums, term.points, strict=True) if i not in argnums]
-    if not kept:
-        return strength
-    return dirac(strength, tuple(domains[i] for i in left), tuple(left.index(i) for i, _ in kept), [p for _, p in kept])
 
 
 def integrate(f: Function, argnums: int | tuple[int, ...] | None = None, *, quadrature=None):

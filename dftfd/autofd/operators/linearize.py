@@ -122,7 +122,7 @@ def sum_of_transposed_gradients(moments, argnums):
 class Settled(Operator):
     """Cotangent of a derivative node (linearize, pullback) that holds the cotangent of the function below it."""
 
-    name, linear, singular = "settled cotangent", True, True
+    name, linear, singular = "settled cotangent", True, 2
 
     def signature(self, operands, arrays, static):
         return static["signature"]
