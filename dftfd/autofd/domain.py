@@ -148,6 +148,7 @@ class Domain(HasKey):
                 f"{self!r} has no quadrature. Give the domain points and weights, or pass "
                 "integrate(f, quadrature=(points, weights))."
             )
+        check_real(self.weights, repr(self))
         return self.points, self.weights
 
     def __repr__(self):
@@ -155,25 +156,31 @@ class Domain(HasKey):
 
 
 def checked_rule(points, weights, dtype, what: str):
-    """(points, weights) of a quadrature as arrays of JAX; an error unless all are finite and the weights real."""
+    """(points, weights) of a quadrature as arrays of JAX; an error unless all are finite numbers."""
     arrays = []
-    for name, x, kind in (("points", points, dtype), ("weights", weights, np.float64)):
+    for name, x, kind in (("points", points, dtype), ("weights", weights, np.complex128)):
         if not is_tracer(x):
             x = np.asarray(x)
             if x.dtype == object or not np.can_cast(x.dtype, np.complex128) or not np.isfinite(x).all():
                 raise QuadratureError(f"{what}: the {name} of a quadrature are finite numbers; others found.")
         if not np.can_cast(x.dtype, kind, "same_kind"):
-            hint = " Put complex factors into the integrand." if name == "weights" else ""
             raise QuadratureError(
-                f"{what}: the {name} of a quadrature have dtype {x.dtype}, {np.dtype(kind)} expected.{hint}"
+                f"{what}: the {name} of a quadrature have dtype {x.dtype}, {np.dtype(kind)} expected."
             )
-        keep = name == "weights" and np.issubdtype(x.dtype, np.floating)
+        if name == "weights":
+            kind = x.dtype if np.issubdtype(x.dtype, np.inexact) else np.float64
         if is_tracer(x):
-            arrays.append(x if keep else x.astype(kind))
+            arrays.append(x.astype(kind))
         else:
             with jax.ensure_compile_time_eval():
-                arrays.append(jnp.asarray(x) if keep else jnp.asarray(x, kind))
+                arrays.append(jnp.asarray(x, kind))
     return tuple(arrays)
+
+
+def check_real(weights, what: str):
+    """Raise for complex weights: a measure is real here, and a real integrand would lose the imaginary part."""
+    if jnp.iscomplexobj(weights):
+        raise QuadratureError(f"{what}: the weights of the quadrature are complex. Put the phase into the integrand.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,6 +84,23 @@ def _positive_root(x, denominator):
     return jnp.sqrt(_cube_root(jnp.where(x >= 0, x, jnp.nan)))
 
 
+@functools.cache
+def _power_above_one(exponent, whole, rest, denominator):
+    """x -> x^exponent as x^whole times a root, whose derivative is exponent x^(exponent - 1): 0 where x is 0."""
+
+    def power(x):
+        return x**whole * _positive_root(x, denominator) ** rest
+
+    power = jax.custom_jvp(power)
+
+    @power.defjvp
+    def _(primals, tangents):
+        (x,), (dx,) = primals, tangents
+        return power(x), exponent * _static_power(x, exponent - 1) * dx
+
+    return power
+
+
 def _static_power(x, exponent):
     if exponent == int(exponent) and abs(exponent) < 64:
         return x ** int(exponent)
@@ -93,6 +110,8 @@ def _static_power(x, exponent):
             if exponent == k / denominator and abs(k) < 64:
                 k, denominator = Fraction(k, denominator).as_integer_ratio()
                 whole, rest = divmod(k, denominator)
+                if whole > 0:
+                    return _power_above_one(exponent, whole, rest, denominator)(x)
                 root = _positive_root(x, denominator) ** rest
                 return root if whole == 0 else x**whole * root
     return x**exponent
