@@ -47,8 +47,8 @@ class Domain(HasKey):
         something being differentiated go to `integrate(f, quadrature=(points, weights))` instead.
     density: the measure's density w(x) if it isn't Lebesgue's (Gauss-Hermite: exp(-x^2)); a callable of one point. The
         transpose of nabla needs it.
-    ends: (low, high), where the space ends: numbers or arrays of the points' shape, infinite where it has no end. The
-        transpose of f -> f(g) needs them, since g has to map one space into the other.
+    ends: (low, high), where the space ends: numbers or arrays of the points' shape, infinite where it has no end.
+        The transpose of f -> f(g) needs them, since g has to map one space into the other.
     periodic: the space is a cell from low to high whose opposite ends are one point; a bool, or one for each coordinate.
     discrete: the space consists of its points alone and an integral is a sum; there is no partial integration on it.
     surface: transposes of derivatives keep the boundary terms of partial integration, as Dirac terms at the ends. They

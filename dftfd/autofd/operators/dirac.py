@@ -1,5 +1,5 @@
-"""Distributions: s(x) delta(y - y0), the transpose of fixing the argument y of a function at y0, and images of densities,
-the transpose of f -> f(g) with respect to f.
+"""Distributions: s(x) delta(y - y0), the transpose of fixing the argument y of a function at y0, and images of
+densities, the transpose of f -> f(g) with respect to f.
 
 <h, s delta> = int h(x, y0) s(x) dx and <h, image of s> = int h(g(x)) s(x) dx, with the measures of the domains: Dirac
 terms that are spread over x, so that nothing has to be known of g's inverse. What can be done with both is linear: add,

@@ -75,7 +75,7 @@ def _source_key(code):
 
 
 def branches_of(g: Function, domain: Domain) -> list[tuple[Function, Function]]:
-    """[(g_b^-1, log |det D g_b^-1|)] as Functions on `domain`, the space of g's values; NoRuleError if none is known."""
+    """[(g_b^-1, log |det D g_b^-1|)] as Functions on `domain`, the space of g's values; NoRuleError if unknown."""
     if g.tags:
         raise NoRuleError(f"the inverse of {g!r} is needed, but g itself is being differentiated; there is no rule.")
     if g.operator is composition and len(g.operands) == 2:

@@ -5,8 +5,8 @@ transpose   -div, from partial integration; with a measure w(x) dx it is -div(w 
             dropped, so f, or its change, should vanish at the boundary or be periodic; on a space with `surface` it
             stays, as Dirac terms at the ends.
 
-Only what is itself a function of x is differentiated by parts. d/dx int k(x, y) f(y) dy moves inside, onto k: nothing is
-required of f at the ends of x.
+Only what is itself a function of x is differentiated by parts. d/dx int k(x, y) f(y) dy moves inside, onto k: nothing
+is required of f at the ends of x.
 """
 
 import functools
@@ -72,7 +72,7 @@ _nabla = Nabla()
 
 
 def transposed_nabla(ct: Function, argnum: int, mode: str = "forward") -> Function:
-    """-div(w ct) / w for the density w of the measure (1 for Lebesgue's); with the surface term if the space keeps it."""
+    """-div(w ct) / w for the density w of the measure (1 for Lebesgue's), and the surface term if the space keeps it."""
     domain = ct.domains[argnum]
     if domain.discrete:
         raise NoRuleError(f"{domain!r} consists of separate points: derivatives with respect to it have no transpose.")

@@ -47,8 +47,8 @@ def check_values(g: Function, target: Domain):
     outside = ~(target.extent.contains(values, 1e-9) & np.isfinite(values).reshape(len(values), -1).all(axis=1))
     if outside.any():
         raise NoRuleError(
-            f"{g!r} takes the value {values[outside][0]}, where the space {target!r} of the function it is put into has "
-            "ended. Use a space that holds all of its values."
+            f"{g!r} takes the value {values[outside][0]}, where the space {target!r} of the function it is put into "
+            "has ended. Use a space that holds all of its values."
         )
 
 
@@ -249,7 +249,7 @@ class _Trial:
         return bool(close.all() and source.contains(x, 1e-9).all())
 
     def winding(self, source, target):
-        """How often g goes through the cell of `target` while x goes through that of `source`; an error if not whole."""
+        """How often g goes through the cell of `target` while x goes through that of `source`, a whole number."""
         cyclic = source.extent.periodic
         cells = [np.where(e.periodic, e.high - e.low, 1.0) for e in (source.extent, target.extent)]
         x = _samples(source)
