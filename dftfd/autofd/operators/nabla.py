@@ -117,7 +117,9 @@ def _differentiated(f: Function, argnum: int) -> set:
         return inner(f.operands[0], _argument_left(f, argnum))
     if name == "compose":
         found = set().union(*(inner(g, argnum) for g in f.operands[1:]))
-        return found | ({True} if f.operands[0].tags else set())
+        return found | (
+            {False} if f.operands[0].tags else set()
+        )  # an outer f is taken at g(x), which may end elsewhere
     if name == "nabla":
         return inner(f.operands[0], argnum)
     return {True}
