@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd import autofd as fd
-
 from tests.autofd_spaces import kernel
 
 POINTWISE = {
@@ -210,7 +209,7 @@ class Arrays:
 
 
 class Writer:
-    """Random programs that a space resolves. `degree` counts the degree of polynomials; None where it does not matter."""
+    """Random programs that a space resolves; with each goes its degree as a polynomial."""
 
     def __init__(self, space, seed):
         self.space, self.rng = space, np.random.default_rng(seed)

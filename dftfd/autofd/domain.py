@@ -49,7 +49,7 @@ class Domain(HasKey):
         transpose of nabla needs it.
     ends: (low, high), where the space ends: numbers or arrays of the points' shape, infinite where it has no end.
         The transpose of f -> f(g) needs them, since g has to map one space into the other.
-    periodic: the space is a cell from low to high whose opposite ends are one point; a bool, or one for each coordinate.
+    periodic: the space is a cell from low to high whose opposite ends are one point; a bool, or one per coordinate.
     discrete: the space consists of its points alone and an integral is a sum; there is no partial integration on it.
     surface: transposes of derivatives keep the boundary terms of partial integration, as Dirac terms at the ends. They
         are dropped without it: right for functions, or changes of them, that vanish there.

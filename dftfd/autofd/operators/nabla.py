@@ -72,7 +72,7 @@ _nabla = Nabla()
 
 
 def transposed_nabla(ct: Function, argnum: int, mode: str = "forward") -> Function:
-    """-div(w ct) / w for the density w of the measure (1 for Lebesgue's), and the surface term if the space keeps it."""
+    """-div(w ct) / w, w the density of the measure (1 for Lebesgue's), and the surface term if the space keeps it."""
     domain = ct.domains[argnum]
     if domain.discrete:
         raise NoRuleError(f"{domain!r} consists of separate points: derivatives with respect to it have no transpose.")
