@@ -175,11 +175,21 @@ elu = elementary(jax.nn.elu)
 relu = elementary(jax.nn.relu)
 
 
+def _negative_root(y):
+    return -jnp.sqrt(y)
+
+
+def _same(x):
+    return x
+
+
 def _register_inverses():
-    """Inverses of the elementary functions that have one on their whole range."""
+    """Inverses of the elementary functions, those of square and absolute in two branches."""
     for one, other in ((exp, log), (expm1, log1p), (exp2, log2), (sinh, arcsinh), (tanh, arctanh), (tan, arctan)):
         register_inverse(one.lifted, other.lifted)
     register_inverse(negative.lifted, negative.lifted)
+    register_inverse(square.lifted, (sqrt.lifted, elementary(_negative_root).lifted))
+    register_inverse(absolute.lifted, (Pointwise(_same), negative.lifted))
 
 
 _register_inverses()

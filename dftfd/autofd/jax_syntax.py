@@ -43,6 +43,7 @@ from dftfd.autofd.jax_graphs import (
 )
 from dftfd.autofd.jax_leaves import EXPLICIT, RESULT, FunctionType, KnownLeaf, OpenLeaf, TangentLeaf, check_not_watched
 from dftfd.autofd.operators.compose import check_same_type
+from dftfd.autofd.operators.integrate import check_one_measure
 from dftfd.autofd.operators.leaf import constant, zero_tangent, zeros
 from dftfd.autofd.operators.partial import at
 from dftfd.autofd.structure import holds_tracers, is_tracer
@@ -73,7 +74,9 @@ def _as_value(f: Function, kind: str):
 
 def add_leaves(x, y):
     """Sum of two tangents."""
-    return _as_value(_as_function(x) + _as_function(y), "tangent")
+    total = _as_function(x) + _as_function(y)
+    check_one_measure(total)
+    return _as_value(total, "tangent")
 
 
 class Door:

@@ -61,7 +61,11 @@ class Integrate(Operator):
             factor = factor * measure_ratio(f.domains[i], rule)
         if factor != 1.0:
             cotangent = cotangent * factor
-        return [broadcast(cotangent, f.domains, rest)]
+        spread = broadcast(cotangent, f.domains, rest)
+        given = {i: r for i, r in zip(node.static["argnums"], node.arrays, strict=False) if f.domains[i].points is None}
+        if given:
+            spread.static["given"] = tuple((f.domains[i], _fingerprint(r)) for i, r in given.items())
+        return [spread]
 
 
 def measure_ratio(domain: Domain, rule) -> float:
@@ -101,6 +105,35 @@ def _moments(points, weights, centre, width):
     t = (points.reshape(len(points), -1) - centre) / np.where(width > 0, width, 1.0)
     phi = [np.ones_like(t), t, t**2, t**3, np.exp(1j * t), np.exp(2j * t)]
     return np.concatenate([weights @ p for p in phi])
+
+
+def _fingerprint(rule) -> tuple:
+    """What tells measures apart that were given for a space without a quadrature of its own."""
+    points, weights = rule
+    if is_tracer(points) or is_tracer(weights):
+        return ("traced", id(weights))
+    x = np.asarray(points)
+    shift, width = np.zeros(max(x[0].size, 1)), np.ones(max(x[0].size, 1))
+    return ("known", *_moments(x, np.asarray(weights), shift, width).tolist())
+
+
+def check_one_measure(*gradients: Function):
+    """Raise if integrals over a space that has no quadrature were given different measures.
+
+    They stand for the measure of the pairing, so one functional derivative has room for one.
+    """
+    known = {}
+    for root in gradients:
+        for domain, mark in (m for node in nodes_of(root) for m in node.static.get("given", ())):
+            kind, *moments = known.setdefault(domain, mark)
+            if mark != (kind, *moments) and not (
+                kind == mark[0] == "known" and np.allclose(moments, mark[1:], rtol=1e-6, atol=1e-6 * abs(moments[0]))
+            ):
+                raise QuadratureError(
+                    f"integrals over {domain!r} have different quadratures by `quadrature=`, so there is no one measure "
+                    "for the functional derivative. Give the domain points and weights, or put the ratio of the "
+                    "measures into the integrand."
+                )
 
 
 class MovedQuadrature(Operator):

@@ -64,8 +64,7 @@ def _code_of(g):
 
 def _registered(code):
     if hasattr(code, "inverse"):  # code that knows its own, such as arithmetic with a number
-        inverse = code.inverse()
-        return None if inverse is None else [(inverse, None)]
+        return [(branch, None) for branch in code.inverse()] or None
     return _inverses.get(_source_key(code))
 
 
