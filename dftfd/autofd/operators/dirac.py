@@ -160,7 +160,7 @@ def _separate_composition(f):
     outer, *inner = f.operands
     singular = tuple(i for i, g in enumerate(inner) if g.singular)
     if outer.singular or not is_affine(outer, singular):
-        raise NoRuleError(f"{f!r} is not linear in the Dirac distributions in it; such a product is undefined.")
+        raise NoRuleError(f"{f!r} is not linear in the distributions in it, such as Dirac terms; that is undefined.")
     slope, regulars, terms = pushforward(outer, singular), list(inner), []
     for i in singular:
         regulars[i], found = separate(inner[i])
