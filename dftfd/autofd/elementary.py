@@ -85,8 +85,9 @@ def _positive_root(x, denominator):
 
 
 @functools.cache
-def _power_above_one(exponent, whole, rest, denominator):
-    """x -> x^exponent as x^whole times a root, whose derivative is exponent x^(exponent - 1): 0 where x is 0."""
+def _power_above_one(k, denominator):
+    """x -> x^p, p = k / denominator, as a whole power times a root, with the derivative p x^(p - 1): 0 where x is 0."""
+    whole, rest = divmod(k, denominator)
 
     def power(x):
         return x**whole * _positive_root(x, denominator) ** rest
@@ -96,7 +97,7 @@ def _power_above_one(exponent, whole, rest, denominator):
     @power.defjvp
     def _(primals, tangents):
         (x,), (dx,) = primals, tangents
-        return power(x), exponent * _static_power(x, exponent - 1) * dx
+        return power(x), (k / denominator) * _static_power(x, (k - denominator) / denominator) * dx
 
     return power
 
@@ -111,7 +112,7 @@ def _static_power(x, exponent):
                 k, denominator = Fraction(k, denominator).as_integer_ratio()
                 whole, rest = divmod(k, denominator)
                 if whole > 0:
-                    return _power_above_one(exponent, whole, rest, denominator)(x)
+                    return _power_above_one(k, denominator)(x)
                 root = _positive_root(x, denominator) ** rest
                 return root if whole == 0 else x**whole * root
     return x**exponent
