@@ -158,6 +158,11 @@ class Ingredients:
         response = None if self.energy.lacks_response else self.energy.response
         return Problem(self.energy.evaluate, self.matrices.S, self.X, occupy, shared, response)
 
+    def grid_overlap(self) -> np.ndarray:
+        """Integrals of products of orbitals by the quadrature that counts the electrons, (ao, ao)."""
+        grid = self.calculation.grid if self.n_points else self.calculation.nlc_level
+        return self.orbitals.store(grid).overlap()
+
     def with_terms(self, *terms: Term) -> "Ingredients":
         """The same with other terms of the energy."""
         return replace(self, energy=KohnSham(terms))

@@ -9,16 +9,19 @@ No part of a file is ever executed: text is JSON of numbers and names, and formu
 """
 
 import json
+import warnings
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 
+import jax
 import numpy as np
 
 from dftfd.basis import checked_basis, checked_ecp
 from dftfd.calculation import Calculation
 from dftfd.elements import AtomName, parse_atom_name
-from dftfd.errors import DamagedFileError, FileError, FunctionalError, InputError
+from dftfd.errors import DamagedFileError, FileError, FunctionalError, InputError, InputWarning
 from dftfd.functionals.definition import from_definition
+from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
 from dftfd.interop.mean_field import mole_text, orbital_entries
 from dftfd.io.hdf5 import read_tree, write_tree
@@ -51,6 +54,7 @@ def result_tree(result: SCFResult) -> dict:
         "calculation": {name: getattr(calculation, name) for name in CALCULATION_TEXT},
         "relativity": surroundings.relativity,
         "settings": asdict(result.settings),
+        "formulas": {"jax": jax.__version__, "fingerprint": program_fingerprint(calculation.functional)},
         "result": {name: getattr(result, name) for name in RESULT_TEXT},
     }
     arrays = {name: getattr(result, name) for name in RESULT_ARRAYS if getattr(result, name) is not None}
@@ -120,7 +124,7 @@ def _result(text, arrays, functional) -> SCFResult:
     molecule = _molecule(text["molecule"], arrays["coordinates"])
     calculation = Calculation(
         molecule=molecule,
-        functional=_functional(settings, functional),
+        functional=_functional(settings, text.get("formulas"), functional),
         surroundings=Surroundings(*surroundings, text["relativity"], _potential(text, arrays)),
         grid=checked_grid(None if "grid" in options else (arrays["points"], arrays["weights"]), options.get("grid")),
         method=checked_method(options["method"], molecule.spin),
@@ -185,15 +189,32 @@ def _potential(text, arrays):
     return known and ExternalPotential.from_file(known["name"], known["on_nuclei"], arrays["external_potential"])
 
 
-def _functional(settings, given):
-    """The functional, whose name must still mean the same."""
+def _functional(settings, formulas, given):
+    """The functional, whose name must still mean the same: terms, parameters and formulas."""
     functional = _of_settings(settings) if given is None else get_functional(given)
     if json.loads(json.dumps(functional.definition)) != settings.definition:
         raise FunctionalError(
             f"functional {settings.functional!r} stands for other terms or parameters than when the result was "
             "computed; pass the right one as load_result(path, functional=...)."
         )
+    if formulas is not None and program_fingerprint(functional) != formulas["fingerprint"]:
+        _refuse_formula(settings.functional, formulas["jax"])
     return functional.named(settings.functional)
+
+
+def _refuse_formula(name, version):
+    """A formula that traces to another program: another one with the same JAX, perhaps the same with another JAX."""
+    if version == jax.__version__:
+        raise FunctionalError(
+            f"the formula of functional {name!r} is not the one that the result was computed with; run it again, or "
+            "pass the old one as load_result(path, functional=...)."
+        )
+    warnings.warn(
+        f"The result was computed with JAX {version}; whether the formula of {name!r} is still the same can't be told "
+        f"with JAX {jax.__version__}.",
+        InputWarning,
+        stacklevel=2,
+    )
 
 
 def _of_settings(settings):

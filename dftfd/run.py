@@ -143,6 +143,7 @@ def run_scf(
     snapshot = None if restart is None else resume(restart, calculation, rule, conv_tol)
     checkpoint = as_checkpoint(checkpoint, restart)
     if checkpoint is not None:
+        checkpoint.refuse_foreign(calculation)
         checkpoint.prepare()
 
     ingredients = calculation.build(progress)
@@ -173,7 +174,7 @@ def run_scf(
         resume=snapshot,
     )
     result = _result(calculation, settings, solution, progress.seconds, allow_unconverged)
-    warn_about_electrons(result)
+    warn_about_electrons(result, ingredients)
     return result
 
 
