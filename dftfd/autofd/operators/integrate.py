@@ -131,8 +131,8 @@ def check_one_measure(*gradients: Function):
             ):
                 raise QuadratureError(
                     f"integrals over {domain!r} have different quadratures by `quadrature=`, so there is no one "
-                    "measure for the functional derivative. Give the domain points and weights, or put the ratio of the "
-                    "measures into the integrand."
+                    "measure for the functional derivative. Give the domain points and weights, or put the ratio of "
+                    "the measures into the integrand."
                 )
 
 
