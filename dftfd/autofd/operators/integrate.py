@@ -130,9 +130,9 @@ def check_one_measure(*gradients: Function):
                 kind == mark[0] == "known" and np.allclose(moments, mark[1:], rtol=1e-6, atol=1e-6 * abs(moments[0]))
             ):
                 raise QuadratureError(
-                    f"integrals over {domain!r} have different quadratures by `quadrature=`, so there is no measure "
-                    "for the functional derivative. Give the domain points and weights, or put the ratio of the "
-                    "measures into the integrand."
+                    f"integrals over {domain!r} have different quadratures by `quadrature=`, so there is no one "
+                    "measure for the functional derivative. Give the domain points and weights, or put the ratio of "
+                    "the measures into the integrand."
                 )
 
 
