@@ -9,8 +9,8 @@ import numpy as np
 
 from dftfd.ao_store import AOStore
 from dftfd.device_xc import DeviceXCBuilder, accelerated_devices
-from dftfd.errors import InputError
 from dftfd.functionals.base import Functional
+from dftfd.functionals.registry import get_functional
 from dftfd.grids.molecular import molecular_grid
 from dftfd.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, OneElectron
 from dftfd.interop.dispersion import dispersion_correction
@@ -19,11 +19,12 @@ from dftfd.kohn_sham import KohnSham
 from dftfd.memory import memory_plan
 from dftfd.molecule import Molecule
 from dftfd.nonlocal_xc import NonlocalXCBuilder, NonlocalXCKernel
+from dftfd.options import Options, method_for
 from dftfd.resources import memory_budget
 from dftfd.scf.occupation import Occupier
 from dftfd.scf.orbitals import canonical_orthonormaliser
 from dftfd.scf.problem import Problem
-from dftfd.surroundings import Surroundings
+from dftfd.surroundings import Surroundings, surroundings_for
 from dftfd.xc import XCBuilder, ao_order
 from dftfd.xc_response import XCResponseBuilder
 
@@ -47,6 +48,20 @@ class Calculation:
     density_fit: bool
     linear_dependence: float
     surroundings: Surroundings
+
+    @classmethod
+    def of(cls, molecule: Molecule, options: Options) -> "Calculation":
+        """The calculation that options ask for; InputError for what does not suit the molecule."""
+        return cls(
+            molecule=molecule,
+            functional=get_functional(options.xc),
+            method=method_for(options.method, molecule.spin),
+            grid=options.grid_level if options.grid is None else options.grid,
+            nlc_level=options.nlc_grid_level,
+            density_fit=options.density_fit,
+            linear_dependence=options.linear_dependence,
+            surroundings=surroundings_for(molecule, options.electric_field, options.point_charges, options.relativity),
+        )
 
     @property
     def n_spin(self) -> int:
@@ -73,8 +88,6 @@ class Calculation:
 
     def coulomb_exchange(self, budget: int | None = None):
         """The builder of J and K, which may take `budget` bytes; by default most of what is available."""
-        if not isinstance(self.density_fit, bool):
-            raise InputError(f"density_fit={self.density_fit!r}: give True or False.")
         if not self.density_fit:
             return ExactCoulombExchange(self.molecule, n_operators=len({0.0, *self._omegas}))
         return DensityFittedCoulombExchange(self.molecule, bool(self.functional.exact_exchange), budget)

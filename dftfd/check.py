@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dftfd.arguments import public
 from dftfd.checks import pointwise, potentials, sampling
 from dftfd.checks.counterpart import counterpart
 from dftfd.checks.referee import Referee
@@ -39,6 +40,7 @@ FRACTION_TOLERANCE = 1e-14
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 
 
+@public
 def check(functional, with_potentials: bool = True) -> Report:
     """Comparison of a functional with libxc, a `Report`; print it for the table, ask `.passed` for the verdict.
 

@@ -9,19 +9,19 @@ import os
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Integral
+from typing import Annotated
 
 import numpy as np
 
+from dftfd.arguments import array, choice, public
 from dftfd.basis import resolve_basis, resolve_ecp
-from dftfd.elements import ATOMIC_NUMBERS, quote
+from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError, InputWarning
 from dftfd.geometry_checks import check_positions, nearest_pair, warn_about_units
 from dftfd.interop import pyscf as bridge
 from dftfd.interop.ase import from_ase, is_ase_atoms
 from dftfd.interop.basis_sets import display_name
 from dftfd.io.geometry import Geometry, is_coordinate_text, parse_atom_list, parse_geometry, read_geometry_file
-from dftfd.options import refuse_unknown
 
 __all__ = ["InputWarning", "Molecule", "molecule"]
 
@@ -126,25 +126,25 @@ class Molecule:
         """Indices of the two nearest nuclei and their distance in bohr; None for a single nucleus."""
         return nearest_pair(self.coordinates, self.ghost)
 
-    def at(self, coordinates) -> "Molecule":
+    @public
+    def at(self, coordinates: Annotated[np.ndarray, array(None, 3)]) -> "Molecule":
         """The same molecule with its centres elsewhere; coordinates (atom, 3) in bohr."""
-        coordinates = np.asarray(coordinates, dtype=float)
         if coordinates.shape != self.coordinates.shape:
             raise InputError(f"new coordinates have shape {coordinates.shape}, expected {self.coordinates.shape}.")
         check_positions(self.labels, self.ghost, coordinates, allow_close=True)
         return replace(self, coordinates=coordinates)
 
 
+@public
 def molecule(
     source,
     basis=None,
     charge: int = 0,
     spin: int = 0,
-    unit: str = "angstrom",
+    unit: Annotated[str, choice(*UNITS)] = "angstrom",
     cartesian: bool = False,
     ecp=None,
     allow_close: bool = False,
-    **unknown,
 ) -> Molecule:
     """The molecule described by a file, a text, a list of atoms, an ASE Atoms or a PySCF Mole.
 
@@ -163,12 +163,6 @@ def molecule(
     Raises InputError for a request that cannot be carried out (FileError for a missing file) before any integral is
     computed, and warns with InputWarning about distances that look like a confusion of units.
     """
-    refuse_unknown(molecule, unknown)
-    unit = _read_unit(unit)
-    charge, spin = _read_integer("charge", charge), _read_integer("spin", spin)
-    for name, flag in (("cartesian", cartesian), ("allow_close", allow_close)):
-        if not isinstance(flag, bool | np.bool_):
-            raise InputError(f"{name} must be True or False, not {quote(flag)}.")
     if bridge.is_pyscf_mole(source):
         given = {
             "basis": basis,
@@ -187,7 +181,7 @@ def molecule(
             "coordinates": coordinates,
             "charge": charge,
             "spin": spin,
-            "cartesian": bool(cartesian),
+            "cartesian": cartesian,
         }
     names = fields.pop("names")
     labels, ghost = tuple(name.label for name in names), tuple(name.ghost for name in names)
@@ -236,18 +230,6 @@ def _fields_of_mole(mole, given, unit) -> dict:
             "given too; change the Mole, or pass its atoms as a list."
         )
     return bridge.from_pyscf(mole)
-
-
-def _read_unit(unit):
-    if not isinstance(unit, str) or unit.lower() not in UNITS:
-        raise InputError(f"unknown unit {quote(unit)}; allowed: {', '.join(UNITS)}.")
-    return unit.lower()
-
-
-def _read_integer(name, value):
-    if not isinstance(value, Integral) or isinstance(value, bool | np.bool_):
-        raise InputError(f"{name} must be an integer, not {quote(value)}.")
-    return int(value)
 
 
 def _check_electrons(molecule):

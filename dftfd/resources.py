@@ -6,8 +6,7 @@ import resource
 from numbers import Real
 from pathlib import Path
 
-from dftfd.elements import quote
-from dftfd.errors import InputError, ResourceError
+from dftfd.errors import InputError, ResourceError, shown
 
 SHARE = 0.8
 """Part of the free memory that a calculation may take unless it is told otherwise."""
@@ -64,7 +63,7 @@ def memory_size(size) -> int:
     unit = _UNITS.get(match[2].lower()) if match else None
     if unit is None or not float(match[1]):
         raise InputError(
-            f"max_memory={quote(size)} is no size; give a number of MB, or text such as '800 MB' or '4 GB'."
+            f"max_memory={shown(size)} is no size; give a number of MB, or text such as '800 MB' or '4 GB'."
         )
     return int(float(match[1]) * unit)
 

@@ -52,4 +52,4 @@ def warn_about_electrons(result) -> None:
 
 
 def _warn(text):
-    warnings.warn(text, InputWarning, stacklevel=4)
+    warnings.warn(text, InputWarning, stacklevel=5)

@@ -173,12 +173,10 @@ def test_canonical_orthogonalisation_drops_dependent_functions(rng):
 
 def test_bad_thresholds_are_refused():
     """Each message names the option and a sensible value."""
-    with pytest.raises(InputError, match="conv_tol=0.0 is not an energy threshold"):
+    with pytest.raises(InputError, match="conv_tol=0.0: give a positive number"):
         Convergence(energy=0.0)
     with pytest.raises(InputError, match="max_cycles=0: give a whole number"):
         Convergence(max_cycles=0)
-    with pytest.raises(InputError, match="linear_dependence=-1 is not a threshold"):
-        canonical_orthonormaliser(np.eye(2), -1)
     with pytest.raises(InputError, match="no orbital is left"):
         canonical_orthonormaliser(np.eye(2), 2.0)
     with pytest.raises(InputError, match="3 orbitals must be occupied but the basis set gives only 2"):

@@ -18,6 +18,7 @@ import dftfd
 from dftfd.batch.jobs import Job, Outcome
 from dftfd.errors import FileError, InputError
 from dftfd.functionals.base import Functional
+from dftfd.options import ENERGY, SEARCH, START, STATE
 
 MOLECULE = ("symbols", "labels", "coordinates", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp")
 
@@ -33,8 +34,8 @@ class NoRecord:
 
 
 @contextmanager
-def recorded(path, xc, options):
-    """The Record of a batch with these options, locked against other batches; NoRecord for path None.
+def recorded(path, options):
+    """The Record of a batch with these Options, locked against other batches; NoRecord for path None.
 
     Raises FileError for a file that is no record, cannot be written, or is in use.
     """
@@ -44,7 +45,7 @@ def recorded(path, xc, options):
     try:
         with Path(path).open("a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield Record(file, path, xc, options)
+            yield Record(file, path, options)
     except BlockingIOError as error:
         raise FileError(f"{path} is in use by another batch.") from error
     except FileError:
@@ -56,10 +57,11 @@ def recorded(path, xc, options):
 class Record:
     """An open record. Results of the same molecule, functional and options, by the same version, are known again."""
 
-    def __init__(self, file, path, xc, options):
+    def __init__(self, file, path, options):
         self._file, self._path = file, path
-        functional = xc.definition if isinstance(xc, Functional) else xc
-        self._context = _text({"xc": functional, "options": options, "dftfd": dftfd.__version__})
+        functional = options.xc.definition if isinstance(options.xc, Functional) else options.xc
+        given = options.changed(ENERGY, STATE, START, SEARCH) | {"xc": functional}
+        self._context = _text({"options": given, "dftfd": dftfd.__version__})
         self._known = self._read()
 
     def outcome(self, job: Job) -> Outcome | None:
