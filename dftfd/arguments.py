@@ -26,6 +26,7 @@ import numpy as np
 from dftfd.errors import DftfdError, InputError, closest_names, shown
 
 LONGEST_SEQUENCE = 10**6
+MADE_BY = {"Molecule": ", from dftfd.molecule(...)", "Functional": ", from dftfd.get_functional(...)"}
 _Code = TypeVar("_Code", bound=Callable)
 
 
@@ -77,7 +78,7 @@ def _as_real(value):
 
 def _as_path(value):
     text = os.fspath(_require(isinstance(value, str | os.PathLike), value))
-    return Path(_require(isinstance(text, str) and text and "\0" not in text, text))
+    return Path(os.fsdecode(os.fsencode(_require(isinstance(text, str) and text and "\0" not in text, text))))
 
 
 def _as_mapping(value):
@@ -125,7 +126,7 @@ def choice(*words: str | None) -> Kind:
             return None
         return known[_as_text(value).lower()]
 
-    return Kind(" or ".join(map(repr, words)), convert)
+    return Kind(f"one of {', '.join(map(repr, words))}", convert)
 
 
 def _fits(found, shape):
@@ -193,7 +194,7 @@ def optional(kind: Kind) -> Kind:
 
 def instance(*classes: type, expected: str | None = None) -> Kind:
     """Objects of some classes, as they are."""
-    names = " or ".join(f"a {c.__name__}" for c in classes)
+    names = " or ".join(f"a {c.__name__}{MADE_BY.get(c.__name__, '')}" for c in classes)
     return Kind(expected or names, lambda value: _require(issubclass(type(value), classes), value))
 
 
@@ -207,7 +208,7 @@ def callback(n_arguments: int) -> Kind:
     return Kind(f"a function of {n_arguments} argument{'s'[: n_arguments != 1]}", convert)
 
 
-anything = Kind("anything", lambda value: value)
+anything = Kind("an object of the class it names", lambda value: _require(value.__class__ is type(value), value))
 
 _PLAIN = {bool: flag, int: whole(), float: number(), str: text, Path: path, dict: mapping, Mapping: mapping}
 

@@ -9,7 +9,7 @@ import importlib.util
 import itertools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -38,10 +38,10 @@ Components that are exactly zero, such as mixed ones of exchange, are up to 6e-1
 
 @public
 def audit(
-    target,
+    target: Any,
     *,
     xctype: Annotated[str, choice("LDA", "GGA", "MGGA")] = "GGA",
-    reference=None,
+    reference: Any = None,
     libxc: bool = False,
     points: Annotated[int, whole(3, MOST_POINTS)] = N_POINTS,
 ) -> AuditReport:

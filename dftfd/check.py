@@ -8,6 +8,7 @@ import functools
 import logging
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 
 
 @public
-def check(functional, with_potentials: bool = True) -> Report:
+def check(functional: Any, with_potentials: bool = True) -> Report:
     """Comparison of a functional with libxc, a `Report`; print it for the table, ask `.passed` for the verdict.
 
     functional: name, expression or Functional. It is compared with the libxc functional of the same name, or else with

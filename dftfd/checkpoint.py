@@ -200,9 +200,9 @@ def _identity(molecule, options: Options):
 
 
 def _equal(a, b):
-    if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and a.shape == b.shape and bool(np.all(np.abs(a - b) <= SAME_POSITION))
-    return a == b
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.shape == b.shape and bool(np.all(np.abs(a - b) <= SAME_POSITION))
+    return type(a) is type(b) and a == b
 
 
 def _short(value):

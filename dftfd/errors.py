@@ -120,7 +120,10 @@ class _Short(reprlib.Repr):
         return super().repr_int(x, level) if abs(x) < 10**100 else f"a number of {x.bit_length()} bits"
 
     def repr_ndarray(self, x, level):
-        return repr(x) if x.size <= 3 else f"<array {x.shape} {x.dtype}>"
+        if x.size <= 3:
+            return repr(x)
+        bad = x.size - int((abs(x) < float("inf")).sum()) if x.dtype.kind in "fc" else 0
+        return f"<array {x.shape} {x.dtype}{f', {bad} not finite' if bad else ''}>"
 
 
 def shown(value, longest: int = 60) -> str:

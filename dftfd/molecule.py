@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -137,13 +137,13 @@ class Molecule:
 
 @public
 def molecule(
-    source,
-    basis=None,
+    source: Any,
+    basis: Any = None,
     charge: int = 0,
     spin: int = 0,
     unit: Annotated[str, choice(*UNITS)] = "angstrom",
     cartesian: bool = False,
-    ecp=None,
+    ecp: Any = None,
     allow_close: bool = False,
 ) -> Molecule:
     """The molecule described by a file, a text, a list of atoms, an ASE Atoms or a PySCF Mole.

@@ -339,6 +339,9 @@ class Options:
         if self.smearing is not None and self.occupations is not None:
             raise InputError("smearing decides the occupations; leave one of the two options out.")
 
+    def __eq__(self, other):
+        return isinstance(other, Options) and all(map(_equal, vars(self).values(), vars(other).values()))
+
     def __repr__(self):
         return f"Options({', '.join(f'{name}={shown(value)}' for name, value in self.changed().items())})"
 
@@ -389,6 +392,14 @@ def _plain(value):
     if isinstance(value, tuple) and value and isinstance(value[0], np.ndarray):
         return np.column_stack(value)
     return value
+
+
+def _equal(a, b):
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    return a == b
 
 
 _P, _M, _R = ParamSpec("_P"), TypeVar("_M"), TypeVar("_R")

@@ -13,6 +13,7 @@ import json
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def result_tree(result: SCFResult) -> dict:
 
 
 @public
-def load_result(path: Path, functional=None) -> SCFResult:
+def load_result(path: Path, functional: Any = None) -> SCFResult:
     """The result in a file that `result.save(path)` wrote.
 
     functional: the Functional, where its name is not registered in this process. Raises FileError for other files,

@@ -6,6 +6,7 @@ Names are libxc's, in lower case (gga_x_pbe), plus conventional names for combin
 import re
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
@@ -26,11 +27,12 @@ _library: set[str] = set()  # the library's own names, from `seal` on
 
 _NUMBERS = (float, complex, np.ndarray, np.generic, jax.Array)
 _public = partial(public, error=FunctionalError)
+LARGEST_NUMBER = 10**6  # of libxc
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @_public
-def functional(name, *, doi: str | None = None, spin_symmetric: bool = True):
+def functional(name: Any, *, doi: str | None = None, spin_symmetric: bool = True):
     """Decorator: register a formula for an energy per volume under `name`; gives back the Functional.
 
     The formula's parameter names choose the ingredients: n (total density, R^3 -> R), rho (spin-resolved, R^3 -> R^2),
@@ -62,7 +64,7 @@ def term(name: str, *, doi: str | None = None):
 
 
 @_public
-def potential(name, *, doi: str | None = None, spin_symmetric: bool = True):
+def potential(name: Any, *, doi: str | None = None, spin_symmetric: bool = True):
     """Decorator: register a model of the potential that is no functional's derivative.
 
     The formula takes the same ingredients as an energy's and gives (v_alpha, v_beta) [hartree], a Function R^3 -> R^2.
@@ -79,7 +81,7 @@ def _require_name(name, decorator):
 
 
 @_public
-def register(f, name=None, *, spin_symmetric: bool = True) -> Functional:
+def register(f: Any, name: Any = None, *, spin_symmetric: bool = True) -> Functional:
     """Enter a Functional, such as a combination of others, under its name, after a look at each of its new terms."""
     if not issubclass(type(f), Functional):
         raise FunctionalError(f"register: a Functional expected, {shown(f)} found.")
@@ -188,7 +190,7 @@ def lookup(name: str) -> Functional | None:
 
 
 @_public
-def get_functional(spec, *, exact_exchange: float | None = None, **parameters) -> Functional:
+def get_functional(spec: Any, *, exact_exchange: float | None = None, **parameters) -> Functional:
     """The functional that a name, expression or Functional stands for, optionally with other parameter values.
 
     spec: a registered name ("pbe", "gga_x_pbe"), one of libxc's catalogue ("libxc:gga_x_pbe"), a number of libxc's
@@ -203,7 +205,7 @@ def get_functional(spec, *, exact_exchange: float | None = None, **parameters) -
     if spec is None:
         raise FunctionalError("the functional is None; give a name such as 'pbe'.")
     if isinstance(spec, int) and not isinstance(spec, bool):
-        spec = str(spec)
+        spec = str(spec) if abs(spec) < LARGEST_NUMBER else shown(spec)
     if not isinstance(spec, str):
         raise FunctionalError(f"a functional is given by name or as a Functional, {type(spec).__name__} found.")
     from dftfd.functionals.names import parse

@@ -27,7 +27,7 @@ ALWAYS_THERE = 32 * 2**20
 SMALLEST_DISTANCE = 1e-6  # bohr; nearer nuclei leave no room for a border between their cells
 
 
-_Size = Annotated[int, whole(1, 10**6)]
+_Size = Annotated[int, whole(1, 10**9)]
 
 
 @jax.tree_util.register_dataclass

@@ -184,9 +184,9 @@ def test_grid_crosses_jit():
     [
         ({"level": 10}, "level=10: give a whole number from 0 to 9"),
         ({"level": 2.5}, "level=2.5: give a whole number"),
-        ({"radial": "treutler"}, "radial='treutler': give 'treutler_ahlrichs' or "),
-        ({"pruning": "nwchm"}, "pruning='nwchm': give .*'nwchem' or "),
-        ({"partition": "beck"}, "partition='beck': give 'becke' or "),
+        ({"radial": "treutler"}, "radial='treutler': give one of 'treutler_ahlrichs'"),
+        ({"pruning": "nwchm"}, "pruning='nwchm': give one of .*'nwchem'"),
+        ({"partition": "beck"}, "partition='beck': give one of 'becke'"),
         ({"radius_adjustment": "bragg"}, "radius_adjustment='bragg': give "),
         ({"n_angular": 300}, "no Lebedev rule with 300 points"),
         ({"n_radial": 0}, "n_radial=0: give a whole number from 1"),

@@ -17,7 +17,7 @@ from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from dftfd.autofd.domain import Signature, describe
 from dftfd.autofd.overloads import Overloads
-from dftfd.autofd.structure import HasKey, Identity, structural_key
+from dftfd.autofd.structure import HasKey, Identity, holds_tracers, structural_key
 from dftfd.errors import NoRuleError, SignatureError, shown
 
 
@@ -173,6 +173,8 @@ def _as_array(value, domain, function, position):
         if not isinstance(value, jax.Array):
             with contextlib.suppress(jax.errors.TracerArrayConversionError):
                 np.asarray(value)
+        elif not holds_tracers(value) and value.is_deleted():
+            raise ValueError
         return jnp.asarray(value)
     except Exception as error:  # what looking at somebody's object may raise is anything
         raise SignatureError(
