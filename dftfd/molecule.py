@@ -13,7 +13,8 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.arguments import array, choice, public
+from dftfd.arguments import array, choice, public, whole
+from dftfd.arguments import path as as_path
 from dftfd.basis import resolve_basis, resolve_ecp
 from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError, InputWarning
@@ -28,6 +29,9 @@ __all__ = ["InputWarning", "Molecule", "molecule"]
 DEFAULT_BASIS = "def2-svp"
 UNITS = {"angstrom": 1 / bridge.BOHR_IN_ANGSTROM, "bohr": 1.0}
 """Length units of the input, in bohr."""
+
+
+_FEW = whole(-10_000, 10_000)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +143,8 @@ class Molecule:
 def molecule(
     source: Any,
     basis: Any = None,
-    charge: int = 0,
-    spin: int = 0,
+    charge: Annotated[int, _FEW] = 0,
+    spin: Annotated[int, _FEW] = 0,
     unit: Annotated[str, choice(*UNITS)] = "angstrom",
     cartesian: bool = False,
     ecp: Any = None,
@@ -208,7 +212,7 @@ def _read_source(source, unit) -> Geometry:
             parse_geometry(source) if is_coordinate_text(source) or not source.strip() else read_geometry_file(source)
         )
     if isinstance(source, os.PathLike):
-        return read_geometry_file(source)
+        return read_geometry_file(as_path.checked("source", source))
     if is_ase_atoms(source):
         if unit != "angstrom":
             raise InputError(f"ASE Atoms are in angstrom, but unit={unit!r} was given; leave it out.")

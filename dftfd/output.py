@@ -54,7 +54,9 @@ def check_format(path: Path, ending: str | None = None) -> Callable:
     """The writer of a format. InputError for an unknown one, FileError for an unwritable place: before the run."""
     ending = path.suffix if ending is None else ending
     if ending.lower() not in WRITERS:
-        raise InputError(f"cannot tell the format of {shown(str(path))}: the name must end in {', '.join(WRITERS)}.")
+        raise InputError(
+            f"cannot tell the format of {shown(str(path), 120)}: the name must end in {', '.join(WRITERS)}."
+        )
     check_writable(path)
     return WRITERS[ending.lower()]
 

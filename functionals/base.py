@@ -18,7 +18,7 @@ from dftfd.arguments import Kind, public, traceable
 from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp, with_quadrature
 from dftfd.autofd.lowering import placeholder
 from dftfd.autofd.lowering_pairs import has_integrals
-from dftfd.errors import FunctionalError, UnsupportedError
+from dftfd.errors import FunctionalError, UnsupportedError, shown
 from dftfd.functionals.numerics import where_dense
 from dftfd.functionals.parameters import parameter_text, plain, require_settable
 
@@ -92,7 +92,7 @@ class EnergyTerm:
 def _shape(result) -> str:
     """What a formula returned, in words."""
     if not isinstance(result, Function):
-        return f"{result!r}, which is no function of r"
+        return f"{shown(result)}, which is no function of r"
     shape = result.result.shape
     return f"{'values' if shape else 'one value'} of shape {shape} at each r"
 
@@ -152,11 +152,11 @@ _public = functools.partial(public, error=FunctionalError)
 def signature_of(formula, name: str) -> tuple[tuple[str, ...], dict]:
     """(ingredients, parameters with defaults) of a formula."""
     if not callable(formula):
-        raise FunctionalError(f"functional {name!r}: a formula, def f(n, *, ...), expected, {formula!r} found.")
+        raise FunctionalError(f"functional {name!r}: a formula, def f(n, *, ...), expected, {shown(formula)} found.")
     try:
         signature = inspect.signature(formula)
-    except ValueError as error:
-        raise FunctionalError(f"functional {name!r}: {formula!r} does not tell its arguments; write a def.") from error
+    except (ValueError, TypeError) as error:
+        raise FunctionalError(f"functional {name!r}: {shown(formula)} does not tell its arguments; write a def.") from error
     ingredients, parameters = [], {}
     for p in signature.parameters.values():
         if p.kind is p.KEYWORD_ONLY:

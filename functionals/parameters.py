@@ -1,6 +1,7 @@
 """Parameters of formulas, numbers or pytrees of arrays such as networks: what may be set, as text and as plain data."""
 
-from numbers import Number
+import sys
+from numbers import Number, Real
 
 import jax
 import jax.numpy as jnp
@@ -88,7 +89,7 @@ def _shape(value) -> tuple | None:
 
 def _is_real(value) -> bool:
     if not hasattr(value, "dtype"):
-        return isinstance(value, Number) and not np.iscomplexobj(value)
+        return isinstance(value, Real) and (not isinstance(value, int) or abs(value) <= sys.float_info.max)
     return any(jnp.issubdtype(value.dtype, kind) for kind in (np.floating, np.integer, np.bool_))
 
 

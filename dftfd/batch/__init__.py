@@ -11,6 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+
 from dftfd.arguments import LONGEST_SEQUENCE, Kind, public, whole
 from dftfd.batch.cluster import on_cluster, require_client
 from dftfd.batch.jobs import Outcome, failure, read_jobs, run_job
@@ -24,8 +26,8 @@ __all__ = ["Outcome", "run_batch"]
 
 
 def _as_many(value):
-    if isinstance(value, str | bytes | Mapping):
-        raise ValueError
+    if isinstance(value, str | bytes | Mapping) or (isinstance(value, np.ndarray) and value.dtype.kind not in "UO"):
+        raise ValueError  # one text or a table of numbers, not many molecules
     found = tuple(islice(value, LONGEST_SEQUENCE + 1))
     if len(found) > LONGEST_SEQUENCE:
         raise ValueError

@@ -17,12 +17,14 @@ from dftfd.errors import FileError
 def check_writable(path) -> None:
     """Raise FileError now rather than after the calculation if `path` cannot be written."""
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):  # os.path: Path's questions raise where a folder cannot be searched
         raise FileError(f"cannot write {path}: it is a folder; give the name of a file.")
-    if path.exists() and not path.is_file():
+    if os.path.exists(path) and not os.path.isfile(path):
         raise FileError(f"cannot write {path}: it is no regular file, and would be replaced by one.")
-    if not path.parent.is_dir():
-        raise FileError(f"cannot write {path}: the folder {path.parent} does not exist.")
+    if os.path.exists(path) and not os.access(path, os.W_OK):
+        raise FileError(f"cannot write {path}: the file is read-only.")
+    if not os.path.isdir(path.parent):
+        raise FileError(f"cannot write {path}: the folder {path.parent} does not exist, or cannot be searched.")
     if not os.access(path.parent, os.W_OK):
         raise FileError(f"cannot write {path}: no permission to write in {path.parent}.")
 
