@@ -8,12 +8,12 @@ Everything inside is in atomic units; the unit of the input is converted here, a
 import os
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.arguments import array, choice, public, whole
+from dftfd.arguments import Kind, array, choice, public, whole
 from dftfd.arguments import path as as_path
 from dftfd.basis import resolve_basis, resolve_ecp
 from dftfd.elements import ATOMIC_NUMBERS
@@ -31,6 +31,8 @@ UNITS = {"angstrom": 1 / bridge.BOHR_IN_ANGSTROM, "bohr": 1.0}
 """Length units of the input, in bohr."""
 
 
+_SOURCES = "a path, coordinate text, a list of (symbol, (x, y, z)), an ASE Atoms or a PySCF Mole"
+_TABLES = "a name, or a dictionary from label, element or 'default' to a name or numbers"
 _FEW = whole(-10_000, 10_000)
 
 
@@ -167,7 +169,8 @@ def molecule(
     Raises InputError for a request that cannot be carried out (FileError for a missing file) before any integral is
     computed, and warns with InputWarning about distances that look like a confusion of units.
     """
-    if bridge.is_pyscf_mole(source):
+    is_mole = Kind(_SOURCES, bridge.is_pyscf_mole).checked("source", source)
+    if is_mole:
         given = {
             "basis": basis,
             "charge": charge or None,
@@ -177,7 +180,7 @@ def molecule(
         }
         fields = _fields_of_mole(source, {name for name, value in given.items() if value is not None}, unit)
     else:
-        geometry = _read_source(source, unit)
+        geometry = Kind(_SOURCES, partial(_read_source, unit=unit)).checked("source", source)
         with np.errstate(over="ignore"):  # what overflows is refused below, with its name
             coordinates = geometry.coordinates * UNITS[unit]
         fields = {
@@ -191,15 +194,17 @@ def molecule(
     labels, ghost = tuple(name.label for name in names), tuple(name.ghost for name in names)
     check_positions(labels, ghost, fields["coordinates"], allow_close)
     if "atom_basis" not in fields:
-        fields["atom_basis"] = resolve_basis(DEFAULT_BASIS if basis is None else basis, names)
-        fields["atom_ecp"] = resolve_ecp(ecp, names, fields["atom_basis"])
+        of_basis = Kind(_TABLES, partial(resolve_basis, names=names))
+        fields["atom_basis"] = of_basis.checked("basis", DEFAULT_BASIS if basis is None else basis)
+        of_ecp = Kind(_TABLES, partial(resolve_ecp, names=names, atom_basis=fields["atom_basis"]))
+        fields["atom_ecp"] = of_ecp.checked("ecp", ecp)
     result = Molecule(symbols=tuple(name.symbol for name in names), ghost=ghost, labels=labels, **fields)
     if result.n_alpha > result.n_ao:
         raise InputError(
             f"{result.n_alpha} alpha electrons do not fit into the {result.n_ao} basis functions of {result.basis}; "
             "use a larger basis set or a lower spin."
         )
-    if bridge.is_pyscf_mole(source):
+    if is_mole:
         bridge.check_same_system(result, source)
     elif not allow_close:
         warn_about_units(result, unit)
@@ -219,10 +224,7 @@ def _read_source(source, unit) -> Geometry:
         return from_ase(source)
     if isinstance(source, list | tuple):
         return parse_atom_list(source)
-    raise InputError(
-        f"cannot read a molecule from {type(source).__name__}; expected a path, coordinate text, a list of "
-        "(symbol, (x, y, z)), an ASE Atoms or a PySCF Mole."
-    )
+    raise InputError(f"cannot read a molecule from {type(source).__name__}; expected {_SOURCES}.")
 
 
 def _fields_of_mole(mole, given, unit) -> dict:

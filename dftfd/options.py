@@ -6,6 +6,7 @@ the line where it takes effect.
 """
 
 import inspect
+import os
 import textwrap
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields, replace
@@ -28,7 +29,9 @@ from dftfd.arguments import (
     kind_of,
     number,
     optional,
+    path,
     refuse_unknown,
+    text,
     whole,
 )
 from dftfd.errors import InputError, shown
@@ -68,9 +71,9 @@ class Option:
             return value is not self.default
         return value != self.default
 
-    def read(self, name: str, text: str):
+    def read(self, name: str, words: str):
         """The value that stands as text on the command line; InputError where it is none."""
-        return Kind(self.kind.expected, self.of_text).checked(name, text)
+        return Kind(self.kind.expected, self.of_text).checked(name, words)
 
 
 # ------------------------------------------------------------------------------------------- values, and their text
@@ -99,6 +102,12 @@ def _smearing(value):
     return choice(*SMEARINGS).convert(kind), number(lambda w: w > 0).convert(width)
 
 
+def _guess(value):
+    if isinstance(value, str):
+        return text.convert(value)
+    return path.convert(value) if isinstance(value, os.PathLike) else anything.convert(value)
+
+
 def _memory(value):
     memory_size(value)
     return str(value) if isinstance(value, str) else float(value)
@@ -108,30 +117,30 @@ def _not_negative(unit, example):
     return number(lambda x: x >= 0, f"a number{unit} of at least 0, such as {example}")
 
 
-def rows_of_text(text: str) -> list[list[float]]:
+def rows_of_text(words: str) -> list[list[float]]:
     """Rows of numbers between semicolons, '1 0 0 5; -1 0 0 -5', or the lines of a file of that name."""
-    if ";" not in text and Path(text).is_file():
-        lines = read_text(text, "rows of numbers").splitlines()
-        text = ";".join(line.split("#", 1)[0] for line in lines)
-    return [[float(x) for x in row.replace(",", " ").split()] for row in text.split(";") if row.strip()]
+    if ";" not in words and Path(words).is_file():
+        lines = read_text(words, "rows of numbers").splitlines()
+        words = ";".join(line.split("#", 1)[0] for line in lines)
+    return [[float(x) for x in row.replace(",", " ").split()] for row in words.split(";") if row.strip()]
 
 
-def _row_of_text(text):
-    (row,) = rows_of_text(text)
+def _row_of_text(words):
+    (row,) = rows_of_text(words)
     return row
 
 
-def _occupations_of_text(text):
-    rows = rows_of_text(text)
+def _occupations_of_text(words):
+    rows = rows_of_text(words)
     return rows[0] if len(rows) == 1 else rows
 
 
-def _atoms_of_text(text):
-    return text if text.strip().isalpha() else [int(index) for index in text.replace(",", " ").split()]
+def _atoms_of_text(words):
+    return words if words.strip().isalpha() else [int(index) for index in words.replace(",", " ").split()]
 
 
-def _smearing_of_text(text):
-    *kind, width = text.replace(",", " ").split()
+def _smearing_of_text(words):
+    *kind, width = words.replace(",", " ").split()
     return (*kind, float(width)) if kind else float(width) or None
 
 
@@ -193,7 +202,7 @@ class Options:
             ENERGY,
             "Points and weights instead of a level: a file with rows x y z weight [bohr, bohr^3].",
             "a pair (points (point, 3), weights (point,)), or what `dftfd.molecular_grid` gives.",
-            lambda text: np.array(rows_of_text(text)),
+            lambda words: np.array(rows_of_text(words)),
         ),
     ] = None
     conv_tol: Annotated[
@@ -230,6 +239,7 @@ class Options:
     ] = 0.0
     guess: Annotated[
         Any,
+        Kind("a name, a file, a result or a matrix", _guess),
         Option(
             START,
             "Starting density: minao (superposed atoms in a minimal basis), atom (spherical atoms), hueckel, sap "

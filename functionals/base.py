@@ -155,8 +155,10 @@ def signature_of(formula, name: str) -> tuple[tuple[str, ...], dict]:
         raise FunctionalError(f"functional {name!r}: a formula, def f(n, *, ...), expected, {shown(formula)} found.")
     try:
         signature = inspect.signature(formula)
-    except (ValueError, TypeError) as error:
-        raise FunctionalError(f"functional {name!r}: {shown(formula)} does not tell its arguments; write a def.") from error
+    except Exception as error:  # somebody's object
+        raise FunctionalError(
+            f"functional {name!r}: {shown(formula)} does not tell its arguments; write a def."
+        ) from error
     ingredients, parameters = [], {}
     for p in signature.parameters.values():
         if p.kind is p.KEYWORD_ONLY:
