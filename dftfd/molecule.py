@@ -6,6 +6,7 @@ Everything inside is in atomic units; the unit of the input is converted here, a
 """
 
 import os
+import warnings
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -145,8 +146,8 @@ class Molecule:
 def molecule(
     source: Any,
     basis: Any = None,
-    charge: Annotated[int, _FEW] = 0,
-    spin: Annotated[int, _FEW] = 0,
+    charge: Annotated[int, _FEW] | None = None,
+    spin: Annotated[int, _FEW] | None = None,
     unit: Annotated[str, choice(*UNITS)] = "angstrom",
     cartesian: bool = False,
     ecp: Any = None,
@@ -160,7 +161,9 @@ def molecule(
         ghost: basis functions and grid points of oxygen without its nucleus and electrons.
     basis: name of a basis set (default 'def2-svp'), or a dictionary from label, element or 'default' to a name or to
         shells [[l, [exponent, coefficient, ...], ...], ...].
-    charge, spin: total charge and N_alpha - N_beta.   unit: 'angstrom' or 'bohr'.
+    charge, spin: total charge and N_alpha - N_beta; None takes what the comment line of xyz says, 'charge=1 spin=1' or
+        'charge=1 multiplicity=2', else 0. Given, they count, with a warning where the file says something else.
+    unit: 'angstrom' or 'bohr'.
     cartesian: use Cartesian instead of spherical Gaussians.
     ecp: effective core potentials. None takes those that belong to the basis set, False takes none, a name or a
         dictionary from label, element or 'default' to a name, to numbers or to None chooses them.
@@ -169,16 +172,12 @@ def molecule(
     Raises InputError for a request that cannot be carried out (FileError for a missing file) before any integral is
     computed, and warns with InputWarning about distances that look like a confusion of units.
     """
+    given = {"charge": charge, "spin": spin}
     is_mole = Kind(_SOURCES, bridge.is_pyscf_mole).checked("source", source)
     if is_mole:
-        given = {
-            "basis": basis,
-            "charge": charge or None,
-            "spin": spin or None,
-            "cartesian": cartesian or None,
-            "ecp": ecp,
-        }
-        fields = _fields_of_mole(source, {name for name, value in given.items() if value is not None}, unit)
+        brought = {"basis": basis, "ecp": ecp, "cartesian": cartesian or None}
+        brought |= {name: value or None for name, value in given.items()}
+        fields = _fields_of_mole(source, {name for name, value in brought.items() if value is not None}, unit)
     else:
         geometry = Kind(_SOURCES, partial(_read_source, unit=unit)).checked("source", source)
         with np.errstate(over="ignore"):  # what overflows is refused below, with its name
@@ -186,8 +185,7 @@ def molecule(
         fields = {
             "names": geometry.names,
             "coordinates": coordinates,
-            "charge": charge,
-            "spin": spin,
+            **{name: _said_or_given(name, value, geometry) for name, value in given.items()},
             "cartesian": cartesian,
         }
     names = fields.pop("names")
@@ -209,6 +207,18 @@ def molecule(
     elif not allow_close:
         warn_about_units(result, unit)
     return result
+
+
+def _said_or_given(name, given, geometry):
+    """Charge or spin: the argument, else what the input says, else 0."""
+    said = getattr(geometry, name)
+    if given is None:
+        return said or 0
+    if said not in (None, given):
+        warnings.warn(
+            f"the input says {name}={said}, but {name}={given} was given and is used.", InputWarning, stacklevel=3
+        )
+    return given
 
 
 def _read_source(source, unit) -> Geometry:

@@ -52,8 +52,8 @@ class Option:
     """What there is to know of an option besides its name, type and default.
 
     decides: ENERGY, STATE, ...   meaning: in words, with the unit.   in_python: what else a call from Python may give.
-    of_text: text -> value, for the command line, where the text is not the value.   in_files: whether documents and
-    files may hold it.   kind, type, default: of the field.
+    of_text: text -> value, for the command line, where the text is not the value.   in_files, on_command: whether
+    documents and files may hold it, and the command line say it.   kind, type, default: of the field.
     """
 
     decides: str
@@ -61,6 +61,7 @@ class Option:
     in_python: str = ""
     of_text: Callable[[str], Any] | None = None
     in_files: bool = True
+    on_command: bool = True
     kind: Kind = anything
     type: Any = Any
     default: Any = None
@@ -299,6 +300,16 @@ class Options:
         choice("x2c", None),
         Option(ENERGY, "x2c for the spin-free exact two-component Hamiltonian."),
     ] = None
+    external_potential: Annotated[
+        Any,
+        Option(
+            ENERGY,
+            "A Function of the point R^3 -> R, or any JAX code of it: the potential energy f(r) [hartree] of an "
+            "electron at r [bohr]. Nuclei feel -Z f; with (f, 'electrons') they do not. See dftfd.terms.external.",
+            in_files=False,
+            on_command=False,
+        ),
+    ] = None
     linear_dependence: Annotated[
         float,
         _not_negative("", "1e-6"),
@@ -340,6 +351,7 @@ class Options:
             RUN,
             "True prints the SCF table; None logs it under the name `dftfd`; or a dftfd.io.progress.Progress.",
             in_files=False,
+            on_command=False,
         ),
     ] = None
 

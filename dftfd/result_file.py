@@ -10,26 +10,30 @@ No part of a file is ever executed: text is JSON of numbers and names, and formu
 """
 
 import json
+import warnings
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from dftfd.arguments import public
 from dftfd.basis import checked_basis, checked_ecp
 from dftfd.calculation import Calculation
 from dftfd.elements import AtomName, parse_atom_name
-from dftfd.errors import DamagedFileError, FileError, FunctionalError
+from dftfd.errors import DamagedFileError, FileError, FunctionalError, InputError, InputWarning
 from dftfd.functionals.definition import from_definition
+from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
 from dftfd.interop.mean_field import mole_text, orbital_entries
 from dftfd.io.hdf5 import read_tree, write_tree
 from dftfd.molecule import Molecule
-from dftfd.options import Options
+from dftfd.options import ENERGY, SEARCH, START, STATE, Options
 from dftfd.result import SCFResult, Settings
 from dftfd.scf.loop import Cycle
+from dftfd.terms.external import ExternalPotential, checked_potential
 
 FORMAT = 3
 MOLECULE_TEXT = ("symbols", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp", "labels")
@@ -47,17 +51,21 @@ def save_result(result: SCFResult, path) -> None:
 def result_tree(result: SCFResult) -> dict:
     """What the file of a result holds, as nested dictionaries."""
     molecule = result.molecule
-    options = result.settings.options.plain()
+    options = result.settings.options.plain(ENERGY, STATE, START, SEARCH)
     arrays_of_options = {name: value for name, value in options.items() if isinstance(value, np.ndarray)}
     text = {
         "molecule": {name: getattr(molecule, name) for name in MOLECULE_TEXT},
         "options": {name: value for name, value in options.items() if name not in arrays_of_options},
         "settings": {name: getattr(result.settings, name) for name in SETTINGS_TEXT},
+        "formulas": {"jax": jax.__version__, "fingerprint": program_fingerprint(result.functional)},
         "result": {name: getattr(result, name) for name in RESULT_TEXT},
     }
     arrays = {name: getattr(result, name) for name in RESULT_ARRAYS if getattr(result, name) is not None}
     arrays["coordinates"] = molecule.coordinates
     arrays["history"] = np.array([[getattr(cycle, name) for name in CYCLE] for cycle in result.history], dtype=float)
+    if (potential := result.calculation.surroundings.potential) is not None:
+        text["external_potential"] = {"name": potential.name, "on_nuclei": potential.on_nuclei}
+        arrays["external_potential"] = potential.fingerprint(molecule)
     part = {"format": FORMAT, "text": json.dumps(text, default=dict), "arrays": arrays}
     if arrays_of_options:
         part["options"] = arrays_of_options
@@ -65,13 +73,24 @@ def result_tree(result: SCFResult) -> dict:
 
 
 @public
-def load_result(path: Path, functional: Any = None) -> SCFResult:
+def load_result(path: Path, functional: Any = None, external_potential: Any = None) -> SCFResult:
     """The result in a file that `result.save(path)` wrote.
 
-    functional: the Functional, where its name is not registered in this process. Raises FileError for other files,
-    FunctionalError where the name now stands for something else than when the result was computed.
+    functional: the Functional, where its name is not registered in this process.   external_potential: as in run_scf,
+    for a result computed in one; files hold its name, and its values at some points by which it is known again.
+
+    Raises FileError for other files, FunctionalError where the name now stands for something else than when the result
+    was computed, InputError for another potential.
     """
-    return result_of_tree(read_tree(path, "a result"), path, functional)
+    result = result_of_tree(read_tree(path, "a result"), path, functional)
+    given = checked_potential(external_potential)
+    if given is None:
+        return result
+    surroundings, molecule = result.calculation.surroundings, result.molecule
+    if surroundings.potential is None or not given.known_as(surroundings.potential, molecule):
+        found = "without external potential" if surroundings.potential is None else "in another external potential"
+        raise InputError(f"{path} holds a result {found}, not in {given.name!r} as it was given.")
+    return replace(result, calculation=replace(result.calculation, surroundings=replace(surroundings, potential=given)))
 
 
 def result_of_tree(tree: dict, path, functional=None) -> SCFResult:
@@ -101,7 +120,9 @@ def _result(text, arrays, arrays_of_options, functional) -> SCFResult:
     options = Options(**text["options"] | arrays_of_options)
     settings = Settings(options=options, **text["settings"])
     molecule = _molecule(text["molecule"], arrays["coordinates"])
-    calculation = Calculation.of(molecule, replace(options, xc=_functional(settings, functional)))
+    functional = _functional(settings, text.get("formulas"), functional)
+    options = replace(options, xc=functional, external_potential=_potential(text, arrays))
+    calculation = Calculation.of(molecule, options)
     result = SCFResult(
         calculation=calculation,
         settings=settings,
@@ -155,15 +176,38 @@ def _molecule(text, coordinates) -> Molecule:
     )
 
 
-def _functional(settings, given):
-    """The functional, whose name must still mean the same."""
+def _potential(text, arrays):
+    """What the file knows of the external potential; None where there was none."""
+    known = text.get("external_potential")
+    return known and ExternalPotential.from_file(known["name"], known["on_nuclei"], arrays["external_potential"])
+
+
+def _functional(settings, formulas, given):
+    """The functional, whose name must still mean the same: terms, parameters and formulas."""
     functional = _of_settings(settings) if given is None else get_functional(given)
     if json.loads(json.dumps(functional.definition)) != settings.definition:
         raise FunctionalError(
             f"functional {settings.functional!r} stands for other terms or parameters than when the result was "
             "computed; pass the right one as load_result(path, functional=...)."
         )
+    if formulas is not None and program_fingerprint(functional) != formulas["fingerprint"]:
+        _refuse_formula(settings.functional, formulas["jax"])
     return functional.named(settings.functional)
+
+
+def _refuse_formula(name, version):
+    """A formula that traces to another program: another one with the same JAX, perhaps the same with another JAX."""
+    if version == jax.__version__:
+        raise FunctionalError(
+            f"the formula of functional {name!r} is not the one that the result was computed with; run it again, or "
+            "pass the old one as load_result(path, functional=...)."
+        )
+    warnings.warn(
+        f"The result was computed with JAX {version}; whether the formula of {name!r} is still the same can't be told "
+        f"with JAX {jax.__version__}.",
+        InputWarning,
+        stacklevel=2,
+    )
 
 
 def _of_settings(settings):

@@ -19,7 +19,7 @@ from dftfd.scf.loop import Convergence, Solution, solve
 from dftfd.scf.occupation import Aufbau, GivenOccupations, MaximumOverlap, Smearing
 from dftfd.scf.strategy import STRATEGIES, Strategy
 from dftfd.starting_density import checked_guess, starting_density
-from dftfd.suspicions import warn_about_electrons, warn_about_functional
+from dftfd.suspicions import refuse_part, warn_about_electrons, warn_about_functional
 from dftfd.threads import blas_threads
 
 VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "pyscf", "jax-xc")
@@ -31,8 +31,9 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
 
     {options}
 
-    Raises InputError for options that cannot be carried out, NumericalError where NaN or Inf appears, ResourceError
-    where memory would not suffice, CheckpointError for a checkpoint that is damaged or of another calculation.
+    Raises InputError for options that cannot be carried out, UnsupportedError for minimisers of what has no energy, as
+    models of the potential alone, NumericalError where NaN or Inf appears, ResourceError where memory would not
+    suffice, CheckpointError for a checkpoint that is damaged or of another calculation.
 
     >>> import dftfd
     >>> result = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), xc="lda,vwn")
@@ -44,14 +45,19 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
     occupations = occupations_for(options.occupations, calculation.n_spin, calculation.capacity)
     options = replace(options, method=calculation.method, occupations=occupations)
     guess = checked_guess(options.guess, calculation)
+    refuse_part(options.xc, calculation.functional)
     warn_about_functional(options.xc, calculation.functional, calculation.grid)
+    strategy = _strategy(options)
     progress = as_progress(options.progress)
     snapshot = None if options.restart is None else resume(options.restart, calculation, options)
     checkpoint = as_checkpoint(options.checkpoint, options.restart)
     if checkpoint is not None:
+        checkpoint.refuse_foreign(calculation)
         checkpoint.prepare()
 
-    ingredients = calculation.build(progress, options.max_memory)
+    ingredients = calculation.build(progress)
+    if strategy.always_minimises:
+        ingredients.energy.require_response()
     if snapshot is None:
         with progress.stage("starting density"):
             P, guess_name = starting_density(guess, ingredients, options.broken_symmetry)
@@ -68,31 +74,31 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
         ingredients,
         P,
         occupy,
-        options,
+        strategy,
+        Convergence(options.conv_tol, options.max_cycles),
         progress,
         cheaply=snapshot is None and not chooses_state,
         on_snapshot=None if checkpoint is None else keep,
         resume=snapshot,
     )
     result = _result(calculation, settings, solution, progress.seconds)
-    warn_about_electrons(result)
+    warn_about_electrons(result, ingredients)
     return result
 
 
-def _converge(ingredients: Ingredients, P, occupy, options: Options, progress, *, cheaply, **how) -> Solution:
+def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progress, *, cheaply, **how) -> Solution:
     """The solution of the SCF, begun from the density P or, with `cheaply`, from where a cheaper energy leads."""
-    strategy = _strategy(options)
     begun, words = None, ""
     with blas_threads(1):
         if cheaply:
-            begun, words = begin_cheaply(ingredients, P, occupy, strategy, options.max_cycles, progress)
+            begun, words = begin_cheaply(ingredients, P, occupy, strategy, thresholds.max_cycles, progress)
         with progress.stage("scf"):
             solution = solve(
                 ingredients.problem(occupy),
                 begun.state if begun else P,
                 memory=begun.memory if begun else None,
                 strategy=strategy,
-                convergence=Convergence(options.conv_tol, options.max_cycles),
+                convergence=thresholds,
                 on_cycle=progress.cycle,
                 **how,
             )
@@ -104,9 +110,7 @@ def _strategy(options: Options) -> Strategy:
     strategy = STRATEGIES[options.convergence]
     if options.level_shift:
         strategy = replace(strategy, level_shift=options.level_shift)
-    if (
-        options.smearing or options.follow_orbitals
-    ):  # other occupations or orbitals would lie lower: nothing to minimise
+    if options.smearing or options.follow_orbitals:  # others would lie lower: nothing to minimise
         strategy = replace(strategy, minimiser=None, always_minimises=False, follow=False)
     return replace(strategy, damping=options.damping)
 
@@ -119,8 +123,8 @@ def _settings(ingredients: Ingredients, options: Options, guess: str) -> Setting
         functional=functional.name,
         definition=functional.definition,
         basis=ingredients.calculation.molecule.basis,
-        auxiliary_basis=getattr(ingredients.coulomb_exchange, "auxiliary_basis", None),
-        n_points=ingredients.builders.n_points,
+        auxiliary_basis=ingredients.auxiliary_basis,
+        n_points=ingredients.n_points,
         guess=guess,
         versions=dict(_versions()),
         nlc_grid_level=options.nlc_grid_level if functional.is_nonlocal else None,

@@ -1,4 +1,4 @@
-"""What acts on a molecule besides its own nuclei: a static electric field, point charges; and scalar relativity."""
+"""What acts on a molecule besides its own nuclei: fields, point charges, a given potential; and scalar relativity."""
 
 from dataclasses import dataclass, replace
 
@@ -12,6 +12,7 @@ from dftfd.interop.derivatives import (
     point_charge_derivative,
 )
 from dftfd.interop.hamiltonian import point_charge_matrix, x2c_core_hamiltonian
+from dftfd.terms.external import ExternalPotential, checked_potential
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,12 +20,14 @@ class Surroundings:
     """Checked options. electric_field: (3,) [hartree / (e bohr)].   charges: (k,) at positions (k, 3) [bohr].
 
     relativity: None, or 'x2c' for the spin-free exact two-component core Hamiltonian.
+    potential: a function of r that a term of its own integrates (dftfd.terms.external), or None.
     """
 
     electric_field: np.ndarray
     charges: np.ndarray
     positions: np.ndarray
     relativity: str | None = None
+    potential: ExternalPotential | None = None
 
     def one_electron(self, molecule) -> OneElectron:
         """The molecule's one-electron matrices with what surrounds it in V."""
@@ -79,13 +82,16 @@ def _coulomb_slope(position, charge, others, charges):
     return -charge * (charges / np.linalg.norm(d, axis=1) ** 3) @ d
 
 
-def surroundings_for(molecule, electric_field=None, point_charges=None, relativity=None) -> Surroundings:
+def surroundings_for(
+    molecule, electric_field=None, point_charges=None, relativity=None, external_potential=None
+) -> Surroundings:
     """Surroundings of a molecule from the options of run_scf, which are checked by themselves.
 
     electric_field: None or (3,).   point_charges: None, or rows (q, x, y, z) with positions in bohr.
+    external_potential: None, a function of r, or a pair of it and 'electrons'; see dftfd.terms.external.
     """
     if relativity and any(ecp is not None for ecp in molecule.atom_ecp):
         raise UnsupportedError("relativity='x2c' needs all electrons; choose a basis set without core potentials.")
     field = np.zeros(3) if electric_field is None else electric_field
     rows = np.zeros((0, 4)) if point_charges is None else point_charges
-    return Surroundings(field, rows[:, 0], rows[:, 1:], relativity)
+    return Surroundings(field, rows[:, 0], rows[:, 1:], relativity, checked_potential(external_potential))

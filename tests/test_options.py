@@ -39,7 +39,7 @@ GIVEN = {
     "restart": ("h2.chk", "h2.chk"),
     "max_memory": ("4 GB", "4 GB"),
 }
-"""Each option but progress: its text on the command line, and the value that run_scf gets."""
+"""Each option but objects: its text on the command line, and the value that run_scf gets."""
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def same(value, expected):
 
 def test_every_option_has_a_case():
     """A new option needs its text here, which is all that tests of the command line ask for."""
-    assert set(GIVEN) == set(OPTIONS) - {"progress"}
+    assert set(GIVEN) == {name for name, option in OPTIONS.items() if option.on_command}
 
 
 @pytest.mark.parametrize("name", GIVEN)
@@ -125,7 +125,7 @@ def test_signature_and_help_are_those_of_the_fields():
         assert f"    {name}: " in dftfd.run_scf.__doc__ and option.meaning.split()[0] in dftfd.run_scf.__doc__
     for command in ("gradient", "optimize"):
         text = inspect.signature(__import__("dftfd.cli.geometry", fromlist=[command]).__dict__[command]).parameters
-        assert set(names(ENERGY, STATE, START, SEARCH)) - {"allow_unconverged"} <= set(text)
+        assert set(names(ENERGY, STATE, START, SEARCH)) - {"allow_unconverged", "external_potential"} <= set(text)
 
 
 def test_checked_options_are_checked_once_more_unchanged():

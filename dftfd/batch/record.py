@@ -16,9 +16,14 @@ import numpy as np
 
 import dftfd
 from dftfd.batch.jobs import Job, Outcome
-from dftfd.errors import FileError, InputError
-from dftfd.functionals.base import Functional
+from dftfd.errors import FileError, FunctionalError, InputError
+from dftfd.functionals.fingerprint import program_fingerprint
+from dftfd.functionals.registry import get_functional
+from dftfd.io.files import check_writable, require_regular
 from dftfd.options import ENERGY, SEARCH, START, STATE
+
+MAX_BYTES = 8 * 2**30
+"""Records above this size are refused unread."""
 
 MOLECULE = ("symbols", "labels", "coordinates", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp")
 
@@ -43,7 +48,9 @@ def recorded(path, options):
         yield NoRecord()
         return
     try:
+        check_writable(path)
         with Path(path).open("a+b") as file:
+            require_regular(file, path, MAX_BYTES)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield Record(file, path, options)
     except BlockingIOError as error:
@@ -55,12 +62,11 @@ def recorded(path, options):
 
 
 class Record:
-    """An open record. Results of the same molecule, functional and options, by the same version, are known again."""
+    """An open record. Results of the same molecule, formulas and options, by the same version, are known again."""
 
     def __init__(self, file, path, options):
         self._file, self._path = file, path
-        functional = options.xc.definition if isinstance(options.xc, Functional) else options.xc
-        given = options.changed(ENERGY, STATE, START, SEARCH) | {"xc": functional}
+        given = options.changed(ENERGY, STATE, START, SEARCH) | {"xc": _formulas(options.xc)}
         self._context = _text({"options": given, "dftfd": dftfd.__version__})
         self._known = self._read()
 
@@ -98,6 +104,15 @@ class Record:
             raise FileError(f"{self._path} is no record of a batch; give another file.")
         self._file.truncate(len(whole))
         return known
+
+
+def _formulas(xc):
+    """What a functional is, besides its name; of what is none, about which each job will complain, that itself."""
+    try:
+        functional = get_functional(xc)
+    except FunctionalError:
+        return xc
+    return functional.definition, program_fingerprint(functional)
 
 
 def _text(value):

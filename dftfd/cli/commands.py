@@ -1,6 +1,7 @@
 """The commands run, list, check, audit and show."""
 
 import logging
+import os
 import sys
 import warnings
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from dftfd.options import OPTIONS, RUN, names
 
 CHECK_FAILED, NOT_CONVERGED = 1, 3
 BATCH = {"jobs", "record", "scheduler"}
-ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability"}
+ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "overwrite"}
 """Options of `run` that only a batch, and only a single molecule, understands."""
 
 AROUND = {*names(RUN), "allow_unconverged"} - {"progress"}
@@ -47,7 +48,7 @@ def options(
 
 
 @app.command()
-@with_options(*(name for name in OPTIONS if name != "progress"))
+@with_options(*(name for name, option in OPTIONS.items() if option.on_command))
 def run(
     context: typer.Context,
     files: Annotated[
@@ -66,6 +67,9 @@ def run(
         typer.Option(help="Write a file; .h5 .json .npz .molden .cube .html name its format. May be repeated."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report with pictures, one HTML page.")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace output files and a foreign checkpoint.")
+    ] = False,
     jobs: Annotated[int, typer.Option(help="Processes that a batch runs in.")] = 1,
     record: Annotated[
         Path | None,
@@ -81,7 +85,7 @@ def run(
     """Compute the Kohn-Sham energy of a molecule, or of many."""
     from dftfd.batch.jobs import stands_for_many
     from dftfd.checkpoint import as_checkpoint
-    from dftfd.errors import CheckpointError
+    from dftfd.errors import CheckpointError, FileError
     from dftfd.io.qcschema import Request, read_input
     from dftfd.molecule import molecule
     from dftfd.output import check_format
@@ -100,7 +104,10 @@ def run(
     outputs += [(path, path.suffix) for path in output or ()]
     for path, ending in outputs:
         check_format(path, ending)
-    kept = of_run["checkpoint"] = context.obj.checkpoint = as_checkpoint(of_run["checkpoint"], of_run["restart"])
+        if not overwrite and os.path.lexists(path):
+            raise FileError(f"{path} exists; take another name, or give --overwrite to replace it.")
+    kept = as_checkpoint(of_run["checkpoint"], of_run["restart"], overwrite)
+    of_run["checkpoint"] = context.obj.checkpoint = kept
     with _messages(verbose, debug):
         request = Request({"source": files[0]} | of_molecule, of_run)
         if files[0].lower().endswith(".json"):

@@ -8,10 +8,14 @@ import typer
 
 from dftfd.cli.commands import NOT_CONVERGED, Debug, Verbose, _heading, _messages, _progress, app
 from dftfd.cli.options import with_options
-from dftfd.options import ENERGY, SEARCH, START, STATE, names
+from dftfd.options import ENERGY, OPTIONS, SEARCH, START, STATE, names
 
 File = Annotated[str, typer.Argument(help="xyz file, or coordinates such as 'H 0 0 0; H 0 0 0.74'.")]
-OFFERED = [name for name in (*names(ENERGY, STATE, START, SEARCH), "max_memory") if name != "allow_unconverged"]
+OFFERED = [
+    name
+    for name in (*names(ENERGY, STATE, START, SEARCH), "max_memory")
+    if OPTIONS[name].on_command and name != "allow_unconverged"
+]
 
 
 @app.command()

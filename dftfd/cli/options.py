@@ -11,12 +11,14 @@ from dftfd.options import OPTIONS
 
 OF_MOLECULE = {
     "basis": Annotated[str, typer.Option(help="Basis set.")],
-    "charge": Annotated[int, typer.Option(help="Total charge.")],
-    "spin": Annotated[int, typer.Option(help="N_alpha - N_beta, the number of unpaired electrons.")],
+    "charge": Annotated[int | None, typer.Option(help="Total charge; default: what the xyz file says, else 0.")],
+    "spin": Annotated[
+        int | None, typer.Option(help="N_alpha - N_beta, the number of unpaired electrons; default as for --charge.")
+    ],
     "unit": Annotated[str, typer.Option(help="Unit of the coordinates: angstrom or bohr.")],
     "cartesian": Annotated[bool, typer.Option("--cartesian", help="Cartesian instead of spherical functions.")],
 }
-_DEFAULTS = {"basis": "def2-svp", "charge": 0, "spin": 0, "unit": "angstrom", "cartesian": False}
+_DEFAULTS = {"basis": "def2-svp", "charge": None, "spin": None, "unit": "angstrom", "cartesian": False}
 
 
 def _parameter(name) -> inspect.Parameter:

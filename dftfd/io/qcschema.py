@@ -96,10 +96,10 @@ def atomic_result(result, driver: str = "energy") -> dict:
     document = {
         "schema_name": "qcschema_output",
         "schema_version": 1,
-        "molecule": _molecule(result.molecule, settings.versions),
+        "molecule": _molecule(result),
         "driver": driver,
         "model": {"method": settings.functional, "basis": settings.basis},
-        "keywords": _keywords(settings),
+        "keywords": _keywords(result),
         "properties": _properties(result),
         "return_result": RETURNS[driver](result),
         "success": bool(result.converged),
@@ -124,20 +124,22 @@ def atomic_result(result, driver: str = "energy") -> dict:
     return document
 
 
-def _molecule(molecule, versions):
+def _molecule(result):
+    """Charge and multiplicity are those of the occupations, which `occupations=` may have decided."""
+    molecule = result.molecule
     return {
         "schema_name": "qcschema_molecule",
         "schema_version": 2,
         "name": molecule.formula,
         "symbols": list(molecule.symbols),
         "geometry": molecule.coordinates.ravel().tolist(),
-        "molecular_charge": float(molecule.charge),
-        "molecular_multiplicity": abs(molecule.spin) + 1,
+        "molecular_charge": result.charge,
+        "molecular_multiplicity": round(abs(result.spin)) + 1,
         "real": [not ghost for ghost in molecule.ghost],
         "fix_com": True,
         "fix_orientation": True,
         "validated": False,
-        "provenance": _provenance(versions, "dftfd.molecule"),
+        "provenance": _provenance(result.settings.versions, "dftfd.molecule"),
     }
 
 
@@ -146,8 +148,8 @@ def _properties(result):
     return {
         "calcinfo_nbasis": molecule.n_ao,
         "calcinfo_nmo": int(result.mo_energy.shape[1]),
-        "calcinfo_nalpha": molecule.n_alpha,
-        "calcinfo_nbeta": molecule.n_beta,
+        "calcinfo_nalpha": round((result.n_electrons + result.spin) / 2),
+        "calcinfo_nbeta": round((result.n_electrons - result.spin) / 2),
         "calcinfo_natom": molecule.n_atoms,
         "nuclear_repulsion_energy": energies["nuclear"],
         "return_energy": result.energy,
@@ -162,15 +164,18 @@ def _properties(result):
     }
 
 
-def _keywords(settings):
+def _keywords(result):
     """What decides the answer, as options of run_scf; of those that are None by default, the ones that were given."""
+    settings, potential = result.settings, result.calculation.surroundings.potential
     options = settings.options.plain(ENERGY, STATE, START, SEARCH) | {"grid_level": settings.grid_level}
     del options["xc"], options["grid"]  # the model, and points that would be most of the document
-    return {
+    keywords = {
         name: value.tolist() if isinstance(value, np.ndarray) else value
         for name, value in options.items()
         if value is not None or OPTIONS[name].default is not None
     }
+    # a document holds no code: only that it was there
+    return keywords if potential is None else keywords | {"external_potential": potential.name}
 
 
 def _named_properties(result):
