@@ -1,6 +1,6 @@
 """Forces as differences of energies: slow, and a check on those of dftfd.forces that shares no formula with them."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def numerical_forces(
     step: Annotated[float, number(lambda h: 0 < h < 0.1, "a displacement between 0 and 0.1 bohr")] = STEP,
     conv_tol: float = 1e-12,
     guess="minao",
-    progress=None,
+    progress: Any = None,
     **scf_options,
 ) -> Forces:
     r"""Five-point differences of the (free) energy by the position of each nucleus.

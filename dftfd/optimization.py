@@ -4,9 +4,10 @@ The optimiser is deterministic. An optimisation that is restarted runs again fro
 and forces that the trajectory holds, at no cost, and so knows all it knew when it was interrupted.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -71,7 +72,7 @@ def optimize(
     optimizer: dict | None = None,
     grid_response: bool = True,
     guess="minao",
-    progress=None,
+    progress: Any = None,
     **scf_options,
 ) -> Optimization:
     """The nearest minimum of the energy over the positions of the nuclei, by geomeTRIC.
@@ -185,10 +186,10 @@ def _earlier_frames(molecule, model, trajectory, restart) -> list[Frame]:
         return []
     check_writable(trajectory)
     if not restart:
-        if Path(trajectory).exists():
+        if os.path.exists(trajectory):
             raise FileError(f"{trajectory} exists: go on from it with restart=True, or choose another name.")
         return []
-    frames = read_trajectory(trajectory) if Path(trajectory).exists() else []
+    frames = read_trajectory(trajectory) if os.path.exists(trajectory) else []
     for frame in frames[:1]:
         if frame.symbols != molecule.symbols or frame.model != model:
             raise InputError(

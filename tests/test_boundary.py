@@ -597,6 +597,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
         importlib.import_module(f"dftfd.{name}")
     monkeypatch.setattr("dftfd.calculation.Calculation.build", stop)
     monkeypatch.setattr(geometric.optimize, "Optimize", stop)
+    monkeypatch.setattr("dftfd.batch.in_processes", stop)
     monkeypatch.setattr("dftfd.result.nuclear_forces", stop)
     monkeypatch.setattr(sys.modules["dftfd.check"], "pointwise_rows", stop)
     monkeypatch.setattr(sys.modules["dftfd.audit"], "_audit_layout", stop)

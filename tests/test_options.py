@@ -107,6 +107,12 @@ def test_files_of_one_molecule_are_none_of_a_batch(name):
         dftfd.run_batch([HYDROGEN], **{name: True})
 
 
+def test_code_is_not_sent_to_other_processes():
+    """An external potential is code; a batch of several processes says so before it starts them."""
+    with pytest.raises(InputError, match="external_potential=.*cannot be sent to other processes"):
+        dftfd.run_batch([HYDROGEN], external_potential=lambda r: r[0], jobs=2)
+
+
 def test_wrong_text_is_one_line(taken, capsys):
     """Found, expected, exit code 2."""
     for name, text in [("electric_field", "0 0"), ("occupations", "two"), ("smearing", "much"), ("grid", "none.txt")]:

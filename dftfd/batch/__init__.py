@@ -4,6 +4,7 @@ Molecules are independent, so each outcome is given as it comes, and one that fa
 process that dies) is reported and does not hold up the others.
 """
 
+import pickle
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from functools import partial
@@ -18,7 +19,7 @@ from dftfd.batch.cluster import on_cluster, require_client
 from dftfd.batch.jobs import Outcome, failure, read_jobs, run_job
 from dftfd.batch.processes import in_processes
 from dftfd.batch.record import recorded
-from dftfd.errors import InputError
+from dftfd.errors import InputError, shown
 from dftfd.functionals.base import Functional
 from dftfd.options import RUN, Options
 
@@ -32,6 +33,17 @@ def _as_many(value):
     if len(found) > LONGEST_SEQUENCE:
         raise ValueError
     return found
+
+
+def _require_portable(options: Options) -> None:
+    """Raise InputError for options that cannot be sent to other processes."""
+    if isinstance(options.xc, Functional):
+        raise InputError("a batch in several processes takes the functional by its name, which each of them looks up.")
+    for name, value in options.changed().items():
+        try:
+            pickle.dumps(value)
+        except Exception as error:  # whatever somebody's object says to it
+            raise InputError(f"{name}={shown(value)} cannot be sent to other processes; use jobs=1.") from error
 
 
 _MOLECULES = Kind("a list of molecules, or of what dftfd.molecule reads", _as_many)
@@ -72,8 +84,8 @@ def run_batch(
     options = Options.given_to("run_batch", xc=xc, **options)
     if given := options.changed(RUN).keys() - {"max_memory"}:
         raise InputError(f"{min(given)}= is for one molecule; a batch has record= and on_outcome=.")
-    if isinstance(xc, Functional) and (jobs > 1 or client is not None):
-        raise InputError("a batch in several processes takes the functional by its name, which each of them looks up.")
+    if jobs > 1 or client is not None:
+        _require_portable(options)
     if client is not None:
         require_client(client)
     queue = read_jobs(molecules, molecule_options or {})
