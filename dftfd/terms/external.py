@@ -113,7 +113,8 @@ def _potential(given):
             "Function R^3 -> R, or a pair (f, 'electrons')."
         )
     try:
-        result = jax.eval_shape(f, jax.ShapeDtypeStruct((3,), np.float64))
+        # a callable of Python's own around f: JAX may crash where it keeps another, such as a NumPy ufunc
+        result = jax.eval_shape(lambda r: f(r), jax.ShapeDtypeStruct((3,), np.float64))
     except DftfdError:
         raise
     except Exception as error:  # whatever a user's code raises
