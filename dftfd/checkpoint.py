@@ -102,7 +102,7 @@ def _refuse_foreign(path, calculation):
     try:
         text = json.loads(read_tree(path, "a checkpoint")["dftfd"]["text"])
         found = text["molecule"] | {
-            "method": text["calculation"]["method"],
+            "method": text["options"]["method"],
             "functional": text["settings"]["functional"],
         }
     except (DamagedFileError, KeyError, TypeError, ValueError):

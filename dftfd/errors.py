@@ -112,9 +112,9 @@ def one_line(text: str, longest: int = LONGEST) -> str:
 class _Short(reprlib.Repr):
     """Python's short repr, with arrays by their shape."""
 
-    def __init__(self):
+    def __init__(self, longest):
         super().__init__()
-        self.maxlevel, self.maxstring, self.maxother, self.maxlong = 3, 60, 60, 40
+        self.maxlevel, self.maxstring, self.maxother, self.maxlong = 3, longest, longest, 40
 
     def repr_int(self, x, level):
         return super().repr_int(x, level) if abs(x) < 10**100 else f"a number of {x.bit_length()} bits"
@@ -129,7 +129,7 @@ class _Short(reprlib.Repr):
 def shown(value, longest: int = 60) -> str:
     """What was found, in an error message: its repr on one line, cut to a length; its type where it has none."""
     try:
-        text = one_line(_Short().repr(value), 10 * longest)
+        text = one_line(_Short(longest).repr(value), 10 * longest)
     except Exception:  # an object whose repr fails is to be named all the same
         text = f"<{type(value).__name__} object>"
     return text if len(text) <= longest else text[: longest - 4] + "..." + text[-1]
