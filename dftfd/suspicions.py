@@ -108,4 +108,4 @@ def _why_electrons_are_missed(level, atom, kind) -> str:
 
 
 def _warn(text):
-    warnings.warn(text, InputWarning, stacklevel=4)
+    warnings.warn(text, InputWarning, stacklevel=5)

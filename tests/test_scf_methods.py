@@ -7,7 +7,7 @@ from pyscf import dft, gto, qmmm, scf
 import dftfd
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.interop.pyscf import to_pyscf
-from dftfd.options import checked_occupations, checked_smearing
+from dftfd.options import Options, occupations_for
 from dftfd.scf.occupation import MaximumOverlap, Smearing
 from dftfd.starting_density import unpaired_electrons
 
@@ -178,18 +178,18 @@ def test_unpaired_electrons_of_atoms():
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"convergence": "fast"}, "unknown convergence 'fast'"),
+        ({"convergence": "fast"}, "convergence='fast': give one of 'auto', 'hard'"),
         ({"level_shift": -1}, "level_shift=-1"),
         ({"damping": 1.0}, "damping=1.0"),
         ({"guess": "sad"}, "unknown guess 'sad'"),
         ({"broken_symmetry": "mix"}, "needs method='UKS'"),
         ({"method": "UKS", "broken_symmetry": [9]}, "indices of atoms from 0 to 2"),
-        ({"smearing": ("cold", 0.1)}, "unknown smearing 'cold'"),
+        ({"smearing": ("cold", 0.1)}, "smearing=.'cold', 0.1.: give .* fermi, gaussian"),
         ({"occupations": [3.0]}, "between 0 and 2"),
         ({"follow_orbitals": True}, "follow_orbitals=True needs"),
-        ({"electric_field": [0, 1]}, "electric_field has shape"),
-        ({"point_charges": [[1, 2]]}, "point_charges has shape"),
-        ({"relativity": "dkh"}, "unknown relativity 'dkh'"),
+        ({"electric_field": [0, 1]}, r"electric_field=\[0, 1\]: give three finite numbers"),
+        ({"point_charges": [[1, 2]]}, r"point_charges=\[\[1, 2\]\]: give rows"),
+        ({"relativity": "dkh"}, "relativity='dkh': give one of 'x2c', None"),
     ],
 )
 def test_wrong_options_are_explained(water, options, words):
@@ -201,7 +201,7 @@ def test_wrong_options_are_explained(water, options, words):
 def test_options_exclude_each_other():
     """Smearing decides the occupations; occupations need one list per spin."""
     with pytest.raises(InputError, match="leave one"):
-        checked_smearing(0.01, ((2.0,),))
+        Options(smearing=0.01, occupations=(2.0,))
     with pytest.raises(InputError, match="1 spins, expected 2"):
-        checked_occupations([[1.0]], 2, 1)
-    assert checked_smearing(0.01, None) == ("fermi", 0.01)
+        occupations_for(((1.0,),), 2, 1)
+    assert Options(smearing=0.01).smearing == ("fermi", 0.01)

@@ -17,8 +17,8 @@ from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from dftfd.autofd.domain import Signature, describe
 from dftfd.autofd.overloads import Overloads
-from dftfd.autofd.structure import HasKey, Identity, structural_key
-from dftfd.errors import NoRuleError, SignatureError
+from dftfd.autofd.structure import HasKey, Identity, holds_tracers, structural_key
+from dftfd.errors import NoRuleError, SignatureError, shown
 
 
 def trace_state():
@@ -87,7 +87,7 @@ class Function(Overloads, HasKey):
         return self.result.dtype
 
     def __call__(self, *args):
-        if any(isinstance(a, Function) for a in args):
+        if any(issubclass(type(a), Function) for a in args):
             from dftfd.autofd.operators.compose import compose
 
             return compose(self, *args)
@@ -152,7 +152,7 @@ class Function(Overloads, HasKey):
 def _checked_point(value, domain, function, position):
     if not domain.is_array:
         return value
-    array = jnp.asarray(value)
+    array = _as_array(value, domain, function, position)
     if array.shape != domain.shape:
         hint = " To evaluate at many points use jax.vmap(f)(points)." if array.ndim == len(domain.shape) + 1 else ""
         raise SignatureError(
@@ -165,6 +165,21 @@ def _checked_point(value, domain, function, position):
             )
         array = array.astype(domain.dtype)
     return array
+
+
+def _as_array(value, domain, function, position):
+    """An array for what was given as a point; NumPy looks at it first, as JAX may not survive deeply nested lists."""
+    try:
+        if not isinstance(value, jax.Array):
+            with contextlib.suppress(jax.errors.TracerArrayConversionError):
+                np.asarray(value)
+        elif not holds_tracers(value) and value.is_deleted():
+            raise ValueError
+        return jnp.asarray(value)
+    except Exception as error:  # what looking at somebody's object may raise is anything
+        raise SignatureError(
+            f"argument {position} of {function!r} is {shown(value)}; {describe(domain.spec)} expected."
+        ) from error
 
 
 @jax.jit

@@ -1,11 +1,6 @@
 """How to reach convergence: the plans behind `convergence="auto"`, "hard", ... of run_scf."""
 
-from dataclasses import dataclass, replace
-from numbers import Real
-
-import numpy as np
-
-from dftfd.errors import InputError, closest_names
+from dataclasses import dataclass
 
 LATEST = 50  # cycle after which DIIS is given up
 START_CYCLES = 15  # of energy DIIS before a minimiser that takes over anyway
@@ -49,18 +44,3 @@ STRATEGIES = {
     "second-order": Strategy(minimiser="newton", always_minimises=True),
     "direct": Strategy(minimiser="direct", always_minimises=True),
 }
-
-
-def checked_strategy(name, level_shift=0.0, damping=0.0) -> Strategy:
-    """The plan of a name, with the level shift and damping of the user where they are given."""
-    if not isinstance(name, str) or name.lower() not in STRATEGIES:
-        closest = ", ".join(closest_names(str(name), STRATEGIES))
-        raise InputError(f"unknown convergence {name!r}; allowed: {', '.join(STRATEGIES)} (closest: {closest}).")
-    if not (isinstance(level_shift, Real) and np.isfinite(level_shift) and level_shift >= 0):
-        raise InputError(f"level_shift={level_shift!r}: give a number of hartree >= 0, such as 0.3.")
-    if not (isinstance(damping, Real) and 0 <= damping < 1):
-        raise InputError(f"damping={damping!r}: give a number from 0 (none) to below 1.")
-    strategy = STRATEGIES[name.lower()]
-    if level_shift:
-        strategy = replace(strategy, level_shift=float(level_shift))
-    return replace(strategy, damping=float(damping)) if damping else strategy
