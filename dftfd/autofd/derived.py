@@ -12,7 +12,7 @@ from dftfd.autofd.operators.linear_transpose import linear_transpose as _transpo
 from dftfd.autofd.operators.linearize import linearize as _linearized_function
 from dftfd.autofd.structure import HasKey
 from dftfd.autofd.transforms import grad, jvp
-from dftfd.autofd.transposition import pairing, vjp
+from dftfd.autofd.transposition import Run, pairing, vjp
 from dftfd.errors import SignatureError
 
 
@@ -24,12 +24,8 @@ def linearize(functional, *primals, **options):
     """
     if is_function(functional):
         return _linearized_function(functional, *primals, **options)
-    value = functional(*primals)
-
-    def linear(*tangents):
-        return jvp(functional, primals, tangents)[1]
-
-    return value, linear
+    run = Run(functional, primals)
+    return run.value, lambda *tangents: run.push(tangents)
 
 
 def linear_transpose(operator, *primals, **options):

@@ -8,22 +8,39 @@ Function without arrays is one leaf, which JAX's own transformations differentia
 
 import contextlib
 import contextvars
+import itertools
+import weakref
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import get_opaque_trace_state
+from jax.extend.core import get_opaque_trace_state, take_current_trace
 from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from dftfd.autofd.domain import Signature, describe
 from dftfd.autofd.overloads import Overloads
-from dftfd.autofd.structure import HasKey, Identity, structural_key
+from dftfd.autofd.structure import HasKey, Identity, holds_tracers, structural_key
 from dftfd.errors import NoRuleError, SignatureError
 
 
 def trace_state():
     """An opaque value that is equal only inside one and the same JAX trace."""
     return get_opaque_trace_state(convention="nnx")
+
+
+def current_trace():
+    """The trace that JAX is in; None while another one is suspended."""
+    with take_current_trace() as trace:
+        return trace
+
+
+_serial = itertools.count()
+_homes = weakref.WeakKeyDictionary()  # node with tracers -> (when, in which trace) it was made
+
+
+def home_of(root: "Function"):
+    """The innermost trace to which the tracers in a graph belong; None if it has none."""
+    return max((_homes[node] for node in nodes_of(root) if node in _homes), key=lambda h: h[0], default=(0, None))[1]
 
 
 _calls = contextvars.ContextVar("dftfd_call_cache", default=None)
@@ -50,7 +67,7 @@ class Function(Overloads, HasKey):
     static: everything else that the operator needs, hashable by structure.
     tags: transformations that are differentiating something below this node; SYMBOLIC if it is JAX itself.
     singular: it contains a Dirac distribution, so it can be integrated but not evaluated.
-    opaque: not 0 if it is a leaf for JAX although it carries arrays; see dftfd.autofd.jax_syntax.
+    opaque: JAX gets it as a leaf that hides its graph; see dftfd.autofd.jax_leaves.as_leaf.
     """
 
     __slots__ = (
@@ -64,8 +81,10 @@ class Function(Overloads, HasKey):
         self.signature = signature or operator.signature(self.operands, self.arrays, self.static)
         self.tags = frozenset().union(*(f.tags for f in self.operands)) if tags is None else tags
         self.singular = operator.singular or any(f.singular for f in self.operands)
-        self.opaque = max((f.opaque for f in self.operands), default=0)
+        self.opaque = False
         self._parts = self._key = None
+        if self.arrays and holds_tracers(self.arrays):
+            _homes[self] = (next(_serial), current_trace())
 
     @property
     def domains(self):
@@ -245,19 +264,47 @@ def is_function(value) -> bool:
 
 @jax.tree_util.register_pytree_node_class
 class Packed:
-    """A Function as a pytree of its arrays, whatever it is for JAX otherwise."""
+    """A Function as a pytree of the arrays that it carries; `function` is the Function.
 
-    __slots__ = ("function",)
+    Trees of derivatives with respect to the arrays are of this class, too. They are no functions, so it has no values.
+    """
+
+    __slots__ = ("_function", "_leaves", "_structure")
 
     def __init__(self, function):
-        self.function = function
+        self._function = function
+        self._leaves, self._structure = parts(function)
+
+    @property
+    def function(self) -> "Function":
+        """The Function that carries these arrays."""
+        if self._function is None:
+            self._function = assemble(self._structure, self._leaves)
+        return self._function
+
+    @property
+    def arrays(self) -> tuple:
+        """The arrays, in the order of the pytree's leaves."""
+        return self._leaves
 
     def tree_flatten(self):
-        return parts(self.function)
+        return self._leaves, self._structure
 
     @classmethod
     def tree_unflatten(cls, structure, leaves):
-        return cls(assemble(structure, leaves))
+        new = object.__new__(cls)
+        new._function, new._leaves, new._structure = None, tuple(leaves), structure
+        return new
+
+    def __call__(self, *args):
+        raise SignatureError(
+            "this is a pytree of the arrays that a function carries, or of derivatives with respect to them, and has no "
+            "values; .function is the function that carries these arrays."
+        )
+
+    def __repr__(self):
+        arrays = ", ".join(f"{np.result_type(x).name}{list(np.shape(x))}" for x in self._leaves if hasattr(x, "shape"))
+        return f"arrays of a function: {arrays}"
 
 
 def pack(tree):
@@ -271,28 +318,22 @@ def unpack(tree):
     return tree_map(lambda x: x.function if packed(x) else x, tree, is_leaf=packed)
 
 
-# ---- Functions as pytrees
+# ---- Functions in JAX's syntax: one leaf, a vector, whatever it carries
 
 SYMBOLIC = "differentiated by JAX"  # the tag of Functions that stand for a leaf inside jax.grad and its kin
 _SYMBOLIC_ONLY = frozenset([SYMBOLIC])
-jax_door = None  # set by dftfd.autofd.jax_syntax; without it a Function without arrays has no leaves
-_LEAF = "function"  # structure of a Function that is one leaf
+jax_door = None  # set by dftfd.autofd.jax_syntax
+_LEAF = "function"  # structure of a Function as a pytree
 
 
 def flatten(root: Function):
     """Leaves and structure of a Function as a pytree."""
-    if jax_door is not None:
-        if SYMBOLIC in root.tags:
-            return (jax_door.materialise(root),), _LEAF
-        leaves, _ = parts(root)
-        if not leaves or root.opaque:
-            return (jax_door.leaf(root),), _LEAF
-    return parts(root)
+    return (jax_door.leaf(root),), _LEAF
 
 
 def unflatten(structure, leaves):
-    """The Function with these leaves."""
-    return jax_door.unflatten(leaves[0]) if structure is _LEAF else assemble(structure, leaves)
+    """The Function with this leaf."""
+    return jax_door.unflatten(leaves[0])
 
 
 jax.tree_util.register_pytree_node(Function, flatten, unflatten)

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 
 from dftfd.autofd.function import Function, Packed, assemble, is_function, pack, parts
-from dftfd.autofd.jax_leaves import as_leaf
 from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.operators.zip_split import split
 from dftfd.autofd.series import Series, as_series
@@ -49,7 +48,7 @@ def taylor(functional: Callable, primals: tuple, tangents: tuple, order: int) ->
 
     def line(t):
         return pack(
-            functional(*tree_unflatten(structure, [_moved(x, d, t) for x, d in zip(leaves, steps, strict=True)]))
+            functional(*tree_unflatten(structure, [x + d * t for x, d in zip(leaves, steps, strict=True)]))
         )
 
     t = jnp.zeros(())
@@ -74,12 +73,6 @@ def mixed_derivative(functional: Callable, f, directions: tuple):
         term = taylor(functional, (f,), (along,), n)[n] * (math.prod(signs) / (2 ** (n - 1) * math.factorial(n)))
         total = term if total is None else total + term
     return total
-
-
-def _moved(x, d, t):
-    """x + t d; a function that is one leaf for JAX stays one, though it carries t now."""
-    moved = x + d * t
-    return as_leaf(moved) if is_function(x) and not parts(x)[0] else moved
 
 
 def _aligned(points, directions, is_leaf=None):
