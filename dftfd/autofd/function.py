@@ -9,6 +9,7 @@ Function without arrays is one leaf, which JAX's own transformations differentia
 import contextlib
 import contextvars
 import itertools
+import types
 import weakref
 
 import jax
@@ -58,6 +59,30 @@ def _call_cache():
         yield _calls.get()
     finally:
         _calls.reset(token)
+
+
+class _Question:
+    """What is the value of a node at a point?"""
+
+    __slots__ = ("node", "args", "entry", "state")
+
+    def __init__(self, node, args):
+        self.node, self.args = node, args
+
+    def known(self, cache):
+        """(True, value) if it has been asked before in this trace, else (False, None)."""
+        leaves = tree_leaves(self.args)
+        # holding the objects keeps their ids valid
+        self.entry = cache.setdefault((id(self.node), *map(id, leaves)), ([], self.node, leaves))
+        self.state = trace_state()
+        for state, value in self.entry[0]:
+            if state == self.state:
+                return True, value
+        return False, None
+
+    def answered(self, value):
+        self.entry[0].append((self.state, value))
+        return value
 
 
 class Function(Overloads, HasKey):
@@ -131,17 +156,34 @@ class Function(Overloads, HasKey):
         return _compiled(Packed(self), args)
 
     def evaluate(self, *args):
-        """Value at a point by walking the graph; each node is evaluated once per point and trace."""
+        """Value at a point by walking the graph; each node is evaluated once per point and trace.
+
+        Operators that ask for values of their operands at points known beforehand do so by `yield operand, point`, so
+        graphs may be deeper than Python's stack.
+        """
         with _call_cache() as cache:
-            leaves = tree_leaves(args)
-            key, state = (id(self), *map(id, leaves)), trace_state()
-            entry = cache.setdefault(key, ([], self, leaves))  # holding the objects keeps their ids valid
-            for known_state, value in entry[0]:
-                if known_state == state:
-                    return value
-            value = self.operator.evaluate(self, *args)
-            entry[0].append((state, value))
-            return value
+            waiting, answer = [], _Question(self, args)
+            while True:
+                if isinstance(answer, _Question):
+                    known, value = answer.known(cache)
+                    if known:
+                        answer = value
+                        continue
+                    value = answer.node.operator.evaluate(answer.node, *answer.args)
+                    if isinstance(value, types.GeneratorType):
+                        waiting.append((answer, value))
+                        answer = _Question(*next(value))
+                    else:
+                        answer = answer.answered(value)
+                elif not waiting:
+                    return answer
+                else:
+                    question, steps = waiting[-1]
+                    try:
+                        answer = _Question(*steps.send(answer))
+                    except StopIteration as end:
+                        waiting.pop()
+                        answer = question.answered(end.value)
 
     def _checked_arguments(self, args):
         if len(args) != len(self.domains):

@@ -26,13 +26,14 @@ import numpy as np
 from jax.experimental.hijax import Zero, is_undefined_primal
 from jax.extend.core import Primitive, set_current_trace
 from jax.interpreters import ad, batching
-from jax.interpreters.partial_eval import DynamicJaxprTracer
+from jax.interpreters.partial_eval import DynamicJaxprTracer, JaxprTracer
 from jax.tree_util import tree_leaves, tree_structure, tree_unflatten
 
 from dftfd.autofd import function as _function
+from dftfd.autofd.degree import LINEAR, ZERO, of_graph
 from dftfd.autofd.first_order import entrywise
 from dftfd.autofd.function import SYMBOLIC, Function, assemble, current_trace, home_of, parts
-from dftfd.autofd.graph import backward, forward, has_variables, or_zero, without_variables
+from dftfd.autofd.graph import backward, forward, has_variables, is_variable, or_zero, without_variables
 from dftfd.autofd.jax_graphs import (
     INSIDE_VMAP,
     Graph,
@@ -57,7 +58,7 @@ from dftfd.autofd.operators.leaf import constant, zero_tangent, zeros
 from dftfd.autofd.operators.partial import at
 from dftfd.autofd.structure import holds_tracers, is_tracer
 from dftfd.autofd.transposition import pairing
-from dftfd.errors import LeakError
+from dftfd.errors import LeakError, SignatureError
 
 _ENDED = "a function belongs to a transformation by JAX that has ended; return results from the functional."
 
@@ -128,8 +129,11 @@ class Door:
             return f.arrays[0]
         if has_variables(f) or not (SYMBOLIC in f.tags or holds_tracers(parts(f)[0])):
             return copy_as(f, OpenLeaf if f.opaque else KnownLeaf)
-        kind = "symbolic" if SYMBOLIC in f.tags or f.opaque else "known"
-        return self._in_trace(f, lambda: _as_value(f, kind))
+        if SYMBOLIC in f.tags or f.opaque:
+            return self._in_trace(f, lambda: _as_value(f, "symbolic"))
+        value = self._in_trace(f, lambda: _as_value(f, "known"))
+        # jax.linear_transpose compares types of results and cotangents, so that of its results does not name the graph
+        return self._in_trace(f, lambda: _as_value(f, "symbolic")) if isinstance(value, JaxprTracer) else value
 
     def _in_trace(self, f, make):
         trace = current_trace()
@@ -257,6 +261,8 @@ def _transposed(operands, graph, cotangent, paired):
     nothing = lambda k, x: zeros(x.aval.signature) if k in functions else jnp.zeros(x.aval.shape, x.aval.dtype)
     known = [nothing(k, x) if k in wanted else x for k, x in enumerate(operands)]
     results = [None] * len(operands)
+    if not set(wanted) <= set(graph.linear):
+        _check_linear(graph, known, wanted)
 
     tag, gradients = object(), [None] * len(functions)
     chosen = {i: known[k] for i, k in enumerate(functions) if k in wanted}
@@ -275,6 +281,19 @@ def _transposed(operands, graph, cotangent, paired):
     for k, ct in _array_cotangents(value, arrays, inlined(assemble(graph.structure, known))).items():
         results[k] = ct
     return results
+
+
+def _check_linear(graph, operands, wanted):
+    """Raise unless the graph is linear in the operands with the numbers `wanted`."""
+    functions, tag = graph.functions(), object()
+    chosen = {i for i, k in enumerate(functions) if k in wanted}
+    root = with_symbols_as_variables(assemble(graph.structure, operands), tag)
+    is_wanted = lambda node: is_variable(node, tag) and node.static["position"] in chosen
+    if of_graph(root, is_wanted, {k: LINEAR for k in wanted if k not in functions}) not in (ZERO, LINEAR):
+        raise SignatureError(
+            f"a transpose is asked for of {graph!r}, which is not linear, or not known to be: jax.linear_transpose takes "
+            "linear operators; the transpose of a derivative is jax.vjp(operator, f)[1]."
+        )
 
 
 def _array_cotangents(value, arrays, root):

@@ -71,6 +71,8 @@ class Tape:
         """The value of `node`, noted here and by the transformations around this one, `outer`."""
         leaves = parts(node)[0]
         places = [k for k, x in enumerate(leaves) if is_traced_array(x)]
+        if not places and self.tag not in node.tags:
+            return self.value_outside(node, outer)
         thread = self.thread if self.tag in node.tags else jnp.zeros(())
         rule = self.rule(node, places, outer)
         return rule(thread, *(leaves[k] for k in places))

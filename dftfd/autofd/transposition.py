@@ -3,17 +3,19 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Primitive
 from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 
+from dftfd.autofd.degree import LINEAR, ZERO, of_graph, of_program
 from dftfd.autofd.domain import spec_of
-from dftfd.autofd.first_order import Outcome, entrywise, with_arrays
+from dftfd.autofd.first_order import Outcome, entrywise, is_traced_array, with_arrays
 from dftfd.autofd.function import is_function, parts
-from dftfd.autofd.graph import add, backward, forward, has_variables, or_zero, without_variables
+from dftfd.autofd.graph import add, backward, forward, has_variables, is_variable, or_zero, without_variables
 from dftfd.autofd.operators.compose import check_same_type, compose
 from dftfd.autofd.operators.integrate import integrate
 from dftfd.autofd.operators.leaf import zero_tangent
 from dftfd.autofd.structure import HasKey
-from dftfd.autofd.tape import ReverseTape, array_derivative, real_product
+from dftfd.autofd.tape import ReverseTape, Tape, array_derivative, real_product
 from dftfd.autofd.transforms import Arguments, finished
 from dftfd.errors import SignatureError
 
@@ -158,3 +160,48 @@ def cotangents_of_arrays(f, arrays: dict, paired) -> dict:
         return jax.grad(lambda arrays: paired(with_arrays(f, arrays)))(arrays)
     slope = lambda k, unit: paired(array_derivative(f, {k: unit}))
     return {k: entrywise(x, lambda unit, k=k: slope(k, unit), repr(f)) for k, x in arrays.items()}
+
+
+class DegreeTape(Tape):
+    """Of the values that a functional takes only their degree in the variables is wanted: see dftfd.autofd.degree."""
+
+    def noted(self, node, outer):
+        if self.tag not in node.tags:
+            return super().noted(node, outer)
+        leaves = parts(node)[0]
+        places = [k for k, x in enumerate(leaves) if is_traced_array(x)]
+
+        def degrees(inputs):
+            found = of_graph(node, lambda n: is_variable(n, self.tag), dict(zip(places, inputs, strict=True)))
+            return [found] * len(tree_leaves(node.result))
+
+        values = _value_of_degree.bind(*(leaves[k] for k in places), degree=degrees, result=node.result)
+        return tree_unflatten(tree_structure(node.result), values)
+
+    def rule(self, node, places, outer):
+        return lambda thread, *arrays: self.value_outside(with_arrays(node, dict(zip(places, arrays, strict=True))), outer)
+
+
+_value_of_degree = Primitive("value")
+_value_of_degree.multiple_results = True
+_value_of_degree.def_abstract_eval(
+    lambda *avals, degree, result: [jax.core.ShapedArray(s.shape, s.dtype) for s in tree_leaves(result)]
+)
+
+
+def is_linear_operator(operator, primals) -> bool:
+    """True if the program of an operator or functional is linear in all its arguments together."""
+    chosen, tape, kept = Arguments(primals, tuple(range(len(primals)))), DegreeTape(), []
+
+    def run(arrays):
+        with tape.recording(jnp.zeros(())):
+            kept.append(Outcome(operator(*chosen.full(map(tape.watch, chosen.functions), arrays))))
+        return kept[-1].arrays
+
+    program = jax.make_jaxpr(run)(chosen.arrays)
+    degrees = of_program(program.jaxpr, program.consts, [LINEAR] * len(chosen.arrays))
+    for x, own in kept[-1].leaves_with(degrees):
+        degree = of_graph(x, lambda n: is_variable(n, tape.tag), own) if is_function(x) else own
+        if degree not in (ZERO, LINEAR):
+            return False
+    return True

@@ -69,7 +69,10 @@ class Compose(Operator):
 
     def evaluate(self, node, *args):
         outer, *inner = node.operands
-        return outer.evaluate(*(g.evaluate(*args) for g in inner))
+        values = []
+        for g in inner:
+            values.append((yield g, args))
+        return (yield outer, values)
 
     def label(self, node):
         outer = node.operands[0]

@@ -10,7 +10,7 @@ import jax
 from dftfd.autofd.domain import Signature, value_space
 from dftfd.autofd.function import Function
 from dftfd.autofd.operators.base import Operator
-from dftfd.autofd.operators.linearize import _settled, restricted
+from dftfd.autofd.operators.linearize import _linearize, _settled, restricted
 from dftfd.errors import NoRuleError
 
 
@@ -28,8 +28,12 @@ class Pullback(Operator):
         return Signature((*f.domains, value_space(f.result)), specs if len(specs) > 1 else specs[0])
 
     def evaluate(self, node, *args):
-        (f,) = node.operands
-        code, primals = restricted(f.evaluate, args[:-1], node.static["argnums"])
+        (f,), argnums = node.operands, node.static["argnums"]
+        if f.operator is _linearize and min(argnums) >= (count := len(f.operands[0].domains)):
+            # (x, y) -> f'(x) y is linear in y: its transpose is that of f' and needs no derivative of the derivative
+            argnums = tuple(f.static["argnums"][i - count] for i in argnums)
+            f, args = f.operands[0], (*args[:count], args[-1])
+        code, primals = restricted(f.evaluate, args[:-1], argnums)
         pulled = jax.vjp(code, *primals)[1](args[-1])
         return pulled if len(pulled) > 1 else pulled[0]
 
