@@ -130,7 +130,9 @@ class Function(Overloads, HasKey):
         """Dtype of the result (a single array)."""
         return self.result.dtype
 
-    def __call__(self, *args):
+    def __call__(self, *args, **named):
+        if named:
+            raise SignatureError(f"{self!r} takes its arguments by position, {', '.join(named)} given by name.")
         if any(isinstance(a, Function) for a in args):
             from dftfd.autofd.operators.compose import compose
 
@@ -209,11 +211,22 @@ class Function(Overloads, HasKey):
     def __repr__(self):
         return f"{self.operator.label(self)}: {self.signature}"
 
+    def __deepcopy__(self, memo):
+        return self  # nothing in it can change
+
+    def __copy__(self):
+        return self
+
 
 def _checked_point(value, domain, function, position):
     if not domain.is_array:
         return value
-    array = jnp.asarray(value)
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise SignatureError(
+            f"argument {position} of {function!r} is {type(value).__name__}; a point, {describe(domain.spec)}, expected."
+        ) from error
     if array.shape != domain.shape:
         hint = " To evaluate at many points use jax.vmap(f)(points)." if array.ndim == len(domain.shape) + 1 else ""
         raise SignatureError(

@@ -53,6 +53,9 @@ def evaluation_trace():
         return current_trace()
 
 
+_LONGEST = 1000  # characters of a printed graph
+
+
 class Graph:
     """An operator graph as a parameter of a primitive; prints as an expression.
 
@@ -95,6 +98,8 @@ class Graph:
                 words.append(f"{inside[0]}({', '.join(inside[1:])})")
             else:
                 words.append(f"{operator.name}({', '.join(inside)})")
+            if len(words[-1]) > _LONGEST:  # shared nodes stand there again and again
+                words[-1] = words[-1][:_LONGEST] + "..."
         return words[-1]
 
 

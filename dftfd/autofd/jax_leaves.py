@@ -1,5 +1,7 @@
 """Leaves that JAX takes for values: Functions in four roles, and their type; see dftfd.autofd.jax_syntax."""
 
+import types
+
 import jax
 import jax.numpy as jnp
 from jax.experimental.hijax import HiType, register_hitype
@@ -11,7 +13,7 @@ from dftfd.autofd.graph import has_variables
 from dftfd.autofd.jax_graphs import copy_as
 from dftfd.autofd.operators.leaf import zeros
 from dftfd.autofd.structure import structural_key
-from dftfd.errors import LeakError, SignatureError
+from dftfd.errors import AutofdError, LeakError, SignatureError
 
 def as_leaf(f: Function) -> Function:
     """The same function as JAX sees it inside a transformation: jax.make_jaxpr prints operators, jit refuses it."""
@@ -29,25 +31,35 @@ def as_pytree(f: Function) -> Packed:
     return Packed(f)
 
 
-class KnownLeaf(Function):
+class _Leaf(Function):
+    """Base of leaves. JAX asks its values whether they turn into arrays by a method; these do not."""
+
+    __slots__ = ()
+
+    @property
+    def __jax_array__(self):
+        raise AttributeError("__jax_array__")
+
+
+class KnownLeaf(_Leaf):
     """A Function in the role of a leaf: not a registered pytree, so JAX takes it as a value."""
 
     __slots__ = ()
 
 
-class OpenLeaf(Function):
+class OpenLeaf(_Leaf):
     """A leaf whose type does not name the function: its value inside a transformation."""
 
     __slots__ = ()
 
 
-class TangentLeaf(Function):
+class TangentLeaf(_Leaf):
     """A tangent or cotangent."""
 
     __slots__ = ()
 
 
-class MappedLeaf(Function):
+class MappedLeaf(_Leaf):
     """A function with arrays that vmap maps over; it can't leave vmap."""
 
     __slots__ = ()
@@ -167,6 +179,30 @@ def check_not_watched(f):
             f"{f!r} is being differentiated by dftfd.autofd, and JAX is asked to transform a program of it. Use the "
             "transformations of dftfd.autofd inside these."
         )
+
+
+def _refuse_function(f):
+    raise SignatureError(
+        f"a primitive of JAX was given a function, {f!r}, where it takes arrays: use the one of dftfd.autofd (exp, sin, "
+        "...), or compose(code, f) with code of one value."
+    )
+
+
+register_hitype(Function, _refuse_function)  # as a pytree it gets a leaf, of a class of its own
+
+
+class CodeError(AutofdError):
+    """JAX was given Python code in the place of an array. No TypeError: JAX would put its own text in its place."""
+
+
+def _refuse_code(code):
+    raise CodeError(
+        f"JAX was given Python code, {getattr(code, '__name__', 'a function')!r}, where it takes arrays. A function to "
+        "differentiate with respect to declares its spaces: dftfd.autofd.function(code, X)."
+    )
+
+
+register_hitype(types.FunctionType, _refuse_code)  # code has no type for JAX anyway; this says what to write
 
 
 def _register(leaf_class, kind):

@@ -8,6 +8,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.tree_util import tree_flatten, tree_map, tree_unflatten
 
 from dftfd.autofd.first_order import Outcome
@@ -48,7 +49,15 @@ class Arguments:
 
 
 def _differentiable(x):
-    x = jnp.asarray(x)
+    if callable(x):
+        raise SignatureError(
+            f"an argument to differentiate is Python code, {getattr(x, '__name__', x)!r}; declare the spaces of its "
+            "arguments, function(code, X). Functionals are what is differentiated, not arguments."
+        )
+    try:
+        x = jnp.asarray(x)
+    except (TypeError, ValueError) as error:
+        raise SignatureError(f"an argument to differentiate is {x!r}; a Function or an array expected.") from error
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         raise SignatureError(f"an argument to differentiate has dtype {x.dtype.name}; float or complex expected.")
     return x
@@ -57,6 +66,11 @@ def _differentiable(x):
 def _checked_scalar(value):
     if is_function(value):
         raise SignatureError(f"the functional returned a Function, {value!r}; a scalar expected: integrate it.")
+    if not isinstance(value, float | int | np.ndarray | np.generic | jax.Array):
+        raise SignatureError(
+            f"the functional returned a {type(value).__name__}; a real scalar expected, or (scalar, data) with "
+            "has_aux=True. jacrev differentiates arrays."
+        )
     value = jnp.asarray(value)
     if value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):
         raise SignatureError(

@@ -16,7 +16,7 @@ from dftfd.autofd import tabulate
 from dftfd.autofd.analytic import analytic_integral
 from dftfd.autofd.domain import Signature
 from dftfd.autofd.function import Function, nodes_of
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.operators.base import Operator, checked_argnums
 from dftfd.autofd.operators.broadcast import broadcast
 from dftfd.autofd.operators.dirac import dirac, separate
 from dftfd.errors import QuadratureError, SignatureError
@@ -141,9 +141,7 @@ def integrate(f: Function, argnums: int | tuple[int, ...] | None = None, *, quad
     count = len(f.domains)
     if argnums is None:
         argnums = tuple(range(count))
-    argnums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    if not argnums or len(set(argnums)) != len(argnums) or not all(0 <= i < count for i in argnums):
-        raise SignatureError(f"integrate: argnums {argnums} are not different arguments of {f!r}.")
+    argnums = checked_argnums(argnums, f, "integrate") if count else argnums
     rules = () if quadrature is None else _checked_rules(quadrature, f, argnums)
     integral = integrate_over(f, argnums, rules)
     return integral if integral.domains else integral()
