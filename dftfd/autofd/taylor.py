@@ -17,7 +17,7 @@ from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.operators.zip_split import split
 from dftfd.autofd.series import Series, as_series
 from dftfd.autofd.series_program import run_series
-from dftfd.autofd.structure import HasKey
+from dftfd.autofd.structure import HasKey, is_tracer
 from dftfd.errors import LeakError, SignatureError
 
 
@@ -29,7 +29,7 @@ def derivatives_along(code: Callable, points: tuple, directions: tuple, order: i
     """
     leaves, steps, structure = _aligned(points, directions)
     leaves, steps = [jnp.asarray(x) for x in leaves], [jnp.asarray(x) for x in steps]
-    moving = [Series([x, d]) for x, d in zip(leaves, steps, strict=True)]
+    moving = [_on_line(x, d) for x, d in zip(leaves, steps, strict=True)]
     rows, out = _coefficients(lambda *values: code(*tree_unflatten(structure, values)), leaves, moving, order)
     return tuple(tree_unflatten(out, [_derivative(row, k) for row in rows]) for k in range(order + 1))
 
@@ -73,6 +73,18 @@ def mixed_derivative(functional: Callable, f, directions: tuple):
         term = taylor(functional, (f,), (along,), n)[n] * (math.prod(signs) / (2 ** (n - 1) * math.factorial(n)))
         total = term if total is None else total + term
     return total
+
+
+def _on_line(x, d):
+    """x + t d as a series; an integer stays where it is."""
+    if jnp.issubdtype(x.dtype, jnp.inexact):
+        return Series([x, d.astype(x.dtype)])
+    if is_tracer(d) or jnp.any(d != 0):
+        raise SignatureError(
+            f"Taylor mode: a point of dtype {x.dtype.name} moves along {d}; integers have no derivative. Write a float, "
+            "or the direction 0."
+        )
+    return x
 
 
 def _aligned(points, directions, is_leaf=None):
