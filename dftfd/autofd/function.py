@@ -44,6 +44,9 @@ def home_of(root: "Function"):
     return max((_homes[node] for node in nodes_of(root) if node in _homes), key=lambda h: h[0], default=(0, None))[1]
 
 
+_alive = weakref.WeakValueDictionary()  # Functions by what they are made of: what is made twice is one node
+
+
 _calls = contextvars.ContextVar("dftfd_call_cache", default=None)
 
 
@@ -88,6 +91,8 @@ class _Question:
 class Function(Overloads, HasKey):
     """A typed map from points of `domains` to arrays; see the module's docstring.
 
+    What is made of the same operator, operands and arrays is the same object, so graphs share what they have in common.
+
     operator: what this node does.   operands: Functions it acts on.   arrays: pytrees of arrays it carries.
     static: everything else that the operator needs, hashable by structure.
     tags: transformations that are differentiating something below this node; SYMBOLIC if it is JAX itself.
@@ -100,16 +105,25 @@ class Function(Overloads, HasKey):
         *("_parts", "_key", "__weakref__"),
     )
 
-    def __init__(self, operator, operands=(), arrays=(), static=None, signature: Signature | None = None, tags=None):
-        self.operator, self.operands, self.arrays = operator, tuple(operands), tuple(arrays)
-        self.static = static or {}
-        self.signature = signature or operator.signature(self.operands, self.arrays, self.static)
-        self.tags = frozenset().union(*(f.tags for f in self.operands)) if tags is None else tags
-        self.singular = operator.singular or any(f.singular for f in self.operands)
-        self.opaque = False
-        self._parts = self._key = None
-        if self.arrays and holds_tracers(self.arrays):
+    def __new__(cls, operator, operands=(), arrays=(), static=None, signature: Signature | None = None, tags=None):
+        operands, arrays, static = tuple(operands), tuple(arrays), static or {}
+        tags = frozenset().union(*(f.tags for f in operands)) if tags is None else tags
+        own = (operator, tuple((k, structural_key(v)) for k, v in sorted(static.items())))
+        leaves, structure = tree_flatten(arrays)
+        key = (own, tuple(map(id, operands)), tuple(map(id, leaves)), structure, tags)
+        known = _alive.get(key)
+        if known is not None:
+            return known
+        self = object.__new__(cls)
+        self.operator, self.operands, self.arrays, self.static, self.tags = operator, operands, arrays, static, tags
+        self.signature = signature or operator.signature(operands, arrays, static)
+        self.singular = operator.singular or any(f.singular for f in operands)
+        self.opaque, self._parts = False, None
+        self._key = (*own, tuple(d.structural_key() for d in self.domains))
+        if holds_tracers(leaves):
             _homes[self] = (next(_serial), current_trace())
+        _alive[key] = self
+        return self
 
     @property
     def domains(self):
@@ -288,19 +302,11 @@ def parts(root: Function):
             arrays, treedef = tree_flatten(node.arrays)
             children = tuple(index[id(f)] for f in node.operands)
             program.append((node.operator, children, len(arrays), treedef, node.static, node.signature, node.tags))
-            keys.append((children, treedef, _own_key(node), node.tags))
+            keys.append((children, treedef, node._key, node.tags))
             leaves.extend(arrays)
             index[id(node)] = len(program) - 1
         root._parts = (tuple(leaves), GraphStructure(program, tuple(keys)))
     return root._parts
-
-
-def _own_key(node):
-    """Key of what a node is, apart from its operands and arrays."""
-    if node._key is None:
-        static = tuple((k, structural_key(v)) for k, v in sorted(node.static.items()))
-        node._key = (node.operator, static, tuple(d.structural_key() for d in node.domains))
-    return node._key
 
 
 def assemble(structure: GraphStructure, leaves) -> Function:

@@ -2,7 +2,7 @@
 
 import jax
 
-from dftfd.autofd.function import SYMBOLIC, Function, current_trace, nodes_of
+from dftfd.autofd.function import _homes, SYMBOLIC, Function, current_trace, nodes_of
 from dftfd.autofd.graph import variable
 from dftfd.autofd.operators.base import Operator
 from dftfd.errors import LeakError
@@ -18,6 +18,8 @@ def copy_as(f: Function, kind: type, **changes) -> Function:
     for name in Function.__slots__:
         if name != "__weakref__":
             setattr(new, name, changes.get(name, getattr(f, name)))
+    if f in _homes:
+        _homes[new] = _homes[f]
     return new
 
 

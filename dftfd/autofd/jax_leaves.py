@@ -17,9 +17,7 @@ from dftfd.errors import AutofdError, LeakError, SignatureError
 
 def as_leaf(f: Function) -> Function:
     """The same function as JAX sees it inside a transformation: jax.make_jaxpr prints operators, jit refuses it."""
-    leaf = f.replace(tags=f.tags)
-    leaf.opaque = True
-    return leaf
+    return copy_as(f, Function, opaque=True)
 
 
 def as_pytree(f: Function) -> Packed:
@@ -32,9 +30,10 @@ def as_pytree(f: Function) -> Packed:
 
 
 class _Leaf(Function):
-    """Base of leaves. JAX asks its values whether they turn into arrays by a method; these do not."""
+    """Base of leaves. JAX asks its values whether they turn into arrays by a method; these have none."""
 
     __slots__ = ()
+    __array__ = None
 
     @property
     def __jax_array__(self):
