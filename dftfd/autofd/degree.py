@@ -122,6 +122,8 @@ def of_program(jaxpr: Jaxpr, consts, inputs) -> list[int]:
 
 
 def _of_array(x) -> int:
+    if isinstance(x, Function):
+        return CONSTANT
     known = not is_tracer(x) and np.size(x) <= _SMALL and np.asarray(x).dtype != object
     return ZERO if known and not np.any(np.asarray(x)) else CONSTANT
 

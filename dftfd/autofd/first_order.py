@@ -90,6 +90,8 @@ def entrywise(array, slope: Callable, what: str):
             f"{what} carries an array of {array.size} entries that depends on what an inner transformation "
             f"differentiates; nested transformations allow {MAX_ENTRIES} entries."
         )
+    if not array.size:
+        return jnp.zeros_like(array)
     entries = np.zeros(array.size, object)
     for (entry, component), unit in directions(array):
         entries[entry] += jnp.asarray(slope(unit)).astype(array.dtype) * (1 if component == "real" else -1j)

@@ -119,7 +119,8 @@ class Function(Overloads, HasKey):
         self.signature = signature or operator.signature(operands, arrays, static)
         self.singular = operator.singular or any(f.singular for f in operands)
         self.opaque, self._parts = False, None
-        self._key = (*own, tuple(d.structural_key() for d in self.domains))
+        domains = self.signature.domains if self.signature else ()  # JAX makes pytrees of other things than functions
+        self._key = (*own, tuple(d.structural_key() for d in domains))
         if holds_tracers(leaves):
             _homes[self] = (next(_serial), current_trace())
         _alive[key] = self

@@ -33,11 +33,12 @@ class _Leaf(Function):
     """Base of leaves. JAX asks its values whether they turn into arrays by a method; these have none."""
 
     __slots__ = ()
-    __array__ = None
 
     @property
     def __jax_array__(self):
-        raise AttributeError("__jax_array__")
+        raise AttributeError("a leaf is no array")
+
+    __array__ = __jax_array__
 
 
 class KnownLeaf(_Leaf):

@@ -69,7 +69,13 @@ def _as_function(value) -> Function:
     """A leaf or a tracer of one as a Function to compute with."""
     if isinstance(value, Function):
         return copy_as(value, Function)
-    return _origins.of(value) or symbol(value)
+    origin = _origins.of(value)
+    if origin is not None:
+        return origin
+    aval = value.aval
+    if aval.kind == "known" and isinstance(value, DynamicJaxprTracer):  # jit, eval_shape: nobody differentiates here
+        return assemble(aval.structure, unpack_p.bind(value) if aval.avals else ())
+    return symbol(value)
 
 
 def _as_value(f: Function, kind: str, linear=()):
@@ -100,6 +106,20 @@ def _add_leaves(x, y):
 
 
 FunctionType.add = staticmethod(_add_leaves)
+
+
+def _arithmetic(symbol):
+    """Python's operator of this name on tracers of functions, as jax.tree_util.tree_map hands them out inside jit."""
+    code = getattr(Function, f"__{symbol}__")
+    return staticmethod(lambda tracer, *others: code(_as_function(tracer), *map(_as_operand, others)))
+
+
+def _as_operand(x):
+    return _as_function(x) if isinstance(getattr(x, "aval", None), FunctionType) else x
+
+
+for _symbol in "add radd sub rsub mul rmul truediv rtruediv pow rpow neg pos abs".split():
+    setattr(FunctionType, f"_{_symbol}", _arithmetic(_symbol))
 
 
 class Origins:
@@ -155,14 +175,12 @@ class Door:
             raise LeakError(_MAPPED)
         if isinstance(value, Function):
             return copy_as(value, Function)
-        origin = _origins.of(value)
-        if origin is not None:
-            return origin
         aval = getattr(value, "aval", None)
-        kind = getattr(aval, "kind", None)
-        if kind == "known" and isinstance(value, DynamicJaxprTracer):  # jit, eval_shape: nobody differentiates here
-            return assemble(aval.structure, unpack_p.bind(value) if aval.avals else ())
-        return symbol(open_p.bind(value) if kind in ("known", "tangent") else value)
+        if not isinstance(aval, FunctionType):
+            return symbol(value)  # JAX makes pytrees of other things
+        if isinstance(value, DynamicJaxprTracer) and aval.kind != "tangent" or _origins.of(value) is not None:
+            return _as_function(value)
+        return symbol(open_p.bind(value))
 
 
 def _evaluation(node, linear=()):

@@ -71,11 +71,27 @@ class Tape:
         """The value of `node`, noted here and by the transformations around this one, `outer`."""
         leaves = parts(node)[0]
         places = [k for k, x in enumerate(leaves) if is_traced_array(x)]
-        if not places and self.tag not in node.tags:
+        arrays = [leaves[k] for k in places]
+        if self.tag not in node.tags and not any(self.moving(arrays)):
             return self.value_outside(node, outer)
-        thread = self.thread if self.tag in node.tags else jnp.zeros(())
-        rule = self.rule(node, places, outer)
-        return rule(thread, *(leaves[k] for k in places))
+        return self.rule(node, places, outer)(self.thread, *arrays)
+
+    def moving(self, arrays) -> list[bool]:
+        """Which arrays depend on what this transformation differentiates."""
+        found = [False] * len(arrays)
+
+        @jax.custom_jvp
+        def look(thread, *arrays):
+            return thread
+
+        def along(primals, tangents):
+            found[:] = [not isinstance(t, SymbolicZero) for t in tangents[1:]]
+            return primals[0], tangents[0]
+
+        look.defjvp(along, symbolic_zeros=True)
+        if arrays:
+            look(self.thread, *arrays)
+        return found
 
     def value_outside(self, node: Function, outer: tuple):
         """The value of `node` for the transformations around this one, which know nothing of its variables."""
@@ -136,21 +152,6 @@ class ReverseTape(Tape):
         for number, cotangent in received:
             backward(self.notes[number], constant(cotangent), self.tag, gradients)
         return out, gradients
-
-    def moving(self, arrays):
-        """(the arrays, which of them depend on what is differentiated)"""
-        found = [False] * len(arrays)
-
-        @jax.custom_vjp
-        def same(*arrays):
-            return arrays
-
-        def start(*arrays):
-            found[:] = [a.perturbed for a in arrays]
-            return tuple(a.value for a in arrays), None
-
-        same.defvjp(start, lambda _, cotangents: tuple(map(_full, cotangents)), symbolic_zeros=True)
-        return same(*arrays), found
 
 
 class _Value:

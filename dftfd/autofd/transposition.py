@@ -43,9 +43,8 @@ class Run:
         def differentiate(thread, arrays):
             with self.tape.recording(thread):
                 outcome = Outcome(operator(*self.chosen.full(map(self.tape.watch, self.chosen.functions), arrays)))
-                arrays, moving = self.tape.moving(outcome.arrays)
-            self._outcome, self._moving = outcome, moving
-            return list(arrays)
+                self._outcome, self._moving = outcome, self.tape.moving(outcome.arrays)
+            return outcome.arrays
 
         self._arrays, self._back = jax.vjp(differentiate, jnp.zeros(()), self.chosen.arrays)
         self._out = tree_leaves(self._outcome.filled(self._arrays), is_leaf=is_function)  # with marks of the tape

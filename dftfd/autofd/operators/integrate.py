@@ -65,12 +65,18 @@ class MovedQuadrature(Operator):
     name, linear = "integral over a moving quadrature", True
 
     def evaluate(self, node, *args):
-        rules, tangents = node.arrays
+        return self._value(node, node.arrays, node.static.get("order", 1), args)
 
-        def value(rules):
-            return _integrate.evaluate(node.replace(arrays=rules), *args)
+    def _value(self, node, arrays, order, args):
+        """arrays: (quadrature, its change), of higher orders (those of the order below, their change)."""
+        if order == 0:
+            return _integrate.evaluate(node.replace(arrays=arrays), *args)
+        inner, tangents = arrays
+        return jax.jvp(lambda a: self._value(node, a, order - 1, args), (inner,), (tangents,))[1]
 
-        return jax.jvp(value, (rules,), (tangents,))[1]
+    def array_tangent(self, node, tangents):
+        static = node.static | {"order": node.static.get("order", 1) + 1}
+        return Function(self, node.operands, (node.arrays, tangents), static, node.signature)
 
 
 def _weighted_sum(code, rules):
