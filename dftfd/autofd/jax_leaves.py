@@ -15,6 +15,7 @@ from dftfd.autofd.operators.leaf import zeros
 from dftfd.autofd.structure import structural_key
 from dftfd.errors import AutofdError, LeakError, SignatureError
 
+
 def as_leaf(f: Function) -> Function:
     """The same function as JAX sees it inside a transformation: jax.make_jaxpr prints operators, jit refuses it."""
     return copy_as(f, Function, opaque=True)

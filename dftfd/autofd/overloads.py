@@ -33,6 +33,7 @@ class Overloads:
     """Base of Function: pointwise arithmetic between Functions on the same domains, or with numbers and arrays."""
 
     __slots__ = ()
+
     def __add__(self, other):
         return _arithmetic("add", self, other)
 

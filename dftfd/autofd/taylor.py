@@ -47,9 +47,7 @@ def taylor(functional: Callable, primals: tuple, tangents: tuple, order: int) ->
     leaves, steps, structure = _aligned(primals, tangents, is_leaf=is_function)
 
     def line(t):
-        return pack(
-            functional(*tree_unflatten(structure, [x + d * t for x, d in zip(leaves, steps, strict=True)]))
-        )
+        return pack(functional(*tree_unflatten(structure, [x + d * t for x, d in zip(leaves, steps, strict=True)])))
 
     t = jnp.zeros(())
     rows, out = _coefficients(line, [t], [Series([t, jnp.ones(())])], order)

@@ -55,7 +55,9 @@ class Run:
         """Cotangents of the primals."""
         leaves, structure = tree_flatten(cotangent, is_leaf=is_function)
         if structure != self._outcome.structure:
-            raise SignatureError(f"the cotangent {cotangent!r} does not have the structure of the value {self.value!r}.")
+            raise SignatureError(
+                f"the cotangent {cotangent!r} does not have the structure of the value {self.value!r}."
+            )
         direct, of_arrays = [None] * len(self.chosen.functions), []
         for f, (_, own), ct in zip(self._out, self._owned(self._moving), leaves, strict=True):
             check_same_type(f, ct, "vjp", "cotangent")
@@ -178,7 +180,9 @@ class DegreeTape(Tape):
         return tree_unflatten(tree_structure(node.result), values)
 
     def rule(self, node, places, outer):
-        return lambda thread, *arrays: self.value_outside(with_arrays(node, dict(zip(places, arrays, strict=True))), outer)
+        return lambda thread, *arrays: self.value_outside(
+            with_arrays(node, dict(zip(places, arrays, strict=True))), outer
+        )
 
 
 _value_of_degree = Primitive("value")

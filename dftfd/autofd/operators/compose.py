@@ -7,6 +7,12 @@ transpose   of g_i: x -> (d_i f (g(x)))^T ct(x)      pointwise, from <d_i f dg_i
             of f in D f(g)^T c: the same with c ct^T
 """
 
+import functools
+import operator
+
+import jax
+import jax.numpy as jnp
+
 from dftfd.autofd.domain import Signature, describe, same_domain, same_spec, spec_of, value_space
 from dftfd.autofd.function import Function, is_function
 from dftfd.autofd.operators.base import Operator
@@ -83,9 +89,12 @@ class Compose(Operator):
         d_outer, *d_inner = tangents
         terms = [] if d_outer is None else [compose(d_outer, *inner)]
         changed = tuple(i for i, d in enumerate(d_inner) if d is not None)
-        if changed:
+        short = [_slope(outer, inner, i, d_inner[i]) for i in changed]
+        if changed and None not in short:
+            terms += short
+        elif changed:
             terms.append(compose(pushforward(outer, changed), *inner, *(d_inner[i] for i in changed)))
-        return terms[0] if len(terms) == 1 else terms[0] + terms[1]
+        return functools.reduce(operator.add, terms)
 
     def transpose(self, node, cotangent, needed):
         outer, *inner = node.operands
@@ -93,12 +102,25 @@ class Compose(Operator):
         wanted = tuple(i for i in range(len(inner)) if needed[1 + i])
         if not wanted:
             return parts + [None] * len(inner)
+        short = {i: _slope(outer, inner, i, cotangent) for i in wanted}
+        if None not in short.values():
+            return parts + [short.get(i) for i in range(len(inner))]
         pulled = compose(pullback(outer, wanted), *inner, cotangent)
         found = iter([pulled]) if len(wanted) == 1 else (_take(pulled, k) for k in range(len(wanted)))
         return parts + [next(found) if i in wanted else None for i in range(len(inner))]
 
 
 composition = Compose()
+
+
+def _slope(outer, inner, position, change):
+    """`change` times the derivative of code that knows it (arithmetic of real functions of equal shape), else None."""
+    rule = getattr(outer.static.get("code"), "slope", None)
+    if rule is None or change.singular or outer.tags or not all(same_spec(g.result, outer.result) for g in inner):
+        return None
+    if not isinstance(outer.result, jax.ShapeDtypeStruct) or not jnp.issubdtype(outer.result.dtype, jnp.floating):
+        return None
+    return rule(position, inner, change)
 
 
 def check_same_domains(f: Function, g: Function, what: str):

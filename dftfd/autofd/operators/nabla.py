@@ -27,7 +27,9 @@ def nabla(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
     if not isinstance(f, Function):
         raise SignatureError(f"nabla takes a Function, {type(f).__name__} found.")
     if isinstance(argnum, tuple | list):
-        raise SignatureError(f"nabla: argnum {argnum!r}; one argument expected, zip_functions(nabla(f, 0), nabla(f, 1)).")
+        raise SignatureError(
+            f"nabla: argnum {argnum!r}; one argument expected, zip_functions(nabla(f, 0), nabla(f, 1))."
+        )
     (argnum,) = checked_argnums(argnum, f, "nabla")
     if mode not in ("forward", "reverse"):
         raise SignatureError(f"nabla: mode {mode!r}, 'forward' or 'reverse' expected.")
