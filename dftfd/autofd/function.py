@@ -240,7 +240,8 @@ def _checked_point(value, domain, function, position):
         array = jnp.asarray(value)
     except (TypeError, ValueError) as error:
         raise SignatureError(
-            f"argument {position} of {function!r} is {type(value).__name__}; a point, {describe(domain.spec)}, expected."
+            f"argument {position} of {function!r} is {type(value).__name__}; a point, {describe(domain.spec)}, "
+            "expected."
         ) from error
     if array.shape != domain.shape:
         hint = " To evaluate at many points use jax.vmap(f)(points)." if array.ndim == len(domain.shape) + 1 else ""
@@ -360,12 +361,12 @@ class Packed:
 
     def __call__(self, *args):
         raise SignatureError(
-            "this is a pytree of the arrays that a function carries, or of derivatives with respect to them, and has no "
-            "values; .function is the function that carries these arrays."
+            "this is a pytree of the arrays that a function carries, or of derivatives with respect to them, and has "
+            "no values; .function is the function that carries these arrays."
         )
 
     def __repr__(self):
-        arrays = ", ".join(f"{np.result_type(x).name}{list(np.shape(x))}" for x in self._leaves if hasattr(x, "shape"))
+        arrays = ", ".join(f"{x.dtype.name}{list(x.shape)}" for x in self._leaves if hasattr(x, "dtype"))
         return f"arrays of a function: {arrays}"
 
 
