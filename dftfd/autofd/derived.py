@@ -40,8 +40,8 @@ def linear_transpose(operator, *primals, **options):
     zero = tree_map(lambda f: zeros(f.signature) if is_function(f) else jnp.zeros_like(f), primals, is_leaf=is_function)
     if not is_linear_operator(operator, zero):
         raise SignatureError(
-            "linear_transpose: the operator is not linear in its arguments, or its program has steps that are not known "
-            "to be. The transpose of its derivative is vjp(operator, *primals)[1]."
+            "linear_transpose: the operator is not linear in its arguments, or its program has steps that are not "
+            "known to be. The transpose of its derivative is vjp(operator, *primals)[1]."
         )
     return vjp(operator, *zero)[1]
 

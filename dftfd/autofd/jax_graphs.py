@@ -2,7 +2,7 @@
 
 import jax
 
-from dftfd.autofd.function import _homes, SYMBOLIC, Function, current_trace, nodes_of
+from dftfd.autofd.function import SYMBOLIC, Function, _homes, current_trace, nodes_of
 from dftfd.autofd.graph import variable
 from dftfd.autofd.operators.base import Operator
 from dftfd.errors import LeakError

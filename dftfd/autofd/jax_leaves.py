@@ -184,8 +184,8 @@ def check_not_watched(f):
 
 def _refuse_function(f):
     raise SignatureError(
-        f"a primitive of JAX was given a function, {f!r}, where it takes arrays: use the one of dftfd.autofd (exp, sin, "
-        "...), or compose(code, f) with code of one value."
+        f"a primitive of JAX was given a function, {f!r}, where it takes arrays: use the one of dftfd.autofd (exp, "
+        "sin, ...), or compose(code, f) with code of one value."
     )
 
 

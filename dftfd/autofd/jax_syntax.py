@@ -309,8 +309,8 @@ def _check_linear(graph, operands, wanted):
     is_wanted = lambda node: is_variable(node, tag) and node.static["position"] in chosen
     if of_graph(root, is_wanted, {k: LINEAR for k in wanted if k not in functions}) not in (ZERO, LINEAR):
         raise SignatureError(
-            f"a transpose is asked for of {graph!r}, which is not linear, or not known to be: jax.linear_transpose takes "
-            "linear operators; the transpose of a derivative is jax.vjp(operator, f)[1]."
+            f"a transpose is asked for of {graph!r}, which is not linear, or not known to be: jax.linear_transpose "
+            "takes linear operators; the transpose of a derivative is jax.vjp(operator, f)[1]."
         )
 
 

@@ -18,7 +18,7 @@ _NOT_AN_ARRAY = (
 
 
 class _NoArray:
-    """What functions of jax.numpy get for a Function: it raises as soon as they want to use it, or to say what it is."""
+    """What functions of jax.numpy get for a Function; it raises when they want to use it, or to say what it is."""
 
     def __init__(self, f):
         self.f = f

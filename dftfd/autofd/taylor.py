@@ -79,8 +79,8 @@ def _on_line(x, d):
         return Series([x, d.astype(x.dtype)])
     if is_tracer(d) or jnp.any(d != 0):
         raise SignatureError(
-            f"Taylor mode: a point of dtype {x.dtype.name} moves along {d}; integers have no derivative. Write a float, "
-            "or the direction 0."
+            f"Taylor mode: a point of dtype {x.dtype.name} moves along {d}; integers have no derivative. Write a "
+            "float, or the direction 0."
         )
     return x
 

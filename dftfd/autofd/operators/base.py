@@ -26,7 +26,7 @@ class Operator:
         raise NotImplementedError
 
     def evaluate(self, node: Function, *args):
-        """Value of `node` at a point; operands are evaluated with `.evaluate`, or asked for by `yield operand, point`."""
+        """Value of `node` at a point; operands are evaluated with `.evaluate`, or asked for: `yield operand, point`."""
         raise NotImplementedError
 
     def tangent(self, node: Function, tangents: list) -> Function:

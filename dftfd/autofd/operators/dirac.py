@@ -79,8 +79,8 @@ def _separate_dirac(f):
 
 
 def _separate_composition(f):
-    from dftfd.autofd.operators.compose import compose
     from dftfd.autofd.degree import is_affine, is_linear
+    from dftfd.autofd.operators.compose import compose
     from dftfd.autofd.operators.linearize import pushforward
     from dftfd.autofd.operators.partial import partial
 

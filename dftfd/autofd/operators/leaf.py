@@ -87,8 +87,8 @@ def _checked(result, code):
     """The spec of what code returns."""
     if isinstance(result, list) or not tree_leaves(result):
         raise SignatureError(
-            f"{label_of(code)} returns {'a list' if isinstance(result, list) else result}; an array expected, or a tuple "
-            "or dictionary of arrays."
+            f"{label_of(code)} returns {'a list' if isinstance(result, list) else result}; an array expected, or a "
+            "tuple or dictionary of arrays."
         )
     result = tree_map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), result)
     for part in tree_leaves(result):
@@ -131,8 +131,8 @@ def _check_count(code, count, domains):
         arguments.bind(*range(count))
     except TypeError as error:
         raise SignatureError(
-            f"{label_of(code)}{arguments} does not take {count} argument(s), params first, then one point of each of the "
-            f"{domains} domain(s): function(code, X, Y, params=(a,)) is for code of (a, x, y)."
+            f"{label_of(code)}{arguments} does not take {count} argument(s), params first, then one point of each of "
+            f"the {domains} domain(s): function(code, X, Y, params=(a,)) is for code of (a, x, y)."
         ) from error
 
 

@@ -55,8 +55,8 @@ def linear_transpose(f: Function, argnum: int = 0, domain: Domain | None = None,
 def _check_linear(f, argnum):
     if not is_linear(f, (argnum,)):
         raise SignatureError(
-            f"linear_transpose: {f!r} is not linear in argument {argnum}, or its program has steps that are not known to "
-            "be."
+            f"linear_transpose: {f!r} is not linear in argument {argnum}, or its program has steps that are not known "
+            "to be."
         )
 
 
