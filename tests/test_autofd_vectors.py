@@ -1,4 +1,4 @@
-"""A Function is a vector for JAX, whatever it carries; graphs share, at any depth; slips and nonlinear maps are refused.
+"""A Function is a vector for JAX, whatever it carries; graphs share, at any depth; what is wrong is refused.
 
 Reference values are plain JAX on values at quadrature nodes (E as a function of 40 numbers) and closed forms. On JAX
 0.10 and 0.12.
