@@ -357,7 +357,7 @@ SLIPS = {
     "domain forgotten": (lambda: fd.function(lambda x: x), "domain"),
     "too few domains": (lambda: fd.function(lambda x, y: x, X), "domain"),
     "two arguments of nabla": (lambda: fd.nabla(fd.function(lambda x, y: x * y, X, X), (0, 1)), "one argument"),
-    "name of an argument": (lambda: fd.integrate(f, "x"), "argnums"),
+    "name of an argument": (lambda: fd.integrate(f, "x"), "argnum"),
     "index of a number": (lambda: f[0], "no such entry"),
     "functional without a value": (lambda: fd.grad(lambda f: None)(f), "scalar"),
     "functional with a list": (lambda: fd.grad(lambda f: [fd.integrate(f)])(f), "scalar"),

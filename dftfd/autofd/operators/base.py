@@ -60,7 +60,7 @@ def checked_argnums(argnums, f: Function, what: str) -> tuple[int, ...]:
     whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in found)
     if not whole or not found or len(set(found)) != len(found) or not all(0 <= i < len(f.domains) for i in found):
         raise SignatureError(
-            f"{what}: argnums {argnums!r} found, different numbers from 0 to {len(f.domains) - 1} expected: {f!r} has "
+            f"{what}: {'argnums' if len(found) > 1 else 'argnum'} {argnums!r} found, different numbers from 0 to {len(f.domains) - 1} expected: {f!r} has "
             f"{len(f.domains)} argument(s)."
         )
     return tuple(int(i) for i in found)
