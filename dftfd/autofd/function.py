@@ -226,12 +226,6 @@ class Function(Overloads, HasKey):
     def __repr__(self):
         return f"{self.operator.label(self)}: {self.signature}"
 
-    def __deepcopy__(self, memo):
-        return self  # nothing in it can change
-
-    def __copy__(self):
-        return self
-
 
 def _checked_point(value, domain, function, position):
     if not domain.is_array:

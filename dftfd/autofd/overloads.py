@@ -106,6 +106,12 @@ class Overloads:
     def __jax_array__(self):
         return _NoArray(self)  # arrays of JAX leave arithmetic to us then; functions of jax.numpy complain
 
+    def __copy__(self):
+        return self  # nothing in it can change
+
+    def __deepcopy__(self, memo):
+        return self
+
     def __len__(self):
         raise SignatureError(f"a function has no length ({self!r}); f.shape is the shape of its values.")
 

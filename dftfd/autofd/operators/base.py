@@ -59,9 +59,10 @@ def checked_argnums(argnums, f: Function, what: str) -> tuple[int, ...]:
     found = (argnums,) if not isinstance(argnums, tuple | list) else tuple(argnums)
     whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in found)
     if not whole or not found or len(set(found)) != len(found) or not all(0 <= i < len(f.domains) for i in found):
+        count = len(f.domains)
         raise SignatureError(
-            f"{what}: {'argnums' if len(found) > 1 else 'argnum'} {argnums!r} found, different numbers from 0 to {len(f.domains) - 1} expected: {f!r} has "
-            f"{len(f.domains)} argument(s)."
+            f"{what}: argnum {argnums!r}, but {f!r} has {count} argument(s); argnums are different numbers from 0 to "
+            f"{count - 1}."
         )
     return tuple(int(i) for i in found)
 
