@@ -275,8 +275,8 @@ def test_densities_of_atoms_are_pyscfs(text, options):
         theirs = [make(mole) for make in (hf.init_guess_by_minao, hf.init_guess_by_atom, hf.init_guess_by_huckel)]
     ours = [minao_guess(mol)[0], atomic_density(mol), hueckel_density(mol)]
     ours, theirs = [*ours, meta_loewdin_orbitals(mol)], [*theirs, lo.orth_ao(mole, "meta_lowdin", "ANO")]
-    for ours, theirs in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    for density, reference in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(density, reference, atol=1e-9)
 
 
 @pytest.mark.parametrize("basis", ["6-31g(d)", "6-31+g*", "cc-pvdz", "def2-svp", "pc-1", "dyall-v2z"])

@@ -96,7 +96,7 @@ class Function(Overloads, HasKey):
     operator: what this node does.   operands: Functions it acts on.   arrays: pytrees of arrays it carries.
     static: everything else that the operator needs, hashable by structure.
     tags: transformations that are differentiating something below this node; SYMBOLIC if it is JAX itself.
-    singular: it contains a Dirac distribution, so it can be integrated but not evaluated.
+    singular: not 0 if it contains a distribution, see Operator; those with 2 can be integrated but not evaluated.
     opaque: JAX gets it as a leaf that hides its graph; see dftfd.autofd.jax_leaves.as_leaf.
     """
 
@@ -117,7 +117,7 @@ class Function(Overloads, HasKey):
         self = object.__new__(cls)
         self.operator, self.operands, self.arrays, self.static, self.tags = operator, operands, arrays, static, tags
         self.signature = signature or operator.signature(operands, arrays, static)
-        self.singular = operator.singular or any(f.singular for f in operands)
+        self.singular = max(operator.singular, *(f.singular for f in operands), 0)
         self.opaque, self._parts = False, None
         domains = self.signature.domains if self.signature else ()  # JAX makes pytrees of other things than functions
         self._key = (*own, tuple(d.structural_key() for d in domains))
@@ -161,7 +161,7 @@ class Function(Overloads, HasKey):
 
     def apply(self, *args):
         """Value at a point. The program of a graph is traced and compiled once; inside an evaluation it is walked."""
-        if self.singular:
+        if self.singular > 1:
             raise NoRuleError(
                 f"{self!r} contains a Dirac distribution, which has no values: it comes from differentiating f(x0) "
                 "with respect to f. Integrate it against a function, or use an integral with a narrow weight."

@@ -15,6 +15,7 @@ from dftfd.autofd.first_order import Outcome
 from dftfd.autofd.function import is_function, parts
 from dftfd.autofd.graph import forward, or_zero, without_variables
 from dftfd.autofd.operators.compose import check_same_type
+from dftfd.autofd.operators.integrate import check_one_measure
 from dftfd.autofd.operators.leaf import zero_tangent
 from dftfd.autofd.tape import ForwardTape, ReverseTape
 from dftfd.errors import SignatureError
@@ -125,7 +126,9 @@ def _pair(out):
 
 def finished(gradients, functions, tag):
     """Gradients without marks of the transformation, zero where nothing arrived."""
-    return [without_variables(or_zero(g, f.signature), tag) for g, f in zip(gradients, functions, strict=True)]
+    found = [without_variables(or_zero(g, f.signature), tag) for g, f in zip(gradients, functions, strict=True)]
+    check_one_measure(*found)
+    return found
 
 
 def grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool = False):

@@ -89,6 +89,10 @@ class Compose(Operator):
         d_outer, *d_inner = tangents
         terms = [] if d_outer is None else [compose(d_outer, *inner)]
         changed = tuple(i for i, d in enumerate(d_inner) if d is not None)
+        linear = tuple(i for i in _linear_arguments(outer) if i in changed)
+        changed = tuple(i for i in changed if i not in linear)
+        if linear:
+            terms.append(_along(outer, inner, linear, d_inner))
         short = [_slope(outer, inner, i, d_inner[i]) for i in changed]
         if changed and None not in short:
             terms += short
@@ -100,14 +104,15 @@ class Compose(Operator):
         outer, *inner = node.operands
         parts = [_transpose_of_outer(outer, inner, cotangent) if needed[0] else None]
         wanted = tuple(i for i in range(len(inner)) if needed[1 + i])
-        if not wanted:
-            return parts + [None] * len(inner)
+        found = {i: _against(outer, inner, i, cotangent) for i in _linear_arguments(outer) if i in wanted}
+        wanted = tuple(i for i in wanted if i not in found)
         short = {i: _slope(outer, inner, i, cotangent) for i in wanted}
         if None not in short.values():
-            return parts + [short.get(i) for i in range(len(inner))]
-        pulled = compose(pullback(outer, wanted), *inner, cotangent)
-        found = iter([pulled]) if len(wanted) == 1 else (_take(pulled, k) for k in range(len(wanted)))
-        return parts + [next(found) if i in wanted else None for i in range(len(inner))]
+            found |= short
+        elif wanted:
+            pulled = compose(pullback(outer, wanted), *inner, cotangent)
+            found |= {i: _take(pulled, k) if len(wanted) > 1 else pulled for k, i in enumerate(wanted)}
+        return parts + [found.get(i) for i in range(len(inner))]
 
 
 composition = Compose()
@@ -121,6 +126,35 @@ def _slope(outer, inner, position, change):
     if not isinstance(outer.result, jax.ShapeDtypeStruct) or not jnp.issubdtype(outer.result.dtype, jnp.floating):
         return None
     return rule(position, inner, change)
+
+
+# D f(y) t is linear in the direction t, D f(y)^T c in c: there the derivative is the same node, not one of higher order
+
+
+def _linear_arguments(outer) -> tuple[int, ...]:
+    """Numbers of the arguments in which a derivative node is linear."""
+    if not isinstance(outer.operator, Linearize | Pullback):
+        return ()
+    return tuple(range(len(outer.operands[0].domains), len(outer.domains)))
+
+
+def _along(outer, inner, arguments, d_inner):
+    """Derivative of outer(inner) where the inner functions of these linear arguments change."""
+    (f,), count = outer.operands, len(outer.operands[0].domains)
+    if isinstance(outer.operator, Pullback):
+        return compose(outer, *inner[:-1], d_inner[-1])
+    argnums = tuple(outer.static["argnums"][i - count] for i in arguments)
+    return compose(pushforward(f, argnums), *inner[:count], *(d_inner[i] for i in arguments))
+
+
+def _against(outer, inner, i, ct):
+    """Cotangent of the inner function of the linear argument i."""
+    (f,), count = outer.operands, len(outer.operands[0].domains)
+    argnums = outer.static["argnums"]
+    if isinstance(outer.operator, Linearize):
+        return compose(pullback(f, (argnums[i - count],)), *inner[:count], ct)
+    directions = [_take(ct, k) for k in range(len(argnums))] if len(argnums) > 1 else [ct]
+    return compose(pushforward(f, argnums), *inner[:count], *directions)
 
 
 def check_same_domains(f: Function, g: Function, what: str):
