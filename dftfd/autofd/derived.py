@@ -13,7 +13,7 @@ from dftfd.autofd.operators.linear_transpose import linear_transpose as _transpo
 from dftfd.autofd.operators.linearize import linearize as _linearized_function
 from dftfd.autofd.structure import HasKey
 from dftfd.autofd.transforms import grad, jvp
-from dftfd.autofd.transposition import pairing, vjp
+from dftfd.autofd.transposition import Run, is_linear_operator, pairing, vjp
 from dftfd.errors import SignatureError
 
 
@@ -25,12 +25,8 @@ def linearize(functional, *primals, **options):
     """
     if is_function(functional):
         return _linearized_function(functional, *primals, **options)
-    value = functional(*primals)
-
-    def linear(*tangents):
-        return jvp(functional, primals, tangents)[1]
-
-    return value, linear
+    run = Run(functional, primals)
+    return run.value, lambda *tangents: run.push(tangents)
 
 
 def linear_transpose(operator, *primals, **options):
@@ -43,30 +39,12 @@ def linear_transpose(operator, *primals, **options):
     if is_function(operator):
         return _transposed_function(operator, *primals, **options)
     zero = tree_map(lambda f: zeros(f.signature) if is_function(f) else jnp.zeros_like(f), primals, is_leaf=is_function)
-    _check_linear(operator, zero, primals)
+    if not is_linear_operator(operator, zero):
+        raise SignatureError(
+            "linear_transpose: the operator is not linear in its arguments, or its program has steps that are not "
+            "known to be. The transpose of its derivative is vjp(operator, *primals)[1]."
+        )
     return vjp(operator, *zero)[1]
-
-
-def _check_linear(operator, zero, primals):
-    """Raise unless O(0) = 0 and the derivative of O at 0 along f is O(f), where these can be evaluated."""
-    value, derivative = jvp(operator, zero, primals)
-    for at_zero, slope, image in zip(*map(_samples, (value, derivative, operator(*primals))), strict=True):
-        scale = 1 + np.max(np.abs(image), initial=0.0)
-        if not (np.all(np.abs(at_zero) <= 1e-8 * scale) and np.all(np.abs(slope - image) <= 1e-8 * scale)):
-            raise SignatureError("linear_transpose: the operator is not linear.")
-
-
-def _samples(tree):
-    """Values of a pytree of arrays and Functions, these at a random point."""
-    rng, found = np.random.default_rng(7), []
-    for x in tree_leaves(tree, is_leaf=is_function):
-        if is_function(x):
-            point = [
-                tree_map(lambda s: jnp.asarray(rng.uniform(0.1, 0.9, s.shape), s.dtype), d.spec) for d in x.domains
-            ]
-            x = tree_leaves(x(*point))
-        found.extend(np.asarray(v) for v in tree_leaves(x))
-    return found
 
 
 def hvp(functional, f, df, mode: str = "forward-over-reverse"):

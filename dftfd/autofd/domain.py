@@ -74,6 +74,8 @@ class Domain(HasKey):
         grid_later: bool = False,
         name: str = "",
     ):
+        if not isinstance(shape, tuple | list) or not all(isinstance(n, int | np.integer) for n in shape):
+            raise SignatureError(f"Domain of shape {shape!r}; a tuple of integers expected: R^3 is Domain((3,)).")
         self.spec = spec if spec is not None else jax.ShapeDtypeStruct(tuple(shape), np.dtype(dtype))
         for leaf in tree_leaves(self.spec):
             if not np.issubdtype(leaf.dtype, np.inexact):
@@ -127,6 +129,8 @@ class Domain(HasKey):
                 f"{self!r}: points {points.shape} and weights {weights.shape} found, "
                 f"(node, {', '.join(map(str, self.shape))}) and (node,) expected."
             )
+        if not (np.all(np.isfinite(points)) and np.all(np.isfinite(weights))):
+            raise QuadratureError(f"{self!r}: NaN or infinity among the points or weights of its quadrature.")
         return points, weights
 
     def structural_key(self):

@@ -62,6 +62,22 @@ class Binary(HasKey):
             return (Binary(self.name, left=self.left),)
         return (Binary(swap[self.name], right=self.left),)
 
+    def slope(self, position, values, change):
+        """`change` of the value at `position` times the derivative with respect to it, a Function; None: no short form.
+
+        It is its own transpose. Graphs of sums and products stay sums and products, however often they are derived.
+        """
+        if self.name == "add":
+            return change
+        if self.name == "subtract":
+            return combine("multiply", -1.0, change) if position == 1 or self.left is not None else change
+        if self.name == "multiply":
+            numbers = [x for x in (self.left, self.right) if x is not None]
+            return combine("multiply", numbers[0] if numbers else values[1 - position], change)
+        if self.name == "divide" and position == 0 and self.left is None:
+            return combine("divide", change, values[1] if self.right is None else self.right)
+        return None
+
     def structural_key(self):
         return ("binary", self.name, structural_key(self.left), structural_key(self.right))
 

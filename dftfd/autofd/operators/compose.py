@@ -10,6 +10,9 @@ transpose   of g_i: x -> (d_i f (g(x)))^T ct(x)      pointwise, from <d_i f dg_i
 import functools
 import operator
 
+import jax
+import jax.numpy as jnp
+
 from dftfd.autofd.domain import Signature, describe, same_domain, same_spec, spec_of, value_space
 from dftfd.autofd.function import Function, is_function
 from dftfd.autofd.operators.base import Operator
@@ -72,7 +75,10 @@ class Compose(Operator):
 
     def evaluate(self, node, *args):
         outer, *inner = node.operands
-        return outer.evaluate(*(g.evaluate(*args) for g in inner))
+        values = []
+        for g in inner:
+            values.append((yield g, args))
+        return (yield outer, values)
 
     def label(self, node):
         outer = node.operands[0]
@@ -87,7 +93,10 @@ class Compose(Operator):
         changed = tuple(i for i in changed if i not in linear)
         if linear:
             terms.append(_along(outer, inner, linear, d_inner))
-        if changed:
+        short = [_slope(outer, inner, i, d_inner[i]) for i in changed]
+        if changed and None not in short:
+            terms += short
+        elif changed:
             terms.append(compose(pushforward(outer, changed), *inner, *(d_inner[i] for i in changed)))
         return functools.reduce(operator.add, terms)
 
@@ -97,13 +106,26 @@ class Compose(Operator):
         wanted = tuple(i for i in range(len(inner)) if needed[1 + i])
         found = {i: _against(outer, inner, i, cotangent) for i in _linear_arguments(outer) if i in wanted}
         wanted = tuple(i for i in wanted if i not in found)
-        if wanted:
+        short = {i: _slope(outer, inner, i, cotangent) for i in wanted}
+        if None not in short.values():
+            found |= short
+        elif wanted:
             pulled = compose(pullback(outer, wanted), *inner, cotangent)
             found |= {i: _take(pulled, k) if len(wanted) > 1 else pulled for k, i in enumerate(wanted)}
         return parts + [found.get(i) for i in range(len(inner))]
 
 
 composition = Compose()
+
+
+def _slope(outer, inner, position, change):
+    """`change` times the derivative of code that knows it (arithmetic of real functions of equal shape), else None."""
+    rule = getattr(outer.static.get("code"), "slope", None)
+    if rule is None or change.singular or outer.tags or not all(same_spec(g.result, outer.result) for g in inner):
+        return None
+    if not isinstance(outer.result, jax.ShapeDtypeStruct) or not jnp.issubdtype(outer.result.dtype, jnp.floating):
+        return None
+    return rule(position, inner, change)
 
 
 # D f(y) t is linear in the direction t, D f(y)^T c in c: there the derivative is the same node, not one of higher order

@@ -153,8 +153,8 @@ def _separate_dirac(f):
 
 
 def _separate_composition(f):
+    from dftfd.autofd.degree import is_affine, is_linear
     from dftfd.autofd.operators.compose import compose
-    from dftfd.autofd.operators.linearity import is_affine, is_linear
     from dftfd.autofd.operators.linearize import pushforward
 
     outer, *inner = f.operands

@@ -18,7 +18,7 @@ from dftfd.autofd import tabulate
 from dftfd.autofd.analytic import analytic_integral
 from dftfd.autofd.domain import Domain, Signature, check_real, checked_rule
 from dftfd.autofd.function import Function, nodes_of
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.operators.base import Operator, checked_argnums
 from dftfd.autofd.operators.broadcast import broadcast
 from dftfd.autofd.operators.dirac import integral_of_term, separate
 from dftfd.autofd.structure import is_tracer
@@ -145,12 +145,18 @@ class MovedQuadrature(Operator):
     name, linear = "integral over a moving quadrature", True
 
     def evaluate(self, node, *args):
-        rules, tangents = node.arrays
+        return self._value(node, node.arrays, node.static.get("order", 1), args)
 
-        def value(rules):
-            return _integrate.evaluate(node.replace(arrays=rules), *args)
+    def _value(self, node, arrays, order, args):
+        """arrays: (quadrature, its change), of higher orders (those of the order below, their change)."""
+        if order == 0:
+            return _integrate.evaluate(node.replace(arrays=arrays), *args)
+        inner, tangents = arrays
+        return jax.jvp(lambda a: self._value(node, a, order - 1, args), (inner,), (tangents,))[1]
 
-        return jax.jvp(value, (rules,), (tangents,))[1]
+    def array_tangent(self, node, tangents):
+        static = node.static | {"order": node.static.get("order", 1) + 1}
+        return Function(self, node.operands, (node.arrays, tangents), static, node.signature)
 
 
 def _weighted_sum(code, rules):
@@ -208,9 +214,7 @@ def integrate(f: Function, argnums: int | tuple[int, ...] | None = None, *, quad
     count = len(f.domains)
     if argnums is None:
         argnums = tuple(range(count))
-    argnums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    if not argnums or len(set(argnums)) != len(argnums) or not all(0 <= i < count for i in argnums):
-        raise SignatureError(f"integrate: argnums {argnums} are not different arguments of {f!r}.")
+    argnums = checked_argnums(argnums, f, "integrate") if count else argnums
     rules = () if quadrature is None else _checked_rules(quadrature, f, argnums)
     integral = integrate_over(f, argnums, rules)
     return integral if integral.domains else integral()

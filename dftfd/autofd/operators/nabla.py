@@ -19,7 +19,7 @@ from jax.tree_util import tree_leaves, tree_map
 
 from dftfd.autofd.domain import Signature
 from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.operators.base import Operator, checked_argnums
 from dftfd.autofd.operators.compose import compose
 from dftfd.autofd.operators.leaf import function, is_constant, is_zero, zeros
 from dftfd.autofd.structure import HasKey, structural_key
@@ -33,8 +33,11 @@ def nabla(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
     """
     if not isinstance(f, Function):
         raise SignatureError(f"nabla takes a Function, {type(f).__name__} found.")
-    if not 0 <= argnum < len(f.domains):
-        raise SignatureError(f"nabla: argnum {argnum}, but {f!r} has {len(f.domains)} argument(s).")
+    if isinstance(argnum, tuple | list):
+        raise SignatureError(
+            f"nabla: argnum {argnum!r}; one argument expected, zip_functions(nabla(f, 0), nabla(f, 1))."
+        )
+    (argnum,) = checked_argnums(argnum, f, "nabla")
     if mode not in ("forward", "reverse"):
         raise SignatureError(f"nabla: mode {mode!r}, 'forward' or 'reverse' expected.")
     if not f.domains[argnum].is_array:
