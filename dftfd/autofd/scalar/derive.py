@@ -7,12 +7,18 @@ import numpy as np
 from dftfd.autofd.scalar.on_jax import run
 from dftfd.autofd.scalar.program import ScalarProgram
 from dftfd.autofd.scalar.reader import point_program
+from dftfd.errors import UnsupportedError
 
 SCALAR = jax.ShapeDtypeStruct((), np.float64)
 
 
 def with_gradient(program: ScalarProgram, count: int | None = None, inline: bool = False) -> ScalarProgram:
-    """Program of (value, derivatives with respect to the first `count` inputs) from the program of one value."""
+    """Program of (value, derivatives with respect to the first `count` inputs) from the program of one value.
+
+    UnsupportedError for loops whose number of turns depends on the inputs, which have no derivative in reverse.
+    """
+    if any(node.op == "call" and node.code.name == "while" for node in map(program.nodes.__getitem__, program.needed)):
+        raise UnsupportedError("a while_loop has no derivative; write a fori_loop or scan of a fixed number of turns.")
     count = program.n_inputs if count is None else count
 
     def code(*inputs):
