@@ -1,10 +1,10 @@
 """The energy that an SCF starts with where it pays: of a coarse grid for large molecules, without double integrals."""
 
-from dataclasses import replace
-
-from dftfd.calculation import Ingredients, XCBuilders, xc_kernels
+from dftfd.calculation import Ingredients
 from dftfd.scf.approach import Approach, approach
 from dftfd.scf.occupation import Occupier
+from dftfd.terms import DoubleIntegralEnergy, SemilocalEnergy
+from dftfd.terms.on_grid import GridOrbitals
 
 COARSE_LEVEL = 0
 
@@ -38,21 +38,23 @@ def cheaper_ingredients(ingredients: Ingredients, progress) -> tuple[Ingredients
     A coarse grid does not help where cycles are spent on exact integrals or exact exchange.
     """
     calculation, energy = ingredients.calculation, ingredients.energy
-    functional = calculation.functional
-    if energy.xc is None:
+    semilocal, coarse = energy.of_kind(SemilocalEnergy), _is_large(calculation)
+    double = energy.of_kind(DoubleIntegralEnergy)
+    if semilocal is None or not (coarse or double):
         return None, ""
-    coarse = _is_large(calculation)
-    if not (coarse or functional.is_nonlocal):
-        return None, ""
-    words = [f"on grid level {COARSE_LEVEL}"] if coarse else []
-    builders = ingredients.builders
+    words, cheaper = [], semilocal
     if coarse:
-        kernels = xc_kernels(functional.semilocal_part, calculation.n_spin)
-        grids = {"semilocal": COARSE_LEVEL}
-        builders = XCBuilders(kernels, calculation.molecule, grids, ingredients.room, progress)
-    if functional.is_nonlocal:
+        words.append(f"on grid level {COARSE_LEVEL}")
+        orbitals = GridOrbitals(calculation.molecule, progress)
+        orbitals.room = ingredients.orbitals.room
+        cheaper = SemilocalEnergy(
+            semilocal.functional, calculation.n_spin, calculation.molecule, COARSE_LEVEL, orbitals, progress
+        )
+        cheaper.prepare(progress)
+    if double is not None:
         words.append("without double integrals")
-    return replace(ingredients, energy=replace(energy, xc=builders.semilocal, nonlocal_xc=None)), " ".join(words)
+    kept = (cheaper if term is semilocal else term for term in energy.terms if term is not double)
+    return ingredients.with_terms(*kept), " ".join(words)
 
 
 def _is_large(calculation) -> bool:

@@ -11,7 +11,7 @@ No part of a file is ever executed: text is JSON of numbers and names, and formu
 import json
 import warnings
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 
 import jax
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from dftfd.basis import checked_basis, checked_ecp
 from dftfd.calculation import Calculation
 from dftfd.elements import AtomName, parse_atom_name
-from dftfd.errors import DamagedFileError, FileError, FunctionalError, InputWarning
+from dftfd.errors import DamagedFileError, FileError, FunctionalError, InputError, InputWarning
 from dftfd.functionals.definition import from_definition
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
@@ -30,6 +30,7 @@ from dftfd.options import checked_grid, checked_method
 from dftfd.result import SCFResult, Settings
 from dftfd.scf.loop import Cycle
 from dftfd.surroundings import Surroundings
+from dftfd.terms.external import ExternalPotential, checked_potential
 
 FORMAT = 2
 MOLECULE_TEXT = ("symbols", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp", "labels")
@@ -60,6 +61,9 @@ def result_tree(result: SCFResult) -> dict:
     arrays["coordinates"] = molecule.coordinates
     arrays["history"] = np.array([[getattr(cycle, name) for name in CYCLE] for cycle in result.history], dtype=float)
     arrays |= {name: getattr(surroundings, name) for name in ("electric_field", "charges", "positions")}
+    if (potential := surroundings.potential) is not None:
+        text["external_potential"] = {"name": potential.name, "on_nuclei": potential.on_nuclei}
+        arrays["external_potential"] = potential.fingerprint(molecule)
     if isinstance(calculation.grid, int):
         text["calculation"]["grid"] = calculation.grid
     else:
@@ -71,13 +75,24 @@ def result_tree(result: SCFResult) -> dict:
     }
 
 
-def load_result(path, functional=None) -> SCFResult:
+def load_result(path, functional=None, external_potential=None) -> SCFResult:
     """The result in a file that `result.save(path)` wrote.
 
-    functional: the Functional, where its name is not registered in this process. Raises FileError for other files,
-    FunctionalError where the name now stands for something else than when the result was computed.
+    functional: the Functional, where its name is not registered in this process.   external_potential: as in run_scf,
+    for a result computed in one; files hold its name, and its values at some points by which it is known again.
+
+    Raises FileError for other files, FunctionalError where the name now stands for something else than when the result
+    was computed, InputError for another potential.
     """
-    return result_of_tree(read_tree(path, "a result"), path, functional)
+    result = result_of_tree(read_tree(path, "a result"), path, functional)
+    given = checked_potential(external_potential)
+    if given is None:
+        return result
+    surroundings, molecule = result.calculation.surroundings, result.molecule
+    if surroundings.potential is None or not given.known_as(surroundings.potential, molecule):
+        found = "without external potential" if surroundings.potential is None else "in another external potential"
+        raise InputError(f"{path} holds a result {found}, not in {given.name!r} as it was given.")
+    return replace(result, calculation=replace(result.calculation, surroundings=replace(surroundings, potential=given)))
 
 
 def result_of_tree(tree: dict, path, functional=None) -> SCFResult:
@@ -110,7 +125,7 @@ def _result(text, arrays, functional) -> SCFResult:
     calculation = Calculation(
         molecule=molecule,
         functional=_functional(settings, text.get("formulas"), functional),
-        surroundings=Surroundings(*surroundings, text["relativity"]),
+        surroundings=Surroundings(*surroundings, text["relativity"], _potential(text, arrays)),
         grid=checked_grid(None if "grid" in options else (arrays["points"], arrays["weights"]), options.get("grid")),
         method=checked_method(options["method"], molecule.spin),
         **{name: options[name] for name in CALCULATION_TEXT if name != "method"},
@@ -166,6 +181,12 @@ def _molecule(text, coordinates) -> Molecule:
         coordinates=coordinates,
         **{name: text[name] for name in ("charge", "spin", "cartesian")},
     )
+
+
+def _potential(text, arrays):
+    """What the file knows of the external potential; None where there was none."""
+    known = text.get("external_potential")
+    return known and ExternalPotential.from_file(known["name"], known["on_nuclei"], arrays["external_potential"])
 
 
 def _functional(settings, formulas, given):

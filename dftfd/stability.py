@@ -10,7 +10,10 @@ from dftfd.scf.stability import UNSTABLE, Stability, downhill, energy_model, low
 
 
 def result_stability(result) -> Stability:
-    """The lowest Hessian eigenvalues of a result; its integrals are computed again, so that results stay small."""
+    """The lowest Hessian eigenvalues of a result; its integrals are computed again, so that results stay small.
+
+    The Hessian is that of all terms of the energy; UnsupportedError where one has no response.
+    """
     if result.entropy_term or not result.converged:
         raise InputError("stability is defined for converged results without smearing.")
     calculation = result.calculation
@@ -25,6 +28,7 @@ def result_stability(result) -> Stability:
 def _lowest(result, calculation, repeat, antisymmetric):
     """(lowest eigenvalue, density down there) for the result's orbitals, each `repeat` times, in a calculation."""
     ingredients = calculation.build(Progress())
+    ingredients.energy.require_response()
     problem = ingredients.problem(Aufbau(calculation.n_occupied, calculation.capacity))
     arrays = [np.repeat(a, repeat, axis=0) for a in (result.mo_energy, result.mo_occ / repeat, result.mo_coeff)]
     P = np.repeat(result.density_matrix / repeat, repeat, axis=0)

@@ -19,6 +19,10 @@ from dftfd.batch.jobs import Job, Outcome
 from dftfd.errors import FileError, FunctionalError, InputError
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
+from dftfd.io.files import check_writable, require_regular
+
+MAX_BYTES = 8 * 2**30
+"""Records above this size are refused unread."""
 
 MOLECULE = ("symbols", "labels", "coordinates", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp")
 
@@ -43,7 +47,9 @@ def recorded(path, xc, options):
         yield NoRecord()
         return
     try:
+        check_writable(path)
         with Path(path).open("a+b") as file:
+            require_regular(file, path, MAX_BYTES)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield Record(file, path, xc, options)
     except BlockingIOError as error:
