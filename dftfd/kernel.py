@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd.lowering import lower, placeholder
-from dftfd.autofd.one_loop import run_in_one_loop
-from dftfd.autofd.point_program import point_program, with_gradient
+from dftfd.autofd.scalar.derive import with_gradient
+from dftfd.autofd.scalar.on_jax import run_in_one_loop
+from dftfd.autofd.scalar.reader import point_program
 from dftfd.autofd.structure import is_tracer
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import SPACE, Functional

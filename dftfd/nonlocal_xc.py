@@ -23,8 +23,8 @@ import numpy as np
 
 from dftfd.autofd.lowering import CELL_VOLUME
 from dftfd.autofd.lowering_pairs import PairIntegral, lower_nonlocal
-from dftfd.autofd.scalars import scalar_program
-from dftfd.autofd.symmetry import is_symmetric
+from dftfd.autofd.scalar.reader import scalar_program
+from dftfd.autofd.scalar.symmetry import is_symmetric
 from dftfd.errors import InputError, NumericalError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.kernel import Slopes, channel_count, checked_orders, density_jets, placeholders

@@ -3,7 +3,7 @@
     values_k(p) = sum_q charge_q f_k(row_p, col_q),   jacobian_ki(p) = sum_q charge_q d f_k / d row_p,i
 
 f is code of the numbers known of one point each. Its derivative is taken by automatic differentiation of f itself, for
-one pair; the result, as scalar code (dftfd.autofd.scalars), is unrolled over a few columns and vectorised over rows.
+one pair; the result, as scalar code (dftfd.autofd.scalar), is unrolled over a few columns and vectorised over rows.
 Differentiating the sums in reverse mode instead would cost ten times more. Tiles have fixed shapes, so a functional is
 compiled once, and they bound the memory.
 """
@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.regroup import regrouped
-from dftfd.autofd.scalars import scalar_program
+from dftfd.autofd.scalar.on_jax import run
+from dftfd.autofd.scalar.reader import scalar_program
+from dftfd.autofd.scalar.regroup import regrouped
 from dftfd.errors import UnsupportedError
 from dftfd.threads import share_out
 
@@ -73,7 +74,7 @@ class PairSums:
         def body(step, total):
             for k in range(unrolled):
                 column = [c[step * unrolled + k] for c in columns]
-                values = jax.vmap(lambda *row, column=column: self.program([*row, *column]))(*rows)
+                values = jax.vmap(lambda *row, column=column: run(self.program, [*row, *column]))(*rows)
                 total = [t + v for t, v in zip(total, values, strict=True)]
             return total
 

@@ -1,9 +1,9 @@
 """A functional's energy per volume and its derivatives of any order in (rho, sigma, lapl, tau), on arrays of points.
 
-The lowered functional becomes straight-line scalar code of these variables (see dftfd.autofd.gram: no gradient vectors
-are built, so nothing is lost where gradients vanish or are parallel). First derivatives come from reverse mode; each
-further order adds one forward derivative along a variable, carried out for all needed variables side by side. The code
-runs on chunks of points that stay in the cache, on all workers.
+The lowered functional becomes straight-line scalar code of these variables (see dftfd.autofd.scalar.gram: no gradient
+vectors are built, so nothing is lost where gradients vanish or are parallel). First derivatives come from reverse mode;
+each further order adds one forward derivative along a variable, carried out for all needed variables side by side. The
+code runs on chunks of points that stay in the cache, on all workers.
 """
 
 import functools
@@ -14,11 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.gram import in_scalar_products
 from dftfd.autofd.lowering import lower, placeholder
-from dftfd.autofd.numpy_program import run_on_numpy
-from dftfd.autofd.one_loop import run_in_one_loop
-from dftfd.autofd.point_program import point_program, run, with_gradient
+from dftfd.autofd.scalar.derive import of_equal_spins, restricted, retraced, with_forward_derivative, with_gradient
+from dftfd.autofd.scalar.gram import in_scalar_products
+from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
+from dftfd.autofd.scalar.on_numpy import run_on_numpy
+from dftfd.autofd.scalar.reader import point_program
 from dftfd.autofd.structure import structural_key
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.base import SPACE, Functional
@@ -35,7 +36,6 @@ CHUNK = 16384
 
 _CHUNK_OF_NUMPY = 4096  # NumPy keeps every intermediate result: they should stay in the cache
 _COMPILED_ABOVE = 50_000  # points from which compiling derivatives of second order pays (a few seconds)
-_SCALAR = jax.ShapeDtypeStruct((), np.float64)
 
 
 def pointwise_kernel(functional: Functional, n_spin: int) -> "PointwiseKernel":
@@ -67,7 +67,7 @@ class PointwiseKernel:
         self.n_spin = n_spin
         program = scalar_form(functional, n_spin)
         self.used = tuple(k for k in range(len(VARIABLES[n_spin])) if program.depends_on({k})) or (0,)
-        self._energy = _restricted(program, self.used)
+        self._energy = restricted(program, self.used)
         self._lock = threading.RLock()
         self._compiled: dict = {}
         self._programs: dict = {}
@@ -182,10 +182,10 @@ class PointwiseKernel:
     def _build(self, order):
         n = len(self.used)
         if order == 0:
-            return _retraced(self._energy, n, inline=True)
+            return retraced(self._energy, inline=True)
         program = with_gradient(self._energy, inline=order == 1)
         for level in range(2, order + 1):
-            program = _with_forward_derivative(program, n, level, inline=level == order)
+            program = with_forward_derivative(program, n, level, inline=level == order)
         return program
 
 
@@ -233,43 +233,7 @@ def scalar_form(functional: Functional, n_spin: int = 2):
         )
     except UnsupportedError as error:
         raise UnsupportedError(f"functional {functional.name!r}: {error}") from error
-    return program if n_spin == 2 else _of_equal_spins(program)
-
-
-def _of_equal_spins(program):
-    """The program of (rho, sigma, lapl, tau) of the total density; what spin symmetry makes zero is gone."""
-
-    def code(rho, sigma, lapl, tau):
-        n, s, l, t = 0.5 * rho, 0.25 * sigma, 0.5 * lapl, 0.5 * tau
-        return run(program, [n, n, s, s, s, l, l, t, t])
-
-    return point_program(code, *[_SCALAR] * 4)
-
-
-def _restricted(program, used):
-    """The program as a function of the inputs it depends on."""
-
-    def code(*x):
-        inputs = dict(zip(used, x, strict=True))
-        return run(program, [inputs.get(k, jnp.zeros(())) for k in range(program.n_inputs)])
-
-    return point_program(code, *[_SCALAR] * len(used))
-
-
-def _retraced(program, n, inline):
-    return point_program(lambda *x: run(program, list(x)), *[_SCALAR] * n, inline=inline)
-
-
-def _with_forward_derivative(program, n, level, inline):
-    """Adds n seeds to the inputs, and to the outputs the derivative along them of all but the energy."""
-
-    def code(*inputs):
-        before, seeds = inputs[: program.n_inputs], inputs[program.n_inputs :]
-        rest = [jnp.zeros(())] * (program.n_inputs - n)
-        values, derivatives = jax.jvp(lambda *a: tuple(run(program, list(a))), before, (*seeds, *rest))
-        return *values, *derivatives[1:]
-
-    return point_program(code, *[_SCALAR] * (n * level), inline=inline)
+    return program if n_spin == 2 else of_equal_spins(program)
 
 
 def require_ingredients(functional: Functional, kernel: PointwiseKernel, given) -> None:

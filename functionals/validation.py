@@ -17,8 +17,9 @@ from jax.extend.core import jaxpr_as_fun
 
 from dftfd.autofd import Function, function
 from dftfd.autofd.lowering import lower
-from dftfd.autofd.numpy_program import run_on_numpy
-from dftfd.autofd.point_program import point_program, with_gradient
+from dftfd.autofd.scalar.derive import with_gradient
+from dftfd.autofd.scalar.on_numpy import run_on_numpy
+from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import DftfdError, NotSemilocalError
 from dftfd.functionals.base import SPACE, EnergyTerm
 from dftfd.functionals.validation_pairs import require_valid_pairs
@@ -48,14 +49,14 @@ def require_valid(term: EnergyTerm, spin_symmetric: bool = True) -> None:
         program, again = (_program(term, formed(term)) for _ in range(2))
     except NotSemilocalError:
         return require_valid_pairs(term, spin_symmetric)
-    for node in program.nodes:
+    for node in program.program.nodes:
         if str(node.params.get("new_dtype", "")) in ("float32", "float16", "bfloat16"):
             raise refused(term, f"computes in {node.params['new_dtype']} on the way; float64 expected")
     _require_no_zero_divisor(term, program)
     derivative = _differentiated(term, program)
     x = sane_points(program.n_inputs, _POINTS)
     with np.errstate(all="ignore"):
-        energy, repeated = (np.array(run_on_numpy(p, list(x))[0]) for p in (program, again))
+        energy, repeated = (np.array(run_on_numpy(p.program, list(x))[0]) for p in (program, again))
         require_repeatable(term, energy, repeated, x)
         gradient = np.stack(run_on_numpy(derivative, list(x))[1:])
         require_finite(term, energy, gradient, x, _STAY_FINITE)
@@ -97,8 +98,6 @@ class _Jets:
 
     def __init__(self, program, n_rho: int, n_tau: int):
         self.program, self.n_rho, self.n_tau = program, n_rho, n_tau
-        self.nodes, self.outputs = program.nodes, program.outputs
-        self.needed, self.last_uses = program.needed, program.last_uses
         self.n_inputs = (n_rho, n_tau)
         self.swapped = swapped_positions(n_rho, n_tau)
 
@@ -107,10 +106,10 @@ def _require_no_zero_divisor(term, program):
     """A program leaves out what is multiplied by zero, so 0/0 with a parameter does not show in its values."""
     is_zero = lambda value: isinstance(value, Number | jax.Array) and np.ndim(value) == 0 and value == 0
     zeros = {name: 1 if isinstance(value, int) else 1.0 for name, value in term.parameters.items() if is_zero(value)}
-    if not zeros or not _holds_infinity(program):
+    if not zeros or not _holds_infinity(program.program):
         return
     changed = term.with_parameters(zeros)
-    if not _holds_infinity(_program(changed, formed(changed))):
+    if not _holds_infinity(_program(changed, formed(changed)).program):
         names = ", ".join(map(repr, zeros))
         raise refused(term, f"divides by zero with {names} = 0; values that are finite everywhere expected")
 

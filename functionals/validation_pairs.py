@@ -16,8 +16,8 @@ import numpy as np
 
 from dftfd.autofd.lowering import CELL_VOLUME
 from dftfd.autofd.lowering_pairs import lower_nonlocal
-from dftfd.autofd.numpy_program import run_on_numpy
-from dftfd.autofd.scalars import scalar_program
+from dftfd.autofd.scalar.on_numpy import run_on_numpy
+from dftfd.autofd.scalar.reader import scalar_program
 from dftfd.errors import NotSemilocalError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm
 from dftfd.functionals.validation_points import (

@@ -7,10 +7,11 @@ import pytest
 from jax import lax
 
 from dftfd.autofd import compose
-from dftfd.autofd import point_program as point_program_module
-from dftfd.autofd.numpy_program import run_on_numpy
-from dftfd.autofd.one_loop import run_in_one_loop
-from dftfd.autofd.point_program import point_program, run, with_gradient
+from dftfd.autofd.scalar import reader
+from dftfd.autofd.scalar.derive import with_gradient
+from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
+from dftfd.autofd.scalar.on_numpy import run_on_numpy
+from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import FunctionalError
 from dftfd.functionals.registry import term
 from dftfd.functionals.validation import require_valid
@@ -139,9 +140,14 @@ def test_energies_of_formulas_with_control_flow(name):
     np.testing.assert_allclose(potential[0, 0], slope, rtol=1e-12)
 
 
+def by_name(block):
+    """The key that there once was: the operation and the shapes, without its parameters."""
+    return (block.eqn.primitive.name, *(str(v.aval) for v in (*block.eqn.invars, *block.eqn.outvars)))
+
+
 def test_a_wrong_lowering_does_not_pass_registration(monkeypatch):
     """With the operation's name for a key, two different conds become one: the formula is refused by its value."""
-    monkeypatch.setattr(point_program_module._Whole, "key", property(lambda block: block.eqn.primitive.name))
+    monkeypatch.setattr(reader.Whole, "key", property(by_name))
     f, g = PAIRS["cond"]
     trial = term("trial")(lambda n: compose(lambda n: f(n) + g(n), n))
     with pytest.raises(FunctionalError, match="has the value .* as calculations use it and .* as the formula"):

@@ -30,10 +30,10 @@ from dftfd.autofd import (
 )
 from dftfd.autofd.lowering import placeholder
 from dftfd.autofd.lowering_pairs import has_integrals, lower_nonlocal
-from dftfd.autofd.point_program import point_program, run
-from dftfd.autofd.regroup import regrouped
-from dftfd.autofd.scalars import LARGE, scalar_program
-from dftfd.autofd.symmetry import is_symmetric
+from dftfd.autofd.scalar.on_jax import run
+from dftfd.autofd.scalar.reader import LARGE, point_program, scalar_program
+from dftfd.autofd.scalar.regroup import regrouped
+from dftfd.autofd.scalar.symmetry import is_symmetric
 from dftfd.errors import NotSemilocalError, NumericalError, QuadratureError, UnsupportedError
 from dftfd.functionals.base import SPACE, EnergyTerm, Functional
 from dftfd.functionals.pairs import guarded, here, integral_over_there, squared_distance, there

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import special
 
-from dftfd.autofd import one_loop
-from dftfd.autofd.one_loop import run_in_one_loop
-from dftfd.autofd.point_program import point_program, with_gradient
+from dftfd.autofd.scalar import on_jax
+from dftfd.autofd.scalar.derive import with_gradient
+from dftfd.autofd.scalar.on_jax import run_in_one_loop
+from dftfd.autofd.scalar.reader import point_program
 from dftfd.pair_kernel import PairSums
 
 SCALAR = jax.ShapeDtypeStruct((), np.float64)
@@ -55,8 +56,8 @@ def test_more_inputs_than_outputs_and_the_reverse():
 
 def test_long_programs_become_a_few_loops(monkeypatch):
     """Sums, differences, negated and scaled sums of functions, shared out over loops of eight operations."""
-    monkeypatch.setattr(one_loop, "LONGEST", 8)
-    monkeypatch.setattr(one_loop, "GROUP", 8)
+    monkeypatch.setattr(on_jax, "LONGEST", 8)
+    monkeypatch.setattr(on_jax, "GROUP", 8)
 
     def code(x, y):
         waves = [jnp.sin(k * x) + jnp.cos(k * y) for k in (1.0, 2.0, 3.0)]
@@ -64,7 +65,7 @@ def test_long_programs_become_a_few_loops(monkeypatch):
         return first, -first * 3.0 + jnp.sin(x), jnp.sin(x) * waves[1], x
 
     program = point_program(code, SCALAR, SCALAR)
-    groups = one_loop.summands_in_groups(program)
+    groups = on_jax.summands_in_groups(program)
     assert len(groups) > 2 and len(set(sum(groups, ()))) == sum(map(len, groups))
     Y = X[::-1].copy()
     found = jax.jit(lambda *x: run_in_one_loop(program, list(x)))(X, Y)

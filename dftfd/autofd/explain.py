@@ -24,7 +24,8 @@ from dftfd.autofd.domain import Domain, Signature
 from dftfd.autofd.function import Function, _call_cache, is_function, nodes_of
 from dftfd.autofd.lowering import Placeholder, lower, placeholder
 from dftfd.autofd.notation import Formula, Notation
-from dftfd.autofd.object_program import NotInAlgebra, run_objects
+from dftfd.autofd.scalar.program import evaluate
+from dftfd.autofd.scalar.reader import symbolic_program
 from dftfd.autofd.symbolic import SympyAlgebra, require_sympy
 from dftfd.autofd.transforms import grad
 from dftfd.errors import SignatureError, UnsupportedError
@@ -106,8 +107,7 @@ def explain(functional, *arguments, argnum: int = 0, positive: bool = False, sim
         raise SignatureError("explain: the unknown functions live on different domains.")
     program = _Program(functional, arguments, unknowns, argnum)
     jets = program.jets()
-    traced = jax.make_jaxpr(program.code)(np.zeros(MAX_INTEGRALS), domain.spec, jets)
-    return _formula(traced, unknowns, jets, domain, positive, simplify)
+    return _formula(program.code, unknowns, jets, domain, positive, simplify)
 
 
 def _unknowns(functional, arguments) -> dict[int, Unknown]:
@@ -183,12 +183,23 @@ def _placeholder(unknown: Unknown, mark) -> Function:
     return Function(node.operator, (), (mark,), node.static, signature)
 
 
-def _formula(traced, unknowns, jets, domain, positive, simplify) -> Formula:
+def _formula(code, unknowns, jets, domain, positive, simplify) -> Formula:
     notation = Notation(domain, unknowns, jets, positive)
     numbers = notation.numbers(MAX_INTEGRALS)
     symbols = [numbers, notation.point, *(a for u in sorted(jets) for a in notation.jets[u])]
+    specs = jax.ShapeDtypeStruct(numbers.shape, np.float64), domain.spec, jets
     try:
-        results = run_objects(traced.jaxpr, traced.consts, symbols, SympyAlgebra())
-    except NotInAlgebra as error:
-        raise UnsupportedError(f"explain: {error} has no symbolic form.") from error
+        program = symbolic_program(code, *specs)
+        flat = iter(evaluate(program, SympyAlgebra(), [s for a in symbols for s in np.ravel(a)]))
+    except UnsupportedError as error:
+        raise UnsupportedError(f"explain: {str(error).removesuffix('.')} has no symbolic form.") from error
+    results = [_filled(spec.shape, flat) for spec in jax.eval_shape(code, *specs)]
     return notation.formula(results, simplify)
+
+
+def _filled(shape, entries) -> np.ndarray:
+    """An array of objects, from an iterator."""
+    out = np.empty(shape, object)
+    for place in np.ndindex(*shape):
+        out[place] = next(entries)
+    return out

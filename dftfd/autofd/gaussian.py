@@ -15,16 +15,19 @@ An exponent that is not negative definite gives NaN, as the integral has no valu
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.tree_util import tree_leaves, tree_structure, tree_unflatten
 
 from dftfd.autofd.analytic import register_analytic_rule
 from dftfd.autofd.domain import Domain
 from dftfd.autofd.function import Function
-from dftfd.autofd.gaussian_sum import GaussianAlgebra, Quadratic, variables
-from dftfd.autofd.object_program import NotInAlgebra, is_object, run_objects
+from dftfd.autofd.gaussian_sum import GaussianAlgebra, GaussianSum, Quadratic, variables
 from dftfd.autofd.operators.leaf import function
-from dftfd.autofd.structure import HasKey
-from dftfd.errors import QuadratureError, SignatureError
+from dftfd.autofd.scalar.on_objects import NotInAlgebra
+from dftfd.autofd.scalar.program import evaluate
+from dftfd.autofd.scalar.reader import symbolic_program
+from dftfd.autofd.structure import HasKey, is_tracer
+from dftfd.errors import QuadratureError, SignatureError, UnsupportedError
 
 MAX_DIMENSIONS = 6  # of all integration variables together
 
@@ -107,33 +110,52 @@ def integrate_gaussians(f: Function, argnums: tuple[int, ...], args: tuple):
         full = dict(zip(rest, args, strict=True)) | dict(zip(argnums, points, strict=True))
         return f.evaluate(*(full[i] for i in range(len(full))))
 
-    program = jax.make_jaxpr(integrand)(*(d.spec for d in spaces))
     shapes = [d.shape for d in spaces]
     try:
-        terms = _terms(program, shapes, np.zeros(dimension))
+        program = _Integrand(integrand, [d.spec for d in spaces])
+        terms = program.terms(shapes, np.zeros(dimension))
         if not terms:
             return None
         centres = [Quadratic(term.exponent, dimension).centre() for _, _, term in terms]
-        terms = _terms(program, shapes, jax.lax.stop_gradient(jnp.stack(centres, axis=1)))
+        terms = program.terms(shapes, jax.lax.stop_gradient(jnp.stack(centres, axis=1)))
         totals = [jnp.zeros(leaf.shape, leaf.dtype) for leaf in tree_leaves(f.result)]
         for k, (leaf, place, term) in enumerate(terms):
             own = term.about(k)
             totals[leaf] = totals[leaf].at[place].add(Quadratic(own.exponent, dimension).integral(own.polynomial))
-    except NotInAlgebra:
+    except UnsupportedError:
         return None
     return tree_unflatten(tree_structure(f.result), totals)
 
 
-def _terms(program, shapes, origins) -> list:
-    """(number of the result, place in it, Term) of every term of the integrand, its variables counted from origins."""
-    results = run_objects(program.jaxpr, program.consts, variables(shapes, origins), GaussianAlgebra(len(origins)))
-    terms = []
-    for leaf, result in enumerate(results):
-        if not is_object(result):
-            raise NotInAlgebra("a constant, which has no integral over the whole space")
-        for place in np.ndindex(*result.shape):
-            terms.extend((leaf, place, term) for term in result[place].terms)
-    return terms
+class _Integrand:
+    """The integrand as scalar code of the traced numbers that it holds, and of the variables."""
+
+    def __init__(self, integrand, specs):
+        traced = jax.make_jaxpr(integrand)(*specs)
+        self.shapes = [v.aval.shape for v in traced.jaxpr.outvars]
+        held = [i for i, c in enumerate(traced.consts) if is_tracer(c)]
+        arrays = [traced.consts[i] for i in held]
+
+        def code(arrays, *points):
+            consts = dict(enumerate(traced.consts)) | dict(zip(held, arrays, strict=True))
+            return jaxpr_as_fun(ClosedJaxpr(traced.jaxpr, list(consts.values())))(*points)
+
+        shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays]
+        self.program = symbolic_program(code, shapes, *specs)
+        self.numbers = [x for a in arrays for x in jnp.ravel(a)]
+
+    def terms(self, shapes, origins) -> list:
+        """(number of the result, place in it, Term) of every term, the variables counted from origins."""
+        points = [x for array in variables(shapes, origins) for x in array.ravel()]
+        flat = iter(evaluate(self.program, GaussianAlgebra(len(origins)), [*self.numbers, *points]))
+        terms = []
+        for leaf, shape in enumerate(self.shapes):
+            for place in np.ndindex(*shape):
+                entry = next(flat)
+                if not isinstance(entry, GaussianSum):
+                    raise NotInAlgebra("a constant, which has no integral over the whole space")
+                terms.extend((leaf, place, term) for term in entry.terms)
+        return terms
 
 
 register_analytic_rule("Gaussian-type functions", integrate_gaussians)

@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.object_program import Algebra, NotInAlgebra
+from dftfd.autofd.scalar.on_jax import OnJax
+from dftfd.autofd.scalar.on_objects import NotInAlgebra, Objects
 from dftfd.autofd.structure import is_tracer
 
 Polynomial = dict  # exponents of the variables, a tuple -> coefficient
@@ -173,15 +174,28 @@ def variables(shapes, origins) -> list[np.ndarray]:
     return arrays
 
 
-class GaussianAlgebra(Algebra):
-    """Numbers are JAX scalars; exponentials of quadratic polynomials are the only functions of the variables."""
+class GaussianAlgebra(Objects):
+    """Scalars are JAX numbers, and what depends on the variables: exponentials of quadratic polynomials are the only
+    functions of those."""
+
+    functions = {"exp": lambda g: g.exponential(), "sqrt": lambda g: g.power(0.5), "pow": lambda g, a: _power(g, a)}
 
     def __init__(self, count: int):
-        self.count = count
-        self.functions = {"exp": GaussianSum.exponential, "sqrt": lambda g: g.power(0.5), "pow": _power}
+        self.count, self.numbers = count, OnJax(())
 
-    def scalar(self, value):
-        return number(self.count, value)
+    def constant(self, value):
+        return value
+
+    def apply(self, node, args):
+        if node.op in ("entry", "call") or any(isinstance(a, GaussianSum) for a in args):
+            lift = lambda a: a if isinstance(a, GaussianSum | list) else number(self.count, a)
+            return super().apply(node, args if node.op == "select_n" else [lift(a) for a in args])
+        return self.numbers.apply(node, args)
+
+    def choose(self, condition, cases):
+        if isinstance(condition, GaussianSum) or is_tracer(condition):
+            return super().choose(condition, cases)
+        return cases[int(condition)]
 
 
 def _power(base: GaussianSum, exponent: GaussianSum) -> GaussianSum:

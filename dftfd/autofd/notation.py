@@ -96,7 +96,7 @@ class Notation:
     def formula(self, results, simplify: bool) -> Formula:
         """results: the derivative (object array), then the integrands whose integrals are the numbers, in order."""
         algebra = SympyAlgebra()
-        scalar = lambda e: e if isinstance(e, self.sympy.Basic) else algebra.scalar(e)
+        scalar = lambda e: e if isinstance(e, self.sympy.Basic) else algebra.constant(e)
         derivative, *integrands = (np.asarray(r, object) for r in results)
         entries = itertools.chain.from_iterable(i.ravel() for i in integrands)
         integrals = {}

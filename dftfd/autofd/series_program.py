@@ -15,13 +15,13 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from dftfd.autofd import series as s
+from dftfd.autofd.scalar.keys import INLINED, closed, equation_code, live_equations, operands_of
 from dftfd.autofd.series import Series, as_series
 from dftfd.errors import NoRuleError
 
-INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "checkpoint": "jaxpr", "remat2": "jaxpr", "closed_call": "call_jaxpr"}
 LINEAR = frozenset(
     "neg sub add add_any reshape broadcast_in_dim transpose reduce_sum cumsum squeeze expand_dims slice dynamic_slice "
     "dynamic_update_slice concatenate pad gather scatter scatter-add convert_element_type copy copy_p real imag "
@@ -54,7 +54,7 @@ def run_series(program: Jaxpr, constants, arguments, order: int | None, given: d
     values.update(given or {})
     read = lambda v: v.val if isinstance(v, Literal) else values[v]
     results = [v for i, v in enumerate(program.outvars) if wanted is None or i in wanted]
-    for eqn in _needed(program, results, given or {}):
+    for eqn in live_equations(program, results, given or {}):
         operands = [read(v) for v in eqn.invars]
         outcome = _apply(eqn, operands, order) if any(isinstance(x, Series) for x in operands) else bind(eqn, operands)
         for variable, value in zip(eqn.outvars, outcome, strict=True):
@@ -62,17 +62,6 @@ def run_series(program: Jaxpr, constants, arguments, order: int | None, given: d
                 value[order]
             values.setdefault(variable, value)
     return [read(v) for v in results]
-
-
-def _needed(program: Jaxpr, results, given) -> list:
-    """The equations that the results depend on, in order."""
-    live = {v for v in results if not isinstance(v, Literal) and v not in given}
-    kept = []
-    for eqn in reversed(program.eqns):
-        if live.intersection(eqn.outvars):
-            kept.append(eqn)
-            live.update(v for v in eqn.invars if not isinstance(v, Literal) and v not in given)
-    return kept[::-1]
 
 
 def bind(eqn, values) -> list:
@@ -83,20 +72,9 @@ def bind(eqn, values) -> list:
     return _as_code(eqn)(*values)
 
 
-def closed(program) -> ClosedJaxpr:
-    """A program with its constants; JAX 0.12 keeps inner programs without."""
-    return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, ())
-
-
 def _as_code(eqn):
-    """The equation as a function of its operands, with the derivative that it has in JAX."""
-    variables, inputs = [], []
-    for v in eqn.invars:
-        if not isinstance(v, Literal) and v not in variables:
-            variables.append(v)
-            inputs.append(eqn.invars.index(v))
-    info = DebugInfo("taylor", eqn.primitive.name, ("",) * len(variables), ("",) * len(eqn.outvars))
-    code = jaxpr_as_fun(ClosedJaxpr(Jaxpr((), variables, eqn.outvars, [eqn], eqn.effects, debug_info=info), ()))
+    """The equation as a function of all its operands, with the derivative that it has in JAX."""
+    inputs, code = [eqn.invars.index(v) for v in operands_of(eqn)], equation_code(eqn)
     return lambda *operands: code(*(operands[i] for i in inputs))
 
 

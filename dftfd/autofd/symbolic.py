@@ -5,9 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dftfd.autofd.object_program import Algebra
-from dftfd.autofd.structure import is_tracer
-from dftfd.errors import MissingDependencyError, UnsupportedError
+from dftfd.autofd.scalar.on_objects import Objects
+from dftfd.errors import MissingDependencyError
 
 MAX_DENOMINATOR = 5040  # numbers p/q up to this q are written as fractions
 
@@ -34,7 +33,7 @@ def exact(value):
     return sympy.Float(value)
 
 
-class SympyAlgebra(Algebra):
+class SympyAlgebra(Objects):
     """Elementary functions are SymPy's; a condition on an unknown value gives a Piecewise."""
 
     def __init__(self):
@@ -68,9 +67,7 @@ class SympyAlgebra(Algebra):
             "is_finite": lambda x: s.true,
         }
 
-    def scalar(self, value):
-        if is_tracer(value):
-            raise UnsupportedError("explain: the functional depends on an array that is being traced; call it outside.")
+    def constant(self, value):
         value = np.asarray(value)
         if value.dtype == bool:
             return self.sympy.true if value else self.sympy.false
@@ -78,10 +75,8 @@ class SympyAlgebra(Algebra):
             return exact(value.real) + self.sympy.I * exact(value.imag)
         return exact(value)
 
-    def custom(self, name: str):
-        if name == "_cube_root":
-            return lambda x: x ** self.sympy.Rational(1, 3)
-        return None
+    def custom(self, code, args):
+        return [[args[0] ** self.sympy.Rational(1, 3)]] if code.name == "_cube_root" else None
 
     def choose(self, condition, cases):
         """cases[0] where the condition is false, cases[1] where it is true."""

@@ -14,11 +14,9 @@ import itertools
 import math
 
 import mpmath
-import numpy as np
-from jax.extend.core import Literal
 
-from dftfd.autofd.object_program import function_name
-from dftfd.autofd.series_program import closed
+from dftfd.autofd.scalar.on_mpmath import OnMpmath
+from dftfd.autofd.scalar.program import evaluate
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.pointwise import VARIABLES, scalar_form
@@ -28,43 +26,6 @@ DIGITS = 150
 
 STEP = mpmath.mpf(10) ** -30
 """Step of the differences, relative; its square is their error."""
-
-_FUNCTIONS = {
-    "add": lambda a, b: a + b,
-    "add_any": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a / b,
-    "neg": lambda a: -a,
-    "abs": abs,
-    "sign": mpmath.sign,
-    "max": max,
-    "min": min,
-    "square": lambda a: a * a,
-    "sqrt": mpmath.sqrt,
-    "rsqrt": lambda a: 1 / mpmath.sqrt(a),
-    "exp": mpmath.exp,
-    "expm1": mpmath.expm1,
-    "log": mpmath.log,
-    "log1p": mpmath.log1p,
-    "tanh": mpmath.tanh,
-    "asinh": mpmath.asinh,
-    "atan": mpmath.atan,
-    "atan2": mpmath.atan2,
-    "erf": mpmath.erf,
-    "erfc": mpmath.erfc,
-    "pow": lambda a, b: a**b,
-    "gt": lambda a, b: a > b,
-    "lt": lambda a, b: a < b,
-    "ge": lambda a, b: a >= b,
-    "le": lambda a, b: a <= b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "and": lambda a, b: a and b,
-    "or": lambda a, b: a or b,
-    "not": lambda a: not a,
-    "select_n": lambda case, *branches: branches[int(case)],
-}
 
 
 class ExtendedEnergy:
@@ -76,17 +37,10 @@ class ExtendedEnergy:
     def __init__(self, functional: Functional, n_spin: int = 2):
         self.n_spin = n_spin
         self._program = scalar_form(functional.semilocal_part, n_spin)
-        self._needed = self._program.needed
         self.used = tuple(k for k in range(len(VARIABLES[n_spin])) if self._program.depends_on({k}))
 
     def __call__(self, x):
-        inputs = [mpmath.mpf(v) for v in x]
-        values = {}
-        for i in self._needed:
-            node = self._program.nodes[i]
-            values[i] = _value(node, inputs, [values[a] for a in node.args])
-        (result,) = (values[i] for i in self._program.outputs)
-        return result
+        return evaluate(self._program, OnMpmath(_EXACT), [mpmath.mpf(v) for v in x])[0]
 
     def derivative(self, x, variables: tuple[int, ...]):
         """The derivative with respect to the variables at these positions, by central differences.
@@ -110,31 +64,6 @@ class ExtendedEnergy:
         if not size:
             raise UnsupportedError(f"{VARIABLES[self.n_spin][k]} is zero, where no central difference can be taken.")
         return STEP * size
-
-
-def _value(node, inputs, args):
-    if node.op == "input":
-        return inputs[node.value]
-    if node.op == "const":
-        return mpmath.mpf(float(node.value)) if np.issubdtype(node.value.dtype, np.floating) else node.value
-    if node.op == "integer_pow":
-        return args[0] ** node.params["y"]
-    if node.op == "call":
-        return _call(node.primitive.eqn, dict(zip(node.primitive.inputs, args, strict=True)))
-    if node.op == "entry":
-        return args[0][node.params["result"]]
-    if node.op in _FUNCTIONS:
-        return _FUNCTIONS[node.op](*args)
-    raise UnsupportedError(f"the operation {node.op!r} is not known in extended precision.")
-
-
-def _call(eqn, values):
-    """A function that has its own derivative rule, by name; values: of its inputs that are no constants."""
-    name = function_name(closed(eqn.params["call_jaxpr"]))
-    if name not in _EXACT:
-        raise UnsupportedError(f"the function {name!r} is not known in extended precision.")
-    inputs = [mpmath.mpf(float(v.val)) if isinstance(v, Literal) else values[v] for v in eqn.invars]
-    return _EXACT[name](len(eqn.outvars), *inputs)
 
 
 def _exponential_integrals(count, x):

@@ -8,47 +8,39 @@ with exchanged inputs have the same normal form, they are equal: a proof, while 
 import math
 from collections import Counter
 
-from dftfd.autofd.scalars import ScalarProgram
+from dftfd.autofd.scalar.keys import NoKey, value_key
+from dftfd.autofd.scalar.program import ScalarProgram, evaluate
 
 _COMMUTATIVE = frozenset("add mul max min and or xor eq ne".split())
 
 
 def is_symmetric(program: ScalarProgram, partners) -> bool:
     """True if the outputs are proven to stay the same when input i becomes input partners[i], for all i."""
-    forms = _Forms()
-    as_given = forms.of(program, range(program.n_inputs))
-    exchanged = forms.of(program, partners)
-    return as_given == exchanged
+    forms = Forms()
+    variables = [(1.0, forms.core("input", k)) for k in range(program.n_inputs)]
+    as_given, exchanged = (evaluate(program, forms, x) for x in (variables, [variables[k] for k in partners]))
+    return [(_rounded(c), core) for c, core in as_given] == [(_rounded(c), core) for c, core in exchanged]
 
 
-class _Forms:
-    """Normal forms (coefficient, number of the core); cores are numbered as they are met."""
+class Forms:
+    """Scalars are normal forms (coefficient, number of the core); cores are numbered as they are met."""
 
     def __init__(self):
         self._numbers: dict[tuple, int] = {}
         self._cores: list[tuple] = []
 
-    def of(self, program, inputs) -> list[tuple[float, int]]:
-        """Forms of the outputs when input k of the code is variable inputs[k]."""
-        forms = {}
-        for i in program.needed:
-            node = program.nodes[i]
-            forms[i] = self._form(node, [forms[a] for a in node.args], inputs)
-        return [(_rounded(c), core) for c, core in (forms[i] for i in program.outputs)]
-
-    def _core(self, *key) -> int:
+    def core(self, *key) -> int:
         if key not in self._numbers:
             self._numbers[key] = len(self._cores)
             self._cores.append(key)
         return self._numbers[key]
 
-    def _form(self, node, args, inputs):
-        if node.op == "input":
-            return 1.0, self._core("input", inputs[node.value])
-        if node.op == "const":
-            if node.value.dtype.kind == "f" and node.value != 0 and math.isfinite(node.value):
-                return float(node.value), self._core("product", ())
-            return 1.0, self._core("const", node.value.dtype.str, node.value.tobytes())
+    def constant(self, value):
+        if value.dtype.kind == "f" and value != 0 and math.isfinite(value):
+            return float(value), self.core("product", ())
+        return 1.0, self.core("const", value.dtype.str, value.tobytes())
+
+    def apply(self, node, args):
         if not node.real:
             return self._opaque(node, args)
         if node.op in ("add", "add_any", "sub", "neg"):
@@ -60,15 +52,18 @@ class _Forms:
         if powers is not None:
             return self._product(args, powers)
         if node.op == "abs":
-            return abs(args[0][0]), self._core("abs", args[0][1])
+            return abs(args[0][0]), self.core("abs", args[0][1])
         return self._opaque(node, args)
 
     def _opaque(self, node, args):
         forms = [(_rounded(c), core) for c, core in args]
         if node.op in _COMMUTATIVE:
             forms = sorted(forms)
-        params = tuple(sorted((k, repr(v)) for k, v in node.params.items()))
-        return 1.0, self._core(node.op, tuple(forms), params, node.value)
+        try:
+            params = value_key(node.params)
+        except NoKey:
+            params = len(self._cores)  # like nothing else
+        return 1.0, self.core(node.op, tuple(forms), params, node.value)
 
     def _sum(self, terms):
         total: Counter = Counter()
@@ -82,7 +77,7 @@ class _Forms:
         if len(parts) == 1:
             return parts[0][1], parts[0][0]
         sign = -1.0 if parts and parts[0][1] < 0 else 1.0
-        return sign, self._core("sum", tuple((core, _rounded(sign * c)) for core, c in parts))
+        return sign, self.core("sum", tuple((core, _rounded(sign * c)) for core, c in parts))
 
     def _product(self, factors, powers):
         coefficient, total = 1.0, Counter()
@@ -96,7 +91,7 @@ class _Forms:
         parts = tuple(sorted((core, p) for core, p in total.items() if p != 0))
         if len(parts) == 1 and parts[0][1] == 1:
             return coefficient, parts[0][0]
-        return coefficient, self._core("product", parts)
+        return coefficient, self.core("product", parts)
 
 
 def _rounded(c: float) -> float:

@@ -12,8 +12,8 @@ c_(si)(tj) = c_st delta_ij and d_(s)ij = d_s delta_ij, and becomes c + sum c_st 
 
 from dataclasses import replace
 
-from dftfd.autofd.point_program import _PointBuilder
-from dftfd.autofd.scalars import Node, ScalarProgram
+from dftfd.autofd.scalar.program import Node, ScalarProgram, evaluate
+from dftfd.autofd.scalar.simplify import POINT, Nodes
 from dftfd.errors import UnsupportedError
 
 _LINEAR = frozenset({"neg", "copy", "copy_p"})
@@ -28,30 +28,30 @@ def in_scalar_products(
     vectors: {old input: (vector, axis)}.   products: {(vector, vector), ascending: new input}.
     matrices: {old input: (matrix, axis, axis)}.   traces: {matrix: new input}.
     """
-    rewriting = _Rewriting(vectors, matrices, products, traces)
-    forms = {}
-    for i in program.needed:
-        node = program.nodes[i]
-        if node.op == "input" and node.value in plain:
-            forms[i] = {(): rewriting.build.intern(Node("input", value=plain[node.value]))}
-        elif node.op == "input":
-            forms[i] = {(node.value,): rewriting.build.number(1.0)}
-        else:
-            forms[i] = rewriting.operation(node, [forms[a] for a in node.args])
-    outputs = tuple(rewriting.value(forms[i]) for i in program.outputs)
+    forms = Quadratics(vectors, matrices, products, traces)
+    outputs = evaluate(program, forms, [forms.input(k, plain) for k in range(program.n_inputs)])
+    outputs = tuple(map(forms.value, outputs))
     count = 1 + max([*plain.values(), *products.values(), *traces.values()])
-    return ScalarProgram(tuple(rewriting.build.nodes), outputs, count)
+    return ScalarProgram(tuple(forms.build.nodes), outputs, count)
 
 
-class _Rewriting:
-    """Forms are dicts: sorted tuple of old inputs -> number of the coefficient's node in `build`."""
+class Quadratics:
+    """Scalars are forms, dicts: sorted tuple of old inputs -> number of the coefficient's node in `build`."""
 
     def __init__(self, vectors, matrices, products, traces):
-        self.build = _PointBuilder(inline=False)
+        self.build = Nodes(POINT)
         self.vectors, self.matrices, self.products, self.traces = vectors, matrices, products, traces
 
-    def operation(self, node, forms):
-        """Form of one operation on forms."""
+    def input(self, k: int, plain: dict):
+        """The form of an old input."""
+        if k in plain:
+            return {(): self.build.intern(Node("input", value=plain[k]))}
+        return {(k,): self.build.number(1.0)}
+
+    def constant(self, value):
+        return {(): self.build.intern(Node("const", value=value))}
+
+    def apply(self, node, forms):
         if all(form.keys() == {()} for form in forms):
             return {(): self._plain(node, [form[()] for form in forms])}
         if node.op in ("add", "add_any"):
@@ -67,9 +67,9 @@ class _Rewriting:
         return {(): self._plain(node, [self.value(form) for form in forms])}
 
     def _plain(self, node, args) -> int:
-        if node.op == "const" or not node.real or node.value is not None:
+        if not node.real or node.value is not None:
             return self.build.intern(replace(node, args=tuple(args)))
-        return self.build._scalar(node.op, node.primitive, node.params, list(args))
+        return self.build.make(node.op, args, node.code, node.params)
 
     def _sum(self, a, b):
         total = dict(a)
@@ -82,7 +82,7 @@ class _Rewriting:
         return self._without_zeros({m: self.build.product(c, factor) for m, c in form.items()})
 
     def _without_zeros(self, form):
-        kept = {m: c for m, c in form.items() if not self.build._is_value(c, 0)}
+        kept = {m: c for m, c in form.items() if not self.build.is_value(c, 0)}
         return kept or {(): self.build.number(0.0)}
 
     def _product(self, a, b):

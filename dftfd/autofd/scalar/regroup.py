@@ -7,55 +7,50 @@ factors, which cost nothing per element. For VV10 this halves the time per pair,
 """
 
 from collections import Counter
+from dataclasses import replace
 
-import jax
 import numpy as np
 
-from dftfd.autofd.scalars import Node, ScalarProgram, _Builder
+from dftfd.autofd.scalar.program import Node, ScalarProgram, evaluate
+from dftfd.autofd.scalar.simplify import ENTRIES, Nodes
 
 _SIGNS = {"add": (1.0, 1.0), "sub": (1.0, -1.0)}
 
 
 def regrouped(program: ScalarProgram, uniform) -> ScalarProgram:
     """An equal program up to rounding; inputs at positions `uniform` are the same for all elements of the vectors."""
-    return _Regrouping(program, frozenset(uniform)).result()
+    products, uniform = Products(), frozenset(uniform)
+    inputs = [products.factor(Node("input", value=k), k in uniform) for k in range(program.n_inputs)]
+    outputs = tuple(map(products.formed, evaluate(program, products, inputs)))
+    return ScalarProgram(tuple(products.build.nodes), outputs, program.n_inputs)
 
 
-class _Regrouping:
-    """values[i] = (number, uniform factors, vector factors); factors are sorted numbers of nodes of the new program."""
+class Products:
+    """Scalars (number, uniform factors, vector factors); factors are sorted numbers of nodes of the new program."""
 
-    def __init__(self, program, uniform):
-        self.program, self.uniform = program, uniform
-        self.build = _Builder()
-        self.values: dict[int, tuple] = {}
+    def __init__(self):
+        self.build = Nodes(ENTRIES)
 
-    def result(self) -> ScalarProgram:
-        for i in self.program.needed:
-            self.values[i] = self._value(self.program.nodes[i])
-        outputs = tuple(self._formed(self.values[i]) for i in self.program.outputs)
-        return ScalarProgram(tuple(self.build.nodes), outputs, self.program.n_inputs)
+    def factor(self, node, uniform: bool):
+        """A node of the new program as a factor."""
+        number = (self.build.intern(node),)
+        return (1.0, number, ()) if uniform else (1.0, (), number)
 
-    def _value(self, node):
-        args = [self.values[a] for a in node.args]
-        if node.op == "const" and node.value.dtype == np.float64 and node.value != 0 and np.isfinite(node.value):
-            return float(node.value), (), ()
-        if not node.real:
-            return self._opaque(node, args)
-        if node.op == "mul":
+    def constant(self, value):
+        if value.dtype == np.float64 and value != 0 and np.isfinite(value):
+            return float(value), (), ()
+        return self.factor(Node("const", value=value), uniform=True)
+
+    def apply(self, node, args):
+        if node.real and node.op == "mul":
             (c, u, v), (d, s, w) = args
             return c * d, _sorted(u, s), _sorted(v, w)
-        if node.op == "neg":
+        if node.real and node.op == "neg":
             return -args[0][0], *args[0][1:]
-        if node.op in _SIGNS:
+        if node.real and node.op in _SIGNS:
             return self._sum(node, *args)
-        return self._opaque(node, args)
-
-    def _opaque(self, node, args):
-        """The result of an operation, as a factor."""
-        ids = tuple(map(self._formed, args))
-        number = self.build.intern(Node(node.op, ids, node.value, node.primitive, node.params, node.real))
-        uniform = node.value in self.uniform if node.op == "input" else not any(v for _, _, v in args)
-        return (1.0, (number,), ()) if uniform else (1.0, (), (number,))
+        uniform = not any(v for _, _, v in args)
+        return self.factor(replace(node, args=tuple(map(self.formed, args))), uniform)
 
     def _sum(self, node, a, b):
         (c, u, v), (d, s, w) = a, b
@@ -71,18 +66,18 @@ class _Regrouping:
     def _plain_sum(self, a, b):
         uniform = not (a[2] or b[2])
         if a[0] == 1.0 and b[0] == -1.0:
-            args = self._formed(a), self._formed((1.0, *b[1:]))
-            number = self.build.intern(Node("sub", args, None, jax.lax.sub_p))
+            args = self.formed(a), self.formed((1.0, *b[1:]))
+            number = self.build.plain("sub", args)
         else:
-            number = self.build.sum(self._formed(a), self._formed(b))
+            number = self.build.sum(self.formed(a), self.formed(b))
         return (1.0, (number,), ()) if uniform else (1.0, (), (number,))
 
-    def _formed(self, value) -> int:
+    def formed(self, value) -> int:
         """The number of the node that holds the product."""
         coefficient, uniform, vectors = value
         number = None
         if coefficient != 1.0 or not (uniform or vectors):
-            number = self.build.intern(Node("const", value=np.float64(coefficient)))
+            number = self.build.number(coefficient)
         for factor in uniform:
             number = factor if number is None else self.build.product(number, factor)
         vector = None

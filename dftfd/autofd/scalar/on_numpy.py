@@ -4,11 +4,16 @@ High derivatives have thousands of operations, which take minutes to compile and
 of points that fit the cache NumPy needs about a nanosecond per operation and point.
 """
 
+from functools import lru_cache
+
 import jax
 import numpy as np
 from scipy import special
 
-_CODES = {
+from dftfd.autofd.scalar.keys import NoKey, value_key
+from dftfd.autofd.scalar.program import evaluate
+
+FUNCTIONS = {
     "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
     "max": np.maximum, "min": np.minimum, "abs": np.abs, "sign": np.sign, "sqrt": np.sqrt, "cbrt": np.cbrt,
     "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "pow": np.power, "square": np.square,
@@ -23,39 +28,59 @@ _CODES = {
 }  # fmt: skip
 _WITH_PARAMETERS = {
     "integer_pow": lambda x, y: np.power(x, float(y)) if y < 0 else _natural_power(x, y),
-    "convert_element_type": lambda x, new_dtype, **_: np.asarray(x).astype(new_dtype),
+    "convert_element_type": lambda x, new_dtype, **_: _converted(np.asarray(x), new_dtype),
     "bitcast_convert_type": lambda x, new_dtype: np.ascontiguousarray(x).view(new_dtype),
     "entry": lambda results, result, index: results[result][..., index],
 }
+_REAL_ONLY = frozenset(["div", "pow", "integer_pow", "abs", "sign"])  # of integers JAX has them in its own way
+
+
+class OnNumpy:
+    """Scalars are arrays (point,), or numbers."""
+
+    def __init__(self, n_points: int):
+        self.n_points = n_points
+
+    def constant(self, value):
+        return value
+
+    def apply(self, node, args):
+        if node.op in FUNCTIONS and (node.real or node.op not in _REAL_ONLY):
+            return FUNCTIONS[node.op](*args)
+        if node.op in _WITH_PARAMETERS and (node.real or node.op not in _REAL_ONLY):
+            return _WITH_PARAMETERS[node.op](*args, **node.params)
+        results = _compiled(_Code(node))(*(np.broadcast_to(a, self.n_points) for a in args))
+        return tuple(map(np.asarray, results)) if node.op == "call" else np.asarray(results)
 
 
 def run_on_numpy(program, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """Outputs (point,) of a program for inputs (point,). Put np.errstate(all="ignore") around it: branches that are
     not selected may overflow."""
     n_points = inputs[0].shape[0]
-    values, last_uses = {}, program.last_uses
-    for position, i in enumerate(program.needed):
-        node = program.nodes[i]
-        args = [values[a] for a in node.args]
-        if node.op == "input":
-            values[i] = inputs[node.value]
-        elif node.op == "const":
-            values[i] = node.value
-        elif node.op in _CODES:
-            values[i] = _CODES[node.op](*args)
-        elif node.op in _WITH_PARAMETERS:
-            values[i] = _WITH_PARAMETERS[node.op](*args, **node.params)
-        elif node.op == "call":
-            results = node.primitive.on_points(*(np.broadcast_to(a, n_points) for a in args))
-            values[i] = tuple(map(np.asarray, results))
-        else:
-            args = [np.broadcast_to(a, n_points) for a in args]
-            values[i] = np.asarray(
-                jax.jit(jax.vmap(lambda *a, node=node: node.primitive.bind(*a, **node.params)))(*args)
-            )
-        for dead in last_uses.get(position, ()):
-            del values[dead]
-    return [np.broadcast_to(values[i], n_points) for i in program.outputs]
+    return [np.broadcast_to(out, n_points) for out in evaluate(program, OnNumpy(n_points), inputs)]
+
+
+class _Code:
+    """What a node does with its operands, equal for nodes that do the same."""
+
+    def __init__(self, node):
+        self.code, self.params = node.code, node.params
+        try:
+            self.key = (node.op, node.value, value_key(node.params))
+        except NoKey:
+            self.key = id(self)
+
+    def __hash__(self):
+        return hash(self.key)
+
+    def __eq__(self, other):
+        return self.key == other.key
+
+
+@lru_cache(maxsize=256)
+def _compiled(code):
+    """An operation that NumPy does not have, on arrays (point,), by JAX."""
+    return jax.jit(jax.vmap(lambda *args: code.code.bind(*args, **code.params)))
 
 
 def _natural_power(x, y: int):
@@ -67,3 +92,12 @@ def _natural_power(x, y: int):
         y >>= 1
         x = x * x
     return result if result is not None else np.ones_like(x)
+
+
+def _converted(x, dtype):
+    """x as another type; real numbers become the nearest integer there is, as in XLA."""
+    if x.dtype.kind != "f" or np.dtype(dtype).kind not in "iu":
+        return x.astype(dtype)
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    inside = np.where((x > low) & (x < high), x, 0.0).astype(dtype)
+    return np.where(x >= high, np.array(high, dtype), np.where(x <= low, np.array(low, dtype), inside))

@@ -1,4 +1,4 @@
-"""Scalar programs on long arrays as one loop over the points, or a few.
+"""Scalar programs in JAX: on numbers, on arrays of points, and on long arrays as one loop over the points, or a few.
 
 XLA makes a loop for each array that it keeps. What several results share it either stores, or computes again for each
 of them: a meta-GGA with its derivatives became 160 loops with twice the arithmetic. A reduction over windows of one
@@ -15,8 +15,8 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 
-from dftfd.autofd.point_program import run
-from dftfd.autofd.scalars import ScalarProgram
+from dftfd.autofd.scalar.program import ScalarProgram, evaluate
+from dftfd.autofd.scalar.vocabulary import KEPT_APART
 
 LONGEST = 2800
 """Operations that one loop may have."""
@@ -24,12 +24,32 @@ LONGEST = 2800
 GROUP = 2300
 """Operations of each loop where one is not enough."""
 
-_KEPT_APART = frozenset({"call", "look up"})  # loops and tables, which have no place in the code of a reduction
+_CODES = {"add": jax.lax.add, "mul": jax.lax.mul, "div": jax.lax.div, "max": jax.lax.max, "min": jax.lax.min}
+
+
+class OnJax:
+    """Scalars are JAX numbers, or arrays of one shape, (point,)."""
+
+    def __init__(self, shape: tuple[int, ...]):
+        self.shape = shape
+
+    def constant(self, value):
+        return jnp.full(self.shape, value)
+
+    def apply(self, node, args):
+        if node.op in KEPT_APART and self.shape:
+            return jax.vmap(lambda *a: node.code.bind(*a, **node.params))(*args)
+        return _CODES[node.op](*args) if node.op in _CODES else node.code.bind(*args, **node.params)
+
+
+def run(program: ScalarProgram, inputs) -> list:
+    """Outputs of a program on numbers, or on arrays (point,), as such."""
+    return evaluate(program, OnJax(jnp.shape(inputs[0]) if len(inputs) else ()), inputs)
 
 
 def run_in_one_loop(program: ScalarProgram, inputs) -> list:
     """Outputs (point,) of a program on arrays (point,), to be compiled; for results that JAX need not differentiate."""
-    if any(program.nodes[i].op in _KEPT_APART for i in program.needed):
+    if any(program.nodes[i].op in KEPT_APART for i in program.needed):
         return run(program, inputs)
     if program.length <= LONGEST:
         return _loop(program, inputs)

@@ -1,0 +1,66 @@
+"""Scalar programs from scalar programs: with derivatives, with fewer inputs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dftfd.autofd.scalar.on_jax import run
+from dftfd.autofd.scalar.program import ScalarProgram
+from dftfd.autofd.scalar.reader import point_program
+from dftfd.errors import UnsupportedError
+
+SCALAR = jax.ShapeDtypeStruct((), np.float64)
+
+
+def with_gradient(program: ScalarProgram, count: int | None = None, inline: bool = False) -> ScalarProgram:
+    """Program of (value, derivatives with respect to the first `count` inputs) from the program of one value.
+
+    UnsupportedError for loops whose number of turns depends on the inputs, which have no derivative in reverse.
+    """
+    if any(node.op == "call" and node.code.name == "while" for node in map(program.nodes.__getitem__, program.needed)):
+        raise UnsupportedError("a while_loop has no derivative; write a fori_loop or scan of a fixed number of turns.")
+    count = program.n_inputs if count is None else count
+
+    def code(*inputs):
+        moving, still = inputs[:count], inputs[count:]
+        value, pull = jax.vjp(lambda *x: run(program, [*x, *still])[0], *moving)
+        return value, *pull(jnp.ones_like(value))
+
+    return point_program(code, *[SCALAR] * program.n_inputs, inline=inline)
+
+
+def with_forward_derivative(program: ScalarProgram, n: int, level: int, inline: bool) -> ScalarProgram:
+    """Adds n seeds to the inputs, and to the outputs the derivative along them of all but the first."""
+
+    def code(*inputs):
+        before, seeds = inputs[: program.n_inputs], inputs[program.n_inputs :]
+        rest = [jnp.zeros(())] * (program.n_inputs - n)
+        values, derivatives = jax.jvp(lambda *a: tuple(run(program, list(a))), before, (*seeds, *rest))
+        return *values, *derivatives[1:]
+
+    return point_program(code, *[SCALAR] * (n * level), inline=inline)
+
+
+def of_equal_spins(program: ScalarProgram) -> ScalarProgram:
+    """Program of (rho, sigma, lapl, tau) of the total density; what spin symmetry makes zero is gone."""
+
+    def code(rho, sigma, lapl, tau):
+        n, s, l, t = 0.5 * rho, 0.25 * sigma, 0.5 * lapl, 0.5 * tau
+        return run(program, [n, n, s, s, s, l, l, t, t])
+
+    return point_program(code, *[SCALAR] * 4)
+
+
+def restricted(program: ScalarProgram, used) -> ScalarProgram:
+    """The program as a function of the inputs at these positions, all that it depends on."""
+
+    def code(*x):
+        inputs = dict(zip(used, x, strict=True))
+        return run(program, [inputs.get(k, jnp.zeros(())) for k in range(program.n_inputs)])
+
+    return point_program(code, *[SCALAR] * len(used))
+
+
+def retraced(program: ScalarProgram, inline: bool) -> ScalarProgram:
+    """The same program, simplified once more."""
+    return point_program(lambda *x: run(program, list(x)), *[SCALAR] * program.n_inputs, inline=inline)

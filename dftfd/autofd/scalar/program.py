@@ -1,0 +1,100 @@
+"""A formula as straight-line code of scalars, and the one loop that carries it out.
+
+Numbers, arrays, symbols, polynomials, proofs: what the scalars are is said by an algebra. It makes scalars of constants
+and carries out one operation at a time; the loop over the operations, and which values are needed, is here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One scalar: an input ("input", position), a constant ("const", value), or an operation on other scalars.
+
+    op: name of the operation, see vocabulary.py.   args: numbers of its operands.
+    code, params: how JAX computes it, code.bind(*operands, **params).
+    value: what else tells it from operations of the same name; see keys.py.
+    real: False for integers and truth values, to which the algebra of real numbers does not apply.
+    """
+
+    op: str
+    args: tuple[int, ...] = ()
+    value: object = None
+    code: object = None
+    params: dict = field(default_factory=dict)
+    real: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class ScalarProgram:
+    """Scalar code; each node after its operands, equal nodes once."""
+
+    nodes: tuple[Node, ...]
+    outputs: tuple[int, ...]
+    n_inputs: int
+
+    @cached_property
+    def needed(self) -> tuple[int, ...]:
+        """Numbers of the nodes that the outputs depend on, ascending."""
+        found, pending = set(), list(self.outputs)
+        while pending:
+            i = pending.pop()
+            if i not in found:
+                found.add(i)
+                pending.extend(self.nodes[i].args)
+        return tuple(sorted(found))
+
+    @cached_property
+    def last_uses(self) -> dict[int, list[int]]:
+        """By position in `needed`: the values that are needed no more after it."""
+        last = {}
+        for position, i in enumerate(self.needed):
+            last[i] = position
+            for a in self.nodes[i].args:
+                last[a] = position
+        for i in self.outputs:
+            last.pop(i, None)
+        table: dict[int, list[int]] = {}
+        for i, position in last.items():
+            table.setdefault(position, []).append(i)
+        return table
+
+    @property
+    def length(self) -> int:
+        """Operations that have to be carried out."""
+        return sum(bool(self.nodes[i].args) for i in self.needed)
+
+    def depends_on(self, positions) -> bool:
+        """True if an output depends on one of these inputs."""
+        return any(self.nodes[i].op == "input" and self.nodes[i].value in positions for i in self.needed)
+
+
+class Algebra(Protocol[T]):
+    """What the scalars are."""
+
+    def constant(self, value) -> T:
+        """A NumPy scalar as a scalar of the algebra."""
+
+    def apply(self, node: Node, args: list[T]) -> T:
+        """One operation; UnsupportedError where the algebra does not have it."""
+
+
+def evaluate(program: ScalarProgram, algebra: Algebra[T], inputs: Sequence[T]) -> list[T]:
+    """The program's outputs for inputs that are scalars of the algebra."""
+    values: dict[int, T] = {}
+    for position, i in enumerate(program.needed):
+        node = program.nodes[i]
+        if node.op == "input":
+            values[i] = inputs[node.value]
+        elif node.op == "const":
+            values[i] = algebra.constant(node.value)
+        else:
+            values[i] = algebra.apply(node, [values[a] for a in node.args])
+        for dead in program.last_uses.get(position, ()):
+            del values[dead]
+    return [values[i] for i in program.outputs]

@@ -1,0 +1,223 @@
+"""Nodes of scalar code as they are made, equal ones once, and the rules that make them fewer.
+
+A rule takes (nodes, operands, params) and gives the number of the node that the operation on real numbers amounts to,
+or None where nothing can be said. There are three sets:
+
+NONE     nothing is changed: formulas are shown as they were written.
+ENTRIES  x / y becomes x * (1 / y), which leaves one division where a derivative has several (XLA keeps them all).
+POINT    also what a functional of equal spins does not need, x - x and 0 * y, before derivatives are formed, and
+         numbers are collected: (a x) (b y) becomes (a b) (x y).
+"""
+
+import jax
+import numpy as np
+
+from dftfd.autofd.scalar.keys import NoKey, value_key
+from dftfd.autofd.scalar.program import Node
+
+_CODES = {
+    "add": jax.lax.add_p, "mul": jax.lax.mul_p, "div": jax.lax.div_p, "sub": jax.lax.sub_p,
+    "max": jax.lax.max_p, "min": jax.lax.min_p,
+}  # fmt: skip
+
+
+class Nodes:
+    """Nodes under construction, simplified by a set of rules."""
+
+    def __init__(self, rules: dict):
+        self.rules, self.nodes = rules, []
+        self._known: dict[tuple, int] = {}
+
+    def intern(self, node: Node) -> int:
+        """The number of a node, the same for nodes of equal keys; a node without exact key equals no other."""
+        value = node.value if node.op != "const" else (node.value.dtype.str, node.value.tobytes())
+        try:
+            key = (node.op, node.args, value, node.real, value_key(node.params) if node.params else ())
+        except NoKey:
+            key = len(self.nodes)
+        if key not in self._known:
+            self._known[key] = len(self.nodes)
+            self.nodes.append(node)
+        return self._known[key]
+
+    def make(self, op: str, args, code=None, params=None) -> int:
+        """The node of an operation on real numbers, simplified."""
+        args, params = tuple(args), dict(params or {})
+        rule = self.rules.get(op)
+        found = rule(self, args, params) if rule else None
+        return self.plain(op, args, code, params) if found is None else found
+
+    def plain(self, op: str, args, code=None, params=None, real: bool = True) -> int:
+        """The node of an operation as it is."""
+        return self.intern(Node(op, tuple(args), None, code or _CODES.get(op), dict(params or {}), real))
+
+    def number(self, value) -> int:
+        return self.intern(Node("const", value=np.float64(value)))
+
+    def product(self, i: int, j: int) -> int:
+        return self.make("mul", (i, j))
+
+    def sum(self, i: int, j: int) -> int:
+        return self.make("add", (i, j))
+
+    def reciprocal(self, i: int) -> int:
+        return self.rules["reciprocal"](self, i)
+
+    def is_value(self, i: int, number) -> bool:
+        node = self.nodes[i]
+        return node.op == "const" and node.value == number
+
+    def factor(self, i: int) -> tuple[float, int | None]:
+        """(number, node or None): i is their product."""
+        node = self.nodes[i]
+        if node.op == "const":
+            return float(node.value), None
+        if node.op == "mul":
+            for k in (0, 1):
+                if self.nodes[node.args[k]].op == "const":
+                    return float(self.nodes[node.args[k]].value), node.args[1 - k]
+        return 1.0, i
+
+
+# ---- entries
+
+
+def _quotient(n, args, params):
+    return None if n.is_value(args[0], 1) else n.product(args[0], n.reciprocal(args[1]))
+
+
+def _reciprocal(n, i):
+    node = n.nodes[i]
+    if node.op == "const":
+        with np.errstate(divide="ignore"):
+            return n.number(1.0 / node.value)
+    return n.plain("div", (n.number(1.0), i))
+
+
+def _natural_power(n, args, params):
+    if params["y"] >= 0:
+        return None
+    one_over = n.reciprocal(args[0])
+    return one_over if params["y"] == -1 else n.plain("integer_pow", (one_over,), _POWER, {**params, "y": -params["y"]})
+
+
+_POWER = jax.lax.integer_pow_p
+
+
+def _product(n, args, params):
+    i, j = args
+    if n.is_value(i, 1):
+        return j
+    return i if n.is_value(j, 1) else n.plain("mul", sorted((i, j)))
+
+
+def _sum(n, args, params):
+    i, j = args
+    if n.is_value(i, 0):
+        return j
+    return i if n.is_value(j, 0) else n.plain("add", sorted((i, j)))
+
+
+NONE: dict = {}
+ENTRIES = {
+    "div": _quotient,
+    "integer_pow": _natural_power,
+    "mul": _product,
+    "add": _sum,
+    "add_any": _sum,
+    "reciprocal": _reciprocal,
+}
+
+# ---- point
+
+
+def _difference(n, args, params):
+    if args[0] == args[1]:
+        return n.number(0.0)
+    return args[0] if n.is_value(args[1], 0) else None
+
+
+def _small_power(n, args, params):
+    if params["y"] in (1, 2):
+        return args[0] if params["y"] == 1 else n.product(args[0], args[0])
+    return _natural_power(n, args, params)
+
+
+def _negative(n, args, params):
+    node = n.nodes[args[0]]
+    return n.number(-node.value) if node.op == "const" else None
+
+
+def _selection(n, args, params):
+    """where(p, c, a x) with numbers a and c becomes a where(p, c / a, x), so that a floor under x / 2 is seen."""
+    predicate, *branches = args
+    if len(set(branches)) == 1:
+        return branches[0]
+    if n.nodes[predicate].op == "const":
+        return branches[int(n.nodes[predicate].value)]
+    factors = [n.factor(b) for b in branches]
+    scale = next((a for a, x in factors if x is not None), 1.0)
+    ordinary = all(a == 0 or _is_ordinary(a / scale) for a, _ in factors)
+    if not ordinary or scale == 1 or sum(x is None for _, x in factors) != len(branches) - 1:
+        return None
+    scaled = [n.number(a / scale) if x is None else x for a, x in factors]
+    return n.product(n.number(scale), n.plain("select_n", (predicate, *scaled), jax.lax.select_n_p, params))
+
+
+def _collected_product(n, args, params):
+    """i * j with the numbers in front: (a x) (b y) becomes (a b) (x y)."""
+    i, j = args
+    (a, x), (b, y) = n.factor(i), n.factor(j)
+    if a == 0 or b == 0:
+        return n.number(0.0)
+    if not _is_ordinary(a * b):  # two numbers whose product overflows stay apart
+        return _product(n, args, params)
+    rest = y if x is None else x if y is None else _product_of_variables(n, x, y)
+    if rest is None:
+        return n.number(a * b)
+    c, rest = n.factor(rest)
+    if rest is None:
+        return n.number(a * b * c)
+    return rest if a * b * c == 1 else _product(n, (n.number(a * b * c), rest), params)
+
+
+def _product_of_variables(n, i, j):
+    for x, y in ((i, j), (j, i)):
+        if n.nodes[y].op == "div" and n.nodes[y].args[1] == x:
+            return n.number(n.nodes[n.nodes[y].args[0]].value)
+    return _product(n, (i, j), {})
+
+
+def _collected_reciprocal(n, i):
+    number, rest = n.factor(i)
+    if rest is None or number in (0.0, 1.0) or not _is_ordinary(1.0 / number):
+        return _reciprocal(n, i)
+    return n.product(n.number(1.0 / number), _reciprocal(n, rest))
+
+
+def _collected_sum(n, args, params):
+    a, b = (n.nodes[i] for i in args)
+    if a.op == "const" and b.op == "const":
+        return n.number(a.value + b.value)
+    return n.product(n.number(2.0), args[0]) if args[0] == args[1] else _sum(n, args, params)
+
+
+def _is_ordinary(number: float) -> bool:
+    """True for a number that is neither rounded to zero nor infinite."""
+    return np.finfo(np.float64).tiny <= abs(number) <= np.finfo(np.float64).max
+
+
+POINT = {
+    "div": lambda n, args, params: n.product(args[0], n.reciprocal(args[1])),
+    "sub": _difference,
+    "integer_pow": _small_power,
+    "square": lambda n, args, params: n.product(args[0], args[0]),
+    "neg": _negative,
+    "select_n": _selection,
+    "max": lambda n, args, params: args[0] if args[0] == args[1] else None,
+    "min": lambda n, args, params: args[0] if args[0] == args[1] else None,
+    "mul": _collected_product,
+    "add": _collected_sum,
+    "add_any": _collected_sum,
+    "reciprocal": _collected_reciprocal,
+}

@@ -1,0 +1,381 @@
+"""Formulas at random, lowered and run by every algebra: each agrees with plain JAX on the code as it is written, or
+refuses with an error of dftfd. Values and derivatives to third order.
+
+The grammar is whatever a functional may be written with. `formula(seed)` is a sum of terms c op(u) with u made of
+smooth functions, and op from BLOCKS: control flow, functions with derivative rules, sums in order, look-ups, solved
+equations. Most formulas hold one operation twice, with another length, branch, direction, literal or rule: what must
+not be taken for one. DFTFD_FORMULAS sets the number of formulas of the long run.
+"""
+
+import functools
+import math
+import os
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+from jax import lax
+
+from dftfd.autofd.scalar import reader
+from dftfd.autofd.scalar.derive import with_forward_derivative, with_gradient
+from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
+from dftfd.autofd.scalar.on_mpmath import OnMpmath
+from dftfd.autofd.scalar.on_numpy import run_on_numpy
+from dftfd.autofd.scalar.program import evaluate
+from dftfd.autofd.scalar.reader import point_program, symbolic_program
+from dftfd.autofd.series import Series
+from dftfd.autofd.series_program import run_series
+from dftfd.autofd.symbolic import SympyAlgebra
+from dftfd.errors import DftfdError
+from dftfd.pair_kernel import PairSums
+
+SCALAR = jax.ShapeDtypeStruct((), np.float64)
+TABLE = np.cos(np.arange(3000) * 0.37) + 0.01 * np.arange(3000)
+SMOOTH = [
+    jnp.sin, jnp.cos, jnp.tanh, jnp.arctan, jnp.arcsinh, jnp.expm1, jnp.square, jnp.negative, jax.scipy.special.erf,
+    lambda u: jnp.exp(-u * u), lambda u: jnp.log1p(u * u), lambda u: jnp.sqrt(1 + u * u), lambda u: 1 / (2 + u * u),
+    lambda u: jnp.cbrt(1 + u * u), lambda u: (1 + u * u) ** 1.3, lambda u: (1 + u * u) ** -2, lambda u: u**3,
+    jax.nn.sigmoid, lambda u: jnp.logaddexp(u, 0.3), lambda u: jnp.log(3 + jnp.sin(u)), lambda u: jnp.sinh(u / 4),
+]  # fmt: skip
+JOINED = [
+    jnp.add, jnp.subtract, jnp.multiply, jnp.maximum, jnp.minimum, lambda u, v: u / (2 + v * v),
+    lambda u, v: jnp.arctan2(u, 1.5 + v * v), lambda u, v: jnp.where(u > v, jnp.sin(u), jnp.cos(v)), jnp.hypot,
+]  # fmt: skip
+
+
+def _smooth(rng):
+    """One or two functions, one after the other."""
+    chosen = [SMOOTH[i] for i in rng.integers(len(SMOOTH), size=rng.integers(1, 3))]
+    return lambda u: functools.reduce(lambda value, f: f(value), chosen, u)
+
+
+def _cond(rng):
+    f, g, border = _smooth(rng), _smooth(rng), rng.choice([0.4, 0.7])
+    return lambda u: lax.cond(u < border, f, g, u)
+
+
+def _switch(rng):
+    cases = [_smooth(rng) for _ in range(3)]
+    return lambda u: lax.switch((2 * jnp.abs(u)).astype(int), cases, u)
+
+
+def _scan(rng):
+    f, reverse, values = _smooth(rng), bool(rng.integers(2)), jnp.asarray([0.2, 0.5, 1.1])
+    which = rng.integers(2)
+
+    def code(u):
+        carry, seen = lax.scan(lambda c, x: (f(c * x + u), c), u, values, reverse=reverse)
+        return seen[1] if which else carry
+
+    return code
+
+
+def _fori(rng):
+    start, turns, a = int(rng.integers(3)), int(rng.integers(1, 4)), rng.choice([0.5, 0.25])
+    return lambda u: lax.fori_loop(start, start + turns, lambda i, y: y * a + jnp.sin(u + i), u)
+
+
+def _while(rng):
+    limit = rng.choice([2.0, 3.0])
+    return lambda u: lax.while_loop(lambda c: c[0] < limit, lambda c: (c[0] + 1, c[1] * u + 1), (0.0, u))[1]
+
+
+def _with_rule(slope):
+    @jax.custom_jvp
+    def code(u):
+        return u * u
+
+    code.defjvp(lambda u, du: (code(*u), slope * code(u[0]) * du[0]))
+    return code
+
+
+def _with_reverse_rule(slope):
+    @jax.custom_vjp
+    def code(u):
+        return u * u
+
+    code.defvjp(lambda u: (u * u, u), lambda u, ct: (slope * u * ct,))
+    return code
+
+
+_RULES = [_with_rule(s) for s in (1.0, 2.0)]
+_REVERSE_RULES = [_with_reverse_rule(s) for s in (1.0, 2.0)]
+
+
+@jax.custom_jvp
+def _scaled(u, a):
+    return a * u
+
+
+_scaled.defjvp(lambda u, du: (_scaled(*u), u[1] * du[0]))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _power(u, n):
+    return u * u
+
+
+_power.defjvp(lambda n, u, du: (_power(*u, n), n * u[0] * du[0]))
+
+
+def _rule(rng):
+    return _RULES[rng.integers(2)]
+
+
+def _reverse_rule(rng):
+    return _REVERSE_RULES[rng.integers(2)]
+
+
+def _literal(rng):
+    a = float(rng.choice([2.0, 3.0]))
+    return lambda u: _scaled(u, a)
+
+
+def _static(rng):
+    n = int(rng.integers(1, 3))
+    return lambda u: _power(u, n)
+
+
+def _entries(u):
+    return jnp.stack([jnp.sin(3 * u), u, 0.5 + 0 * u, u * u])
+
+
+def _cumsum(rng):
+    reverse, k = bool(rng.integers(2)), int(rng.integers(1, 3))
+    return lambda u: lax.cumsum(_entries(u), reverse=reverse)[k]
+
+
+def _cumprod(rng):
+    reverse, k = bool(rng.integers(2)), int(rng.integers(1, 3))
+    return lambda u: lax.cumprod(_entries(u), reverse=reverse)[k]
+
+
+def _sort(rng):
+    k = int(rng.integers(3))
+    return lambda u: jnp.sort(_entries(u))[k]
+
+
+def _gather(rng):
+    factor = int(rng.integers(1, 4))
+    return lambda u: _entries(u)[(factor * jnp.abs(u)).astype(int) % 4]
+
+
+def _argmax(rng):
+    order = [jnp.argmax, jnp.argmin][rng.integers(2)]
+    return lambda u: u * order(_entries(u)).astype(float)
+
+
+def _triangular(rng):
+    lower, transpose = bool(rng.integers(2)), bool(rng.integers(2))
+    matrix = np.array([[2.0, 0.5], [0.3, 1.5]])
+    solve = functools.partial(lax.linalg.triangular_solve, left_side=True, lower=lower, transpose_a=transpose)
+    return lambda u: solve(matrix * (1 + u * u), _entries(u)[:2, None])[int(lower), 0]
+
+
+def _table(rng):
+    mode, scale = str(rng.choice(["clip", "fill"])), float(rng.choice([40.0, 900.0]))
+    values = jnp.asarray(TABLE)
+    return lambda u: u * values.at[(scale * jnp.abs(u)).astype(int)].get(mode=mode, fill_value=0.5)
+
+
+def _own_reduction(rng):
+    join = [jnp.maximum, jnp.minimum][rng.integers(2)]
+    return lambda u: lax.reduce(_entries(u), 0.5, join, (0,))
+
+
+def _jit(rng):
+    f, g = _smooth(rng), _smooth(rng)
+    return jax.jit(lambda u: f(u) * jax.jit(g)(u))
+
+
+def _product(rng):
+    matrix = rng.integers(-2, 3, size=(4, 3)).astype(float)
+    return lambda u: jnp.max(_entries(u) @ matrix)
+
+
+def _integers(rng):
+    n = int(rng.integers(2, 4))
+    return lambda u: u * ((7 * u).astype(int) // n).astype(float) + u * jnp.floor(3 * u)
+
+
+BLOCKS = [
+    _cond, _switch, _scan, _fori, _while, _rule, _reverse_rule, _literal, _static, _cumsum, _cumprod, _sort, _gather,
+    _argmax, _triangular, _table, _own_reduction, _jit, _product, _integers, _smooth,
+]  # fmt: skip
+
+
+def formula(seed: int):
+    """Code of (x, y), numbers between 0.2 and 1.2."""
+    rng = np.random.default_rng(seed)
+    inner = [_smooth(rng), _smooth(rng), JOINED[rng.integers(len(JOINED))]]
+    kind = BLOCKS[rng.integers(len(BLOCKS))]
+    kinds = [kind, kind, BLOCKS[rng.integers(len(BLOCKS))]]
+    blocks, factors = [k(rng) for k in kinds], rng.choice([0.5, 1.0, -1.5], size=3)
+    join = JOINED[rng.integers(len(JOINED))]
+
+    def code(x, y):
+        u = inner[2](inner[0](x), inner[1](y))
+        a, b, c = (factor * block(u) for factor, block in zip(factors, blocks, strict=True))
+        return join(a + b, c) + x * y
+
+    return code
+
+
+# ---- the formula by each backend
+
+QUICK = 100
+LONG = int(os.environ.get("DFTFD_FORMULAS", 5000))
+POINTS = np.random.default_rng(1).uniform(0.2, 1.2, (2, 3))
+ALONG = np.array([0.7, -0.4])
+TOLERANCE = 1e-8
+"""Of values, and times ten for each order of derivatives, relative to 1 where they are smaller."""
+
+
+def plain_derivatives(code, order: int) -> list:
+    """f and its derivatives along ALONG, (point,) each, by plain JAX; the first in reverse, as in calculations."""
+
+    def slope(x, y):
+        value, pull = jax.vjp(code, x, y)
+        dx, dy = pull(jnp.ones_like(value))
+        return dx * ALONG[0] + dy * ALONG[1]
+
+    further = lambda f: lambda x, y: jax.jvp(f, (x, y), tuple(jnp.asarray(ALONG)))[1]
+    second = further(slope)
+    derivatives = (code, slope, second, further(second))[: order + 1]
+    return [np.asarray(jax.vmap(f)(*map(jnp.asarray, POINTS))) for f in derivatives]
+
+
+def lowered(code, order: int):
+    """(program, its inputs, what it is of its outputs that `plain_derivatives` gives), built as in PointwiseKernel."""
+    program = with_gradient(point_program(code, SCALAR, SCALAR), inline=order == 1)
+    for level in range(2, order + 1):
+        program = with_forward_derivative(program, 2, level, inline=level == order)
+    seeds = [np.full(POINTS.shape[1], d) for _ in range(order - 1) for d in ALONG]
+    pick = lambda out: [out[0], *(ALONG[0] * out[k] + ALONG[1] * out[k + 1] for k in (1, 3, 7)[:order])]
+    return program, [*POINTS, *seeds], pick
+
+
+def by_arrays(code, order):
+    program, inputs, pick = lowered(code, order)
+    return pick(run(program, [jnp.asarray(x) for x in inputs]))
+
+
+def by_numpy(code, order):
+    program, inputs, pick = lowered(code, order)
+    with np.errstate(all="ignore"):
+        return pick(run_on_numpy(program, inputs))
+
+
+def by_one_loop(code, order):
+    program, inputs, pick = lowered(code, order)
+    options = {"xla_backend_optimization_level": 0}
+    compiled = jax.jit(lambda *x: run_in_one_loop(program, list(x)), compiler_options=options)
+    return pick([np.asarray(out) for out in compiled(*inputs)])
+
+
+def by_series(code, order):
+    """The coefficients along the line, times k!."""
+    columns = []
+    for x in POINTS.T:
+        program = jax.make_jaxpr(code)(*x)
+        line = [Series([jnp.asarray(a), jnp.asarray(d)]) for a, d in zip(x, ALONG, strict=True)]
+        (out,) = run_series(program.jaxpr, program.consts, line, order)
+        out = out if isinstance(out, Series) else Series([out])
+        columns.append([float(c) * math.factorial(k) if c is not None else 0.0 for k, c in enumerate(out.upto(order))])
+    return list(np.transpose(columns))
+
+
+def by_mpmath(code, order):
+    program = symbolic_program(code, SCALAR, SCALAR)
+    with mpmath.workdps(60):
+        return [np.array([float(evaluate(program, OnMpmath(), list(map(mpmath.mpf, x)))[0]) for x in POINTS.T])]
+
+
+def by_sympy(code, order):
+    sympy = pytest.importorskip("sympy")
+    x, y = sympy.symbols("x y", positive=True)
+    (expression,) = evaluate(symbolic_program(code, SCALAR, SCALAR), SympyAlgebra(), [x, y])
+    at = lambda a, b: float(sympy.N(expression.xreplace({x: sympy.Float(a), y: sympy.Float(b)})))
+    return [np.array([at(a, b) for a, b in POINTS.T])]
+
+
+def by_pairs(code, order):
+    """Sums over pairs (x, y) of one column each, so that the values are those of the points."""
+    sums = PairSums(lambda row, column: code(row[0], column[0])[None], 1, 1, 0)
+    columns = [sums(POINTS[:1, [k]], POINTS[1:, [k]], np.ones(1))[0][0, 0] for k in range(POINTS.shape[1])]
+    return [np.array(columns)]
+
+
+BACKENDS = {
+    "arrays": by_arrays,
+    "NumPy": by_numpy,
+    "series": by_series,
+    "mpmath": by_mpmath,
+    "SymPy": by_sympy,
+    "one loop": by_one_loop,
+    "pairs": by_pairs,
+}
+RARELY = {"series": 10, "one loop": 20, "pairs": 20}
+"""What is compiled, or traced again, for each formula runs for one in so many."""
+
+
+def compare(seed: int, order: int, counts: Counter) -> None:
+    """One formula by all backends, to an order of derivatives; counts: agreements and refusals by backend."""
+    code = formula(seed)
+    try:
+        expected = plain_derivatives(code, order)
+    except ValueError:  # a while_loop, which JAX does not differentiate in reverse
+        expected = [np.asarray(jax.vmap(code)(*map(jnp.asarray, POINTS)))]
+    for name, backend in BACKENDS.items():
+        if seed % RARELY.get(name, 1):
+            continue
+        try:
+            found = backend(code, order)
+        except DftfdError:
+            counts[name, "refused"] += 1
+            continue
+        for order, (ours, theirs) in enumerate(zip(found, expected, strict=False)):  # as many orders as both have
+            scale = TOLERANCE * 10**order * (1 + np.max(np.abs(theirs)))
+            message = f"formula({seed}) by {name}, derivative of order {order}"
+            np.testing.assert_allclose(ours, theirs, atol=scale, rtol=0, err_msg=message)
+        counts[name, "agreed"] += 1
+
+
+@pytest.mark.parametrize("first", range(0, QUICK, 10))
+def test_formulas_at_random(first):
+    """Ten formulas each, the first to third order, the others to the first."""
+    counts: Counter = Counter()
+    for seed in range(first, first + 10):
+        compare(seed, 3 if seed == first else 1, counts)
+    assert counts["arrays", "agreed"] >= 5 and counts["NumPy", "agreed"] >= 5, counts
+
+
+@pytest.mark.slow
+def test_many_formulas_at_random():
+    counts: Counter = Counter()
+    for seed in range(QUICK, QUICK + LONG):
+        compare(seed, 3, counts)
+        if seed % 200 == 0:
+            jax.clear_caches()  # memory
+            print(seed, dict(counts), flush=True)
+    print(dict(counts))
+    assert counts["NumPy", "agreed"] >= 0.9 * LONG
+
+
+def by_name(block):
+    """The key that there once was: the operation and the shapes, without its parameters."""
+    return (block.eqn.primitive.name, *(str(v.aval) for v in (*block.eqn.invars, *block.eqn.outvars)))
+
+
+def test_formulas_at_random_find_the_key_that_there_once_was(monkeypatch):
+    """Equal names and shapes taken for equal operations: wrong values among the first forty formulas."""
+    monkeypatch.setattr(reader.Whole, "key", property(by_name))
+    wrong = 0
+    for seed in range(40):
+        code = formula(seed)
+        found = run(point_program(code, SCALAR, SCALAR), [jnp.asarray(x) for x in POINTS])[0]
+        wrong += not np.allclose(found, jax.vmap(code)(*map(jnp.asarray, POINTS)), rtol=1e-9)
+    assert wrong >= 3
