@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.ao_store import AOStore
-from dftfd.autofd.one_loop import run_in_one_loop
-from dftfd.autofd.point_program import point_program, run, with_gradient
+from dftfd.autofd.scalar.derive import with_gradient
+from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
+from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import NumericalError
 from dftfd.kernel import XCKernel
 from dftfd.xc import MatrixBuilder
