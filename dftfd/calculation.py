@@ -11,7 +11,8 @@ from dftfd.integrals import CoulombExchange, DensityFittedCoulombExchange, Exact
 from dftfd.kohn_sham import KohnSham
 from dftfd.memory import memory_plan
 from dftfd.molecule import Molecule
-from dftfd.options import Options, method_for
+from dftfd.option_values import method_for
+from dftfd.options import Options
 from dftfd.resources import memory_budget
 from dftfd.scf.occupation import Occupier
 from dftfd.scf.orbitals import canonical_orthonormaliser

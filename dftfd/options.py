@@ -6,45 +6,38 @@ the line where it takes effect.
 """
 
 import inspect
-import os
 import textwrap
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import wraps
-from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar, get_type_hints
 
-import jax
 import numpy as np
 
-from dftfd.arguments import (
-    Kind,
-    anything,
-    array,
-    bound,
-    choice,
-    each,
-    either,
-    kind_of,
-    number,
-    optional,
-    path,
-    refuse_unknown,
-    text,
-    whole,
-)
+from dftfd.arguments import Kind, anything, array, bound, choice, kind_of, number, optional, refuse_unknown, whole
 from dftfd.errors import InputError, shown
-from dftfd.io.geometry import read_text
-from dftfd.resources import memory_size
+from dftfd.option_values import (
+    CHARGES,
+    GRID,
+    GUESS,
+    MEMORY,
+    OCCUPATIONS,
+    SMEARING,
+    SYMMETRY,
+    atoms_of_text,
+    not_negative,
+    occupations_of_text,
+    row_of_text,
+    rows_of_text,
+    smearing_of_text,
+)
 from dftfd.scf.strategy import STRATEGIES
 from dftfd.scf.table import CONV_TOL, LINEAR_DEPENDENCE, MAX_CYCLES, Convergence
 
 ENERGY, STATE, START, SEARCH, RUN = "energy", "state", "start", "search", "run"
 """What an option decides: the energy of a density, which of its solutions, where the search for it begins, how it goes
 on and what counts as an answer; or only what happens around the calculation (files, memory, messages)."""
-
-SMEARINGS = ("fermi", "gaussian")
 
 
 @dataclass(frozen=True)
@@ -75,86 +68,6 @@ class Option:
     def read(self, name: str, words: str):
         """The value that stands as text on the command line; InputError where it is none."""
         return Kind(self.kind.expected, self.of_text).checked(name, words)
-
-
-# ------------------------------------------------------------------------------------------- values, and their text
-
-
-def _grid(value):
-    """(points (n, 3), weights (n,)) from such a pair, a Grid, or rows (x, y, z, weight)."""
-    if isinstance(value, np.ndarray) and value.ndim == 2:
-        value = value[:, :3], value[:, 3:].ravel()
-    elif hasattr(value, "points") and hasattr(value, "weights"):
-        value = value.points, value.weights
-    points, weights = value
-    points, weights = array(None, 3).convert(points), array(None).convert(weights)
-    if len(points) != len(weights) or not len(points):
-        raise InputError(f"grid has {len(points)} points and {len(weights)} weights; give one weight for each point.")
-    return points, weights
-
-
-def _point_charges(value):
-    rows = array().convert(value)
-    return array(None, 4).convert(rows) if rows.size else None
-
-
-def _smearing(value):
-    kind, width = value if isinstance(value, tuple | list) and len(value) == 2 else ("fermi", value)
-    return choice(*SMEARINGS).convert(kind), number(lambda w: w > 0).convert(width)
-
-
-def _guess(value):
-    if isinstance(value, str):
-        return text.convert(value)
-    return path.convert(value) if isinstance(value, os.PathLike) else anything.convert(value)
-
-
-def _memory(value):
-    memory_size(value)
-    return str(value) if isinstance(value, str) else float(value)
-
-
-def _not_negative(unit, example):
-    return number(lambda x: x >= 0, f"a number{unit} of at least 0, such as {example}")
-
-
-def rows_of_text(words: str) -> list[list[float]]:
-    """Rows of numbers between semicolons, '1 0 0 5; -1 0 0 -5', or the lines of a file of that name."""
-    if ";" not in words and Path(words).is_file():
-        lines = read_text(words, "rows of numbers").splitlines()
-        words = ";".join(line.split("#", 1)[0] for line in lines)
-    return [[float(x) for x in row.replace(",", " ").split()] for row in words.split(";") if row.strip()]
-
-
-def _row_of_text(words):
-    (row,) = rows_of_text(words)
-    return row
-
-
-def _occupations_of_text(words):
-    rows = rows_of_text(words)
-    return rows[0] if len(rows) == 1 else rows
-
-
-def _atoms_of_text(words):
-    return words if words.strip().isalpha() else [int(index) for index in words.replace(",", " ").split()]
-
-
-def _smearing_of_text(words):
-    *kind, width = words.replace(",", " ").split()
-    return (*kind, float(width)) if kind else float(width) or None
-
-
-_GRID = Kind("a pair (points (n, 3), weights (n,)) of finite numbers, or a Grid of dftfd.molecular_grid", _grid)
-_CHARGES = Kind("rows (charge, x, y, z) of finite numbers", _point_charges)
-_SMEARING = Kind(
-    "a positive number of hartree, such as 0.01, or a pair such as ('gaussian', 0.01); a kind is one of "
-    + ", ".join(SMEARINGS),
-    _smearing,
-)
-_SPIN_OCCUPATIONS = each(number(lambda n: n >= 0))
-_OCCUPATIONS = either(_SPIN_OCCUPATIONS, each(_SPIN_OCCUPATIONS), expected="a list of numbers for each spin")
-_SYMMETRY = either(choice("mix"), each(whole(0)), expected="'mix', or indices of atoms")
 
 
 # -------------------------------------------------------------------------------------------------------- the options
@@ -198,7 +111,7 @@ class Options:
     ] = True
     grid: Annotated[
         Any,
-        optional(_GRID),
+        optional(GRID),
         Option(
             ENERGY,
             "Points and weights instead of a level: a file with rows x y z weight [bohr, bohr^3].",
@@ -231,7 +144,7 @@ class Options:
         ),
     ] = "auto"
     level_shift: Annotated[
-        float, _not_negative(" of hartree", "0.3"), Option(SEARCH, "Raises the empty orbitals [hartree].")
+        float, not_negative(" of hartree", "0.3"), Option(SEARCH, "Raises the empty orbitals [hartree].")
     ] = 0.0
     damping: Annotated[
         float,
@@ -240,7 +153,7 @@ class Options:
     ] = 0.0
     guess: Annotated[
         Any,
-        Kind("a name, a file, a result or a matrix", _guess),
+        GUESS,
         Option(
             START,
             "Starting density: minao (superposed atoms in a minimal basis), atom (spherical atoms), hueckel, sap "
@@ -251,30 +164,30 @@ class Options:
     ] = "minao"
     broken_symmetry: Annotated[
         Any,
-        optional(_SYMMETRY),
+        optional(SYMMETRY),
         Option(
             START,
             "For UKS, mix (HOMO and LUMO of the guess) or the indices of atoms, from 0, whose spin is turned over.",
-            of_text=_atoms_of_text,
+            of_text=atoms_of_text,
         ),
     ] = None
     occupations: Annotated[
         Any,
-        optional(_OCCUPATIONS),
+        optional(OCCUPATIONS),
         Option(
             STATE,
             "Numbers for the lowest orbitals, one list for RKS, else one for each spin, between semicolons on the "
             "command line; they decide the number of electrons.",
-            of_text=_occupations_of_text,
+            of_text=occupations_of_text,
         ),
     ] = None
     smearing: Annotated[
         Any,
-        optional(_SMEARING),
+        optional(SMEARING),
         Option(
             STATE,
             "Width [hartree] of Fermi occupations, or 'gaussian' and a width; the free energy is what is stationary.",
-            of_text=_smearing_of_text,
+            of_text=smearing_of_text,
         ),
     ] = None
     follow_orbitals: Annotated[
@@ -288,11 +201,11 @@ class Options:
     electric_field: Annotated[
         Any,
         optional(array(3, expected="three finite numbers")),
-        Option(ENERGY, "Three numbers [hartree / (e bohr)].", of_text=_row_of_text),
+        Option(ENERGY, "Three numbers [hartree / (e bohr)].", of_text=row_of_text),
     ] = None
     point_charges: Annotated[
         Any,
-        optional(_CHARGES),
+        optional(CHARGES),
         Option(ENERGY, "Rows charge, x, y, z, positions in bohr; between semicolons or in a file.", "", rows_of_text),
     ] = None
     relativity: Annotated[
@@ -312,7 +225,7 @@ class Options:
     ] = None
     linear_dependence: Annotated[
         float,
-        _not_negative("", "1e-6"),
+        not_negative("", "1e-6"),
         Option(ENERGY, "Overlap eigenvalues at or below it are removed from the orbital space."),
     ] = LINEAR_DEPENDENCE
     allow_unconverged: Annotated[
@@ -338,7 +251,7 @@ class Options:
     ] = None
     max_memory: Annotated[
         Any,
-        optional(Kind("a number of MB, or text such as '800 MB' or '4 GB'", _memory)),
+        optional(MEMORY),
         Option(
             RUN,
             "What the process may take, in MB or as text such as '4 GB'; by default 80 % of what is free, of the "
@@ -380,6 +293,21 @@ class Options:
     def plain(self, *decide: str) -> dict:
         """Numbers, text, lists and arrays, as files keep them, of those that decide one of the things named."""
         return {name: _plain(getattr(self, name)) for name in names(*decide) if OPTIONS[name].in_files}
+
+    def document(self) -> dict:
+        """What decides the answer, as documents hold it; of options that are None by default, those that were given.
+
+        The functional has a place of its own there, and points of a grid would be most of it: their level is None.
+        """
+        kept = self.plain(ENERGY, STATE, START, SEARCH)
+        del kept["xc"]
+        if kept.pop("grid") is not None:
+            kept["grid_level"] = None
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in kept.items()
+            if value is not None or OPTIONS[name].default is not None
+        }
 
     def going_on_from(self, result) -> dict:
         """Options, by name, of the same calculation for a geometry nearby, from the density of a result."""
@@ -470,40 +398,3 @@ def described(indent: int = 4) -> str:
         )
         for name, option in OPTIONS.items()
     )
-
-
-# ------------------------------------------------------------------------------------ what a molecule or JAX can tell
-
-
-def require_float64() -> None:
-    """Raise InputError where JAX was told, after the import of dftfd, to compute in single precision."""
-    if not jax.config.jax_enable_x64:
-        raise InputError(
-            "JAX's 64-bit mode is off, but dftfd computes in float64; "
-            "jax.config.update('jax_enable_x64', True) turns it on again."
-        )
-
-
-def method_for(method: str, spin: int) -> str:
-    """'RKS', 'UKS' or 'ROKS' for a molecule's spin; 'auto' is RKS for spin 0."""
-    if method == "auto":
-        return "RKS" if spin == 0 else "UKS"
-    if method == "RKS" and spin != 0:
-        raise InputError(f"RKS needs spin 0, but the molecule has spin {spin}; use method='UKS', 'ROKS' or 'auto'.")
-    return method
-
-
-def occupations_for(occupations, n_spin: int, capacity: int):
-    """Per spin a tuple of occupation numbers from 0 to `capacity`; None stays None. One flat list suits one spin."""
-    if occupations is None:
-        return None
-    if n_spin == 1 and all(isinstance(n, Real) for n in occupations):
-        occupations = (occupations,)
-    if len(occupations) != n_spin or any(isinstance(spin, Real) for spin in occupations):
-        raise InputError(f"occupations are given for {len(occupations)} spins, expected {n_spin}.")
-    wrong = [n for spin in occupations for n in spin if not 0 <= n <= capacity]
-    if wrong or not any(n > 0 for spin in occupations for n in spin):
-        raise InputError(
-            f"occupations must lie between 0 and {capacity} and not all vanish; found {shown(wrong or occupations)}."
-        )
-    return occupations

@@ -13,7 +13,8 @@ from dftfd.checkpoint import as_checkpoint, resume
 from dftfd.errors import InputError
 from dftfd.io.progress import as_progress
 from dftfd.molecule import Molecule
-from dftfd.options import Options, occupations_for, require_float64, taking
+from dftfd.option_values import occupations_for, require_float64
+from dftfd.options import Options, taking
 from dftfd.result import SCFResult, Settings
 from dftfd.scf.loop import Convergence, Solution, solve
 from dftfd.scf.occupation import Aufbau, GivenOccupations, MaximumOverlap, Smearing

@@ -9,16 +9,16 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Number
-from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 
-from dftfd.arguments import Kind, public, traceable
+from dftfd.arguments import public
 from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp, with_quadrature
 from dftfd.autofd.lowering import placeholder
 from dftfd.autofd.lowering_pairs import has_integrals
 from dftfd.errors import FunctionalError, UnsupportedError, shown
+from dftfd.functionals.densities import Density, Quadrature
 from dftfd.functionals.numerics import where_dense
 from dftfd.functionals.parameters import parameter_text, plain, require_settable
 
@@ -133,19 +133,6 @@ def _total(rho):
     return rho.sum()
 
 
-def _as_density(value):
-    if not issubclass(type(value), Function) or value.result.shape != (2,):
-        raise ValueError
-    return value
-
-
-def _as_quadrature(value):
-    points, weights = value
-    return traceable(None, 3).convert(points), traceable(None).convert(weights)
-
-
-_Density = Annotated[Function, Kind("a density R^3 -> R^2 (alpha, beta), a Function", _as_density)]
-_Quadrature = Annotated[tuple, Kind("a pair (points (n, 3), weights (n,)) of finite numbers", _as_quadrature)]
 _public = functools.partial(public, error=FunctionalError)
 
 
@@ -257,7 +244,7 @@ class Functional:
         return tuple(dict.fromkeys(t.doi for _, t in self.terms if t.doi))
 
     @_public
-    def energy_density(self, rho: _Density, tau: _Density | None = None) -> Function:
+    def energy_density(self, rho: Density, tau: Density | None = None) -> Function:
         """Energy per volume [hartree bohr^-3] as a Function of r, without exact exchange.
 
         rho: R^3 -> R^2 (alpha, beta).   tau: R^3 -> R^2, where the functional needs it.
@@ -272,7 +259,7 @@ class Functional:
         return total
 
     @_public
-    def energy(self, rho: _Density, tau: _Density | None = None, *, quadrature: _Quadrature | None = None):
+    def energy(self, rho: Density, tau: Density | None = None, *, quadrature: Quadrature | None = None):
         """Energy [hartree], by the quadrature of the density's domain or the given (points, weights).
 
         UnsupportedError for models of the potential, which have no energy.
@@ -284,7 +271,7 @@ class Functional:
         return integrate(e if quadrature is None else with_quadrature(e, *quadrature), quadrature=quadrature)
 
     @_public
-    def potential(self, rho: _Density, tau: _Density | None = None, *, quadrature: _Quadrature | None = None):
+    def potential(self, rho: Density, tau: Density | None = None, *, quadrature: Quadrature | None = None):
         """Strong form of the derivative: v_rho [hartree], a Function R^3 -> R^2; with tau the pair (v_rho, v_tau).
 
         v_rho = dE/d rho. With tau the Kohn-Sham operator is v_rho - 1/2 div(v_tau grad).

@@ -42,7 +42,7 @@ from dftfd.grids.molecular import Grid
 from dftfd.optimization import Optimization
 from dftfd.result import SCFResult
 
-SAMPLE, SEED = 2500, 20261122
+SAMPLE, SEED = 2000, 20261122
 
 
 class Accepted(Exception):
@@ -468,7 +468,7 @@ VALUES = {
     "Function of vectors": lambda: function(lambda r: r, SPACE),
     "density": lambda: result().density,
     "Grid": lambda: dftfd.molecular_grid([2], [[0.0, 0.0, 0.0]], 0),
-    "options": lambda: result().settings.options,
+    "settings": lambda: result().settings,
     "autofd": lambda: dftfd.autofd,
     "error of dftfd": lambda: dftfd.InputError("wrong"),
 }

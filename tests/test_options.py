@@ -9,7 +9,7 @@ import pytest
 import dftfd
 from dftfd.cli import main
 from dftfd.errors import InputError
-from dftfd.io.qcschema import read_input
+from dftfd.io.qcschema import DECIDED, read_input
 from dftfd.options import ENERGY, OPTIONS, SEARCH, START, STATE, Options, names
 
 HYDROGEN = "H 0 0 0; H 0 0 0.74"
@@ -105,6 +105,11 @@ def test_files_of_one_molecule_are_none_of_a_batch(name):
     """They would be written by all molecules."""
     with pytest.raises(InputError, match=f"{name}= is for one molecule"):
         dftfd.run_batch([HYDROGEN], **{name: True})
+
+
+def test_documents_hold_what_files_may():
+    """Objects and names of files to write are no keywords of a QCSchema document."""
+    assert set(DECIDED) == {"molecule", "xc"} | {name for name, option in OPTIONS.items() if not option.in_files}
 
 
 def test_code_is_not_sent_to_other_processes():

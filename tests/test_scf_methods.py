@@ -7,7 +7,8 @@ from pyscf import dft, gto, qmmm, scf
 import dftfd
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.interop.pyscf import to_pyscf
-from dftfd.options import Options, occupations_for
+from dftfd.option_values import occupations_for
+from dftfd.options import Options
 from dftfd.scf.occupation import MaximumOverlap, Smearing
 from dftfd.starting_density import unpaired_electrons
 

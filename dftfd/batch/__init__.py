@@ -4,11 +4,11 @@ Molecules are independent, so each outcome is given as it comes, and one that fa
 process that dies) is reported and does not hold up the others.
 """
 
-import pickle
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from functools import partial
 from itertools import islice
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Annotated
 
@@ -41,7 +41,7 @@ def _require_portable(options: Options) -> None:
         raise InputError("a batch in several processes takes the functional by its name, which each of them looks up.")
     for name, value in options.changed().items():
         try:
-            pickle.dumps(value)
+            ForkingPickler.dumps(value)
         except Exception as error:  # whatever somebody's object says to it
             raise InputError(f"{name}={shown(value)} cannot be sent to other processes; use jobs=1.") from error
 

@@ -7,12 +7,9 @@ D. G. A. Smith et al., WIREs Comput. Mol. Sci. 11, e1491 (2021). doi:10.1002/wcm
 import json
 from dataclasses import dataclass
 
-import numpy as np
-
 from dftfd.errors import InputError, UnsupportedError, shown
 from dftfd.io.files import write_text
 from dftfd.io.geometry import read_text
-from dftfd.options import ENERGY, OPTIONS, SEARCH, START, STATE
 
 RETURNS = {
     "energy": lambda result: result.energy,
@@ -20,7 +17,7 @@ RETURNS = {
     "properties": lambda result: _named_properties(result) if result.has_properties else {},
 }
 """What a document's driver returns."""
-DECIDED = ("molecule", "xc", *(name for name, option in OPTIONS.items() if not option.in_files))
+DECIDED = ("molecule", "xc", "external_potential", "progress", "checkpoint", "restart")
 """Arguments of run_scf that keywords may not hold, among them those that write files."""
 
 
@@ -165,16 +162,9 @@ def _properties(result):
 
 
 def _keywords(result):
-    """What decides the answer, as options of run_scf; of those that are None by default, the ones that were given."""
-    settings, potential = result.settings, result.calculation.surroundings.potential
-    options = settings.options.plain(ENERGY, STATE, START, SEARCH) | {"grid_level": settings.grid_level}
-    del options["xc"], options["grid"]  # the model, and points that would be most of the document
-    keywords = {
-        name: value.tolist() if isinstance(value, np.ndarray) else value
-        for name, value in options.items()
-        if value is not None or OPTIONS[name].default is not None
-    }
-    # a document holds no code: only that it was there
+    """What decides the answer, as options of run_scf; of an external potential, which is code, the name."""
+    potential = result.calculation.surroundings.potential
+    keywords = result.settings.options.document()
     return keywords if potential is None else keywords | {"external_potential": potential.name}
 
 
