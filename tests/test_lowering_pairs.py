@@ -91,7 +91,7 @@ def test_scalar_program_and_its_regrouped_form_compute_the_same(code, rng):
     whole = point_program(both, VECTOR, VECTOR)
     np.testing.assert_allclose(run(whole, list(jnp.concatenate([x, y]))), expected, rtol=1e-14, atol=1e-15)
     for p in (program, regrouped(program, range(3)), regrouped(program, range(3, 6))):
-        found = jax.jit(lambda entries, p=p: jnp.stack(p(list(entries))))(np.concatenate([x, y]))
+        found = jax.jit(lambda entries, p=p: jnp.stack(run(p, list(entries))))(np.concatenate([x, y]))
         np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
 
 
