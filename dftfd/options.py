@@ -78,10 +78,20 @@ def checked_occupations(occupations, n_spin, capacity):
     return numbers
 
 
-def checked_smearing(smearing, occupations):
-    """(kind, width [hartree]) from a width or such a pair; None stays None."""
+def checked_smearing(smearing, occupations, method):
+    """(kind, width [hartree]) from a width or such a pair; None stays None.
+
+    Refused for ROKS: Roothaan's effective Fock matrix is made of projectors on full, half filled and empty orbitals.
+    Where alpha and beta occupations of shared orbitals are fractional, no single matrix has the stationary orbitals as
+    its eigenvectors, and the cycle has no fixed point.
+    """
     if smearing is None:
         return None
+    if method == "ROKS":
+        raise InputError(
+            "smearing needs method='UKS' or 'RKS', not ROKS: orbitals that both spins share with fractional "
+            "occupations are eigenvectors of no Fock matrix; take UKS, or leave smearing out."
+        )
     kind, width = smearing if isinstance(smearing, tuple | list) and len(smearing) == 2 else ("fermi", smearing)
     if kind not in SMEARINGS:
         raise InputError(f"unknown smearing {kind!r}; allowed: {', '.join(SMEARINGS)}.")

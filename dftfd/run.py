@@ -127,7 +127,7 @@ def run_scf(
     guess = checked_guess(guess, calculation)
     warn_about_functional(xc, calculation.functional, calculation.grid)
     occupations = checked_occupations(occupations, calculation.n_spin, calculation.capacity)
-    smearing = checked_smearing(smearing, occupations)
+    smearing = checked_smearing(smearing, occupations, calculation.method)
     strategy = checked_strategy(convergence, level_shift, damping)
     if smearing or follow_orbitals:  # other occupations, or other orbitals, would lie lower: nothing to minimise
         strategy = replace(strategy, minimiser=None, always_minimises=False, follow=False)
