@@ -1,47 +1,63 @@
-"""The energy that an SCF starts with where it pays: of a coarse grid for large molecules, without double integrals."""
+"""The energy that an SCF starts with where it pays: of a coarse grid, without double integrals, of fitted integrals.
+
+For large molecules it saves cycles of the full energy. Where several states may compete, it tries several starting
+densities, of which the lowest is gone on with, and looks at the end whether it goes downhill.
+"""
 
 from dataclasses import replace
 
-from dftfd.calculation import Ingredients, XCBuilders, xc_kernels
+from dftfd.calculation import Calculation, Ingredients, XCBuilders, xc_kernels
 from dftfd.scf.approach import Approach, approach
 from dftfd.scf.occupation import Occupier
+from dftfd.scf.problem import Problem
 
 COARSE_LEVEL = 0
 
 HEAVY_ATOMS = 10
 """From this number on a coarse grid saves more cycles on the fine one than it costs to build."""
 
-
-def begin_cheaply(ingredients: Ingredients, P, occupy: Occupier, strategy, max_cycles: int, progress):
-    """Where the SCF should start instead of P (spin, ao, ao), as an Approach, and how in words; (None, "") for P.
-
-    A strategy that minimises in any case is left to its own start.
-    """
-    if strategy.always_minimises:
-        return None, ""
-    cheaper, words = cheaper_ingredients(ingredients, progress)
-    if cheaper is None:
-        return None, ""
-    problems = cheaper.problem(occupy), ingredients.problem(occupy)
-    with progress.stage("approach"):
-        found: Approach | None = approach(*problems, P, strategy, max_cycles)
-    if found is None:
-        return None, ""
-    words = f"began with {found.cycles} cycles {words}"
-    progress.note(words)
-    return found, words
+MOST_CYCLES = 30
+"""Of the cheaper energy from each of several starts."""
 
 
-def cheaper_ingredients(ingredients: Ingredients, progress) -> tuple[Ingredients | None, str]:
+class Cheaper:
+    """A cheaper energy of a calculation, and what is left out of it in words."""
+
+    def __init__(self, ingredients: Ingredients, occupy: Occupier, words: str):
+        self.problem: Problem = ingredients.problem(occupy)
+        self.words = words
+
+    @classmethod
+    def of(cls, ingredients: Ingredients, occupy: Occupier, looks: bool, progress) -> "Cheaper | None":
+        """None where little would be saved. looks: whether the cheaper energy is wanted for several states."""
+        found, words = cheaper_ingredients(ingredients, progress, looks)
+        return None if found is None else cls(found, occupy, words)
+
+    def begin(self, full: Problem, starts, strategy, max_cycles: int, progress) -> tuple[Approach | None, str]:
+        """Where the SCF should start instead of starts[0] (spin, ao, ao), and how in words; (None, "") for that."""
+        limit = max_cycles if len(starts) == 1 else min(max_cycles, MOST_CYCLES)
+        with progress.stage("approach"):
+            found = approach(self.problem, full, starts, strategy, limit)
+        if found is None:
+            return None, ""
+        states = f", the lowest of {found.states} states" if found.states > 1 else ""
+        words = f"began with {found.cycles} cycles {self.words}{states}"
+        progress.note(words)
+        return found, words
+
+
+def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tuple[Ingredients | None, str]:
     """The calculation with what costs most left out, and what that is; (None, "") where little would be saved.
 
-    A coarse grid does not help where cycles are spent on exact integrals or exact exchange.
+    A coarse grid does not help to save cycles where these are spent on exact integrals or exact exchange; a look at
+    several states, `looks`, needs no more than it gives.
     """
     calculation, energy = ingredients.calculation, ingredients.energy
     functional = calculation.functional
     if energy.xc is None:
         return None, ""
-    coarse = _is_large(calculation)
+    finer = isinstance(calculation.grid, int) and calculation.grid > COARSE_LEVEL + 1
+    coarse = finer and (looks or _is_large(calculation))
     if not (coarse or functional.is_nonlocal):
         return None, ""
     words = [f"on grid level {COARSE_LEVEL}"] if coarse else []
@@ -52,11 +68,15 @@ def cheaper_ingredients(ingredients: Ingredients, progress) -> tuple[Ingredients
         builders = XCBuilders(kernels, calculation.molecule, grids, ingredients.room, progress)
     if functional.is_nonlocal:
         words.append("without double integrals")
-    return replace(ingredients, energy=replace(energy, xc=builders.semilocal, nonlocal_xc=None)), " ".join(words)
+    energy = replace(energy, xc=builders.semilocal, nonlocal_xc=None)
+    if looks and not calculation.density_fit:
+        fitted = replace(calculation, density_fit=True).coulomb_exchange(ingredients.room)
+        energy = replace(energy, coulomb_exchange=fitted.within(ingredients.room))
+        words.append("with fitted integrals")
+    return replace(ingredients, energy=energy), " ".join(words)
 
 
-def _is_large(calculation) -> bool:
-    """Whether the semilocal matrix is most of the work, and a coarse grid is coarser than the one that is asked for."""
+def _is_large(calculation: Calculation) -> bool:
+    """Whether the semilocal matrix is most of the work."""
     heavy = sum(charge > 2 for charge in calculation.molecule.atomic_numbers)
-    finer = isinstance(calculation.grid, int) and calculation.grid > COARSE_LEVEL + 1
-    return finer and heavy >= HEAVY_ATOMS and calculation.density_fit and not calculation.functional.exact_exchange
+    return heavy >= HEAVY_ATOMS and calculation.density_fit and not calculation.functional.exact_exchange

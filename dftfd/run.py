@@ -8,7 +8,7 @@ import numpy as np
 
 import dftfd
 from dftfd.calculation import Calculation, Ingredients
-from dftfd.cheaper import begin_cheaply
+from dftfd.cheaper import Cheaper
 from dftfd.checkpoint import as_checkpoint, resume
 from dftfd.errors import InputError
 from dftfd.functionals.registry import get_functional
@@ -27,9 +27,9 @@ from dftfd.scf.loop import Convergence, Solution, solve
 from dftfd.scf.occupation import Aufbau, GivenOccupations, MaximumOverlap, Smearing
 from dftfd.scf.orbitals import LINEAR_DEPENDENCE
 from dftfd.scf.strategy import checked_strategy
-from dftfd.starting_density import checked_guess, starting_density
+from dftfd.starting_density import checked_guess, other_starts, starting_density
 from dftfd.surroundings import checked_surroundings
-from dftfd.suspicions import warn_about_electrons, warn_about_functional
+from dftfd.suspicions import may_have_several_states, warn_about_electrons, warn_about_functional
 from dftfd.threads import blas_threads
 
 VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "pyscf", "jax-xc")
@@ -153,6 +153,10 @@ def run_scf(
         checkpoint.write(so_far, snapshot, rule)
 
     chooses_state = not isinstance(guess, str) or broken_symmetry is not None or not isinstance(occupy, Aufbau)
+    strategy = replace(strategy, looks=strategy.looks and not chooses_state and may_have_several_states(calculation))
+    starts = () if snapshot is not None or chooses_state else (P,)
+    if starts and strategy.looks:
+        starts += tuple(other_starts(guess_name, ingredients))
     solution = _converge(
         ingredients,
         P,
@@ -160,7 +164,7 @@ def run_scf(
         strategy,
         thresholds,
         progress,
-        cheaply=snapshot is None and not chooses_state,
+        starts=starts,
         on_snapshot=None if checkpoint is None else keep,
         resume=snapshot,
     )
@@ -169,20 +173,26 @@ def run_scf(
     return result
 
 
-def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progress, *, cheaply, **options) -> Solution:
-    """The solution of the SCF, begun from the density P or, with `cheaply`, from where a cheaper energy leads."""
-    begun, words = None, ""
+def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progress, *, starts, **options) -> Solution:
+    """The solution of the SCF from the density P or from where a cheaper energy leads from one of the `starts`.
+
+    A strategy that minimises in any case is left to its own start.
+    """
+    problem, begun, words, cheaper = ingredients.problem(occupy), None, "", None
     with blas_threads(1):
-        if cheaply:
-            begun, words = begin_cheaply(ingredients, P, occupy, strategy, thresholds.max_cycles, progress)
+        if strategy.looks or starts and not strategy.always_minimises:
+            cheaper = Cheaper.of(ingredients, occupy, strategy.looks, progress)
+        if cheaper and starts:
+            begun, words = cheaper.begin(problem, starts, strategy, thresholds.max_cycles, progress)
         with progress.stage("scf"):
             solution = solve(
-                ingredients.problem(occupy),
+                problem,
                 begun.state if begun else P,
                 memory=begun.memory if begun else None,
                 strategy=strategy,
                 convergence=thresholds,
                 on_cycle=progress.cycle,
+                cheaper=cheaper.problem if cheaper else None,
                 **options,
             )
     return replace(solution, steps=(words, *solution.steps)) if words else solution

@@ -22,6 +22,16 @@ _EXCHANGE = re.compile(r"(^|_)x(_|$)")
 _SCAN = re.compile(r"_(rev)?scan")  # but not rSCAN, r++SCAN, r2SCAN and r4SCAN, made to be smoother
 
 
+_INNER_SHELLS = (*range(21, 31), *range(39, 49), *range(57, 81), *range(89, 113))
+"""Atomic numbers of elements whose d or f shells are being filled."""
+
+
+def may_have_several_states(calculation) -> bool:
+    """Whether an SCF may end in one of several states: open shells, and elements with open d or f shells."""
+    molecule = calculation.molecule
+    return molecule.spin != 0 or any(Z in _INNER_SHELLS for Z in molecule.atomic_numbers)
+
+
 def warn_about_functional(spec, functional: Functional, grid) -> None:
     """Warn about exchange without correlation under a short name, and about SCAN on a coarse grid.
 
