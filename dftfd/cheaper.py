@@ -6,15 +6,26 @@ densities, of which the lowest is gone on with, and looks at the end whether it 
 
 from dataclasses import replace
 
+import numpy as np
+
 from dftfd.calculation import Calculation, Ingredients, XCBuilders, xc_kernels
-from dftfd.scf.approach import Approach, approach
-from dftfd.scf.occupation import Occupier
-from dftfd.scf.problem import Problem
+from dftfd.scf.approach import Approach, approach, smallest_gap
+from dftfd.scf.occupation import Aufbau, Occupier
+from dftfd.scf.problem import Problem, State
+from dftfd.scf.rotation import EnergyModel
+from dftfd.scf.stability import SUSPICIOUS, difference_response, lowest_rotation
 
 COARSE_LEVEL = 0
 
 HEAVY_ATOMS = 10
 """From this number on a coarse grid saves more cycles on the fine one than it costs to build."""
+
+SMALL_GAP, EXCHANGE_GAP = 0.125, 0.3
+"""Gap [hartree] from which on a closed shell is not asked whether its electrons would rather part, and what a whole
+exact exchange adds to it."""
+
+FEW_PRODUCTS = 4
+"""Products with the cheaper Hessian for that question."""
 
 MOST_CYCLES = 30
 """Of the cheaper energy from each of several starts."""
@@ -74,6 +85,28 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tupl
         energy = replace(energy, coulomb_exchange=fitted.within(ingredients.room))
         words.append("with fitted integrals")
     return replace(ingredients, energy=energy), " ".join(words)
+
+
+def spin_instability(ingredients: Ingredients, state: State, progress) -> float | None:
+    """Hessian eigenvalue [hartree] with which a closed shell goes downhill to different orbitals for both spins.
+
+    None where it does not, and where the gap is too large for it: a semilocal Hessian is the gap less about 0.1 hartree
+    for frontier orbitals in the same place, and exact exchange widens the gap by what it takes off again.
+    """
+    calculation = ingredients.calculation
+    share = sum(fraction for _, fraction in calculation.functional.exact_exchange)
+    if calculation.method != "RKS" or smallest_gap(state) > SMALL_GAP + EXCHANGE_GAP * share:
+        return None
+    found, _ = cheaper_ingredients(replace(ingredients, calculation=calculation.unrestricted()), progress, True)
+    if found is None:
+        return None
+    evaluation = replace(state.evaluation, F=np.repeat(state.F, 2, axis=0))
+    P, energies, coefficients = (np.repeat(a, 2, axis=0) for a in (state.P / 2, state.mo_energy, state.mo_coeff))
+    both = State(P, evaluation, energies, np.repeat(state.mo_occ / 2, 2, axis=0), coefficients)
+    problem = found.problem(Aufbau(found.calculation.n_occupied, found.calculation.capacity))
+    model = EnergyModel(problem, both, difference_response(problem, P))
+    value, _ = lowest_rotation(model, antisymmetric=True, products=FEW_PRODUCTS)
+    return value if value is not None and value < SUSPICIOUS else None
 
 
 def _is_large(calculation: Calculation) -> bool:

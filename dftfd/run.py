@@ -8,7 +8,7 @@ import numpy as np
 
 import dftfd
 from dftfd.calculation import Calculation, Ingredients
-from dftfd.cheaper import Cheaper
+from dftfd.cheaper import Cheaper, spin_instability
 from dftfd.checkpoint import as_checkpoint, resume
 from dftfd.errors import InputError
 from dftfd.functionals.registry import get_functional
@@ -153,7 +153,8 @@ def run_scf(
         checkpoint.write(so_far, snapshot, rule)
 
     chooses_state = not isinstance(guess, str) or broken_symmetry is not None or not isinstance(occupy, Aufbau)
-    strategy = replace(strategy, looks=strategy.looks and not chooses_state and may_have_several_states(calculation))
+    doubts = strategy.looks and not chooses_state
+    strategy = replace(strategy, looks=doubts and may_have_several_states(calculation))
     starts = () if snapshot is not None or chooses_state else (P,)
     if starts and strategy.looks:
         starts += tuple(other_starts(guess_name, ingredients))
@@ -168,6 +169,9 @@ def run_scf(
         on_snapshot=None if checkpoint is None else keep,
         resume=snapshot,
     )
+    if doubts and solution.converged:
+        with progress.stage("doubts"):
+            solution = _with_doubt(ingredients, solution, progress)
     result = _result(calculation, settings, solution, progress.seconds, allow_unconverged)
     warn_about_electrons(result)
     return result
@@ -196,6 +200,19 @@ def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progres
                 **options,
             )
     return replace(solution, steps=(words, *solution.steps)) if words else solution
+
+
+def _with_doubt(ingredients: Ingredients, solution: Solution, progress) -> Solution:
+    """The solution, with a line of doubt where its electron pairs would rather part."""
+    value = spin_instability(ingredients, solution.state, progress)
+    if value is None:
+        return solution
+    words = (
+        f"DOUBT: different orbitals for both spins are lower (Hessian eigenvalue {value:.3f} hartree), see "
+        "method='UKS', broken_symmetry='mix'"
+    )
+    progress.note(words)
+    return replace(solution, steps=(*solution.steps, words))
 
 
 def _settings(ingredients: Ingredients, thresholds: Convergence, guess: str, convergence: str, smearing) -> Settings:

@@ -62,14 +62,14 @@ def approach(cheaper: Problem, full: Problem, starts, strategy, max_cycles: int)
         return None
     (solution, memory), full_state = _lowest(found, full)
     state = solution.state
-    if _gap(state) < SMALLEST_GAP:
+    if smallest_gap(state) < SMALLEST_GAP:
         return None if len(starts) == 1 else Approach(full_state, {}, cycles, len(found))
     corrected = replace(cheaper, fock=_Corrected(cheaper.fock, full_state.F - state.F))
     begin = _same_orbitals(corrected, state)
     memory = _moved(memory, cheaper, state, corrected, begin)
     second, memory = _solution(corrected, begin, memory, strategy, Convergence(TIGHT, max_cycles))
     state, cycles = second.state, cycles + second.cycles
-    if not second.converged or _gap(state) < SMALLEST_GAP:
+    if not second.converged or smallest_gap(state) < SMALLEST_GAP:
         return None if len(starts) == 1 else Approach(full_state, {}, cycles, len(found))
     better = _same_orbitals(full, state)
     return Approach(better, _moved(memory, corrected, state, full, better), cycles, len(found))
@@ -132,7 +132,7 @@ def _moved(memory, old: Problem, old_state: State, new: Problem, new_state: Stat
     return {"focks": memory["focks"] + shift, "errors": memory["errors"] + commutator(shift, P, S, X).ravel()}
 
 
-def _gap(state) -> float:
+def smallest_gap(state) -> float:
     """Smallest distance of an empty from an occupied orbital of the same spin [hartree]."""
     gaps = [
         e[n == 0].min(initial=np.inf) - e[n > 0].max(initial=-np.inf)

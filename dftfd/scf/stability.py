@@ -52,23 +52,27 @@ class Stability:
     They are None where there is no rotation, or no such analysis. A value below zero is an instability.
     guess: density matrix (spin, ao, ao) of lower energy, down the steeper of the instabilities, with two spins where
         that is external (then go on with method='UKS'); None for a stable solution.
+    noise: how far a finer grid moves an eigenvalue that is hardly negative [hartree]. Degenerate orbitals, as of an
+        open-shell atom, turn into each other at no cost, except what the grid makes of it: no instability.
     """
 
     internal: float | None
     external: float | None = None
     guess: np.ndarray | None = field(default=None, repr=False)
+    noise: float = 0.0
 
     @property
     def is_stable(self) -> bool:
         """True if no eigenvalue is below the noise."""
-        return all(value is None or value > UNSTABLE for value in (self.internal, self.external))
+        return all(value is None or value > UNSTABLE - self.noise for value in (self.internal, self.external))
 
     def __str__(self):
         parts = []
         for name, value in (("internal", self.internal), ("external, RKS to UKS", self.external)):
             if value is not None:
-                word = "stable" if value > UNSTABLE else "UNSTABLE"
-                parts.append(f"{word} ({name}: lowest Hessian eigenvalue {value:.6f} hartree)")
+                word = "stable" if value > UNSTABLE - self.noise else "UNSTABLE"
+                noise = f", noise of the grid {self.noise:.6f}" if UNSTABLE - self.noise < value <= UNSTABLE else ""
+                parts.append(f"{word} ({name}: lowest Hessian eigenvalue {value:.6f} hartree{noise})")
         return "; ".join(parts) or "no orbital rotation to analyse"
 
 
@@ -201,8 +205,8 @@ def difference_response(problem: Problem, P) -> Callable[[np.ndarray], np.ndarra
 def look_down(problem: Problem, cheaper: Problem, state: State, number: int) -> tuple[float | None, State | None]:
     """(lowest Hessian eigenvalue, state lower down or None) at a small part of the cost of an SCF.
 
-    A few Davidson steps on a Hessian whose response is that of a `cheaper` problem (see dftfd.scf.approach) say where it
-    may go downhill, and the cheaper energy is followed there; the full one decides, where only a fall of more than
+    A few Davidson steps on a Hessian whose response is that of a `cheaper` problem (see dftfd.scf.approach) say where
+    it may go downhill, and the cheaper energy is followed there; the full one decides, where only a fall of more than
     NOISE counts.
     """
     state = canonical(problem, state)
