@@ -13,7 +13,7 @@ from dftfd.scf.approach import Approach, approach, smallest_gap
 from dftfd.scf.occupation import Aufbau, Occupier
 from dftfd.scf.problem import Problem, State
 from dftfd.scf.rotation import EnergyModel
-from dftfd.scf.stability import SUSPICIOUS, difference_response, lowest_rotation
+from dftfd.scf.stability import LOOKS, SUSPICIOUS, difference_response, lowest_rotation
 
 COARSE_LEVEL = 0
 
@@ -23,9 +23,6 @@ HEAVY_ATOMS = 10
 SMALL_GAP, EXCHANGE_GAP = 0.125, 0.3
 """Gap [hartree] from which on a closed shell is not asked whether its electrons would rather part, and what a whole
 exact exchange adds to it."""
-
-FEW_PRODUCTS = 4
-"""Products with the cheaper Hessian for that question."""
 
 MOST_CYCLES = 30
 """Of the cheaper energy from each of several starts."""
@@ -105,7 +102,7 @@ def spin_instability(ingredients: Ingredients, state: State, progress) -> float 
     both = State(P, evaluation, energies, np.repeat(state.mo_occ / 2, 2, axis=0), coefficients)
     problem = found.problem(Aufbau(found.calculation.n_occupied, found.calculation.capacity))
     model = EnergyModel(problem, both, difference_response(problem, P))
-    value, _ = lowest_rotation(model, antisymmetric=True, products=FEW_PRODUCTS)
+    value, _ = lowest_rotation(model, antisymmetric=True, products=LOOKS)
     return value if value is not None and value < SUSPICIOUS else None
 
 

@@ -85,7 +85,7 @@ def test_smearing_does_not_move_the_gap():
 
 
 def test_smearing_of_a_restricted_open_shell_is_refused():
-    """No Fock matrix has shared, fractionally filled orbitals as eigenvectors; a typed error says what to do instead."""
+    """No Fock matrix has shared, fractionally filled orbitals as eigenvectors; the error says what to do."""
     system = dftfd.molecule("O 0 0 0; H 0 0 0.97", basis="sto-3g", spin=1)
     with pytest.raises(InputError, match="smearing needs method='UKS' or 'RKS', not ROKS"):
         dftfd.run_scf(system, "pbe", "ROKS", smearing=0.01)

@@ -18,8 +18,8 @@ from dftfd.scf.table import Convergence
 UNSTABLE = -1e-4
 """Eigenvalues [hartree] below this are negative for sure; rotations of degenerate orbitals give zero, up to noise."""
 
-LOOKS = 8
-"""Products with the cheaper Hessian that a look at the end of an SCF may cost."""
+LOOKS, GLANCE = 12, 0.03
+"""Products with the cheaper Hessian that a look at the end of an SCF may cost, and the residual that ends it before."""
 
 SUSPICIOUS = -3e-3
 """Eigenvalue [hartree] of the cheaper Hessian below which it is tried whether the energy falls; a coarse grid turns
@@ -100,11 +100,12 @@ def lowest_eigenpair(times: Callable, diagonal, n_start: int = 3, seed: int = 7,
     """Lowest eigenvalue and vector of a symmetric operator by Davidson's method.
 
     E. R. Davidson, J. Comput. Phys. 17, 87 (1975). doi:10.1016/0021-9991(75)90065-0. The first vectors are those of the
-    smallest diagonal elements with some noise, so that no symmetry hides the lowest eigenvector.
+    smallest diagonal elements with some noise, so that no symmetry hides the lowest eigenvector; with more of it where
+    there are few products to find one that breaks the symmetry.
     Raises NotConvergedError where the search does not end; but an eigenvalue that is known to be negative is returned,
     and with a number of `products` to spend, whatever they give.
     """
-    V = _first_vectors(diagonal, n_start, seed)
+    V = _first_vectors(diagonal, n_start, seed, 0.3 if products else 0.01)
     HV = np.stack([times(v) for v in V.T], axis=1)
     for _ in range(V.shape[1], (products or MAX_PRODUCTS) + 1):
         values, vectors = np.linalg.eigh((V.T @ HV + HV.T @ V) / 2)
@@ -116,7 +117,7 @@ def lowest_eigenpair(times: Callable, diagonal, n_start: int = 3, seed: int = 7,
         new -= V @ (V.T @ new)
         new -= V @ (V.T @ new)  # once more, against rounding
         size = np.linalg.norm(new)
-        if np.linalg.norm(residual) < RESIDUAL or V.shape[1] == len(diagonal) or size < 1e-12:
+        if np.linalg.norm(residual) < (GLANCE if products else RESIDUAL) or V.shape[1] == len(diagonal) or size < 1e-12:
             return value, x
         V, HV = np.column_stack([V, new / size]), np.column_stack([HV, times(new / size)])
     if products or value < UNSTABLE:  # the lowest eigenvalue lies below any that a subspace gives
@@ -129,14 +130,14 @@ def lowest_eigenpair(times: Callable, diagonal, n_start: int = 3, seed: int = 7,
     )
 
 
-def _first_vectors(diagonal, n_start, seed):
+def _first_vectors(diagonal, n_start, seed, share):
     """Orthonormal (n, n_start) near the unit vectors of the smallest diagonal elements."""
     n, rng = len(diagonal), np.random.default_rng(seed)
     chosen = np.argsort(diagonal, kind="stable")[: min(n_start, n)]
     start = np.zeros((n, len(chosen)))
     start[chosen, np.arange(len(chosen))] = 1.0
     scale = np.maximum(np.abs(diagonal), 0.05)  # noise must not bring in the core orbitals' large elements
-    noise = 0.01 * rng.normal(size=start.shape) * (scale.min() / scale)[:, None]
+    noise = share * rng.normal(size=start.shape) * (scale.min() / scale)[:, None]
     return np.linalg.qr(start + noise)[0]
 
 
