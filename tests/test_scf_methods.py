@@ -220,4 +220,4 @@ def test_options_exclude_each_other():
         checked_smearing(0.01, ((2.0,),), "RKS")
     with pytest.raises(InputError, match="1 spins, expected 2"):
         checked_occupations([[1.0]], 2, 1)
-    assert checked_smearing(0.01, None) == ("fermi", 0.01)
+    assert checked_smearing(0.01, None, "RKS") == ("fermi", 0.01)
