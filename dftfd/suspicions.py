@@ -26,10 +26,18 @@ _INNER_SHELLS = (*range(21, 31), *range(39, 49), *range(57, 81), *range(89, 113)
 """Atomic numbers of elements whose d or f shells are being filled."""
 
 
+DEAR_EXCHANGE = 120
+"""Basis functions from which on exact exchange takes most of the time, on a coarse grid as on a fine one."""
+
+
 def may_have_several_states(calculation) -> bool:
-    """Whether an SCF may end in one of several states: open shells, and elements with open d or f shells."""
+    """Whether an SCF may end in one of several states: elements with open d or f shells, and other open shells.
+
+    Those of other elements are left out where it would cost much to look, with exact exchange in large molecules.
+    """
     molecule = calculation.molecule
-    return molecule.spin != 0 or any(Z in _INNER_SHELLS for Z in molecule.atomic_numbers)
+    dear = calculation.functional.exact_exchange and molecule.n_ao > DEAR_EXCHANGE
+    return molecule.spin != 0 and not dear or any(Z in _INNER_SHELLS for Z in molecule.atomic_numbers)
 
 
 def warn_about_functional(spec, functional: Functional, grid) -> None:
