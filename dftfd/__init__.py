@@ -4,9 +4,11 @@ An exchange-correlation functional is written once, as an energy on density func
 and everything above are derived. Importing the package turns JAX's float64 mode on.
 """
 
-from dftfd.startup import end_at_once_on_interrupt  # isort: skip
+from dftfd.startup import end_at_once_on_interrupt, require_address_space, said_by_the_command  # isort: skip
 
 end_at_once_on_interrupt()
+with said_by_the_command():
+    require_address_space()
 
 # ruff: noqa: E402
 import importlib
@@ -23,13 +25,14 @@ from dftfd.errors import DftfdError, InputError
 __version__ = "0.1.0"
 
 _FALSE = {"0", "false", "off", "no", "f", "n"}
-if os.environ.get("JAX_ENABLE_X64", "").lower() in _FALSE - {""}:
-    raise InputError(
-        f"JAX_ENABLE_X64={os.environ['JAX_ENABLE_X64']!r} asks for 32-bit arithmetic, but dftfd computes in float64. "
-        "Unset the variable."
-    )
-jax.config.update("jax_enable_x64", True)
-enable_compilation_cache()
+with said_by_the_command():
+    if os.environ.get("JAX_ENABLE_X64", "").lower() in _FALSE - {""}:
+        raise InputError(
+            f"JAX_ENABLE_X64={os.environ['JAX_ENABLE_X64']!r} asks for 32-bit arithmetic, but dftfd computes in "
+            "float64. Unset the variable."
+        )
+    jax.config.update("jax_enable_x64", True)
+    enable_compilation_cache()
 logging.getLogger("dftfd").addHandler(logging.NullHandler())
 
 # Public names and the modules that hold them; loaded at first use so that `import dftfd` stays fast.

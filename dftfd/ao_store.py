@@ -77,7 +77,7 @@ class AOStore:
 
     points (point, 3) [bohr], weights (point,): the quadrature, any order, weights of either sign.
     order: highest AO derivative.   block_size: points per block, by default `default_block_size`.
-    cutoff: a shell is left out of a block where its value and gradient stay below this; 0 keeps every shell.
+    cutoff: a shell is left out of a block where its values and derivatives stay below this; 0 keeps every shell.
     memory_limit: bytes of AO values to keep; default half of the memory that is available now.
     """
 
@@ -143,6 +143,14 @@ class AOStore:
             return self._kept[index]
         return self.basis.evaluate(block.points, self.order, block.shells, out=scratch)
 
+    def overlap(self) -> np.ndarray:
+        """Integrals of products of orbitals by the quadrature, (ao, ao): the overlap as the grid has it."""
+        S, scratch = np.zeros((self.n_ao, self.n_ao)), np.empty(self.scratch_size)
+        for index, block in enumerate(self.blocks):
+            A = self.values(index, scratch)[0]
+            S[np.ix_(block.aos, block.aos)] += (A * block.weights) @ A.T
+        return S
+
     @cached_property
     def scratch_size(self) -> int:
         """Elements that `values` needs as scratch; zero when every block is kept."""
@@ -153,7 +161,7 @@ class AOStore:
 
     def _screen(self, points, weights) -> list[Block]:
         members = sort_into_blocks(points, self.block_size)
-        envelope = self.basis.envelope(min(self.order, 1))
+        reach = self.basis.reach(self.order, self.cutoff)
         atoms, atom_of_shell = np.unique(self.basis.centres, axis=0, return_inverse=True)
         atom_of_shell = atom_of_shell.reshape(-1)
 
@@ -163,7 +171,7 @@ class AOStore:
                 filled, block_weights = np.pad(indices, (0, padding), mode="edge"), np.pad(block_weights, (0, padding))
             block_points = np.asfortranarray(points[filled])
             distances = np.sqrt(_smallest_squared_distances(atoms, block_points))
-            shells = np.flatnonzero(envelope.at(distances[atom_of_shell]) >= self.cutoff)
+            shells = np.flatnonzero(distances[atom_of_shell] < reach)
             return Block(block_points, block_weights, self.basis.aos_of_shells(shells), shells, indices)
 
         return [make(indices) for indices in members]

@@ -67,7 +67,7 @@ class DFTFD(Calculator):
         self.results |= {
             "energy": result.energy * units.Hartree,
             "free_energy": result.free_energy * units.Hartree,
-            "magmom": float(result.molecule.spin),
+            "magmom": result.spin,
         }
         if "forces" in properties:
             self.results["forces"] = result.forces() * (units.Hartree / BOHR_IN_ANGSTROM)

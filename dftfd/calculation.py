@@ -1,35 +1,32 @@
-"""The energy functional of one calculation: which integrals, grid, functional and surroundings make it up."""
+"""One calculation: molecule, functional and surroundings as a list of terms of the energy, within a limit of memory."""
 
-import threading
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from dftfd.ao_store import AOStore
-from dftfd.device_xc import DeviceXCBuilder, accelerated_devices
 from dftfd.errors import InputError
 from dftfd.functionals.base import Functional
-from dftfd.grids.molecular import molecular_grid
-from dftfd.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, OneElectron
-from dftfd.interop.dispersion import dispersion_correction
-from dftfd.kernel import XCKernel
+from dftfd.integrals import CoulombExchange, DensityFittedCoulombExchange, ExactCoulombExchange, OneElectron
 from dftfd.kohn_sham import KohnSham
 from dftfd.memory import memory_plan
 from dftfd.molecule import Molecule
-from dftfd.nonlocal_xc import NonlocalXCBuilder, NonlocalXCKernel
 from dftfd.resources import memory_budget
 from dftfd.scf.occupation import Occupier
 from dftfd.scf.orbitals import canonical_orthonormaliser
 from dftfd.scf.problem import Problem
 from dftfd.surroundings import Surroundings
-from dftfd.xc import XCBuilder, ao_order
-from dftfd.xc_response import XCResponseBuilder
-
-MAX_KERNELS = 16
-_KERNELS: dict[tuple, XCKernel | NonlocalXCKernel] = {}
-_LOCK = threading.Lock()
+from dftfd.terms import (
+    CoulombExchangeEnergy,
+    DispersionEnergy,
+    DoubleIntegralEnergy,
+    ExternalEnergy,
+    NuclearEnergy,
+    OneElectronEnergy,
+    SemilocalEnergy,
+    Term,
+)
+from dftfd.terms.on_grid import GridOrbitals, quadrature_grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +34,7 @@ class Calculation:
     """Checked options that define the energy as a functional of the density matrix; `build` computes what it needs.
 
     method: 'RKS', 'UKS' or 'ROKS'.   grid: a level, or (points, weights).   nlc_level: that of double integrals.
+    max_memory: limit of the process as in `dftfd.resources.memory_budget`, for the SCF and all that follows from it.
     """
 
     molecule: Molecule
@@ -47,6 +45,7 @@ class Calculation:
     density_fit: bool
     linear_dependence: float
     surroundings: Surroundings
+    max_memory: Any = None
 
     @property
     def n_spin(self) -> int:
@@ -71,167 +70,99 @@ class Calculation:
         """(points, weights) for the integrals of a nonlocal functional's potential; None for a semilocal one."""
         return quadrature_grid(self.molecule, self.nlc_level) if self.functional.is_nonlocal else None
 
-    def coulomb_exchange(self, budget: int | None = None):
-        """The builder of J and K, which may take `budget` bytes; by default most of what is available."""
+    def energy(self, progress) -> KohnSham:
+        """The terms of the energy, which compute what they need when they are first asked."""
+        return self._planned(progress)[0]
+
+    def build(self, progress) -> "Ingredients":
+        """The terms of the energy with their integrals, grids and orbitals."""
+        energy, orbitals = self._planned(progress)
+        with progress.stage("integrals"):
+            matrices = energy.of_kind(OneElectronEnergy).matrices
+            X = canonical_orthonormaliser(matrices.S, self.linear_dependence)
+        for term in energy.terms:
+            term.prepare(progress)
+        return Ingredients(self, energy, matrices, X, orbitals)
+
+    def _planned(self, progress) -> tuple[KohnSham, GridOrbitals]:
+        """The terms, and the orbitals on their grids, told how much memory they may keep."""
+        budget = memory_budget(self.max_memory)
+        orbitals = GridOrbitals(self.molecule, progress)
+        terms = tuple(self._terms(orbitals, budget, progress))
+        needs = [orbitals.memory(), *(term.memory() for term in terms)]
+        plan = memory_plan(self.molecule.n_ao, self.n_spin, needs, budget)
+        progress.note(str(plan))
+        plan.require_room()
+        orbitals.room = plan.room - sum(term.keep_within(plan.room) for term in terms)
+        return KohnSham(terms), orbitals
+
+    def _terms(self, orbitals, budget, progress):
+        """Each term of the energy that the calculation has."""
+        molecule, functional, surroundings = self.molecule, self.functional, self.surroundings
+        yield NuclearEnergy(molecule, surroundings)
+        yield OneElectronEnergy(molecule, surroundings)
+        yield CoulombExchangeEnergy(self._coulomb_exchange(budget), functional.exact_exchange)
+        if functional.terms:
+            with progress.stage("functional"):
+                yield from self._exchange_correlation(orbitals, progress)
+        if functional.dispersion is not None:
+            yield DispersionEnergy(molecule, *functional.dispersion)
+        if surroundings.potential is not None:
+            yield ExternalEnergy(surroundings.potential, molecule, self.grid, orbitals)
+
+    def _exchange_correlation(self, orbitals, progress):
+        functional = self.functional
+        if functional.is_semilocal:
+            part = functional.semilocal_part
+            yield SemilocalEnergy(part, self.n_spin, self.molecule, self.grid, orbitals, progress)
+        if functional.is_nonlocal:
+            part = functional.nonlocal_part
+            yield DoubleIntegralEnergy(part, self.n_spin, self.molecule, self.nlc_level, orbitals)
+
+    def _coulomb_exchange(self, budget: int) -> CoulombExchange:
+        """The builder of J and K, which may take `budget` bytes."""
+        exact_exchange = self.functional.exact_exchange
         if not isinstance(self.density_fit, bool):
             raise InputError(f"density_fit={self.density_fit!r}: give True or False.")
         if not self.density_fit:
-            return ExactCoulombExchange(self.molecule, n_operators=len({0.0, *self._omegas}))
-        return DensityFittedCoulombExchange(self.molecule, bool(self.functional.exact_exchange), budget)
-
-    def dispersion(self) -> tuple[float, np.ndarray]:
-        """Energy of the functional's dispersion correction [hartree] and its gradient (atom, 3); zeros without one."""
-        if self.functional.dispersion is None:
-            return 0.0, np.zeros((self.molecule.n_atoms, 3))
-        return dispersion_correction(self.molecule, *self.functional.dispersion)
-
-    def build(self, progress, max_memory=None) -> "Ingredients":
-        """Integrals, grid and kernels, within a limit of memory as in `dftfd.resources.memory_budget`."""
-        molecule = self.molecule
-        dispersion, _ = self.dispersion()
-        budget = memory_budget(max_memory)
-        coulomb_exchange = self.coulomb_exchange(budget)
-        kernels = {}
-        if self.functional.terms:
-            with progress.stage("functional"):
-                kernels = xc_kernels(self.functional, self.n_spin)
-        plan = self._memory_plan(coulomb_exchange, kernels, budget)
-        progress.note(str(plan))
-        plan.require_room()
-        coulomb_exchange = coulomb_exchange.within(plan.room)
-        with progress.stage("integrals"):
-            matrices = self.surroundings.one_electron(molecule)
-            X = canonical_orthonormaliser(matrices.S, self.linear_dependence)
-            progress.note(coulomb_exchange.describe())
-        kept = sum(coulomb_exchange.memory(self._omegas)[1].values())
-        builders = XCBuilders(kernels, molecule, self._grids(kernels), plan.room - kept, progress)
-        energy = KohnSham(
-            self.surroundings.nuclear_energy(molecule),
-            matrices.H_core,
-            coulomb_exchange,
-            builders.semilocal,
-            self.functional.exact_exchange,
-            builders.nonlocal_xc,
-            builders.response,
-            dispersion,
-        )
-        return Ingredients(self, matrices, X, coulomb_exchange, builders, energy, plan.room - kept - builders.nbytes)
-
-    @property
-    def _omegas(self):
-        return [omega for omega, _ in self.functional.exact_exchange]
-
-    def _grids(self, kernels):
-        """The grid, a level or points and weights, of each kind of kernel."""
-        grids = {"semilocal": self.grid, "nonlocal_xc": self.nlc_level}
-        return {part: grids[part] for part in kernels}
-
-    def _memory_plan(self, coulomb_exchange, kernels, budget):
-        grids = self._grids(kernels).values()
-        order = max(map(ao_order, kernels.values()), default=0)
-        integrals = coulomb_exchange.memory(self._omegas)
-        return memory_plan(self.molecule, self.n_spin, grids, order, integrals, budget)
+            return ExactCoulombExchange(self.molecule, n_operators=len({0.0, *(omega for omega, _ in exact_exchange)}))
+        return DensityFittedCoulombExchange(self.molecule, bool(exact_exchange), budget)
 
 
 @dataclass(frozen=True, eq=False)
 class Ingredients:
     """What a calculation has computed before its first cycle.
 
-    X: orthonormaliser (ao, mo).   room: bytes left within the limit of memory.
+    X: orthonormaliser (ao, mo).   orbitals: those on the grids, which know the memory that is left.
     """
 
     calculation: Calculation
+    energy: KohnSham
     matrices: OneElectron
     X: np.ndarray
-    coulomb_exchange: object
-    builders: "XCBuilders"
-    energy: KohnSham
-    room: int
+    orbitals: GridOrbitals
+
+    @property
+    def n_points(self) -> int:
+        """Of the grid of the semilocal energy; zero where no term has one."""
+        return self.orbitals.n_points(self.calculation.grid)
+
+    @property
+    def auxiliary_basis(self) -> str | None:
+        """Name of the fitting functions, None for exact integrals."""
+        return getattr(self.energy.of_kind(CoulombExchangeEnergy).builder, "auxiliary_basis", None)
 
     def problem(self, occupy: Occupier) -> Problem:
         """The SCF problem with a rule for the occupations."""
-        return Problem(
-            self.energy.evaluate,
-            self.matrices.S,
-            self.X,
-            occupy,
-            self.calculation.method == "ROKS",
-            self.energy.response,
-        )
+        shared = self.calculation.method == "ROKS"
+        response = None if self.energy.lacks_response else self.energy.response
+        return Problem(self.energy.evaluate, self.matrices.S, self.X, occupy, shared, response)
 
+    def grid_overlap(self) -> np.ndarray:
+        """Integrals of products of orbitals by the quadrature that counts the electrons, (ao, ao)."""
+        grid = self.calculation.grid if self.n_points else self.calculation.nlc_level
+        return self.orbitals.store(grid).overlap()
 
-class XCBuilders:
-    """Builders of the semilocal and the nonlocal energy, each None without such terms; the same grid is used once.
-
-    n_points: of the semilocal grid, zero without.   nbytes: of the orbitals that are kept.
-    """
-
-    def __init__(self, kernels, molecule, grids, memory_limit, progress):
-        """kernels: from `xc_kernels`, with a grid for each.   memory_limit: bytes of orbitals on grids to keep."""
-        self.semilocal = self.nonlocal_xc = None
-        self.n_points = self.nbytes = 0
-        self._kernel = self._store = store = None
-        devices = accelerated_devices()
-        order = max(map(ao_order, kernels.values()), default=0)
-        shared = len(kernels) == 2 and isinstance(grids["semilocal"], int) and len(set(grids.values())) == 1
-        for part, kernel in kernels.items():
-            if store is None or not shared:
-                points, weights = self._grid(molecule, grids[part], progress)
-                with progress.stage("orbitals on the grid"):
-                    on_devices = part == "semilocal" and devices is not None
-                    limit = 0 if on_devices else memory_limit - self.nbytes
-                    kept_order = order if shared else ao_order(kernel)
-                    store = AOStore(molecule, points, weights, kept_order, memory_limit=limit)
-                    self.nbytes += store.nbytes
-            if part == "semilocal":
-                self.n_points = len(points)
-                if devices is None:
-                    self.semilocal = XCBuilder(kernel, store, progress.part)
-                else:
-                    self.semilocal = DeviceXCBuilder(kernel, store, devices)
-                self._kernel, self._store = kernel, store
-            else:
-                self.nonlocal_xc = NonlocalXCBuilder(kernel, store)
-
-    def response(self) -> XCResponseBuilder:
-        """The derivative of the semilocal matrix, on the same orbitals."""
-        return XCResponseBuilder(self._kernel, self._store)
-
-    @staticmethod
-    def _grid(molecule, grid, progress):
-        """(points, weights) of a level, or as given."""
-        with progress.stage("grid"):
-            points, weights = quadrature_grid(molecule, grid) if isinstance(grid, int) else grid
-            progress.note(f"grid of {len(points)} points")
-        return points, weights
-
-
-def xc_kernels(functional, n_spin) -> dict:
-    """The kernels of a functional's semilocal and nonlocal part, of those that it has."""
-    kernels = {}
-    if functional.is_semilocal:
-        kernels["semilocal"] = lowered(XCKernel, functional.semilocal_part, n_spin)
-    if functional.is_nonlocal:
-        kernels["nonlocal_xc"] = lowered(NonlocalXCKernel, functional.nonlocal_part, n_spin)
-    return kernels
-
-
-def lowered(kind, functional, n_spin, **options):
-    """The kernel of a functional; the same terms are compiled once per process, for the last few functionals."""
-    key = (kind, n_spin, *options.items(), *((float(coefficient), id(term)) for coefficient, term in functional.terms))
-    with _LOCK:
-        kernel = _KERNELS.get(key)
-    if kernel is None:
-        kernel = kind(functional, n_spin, **options)  # holds the terms, so their ids stay theirs
-        with _LOCK:
-            while len(_KERNELS) >= MAX_KERNELS:
-                del _KERNELS[next(iter(_KERNELS))]
-            _KERNELS[key] = kernel
-    return kernel
-
-
-@lru_cache(maxsize=2)
-def quadrature_grid(molecule, level: int) -> tuple[np.ndarray, np.ndarray]:
-    """(points, weights) of a level. Those used last are kept, since cycles, forces and properties share them."""
-    grid = molecular_grid(molecule.atomic_numbers, molecule.coordinates, level)
-    return np.asarray(grid.points), np.asarray(grid.weights)
+    def with_terms(self, *terms: Term) -> "Ingredients":
+        """The same with other terms of the energy."""
+        return replace(self, energy=KohnSham(terms))

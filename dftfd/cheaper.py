@@ -8,12 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from dftfd.calculation import Calculation, Ingredients, XCBuilders, xc_kernels
+from dftfd.calculation import Calculation, Ingredients
+from dftfd.integrals import DensityFittedCoulombExchange
 from dftfd.scf.approach import Approach, approach, smallest_gap
 from dftfd.scf.occupation import Aufbau, Occupier
 from dftfd.scf.problem import Problem, State
 from dftfd.scf.rotation import EnergyModel
 from dftfd.scf.stability import LOOKS, SUSPICIOUS, difference_response, lowest_rotation
+from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
+from dftfd.terms.on_grid import GridOrbitals
 
 COARSE_LEVEL = 0
 
@@ -61,27 +64,39 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tupl
     several states, `looks`, needs no more than it gives.
     """
     calculation, energy = ingredients.calculation, ingredients.energy
-    functional = calculation.functional
-    if energy.xc is None:
+    semilocal, double = energy.of_kind(SemilocalEnergy), energy.of_kind(DoubleIntegralEnergy)
+    coarse = _has_finer_grid(calculation) and (looks or _is_large(calculation))
+    if semilocal is None or not (coarse or double):
         return None, ""
-    finer = isinstance(calculation.grid, int) and calculation.grid > COARSE_LEVEL + 1
-    coarse = finer and (looks or _is_large(calculation))
-    if not (coarse or functional.is_nonlocal):
-        return None, ""
-    words = [f"on grid level {COARSE_LEVEL}"] if coarse else []
-    builders = ingredients.builders
+    words, cheaper = [], semilocal
     if coarse:
-        kernels = xc_kernels(functional.semilocal_part, calculation.n_spin)
-        grids = {"semilocal": COARSE_LEVEL}
-        builders = XCBuilders(kernels, calculation.molecule, grids, ingredients.room, progress)
-    if functional.is_nonlocal:
+        words.append(f"on grid level {COARSE_LEVEL}")
+        orbitals = GridOrbitals(calculation.molecule, progress)
+        orbitals.room = ingredients.orbitals.room
+        cheaper = SemilocalEnergy(
+            semilocal.functional, calculation.n_spin, calculation.molecule, COARSE_LEVEL, orbitals, progress
+        )
+        cheaper.prepare(progress)
+    if double is not None:
         words.append("without double integrals")
-    energy = replace(energy, xc=builders.semilocal, nonlocal_xc=None)
+    other = {id(semilocal): cheaper, id(double): None}
     if looks and not calculation.density_fit:
-        fitted = replace(calculation, density_fit=True).coulomb_exchange(ingredients.room)
-        energy = replace(energy, coulomb_exchange=fitted.within(ingredients.room))
         words.append("with fitted integrals")
-    return replace(ingredients, energy=energy), " ".join(words)
+        exact = energy.of_kind(CoulombExchangeEnergy)
+        other[id(exact)] = _fitted(ingredients)
+    kept = (other.get(id(term), term) for term in energy.terms)
+    return ingredients.with_terms(*filter(None, kept)), " ".join(words)
+
+
+def _fitted(ingredients) -> CoulombExchangeEnergy:
+    """Coulomb and exact exchange energy from fitted integrals, within the memory that is left."""
+    calculation, room = ingredients.calculation, ingredients.orbitals.room
+    exchange = calculation.functional.exact_exchange
+    fitted = CoulombExchangeEnergy(
+        DensityFittedCoulombExchange(calculation.molecule, bool(exchange), int(room)), exchange
+    )
+    fitted.keep_within(room)
+    return fitted
 
 
 def spin_instability(ingredients: Ingredients, state: State, progress) -> float | None:
@@ -92,7 +107,9 @@ def spin_instability(ingredients: Ingredients, state: State, progress) -> float 
     """
     calculation = ingredients.calculation
     share = sum(fraction for _, fraction in calculation.functional.exact_exchange)
-    if calculation.method != "RKS" or smallest_gap(state) > SMALL_GAP + EXCHANGE_GAP * share:
+    if calculation.method != "RKS" or not _has_finer_grid(calculation):
+        return None
+    if smallest_gap(state) > SMALL_GAP + EXCHANGE_GAP * share:
         return None
     found, _ = cheaper_ingredients(replace(ingredients, calculation=calculation.unrestricted()), progress, True)
     if found is None:
@@ -104,6 +121,11 @@ def spin_instability(ingredients: Ingredients, state: State, progress) -> float 
     model = EnergyModel(problem, both, difference_response(problem, P))
     value, _ = lowest_rotation(model, antisymmetric=True, products=LOOKS)
     return value if value is not None and value < SUSPICIOUS else None
+
+
+def _has_finer_grid(calculation: Calculation) -> bool:
+    """Whether a coarse grid is coarser than the one that is asked for."""
+    return isinstance(calculation.grid, int) and calculation.grid > COARSE_LEVEL + 1
 
 
 def _is_large(calculation: Calculation) -> bool:

@@ -20,9 +20,16 @@ import dftfd
 from dftfd.calculation import Calculation
 from dftfd.errors import CheckpointError, CheckpointWarning, DamagedFileError, FileError, FunctionalError, InputError
 from dftfd.io.files import check_writable
-from dftfd.io.hdf5 import read_tree, write_tree
+from dftfd.io.hdf5 import begins_as_ours, read_tree, write_tree
 from dftfd.result import SCFResult
-from dftfd.result_file import refusing_damage, require_orbitals, require_shapes, result_of_tree, result_tree
+from dftfd.result_file import (
+    MOLECULE_TEXT,
+    refusing_damage,
+    require_orbitals,
+    require_shapes,
+    result_of_tree,
+    result_tree,
+)
 from dftfd.scf.problem import State
 from dftfd.scf.snapshot import Snapshot, Solution
 
@@ -33,13 +40,13 @@ MAX_MEMORY_ENTRIES = 64
 class Checkpoint:
     """Where a run leaves its state after every cycle.
 
-    failure: why the last state is not in the file, None where it is.
+    overwrite: replace a file whatever it holds.   failure: why the last state is not in the file, None where it is.
     """
 
-    def __init__(self, path):
+    def __init__(self, path, overwrite: bool = False):
         if not isinstance(path, str | Path) or not str(path):
             raise InputError(f"checkpoint={path!r}: give the name of a file.")
-        self.path = Path(path)
+        self.path, self.overwrite = Path(path), overwrite
         self.failure: FileError | None = None
         self._found = _identity_of_file(self.path)
 
@@ -51,6 +58,11 @@ class Checkpoint:
     def prepare(self) -> None:
         """Tell now, not after the first cycle, that the file cannot be written."""
         self._attempt(lambda: check_writable(self.path))
+
+    def refuse_foreign(self, calculation: Calculation) -> None:
+        """Raise CheckpointError where the file is no checkpoint, or one of another molecule, basis or functional."""
+        if not self.overwrite:
+            _refuse_foreign(self.path, calculation)
 
     def write(self, result: SCFResult, snapshot: Snapshot, rule: dict) -> None:
         """Replace the file. result: that of the snapshot.   rule: what fills the orbitals, as plain data."""
@@ -81,10 +93,35 @@ def _identity_of_file(path):
     return status.st_ino, status.st_mtime_ns
 
 
-def as_checkpoint(checkpoint, restart) -> Checkpoint | None:
+def _refuse_foreign(path, calculation):
+    """Raise CheckpointError rather than replace a file of something else. Empty and damaged ones hold nothing."""
+    if not os.path.isfile(path) or not os.path.getsize(path):
+        return
+    if not begins_as_ours(path):
+        raise CheckpointError(f"{path} exists and is no checkpoint of dftfd; it is kept. Take another name.")
+    try:
+        text = json.loads(read_tree(path, "a checkpoint")["dftfd"]["text"])
+        found = text["molecule"] | {
+            "method": text["calculation"]["method"],
+            "functional": text["settings"]["functional"],
+        }
+    except (DamagedFileError, KeyError, TypeError, ValueError):
+        return
+    molecule, functional = calculation.molecule, calculation.functional
+    here = {name: getattr(molecule, name) for name in MOLECULE_TEXT}
+    here |= {"method": calculation.method, "functional": functional.name}
+    different = [name.replace("atom_", "") for name in here if found.get(name) != json.loads(json.dumps(here[name]))]
+    if different:
+        raise CheckpointError(
+            f"{path} exists and holds {''.join(map(str, found['symbols']))} with {found['functional']}, which differs "
+            f"in {', '.join(different)}; it is kept. Take another name, or remove it."
+        )
+
+
+def as_checkpoint(checkpoint, restart, overwrite: bool = False) -> Checkpoint | None:
     """The Checkpoint of run_scf's options; a run that was resumed goes on writing the file that it came from."""
     checkpoint = restart if checkpoint is None else checkpoint
-    return checkpoint if checkpoint is None or isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    return checkpoint if checkpoint is None or isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, overwrite)
 
 
 def previous_generation(path) -> Path:
@@ -187,7 +224,7 @@ def _require_same(path, result, calculation, found_rule, rule):
 def _identity(calculation, rule):
     """What must agree for a run to go on, by the words for it."""
     molecule, surroundings = calculation.molecule, calculation.surroundings
-    grid = calculation.grid
+    grid, potential = calculation.grid, surroundings.potential
     return {
         "molecule": f"{molecule.formula} ({' '.join(molecule.labels)})",
         "ghosts": molecule.ghost,
@@ -204,6 +241,8 @@ def _identity(calculation, rule):
         "field": surroundings.electric_field,
         "point charges": np.column_stack([surroundings.charges, surroundings.positions]),
         "relativity": surroundings.relativity,
+        "external potential": np.zeros(0) if potential is None else potential.fingerprint(molecule),
+        "external potential on nuclei": potential is not None and potential.on_nuclei,
     } | {name.replace("_", " "): value for name, value in rule.items()}
 
 

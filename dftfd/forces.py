@@ -3,9 +3,9 @@ r"""Forces on the nuclei: the exact derivative of the energy that was computed, 
 The energy is stationary in orbitals and occupations, so its derivative is that at fixed density matrices, except that
 orthonormal orbitals stay orthonormal where the overlap S changes:
 
-    dE/dR = dE_nn/dR + dE_disp/dR + tr(P dH/dR) + dE_J/dR + dE_x/dR + dE_xc/dR - tr(W dS/dR)
+    dE/dR = sum over the terms of the energy of dE_term/dR at fixed P - tr(W dS/dR)
 
-E_xc depends on R through the centres of the orbitals and, through its points and weights, the quadrature grid.
+Terms on a grid depend on R through the centres of the orbitals and, through points and weights, the grid itself.
 
 P. Pulay, Mol. Phys. 17, 197 (1969). doi:10.1080/00268976900100941; the grid: B. G. Johnson, P. M. W. Gill, J. A. Pople,
 J. Chem. Phys. 98, 5612 (1993). doi:10.1063/1.464906
@@ -16,18 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from dftfd.ao_store import AOStore
-from dftfd.calculation import lowered, quadrature_grid
 from dftfd.errors import NumericalError, UnsupportedError
-from dftfd.grids.molecular import pull_back
-from dftfd.interop.derivatives import atom_sums, overlap_derivative
+from dftfd.interop.derivatives import overlap_derivative
 from dftfd.interop.pyscf import overlap_integrals
 from dftfd.io.progress import as_progress
-from dftfd.kernel import XCKernel
-from dftfd.nonlocal_xc import NonlocalXCKernel
 from dftfd.scf.orbitals import occupied_orbitals
-from dftfd.xc import ao_order
-from dftfd.xc_gradient import GradientBuilder
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,26 +75,16 @@ def nuclear_forces(result, grid_response: bool = True, progress=None) -> Forces:
     Raises NotConvergedError without convergence, UnsupportedError for models of the potential, which have no energy.
     """
     calculation = result.calculation
-    functional, molecule = calculation.functional, calculation.molecule
+    molecule = calculation.molecule
     result.require_converged("forces")
-    require_energy(functional)
+    require_energy(calculation.functional)
     progress = as_progress(progress)
     P, C_occ = result.density_matrix, occupied_orbitals(result.mo_coeff, result.mo_occ)
-    F = calculation.build(progress).energy.evaluate(P, C_occ).F if result.fock is None else result.fock
-    with progress.stage("one-electron derivatives"):
-        W = energy_weighted_density(
-            overlap_integrals(molecule), P, F, result.mo_coeff[0], calculation.linear_dependence
-        )
-        surroundings = calculation.surroundings
-        gradient = surroundings.nuclear_gradient(molecule)
-        gradient += surroundings.one_electron_gradient(molecule, P.sum(axis=0))
-        gradient -= overlap_derivative(molecule, W)
-        gradient += calculation.dispersion()[1]
-    with progress.stage("two-electron derivatives"):
-        gradient += calculation.coulomb_exchange().gradient(P, C_occ, functional.exact_exchange)
-    for part, kernel, grid in _xc_parts(calculation):
-        with progress.stage(f"{part} derivatives"):
-            gradient += _xc_gradient(molecule, kernel, grid, P, C_occ, grid_response, progress)
+    energy = calculation.energy(progress)
+    F = energy.evaluate(P, C_occ).F if result.fock is None else result.fock
+    S = overlap_integrals(molecule)
+    W = energy_weighted_density(S, P, F, result.mo_coeff[0], calculation.linear_dependence)
+    gradient = energy.gradient(P, C_occ, grid_response, progress) - overlap_derivative(molecule, W)
     if not np.isfinite(gradient).all():
         raise NumericalError("the forces contain NaN or Inf; look for coinciding nuclei or extreme exponents.")
     fixed = not isinstance(calculation.grid, int)
@@ -130,26 +113,3 @@ def energy_weighted_density(S, P, F, C, threshold: float) -> np.ndarray:
         turned = (U[:, kept].T @ PF @ U[:, out]) / (s[kept][:, None] - s[out])
         W -= 2.0 * U[:, kept] @ turned @ U[:, out].T
     return 0.5 * (W + W.T)
-
-
-def _xc_parts(calculation):
-    """Name, kernel and grid of the semilocal and the nonlocal part, where the functional has them."""
-    functional, n_spin = calculation.functional, calculation.n_spin
-    if functional.is_semilocal:
-        yield "semilocal", lowered(XCKernel, functional.semilocal_part, n_spin), calculation.grid
-    if functional.is_nonlocal:
-        kernel = lowered(NonlocalXCKernel, functional.nonlocal_part, n_spin, moving_points=True)
-        yield "nonlocal", kernel, calculation.nlc_level
-
-
-def _xc_gradient(molecule, kernel, grid, P, C_occ, grid_response, progress):
-    """dE/dR (atom, 3) of one kernel's energy; grid: a level, or (points, weights) that stay where they are."""
-    moves = isinstance(grid, int)
-    points, weights = quadrature_grid(molecule, grid) if moves else grid
-    store = AOStore(molecule, points, weights, ao_order(kernel) + 1, memory_limit=0)
-    slopes = GradientBuilder(kernel, store, progress.part, isinstance(kernel, NonlocalXCKernel)).build(P, C_occ)
-    gradient = atom_sums(molecule, slopes.orbitals)
-    if moves and grid_response:
-        atoms = molecule.atomic_numbers, molecule.coordinates
-        gradient += pull_back(*atoms, slopes.points, slopes.weights, grid)
-    return gradient

@@ -11,7 +11,7 @@ import numpy as np
 
 from dftfd.density import evaluate_at
 from dftfd.errors import MissingDependencyError
-from dftfd.io.report import HARTREE_IN_EV, LABELS, outcome, result_summary, title, without_energy
+from dftfd.io.report import HARTREE_IN_EV, outcome, result_summary, title, without_energy
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
@@ -56,7 +56,7 @@ def html_report(result) -> str:
 
 def summary_table(result) -> str:
     """Energy components and what else one looks for first, as an HTML table; for notebooks too."""
-    rows = [(LABELS[name], f"{value:.8f} hartree") for name, value in result.energies.items() if value]
+    rows = [(words, f"{value:.8f} hartree") for words, value in result.energy_table]
     rows.append(("<b>total energy</b>", f"<b>{result.energy:.8f} hartree</b>"))
     if without_energy(result):
         rows.append(("<b>but</b>", escape(without_energy(result))))

@@ -21,6 +21,7 @@ from dftfd.fitted_gradient import fitted_gradient
 from dftfd.interop import pyscf as bridge
 from dftfd.interop import two_electron
 from dftfd.interop.derivatives import exact_coulomb_exchange_derivative, exact_exchange_derivative
+from dftfd.memory import Need
 from dftfd.molecule import Molecule
 from dftfd.resources import available_memory, in_bytes
 from dftfd.threads import blas_threads, run_on_workers, share_out, worker_count
@@ -90,7 +91,7 @@ class CoulombExchange(ABC):
     def gradient(self, P, C_occ: Sequence, exact_exchange: Sequence[tuple[float, float]]) -> np.ndarray:
         """d/dR (atom, 3) [hartree/bohr] of the Coulomb and exact exchange energies at fixed density matrices.
 
-        P (spin, ao, ao) and C_occ as in `exchange`; exact_exchange: pairs (omega, fraction) as in KohnSham.
+        P (spin, ao, ao) and C_occ as in `exchange`; exact_exchange: pairs (omega, fraction), as of a Functional.
         """
 
     @abstractmethod
@@ -98,8 +99,8 @@ class CoulombExchange(ABC):
         """One line for the output: how the integrals are obtained."""
 
     @abstractmethod
-    def memory(self, omegas: Sequence[float]) -> tuple[dict, dict]:
-        """Bytes by name that the first use allocates, and those that it keeps only as far as there is room.
+    def memory(self, omegas: Sequence[float]) -> Need:
+        """Bytes that the first use allocates, and those that it keeps only as far as there is room.
 
         omegas: ranges of the exchange that will be asked for.
         """
@@ -146,7 +147,7 @@ class ExactCoulombExchange(CoulombExchange):
 
     def gradient(self, P, C_occ, exact_exchange):
         P = self._check(P)
-        fractions = {omega: fraction * _share(P) for omega, fraction in exact_exchange}
+        fractions = {omega: fraction * share(P) for omega, fraction in exact_exchange}
         gradient = exact_coulomb_exchange_derivative(self.molecule, P, fractions.pop(0.0, 0.0))
         for omega, fraction in fractions.items():
             gradient -= fraction * exact_exchange_derivative(self.molecule, P, omega)
@@ -156,7 +157,7 @@ class ExactCoulombExchange(CoulombExchange):
         return "exact two-electron integrals, " + ("in memory" if self.in_core else "recomputed in each cycle")
 
     def memory(self, omegas):
-        return {}, {"the two-electron integrals": self._kept_bytes} if self.in_core else {}
+        return Need({}, {"the two-electron integrals": self._kept_bytes} if self.in_core else {})
 
     def within(self, room):
         return self if room >= self._kept_bytes else ExactCoulombExchange(self.molecule, 0)
@@ -215,7 +216,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     def gradient(self, P, C_occ, exact_exchange):
         P = self._check(P)
-        terms = {0.0: []} | {omega: [(fraction * _share(P), C) for C in C_occ] for omega, fraction in exact_exchange}
+        terms = {0.0: []} | {omega: [(fraction * share(P), C) for C in C_occ] for omega, fraction in exact_exchange}
         return sum(
             fitted_gradient(
                 *(self.molecule, self._auxiliary, omega, None if omega else P.sum(axis=0), exchange),
@@ -272,7 +273,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         return positions.ravel()
 
     def memory(self, omegas):
-        return {"the fitting tensor": self._bytes_of(len({0.0, *omegas}))}, {}
+        return Need({"the fitting tensor": self._bytes_of(len({0.0, *omegas}))})
 
     def _bytes_of(self, n_tensors):
         tensor = 8 * self.n_auxiliary * self._n_pairs
@@ -288,6 +289,6 @@ class DensityFittedCoulombExchange(CoulombExchange):
             )
 
 
-def _share(P) -> float:
+def share(P) -> float:
     """The energy of exchange is -share/2 sum_s tr(P_s K[P_s]): a restricted P holds both spins."""
     return 0.5 if len(P) == 1 else 1.0

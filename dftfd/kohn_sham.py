@@ -1,6 +1,6 @@
-r"""The Kohn-Sham energy of a density matrix, its Fock matrix F = dE/dP, and its components.
+r"""The Kohn-Sham energy of a density matrix as a sum of terms, and its Fock matrix F = dE/dP.
 
-    E[P] = E_nn + tr(P H) + 1/2 tr(P J[P]) + E_x[P] + E_xc[rho, tau, ...] + E_disp
+    E[P] = sum of terms (dftfd.terms): nuclei, tr(P H), Coulomb and exact exchange, E_xc[rho, tau, ...], dispersion, ...
 
 P has one matrix (total density) in a restricted run and two (alpha, beta) in an unrestricted one; both go through the
 same lines. W. Kohn, L. J. Sham, Phys. Rev. 140, A1133 (1965). doi:10.1103/PhysRev.140.A1133
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-COMPONENTS = ("nuclear", "one_electron", "coulomb", "xc", "exact_exchange", "nonlocal", "dispersion")
-"""Names of the energy's components, in the order in which they are reported."""
+from dftfd.errors import UnsupportedError
+from dftfd.terms import COMPONENTS, Term
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,74 +26,60 @@ class FockEvaluation:
 
 @dataclass(frozen=True, eq=False)
 class KohnSham:
-    """The terms of the energy for one molecule, basis and functional.
+    """The energy of one molecule: the sum of its terms. Electrons are counted on the grid of the first that has one."""
 
-    nuclear_repulsion [hartree].   H_core: (ao, ao) kinetic energy, nuclear attraction and core potentials.
-    coulomb_exchange: builder of J and K, dftfd.integrals.CoulombExchange.
-    xc: object with `build(P, C_occ)`, or None where the functional has no semilocal part.
-    exact_exchange: pairs (omega, fraction): fraction of exact exchange with the operator 1/r for omega = 0, else with
-        its long-range part erf(omega r)/r [1/bohr].
-    nonlocal_xc: like xc, for the terms that are double integrals, or None.
-    dispersion [hartree]: a correction that does not depend on P.
-    xc_response: () -> object with `at(P, C_occ)`, the derivative of xc's matrix; made when first needed.
-    """
-
-    nuclear_repulsion: float
-    H_core: np.ndarray
-    coulomb_exchange: object
-    xc: object | None
-    exact_exchange: tuple[tuple[float, float], ...] = ()
-    nonlocal_xc: object | None = None
-    xc_response: Callable[[], object] | None = None
-    dispersion: float = 0.0
+    terms: tuple[Term, ...]
 
     def evaluate(self, P, C_occ=None) -> FockEvaluation:
-        """Energy components and Fock matrix of P (spin, ao, ao); C_occ with P = C_occ C_occ^T saves work."""
-        J, exchange_matrices = self._coulomb_and_exchange(P, C_occ)
-        energies = dict.fromkeys(COMPONENTS, 0.0)
-        energies["nuclear"] = float(self.nuclear_repulsion)
-        energies["dispersion"] = self.dispersion
-        energies["one_electron"] = float(np.sum(P * self.H_core))
-        energies["coulomb"] = 0.5 * float(np.sum(P * J))
-        F = np.repeat((self.H_core + J)[None], len(P), axis=0)
-        n_electrons = None
-        for component, builder in (("nonlocal", self.nonlocal_xc), ("xc", self.xc)):
-            if builder is not None:
-                contribution = builder.build(P, C_occ)
-                energies[component] = contribution.energy
-                F += contribution.matrix
-                n_electrons = contribution.n_electrons
-        # E_x = -1/2 sum_s tr(P_s K[P_s]) over spins s, dE_x/dP_s = -K[P_s]. A restricted run holds P = 2 P_alpha, whose
-        # K[P] = 2 K[P_alpha]: half of both.
-        share = 0.5 if len(P) == 1 else 1.0
-        for (_, fraction), K in zip(self.exact_exchange, exchange_matrices, strict=True):
-            energies["exact_exchange"] -= 0.5 * fraction * share * float(np.sum(P * K))
-            F -= fraction * share * K
+        """Energy components and Fock matrix of P (spin, ao, ao); C_occ with P = C_occ C_occ^T saves work.
+
+        Components that no term has are zero.
+        """
+        F, energies, n_electrons = np.zeros(np.shape(P)), dict.fromkeys(COMPONENTS, 0.0), None
+        for term in self.terms:
+            part = term.evaluate(P, C_occ)
+            for name, energy in part.energies.items():
+                energies[name] = energies.get(name, 0.0) + energy
+            if part.matrix is not None:
+                F += part.matrix
+            if n_electrons is None:
+                n_electrons = part.n_electrons
         return FockEvaluation(F, energies, n_electrons)
 
     def response(self, P, C_occ=None) -> Callable[[np.ndarray], np.ndarray]:
-        """The linear map dP -> dF at P, both (spin, ao, ao), dP symmetric.
+        """The linear map dP -> dF at P, both (spin, ao, ao), dP symmetric: the exact derivative of `evaluate`'s F.
 
-        Double integrals (VV10) are left out: methods that use it converge to the same solution a little slower.
+        Raises UnsupportedError where a term has none; nothing is left out.
         """
-        xc_change = None if self.xc is None else self.xc_response().at(P, C_occ)
+        self.require_response()
+        changes = [term.response(P, C_occ) for term in self.terms]
 
         def change(dP):
-            J, exchange_matrices = self._coulomb_and_exchange(dP, None)
-            dF = np.repeat(J[None], len(dP), axis=0)
-            if xc_change is not None:
-                dF += xc_change(dP)
-            share = 0.5 if len(dP) == 1 else 1.0
-            for (_, fraction), K in zip(self.exact_exchange, exchange_matrices, strict=True):
-                dF -= fraction * share * K
+            dF = np.zeros(np.shape(dP))
+            for term_change in changes:
+                dF += term_change(dP)
             return dF
 
         return change
 
-    def _coulomb_and_exchange(self, P, C_occ):
-        """J (ao, ao), and K (spin, ao, ao) for each term of `exact_exchange`; the first comes with J, in one pass."""
-        if not self.exact_exchange:
-            return self.coulomb_exchange.coulomb(P), []
-        (first, _), *others = self.exact_exchange
-        J, K = self.coulomb_exchange.coulomb_and_exchange(P, C_occ, omega=first)
-        return J, [K, *(self.coulomb_exchange.exchange(P, C_occ, omega=omega) for omega, _ in others)]
+    @property
+    def lacks_response(self) -> str:
+        """Why there is no response, in a sentence; empty where every term has one."""
+        return next((term.lacks_response for term in self.terms if term.lacks_response), "")
+
+    def require_response(self) -> None:
+        """Raise UnsupportedError where a term has no response: stability and minimisers would leave it out."""
+        if self.lacks_response:
+            raise UnsupportedError(self.lacks_response)
+
+    def gradient(self, P, C_occ, grid_response: bool, progress) -> np.ndarray:
+        """dE/dR (atom, 3) [hartree/bohr] at fixed P."""
+        total = 0.0
+        for term in self.terms:
+            with progress.stage(term.stage):
+                total = total + term.gradient(P, C_occ, grid_response, progress)
+        return total
+
+    def of_kind(self, kind: type) -> Term | None:
+        """The term of a class, None without."""
+        return next((term for term in self.terms if isinstance(term, kind)), None)

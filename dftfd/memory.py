@@ -4,13 +4,11 @@ Matrices, quadrature points and the three-centre tensor have to fit. Orbitals on
 integrals are kept as far as there is room; the rest is computed again in every cycle.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from dftfd.ao_store import default_block_size
 from dftfd.errors import ResourceError
-from dftfd.grids.molecular import BYTES_PER_POINT, grid_size
-from dftfd.interop.gto import component_count
 from dftfd.resources import in_bytes
 from dftfd.threads import worker_count
 
@@ -23,8 +21,12 @@ WORKER_MATRICES = 4
 COMPILED = 200 * 2**20
 """Bytes of compiled programs and of what compiles them."""
 
-BLOCK_BUFFERS = 6
-"""Buffers of the size of a block's orbitals that a worker holds while it builds the matrix."""
+
+class Need(NamedTuple):
+    """fixed: bytes by name that are needed.   flexible: the same for what need not be kept."""
+
+    fixed: Mapping[str, float] = {}
+    flexible: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True)
@@ -69,23 +71,15 @@ ADVICE = {
 }
 
 
-def memory_plan(molecule, n_spin: int, grids, order: int, integrals: tuple[dict, dict], budget: int) -> MemoryPlan:
-    """The plan of a calculation.
-
-    grids: levels, or (points, weights), of its quadrature grids.   order: of the AO derivatives on them.
-    integrals: what the builder of J and K will allocate, as its `memory` tells.
-    """
-    n_ao = molecule.n_ao
-    sizes = [grid_size(molecule.atomic_numbers, g) if isinstance(g, int) else len(g[0]) for g in grids]
-    block = 8 * component_count(order) * n_ao
+def memory_plan(n_ao: int, n_spin: int, needs: Iterable[Need], budget: int) -> MemoryPlan:
+    """The plan of a calculation with n_ao basis functions whose parts need what they say."""
     fixed = {
         "compiled programs": COMPILED,
         "matrices": 8 * (MATRICES * n_spin + worker_count() * (n_spin + WORKER_MATRICES)) * n_ao**2,
-        **integrals[0],
     }
-    flexible = dict(integrals[1])
-    if sizes:
-        points = default_block_size(n_ao, max(sizes))
-        fixed["the grid"] = BYTES_PER_POINT * sum(sizes) + worker_count() * BLOCK_BUFFERS * points * block
-        flexible["orbitals on the grid"] = sum(sizes) * block
+    flexible = {}
+    for need in needs:
+        for total, part in ((fixed, need.fixed), (flexible, need.flexible)):
+            for name, n_bytes in part.items():
+                total[name] = total.get(name, 0.0) + n_bytes
     return MemoryPlan(fixed, flexible, budget)

@@ -6,6 +6,7 @@ Everything inside is in atomic units; the unit of the input is converted here, a
 """
 
 import os
+import warnings
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -138,8 +139,8 @@ class Molecule:
 def molecule(
     source,
     basis=None,
-    charge: int = 0,
-    spin: int = 0,
+    charge: int | None = None,
+    spin: int | None = None,
     unit: str = "angstrom",
     cartesian: bool = False,
     ecp=None,
@@ -154,7 +155,9 @@ def molecule(
         ghost: basis functions and grid points of oxygen without its nucleus and electrons.
     basis: name of a basis set (default 'def2-svp'), or a dictionary from label, element or 'default' to a name or to
         shells [[l, [exponent, coefficient, ...], ...], ...].
-    charge, spin: total charge and N_alpha - N_beta.   unit: 'angstrom' or 'bohr'.
+    charge, spin: total charge and N_alpha - N_beta; None takes what the comment line of xyz says, 'charge=1 spin=1' or
+        'charge=1 multiplicity=2', else 0. Given, they count, with a warning where the file says something else.
+    unit: 'angstrom' or 'bohr'.
     cartesian: use Cartesian instead of spherical Gaussians.
     ecp: effective core potentials. None takes those that belong to the basis set, False takes none, a name or a
         dictionary from label, element or 'default' to a name, to numbers or to None chooses them.
@@ -165,19 +168,15 @@ def molecule(
     """
     refuse_unknown(molecule, unknown)
     unit = _read_unit(unit)
-    charge, spin = _read_integer("charge", charge), _read_integer("spin", spin)
+    given = {"charge": charge, "spin": spin}
+    given = {name: value if value is None else _read_integer(name, value) for name, value in given.items()}
     for name, flag in (("cartesian", cartesian), ("allow_close", allow_close)):
         if not isinstance(flag, bool | np.bool_):
             raise InputError(f"{name} must be True or False, not {quote(flag)}.")
     if bridge.is_pyscf_mole(source):
-        given = {
-            "basis": basis,
-            "charge": charge or None,
-            "spin": spin or None,
-            "cartesian": cartesian or None,
-            "ecp": ecp,
-        }
-        fields = _fields_of_mole(source, {name for name, value in given.items() if value is not None}, unit)
+        brought = {"basis": basis, "ecp": ecp, "cartesian": cartesian or None}
+        brought |= {name: value or None for name, value in given.items()}
+        fields = _fields_of_mole(source, {name for name, value in brought.items() if value is not None}, unit)
     else:
         geometry = _read_source(source, unit)
         with np.errstate(over="ignore"):  # what overflows is refused below, with its name
@@ -185,8 +184,7 @@ def molecule(
         fields = {
             "names": geometry.names,
             "coordinates": coordinates,
-            "charge": charge,
-            "spin": spin,
+            **{name: _said_or_given(name, value, geometry) for name, value in given.items()},
             "cartesian": bool(cartesian),
         }
     names = fields.pop("names")
@@ -206,6 +204,18 @@ def molecule(
     elif not allow_close:
         warn_about_units(result, unit)
     return result
+
+
+def _said_or_given(name, given, geometry):
+    """Charge or spin: the argument, else what the input says, else 0."""
+    said = getattr(geometry, name)
+    if given is None:
+        return said or 0
+    if said not in (None, given):
+        warnings.warn(
+            f"the input says {name}={said}, but {name}={given} was given and is used.", InputWarning, stacklevel=3
+        )
+    return given
 
 
 def _read_source(source, unit) -> Geometry:

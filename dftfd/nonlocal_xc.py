@@ -15,7 +15,7 @@ respect to a weight is phi plus the charge times the sums of others at this poin
 Sums over pairs are bounded in memory by their tiles (dftfd.pair_kernel); everything else takes a few numbers per point.
 """
 
-from functools import partial
+from functools import cached_property, partial
 
 import jax
 import jax.numpy as jnp
@@ -52,8 +52,8 @@ class NonlocalXCKernel:
         self.order, self.needs_tau = checked_orders(functional, orders)
         self.channels = channel_count(self.order, self.needs_tau)
         self.stages = [_Stage(self, k, integral) for k, integral in enumerate(self._program.integrals)]
-        self._outer = _on_points(jax.value_and_grad(self.energy_density, argnums=(0, 1, 2, 3)))
-        self._energy = _on_points(self.energy_density)
+        self.outer_slopes = on_points(jax.value_and_grad(self.energy_density, argnums=(0, 1, 2, 3)))
+        self._energy = on_points(self.energy_density)
 
     def jets(self, density, cell, integrals) -> dict[str, list]:
         """What code at one point knows: jets of rho and tau, volume of the cell, integrals."""
@@ -91,7 +91,7 @@ class NonlocalXCKernel:
         self._require_finite("energy", energy)
         # phi is linear in symmetric integrals: at twice their values its derivative holds their part twice
         doubled = tuple(2.0 * S if s.symmetric else S for s, S in zip(self.stages, integrals, strict=True))
-        e, (*slopes, d_integrals) = self._outer(*given, doubled)
+        e, (*slopes, d_integrals) = self.outer_slopes(*given, doubled)
         d_density, d_points, d_cell = (slope * weights for slope in slopes)
         d_weights = e + d_cell
         d_integrals = [d * weights for d in d_integrals]
@@ -124,18 +124,18 @@ class _Stage:
 
     def __init__(self, kernel: NonlocalXCKernel, number: int, integral: PairIntegral):
         self.kernel, self.number, self.integral = kernel, number, integral
-        self._left_size, self._right_size = (
+        self.left_size, self.right_size = (
             3 + sum(int(np.prod(leaf.shape)) for leaf in jax.eval_shape(code, *kernel.inputs()))
             for code in (self._left, self._right)
         )
-        self._n_fixed = 0 if kernel.moving_points else 3  # how many of the entries of a row have no derivative
+        self.n_fixed = 0 if kernel.moving_points else 3  # how many of the entries of a row have no derivative
         self.linear = self._is_linear()
         self.symmetric = self.linear and self._is_symmetric()
-        self._features = _on_points(self._flat_features)
-        self._charge_slope = _on_points(jax.jacrev(self._charge))
-        self._coefficient_and_slope = _on_points(lambda *x: (self._coefficient(*x), jax.jacrev(self._coefficient)(*x)))
-        self._pull_back = _on_points(self._pulled)
-        self._sums = PairSums(self._pair, self._left_size, self._right_size, self._n_fixed)
+        self.features = on_points(self.flat_features)
+        self.charge_slope = on_points(jax.jacrev(self._charge))
+        self.coefficient_and_slope = on_points(lambda *x: (self._coefficient(*x), jax.jacrev(self._coefficient)(*x)))
+        self.pull_back = on_points(self.pulled)
+        self._sums = PairSums(self.pair, self.left_size, self.right_size, self.n_fixed)
         self._transposed_sums = None
 
     # code at one point; arguments as in NonlocalXCKernel.energy_density
@@ -153,25 +153,25 @@ class _Stage:
         """d phi / d S."""
         return jax.grad(self.kernel.energy_density, argnums=3)(*inputs)[self.number]
 
-    def _flat_features(self, *inputs):
+    def flat_features(self, *inputs):
         """Charge, and the point followed by the features, of both sides."""
         left, right = (_flat((inputs[1], *code(*inputs))) for code in (self._left, self._right))
         return self._charge(*inputs), left, right
 
-    def _pulled(self, density, point, cell, integrals, *cotangents):
-        return jax.vjp(self._flat_features, density, point, cell, integrals)[1](cotangents)
+    def pulled(self, density, point, cell, integrals, *cotangents):
+        return jax.vjp(self.flat_features, density, point, cell, integrals)[1](cotangents)
 
-    def _pair(self, row, col):
+    def pair(self, row, col):
         """K on (point, features) of both sides as vectors; flat."""
         inputs = self.kernel.inputs()
         left = _unflat(row[3:], jax.eval_shape(self._left, *inputs))
         right = _unflat(col[3:], jax.eval_shape(self._right, *inputs))
         return self.integral.kernel(row[:3], left, col[:3], right).reshape(-1)
 
-    def _transposed_pair(self, row, col):
+    def transposed_pair(self, row, col):
         """sum of g K with the sides exchanged: a row is right, a column is left with the sensitivities g at its end."""
-        split = self._left_size
-        return jnp.sum(col[split:] * self._pair(col[:split], row))[None]
+        split = self.left_size
+        return jnp.sum(col[split:] * self.pair(col[:split], row))[None]
 
     # proofs
 
@@ -202,11 +202,11 @@ class _Stage:
     def forward(self, given, integrals):
         """Writes S to integrals[number]; returns what `backward` needs."""
         weights = given[2]
-        charge, left, right = self._features(*given, tuple(integrals))
+        charge, left, right = self.features(*given, tuple(integrals))
         rows = weights != 0
         if self.linear:  # where its coefficient vanishes, S is not needed
-            coefficient, slopes = self._coefficient_and_slope(*given, tuple(integrals))
-            rows &= _any_nonzero(coefficient) | _any_nonzero(slopes)
+            coefficient, slopes = self.coefficient_and_slope(*given, tuple(integrals))
+            rows &= any_nonzero(coefficient) | any_nonzero(slopes)
         columns = weights * charge != 0
         values, jacobian = self._sums(
             left[:, rows],
@@ -228,24 +228,30 @@ class _Stage:
         d_S = d_S.reshape(self.integral.size, -1)
         d_left, d_right, d_charge = np.zeros_like(left), np.zeros_like(right), np.zeros_like(charge)
         explicit = np.zeros_like(charge)
-        d_left[self._n_fixed :, rows] = np.einsum("mp,mfp->fp", d_S[:, rows], jacobian)
+        d_left[self.n_fixed :, rows] = np.einsum("mp,mfp->fp", d_S[:, rows], jacobian)
         if self.symmetric:
             d_left *= 2.0
         else:
-            there = (weights * charge != 0) | _any_nonzero(self._charge_slope(*given, tuple(integrals)))
-            here = _any_nonzero(d_S)
-            if self._transposed_sums is None:
-                n_row, n_col = self._right_size, self._left_size + self.integral.size
-                self._transposed_sums = PairSums(self._transposed_pair, n_row, n_col, self._n_fixed)
-            values, slopes = self._transposed_sums(
-                right[:, there],
-                np.vstack([left, d_S])[:, here],
-                np.ones(np.count_nonzero(here)),
-            )
-            d_charge[there] = weights[there] * values[0]
-            explicit[there] = charge[there] * values[0]
-            d_right[self._n_fixed :, there] = (weights * charge)[there] * slopes[0]
-        return explicit, self._pull_back(*given, tuple(integrals), d_charge, d_left, d_right)
+            values, slopes = self.transposed(given, integrals, work, d_S)
+            d_charge, explicit = weights * values, charge * values
+            d_right[self.n_fixed :] = weights * charge * slopes
+        return explicit, self.pull_back(*given, tuple(integrals), d_charge, d_left, d_right)
+
+    def transposed(self, given, integrals, work, d_S):
+        """Derivatives of sum d_S S by the charge at a point, (point,), and by its right features (moving, point)."""
+        charge, left, right, *_ = work
+        values, slopes = np.zeros_like(charge), np.zeros((self.right_size - self.n_fixed, len(charge)))
+        there, here = self.charged(given, integrals, charge), any_nonzero(d_S)
+        if self._transposed_sums is None:
+            n_row, n_col = self.right_size, self.left_size + self.integral.size
+            self._transposed_sums = PairSums(self.transposed_pair, n_row, n_col, self.n_fixed)
+        found = self._transposed_sums(right[:, there], np.vstack([left, d_S])[:, here], np.ones(np.count_nonzero(here)))
+        values[there], slopes[:, there] = found[0][0], found[1][0]
+        return values, slopes
+
+    def charged(self, given, integrals, charge):
+        """Mask of the points that have a charge, or would have one at another density."""
+        return (given[2] * charge != 0) | any_nonzero(self.charge_slope(*given, tuple(integrals)))
 
 
 def _flat(features):
@@ -261,13 +267,13 @@ def _unflat(vector, specs):
     return tuple(parts)
 
 
-def _any_nonzero(tree):
+def any_nonzero(tree):
     """Mask of the points (last axis) where any array of the tree is not zero."""
     flat = [leaf.reshape(-1, leaf.shape[-1]) for leaf in jax.tree_util.tree_leaves(tree)]
     return np.any(np.concatenate(flat) != 0, axis=0)
 
 
-def _on_points(code):
+def on_points(code):
     """Code at one point as code on arrays with a last axis of points, in calls of one fixed size."""
     compiled = jax.jit(jax.vmap(code, in_axes=-1, out_axes=-1))
 
@@ -296,14 +302,26 @@ class NonlocalXCBuilder(MatrixBuilder):
     def build(self, P, C_occ=None) -> XCContribution:
         """Energy, matrix and electron numbers of P (spin, ao, ao), symmetric; arguments as in XCBuilder.build."""
         P, C_occ = self._checked(P, C_occ)
-        blocks, size = self.store.blocks, self.store.block_size
-        density = np.empty((len(P), self.kernel.channels, len(blocks) * size))
-        self._on_workers(self._densities, P, C_occ, density)
-        points = np.concatenate([b.points for b in blocks])
-        weights = np.concatenate([b.weights for b in blocks])
+        points, weights = self.grid
+        density = self.density(P, C_occ)
         energy, potential = self.kernel(points, weights, density)
+        return XCContribution(energy, self.matrix(potential), density[:, 0] @ weights)
+
+    @cached_property
+    def grid(self):
+        """Points and weights of all blocks one after the other, (point, 3) and (point,)."""
+        return tuple(np.concatenate([getattr(b, name) for b in self.store.blocks]) for name in ("points", "weights"))
+
+    def density(self, P, C_occ=None) -> np.ndarray:
+        """Density of P on the grid, (spin, channel, point)."""
+        density = np.empty((len(P), self.kernel.channels, len(self.store.blocks) * self.store.block_size))
+        self._on_workers(self._densities, P, C_occ, density)
+        return density
+
+    def matrix(self, potential) -> np.ndarray:
+        """Matrix (spin, ao, ao) of a potential (spin, channel, point) on the grid."""
         M = sum(self._on_workers(self._half_matrices, potential))
-        return XCContribution(energy, M + M.transpose(0, 2, 1), density[:, 0] @ weights)
+        return M + M.transpose(0, 2, 1)
 
     def _block_slice(self, index):
         size = self.store.block_size

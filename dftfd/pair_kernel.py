@@ -34,7 +34,7 @@ class PairSums:
         row, col = (jax.ShapeDtypeStruct((n,), np.float64) for n in (n_row, n_col))
         self.n_values = jax.eval_shape(code, row, col).shape[0]
         self.n_moving = n_row - n_fixed
-        self._code = _with_jacobian(code, n_fixed, n_row, self.n_values)
+        self._code = with_jacobian(code, n_fixed, n_row, self.n_values)
         try:
             program = scalar_program(self._code, row, jax.ShapeDtypeStruct((n_col + 1,), np.float64))
             self.program = regrouped(program, range(n_row, n_row + n_col + 1))
@@ -92,7 +92,7 @@ class PairSums:
         return jax.lax.scan(body, jnp.zeros((n_out, ROWS)), tiles)[0]
 
 
-def _with_jacobian(code, n_fixed, n_row, n_values):
+def with_jacobian(code, n_fixed, n_row, n_values):
     """(row, (*col, charge)) -> charge times values and, row-major, their derivatives with respect to row[n_fixed:]."""
 
     def both(row, col):

@@ -56,16 +56,14 @@ def memory_budget(max_memory=None) -> int:
     return min(limit - used, free)
 
 
-def memory_size(size) -> int:
+def memory_size(size, name: str = "max_memory") -> int:
     """Bytes of a size: a number of MB, or text with a unit such as '800 MB' or '4 GiB'."""
     if isinstance(size, Real) and not isinstance(size, bool):
         size = f"{size:.12g}"
     match = _SIZE.fullmatch(size) if isinstance(size, str) else None
     unit = _UNITS.get(match[2].lower()) if match else None
     if unit is None or not float(match[1]):
-        raise InputError(
-            f"max_memory={quote(size)} is no size; give a number of MB, or text such as '800 MB' or '4 GB'."
-        )
+        raise InputError(f"{name}={quote(size)} is no size; give a number of MB, or text such as '800 MB' or '4 GB'.")
     return int(float(match[1]) * unit)
 
 

@@ -22,6 +22,10 @@ from dftfd.scf.loop import Cycle
 from dftfd.scf.occupation import frontier_energies
 from dftfd.scf.orbitals import occupied_orbitals
 from dftfd.stability import result_stability
+from dftfd.terms import COMPONENTS
+
+ALWAYS_SHOWN = ("nuclear", "xc")
+"""Components that a table of energies lists even where they are zero."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,11 @@ class Settings:
     smearing: tuple[str, float] | None = None
 
 
+def _settled(number) -> float:
+    """A count without the rounding of the sum of its parts."""
+    return round(float(number), 9) + 0.0  # + 0.0 turns -0.0 into 0.0
+
+
 def _of_a_solution(method):
     """A property that raises NotConvergedError where the density is no solution."""
 
@@ -66,8 +75,7 @@ def _of_a_solution(method):
 class SCFResult:
     """Energy, orbitals and density of a Kohn-Sham calculation. Atomic units; `spin` is 1 (restricted) or 2.
 
-    energy [hartree], and energies, its components: nuclear, one_electron, coulomb, xc, exact_exchange, nonlocal,
-        dispersion.
+    energy [hartree], and energies, its components by the names of dftfd.terms.COMPONENTS.
     converged, cycles: False is not an error, but such a density is no solution: what is derived from it raises
         NotConvergedError unless `allow_unconverged`.
     mo_energy, mo_occ (spin, mo); mo_coeff (spin, ao, mo); density_matrix (spin, ao, ao), the total one for one spin.
@@ -138,6 +146,27 @@ class SCFResult:
         return self.calculation.method
 
     @property
+    def n_electrons(self) -> float:
+        """Number of electrons in the orbitals: that of the molecule, unless `occupations` decided otherwise."""
+        return _settled(self.mo_occ.sum())
+
+    @property
+    def charge(self) -> float:
+        """Charge of nuclei, core potentials and the electrons in the orbitals [e]."""
+        return _settled(self.molecule.nuclear_charges.sum() - self.mo_occ.sum())
+
+    @property
+    def spin(self) -> float:
+        """N_alpha - N_beta of the occupations; zero of a restricted run."""
+        return 0.0 if self.method == "RKS" else _settled(self.mo_occ[0].sum() - self.mo_occ[1].sum())
+
+    @property
+    def energy_table(self) -> tuple[tuple[str, float], ...]:
+        """Components of the energy in words [hartree], without those that are zero beside the usual ones."""
+        shown = ((name, value) for name, value in self.energies.items() if value or name in ALWAYS_SHOWN)
+        return tuple((COMPONENTS.get(name, name), value) for name, value in shown)
+
+    @property
     def free_energy(self):
         """E - T S [hartree], which smeared occupations make stationary; the energy without smearing."""
         return self.energy + self.entropy_term
@@ -146,8 +175,10 @@ class SCFResult:
     def stability(self):
         """Whether the solution is a minimum: lowest eigenvalues of the energy's Hessian, internal and RKS to UKS.
 
-        Takes about as long as the calculation. Returns a dftfd.scf.stability.Stability, whose `guess` leads on from an
-        instability: run_scf(molecule, xc, 'UKS', guess=stability.guess, convergence='hard').
+        The Hessian is exact, double integrals included; UnsupportedError for models of the potential alone, which have
+        none. Takes about as long as the calculation, longer with double integrals. Returns a
+        dftfd.scf.stability.Stability, whose `guess` leads on from an instability: run_scf(molecule, xc, 'UKS',
+        guess=stability.guess, convergence='hard').
         """
         return result_stability(self)
 

@@ -9,16 +9,19 @@ No part of a file is ever executed: text is JSON of numbers and names, and formu
 """
 
 import json
+import warnings
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 
+import jax
 import numpy as np
 
 from dftfd.basis import checked_basis, checked_ecp
 from dftfd.calculation import Calculation
 from dftfd.elements import AtomName, parse_atom_name
-from dftfd.errors import DamagedFileError, FileError, FunctionalError
+from dftfd.errors import DamagedFileError, FileError, FunctionalError, InputError, InputWarning
 from dftfd.functionals.definition import from_definition
+from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
 from dftfd.interop.mean_field import mole_text, orbital_entries
 from dftfd.io.hdf5 import read_tree, write_tree
@@ -27,6 +30,7 @@ from dftfd.options import checked_grid, checked_method
 from dftfd.result import SCFResult, Settings
 from dftfd.scf.loop import Cycle
 from dftfd.surroundings import Surroundings
+from dftfd.terms.external import ExternalPotential, checked_potential
 
 FORMAT = 2
 MOLECULE_TEXT = ("symbols", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp", "labels")
@@ -50,12 +54,16 @@ def result_tree(result: SCFResult) -> dict:
         "calculation": {name: getattr(calculation, name) for name in CALCULATION_TEXT},
         "relativity": surroundings.relativity,
         "settings": asdict(result.settings),
+        "formulas": {"jax": jax.__version__, "fingerprint": program_fingerprint(calculation.functional)},
         "result": {name: getattr(result, name) for name in RESULT_TEXT},
     }
     arrays = {name: getattr(result, name) for name in RESULT_ARRAYS if getattr(result, name) is not None}
     arrays["coordinates"] = molecule.coordinates
     arrays["history"] = np.array([[getattr(cycle, name) for name in CYCLE] for cycle in result.history], dtype=float)
     arrays |= {name: getattr(surroundings, name) for name in ("electric_field", "charges", "positions")}
+    if (potential := surroundings.potential) is not None:
+        text["external_potential"] = {"name": potential.name, "on_nuclei": potential.on_nuclei}
+        arrays["external_potential"] = potential.fingerprint(molecule)
     if isinstance(calculation.grid, int):
         text["calculation"]["grid"] = calculation.grid
     else:
@@ -67,13 +75,24 @@ def result_tree(result: SCFResult) -> dict:
     }
 
 
-def load_result(path, functional=None) -> SCFResult:
+def load_result(path, functional=None, external_potential=None) -> SCFResult:
     """The result in a file that `result.save(path)` wrote.
 
-    functional: the Functional, where its name is not registered in this process. Raises FileError for other files,
-    FunctionalError where the name now stands for something else than when the result was computed.
+    functional: the Functional, where its name is not registered in this process.   external_potential: as in run_scf,
+    for a result computed in one; files hold its name, and its values at some points by which it is known again.
+
+    Raises FileError for other files, FunctionalError where the name now stands for something else than when the result
+    was computed, InputError for another potential.
     """
-    return result_of_tree(read_tree(path, "a result"), path, functional)
+    result = result_of_tree(read_tree(path, "a result"), path, functional)
+    given = checked_potential(external_potential)
+    if given is None:
+        return result
+    surroundings, molecule = result.calculation.surroundings, result.molecule
+    if surroundings.potential is None or not given.known_as(surroundings.potential, molecule):
+        found = "without external potential" if surroundings.potential is None else "in another external potential"
+        raise InputError(f"{path} holds a result {found}, not in {given.name!r} as it was given.")
+    return replace(result, calculation=replace(result.calculation, surroundings=replace(surroundings, potential=given)))
 
 
 def result_of_tree(tree: dict, path, functional=None) -> SCFResult:
@@ -105,8 +124,8 @@ def _result(text, arrays, functional) -> SCFResult:
     molecule = _molecule(text["molecule"], arrays["coordinates"])
     calculation = Calculation(
         molecule=molecule,
-        functional=_functional(settings, functional),
-        surroundings=Surroundings(*surroundings, text["relativity"]),
+        functional=_functional(settings, text.get("formulas"), functional),
+        surroundings=Surroundings(*surroundings, text["relativity"], _potential(text, arrays)),
         grid=checked_grid(None if "grid" in options else (arrays["points"], arrays["weights"]), options.get("grid")),
         method=checked_method(options["method"], molecule.spin),
         **{name: options[name] for name in CALCULATION_TEXT if name != "method"},
@@ -164,15 +183,38 @@ def _molecule(text, coordinates) -> Molecule:
     )
 
 
-def _functional(settings, given):
-    """The functional, whose name must still mean the same."""
+def _potential(text, arrays):
+    """What the file knows of the external potential; None where there was none."""
+    known = text.get("external_potential")
+    return known and ExternalPotential.from_file(known["name"], known["on_nuclei"], arrays["external_potential"])
+
+
+def _functional(settings, formulas, given):
+    """The functional, whose name must still mean the same: terms, parameters and formulas."""
     functional = _of_settings(settings) if given is None else get_functional(given)
     if json.loads(json.dumps(functional.definition)) != settings.definition:
         raise FunctionalError(
             f"functional {settings.functional!r} stands for other terms or parameters than when the result was "
             "computed; pass the right one as load_result(path, functional=...)."
         )
+    if formulas is not None and program_fingerprint(functional) != formulas["fingerprint"]:
+        _refuse_formula(settings.functional, formulas["jax"])
     return functional.named(settings.functional)
+
+
+def _refuse_formula(name, version):
+    """A formula that traces to another program: another one with the same JAX, perhaps the same with another JAX."""
+    if version == jax.__version__:
+        raise FunctionalError(
+            f"the formula of functional {name!r} is not the one that the result was computed with; run it again, or "
+            "pass the old one as load_result(path, functional=...)."
+        )
+    warnings.warn(
+        f"The result was computed with JAX {version}; whether the formula of {name!r} is still the same can't be told "
+        f"with JAX {jax.__version__}.",
+        InputWarning,
+        stacklevel=2,
+    )
 
 
 def _of_settings(settings):

@@ -29,7 +29,7 @@ from dftfd.scf.orbitals import LINEAR_DEPENDENCE
 from dftfd.scf.strategy import checked_strategy
 from dftfd.starting_density import checked_guess, other_starts, starting_density
 from dftfd.surroundings import checked_surroundings
-from dftfd.suspicions import may_have_several_states, warn_about_electrons, warn_about_functional
+from dftfd.suspicions import may_have_several_states, refuse_part, warn_about_electrons, warn_about_functional
 from dftfd.threads import blas_threads
 
 VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "pyscf", "jax-xc")
@@ -57,6 +57,7 @@ def run_scf(
     electric_field=None,
     point_charges=None,
     relativity: str | None = None,
+    external_potential=None,
     linear_dependence: float = LINEAR_DEPENDENCE,
     allow_unconverged: bool = False,
     checkpoint=None,
@@ -93,6 +94,8 @@ def run_scf(
         orbitals that overlap most with them: Delta-SCF for excited states.
     electric_field: (3,) [hartree / (e bohr)].   point_charges: rows (charge, x, y, z), positions in bohr.
     relativity: 'x2c' for the spin-free exact two-component Hamiltonian.
+    external_potential: a Function of the point R^3 -> R, or any JAX code of it: the potential energy f(r) [hartree]
+        of an electron at r [bohr]. Nuclei feel -Z f; with (f, 'electrons') they do not. See dftfd.terms.external.
     linear_dependence: overlap eigenvalues at or below it are removed from the orbital space.
     allow_unconverged: give properties of a run that has not converged; without, asking for them is an error.
     checkpoint: file that holds, after every cycle, what it takes to go on; its last generation but one is kept beside
@@ -102,7 +105,8 @@ def run_scf(
         machine and of the container around it.
     progress: True prints the SCF table; None logs it under the name `dftfd`; or a dftfd.io.progress.Progress.
 
-    Raises InputError for options that cannot be carried out, NumericalError where NaN or Inf appears, ResourceError
+    Raises InputError for options that cannot be carried out, UnsupportedError for minimisers of what has no energy,
+    as models of the potential alone, NumericalError where NaN or Inf appears, ResourceError
     where memory would not suffice, CheckpointError for a checkpoint that is damaged or of another calculation.
 
     >>> import dftfd
@@ -122,9 +126,11 @@ def run_scf(
         nlc_level=checked_grid(None, nlc_grid_level),
         density_fit=density_fit,
         linear_dependence=linear_dependence,
-        surroundings=checked_surroundings(molecule, electric_field, point_charges, relativity),
+        surroundings=checked_surroundings(molecule, electric_field, point_charges, relativity, external_potential),
+        max_memory=max_memory,
     )
     guess = checked_guess(guess, calculation)
+    refuse_part(xc, calculation.functional)
     warn_about_functional(xc, calculation.functional, calculation.grid)
     occupations = checked_occupations(occupations, calculation.n_spin, calculation.capacity)
     smearing = checked_smearing(smearing, occupations, calculation.method)
@@ -137,9 +143,12 @@ def run_scf(
     snapshot = None if restart is None else resume(restart, calculation, rule, conv_tol)
     checkpoint = as_checkpoint(checkpoint, restart)
     if checkpoint is not None:
+        checkpoint.refuse_foreign(calculation)
         checkpoint.prepare()
 
-    ingredients = calculation.build(progress, max_memory)
+    ingredients = calculation.build(progress)
+    if strategy.always_minimises:
+        ingredients.energy.require_response()
     if snapshot is None:
         with progress.stage("starting density"):
             P, guess_name = starting_density(guess, ingredients, broken_symmetry)
@@ -173,7 +182,7 @@ def run_scf(
         with progress.stage("doubts"):
             solution = _with_doubt(ingredients, solution, progress)
     result = _result(calculation, settings, solution, progress.seconds, allow_unconverged)
-    warn_about_electrons(result)
+    warn_about_electrons(result, ingredients)
     return result
 
 
@@ -223,9 +232,9 @@ def _settings(ingredients: Ingredients, thresholds: Convergence, guess: str, con
         functional=functional.name,
         definition=functional.definition,
         basis=calculation.molecule.basis,
-        auxiliary_basis=getattr(ingredients.coulomb_exchange, "auxiliary_basis", None),
+        auxiliary_basis=ingredients.auxiliary_basis,
         grid_level=calculation.grid if isinstance(calculation.grid, int) else None,
-        n_points=ingredients.builders.n_points,
+        n_points=ingredients.n_points,
         guess=guess,
         conv_tol=thresholds.energy,
         max_cycles=thresholds.max_cycles,

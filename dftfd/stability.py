@@ -16,7 +16,10 @@ MARGINAL = -5e-3
 
 
 def result_stability(result) -> Stability:
-    """The lowest Hessian eigenvalues of a result; its integrals are computed again, so that results stay small."""
+    """The lowest Hessian eigenvalues of a result; its integrals are computed again, so that results stay small.
+
+    The Hessian is that of all terms of the energy; UnsupportedError where one has no response.
+    """
     if result.entropy_term or not result.converged:
         raise InputError("stability is defined for converged results without smearing.")
     calculation = result.calculation
@@ -48,7 +51,9 @@ def _lowest(result, calculation, repeat, antisymmetric):
 
 def _state(result, calculation, repeat):
     """(problem, state) of a result's orbitals, each `repeat` times, in a calculation."""
-    problem = calculation.build(Progress()).problem(Aufbau(calculation.n_occupied, calculation.capacity))
+    ingredients = calculation.build(Progress())
+    ingredients.energy.require_response()
+    problem = ingredients.problem(Aufbau(calculation.n_occupied, calculation.capacity))
     arrays = [np.repeat(a, repeat, axis=0) for a in (result.mo_energy, result.mo_occ / repeat, result.mo_coeff)]
     P = np.repeat(result.density_matrix / repeat, repeat, axis=0)
     return problem, State(P, problem.start(P).evaluation, *arrays)

@@ -1,19 +1,54 @@
-"""Ctrl-C while the libraries of the command `dftfd` are loaded.
+"""Before anything is loaded: how the command `dftfd` answers Ctrl-C and errors meanwhile, and whether there is room.
 
-An exception between two steps of an import may end in any error, or in none. Until the command is ready to answer, the
-signal therefore ends the process at once, as it does any program: nothing has been computed, nothing is being written.
+An exception between two steps of an import may end in any error, or in none. Until the command is ready to answer,
+Ctrl-C therefore ends the process at once, as it does any program: nothing has been computed, nothing is being written.
 A Python program that imports dftfd keeps its own answer.
 """
 
 import os
+import resource
 import signal
 import sys
+from contextlib import contextmanager
+
+from dftfd.errors import DftfdError, ResourceError
+
+ADDRESS_SPACE, PER_CORE, CORES = 3 * 2**29, 2**28, 16
+"""Bytes of address space that the libraries and a small calculation take, and more for each core's threads.
+
+With less, threads that cannot start end the process by a signal, or wait for ever. Measured with JAX 0.10.2 on one and
+two cores (2.0 and 2.2 GB for water); more than CORES are not counted.
+"""
 
 
 def end_at_once_on_interrupt() -> None:
     """Leave Ctrl-C to the system if this process is the command; dftfd.cli.interrupts takes it over."""
     if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextmanager
+def said_by_the_command():
+    """Inside, an error that dftfd raises on purpose ends the command with its line and exit code."""
+    try:
+        yield
+    except DftfdError as error:
+        if not _is_command():
+            raise
+        print("dftfd: error:", error, file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def require_address_space() -> None:
+    """Raise ResourceError where the limit of the address space (ulimit -v) is too low to load the libraries."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    needed = ADDRESS_SPACE + PER_CORE * min(CORES, cores)
+    if limit != resource.RLIM_INFINITY and limit < needed:
+        raise ResourceError(
+            f"the address space is limited to {limit / 2**30:.2f} GiB (ulimit -v), but the libraries take up to "
+            f"{needed / 2**30:.2f} GiB of it; raise the limit, or bound what a calculation takes by --max-memory."
+        )
 
 
 def _is_command():

@@ -1,4 +1,4 @@
-"""What acts on a molecule besides its own nuclei: a static electric field, point charges; and scalar relativity."""
+"""What acts on a molecule besides its own nuclei: fields, point charges, a given potential; and scalar relativity."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +13,7 @@ from dftfd.interop.derivatives import (
     point_charge_derivative,
 )
 from dftfd.interop.hamiltonian import point_charge_matrix, x2c_core_hamiltonian
+from dftfd.terms.external import ExternalPotential, checked_potential
 
 RELATIVITY = (None, "x2c")
 
@@ -22,12 +23,14 @@ class Surroundings:
     """Checked options. electric_field: (3,) [hartree / (e bohr)].   charges: (k,) at positions (k, 3) [bohr].
 
     relativity: None, or 'x2c' for the spin-free exact two-component core Hamiltonian.
+    potential: a function of r that a term of its own integrates (dftfd.terms.external), or None.
     """
 
     electric_field: np.ndarray
     charges: np.ndarray
     positions: np.ndarray
     relativity: str | None = None
+    potential: ExternalPotential | None = None
 
     def one_electron(self, molecule) -> OneElectron:
         """The molecule's one-electron matrices with what surrounds it in V."""
@@ -82,10 +85,13 @@ def _coulomb_slope(position, charge, others, charges):
     return -charge * (charges / np.linalg.norm(d, axis=1) ** 3) @ d
 
 
-def checked_surroundings(molecule, electric_field: Any, point_charges: Any, relativity: Any) -> Surroundings:
+def checked_surroundings(
+    molecule, electric_field: Any, point_charges: Any, relativity: Any, external_potential: Any = None
+) -> Surroundings:
     """Surroundings from the options of run_scf.
 
     electric_field: None or (3,).   point_charges: None, or rows (q, x, y, z) with positions in bohr.
+    external_potential: None, a function of r, or a pair of it and 'electrons'; see dftfd.terms.external.
     """
     field = _finite("electric_field", np.zeros(3) if electric_field is None else electric_field, (3,))
     rows = np.zeros((0, 4)) if point_charges is None or not len(point_charges) else point_charges
@@ -94,7 +100,7 @@ def checked_surroundings(molecule, electric_field: Any, point_charges: Any, rela
         raise InputError(f"unknown relativity {relativity!r}; allowed: None or 'x2c'.")
     if relativity and any(ecp is not None for ecp in molecule.atom_ecp):
         raise UnsupportedError("relativity='x2c' needs all electrons; choose a basis set without core potentials.")
-    return Surroundings(field, rows[:, 0], rows[:, 1:], relativity)
+    return Surroundings(field, rows[:, 0], rows[:, 1:], relativity, checked_potential(external_potential))
 
 
 def _finite(name, value, shape):

@@ -16,7 +16,7 @@ import dftfd
 from dftfd.checks.potentials import libxc_potential
 from dftfd.density import evaluate_at
 
-PICTURE = Path(__file__).parents[1] / "docs" / "images" / "potential_along_a_bond.png"
+PICTURE = Path("potential_along_a_bond.png")  # in the current folder
 
 
 def main(picture=PICTURE):

@@ -15,6 +15,9 @@ from dftfd.functionals.jax_xc_kernels import load, read
 from dftfd.functionals.parameters import in_tuples
 
 _ZETA_THRESHOLD, _TAU_THRESHOLD = float(np.finfo(float).eps), 1e-20
+_MINORITY = 2 * _ZETA_THRESHOLD
+"""Smallest ratio of the spin densities: below it 1 - zeta would be rounded to zero, where the kernels' branches, which
+are both evaluated, have derivatives that are not finite. The energy changes in its last digit."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class Kernel:
         mean = 0.5 * (aa + bb)
         ab = _moved(ab, jnp.where(ab > mean, mean, jnp.where(ab < -mean, -mean, ab)))
         rho = tuple(least(n, self.dens_threshold) for n in rho)
+        rho = tuple(least(n, _MINORITY * other) for n, other in zip(rho, rho[::-1], strict=True))
         return rho, (aa, ab, bb), tuple(least(t, self.tau_threshold) for t in tau)
 
 

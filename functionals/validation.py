@@ -3,26 +3,30 @@
 Its energy per volume is formed from unknown densities, lowered, and evaluated with its derivatives at a few dozen
 points of ordinary densities, without compiling anything. Refused, with the point where it shows: a formula that raises;
 a result that is no real float64 scalar, or single precision on the way; NaN or infinity; derivatives that are missing,
-not finite, or not those of the energy; values that change with the spin labels, or from one evaluation to the next.
+not finite, or not those of the energy; values that change with the spin labels, or from one evaluation to the next;
+values or slopes of the lowered formula, which calculations use, that are not those of the formula itself.
 Functionals with double integrals are looked at in validation_pairs.py.
 """
 
 from numbers import Number
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 
-from dftfd.autofd import Function
+from dftfd.autofd import Function, function
 from dftfd.autofd.lowering import lower
 from dftfd.autofd.numpy_program import run_on_numpy
 from dftfd.autofd.point_program import point_program, with_gradient
 from dftfd.errors import DftfdError, NotSemilocalError
-from dftfd.functionals.base import EnergyTerm
+from dftfd.functionals.base import SPACE, EnergyTerm
 from dftfd.functionals.validation_pairs import require_valid_pairs
 from dftfd.functionals.validation_points import (
     formed,
     one_line,
     refused,
+    require_as_written,
     require_finite,
     require_repeatable,
     require_slope,
@@ -55,6 +59,7 @@ def require_valid(term: EnergyTerm, spin_symmetric: bool = True) -> None:
         require_repeatable(term, energy, repeated, x)
         gradient = np.stack(run_on_numpy(derivative, list(x))[1:])
         require_finite(term, energy, gradient, x, _STAY_FINITE)
+        _require_as_written(term, program, energy, gradient, x)
         if spin_symmetric:
             _require_symmetric(term, program, derivative, energy, gradient, x)
         if term.has_energy:
@@ -62,25 +67,29 @@ def require_valid(term: EnergyTerm, spin_symmetric: bool = True) -> None:
                 _require_slope(term, program, gradient, x, step, tolerance)
 
 
-def _program(term, e: Function):
-    """Scalar program of the energy in the entries of the jets of rho and tau, and the point."""
+def lowered_code(e: Function):
+    """(code, shapes of its arguments, number of jets of rho, of tau): an energy as code of the jets and the point."""
     lowered = lower(e)
-    orders = lowered.orders
-    shapes = [(2,) + (3,) * k for k in range(orders.get("rho", 0) + 1)]
-    shapes_tau = [(2,) + (3,) * k for k in range(orders.get("tau", 0) + 1)]
+    n_rho, n_tau = (lowered.orders.get(name, 0) + 1 for name in ("rho", "tau"))
 
     def code(*arrays):
         *jets, r = arrays
-        return lowered({"rho": list(jets[: len(shapes)]), "tau": list(jets[len(shapes) :])}, r)
+        return lowered({"rho": list(jets[:n_rho]), "tau": list(jets[n_rho:])}, r)
 
-    specs = [jax.ShapeDtypeStruct(s, np.float64) for s in (*shapes, *shapes_tau, (3,))]
+    shapes = [(2,) + (3,) * k for n in (n_rho, n_tau) for k in range(n)]
+    return code, [jax.ShapeDtypeStruct(s, np.float64) for s in (*shapes, (3,))], n_rho, n_tau
+
+
+def _program(term, e: Function):
+    """Scalar program of the energy in the entries of the jets of rho and tau, and the point."""
+    code, specs, n_rho, n_tau = lowered_code(e)
     try:
         program = point_program(code, *specs)
     except DftfdError:
         raise
     except Exception as error:  # noqa: BLE001
         raise refused(term, f"raised {type(error).__name__} when evaluated: {one_line(error)}") from error
-    return _Jets(program, len(shapes), len(shapes_tau))
+    return _Jets(program, n_rho, n_tau)
 
 
 class _Jets:
@@ -117,6 +126,45 @@ def _differentiated(term, program):
         raise refused(
             term, f"is not differentiable: {type(error).__name__}: {one_line(error)}; use operators and jax.numpy"
         ) from error
+
+
+def _require_as_written(term, program, energy, gradient, x):
+    """Value and slope against those of the formula as a Function, on polynomials that have these jets at a point.
+
+    The direction of the slope moves every entry.
+    """
+    shapes = [(2,) + (3,) * k for n in program.n_inputs for k in range(n)]
+    splits = np.cumsum([int(np.prod(s)) for s in shapes])
+
+    def at_point(jets, r):
+        parts = [part.reshape(s) for part, s in zip(jnp.split(jets, splits[:-1]), shapes, strict=True)]
+        rho, tau = (
+            function(_polynomial, SPACE, params=(r, *some)) for some in (parts[: program.n_rho], parts[program.n_rho :])
+        )
+        return term.energy_density(rho, tau)(r)
+
+    moving = len(gradient)
+    jets, points = x[:moving].T, x[moving:].T
+    direction = jets * np.random.default_rng(8).uniform(0.5, 1.5, jets.shape)
+    both = lambda jets, along, r: jax.jvp(lambda j: at_point(j, r), (jets,), (along,))
+    code = jax.make_jaxpr(both)(jets[0], direction[0], points[0])  # run without compiling it as a whole
+    plain, slope = (np.asarray(v) for v in jax.vmap(jaxpr_as_fun(code))(jets, direction, points))
+    parts = np.abs(gradient * direction.T).sum(axis=0)
+    scale = np.abs(energy) + parts
+    require_as_written(term, "value", energy, plain, scale, x)
+    require_as_written(term, "slope", np.sum(gradient * direction.T, axis=0), slope, scale, x)
+
+
+def _polynomial(centre, *arrays):
+    """The polynomial of the last argument, r, with these derivatives (2,), (2, 3), (2, 3, 3), ... at the centre."""
+    *jet, r = arrays
+    value, factor = jet[0], 1.0
+    for k, derivative in enumerate(jet[1:], start=1):
+        for _ in range(k):
+            derivative = derivative @ (r - centre)
+        factor /= k
+        value = value + factor * derivative
+    return value
 
 
 def _require_symmetric(term, program, derivative, energy, gradient, x):

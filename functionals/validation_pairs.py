@@ -3,8 +3,9 @@
 It is lowered to pairs of points, as for a calculation, and evaluated on a few points with weights, where densities are
 ordinary, each paired with all and with itself. Refused, with the point where it shows: what can't be lowered; a formula
 that raises; single precision on the way; NaN or infinity; derivatives by the density that are missing, not finite, or
-not the slope of the energy; energies that change with the spin labels, or from one evaluation to the next. Jumps are
-not looked for: the wide step that finds them would change a kernel of short range by orders of magnitude.
+not the slope of the energy; energies that change with the spin labels, or from one evaluation to the next; pair kernels
+that are other numbers as scalar code. Jumps are not looked for: the wide step that finds them would change a kernel of
+short range by orders of magnitude.
 """
 
 import re
@@ -15,12 +16,15 @@ import numpy as np
 
 from dftfd.autofd.lowering import CELL_VOLUME
 from dftfd.autofd.lowering_pairs import lower_nonlocal
-from dftfd.errors import NotSemilocalError
+from dftfd.autofd.numpy_program import run_on_numpy
+from dftfd.autofd.scalars import scalar_program
+from dftfd.errors import NotSemilocalError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm
 from dftfd.functionals.validation_points import (
     formed,
     one_line,
     refused,
+    require_as_written,
     require_finite,
     require_repeatable,
     require_slope,
@@ -45,17 +49,18 @@ _COINCIDING = (
 
 def require_valid_pairs(term: EnergyTerm, spin_symmetric: bool = True) -> None:
     """Raise FunctionalError unless a term with integrals can be registered."""
-    trial, again = (_Trial(term) for _ in range(2))
+    trial, again = (Trial(term) for _ in range(2))
     energy, gradient = trial.slopes(trial.jets)
     require_repeatable(term, energy, np.asarray(jax.jit(again.energies)(again.jets)), trial.x, tolerance=ROUNDING)
     require_finite(term, energy, gradient, trial.x, _COINCIDING)
+    _require_as_written(term, trial)
     if spin_symmetric:
         _require_symmetric(term, trial, gradient)
     if term.has_energy:
         _require_slope(term, trial, energy, gradient)
 
 
-class _Trial:
+class Trial:
     """A term's energy on `_POINTS` points: code of the jets (entry, point) of rho and tau there.
 
     x: jets and points, as `sane_points` gives them.   swapped: positions of its entries with the spins exchanged.
@@ -79,10 +84,14 @@ class _Trial:
 
     def energies(self, jets):
         """Energy per volume at each point."""
-        known = self._named(jets) | {CELL_VOLUME: [jnp.asarray(self.weights)]}
+        return self._at_points(self.program.outer, self.known(jets))
+
+    def known(self, jets=None):
+        """What code at each point knows: jets, volume of the cell, integrals."""
+        known = self._named(self.jets if jets is None else jets) | {CELL_VOLUME: [jnp.asarray(self.weights)]}
         for integral in self.program.integrals:
             known = known | {integral.name: [self._integral(integral, known)]}
-        return self._at_points(self.program.outer, known)
+        return known
 
     def slopes(self, jets):
         """(energies (point,), derivatives of their weighted sum by each of the jets (entry, point))."""
@@ -129,6 +138,29 @@ class _Trial:
         if single:
             name = single[1].replace("f", "float")
             raise refused(self.term, f"computes in {name} on the way; float64 expected")
+
+
+def _require_as_written(term, trial):
+    """The pair kernels as scalar code against themselves, at all pairs of points."""
+    known, points = trial.known(), jnp.asarray(trial.points)
+    here, there = (np.ravel(i) for i in np.indices((_POINTS, _POINTS)))
+    at = lambda tree, places: jax.tree_util.tree_map(lambda array: array[places], tree)
+    for integral in trial.program.integrals:
+        left, right = (trial._at_points(c, known) for c in (integral.left, integral.right))
+        pairs = (points[here], at(left, here), points[there], at(right, there))
+        flat = lambda *pair, integral=integral: integral.kernel(*pair).reshape(-1)
+        try:
+            program = scalar_program(flat, *at(pairs, 0))
+        except UnsupportedError:  # calculations use the kernel itself
+            continue
+        rows = [np.asarray(r) for a in jax.tree_util.tree_leaves(pairs) for r in a.reshape(len(here), -1).T]
+        with np.errstate(all="ignore"):
+            lowered = np.stack(run_on_numpy(program, rows), axis=1)
+        plain = np.asarray(jax.vmap(flat)(*pairs))
+        worst = np.argmax(np.abs(lowered - plain), axis=1, keepdims=True)
+        lowered, plain = (np.take_along_axis(a, worst, axis=1)[:, 0] for a in (lowered, plain))
+        scale = np.abs(plain) + np.abs(plain).max()
+        require_as_written(term, "pair kernel", lowered, plain, scale, trial.x[:, here])
 
 
 def _require_symmetric(term, trial, gradient):

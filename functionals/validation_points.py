@@ -11,6 +11,10 @@ from dftfd.errors import FunctionalError
 from dftfd.functionals.base import SPACE
 
 SYMMETRY_TOLERANCE = 1e-9
+
+AS_WRITTEN = 1e-7
+"""Tolerance of what a formula gives in lowered form, relative to the size of what that is a sum of."""
+
 _K_F = (6 * math.pi**2) ** (1 / 3)
 
 
@@ -73,6 +77,18 @@ def require_repeatable(term, energy, repeated, x, tolerance: float = 0.0) -> Non
             term,
             f"gave {energy[i]:.12g} and then {repeated[i]:.12g} {place(x, i)}; a formula may depend on its arguments "
             "only",
+        )
+
+
+def require_as_written(term, what: str, lowered, plain, scale, x) -> None:
+    """Raise FunctionalError where numbers (point,) of the lowered formula are not those of the formula itself."""
+    wrong = ~(np.abs(lowered - plain) <= AS_WRITTEN * scale)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise refused(
+            term,
+            f"has the {what} {lowered[i]:.10g} as calculations use it and {plain[i]:.10g} as the formula is written, "
+            f"{place(x, i)}; that is a fault of dftfd, or of a formula that gives another result at each evaluation",
         )
 
 

@@ -67,21 +67,6 @@ def test_an_order_that_libcint_lacks_is_refused():
         gaussian_basis(water(basis="sto-3g")).evaluate(np.zeros((1, 3)), 5)
 
 
-@pytest.mark.parametrize("keywords", BASES.values(), ids=BASES.keys())
-def test_the_envelope_bounds_every_value_and_gradient(keywords, rng):
-    """Screening is safe: at 3000 random points no AO or gradient component exceeds its shell's envelope."""
-    mole = water(**keywords)
-    basis = gaussian_basis(mole)
-    envelope = basis.envelope(1)
-    points = points_around(mole, rng, 3000, spread=4.0)
-    values = np.abs(basis.evaluate(points, 1)).max(axis=0)
-    for shell in range(basis.n_shells):
-        distances = np.linalg.norm(points - basis.centres[shell], axis=1)
-        largest = values[basis.aos_of_shells([shell])].max(axis=0)
-        bounds = np.array([envelope.at(np.full(basis.n_shells, d))[shell] for d in distances])
-        assert (largest <= bounds * (1 + 1e-12)).all()
-
-
 def test_blocks_partition_the_points_and_are_compact(rng):
     """Every point is in exactly one block; all blocks but one are full; a block is far smaller than the cloud."""
     points = rng.normal(size=(5000, 3))

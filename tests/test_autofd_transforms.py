@@ -59,7 +59,7 @@ FUNCTIONALS = {
     "normalised": lambda f: integrate((f / jnp.sqrt(integrate(f * f))) ** 3),
     "gradient": lambda f: integrate(sqrt(1.0 + nabla(f) ** 2) * f),
     "array code between": lambda f: jnp.sin(integrate(f)) / (1.0 + jnp.exp(integrate(f * f))),
-    "quadrature as arrays": lambda f: integrate(f**2, quadrature=(jnp.asarray(x[::2]), jnp.asarray(w[::2]))),
+    "quadrature as arrays": lambda f: integrate(f**2, quadrature=(jnp.asarray(x), jnp.asarray(3 * w))),
     "feedback through parameters": lambda f: integrate(
         f * function(lambda a, x: jnp.exp(a * x), X, params=(integrate(f),))
     ),
@@ -70,8 +70,7 @@ FUNCTIONALS = {
 def test_gradient_paired_with_a_direction_is_the_finite_difference(name):
     """integral of grad(E) d = dE along d for functionals with every kind of path from function to value."""
     E = FUNCTIONALS[name]
-    rule = {"quadrature": (jnp.asarray(x[::2]), jnp.asarray(w[::2]))} if name == "quadrature as arrays" else {}
-    paired = integrate(grad(E)(f) * d, **rule)
+    paired = integrate(grad(E)(f) * d)
     assert paired == approx(difference(E, f, d), rel=3e-9)
 
 

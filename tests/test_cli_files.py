@@ -1,6 +1,7 @@
 """`dftfd run` with QCSchema input and with files as output."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -113,3 +114,55 @@ def test_a_qcschema_file_asks_for_a_gradient(document, dftfd_command, tmp_path):
         return dftfd.run_scf(system, xc="hf", **content["keywords"]).energy
 
     assert given["return_result"][5] == pytest.approx((energy(1e-3) - energy(-1e-3)) / 2e-3, abs=1e-6)
+
+
+CHEAP = ("--xc", "hf", "--basis", "sto-3g", "--quiet")
+
+
+def test_output_files_are_not_replaced_unasked(dftfd_command, tmp_path):
+    """An existing file is refused before the run, exit code 5; --overwrite replaces it and keeps its mode."""
+    for option in ("--output", "--json"):
+        path = tmp_path / "kept.json"
+        path.write_text("mine")
+        path.chmod(0o600)
+        code, out, err = dftfd_command("run", HYDROGEN, *CHEAP, option, path)
+        assert (code, out) == (5, "") and "exists" in err and path.read_text() == "mine"
+        assert dftfd_command("run", HYDROGEN, *CHEAP, option, path, "--overwrite")[0] == 0
+        assert json.loads(path.read_text())["success"] and path.stat().st_mode & 0o777 == 0o600
+
+
+def test_checkpoints_of_something_else_are_not_replaced(dftfd_command, tmp_path):
+    """Another molecule, another functional, a file that is none: refused, kept. The same again goes on as ever."""
+    path = tmp_path / "run.chk"
+    assert dftfd_command("run", HYDROGEN, *CHEAP, "--checkpoint", path)[0] == 0
+    kept = path.read_bytes()
+    for arguments, words in (
+        (("He 0 0 0;", *CHEAP), "holds HH with hf, which differs in symbols, ghost"),
+        ((HYDROGEN, *CHEAP, "--basis", "6-31g"), "differs in basis"),
+        ((HYDROGEN, *CHEAP, "--xc", "lda,vwn"), "differs in functional"),
+    ):
+        code, out, err = dftfd_command("run", *arguments, "--checkpoint", path)
+        assert (code, out) == (5, "") and words in err and path.read_bytes() == kept
+    assert dftfd_command("run", HYDROGEN, *CHEAP, "--checkpoint", path)[0] == 0
+    assert dftfd_command("run", "He 0 0 0;", *CHEAP, "--checkpoint", path, "--overwrite")[0] == 0
+    note = tmp_path / "notes.txt"
+    note.write_text("mine")
+    code, _, err = dftfd_command("run", HYDROGEN, *CHEAP, "--checkpoint", note)
+    assert code == 5 and "is no checkpoint of dftfd" in err and note.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["/dev/full", "pipe"])
+def test_records_are_regular_files(name, dftfd_command, tmp_path, monkeypatch):
+    """A device whose contents never end, and a pipe that nobody fills, are refused at once."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pipe").unlink(missing_ok=True)
+    os.mkfifo("pipe")
+    code, _, err = dftfd_command("run", HYDROGEN, *CHEAP, "--record", name)
+    assert code == 5 and "no regular file" in err
+
+
+def test_read_only_places_of_a_comparison(dftfd_command, tmp_path):
+    """`check --all` says where it cannot write before it compares anything."""
+    (tmp_path / "file").touch()
+    code, _, err = dftfd_command("check", "--all", "--data", tmp_path / "file" / "data.h5", "--page", tmp_path / "p.md")
+    assert code == 5 and "cannot write" in err and "internal" not in err

@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from dftfd.compilation_cache import PREFIX
 
 PROGRAM = """
@@ -28,9 +30,17 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
 
 
 def process(program, **environment):
-    kept = {k: v for k, v in os.environ.items() if k not in ("DFTFD_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR")}
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if k not in ("DFTFD_CACHE_DIR", "DFTFD_CACHE_SIZE", "JAX_COMPILATION_CACHE_DIR")
+    }
     return subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], env=kept | environment, capture_output=True, text=True
+        [sys.executable, "-W", "error", "-c", program],
+        env=kept | environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
     )
 
 
@@ -76,3 +86,112 @@ def test_a_full_disk_costs_the_cache_only(tmp_path):
     """The write of a program fails: the result is there, without a warning, and no half program is left."""
     assert run(LIMITED.format(answer="SIG_IGN"), DFTFD_CACHE_DIR=str(tmp_path)) == ["2.0"]
     assert not list(tmp_path.iterdir())
+
+
+# ------------------------------------------------------------------------------------------- what is used, what is not
+
+
+MULTIPLYING = COMPILING.replace("2 * x", "{factor} * x")
+
+
+def entry(folder):
+    """The file of the one program named jit__lambda."""
+    (found,) = folder.glob("jit__lambda*-cache")
+    return found
+
+
+def test_exchanged_programs_are_not_used(tmp_path):
+    """The machine code of 3 x under the name of 2 x: the result is 2, and the right program takes its place."""
+    folders = [tmp_path / "two", tmp_path / "three"]
+    for folder, factor in zip(folders, (2, 3), strict=True):
+        run(MULTIPLYING.format(factor=factor), DFTFD_CACHE_DIR=str(folder))
+    mine, other = (entry(folder) for folder in folders)
+    mine.write_bytes(other.read_bytes())
+    assert run(MULTIPLYING.format(factor=2), DFTFD_CACHE_DIR=str(folders[0])) == ["2.0"]
+    assert mine.read_bytes() != other.read_bytes()
+
+
+def test_a_program_of_somebody_else_is_not_used(tmp_path):
+    """A right name and a right hash, made with another key: machine code for 3 x, compiled anew for 2 x."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    run(MULTIPLYING.format(factor=2), DFTFD_CACHE_DIR=str(ours))
+    forged = MULTIPLYING.format(factor=2).replace("import jax, dftfd", FORGING.format(name=entry(ours).name))
+    run(forged, DFTFD_CACHE_DIR=str(theirs), XDG_DATA_HOME=str(tmp_path))
+    assert entry(theirs).name == entry(ours).name and entry(theirs).read_bytes() != entry(ours).read_bytes()
+    entry(ours).write_bytes(entry(theirs).read_bytes())
+    assert run(MULTIPLYING.format(factor=2), DFTFD_CACHE_DIR=str(ours)) == ["2.0"]
+    assert entry(theirs).read_bytes() != entry(ours).read_bytes()
+
+
+FORGING = """
+import jax, dftfd
+from dftfd.compilation_cache import WholeFile
+original = WholeFile.write_bytes
+def write_bytes(self, data):
+    return original(self.with_name("{name}") if self.name.startswith("jit__lambda") else self, data)
+WholeFile.write_bytes = write_bytes
+"""
+"""Another user's process, which writes what it compiles under a name of its choice."""
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder", "a sparse file", "one bit"])
+def test_odd_entries_are_not_used(kind, tmp_path):
+    """A pipe that nobody fills, a link to a device without end, ...: compiled anew, nothing hangs, nothing is said."""
+    run(COMPILING, DFTFD_CACHE_DIR=str(tmp_path))
+    path = entry(tmp_path)
+    content = path.read_bytes()
+    path.unlink()
+    match kind:
+        case "a pipe":
+            os.mkfifo(path)
+        case "a device":
+            path.symlink_to("/dev/zero")
+        case "a folder":
+            path.mkdir()
+        case "a sparse file":
+            with path.open("wb") as file:
+                file.truncate(2**40)
+        case "one bit":
+            path.write_bytes(content[:-100] + bytes([content[-100] ^ 1]) + content[-99:])
+    assert run(COMPILING, DFTFD_CACHE_DIR=str(tmp_path)) == ["2.0"]
+
+
+@pytest.mark.slow
+def test_the_folder_is_bounded(tmp_path):
+    """Programs that were not used for the longest time go first; what was read last stays."""
+    run(MULTIPLYING.format(factor=2), DFTFD_CACHE_DIR=str(tmp_path))
+    first = entry(tmp_path)
+    size = sum(file.stat().st_size for file in tmp_path.iterdir())
+    for factor in (3, 4, 5):
+        for used in (factor, 2):
+            run(MULTIPLYING.format(factor=used), DFTFD_CACHE_DIR=str(tmp_path), DFTFD_CACHE_SIZE=f"{3 * size} B")
+    assert first.exists() and len(list(tmp_path.glob("jit__lambda*"))) < 4
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 3 * size
+
+
+def test_a_folder_open_to_others_is_not_used(tmp_path):
+    tmp_path.chmod(0o777)
+    assert run(DFTFD_CACHE_DIR=str(tmp_path))[0] == "None"
+
+
+def test_a_folder_of_another_user_is_not_used(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    os.chown(tmp_path, 12345, 12345)
+    assert run(DFTFD_CACHE_DIR=str(tmp_path))[0] == "None"
+
+
+def test_the_key_is_private(tmp_path):
+    """Made once, mode 0600; a key that others can read is not used, and so no cache."""
+    environment = {"DFTFD_CACHE_DIR": str(tmp_path / "cache"), "XDG_DATA_HOME": str(tmp_path)}
+    run(**environment)
+    (key,) = (tmp_path / "dftfd").iterdir()
+    content = key.read_bytes()
+    assert len(content) == 32 and key.stat().st_mode & 0o777 == 0o600
+    assert run(**environment)[0] != "None" and key.read_bytes() == content
+    key.chmod(0o644)
+    assert run(**environment)[0] == "None"
+
+
+def test_a_size_that_is_none_is_refused():
+    assert "DFTFD_CACHE_SIZE='much' is no size" in process(PROGRAM, DFTFD_CACHE_SIZE="much").stderr

@@ -95,7 +95,6 @@ assert len(accelerated_devices()) == 4
 for xc, n_spin in {cases!r}:
     print(difference(xc, n_spin, jax.devices()))
 water = dftfd.molecule("O 0 0 0; H 0 0 0.96; H 0 0.93 -0.24", basis="6-31g")
-from dftfd.calculation import XCBuilders
 result = dftfd.run_scf(water, "pbe", grid_level=1, conv_tol=1e-12)
 print(result.energy)
 """

@@ -249,3 +249,64 @@ def test_any_text_gives_a_geometry_or_a_typed_error(text):
     else:
         assert read.coordinates.shape == (len(read.names), 3)
         assert all(name.symbol in ATOMIC_NUMBERS for name in read.names)
+
+
+# ---------------------------------------------------------------------------------------- what a comment line says
+
+
+@pytest.mark.parametrize(
+    "comment, charge, spin",
+    [
+        ("water", None, None),
+        ("charge=1 spin=1", 1, 1),
+        ("energy=-1.5 Charge = -1, multiplicity = 2", -1, 1),
+        ('charge="+2" Multiplicity=1', 2, 0),
+        ("charge=1.0 spin=1 multiplicity=2", 1, 1),
+        ('model="pbe charge=5 spin=2" total_charge=3 net-charge=4 spin_state=1', None, None),
+    ],
+)
+def test_charge_and_spin_of_the_comment_line(comment, charge, spin):
+    """Whole keys outside of quotes count, in any case."""
+    read = parse_geometry(WATER_XYZ.replace("water, angstrom", comment))
+    assert (read.charge, read.spin) == (charge, spin)
+
+
+@pytest.mark.parametrize(
+    "comment", ["charge=x", "charge=0.5", "spin=1 multiplicity=1", "charge=1 charge=2", "multiplicity=1e0"]
+)
+def test_what_a_comment_line_cannot_mean(comment):
+    with pytest.raises(InputError, match="the comment line says"):
+        parse_geometry(WATER_XYZ.replace("water, angstrom", comment))
+
+
+def test_a_molecule_takes_charge_and_spin_of_its_file(tmp_path):
+    """Also each frame of a trajectory in a batch; arguments count, with a warning where they contradict."""
+    from dftfd import molecule
+    from dftfd.batch.jobs import read_jobs
+    from dftfd.errors import InputWarning
+
+    cation = WATER_XYZ.replace("water, angstrom", "charge=1 multiplicity=2")
+    path = tmp_path / "frames.xyz"
+    path.write_text(cation + WATER_XYZ + WATER_XYZ.replace("water, angstrom", "charge=-1 spin=1"))
+    assert (molecule(cation).charge, molecule(cation).spin) == (1, 1)
+    jobs = read_jobs([path], {"basis": "sto-3g"})
+    assert [(job.molecule.charge, job.molecule.spin) for job in jobs] == [(1, 1), (0, 0), (-1, 1)]
+    with pytest.warns(InputWarning, match="charge=1, but charge=-1 was given"):
+        assert molecule(cation, charge=-1, spin=1).charge == -1
+    with pytest.raises(InputError, match="spin=1 does not fit 10 electrons"):  # programs that call a singlet spin=1
+        molecule(WATER_XYZ.replace("water, angstrom", "charge=0 spin=1"))
+
+
+@pytest.mark.parametrize("name", ["a;b.xyz", "a\nb.xyz", ";", "O 0 0;.xyz"])
+def test_a_file_is_found_by_any_name(name, tmp_path, monkeypatch):
+    """A semicolon or a line break in the name of a file that exists does not make it coordinates."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(WATER_XYZ)
+    assert not is_coordinate_text(name)
+
+
+def test_coordinates_are_not_read_from_a_file_of_their_name(tmp_path, monkeypatch):
+    """What begins with an atom is coordinates, whatever files lie in the folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "H 0 0 0; H 0 0 0.74").write_text(WATER_XYZ)
+    assert is_coordinate_text("H 0 0 0; H 0 0 0.74")

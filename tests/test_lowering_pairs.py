@@ -37,6 +37,7 @@ from dftfd.autofd.symmetry import is_symmetric
 from dftfd.errors import NotSemilocalError, NumericalError, QuadratureError, UnsupportedError
 from dftfd.functionals.base import SPACE, EnergyTerm, Functional
 from dftfd.functionals.pairs import guarded, here, integral_over_there, squared_distance, there
+from dftfd.nonlocal_response import NonlocalXCResponse
 from dftfd.nonlocal_xc import NonlocalXCKernel
 from dftfd.pair_kernel import COLUMNS, PairSums
 
@@ -304,16 +305,43 @@ def test_energy_and_derivative_of_double_integrals(name, n_spin, rng):
     np.testing.assert_allclose(potential, gradient, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("name, n_spin", [*((name, 2) for name in CASES), ("gap-damped", 1)])
+def test_response_of_double_integrals(name, n_spin, rng):
+    """The change of dE/d(density channels) along a change of the density: forward over jax.grad of the dense sum."""
+    case = CASES[name]
+    kernel = NonlocalXCKernel(functional_of(case.formula), n_spin)
+    points, weights = rng.normal(size=(60, 3)), rng.uniform(-0.2, 1.0, 60)
+    weights[7] = 0.0  # a point that only fills a block up
+    density, change = rng.uniform(0.1, 1.0, size=(2, n_spin, kernel.channels, 60))
+    R2 = jnp.sum((points[:, None] - points[None]) ** 2, axis=-1)
+
+    def dense(density):
+        total = density.sum(axis=0)
+        args = (total[0], total[1:4], R2, weights)
+        return case.dense(*args, points) if case.dense.__code__.co_argcount == 5 else case.dense(*args)
+
+    _, expected = jax.jvp(jax.grad(dense), (jnp.asarray(density),), (jnp.asarray(change),))
+    response = NonlocalXCResponse(kernel, points, weights, density)
+    found = response(change)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
+    other = rng.normal(size=density.shape)
+    assert np.vdot(other, found) == pytest.approx(np.vdot(response(other), change), rel=1e-11)
+
+
 def test_symmetric_shortcut_equals_the_general_way(rng):
-    """Doubling one side and summing over both sides give the same derivative."""
+    """Doubling one side and summing over both sides give the same derivative, and the same response."""
     kernel = NonlocalXCKernel(functional_of(gap_damped), 1)
     points, weights = rng.normal(size=(40, 3)), rng.uniform(0.1, 1.0, 40)
     density = rng.uniform(0.1, 1.0, size=(1, kernel.channels, 40))
     _, short = kernel(points, weights, density)
+    change = rng.normal(size=density.shape)
+    short_response = NonlocalXCResponse(kernel, points, weights, density)(change)
     assert kernel.stages[0].symmetric
     kernel.stages[0].symmetric = False
     _, general = kernel(points, weights, density)
     np.testing.assert_allclose(general, short, rtol=1e-12)
+    general_response = NonlocalXCResponse(kernel, points, weights, density)(change)
+    np.testing.assert_allclose(general_response, short_response, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["gap-damped", "weighted density", "gradient of an integral", "nested"])

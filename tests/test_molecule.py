@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyscf import gto
+from pyscf import gto, lo
 from pyscf.data import nist
+from pyscf.df import addons
 from pyscf.scf import hf, uhf
 
 from dftfd.errors import DftfdError, FileError, InputError, InputWarning, UnsupportedError
 from dftfd.interop.basis_sets import load_ecp, normalise_basis_name
+from dftfd.interop.guesses import atomic_density, hueckel_density
+from dftfd.interop.populations import meta_loewdin_orbitals
 from dftfd.interop.pyscf import BOHR_IN_ANGSTROM, minao_guess, to_pyscf
+from dftfd.interop.two_electron import auxiliary_basis
 from dftfd.molecule import Molecule, molecule
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
@@ -251,6 +255,47 @@ def test_starting_density_is_pyscf_minao():
     np.testing.assert_allclose(minao_guess(mol, 2), uhf.init_guess_by_minao(mole), atol=1e-12)
     triplet = pyscf_mole(atom="O 0 0 0; O 0 0 1.2", basis="sto-3g", spin=2)
     np.testing.assert_allclose(minao_guess(molecule(triplet), 2), uhf.init_guess_by_minao(triplet), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "text, options",
+    [
+        ("O 0 0 0.1; H 0 0.8 -0.5; H 0 -0.8 -0.5", {}),
+        ("O 0 0 0.1; H 0 0.8 -0.5; H 0 -0.8 -0.5", {"cartesian": True}),
+        ("I 0 0 0; H1 0 0 1.6; ghost-O 0 0 4", {"basis": {"default": "def2-svp", "H1": "6-31g"}}),
+        ("Au 0 0 0; H 0 0 1.6", {"basis": "lanl2dz"}),
+    ],
+)
+def test_densities_of_atoms_are_pyscfs(text, options):
+    """Minimal basis, Hartree-Fock atoms, Hueckel orbitals and meta-Loewdin orbitals, whose shells come as numbers."""
+    mol = molecule(text, **options)
+    mole = to_pyscf(mol)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PySCF's, of itself
+        theirs = [make(mole) for make in (hf.init_guess_by_minao, hf.init_guess_by_atom, hf.init_guess_by_huckel)]
+    ours = [minao_guess(mol)[0], atomic_density(mol), hueckel_density(mol)]
+    ours, theirs = [*ours, meta_loewdin_orbitals(mol)], [*theirs, lo.orth_ao(mole, "meta_lowdin", "ANO")]
+    for density, reference in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(density, reference, atol=1e-9)
+
+
+@pytest.mark.parametrize("basis", ["6-31g(d)", "6-31+g*", "cc-pvdz", "def2-svp", "pc-1", "dyall-v2z"])
+def test_fitting_functions_are_pyscfs(basis):
+    """Beside an atom with other functions: the sets of the tables, or even-tempered functions."""
+    chosen = {"O": basis, "H": [[0, [0.5, 1.0]]]}
+    mol = molecule("O 0 0 0; H 0 0 1", basis=chosen, charge=-1)
+    view = to_pyscf(mol).copy()
+    view.basis = chosen
+    theirs = addons.make_auxmol(view, addons.make_auxbasis(view))
+    ours = addons.make_auxmol(view, auxiliary_basis(mol, exact_exchange=True)[0])
+    np.testing.assert_array_equal(ours.intor("int2c2e"), theirs.intor("int2c2e"))
+
+
+def test_a_core_of_no_shells_has_no_guess_from_atoms():
+    """Five core electrons are refused by name, where PySCF ends in a RuntimeError."""
+    mol = molecule("F 0 0 0;", charge=0, ecp={"F": [5, [[-1, [[], [], [[1.0, 0.5]]]]]]}, basis="sto-3g")
+    with pytest.raises(InputError, match="a core of 5 electrons"):
+        minao_guess(mol)
 
 
 # ------------------------------------------------------------------------------------------------- bad input

@@ -13,7 +13,7 @@ import pytest
 import dftfd
 from dftfd.errors import FileError, InputError, NotConvergedError
 from dftfd.io.progress import Progress
-from dftfd.io.trajectory import read_trajectory
+from dftfd.io.trajectory import Frame, TrajectoryWriter, read_trajectory
 
 BENT = "O 0 0.02 0.1173; H 0.1 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 OPTIONS = {"xc": "lda,vwn", "grid_level": 1}
@@ -209,3 +209,27 @@ def test_the_command_compares_a_gradient_with_differences(capsys):
     assert float(out.split("largest deviation")[1].split()[0]) < 1e-8
     assert main(["gradient", hydrogen, "--xc", "lda,vwn", "--basis", "6-31g", "--no-grid-response"]) == 0
     assert "response LEFT OUT" in capsys.readouterr().out
+
+
+FRAME = Frame(("H", "H"), np.array([[0, 0, 0], [0, 0, 0.9]]), -1.125, np.array([[0, 0, 0.05], [0, 0, -0.05]]), "pbe")
+
+
+def test_ase_reads_a_trajectory_in_its_units(tmp_path):
+    """Energy in eV and forces in eV/angstrom, by ASE's own constants; the hartree values are beside them."""
+    io, units = pytest.importorskip("ase.io"), pytest.importorskip("ase.units")
+    TrajectoryWriter(tmp_path / "path.xyz").append(FRAME)
+    atoms = io.read(tmp_path / "path.xyz")
+    assert atoms.get_potential_energy() == pytest.approx(-1.125 * units.Hartree, rel=1e-7)
+    np.testing.assert_allclose(atoms.get_forces(), FRAME.forces * units.Hartree / units.Bohr, rtol=1e-7)
+    assert atoms.info["energy_hartree"] == FRAME.energy
+    np.testing.assert_array_equal(atoms.arrays["forces_hartree_bohr"], FRAME.forces)
+
+
+def test_trajectories_of_earlier_versions_are_read(tmp_path):
+    """Energies and forces in hartree and hartree/bohr, as their comment line says."""
+    head = 'Properties=species:S:1:pos:R:3:forces:R:3 energy=-1.125 model="pbe" units="angstrom, hartree, hartree/bohr"'
+    (tmp_path / "path.xyz").write_text(f"2\n{head}\nH 0 0 0 0 0 0.05\nH 0 0 0.9 0 0 -0.05\n")
+    (frame,) = read_trajectory(tmp_path / "path.xyz")
+    assert (frame.symbols, frame.energy, frame.model) == (FRAME.symbols, FRAME.energy, FRAME.model)
+    np.testing.assert_array_equal(frame.positions, FRAME.positions)
+    np.testing.assert_array_equal(frame.forces, FRAME.forces)

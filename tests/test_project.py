@@ -22,7 +22,8 @@ MAY_IMPORT = {
     "scf": {"errors", "io"},
     "io": {"errors", "elements"},
     "interop": {"errors", "elements", "functionals", "io", "pointwise", "resources"},
-    "kohn_sham": set(),
+    "kohn_sham": {"errors", "terms"},
+    "memory": {"errors", "resources", "threads"},
     "xc": {"ao_store", "errors", "interop", "threads"},
 }
 # Who may import a third-party package; packages that are not listed are open to all.

@@ -1,7 +1,5 @@
 """The energy expression without a semilocal part is Hartree-Fock, which PySCF computes on its own; F is dE/dP."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from pyscf import gto, scf
@@ -13,16 +11,24 @@ from dftfd.molecule import molecule
 from dftfd.properties.moments import dipole_moment, spin_square
 from dftfd.scf.loop import Convergence, solve_scf
 from dftfd.scf.orbitals import canonical_orthonormaliser, occupied_orbitals
+from dftfd.surroundings import checked_surroundings
+from dftfd.terms import Contribution, CoulombExchangeEnergy, NuclearEnergy, OneElectronEnergy
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 
 
-def hartree_fock(system, n_spin, coulomb_exchange=None, exact_exchange=((0.0, 1.0),), xc=None):
+def kohn_sham(system, exact_exchange, coulomb_exchange=None, *terms):
+    """The energy without a semilocal part, and with whatever terms are given."""
+    nothing = checked_surroundings(system, None, None, None)
+    two_electron = CoulombExchangeEnergy(coulomb_exchange or ExactCoulombExchange(system), exact_exchange)
+    return KohnSham((NuclearEnergy(system, nothing), OneElectronEnergy(system, nothing), two_electron, *terms))
+
+
+def hartree_fock(system, n_spin, coulomb_exchange=None, exact_exchange=((0.0, 1.0),)):
     """Solve SCF for a mix of exact exchange terms; returns the solution, the energy object and the matrices."""
     matrices = one_electron(system)
     X = canonical_orthonormaliser(matrices.S)
-    coulomb_exchange = coulomb_exchange or ExactCoulombExchange(system)
-    energy = KohnSham(system.nuclear_repulsion, matrices.H_core, coulomb_exchange, xc, exact_exchange)
+    energy = kohn_sham(system, exact_exchange, coulomb_exchange)
     n_occupied = (system.n_alpha,) if n_spin == 1 else (system.n_alpha, system.n_beta)
     P = minao_guess(system, n_spin)
     solution = solve_scf(energy.evaluate, matrices.S, X, P, n_occupied, convergence=Convergence(1e-10))
@@ -60,26 +66,20 @@ def test_density_fitted_hartree_fock_matches_pyscf(n_spin):
 def test_fock_matrix_is_the_derivative_of_the_energy(n_spin, rng):
     """Central differences of E in random symmetric directions equal tr(F dP) to 1e-7, for several exchange terms.
 
-    E is quadratic in P here, so the difference has no truncation error. The semilocal part is a stand-in, tr(P A)^2.
+    E is quadratic in P here, so the difference has no truncation error. A term of a test's own is there, tr(P A)^2.
     """
     system = molecule("O 0 0 0; H 0 0 0.97", basis="sto-3g", charge=-1)
     A = rng.normal(size=(6, 6))
     A = A + A.T
 
-    def build(P, C_occ=None):
-        value = np.sum(P * A)
-        return SimpleNamespace(energy=float(value**2), matrix=2 * value * np.stack([A] * len(P)), n_electrons=None)
+    class Squared:
+        """A term that users might add: a class of its own with what the energy asks of it."""
 
-    _, energy, _ = hartree_fock(
-        system, n_spin, exact_exchange=((0.0, 0.3), (0.4, 0.2)), xc=SimpleNamespace(build=lambda P, C: build(0 * P))
-    )
-    energy = KohnSham(
-        energy.nuclear_repulsion,
-        energy.H_core,
-        energy.coulomb_exchange,
-        SimpleNamespace(build=build),
-        energy.exact_exchange,
-    )
+        def evaluate(self, P, C_occ=None):
+            value = float(np.sum(P * A))
+            return Contribution({"squared": value**2}, 2 * value * A[None])
+
+    energy = kohn_sham(system, ((0.0, 0.3), (0.4, 0.2)), None, Squared())
     P = minao_guess(system, n_spin)
     evaluation = energy.evaluate(P)
     for _ in range(3):
@@ -96,16 +96,14 @@ def test_range_separated_exchange_matches_pyscf():
     mf = scf.hf.RHF(to_pyscf(system))
     K, K_long = mf.get_k(dm=P[0]), mf.get_k(dm=P[0], omega=0.33)
     expected = -0.25 * np.sum(P[0] * (0.2 * K + 0.5 * K_long))
-    matrices = one_electron(system)
-    energy = KohnSham(0.0, matrices.H_core, ExactCoulombExchange(system), None, ((0.0, 0.2), (0.33, 0.5)))
+    energy = kohn_sham(system, ((0.0, 0.2), (0.33, 0.5)))
     assert energy.evaluate(P).energies["exact_exchange"] == pytest.approx(expected, abs=1e-10)
 
 
 def test_restricted_and_unrestricted_expressions_agree():
     """Half of the density in each spin: same energies, and each spin's Fock matrix is the restricted one."""
     system = molecule(WATER, basis="6-31g")
-    matrices = one_electron(system)
-    energy = KohnSham(0.0, matrices.H_core, ExactCoulombExchange(system), None, ((0.0, 0.25),))
+    energy = kohn_sham(system, ((0.0, 0.25),))
     P = minao_guess(system, 1)
     one, two = energy.evaluate(P), energy.evaluate(np.repeat(P / 2, 2, axis=0))
     for name, value in one.energies.items():

@@ -1,5 +1,6 @@
 """Transformations made of grad, jvp and vjp: linearize, linear_transpose, hvp, jacfwd, jacrev."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_map, tree_structure, tree_unflatten
@@ -87,7 +88,9 @@ def jacrev(functional, argnum: int = 0):
     """(*args) -> Jacobian of a functional with array value, by one transposition per entry.
 
     For a Function argument the Jacobian is a Function whose values have the axes of the result first, then those of
-    the Function's values; for an array argument the array of the shape (*result, *argument).
+    the Function's values; for an array argument the array of the shape (*result, *argument). Complex values of real
+    arguments have a complex Jacobian. With respect to a complex argument only real values are differentiated, with
+    JAX's convention: dE is the real part of the Jacobian times the change.
     """
 
     def run(*args):
@@ -96,6 +99,14 @@ def jacrev(functional, argnum: int = 0):
             raise SignatureError("jacrev takes functionals with one array as value.")
         spec = spec_of(value)
         rows = [pull(unit)[0] for unit in _units(spec)]
+        if jnp.issubdtype(spec.dtype, jnp.complexfloating):
+            if _is_complex(args[argnum]):
+                raise SignatureError(
+                    "jacrev of a complex value with respect to a complex argument: that is a Jacobian for holomorphic "
+                    "functions alone. Take the real and imaginary part of the value one after the other."
+                )
+            # pull(c) is the gradient of Re c v
+            rows = [_complex(row, pull(-1j * unit)[0]) for row, unit in zip(rows, _units(spec), strict=True)]
         return _stacked(rows, spec.shape, axis_last=False)
 
     return run
@@ -111,6 +122,11 @@ def jacfwd(functional, argnum: int = 0):
         x = args[argnum]
         if is_function(x) or len(tree_leaves(x)) != 1:
             raise SignatureError("jacfwd takes an array argument; a function has infinitely many entries, use jacrev.")
+        if _is_complex(x):
+            raise SignatureError(
+                "jacfwd with respect to a complex argument: that is a Jacobian for holomorphic functions alone. Take "
+                "the real and imaginary part of the argument as two real ones, or use grad for a real value."
+            )
         spec = spec_of(jnp.asarray(x))
 
         def of_one(x):
@@ -120,6 +136,16 @@ def jacfwd(functional, argnum: int = 0):
         return _stacked(columns, spec.shape, axis_last=True)
 
     return run
+
+
+def _is_complex(x) -> bool:
+    leaves = tree_leaves(x.result if is_function(x) else x)
+    return any(jnp.issubdtype(jnp.result_type(v), jnp.complexfloating) for v in leaves)
+
+
+def _complex(real, imag):
+    """real + i imag, of arrays or Functions."""
+    return compose(jax.lax.complex, real, imag) if is_function(real) else jax.lax.complex(real, imag)
 
 
 def _units(spec):

@@ -49,7 +49,7 @@ class Function(Overloads, HasKey):
     operator: what this node does.   operands: Functions it acts on.   arrays: pytrees of arrays it carries.
     static: everything else that the operator needs, hashable by structure.
     tags: transformations that are differentiating something below this node; SYMBOLIC if it is JAX itself.
-    singular: it contains a Dirac distribution, so it can be integrated but not evaluated.
+    singular: not 0 if it contains a distribution, see Operator; those with 2 can be integrated but not evaluated.
     opaque: not 0 if it is a leaf for JAX although it carries arrays; see dftfd.autofd.jax_syntax.
     """
 
@@ -63,7 +63,7 @@ class Function(Overloads, HasKey):
         self.static = static or {}
         self.signature = signature or operator.signature(self.operands, self.arrays, self.static)
         self.tags = frozenset().union(*(f.tags for f in self.operands)) if tags is None else tags
-        self.singular = operator.singular or any(f.singular for f in self.operands)
+        self.singular = max(operator.singular, *(f.singular for f in self.operands), 0)
         self.opaque = max((f.opaque for f in self.operands), default=0)
         self._parts = self._key = None
 
@@ -100,7 +100,7 @@ class Function(Overloads, HasKey):
 
     def apply(self, *args):
         """Value at a point. The program of a graph is traced and compiled once; inside an evaluation it is walked."""
-        if self.singular:
+        if self.singular > 1:
             raise NoRuleError(
                 f"{self!r} contains a Dirac distribution, which has no values: it comes from differentiating f(x0) "
                 "with respect to f. Integrate it against a function, or use an integral with a narrow weight."

@@ -42,6 +42,8 @@ from dftfd.autofd.jax_graphs import (
     with_symbols_as_variables,
 )
 from dftfd.autofd.jax_leaves import EXPLICIT, RESULT, FunctionType, KnownLeaf, OpenLeaf, TangentLeaf, check_not_watched
+from dftfd.autofd.operators.compose import check_same_type
+from dftfd.autofd.operators.integrate import check_one_measure
 from dftfd.autofd.operators.leaf import constant, zero_tangent, zeros
 from dftfd.autofd.operators.partial import at
 from dftfd.autofd.structure import holds_tracers, is_tracer
@@ -72,7 +74,9 @@ def _as_value(f: Function, kind: str):
 
 def add_leaves(x, y):
     """Sum of two tangents."""
-    return _as_value(_as_function(x) + _as_function(y), "tangent")
+    total = _as_function(x) + _as_function(y)
+    check_one_measure(total)
+    return _as_value(total, "tangent")
 
 
 class Door:
@@ -136,6 +140,9 @@ def _derivative(primals, tangents, graph):
     """The derivative of a graph as a graph, None if it is zero."""
     tag, functions = object(), graph.functions()
     seeds = [None if type(tangents[k]) is Zero else _as_function(tangents[k]) for k in functions]
+    for k, seed in zip(functions, seeds, strict=True):
+        if seed is not None:
+            check_same_type(_as_function(primals[k]), seed, "jvp", "tangent")
     moving = [
         np.zeros(()) if k in functions else zero_tangent(x) if type(dx) is Zero else dx
         for k, (x, dx) in enumerate(zip(primals, tangents, strict=True))

@@ -25,7 +25,7 @@ _WITH_PARAMETERS = {
     "integer_pow": lambda x, y: np.power(x, float(y)) if y < 0 else _natural_power(x, y),
     "convert_element_type": lambda x, new_dtype, **_: np.asarray(x).astype(new_dtype),
     "bitcast_convert_type": lambda x, new_dtype: np.ascontiguousarray(x).view(new_dtype),
-    "entry": lambda array, index: array[..., index],
+    "entry": lambda results, result, index: results[result][..., index],
 }
 
 
@@ -46,7 +46,8 @@ def run_on_numpy(program, inputs: list[np.ndarray]) -> list[np.ndarray]:
         elif node.op in _WITH_PARAMETERS:
             values[i] = _WITH_PARAMETERS[node.op](*args, **node.params)
         elif node.op == "call":
-            values[i] = np.asarray(node.primitive.on_points(*(np.broadcast_to(a, n_points) for a in args)))
+            results = node.primitive.on_points(*(np.broadcast_to(a, n_points) for a in args))
+            values[i] = tuple(map(np.asarray, results))
         else:
             args = [np.broadcast_to(a, n_points) for a in args]
             values[i] = np.asarray(

@@ -2,7 +2,7 @@
 
 `point_program(code, *specs)` takes code on small arrays apart into scalars. What a functional of equal spins does not
 need (x - x, 0 * y) disappears here, before derivatives are formed. Functions with a derivative rule of their own, and
-loops, stay whole: a node `call` that takes scalars and gives an array, and nodes `entry` that pick from it. So JAX can
+loops, stay whole: a node `call` that takes scalars and gives arrays, and nodes `entry` that pick from them. So JAX can
 differentiate the program. `inline=True` opens functions with derivative rules too, for code that is final.
 
 A program runs on numbers, or on arrays `(point,)` of equal length, one operation after the other on all points.
@@ -14,9 +14,9 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, Literal, jaxpr_as_fun
 
-from dftfd.autofd.scalars import _INNER, Node, ScalarProgram, Table, _Builder
+from dftfd.autofd.scalar.keys import NoKey, equation_code, equation_key, operands_of
+from dftfd.autofd.scalars import Node, ScalarProgram, Table, _Builder
 from dftfd.errors import UnsupportedError
 
 _WHOLE = frozenset(
@@ -32,6 +32,7 @@ _ON_NUMBERS = {
     "select_n": lambda which, *cases: np.choose(which, cases),
 }  # fmt: skip
 
+_NUMBERS = itertools.count()
 _CODES = {"add": jax.lax.add, "mul": jax.lax.mul, "div": jax.lax.div, "max": jax.lax.max, "min": jax.lax.min}
 
 
@@ -71,7 +72,7 @@ def run(program: ScalarProgram, inputs) -> list:
             values[i] = inputs[node.value]
         elif node.op == "const":
             values[i] = jnp.full(shape, node.value)
-        elif node.op in ("call", "entry") and shape:
+        elif node.op in ("call", "entry", "look up") and shape:
             values[i] = jax.vmap(lambda *a, node=node: node.primitive.bind(*a, **node.params))(*args)
         elif node.op in _CODES:
             values[i] = _CODES[node.op](*args)
@@ -80,17 +81,24 @@ def run(program: ScalarProgram, inputs) -> list:
     return [values[i] for i in program.outputs]
 
 
+def _is_ordinary(number: float) -> bool:
+    """True for a number that is neither rounded to zero nor infinite."""
+    return np.finfo(np.float64).tiny <= abs(number) <= np.finfo(np.float64).max
+
+
 class _Whole:
-    """An equation that is carried out as it stands, on scalars; its results in one flat array."""
+    """An equation that is carried out as it stands, on scalars; its results as flat arrays."""
 
     def __init__(self, eqn):
-        self.eqn = eqn
-        variables = [v for v in eqn.invars if not isinstance(v, Literal)]
-        self.inputs = list(dict.fromkeys(variables))
-        count = len(eqn.outvars)
-        info = DebugInfo("point program", eqn.primitive.name, ("",) * len(self.inputs), ("",) * count)
-        jaxpr = Jaxpr((), self.inputs, eqn.outvars, [eqn], eqn.effects, debug_info=info)
-        self.code = jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))
+        self.eqn, self.inputs, self.code = eqn, operands_of(eqn), equation_code(eqn)
+
+    @functools.cached_property
+    def key(self):
+        """Equal for equal equations; a new number where an equation has no exact key."""
+        try:
+            return equation_key(self.eqn)
+        except NoKey:
+            return next(_NUMBERS)
 
     @functools.cached_property
     def on_points(self):
@@ -102,15 +110,15 @@ class _Whole:
         for v in self.inputs:
             entries = list(itertools.islice(scalars, int(np.prod(v.aval.shape))))
             arrays.append(jnp.stack(entries).reshape(v.aval.shape) if v.aval.shape else entries[0])
-        return jnp.concatenate([jnp.ravel(out) for out in self.code(*arrays)])
+        return tuple(jnp.ravel(out) for out in self.code(*arrays))
 
 
 class _Entry:
-    """One entry of a flat array."""
+    """One entry of one result of a whole equation."""
 
     @staticmethod
-    def bind(array, index):
-        return array[index]
+    def bind(results, result, index):
+        return results[result][index]
 
 
 class _PointBuilder(_Builder):
@@ -127,7 +135,7 @@ class _PointBuilder(_Builder):
         constant = all(map(self._is_constant, args))
         if name in self.whole and not constant:
             return self._kept_whole(eqn, args)
-        if constant and name in _ON_NUMBERS and not any(k in eqn.params for k in _INNER):
+        if constant and name in _ON_NUMBERS:
             values = [self._concrete(a, v.aval) for a, v in zip(args, eqn.invars, strict=True)]
             with np.errstate(all="ignore"):
                 return [self.constants(np.asarray(_ON_NUMBERS[name](*values), dtype=eqn.outvars[0].aval.dtype))]
@@ -140,15 +148,14 @@ class _PointBuilder(_Builder):
         block = _Whole(eqn)
         by_variable = dict(zip((id(v) for v in eqn.invars), args, strict=True))
         scalars = tuple(int(i) for v in block.inputs for i in np.ravel(by_variable[id(v)]))
-        text = (str(eqn.primitive), *(f"{k}={v}" for k, v in sorted(eqn.params.items()) if "jaxpr" in k))
-        call = self.intern(Node("call", scalars, text, block))
-        results, start = [], 0
-        for v in eqn.outvars:
-            size = int(np.prod(v.aval.shape))
-            ids = [self.intern(Node("entry", (call,), None, _Entry, {"index": k})) for k in range(start, start + size)]
-            results.append(np.array(ids, dtype=np.int64).reshape(v.aval.shape))
-            start += size
-        return results
+        call = self.intern(Node("call", scalars, block.key, block))
+        return [self._entries(call, k, v.aval) for k, v in enumerate(eqn.outvars)]
+
+    def _entries(self, call, result, aval):
+        """Numbers of the nodes that pick the entries of one result of a whole equation."""
+        entry = lambda k: Node("entry", (call,), None, _Entry, {"result": result, "index": k}, aval.dtype == np.float64)
+        ids = [self.intern(entry(k)) for k in range(int(np.prod(aval.shape)))]
+        return np.array(ids, dtype=np.int64).reshape(aval.shape)
 
     def _scalar(self, name, primitive, params, args):
         if name == "div":
@@ -179,7 +186,8 @@ class _PointBuilder(_Builder):
         predicate, *branches = args
         factors = [self._factor(b) for b in branches]
         scale = next((a for a, x in factors if x is not None), 1.0)
-        if scale != 1 and sum(x is None for _, x in factors) == len(branches) - 1:
+        ordinary = all(a == 0 or _is_ordinary(a / scale) for a, _ in factors)
+        if ordinary and scale != 1 and sum(x is None for _, x in factors) == len(branches) - 1:
             scaled = [self.number(a / scale) if x is None else x for a, x in factors]
             chosen = self._plain("select_n", primitive, params, (predicate, *scaled))
             return self.product(self.number(scale), chosen)
@@ -191,8 +199,10 @@ class _PointBuilder(_Builder):
     def product(self, i, j):
         """i * j with the numbers in front: (a x) (b y) becomes (a b) (x y)."""
         (a, x), (b, y) = self._factor(i), self._factor(j)
-        if a * b == 0:
+        if a == 0 or b == 0:
             return self.number(0.0)
+        if not _is_ordinary(a * b):  # two numbers whose product overflows stay apart
+            return super().product(i, j)
         rest = y if x is None else x if y is None else self._product_of_variables(x, y)
         if rest is None:
             return self.number(a * b)
@@ -220,7 +230,7 @@ class _PointBuilder(_Builder):
 
     def reciprocal(self, i, primitive):
         number, rest = self._factor(i)
-        if rest is None or number in (0.0, 1.0):
+        if rest is None or number in (0.0, 1.0) or not _is_ordinary(1.0 / number):
             return super().reciprocal(i, primitive)
         return self.product(self.number(1.0 / number), super().reciprocal(rest, primitive))
 

@@ -15,6 +15,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from dftfd.autofd.moves import MOVES, dynamic_slice
+from dftfd.autofd.scalar.keys import CUSTOM, INLINED, NoKey, closed, live_equations, value_key
 from dftfd.errors import UnsupportedError
 
 _ELEMENTWISE = frozenset(
@@ -28,7 +29,6 @@ _ALIASES = frozenset(["copy", "copy_p", "optimization_barrier", "stop_gradient"]
 _LOOKUPS = frozenset(["dynamic_slice", "gather"])  # at constant places
 _REDUCTIONS = {"reduce_sum": "add", "reduce_prod": "mul", "reduce_max": "max", "reduce_min": "min"}
 LARGE = 1024  # entries of a constant array from which on it is a table
-_INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +52,22 @@ class Table:
 
     def __init__(self, values):
         self.values = np.asarray(values)
-        self.array = jnp.asarray(values)
-        self.key = (self.values.shape, self.values.tobytes())
+
+
+class LookUp:
+    """One entry of a table by dynamic_slice or gather, which say what happens outside of it."""
+
+    def __init__(self, eqn, table: Table, shapes):
+        self.primitive, self.params, self.shapes = eqn.primitive, dict(eqn.params), shapes
+        self.array = jnp.asarray(table.values)
+        self.key = value_key((eqn.primitive.name, self.params, shapes, table.values))
 
     def bind(self, *place):
-        return self.array.at[place].get(mode="promise_in_bounds")
+        place, operands = iter(place), []
+        for shape in self.shapes:
+            entries = [next(place) for _ in range(int(np.prod(shape)))]
+            operands.append(jnp.stack(entries).reshape(shape) if shape else entries[0])
+        return self.primitive.bind(self.array, *operands, **self.params).reshape(())
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,16 +147,6 @@ def scalar_program(code, *specs) -> ScalarProgram:
     return ScalarProgram(tuple(build.nodes), tuple(int(i) for r in results for i in np.ravel(r)), start)
 
 
-def _live(jaxpr) -> list:
-    """The equations that the results depend on."""
-    needed, live = {v for v in jaxpr.outvars if not isinstance(v, Literal)}, []
-    for eqn in reversed(jaxpr.eqns):
-        if any(v in needed for v in eqn.outvars):
-            live.append(eqn)
-            needed.update(v for v in eqn.invars if not isinstance(v, Literal))
-    return live[::-1]
-
-
 class _Builder:
     """Interprets a jaxpr on arrays of node numbers."""
 
@@ -154,9 +155,12 @@ class _Builder:
         self._known: dict[tuple, int] = {}
 
     def intern(self, node: Node) -> int:
-        """The number of a node, the same for equal nodes."""
+        """The number of a node, the same for nodes of equal keys; a node without exact key equals no other."""
         value = node.value if node.op != "const" else (node.value.dtype.str, node.value.tobytes())
-        key = (node.op, node.args, value, node.real, tuple(sorted((k, repr(v)) for k, v in node.params.items())))
+        try:
+            key = (node.op, node.args, value, node.real, value_key(node.params) if node.params else ())
+        except NoKey:
+            key = len(self.nodes)
         if key not in self._known:
             self._known[key] = len(self.nodes)
             self.nodes.append(node)
@@ -174,16 +178,16 @@ class _Builder:
         known = dict(zip(jaxpr.constvars, map(self.constants, consts), strict=True))
         known.update(zip(jaxpr.invars, arguments, strict=True))
         read = lambda v: self.constants(v.val) if isinstance(v, Literal) else known[v]
-        for eqn in _live(jaxpr):
+        for eqn in live_equations(jaxpr):
             results = self._equation(eqn, [read(v) for v in eqn.invars])
             known.update(zip(eqn.outvars, results, strict=True))
         return [read(v) for v in jaxpr.outvars]
 
     def _equation(self, eqn, args) -> list[np.ndarray]:
         name, params = eqn.primitive.name, eqn.params
-        inner = next((params[k] for k in _INNER if k in params), None)
-        if inner is not None and name not in ("while", "scan", "cond"):
-            return self.run(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), args)
+        if name in INLINED or name in CUSTOM:
+            inner = closed(params[INLINED.get(name) or CUSTOM[name]])
+            return self.run(inner.jaxpr, inner.consts, args)
         if any(isinstance(a, Table) for a in args):
             return [self._looked_up(eqn, *args)]
         if name in MOVES and len(args) == 1:
@@ -209,7 +213,7 @@ class _Builder:
             return [np.asarray(eqn.primitive.bind(jnp.asarray(args[0]), *places, **params))]
         if name in _REDUCTIONS and eqn.outvars[0].aval.dtype == np.float64:
             return [self._reduction(args[0], params["axes"], _REDUCTIONS[name])]
-        if name == "dot_general":
+        if name == "dot_general" and all(v.aval.dtype == np.float64 for v in (*eqn.invars, *eqn.outvars)):
             return [self._dot(*args, params["dimension_numbers"])]
         raise UnsupportedError(f"operation {name!r} has no scalar form.")
 
@@ -224,7 +228,8 @@ class _Builder:
         if not (whole and single and np.prod(shape) == 1):
             raise UnsupportedError(f"operation {name!r} on a large constant array has no scalar form.")
         ids = tuple(int(i) for place in places for i in place.reshape(-1))
-        return np.full(shape, self.intern(Node("look up", ids, table.key, table)), dtype=np.int64)
+        code = LookUp(eqn, table, tuple(place.shape for place in places))
+        return np.full(shape, self.intern(Node("look up", ids, code.key, code)), dtype=np.int64)
 
     def _is_constant(self, ids):
         return all(self.nodes[i].op == "const" for i in ids.reshape(-1))

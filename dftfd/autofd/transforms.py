@@ -13,6 +13,7 @@ from jax.tree_util import tree_flatten, tree_map, tree_unflatten
 from dftfd.autofd.function import is_function, pack, unpack
 from dftfd.autofd.graph import backward, forward, or_zero, without_variables
 from dftfd.autofd.operators.compose import check_same_type
+from dftfd.autofd.operators.integrate import check_one_measure
 from dftfd.autofd.operators.leaf import constant
 from dftfd.autofd.tape import ForwardTape, ReverseTape, is_nested, recording, rehearsal, starts_clean
 from dftfd.errors import LeakError, SignatureError
@@ -146,7 +147,9 @@ def _pair(out):
 
 def finished(gradients, functions, tag):
     """Gradients without marks of the transformation, zero where nothing arrived."""
-    return [without_variables(or_zero(g, f.signature), tag) for g, f in zip(gradients, functions, strict=True)]
+    found = [without_variables(or_zero(g, f.signature), tag) for g, f in zip(gradients, functions, strict=True)]
+    check_one_measure(*found)
+    return found
 
 
 def _rehearse(trial, arrays):

@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from dftfd.errors import DftfdError, FileError, InputError
 from dftfd.io.geometry import is_coordinate_text, read_text, split_frames
@@ -72,7 +71,7 @@ def stands_for_many(source: str) -> bool:
     """True for a pattern, and for a file of several frames."""
     if is_coordinate_text(source):
         return False
-    if not Path(source).is_file():
+    if not os.path.isfile(source):
         return _is_pattern(source)
     return len(split_frames(read_text(source))) > 1
 
@@ -104,7 +103,7 @@ def _paths(path):
 
 
 def _is_pattern(path):
-    return glob.has_magic(path) and not Path(path).exists()
+    return glob.has_magic(path) and not os.path.lexists(path)
 
 
 def _name(item):

@@ -16,8 +16,13 @@ import numpy as np
 
 import dftfd
 from dftfd.batch.jobs import Job, Outcome
-from dftfd.errors import FileError, InputError
-from dftfd.functionals.base import Functional
+from dftfd.errors import FileError, FunctionalError, InputError
+from dftfd.functionals.fingerprint import program_fingerprint
+from dftfd.functionals.registry import get_functional
+from dftfd.io.files import check_writable, require_regular
+
+MAX_BYTES = 8 * 2**30
+"""Records above this size are refused unread."""
 
 MOLECULE = ("symbols", "labels", "coordinates", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp")
 
@@ -42,7 +47,9 @@ def recorded(path, xc, options):
         yield NoRecord()
         return
     try:
+        check_writable(path)
         with Path(path).open("a+b") as file:
+            require_regular(file, path, MAX_BYTES)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield Record(file, path, xc, options)
     except BlockingIOError as error:
@@ -54,12 +61,11 @@ def recorded(path, xc, options):
 
 
 class Record:
-    """An open record. Results of the same molecule, functional and options, by the same version, are known again."""
+    """An open record. Results of the same molecule, formulas and options, by the same version, are known again."""
 
     def __init__(self, file, path, xc, options):
         self._file, self._path = file, path
-        functional = xc.definition if isinstance(xc, Functional) else xc
-        self._context = _text({"xc": functional, "options": options, "dftfd": dftfd.__version__})
+        self._context = _text({"xc": _formulas(xc), "options": options, "dftfd": dftfd.__version__})
         self._known = self._read()
 
     def outcome(self, job: Job) -> Outcome | None:
@@ -96,6 +102,15 @@ class Record:
             raise FileError(f"{self._path} is no record of a batch; give another file.")
         self._file.truncate(len(whole))
         return known
+
+
+def _formulas(xc):
+    """What a functional is, besides its name; of what is none, about which each job will complain, that itself."""
+    try:
+        functional = get_functional(xc)
+    except FunctionalError:
+        return xc
+    return functional.definition, program_fingerprint(functional)
 
 
 def _text(value):

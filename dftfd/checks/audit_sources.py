@@ -18,7 +18,15 @@ from dftfd.pointwise import VARIABLES, pointwise_kernel
 
 INGREDIENTS = {"LDA": ("rho",), "GGA": ("rho", "sigma"), "MGGA": ("rho", "sigma", "lapl", "tau")}
 HIGHEST = 3
-_ROWS = {"LDA": 1, "GGA": 4, "MGGA": 6}
+_ROWS = {"LDA": ((0,),), "GGA": ((0, 1, 2, 3),), "MGGA": ((0, 1, 2, 3, 5), (0, 1, 2, 3, 4, 5))}
+"""Rows of density, gradient, Laplacian, tau that PySCF passes: five of a meta-GGA, with the Laplacian before 2.0."""
+
+_WITHOUT_LAPLACIAN = {
+    1: ("vrho", "vsigma", "vtau"),
+    2: ("v2rho2", "v2rhosigma", "v2sigma2", "v2rhotau", "v2sigmatau", "v2tau2"),
+    3: tuple(name for name in LAYOUT[3] if "lapl" not in name),
+}
+"""The shorter tuples that PySCF's `define_xc_` takes of a meta-GGA."""
 
 
 class NotOfferedError(UnsupportedError):
@@ -68,7 +76,8 @@ class LibxcSource:
 class EvalXCSource:
     """A function of PySCF's kind: eval_xc(xc_code, rho, spin=, deriv=) -> (exc, vxc, fxc, kxc).
 
-    xctype: LDA, GGA or MGGA, which says what rho holds: the density, its gradient, its Laplacian and tau.
+    xctype: LDA, GGA or MGGA, which says what rho holds: the density, its gradient, tau. A function of meta-GGAs that
+    does not take five rows is given six, with the Laplacian before tau, as older versions of PySCF did.
     Gradients point in all directions, as on a molecule's grid.
     """
 
@@ -76,12 +85,25 @@ class EvalXCSource:
         if xctype not in INGREDIENTS:
             raise FunctionalError(f"xctype {xctype!r} was given; LDA, GGA or MGGA expected.")
         self.code, self.xctype, self.name = code, xctype, name
+        self.rows = next((rows for rows in _ROWS[xctype][:-1] if self._takes(rows)), _ROWS[xctype][-1])
+
+    def _takes(self, rows):
+        """True unless the function fails on a density of these rows as code does that unpacks another number."""
+        for n_spin in (1, 2):
+            try:
+                self._offered(np.ones((2, len(rows), 2))[:n_spin].reshape([2] * (n_spin - 1) + [-1, 2]), n_spin, 1)
+            except (ValueError, IndexError):
+                return False
+            except NotOfferedError:
+                continue
+        return True
 
     def ingredients(self, n_spin):
-        return INGREDIENTS[self.xctype]
+        families = INGREDIENTS[self.xctype]
+        return families if 4 in self.rows else tuple(f for f in families if f != "lapl")
 
     def __call__(self, x, n_spin, order):
-        rho = _density_rows(x, n_spin)[:, : _ROWS[self.xctype]]
+        rho = _density_rows(x, n_spin)[:, self.rows]
         rho = rho[:, 0] if self.xctype == "LDA" else rho
         with np.errstate(all="ignore"):
             given = self._offered(rho if n_spin == 2 else rho[0], n_spin, order)
@@ -103,12 +125,15 @@ class EvalXCSource:
         raise NotOfferedError(str(reason)) from reason
 
     def _components(self, arrays, n_spin, order, points):
-        if len(arrays) > len(LAYOUT[order]):
+        layout = LAYOUT[order]
+        if 4 not in self.rows and len(arrays) == len(_WITHOUT_LAPLACIAN[order]):
+            layout = _WITHOUT_LAPLACIAN[order]
+        if len(arrays) > len(layout):
             raise FunctionalError(
-                f"{self.name} returned {len(arrays)} arrays of order {order}; at most {len(LAYOUT[order])} expected."
+                f"{self.name} returned {len(arrays)} arrays of order {order}; at most {len(layout)} expected."
             )
         named, result = named_components(n_spin, INGREDIENTS["MGGA"], order), {}
-        for name, array in zip(LAYOUT[order], arrays, strict=False):
+        for name, array in zip(layout, arrays, strict=False):
             if array is not None:
                 rows = self._row(array, name, len(named[name]), points)
                 result.update(zip(named[name], rows, strict=True))

@@ -122,7 +122,7 @@ def _value(node, inputs, args):
     if node.op == "call":
         return _call(node.primitive.eqn, dict(zip(node.primitive.inputs, args, strict=True)))
     if node.op == "entry":
-        return args[0][node.params["index"]]
+        return args[0][node.params["result"]]
     if node.op in _FUNCTIONS:
         return _FUNCTIONS[node.op](*args)
     raise UnsupportedError(f"the operation {node.op!r} is not known in extended precision.")

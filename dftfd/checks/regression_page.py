@@ -6,6 +6,8 @@ import numpy as np
 
 from dftfd.checks.regression import Cause, Comparisons, cause_of, compare_all, explanations, unexplained
 from dftfd.checks.report import Report, Row
+from dftfd.errors import FileError
+from dftfd.io.files import check_writable, write_text
 
 _COLUMNS = {"energy": "e,", "1st": "de", "2nd": "d2", "3rd": "d3", "v(r)": "v_xc", "matrix": "matrix"}
 
@@ -20,9 +22,14 @@ def check_all(data: Path, page: Path, **options) -> bool:
 
     options: of `dftfd.checks.regression.compare_all`. The causes of disagreements are in explanations.json beside data.
     """
+    for path in (data, page):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError(f"cannot write {path}: {error.strerror}: {error.filename}.") from error
+        check_writable(path)
     comparisons, causes = compare_all(data, **options), explanations(data.parent / "explanations.json")
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(as_page(comparisons, causes))
+    write_text(page, as_page(comparisons, causes))
     return not unexplained(comparisons, causes)
 
 

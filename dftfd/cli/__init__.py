@@ -6,6 +6,8 @@ Errors are one line on standard error; `--debug` shows the traceback. Chemistry 
 run, so `dftfd --help` and a mistyped option answer at once.
 """
 
+import errno
+import io
 import os
 import sys
 
@@ -14,7 +16,7 @@ from typer import Abort
 from dftfd.cli import geometry  # noqa: F401 (registers its commands)
 from dftfd.cli.commands import app
 from dftfd.cli.interrupts import INTERRUPTED, InterruptWatch
-from dftfd.errors import DftfdError
+from dftfd.errors import DftfdError, FileError
 
 INTERNAL_ERROR, BAD_INPUT, OUT_OF_MEMORY = 1, 2, 6
 
@@ -22,6 +24,12 @@ INTERNAL_ERROR, BAD_INPUT, OUT_OF_MEMORY = 1, 2, 6
 def main(arguments=None) -> int:
     """Run the command line (default: that of this process); returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  else what is said there would go to standard output
+    if sys.stdout is None:
+        return _complain("standard output is closed; redirect it to a file or to /dev/null.", FileError.exit_code)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show is shown with escapes
+        sys.stdout.reconfigure(errors="backslashreplace")
     with InterruptWatch() as watch:
         try:
             code = app(arguments, standalone_mode=False, prog_name="dftfd", obj=watch)
@@ -34,6 +42,10 @@ def main(arguments=None) -> int:
             code = INTERRUPTED if watch.interrupted or isinstance(error, Abort) else _answer(error)
     if code == INTERRUPTED:
         return _complain(watch.message, INTERRUPTED)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return _unprinted(error)
     return code if isinstance(code, int) else 0
 
 
@@ -41,15 +53,26 @@ def _answer(error):
     """One line and the exit code for an exception that ended a command."""
     if isinstance(error, DftfdError):
         return _complain(error, error.exit_code)
-    if isinstance(error, BrokenPipeError):  # the reader has left, as `head` does: nobody to complain to
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return INTERNAL_ERROR
+    if isinstance(error, BrokenPipeError) or isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO):
+        return _unprinted(error)
+    if isinstance(error, RuntimeError) and str(error).startswith("Unable to initialize backend"):
+        return _complain(f"JAX does not start: {error} Look at JAX_PLATFORMS.", BAD_INPUT)
     if isinstance(error, MemoryError):
         return _complain(f"out of memory ({error or 'no details'}); use a smaller basis set or grid.", OUT_OF_MEMORY)
+    if isinstance(error, OSError) and error.filename is not None:
+        return _complain(f"{error.strerror}: {error.filename}.", FileError.exit_code)
     if hasattr(error, "format_message"):  # the argument parser's usage errors
         return _complain(f"{error.format_message().rstrip('.')}. See dftfd --help.", BAD_INPUT)
     text = f"internal error: {type(error).__name__}: {error}. Run again with --debug for the traceback, and report it."
     return _complain(text, INTERNAL_ERROR)
+
+
+def _unprinted(error):
+    """The exit code where standard output did not take what was printed, and silence at the end of Python."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):  # the reader has left, as `head` does: nobody to complain to
+        return INTERNAL_ERROR
+    return _complain(f"cannot write to standard output: {error.strerror}.", FileError.exit_code)
 
 
 def _complain(message, code):

@@ -1,6 +1,7 @@
 """The commands run, list, check, audit and show."""
 
 import logging
+import os
 import sys
 import warnings
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ import typer
 
 CHECK_FAILED, NOT_CONVERGED = 1, 3
 BATCH = {"jobs", "record", "scheduler"}
-ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "allow_unconverged"}
+ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "allow_unconverged", "overwrite"}
 """Options of `run` that only a batch, and only a single molecule, understands."""
 
 REGRESSION_DATA, REGRESSION_PAGE = "data/regression/libxc.h5", "docs/regression.md"
@@ -52,8 +53,10 @@ def run(
     ],
     xc: Annotated[str, typer.Option(help="Exchange-correlation functional; see `dftfd list`.")] = "pbe",
     basis: Annotated[str, typer.Option(help="Basis set.")] = "def2-svp",
-    charge: Annotated[int, typer.Option(help="Total charge.")] = 0,
-    spin: Annotated[int, typer.Option(help="N_alpha - N_beta, the number of unpaired electrons.")] = 0,
+    charge: Annotated[int | None, typer.Option(help="Total charge; default: what the xyz file says, else 0.")] = None,
+    spin: Annotated[
+        int | None, typer.Option(help="N_alpha - N_beta, the number of unpaired electrons; default as for --charge.")
+    ] = None,
     method: Annotated[str, typer.Option(help="RKS, UKS, ROKS or auto: RKS for spin 0, else UKS.")] = "auto",
     grid_level: Annotated[int, typer.Option(help="Quality of the quadrature grid, 0 to 9.")] = 3,
     no_density_fit: Annotated[bool, typer.Option("--no-density-fit", help="Use exact Coulomb integrals.")] = False,
@@ -79,6 +82,9 @@ def run(
     report: Annotated[Path | None, typer.Option(help="Write a report with pictures, one HTML page.")] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Keep the state of the run in this file.")] = None,
     restart: Annotated[Path | None, typer.Option(help="Go on from this checkpoint of the same calculation.")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace output files and a foreign checkpoint.")
+    ] = False,
     jobs: Annotated[int, typer.Option(help="Processes that a batch runs in.")] = 1,
     record: Annotated[
         Path | None,
@@ -100,7 +106,7 @@ def run(
     """Compute the Kohn-Sham energy of a molecule, or of many."""
     from dftfd.batch.jobs import stands_for_many
     from dftfd.checkpoint import as_checkpoint
-    from dftfd.errors import CheckpointError
+    from dftfd.errors import CheckpointError, FileError
     from dftfd.io.qcschema import Request, read_input
     from dftfd.molecule import molecule
     from dftfd.output import check_format
@@ -134,7 +140,9 @@ def run(
     outputs += [(path, path.suffix) for path in output or ()]
     for path, ending in outputs:
         check_format(path, ending)
-    kept = context.obj.checkpoint = as_checkpoint(checkpoint, restart)
+        if not overwrite and os.path.lexists(path):
+            raise FileError(f"{path} exists; take another name, or give --overwrite to replace it.")
+    kept = context.obj.checkpoint = as_checkpoint(checkpoint, restart, overwrite)
     with _messages(verbose, debug):
         request = Request({"source": files[0]} | atoms, settings)
         if files[0].lower().endswith(".json"):

@@ -31,9 +31,9 @@ _ECP_FAMILIES = (
 )
 _FAILURES = (BasisNotFoundError, KeyError, AttributeError, IndexError, TypeError, OSError, RuntimeError, ValueError)
 
-# PySCF asks the file system for each name before its table. Dashes do not count in a name, and no file system takes a
-# name of this length, so the question is answered no.
-_NO_FILE = "-" * 512
+NO_FILE = "-" * 4096
+"""Put before a name that PySCF looks up. It asks the file system before its table, and would evaluate what a file of
+that name holds. Dashes do not count in its table, and no system takes a path of this length: the answer is no."""
 
 
 def normalise_basis_name(name) -> str:
@@ -64,7 +64,7 @@ def load_basis(key: str, symbol: str) -> tuple:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PySCF recommends to install another package when an element is missing
         try:
-            shells = tables.load(_NO_FILE + key.removeprefix("unc"), symbol)
+            shells = tables.load(NO_FILE + key.removeprefix("unc"), symbol)
         except _FAILURES:
             shells = None
     if not shells:

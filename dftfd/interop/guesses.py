@@ -1,4 +1,4 @@
-"""Starting densities from PySCF: superposed atoms, Hueckel orbitals, superposed atomic potentials, another basis.
+"""Starting densities: superposed atoms, Hueckel orbitals, superposed atomic potentials, another basis.
 
 All are numbers over basis functions; total densities hold the electrons of neutral atoms or of the molecule.
 """
@@ -9,25 +9,37 @@ from pyscf import gto
 from pyscf.scf import hf
 
 from dftfd.errors import InputError, UnsupportedError
+from dftfd.interop.atoms import atomic_orbitals, superposed_atoms
+from dftfd.interop.basis_sets import load_basis
 from dftfd.interop.pyscf import quiet, to_pyscf
 
 SAP_BASIS = "sapgraspsmall"
 """Gaussian fit of atomic potentials. S. Lehtola et al., J. Chem. Phys. 152, 144105 (2020). doi:10.1063/5.0004046"""
 
+WOLFSBERG_HELMHOLZ = 1.75
+
 
 def atomic_density(molecule) -> np.ndarray:
     """Total density (ao, ao) of superposed spherical Hartree-Fock atoms in the molecule's own basis."""
     with quiet():
-        return np.array(hf.init_guess_by_atom(to_pyscf(molecule)), dtype=float)
+        return superposed_atoms(to_pyscf(molecule))
 
 
 def hueckel_density(molecule) -> np.ndarray:
     """Total density (ao, ao) of the orbitals of an extended Hueckel matrix over orbitals of atoms.
 
+    H_ij = K S_ij (e_i + e_j) / 2 between occupied orbitals of the atoms, H_ii = e_i.
     R. Hoffmann, J. Chem. Phys. 39, 1397 (1963). doi:10.1063/1.1734456
     """
+    mole = to_pyscf(molecule)
     with quiet():
-        return np.array(hf.init_guess_by_huckel(to_pyscf(molecule)), dtype=float)
+        energies, C, occupations = atomic_orbitals(mole)
+    energies, C = energies[occupations > 0], C[:, occupations > 0]
+    S = C.T @ mole.intor_symmetric("int1e_ovlp") @ C
+    H = WOLFSBERG_HELMHOLZ * S * (energies[:, np.newaxis] + energies) / 2
+    np.fill_diagonal(H, energies)
+    occupied = C @ scipy.linalg.eigh(H, S)[1][:, : molecule.n_electrons // 2]
+    return 2.0 * occupied @ occupied.T
 
 
 def atomic_potentials(molecule) -> np.ndarray:
@@ -37,10 +49,9 @@ def atomic_potentials(molecule) -> np.ndarray:
     mole, table = to_pyscf(molecule), {}
     for (label, _), symbol, ghost in zip(mole._atom, molecule.symbols, molecule.ghost, strict=True):
         try:
-            with quiet():
-                fit = np.array(gto.basis.load(SAP_BASIS, symbol)[0][1:], dtype=float)  # exponents, charges
-        except (RuntimeError, KeyError) as error:
-            raise InputError(f"guess='sap' has no atomic potential for {symbol}: {error}.") from error
+            fit = np.array(load_basis(SAP_BASIS, symbol)[0][1:], dtype=float)  # exponents, charges
+        except InputError as error:
+            raise InputError(f"guess='sap' has no atomic potential for {symbol}; choose guess='atom'.") from error
         table[label] = fit * [1.0, 0.0 if ghost else 1.0]
     with quiet():
         return np.array(hf.make_sap(mole, table), dtype=float)

@@ -52,6 +52,8 @@ def evaluate(functional, *, rho, sigma=None, lapl=None, tau=None, order: int = 1
     the variables that the functional depends on are there, and `exc` where there is an energy: models of the potential
     have `vrho` without it.
 
+    A spin without a positive density is empty, as in libxc: its gradient, Laplacian and tau count as zero.
+
     Raises FunctionalError for arrays that are missing or do not fit, and UnsupportedError for functionals that depend
     on anything else.
 
@@ -75,14 +77,32 @@ def evaluate(functional, *, rho, sigma=None, lapl=None, tau=None, order: int = 1
     for family in _FAMILIES:
         n_rows = _COMPONENTS[n_spin][family]
         x += list(arrays[family].reshape(n_rows, n_points)) if family in arrays else [None] * n_rows
+    if arrays["rho"].min(initial=1.0) < 0:
+        x = [None if row is None else row.copy() for row in x]
+        empty_spins(x, n_spin)
     by_order = kernel(x, order)
-    n = arrays["rho"] if n_spin == 1 else arrays["rho"].sum(axis=0)
+    n = sum(x[:n_spin])
     out = {}
     if functional.has_energy:
         out["exc"] = np.divide(by_order[0][0], n, out=np.zeros(n_points), where=n > 0)
     for k in range(1, order + 1):
         out.update(_named(kernel, k, by_order[k]))
     return Derivatives(out)
+
+
+def empty_spins(x, n_spin: int) -> None:
+    """Sets to zero, in place, all variables of a spin where its density is not positive; rows of None are left out.
+
+    Differences of densities and rounding leave small negative spin densities, of which no functional is defined.
+    """
+    names = VARIABLES[n_spin]
+    for spin in range(n_spin):
+        empty = x[spin] <= 0
+        if empty.any():
+            of_spin = [k for k, v in enumerate(names) if n_spin == 1 or "ab"[spin] in v.split("_")[1]]
+            for k in of_spin:
+                if x[k] is not None:
+                    x[k][empty] = 0.0
 
 
 def _checked(given) -> dict[str, np.ndarray]:

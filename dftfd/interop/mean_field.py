@@ -1,33 +1,42 @@
 """A result as a PySCF mean-field object, and the entries of PySCF's checkpoint files."""
 
+from dataclasses import replace
+
 import numpy as np
 from pyscf import dft
 
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.dispersion import WITHOUT_VV10, split_dispersion
+from dftfd.interop.numint import Library, numint
 from dftfd.interop.pyscf import quiet, to_pyscf
+from dftfd.interop.two_electron import auxiliary_basis
 
 KINDS = {"RKS": dft.rks.RKS, "UKS": dft.uks.UKS, "ROKS": dft.roks.ROKS}
 
 
 def mean_field(result):
-    """A converged-looking PySCF object with the result's orbitals and energy, on a Mole of its own.
+    """A converged-looking PySCF object of the same energy, with the result's orbitals, on a Mole of its own.
 
-    Raises UnsupportedError where PySCF has no functional of the name, or the Hamiltonian has terms it would not know.
+    The functional is PySCF's own where its name stands for the same formula with the same parameters, else dftfd's by
+    `dftfd.interop.numint`. Raises UnsupportedError where PySCF has no place for the functional, or the Hamiltonian has
+    terms it would not know.
     """
     calculation = result.calculation
     surroundings = calculation.surroundings
-    if surroundings.relativity or surroundings.electric_field.any() or len(surroundings.charges):
-        raise UnsupportedError("to_pyscf() cannot hand over electric fields, point charges or relativity.")
+    given = (
+        surroundings.relativity,
+        surroundings.electric_field.any(),
+        len(surroundings.charges),
+        surroundings.potential,
+    )
+    if any(given):
+        raise UnsupportedError("to_pyscf() cannot hand over electric fields, potentials, point charges or relativity.")
     name, of_dispersion = _pyscf_functional(result)
-    try:
-        with quiet():
-            dft.libxc.parse_xc(name)
-    except (KeyError, ValueError) as error:
-        raise UnsupportedError(f"PySCF has no functional {name!r}, so the result cannot become its object.") from error
     mf = KINDS[result.method](to_pyscf(result.molecule).copy(), xc=name)
+    if not _is_pyscfs(name, replace(calculation.functional, dispersion=None)):
+        mf._numint = numint(replace(calculation.functional, dispersion=None))
     if calculation.density_fit:
-        mf = mf.density_fit()
+        mf = mf.density_fit(auxbasis=auxiliary_basis(result.molecule, bool(calculation.functional.exact_exchange))[0])
     if isinstance(calculation.grid, int):
         mf.grids.level, mf.nlcgrids.level = calculation.grid, calculation.nlc_level
     else:
@@ -48,6 +57,42 @@ def _pyscf_functional(result):
     if method in WITHOUT_VV10:
         return WITHOUT_VV10[method], attributes | {"nlc": False}
     return split_dispersion(name)[0], attributes
+
+
+def _is_pyscfs(name, functional) -> bool:
+    """True where PySCF's functional of this name has the same energy, exact exchange and VV10."""
+    theirs, ours = dft.libxc, Library(functional)
+    try:
+        with quiet():
+            rows = {"HF": 1, "LDA": 1, "GGA": 4, "MGGA": 5}[theirs.xc_type(name)]
+            rho = _DENSITIES[:, 0] if rows == 1 else _DENSITIES[:, :rows]
+            pairs = (
+                (theirs.rsh_coeff(name), ours.rsh_coeff()),
+                (theirs.nlc_coeff(name), ours.nlc_coeff()),
+                (theirs.eval_xc1(name, rho, 1, 0)[0], ours.energy_per_electron(_DENSITIES)),
+            )
+    except (KeyError, ValueError, NotImplementedError):  # how PySCF says that it does not know a name
+        return False
+    return all(_close(*pair) for pair in pairs)
+
+
+def _close(a, b):
+    a, b = (np.hstack([np.ravel(part) for part in _flat(x)] or [0.0]) for x in (a, b))
+    return a.shape == b.shape and np.allclose(a, b, rtol=1e-7, atol=1e-12)
+
+
+def _flat(x):
+    return [leaf for part in x for leaf in _flat(part)] if isinstance(x, (tuple, list)) else [x]
+
+
+def _densities():
+    """(spin, component, point): density, gradient and a tau above its bound, at a few points."""
+    rho = np.random.default_rng(1).uniform(0.05, 0.5, (2, 5, 12))
+    rho[:, 4] += np.sum(rho[:, 1:4] ** 2, axis=1) / (8 * rho[:, 0])
+    return rho
+
+
+_DENSITIES = _densities()
 
 
 def orbital_entries(result) -> dict:

@@ -7,6 +7,7 @@ automatic differentiation, and inherits everything else. Both ways in which PySC
 """
 
 import warnings
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations_with_replacement
 
@@ -19,7 +20,8 @@ from dftfd.errors import FunctionalError, InputWarning, MissingDependencyError, 
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import from_definition, require_reproducible
 from dftfd.functionals.registry import get_functional
-from dftfd.interop.libxc_layout import evaluate
+from dftfd.functionals.vv10 import vv10 as VV10
+from dftfd.interop.libxc_layout import empty_spins, evaluate, named_components
 from dftfd.pointwise import VARIABLES, pointwise_kernel
 
 OLDEST, TESTED = (2, 9), (2, 14)
@@ -52,9 +54,12 @@ def numint(functional) -> "NumInt":
     >>> round(mf.kernel(), 6)
     -2.809984
 
-    Raises UnsupportedError for what PySCF has no place for: functionals of the Laplacian, of two points (VV10), models
-    of the potential, exact exchange with several omegas; MissingDependencyError for a PySCF out of range.
-    One newer than is known comes with an InputWarning.
+    VV10 of the functional is handed to PySCF's own loop over pairs of points, with its parameters: `mf.nlc = 0` takes
+    it off, `mf.nlc = "vv10"` adds it, with PySCF's parameters, to a functional without it.
+
+    Raises UnsupportedError for what PySCF has no place for: functionals of the Laplacian, double integrals other than
+    VV10, models of the potential, exact exchange with several omegas, density matrices of two- and four-component
+    orbitals; MissingDependencyError for a PySCF out of range. One newer than is known comes with an InputWarning.
     """
     return NumInt(get_functional(functional))
 
@@ -98,6 +103,9 @@ class NumInt(pyscf_numint.NumInt):
     def is_nlc(self, xc_code=None):
         return self.libxc.is_nlc(xc_code)
 
+    def nlc_coeff(self, xc_code=None):
+        return self.libxc.nlc_coeff(xc_code)
+
     def rsh_coeff(self, xc_code=None):
         return self._library().rsh_coeff(xc_code)
 
@@ -106,6 +114,18 @@ class NumInt(pyscf_numint.NumInt):
 
     def eval_xc1(self, xc_code, rho, spin=0, deriv=1, omega=None):
         return self._library(omega).eval_xc1(xc_code, rho, spin, deriv)
+
+    @property
+    def collinear(self):
+        """PySCF asks for it with orbitals of two and four components (GKS, DKS), whose NumInt is another class."""
+        raise UnsupportedError(
+            "two- and four-component orbitals (GKS, DKS) need PySCF's own NumInt2C, which takes no functional of dftfd."
+        )
+
+    def _gen_rho_evaluator(self, mol, dms, *args, **options):
+        """PySCF's, through which every density goes, for density matrices of one-component orbitals alone."""
+        shape = np.shape(dms[0] if isinstance(dms, (list, tuple)) else dms)
+        return self.collinear if shape[-1] != mol.nao else super()._gen_rho_evaluator(mol, dms, *args, **options)
 
 
 def _from_data(definition, name, state):
@@ -122,7 +142,7 @@ class Library:
 
     def __init__(self, functional: Functional):
         _require_passable(functional)
-        self.functional = functional
+        self.functional, self._pointwise = functional, functional.semilocal_part
         self._by_omega: dict[float, Library] = {}
 
     @property
@@ -132,18 +152,22 @@ class Library:
     def with_omega(self, omega: float) -> "Library":
         """The same with another omega, in the semilocal exchange and in the integrals alike."""
         if omega not in self._by_omega:
-            f = self.functional
-            if not any(w for w, _ in f.exact_exchange) or "omega" not in f.parameters:
+            f, separated = self.functional, any(w for w, _ in self.functional.exact_exchange)
+            if "omega" in f.parameters:
+                f = f.with_parameters(omega=omega)
+            elif separated:
+                f = replace(f, exact_exchange=tuple((omega if w else w, share) for w, share in f.exact_exchange))
+            else:
                 raise UnsupportedError(f"omega={omega}: {f.name!r} is not range-separated.")
-            self._by_omega[omega] = Library(f.with_parameters(omega=omega))
+            self._by_omega[omega] = Library(f)
         return self._by_omega[omega]
 
     @cached_property
     def type(self) -> str:
         """HF, LDA, GGA or MGGA: what PySCF has to compute on the grid."""
-        if not self.functional.terms:
+        if not self._pointwise.terms:
             return "HF"
-        used = pointwise_kernel(self.functional, 2).ingredients
+        used = pointwise_kernel(self._pointwise, 2).ingredients
         return "MGGA" if "tau" in used else "GGA" if "sigma" in used else "LDA"
 
     def xc_type(self, xc_code=None):
@@ -162,10 +186,15 @@ class Library:
         return self.type == "LDA"
 
     def is_nlc(self, xc_code=None):
-        return False
+        """True where PySCF has to add VV10: that of the functional, or PySCF's own, which mf.nlc asks for by name."""
+        return self.functional.is_nonlocal or _is_pyscfs_vv10(xc_code)
 
     def nlc_coeff(self, xc_code=None):
-        return ()
+        """(((b, C), factor), ...) for PySCF's VV10."""
+        terms = self.functional.nonlocal_part.terms
+        if not terms and _is_pyscfs_vv10(xc_code):
+            terms = VV10.terms
+        return tuple(((term.parameters["b"], term.parameters["C"]), coefficient) for coefficient, term in terms)
 
     def needs_laplacian(self, xc_code=None):
         return False
@@ -203,9 +232,9 @@ class Library:
         wanted = [combinations_with_replacement(positions, order) for order in range(deriv + 1)]
         wanted = [list(combinations) for combinations in wanted]
         out = np.zeros((sum(map(len, wanted)), x.shape[1]))
-        if not self.functional.terms:
+        if not self._pointwise.terms:
             return out
-        kernel, start = pointwise_kernel(self.functional, spin + 1), 0
+        kernel, start = pointwise_kernel(self._pointwise, spin + 1), 0
         for order, rows in enumerate(kernel(x, deriv)):
             place = {combination: start + i for i, combination in enumerate(wanted[order])}
             for combination, row in zip(kernel.combinations(order), rows, strict=True):
@@ -215,21 +244,38 @@ class Library:
         return out
 
     def eval_xc(self, xc_code, rho, spin=0, relativity=0, deriv=1, omega=None, verbose=None):
-        """(exc, vxc, fxc, kxc) as PySCF's function of this name: tuples of arrays (point, component), or None."""
+        """(exc, vxc, fxc, kxc) as PySCF's function of this name: tuples of arrays (point, component).
+
+        A tuple has the arrays that PySCF's has for an LDA, a GGA or a meta-GGA; those of the Laplacian are None.
+        """
         if omega is not None:
             return self.with_omega(omega).eval_xc(xc_code, rho, spin, relativity, deriv)
         if deriv > 3:
             raise UnsupportedError(f"eval_xc gives derivatives to order 3, order {deriv} was asked for.")
         _, x, n = self._variables(np.asarray(rho), spin)
-        if not self.functional.terms:
+        if not self._pointwise.terms:
             return np.zeros(n.size), None, None, None
         groups = (
             {"rho": x[0], "sigma": x[1], "tau": x[3]} if spin == 0 else {"rho": x[:2], "sigma": x[2:5], "tau": x[7:]}
         )
-        arrays = evaluate(self.functional, **groups, order=deriv)
-        transposed = lambda name: None if name not in arrays else np.ascontiguousarray(arrays[name].T)
-        orders = [tuple(map(transposed, LAYOUT[k])) if k <= deriv else None for k in (1, 2, 3)]
-        return arrays.exc, *orders
+        arrays = evaluate(self._pointwise, **groups, order=deriv)
+        families = [f for f, used in zip(("rho", "sigma", "tau"), _ROWS[self.type], strict=True) if used]
+
+        def of_order(k):
+            expected = named_components(spin + 1, families, k)
+            names = LAYOUT[k] if self.type == "MGGA" else [name for name in LAYOUT[k] if name in expected]
+            zeros = lambda name: np.zeros((len(expected[name]), n.size) if len(expected[name]) > 1 else n.size)
+            given = lambda name: np.ascontiguousarray(arrays.get(name, zeros(name)).T)
+            return tuple(given(name) if name in expected else None for name in names)
+
+        return arrays.exc, *(of_order(k) if k <= deriv else None for k in (1, 2, 3))
+
+    def energy_per_electron(self, rho):
+        """(point,) for rho (2, component, point), by NumPy: for a few points, where compiling would take longer."""
+        if not self._pointwise.terms:
+            return np.zeros(np.shape(rho)[-1])
+        _, x, n = self._variables(rho, 1)
+        return pointwise_kernel(self._pointwise, 2)(x, 0, compiled=False)[0][0] / n
 
     def _variables(self, rho, spin):
         """(positions in VARIABLES, x (variable, point), total density) of PySCF's rho (spin, component, point)."""
@@ -246,9 +292,14 @@ class Library:
                 np.einsum("ip,ip->p", g[s], g[t], out=row)
         if has_tau:
             x[-spin - 1 :] = rho[:, -1]  # PySCF's last component, with and without the Laplacian before it
+        empty_spins(x, spin + 1)
         positions = {0: ((0,), (1,), (3,)), 1: ((0, 1), (2, 3, 4), (7, 8))}[spin]
         used = sum((p for p, is_used in zip(positions, (has_rho, has_sigma, has_tau), strict=True) if is_used), ())
-        return used, x, rho[:, 0].sum(axis=0)
+        return used, x, x[: spin + 1].sum(axis=0)
+
+
+def _is_pyscfs_vv10(xc_code):
+    return isinstance(xc_code, str) and xc_code.strip().lower() == "vv10"
 
 
 def _require_supported_pyscf():
@@ -267,11 +318,8 @@ def _require_supported_pyscf():
 
 def _require_passable(functional: Functional):
     name = functional.name
-    if functional.is_nonlocal:
-        raise UnsupportedError(
-            f"{name!r} holds a double integral, which can't be passed to PySCF; leave that term out, and set "
-            "PySCF's own mf.nlc = 'vv10' where it is VV10."
-        )
+    if any(term.formula is not VV10.terms[0][1].formula for _, term in functional.nonlocal_part.terms):
+        raise UnsupportedError(f"{name!r} holds a double integral other than VV10, which can't be passed to PySCF.")
     if functional.dispersion is not None:
         raise UnsupportedError(
             f"{name!r} has a dispersion correction, which PySCF has elsewhere; leave the suffix out and set "
@@ -281,5 +329,6 @@ def _require_passable(functional: Functional):
         raise UnsupportedError(f"{name!r} is a model of the potential; PySCF needs the energy too.")
     if len([omega for omega, _ in functional.exact_exchange if omega]) > 1:
         raise UnsupportedError(f"{name!r} has exact exchange with several omegas; PySCF takes one.")
-    if functional.terms and "lapl" in pointwise_kernel(functional, 2).ingredients:
+    semilocal = functional.semilocal_part
+    if semilocal.terms and "lapl" in pointwise_kernel(semilocal, 2).ingredients:
         raise UnsupportedError(f"{name!r} depends on the Laplacian of the density, which PySCF can't pass on.")

@@ -12,10 +12,10 @@ import numpy as np
 import pyscf
 from pyscf import gto
 from pyscf.data import nist, radii
-from pyscf.scf import hf
 
 from dftfd.elements import AtomName, parse_atom_name
 from dftfd.errors import InputError, MissingDependencyError, NumericalError, UnsupportedError
+from dftfd.interop.atoms import minimal_basis_density
 from dftfd.interop.basis_sets import load_basis, normalise_basis_name, to_lists, to_tuples
 
 OLDEST = (2, 9)
@@ -213,7 +213,7 @@ def minao_guess(molecule, spin_channels: int = 1) -> np.ndarray:
     """
     mole = to_pyscf(molecule)
     with quiet():
-        total = np.array(hf.init_guess_by_minao(mole), dtype=float)
+        total = minimal_basis_density(mole)
     if spin_channels == 1:
         return total[np.newaxis]
     alpha, beta = total / 2, total / 2

@@ -14,7 +14,7 @@ from pyscf.scf import _vhf
 
 from dftfd.errors import InputError, NumericalError
 from dftfd.interop.basis_sets import load_basis, normalise_basis_name, to_lists
-from dftfd.interop.pyscf import quiet, shells_of, to_pyscf
+from dftfd.interop.pyscf import quiet, to_pyscf
 
 LINEAR_DEPENDENCE = 1e-7
 """Eigenvalues of the Coulomb metric below this are dropped where its Cholesky factorisation fails, as PySCF does."""
@@ -77,18 +77,26 @@ def auxiliary_basis(molecule, exact_exchange: bool) -> tuple[dict, str]:
             chosen = addons.predefined_auxbasis(mole, molecule.atom_basis[0], "HF" if exact_exchange else "PBE")
             if chosen is not None and (table := _tabulated(mole, chosen)):
                 return table, chosen
-        named = {
-            label: basis if isinstance(basis, str) else shells_of(basis, symbol)
-            for (label, _), basis, symbol in zip(mole._atom, molecule.atom_basis, molecule.symbols, strict=True)
-        }
-        view = mole.copy()
-        view.basis = named
-        chosen = addons.make_auxbasis(view)
-    table = {}
-    for (label, _), symbol in zip(mole._atom, molecule.symbols, strict=True):
-        entry = chosen[label]
-        table[label] = to_lists(load_basis(normalise_basis_name(entry), symbol)) if isinstance(entry, str) else entry
-    return table, ", ".join(sorted({entry if isinstance(entry, str) else "even-tempered" for entry in chosen.values()}))
+    atoms = zip(mole._atom, molecule.atom_basis, molecule.symbols, strict=True)
+    chosen = {label: (_fitting_set(mole, basis, symbol), symbol) for (label, _), basis, symbol in atoms}
+    tempered = addons.aug_etb(mole) if any(name is None for name, _ in chosen.values()) else {}
+    table = {
+        label: tempered[label] if name is None else to_lists(load_basis(normalise_basis_name(name), symbol))
+        for label, (name, symbol) in chosen.items()
+    }
+    return table, ", ".join(sorted({name or "even-tempered" for name, _ in chosen.values()}))
+
+
+def _fitting_set(mole, basis, symbol):
+    """Name of the jk fit of one atom's orbital basis; None where there is none, or none for its element."""
+    if not isinstance(basis, str):
+        return None
+    family = f"{basis.split('g')[0]}g" if gto.basis._is_pople_basis(basis) else basis  # 6-31g(d): 6-31g
+    name = addons.predefined_auxbasis(mole, family, "HF")
+    try:
+        return None if name is None or not load_basis(normalise_basis_name(name), symbol) else name
+    except InputError:
+        return None
 
 
 def _tabulated(mole, name):

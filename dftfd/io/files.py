@@ -7,6 +7,7 @@ that have died are removed by the next writer of the same name.
 
 import os
 import socket
+import stat
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,12 +18,14 @@ from dftfd.errors import FileError
 def check_writable(path) -> None:
     """Raise FileError now rather than after the calculation if `path` cannot be written."""
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):  # os.path: Path's questions raise where a folder cannot be searched
         raise FileError(f"cannot write {path}: it is a folder; give the name of a file.")
-    if path.exists() and not path.is_file():
+    if os.path.exists(path) and not os.path.isfile(path):
         raise FileError(f"cannot write {path}: it is no regular file, and would be replaced by one.")
-    if not path.parent.is_dir():
-        raise FileError(f"cannot write {path}: the folder {path.parent} does not exist.")
+    if os.path.exists(path) and not os.access(path, os.W_OK):
+        raise FileError(f"cannot write {path}: the file is read-only.")
+    if not os.path.isdir(path.parent):
+        raise FileError(f"cannot write {path}: the folder {path.parent} does not exist, or cannot be searched.")
     if not os.access(path.parent, os.W_OK):
         raise FileError(f"cannot write {path}: no permission to write in {path.parent}.")
 
@@ -43,7 +46,7 @@ def written_whole(path, previous=None):
         try:
             yield Path(temporary)
             _flush(temporary)
-            os.chmod(temporary, 0o666 & ~_umask())
+            os.chmod(temporary, _mode(path))
             if previous is not None:
                 _keep(path, previous, temporary)
             os.replace(temporary, path)
@@ -55,6 +58,35 @@ def written_whole(path, previous=None):
         if isinstance(error, FileError):
             raise
         raise FileError(f"cannot write {path}: {error.strerror or error}.") from error
+
+
+def read_bytes(path, limit: int) -> bytes:
+    """The contents of a regular file of at most `limit` bytes; FileError for anything else, at once.
+
+    A pipe that nobody fills is not waited for, a device without end is not read.
+    """
+    try:
+        with open(path, "rb", opener=without_waiting) as stream:
+            return stream.read(require_regular(stream, path, limit))  # `limit` bytes would be allocated
+    except FileError:
+        raise
+    except (OSError, ValueError) as error:
+        raise FileError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
+
+
+def require_regular(stream, path, limit: int) -> int:
+    """The size of an open file; FileError unless it is a regular one of at most `limit` bytes."""
+    status = os.fstat(stream.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        raise FileError(f"cannot read {path}: it is no regular file.")
+    if status.st_size > limit:
+        raise FileError(f"cannot read {path}: {status.st_size} bytes are more than {limit}.")
+    return status.st_size
+
+
+def without_waiting(path, flags) -> int:
+    """A file descriptor, at once: a named pipe would wait for somebody at its other end. An opener for `open`."""
+    return os.open(path, flags | os.O_NONBLOCK, 0o666)
 
 
 def write_text(path, text: str) -> None:
@@ -128,8 +160,10 @@ def _flush_folder(folder):
         os.close(handle)
 
 
-def _umask():
-    """The process's file mode mask; mkstemp would leave the file private."""
+def _mode(path):
+    """Permissions of the file that is replaced, or those of a new file; mkstemp would leave it private."""
+    with suppress(OSError):
+        return os.stat(path).st_mode & 0o777
     mask = os.umask(0)
     os.umask(mask)
-    return mask
+    return 0o666 & ~mask

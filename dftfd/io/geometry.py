@@ -6,10 +6,12 @@ Two forms are understood:
     xyz           a line with the number of atoms, a comment line, then one atom per line
 
 Fields are separated by blanks or commas; `#` starts a comment. Exponents may be written 1e-3 or, as Fortran does, 1d-3.
+The comment line of xyz may say `charge=1`, and `spin=1` (unpaired electrons) or `multiplicity=2`.
 """
 
+import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,20 +31,33 @@ _SEPARATOR = re.compile(r"[\s,]+")
 _PERIODIC = re.compile(r"lattice\s*=", re.I)
 _NOT_PERIODIC = re.compile(r"""pbc\s*=\s*["']?\s*F\s+F\s+F""", re.I)
 _PROPERTIES = re.compile(r"properties\s*=\s*(\S+)", re.I)
+_ENTRY = re.compile(r"""(?<![\w.-])([A-Za-z_]\w*)\s*=\s*("[^"]*"|'[^']*'|[^\s,;]+)""")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,9}(?:\.0*)?")
 _FORTRAN_EXPONENT = str.maketrans("dD", "ee")
 
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """Atoms as they stand in the input: `names` and `coordinates` (atom, 3) in the unit of the input."""
+    """Atoms as they stand in the input: `names` and `coordinates` (atom, 3) in the unit of the input.
+
+    charge, spin: what the input says of the molecule, None where it says nothing.
+    """
 
     names: tuple[AtomName, ...]
     coordinates: np.ndarray
+    charge: int | None = None
+    spin: int | None = None
 
 
 def is_coordinate_text(source: str) -> bool:
-    """True for text that holds coordinates: with a newline or a semicolon. Anything else is taken as a path."""
-    return "\n" in source or ";" in source
+    """True for text that holds coordinates: with a newline or a semicolon. Anything else is taken as a path.
+
+    So is text that is no atom up to the first of them, where a file has it for its name.
+    """
+    if "\n" not in source and ";" not in source:
+        return False
+    first = re.split(r"[\n;]", source.lstrip(" ;\n"), maxsplit=1)[0]
+    return _is_atom(first) or not _exists(source)
 
 
 def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
@@ -119,7 +134,26 @@ def _parse_xyz(lines, first, source):
             raise _line_error(source, number, line)
         # Further columns (charges, velocities, forces) are allowed by the format and carry no geometry.
         atoms.append(_parse_atom(fields[:4], f"atom {len(atoms) + 1}", f"{source}, line {number}"))
-    return _collect(atoms)
+    return replace(_collect(atoms), **_said_in(comment, source))
+
+
+def _said_in(comment, source):
+    """Charge and spin of the comment line's `key=value`, None where it has none; text in quotes is one value."""
+    found = {}
+    for key, value in _ENTRY.findall(comment):
+        key, value = key.lower(), value.strip("\"' ")
+        if key in ("charge", "spin", "multiplicity"):
+            if not _WHOLE.fullmatch(value):
+                raise InputError(f"{source}: the comment line says {key}={quote(value)}, expected a whole number.")
+            if found.setdefault(key, round(float(value))) != round(float(value)):
+                raise InputError(f"{source}: the comment line says {key}= twice, with two values.")
+    multiplicity = found.pop("multiplicity", None)
+    if multiplicity is not None and found.setdefault("spin", multiplicity - 1) != multiplicity - 1:
+        raise InputError(
+            f"{source}: the comment line says spin={found['spin']} and multiplicity={multiplicity}; spin is the number "
+            "of unpaired electrons, multiplicity one more."
+        )
+    return found
 
 
 def _check_count(n_atoms):
@@ -204,9 +238,22 @@ def read_text(path, expected: str = "an xyz file") -> str:
         ) from error
 
 
-def _looks_like_coordinates(text):
+def _exists(path):
+    """Whether there is something of this name; no text is too long or too odd to be asked for."""
+    try:
+        return os.path.lexists(path)
+    except ValueError:  # a zero byte
+        return False
+
+
+def _is_atom(text):
+    """Whether text begins with a word and three numbers."""
     fields = _split(text)
-    if len(fields) >= 4 and all(_NUMBER.fullmatch(field) for field in fields[1:4]):
+    return len(fields) >= 4 and all(_NUMBER.fullmatch(field) for field in fields[1:4])
+
+
+def _looks_like_coordinates(text):
+    if _is_atom(text):
         return " If this is meant as coordinates, separate the atoms by ';' or newlines; a single atom ends with ';'."
     return ""
 

@@ -9,15 +9,13 @@ reaches the HDF5 library before length and checksum are right.
 
 import hashlib
 import io
-import os
-import stat
 from collections.abc import Mapping
 
 import h5py
 import numpy as np
 
 from dftfd.errors import DamagedFileError, FileError
-from dftfd.io.files import write_bytes
+from dftfd.io.files import require_regular, without_waiting, write_bytes
 
 BLOCK = 512
 MAGIC = b"dftfd sealed HDF5\n"
@@ -66,7 +64,7 @@ def read_tree(path, what: str = "an HDF5 file") -> dict:
     no more than the file's own size of them.
     """
     try:
-        with open(path, "rb", opener=_without_waiting) as stream:
+        with open(path, "rb", opener=without_waiting) as stream:
             size = _verify(path, stream, what)
             with h5py.File(stream, "r") as file:
                 return _Reader(path, size).tree(file)
@@ -78,18 +76,18 @@ def read_tree(path, what: str = "an HDF5 file") -> dict:
         raise DamagedFileError(f"cannot read {path} as {what}: {_one_line(error)}.") from error
 
 
-def _without_waiting(path, flags) -> int:
-    """A file descriptor, at once: a named pipe would wait for somebody who writes."""
-    return os.open(path, flags | os.O_NONBLOCK)
+def begins_as_ours(path) -> bool:
+    """Whether a file begins as `write_tree` begins it; FileError where it cannot be read."""
+    try:
+        with open(path, "rb", opener=without_waiting) as stream:
+            return stream.read(len(MAGIC)) == MAGIC
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror or error}.") from error
 
 
 def _verify(path, stream, what) -> int:
     """The file's size; FileError unless length and checksum are right."""
-    status = os.fstat(stream.fileno())
-    if not stat.S_ISREG(status.st_mode):
-        raise FileError(f"cannot read {path} as {what}: it is no regular file.")
-    if status.st_size > MAX_BYTES:
-        raise FileError(f"cannot read {path} as {what}: {status.st_size} bytes are more than {MAX_BYTES}.")
+    size_of_file = require_regular(stream, f"{path} as {what}", MAX_BYTES)
     block = stream.read(BLOCK)
     if not block.startswith(MAGIC):
         raise DamagedFileError(f"cannot read {path} as {what}: it does not begin as files of dftfd do.")
@@ -100,7 +98,7 @@ def _verify(path, stream, what) -> int:
     expected = b"%slength %d\nsha256 %s\n" % (MAGIC, size, checksum.hexdigest().encode())
     if block != expected.ljust(BLOCK, b"\0"):
         raise DamagedFileError(f"{path} is damaged: length or checksum differ from what was written.")
-    return status.st_size
+    return size_of_file
 
 
 class _Reader:

@@ -94,7 +94,7 @@ def atomic_result(result, driver: str = "energy") -> dict:
     document = {
         "schema_name": "qcschema_output",
         "schema_version": 1,
-        "molecule": _molecule(result.molecule, settings.versions),
+        "molecule": _molecule(result),
         "driver": driver,
         "model": {"method": settings.functional, "basis": settings.basis},
         "keywords": {
@@ -132,20 +132,22 @@ def atomic_result(result, driver: str = "energy") -> dict:
     return document
 
 
-def _molecule(molecule, versions):
+def _molecule(result):
+    """Charge and multiplicity are those of the occupations, which `occupations=` may have decided."""
+    molecule = result.molecule
     return {
         "schema_name": "qcschema_molecule",
         "schema_version": 2,
         "name": molecule.formula,
         "symbols": list(molecule.symbols),
         "geometry": molecule.coordinates.ravel().tolist(),
-        "molecular_charge": float(molecule.charge),
-        "molecular_multiplicity": abs(molecule.spin) + 1,
+        "molecular_charge": result.charge,
+        "molecular_multiplicity": round(abs(result.spin)) + 1,
         "real": [not ghost for ghost in molecule.ghost],
         "fix_com": True,
         "fix_orientation": True,
         "validated": False,
-        "provenance": _provenance(versions, "dftfd.molecule"),
+        "provenance": _provenance(result.settings.versions, "dftfd.molecule"),
     }
 
 
@@ -154,8 +156,8 @@ def _properties(result):
     return {
         "calcinfo_nbasis": molecule.n_ao,
         "calcinfo_nmo": int(result.mo_energy.shape[1]),
-        "calcinfo_nalpha": molecule.n_alpha,
-        "calcinfo_nbeta": molecule.n_beta,
+        "calcinfo_nalpha": round((result.n_electrons + result.spin) / 2),
+        "calcinfo_nbeta": round((result.n_electrons - result.spin) / 2),
         "calcinfo_natom": molecule.n_atoms,
         "nuclear_repulsion_energy": energies["nuclear"],
         "return_energy": result.energy,
@@ -180,6 +182,8 @@ def _surroundings(surroundings):
         options["point_charges"] = [[charge, *position] for charge, position in rows]
     if surroundings.relativity is not None:
         options["relativity"] = surroundings.relativity
+    if surroundings.potential is not None:  # a document holds no code: only that it was there
+        options["external_potential"] = surroundings.potential.name
     return options
 
 

@@ -5,15 +5,6 @@ The functions read attributes only, so this module depends on nothing above it.
 
 import math
 
-LABELS = {
-    "nuclear": "nuclear repulsion",
-    "one_electron": "one-electron",
-    "coulomb": "Coulomb",
-    "xc": "exchange-correlation",
-    "exact_exchange": "exact exchange",
-    "nonlocal": "nonlocal correlation",
-    "dispersion": "dispersion correction",
-}
 HARTREE_IN_EV = 27.21138602
 
 
@@ -40,7 +31,7 @@ def title(result):
     molecule, settings = result.molecule, result.settings
     return (
         f"{molecule.formula}  {result.method} {settings.functional} / {settings.basis}  "
-        f"charge {molecule.charge:+d}, spin {molecule.spin}, {molecule.n_electrons} electrons"
+        f"charge {result.charge:+g}, spin {result.spin:g}, {result.n_electrons:g} electrons"
     )
 
 
@@ -57,8 +48,7 @@ def outcome(result):
 
 def energy_lines(result):
     """Components that are not zero, then their sum, and what has no energy to be in it."""
-    shown = [(LABELS[name], value) for name, value in result.energies.items() if value or name in ("nuclear", "xc")]
-    shown.append(("total energy", result.energy))
+    shown = [*result.energy_table, ("total energy", result.energy)]
     if result.entropy_term:
         shown += [("entropy, -T S", result.entropy_term), ("free energy", result.free_energy)]
     lines = [f"  {label:<22}{value:20.10f}" for label, value in shown]
@@ -97,6 +87,10 @@ def method_lines(result):
         origin = "given by the user" if settings.grid_level is None else f"level {settings.grid_level}"
         counts = " + ".join(f"{n:.8f}" for n in result.n_electrons_quadrature)
         lines.append(f"  grid                  {origin}, {settings.n_points} points, holds {counts} electrons")
+    potential = result.calculation.surroundings.potential
+    if potential is not None:
+        acts_on = "electrons and nuclei" if potential.on_nuclei else "electrons"
+        lines.append(f"  external potential    {potential.name}, acts on {acts_on}")
     return lines
 
 

@@ -1,7 +1,9 @@
 """A geometry optimisation's path on disk: extended xyz, one frame for each energy and gradient that was computed.
 
-Positions are in angstrom with all their digits, energies in hartree, forces in hartree/bohr. A frame is on disk before
-the next step begins; one that was cut off by the end of the program is ignored.
+As in every extended xyz file, positions are in angstrom, `energy` in eV and `forces` in eV/angstrom, so that ASE and
+those that follow it read them rightly. `energy_hartree` and the columns `forces_hartree_bohr` hold the same in atomic
+units with all their digits. A frame is on disk before the next step begins; one that was cut off by the end of the
+program is ignored. Files of earlier versions, in hartree and hartree/bohr as their `units` say, are read too.
 """
 
 import os
@@ -15,6 +17,12 @@ import numpy as np
 from dftfd.errors import FileError
 from dftfd.io.files import write_text
 from dftfd.io.geometry import read_text
+from dftfd.io.report import HARTREE_IN_EV
+
+_COLUMNS = "Properties=species:S:1:pos:R:3:forces:R:3:forces_hartree_bohr:R:3"
+_EARLIER = "Properties=species:S:1:pos:R:3:forces:R:3 energy="
+_UNITS = "angstrom, eV, eV/angstrom"
+_FORCE = HARTREE_IN_EV / 0.52917721092  # eV/angstrom; this folder imports nothing that knows PySCF's bohr
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +39,11 @@ class Frame:
     model: str
 
     def __str__(self):
-        head = f'energy={self.energy!r} model="{self.model}" units="angstrom, hartree, hartree/bohr"'
-        rows = [str(len(self.symbols)), f"Properties=species:S:1:pos:R:3:forces:R:3 {head}"]
-        for symbol, *numbers in zip(self.symbols, self.positions.tolist(), self.forces.tolist(), strict=True):
+        energy = f"energy={self.energy * HARTREE_IN_EV!r} energy_hartree={self.energy!r}"
+        rows = [str(len(self.symbols)), f'{_COLUMNS} {energy} model="{self.model}" units="{_UNITS}"']
+        forces = self.forces * _FORCE
+        columns = (self.positions.tolist(), forces.tolist(), self.forces.tolist())
+        for symbol, *numbers in zip(self.symbols, *columns, strict=True):
             rows.append(" ".join([symbol, *(repr(x) for row in numbers for x in row)]))
         return "\n".join(rows) + "\n"
 
@@ -74,6 +84,9 @@ def read_trajectory(path) -> list[Frame]:
 
 def _frame(head, rows):
     rows = [row.split() for row in rows]
-    numbers = np.array([row[1:] for row in rows], dtype=float).reshape(-1, 6)
-    energy, model = re.search(r'energy=(\S+) model="([^"]*)"', head).groups()
-    return Frame(tuple(row[0] for row in rows), numbers[:, :3], float(energy), numbers[:, 3:], model)
+    numbers = np.array([row[1:] for row in rows], dtype=float)
+    energy, model = re.search(r'energy(?:_hartree)?=(\S+) model="([^"]*)"', head).groups()
+    positions, forces = numbers[:, :3], numbers[:, -3:]  # the last columns are in hartree/bohr
+    if numbers.shape[1] != (6 if head.startswith(_EARLIER) else 9):
+        raise ValueError(f"{numbers.shape[1]} columns of numbers")
+    return Frame(tuple(row[0] for row in rows), positions, float(energy), forces, model)

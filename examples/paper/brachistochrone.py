@@ -30,7 +30,7 @@ from scipy.optimize import brentq
 
 from dftfd import autofd
 
-FIGURE = Path(__file__).parents[2] / "docs" / "images" / "paper_brachistochrone.png"
+FIGURE = Path("paper_brachistochrone.png")  # in the current folder
 X = autofd.Domain((), points=np.linspace(0.01, 1.0, 50), weights=np.full(50, 1 / 50), name="x")
 
 
@@ -182,6 +182,6 @@ if __name__ == "__main__":
     results, exact = main(options.quick, options.seed)
     if not options.quick:
         picture(results, exact, FIGURE)
-        print(f"figure: {FIGURE.relative_to(Path.cwd()) if FIGURE.is_relative_to(Path.cwd()) else FIGURE}")
+        print(f"figure: {FIGURE}")
         closer = [name for name in ("projected", "stationary") if results[name]["rms"] < results["direct"]["rms"]]
         print(f"closer to the cycloid than the direct loss: {', '.join(closer) or 'none'}")

@@ -21,7 +21,7 @@ import numpy as np
 
 from dftfd import autofd
 
-FIGURE = Path(__file__).parents[2] / "docs" / "images" / "paper_call_cache.png"
+FIGURE = Path("paper_call_cache.png")  # in the current folder
 POINTS, WEIGHTS = np.polynomial.legendre.leggauss(8)
 X = autofd.Domain((), points=POINTS, weights=WEIGHTS, name="x")
 

@@ -24,7 +24,7 @@ import numpy as np
 from dftfd import autofd
 from dftfd.functionals.registry import get_functional
 
-FIGURE = Path(__file__).parents[2] / "docs" / "images" / "paper_dft.png"
+FIGURE = Path("paper_dft.png")  # in the current folder
 CENTRES = np.array([[0.0, 0.0, -0.7], [0.0, 0.0, 0.7]])  # bohr
 EXPONENTS = np.array([0.9, 1.3])  # bohr^-2
 P = np.array([[1.1, 0.3], [0.3, 0.8]])  # density matrix

@@ -23,7 +23,7 @@ import numpy as np
 
 from dftfd import autofd
 
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
+IMAGES = Path()  # the current folder
 RATE = 0.1
 
 

@@ -13,12 +13,13 @@ class Operator:
 
     name: for messages and the printed graph.
     linear: True if the result is linear in all operands together.
-    singular: True if the result is a distribution rather than a function.
+    singular: not 0 if the result is a distribution, which integrals consume: 2 if it has no values, 1 if it has but may
+        jump, so that a quadrature over its argument is not used.
     """
 
     name = ""
     linear = False
-    singular = False
+    singular = 0
 
     def signature(self, operands, arrays, static) -> Signature:
         raise NotImplementedError

@@ -1,0 +1,1 @@
+"""One scalar program of a formula, and the algebras that run it."""

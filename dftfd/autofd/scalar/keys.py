@@ -1,0 +1,259 @@
+"""When are two operations the same? Exact keys of equations, by content, and fingerprints of whole programs.
+
+A key holds everything that an equation of a program depends on: the operation, its operands, numbers that stand in it,
+lengths, directions, branches and inner programs. Derivative rules of its own (jax.custom_jvp, jax.custom_vjp) are
+Python functions: they count as equal if they are the same objects with the same static arguments. Where a parameter has
+no exact key, NoKey is raised, and the equation equals no other.
+
+A fingerprint is the same in another process and changes with any number or operation of a formula; derivative rules
+enter it by the programs that they trace to.
+"""
+
+import enum
+import hashlib
+import types
+from dataclasses import fields, is_dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, Literal, jaxpr_as_fun
+
+from dftfd.autofd.structure import Identity, is_tracer
+
+INLINED = {
+    "jit": "jaxpr", "pjit": "jaxpr", "checkpoint": "jaxpr", "remat": "jaxpr", "remat2": "jaxpr",
+    "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "composite": "jaxpr",
+}  # fmt: skip
+"""Operations that are nothing but an inner program: the parameter that holds it."""
+
+CUSTOM = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "custom_vjp_call_jaxpr": "fun_jaxpr"}
+"""Operations with a derivative rule of their own: the parameter that holds the program of their value."""
+
+_LARGE = 4096  # bytes; larger arrays enter keys by a hash of 256 bits
+_RULE_DEPTH = 3  # fingerprints follow derivative rules to third derivatives
+_WRAPPING = tuple(f"jax._src.{m}" for m in "interpreters linear_util api_util custom_derivatives core".split())
+_MACHINERY = frozenset(
+    "DynamicJaxprTrace Store EqualStore DebugInfo ShapedArray PyTreeDef dict object NoneType".split()
+)
+
+
+class NoKey(Exception):
+    """A value has no exact key."""
+
+
+def closed(program) -> ClosedJaxpr:
+    """A program with its constants; JAX 0.12 keeps inner programs without."""
+    return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, ())
+
+
+def live_equations(jaxpr: Jaxpr, results=None, given=()) -> list:
+    """The equations that the results depend on, in order.   given: variables whose values are known."""
+    results = jaxpr.outvars if results is None else results
+    needed = {v for v in results if not isinstance(v, Literal) and v not in given}
+    live = []
+    for eqn in reversed(jaxpr.eqns):
+        if needed.intersection(eqn.outvars):
+            live.append(eqn)
+            needed.update(v for v in eqn.invars if not isinstance(v, Literal) and v not in given)
+    return live[::-1]
+
+
+def operands_of(eqn) -> list:
+    """The distinct variables that an equation takes, in order."""
+    return list(dict.fromkeys(v for v in eqn.invars if not isinstance(v, Literal)))
+
+
+def equation_code(eqn):
+    """An equation as code of `operands_of(eqn)`, with the derivative that it has in JAX; gives a list."""
+    variables = operands_of(eqn)
+    info = DebugInfo("equation", eqn.primitive.name, ("",) * len(variables), ("",) * len(eqn.outvars))
+    return jaxpr_as_fun(ClosedJaxpr(Jaxpr((), variables, eqn.outvars, [eqn], eqn.effects, debug_info=info), ()))
+
+
+def equation_key(eqn):
+    """A hashable key, equal for equations that are the same function of `operands_of(eqn)`; NoKey where none exists."""
+    return _Keys().equation(eqn, {})
+
+
+def value_key(value):
+    """A hashable key of a parameter of an operation; NoKey where there is no exact one."""
+    return _Keys().value(value)
+
+
+def code_fingerprint(code, *specs) -> str:
+    """64 hexadecimal digits that stand for code of arrays with these shapes, the same in every process."""
+    program = jax.make_jaxpr(lambda *x: code(*x))(*specs)  # of a new function, since JAX keeps what it has traced
+    return hashlib.sha256(repr(_Contents(_RULE_DEPTH).program(program)).encode()).hexdigest()
+
+
+class _Keys:
+    """Keys in which functions count by their identity."""
+
+    def program(self, program):
+        """Variables are numbered in the order in which they appear."""
+        program = closed(program)
+        names: dict = {}
+        start = tuple(self.variable(v, names) for v in program.jaxpr.invars)
+        constants = (*(self.value(c) for c in program.consts), len(program.jaxpr.constvars))
+        rows = [self.variable(v, names) for v in program.jaxpr.constvars]
+        rows += [self.equation(eqn, names) for eqn in live_equations(program.jaxpr)]
+        return (start, constants, *rows, *(self.variable(v, names) for v in program.jaxpr.outvars))
+
+    def equation(self, eqn, names):
+        name, params = eqn.primitive.name, dict(eqn.params)
+        operands = tuple(self.variable(v, names) for v in eqn.invars)
+        if name in INLINED:
+            params = {"program": params[INLINED[name]]}
+        elif name in CUSTOM:
+            params = {"program": params[CUSTOM[name]], "rule": _Rule(eqn)}
+        params = tuple((k, self.value(v)) for k, v in sorted(params.items()))
+        return (self.operation(eqn.primitive), operands, params, tuple(self.variable(v, names) for v in eqn.outvars))
+
+    def variable(self, variable, names):
+        if isinstance(variable, Literal):
+            return ("number", self.array(np.asarray(variable.val, dtype=variable.aval.dtype)))
+        try:
+            kind = (variable.aval.shape, np.dtype(variable.aval.dtype).str)
+        except (AttributeError, TypeError) as error:
+            raise NoKey(f"a variable {variable.aval}") from error
+        return (names.setdefault(variable, len(names)), *kind)
+
+    def value(self, value):
+        match value:
+            case ClosedJaxpr() | Jaxpr():
+                return self.program(value)
+            case None | bool() | int() | str() | bytes():
+                return (type(value).__name__, value)
+            case float():
+                return ("float", value.hex())
+            case complex():
+                return ("complex", value.real.hex(), value.imag.hex())
+            case tuple() | list():
+                return (type(value).__name__, *map(self.value, value))
+            case frozenset():
+                return ("set", *sorted(map(self.value, value), key=repr))
+            case dict():
+                return ("dict", *sorted(((self.value(k), self.value(v)) for k, v in value.items()), key=repr))
+            case np.dtype():
+                return ("dtype", value.str)
+            case enum.Enum():
+                return (type(value).__qualname__, value.name)
+            case type():
+                return ("type", value.__module__, value.__qualname__)
+            case np.ndarray() | np.generic() | jax.Array():
+                return self.array(value)
+            case _Rule():
+                return self.rule(value.eqn)
+        if is_dataclass(value):
+            return (type(value).__qualname__, *((f.name, self.value(getattr(value, f.name))) for f in fields(value)))
+        return self.other(value)
+
+    def array(self, array):
+        """Shape, type and content; of a value inside a JAX transformation its identity."""
+        if is_tracer(array):
+            return Identity(array)
+        array = np.asarray(array)
+        if array.dtype == object:
+            raise NoKey("an array of objects")
+        content = array.tobytes()
+        content = content if len(content) <= _LARGE else hashlib.blake2b(content, digest_size=32).digest()
+        return ("array", array.shape, array.dtype.str, content)
+
+    def operation(self, primitive):
+        return (primitive.name, Identity(primitive))
+
+    def rule(self, eqn):
+        """The Python functions of a derivative rule, and their static arguments."""
+        program = CUSTOM[eqn.primitive.name]
+        found = [(k, _origin(v)) for k, v in sorted(eqn.params.items()) if k != program]
+        if not any(isinstance(part, Identity) for part in _flat(found)):
+            raise NoKey("a derivative rule whose function is hidden")
+        return tuple(found)
+
+    def other(self, value):
+        raise NoKey(f"a parameter {type(value).__name__}")
+
+
+class _Rule:
+    """Stands for the derivative rule of an equation."""
+
+    def __init__(self, eqn):
+        self.eqn = eqn
+
+
+def _flat(value):
+    return [leaf for part in value for leaf in _flat(part)] if isinstance(value, tuple | list) else [value]
+
+
+def _origin(value):
+    """What a rule was made of: functions by identity, static arguments by content.
+
+    JAX wraps a rule in functions of its own, which differ from one equation to the next; what they close over is looked
+    at. Anything unknown there has no key.
+    """
+    if isinstance(value, types.FunctionType):
+        if not value.__module__.startswith(_WRAPPING):
+            return Identity(value)
+        cells = tuple(_origin(_content(cell)) for cell in value.__closure__ or ())
+        return (value.__qualname__, _origin(value.__defaults__), cells)
+    if isinstance(value, tuple | list):
+        return tuple(map(_origin, value))
+    kind = type(value).__name__
+    if kind in _MACHINERY:
+        return kind
+    if hasattr(value, "f_transformed"):  # a function and what JAX does with it
+        return (_origin(value.f), _origin(value.transforms), _origin(value.params))
+    if type(value).__module__.startswith("jax") and hasattr(value, "val"):  # a static argument
+        return _origin(value.val)
+    if callable(value):
+        return Identity(value)
+    return value_key(value)
+
+
+def _content(cell):
+    try:
+        return cell.cell_contents
+    except ValueError:  # not bound yet
+        return None
+
+
+class _Contents(_Keys):
+    """Keys without identities, for other processes; derivative rules are followed `depth` times."""
+
+    def __init__(self, depth: int):
+        self.depth = depth
+
+    def operation(self, primitive):
+        return primitive.name
+
+    def array(self, array):
+        if is_tracer(array):
+            raise NoKey("a value inside a JAX transformation")
+        return super().array(array)
+
+    def rule(self, eqn):
+        """The program of the derivative."""
+        if not self.depth:
+            return ()
+        code, specs = equation_code(eqn), [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in operands_of(eqn)]
+        moving = [i for i, s in enumerate(specs) if jnp.issubdtype(s.dtype, jnp.inexact)]
+
+        def at(values):
+            return lambda *moved: code(*(dict(zip(moving, moved, strict=True)).get(i, x) for i, x in enumerate(values)))
+
+        def forward(values, tangents):
+            return jax.jvp(at(values), tuple(values[i] for i in moving), tuple(tangents))[1]
+
+        def backward(values, cotangents):
+            return jax.vjp(at(values), *(values[i] for i in moving))[1](cotangents)
+
+        if eqn.primitive.name == "custom_jvp_call":
+            program = jax.make_jaxpr(forward)(specs, [specs[i] for i in moving])
+        else:
+            results = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
+            program = jax.make_jaxpr(backward)(specs, results)
+        return _Contents(self.depth - 1).program(program)
+
+    def other(self, value):
+        return type(value).__qualname__

@@ -1,0 +1,1 @@
+"""What PySCF reads in place of a configuration file: it changes nothing."""

@@ -1,0 +1,36 @@
+"""The terms of the energy, one in each file, and the names under which results hold their energies."""
+
+from dftfd.terms.base import Contribution, Term
+from dftfd.terms.coulomb_exchange import CoulombExchangeEnergy
+from dftfd.terms.dispersion import DispersionEnergy
+from dftfd.terms.double_integral import DoubleIntegralEnergy
+from dftfd.terms.external import ExternalEnergy
+from dftfd.terms.nuclear import NuclearEnergy
+from dftfd.terms.one_electron import OneElectronEnergy
+from dftfd.terms.semilocal import SemilocalEnergy
+
+__all__ = [
+    "COMPONENTS",
+    "Contribution",
+    "CoulombExchangeEnergy",
+    "DispersionEnergy",
+    "DoubleIntegralEnergy",
+    "ExternalEnergy",
+    "NuclearEnergy",
+    "OneElectronEnergy",
+    "SemilocalEnergy",
+    "Term",
+]
+
+KINDS = (
+    NuclearEnergy,
+    OneElectronEnergy,
+    CoulombExchangeEnergy,
+    SemilocalEnergy,
+    DoubleIntegralEnergy,
+    DispersionEnergy,
+    ExternalEnergy,
+)
+
+COMPONENTS = {name: words for kind in KINDS for name, words in kind.components.items()}
+"""Components of the energy in the order in which they are reported, and what tables call them."""

@@ -1,0 +1,63 @@
+r"""Coulomb and exact exchange energy: one term, since they share the two-electron integrals, exact or fitted.
+
+    E_J = 1/2 tr(P J[P]),   E_x = -1/2 sum_omega f_omega sum_s tr(P_s K_omega[P_s])
+
+The sum is over the spins of an unrestricted density. A restricted one holds P = 2 P_alpha, whose K[P] = 2 K[P_alpha]:
+half of it is the energy of both spins, and half of K the potential of each.
+"""
+
+import numpy as np
+
+from dftfd.integrals import CoulombExchange, share
+from dftfd.terms.base import Contribution, Term
+
+
+class CoulombExchangeEnergy(Term):
+    """E_J and E_x from a builder of J and K.
+
+    exact_exchange: pairs (omega, fraction): fraction of exact exchange with the operator 1/r for omega = 0, else with
+        its long-range part erf(omega r)/r [1/bohr].
+    """
+
+    components = {"coulomb": "Coulomb", "exact_exchange": "exact exchange"}
+    stage = "two-electron derivatives"
+
+    def __init__(self, builder: CoulombExchange, exact_exchange=()):
+        self.builder, self.exact_exchange = builder, tuple(exact_exchange)
+
+    def evaluate(self, P, C_occ=None):
+        J, scaled = self._coulomb_and_exchange(P, C_occ)
+        energies = {"coulomb": 0.5 * float(np.sum(P * J))}
+        if not scaled:
+            return Contribution(energies, J[None])
+        energies["exact_exchange"] = -0.5 * sum(float(np.sum(P * K)) for K in scaled)
+        return Contribution(energies, J - sum(scaled))
+
+    def response(self, P, C_occ=None):
+        def change(dP):
+            J, scaled = self._coulomb_and_exchange(dP, None)
+            return J - sum(scaled) if scaled else J[None]
+
+        return change
+
+    def gradient(self, P, C_occ, grid_response, progress):
+        return self.builder.gradient(P, C_occ, self.exact_exchange)
+
+    def memory(self):
+        return self.builder.memory([omega for omega, _ in self.exact_exchange])
+
+    def keep_within(self, room):
+        self.builder = self.builder.within(room)
+        return sum(self.memory().flexible.values())
+
+    def prepare(self, progress):
+        progress.note(self.builder.describe())
+
+    def _coulomb_and_exchange(self, P, C_occ):
+        """J (ao, ao), and -dE_x/dP (spin, ao, ao) of each operator; the first comes with J, in one pass."""
+        if not self.exact_exchange:
+            return self.builder.coulomb(P), []
+        (first, _), *others = self.exact_exchange
+        J, K = self.builder.coulomb_and_exchange(P, C_occ, omega=first)
+        matrices = [K, *(self.builder.exchange(P, C_occ, omega=omega) for omega, _ in others)]
+        return J, [share(P) * f * K for (_, f), K in zip(self.exact_exchange, matrices, strict=True)]

@@ -1,0 +1,92 @@
+"""What terms on quadrature grids share: grids, the orbitals on them, and the derivative by the nuclei."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from dftfd.ao_store import AOStore, default_block_size
+from dftfd.grids.molecular import BYTES_PER_POINT, grid_size, molecular_grid, pull_back
+from dftfd.interop.derivatives import atom_sums
+from dftfd.interop.gto import component_count
+from dftfd.memory import Need
+from dftfd.threads import worker_count
+from dftfd.xc import ao_order
+from dftfd.xc_gradient import GradientBuilder
+
+BLOCK_BUFFERS = 6
+"""Buffers of the size of a block's orbitals that a worker holds while it builds the matrix."""
+
+
+@lru_cache(maxsize=2)
+def quadrature_grid(molecule, level: int) -> tuple[np.ndarray, np.ndarray]:
+    """(points, weights) of a level. Those used last are kept, since cycles, forces and properties share them."""
+    grid = molecular_grid(molecule.atomic_numbers, molecule.coordinates, level)
+    return np.asarray(grid.points), np.asarray(grid.weights)
+
+
+class GridOrbitals:
+    """The orbitals of a molecule on its quadrature grids: one AO store for each grid, whichever terms ask for it.
+
+    A grid is a level, or (points, weights). Terms say beforehand which order of derivatives they will need where, so
+    that a grid used by several is stored once, to the highest order.
+    """
+
+    def __init__(self, molecule, progress):
+        self._molecule, self._progress = molecule, progress
+        self._reserved, self._stores = {}, {}
+        self.room = 0.0
+
+    def reserve(self, grid, order: int, keep: bool = True) -> None:
+        """Orbitals and derivatives up to `order` will be needed; keep=False: once, they go to other memory."""
+        _, order_before, kept_before = self._reserved.get(_key(grid), (grid, 0, True))
+        self._reserved[_key(grid)] = grid, max(order, order_before), keep and kept_before
+
+    def memory(self) -> Need:
+        """Bytes of the grids, and of all orbitals on them."""
+        n_ao = self._molecule.n_ao
+        sizes = [(self.n_points(grid), 8 * component_count(order) * n_ao) for grid, order, _ in self._reserved.values()]
+        if not sizes:
+            return Need()
+        points = sum(n for n, _ in sizes)
+        block = default_block_size(n_ao, max(n for n, _ in sizes)) * max(per_point for _, per_point in sizes)
+        fixed = BYTES_PER_POINT * points + worker_count() * BLOCK_BUFFERS * block
+        return Need({"the grid": fixed}, {"orbitals on the grid": sum(n * per_point for n, per_point in sizes)})
+
+    def n_points(self, grid) -> int:
+        """Number of points of a grid; zero of one that no term asked for."""
+        if _key(grid) not in self._reserved:
+            return 0
+        return grid_size(self._molecule.atomic_numbers, grid) if isinstance(grid, int) else len(grid[0])
+
+    def store(self, grid) -> AOStore:
+        """The orbitals on a grid, of which as many are kept as there is room for."""
+        if _key(grid) not in self._stores:
+            _, order, keep = self._reserved[_key(grid)]
+            with self._progress.stage("grid"):
+                points, weights = quadrature_grid(self._molecule, grid) if isinstance(grid, int) else grid
+                self._progress.note(f"grid of {len(points)} points")
+            with self._progress.stage("orbitals on the grid"):
+                limit = self.room if keep else 0
+                store = AOStore(self._molecule, points, weights, order, memory_limit=limit)
+            self.room -= store.nbytes
+            self._stores[_key(grid)] = store
+        return self._stores[_key(grid)]
+
+
+def _key(grid):
+    return grid if isinstance(grid, int) else id(grid)
+
+
+def gradient_on_grid(molecule, kernel, grid, P, C_occ, grid_response: bool, progress, whole_grid=False) -> np.ndarray:
+    """dE/dR (atom, 3) [hartree/bohr] at fixed P of the energy of one kernel on a grid.
+
+    grid: a level, or (points, weights) that stay where they are.   whole_grid: see dftfd.xc_gradient.
+    """
+    moves = isinstance(grid, int)
+    points, weights = quadrature_grid(molecule, grid) if moves else grid
+    store = AOStore(molecule, points, weights, ao_order(kernel) + 1, memory_limit=0)
+    slopes = GradientBuilder(kernel, store, progress.part, whole_grid).build(P, C_occ)
+    gradient = atom_sums(molecule, slopes.orbitals)
+    if moves and grid_response:
+        gradient += pull_back(molecule.atomic_numbers, molecule.coordinates, slopes.points, slopes.weights, grid)
+    return gradient

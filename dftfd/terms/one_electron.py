@@ -1,0 +1,30 @@
+"""Kinetic energy, nuclear attraction, core potentials, relativity, and what surrounds the molecule: tr(P H)."""
+
+from functools import cached_property
+
+import numpy as np
+
+from dftfd.integrals import OneElectron
+from dftfd.terms.base import Contribution, Term
+
+
+class OneElectronEnergy(Term):
+    """tr(P H) with the core Hamiltonian of the molecule in its surroundings."""
+
+    components = {"one_electron": "one-electron"}
+    stage = "one-electron derivatives"
+
+    def __init__(self, molecule, surroundings):
+        self._molecule, self._surroundings = molecule, surroundings
+
+    @cached_property
+    def matrices(self) -> OneElectron:
+        """Overlap, kinetic energy, potential and position operator."""
+        return self._surroundings.one_electron(self._molecule)
+
+    def evaluate(self, P, C_occ=None):
+        H = self.matrices.H_core
+        return Contribution({"one_electron": float(np.sum(P * H))}, H[None])
+
+    def gradient(self, P, C_occ, grid_response, progress):
+        return self._surroundings.one_electron_gradient(self._molecule, P.sum(axis=0))

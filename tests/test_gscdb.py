@@ -1,0 +1,28 @@
+"""Total energies of another program: Q-Chem's for fifty small molecules of GSCDB (data/gscdb), without fitting.
+
+Both sides are converged to 1e-7; what is left is the quadrature: Q-Chem's 99 radial shells of 590 points, ours of level
+5. J. Liang, M. Head-Gordon, GSCDB137, arXiv:2508.13468.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import dftfd
+
+MOLECULES = json.loads((Path(__file__).parents[1] / "data/gscdb/selection.json").read_text())
+FUNCTIONALS = ("b3lyp", "pbe0", "camb3lyp", "wb97x-v")
+TOLERANCE = {"b3lyp": 2e-6, "pbe0": 2e-6, "camb3lyp": 2e-6, "wb97x-v": 2e-5}
+CASES = [(m, FUNCTIONALS[k % 4]) for k, m in enumerate(MOLECULES)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("molecule, xc", CASES, ids=[f"{m['name']}-{xc}" for m, xc in CASES])
+def test_total_energy_is_qchems(molecule, xc):
+    system = dftfd.molecule(
+        molecule["atoms"], basis="def2-qzvppd", charge=molecule["charge"], spin=molecule["spin"], unit="angstrom"
+    )
+    result = dftfd.run_scf(system, xc, density_fit=False, grid_level=5, method="UKS" if molecule["spin"] else "RKS")
+    assert result.converged
+    assert result.energy == pytest.approx(molecule["energies"][xc], abs=TOLERANCE[xc])
