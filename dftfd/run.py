@@ -79,7 +79,8 @@ def run_scf(
     conv_tol: threshold of the energy change [hartree]; its square root is that of the orbital gradient.
     max_cycles: how many cycles to try, and again where second order takes over; a run that has not converged then says
         so in `result.converged`.
-    convergence: 'auto' is DIIS, and second order after 50 cycles; 'hard' starts with ADIIS and a level shift, goes
+    convergence: 'auto' is DIIS, and second order after 50 cycles, with a look for lower states where several may
+        compete; 'fast' is the same without it; 'hard' starts with ADIIS and a level shift, goes
         on with second order, follows internal instabilities and tries to exchange nearly degenerate orbitals; 'diis',
         'adiis', 'ediis' never leave DIIS; 'second-order' and 'direct' (quasi-Newton) minimise after a start by DIIS.
     level_shift [hartree]: raises the empty orbitals.   damping: share of the previous Fock matrix, 0 to 1.
@@ -162,7 +163,7 @@ def run_scf(
         checkpoint.write(so_far, snapshot, rule)
 
     chooses_state = not isinstance(guess, str) or broken_symmetry is not None or not isinstance(occupy, Aufbau)
-    doubts = strategy.looks and not chooses_state
+    doubts = strategy.looks and not chooses_state and not ingredients.energy.lacks_response
     strategy = replace(strategy, looks=doubts and may_have_several_states(calculation))
     starts = () if snapshot is not None or chooses_state else (P,)
     if starts and strategy.looks:

@@ -65,7 +65,8 @@ def run(
     conv_tol: Annotated[float, typer.Option(help="Convergence threshold of the energy in hartree.")] = 1e-9,
     max_cycles: Annotated[int, typer.Option(help="Largest number of SCF cycles.")] = 50,
     convergence: Annotated[
-        str, typer.Option(help="auto, hard, diis, adiis, ediis, second-order or direct; see docs/command_line.md.")
+        str,
+        typer.Option(help="auto, fast, hard, diis, adiis, ediis, second-order or direct; see docs/command_line.md."),
     ] = "auto",
     level_shift: Annotated[float, typer.Option(help="Raise the empty orbitals by so many hartree.")] = 0.0,
     damping: Annotated[float, typer.Option(help="Share of the previous Fock matrix, from 0 to 1.")] = 0.0,
