@@ -138,7 +138,8 @@ class Options:
         choice(*STRATEGIES),
         Option(
             SEARCH,
-            "auto is DIIS, and second order after 50 cycles; hard starts with ADIIS and a level shift, goes on with "
+            "auto is DIIS, and second order after 50 cycles, with a look for lower states where several may compete; "
+            "fast is the same without it; hard starts with ADIIS and a level shift, goes on with "
             "second order, follows internal instabilities and tries to exchange nearly degenerate orbitals; diis, "
             "adiis, ediis never leave DIIS; second-order and direct (quasi-Newton) minimise after a start by DIIS.",
         ),

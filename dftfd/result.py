@@ -237,8 +237,12 @@ class SCFResult:
     @property
     @_of_a_solution
     def frontier(self):
-        """Per spin the energies (HOMO, LUMO) [hartree]; None where there is no such orbital."""
-        return frontier_energies(self.mo_energy, self.mo_occ)
+        """Per spin the energies (HOMO, LUMO) [hartree]; None where there is no such orbital.
+
+        Occupied are orbitals that hold electrons; with smearing, those that lie below the Fermi level.
+        """
+        least = self.calculation.capacity / 2 if self.settings.smearing else 0.0
+        return frontier_energies(self.mo_energy, self.mo_occ, least)
 
     @property
     def gap(self) -> float | None:

@@ -8,19 +8,19 @@ import numpy as np
 
 import dftfd
 from dftfd.calculation import Calculation, Ingredients
-from dftfd.cheaper import begin_cheaply
+from dftfd.cheaper import Cheaper, spin_instability
 from dftfd.checkpoint import as_checkpoint, resume
 from dftfd.errors import InputError
 from dftfd.io.progress import as_progress
 from dftfd.molecule import Molecule
-from dftfd.option_values import occupations_for, require_float64
+from dftfd.option_values import occupations_for, require_float64, require_orbitals_of_one_matrix
 from dftfd.options import Options, taking
 from dftfd.result import SCFResult, Settings
 from dftfd.scf.loop import Convergence, Solution, solve
 from dftfd.scf.occupation import Aufbau, GivenOccupations, MaximumOverlap, Smearing
 from dftfd.scf.strategy import STRATEGIES, Strategy
-from dftfd.starting_density import checked_guess, starting_density
-from dftfd.suspicions import refuse_part, warn_about_electrons, warn_about_functional
+from dftfd.starting_density import checked_guess, other_starts, starting_density
+from dftfd.suspicions import may_have_several_states, refuse_part, warn_about_electrons, warn_about_functional
 from dftfd.threads import blas_threads
 
 VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "pyscf", "jax-xc")
@@ -45,6 +45,7 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
     calculation = Calculation.of(molecule, options)
     occupations = occupations_for(options.occupations, calculation.n_spin, calculation.capacity)
     options = replace(options, method=calculation.method, occupations=occupations)
+    require_orbitals_of_one_matrix(options)
     guess = checked_guess(options.guess, calculation)
     refuse_part(options.xc, calculation.functional)
     warn_about_functional(options.xc, calculation.functional, calculation.grid)
@@ -71,6 +72,11 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
         checkpoint.write(_result(calculation, settings, snapshot.solution, progress.seconds), snapshot)
 
     chooses_state = not isinstance(guess, str) or options.broken_symmetry is not None or not isinstance(occupy, Aufbau)
+    doubts = strategy.looks and not chooses_state and not ingredients.energy.lacks_response
+    strategy = replace(strategy, looks=doubts and may_have_several_states(calculation))
+    starts = () if snapshot is not None or chooses_state else (P,)
+    if starts and strategy.looks:
+        starts += tuple(other_starts(guess_name, ingredients))
     solution = _converge(
         ingredients,
         P,
@@ -78,29 +84,38 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
         strategy,
         Convergence(options.conv_tol, options.max_cycles),
         progress,
-        cheaply=snapshot is None and not chooses_state,
+        starts=starts,
         on_snapshot=None if checkpoint is None else keep,
         resume=snapshot,
     )
+    if doubts and solution.converged:
+        with progress.stage("doubts"):
+            solution = _with_doubt(ingredients, solution, progress)
     result = _result(calculation, settings, solution, progress.seconds)
     warn_about_electrons(result, ingredients)
     return result
 
 
-def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progress, *, cheaply, **how) -> Solution:
-    """The solution of the SCF, begun from the density P or, with `cheaply`, from where a cheaper energy leads."""
-    begun, words = None, ""
+def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progress, *, starts, **how) -> Solution:
+    """The solution of the SCF from the density P or from where a cheaper energy leads from one of the `starts`.
+
+    A strategy that minimises in any case is left to its own start.
+    """
+    problem, begun, words, cheaper = ingredients.problem(occupy), None, "", None
     with blas_threads(1):
-        if cheaply:
-            begun, words = begin_cheaply(ingredients, P, occupy, strategy, thresholds.max_cycles, progress)
+        if strategy.looks or starts and not strategy.always_minimises:
+            cheaper = Cheaper.of(ingredients, occupy, strategy.looks, progress)
+        if cheaper and starts:
+            begun, words = cheaper.begin(problem, starts, strategy, thresholds.max_cycles, progress)
         with progress.stage("scf"):
             solution = solve(
-                ingredients.problem(occupy),
+                problem,
                 begun.state if begun else P,
                 memory=begun.memory if begun else None,
                 strategy=strategy,
                 convergence=thresholds,
                 on_cycle=progress.cycle,
+                cheaper=cheaper.problem if cheaper else None,
                 **how,
             )
     return replace(solution, steps=(words, *solution.steps)) if words else solution
@@ -114,6 +129,19 @@ def _strategy(options: Options) -> Strategy:
     if options.smearing or options.follow_orbitals:  # others would lie lower: nothing to minimise
         strategy = replace(strategy, minimiser=None, always_minimises=False, follow=False)
     return replace(strategy, damping=options.damping)
+
+
+def _with_doubt(ingredients: Ingredients, solution: Solution, progress) -> Solution:
+    """The solution, with a line of doubt where its electron pairs would rather part."""
+    value = spin_instability(ingredients, solution.state, progress)
+    if value is None:
+        return solution
+    words = (
+        f"DOUBT: different orbitals for both spins are lower (Hessian eigenvalue {value:.3f} hartree), see "
+        "method='UKS', broken_symmetry='mix'"
+    )
+    progress.note(words)
+    return replace(solution, steps=(*solution.steps, words))
 
 
 def _settings(ingredients: Ingredients, options: Options, guess: str) -> Settings:

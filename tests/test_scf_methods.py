@@ -77,6 +77,22 @@ def test_smeared_occupations_make_the_free_energy_stationary(kind, rng):
         assert (free_energy(e + d) - free_energy(e - d)) / 2e-5 == pytest.approx(n[0, i], abs=1e-8)
 
 
+def test_smearing_does_not_move_the_gap():
+    """Water, PBE, width 0.001 hartree, which fills nothing: HOMO and LUMO as without, the gap to 1e-3 eV."""
+    system = dftfd.molecule("O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692", basis="6-31g")
+    sharp, smeared = (dftfd.run_scf(system, "pbe", smearing=width) for width in (None, 0.001))
+    assert (smeared.mo_occ > 0).sum() > (sharp.mo_occ > 0).sum()  # by numbers such as 1e-58
+    np.testing.assert_allclose(smeared.frontier, sharp.frontier, atol=3e-5)
+
+
+def test_smearing_of_a_restricted_open_shell_is_refused():
+    """No Fock matrix has shared, fractionally filled orbitals as eigenvectors; the error says what to do."""
+    system = dftfd.molecule("O 0 0 0; H 0 0 0.97", basis="sto-3g", spin=1)
+    with pytest.raises(InputError, match="smearing needs method='UKS' or 'RKS', not ROKS"):
+        dftfd.run_scf(system, "pbe", "ROKS", smearing=0.01)
+    assert dftfd.run_scf(system, "lda,vwn", "UKS", smearing=0.01, grid_level=0).converged
+
+
 def test_half_an_electron():
     """Hydrogen with half an electron, PBE/aug-cc-pVTZ: -0.3030876848 hartree (PySCF 2.14 with given occupations)."""
     hydrogen = dftfd.molecule("H 0 0 0;", basis="aug-cc-pvtz", spin=1)
@@ -179,7 +195,7 @@ def test_unpaired_electrons_of_atoms():
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"convergence": "fast"}, "convergence='fast': give one of 'auto', 'hard'"),
+        ({"convergence": "quick"}, "convergence='quick': give one of 'auto', 'fast'"),
         ({"level_shift": -1}, "level_shift=-1"),
         ({"damping": 1.0}, "damping=1.0"),
         ({"guess": "sad"}, "unknown guess 'sad'"),

@@ -15,6 +15,8 @@ class Strategy:
     minimiser: None, 'newton' or 'direct'; it takes over after LATEST cycles, or, with `always_minimises`, once the
         gradient is small or after START_CYCLES.
     follow: analyse the result's internal stability and go on downhill where it is a saddle point.
+    looks: where several states may compete, choose among several starts and look at the end whether it goes downhill,
+        both with a cheaper energy.
     """
 
     start: str = "cdiis"
@@ -23,6 +25,7 @@ class Strategy:
     minimiser: str | None = None
     always_minimises: bool = False
     follow: bool = False
+    looks: bool = False
     diis_space: int = 8
 
     def hands_over(self, history) -> bool:
@@ -36,7 +39,8 @@ class Strategy:
 
 
 STRATEGIES = {
-    "auto": Strategy(minimiser="newton"),
+    "auto": Strategy(minimiser="newton", looks=True),
+    "fast": Strategy(minimiser="newton"),
     "hard": Strategy(start="adiis", level_shift=0.2, minimiser="newton", always_minimises=True, follow=True),
     "diis": Strategy(),
     "adiis": Strategy(start="adiis"),
