@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from dftfd.errors import InputError
+from dftfd.grids.atomic import N_LEVELS
 from dftfd.io.progress import Progress
-from dftfd.options import GRID_LEVELS
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import State
 from dftfd.scf.stability import UNSTABLE, Stability, downhill, energy_model, lowest_rotation
@@ -40,7 +40,7 @@ def _lowest(result, calculation, repeat, antisymmetric):
         return value, None, 0.0
     noise = 0.0
     if value > MARGINAL and isinstance(calculation.grid, int):
-        finer = replace(calculation, grid=min(calculation.grid + 2, GRID_LEVELS[-1]))
+        finer = replace(calculation, grid=min(calculation.grid + 2, N_LEVELS - 1))
         change = energy_model(*_state(result, finer, repeat)).hessian_times(direction)
         noise = abs(float(direction @ change) / float(direction @ direction) - value)
     if value > UNSTABLE - noise:
