@@ -1,5 +1,6 @@
 """What validations share: a formula on unknown densities, points of ordinary ones, comparisons, and how they refuse."""
 
+import itertools
 import math
 
 import jax
@@ -53,9 +54,11 @@ def sane_points(orders: tuple[int, int], count: int) -> np.ndarray:
     k = 2 * _K_F * rho ** (1 / 3)  # natural wave vector of each spin
     rows, gradient = [rho], None
     for order in range(1, orders[0]):
-        size = rng.uniform(-1, 1, (2, *(3,) * order, count)) * 1.7
-        size = sum(np.moveaxis(size, 1, j) for j in range(1, order + 1)) / order  # symmetric
-        jet = size * (rho * k**order).reshape(2, *(1,) * order, count)
+        jet = (
+            1.7
+            * _symmetric(rng.uniform(-1, 1, (2, *(3,) * order, count)))
+            * (rho * k**order).reshape(2, *(1,) * order, count)
+        )
         jet[..., 0] = 0.0
         gradient = jet if order == 1 else gradient
         rows.append(jet)
@@ -63,9 +66,16 @@ def sane_points(orders: tuple[int, int], count: int) -> np.ndarray:
     tau = tau_w + rng.uniform(0.2, 3, (2, count)) * 0.3 * _K_F**2 * rho ** (5 / 3)
     rows.append(tau)
     for order in range(1, orders[1]):
-        rows.append(rng.uniform(-1, 1, (2, *(3,) * order, count)) * (tau * k**order).reshape(2, *(1,) * order, count))
+        size = _symmetric(rng.uniform(-1, 1, (2, *(3,) * order, count)))
+        rows.append(size * (tau * k**order).reshape(2, *(1,) * order, count))
     rows.append(rng.uniform(-1, 1, (3, count)))
     return np.concatenate([row.reshape(-1, count) for row in rows])
+
+
+def _symmetric(size):
+    """Derivatives (spin, xyz, ..., xyz, point), the mean over all orders in which they may be taken."""
+    inner = list(itertools.permutations(range(1, size.ndim - 1)))
+    return sum(size.transpose(0, *axes, size.ndim - 1) for axes in inner) / len(inner)
 
 
 def require_repeatable(term, energy, repeated, x, tolerance: float = 0.0) -> None:
