@@ -6,13 +6,13 @@ Needs ASE: pip install 'dftfd[ase]'. A. Hjorth Larsen et al., J. Phys.: Condens.
 doi:10.1088/1361-648X/aa680e
 """
 
-import inspect
-
 import numpy as np
 
-from dftfd.errors import InputError, MissingDependencyError, closest_names
+from dftfd.arguments import refuse_unknown
+from dftfd.errors import InputError, MissingDependencyError
 from dftfd.interop.pyscf import BOHR_IN_ANGSTROM
 from dftfd.molecule import molecule
+from dftfd.options import OPTIONS
 from dftfd.run import run_scf
 
 try:
@@ -22,7 +22,6 @@ except ImportError as error:
     raise MissingDependencyError("dftfd.ase needs ASE: pip install 'dftfd[ase]'.") from error
 
 OF_MOLECULE = ("basis", "charge", "spin", "cartesian", "ecp", "allow_close")
-OF_RUN = [name for name, p in inspect.signature(run_scf).parameters.items() if p.kind is p.KEYWORD_ONLY]
 
 
 class DFTFD(Calculator):
@@ -48,11 +47,7 @@ class DFTFD(Calculator):
 
     def set(self, **options):
         """Change parameters; what was computed with others is forgotten."""
-        known = (*OF_MOLECULE, "xc", "method", *OF_RUN, "scheme")
-        for name in options:
-            if name not in known:
-                closest = ", ".join(closest_names(name, known))
-                raise InputError(f"DFTFD has no parameter {name!r}; the closest ones are {closest}.")
+        refuse_unknown("DFTFD", options, [*OF_MOLECULE, *OPTIONS, "scheme"])
         changed = super().set(**options)
         if changed:
             self.result = None

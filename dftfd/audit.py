@@ -9,9 +9,11 @@ import importlib.util
 import itertools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 
+from dftfd.arguments import choice, public, whole
 from dftfd.checks.audit_points import EDGES, edge_points, equal_spins, inner_points
 from dftfd.checks.audit_report import AuditReport, Checked, Finding
 from dftfd.checks.audit_sources import HIGHEST, EvalXCSource, LibxcSource, NotOfferedError, OwnSource, named
@@ -23,7 +25,7 @@ from dftfd.errors import FunctionalError, InputError, UnsupportedError
 from dftfd.functionals.registry import get_functional
 from dftfd.pointwise import VARIABLES
 
-N_POINTS = 12
+N_POINTS, MOST_POINTS = 12, 100_000
 RELIABLE = 1e-7
 """Estimated relative error up to which a difference decides."""
 ENERGY_CLOSE = 1e-9
@@ -34,7 +36,15 @@ Components that are exactly zero, such as mixed ones of exchange, are up to 6e-1
 """
 
 
-def audit(target, *, xctype: str = "GGA", reference=None, libxc: bool = False, points: int = N_POINTS) -> AuditReport:
+@public
+def audit(
+    target: Any,
+    *,
+    xctype: Annotated[str, choice("LDA", "GGA", "MGGA")] = "GGA",
+    reference: Any = None,
+    libxc: bool = False,
+    points: Annotated[int, whole(3, MOST_POINTS)] = N_POINTS,
+) -> AuditReport:
     """Errors in the derivatives of a functional, an `AuditReport`; print it, or ask `.passed` and `.findings`.
 
     target: name, expression or Functional, audited as this package differentiates it; with libxc=True a name of libxc,
@@ -53,8 +63,6 @@ def audit(target, *, xctype: str = "GGA", reference=None, libxc: bool = False, p
     >>> print(dftfd.audit("lda_x").passed)
     True
     """
-    if isinstance(points, bool) or not isinstance(points, int) or points < 3:
-        raise InputError(f"points={points!r} was given; a number of at least 3 expected.")
     source, ours = _sources(target, xctype, reference, libxc)
     checked, findings, notes, energies = [], [], [], {}
     for n_spin in (1, 2):

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from numbers import Integral, Real
 
-from dftfd.elements import AtomName, parse_atom_name, quote
-from dftfd.errors import InputError
+from dftfd.elements import AtomName, parse_atom_name
+from dftfd.errors import InputError, shown
 from dftfd.interop.basis_sets import load_basis, load_ecp, normalise_basis_name, to_tuples
 
 MAX_ANGULAR_MOMENTUM = 12
@@ -49,7 +49,7 @@ def resolve_ecp(ecp, names: tuple[AtomName, ...], atom_basis: tuple) -> tuple:
         for entry, name in zip(entries, names, strict=True)
     )
     if isinstance(ecp, str) and not any(potentials):
-        raise InputError(f"ecp {quote(ecp)} has no core potential for any element of this molecule.")
+        raise InputError(f"ecp {shown(ecp)} has no core potential for any element of this molecule.")
     return potentials
 
 
@@ -63,7 +63,7 @@ def _given_ecp(entry, name, required):
     if isinstance(entry, str):
         potential = load_ecp(normalise_basis_name(entry), name.symbol)
         if potential is None and required:
-            raise InputError(f"ecp {quote(entry)} has no core potential for {name.symbol}.")
+            raise InputError(f"ecp {shown(entry)} has no core potential for {name.symbol}.")
         return potential
     return checked_ecp(entry, name)
 
@@ -76,7 +76,7 @@ def _per_atom(spec, names, what):
     if isinstance(spec, str):
         return [spec] * len(names)
     if not isinstance(spec, Mapping):
-        raise InputError(f"{what} must be a name or a dictionary from element to name, not {quote(spec)}.")
+        raise InputError(f"{what} must be a name or a dictionary from element to name, not {shown(spec)}.")
     table = {}
     labels = {name.label for name in names}
     for key, value in spec.items():
@@ -85,7 +85,7 @@ def _per_atom(spec, names, what):
             continue
         parsed = parse_atom_name(key, f"{what} dictionary")
         if parsed.label not in labels and parsed.label.removeprefix("ghost-") != parsed.symbol:
-            raise InputError(f"the {what} dictionary has an entry for {quote(key)}, but no atom carries this label.")
+            raise InputError(f"the {what} dictionary has an entry for {shown(key)}, but no atom carries this label.")
         table[parsed.label] = value
     return [_look_up(table, name) for name in names]
 
@@ -101,17 +101,17 @@ def _look_up(table, name):
 def _check_shells(shells, name):
     """Shells ((l, [kappa,] (exponent, coefficient, ...), ...), ...) with positive exponents and equal rows."""
     if not isinstance(shells, tuple) or not shells:
-        raise InputError(f"the basis of {name.label} must be a name or a list of shells, not {quote(shells)}.")
+        raise InputError(f"the basis of {name.label} must be a name or a list of shells, not {shown(shells)}.")
     for shell in shells:
         if not isinstance(shell, tuple) or len(shell) < 2 or not _is_count(shell[0], MAX_ANGULAR_MOMENTUM):
             raise InputError(
-                f"basis of {name.label}: shell {quote(shell)} is not [l, [exponent, coefficient, ...], ...]."
+                f"basis of {name.label}: shell {shown(shell)} is not [l, [exponent, coefficient, ...], ...]."
             )
         rows = shell[2:] if isinstance(shell[1], Integral) else shell[1:]
         lengths = {len(row) for row in rows if isinstance(row, tuple)}
         if len(lengths) != 1 or min(lengths) < 2 or not all(_is_primitive(row) for row in rows):
             raise InputError(
-                f"basis of {name.label}: a shell with l = {shell[0]} holds {quote(rows)}; "
+                f"basis of {name.label}: a shell with l = {shell[0]} holds {shown(rows)}; "
                 "each row needs a positive exponent and the same number of coefficients."
             )
     return tuple(sorted(shells, key=lambda shell: shell[0]))
@@ -126,7 +126,7 @@ def _check_ecp(ecp, name):
     if not well_formed or not _is_count(ecp[0], 118) or not all(_is_channel(channel) for channel in ecp[1]):
         raise InputError(
             f"ecp of {name.label}: expected a name or [core electrons, "
-            f"[[l, [[[exponent, coefficient], ...], ...]], ...]], found {quote(ecp)}."
+            f"[[l, [[[exponent, coefficient], ...], ...]], ...]], found {shown(ecp)}."
         )
     return ecp
 

@@ -5,17 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from dftfd.errors import InputError
 from dftfd.functionals.base import Functional
+from dftfd.functionals.registry import get_functional
 from dftfd.integrals import CoulombExchange, DensityFittedCoulombExchange, ExactCoulombExchange, OneElectron
 from dftfd.kohn_sham import KohnSham
 from dftfd.memory import memory_plan
 from dftfd.molecule import Molecule
+from dftfd.option_values import method_for
+from dftfd.options import Options
 from dftfd.resources import memory_budget
 from dftfd.scf.occupation import Occupier
 from dftfd.scf.orbitals import canonical_orthonormaliser
 from dftfd.scf.problem import Problem
-from dftfd.surroundings import Surroundings
+from dftfd.surroundings import Surroundings, surroundings_for
 from dftfd.terms import (
     CoulombExchangeEnergy,
     DispersionEnergy,
@@ -46,6 +48,27 @@ class Calculation:
     linear_dependence: float
     surroundings: Surroundings
     max_memory: Any = None
+
+    @classmethod
+    def of(cls, molecule: Molecule, options: Options) -> "Calculation":
+        """The calculation that options ask for; InputError for what does not suit the molecule."""
+        return cls(
+            molecule=molecule,
+            functional=get_functional(options.xc),
+            method=method_for(options.method, molecule.spin),
+            grid=options.grid_level if options.grid is None else options.grid,
+            nlc_level=options.nlc_grid_level,
+            density_fit=options.density_fit,
+            linear_dependence=options.linear_dependence,
+            surroundings=surroundings_for(
+                molecule,
+                options.electric_field,
+                options.point_charges,
+                options.relativity,
+                options.external_potential,
+            ),
+            max_memory=options.max_memory,
+        )
 
     @property
     def n_spin(self) -> int:
@@ -122,8 +145,6 @@ class Calculation:
     def _coulomb_exchange(self, budget: int) -> CoulombExchange:
         """The builder of J and K, which may take `budget` bytes."""
         exact_exchange = self.functional.exact_exchange
-        if not isinstance(self.density_fit, bool):
-            raise InputError(f"density_fit={self.density_fit!r}: give True or False.")
         if not self.density_fit:
             return ExactCoulombExchange(self.molecule, n_operators=len({0.0, *(omega for omega, _ in exact_exchange)}))
         return DensityFittedCoulombExchange(self.molecule, bool(exact_exchange), budget)

@@ -8,9 +8,11 @@ import functools
 import logging
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from dftfd.arguments import public
 from dftfd.checks import pointwise, potentials, sampling
 from dftfd.checks.counterpart import counterpart
 from dftfd.checks.referee import Referee
@@ -39,7 +41,8 @@ FRACTION_TOLERANCE = 1e-14
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 
 
-def check(functional, with_potentials: bool = True) -> Report:
+@public
+def check(functional: Any, with_potentials: bool = True) -> Report:
     """Comparison of a functional with libxc, a `Report`; print it for the table, ask `.passed` for the verdict.
 
     functional: name, expression or Functional. It is compared with the libxc functional of the same name, or else with

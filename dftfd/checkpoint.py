@@ -1,7 +1,7 @@
 """Checkpoints: the file of a result that is not finished, with what it takes to go on from there.
 
     /mol, /scf, /dftfd/format, text, arrays     the result so far, as `result.save` writes it
-    /dftfd/loop/text                            JSON: whether a minimiser is at work, the rule of the occupations
+    /dftfd/loop/text                            JSON: whether a minimiser is at work
     /dftfd/loop/memory, lowest                  Fock matrices and errors of DIIS, orbitals of the lowest energy so far
 
 It is replaced after every cycle; the file of the cycle before stays as `<name>.previous`. A checkpoint that cannot be
@@ -17,10 +17,12 @@ from types import SimpleNamespace
 import numpy as np
 
 import dftfd
+from dftfd.arguments import path as as_path
 from dftfd.calculation import Calculation
-from dftfd.errors import CheckpointError, CheckpointWarning, DamagedFileError, FileError, FunctionalError, InputError
+from dftfd.errors import CheckpointError, CheckpointWarning, DamagedFileError, FileError, FunctionalError
 from dftfd.io.files import check_writable
 from dftfd.io.hdf5 import begins_as_ours, read_tree, write_tree
+from dftfd.options import ENERGY, STATE, Options
 from dftfd.result import SCFResult
 from dftfd.result_file import (
     MOLECULE_TEXT,
@@ -44,9 +46,7 @@ class Checkpoint:
     """
 
     def __init__(self, path, overwrite: bool = False):
-        if not isinstance(path, str | Path) or not str(path):
-            raise InputError(f"checkpoint={path!r}: give the name of a file.")
-        self.path, self.overwrite = Path(path), overwrite
+        self.path, self.overwrite = as_path.checked("checkpoint", path), overwrite
         self.failure: FileError | None = None
         self._found = _identity_of_file(self.path)
 
@@ -64,10 +64,10 @@ class Checkpoint:
         if not self.overwrite:
             _refuse_foreign(self.path, calculation)
 
-    def write(self, result: SCFResult, snapshot: Snapshot, rule: dict) -> None:
-        """Replace the file. result: that of the snapshot.   rule: what fills the orbitals, as plain data."""
+    def write(self, result: SCFResult, snapshot: Snapshot) -> None:
+        """Replace the file. result: that of the snapshot."""
         tree = result_tree(result)
-        loop = {"text": json.dumps({"minimising": snapshot.minimising, "rule": rule}), "memory": dict(snapshot.memory)}
+        loop = {"text": json.dumps({"minimising": snapshot.minimising}), "memory": dict(snapshot.memory)}
         if snapshot.lowest is not snapshot.solution.state:
             names = ("mo_energy", "mo_occ", "mo_coeff", "entropy_term")
             loop["lowest"] = {name: getattr(snapshot.lowest, name) for name in names}
@@ -80,7 +80,7 @@ class Checkpoint:
             self.failure = None
         except FileError as error:
             if self.failure is None:
-                warnings.warn(f"no checkpoint: {error} The calculation goes on.", CheckpointWarning, stacklevel=4)
+                warnings.warn(f"no checkpoint: {error} The calculation goes on.", CheckpointWarning, stacklevel=5)
             self.failure = error
 
 
@@ -102,7 +102,7 @@ def _refuse_foreign(path, calculation):
     try:
         text = json.loads(read_tree(path, "a checkpoint")["dftfd"]["text"])
         found = text["molecule"] | {
-            "method": text["calculation"]["method"],
+            "method": text["options"]["method"],
             "functional": text["settings"]["functional"],
         }
     except (DamagedFileError, KeyError, TypeError, ValueError):
@@ -134,13 +134,14 @@ def result_of_checkpoint(path) -> SCFResult:
     return _intact(path, lambda file: result_of_tree(read_tree(file, "a checkpoint"), file))
 
 
-def resume(path, calculation: Calculation, rule: dict, conv_tol: float) -> Snapshot:
+def resume(path, calculation: Calculation, options: Options) -> Snapshot:
     """Where the run that left the checkpoint `path` was, for the same calculation.
 
     Where the file is damaged or missing the previous generation is taken, with a CheckpointWarning. Raises
     CheckpointError where both are, and for a checkpoint of another molecule, basis, functional, grid, version, ...
     """
-    return _intact(path, lambda file: _read(file, calculation, rule, conv_tol))
+    path = as_path.checked("restart", path)
+    return _intact(path, lambda file: _read(file, calculation, options))
 
 
 def _intact(path, read):
@@ -156,12 +157,12 @@ def _intact(path, read):
                 found = read(older)
             except DamagedFileError as too:
                 raise CheckpointError(f"{error} So is its previous generation: {too}") from error
-            warnings.warn(f"{error} The previous generation, {older.name}, is used.", CheckpointWarning, stacklevel=5)
+            warnings.warn(f"{error} The previous generation, {older.name}, is used.", CheckpointWarning, stacklevel=6)
             return found
         raise CheckpointError(str(error)) from error
 
 
-def _read(path, calculation, rule, conv_tol) -> Snapshot:
+def _read(path, calculation, options) -> Snapshot:
     tree = read_tree(path, "a checkpoint")
     try:
         result = result_of_tree(tree, path, calculation.functional)
@@ -173,11 +174,11 @@ def _read(path, calculation, rule, conv_tol) -> Snapshot:
         raise CheckpointError(f"{path} is a result, no checkpoint to go on from; take it as guess={str(path)!r}.")
     with refusing_damage(path):
         text = json.loads(loop["text"])
-        _require_same(path, result, calculation, text["rule"], rule)
+        _require_same(path, result, calculation, options)
         evaluation = SimpleNamespace(F=None, energies=result.energies)
         state = State(result.density_matrix, evaluation, *_orbitals(calculation, vars(result)))
         lowest = State(None, None, *_orbitals(calculation, loop["lowest"])) if "lowest" in loop else state
-        converged = result.converged is True and result.settings.conv_tol <= conv_tol
+        converged = result.converged is True and result.settings.conv_tol <= options.conv_tol
         memory = _checked_memory(loop.get("memory", {}), calculation, state)
         solution = Solution(state, converged, result.history[-1].number, result.history, result.steps)
         return Snapshot(solution, lowest, memory, bool(text["minimising"]))
@@ -205,14 +206,14 @@ def _checked_memory(memory, calculation, state):
     return memory
 
 
-def _require_same(path, result, calculation, found_rule, rule):
+def _require_same(path, result, calculation, options):
     """Raise CheckpointError, with all that differs, unless the checkpoint is of this calculation."""
-    there, here = _identity(result.calculation, found_rule), _identity(calculation, json.loads(json.dumps(rule)))
+    there, here = _identity(result.calculation, result.settings.options), _identity(calculation, options)
     there["version"], here["version"] = result.settings.versions["dftfd"], dftfd.__version__
     different = [
-        f"{name} {_short(there.get(name))} instead of {_short(here[name])}"
+        f"{name} {_short(there[name])} instead of {_short(here[name])}"
         for name in here
-        if not _equal(there.get(name), here[name])
+        if not _equal(there[name], here[name])
     ]
     if different:
         raise CheckpointError(
@@ -221,10 +222,11 @@ def _require_same(path, result, calculation, found_rule, rule):
         )
 
 
-def _identity(calculation, rule):
-    """What must agree for a run to go on, by the words for it."""
-    molecule, surroundings = calculation.molecule, calculation.surroundings
-    grid, potential = calculation.grid, surroundings.potential
+def _identity(calculation, options: Options):
+    """What must agree for a run to go on, by the words for it; the functional is compared by its definition."""
+    molecule, potential = calculation.molecule, calculation.surroundings.potential
+    of_options = options.plain(ENERGY, STATE)
+    del of_options["xc"]
     return {
         "molecule": f"{molecule.formula} ({' '.join(molecule.labels)})",
         "ghosts": molecule.ghost,
@@ -232,24 +234,15 @@ def _identity(calculation, rule):
         "positions": molecule.coordinates,
         "basis": (molecule.basis, molecule.cartesian),
         "shells": (molecule.atom_basis, molecule.atom_ecp),
-        "method": calculation.method,
-        "grid level": grid if isinstance(grid, int) else None,
-        "grid": np.zeros(0) if isinstance(grid, int) else np.column_stack(grid),
-        "nonlocal grid": calculation.nlc_level,
-        "density fitting": calculation.density_fit,
-        "linear dependence": calculation.linear_dependence,
-        "field": surroundings.electric_field,
-        "point charges": np.column_stack([surroundings.charges, surroundings.positions]),
-        "relativity": surroundings.relativity,
         "external potential": np.zeros(0) if potential is None else potential.fingerprint(molecule),
         "external potential on nuclei": potential is not None and potential.on_nuclei,
-    } | {name.replace("_", " "): value for name, value in rule.items()}
+    } | {name.replace("_", " "): value for name, value in of_options.items()}
 
 
 def _equal(a, b):
-    if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and a.shape == b.shape and bool(np.all(np.abs(a - b) <= SAME_POSITION))
-    return a == b
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.shape == b.shape and bool(np.all(np.abs(a - b) <= SAME_POSITION))
+    return type(a) is type(b) and a == b
 
 
 def _short(value):

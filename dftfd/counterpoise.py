@@ -9,8 +9,10 @@ S. F. Boys, F. Bernardi, Mol. Phys. 19, 553 (1970). doi:10.1080/0026897700010156
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dftfd.errors import InputError
+from dftfd.arguments import public
+from dftfd.errors import InputError, shown
 from dftfd.molecule import Molecule
+from dftfd.options import Options
 from dftfd.result import SCFResult
 from dftfd.run import run_scf
 
@@ -33,6 +35,7 @@ class Interaction:
         return all(result.converged for result in (self.whole, *self.fragments))
 
 
+@public
 def interaction_energy(
     molecule: Molecule,
     fragments: Sequence[Sequence[int]],
@@ -51,21 +54,21 @@ def interaction_energy(
 
     Raises InputError for fragments that do not make up the molecule.
     """
-    fragments = [tuple(atoms) for atoms in fragments]
-    charges, spins = ([0] * len(fragments) if given is None else list(given) for given in (charges, spins))
+    options = Options.given_to("interaction_energy", xc=xc, **options).changed()
+    charges, spins = ([0] * len(fragments) if given is None else given for given in (charges, spins))
     real = [a for a in range(molecule.n_atoms) if not molecule.ghost[a]]
     if sorted(a for atoms in fragments for a in atoms) != real:
-        raise InputError(f"fragments {fragments} must hold each of the atoms {real} once.")
+        raise InputError(f"fragments={shown(fragments)} must hold each of the atoms {shown(real)} once.")
     if not len(fragments) == len(charges) == len(spins) or sum(charges) != molecule.charge:
         raise InputError(
-            f"{len(fragments)} fragments have charges {charges} and spins {spins}; one of each is expected, charges "
-            f"adding up to {molecule.charge}."
+            f"{len(fragments)} fragments have charges {shown(charges)} and spins {shown(spins)}; one of each is "
+            f"expected, charges adding up to {molecule.charge}."
         )
     parts = [
         fragment(molecule, atoms, charge, spin, counterpoise)
         for atoms, charge, spin in zip(fragments, charges, spins, strict=True)
     ]
-    return Interaction(run_scf(molecule, xc, **options), tuple(run_scf(part, xc, **options) for part in parts))
+    return Interaction(run_scf(molecule, **options), tuple(run_scf(part, **options) for part in parts))
 
 
 def fragment(molecule: Molecule, atoms: Sequence[int], charge: int = 0, spin: int = 0, ghosts: bool = True) -> Molecule:

@@ -1,15 +1,25 @@
 """The electron density of a density matrix, as functions of the point."""
 
+from typing import Annotated
+
 import jax
 import jax.numpy as jnp
 
 from dftfd.ao_values import AOTables, ao_tables, ao_values
+from dftfd.arguments import public, traceable
 from dftfd.autofd import Domain, Function, function
 from dftfd.errors import InputError
 from dftfd.functionals.base import SPACE
+from dftfd.molecule import Molecule
 
 
-def density_function(molecule, P, tau: bool = False, domain: Domain = SPACE):
+@public
+def density_function(
+    molecule: Molecule,
+    P: Annotated[jax.Array, traceable(None, None, None, expected="a matrix (1 or 2, ao, ao) of finite numbers")],
+    tau: bool = False,
+    domain: Domain = SPACE,
+):
     r"""Spin-resolved density rho(r) [bohr^-3], a Function R^3 -> R^2 (alpha, beta).
 
     rho_s(r) = sum_mn P^s_mn chi_m(r) chi_n(r)
@@ -23,7 +33,7 @@ def density_function(molecule, P, tau: bool = False, domain: Domain = SPACE):
     tables = ao_tables(molecule)
     P = jnp.asarray(P, dtype=jnp.float64)
     n_ao = len(tables.positions)
-    if P.ndim != 3 or P.shape[0] not in (1, 2) or P.shape[1:] != (n_ao, n_ao):
+    if P.shape[0] not in (1, 2) or P.shape[1:] != (n_ao, n_ao):
         raise InputError(f"a density matrix of shape {P.shape} was given; expected (1 or 2, {n_ao}, {n_ao}).")
     rho = function(density_at, domain, params=(P, tables))
     return (rho, function(kinetic_energy_density_at, domain, params=(P, tables))) if tau else rho

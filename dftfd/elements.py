@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from numbers import Integral
 
-from dftfd.errors import InputError, closest_names
+from dftfd.errors import InputError, closest_names, shown
 
 SYMBOLS = tuple(
     (
@@ -50,12 +50,12 @@ def parse_atom_name(name, where: str) -> AtomName:
     match = _LABEL.fullmatch(name)
     if match is None:
         raise InputError(
-            f"{where}: {quote(name)} is not an element symbol. Expected for example 'O', 'H1' or 'ghost-O'."
+            f"{where}: {shown(name)} is not an element symbol. Expected for example 'O', 'H1' or 'ghost-O'."
         )
     symbol = match["symbol"].capitalize()
     if symbol not in ATOMIC_NUMBERS:
         hint = _GHOST_HELP if symbol in ("X", "Bq", "Ghost") else f"did you mean {', '.join(closest_symbols(symbol))}?"
-        raise InputError(f"unknown element {quote(name)} ({where}); {hint}")
+        raise InputError(f"unknown element {shown(name)} ({where}); {hint}")
     ghost = match["ghost"] is not None
     return AtomName(symbol, ghost, ("ghost-" if ghost else "") + symbol + match["suffix"])
 
@@ -69,12 +69,6 @@ def closest_symbols(symbol: str) -> list[str]:
 def _from_number(digits, where):
     number = int(digits) if len(digits) < 4 else 0
     if not 1 <= number <= len(SYMBOLS):
-        raise InputError(f"{where}: atomic number {quote(digits)} is outside 1 to {len(SYMBOLS)}.")
+        raise InputError(f"{where}: atomic number {shown(digits)} is outside 1 to {len(SYMBOLS)}.")
     symbol = SYMBOLS[number - 1]
     return AtomName(symbol, False, symbol)
-
-
-def quote(value, limit=60) -> str:
-    """repr(value), cut to a length that leaves an error message readable."""
-    text = repr(value)
-    return text if len(text) <= limit else text[: limit - 4] + "..." + text[-1]

@@ -1,16 +1,23 @@
 """Every failure that dftfd reports on purpose.
 
 Each class carries the exit code that the command line returns for it. A message says in one line what was found, what
-was expected and what to do. The module imports nothing, so every layer may raise from it.
+was expected and what to do. The module imports nothing of the package, so every layer may raise from it.
 """
 
 import difflib
+import reprlib
+
+LONGEST = 299
+"""Characters of a message, whatever was found."""
 
 
 class DftfdError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base of all errors raised on purpose. Its message is one line of at most LONGEST characters."""
 
     exit_code = 2
+
+    def __init__(self, *arguments):
+        super().__init__(*(one_line(a) if isinstance(a, str) else a for a in arguments))
 
 
 class InputError(DftfdError, ValueError):
@@ -91,6 +98,41 @@ class LeakError(AutofdError, RuntimeError):
 
 class NotSemilocalError(AutofdError, NotImplementedError):
     """A functional is neither semilocal nor a double integral, so it cannot be lowered to a grid kernel."""
+
+
+def one_line(text: str, longest: int = LONGEST) -> str:
+    """A text without line breaks and what terminals obey; of a long one the start and, with what to do, the end."""
+    text = "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
+    if len(text) <= longest:
+        return text
+    end = longest // 3
+    return f"{text[: longest - end - 5]} ... {text[-end:]}"
+
+
+class _Short(reprlib.Repr):
+    """Python's short repr, with arrays by their shape."""
+
+    def __init__(self, longest):
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxother, self.maxlong = 3, longest, longest, 40
+
+    def repr_int(self, x, level):
+        return super().repr_int(x, level) if abs(x) < 10**100 else f"a number of {x.bit_length()} bits"
+
+    def repr_ndarray(self, x, level):
+        if x.size <= 3:
+            return repr(x)
+        bad = x.size - int((abs(x) < float("inf")).sum()) if x.dtype.kind in "fc" else 0
+        return f"<array {x.shape} {x.dtype}{f', {bad} not finite' if bad else ''}>"
+
+
+def shown(value, longest: int = 60) -> str:
+    """What was found, in an error message: its repr on one line, cut to a length; its type where it has none."""
+    try:
+        text = one_line(_Short(longest).repr(value), 10 * longest)
+    except Exception:  # an object whose repr fails is to be named all the same
+        text = f"<{type(value).__name__} object>"
+    return text if len(text) <= longest else text[: longest - 4] + "..." + text[-1]
 
 
 def closest_names(name: str, known, count: int = 3) -> list[str]:

@@ -95,5 +95,5 @@ def _warn(molecule, unit, first, second, distance, word):
         f"atoms {first + 1} ({molecule.labels[first]}) and {second + 1} ({molecule.labels[second]}) are {distance:.3f} "
         f"angstrom apart, {word} for a bond; the coordinates were read in {unit}: should the unit be {other}?",
         InputWarning,
-        stacklevel=4,
+        stacklevel=5,
     )

@@ -9,26 +9,32 @@ import os
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from numbers import Integral
+from functools import cached_property, partial
+from typing import Annotated, Any
 
 import numpy as np
 
+from dftfd.arguments import Kind, array, choice, public, whole
+from dftfd.arguments import path as as_path
 from dftfd.basis import resolve_basis, resolve_ecp
-from dftfd.elements import ATOMIC_NUMBERS, quote
+from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError, InputWarning
 from dftfd.geometry_checks import check_positions, nearest_pair, warn_about_units
 from dftfd.interop import pyscf as bridge
 from dftfd.interop.ase import from_ase, is_ase_atoms
 from dftfd.interop.basis_sets import display_name
 from dftfd.io.geometry import Geometry, is_coordinate_text, parse_atom_list, parse_geometry, read_geometry_file
-from dftfd.options import refuse_unknown
 
 __all__ = ["InputWarning", "Molecule", "molecule"]
 
 DEFAULT_BASIS = "def2-svp"
 UNITS = {"angstrom": 1 / bridge.BOHR_IN_ANGSTROM, "bohr": 1.0}
 """Length units of the input, in bohr."""
+
+
+_SOURCES = "a path, coordinate text, a list of (symbol, (x, y, z)), an ASE Atoms or a PySCF Mole"
+_TABLES = "a name, or a dictionary from label, element or 'default' to a name or numbers"
+_FEW = whole(-10_000, 10_000)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,25 +133,25 @@ class Molecule:
         """Indices of the two nearest nuclei and their distance in bohr; None for a single nucleus."""
         return nearest_pair(self.coordinates, self.ghost)
 
-    def at(self, coordinates) -> "Molecule":
+    @public
+    def at(self, coordinates: Annotated[np.ndarray, array(None, 3)]) -> "Molecule":
         """The same molecule with its centres elsewhere; coordinates (atom, 3) in bohr."""
-        coordinates = np.asarray(coordinates, dtype=float)
         if coordinates.shape != self.coordinates.shape:
             raise InputError(f"new coordinates have shape {coordinates.shape}, expected {self.coordinates.shape}.")
         check_positions(self.labels, self.ghost, coordinates, allow_close=True)
         return replace(self, coordinates=coordinates)
 
 
+@public
 def molecule(
-    source,
-    basis=None,
-    charge: int | None = None,
-    spin: int | None = None,
-    unit: str = "angstrom",
+    source: Any,
+    basis: Any = None,
+    charge: Annotated[int, _FEW] | None = None,
+    spin: Annotated[int, _FEW] | None = None,
+    unit: Annotated[str, choice(*UNITS)] = "angstrom",
     cartesian: bool = False,
-    ecp=None,
+    ecp: Any = None,
     allow_close: bool = False,
-    **unknown,
 ) -> Molecule:
     """The molecule described by a file, a text, a list of atoms, an ASE Atoms or a PySCF Mole.
 
@@ -166,40 +172,37 @@ def molecule(
     Raises InputError for a request that cannot be carried out (FileError for a missing file) before any integral is
     computed, and warns with InputWarning about distances that look like a confusion of units.
     """
-    refuse_unknown(molecule, unknown)
-    unit = _read_unit(unit)
     given = {"charge": charge, "spin": spin}
-    given = {name: value if value is None else _read_integer(name, value) for name, value in given.items()}
-    for name, flag in (("cartesian", cartesian), ("allow_close", allow_close)):
-        if not isinstance(flag, bool | np.bool_):
-            raise InputError(f"{name} must be True or False, not {quote(flag)}.")
-    if bridge.is_pyscf_mole(source):
+    is_mole = Kind(_SOURCES, bridge.is_pyscf_mole).checked("source", source)
+    if is_mole:
         brought = {"basis": basis, "ecp": ecp, "cartesian": cartesian or None}
         brought |= {name: value or None for name, value in given.items()}
         fields = _fields_of_mole(source, {name for name, value in brought.items() if value is not None}, unit)
     else:
-        geometry = _read_source(source, unit)
+        geometry = Kind(_SOURCES, partial(_read_source, unit=unit)).checked("source", source)
         with np.errstate(over="ignore"):  # what overflows is refused below, with its name
             coordinates = geometry.coordinates * UNITS[unit]
         fields = {
             "names": geometry.names,
             "coordinates": coordinates,
             **{name: _said_or_given(name, value, geometry) for name, value in given.items()},
-            "cartesian": bool(cartesian),
+            "cartesian": cartesian,
         }
     names = fields.pop("names")
     labels, ghost = tuple(name.label for name in names), tuple(name.ghost for name in names)
     check_positions(labels, ghost, fields["coordinates"], allow_close)
     if "atom_basis" not in fields:
-        fields["atom_basis"] = resolve_basis(DEFAULT_BASIS if basis is None else basis, names)
-        fields["atom_ecp"] = resolve_ecp(ecp, names, fields["atom_basis"])
+        of_basis = Kind(_TABLES, partial(resolve_basis, names=names))
+        fields["atom_basis"] = of_basis.checked("basis", DEFAULT_BASIS if basis is None else basis)
+        of_ecp = Kind(_TABLES, partial(resolve_ecp, names=names, atom_basis=fields["atom_basis"]))
+        fields["atom_ecp"] = of_ecp.checked("ecp", ecp)
     result = Molecule(symbols=tuple(name.symbol for name in names), ghost=ghost, labels=labels, **fields)
     if result.n_alpha > result.n_ao:
         raise InputError(
             f"{result.n_alpha} alpha electrons do not fit into the {result.n_ao} basis functions of {result.basis}; "
             "use a larger basis set or a lower spin."
         )
-    if bridge.is_pyscf_mole(source):
+    if is_mole:
         bridge.check_same_system(result, source)
     elif not allow_close:
         warn_about_units(result, unit)
@@ -224,17 +227,14 @@ def _read_source(source, unit) -> Geometry:
             parse_geometry(source) if is_coordinate_text(source) or not source.strip() else read_geometry_file(source)
         )
     if isinstance(source, os.PathLike):
-        return read_geometry_file(source)
+        return read_geometry_file(as_path.checked("source", source))
     if is_ase_atoms(source):
         if unit != "angstrom":
             raise InputError(f"ASE Atoms are in angstrom, but unit={unit!r} was given; leave it out.")
         return from_ase(source)
     if isinstance(source, list | tuple):
         return parse_atom_list(source)
-    raise InputError(
-        f"cannot read a molecule from {type(source).__name__}; expected a path, coordinate text, a list of "
-        "(symbol, (x, y, z)), an ASE Atoms or a PySCF Mole."
-    )
+    raise InputError(f"cannot read a molecule from {type(source).__name__}; expected {_SOURCES}.")
 
 
 def _fields_of_mole(mole, given, unit) -> dict:
@@ -246,18 +246,6 @@ def _fields_of_mole(mole, given, unit) -> dict:
             "given too; change the Mole, or pass its atoms as a list."
         )
     return bridge.from_pyscf(mole)
-
-
-def _read_unit(unit):
-    if not isinstance(unit, str) or unit.lower() not in UNITS:
-        raise InputError(f"unknown unit {quote(unit)}; allowed: {', '.join(UNITS)}.")
-    return unit.lower()
-
-
-def _read_integer(name, value):
-    if not isinstance(value, Integral) or isinstance(value, bool | np.bool_):
-        raise InputError(f"{name} must be an integer, not {quote(value)}.")
-    return int(value)
 
 
 def _check_electrons(molecule):

@@ -1,27 +1,31 @@
 """Forces as differences of energies: slow, and a check on those of dftfd.forces that shares no formula with them."""
 
+from typing import Annotated, Any
+
 import numpy as np
 
-from dftfd.errors import InputError
+from dftfd.arguments import number, public
 from dftfd.forces import Forces, require_energy
 from dftfd.functionals.registry import get_functional
 from dftfd.io.progress import Progress, as_progress
 from dftfd.molecule import Molecule
+from dftfd.options import Options
 from dftfd.run import run_scf
 
 STEP = 1e-3  # bohr: at 1e-13 hartree of rounding and fifth derivatives of some 10, both errors are near 1e-11
 _FIVE_POINT = ((1, 8 / 12), (2, -1 / 12))
 
 
+@public
 def numerical_forces(
     molecule: Molecule,
     xc="pbe",
     method: str = "auto",
     *,
-    step: float = STEP,
+    step: Annotated[float, number(lambda h: 0 < h < 0.1, "a displacement between 0 and 0.1 bohr")] = STEP,
     conv_tol: float = 1e-12,
     guess="minao",
-    progress=None,
+    progress: Any = None,
     **scf_options,
 ) -> Forces:
     r"""Five-point differences of the (free) energy by the position of each nucleus.
@@ -33,18 +37,18 @@ def numerical_forces(
 
     Raises NotConvergedError where a calculation does not converge, UnsupportedError for models of the potential.
     """
-    if not 0 < step < 0.1:
-        raise InputError(f"step={step!r}: give a displacement between 0 and 0.1 bohr, such as {STEP}.")
     progress = as_progress(progress)
     functional = get_functional(xc)
     require_energy(functional)
-    options = scf_options | {"conv_tol": conv_tol, "progress": Progress()}
-    first = run_scf(molecule, functional, method, guess=guess, **options)
+    given = {"xc": functional, "method": method, "conv_tol": conv_tol, "guess": guess} | scf_options
+    options = Options.given_to("numerical_forces", **given, progress=Progress())
+    first = run_scf(molecule, **options.changed())
+    nearby = options.going_on_from(first)
 
     def energy(atom, axis, shift):
         coordinates = molecule.coordinates.copy()
         coordinates[atom, axis] += shift
-        result = run_scf(molecule.at(coordinates), functional, method, guess=first, **options)
+        result = run_scf(molecule.at(coordinates), **nearby)
         result.require_converged("numerical forces")
         return result.free_energy
 

@@ -4,11 +4,14 @@ The optimiser is deterministic. An optimisation that is restarted runs again fro
 and forces that the trajectory holds, at no cost, and so knows all it knew when it was interrupted.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 
+from dftfd.arguments import public, whole
 from dftfd.errors import FileError, InputError
 from dftfd.forces import nuclear_forces, require_energy
 from dftfd.functionals.registry import get_functional
@@ -19,13 +22,11 @@ from dftfd.io.geometry import read_text
 from dftfd.io.progress import Progress, as_progress
 from dftfd.io.trajectory import Frame, TrajectoryWriter, read_trajectory
 from dftfd.molecule import Molecule
+from dftfd.options import ENERGY, START, STATE, Options
 from dftfd.result import SCFResult
 from dftfd.run import run_scf
 
 SAME_GEOMETRY = 1e-6  # bohr; a recorded step nearer than this is the one that the optimiser asks for
-
-# Options that say how a solution is found, not which energy it has.
-_OF_CONVERGENCE = {"conv_tol", "max_cycles", "convergence", "level_shift", "damping", "allow_unconverged"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,20 +58,21 @@ class Optimization:
         return "\n".join([*lines, f"  largest force {largest:.2e} hartree/bohr"])
 
 
+@public
 def optimize(
     molecule: Molecule,
     xc="pbe",
     method: str = "auto",
     *,
-    trajectory=None,
+    trajectory: Path | None = None,
     restart: bool = False,
-    constraints=None,
+    constraints: str | Path | None = None,
     coordinate_system: str = "tric",
-    max_steps: int = 100,
+    max_steps: Annotated[int, whole(1)] = 100,
     optimizer: dict | None = None,
     grid_response: bool = True,
     guess="minao",
-    progress=None,
+    progress: Any = None,
     **scf_options,
 ) -> Optimization:
     """The nearest minimum of the energy over the positions of the nuclei, by geomeTRIC.
@@ -86,21 +88,20 @@ def optimize(
 
     Raises NotConvergedError where a step's SCF does not converge; a geometry that does not is `converged=False`.
     """
-    if scf_options.get("grid") is not None:
+    functional = get_functional(xc)  # once, so that its kernel is compiled once
+    options = Options.given_to("optimize", xc=functional, method=method, guess=guess, **scf_options)
+    if options.grid is not None:
         raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= to optimise.")
     progress = as_progress(progress)
-    functional = get_functional(xc)  # once, so that its kernel is compiled once
     require_energy(functional)
     constraints = _text(constraints)
-    model = _model(molecule, functional, method, grid_response, scf_options)
+    model = _model(molecule, options, grid_response)
     path = _Path(molecule, model, trajectory, restart, progress)
     last: list[SCFResult] = []  # at most one: older results would keep their memory
 
     def solve(coordinates):
-        start = last.pop() if last else guess
-        last.append(
-            run_scf(molecule.at(coordinates), functional, method, guess=start, progress=Progress(), **scf_options)
-        )
+        start = options.going_on_from(last.pop()) if last else options.changed()
+        last.append(run_scf(molecule.at(coordinates), **start | {"progress": Progress()}))
         return last[0]
 
     def evaluate(coordinates):
@@ -168,11 +169,12 @@ class _Path:
         return frame
 
 
-def _model(molecule, functional, method, grid_response, scf_options) -> str:
+def _model(molecule, options, grid_response) -> str:
     """What an energy of the path depends on besides the positions, in words, so that no other path is gone on with."""
-    options = {name: value for name, value in scf_options.items() if name not in _OF_CONVERGENCE}
-    words = [f"{functional.name}/{molecule.basis} {method} charge {molecule.charge:+d} spin {molecule.spin}"]
-    words += [f"{name}={value}" for name, value in sorted(options.items())]
+    of_energy = options.changed(ENERGY, STATE, START)
+    of_energy = {name: value for name, value in of_energy.items() if name not in ("xc", "method", "guess")}
+    words = [f"{options.xc.name}/{molecule.basis} {options.method} charge {molecule.charge:+d} spin {molecule.spin}"]
+    words += [f"{name}={value}" for name, value in sorted(of_energy.items())]
     words += [] if grid_response else ["grid response left out"]
     return " ".join(" ".join(words).replace('"', "'").split())
 
@@ -184,10 +186,10 @@ def _earlier_frames(molecule, model, trajectory, restart) -> list[Frame]:
         return []
     check_writable(trajectory)
     if not restart:
-        if Path(trajectory).exists():
+        if os.path.exists(trajectory):
             raise FileError(f"{trajectory} exists: go on from it with restart=True, or choose another name.")
         return []
-    frames = read_trajectory(trajectory) if Path(trajectory).exists() else []
+    frames = read_trajectory(trajectory) if os.path.exists(trajectory) else []
     for frame in frames[:1]:
         if frame.symbols != molecule.symbols or frame.model != model:
             raise InputError(

@@ -7,21 +7,23 @@
 
 import json
 from collections.abc import Callable
-from inspect import signature
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
+from dftfd.arguments import number, public
 from dftfd.autofd import Function
 from dftfd.density import evaluate_at
-from dftfd.errors import InputError, NumericalError, closest_names
+from dftfd.errors import InputError, NumericalError, closest_names, shown
 from dftfd.html_report import html_report
 from dftfd.interop.molden import molden_text
 from dftfd.io.cube import Box, write_cube
 from dftfd.io.files import check_writable, write_text, written_whole
 from dftfd.io.qcschema import atomic_result, write_json
-from dftfd.options import refuse_unknown
 from dftfd.result_file import save_result
+
+_LENGTH = number(lambda x: x > 0, "a positive number of bohr")
 
 FIELDS = {
     "density": lambda result: result.density[0] + result.density[1],
@@ -34,7 +36,8 @@ FIELDS = {
 """Functions R^3 -> R that a cube file can hold by name."""
 
 
-def write(result, path, ending: str | None = None, **options) -> None:
+@public
+def write(result, path: Path, ending: str | None = None, **options) -> None:
     """Write a result in the format that the ending of `path` names, or `ending` where it is given.
 
     options: for .cube, field=, a name of FIELDS or a Function R^3 -> R, and margin=, spacing= [bohr] of the box around
@@ -43,21 +46,29 @@ def write(result, path, ending: str | None = None, **options) -> None:
     Raises InputError for unknown endings and options, FileError where the file cannot be written, NotConvergedError
     for a function of r of a run that has not converged.
     """
-    writer = check_format(path, ending)
-    refuse_unknown(writer, [name for name in options if name not in signature(writer).parameters])
-    writer(result, path, **options)
+    check_format(path, ending)(result, path, **options)
 
 
-def check_format(path, ending: str | None = None) -> Callable:
+@public
+def check_format(path: Path, ending: str | None = None) -> Callable:
     """The writer of a format. InputError for an unknown one, FileError for an unwritable place: before the run."""
-    ending = Path(path).suffix if ending is None else ending
+    ending = path.suffix if ending is None else ending
     if ending.lower() not in WRITERS:
-        raise InputError(f"cannot tell the format of {str(path)!r}: the name must end in {', '.join(WRITERS)}.")
+        raise InputError(
+            f"cannot tell the format of {shown(str(path), 120)}: the name must end in {', '.join(WRITERS)}."
+        )
     check_writable(path)
     return WRITERS[ending.lower()]
 
 
-def cube_file(result, path, field="density", margin: float = 4.0, spacing: float = 0.2) -> None:
+@public
+def cube_file(
+    result,
+    path: Path,
+    field: str | Function = "density",
+    margin: Annotated[float, _LENGTH] = 4.0,
+    spacing: Annotated[float, _LENGTH] = 0.2,
+) -> None:
     """Values of a function of r on a box of points."""
     name, f = _field(result, field)
     box = Box.around(result.molecule.coordinates, margin, spacing)
@@ -74,31 +85,40 @@ def _field(result, field):
     if isinstance(field, str):
         if field not in FIELDS:
             closest = ", ".join(closest_names(field, FIELDS))
-            raise InputError(f"unknown field {field!r}; allowed: {', '.join(FIELDS)} (closest: {closest}).")
+            raise InputError(f"unknown field {shown(field)}; allowed: {', '.join(FIELDS)} (closest: {closest}).")
         return field, FIELDS[field](result)
-    if not isinstance(field, Function) or field.result.shape != ():
+    if field.result.shape != () or [getattr(domain.spec, "shape", None) for domain in field.domains] != [(3,)]:
         raise InputError(
-            f"a cube file holds a Function R^3 -> R, {field!r} was given; take a component, such as density[0]."
+            f"a cube file holds a Function R^3 -> R, {shown(field)} was given; take a component, such as density[0]."
         )
     return "function of r", field
 
 
-def molden_file(result, path) -> None:
+def _plain(value):
+    """What JSON takes for an array or a mapping."""
+    return value.tolist() if isinstance(value, np.ndarray) else dict(value)
+
+
+@public
+def molden_file(result, path: Path) -> None:
     """Geometry, basis set and orbitals."""
     write_text(path, molden_text(result))
 
 
-def html_file(result, path) -> None:
+@public
+def html_file(result, path: Path) -> None:
     """The report."""
     write_text(path, html_report(result))
 
 
-def json_file(result, path, driver: str = "energy") -> None:
+@public
+def json_file(result, path: Path, driver: str = "energy") -> None:
     """A QCSchema AtomicResult."""
     write_json(path, atomic_result(result, driver))
 
 
-def npz_file(result, path) -> None:
+@public
+def npz_file(result, path: Path) -> None:
     """Plain arrays; nothing in the file needs pickle."""
     molecule = result.molecule
     names = ("mo_energy", "mo_occ", "mo_coeff", "density_matrix", "energy", "converged")
@@ -106,7 +126,9 @@ def npz_file(result, path) -> None:
     arrays |= {"atomic_numbers": molecule.atomic_numbers, "coordinates": molecule.coordinates}
     arrays["energies"] = np.array(list(result.energies.values()))
     arrays["energy_names"] = np.array(list(result.energies))
-    arrays["settings"] = np.array(json.dumps(vars(result.settings), default=dict))
+    settings = vars(result.settings) | result.settings.options.plain()
+    del settings["options"], settings["grid"]
+    arrays["settings"] = np.array(json.dumps(settings, default=_plain))
     with written_whole(path) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 

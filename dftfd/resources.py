@@ -6,8 +6,7 @@ import resource
 from numbers import Real
 from pathlib import Path
 
-from dftfd.elements import quote
-from dftfd.errors import InputError, ResourceError
+from dftfd.errors import InputError, ResourceError, shown
 
 SHARE = 0.8
 """Part of the free memory that a calculation may take unless it is told otherwise."""
@@ -63,7 +62,7 @@ def memory_size(size, name: str = "max_memory") -> int:
     match = _SIZE.fullmatch(size) if isinstance(size, str) else None
     unit = _UNITS.get(match[2].lower()) if match else None
     if unit is None or not float(match[1]):
-        raise InputError(f"{name}={quote(size)} is no size; give a number of MB, or text such as '800 MB' or '4 GB'.")
+        raise InputError(f"{name}={shown(size)} is no size; give a number of MB, or text such as '800 MB' or '4 GB'.")
     return int(float(match[1]) * unit)
 
 

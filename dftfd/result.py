@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
+from dftfd.arguments import choice, public
 from dftfd.calculation import Calculation
 from dftfd.density import density_function
 from dftfd.errors import NotConvergedError
@@ -15,9 +18,10 @@ from dftfd.interop import pyscf as bridge
 from dftfd.interop.mean_field import mean_field
 from dftfd.io.qcschema import atomic_result
 from dftfd.io.report import result_summary
+from dftfd.options import OPTIONS, Options
 from dftfd.properties.fields import electrostatic_potential, localisation_function
 from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
-from dftfd.properties.populations import atomic_charges, atomic_spins
+from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins
 from dftfd.scf.loop import Cycle
 from dftfd.scf.occupation import frontier_energies
 from dftfd.scf.orbitals import occupied_orbitals
@@ -27,32 +31,37 @@ from dftfd.terms import COMPONENTS
 ALWAYS_SHOWN = ("nuclear", "xc")
 """Components that a table of energies lists even where they are zero."""
 
+_SCHEME = choice(*SCHEMES)
+
 
 @dataclass(frozen=True)
 class Settings:
-    """What the numbers depend on, as it was used.
+    """What the numbers depend on, as it was used; those of `options` can be asked for here, as in `settings.conv_tol`.
 
     functional, definition: its name, and the terms, parameters and exact exchange that the name stood for.
-    auxiliary_basis: None for exact Coulomb and exchange integrals.   grid_level: None where the points were given.
-    linear_dependence: threshold of the overlap eigenvalues.   conv_tol [hartree].
-    versions: package -> version.   nlc_grid_level: of the grid for double integrals, None without them.
-    convergence: the plan that was asked for.   smearing: (kind, width [hartree]) or None.
+    auxiliary_basis: None for exact Coulomb and exchange integrals.   n_points: of the grid.   guess: where it began, in
+    words.   versions: package -> version.   nlc_grid_level: None without double integrals.
     """
 
+    options: Options
     functional: str
     definition: Mapping
     basis: str
     auxiliary_basis: str | None
-    grid_level: int | None
     n_points: int
     guess: str
-    conv_tol: float
-    max_cycles: int
-    linear_dependence: float
     versions: Mapping[str, str]
     nlc_grid_level: int | None = None
-    convergence: str = "auto"
-    smearing: tuple[str, float] | None = None
+
+    @property
+    def grid_level(self) -> int | None:
+        """None where the points were given."""
+        return self.options.grid_level if self.options.grid is None else None
+
+    def __getattr__(self, name):
+        if name not in OPTIONS:
+            raise AttributeError(f"Settings has no attribute {name!r}")
+        return getattr(self.options, name)
 
 
 def _settled(number) -> float:
@@ -64,9 +73,9 @@ def _of_a_solution(method):
     """A property that raises NotConvergedError where the density is no solution."""
 
     @wraps(method)
-    def checked(result, *arguments):
+    def checked(result, *arguments, **named):
         result.require_converged(method.__name__.strip("_").replace("_", " "))
-        return method(result, *arguments)
+        return method(result, *arguments, **named)
 
     return checked
 
@@ -122,6 +131,7 @@ class SCFResult:
         """Whether the density is a solution, or whoever asked for it takes it for one."""
         return self.converged or self.allow_unconverged
 
+    @public
     def require_converged(self, what: str) -> None:
         """Raise NotConvergedError where `what`, in words, would be derived from a density that is no solution."""
         if not self.has_properties:
@@ -171,6 +181,7 @@ class SCFResult:
         """E - T S [hartree], which smeared occupations make stationary; the energy without smearing."""
         return self.energy + self.entropy_term
 
+    @public
     @_of_a_solution
     def stability(self):
         """Whether the solution is a minimum: lowest eigenvalues of the energy's Hessian, internal and RKS to UKS.
@@ -182,6 +193,7 @@ class SCFResult:
         """
         return result_stability(self)
 
+    @public
     def forces(self, grid_response: bool = True) -> np.ndarray:
         """Forces on the nuclei (atom, 3) [hartree/bohr]; dftfd.forces.nuclear_forces tells more, and how.
 
@@ -190,18 +202,21 @@ class SCFResult:
         """
         return nuclear_forces(self, grid_response).values
 
-    def save(self, path) -> None:
+    @public
+    def save(self, path: Path) -> None:
         """Write the result to an HDF5 file, for `dftfd.load_result(path)` and PySCF's own loader."""
         from dftfd.result_file import save_result
 
         save_result(self, path)
 
-    def write(self, path, ending: str | None = None, **options) -> None:
+    @public
+    def write(self, path: Path, ending: str | None = None, **options) -> None:
         """Write a file whose ending names the format: .h5 .json .npz .molden .cube .html; see dftfd.output.write."""
         from dftfd.output import write
 
         write(self, path, ending, **options)
 
+    @public
     def to_qcschema(self, driver: str = "energy") -> dict:
         """The result as a QCSchema AtomicResult: plain dictionaries, lists, numbers and text.
 
@@ -209,6 +224,7 @@ class SCFResult:
         """
         return atomic_result(self, driver)
 
+    @public
     def to_pyscf(self):
         """A PySCF mean-field object with these orbitals and this energy, for PySCF's own methods.
 
@@ -221,8 +237,12 @@ class SCFResult:
     @property
     @_of_a_solution
     def frontier(self):
-        """Per spin the energies (HOMO, LUMO) [hartree]; None where there is no such orbital."""
-        return frontier_energies(self.mo_energy, self.mo_occ)
+        """Per spin the energies (HOMO, LUMO) [hartree]; None where there is no such orbital.
+
+        Occupied are orbitals that hold electrons; with smearing, those that lie below the Fermi level.
+        """
+        least = self.calculation.capacity / 2 if self.settings.smearing else 0.0
+        return frontier_energies(self.mo_energy, self.mo_occ, least)
 
     @property
     def gap(self) -> float | None:
@@ -257,13 +277,15 @@ class SCFResult:
         """Traceless quadrupole moment (3, 3) [e bohr^2], origin zero; see dftfd.properties.moments."""
         return quadrupole_moment(self.molecule, self.density_matrix)
 
+    @public
     @_of_a_solution
-    def charges(self, scheme: str = "mulliken") -> np.ndarray:
+    def charges(self, scheme: Annotated[str, _SCHEME] = "mulliken") -> np.ndarray:
         """Atomic charges (atom,) [e]; scheme: 'mulliken', 'loewdin' or 'meta-loewdin'."""
         return atomic_charges(self.molecule, self.density_matrix, scheme)
 
+    @public
     @_of_a_solution
-    def spin_populations(self, scheme: str = "mulliken") -> np.ndarray:
+    def spin_populations(self, scheme: Annotated[str, _SCHEME] = "mulliken") -> np.ndarray:
         """Unpaired electrons, N_alpha - N_beta, of each atom (atom,); scheme as in `charges`."""
         return atomic_spins(self.molecule, self.density_matrix, scheme)
 

@@ -2,7 +2,8 @@
 
     /mol, /scf                      as in PySCF's checkpoint files: the Mole, e_tot, mo_energy, mo_occ, mo_coeff
     /dftfd/format                   version of this layout
-    /dftfd/text                     JSON: molecule, calculation, settings, energies, steps
+    /dftfd/text                     JSON: molecule, options, settings, energies, steps
+    /dftfd/options                  options that are arrays, such as an electric field
     /dftfd/arrays                   float64: coordinates, orbitals, density matrix, SCF table, ...
 
 No part of a file is ever executed: text is JSON of numbers and names, and formulas are looked up by their names.
@@ -11,11 +12,14 @@ No part of a file is ever executed: text is JSON of numbers and names, and formu
 import json
 import warnings
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 
+from dftfd.arguments import public
 from dftfd.basis import checked_basis, checked_ecp
 from dftfd.calculation import Calculation
 from dftfd.elements import AtomName, parse_atom_name
@@ -26,15 +30,14 @@ from dftfd.functionals.registry import get_functional
 from dftfd.interop.mean_field import mole_text, orbital_entries
 from dftfd.io.hdf5 import read_tree, write_tree
 from dftfd.molecule import Molecule
-from dftfd.options import checked_grid, checked_method
+from dftfd.options import ENERGY, SEARCH, START, STATE, Options
 from dftfd.result import SCFResult, Settings
 from dftfd.scf.loop import Cycle
-from dftfd.surroundings import Surroundings
 from dftfd.terms.external import ExternalPotential, checked_potential
 
-FORMAT = 2
+FORMAT = 3
 MOLECULE_TEXT = ("symbols", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp", "labels")
-CALCULATION_TEXT = ("method", "nlc_level", "density_fit", "linear_dependence")
+SETTINGS_TEXT = tuple(field.name for field in fields(Settings) if field.name != "options")
 RESULT_TEXT = ("energy", "energies", "converged", "cycles", "seconds", "entropy_term", "steps")
 RESULT_ARRAYS = ("mo_energy", "mo_occ", "mo_coeff", "density_matrix", "n_electrons_quadrature")
 CYCLE = tuple(field.name for field in fields(Cycle))
@@ -47,35 +50,30 @@ def save_result(result: SCFResult, path) -> None:
 
 def result_tree(result: SCFResult) -> dict:
     """What the file of a result holds, as nested dictionaries."""
-    calculation, molecule = result.calculation, result.molecule
-    surroundings = calculation.surroundings
+    molecule = result.molecule
+    options = result.settings.options.plain(ENERGY, STATE, START, SEARCH)
+    arrays_of_options = {name: value for name, value in options.items() if isinstance(value, np.ndarray)}
     text = {
         "molecule": {name: getattr(molecule, name) for name in MOLECULE_TEXT},
-        "calculation": {name: getattr(calculation, name) for name in CALCULATION_TEXT},
-        "relativity": surroundings.relativity,
-        "settings": asdict(result.settings),
-        "formulas": {"jax": jax.__version__, "fingerprint": program_fingerprint(calculation.functional)},
+        "options": {name: value for name, value in options.items() if name not in arrays_of_options},
+        "settings": {name: getattr(result.settings, name) for name in SETTINGS_TEXT},
+        "formulas": {"jax": jax.__version__, "fingerprint": program_fingerprint(result.functional)},
         "result": {name: getattr(result, name) for name in RESULT_TEXT},
     }
     arrays = {name: getattr(result, name) for name in RESULT_ARRAYS if getattr(result, name) is not None}
     arrays["coordinates"] = molecule.coordinates
     arrays["history"] = np.array([[getattr(cycle, name) for name in CYCLE] for cycle in result.history], dtype=float)
-    arrays |= {name: getattr(surroundings, name) for name in ("electric_field", "charges", "positions")}
-    if (potential := surroundings.potential) is not None:
+    if (potential := result.calculation.surroundings.potential) is not None:
         text["external_potential"] = {"name": potential.name, "on_nuclei": potential.on_nuclei}
         arrays["external_potential"] = potential.fingerprint(molecule)
-    if isinstance(calculation.grid, int):
-        text["calculation"]["grid"] = calculation.grid
-    else:
-        arrays["points"], arrays["weights"] = calculation.grid
-    return {
-        "mol": mole_text(molecule),
-        "scf": orbital_entries(result),
-        "dftfd": {"format": FORMAT, "text": json.dumps(text, default=dict), "arrays": arrays},
-    }
+    part = {"format": FORMAT, "text": json.dumps(text, default=dict), "arrays": arrays}
+    if arrays_of_options:
+        part["options"] = arrays_of_options
+    return {"mol": mole_text(molecule), "scf": orbital_entries(result), "dftfd": part}
 
 
-def load_result(path, functional=None, external_potential=None) -> SCFResult:
+@public
+def load_result(path: Path, functional: Any = None, external_potential: Any = None) -> SCFResult:
     """The result in a file that `result.save(path)` wrote.
 
     functional: the Functional, where its name is not registered in this process.   external_potential: as in run_scf,
@@ -104,7 +102,7 @@ def result_of_tree(tree: dict, path, functional=None) -> SCFResult:
         version = int(part["format"])
         if version != FORMAT:
             raise FileError(f"{path} has format {version}; this version of dftfd reads format {FORMAT}.")
-        return _result(json.loads(part["text"]), part["arrays"], functional)
+        return _result(json.loads(part["text"]), part["arrays"], part.get("options", {}), functional)
 
 
 @contextmanager
@@ -118,18 +116,13 @@ def refusing_damage(path):
         raise DamagedFileError(f"{path} is damaged: {type(error).__name__}: {error}.") from error
 
 
-def _result(text, arrays, functional) -> SCFResult:
-    settings = Settings(**text["settings"] | {"smearing": _tuple(text["settings"]["smearing"])})
-    options, surroundings = text["calculation"], (arrays[name] for name in ("electric_field", "charges", "positions"))
+def _result(text, arrays, arrays_of_options, functional) -> SCFResult:
+    options = Options(**text["options"] | arrays_of_options)
+    settings = Settings(options=options, **text["settings"])
     molecule = _molecule(text["molecule"], arrays["coordinates"])
-    calculation = Calculation(
-        molecule=molecule,
-        functional=_functional(settings, text.get("formulas"), functional),
-        surroundings=Surroundings(*surroundings, text["relativity"], _potential(text, arrays)),
-        grid=checked_grid(None if "grid" in options else (arrays["points"], arrays["weights"]), options.get("grid")),
-        method=checked_method(options["method"], molecule.spin),
-        **{name: options[name] for name in CALCULATION_TEXT if name != "method"},
-    )
+    functional = _functional(settings, text.get("formulas"), functional)
+    options = replace(options, xc=functional, external_potential=_potential(text, arrays))
+    calculation = Calculation.of(molecule, options)
     result = SCFResult(
         calculation=calculation,
         settings=settings,
@@ -234,7 +227,3 @@ def _of_settings(settings):
 def _cycle(row):
     number, *values, extra = (float(x) for x in row)
     return Cycle(int(number), *values, bool(extra))
-
-
-def _tuple(value):
-    return None if value is None else tuple(value)

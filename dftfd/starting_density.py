@@ -17,6 +17,9 @@ from dftfd.scf.guess import checked_density, core_guess, mixed_frontier, nearest
 
 GUESSES = ("minao", "atom", "hueckel", "sap", "core")
 
+OTHER_STARTS = ("minao", "atom")
+"""Guesses that are tried besides the one asked for where several states may compete."""
+
 # Unpaired electrons of an atom in its ground state, by atomic number up to Kr; beyond, the element above in its group.
 _UNPAIRED = "0 1 0 1 0 1 2 3 2 1 0 1 0 1 2 3 2 1 0 1 0 1 2 3 6 5 4 3 2 1 0 1 2 3 2 1 0".split()
 
@@ -72,6 +75,11 @@ def starting_density(guess, ingredients: Ingredients, broken_symmetry=None):
     P = flip_spins(calculation.molecule, P, atoms)
     P = nearest_determinant(P, ingredients.matrices.S, ingredients.X, calculation.n_occupied)
     return P, f"{name}, spin flipped on atoms {list(atoms)}"
+
+
+def other_starts(guess: str, ingredients: Ingredients):
+    """Densities P (spin, ao, ao) other than that of the guess, for states that it may not lead to."""
+    return [_named(name, ingredients) for name in OTHER_STARTS if name != guess]
 
 
 def _named(guess, ingredients):

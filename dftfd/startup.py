@@ -42,7 +42,8 @@ def said_by_the_command():
 def require_address_space() -> None:
     """Raise ResourceError where the limit of the address space (ulimit -v) is too low to load the libraries."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    needed = ADDRESS_SPACE + PER_CORE * min(CORES, len(os.sched_getaffinity(0)))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    needed = ADDRESS_SPACE + PER_CORE * min(CORES, cores)
     if limit != resource.RLIM_INFINITY and limit < needed:
         raise ResourceError(
             f"the address space is limited to {limit / 2**30:.2f} GiB (ulimit -v), but the libraries take up to "

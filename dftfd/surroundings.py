@@ -1,7 +1,6 @@
 """What acts on a molecule besides its own nuclei: fields, point charges, a given potential; and scalar relativity."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -14,8 +13,6 @@ from dftfd.interop.derivatives import (
 )
 from dftfd.interop.hamiltonian import point_charge_matrix, x2c_core_hamiltonian
 from dftfd.terms.external import ExternalPotential, checked_potential
-
-RELATIVITY = (None, "x2c")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,31 +82,16 @@ def _coulomb_slope(position, charge, others, charges):
     return -charge * (charges / np.linalg.norm(d, axis=1) ** 3) @ d
 
 
-def checked_surroundings(
-    molecule, electric_field: Any, point_charges: Any, relativity: Any, external_potential: Any = None
+def surroundings_for(
+    molecule, electric_field=None, point_charges=None, relativity=None, external_potential=None
 ) -> Surroundings:
-    """Surroundings from the options of run_scf.
+    """Surroundings of a molecule from the options of run_scf, which are checked by themselves.
 
     electric_field: None or (3,).   point_charges: None, or rows (q, x, y, z) with positions in bohr.
     external_potential: None, a function of r, or a pair of it and 'electrons'; see dftfd.terms.external.
     """
-    field = _finite("electric_field", np.zeros(3) if electric_field is None else electric_field, (3,))
-    rows = np.zeros((0, 4)) if point_charges is None or not len(point_charges) else point_charges
-    rows = _finite("point_charges", rows, (None, 4))
-    if relativity not in RELATIVITY:
-        raise InputError(f"unknown relativity {relativity!r}; allowed: None or 'x2c'.")
     if relativity and any(ecp is not None for ecp in molecule.atom_ecp):
         raise UnsupportedError("relativity='x2c' needs all electrons; choose a basis set without core potentials.")
+    field = np.zeros(3) if electric_field is None else electric_field
+    rows = np.zeros((0, 4)) if point_charges is None else point_charges
     return Surroundings(field, rows[:, 0], rows[:, 1:], relativity, checked_potential(external_potential))
-
-
-def _finite(name, value, shape):
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is not an array of real numbers: {error}.") from error
-    fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
-    if not fits or not np.all(np.isfinite(array)):
-        expected = "(3,)" if len(shape) == 1 else "rows (charge, x, y, z)"
-        raise InputError(f"{name} has shape {array.shape}; expected {expected}, finite numbers.")
-    return array

@@ -33,6 +33,24 @@ _EXCHANGE = re.compile(r"(^|_)x(_|$)")
 _SCAN = re.compile(r"_(rev)?scan")  # but not rSCAN, r++SCAN, r2SCAN and r4SCAN, made to be smoother
 
 
+_INNER_SHELLS = (*range(21, 31), *range(39, 49), *range(57, 81), *range(89, 113))
+"""Atomic numbers of elements whose d or f shells are being filled."""
+
+
+DEAR_EXCHANGE = 120
+"""Basis functions from which on exact exchange takes most of the time, on a coarse grid as on a fine one."""
+
+
+def may_have_several_states(calculation) -> bool:
+    """Whether an SCF may end in one of several states: elements with open d or f shells, and other open shells.
+
+    Those of other elements are left out where it would cost much to look, with exact exchange in large molecules.
+    """
+    molecule = calculation.molecule
+    dear = calculation.functional.exact_exchange and molecule.n_ao > DEAR_EXCHANGE
+    return molecule.spin != 0 and not dear or any(Z in _INNER_SHELLS for Z in molecule.atomic_numbers)
+
+
 def refuse_part(spec, functional: Functional) -> None:
     """Raise FunctionalError for text that names nonlocal correlation alone, where PySCF's 'vv10' is a whole functional.
 
@@ -108,4 +126,4 @@ def _why_electrons_are_missed(level, atom, kind) -> str:
 
 
 def _warn(text):
-    warnings.warn(text, InputWarning, stacklevel=4)
+    warnings.warn(text, InputWarning, stacklevel=5)

@@ -8,12 +8,17 @@ down, whatever the ingredients of the functional.
 """
 
 import functools
+import math
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dftfd.ao_store import AOStore
+from dftfd.autofd.scalar.derive import with_gradient
+from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
+from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import NumericalError
 from dftfd.kernel import XCKernel
 from dftfd.xc import MatrixBuilder
@@ -24,22 +29,36 @@ MAX_KERNELS = 16
 class XCResponseKernel:
     """kernel(points, weights, density, tangent) -> change of the potential, all (spin, channel, point).
 
-    The directional derivative, along `tangent`, of the potential that an XCKernel returns for `density`.
+    The directional derivative, along `tangent`, of the potential that an XCKernel returns for `density`: the program of
+    the potential, differentiated once more and carried out in one loop over the points like that of the SCF.
     """
 
     def __init__(self, kernel: XCKernel):
-        self._potential = jax.grad(kernel.energy_density)
+        self._shape = kernel.n_spin, kernel.channels
         self._call = jax.jit(self._weighted)
+        self._energy_density = kernel.energy_density
+
+    @functools.cached_property
+    def _program(self):
+        """Entries of density, of its change, and of the point -> changes of the entries of the potential."""
+        n = math.prod(self._shape)
+        arrays = (jax.ShapeDtypeStruct(shape, np.float64) for shape in (self._shape, (3,)))
+        slopes = with_gradient(point_program(self._energy_density, *arrays), count=n)
+
+        def change(*inputs):
+            density, tangent, point = inputs[:n], inputs[n : 2 * n], inputs[2 * n :]
+            potential = lambda *x: tuple(run(slopes, [*x, *point])[1:])
+            return jax.jvp(potential, density, tangent)[1]
+
+        return point_program(change, *[jax.ShapeDtypeStruct((), np.float64)] * (2 * n + 3), inline=True)
 
     def __call__(self, points, weights, density, tangent):
         return self._call(points, weights, density, tangent)
 
-    def _at_point(self, density, tangent, point):
-        return jax.jvp(lambda n: self._potential(n, point), (density,), (tangent,))[1]
-
     def _weighted(self, points, weights, density, tangent):
-        change = jax.vmap(self._at_point, in_axes=(-1, -1, 0), out_axes=-1)(density, tangent, points)
-        return change * weights[None, None, :]
+        entries = lambda channels: list(channels.reshape(-1, channels.shape[-1]))
+        rows = run_in_one_loop(self._program, [*entries(density), *entries(tangent), *points.T])
+        return jnp.stack(rows).reshape(density.shape) * weights[None, None, :]
 
 
 @functools.lru_cache(maxsize=MAX_KERNELS)

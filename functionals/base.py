@@ -13,10 +13,12 @@ from numbers import Number
 import jax
 import jax.numpy as jnp
 
+from dftfd.arguments import public
 from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp, with_quadrature
 from dftfd.autofd.lowering import placeholder
 from dftfd.autofd.lowering_pairs import has_integrals
-from dftfd.errors import FunctionalError, UnsupportedError
+from dftfd.errors import FunctionalError, UnsupportedError, shown
+from dftfd.functionals.densities import Density, Quadrature
 from dftfd.functionals.numerics import where_dense
 from dftfd.functionals.parameters import parameter_text, plain, require_settable
 
@@ -90,7 +92,7 @@ class EnergyTerm:
 def _shape(result) -> str:
     """What a formula returned, in words."""
     if not isinstance(result, Function):
-        return f"{result!r}, which is no function of r"
+        return f"{shown(result)}, which is no function of r"
     shape = result.result.shape
     return f"{'values' if shape else 'one value'} of shape {shape} at each r"
 
@@ -131,14 +133,19 @@ def _total(rho):
     return rho.sum()
 
 
+_public = functools.partial(public, error=FunctionalError)
+
+
 def signature_of(formula, name: str) -> tuple[tuple[str, ...], dict]:
     """(ingredients, parameters with defaults) of a formula."""
     if not callable(formula):
-        raise FunctionalError(f"functional {name!r}: a formula, def f(n, *, ...), expected, {formula!r} found.")
+        raise FunctionalError(f"functional {name!r}: a formula, def f(n, *, ...), expected, {shown(formula)} found.")
     try:
         signature = inspect.signature(formula)
-    except ValueError as error:
-        raise FunctionalError(f"functional {name!r}: {formula!r} does not tell its arguments; write a def.") from error
+    except Exception as error:  # somebody's object
+        raise FunctionalError(
+            f"functional {name!r}: {shown(formula)} does not tell its arguments; write a def."
+        ) from error
     ingredients, parameters = [], {}
     for p in signature.parameters.values():
         if p.kind is p.KEYWORD_ONLY:
@@ -236,13 +243,12 @@ class Functional:
     def dois(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(t.doi for _, t in self.terms if t.doi))
 
-    def energy_density(self, rho: Function, tau: Function | None = None) -> Function:
+    @_public
+    def energy_density(self, rho: Density, tau: Density | None = None) -> Function:
         """Energy per volume [hartree bohr^-3] as a Function of r, without exact exchange.
 
         rho: R^3 -> R^2 (alpha, beta).   tau: R^3 -> R^2, where the functional needs it.
         """
-        if not isinstance(rho, Function) or rho.result.shape != (2,):
-            raise FunctionalError(f"functional {self.name!r} takes a density R^3 -> R^2 (alpha, beta), {rho!r} found.")
         if not self.terms:
             return constant(0.0, *rho.domains)
         total = None
@@ -252,7 +258,8 @@ class Functional:
             total = e if total is None else total + e
         return total
 
-    def energy(self, rho: Function, tau: Function | None = None, *, quadrature=None):
+    @_public
+    def energy(self, rho: Density, tau: Density | None = None, *, quadrature: Quadrature | None = None):
         """Energy [hartree], by the quadrature of the density's domain or the given (points, weights).
 
         UnsupportedError for models of the potential, which have no energy.
@@ -263,7 +270,8 @@ class Functional:
         e = self.energy_density(rho, tau)
         return integrate(e if quadrature is None else with_quadrature(e, *quadrature), quadrature=quadrature)
 
-    def potential(self, rho: Function, tau: Function | None = None, *, quadrature=None):
+    @_public
+    def potential(self, rho: Density, tau: Density | None = None, *, quadrature: Quadrature | None = None):
         """Strong form of the derivative: v_rho [hartree], a Function R^3 -> R^2; with tau the pair (v_rho, v_tau).
 
         v_rho = dE/d rho. With tau the Kohn-Sham operator is v_rho - 1/2 div(v_tau grad).
@@ -276,9 +284,11 @@ class Functional:
             parts = tuple(with_quadrature(v, *quadrature) for v in parts)
         return parts if self.needs_tau else parts[0]
 
+    @_public
     def named(self, name: str) -> "Functional":
         return replace(self, name=name)
 
+    @_public
     def with_parameters(self, **changes) -> "Functional":
         """The functional with other parameter values, as in `with_parameters(kappa=1.245)`.
 
@@ -307,6 +317,7 @@ class Functional:
             )
         return tuple((changes["omega"] if w else w, c) for w, c in self.exact_exchange)
 
+    @_public
     def with_exact_exchange(self, fraction: float) -> "Functional":
         """The global hybrid with another fraction a of exact exchange, a E_x^HF + (1 - a) E_x + E_c.
 

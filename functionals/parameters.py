@@ -1,13 +1,14 @@
 """Parameters of formulas, numbers or pytrees of arrays such as networks: what may be set, as text and as plain data."""
 
-from numbers import Number
+import sys
+from numbers import Number, Real
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd.structure import holds_tracers
-from dftfd.errors import FunctionalError, closest_names
+from dftfd.errors import FunctionalError, closest_names, shown
 
 
 def require_known(functional: str, terms, name: str) -> None:
@@ -27,7 +28,7 @@ def require_settable(functional: str, terms, name: str, value) -> None:
         if not is_acceptable(value, known):
             shape = _shape(known)
             expected = f"real numbers of shape {shape}" if shape else "a real number"
-            found = f"{_one_line(repr(value))} given, {expected} expected"
+            found = f"{shown(value)} given, {expected} expected"
             raise FunctionalError(
                 f"functional {functional!r}: parameter {name!r} is {_one_line(parameter_text(known))}; {found}."
             )
@@ -62,6 +63,13 @@ def is_acceptable(value, known) -> bool:
     For a number, an array or tuples of numbers: real numbers, traced or not, of the same lengths at every level, in
     tuples, lists or an array. For anything else, such as a network, anything.
     """
+    try:
+        return _fits(value, known)
+    except Exception:  # somebody's object that cannot be looked at
+        return False
+
+
+def _fits(value, known):
     shape = _shape(known)
     layers = isinstance(known, tuple | list) and any(map(np.ndim, jax.tree_util.tree_leaves(known)))
     return shape is None or layers or _shape(value) == shape
@@ -81,7 +89,7 @@ def _shape(value) -> tuple | None:
 
 def _is_real(value) -> bool:
     if not hasattr(value, "dtype"):
-        return isinstance(value, Number) and not np.iscomplexobj(value)
+        return isinstance(value, Real) and (not isinstance(value, int) or abs(value) <= sys.float_info.max)
     return any(jnp.issubdtype(value.dtype, kind) for kind in (np.floating, np.integer, np.bool_))
 
 

@@ -5,11 +5,14 @@ Names are libxc's, in lower case (gga_x_pbe), plus conventional names for combin
 
 import re
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import jax
 import numpy as np
 
-from dftfd.errors import FunctionalError, closest_names
+from dftfd.arguments import public
+from dftfd.errors import FunctionalError, closest_names, shown
 from dftfd.functionals import pytree  # noqa: F401  makes Functional a pytree
 from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, potential_term
 from dftfd.functionals.parameters import are_equal, require_known
@@ -23,10 +26,13 @@ _loading: set[str] = set()  # names of plug-ins that are being imported
 _library: set[str] = set()  # the library's own names, from `seal` on
 
 _NUMBERS = (float, complex, np.ndarray, np.generic, jax.Array)
+_public = partial(public, error=FunctionalError)
+LARGEST_NUMBER = 10**6  # of libxc
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def functional(name: str, *, doi: str | None = None, spin_symmetric: bool = True, **unexpected):
+@_public
+def functional(name: Any, *, doi: str | None = None, spin_symmetric: bool = True):
     """Decorator: register a formula for an energy per volume under `name`; gives back the Functional.
 
     The formula's parameter names choose the ingredients: n (total density, R^3 -> R), rho (spin-resolved, R^3 -> R^2),
@@ -45,13 +51,6 @@ def functional(name: str, *, doi: str | None = None, spin_symmetric: bool = True
     spin_symmetric=False allows energies that change when the spins are exchanged.
     """
     _require_name(name, "functional")
-    if unexpected:
-        known = "a name, doi= and spin_symmetric="
-        raise FunctionalError(f"functional({name!r}) got {sorted(unexpected)}; it takes {known}.")
-    if not isinstance(doi, str | None):
-        raise FunctionalError(
-            f"functional({name!r}) got doi={doi!r}; text such as '10.1103/PhysRevB.45.13244' expected."
-        )
     return lambda formula: register(term(name, doi=doi)(formula), spin_symmetric=spin_symmetric)
 
 
@@ -64,7 +63,8 @@ def term(name: str, *, doi: str | None = None):
     return make
 
 
-def potential(name: str, *, doi: str | None = None, spin_symmetric: bool = True):
+@_public
+def potential(name: Any, *, doi: str | None = None, spin_symmetric: bool = True):
     """Decorator: register a model of the potential that is no functional's derivative.
 
     The formula takes the same ingredients as an energy's and gives (v_alpha, v_beta) [hartree], a Function R^3 -> R^2.
@@ -77,16 +77,17 @@ def potential(name: str, *, doi: str | None = None, spin_symmetric: bool = True)
 
 def _require_name(name, decorator):
     if not isinstance(name, str):
-        raise FunctionalError(f"{decorator}({name!r}): a name expected; write @dftfd.{decorator}('my_gga_x').")
+        raise FunctionalError(f"{decorator}({shown(name)}): a name expected; write @dftfd.{decorator}('my_gga_x').")
 
 
-def register(f: Functional, name: str | None = None, *, spin_symmetric: bool = True) -> Functional:
+@_public
+def register(f: Any, name: Any = None, *, spin_symmetric: bool = True) -> Functional:
     """Enter a Functional, such as a combination of others, under its name, after a look at each of its new terms."""
-    name = name or f.name
+    if not issubclass(type(f), Functional):
+        raise FunctionalError(f"register: a Functional expected, {shown(f)} found.")
+    name = f.name if name is None else name
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise FunctionalError(f"{name!r} is no name for a functional: lower-case letters, digits and _ expected.")
-    if not isinstance(f, Functional):
-        raise FunctionalError(f"register({name!r}): a Functional expected, {type(f).__name__} found.")
+        raise FunctionalError(f"{shown(name)} is no name for a functional: lower-case letters, digits and _ expected.")
     if name in _REGISTRY:
         raise FunctionalError(
             f"a functional named {name!r} is registered already; choose another name, or try a formula without a name "
@@ -161,6 +162,7 @@ def reparametrised(base: Functional, name: str, *, doi: str | None = None, **par
     return Functional(name, ((coefficient, part),))
 
 
+@_public
 def list_functionals() -> list[str]:
     """Registered names, sorted."""
     return sorted({*_REGISTRY, *found_plugins()})
@@ -187,7 +189,8 @@ def lookup(name: str) -> Functional | None:
     return _REGISTRY.get(name)
 
 
-def get_functional(spec, *, exact_exchange: float | None = None, **parameters) -> Functional:
+@_public
+def get_functional(spec: Any, *, exact_exchange: float | None = None, **parameters) -> Functional:
     """The functional that a name, expression or Functional stands for, optionally with other parameter values.
 
     spec: a registered name ("pbe", "gga_x_pbe"), one of libxc's catalogue ("libxc:gga_x_pbe"), a number of libxc's
@@ -202,7 +205,7 @@ def get_functional(spec, *, exact_exchange: float | None = None, **parameters) -
     if spec is None:
         raise FunctionalError("the functional is None; give a name such as 'pbe'.")
     if isinstance(spec, int) and not isinstance(spec, bool):
-        spec = str(spec)
+        spec = str(spec) if abs(spec) < LARGEST_NUMBER else shown(spec)
     if not isinstance(spec, str):
         raise FunctionalError(f"a functional is given by name or as a Functional, {type(spec).__name__} found.")
     from dftfd.functionals.names import parse

@@ -139,7 +139,11 @@ def _rescaled(s2, s_from):
 @functional("gga_x_wpbeh", doi="10.1063/1.1564060")
 @spin_scaled
 def full_range_exchange(n, *, s_from=1.0):
-    """e_x^LDA F_x(s, 0): the exchange of the PBE hole, close to PBE's own.   s_from: see `_rescaled`."""
+    """e_x^LDA F_x(s, 0): the exchange of the PBE hole, close to PBE's own.
+
+    s_from: where the bound on s begins. At 1, as in libxc, F_x jumps by 1e-4 there, and differences of energies are off
+    from the forces by up to 1e-4 hartree/bohr; 0 has no such jump.
+    """
     return slater_exchange(n) * _full_range(_hole_s2(n, s_from))
 
 
@@ -150,7 +154,11 @@ def _hole_s2(n, s_from):
 @functional("gga_x_wpbeh_sr", doi="10.1063/1.1564060")
 @spin_scaled
 def short_range_exchange(n, *, omega=0.11, s_from=1.0):
-    """e_x^LDA F_x(s, omega / k_F).   s_from: see `_rescaled`."""
+    """e_x^LDA F_x(s, omega / k_F).
+
+    s_from: where the bound on s begins. At 1, as in libxc, F_x jumps by 1e-4 there, and differences of energies are off
+    from the forces by up to 1e-4 hartree/bohr; 0 has no such jump.
+    """
     return slater_exchange(n) * _short_range(_hole_s2(n, s_from), omega / fermi_wavevector(n))
 
 

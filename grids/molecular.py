@@ -1,15 +1,16 @@
 """The quadrature grid of a molecule: atomic grids that move with the nuclei, weighted by the share of their atom."""
 
-import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.errors import InputError, ResourceError, closest_names
+from dftfd.arguments import choice, each, public, traceable, whole
+from dftfd.errors import InputError, ResourceError
 from dftfd.grids.atomic import N_LEVELS, AtomicGrid, atomic_grid, level_size
 from dftfd.grids.partition import PARTITION_SCHEMES, RADIUS_ADJUSTMENTS, cells, owner_share, pull_share_back
 from dftfd.grids.pruning import PRUNING_SCHEMES
@@ -24,6 +25,9 @@ ALWAYS_THERE = 32 * 2**20
 """Bytes for which the system is not asked, which takes as long as a small grid does."""
 
 SMALLEST_DISTANCE = 1e-6  # bohr; nearer nuclei leave no room for a border between their cells
+
+
+_Size = Annotated[int, whole(1, 10**9)]
 
 
 @jax.tree_util.register_dataclass
@@ -41,17 +45,18 @@ class Grid:
     owner: jax.Array | None = None
 
 
+@public
 def molecular_grid(
-    atomic_numbers: Sequence[int],
-    coordinates,
-    level: int = 3,
+    atomic_numbers: Annotated[Sequence[int], each(whole(0, HEAVIEST_ELEMENT))],
+    coordinates: Annotated[jax.Array, traceable(None, 3)],
+    level: Annotated[int, whole(0, N_LEVELS - 1)] = 3,
     *,
-    radial: str = "treutler_ahlrichs",
-    pruning: str | None = "nwchem",
-    partition: str = "becke",
-    radius_adjustment: str | None = "treutler",
-    n_radial: int | Sequence[int] | None = None,
-    n_angular: int | Sequence[int] | None = None,
+    radial: Annotated[str, choice(*RADIAL_SCHEMES)] = "treutler_ahlrichs",
+    pruning: Annotated[str | None, choice(*PRUNING_SCHEMES, None)] = "nwchem",
+    partition: Annotated[str, choice(*PARTITION_SCHEMES)] = "becke",
+    radius_adjustment: Annotated[str | None, choice(*RADIUS_ADJUSTMENTS, None)] = "treutler",
+    n_radial: _Size | Sequence[_Size] | None = None,
+    n_angular: _Size | Sequence[_Size] | None = None,
 ) -> Grid:
     r"""Quadrature grid of a molecule, differentiable in the coordinates.
 
@@ -89,7 +94,7 @@ def molecular_grid(
 def grid_size(atomic_numbers: Sequence[int], level: int) -> int:
     """Number of points of `molecular_grid` at a level, without building it."""
     scheme = RADIAL_SCHEMES["treutler_ahlrichs"], PRUNING_SCHEMES["nwchem"]
-    return sum(_atomic_size(charge, *level_size(charge, level), *scheme) for charge in _checked_charges(atomic_numbers))
+    return sum(_atomic_size(charge, *level_size(charge, level), *scheme) for charge in atomic_numbers)
 
 
 def _atomic_size(charge, n_radial, n_angular, radial, pruning) -> int:
@@ -103,7 +108,7 @@ def pull_back(atomic_numbers: Sequence[int], coordinates, d_points, d_weights, l
     The transpose of the derivative of `molecular_grid`, whose other arguments are the same, by reverse differentiation
     in blocks of points.
     """
-    schemes = molecular_grid.__kwdefaults__ | schemes
+    schemes = molecular_grid.__wrapped__.__kwdefaults__ | schemes
     arguments = _padded(*_definition(atomic_numbers, coordinates, level, **schemes))
     volumes, owner, n_points = arguments[1], arguments[2].reshape(-1), len(d_weights)
     by_point, by_centre = _weight_slopes(*arguments, _pad_rows(np.asarray(d_weights), volumes.size))
@@ -126,17 +131,13 @@ def _definition(
     n_angular,
 ):
     """Checked arguments of `molecular_grid`: atomic grids, border shifts, coordinates, partition."""
-    radial = _known("radial scheme", radial, RADIAL_SCHEMES)
-    pruning = _known("pruning scheme", pruning, PRUNING_SCHEMES)
-    partition = _known("partition", partition, PARTITION_SCHEMES)
-    radius_adjustment = _known("radius adjustment", radius_adjustment, RADIUS_ADJUSTMENTS)
-    charges = _checked_charges(atomic_numbers)
+    charges = tuple(int(charge) for charge in atomic_numbers)
     coordinates = _checked_coordinates(coordinates, len(charges))
 
     sizes = _sizes(charges, level, n_radial, n_angular)
     _require_memory(sizes)
-    atoms = [atomic_grid(charge, *size, radial, pruning) for charge, size in zip(charges, sizes, strict=True)]
-    adjustment = RADIUS_ADJUSTMENTS[radius_adjustment](np.array(charges))
+    atoms = [atomic_grid(charge, *size, radial, pruning or "none") for charge, size in zip(charges, sizes, strict=True)]
+    adjustment = RADIUS_ADJUSTMENTS[radius_adjustment or "none"](np.array(charges))
     return atoms, adjustment, coordinates, partition
 
 
@@ -226,12 +227,6 @@ def _pad_rows(array: np.ndarray, length: int) -> np.ndarray:
 
 def _sizes(charges, level, n_radial, n_angular) -> list[tuple[int, int]]:
     """Numbers of shells and angular points of each atom."""
-    try:
-        level = operator.index(level)
-    except TypeError:
-        raise InputError(f"grid level {level!r} is not an integer; levels run from 0 to {N_LEVELS - 1}.") from None
-    if not 0 <= level < N_LEVELS:
-        raise InputError(f"grid level {level} does not exist; levels run from 0 (coarse) to {N_LEVELS - 1} (fine).")
     by_level = [level_size(charge, level) for charge in charges]
     shells = _per_atom("n_radial", n_radial, [size[0] for size in by_level])
     angular = _per_atom("n_angular", n_angular, [size[1] for size in by_level])
@@ -252,32 +247,15 @@ def _require_memory(sizes) -> None:
 def _per_atom(name: str, given, default: list[int]) -> list[int]:
     if given is None:
         return default
-    values = np.broadcast_to(given, len(default)) if np.ndim(given) == 0 else np.asarray(given)
-    if values.shape != (len(default),) or values.dtype.kind not in "iu" or (values < 1).any():
-        raise InputError(f"{name} is {given!r}, but one positive integer or one per atom ({len(default)}) is needed.")
-    return [int(value) for value in values]
-
-
-def _known(what: str, name: str | None, schemes: Mapping) -> str:
-    name = "none" if name is None else name
-    if name not in schemes:
-        nearest = ", ".join(repr(known) for known in closest_names(str(name), schemes))
-        raise InputError(f"unknown {what} {name!r}; did you mean one of {nearest}?")
-    return name
-
-
-def _checked_charges(atomic_numbers) -> tuple[int, ...]:
-    charges = np.asarray(atomic_numbers)
-    if charges.ndim != 1 or len(charges) == 0 or charges.dtype.kind not in "iu":
-        raise InputError(f"atomic numbers are {atomic_numbers!r}, but a list of one or more integers is needed.")
-    if charges.min() < 0 or charges.max() > HEAVIEST_ELEMENT:
-        raise InputError(f"atomic numbers {charges.tolist()} leave the range 0 to {HEAVIEST_ELEMENT} that grids know.")
-    return tuple(charges.tolist())
+    values = [given] * len(default) if isinstance(given, int) else given
+    if len(values) != len(default):
+        raise InputError(f"{name} has {len(values)} numbers; one for all or one per atom ({len(default)}) is needed.")
+    return list(values)
 
 
 def _checked_coordinates(coordinates, n_atoms: int) -> jax.Array:
-    """Coordinates as a float64 array (atom, 3); values are inspected unless they are being traced."""
-    if np.shape(coordinates) != (n_atoms, 3):
+    """Coordinates as a float64 array (atom, 3); distances are inspected unless they are being traced."""
+    if not n_atoms or np.shape(coordinates) != (n_atoms, 3):
         raise InputError(
             f"coordinates have the shape {np.shape(coordinates)}, but {n_atoms} atoms need ({n_atoms}, 3)."
         )
@@ -285,8 +263,6 @@ def _checked_coordinates(coordinates, n_atoms: int) -> jax.Array:
         values = np.asarray(coordinates, dtype=float)
     except jax.errors.TracerArrayConversionError:
         return jnp.asarray(coordinates)
-    if not np.isfinite(values).all():
-        raise InputError(f"coordinates of atom {np.argwhere(~np.isfinite(values))[0, 0]} (from 0) are not finite.")
     distances = np.linalg.norm(values[:, None] - values, axis=-1) + np.diag(np.full(n_atoms, np.inf))
     if distances.min() < SMALLEST_DISTANCE:
         first, second = np.unravel_index(distances.argmin(), distances.shape)

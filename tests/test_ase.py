@@ -84,7 +84,7 @@ def test_changed_parameters_change_the_result(runs):
     assert atoms.get_potential_energy() == energy and len(runs) == 1
     atoms.calc.set(xc="hf")
     assert abs(atoms.get_potential_energy() - energy) > 1 and runs == ["minao"] * 2
-    with pytest.raises(InputError, match="no parameter 'grid_lvel'; the closest ones are grid_level"):
+    with pytest.raises(InputError, match="no option 'grid_lvel'; the closest ones are grid_level"):
         atoms.calc.set(grid_lvel=1)
     assert atoms.calc.todict()["grid_level"] == 0
 

@@ -228,11 +228,11 @@ def test_what_cannot_be_audited_is_refused():
     """Unknown names, shapes that do not fit, options without meaning."""
     with pytest.raises(FunctionalError, match="unknown functional"):
         dftfd.audit("no_such_functional")
-    with pytest.raises(FunctionalError, match="LDA, GGA or MGGA"):
+    with pytest.raises(InputError, match="one of 'LDA', 'GGA', 'MGGA'"):
         dftfd.audit(per_electron, xctype="hybrid")
     with pytest.raises(FunctionalError, match=r"vsigma of shape .* expected"):
         dftfd.audit(lambda c, rho, spin=0, deriv=1: (rho[0], (rho[0], rho[1:3].T), None, None))
-    with pytest.raises(InputError, match="at least 3"):
+    with pytest.raises(InputError, match="points=1: give a whole number from 3"):
         dftfd.audit("lda_x", points=1)
     assert "no_such_functional" not in list_functionals()
 

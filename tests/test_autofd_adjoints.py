@@ -45,7 +45,7 @@ COUNT = 200
 
 def periodic(n, name):
     x = 2 * np.pi * np.arange(n) / n
-    return Domain((), points=x, weights=np.full(n, 2 * np.pi / n), name=name)
+    return Domain((), points=x, weights=np.full(n, 2 * np.pi / n), ends=(0, 2 * np.pi), periodic=True, name=name)
 
 
 def torus(n):

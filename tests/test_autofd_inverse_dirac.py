@@ -19,6 +19,7 @@ from dftfd.autofd import (
     linearize,
     nabla,
     partial,
+    periodic,
     permute,
     register_inverse,
     vjp,
@@ -26,15 +27,18 @@ from dftfd.autofd import (
 from dftfd.errors import NoRuleError, SignatureError
 
 
-def gauss(n, name, low=0.0, high=1.0):
+def gauss(n, name, low=0.0, high=1.0, ends=None):
     x, w = np.polynomial.legendre.leggauss(n)
-    return Domain((), points=low + (high - low) * (x + 1) / 2, weights=(high - low) * w / 2, name=name)
+    points, weights = low + (high - low) * (x + 1) / 2, (high - low) * w / 2
+    return Domain((), points=points, weights=weights, ends=ends or (low, high), name=name)
 
 
 X, Y = gauss(40, "x"), gauss(30, "y")
+LINE = (-np.inf, np.inf)
 f = function(lambda x: jnp.sin(3 * x) + 1.5, X)
 a = function(lambda x: jnp.cos(x) * x, X)
 k = function(lambda x, y: jnp.exp(-((x - y) ** 2)), X, Y)
+k2 = function(lambda x, y: x * y, X, X)
 R = 0.37
 
 
@@ -65,7 +69,7 @@ def test_inverses_of_functions_with_parameters():
         return a[0] * x + a[1]
 
     register_inverse(affine, lambda a, y: (y - a[1]) / a[0])
-    everywhere = gauss(40, "z", -20.0, 20.0)
+    everywhere = gauss(40, "z", -20.0, 20.0, ends=LINE)
     wave = function(lambda x: jnp.exp(-(x**2)), everywhere)
     v = lambda p: grad(lambda f: integrate(wave * compose(f, function(affine, everywhere, params=(p,)))))(wave)(0.6)
     p = jnp.array([2.0, 0.3])
@@ -80,7 +84,7 @@ def test_inverses_of_vector_functions_and_compositions():
     """A rotation followed by a scaling of R^2, with the determinant found numerically."""
     x, w = np.polynomial.hermite.hermgauss(30)
     grid = np.stack(np.meshgrid(x, x, indexing="ij"), -1).reshape(-1, 2)
-    plane = Domain((2,), points=grid, weights=np.outer(w * np.exp(x**2), w * np.exp(x**2)).ravel())
+    plane = Domain((2,), points=grid, weights=np.outer(w * np.exp(x**2), w * np.exp(x**2)).ravel(), ends=LINE)
     register_inverse(_turn, _turn_back)
     g = 0.9 * function(_turn, plane)
     gaussian = function(lambda r: jnp.exp(-jnp.sum(r**2) + 0.3 * r[0]), plane)
@@ -103,18 +107,29 @@ def _turn_back(r):
 
 
 def test_missing_inverses_are_named():
-    """The error says whose inverse is missing and how to register it."""
+    """Integrals need no inverse; values do, and the error says whose is missing and how to register it."""
     g = function(_not_registered, X)
+    v = grad(lambda f: integrate(a * compose(f, g)))(f)
+    assert integrate(v * f) == approx(integrate(a * compose(f, g)))
     with pytest.raises(NoRuleError, match="_not_registered.*register_inverse"):
-        grad(lambda f: integrate(compose(f, g)))(f)
-    with pytest.raises(NoRuleError, match="being differentiated"):
-        grad(lambda f: integrate(compose(f, f)))(f)
+        v(0.3)
+    diagonal = grad(lambda k: integrate(compose(k, function(_square, X), function(_square, X))))(k2)
+    assert integrate(diagonal * k2) == approx(1 / 5)
     with pytest.raises(NoRuleError, match="invertible function of its own argument"):
-        grad(lambda k: integrate(compose(k, function(_square, X), function(_square, X))))(
-            function(lambda x, y: x * y, X, X)
-        )
+        diagonal(0.3, 0.2)
+    with pytest.raises(NoRuleError, match="has ended"):
+        grad(lambda f: integrate(compose(f, f)))(f)
     with pytest.raises(SignatureError, match="code"):
         register_inverse(exp(f), f)
+
+
+def test_a_function_of_itself():
+    """E = int f(f(x)) dx: dE = int df(f(x)) + f'(f(x)) df(x) dx; the second derivative takes all four terms."""
+    third = f / 3.0
+    E = lambda f: integrate(compose(f, f))
+    first = integrate(compose(a, third) + compose(nabla(third), third) * a)
+    assert integrate(grad(E)(third) * a) == approx(first)
+    assert jvp(E, (third,), (a,))[1] == approx(first)
 
 
 def _not_registered(x):
@@ -123,7 +138,7 @@ def _not_registered(x):
 
 def test_second_derivatives_that_need_the_inverse():
     """d/dg of int a f(g) is a f'(g); its derivative with respect to f is -d/dy of the transported density of a dg."""
-    P = Domain((), points=2 * np.pi * np.arange(24) / 24, weights=np.full(24, 2 * np.pi / 24), name="p")
+    P = periodic(24)
     register_inverse(_shift, lambda y: y - 0.4)
     shift, wave = function(_shift, P), function(lambda x: jnp.sin(x) + 0.3 * jnp.cos(2 * x), P)
     weight, step = function(lambda x: 1 + jnp.cos(x), P), function(lambda x: jnp.sin(2 * x), P)

@@ -53,26 +53,25 @@ def _hidden(f):
     return integrate(compose(lambda v: jnp.sin(inner(v)), f))
 
 
-# ---- two classes of functions
+# ---- one leaf
 
 
-def test_functions_without_arrays_are_leaves_others_are_trees():
-    """The leaf keeps every behaviour of a Function; as_leaf and as_pytree change sides."""
-    (leaf,) = tree_leaves(f)
-    assert isinstance(leaf, Function) and (leaf * 2.0)(R) == approx(2 * f(R))
-    assert [np.shape(a) for a in tree_leaves(family(A))] == [(2,)]
-    (opaque,) = tree_leaves(as_leaf(family(A)))
-    assert isinstance(opaque, Function)
-    assert [np.shape(a) for a in tree_leaves(as_pytree(as_leaf(family(A))))] == [(2,)]
+def test_functions_are_leaves_whatever_they_carry():
+    """The leaf keeps every behaviour of a Function; as_pytree shows the arrays."""
+    for g in (f, family(A), as_leaf(family(A))):
+        (leaf,) = tree_leaves(g)
+        assert isinstance(leaf, Function) and (leaf * 2.0)(R) == approx(2 * g(R))
+    assert [np.shape(a) for a in tree_leaves(as_pytree(family(A)))] == [(2,)]
+    assert as_pytree(family(A)).function(R) == approx(family(A)(R))
 
 
-def test_gradient_of_functions_with_arrays_is_that_of_the_arrays():
-    """jax.grad(E)(f) has the structure of f: arrays for a parametric function, a function for as_leaf of it."""
+def test_gradients_are_functions_and_those_of_the_arrays_on_request():
+    """jax.grad(E)(f) for a parametric function, and jax.grad of E as a functional of its arrays."""
     E = FUNCTIONALS["gradient"]
-    g = jax.grad(E)(family(A))
     exact = jax.grad(lambda a: E(family(a)))(A)
+    g = jax.grad(lambda p: E(p.function))(as_pytree(family(A)))
     np.testing.assert_allclose(tree_leaves(g)[0], exact)
-    assert jax.grad(E)(as_leaf(family(A)))(R) == approx(fd.grad(E)(family(A))(R))
+    assert jax.grad(E)(family(A))(R) == approx(fd.grad(E)(family(A))(R))
 
 
 def test_gradient_descent_by_tree_map():
@@ -144,7 +143,7 @@ def test_operators():
     value, moved = jax.jvp(lambda f: nabla(f) * f, (f,), (d,))
     assert moved(R) == approx((nabla(d) * f + nabla(f) * d)(R)) and value(R) == approx((nabla(f) * f)(R))
     assert jax.linearize(nabla, f)[1](d)(R) == approx(-np.exp(-0.3))
-    assert jax.linear_transpose(nabla, f)(as_leaf(d))[0](R) == approx(np.exp(-0.3))
+    assert jax.linear_transpose(nabla, f)(d)[0](R) == approx(np.exp(-0.3))
     unit = lambda f: f / jnp.sqrt(integrate(f * f))
     back, forward = jax.vjp(unit, f)[1](d)[0], jax.jvp(unit, (f,), (d,))[1]
     assert integrate(back * d) == approx(integrate(forward * d))
@@ -174,7 +173,7 @@ def test_array_derivatives_of_functional_derivatives():
     """d/da of v[f_a](r), under jit and vmap too, with feedback."""
     for name in ("gradient", "normalised", "feedback through parameters"):
         E = FUNCTIONALS[name]
-        v = lambda a, E=E: jax.grad(E)(as_leaf(family(a)))(R)
+        v = lambda a, E=E: jax.grad(E)(family(a))(R)
         exact = jax.grad(lambda a, E=E: fd.grad(E)(family(a))(R))(A)
         assert v(A) == approx(fd.grad(E)(family(A))(R))
         assert jax.jit(v)(A) == approx(v(A))
@@ -281,16 +280,16 @@ def test_jacobians_over_functions():
 
 
 def test_wrong_types():
-    """Cotangents and tangents of another space; linear_transpose wants a leaf; vmap over a function."""
-    other = Domain((), name="y")
+    """Cotangents and tangents of another space; vmap over a function, with and without arrays."""
+    other = function(jnp.sin, Domain((), name="y"))
     with pytest.raises((TypeError, ValueError), match="Function"):
-        jax.vjp(nabla, f)[1](function(jnp.sin, other))
-    with pytest.raises(TypeError, match="as_leaf"):
-        jax.linear_transpose(nabla, f)(d)
+        jax.vjp(nabla, f)[1](other)
+    with pytest.raises(TypeError, match="Function"):
+        jax.linear_transpose(nabla, f)(other)
     with pytest.raises((AutofdError, ValueError)):
         jax.vmap(lambda f: f(R))(f)
     with pytest.raises(LeakError, match="as_pytree"):
-        jax.jit(lambda a: as_leaf(family(a)))(A)
+        jax.vmap(family)(jnp.stack([A, A]))
 
 
 def test_stop_gradient_is_respected_or_refused():

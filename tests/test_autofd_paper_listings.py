@@ -63,10 +63,10 @@ def test_compose_and_its_derivatives():
 def test_nabla_and_its_transpose():
     """The transpose of nabla is -nabla in one dimension.
 
-    Differences: jax.linear_transpose takes the primal first and returns a tuple; its cotangent is given as_leaf.
+    Differences: jax.linear_transpose takes the primal first and returns a tuple.
     """
     assert jax.jvp(o.nabla, (f,), (df,))[1](R) == approx(1 - 2 * 0.3)
-    (back,) = jax.linear_transpose(o.nabla, f)(o.as_leaf(dg))
+    (back,) = jax.linear_transpose(o.nabla, f)(dg)
     assert back(R) == approx(-0.6)
     assert jax.vjp(o.nabla, f)[1](dg)[0](R) == approx(-0.6)
 
@@ -91,13 +91,13 @@ def test_permute_zip_and_broadcast():
     """Rearrangements and their transposes. Differences: `permute` for permute_args, domains in place of a target."""
     k = o.function(lambda x, y: jnp.sin(x) * y, X, Y)
     swap = lambda k: o.permute(k, (1, 0))
-    (back,) = jax.linear_transpose(swap, k)(o.as_leaf(swap(k)))
+    (back,) = jax.linear_transpose(swap, k)(swap(k))
     assert back(0.3, 0.4) == approx(k(0.3, 0.4))
     both = o.zip_functions(f, g)
-    parts = jax.linear_transpose(o.zip_functions, f, g)(o.as_leaf(both))
+    parts = jax.linear_transpose(o.zip_functions, f, g)(both)
     assert parts[0](R) == approx(f(R)) and parts[1](R) == approx(g(R))
     wide = lambda f: o.broadcast(f, (X, Y), 0)
-    (summed,) = jax.linear_transpose(wide, f)(o.as_leaf(k))
+    (summed,) = jax.linear_transpose(wide, f)(k)
     assert summed(R) == approx(np.sin(0.3) * 0.5)
 
 
@@ -153,13 +153,13 @@ def loss_F(params):
 
 
 def loss_FD(params):
-    dff = jax.grad(brachistochrone)(o.as_leaf(curve(params)))
+    dff = jax.grad(brachistochrone)(curve(params))
     return o.integrate(dff**2)
 
 
 def loss_F_via_FD(params):
     ff = curve(params)
-    dff = jax.grad(brachistochrone)(o.as_leaf(ff))
+    dff = jax.grad(brachistochrone)(ff)
     return o.integrate(o.compose(jax.lax.stop_gradient, dff) * ff)
 
 
@@ -167,9 +167,8 @@ def loss_F_via_FD(params):
 def test_brachistochrone_losses(loss):
     """The losses and their gradients under jit, against finite differences.
 
-    Differences: the network's weights are params of the function where the paper fixes an argument with `partial`;
-    `as_leaf`, since a function with params would give their gradient; no ensure_compile_time_eval; a smaller network
-    (examples/paper runs the printed one).
+    Differences: the network's weights are params of the function where the paper fixes an argument with `partial`; no
+    ensure_compile_time_eval; a smaller network (examples/paper runs the printed one).
     """
     params = initial_parameters()
     value, gradient = jax.jit(jax.value_and_grad(loss))(params)
@@ -184,7 +183,7 @@ def test_loss_by_way_of_the_functional_gradient():
     """The gradient of int stop(dF/df) f is the integral of dF/df df/dparams, eq. 20. Differences as above."""
     params = initial_parameters()
     gradient = jax.jit(jax.grad(loss_F_via_FD))(params)
-    dff = jax.grad(brachistochrone)(o.as_leaf(curve(params)))
+    dff = jax.grad(brachistochrone)(curve(params))
     x, w = NODES.points, NODES.weights
     slopes = jax.vmap(lambda x: jax.grad(network)(params, x)["w3"])(x)
     np.testing.assert_allclose(gradient["w3"], jnp.einsum("k,k,ki->i", w, jax.vmap(dff)(x), slopes), rtol=1e-10)

@@ -215,7 +215,7 @@ def _(ask, folder):
         InputError,
         [HYDROGEN, "--unit", "nm"],
         lambda: molecule(HYDROGEN, unit="nm"),
-        "unknown unit 'nm'; allowed: angstrom, bohr",
+        "unit='nm': give one of 'angstrom', 'bohr'",
     )
 
 
@@ -271,7 +271,7 @@ def _(ask, folder):
 @answers("nan_dm0")
 def _(ask, folder):
     call = lambda: dftfd.run_scf(molecule(), guess=np.full((2, 2), np.nan))
-    ask.refused(InputError, call, "starting density has 4 entries that are NaN")
+    ask.refused(InputError, call, "guess=<array (2, 2) float64, 4 not finite>")
 
 
 @answers("x64_disabled")
@@ -289,13 +289,13 @@ def _(ask, folder):
 @answers("grid_level_bad")
 def _(ask, folder):
     call = lambda: dftfd.run_scf(molecule(), grid_level=12)
-    ask.refused_twice(InputError, [HELIUM, "--grid-level", 12], call, "grid level", "from 0 to 9")
+    ask.refused_twice(InputError, [HELIUM, "--grid-level", 12], call, "grid_level=", "from 0 to 9")
 
 
 @answers("grid_level_neg")
 def _(ask, folder):
     call = lambda: dftfd.run_scf(molecule(), grid_level=-1)
-    ask.refused_twice(InputError, [HELIUM, "--grid-level", -1], call, "grid level", "from 0 to 9")
+    ask.refused_twice(InputError, [HELIUM, "--grid-level", -1], call, "grid_level=", "from 0 to 9")
 
 
 @answers("lebedev_bad")
@@ -525,7 +525,7 @@ def _(ask, folder):
     path = folder / "he.chk"
     fast(checkpoint=path)
     write_tree(path, read_tree(path) | {"dftfd": {"format": 1, "text": "{}", "arrays": {}}})
-    refused_file(ask, path, "has format 1; this version of dftfd reads format 2")
+    refused_file(ask, path, "has format 1; this version of dftfd reads format 3")
 
 
 @answers("chkfile_eval")

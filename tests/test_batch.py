@@ -138,7 +138,7 @@ def test_records_that_are_refused(tmp_path):
 def test_options_of_the_batch_as_a_whole():
     """Refused before anything is computed."""
     for jobs in (0, -1, 1.5, True):
-        with pytest.raises(InputError, match="number of processes"):
+        with pytest.raises(InputError, match="jobs=.*: give a whole number of at least 1"):
             run_batch(["He 0 0 0;"], jobs=jobs)
     with pytest.raises(InputError, match="by its name"):
         run_batch(["He 0 0 0;"], dftfd.get_functional("pbe"), jobs=2)

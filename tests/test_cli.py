@@ -87,8 +87,8 @@ def test_options_reach_the_calculation(dftfd_command, tmp_path):
         (["run", HYDROGEN, "--spin", "1"], 2, "spin=1"),
         (["run", HYDROGEN, "--charge", "3"], 2, "charge +3"),
         (["run", HYDROGEN, "--spin", "2", "--method", "rks", "--basis", "6-31g"], 2, "RKS needs spin 0"),
-        (["run", HYDROGEN, "--unit", "nm"], 2, "unknown unit"),
-        (["run", HYDROGEN, "--grid-level", "12"], 2, "grid level"),
+        (["run", HYDROGEN, "--unit", "nm"], 2, "unit='nm': give one of 'angstrom', 'bohr'"),
+        (["run", HYDROGEN, "--grid-level", "12"], 2, "grid_level=12"),
         (["run", "H 0 0 0; H 0 0 nan"], 2, "atom 2"),
         (["run", "H 0 0 0; H 0 0 0"], 2, "atom"),
         (["run", "H 0 0 0; H 0 0 __import__('os').system('true')"], 2, "expected a number"),
@@ -149,7 +149,7 @@ def test_every_failure_has_its_exit_code(dftfd_command, monkeypatch, error, code
 
 def test_debug_shows_the_traceback():
     """--debug lets the exception through to the interpreter."""
-    with pytest.raises(dftfd.InputError, match="unknown unit"):
+    with pytest.raises(dftfd.InputError, match="unit='nm'"):
         main(["run", HYDROGEN, "--unit", "nm", "--debug"])
 
 

@@ -156,6 +156,7 @@ def test_odd_entries_are_not_used(kind, tmp_path):
     assert run(COMPILING, DFTFD_CACHE_DIR=str(tmp_path)) == ["2.0"]
 
 
+@pytest.mark.slow
 def test_the_folder_is_bounded(tmp_path):
     """Programs that were not used for the longest time go first; what was read last stays."""
     run(MULTIPLYING.format(factor=2), DFTFD_CACHE_DIR=str(tmp_path))

@@ -16,10 +16,11 @@ FOLDERS = {"dftfd": "dftfd", "functionals": "dftfd.functionals", "grids": "dftfd
 # What each part may import from the rest of dftfd; parts that are not listed may import all but the commands.
 MAY_IMPORT = {
     "errors": set(),
+    "arguments": {"errors"},
     "autofd": {"errors"},
-    "grids": {"errors", "resources"},
-    "functionals": {"autofd", "errors"},
-    "scf": {"errors", "io"},
+    "grids": {"arguments", "errors", "resources"},
+    "functionals": {"arguments", "autofd", "errors"},
+    "scf": {"arguments", "errors", "io"},
     "io": {"errors", "elements"},
     "interop": {"errors", "elements", "functionals", "io", "pointwise", "resources"},
     "kohn_sham": {"errors", "terms"},

@@ -30,9 +30,9 @@ def test_example_01_water(capsys):
     assert shown in out
 
 
-@pytest.mark.parametrize("number, last", [(0, "0.6666"), (1, "stable (internal")])
+@pytest.mark.parametrize("number, last", [(0, "0.6666"), (1, "stable (internal"), (2, "trap, acts on electrons")])
 def test_scripts_on_the_self_consistent_field_run(number, last, tmp_path, capsys):
-    """docs/scf.md: fractional occupations, and the way from an unstable state to a stable one."""
+    """docs/scf.md: fractional occupations, the way from an unstable state to a stable one, a trap."""
     text = re.findall(r"```python\n(.*?)```", (ROOT / "docs/scf.md").read_text(), re.S)[number]
     script = tmp_path / "script.py"
     script.write_text(text)

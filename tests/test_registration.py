@@ -139,7 +139,7 @@ def test_what_is_no_formula_is_refused():
     for wrong in (3.0, None, "pbe", dftfd.exact_exchange):
         refused(wrong, "a formula, def f.*, expected")
     refused(int, "does not tell its arguments")
-    refused(lambda n: n, "doi=3; text", doi=3)
+    refused(lambda n: n, "doi=3: give text, or None", doi=3)
 
 
 def test_numbers_of_combinations_are_looked_at():

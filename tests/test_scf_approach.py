@@ -73,7 +73,7 @@ def test_double_integrals_late(monkeypatch):
     found = dftfd.run_scf(molecule, **options)
     late = len(counted.calls)
     counted.calls.clear()
-    monkeypatch.setattr("dftfd.run.begin_cheaply", lambda *args: (None, ""))
+    monkeypatch.setattr(cheaper, "cheaper_ingredients", lambda *args: (None, ""))
     plain = dftfd.run_scf(molecule, **options)
     assert abs(found.energy - plain.energy) < 1e-9
     assert "without double integrals" in found.steps[0]
@@ -107,7 +107,7 @@ def test_correction_is_of_second_order():
     """A model whose cheaper problem differs by a constant matrix: the corrected one is the full one, to convergence."""
     cheap, P = model(0.0)
     full, _ = model(0.02)
-    start = approach(cheap, full, P, STRATEGIES["auto"], 50)
+    start = approach(cheap, full, [P], STRATEGIES["auto"], 50)
     expected = solve(full, P).state
     assert full.gradient_norm(start.state) < 1e-4
     assert abs(start.state.energy - expected.energy) < 1e-8
@@ -119,9 +119,9 @@ def test_correction_is_of_second_order():
 def test_vanishing_gap_is_not_trusted():
     """Where the cheaper problem's gap is below 0.03 hartree, or its cycles do not suffice, the guess is kept."""
     cheap, P = model(0.0, gap=0.01)
-    assert approach(cheap, cheap, P, STRATEGIES["auto"], 50) is None
+    assert approach(cheap, cheap, [P], STRATEGIES["auto"], 50) is None
     cheap, P = model(0.3)
-    assert approach(cheap, cheap, P, STRATEGIES["auto"], 1) is None
+    assert approach(cheap, cheap, [P], STRATEGIES["auto"], 1) is None
 
 
 def test_minimisers_start_as_they_are_told():

@@ -20,7 +20,7 @@ from dftfd.scf.rotation import canonical, rotated
 from dftfd.scf.stability import energy_model, lowest_eigenpair
 from dftfd.scf.strategy import STRATEGIES, Strategy
 from dftfd.scf.table import Cycle
-from dftfd.surroundings import checked_surroundings
+from dftfd.surroundings import surroundings_for
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 EXACT = {"density_fit": False}
@@ -28,9 +28,7 @@ EXACT = {"density_fit": False}
 
 def problem_of(system, xc, method):
     """The SCF problem of a molecule, with exact integrals and a small grid."""
-    calculation = Calculation(
-        system, get_functional(xc), method, 1, 1, False, 1e-6, checked_surroundings(system, None, None, None)
-    )
+    calculation = Calculation(system, get_functional(xc), method, 1, 1, False, 1e-6, surroundings_for(system))
     return calculation.build(Progress()).problem(Aufbau(calculation.n_occupied, calculation.capacity))
 
 

@@ -11,7 +11,7 @@ from dftfd.molecule import molecule
 from dftfd.properties.moments import dipole_moment, spin_square
 from dftfd.scf.loop import Convergence, solve_scf
 from dftfd.scf.orbitals import canonical_orthonormaliser, occupied_orbitals
-from dftfd.surroundings import checked_surroundings
+from dftfd.surroundings import surroundings_for
 from dftfd.terms import Contribution, CoulombExchangeEnergy, NuclearEnergy, OneElectronEnergy
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
@@ -19,7 +19,7 @@ WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 
 def kohn_sham(system, exact_exchange, coulomb_exchange=None, *terms):
     """The energy without a semilocal part, and with whatever terms are given."""
-    nothing = checked_surroundings(system, None, None, None)
+    nothing = surroundings_for(system)
     two_electron = CoulombExchangeEnergy(coulomb_exchange or ExactCoulombExchange(system), exact_exchange)
     return KohnSham((NuclearEnergy(system, nothing), OneElectronEnergy(system, nothing), two_electron, *terms))
 

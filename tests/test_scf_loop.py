@@ -173,12 +173,10 @@ def test_canonical_orthogonalisation_drops_dependent_functions(rng):
 
 def test_bad_thresholds_are_refused():
     """Each message names the option and a sensible value."""
-    with pytest.raises(InputError, match="conv_tol=0.0 is not an energy threshold"):
+    with pytest.raises(InputError, match="conv_tol=0.0: give a positive number"):
         Convergence(energy=0.0)
     with pytest.raises(InputError, match="max_cycles=0: give a whole number"):
         Convergence(max_cycles=0)
-    with pytest.raises(InputError, match="linear_dependence=-1 is not a threshold"):
-        canonical_orthonormaliser(np.eye(2), -1)
     with pytest.raises(InputError, match="no orbital is left"):
         canonical_orthonormaliser(np.eye(2), 2.0)
     with pytest.raises(InputError, match="3 orbitals must be occupied but the basis set gives only 2"):
@@ -237,11 +235,11 @@ def test_given_starting_density_is_checked():
     assert checked_density(np.eye(3), 2, 3)[0, 0, 0] == 0.5
     with pytest.raises(InputError, match=r"shape \(5, 5\), but the basis set has 2 functions"):
         checked_density(np.eye(5), 1, 2)
-    with pytest.raises(InputError, match="4 entries that are NaN or Inf"):
+    with pytest.raises(InputError, match="guess=.*4 not finite.*: give"):
         checked_density(np.full((2, 2), np.nan), 1, 2)
     with pytest.raises(InputError, match="not symmetric"):
         checked_density(np.array([[1.0, 0.5], [0.0, 1.0]]), 1, 2)
-    with pytest.raises(InputError, match="not an array of real numbers"):
+    with pytest.raises(InputError, match="guess=.minoa.: give the name of a guess"):
         checked_density("minoa", 1, 2)
 
 

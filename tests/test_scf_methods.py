@@ -7,7 +7,8 @@ from pyscf import dft, gto, qmmm, scf
 import dftfd
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.interop.pyscf import to_pyscf
-from dftfd.options import checked_occupations, checked_smearing
+from dftfd.option_values import occupations_for
+from dftfd.options import Options
 from dftfd.scf.occupation import MaximumOverlap, Smearing
 from dftfd.starting_density import unpaired_electrons
 
@@ -74,6 +75,22 @@ def test_smeared_occupations_make_the_free_energy_stationary(kind, rng):
     for i in range(8):
         d = 1e-5 * np.eye(8)[i]
         assert (free_energy(e + d) - free_energy(e - d)) / 2e-5 == pytest.approx(n[0, i], abs=1e-8)
+
+
+def test_smearing_does_not_move_the_gap():
+    """Water, PBE, width 0.001 hartree, which fills nothing: HOMO and LUMO as without, the gap to 1e-3 eV."""
+    system = dftfd.molecule("O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692", basis="6-31g")
+    sharp, smeared = (dftfd.run_scf(system, "pbe", smearing=width) for width in (None, 0.001))
+    assert (smeared.mo_occ > 0).sum() > (sharp.mo_occ > 0).sum()  # by numbers such as 1e-58
+    np.testing.assert_allclose(smeared.frontier, sharp.frontier, atol=3e-5)
+
+
+def test_smearing_of_a_restricted_open_shell_is_refused():
+    """No Fock matrix has shared, fractionally filled orbitals as eigenvectors; the error says what to do."""
+    system = dftfd.molecule("O 0 0 0; H 0 0 0.97", basis="sto-3g", spin=1)
+    with pytest.raises(InputError, match="smearing needs method='UKS' or 'RKS', not ROKS"):
+        dftfd.run_scf(system, "pbe", "ROKS", smearing=0.01)
+    assert dftfd.run_scf(system, "lda,vwn", "UKS", smearing=0.01, grid_level=0).converged
 
 
 def test_half_an_electron():
@@ -178,18 +195,18 @@ def test_unpaired_electrons_of_atoms():
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"convergence": "fast"}, "unknown convergence 'fast'"),
+        ({"convergence": "quick"}, "convergence='quick': give one of 'auto', 'fast'"),
         ({"level_shift": -1}, "level_shift=-1"),
         ({"damping": 1.0}, "damping=1.0"),
         ({"guess": "sad"}, "unknown guess 'sad'"),
         ({"broken_symmetry": "mix"}, "needs method='UKS'"),
         ({"method": "UKS", "broken_symmetry": [9]}, "indices of atoms from 0 to 2"),
-        ({"smearing": ("cold", 0.1)}, "unknown smearing 'cold'"),
+        ({"smearing": ("cold", 0.1)}, "smearing=.'cold', 0.1.: give .* fermi, gaussian"),
         ({"occupations": [3.0]}, "between 0 and 2"),
         ({"follow_orbitals": True}, "follow_orbitals=True needs"),
-        ({"electric_field": [0, 1]}, "electric_field has shape"),
-        ({"point_charges": [[1, 2]]}, "point_charges has shape"),
-        ({"relativity": "dkh"}, "unknown relativity 'dkh'"),
+        ({"electric_field": [0, 1]}, r"electric_field=\[0, 1\]: give three finite numbers"),
+        ({"point_charges": [[1, 2]]}, r"point_charges=\[\[1, 2\]\]: give rows"),
+        ({"relativity": "dkh"}, "relativity='dkh': give one of 'x2c', None"),
     ],
 )
 def test_wrong_options_are_explained(water, options, words):
@@ -201,7 +218,7 @@ def test_wrong_options_are_explained(water, options, words):
 def test_options_exclude_each_other():
     """Smearing decides the occupations; occupations need one list per spin."""
     with pytest.raises(InputError, match="leave one"):
-        checked_smearing(0.01, ((2.0,),))
+        Options(smearing=0.01, occupations=(2.0,))
     with pytest.raises(InputError, match="1 spins, expected 2"):
-        checked_occupations([[1.0]], 2, 1)
-    assert checked_smearing(0.01, None) == ("fermi", 0.01)
+        occupations_for(((1.0,),), 2, 1)
+    assert Options(smearing=0.01).smearing == ("fermi", 0.01)

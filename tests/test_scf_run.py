@@ -230,23 +230,23 @@ def test_summary_reads_well(water, hydroxyl):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"method": "rhf"}, "unknown method 'rhf'; allowed: auto, RKS, UKS"),
-        ({"grid_level": 10}, "grid level must be a whole number from 0 to 9, not 10"),
-        ({"grid_level": -1}, "grid level must be a whole number"),
-        ({"grid_level": 2.5}, "grid level must be a whole number"),
+        ({"method": "rhf"}, "method='rhf': give one of 'auto', 'RKS', 'UKS'"),
+        ({"grid_level": 10}, "grid_level=10: give a whole number from 0 to 9"),
+        ({"grid_level": -1}, "grid_level=-1: give a whole number"),
+        ({"grid_level": 2.5}, "grid_level=2.5: give a whole number"),
         ({"grid_lvel": 2}, "no option 'grid_lvel'; the closest ones are grid_level"),
         ({"density_fit": "yes"}, "density_fit='yes': give True or False"),
-        ({"conv_tol": -1.0}, "conv_tol=-1.0 is not an energy threshold"),
-        ({"conv_tol": "tight"}, "conv_tol='tight' is not an energy threshold"),
+        ({"conv_tol": -1.0}, "conv_tol=-1.0: give a positive number of hartree"),
+        ({"conv_tol": "tight"}, "conv_tol='tight': give a positive number of hartree"),
         ({"max_cycles": 0}, "max_cycles=0"),
         ({"guess": "magic"}, "unknown guess 'magic'; allowed: minao, atom, hueckel, sap, core"),
-        ({"guess": np.full((2, 2), np.nan)}, "NaN or Inf"),
+        ({"guess": np.full((2, 2), np.nan)}, "guess=.*: give the name of a guess .* finite numbers"),
         ({"guess": np.eye(5)}, r"shape \(5, 5\), but the basis set has 2 functions"),
-        ({"grid": (np.zeros((4, 3)), np.zeros(5))}, r"points \(4, 3\) and weights \(5,\)"),
-        ({"grid": (np.full((4, 3), np.nan), np.zeros(4))}, "NaN or Inf"),
-        ({"grid": 3}, "grid must be a pair"),
+        ({"grid": (np.zeros((4, 3)), np.zeros(5))}, "4 points and 5 weights"),
+        ({"grid": (np.full((4, 3), np.nan), np.zeros(4))}, "grid=.*: give a pair .* finite numbers"),
+        ({"grid": 3}, "grid=3: give a pair"),
         ({"progress": "loud"}, "progress='loud'"),
-        ({"linear_dependence": -1.0}, "linear_dependence=-1.0 is not a threshold"),
+        ({"linear_dependence": -1.0}, "linear_dependence=-1.0: give a number of at least 0"),
     ],
 )
 def test_bad_options_get_one_clear_line(options, message):
@@ -264,7 +264,7 @@ def test_restricted_run_of_an_open_shell_is_refused():
 
 def test_other_objects_than_a_molecule_or_a_functional_are_refused():
     """The message says how to make the right thing."""
-    with pytest.raises(InputError, match=r"run_scf takes a Molecule, not str; make one with dftfd.molecule"):
+    with pytest.raises(InputError, match=r"molecule='water.xyz': give a Molecule, from dftfd.molecule"):
         dftfd.run_scf("water.xyz")
     with pytest.raises(FunctionalError, match="closest"):
         dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), xc="pbee")

@@ -16,10 +16,12 @@ from pyscf import __version__, dft, scf
 
 import dftfd
 from dftfd.ao_store import AOStore
-from dftfd.calculation import quadrature_grid, xc_kernels
 from dftfd.functionals.registry import get_functional
 from dftfd.integrals import DensityFittedCoulombExchange
 from dftfd.interop.pyscf import to_pyscf
+from dftfd.kernel import XCKernel
+from dftfd.terms.lowered import lowered
+from dftfd.terms.on_grid import quadrature_grid
 from dftfd.xc import XCBuilder, ao_order
 
 FOLDER = Path(__file__).parent
@@ -47,7 +49,7 @@ def energy_differences(molecule, name, P):
     """E_xc of PySCF [hartree], that of dftfd less it, and the electrons on the grid less those of dftfd."""
     grids = grid_of(molecule)
     n_pyscf, reference, _ = dft.numint.NumInt().nr_rks(grids.mol, grids, FUNCTIONALS[name], P)
-    kernel = xc_kernels(get_functional(FUNCTIONALS[name]), 1)["semilocal"]
+    kernel = lowered(XCKernel, get_functional(FUNCTIONALS[name]), 1)
     store = AOStore(molecule, grids.coords, grids.weights, ao_order(kernel))
     found = XCBuilder(kernel, store).build(P[None])
     return reference, found.energy - reference, found.n_electrons.sum() - n_pyscf
@@ -72,7 +74,8 @@ def scf_energies(case, molecule):
     return {"scf_pyscf": reference, "scf_difference": found.energy - reference, "integrals": integrals}
 
 
-def row_of(case, with_scf):
+def row_of(case):
+    """Size, steepness, and the energies of superposed atoms."""
     molecule = molecule_of(case)
     mole = to_pyscf(molecule)
     P = scf.hf.init_guess_by_minao(mole)
@@ -84,8 +87,6 @@ def row_of(case, with_scf):
         reference, difference, electrons = energy_differences(molecule, name, P)
         row[f"{name}_pyscf"], row[f"{name}_difference"] = reference, difference
         row["electrons_off"] = float(electrons)
-    if with_scf:
-        row |= scf_energies(case, molecule) or {"scf_pyscf": None}
     return row
 
 
@@ -103,13 +104,15 @@ def main():
         rows = json.loads(file.read_text())["rows"] if file.exists() else {}
         if given.new and ("scf_pyscf" if given.scf else "n_ao") in rows.get(case["id"], {}):
             continue
-        row = row_of(case, given.scf)
+        row = {} if given.new and given.scf and case["id"] in rows else row_of(case)
+        if given.scf:
+            row |= scf_energies(case, molecule_of(case)) or {"scf_pyscf": None}
         rows[case["id"]] = rows.get(case["id"], {}) | row
         lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in rows.items())
         made_with = f"PySCF {__version__}, libxc {dft.libxc.__version__}"
         file.write_text(f'{{"made with": "{made_with}",\n"rows": {{\n{lines}\n}}}}\n')
-        worst = max(abs(value) for key, value in row.items() if key.endswith("_difference"))
-        print(f"{case['id']:40s} {row['n_ao']:4d} {worst:.1e} {time.perf_counter() - start:.1f} s", flush=True)
+        worst = max((abs(value) for key, value in row.items() if key.endswith("_difference")), default=float("nan"))
+        print(f"{case['id']:40s} {worst:.1e} {time.perf_counter() - start:.1f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -66,9 +66,11 @@ from dftfd.autofd.operators.partial import at, invoke, partial
 from dftfd.autofd.operators.zip_split import item, split, zip_functions
 from dftfd.autofd.printing import show
 from dftfd.autofd.quadrature import (
+    discrete,
     fourier,
     from_grid,
     gauss_hermite,
+    gauss_laguerre,
     interval,
     monte_carlo,
     periodic,

@@ -1,5 +1,6 @@
 """Transformations made of grad, jvp and vjp: linearize, linear_transpose, hvp, jacfwd, jacrev."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_map, tree_structure, tree_unflatten
@@ -12,7 +13,7 @@ from dftfd.autofd.operators.linear_transpose import linear_transpose as _transpo
 from dftfd.autofd.operators.linearize import linearize as _linearized_function
 from dftfd.autofd.structure import HasKey
 from dftfd.autofd.transforms import grad, jvp
-from dftfd.autofd.transposition import pairing, vjp
+from dftfd.autofd.transposition import Run, is_linear_operator, pairing, vjp
 from dftfd.errors import SignatureError
 
 
@@ -24,12 +25,8 @@ def linearize(functional, *primals, **options):
     """
     if is_function(functional):
         return _linearized_function(functional, *primals, **options)
-    value = functional(*primals)
-
-    def linear(*tangents):
-        return jvp(functional, primals, tangents)[1]
-
-    return value, linear
+    run = Run(functional, primals)
+    return run.value, lambda *tangents: run.push(tangents)
 
 
 def linear_transpose(operator, *primals, **options):
@@ -42,30 +39,12 @@ def linear_transpose(operator, *primals, **options):
     if is_function(operator):
         return _transposed_function(operator, *primals, **options)
     zero = tree_map(lambda f: zeros(f.signature) if is_function(f) else jnp.zeros_like(f), primals, is_leaf=is_function)
-    _check_linear(operator, zero, primals)
+    if not is_linear_operator(operator, zero):
+        raise SignatureError(
+            "linear_transpose: the operator is not linear in its arguments, or its program has steps that are not "
+            "known to be. The transpose of its derivative is vjp(operator, *primals)[1]."
+        )
     return vjp(operator, *zero)[1]
-
-
-def _check_linear(operator, zero, primals):
-    """Raise unless O(0) = 0 and the derivative of O at 0 along f is O(f), where these can be evaluated."""
-    value, derivative = jvp(operator, zero, primals)
-    for at_zero, slope, image in zip(*map(_samples, (value, derivative, operator(*primals))), strict=True):
-        scale = 1 + np.max(np.abs(image), initial=0.0)
-        if not (np.all(np.abs(at_zero) <= 1e-8 * scale) and np.all(np.abs(slope - image) <= 1e-8 * scale)):
-            raise SignatureError("linear_transpose: the operator is not linear.")
-
-
-def _samples(tree):
-    """Values of a pytree of arrays and Functions, these at a random point."""
-    rng, found = np.random.default_rng(7), []
-    for x in tree_leaves(tree, is_leaf=is_function):
-        if is_function(x):
-            point = [
-                tree_map(lambda s: jnp.asarray(rng.uniform(0.1, 0.9, s.shape), s.dtype), d.spec) for d in x.domains
-            ]
-            x = tree_leaves(x(*point))
-        found.extend(np.asarray(v) for v in tree_leaves(x))
-    return found
 
 
 def hvp(functional, f, df, mode: str = "forward-over-reverse"):
@@ -87,7 +66,9 @@ def jacrev(functional, argnum: int = 0):
     """(*args) -> Jacobian of a functional with array value, by one transposition per entry.
 
     For a Function argument the Jacobian is a Function whose values have the axes of the result first, then those of
-    the Function's values; for an array argument the array of the shape (*result, *argument).
+    the Function's values; for an array argument the array of the shape (*result, *argument). Complex values of real
+    arguments have a complex Jacobian. With respect to a complex argument only real values are differentiated, with
+    JAX's convention: dE is the real part of the Jacobian times the change.
     """
 
     def run(*args):
@@ -96,6 +77,14 @@ def jacrev(functional, argnum: int = 0):
             raise SignatureError("jacrev takes functionals with one array as value.")
         spec = spec_of(value)
         rows = [pull(unit)[0] for unit in _units(spec)]
+        if jnp.issubdtype(spec.dtype, jnp.complexfloating):
+            if _is_complex(args[argnum]):
+                raise SignatureError(
+                    "jacrev of a complex value with respect to a complex argument: that is a Jacobian for holomorphic "
+                    "functions alone. Take the real and imaginary part of the value one after the other."
+                )
+            # pull(c) is the gradient of Re c v
+            rows = [_complex(row, pull(-1j * unit)[0]) for row, unit in zip(rows, _units(spec), strict=True)]
         return _stacked(rows, spec.shape, axis_last=False)
 
     return run
@@ -111,6 +100,11 @@ def jacfwd(functional, argnum: int = 0):
         x = args[argnum]
         if is_function(x) or len(tree_leaves(x)) != 1:
             raise SignatureError("jacfwd takes an array argument; a function has infinitely many entries, use jacrev.")
+        if _is_complex(x):
+            raise SignatureError(
+                "jacfwd with respect to a complex argument: that is a Jacobian for holomorphic functions alone. Take "
+                "the real and imaginary part of the argument as two real ones, or use grad for a real value."
+            )
         spec = spec_of(jnp.asarray(x))
 
         def of_one(x):
@@ -120,6 +114,16 @@ def jacfwd(functional, argnum: int = 0):
         return _stacked(columns, spec.shape, axis_last=True)
 
     return run
+
+
+def _is_complex(x) -> bool:
+    leaves = tree_leaves(x.result if is_function(x) else x)
+    return any(jnp.issubdtype(jnp.result_type(v), jnp.complexfloating) for v in leaves)
+
+
+def _complex(real, imag):
+    """real + i imag, of arrays or Functions."""
+    return compose(jax.lax.complex, real, imag) if is_function(real) else jax.lax.complex(real, imag)
 
 
 def _units(spec):

@@ -47,6 +47,12 @@ class Domain(HasKey):
         something being differentiated go to `integrate(f, quadrature=(points, weights))` instead.
     density: the measure's density w(x) if it isn't Lebesgue's (Gauss-Hermite: exp(-x^2)); a callable of one point. The
         transpose of nabla needs it.
+    ends: (low, high), where the space ends: numbers or arrays of the points' shape, infinite where it has no end.
+        The transpose of f -> f(g) needs them, since g has to map one space into the other.
+    periodic: the space is a cell from low to high whose opposite ends are one point; a bool, or one per coordinate.
+    discrete: the space consists of its points alone and an integral is a sum; there is no partial integration on it.
+    surface: transposes of derivatives keep the boundary terms of partial integration, as Dirac terms at the ends. They
+        are dropped without it: right for functions, or changes of them, that vanish there.
     grid_later: the quadrature is not known when graphs are built. Integrals over the space are then formed without
         one; lowering, or `with_quadrature`, brings it, and evaluation before that is a QuadratureError.
     name: used in messages and in the printed graph.
@@ -61,9 +67,15 @@ class Domain(HasKey):
         points=None,
         weights=None,
         density: Callable | None = None,
+        ends: tuple | None = None,
+        periodic=False,
+        discrete: bool = False,
+        surface: bool = False,
         grid_later: bool = False,
         name: str = "",
     ):
+        if not isinstance(shape, tuple | list) or not all(isinstance(n, int | np.integer) for n in shape):
+            raise SignatureError(f"Domain of shape {shape!r}; a tuple of integers expected: R^3 is Domain((3,)).")
         self.spec = spec if spec is not None else jax.ShapeDtypeStruct(tuple(shape), np.dtype(dtype))
         for leaf in tree_leaves(self.spec):
             if not np.issubdtype(leaf.dtype, np.inexact):
@@ -76,6 +88,15 @@ class Domain(HasKey):
         self.density = density
         self.grid_later = grid_later
         self.points, self.weights = self._checked_quadrature(points, weights)
+        self.discrete, self.surface = bool(discrete), bool(surface)
+        self.extent = None if ends is None else Extent.checked(self, ends, periodic)
+        if ends is None and np.any(periodic):
+            raise QuadratureError(f"{self!r} is periodic, but has no ends; give it ends=(low, high) of one cell.")
+        if self.surface and (self.extent is None or self.shape != () or self.discrete):
+            raise QuadratureError(
+                f"{self!r}: boundary terms are kept on spaces with points of shape () that have ends; give it "
+                "ends=(low, high), or make a function of several arguments instead of one of a vector."
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -102,13 +123,14 @@ class Domain(HasKey):
                 f"{self!r}: a quadrature that depends on values inside a JAX transformation can't be part of a domain; "
                 "pass integrate(f, quadrature=(points, weights))."
             )
-        with jax.ensure_compile_time_eval():
-            points, weights = jnp.asarray(points, self.dtype), jnp.asarray(weights)
+        points, weights = checked_rule(points, weights, self.dtype, repr(self))
         if points.ndim < 1 or weights.shape != points.shape[:1] or points.shape[1:] != self.shape:
             raise QuadratureError(
                 f"{self!r}: points {points.shape} and weights {weights.shape} found, "
                 f"(node, {', '.join(map(str, self.shape))}) and (node,) expected."
             )
+        if not (np.all(np.isfinite(points)) and np.all(np.isfinite(weights))):
+            raise QuadratureError(f"{self!r}: NaN or infinity among the points or weights of its quadrature.")
         return points, weights
 
     def structural_key(self):
@@ -130,10 +152,97 @@ class Domain(HasKey):
                 f"{self!r} has no quadrature. Give the domain points and weights, or pass "
                 "integrate(f, quadrature=(points, weights))."
             )
+        check_real(self.weights, repr(self))
         return self.points, self.weights
 
     def __repr__(self):
         return f"Domain({self.name + ': ' if self.name else ''}{describe(self.spec)})"
+
+
+def checked_rule(points, weights, dtype, what: str):
+    """(points, weights) of a quadrature as arrays of JAX; an error unless all are finite numbers."""
+    arrays = []
+    for name, x, kind in (("points", points, dtype), ("weights", weights, np.complex128)):
+        if not is_tracer(x):
+            x = np.asarray(x)
+            if x.dtype == object or not np.can_cast(x.dtype, np.complex128) or not np.isfinite(x).all():
+                raise QuadratureError(f"{what}: the {name} of a quadrature are finite numbers; others found.")
+        if not np.can_cast(x.dtype, kind, "same_kind"):
+            raise QuadratureError(
+                f"{what}: the {name} of a quadrature have dtype {x.dtype}, {np.dtype(kind)} expected."
+            )
+        if name == "weights":
+            kind = x.dtype if np.issubdtype(x.dtype, np.inexact) else np.float64
+        if is_tracer(x):
+            arrays.append(x.astype(kind))
+        else:
+            with jax.ensure_compile_time_eval():
+                arrays.append(jnp.asarray(x, kind))
+    return tuple(arrays)
+
+
+def check_real(weights, what: str):
+    """Raise for complex weights: a measure is real here, and a real integrand would lose the imaginary part."""
+    if jnp.iscomplexobj(weights):
+        raise QuadratureError(f"{what}: the weights of the quadrature are complex. Put the phase into the integrand.")
+
+
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """Where a space ends, coordinate by coordinate: arrays of the points' shape.
+
+    low, high: the ends, infinite where there is none.   periodic: whether they are one point.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    periodic: np.ndarray
+
+    @staticmethod
+    def checked(domain: Domain, ends, periodic) -> "Extent":
+        """The declared ends, if they agree with the points, the weights and each other."""
+        if not domain.is_array or np.issubdtype(domain.dtype, np.complexfloating) or domain.discrete:
+            raise QuadratureError(f"{domain!r}: only continuous spaces of real arrays have ends.")
+        try:
+            low, high = (np.broadcast_to(np.asarray(x, np.float64), domain.shape) for x in ends)
+            cyclic = np.broadcast_to(np.asarray(periodic, bool), domain.shape)
+        except (TypeError, ValueError):
+            raise QuadratureError(
+                f"{domain!r}: ends=(low, high) and periodic of the points' shape expected, {ends!r} and "
+                f"{periodic!r} found."
+            ) from None
+        if not np.all(low < high) or not np.isfinite((high - low)[cyclic]).all():
+            raise QuadratureError(
+                f"{domain!r}: ends from {low} to {high}; low < high expected, finite where the space is periodic."
+            )
+        extent = Extent(low, high, cyclic)
+        if domain.points is None:
+            return extent
+        points, weights = np.asarray(domain.points), np.asarray(domain.weights)
+        slack = 1e-9 * np.where(np.isfinite(high - low), high - low, 1.0)
+        if np.any(points < low - slack) or np.any(points > high + slack):
+            raise QuadratureError(f"{domain!r}: points of the quadrature lie outside of the ends, {low} to {high}.")
+        volume, total = np.prod(high - low), np.sum(weights)
+        if domain.density is None and np.isfinite(volume) and abs(total - volume) > 1e-6 * volume:
+            raise QuadratureError(
+                f"{domain!r}: the weights add up to {total:.6g}, but its volume is {volume:.6g}. If the measure is "
+                "w(x) dx, give the density w."
+            )
+        return extent
+
+    def contains(self, x, slack: float = 0.0):
+        """True where points x (..., *shape) lie in the space; a periodic coordinate always does."""
+        margin = slack * np.where(np.isfinite(self.high - self.low), self.high - self.low, 1.0)
+        inside = (x >= self.low - margin) & (x <= self.high + margin) | self.periodic
+        return inside.all(axis=tuple(range(inside.ndim - self.low.ndim, inside.ndim)))
+
+    def wrapped(self, x):
+        """x, periodic coordinates moved into the cell."""
+        if not self.periodic.any():
+            return x
+        length = np.where(self.periodic, self.high - self.low, 1.0)
+        low = np.where(self.periodic, self.low, 0.0)
+        return jnp.where(self.periodic, low + jnp.mod(x - low, length), x)
 
 
 @dataclass(frozen=True)

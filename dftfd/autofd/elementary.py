@@ -84,6 +84,24 @@ def _positive_root(x, denominator):
     return jnp.sqrt(_cube_root(jnp.where(x >= 0, x, jnp.nan)))
 
 
+@functools.cache
+def _power_above_one(k, denominator):
+    """x -> x^p, p = k / denominator, as a whole power times a root, with the derivative p x^(p - 1): 0 where x is 0."""
+    whole, rest = divmod(k, denominator)
+
+    def power(x):
+        return x**whole * _positive_root(x, denominator) ** rest
+
+    power = jax.custom_jvp(power)
+
+    @power.defjvp
+    def _(primals, tangents):
+        (x,), (dx,) = primals, tangents
+        return power(x), (k / denominator) * _static_power(x, (k - denominator) / denominator) * dx
+
+    return power
+
+
 def _static_power(x, exponent):
     if exponent == int(exponent) and abs(exponent) < 64:
         return x ** int(exponent)
@@ -93,6 +111,8 @@ def _static_power(x, exponent):
             if exponent == k / denominator and abs(k) < 64:
                 k, denominator = Fraction(k, denominator).as_integer_ratio()
                 whole, rest = divmod(k, denominator)
+                if whole > 0:
+                    return _power_above_one(k, denominator)(x)
                 root = _positive_root(x, denominator) ** rest
                 return root if whole == 0 else x**whole * root
     return x**exponent
@@ -156,11 +176,21 @@ elu = elementary(jax.nn.elu)
 relu = elementary(jax.nn.relu)
 
 
+def _negative_root(y):
+    return -jnp.sqrt(y)
+
+
+def _same(x):
+    return x
+
+
 def _register_inverses():
-    """Inverses of the elementary functions that have one on their whole range."""
+    """Inverses of the elementary functions, those of square and absolute in two branches."""
     for one, other in ((exp, log), (expm1, log1p), (exp2, log2), (sinh, arcsinh), (tanh, arctanh), (tan, arctan)):
         register_inverse(one.lifted, other.lifted)
     register_inverse(negative.lifted, negative.lifted)
+    register_inverse(square.lifted, (sqrt.lifted, elementary(_negative_root).lifted))
+    register_inverse(absolute.lifted, (Pointwise(_same), negative.lifted))
 
 
 _register_inverses()

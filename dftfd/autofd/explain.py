@@ -142,17 +142,13 @@ class _Program:
             for i, a in enumerate(self.arguments)
         ]
 
-        def counted(*functions):
-            run.used = 0
-            return self.functional(*functions)
-
         with _running(run):
             run.recording = True
-            value = counted(*filled)
+            value = self.functional(*filled)
             run.recording, count = False, run.used
             if is_function(value):
                 raise SignatureError(f"explain: the functional returned a Function, {value!r}; integrate it.")
-            derivative = grad(counted, self.argnum)(*filled)
+            derivative = grad(self.functional, self.argnum)(*filled)  # meets the same integrals, whose values are known
             if run.used != count:
                 raise UnsupportedError("explain: a functional that takes derivatives of another one inside.")
         return [lower(f) for f in (derivative, *run.integrands)]

@@ -8,22 +8,43 @@ Function without arrays is one leaf, which JAX's own transformations differentia
 
 import contextlib
 import contextvars
+import itertools
+import types
+import weakref
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import get_opaque_trace_state
+from jax.extend.core import get_opaque_trace_state, take_current_trace
 from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from dftfd.autofd.domain import Signature, describe
 from dftfd.autofd.overloads import Overloads
-from dftfd.autofd.structure import HasKey, Identity, structural_key
-from dftfd.errors import NoRuleError, SignatureError
+from dftfd.autofd.structure import HasKey, Identity, holds_tracers, structural_key
+from dftfd.errors import NoRuleError, SignatureError, shown
 
 
 def trace_state():
     """An opaque value that is equal only inside one and the same JAX trace."""
     return get_opaque_trace_state(convention="nnx")
+
+
+def current_trace():
+    """The trace that JAX is in; None while another one is suspended."""
+    with take_current_trace() as trace:
+        return trace
+
+
+_serial = itertools.count()
+_homes = weakref.WeakKeyDictionary()  # node with tracers -> (when, in which trace) it was made
+
+
+def home_of(root: "Function"):
+    """The innermost trace to which the tracers in a graph belong; None if it has none."""
+    return max((_homes[node] for node in nodes_of(root) if node in _homes), key=lambda h: h[0], default=(0, None))[1]
+
+
+_alive = weakref.WeakValueDictionary()  # Functions by what they are made of: what is made twice is one node
 
 
 _calls = contextvars.ContextVar("dftfd_call_cache", default=None)
@@ -43,14 +64,40 @@ def _call_cache():
         _calls.reset(token)
 
 
+class _Question:
+    """What is the value of a node at a point?"""
+
+    __slots__ = ("node", "args", "entry", "state")
+
+    def __init__(self, node, args):
+        self.node, self.args = node, args
+
+    def known(self, cache):
+        """(True, value) if it has been asked before in this trace, else (False, None)."""
+        leaves = tree_leaves(self.args)
+        # holding the objects keeps their ids valid
+        self.entry = cache.setdefault((id(self.node), *map(id, leaves)), ([], self.node, leaves))
+        self.state = trace_state()
+        for state, value in self.entry[0]:
+            if state == self.state:
+                return True, value
+        return False, None
+
+    def answered(self, value):
+        self.entry[0].append((self.state, value))
+        return value
+
+
 class Function(Overloads, HasKey):
     """A typed map from points of `domains` to arrays; see the module's docstring.
+
+    What is made of the same operator, operands and arrays is the same object, so graphs share what they have in common.
 
     operator: what this node does.   operands: Functions it acts on.   arrays: pytrees of arrays it carries.
     static: everything else that the operator needs, hashable by structure.
     tags: transformations that are differentiating something below this node; SYMBOLIC if it is JAX itself.
-    singular: it contains a Dirac distribution, so it can be integrated but not evaluated.
-    opaque: not 0 if it is a leaf for JAX although it carries arrays; see dftfd.autofd.jax_syntax.
+    singular: not 0 if it contains a distribution, see Operator; those with 2 can be integrated but not evaluated.
+    opaque: JAX gets it as a leaf that hides its graph; see dftfd.autofd.jax_leaves.as_leaf.
     """
 
     __slots__ = (
@@ -58,14 +105,26 @@ class Function(Overloads, HasKey):
         *("_parts", "_key", "__weakref__"),
     )
 
-    def __init__(self, operator, operands=(), arrays=(), static=None, signature: Signature | None = None, tags=None):
-        self.operator, self.operands, self.arrays = operator, tuple(operands), tuple(arrays)
-        self.static = static or {}
-        self.signature = signature or operator.signature(self.operands, self.arrays, self.static)
-        self.tags = frozenset().union(*(f.tags for f in self.operands)) if tags is None else tags
-        self.singular = operator.singular or any(f.singular for f in self.operands)
-        self.opaque = max((f.opaque for f in self.operands), default=0)
-        self._parts = self._key = None
+    def __new__(cls, operator, operands=(), arrays=(), static=None, signature: Signature | None = None, tags=None):
+        operands, arrays, static = tuple(operands), tuple(arrays), static or {}
+        tags = frozenset().union(*(f.tags for f in operands)) if tags is None else tags
+        own = (operator, tuple((k, structural_key(v)) for k, v in sorted(static.items())))
+        leaves, structure = tree_flatten(arrays)
+        key = (own, tuple(map(id, operands)), tuple(map(id, leaves)), structure, tags)
+        known = _alive.get(key)
+        if known is not None:
+            return known
+        self = object.__new__(cls)
+        self.operator, self.operands, self.arrays, self.static, self.tags = operator, operands, arrays, static, tags
+        self.signature = signature or operator.signature(operands, arrays, static)
+        self.singular = max(operator.singular, *(f.singular for f in operands), 0)
+        self.opaque, self._parts = False, None
+        domains = self.signature.domains if self.signature else ()  # JAX makes pytrees of other things than functions
+        self._key = (*own, tuple(d.structural_key() for d in domains))
+        if holds_tracers(leaves):
+            _homes[self] = (next(_serial), current_trace())
+        _alive[key] = self
+        return self
 
     @property
     def domains(self):
@@ -86,8 +145,10 @@ class Function(Overloads, HasKey):
         """Dtype of the result (a single array)."""
         return self.result.dtype
 
-    def __call__(self, *args):
-        if any(isinstance(a, Function) for a in args):
+    def __call__(self, *args, **named):
+        if named:
+            raise SignatureError(f"{self!r} takes its arguments by position, {', '.join(named)} given by name.")
+        if any(issubclass(type(a), Function) for a in args):
             from dftfd.autofd.operators.compose import compose
 
             return compose(self, *args)
@@ -100,7 +161,7 @@ class Function(Overloads, HasKey):
 
     def apply(self, *args):
         """Value at a point. The program of a graph is traced and compiled once; inside an evaluation it is walked."""
-        if self.singular:
+        if self.singular > 1:
             raise NoRuleError(
                 f"{self!r} contains a Dirac distribution, which has no values: it comes from differentiating f(x0) "
                 "with respect to f. Integrate it against a function, or use an integral with a narrow weight."
@@ -112,17 +173,34 @@ class Function(Overloads, HasKey):
         return _compiled(Packed(self), args)
 
     def evaluate(self, *args):
-        """Value at a point by walking the graph; each node is evaluated once per point and trace."""
+        """Value at a point by walking the graph; each node is evaluated once per point and trace.
+
+        Operators that ask for values of their operands at points known beforehand do so by `yield operand, point`, so
+        graphs may be deeper than Python's stack.
+        """
         with _call_cache() as cache:
-            leaves = tree_leaves(args)
-            key, state = (id(self), *map(id, leaves)), trace_state()
-            entry = cache.setdefault(key, ([], self, leaves))  # holding the objects keeps their ids valid
-            for known_state, value in entry[0]:
-                if known_state == state:
-                    return value
-            value = self.operator.evaluate(self, *args)
-            entry[0].append((state, value))
-            return value
+            waiting, answer = [], _Question(self, args)
+            while True:
+                if isinstance(answer, _Question):
+                    known, value = answer.known(cache)
+                    if known:
+                        answer = value
+                        continue
+                    value = answer.node.operator.evaluate(answer.node, *answer.args)
+                    if isinstance(value, types.GeneratorType):
+                        waiting.append((answer, value))
+                        answer = _Question(*next(value))
+                    else:
+                        answer = answer.answered(value)
+                elif not waiting:
+                    return answer
+                else:
+                    question, steps = waiting[-1]
+                    try:
+                        answer = _Question(*steps.send(answer))
+                    except StopIteration as end:
+                        waiting.pop()
+                        answer = question.answered(end.value)
 
     def _checked_arguments(self, args):
         if len(args) != len(self.domains):
@@ -152,7 +230,7 @@ class Function(Overloads, HasKey):
 def _checked_point(value, domain, function, position):
     if not domain.is_array:
         return value
-    array = jnp.asarray(value)
+    array = _as_array(value, domain, function, position)
     if array.shape != domain.shape:
         hint = " To evaluate at many points use jax.vmap(f)(points)." if array.ndim == len(domain.shape) + 1 else ""
         raise SignatureError(
@@ -165,6 +243,21 @@ def _checked_point(value, domain, function, position):
             )
         array = array.astype(domain.dtype)
     return array
+
+
+def _as_array(value, domain, function, position):
+    """An array for what was given as a point; NumPy looks at it first, as JAX may not survive deeply nested lists."""
+    try:
+        if not isinstance(value, jax.Array):
+            with contextlib.suppress(jax.errors.TracerArrayConversionError):
+                np.asarray(value)
+        elif not holds_tracers(value) and value.is_deleted():
+            raise ValueError
+        return jnp.asarray(value)
+    except Exception as error:  # what looking at somebody's object may raise is anything
+        raise SignatureError(
+            f"argument {position} of {function!r} is {shown(value)}; {describe(domain.spec)} expected."
+        ) from error
 
 
 @jax.jit
@@ -214,19 +307,11 @@ def parts(root: Function):
             arrays, treedef = tree_flatten(node.arrays)
             children = tuple(index[id(f)] for f in node.operands)
             program.append((node.operator, children, len(arrays), treedef, node.static, node.signature, node.tags))
-            keys.append((children, treedef, _own_key(node), node.tags))
+            keys.append((children, treedef, node._key, node.tags))
             leaves.extend(arrays)
             index[id(node)] = len(program) - 1
         root._parts = (tuple(leaves), GraphStructure(program, tuple(keys)))
     return root._parts
-
-
-def _own_key(node):
-    """Key of what a node is, apart from its operands and arrays."""
-    if node._key is None:
-        static = tuple((k, structural_key(v)) for k, v in sorted(node.static.items()))
-        node._key = (node.operator, static, tuple(d.structural_key() for d in node.domains))
-    return node._key
 
 
 def assemble(structure: GraphStructure, leaves) -> Function:
@@ -245,19 +330,47 @@ def is_function(value) -> bool:
 
 @jax.tree_util.register_pytree_node_class
 class Packed:
-    """A Function as a pytree of its arrays, whatever it is for JAX otherwise."""
+    """A Function as a pytree of the arrays that it carries; `function` is the Function.
 
-    __slots__ = ("function",)
+    Trees of derivatives with respect to the arrays are of this class, too. They are no functions, so it has no values.
+    """
+
+    __slots__ = ("_function", "_leaves", "_structure")
 
     def __init__(self, function):
-        self.function = function
+        self._function = function
+        self._leaves, self._structure = parts(function)
+
+    @property
+    def function(self) -> "Function":
+        """The Function that carries these arrays."""
+        if self._function is None:
+            self._function = assemble(self._structure, self._leaves)
+        return self._function
+
+    @property
+    def arrays(self) -> tuple:
+        """The arrays, in the order of the pytree's leaves."""
+        return self._leaves
 
     def tree_flatten(self):
-        return parts(self.function)
+        return self._leaves, self._structure
 
     @classmethod
     def tree_unflatten(cls, structure, leaves):
-        return cls(assemble(structure, leaves))
+        new = object.__new__(cls)
+        new._function, new._leaves, new._structure = None, tuple(leaves), structure
+        return new
+
+    def __call__(self, *args):
+        raise SignatureError(
+            "this is a pytree of the arrays that a function carries, or of derivatives with respect to them, and has "
+            "no values; .function is the function that carries these arrays."
+        )
+
+    def __repr__(self):
+        arrays = ", ".join(f"{x.dtype.name}{list(x.shape)}" for x in self._leaves if hasattr(x, "dtype"))
+        return f"arrays of a function: {arrays}"
 
 
 def pack(tree):
@@ -271,28 +384,22 @@ def unpack(tree):
     return tree_map(lambda x: x.function if packed(x) else x, tree, is_leaf=packed)
 
 
-# ---- Functions as pytrees
+# ---- Functions in JAX's syntax: one leaf, a vector, whatever it carries
 
 SYMBOLIC = "differentiated by JAX"  # the tag of Functions that stand for a leaf inside jax.grad and its kin
 _SYMBOLIC_ONLY = frozenset([SYMBOLIC])
-jax_door = None  # set by dftfd.autofd.jax_syntax; without it a Function without arrays has no leaves
-_LEAF = "function"  # structure of a Function that is one leaf
+jax_door = None  # set by dftfd.autofd.jax_syntax
+_LEAF = "function"  # structure of a Function as a pytree
 
 
 def flatten(root: Function):
     """Leaves and structure of a Function as a pytree."""
-    if jax_door is not None:
-        if SYMBOLIC in root.tags:
-            return (jax_door.materialise(root),), _LEAF
-        leaves, _ = parts(root)
-        if not leaves or root.opaque:
-            return (jax_door.leaf(root),), _LEAF
-    return parts(root)
+    return (jax_door.leaf(root),), _LEAF
 
 
 def unflatten(structure, leaves):
-    """The Function with these leaves."""
-    return jax_door.unflatten(leaves[0]) if structure is _LEAF else assemble(structure, leaves)
+    """The Function with this leaf."""
+    return jax_door.unflatten(leaves[0])
 
 
 jax.tree_util.register_pytree_node(Function, flatten, unflatten)

@@ -1,6 +1,6 @@
 """Walks over the operator graph: derivative along tangents, pull-back of a cotangent, replacement of nodes."""
 
-from jax.tree_util import tree_leaves
+from jax.tree_util import tree_flatten, tree_unflatten
 
 from dftfd.autofd.domain import Signature
 from dftfd.autofd.function import SYMBOLIC, Function, nodes_of
@@ -63,17 +63,17 @@ def without_variables(root: Function, tag=None) -> Function:
     return done[id(root)]
 
 
-def forward(root: Function, tag, seeds, array_tangents: Function | None = None) -> Function | None:
+def forward(root: Function, tag, seeds, array_tangents=None) -> Function | None:
     """Derivative of the graph when each variable of `tag` moves along its seed.
 
     seeds: tangent Function of each variable, by position.
-    array_tangents: a graph of the same shape whose arrays are the tangents of root's arrays, or None.
+    array_tangents: tangents of the arrays that root carries, in the order of `parts(root)`, or None.
     Returns None if nothing moves.
     """
-    nodes = nodes_of(root)
-    moved = nodes_of(array_tangents) if array_tangents is not None else [None] * len(nodes)
-    done = {}
-    for node, twin in zip(nodes, moved, strict=True):
+    done, rest = {}, None if array_tangents is None else iter(array_tangents)
+    for node in nodes_of(root):
+        leaves, structure = tree_flatten(node.arrays) if rest is not None else ((), None)
+        moved = [next(rest) for _ in leaves]
         if is_variable(node, tag):
             done[id(node)] = seeds[node.static["position"]]
             continue
@@ -81,8 +81,8 @@ def forward(root: Function, tag, seeds, array_tangents: Function | None = None) 
         terms = []
         if any(t is not None for t in tangents):
             terms.append(node.operator.tangent(node, tangents))
-        if twin is not None and not all(map(is_still, tree_leaves(twin.arrays))):
-            terms.append(node.operator.array_tangent(node, twin.arrays))
+        if not all(map(is_still, moved)):
+            terms.append(node.operator.array_tangent(node, tree_unflatten(structure, moved)))
         done[id(node)] = None if not terms else terms[0] if len(terms) == 1 else terms[0] + terms[1]
     return done[id(root)]
 

@@ -1,12 +1,8 @@
 """Functions with a tracer in them, and their graphs as parameters of a JAX primitive; see dftfd.autofd.jax_syntax."""
 
-import itertools
-import weakref
-
 import jax
-from jax.extend.core import take_current_trace
 
-from dftfd.autofd.function import SYMBOLIC, Function, nodes_of
+from dftfd.autofd.function import SYMBOLIC, Function, _homes, current_trace, nodes_of
 from dftfd.autofd.graph import variable
 from dftfd.autofd.operators.base import Operator
 from dftfd.errors import LeakError
@@ -22,6 +18,8 @@ def copy_as(f: Function, kind: type, **changes) -> Function:
     for name in Function.__slots__:
         if name != "__weakref__":
             setattr(new, name, changes.get(name, getattr(f, name)))
+    if f in _homes:
+        _homes[new] = _homes[f]
     return new
 
 
@@ -46,26 +44,9 @@ class Symbolic(Operator):
 symbolic = Symbolic()
 
 
-_serial = itertools.count()
-_homes = weakref.WeakKeyDictionary()  # node with a tracer -> when and in which trace the functional got it
-
-
 def symbol(value) -> Function:
     """A Function that stands for a tracer."""
-    node = Function(symbolic, (), (value,), {}, None, frozenset([SYMBOLIC]))
-    _homes[node] = (next(_serial), current_trace())
-    return node
-
-
-def home_of(root: Function):
-    """The innermost trace to which the tracers in a graph belong."""
-    return max((_homes[node] for node in nodes_of(root) if node in _homes), key=lambda home: home[0])[1]
-
-
-def current_trace():
-    """The trace that JAX is in; None while another one is suspended."""
-    with take_current_trace() as trace:
-        return trace
+    return Function(symbolic, (), (value,), {}, None, frozenset([SYMBOLIC]))
 
 
 def evaluation_trace():
@@ -74,11 +55,17 @@ def evaluation_trace():
         return current_trace()
 
 
-class Graph:
-    """An operator graph as a parameter of a primitive; prints as an expression."""
+_LONGEST = 1000  # characters of a printed graph
 
-    def __init__(self, structure):
-        self.structure = structure
+
+class Graph:
+    """An operator graph as a parameter of a primitive; prints as an expression.
+
+    linear: numbers of the operands in which it is known to be linear, together: tangents.
+    """
+
+    def __init__(self, structure, linear=()):
+        self.structure, self.linear = structure, linear
 
     @property
     def root(self):
@@ -95,10 +82,10 @@ class Graph:
         return found
 
     def __hash__(self):
-        return hash(self.structure)
+        return hash((self.structure, self.linear))
 
     def __eq__(self, other):
-        return isinstance(other, Graph) and self.structure == other.structure
+        return isinstance(other, Graph) and self.structure == other.structure and self.linear == other.linear
 
     def __repr__(self):
         words, symbols = [], 0
@@ -113,6 +100,8 @@ class Graph:
                 words.append(f"{inside[0]}({', '.join(inside[1:])})")
             else:
                 words.append(f"{operator.name}({', '.join(inside)})")
+            if len(words[-1]) > _LONGEST:  # shared nodes stand there again and again
+                words[-1] = words[-1][:_LONGEST] + "..."
         return words[-1]
 
 

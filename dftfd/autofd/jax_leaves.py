@@ -1,43 +1,67 @@
 """Leaves that JAX takes for values: Functions in four roles, and their type; see dftfd.autofd.jax_syntax."""
 
+import types
+
+import jax
+import jax.numpy as jnp
 from jax.experimental.hijax import HiType, register_hitype
 from jax.tree_util import tree_flatten, tree_leaves
 
 from dftfd.autofd.domain import describe
-from dftfd.autofd.function import Function, parts
+from dftfd.autofd.function import Function, Packed, assemble, parts
 from dftfd.autofd.graph import has_variables
 from dftfd.autofd.jax_graphs import copy_as
 from dftfd.autofd.operators.leaf import zeros
-from dftfd.autofd.structure import holds_tracers, structural_key
-from dftfd.errors import LeakError, SignatureError
-
-RESULT, EXPLICIT = 1, 2  # reasons for a Function with arrays to be a leaf: it came out of jax.grad, or was declared so
+from dftfd.autofd.structure import structural_key
+from dftfd.errors import AutofdError, LeakError, SignatureError
 
 
 def as_leaf(f: Function) -> Function:
-    """The same function as one leaf for JAX, also if it carries arrays: jax.grad gives the functional derivative."""
-    return copy_as(f, Function, opaque=EXPLICIT)
+    """The same function as JAX sees it inside a transformation: jax.make_jaxpr prints operators, jit refuses it."""
+    return copy_as(f, Function, opaque=True)
 
 
-def as_pytree(f: Function) -> Function:
-    """The same function as a pytree of its arrays: jax.grad gives the gradient with respect to these."""
-    return copy_as(f, Function, opaque=0)
+def as_pytree(f: Function) -> Packed:
+    """The arrays that a function carries as a pytree p; p.function is the function.
+
+    For JAX a Function is a vector, whatever it carries. This is the other view of it, a point in the space of its
+    parameters: jax.grad(lambda p: E(p.function))(as_pytree(f)) has the derivatives with respect to the arrays.
+    """
+    return Packed(f)
 
 
-class KnownLeaf(Function):
+class _Leaf(Function):
+    """Base of leaves. JAX asks its values whether they turn into arrays by a method; these have none."""
+
+    __slots__ = ()
+
+    @property
+    def __jax_array__(self):
+        raise AttributeError("a leaf is no array")
+
+    __array__ = __jax_array__
+
+
+class KnownLeaf(_Leaf):
     """A Function in the role of a leaf: not a registered pytree, so JAX takes it as a value."""
 
     __slots__ = ()
 
 
-class OpenLeaf(Function):
+class OpenLeaf(_Leaf):
     """A leaf whose type does not name the function: its value inside a transformation."""
 
     __slots__ = ()
 
 
-class TangentLeaf(Function):
+class TangentLeaf(_Leaf):
     """A tangent or cotangent."""
+
+    __slots__ = ()
+
+
+class MappedLeaf(_Leaf):
+    """A function with arrays that vmap maps over; it can't leave vmap."""
 
     __slots__ = ()
 
@@ -46,7 +70,8 @@ class TangentLeaf(Function):
 
 _JIT = (
     "a function that JAX is differentiating can't cross jit, scan, cond, while or checkpoint inside the functional: "
-    "apply these outside, or use dftfd.autofd.grad."
+    "apply these outside, or use dftfd.autofd.grad. To differentiate with respect to arrays that the function carries, "
+    "pass dftfd.autofd.as_pytree(f), and use p.function inside."
 )
 
 
@@ -57,16 +82,17 @@ class NotAnArrayError(SignatureError, AttributeError):
 class FunctionType(HiType):
     """Type of a leaf for JAX.
 
-    kind: "known", a given function, named by the type so that jit may take it for a constant; "symbolic", inside a
+    kind: "known", a given function, whose graph the type names, so it crosses jit as its arrays; "symbolic", inside a
         transformation; "tangent", tangents and cotangents.
+    structure, avals: of a known function, its graph and the types of the arrays that it carries.
     """
 
-    def __init__(self, signature, kind, function=None):
-        self.signature, self.kind, self.function = signature, kind, function
-        leaves, structure = tree_flatten(signature.result)
+    def __init__(self, signature, kind, structure=None, avals=()):
+        self.signature, self.kind, self.structure, self.avals = signature, kind, structure, tuple(avals)
+        leaves, tree = tree_flatten(signature.result)
         domains = tuple(d.structural_key() for d in signature.domains)
-        self._space = (domains, structure, tuple(map(structural_key, leaves)))
-        self._key = (self._space, kind, None if function is None else function.structural_key())
+        self._space = (domains, tree, tuple(map(structural_key, leaves)))
+        self._key = (self._space, kind, structure, self.avals)
 
     def __getattr__(self, name):
         if name.startswith("_"):
@@ -98,6 +124,10 @@ class FunctionType(HiType):
         hint = "; wrap a function in autofd.as_leaf to pass it here" if self.kind == "symbolic" else ""
         return self.str_short() + hint
 
+    def normalize(self):
+        # JAX compares a cotangent's type with that of the result that it belongs to, after this
+        return FunctionType(self.signature, "tangent") if self.kind == "symbolic" else self
+
     def to_tangent_aval(self):
         return FunctionType(self.signature, "tangent")
 
@@ -105,31 +135,42 @@ class FunctionType(HiType):
         return copy_as(zeros(self.signature), TangentLeaf)
 
     def vspace_add(self, x, y):
-        from dftfd.autofd.jax_syntax import add_leaves
+        return self.add(x, y)
 
-        return add_leaves(x, y)
+    add = None  # the sum of two tangents; set by dftfd.autofd.jax_syntax
 
     def lo_ty(self):
         if self.kind != "known":
             raise LeakError(_JIT)
-        return []
+        return list(self.avals)
 
     def lower_val(self, value):
-        if holds_tracers(parts(value)[0]):
-            raise LeakError("a function leaf that carries traced arrays can't cross jit; pass autofd.as_pytree(f).")
-        return []
+        return list(parts(value)[0])
 
-    def raise_val(self):
+    def raise_val(self, *arrays):
         if self.kind != "known":
             raise LeakError(_JIT)
-        return copy_as(self.function, KnownLeaf)
+        return copy_as(assemble(self.structure, arrays), KnownLeaf)
 
     def dec_rank(self, size, spec):
-        raise LeakError(
-            "a function can't be mapped over by vmap or scan; use in_axes=None, or stack arrays it carries."
-        )
+        if self.kind == "mapped":
+            return FunctionType(self.signature, "known", self.structure, self.avals)
+        raise LeakError(_MAPPED)
 
-    inc_rank = dec_rank
+    def inc_rank(self, size, spec):
+        raise LeakError(_MAPPED)
+
+
+_MAPPED = (
+    "functions can't be mapped over by vmap or scan: use in_axes=None for a function; to map over the arrays that it "
+    "carries, pass or return dftfd.autofd.as_pytree(f), and use p.function inside. Jacobians with functions as values: "
+    "dftfd.autofd.jacfwd."
+)
+
+
+def aval_of(x):
+    """Type of an array that a function carries."""
+    return jax.core.ShapedArray(jnp.shape(x), jnp.result_type(x))
 
 
 def check_not_watched(f):
@@ -141,10 +182,37 @@ def check_not_watched(f):
         )
 
 
+def _refuse_function(f):
+    raise SignatureError(
+        f"a primitive of JAX was given a function, {f!r}, where it takes arrays: use the one of dftfd.autofd (exp, "
+        "sin, ...), or compose(code, f) with code of one value."
+    )
+
+
+register_hitype(Function, _refuse_function)  # as a pytree it gets a leaf, of a class of its own
+
+
+class CodeError(AutofdError):
+    """JAX was given Python code in the place of an array. No TypeError: JAX would put its own text in its place."""
+
+
+def _refuse_code(code):
+    raise CodeError(
+        f"JAX was given Python code, {getattr(code, '__name__', 'a function')!r}, where it takes arrays. A function to "
+        "differentiate with respect to declares its spaces: dftfd.autofd.function(code, X)."
+    )
+
+
+register_hitype(types.FunctionType, _refuse_code)  # code has no type for JAX anyway; this says what to write
+
+
 def _register(leaf_class, kind):
     def type_of(f):
         check_not_watched(f)
-        return FunctionType(f.signature, kind, f if kind == "known" else None)
+        if kind not in ("known", "mapped"):
+            return FunctionType(f.signature, kind)
+        arrays, structure = parts(f)
+        return FunctionType(f.signature, kind, structure, map(aval_of, arrays))
 
     register_hitype(leaf_class, type_of)
 
@@ -152,3 +220,4 @@ def _register(leaf_class, kind):
 _register(KnownLeaf, "known")
 _register(OpenLeaf, "symbolic")
 _register(TangentLeaf, "tangent")
+_register(MappedLeaf, "mapped")

@@ -1,20 +1,24 @@
 """JAX's own syntax: jax.grad(F)(f), jax.jvp, jax.vjp, jax.linearize, jax.linear_transpose, jax.make_jaxpr on Functions.
 
-A Function without arrays is one leaf of a pytree, of the type `FunctionType`, so jax.grad(F)(f) is the functional
-derivative. A Function that carries arrays is a pytree of these, so jax.grad(F)(f) is the gradient with respect to
-them and f crosses jit, vmap and scan; `as_leaf(f)` makes it a leaf.
+A Function is one leaf of a pytree, of the type `FunctionType`, whatever it carries: jax.grad(F)(f) is the functional
+derivative. `as_pytree(f)` is the pytree of the arrays that f carries, to differentiate with respect to these.
 
 Inside a transformation the functional gets a Function again, with a tracer in it, so all operators work on it and it
 can be called. Nothing happens until a value is needed: then the whole graph is bound as one primitive, whose operands
 are the function tracers and the arrays of the graph. Its rules are those of the operators (dftfd.autofd.graph); arrays
 hidden in the graph can't be overlooked, since each of them is an operand.
 
-jit takes a leaf as a constant: the type of a known function names it. A function under differentiation has a type
+Of a function that carries tracers JAX gets a tracer, made by one primitive with these as operands, so their changes
+are seen where the function is a result. Who takes such a tracer for a function again gets the function it was made of.
+
+The type of a known function names its graph; it crosses jit as its arrays. A function under differentiation has a type
 that can't be lowered, so it can't cross jit, scan, cond or vmap inside a functional without an error.
 
 jax.experimental.hijax and jax.interpreters have no promise of stability; everything but JAX's syntax works without
 this file. It serves JAX 0.10 to 0.12: nothing is patched.
 """
+
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -22,33 +26,42 @@ import numpy as np
 from jax.experimental.hijax import Zero, is_undefined_primal
 from jax.extend.core import Primitive, set_current_trace
 from jax.interpreters import ad, batching
-from jax.interpreters.partial_eval import DynamicJaxprTracer
+from jax.interpreters.partial_eval import DynamicJaxprTracer, JaxprTracer
 from jax.tree_util import tree_leaves, tree_structure, tree_unflatten
 
 from dftfd.autofd import function as _function
-from dftfd.autofd.first_order import directions
-from dftfd.autofd.function import SYMBOLIC, Function, assemble, parts
-from dftfd.autofd.graph import backward, forward, or_zero, without_variables
+from dftfd.autofd.degree import LINEAR, ZERO, of_graph
+from dftfd.autofd.first_order import entrywise
+from dftfd.autofd.function import SYMBOLIC, Function, assemble, current_trace, home_of, parts
+from dftfd.autofd.graph import backward, forward, has_variables, is_variable, or_zero, without_variables
 from dftfd.autofd.jax_graphs import (
     INSIDE_VMAP,
     Graph,
     copy_as,
-    current_trace,
     evaluation_trace,
-    home_of,
     inlined,
     symbol,
     symbolic,
     with_symbols_as_variables,
 )
-from dftfd.autofd.jax_leaves import EXPLICIT, RESULT, FunctionType, KnownLeaf, OpenLeaf, TangentLeaf, check_not_watched
+from dftfd.autofd.jax_leaves import (
+    _JIT,
+    _MAPPED,
+    FunctionType,
+    KnownLeaf,
+    MappedLeaf,
+    OpenLeaf,
+    TangentLeaf,
+    check_not_watched,
+)
+from dftfd.autofd.operators.compose import check_same_type
+from dftfd.autofd.operators.integrate import check_one_measure
 from dftfd.autofd.operators.leaf import constant, zero_tangent, zeros
 from dftfd.autofd.operators.partial import at
 from dftfd.autofd.structure import holds_tracers, is_tracer
 from dftfd.autofd.transposition import pairing
-from dftfd.errors import LeakError, NoRuleError
+from dftfd.errors import LeakError, SignatureError
 
-_MAX_ENTRIES = 64  # of an array whose cotangent is found entry by entry in nested transformations
 _ENDED = "a function belongs to a transformation by JAX that has ended; return results from the functional."
 
 # ---- Functions with a tracer in them
@@ -56,56 +69,129 @@ _ENDED = "a function belongs to a transformation by JAX that has ended; return r
 
 def _as_function(value) -> Function:
     """A leaf or a tracer of one as a Function to compute with."""
-    return copy_as(value, Function) if isinstance(value, Function) else symbol(value)
+    if isinstance(value, Function):
+        return copy_as(value, Function)
+    origin = _origins.of(value)
+    if origin is not None:
+        return origin
+    aval = value.aval
+    if aval.kind == "known" and isinstance(value, DynamicJaxprTracer):  # jit, eval_shape: nobody differentiates here
+        return assemble(aval.structure, unpack_p.bind(value) if aval.avals else ())
+    return symbol(value)
 
 
-def _as_value(f: Function, kind: str):
-    """A Function as a leaf, or as a tracer if it contains one."""
-    if SYMBOLIC not in f.tags:
-        if kind == "symbolic":
-            return copy_as(f, OpenLeaf)
-        return copy_as(f, TangentLeaf, opaque=0 if holds_tracers(parts(f)[0]) else RESULT)
+def _as_value(f: Function, kind: str, linear=()):
+    """A Function as a leaf, or as a tracer if it contains tracers."""
+    if SYMBOLIC not in f.tags and not holds_tracers(parts(f)[0]):
+        return _as_leaf(f, kind)
     check_not_watched(f)
     leaves, structure = parts(f)
-    return build_p.bind(*leaves, graph=Graph(structure), kind=kind)
+    value = build_p.bind(*leaves, graph=Graph(structure, _places(leaves, linear)), kind=kind)
+    if SYMBOLIC not in f.tags and is_tracer(value):
+        _origins.add(value, f)
+    return value
 
 
-def add_leaves(x, y):
+def _as_leaf(f, kind):
+    return copy_as(f, {"known": KnownLeaf, "symbolic": OpenLeaf, "tangent": TangentLeaf}[kind], opaque=False)
+
+
+def _places(leaves, chosen):
+    """Numbers of the leaves that are among the objects `chosen`."""
+    chosen = {id(x) for x in chosen}
+    return tuple(k for k, x in enumerate(leaves) if id(x) in chosen)
+
+
+def _add_leaves(x, y):
     """Sum of two tangents."""
-    return _as_value(_as_function(x) + _as_function(y), "tangent")
+    total = _as_function(x) + _as_function(y)
+    check_one_measure(total)
+    return _as_value(total, "tangent", (x, y))
+
+
+FunctionType.add = staticmethod(_add_leaves)
+
+
+def _arithmetic(symbol):
+    """Python's operator of this name on tracers of functions, as jax.tree_util.tree_map hands them out inside jit."""
+    code = getattr(Function, f"__{symbol}__")
+    return staticmethod(lambda tracer, *others: code(_as_function(tracer), *map(_as_operand, others)))
+
+
+def _as_operand(x):
+    return _as_function(x) if isinstance(getattr(x, "aval", None), FunctionType) else x
+
+
+for _symbol in "add radd sub rsub mul rmul truediv rtruediv pow rpow neg pos abs".split():
+    setattr(FunctionType, f"_{_symbol}", _arithmetic(_symbol))
+
+
+class Origins:
+    """Functions by the tracers that were made of them, as long as these live."""
+
+    def __init__(self):
+        self._found = {}
+
+    def add(self, tracer, f):
+        key = id(tracer)
+        self._found[key] = (weakref.ref(tracer, lambda _: self._found.pop(key, None)), f)
+
+    def of(self, value):
+        """The function that a tracer was made of, or None."""
+        return self._found.get(id(value), (None, None))[1]
+
+
+_origins = Origins()
 
 
 class Door:
     """What dftfd.autofd.function asks for when Functions meet JAX."""
 
     def leaf(self, f):
-        return copy_as(f, OpenLeaf if f.opaque == EXPLICIT else KnownLeaf)
+        """The leaf of f as a pytree."""
+        if f.operator is symbolic:
+            return f.arrays[0]
+        if has_variables(f) or not (SYMBOLIC in f.tags or holds_tracers(parts(f)[0])):
+            return copy_as(f, OpenLeaf if f.opaque else KnownLeaf)
+        if SYMBOLIC in f.tags or f.opaque:
+            return self._in_trace(f, lambda: _as_value(f, "symbolic"))
+        value = self._in_trace(f, lambda: _as_value(f, "known"))
+        # jax.linear_transpose compares types of results and cotangents, so that of its results does not name the graph
+        return self._in_trace(f, lambda: _as_value(f, "symbolic")) if isinstance(value, JaxprTracer) else value
+
+    def _in_trace(self, f, make):
+        trace = current_trace()
+        if trace is not None and trace is not evaluation_trace():
+            return make()
+        home = home_of(f)  # jax.jvp asks for the leaves of a result when it has left its trace
+        if home is None:
+            return copy_as(f, KnownLeaf)
+        with set_current_trace(home):
+            return make()
 
     def evaluate(self, f, args):
         """f(*args) for a graph with tracers of functions."""
-        node = at(f, *args) if args else f
-        leaves, structure = parts(node)
-        return tree_unflatten(tree_structure(node.result), evaluate_p.bind(*leaves, graph=Graph(structure)))
-
-    def materialise(self, f):
-        """The tracer that stands for a graph with tracers of functions."""
-        if f.operator is symbolic:
-            return f.arrays[0]
-        trace = current_trace()
-        if trace is not None and trace is not evaluation_trace():
-            return _as_value(f, "symbolic")
-        # jax.jvp asks for the leaves of a result when it has left its trace
-        with set_current_trace(home_of(f)):
-            return _as_value(f, "symbolic")
+        return _evaluation(at(f, *args) if args else f)
 
     def unflatten(self, value):
         """A Function from what JAX has in the place of a leaf."""
+        if isinstance(value, MappedLeaf):
+            raise LeakError(_MAPPED)
         if isinstance(value, Function):
             return copy_as(value, Function)
-        kind = getattr(getattr(value, "aval", None), "kind", None)
-        if kind == "known" and isinstance(value, DynamicJaxprTracer):
-            return copy_as(value.aval.function, Function)  # jit, eval_shape: nobody differentiates here
-        return symbol(open_p.bind(value) if kind in ("known", "tangent") else value)
+        aval = getattr(value, "aval", None)
+        if not isinstance(aval, FunctionType):
+            return symbol(value)  # JAX makes pytrees of other things
+        if isinstance(value, DynamicJaxprTracer) and aval.kind != "tangent" or _origins.of(value) is not None:
+            return _as_function(value)
+        return symbol(open_p.bind(value))
+
+
+def _evaluation(node, linear=()):
+    """The value of a graph without arguments, with tracers of functions in it."""
+    leaves, structure = parts(node)
+    graph = Graph(structure, _places(leaves, linear))
+    return tree_unflatten(tree_structure(node.result), evaluate_p.bind(*leaves, graph=graph))
 
 
 # ---- the primitives
@@ -130,19 +216,23 @@ open_p = FunctionPrimitive("function")  # the argument as the functional sees it
 evaluate_p = FunctionPrimitive("functional")  # the value of a graph without arguments
 evaluate_p.multiple_results = True
 build_p = FunctionPrimitive("operator")  # the function that a graph is
+unpack_p = FunctionPrimitive("arrays")  # the arrays that a known function carries, inside jit
+unpack_p.multiple_results = True
 
 
 def _derivative(primals, tangents, graph):
     """The derivative of a graph as a graph, None if it is zero."""
     tag, functions = object(), graph.functions()
     seeds = [None if type(tangents[k]) is Zero else _as_function(tangents[k]) for k in functions]
+    for k, seed in zip(functions, seeds, strict=True):
+        if seed is not None:
+            check_same_type(_as_function(primals[k]), seed, "jvp", "tangent")
     moving = [
         np.zeros(()) if k in functions else zero_tangent(x) if type(dx) is Zero else dx
         for k, (x, dx) in enumerate(zip(primals, tangents, strict=True))
     ]
     root = with_symbols_as_variables(assemble(graph.structure, primals), tag)
-    twin = with_symbols_as_variables(assemble(graph.structure, moving), tag)
-    derivative = forward(root, tag, seeds, twin)
+    derivative = forward(root, tag, seeds, moving)
     return None if derivative is None else inlined(without_variables(derivative, tag))
 
 
@@ -151,20 +241,25 @@ def _evaluate_jvp(primals, tangents, *, graph):
     derivative = _derivative(primals, tangents, graph)
     if derivative is None:
         return values, [jnp.zeros_like(v) for v in values]
-    return values, tree_leaves(derivative())
+    value = _evaluation(derivative, tangents) if SYMBOLIC in derivative.tags else derivative()
+    return values, tree_leaves(value)
 
 
 def _build_jvp(primals, tangents, *, graph, kind):
+    value = inlined(assemble(graph.structure, primals))
     derivative = or_zero(_derivative(primals, tangents, graph), graph.root)
-    return _built(*primals, graph=graph, kind=kind), _as_value(derivative, "tangent")
+    return _as_value(value, kind, [primals[k] for k in graph.linear]), _as_value(derivative, "tangent", tangents)
 
 
 def _evaluated(*leaves, graph):
-    return tree_leaves(inlined(assemble(graph.structure, leaves))())
+    node = inlined(assemble(graph.structure, leaves))
+    value = _evaluation(node, [leaves[k] for k in graph.linear]) if SYMBOLIC in node.tags else node()
+    return tree_leaves(value)
 
 
 def _built(*leaves, graph, kind):
-    return _as_value(inlined(assemble(graph.structure, leaves)), kind)
+    f = inlined(assemble(graph.structure, leaves))
+    return _as_value(f, kind, [leaves[k] for k in graph.linear]) if SYMBOLIC in f.tags else _as_leaf(f, kind)
 
 
 def _evaluate_transpose(cotangents, *operands, graph):
@@ -191,6 +286,8 @@ def _transposed(operands, graph, cotangent, paired):
     nothing = lambda k, x: zeros(x.aval.signature) if k in functions else jnp.zeros(x.aval.shape, x.aval.dtype)
     known = [nothing(k, x) if k in wanted else x for k, x in enumerate(operands)]
     results = [None] * len(operands)
+    if not set(wanted) <= set(graph.linear):
+        _check_linear(graph, known, wanted)
 
     tag, gradients = object(), [None] * len(functions)
     chosen = {i: known[k] for i, k in enumerate(functions) if k in wanted}
@@ -211,25 +308,51 @@ def _transposed(operands, graph, cotangent, paired):
     return results
 
 
+def _check_linear(graph, operands, wanted):
+    """Raise unless the graph is linear in the operands with the numbers `wanted`."""
+    functions, tag = graph.functions(), object()
+    chosen = {i for i, k in enumerate(functions) if k in wanted}
+    root = with_symbols_as_variables(assemble(graph.structure, operands), tag)
+    is_wanted = lambda node: is_variable(node, tag) and node.static["position"] in chosen
+    if of_graph(root, is_wanted, {k: LINEAR for k in wanted if k not in functions}) not in (ZERO, LINEAR):
+        raise SignatureError(
+            f"a transpose is asked for of {graph!r}, which is not linear, or not known to be: jax.linear_transpose "
+            "takes linear operators; the transpose of a derivative is jax.vjp(operator, f)[1]."
+        )
+
+
 def _array_cotangents(value, arrays, root):
     """Gradient of the real, linear `value` with respect to arrays."""
     if not arrays:
         return {}
     if SYMBOLIC not in root.tags:
         return jax.grad(value)(arrays)
-    found = {}  # an outer transformation differentiates functions in `value`: entry by entry, so that it sees them
-    for k, x in arrays.items():
-        if x.size > _MAX_ENTRIES:
-            raise NoRuleError(
-                f"nested derivatives by JAX through an array of {x.size} entries that multiplies functions; "
-                f"{_MAX_ENTRIES} entries are allowed. Use the transformations of dftfd.autofd."
-            )
-        entries = np.zeros(x.shape, object)
-        for (entry, component), unit in directions(x):
-            slope = value(arrays | {k: unit})
-            entries.flat[entry] += slope.astype(x.dtype) * (1 if component == "real" else -1j)
-        found[k] = jnp.stack(list(entries.flat)).reshape(x.shape)
-    return found
+    # an outer transformation differentiates functions in `value`: entry by entry, so that it sees them
+    return {k: entrywise(x, lambda unit, k=k: value(arrays | {k: unit}), repr(root)) for k, x in arrays.items()}
+
+
+def _unpacked(f):
+    return list(parts(f)[0])
+
+
+def _refuse_jit(primals, tangents):
+    raise LeakError(_JIT)
+
+
+class Mapped:
+    """Place of vmap's axis in a function: there is none, so JAX can't move it to where a result has it."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other):
+        raise LeakError(_MAPPED)
+
+
+def _build_batched(operands, dims, *, graph, kind):
+    """Of a function with mapped arrays a leaf that can't be used; the one that it was made of still can."""
+    if graph.functions():
+        raise LeakError(INSIDE_VMAP)
+    return copy_as(assemble(graph.structure, operands), MappedLeaf), Mapped()
 
 
 def _refuse_vmap(*args, **params):
@@ -241,7 +364,8 @@ def _array_avals(*avals, graph):
 
 
 def _opened(f):
-    return copy_as(f, OpenLeaf) if isinstance(f, Function) else open_p.bind(f)
+    origin = f if isinstance(f, Function) else _origins.of(f)
+    return open_p.bind(f) if origin is None else copy_as(origin, OpenLeaf)
 
 
 open_p.def_impl(_opened)
@@ -255,11 +379,18 @@ ad.primitive_jvps[evaluate_p] = _evaluate_jvp
 ad.primitive_transposes[evaluate_p] = _evaluate_transpose
 
 build_p.def_impl(_built)
-build_p.def_abstract_eval(lambda *avals, graph, kind: FunctionType(graph.root, kind))
+build_p.def_abstract_eval(
+    lambda *avals, graph, kind: FunctionType(graph.root, kind, *((graph.structure, avals) if kind == "known" else ()))
+)
 ad.primitive_jvps[build_p] = _build_jvp
 ad.primitive_transposes[build_p] = _build_transpose
 
-for _primitive in (open_p, evaluate_p, build_p):
+unpack_p.def_impl(_unpacked)
+unpack_p.def_abstract_eval(lambda f: list(f.avals))
+ad.primitive_jvps[unpack_p] = _refuse_jit
+
+for _primitive in (open_p, evaluate_p, unpack_p):
     batching.primitive_batchers[_primitive] = _refuse_vmap
+batching.primitive_batchers[build_p] = _build_batched
 
 _function.jax_door = Door()

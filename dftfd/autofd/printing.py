@@ -35,7 +35,7 @@ def show(f: Function, depth: int | None = None) -> str:
         for operand in _shown_operands(node):
             uses[id(operand)] = uses.get(id(operand), 0) + 1
     tree = _Tree({key for key, count in uses.items() if count > 1}, depth)
-    tree.write(f, "", "", 0)
+    tree.write(f)
     return "\n".join([str(f.signature), *tree.lines])
 
 
@@ -47,8 +47,15 @@ class _Tree:
         self.lines: list[str] = []
         self.numbers: dict[int, int] = {}
 
-    def write(self, node, first, rest, level):
-        """The node after the indentation `first`, its operands after `rest`."""
+    def write(self, root):
+        """All lines; without recursion, since graphs may be deep."""
+        stack = [(root, "", "", 0)]
+        while stack:
+            node, first, rest, level = stack.pop()
+            self._line(node, first, rest, level, stack)
+
+    def _line(self, node, first, rest, level, stack):
+        """The node after the indentation `first`; its operands, after `rest`, are put on the stack."""
         if id(node) in self.numbers:
             self.lines.append(f"{first}#{self.numbers[id(node)]}")
             return
@@ -61,9 +68,9 @@ class _Tree:
         if self.depth is not None and level >= self.depth and operands:
             self.lines.append(f"{rest}└─ ...")
             return
-        for k, operand in enumerate(operands):
+        for k, operand in reversed(list(enumerate(operands))):
             last = k == len(operands) - 1
-            self.write(operand, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), level + 1)
+            stack.append((operand, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), level + 1))
 
 
 def _shown_operands(node) -> tuple[Function, ...]:

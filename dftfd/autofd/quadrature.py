@@ -18,8 +18,13 @@ from dftfd.autofd.structure import HasKey, is_tracer, structural_key
 from dftfd.errors import QuadratureError
 
 
-def interval(n: int, a: float = -1.0, b: float = 1.0, *, panels: int = 1, name: str = "x") -> Domain:
-    """[a, b] with Gauss-Legendre quadrature: n points in each of `panels` equal parts."""
+def interval(
+    n: int, a: float = -1.0, b: float = 1.0, *, panels: int = 1, surface: bool = False, name: str = "x"
+) -> Domain:
+    """[a, b] with Gauss-Legendre quadrature: n points in each of `panels` equal parts.
+
+    surface: keep boundary terms in functional derivatives, as Dirac terms at a and b; see `Domain`.
+    """
     _check_count(n, "interval")
     _check_count(panels, "interval: panels")
     if not np.isfinite([a, b]).all() or not a < b:
@@ -28,7 +33,9 @@ def interval(n: int, a: float = -1.0, b: float = 1.0, *, panels: int = 1, name: 
     edges = np.linspace(a, b, panels + 1)
     half, middle = (b - a) / (2 * panels), (edges[1:] + edges[:-1]) / 2
     points = (middle[:, None] + half * x).ravel()
-    return Domain((), points=points, weights=np.tile(half * w, panels), name=name)
+    return Domain(
+        (), points=points, weights=np.tile(half * w, panels), ends=(float(a), float(b)), surface=surface, name=name
+    )
 
 
 def gauss_hermite(n: int, *, centre: float = 0.0, width: float = 1.0, name: str = "x") -> Domain:
@@ -42,7 +49,47 @@ def gauss_hermite(n: int, *, centre: float = 0.0, width: float = 1.0, name: str 
         raise QuadratureError(f"gauss_hermite: width {width}; a positive number expected.")
     x, w = scipy.special.roots_hermite(n)
     density = GaussianDensity(float(centre), float(width))
-    return Domain((), points=centre + width * x, weights=width * w, density=density, name=name)
+    points, weights = centre + width * x, width * w
+    return Domain((), points=points, weights=weights, density=density, ends=(-np.inf, np.inf), name=name)
+
+
+def gauss_laguerre(
+    n: int, *, start: float = 0.0, length: float = 1.0, surface: bool = False, name: str = "x"
+) -> Domain:
+    """The half line from `start` on with the measure exp(-(x - start) / length) dx and n points.
+
+    The weight belongs to the measure, as with `gauss_hermite`.   surface: as in `interval`.
+    """
+    _check_count(n, "gauss_laguerre")
+    if not (np.isfinite([start, length]).all() and length > 0):
+        raise QuadratureError(f"gauss_laguerre: from {start}, decay length {length}; a finite and a positive expected.")
+    x, w = scipy.special.roots_laguerre(n)
+    density = ExponentialDensity(float(start), float(length))
+    ends = (float(start), np.inf)
+    points, weights = start + length * x, length * w
+    return Domain((), points=points, weights=weights, density=density, ends=ends, surface=surface, name=name)
+
+
+def discrete(points, weights=None, *, name: str = "i") -> Domain:
+    """A finite set of points (point, *shape); an integral over it is a weighted sum, weights 1 unless given."""
+    points = np.asarray(points, np.float64)
+    if points.ndim < 1 or not len(points):
+        raise QuadratureError(f"discrete: points of shape {points.shape}; (point, ...) with at least one expected.")
+    weights = np.ones(len(points)) if weights is None else weights
+    return Domain(points.shape[1:], points=points, weights=weights, discrete=True, name=name)
+
+
+class ExponentialDensity(HasKey):
+    """exp(-(x - start) / length)"""
+
+    def __init__(self, start: float, length: float):
+        self.start, self.length, self.__name__ = start, length, "exponential density"
+
+    def __call__(self, x):
+        return jnp.exp(-(x - self.start) / self.length)
+
+    def structural_key(self):
+        return ("exponential density", structural_key((self.start, self.length)))
 
 
 class GaussianDensity(HasKey):
@@ -67,7 +114,8 @@ def periodic(n: int, length: float = 2 * np.pi, *, start: float = 0.0, name: str
     _check_count(n, "periodic")
     if not (np.isfinite(length) and length > 0):
         raise QuadratureError(f"periodic: length {length}; a positive number expected.")
-    return Domain((), points=start + length * np.arange(n) / n, weights=np.full(n, length / n), name=name)
+    points, weights, ends = start + length * np.arange(n) / n, np.full(n, length / n), (start, start + length)
+    return Domain((), points=points, weights=weights, ends=ends, periodic=True, name=name)
 
 
 def fourier(domain: Domain, values) -> Function:
@@ -112,13 +160,18 @@ def product(*domains: Domain, name: str = "r") -> Domain:
     """The product space with the tensor-product quadrature: R x R x R gives points of shape (3,).
 
     Each factor has points of shape () or (m,); their coordinates are put one after another. The densities of the
-    measures multiply.
+    measures multiply. It has ends, for compositions, if each factor has.
     """
     if not domains:
         raise QuadratureError("product of no domains; at least one expected.")
     for d in domains:
         if not d.is_array or len(d.shape) > 1:
             raise QuadratureError(f"product: factors have points of shape () or (m,), {d!r} found.")
+        if d.surface:
+            raise QuadratureError(
+                f"product: {d!r} keeps boundary terms, which would be surfaces of the product; make a function of "
+                "several arguments instead."
+            )
     rules = [d.quadrature() for d in domains]
     sizes = [d.shape[0] if d.shape else 1 for d in domains]
     points, weights = np.zeros((1, 0)), np.ones(1)
@@ -129,7 +182,21 @@ def product(*domains: Domain, name: str = "r") -> Domain:
     shapes = tuple(d.shape for d in domains)
     densities = tuple(d.density for d in domains)
     density = ProductDensity(densities, shapes) if any(w is not None for w in densities) else None
-    return Domain((sum(sizes),), points=points, weights=weights, density=density, name=name)
+    extents = [d.extent for d in domains]
+    ends, cyclic = None, False
+    if all(e is not None for e in extents):
+        joined = lambda part: np.concatenate([np.ravel(getattr(e, part)) for e in extents])
+        ends, cyclic = (joined("low"), joined("high")), joined("periodic")
+    return Domain(
+        (sum(sizes),),
+        points=points,
+        weights=weights,
+        density=density,
+        ends=ends,
+        periodic=cyclic,
+        discrete=any(d.discrete for d in domains),
+        name=name,
+    )
 
 
 class ProductDensity(HasKey):
@@ -200,7 +267,14 @@ def monte_carlo(
     if not bool(jnp.all(p > 0)):
         raise QuadratureError("monte_carlo: the density is not positive at all points that were drawn.")
     weights = jnp.full(n, 1 / n) if weighted else 1 / (n * p)
-    return Domain(points.shape[1:], points=points, weights=weights, density=density if weighted else None, name=name)
+    return Domain(
+        points.shape[1:],
+        points=points,
+        weights=weights,
+        density=density if weighted else None,
+        ends=None if weighted else box,
+        name=name,
+    )
 
 
 def _uniform(low, high):

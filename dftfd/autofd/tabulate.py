@@ -88,35 +88,61 @@ def tabulate(node: Function, args: list) -> Table:
     """The node on arguments that are values or Axes; each choice of them once per trace.
 
     In the cache axes go by their order among the arguments, so tables over equal points are shared between slots.
+    Graphs may be deeper than Python's stack.
     """
-    axes = list(dict.fromkeys(a.key for a in args if isinstance(a, Axis)))
-    number = {key: i for i, key in enumerate(axes)}
-    pattern = tuple(
-        (id(a.points), number[a.key]) if isinstance(a, Axis) else tuple(map(id, tree_leaves(a))) for a in args
-    )
     with _call_cache() as cache:
-        state = trace_state()
-        entry = cache.setdefault(("table", id(node), pattern), ([], node, args))
-        table = next((known for known_state, known in entry[0] if known_state == state), None)
-        if table is None:
-            table = _computed(node, args)
-            table = Table(table.values, tuple(number[key] for key in table.axes))
-            entry[0].append((state, table))
-    return Table(table.values, tuple(axes[i] for i in table.axes))
+        waiting = [_Request(node, args, cache)]
+        while True:
+            request = waiting[-1]
+            missing = [r for f, a in _inner(request.node, request.args) if not (r := _Request(f, a, cache)).known()]
+            if missing and not request.known():
+                waiting += reversed(missing)
+                continue
+            table = request.table()
+            waiting.pop()
+            if not waiting:
+                return table
+
+
+def _inner(node, args):
+    """[(operand, its arguments)] that are tabulated before the node is."""
+    if isinstance(node.operator, Broadcast):
+        return [(node.operands[0], [args[i] for i in node.static["argnums"]])]
+    if isinstance(node.operator, Permute):
+        ordered = dict(zip(node.static["permutation"], args, strict=True))
+        return [(node.operands[0], [ordered[i] for i in range(len(args))])]
+    return [(g, args) for g in node.operands[1:]] if isinstance(node.operator, Compose) else []
+
+
+class _Request:
+    """A node to be tabulated, and its place in the cache."""
+
+    def __init__(self, node, args, cache):
+        self.node, self.args, self.state = node, args, trace_state()
+        self.axes = list(dict.fromkeys(a.key for a in args if isinstance(a, Axis)))
+        self.number = {key: i for i, key in enumerate(self.axes)}
+        pattern = tuple(
+            (id(a.points), self.number[a.key]) if isinstance(a, Axis) else tuple(map(id, tree_leaves(a))) for a in args
+        )
+        self.entry = cache.setdefault(("table", id(node), pattern), ([], node, args))[0]
+
+    def known(self):
+        return any(state == self.state for state, _ in self.entry)
+
+    def table(self):
+        found = next((known for state, known in self.entry if state == self.state), None)
+        if found is None:
+            found = _computed(self.node, self.args)
+            found = Table(found.values, tuple(self.number[key] for key in found.axes))
+            self.entry.append((self.state, found))
+        return Table(found.values, tuple(self.axes[i] for i in found.axes))
 
 
 def _computed(node, args) -> Table:
     operator = node.operator
-    if isinstance(operator, Broadcast):
-        return tabulate(node.operands[0], [args[i] for i in node.static["argnums"]])
-    if isinstance(operator, Permute):
-        ordered = [None] * len(args)
-        for i, a in zip(node.static["permutation"], args, strict=True):
-            ordered[i] = a
-        return tabulate(node.operands[0], ordered)
-    if isinstance(operator, Compose):
-        outer, *inner = node.operands
-        return _mapped(outer.evaluate, [tabulate(g, args) for g in inner], node.result)
+    if isinstance(operator, Broadcast | Permute | Compose):
+        tables = [tabulate(f, a) for f, a in _inner(node, args)]
+        return _mapped(node.operands[0].evaluate, tables, node.result) if isinstance(operator, Compose) else tables[0]
     if is_constant(node):
         return Table(node.arrays[0], ())
     if operator.name == "integrate" and (node.arrays or not _is_exact(node)):

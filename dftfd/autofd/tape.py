@@ -2,240 +2,223 @@
 
 Inside a transformation, the functions being differentiated carry a tag. Operators on them build graph; the graph turns
 into an array when a Function of no arguments is evaluated (an integral over everything, a point evaluation). There, and
-only there, each transformation in progress takes note:
+only there, each transformation in progress takes note, by a derivative rule of its own for JAX (jax.custom_vjp,
+jax.custom_jvp):
 
-- reverse: the node is recorded and a zero `eps` is added to its value. `jax.vjp` with respect to the eps then yields
-  dE/d(value) through whatever array code follows; `graph.backward` takes it from the value to the functions.
-- forward: the value moves by the node's derivative along the tangents, times a parameter t with t = 0, dt = 1.
+- reverse: the node is recorded. JAX's sweep back calls the rule with the cotangent of the value, which is recorded,
+  too; `graph.backward` takes it from the value to the functions.
+- forward: the value moves by the node's derivative along the tangents.
 
-So paths function -> array -> function (a factor integrate(f) inside E) are differentiated by JAX itself.
+A thread, a number that JAX differentiates and that changes nothing, runs through every value, so the rules are called.
+Paths function -> array -> function (a factor integrate(f) inside E) are arrays that the graph carries: arguments of the
+rule. The functional runs once.
 
-Nested transformations. An inner one must not hide from an outer one that its sensitivities depend on functions, as
-d/dc of integrate(f * c) = integrate(f) does. The inner functional therefore runs twice. In the first run nothing is
-differentiated by JAX; each value v0, and its derivatives J with respect to the arrays a0 that its graph carries, are
-taken as values of graphs, so the outer transformations see them. In the second run, under JAX, the value is replaced by
-v0 + J (a - a0), which is exact to first order, and nothing is reported to the outer ones again. A run before these two,
-with abstract values where possible, finds out how many values there will be and which arrays depend on them.
+Nested transformations. JAX calls the rule of an inner transformation with values that belong to the transformations
+around it, so there the value is taken as theirs, and they take note of it in turn: an inner transformation does not
+hide from an outer one that its sensitivities depend on functions, as d/dc of integrate(f * c) = integrate(f) does.
 """
 
 import contextlib
 import contextvars
-from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
-from jax.tree_util import tree_map
+from jax.custom_derivatives import SymbolicZero
+from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.domain import same_spec, spec_of
-from dftfd.autofd.first_order import Model, dependent_arrays, directions
-from dftfd.autofd.function import SYMBOLIC, Function, assemble, parts, trace_state
-from dftfd.autofd.graph import forward, has_variables, variable, without_variables
-from dftfd.autofd.operators.leaf import zero_tangent
+from dftfd.autofd.first_order import entrywise, is_traced_array, with_arrays
+from dftfd.autofd.function import SYMBOLIC, Function, parts, trace_state
+from dftfd.autofd.graph import backward, forward, has_variables, or_zero, variable, without_variables
+from dftfd.autofd.operators.leaf import constant, zero_tangent
 from dftfd.autofd.operators.partial import at
-from dftfd.errors import LeakError, NoRuleError
+from dftfd.errors import LeakError
 
 _stack = contextvars.ContextVar("dftfd_tapes", default=())
-MAX_ENTRIES = 64  # of an array whose derivative is taken entry by entry in nested transformations
 
 
 class Tape:
     """One transformation in progress.
 
-    nested: there are transformations around it.   clean: it was started in the trace of the one around it.
-    stage: "rehearse" finds out what will be noted; "observe" (nested only) takes values and models;
-    "differentiate" runs under JAX.
-    parameter: what the values depend on in this stage, see `_perturbed`.
+    clean: it was started in the trace of the one around it.   thread: see the module's docstring.
     """
 
-    def __init__(self, clean: bool, stage: str, earlier: "Tape | None" = None, parameter=None):
-        self.clean, self.stage, self.earlier, self.parameter = clean, stage, earlier, parameter
-        self.nested = bool(_stack.get())
-        self.paused = False
+    def __init__(self):
+        stack = _stack.get()
+        self.clean = not stack or trace_state() == stack[-1].state
         self.tag = object()
-        self.state = trace_state()
         self.count = 0
-        self.models: list[Model] = []
+        self.state = self.thread = None
 
     def watch(self, f: Function) -> Function:
         """f as a variable of this transformation."""
         self.count += 1
         return variable(f, self.tag, self.count - 1)
 
-    def concerns(self, node: Function) -> bool:
-        """True if the value of `node` is to be noted."""
-        return not self.paused and (self.nested or self.tag in node.tags)
+    @contextlib.contextmanager
+    def recording(self, thread):
+        """Around the functional, inside the JAX transformation that differentiates the thread."""
+        token = _stack.set((*_stack.get(), self))
+        self.thread, self.state = thread, trace_state()
+        try:
+            yield
+        except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
+            raise LeakError(_NOT_AN_ARRAY) from error
+        finally:
+            self.thread = None
+            _stack.reset(token)
 
-    def seen(self, node: Function, outer: tuple):
-        """The value of `node`, noted; `outer`: the transformations around this one."""
-        if self.stage == "differentiate" and self.nested:
-            model = self._rehearsed(node)
-            model = replace(model, node=node, value=model.at(node))
-        else:
-            model = Model(node, self._value_outside(node, outer))
-            if self.stage == "rehearse":
-                model.moving = dependent_arrays(node)
-            if self.stage == "observe":
-                model.slopes = self._slopes(node, outer)
-            if self.stage != "rehearse":
-                model.derivative = self._derivative(node, outer)
-        self.models.append(model)
-        perturbed = _shifted if self.stage == "rehearse" else self._perturbed
-        return perturbed(model.value, self._parameter_of(len(self.models) - 1), model)
+    def noted(self, node: Function, outer: tuple):
+        """The value of `node`, noted here and by the transformations around this one, `outer`."""
+        leaves = parts(node)[0]
+        places = [k for k, x in enumerate(leaves) if is_traced_array(x)]
+        arrays = [leaves[k] for k in places]
+        if self.tag not in node.tags and not any(self.moving(arrays)):
+            return self.value_outside(node, outer)
+        return self.rule(node, places, outer)(self.thread, *arrays)
 
-    def _value_outside(self, node, outer):
+    def moving(self, arrays) -> list[bool]:
+        """Which arrays depend on what this transformation differentiates."""
+        found = [False] * len(arrays)
+
+        @jax.custom_jvp
+        def look(thread, *arrays):
+            return thread
+
+        def along(primals, tangents):
+            found[:] = [not isinstance(t, SymbolicZero) for t in tangents[1:]]
+            return primals[0], tangents[0]
+
+        look.defjvp(along, symbolic_zeros=True)
+        if arrays:
+            look(self.thread, *arrays)
+        return found
+
+    def value_outside(self, node: Function, outer: tuple):
         """The value of `node` for the transformations around this one, which know nothing of its variables."""
         return _value(without_variables(node, self.tag), outer)
 
-    def _rehearsed(self, node):
-        """What the run before noted in the same place."""
-        place = len(self.models)
-        models = self.earlier.models
-        if place >= len(models) or not same_spec(models[place].node.result, node.result):
-            raise LeakError(_NOT_REPRODUCIBLE)
-        return models[place]
 
-    def _slopes(self, node, outer):
-        if not any(t.tag in node.tags for t in outer):
-            return None
-        leaves, structure = parts(node)
-        slopes = {}
-        for k in self._rehearsed(node).moving:
-            if leaves[k].size > MAX_ENTRIES:
-                raise NoRuleError(
-                    f"{node!r} carries an array of {leaves[k].size} entries that depends on what an inner "
-                    f"transformation differentiates; nested transformations allow {MAX_ENTRIES} entries."
-                )
-            for place, direction in directions(leaves[k]):
-                tangents = [zero_tangent(x) for x in leaves]
-                tangents[k] = direction
-                slope = forward(node, None, (), assemble(structure, tangents))
-                if slope is not None:
-                    slopes[(k, *place)] = self._value_outside(slope, outer)
-        return slopes
-
-    def _derivative(self, node, outer):
-        return None
-
-    def _parameter_of(self, place):
-        return self.parameter
-
-    def _perturbed(self, value, parameter, model):
-        return value
-
-
-_NOT_REPRODUCIBLE = (
-    "the functional evaluated different integrals in two runs at the same arguments. It must not depend on random "
-    "numbers, counters or other state."
+_NOT_AN_ARRAY = (
+    "the functional turns a value that depends on its arguments into a Python number, truth value or NumPy array "
+    "(float, int, item, if, np.asarray) where JAX has none, so its derivative would be lost. Keep it an array of JAX: "
+    "jax.numpy.where or jax.lax.cond for a choice, jax.lax.stop_gradient where no derivative is intended."
 )
 
 
-def _shifted(value, t, model):
-    """value + t, so that everything computed from it depends on t."""
-    return value if t is None else tree_map(lambda v: v + t.astype(v.dtype), value)
-
-
 class ReverseTape(Tape):
-    """Adds parameter[k], an array of zeros, to the k-th value that depends on its variables."""
+    """Records nodes, and the cotangents of their values when JAX sweeps back.
 
-    @property
-    def specs(self):
-        """Shapes and dtypes of the values noted, in order."""
-        return [spec_of(m.value) for m in self.models]
+    notes: the nodes.   received: (number of the node, cotangent) of the sweep in progress.
+    """
 
-    def _parameter_of(self, place):
-        if self.stage != "differentiate":
-            return self.parameter
-        if place >= len(self.parameter):
-            raise LeakError(_NOT_REPRODUCIBLE)
-        return self.parameter[place]
+    def __init__(self):
+        super().__init__()
+        self.notes, self.received = [], []
 
-    def _perturbed(self, value, eps, model):
-        return value if eps is None else tree_map(jnp.add, value, eps)
+    def rule(self, node, places, outer):
+        @jax.custom_vjp
+        def value(thread, *arrays):
+            return self.value_outside(with_arrays(node, dict(zip(places, arrays, strict=True))), outer)
+
+        kept = {}
+
+        def ahead(thread, *arrays):
+            seen = with_arrays(node, {k: a.value for k, a in zip(places, arrays, strict=True)})
+            moving = {k: a.value for k, a in zip(places, arrays, strict=True) if a.perturbed}
+            kept.update(number=len(self.notes), value=_Value(self, seen, moving, outer))
+            self.notes.append(seen)
+            return kept["value"].value, None
+
+        def back(_, cotangent):
+            self.received.append((kept["number"], _full(cotangent)))
+            slopes = kept["value"].transposed(_full(cotangent))
+            return (None, *(slopes.get(k) for k in places))
+
+        value.defvjp(ahead, back, symbolic_zeros=True)
+        return value
+
+    def sweep(self, back):
+        """(what `back()`, a sweep of JAX, returns; the cotangents of the values noted: (number of the node, array))"""
+        earlier, self.received = self.received, []
+        try:
+            return back(), self.received
+        finally:
+            self.received = earlier
+
+    def pull(self, back, count: int):
+        """(what `back()`, a sweep of JAX, returns; gradients with respect to the variables, None for zero)"""
+        out, received = self.sweep(back)
+        gradients = [None] * count
+        for number, cotangent in received:
+            backward(self.notes[number], constant(cotangent), self.tag, gradients)
+        return out, gradients
+
+
+class _Value:
+    """The value of a node, and its transposed derivative with respect to the arrays `moving` that it carries."""
+
+    def __init__(self, tape, node, moving, outer):
+        self.node, self.moving, self.pulled, self.outer = without_variables(node, tape.tag), moving, None, outer
+        if moving and not has_variables(self.node):
+            self.value, self.pulled = jax.vjp(lambda arrays: with_arrays(self.node, arrays)(), moving)
+        else:
+            self.value = _value(self.node, outer)
+
+    def transposed(self, cotangent) -> dict:
+        if self.pulled is not None:
+            return self.pulled(cotangent)[0]
+        along = lambda k, unit: real_product(cotangent, escape(array_derivative(self.node, {k: unit}), ()))
+        return {k: entrywise(x, lambda unit, k=k: along(k, unit), repr(self.node)) for k, x in self.moving.items()}
+
+
+def array_derivative(node: Function, tangents: dict) -> Function:
+    """Derivative of a graph along a change of arrays that it carries, {number of the array: tangent}."""
+    leaves = parts(node)[0]
+    moved = [tangents[k] if k in tangents else zero_tangent(x) for k, x in enumerate(leaves)]
+    return or_zero(forward(node, None, (), moved), node.signature)
+
+
+def real_product(c, v):
+    """Re sum of c v over all entries."""
+    return sum(tree_leaves(tree_map(lambda c, v: jnp.real(jnp.sum(c * v)), c, v)))
+
+
+def _full(cotangent):
+    """Arrays for cotangents that JAX knows to be zero."""
+    is_zero = lambda c: isinstance(c, SymbolicZero)
+    return tree_map(lambda c: jnp.zeros(c.shape, c.dtype) if is_zero(c) else c, cotangent, is_leaf=is_zero)
 
 
 class ForwardTape(Tape):
-    """Moves each value by t (the parameter) times its derivative along the tangents `seeds` of its variables."""
+    """Moves each value by its derivative along the tangents `seeds` of its variables."""
 
-    def __init__(self, clean, stage, earlier=None, parameter=None):
-        super().__init__(clean, stage, earlier, parameter)
+    def __init__(self):
+        super().__init__()
         self.seeds = []
 
     def watch_along(self, f: Function, tangent: Function) -> Function:
         self.seeds.append(tangent)
         return self.watch(f)
 
-    def _derivative(self, node, outer):
-        if self.tag not in node.tags:
-            return None
-        derivative = forward(node, self.tag, self.seeds)
-        return None if derivative is None else self._value_outside(derivative, outer)
+    def rule(self, node, places, outer):
+        @jax.custom_jvp
+        def value(thread, *arrays):
+            return self.value_outside(with_arrays(node, dict(zip(places, arrays, strict=True))), outer)
 
-    def _perturbed(self, value, t, model):
-        if t is None or model.derivative is None:
-            return value
-        return tree_map(lambda v, d: v + t.astype(v.dtype) * d.astype(v.dtype), value, model.derivative)
+        def along(primals, tangents):
+            seen = with_arrays(node, dict(zip(places, primals[1:], strict=True)))
+            leaves = parts(seen)[0]
+            moved = [zero_tangent(x) for x in leaves]
+            for k, dx in zip(places, tangents[1:], strict=True):
+                if not isinstance(dx, SymbolicZero):
+                    moved[k] = dx
+            derivative = forward(seen, self.tag, self.seeds, moved)
+            v = self.value_outside(seen, outer)
+            dv = tree_map(jnp.zeros_like, v) if derivative is None else self.value_outside(derivative, outer)
+            return v, tree_map(lambda v, d: d.astype(v.dtype), v, dv)
 
-
-class Escapes(Exception):
-    """A GraphTape met a value of a function that it watches."""
-
-
-class GraphTape(Tape):
-    """For operators that keep to graphs: no value of a watched function is taken on the way."""
-
-    def __init__(self, clean):
-        super().__init__(clean, "observe")
-
-    def concerns(self, node):
-        return self.tag in node.tags
-
-    def seen(self, node, outer):
-        raise Escapes
-
-
-@contextlib.contextmanager
-def rehearsal():
-    """Around code that will run again: the transformations in progress take no note of it."""
-    paused = [t for t in _stack.get() if not t.paused]
-    for tape in paused:
-        tape.paused = True
-    try:
-        yield
-    finally:
-        for tape in paused:
-            tape.paused = False
-
-
-@contextlib.contextmanager
-def attempt():
-    """Around code that may end in `Escapes` and is run in another way then: its notes are taken back."""
-    noted = [(t, len(t.models)) for t in _stack.get()]
-    try:
-        yield
-    except Escapes:
-        for tape, count in noted:
-            del tape.models[count:]
-        raise
-
-
-def starts_clean() -> bool:
-    """True unless code of the functional has opened a JAX trace (vmap, jit, ...) around the present point."""
-    stack = _stack.get()
-    return not stack or trace_state() == stack[-1].state
-
-
-def is_nested() -> bool:
-    """True inside the functional of another transformation."""
-    return bool(_stack.get())
-
-
-@contextlib.contextmanager
-def recording(tape: Tape):
-    """Add a transformation around the code in the with block."""
-    token = _stack.set((*_stack.get(), tape))
-    try:
-        yield tape
-    finally:
-        _stack.reset(token)
+        value.defjvp(along, symbolic_zeros=True)
+        return value
 
 
 def escape(f: Function, args):
@@ -246,7 +229,7 @@ def escape(f: Function, args):
             f"{f!r} belongs to a differentiation that has ended. Return results from the functional instead of storing "
             "functions outside of it."
         )
-    clean = trace_state() == stack[-1].state
+    clean = not stack or trace_state() == stack[-1].state
     for tape in reversed(stack):
         if tape.tag in f.tags and not clean:
             raise LeakError(
@@ -263,5 +246,4 @@ def _value(node, stack):
     if not stack or not has_variables(node):
         return without_variables(node).apply()
     *outer, tape = stack
-    outer = tuple(outer)
-    return tape.seen(node, outer) if tape.concerns(node) else _value(node, outer)
+    return tape.noted(node, tuple(outer))

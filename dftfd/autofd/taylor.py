@@ -13,12 +13,11 @@ import jax.numpy as jnp
 from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 
 from dftfd.autofd.function import Function, Packed, assemble, is_function, pack, parts
-from dftfd.autofd.jax_leaves import as_leaf
 from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.operators.zip_split import split
 from dftfd.autofd.series import Series, as_series
 from dftfd.autofd.series_program import run_series
-from dftfd.autofd.structure import HasKey
+from dftfd.autofd.structure import HasKey, is_tracer
 from dftfd.errors import LeakError, SignatureError
 
 
@@ -30,7 +29,7 @@ def derivatives_along(code: Callable, points: tuple, directions: tuple, order: i
     """
     leaves, steps, structure = _aligned(points, directions)
     leaves, steps = [jnp.asarray(x) for x in leaves], [jnp.asarray(x) for x in steps]
-    moving = [Series([x, d]) for x, d in zip(leaves, steps, strict=True)]
+    moving = [_on_line(x, d) for x, d in zip(leaves, steps, strict=True)]
     rows, out = _coefficients(lambda *values: code(*tree_unflatten(structure, values)), leaves, moving, order)
     return tuple(tree_unflatten(out, [_derivative(row, k) for row in rows]) for k in range(order + 1))
 
@@ -48,9 +47,7 @@ def taylor(functional: Callable, primals: tuple, tangents: tuple, order: int) ->
     leaves, steps, structure = _aligned(primals, tangents, is_leaf=is_function)
 
     def line(t):
-        return pack(
-            functional(*tree_unflatten(structure, [_moved(x, d, t) for x, d in zip(leaves, steps, strict=True)]))
-        )
+        return pack(functional(*tree_unflatten(structure, [x + d * t for x, d in zip(leaves, steps, strict=True)])))
 
     t = jnp.zeros(())
     rows, out = _coefficients(line, [t], [Series([t, jnp.ones(())])], order)
@@ -76,10 +73,16 @@ def mixed_derivative(functional: Callable, f, directions: tuple):
     return total
 
 
-def _moved(x, d, t):
-    """x + t d; a function that is one leaf for JAX stays one, though it carries t now."""
-    moved = x + d * t
-    return as_leaf(moved) if is_function(x) and not parts(x)[0] else moved
+def _on_line(x, d):
+    """x + t d as a series; an integer stays where it is."""
+    if jnp.issubdtype(x.dtype, jnp.inexact):
+        return Series([x, d.astype(x.dtype)])
+    if is_tracer(d) or jnp.any(d != 0):
+        raise SignatureError(
+            f"Taylor mode: a point of dtype {x.dtype.name} moves along {d}; integers have no derivative. Write a "
+            "float, or the direction 0."
+        )
+    return x
 
 
 def _aligned(points, directions, is_leaf=None):

@@ -8,14 +8,17 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.tree_util import tree_flatten, tree_map, tree_unflatten
 
-from dftfd.autofd.function import is_function, pack, unpack
-from dftfd.autofd.graph import backward, forward, or_zero, without_variables
+from dftfd.autofd.first_order import Outcome
+from dftfd.autofd.function import is_function, parts
+from dftfd.autofd.graph import forward, or_zero, without_variables
 from dftfd.autofd.operators.compose import check_same_type
-from dftfd.autofd.operators.leaf import constant
-from dftfd.autofd.tape import ForwardTape, ReverseTape, is_nested, recording, rehearsal, starts_clean
-from dftfd.errors import LeakError, SignatureError
+from dftfd.autofd.operators.integrate import check_one_measure
+from dftfd.autofd.operators.leaf import zero_tangent
+from dftfd.autofd.tape import ForwardTape, ReverseTape
+from dftfd.errors import SignatureError
 
 
 class Arguments:
@@ -47,7 +50,15 @@ class Arguments:
 
 
 def _differentiable(x):
-    x = jnp.asarray(x)
+    if callable(x):
+        raise SignatureError(
+            f"an argument to differentiate is Python code, {getattr(x, '__name__', x)!r}; declare the spaces of its "
+            "arguments, function(code, X). Functionals are what is differentiated, not arguments."
+        )
+    try:
+        x = jnp.asarray(x)
+    except (TypeError, ValueError) as error:
+        raise SignatureError(f"an argument to differentiate is {x!r}; a Function or an array expected.") from error
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         raise SignatureError(f"an argument to differentiate has dtype {x.dtype.name}; float or complex expected.")
     return x
@@ -56,6 +67,11 @@ def _differentiable(x):
 def _checked_scalar(value):
     if is_function(value):
         raise SignatureError(f"the functional returned a Function, {value!r}; a scalar expected: integrate it.")
+    if not isinstance(value, float | int | np.ndarray | np.generic | jax.Array):
+        raise SignatureError(
+            f"the functional returned a {type(value).__name__}; a real scalar expected, or (scalar, data) with "
+            "has_aux=True. jacrev differentiates arrays."
+        )
     value = jnp.asarray(value)
     if value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):
         raise SignatureError(
@@ -81,59 +97,23 @@ def value_and_grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool
 
     @functools.wraps(functional)
     def run(*args, **kwargs):
-        chosen, clean = Arguments(args, argnums), starts_clean()
+        chosen, tape, kept = Arguments(args, argnums), ReverseTape(), []
 
-        def trial(stage, arrays, earlier=None, eps=None):
-            tape = ReverseTape(clean, stage, earlier, eps)
-            with recording(tape):
+        def differentiate(thread, arrays):
+            with tape.recording(thread):
                 out = functional(*chosen.full(map(tape.watch, chosen.functions), arrays), **kwargs)
-            value, aux = _pair(out) if has_aux else (out, None)
-            return (_checked_scalar(value), _Data(_clean(aux, tape.tag))), tape
+                value, aux = _pair(out) if has_aux else (out, None)
+                value = _checked_scalar(value)
+            kept.append(Outcome(_clean(aux, tape.tag)))
+            return value, kept[-1].arrays
 
-        earlier = _rehearse(trial, chosen.arrays)
-        eps = [tree_map(lambda s: jnp.zeros(s.shape, s.dtype), s) for s in earlier.specs]
-        tapes = []
-
-        def differentiate(eps, arrays):
-            (value, aux), tape = trial("differentiate", arrays, earlier, eps)
-            tapes.append(tape)
-            if len(tape.models) != len(eps):
-                raise LeakError(
-                    "the functional evaluated fewer integrals in a second run: it must not depend on state."
-                )
-            return value, (aux, pack([m.node for m in tape.models]))
-
-        value, pull, (aux, nodes) = jax.vjp(differentiate, eps, chosen.arrays, has_aux=True)
-        d_eps, d_arrays = pull(jnp.ones_like(value))
-        tag, gradients = tapes[-1].tag, [None] * len(chosen.functions)
-        for node, sensitivity in zip(unpack(nodes), d_eps, strict=True):
-            backward(node, constant(sensitivity), tag, gradients)
-        gradient = chosen.join(finished(gradients, chosen.functions, tag), d_arrays)
+        value, pull, arrays = jax.vjp(differentiate, jnp.zeros(()), chosen.arrays, has_aux=True)
+        (_, d_arrays), gradients = tape.pull(lambda: pull(jnp.ones_like(value)), len(chosen.functions))
+        gradient = chosen.join(finished(gradients, chosen.functions, tape.tag), d_arrays)
         gradient = gradient[0] if isinstance(argnums, int) else gradient
-        return ((value, aux.tree) if has_aux else value), gradient
+        return ((value, kept[-1].filled(arrays)) if has_aux else value), gradient
 
     return run
-
-
-@jax.tree_util.register_pytree_node_class
-class _Data:
-    """A tree of Functions, arrays and anything else as a pytree of its arrays."""
-
-    def __init__(self, tree):
-        self.tree = tree
-
-    def tree_flatten(self):
-        leaves, structure = tree_flatten(pack(self.tree))
-        arrays = [isinstance(x, jax.Array) for x in leaves]
-        rest = tuple(None if a else x for x, a in zip(leaves, arrays, strict=True))
-        return [x for x, a in zip(leaves, arrays, strict=True) if a], (structure, tuple(arrays), rest)
-
-    @classmethod
-    def tree_unflatten(cls, static, leaves):
-        (structure, arrays, rest), leaves = static, iter(leaves)
-        return cls(
-            unpack(tree_unflatten(structure, [next(leaves) if a else x for a, x in zip(arrays, rest, strict=True)]))
-        )
 
 
 def _pair(out):
@@ -146,32 +126,9 @@ def _pair(out):
 
 def finished(gradients, functions, tag):
     """Gradients without marks of the transformation, zero where nothing arrived."""
-    return [without_variables(or_zero(g, f.signature), tag) for g, f in zip(gradients, functions, strict=True)]
-
-
-def _rehearse(trial, arrays):
-    """The tape of a run before the one that JAX differentiates; see dftfd.autofd.tape."""
-    tapes = []
-
-    def run(arrays):
-        def along(t, arrays):
-            tapes.append(trial("rehearse", arrays, None, t)[-1])
-            return t
-
-        return jax.jvp(along, (jnp.zeros(()), arrays), (jnp.ones(()), [jnp.ones_like(a) for a in arrays]))
-
-    with rehearsal():
-        try:
-            jax.eval_shape(run, arrays)
-        except jax.errors.TracerBoolConversionError:  # the functional branches on a value: run it with values
-            run(arrays)
-        except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
-            raise LeakError(
-                "the functional turns a value that depends on its arguments into a Python number or a NumPy array "
-                "(float, int, item, np.asarray), so its derivative would be lost. Keep it an array of JAX; use "
-                "jax.lax.stop_gradient where that is intended."
-            ) from error
-    return trial("observe", arrays, tapes[-1])[-1] if is_nested() else tapes[-1]
+    found = [without_variables(or_zero(g, f.signature), tag) for g, f in zip(gradients, functions, strict=True)]
+    check_one_measure(*found)
+    return found
 
 
 def grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool = False):
@@ -200,31 +157,26 @@ def jvp(functional, primals: tuple, tangents: tuple):
         raise SignatureError(f"jvp: primals {chosen.treedef} and tangents {along.treedef} differ in structure.")
     for f, df in zip(chosen.leaves, along.leaves, strict=True):
         check_same_type(f, df, "jvp", "tangent")
-    clean = starts_clean()
+    tape, kept = ForwardTape(), []
 
-    def trial(stage, arrays, earlier=None, t=None):
-        tape = ForwardTape(clean, stage, earlier, t)
-        with recording(tape):
+    def line(thread, arrays):
+        with tape.recording(thread):
             watched = [tape.watch_along(f, df) for f, df in zip(chosen.functions, along.functions, strict=True)]
-            return functional(*chosen.full(watched, arrays)), tape
-
-    earlier = _rehearse(trial, chosen.arrays) if is_nested() else None
-    tapes = []
-
-    def line(t, arrays):
-        out, tape = trial("differentiate", arrays, earlier, t)
-        tapes.append(tape)
-        return pack(out)
+            kept.append(Outcome(functional(*chosen.full(watched, arrays))))
+        return kept[-1].arrays
 
     start, direction = (jnp.zeros(()), chosen.arrays), (jnp.ones(()), along.arrays)
-    out, moved = map(unpack, jax.jvp(line, start, direction))
-    tape = tapes[-1]
+    arrays, moved = jax.jvp(line, start, direction)
+    out, structure = tree_flatten(kept[-1].filled(arrays), is_leaf=is_function)
+    derivatives = [
+        _along(f, own, tape) if is_function(f) else own
+        for f, (_, own) in zip(out, kept[-1].leaves_with(moved), strict=True)
+    ]
+    return _clean(kept[-1].filled(arrays), tape.tag), tree_unflatten(structure, derivatives)
 
-    def tangent(value, d_value):
-        if not is_function(value):
-            return d_value
-        derivative = or_zero(forward(value, tape.tag, tape.seeds, d_value), value.signature)
-        return without_variables(derivative, tape.tag)
 
-    derivative = tree_map(tangent, out, moved, is_leaf=is_function)
-    return _clean(out, tape.tag), derivative
+def _along(f, d_arrays: dict, tape: ForwardTape):
+    """Derivative of a Function-valued result, whose arrays move by `d_arrays`."""
+    moved = [d_arrays[k] if k in d_arrays else zero_tangent(x) for k, x in enumerate(parts(f)[0])]
+    derivative = forward(f, tape.tag, tape.seeds, moved)
+    return without_variables(or_zero(derivative, f.signature), tape.tag)

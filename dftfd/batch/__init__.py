@@ -4,28 +4,59 @@ Molecules are independent, so each outcome is given as it comes, and one that fa
 process that dies) is reported and does not hold up the others.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from functools import partial
-from numbers import Integral
+from itertools import islice
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from typing import Annotated
 
-from dftfd.batch.cluster import on_cluster
+import numpy as np
+
+from dftfd.arguments import LONGEST_SEQUENCE, Kind, public, whole
+from dftfd.batch.cluster import on_cluster, require_client
 from dftfd.batch.jobs import Outcome, failure, read_jobs, run_job
 from dftfd.batch.processes import in_processes
 from dftfd.batch.record import recorded
-from dftfd.errors import InputError
+from dftfd.errors import InputError, shown
 from dftfd.functionals.base import Functional
+from dftfd.options import RUN, Options
 
 __all__ = ["Outcome", "run_batch"]
 
 
+def _as_many(value):
+    if isinstance(value, str | bytes | Mapping) or (isinstance(value, np.ndarray) and value.dtype.kind not in "UO"):
+        raise ValueError  # one text or a table of numbers, not many molecules
+    found = tuple(islice(value, LONGEST_SEQUENCE + 1))
+    if len(found) > LONGEST_SEQUENCE:
+        raise ValueError
+    return found
+
+
+def _require_portable(options: Options) -> None:
+    """Raise InputError for options that cannot be sent to other processes."""
+    if isinstance(options.xc, Functional):
+        raise InputError("a batch in several processes takes the functional by its name, which each of them looks up.")
+    for name, value in options.changed().items():
+        try:
+            ForkingPickler.dumps(value)
+        except Exception as error:  # whatever somebody's object says to it
+            raise InputError(f"{name}={shown(value)} cannot be sent to other processes; use jobs=1.") from error
+
+
+_MOLECULES = Kind("a list of molecules, or of what dftfd.molecule reads", _as_many)
+
+
+@public
 def run_batch(
-    molecules: Iterable,
+    molecules: Annotated[Iterable, _MOLECULES],
     xc="pbe",
     *,
-    jobs: int = 1,
+    jobs: Annotated[int, whole(1)] = 1,
     client=None,
-    record=None,
+    record: Path | None = None,
     on_outcome: Callable[[Outcome, int], None] = lambda outcome, total: None,
     molecule_options: dict | None = None,
     **options,
@@ -50,19 +81,22 @@ def run_batch(
     >>> [outcome.converged for outcome in batch]
     [True, True]
     """
-    if not isinstance(jobs, Integral) or isinstance(jobs, bool) or jobs < 1:
-        raise InputError(f"jobs={jobs!r}: give the number of processes, at least 1.")
-    if isinstance(xc, Functional) and (jobs > 1 or client is not None):
-        raise InputError("a batch in several processes takes the functional by its name, which each of them looks up.")
+    options = Options.given_to("run_batch", xc=xc, **options)
+    if given := options.changed(RUN).keys() - {"max_memory"}:
+        raise InputError(f"{min(given)}= is for one molecule; a batch has record= and on_outcome=.")
+    if jobs > 1 or client is not None:
+        _require_portable(options)
+    if client is not None:
+        require_client(client)
     queue = read_jobs(molecules, molecule_options or {})
-    task = partial(run_job, xc=xc, options=options)
+    task = partial(run_job, options=options.changed())
     outcomes = {}
 
     def finish(outcome):
         outcomes[outcome.number] = outcome
         on_outcome(outcome, len(queue))
 
-    with recorded(record, xc, options) as known:
+    with recorded(record, options) as known:
         waiting = []
         for job in queue:
             if job.error is not None:

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from dftfd.arguments import instance
 from dftfd.batch.jobs import Job, Outcome, failure
 from dftfd.errors import MissingDependencyError, ResourceError
 
@@ -26,6 +27,11 @@ def cluster_client(address: str, timeout: float = 10.0):
         raise ResourceError(f"no Dask scheduler answers at {address!r}: {error or type(error).__name__}.") from error
     with client:
         yield client
+
+
+def require_client(client) -> None:
+    """Raise InputError for what is no dask.distributed.Client."""
+    instance(_distributed().Client).checked("client", client)
 
 
 def on_cluster(task: Callable[[Job], Outcome], jobs: Sequence[Job], client) -> Iterator[Outcome]:

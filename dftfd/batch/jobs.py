@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dftfd.errors import DftfdError, FileError, InputError
+from dftfd.errors import DftfdError, FileError, InputError, one_line, shown
 from dftfd.io.geometry import is_coordinate_text, read_text, split_frames
 from dftfd.io.qcschema import atomic_result
 from dftfd.molecule import Molecule, molecule
@@ -109,18 +109,20 @@ def _is_pattern(path):
 def _name(item):
     if isinstance(item, Molecule):
         return item.formula
-    text = " ".join(str(item).split())
+    if not isinstance(item, str | os.PathLike):
+        return shown(item, NAME_LENGTH)
+    text = one_line(str(item), 10 * NAME_LENGTH)
     return text if len(text) <= NAME_LENGTH else text[: NAME_LENGTH - 3] + "..."
 
 
-def run_job(job: Job, xc, options) -> Outcome:
+def run_job(job: Job, options: dict) -> Outcome:
     """Compute one molecule. Errors become part of the outcome: what is wrong with one must not end the batch."""
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         try:
-            result = run_scf(job.molecule, xc, **options)
+            result = run_scf(job.molecule, **options)
         except Exception as error:
             return failure(job, error, time.perf_counter() - start)
     error, code = None, 0

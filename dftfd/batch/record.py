@@ -20,6 +20,7 @@ from dftfd.errors import FileError, FunctionalError, InputError
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
 from dftfd.io.files import check_writable, require_regular
+from dftfd.options import ENERGY, SEARCH, START, STATE
 
 MAX_BYTES = 8 * 2**30
 """Records above this size are refused unread."""
@@ -38,8 +39,8 @@ class NoRecord:
 
 
 @contextmanager
-def recorded(path, xc, options):
-    """The Record of a batch with these options, locked against other batches; NoRecord for path None.
+def recorded(path, options):
+    """The Record of a batch with these Options, locked against other batches; NoRecord for path None.
 
     Raises FileError for a file that is no record, cannot be written, or is in use.
     """
@@ -51,7 +52,7 @@ def recorded(path, xc, options):
         with Path(path).open("a+b") as file:
             require_regular(file, path, MAX_BYTES)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield Record(file, path, xc, options)
+            yield Record(file, path, options)
     except BlockingIOError as error:
         raise FileError(f"{path} is in use by another batch.") from error
     except FileError:
@@ -63,9 +64,10 @@ def recorded(path, xc, options):
 class Record:
     """An open record. Results of the same molecule, formulas and options, by the same version, are known again."""
 
-    def __init__(self, file, path, xc, options):
+    def __init__(self, file, path, options):
         self._file, self._path = file, path
-        self._context = _text({"xc": _formulas(xc), "options": options, "dftfd": dftfd.__version__})
+        given = options.changed(ENERGY, STATE, START, SEARCH) | {"xc": _formulas(options.xc)}
+        self._context = _text({"options": given, "dftfd": dftfd.__version__})
         self._known = self._read()
 
     def outcome(self, job: Job) -> Outcome | None:

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dftfd.errors import FunctionalError, UnsupportedError
+from dftfd.arguments import Kind
+from dftfd.errors import FunctionalError, UnsupportedError, one_line, shown
 from dftfd.functionals.base import Functional
 from dftfd.interop import libxc
 from dftfd.interop.libxc_layout import named_components
@@ -18,6 +19,7 @@ from dftfd.pointwise import VARIABLES, pointwise_kernel
 
 INGREDIENTS = {"LDA": ("rho",), "GGA": ("rho", "sigma"), "MGGA": ("rho", "sigma", "lapl", "tau")}
 HIGHEST = 3
+NUMBERS = Kind("an array of real numbers", lambda value: np.asarray(value).astype(np.float64, casting="same_kind"))
 _ROWS = {"LDA": ((0,),), "GGA": ((0, 1, 2, 3),), "MGGA": ((0, 1, 2, 3, 5), (0, 1, 2, 3, 4, 5))}
 """Rows of density, gradient, Laplacian, tau that PySCF passes: five of a meta-GGA, with the Laplacian before 2.0."""
 
@@ -119,9 +121,18 @@ class EvalXCSource:
         """The tuple of the highest order that does not raise NotImplementedError."""
         for deriv in range(max(order, 1), 0, -1):
             try:
-                return self.code("", rho, spin=n_spin - 1, deriv=deriv)
+                given = self.code("", rho, spin=n_spin - 1, deriv=deriv)
             except NotImplementedError as error:
                 reason = error
+            except Exception as error:  # somebody's code: whatever it raises, it is that which cannot be audited
+                raise FunctionalError(
+                    f"{self.name} raised {type(error).__name__} ({one_line(str(error), 80)}) for rho of shape "
+                    f"{np.shape(rho)}, spin={n_spin - 1}, deriv={deriv}; a function as PySCF's eval_xc expected."
+                ) from error
+            else:
+                if not isinstance(given, tuple | list) or len(given) < 2:
+                    raise FunctionalError(f"{self.name} returned {shown(given)}; (exc, vxc, fxc, kxc) expected.")
+                return given
         raise NotOfferedError(str(reason)) from reason
 
     def _components(self, arrays, n_spin, order, points):
@@ -141,7 +152,7 @@ class EvalXCSource:
 
     def _row(self, array, name, count, points):
         """(component, point) of an array (point, component), or (point,) for one component."""
-        array = np.asarray(array, dtype=np.float64)
+        array = NUMBERS.checked(f"{self.name} returned {name}", array, FunctionalError)
         if array.shape != (points, count) and not (count == 1 and array.shape == (points,)):
             raise FunctionalError(
                 f"{self.name} returned {name} of shape {array.shape} for {points} points; ({points}, {count}) expected."

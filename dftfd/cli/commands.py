@@ -10,10 +10,16 @@ from typing import Annotated
 
 import typer
 
+from dftfd.cli.options import with_options
+from dftfd.options import OPTIONS, RUN, names
+
 CHECK_FAILED, NOT_CONVERGED = 1, 3
 BATCH = {"jobs", "record", "scheduler"}
-ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "allow_unconverged", "overwrite"}
+ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "overwrite"}
 """Options of `run` that only a batch, and only a single molecule, understands."""
+
+AROUND = {*names(RUN), "allow_unconverged"} - {"progress"}
+"""Options beside a QCSchema file, which decides the others."""
 
 REGRESSION_DATA, REGRESSION_PAGE = "data/regression/libxc.h5", "docs/regression.md"
 
@@ -42,6 +48,7 @@ def options(
 
 
 @app.command()
+@with_options(*(name for name, option in OPTIONS.items() if option.on_command))
 def run(
     context: typer.Context,
     files: Annotated[
@@ -51,28 +58,8 @@ def run(
             "Several, a pattern in quotes or a trajectory make a batch."
         ),
     ],
-    xc: Annotated[str, typer.Option(help="Exchange-correlation functional; see `dftfd list`.")] = "pbe",
-    basis: Annotated[str, typer.Option(help="Basis set.")] = "def2-svp",
-    charge: Annotated[int | None, typer.Option(help="Total charge; default: what the xyz file says, else 0.")] = None,
-    spin: Annotated[
-        int | None, typer.Option(help="N_alpha - N_beta, the number of unpaired electrons; default as for --charge.")
-    ] = None,
-    method: Annotated[str, typer.Option(help="RKS, UKS, ROKS or auto: RKS for spin 0, else UKS.")] = "auto",
-    grid_level: Annotated[int, typer.Option(help="Quality of the quadrature grid, 0 to 9.")] = 3,
-    no_density_fit: Annotated[bool, typer.Option("--no-density-fit", help="Use exact Coulomb integrals.")] = False,
-    unit: Annotated[str, typer.Option(help="Unit of the coordinates: angstrom or bohr.")] = "angstrom",
-    cartesian: Annotated[bool, typer.Option("--cartesian", help="Cartesian instead of spherical functions.")] = False,
-    conv_tol: Annotated[float, typer.Option(help="Convergence threshold of the energy in hartree.")] = 1e-9,
-    max_cycles: Annotated[int, typer.Option(help="Largest number of SCF cycles.")] = 50,
-    convergence: Annotated[
-        str, typer.Option(help="auto, hard, diis, adiis, ediis, second-order or direct; see docs/command_line.md.")
-    ] = "auto",
-    level_shift: Annotated[float, typer.Option(help="Raise the empty orbitals by so many hartree.")] = 0.0,
-    damping: Annotated[float, typer.Option(help="Share of the previous Fock matrix, from 0 to 1.")] = 0.0,
-    guess: Annotated[
-        str, typer.Option(help="Starting density: minao, atom, hueckel, sap, core, or a checkpoint file.")
-    ] = "minao",
-    smearing: Annotated[float, typer.Option(help="Width of Fermi occupations in hartree; 0 for none.")] = 0.0,
+    of_molecule,
+    of_run,
     stability: Annotated[bool, typer.Option("--stability", help="Analyse the stability of the solution.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write the result in QCSchema form to this file.")] = None,
     output: Annotated[
@@ -80,8 +67,6 @@ def run(
         typer.Option(help="Write a file; .h5 .json .npz .molden .cube .html name its format. May be repeated."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report with pictures, one HTML page.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="Keep the state of the run in this file.")] = None,
-    restart: Annotated[Path | None, typer.Option(help="Go on from this checkpoint of the same calculation.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace output files and a foreign checkpoint.")
     ] = False,
@@ -93,12 +78,6 @@ def run(
     scheduler: Annotated[
         str, typer.Option(help="Address of a Dask scheduler whose workers run the batch, tcp://host:8786.")
     ] = "",
-    max_memory: Annotated[
-        str | None, typer.Option(help="Limit of memory, in MB or as '4 GB'; default 80 % of what is free.")
-    ] = None,
-    allow_unconverged: Annotated[
-        bool, typer.Option("--allow-unconverged", help="Print properties of a run that has not converged.")
-    ] = False,
     verbose: Verbose = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the total energy only.")] = False,
     debug: Debug = False,
@@ -112,28 +91,13 @@ def run(
     from dftfd.output import check_format
     from dftfd.run import run_scf
 
-    atoms = dict(basis=basis, charge=charge, spin=spin, unit=unit, cartesian=cartesian)
-    settings = dict(
-        xc=xc,
-        method=method,
-        grid_level=grid_level,
-        density_fit=not no_density_fit,
-        conv_tol=conv_tol,
-        max_cycles=max_cycles,
-        convergence=convergence,
-        level_shift=level_shift,
-        damping=damping,
-        guess=guess,
-        smearing=smearing or None,
-    )
-    limits = {} if max_memory is None else {"max_memory": max_memory}
     given = [name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"]
     if len(files) > 1 or not BATCH.isdisjoint(given) or stands_for_many(files[0]):
         from dftfd.cli.batch import run_many
 
         _refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes its results to --record")
         with _messages(verbose, debug):
-            code = run_many(files, atoms, settings | limits, jobs, record, scheduler, quiet)
+            code = run_many(files, of_molecule, of_run, jobs, record, scheduler, quiet)
         raise typer.Exit(code)
 
     outputs = [(path, ending) for path, ending in ((json, ".json"), (report, ".html")) if path is not None]
@@ -142,19 +106,18 @@ def run(
         check_format(path, ending)
         if not overwrite and os.path.lexists(path):
             raise FileError(f"{path} exists; take another name, or give --overwrite to replace it.")
-    kept = context.obj.checkpoint = as_checkpoint(checkpoint, restart, overwrite)
+    kept = as_checkpoint(of_run["checkpoint"], of_run["restart"], overwrite)
+    of_run["checkpoint"] = context.obj.checkpoint = kept
     with _messages(verbose, debug):
-        request = Request({"source": files[0]} | atoms, settings)
+        request = Request({"source": files[0]} | of_molecule, of_run)
         if files[0].lower().endswith(".json"):
-            _refuse(given, {*atoms, *settings, "no_density_fit"}, f"is what {files[0]} decides; leave it out")
+            _refuse(given, {*of_molecule, *of_run} - AROUND, f"is what {files[0]} decides; leave it out")
             request = read_input(files[0])
+            request.settings.update({name: of_run[name] for name in AROUND})
         system = molecule(**request.molecule)
-        request.settings.update(limits)
-        if allow_unconverged:
-            request.settings["allow_unconverged"] = True
         with _progress(quiet) as progress:
             progress.note(_heading(system))
-            result = run_scf(system, **request.settings, checkpoint=kept, restart=restart, progress=progress)
+            result = run_scf(system, **request.settings | {"progress": progress})
     print(f"{result.energy:.10f}" if quiet else f"\n{result}")
     if stability and result.converged and not quiet:
         print(f"  stability             {result.stability()}")

@@ -1,50 +1,29 @@
 """The commands gradient and optimize: what the energy does as the nuclei move."""
 
-import inspect
 import sys
-from functools import wraps
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dftfd.cli.commands import NOT_CONVERGED, Debug, Verbose, _heading, _messages, _progress, app, run
+from dftfd.cli.commands import NOT_CONVERGED, Debug, Verbose, _heading, _messages, _progress, app
+from dftfd.cli.options import with_options
+from dftfd.options import ENERGY, OPTIONS, SEARCH, START, STATE, names
 
-FILE = inspect.Parameter(
-    "file",
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    annotation=Annotated[str, typer.Argument(help="xyz file, or coordinates such as 'H 0 0 0; H 0 0 0.74'.")],
-)
-MOLECULE = ("basis", "charge", "spin", "unit", "cartesian")
-SETTINGS = (
-    *("xc", "method", "grid_level", "no_density_fit", "conv_tol", "max_cycles"),
-    *("convergence", "level_shift", "damping", "guess", "smearing"),
-)
-
-
-def _with_options_of_run(command):
-    """The command with `run`'s options for molecule and calculation before its own, handed over as two mappings."""
-    own = list(inspect.signature(command).parameters.values())[2:]
-    shared = [FILE, *(inspect.signature(run).parameters[name] for name in (*MOLECULE, *SETTINGS))]
-
-    @wraps(command)
-    def with_options(**given):
-        molecule = {name: given.pop(name) for name in MOLECULE}
-        settings = {name: given.pop(name) for name in SETTINGS}
-        settings["density_fit"] = not settings.pop("no_density_fit")
-        settings["smearing"] = settings["smearing"] or None
-        return command({"source": given.pop("file")} | molecule, settings, **given)
-
-    with_options.__signature__ = inspect.Signature([*shared, *own])
-    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in (*shared, *own)}
-    return with_options
+File = Annotated[str, typer.Argument(help="xyz file, or coordinates such as 'H 0 0 0; H 0 0 0.74'.")]
+OFFERED = [
+    name
+    for name in (*names(ENERGY, STATE, START, SEARCH), "max_memory")
+    if OPTIONS[name].on_command and name != "allow_unconverged"
+]
 
 
 @app.command()
-@_with_options_of_run
+@with_options(*OFFERED)
 def gradient(
-    molecule_options,
-    settings,
+    file: File,
+    of_molecule,
+    of_run,
     numerical: Annotated[
         bool, typer.Option("--numerical", help="Compare with five-point differences of the energy; slow.")
     ] = False,
@@ -63,26 +42,27 @@ def gradient(
     from dftfd.run import run_scf
 
     with _messages(verbose, debug):
-        system = molecule(**molecule_options)
+        system = molecule(file, **of_molecule)
         with _progress(False) as progress:
             progress.note(_heading(system))
             if numerical:  # a density that is less converged has forces that are further off than differences
-                settings["conv_tol"] = min(1e-12, settings["conv_tol"])
-            result = run_scf(system, **settings, progress=progress)
+                of_run["conv_tol"] = min(1e-12, of_run["conv_tol"])
+            result = run_scf(system, **of_run, progress=progress)
             _require_solution(result)
             forces = nuclear_forces(result, not no_grid_response, progress)
             print(f"\n{result}\n\n{forces}")
             if numerical:
-                differences = numerical_forces(system, **settings | {"guess": result}, progress=progress)
+                differences = numerical_forces(system, **of_run | {"guess": result}, progress=progress)
                 print(f"\nby differences of the energy, {differences}")
                 print(f"largest deviation {np.abs(forces.values - differences.values).max():.1e} hartree/bohr")
 
 
 @app.command()
-@_with_options_of_run
+@with_options(*OFFERED)
 def optimize(
-    molecule_options,
-    settings,
+    file: File,
+    of_molecule,
+    of_run,
     trajectory: Annotated[
         Path, typer.Option(help="Each step is written to this file in extended xyz format, as it is done.")
     ] = Path("optimization.xyz"),
@@ -103,12 +83,12 @@ def optimize(
     from dftfd.optimization import optimize as find_minimum
 
     with _messages(verbose, debug):
-        system = molecule(**molecule_options)
+        system = molecule(file, **of_molecule)
         with _progress(False) as progress:
             progress.note(_heading(system))
             found = find_minimum(
                 system,
-                **settings,
+                **of_run,
                 trajectory=trajectory,
                 restart=restart,
                 constraints=constraints,

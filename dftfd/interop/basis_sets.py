@@ -14,8 +14,8 @@ from pyscf.gto import mole
 from pyscf.gto.basis import parse_nwchem_ecp
 from pyscf.lib.exceptions import BasisNotFoundError
 
-from dftfd.elements import ATOMIC_NUMBERS, quote
-from dftfd.errors import InputError, closest_names
+from dftfd.elements import ATOMIC_NUMBERS
+from dftfd.errors import InputError, closest_names, shown
 
 _POPLE = re.compile(r"(?:321|431|631|6311)\+{0,2}g(?:\*{1,2}|\([0-9a-z]+(?:,[0-9a-z]+)?\))?")
 _AUXILIARY = re.compile(r"fit|ri$|so$|^sap|etb|^demon|^ahlrichs|cfit")
@@ -42,12 +42,12 @@ def normalise_basis_name(name) -> str:
     Raises InputError for anything that is not in the table, with the nearest names.
     """
     if not isinstance(name, str):
-        raise InputError(f"the basis set must be a name, not {quote(name)}.")
+        raise InputError(f"the basis set must be a name, not {shown(name)}.")
     key = re.sub(r"[-_ ]", "", name.strip().lower())
     bare = key.removeprefix("unc")
     if bare not in tables.ALIAS and not _POPLE.fullmatch(bare):
         near = ", ".join(repr(known) for known in closest_names(bare, known_basis_names()))
-        raise InputError(f"unknown basis set {quote(name)}; the closest known names are {near}.")
+        raise InputError(f"unknown basis set {shown(name)}; the closest known names are {near}.")
     return key
 
 

@@ -1,1 +1,1 @@
-# What PySCF reads in place of a configuration file: it changes nothing.
+"""What PySCF reads in place of a configuration file: it changes nothing."""

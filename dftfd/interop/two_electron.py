@@ -77,13 +77,14 @@ def auxiliary_basis(molecule, exact_exchange: bool) -> tuple[dict, str]:
             chosen = addons.predefined_auxbasis(mole, molecule.atom_basis[0], "HF" if exact_exchange else "PBE")
             if chosen is not None and (table := _tabulated(mole, chosen)):
                 return table, chosen
-    tempered, names = addons.aug_etb(mole), set()
-    table = {}
-    for (label, _), basis, symbol in zip(mole._atom, molecule.atom_basis, molecule.symbols, strict=True):
-        name = _fitting_set(mole, basis, symbol)
-        table[label] = tempered[label] if name is None else to_lists(load_basis(normalise_basis_name(name), symbol))
-        names.add(name or "even-tempered")
-    return table, ", ".join(sorted(names))
+    atoms = zip(mole._atom, molecule.atom_basis, molecule.symbols, strict=True)
+    chosen = {label: (_fitting_set(mole, basis, symbol), symbol) for (label, _), basis, symbol in atoms}
+    tempered = addons.aug_etb(mole) if any(name is None for name, _ in chosen.values()) else {}
+    table = {
+        label: tempered[label] if name is None else to_lists(load_basis(normalise_basis_name(name), symbol))
+        for label, (name, symbol) in chosen.items()
+    }
+    return table, ", ".join(sorted({name or "even-tempered" for name, _ in chosen.values()}))
 
 
 def _fitting_set(mole, basis, symbol):

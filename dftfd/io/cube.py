@@ -21,13 +21,13 @@ class Box:
     @classmethod
     def around(cls, coordinates, margin: float = 4.0, spacing: float = 0.2) -> "Box":
         """The box along x, y, z that holds all atoms (atom, 3) with `margin` on every side [bohr]."""
-        if not (margin > 0 and spacing > 0):
-            raise InputError(f"a cube file needs a margin and a spacing above zero, not {margin!r} and {spacing!r}.")
         low, high = np.min(coordinates, axis=0) - margin, np.max(coordinates, axis=0) + margin
-        counts = np.ceil((high - low) / spacing).astype(int) + 1
-        if np.prod(counts.astype(float)) > MAX_POINTS:
-            raise InputError(f"a box of {' x '.join(map(str, counts))} points is too large; take a wider spacing.")
-        return cls(low, spacing * np.eye(3), tuple(counts.tolist()))
+        with np.errstate(over="ignore"):
+            counts = np.ceil((high - low) / spacing) + 1
+            n_points = np.prod(counts)
+        if not n_points <= MAX_POINTS:
+            raise InputError(f"a box of {n_points:.3g} points is too large; take a wider spacing or a smaller margin.")
+        return cls(low, spacing * np.eye(3), tuple(counts.astype(int).tolist()))
 
     @property
     def points(self) -> np.ndarray:

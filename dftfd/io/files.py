@@ -67,8 +67,7 @@ def read_bytes(path, limit: int) -> bytes:
     """
     try:
         with open(path, "rb", opener=without_waiting) as stream:
-            require_regular(stream, path, limit)
-            return stream.read(limit)
+            return stream.read(require_regular(stream, path, limit))  # `limit` bytes would be allocated
     except FileError:
         raise
     except (OSError, ValueError) as error:

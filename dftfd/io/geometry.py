@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dftfd.elements import AtomName, parse_atom_name, quote
-from dftfd.errors import FileError, InputError
+from dftfd.elements import AtomName, parse_atom_name
+from dftfd.errors import FileError, InputError, shown
 
 MAX_FILE_BYTES = 32 * 2**20
 """Geometry files above this size are refused unread; 32 MiB hold about half a million atoms."""
@@ -144,7 +144,7 @@ def _said_in(comment, source):
         key, value = key.lower(), value.strip("\"' ")
         if key in ("charge", "spin", "multiplicity"):
             if not _WHOLE.fullmatch(value):
-                raise InputError(f"{source}: the comment line says {key}={quote(value)}, expected a whole number.")
+                raise InputError(f"{source}: the comment line says {key}={shown(value)}, expected a whole number.")
             if found.setdefault(key, round(float(value))) != round(float(value)):
                 raise InputError(f"{source}: the comment line says {key}= twice, with two values.")
     multiplicity = found.pop("multiplicity", None)
@@ -170,7 +170,7 @@ def _check_comment(comment, source):
     layout = _PROPERTIES.search(comment)
     if layout and not layout[1].lower().startswith("species:s:1:pos:r:3"):
         raise InputError(
-            f"{source}: the columns {quote(layout[1])} do not start as 'species:S:1:pos:R:3', that is element, x, y, z."
+            f"{source}: the columns {shown(layout[1])} do not start as 'species:S:1:pos:R:3', that is element, x, y, z."
         )
 
 
@@ -185,24 +185,24 @@ def _parse_number(field, axis, atom, where):
     if _NOT_FINITE.fullmatch(field):
         return float(field)  # refused with the name of the coordinate once the geometry is complete
     raise InputError(
-        f"{where}: coordinate {axis} of {atom} is {quote(field)}, expected a number such as 0.757 or -1.2e-3."
+        f"{where}: coordinate {axis} of {atom} is {shown(field)}, expected a number such as 0.757 or -1.2e-3."
     )
 
 
 def _read_entry(entry, atom):
     expected = "expected (symbol, (x, y, z)) or (symbol, x, y, z)"
     if not isinstance(entry, (list, tuple, np.ndarray)) or len(entry) not in (2, 4):
-        raise InputError(f"{atom}: found {quote(entry)}, {expected}.")
+        raise InputError(f"{atom}: found {shown(entry)}, {expected}.")
     name, position = entry[0], entry[1] if len(entry) == 2 else tuple(entry[1:])
     if isinstance(position, str) or not hasattr(position, "__len__") or len(position) != 3:
-        raise InputError(f"{atom}: the position is {quote(position)}, {expected}.")
+        raise InputError(f"{atom}: the position is {shown(position)}, {expected}.")
     return parse_atom_name(name, atom), [_real(value, axis, atom) for axis, value in zip("xyz", position, strict=True)]
 
 
 def _real(value, axis, atom):
     array = None if isinstance(value, list | tuple | dict) else np.asarray(value)
     if array is None or array.ndim != 0 or array.dtype.kind not in "iuf":
-        raise InputError(f"coordinate {axis} of {atom} is {quote(value)}, expected a real number.")
+        raise InputError(f"coordinate {axis} of {atom} is {shown(value)}, expected a real number.")
     return float(array)
 
 
@@ -213,29 +213,27 @@ def _collect(atoms):
 
 def read_text(path, expected: str = "an xyz file") -> str:
     """The text of a regular file of bounded size; FileError, which says what is expected, where there is none."""
-    shown = quote(str(path))
+    name = shown(str(path))
     try:
         path = Path(path)
         if not path.exists():
-            raise FileError(f"file not found: {shown}.{_looks_like_coordinates(str(path))}")
+            raise FileError(f"file not found: {name}.{_looks_like_coordinates(str(path))}")
         if not path.is_file():
-            raise FileError(f"{shown} is not a regular file; expected {expected}.")
+            raise FileError(f"{name} is not a regular file; expected {expected}.")
         with path.open("rb") as stream:
             data = stream.read(MAX_FILE_BYTES + 1)
     except FileError:
         raise
     except (OSError, ValueError) as error:
         raise FileError(
-            f"cannot read {shown}: {getattr(error, 'strerror', None) or error}.{_looks_like_coordinates(str(path))}"
+            f"cannot read {name}: {getattr(error, 'strerror', None) or error}.{_looks_like_coordinates(str(path))}"
         ) from error
     if len(data) > MAX_FILE_BYTES:
-        raise FileError(f"{shown} is larger than {MAX_FILE_BYTES // 2**20} MiB; expected {expected}.")
+        raise FileError(f"{name} is larger than {MAX_FILE_BYTES // 2**20} MiB; expected {expected}.")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise FileError(
-            f"{shown} is not a text file (byte {error.start} is not UTF-8); expected {expected}."
-        ) from error
+        raise FileError(f"{name} is not a text file (byte {error.start} is not UTF-8); expected {expected}.") from error
 
 
 def _exists(path):
@@ -263,4 +261,4 @@ def _split(line):
 
 
 def _line_error(source, number, line):
-    return InputError(f"{source}, line {number}: expected 'El x y z', found {quote(line.strip())}.")
+    return InputError(f"{source}, line {number}: expected 'El x y z', found {shown(line.strip())}.")

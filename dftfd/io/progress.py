@@ -9,7 +9,7 @@ import sys
 import time
 from contextlib import contextmanager
 
-from dftfd.errors import InputError
+from dftfd.errors import InputError, shown
 from dftfd.io.report import cycle_line
 
 log = logging.getLogger("dftfd")
@@ -89,4 +89,4 @@ def as_progress(progress):
         return PlainProgress()
     if isinstance(progress, Progress):
         return progress
-    raise InputError(f"progress={progress!r}: give True, None or a dftfd.io.progress.Progress object.")
+    raise InputError(f"progress={shown(progress)}: give True, None or a dftfd.io.progress.Progress object.")

@@ -7,8 +7,7 @@ D. G. A. Smith et al., WIREs Comput. Mol. Sci. 11, e1491 (2021). doi:10.1002/wcm
 import json
 from dataclasses import dataclass
 
-from dftfd.elements import quote
-from dftfd.errors import InputError, UnsupportedError
+from dftfd.errors import InputError, UnsupportedError, shown
 from dftfd.io.files import write_text
 from dftfd.io.geometry import read_text
 
@@ -18,7 +17,7 @@ RETURNS = {
     "properties": lambda result: _named_properties(result) if result.has_properties else {},
 }
 """What a document's driver returns."""
-DECIDED = ("molecule", "xc", "progress", "checkpoint", "restart")
+DECIDED = ("molecule", "xc", "external_potential", "progress", "checkpoint", "restart")
 """Arguments of run_scf that keywords may not hold, among them those that write files."""
 
 
@@ -50,7 +49,7 @@ def read_input(path) -> Request:
     if not isinstance(keywords, dict) or set(keywords) & set(DECIDED):
         raise InputError(
             f"{where}: keywords must be a mapping of options of run_scf without {', '.join(DECIDED)}; "
-            f"{quote(keywords)} was given."
+            f"{shown(keywords)} was given."
         )
     functional, basis = (_field(model, name, str, f"{where}, model") for name in ("method", "basis"))
     atoms = _molecule_arguments(molecule, f"{where}, molecule")
@@ -86,7 +85,7 @@ def _field(document, name, kind, where):
 def atomic_result(result, driver: str = "energy") -> dict:
     """An SCFResult as a QCSchema AtomicResult: plain dictionaries, lists, numbers and text.
 
-    driver: a name of RETURNS. Point charges, a field and relativity are in the keywords, as run_scf takes them.
+    driver: a name of RETURNS. The keywords are the options of run_scf that decide the answer, so it can be sent back.
     """
     if driver not in RETURNS:
         raise InputError(f"unknown driver {driver!r} of QCSchema; known here: {', '.join(RETURNS)}.")
@@ -97,17 +96,7 @@ def atomic_result(result, driver: str = "energy") -> dict:
         "molecule": _molecule(result),
         "driver": driver,
         "model": {"method": settings.functional, "basis": settings.basis},
-        "keywords": {
-            "method": result.method,
-            "density_fit": settings.auxiliary_basis is not None,
-            "grid_level": settings.grid_level,
-            "conv_tol": settings.conv_tol,
-            "max_cycles": settings.max_cycles,
-            "guess": settings.guess,
-            "linear_dependence": settings.linear_dependence,
-            "convergence": settings.convergence,
-            **_surroundings(result.calculation.surroundings),
-        },
+        "keywords": _keywords(result),
         "properties": _properties(result),
         "return_result": RETURNS[driver](result),
         "success": bool(result.converged),
@@ -172,19 +161,11 @@ def _properties(result):
     }
 
 
-def _surroundings(surroundings):
-    """The field, charges and relativity of a calculation as options of run_scf; nothing where there are none."""
-    options = {}
-    if surroundings.electric_field.any():
-        options["electric_field"] = surroundings.electric_field.tolist()
-    if len(surroundings.charges):
-        rows = zip(surroundings.charges.tolist(), surroundings.positions.tolist(), strict=True)
-        options["point_charges"] = [[charge, *position] for charge, position in rows]
-    if surroundings.relativity is not None:
-        options["relativity"] = surroundings.relativity
-    if surroundings.potential is not None:  # a document holds no code: only that it was there
-        options["external_potential"] = surroundings.potential.name
-    return options
+def _keywords(result):
+    """What decides the answer, as options of run_scf; of an external potential, which is code, the name."""
+    potential = result.calculation.surroundings.potential
+    keywords = result.settings.options.document()
+    return keywords if potential is None else keywords | {"external_potential": potential.name}
 
 
 def _named_properties(result):

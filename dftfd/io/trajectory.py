@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from dftfd.errors import FileError
-from dftfd.interop.pyscf import BOHR_IN_ANGSTROM
 from dftfd.io.files import write_text
 from dftfd.io.geometry import read_text
 from dftfd.io.report import HARTREE_IN_EV
@@ -23,6 +22,7 @@ from dftfd.io.report import HARTREE_IN_EV
 _COLUMNS = "Properties=species:S:1:pos:R:3:forces:R:3:forces_hartree_bohr:R:3"
 _EARLIER = "Properties=species:S:1:pos:R:3:forces:R:3 energy="
 _UNITS = "angstrom, eV, eV/angstrom"
+_FORCE = HARTREE_IN_EV / 0.52917721092  # eV/angstrom; this folder imports nothing that knows PySCF's bohr
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Frame:
     def __str__(self):
         energy = f"energy={self.energy * HARTREE_IN_EV!r} energy_hartree={self.energy!r}"
         rows = [str(len(self.symbols)), f'{_COLUMNS} {energy} model="{self.model}" units="{_UNITS}"']
-        forces = self.forces * (HARTREE_IN_EV / BOHR_IN_ANGSTROM)
+        forces = self.forces * _FORCE
         columns = (self.positions.tolist(), forces.tolist(), self.forces.tolist())
         for symbol, *numbers in zip(self.symbols, *columns, strict=True):
             rows.append(" ".join([symbol, *(repr(x) for row in numbers for x in row)]))

@@ -22,43 +22,74 @@ from dftfd.scf.table import Convergence
 LOOSE, TIGHT = 1e-7, 1e-8
 """Energy thresholds [hartree] of the cheaper problem and of the corrected one."""
 
+SCOUTING = 1e-5
+"""Energy threshold [hartree] of the cheaper problem where several densities are tried: states differ by more."""
+
 SMALLEST_GAP = 0.03
-"""Gap [hartree] below which the order of the orbitals may depend on what is left out; nothing is gained then."""
+"""Gap [hartree] below which the order of the orbitals may depend on what is left out; no correction is tried then."""
+
+RIVAL = 0.01
+"""States whose cheaper energies are this close [hartree] to the lowest are ordered by the full energy."""
+
+SAME_DENSITY = 0.3
+"""Norm of the difference of two density matrices, in orthonormal orbitals, below which they are one state."""
 
 
 @dataclass(frozen=True, eq=False)
 class Approach:
-    """A state of the full problem, the memory of the extrapolation, and the cycles of the cheaper problem."""
+    """A state of the full problem, the memory of the extrapolation, and the cycles of the cheaper problem.
+
+    states: how many different ones the given starts led to.
+    """
 
     state: State
     memory: dict[str, np.ndarray]
     cycles: int
+    states: int = 1
 
 
-def approach(cheaper: Problem, full: Problem, P, strategy, max_cycles: int) -> Approach | None:
-    """Where to start the full problem, from the density P (spin, ao, ao); None where the cheaper one does not help.
+def approach(cheaper: Problem, full: Problem, starts, strategy, max_cycles: int) -> Approach | None:
+    """Where to start the full problem, from the lowest state that the densities `starts` (each (spin, ao, ao)) lead to.
 
-    That is if it does not converge in `max_cycles`, or to a gap that is next to nothing.
+    None where the cheaper problem does not help: if it does not converge in `max_cycles`, or, from a single start, to a
+    gap that is next to nothing.
     """
-    first = _solution(cheaper, P, {}, strategy, Convergence(LOOSE, max_cycles))
-    if first is None:
+    threshold = Convergence(LOOSE if len(starts) == 1 else SCOUTING, max_cycles)
+    tried = [_solution(cheaper, P, {}, strategy, threshold) for P in starts]
+    cycles = sum(solution.cycles for solution, _ in tried)
+    found = _different([pair for pair in tried if pair[0].converged], full)
+    if not found:
         return None
-    state, memory, cycles = first
-    full_state = _same_orbitals(full, state)
+    (solution, memory), full_state = _lowest(found, full)
+    state = solution.state
+    if smallest_gap(state) < SMALLEST_GAP:
+        return None if len(starts) == 1 else Approach(full_state, {}, cycles, len(found))
     corrected = replace(cheaper, fock=_Corrected(cheaper.fock, full_state.F - state.F))
     begin = _same_orbitals(corrected, state)
-    second = _solution(
-        corrected,
-        begin,
-        _moved(memory, cheaper, state, corrected, begin),
-        strategy,
-        Convergence(TIGHT, max_cycles),
-    )
-    if second is None:
-        return None
-    state, memory, more_cycles = second
-    full_state = _same_orbitals(full, state)
-    return Approach(full_state, _moved(memory, corrected, state, full, full_state), cycles + more_cycles)
+    memory = _moved(memory, cheaper, state, corrected, begin)
+    second, memory = _solution(corrected, begin, memory, strategy, Convergence(TIGHT, max_cycles))
+    state, cycles = second.state, cycles + second.cycles
+    if not second.converged or smallest_gap(state) < SMALLEST_GAP:
+        return None if len(starts) == 1 else Approach(full_state, {}, cycles, len(found))
+    better = _same_orbitals(full, state)
+    return Approach(better, _moved(memory, corrected, state, full, better), cycles, len(found))
+
+
+def _different(found, full):
+    """The pairs (solution, memory) of different states, ascending in the cheaper energy."""
+    kept, root = [], full.X.T @ full.S
+    for pair in sorted(found, key=lambda pair: pair[0].state.energy):
+        P = root @ pair[0].state.P @ root.T
+        if all(np.linalg.norm(P - other) > SAME_DENSITY for _, other in kept):
+            kept.append((pair, P))
+    return [pair for pair, _ in kept]
+
+
+def _lowest(found, full):
+    """(pair, state of the full problem) of the lowest full energy among those whose cheaper energies are close."""
+    limit = found[0][0].state.energy + RIVAL
+    rivals = [(pair, _same_orbitals(full, pair[0].state)) for pair in found if pair[0].state.energy <= limit]
+    return min(rivals, key=lambda rival: rival[1].energy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +106,7 @@ class _Corrected:
 
 
 def _solution(problem, start, memory, strategy, convergence):
-    """(state, memory, cycles) of a converged solution with a gap, else None."""
+    """(solution, memory) of an SCF that only DIIS drives."""
     snapshots = []
     solution = solve(
         problem,
@@ -85,9 +116,7 @@ def _solution(problem, start, memory, strategy, convergence):
         convergence=convergence,
         on_snapshot=lambda snapshot: snapshots.__setitem__(slice(None), [snapshot]),
     )
-    if not solution.converged or _gap(solution.state) < SMALLEST_GAP:
-        return None
-    return solution.state, snapshots[-1].memory, solution.cycles
+    return solution, snapshots[-1].memory
 
 
 def _same_orbitals(problem, state) -> State:
@@ -103,7 +132,7 @@ def _moved(memory, old: Problem, old_state: State, new: Problem, new_state: Stat
     return {"focks": memory["focks"] + shift, "errors": memory["errors"] + commutator(shift, P, S, X).ravel()}
 
 
-def _gap(state) -> float:
+def smallest_gap(state) -> float:
     """Smallest distance of an empty from an occupied orbital of the same spin [hartree]."""
     gaps = [
         e[n == 0].min(initial=np.inf) - e[n > 0].max(initial=-np.inf)

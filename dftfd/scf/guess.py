@@ -2,9 +2,12 @@
 
 import numpy as np
 
+from dftfd.arguments import array
 from dftfd.errors import InputError
 from dftfd.scf.occupation import aufbau
 from dftfd.scf.orbitals import density_matrix, diagonalise
+
+DENSITY = array(expected="the name of a guess or of a file, a result, or a matrix (spin, ao, ao) of finite numbers")
 
 
 def spin_densities(P_total, n_spin):
@@ -52,10 +55,7 @@ def checked_density(P, n_spin, n_ao):
 
     A matrix (ao, ao) is taken as the total density.
     """
-    try:
-        P = np.asarray(P, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the starting density is not an array of real numbers: {error}.") from error
+    P = DENSITY.checked("guess", P)
     if P.shape == (n_ao, n_ao):
         P = spin_densities(P, n_spin)
     if P.shape != (n_spin, n_ao, n_ao):
@@ -63,8 +63,6 @@ def checked_density(P, n_spin, n_ao):
             f"the starting density has shape {P.shape}, but the basis set has {n_ao} functions: "
             f"expected ({n_spin}, {n_ao}, {n_ao}) or the total density ({n_ao}, {n_ao})."
         )
-    if not np.all(np.isfinite(P)):
-        raise InputError(f"the starting density has {np.sum(~np.isfinite(P))} entries that are NaN or Inf.")
     if not np.allclose(P, P.transpose(0, 2, 1), rtol=0.0, atol=1e-8 * max(1.0, np.abs(P).max())):
         raise InputError("the starting density is not symmetric.")
     return P

@@ -5,7 +5,7 @@ whatever they are made of. Steps and thresholds of plain DIIS follow PySCF, so b
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import Evaluation, FockBuilder, Problem, State
 from dftfd.scf.second_order import direct_minimisation, newton
 from dftfd.scf.snapshot import Snapshot, Solution
-from dftfd.scf.stability import follow_instability
+from dftfd.scf.stability import MAX_FOLLOWED, NOISE, follow_instability, look_down
 from dftfd.scf.strategy import STRATEGIES, Strategy
 from dftfd.scf.table import Convergence, Cycle
 
@@ -56,6 +56,7 @@ def solve(
     on_cycle: Callable[[Cycle], None] = lambda cycle: None,
     on_snapshot: Callable[[Snapshot], None] | None = None,
     resume: Snapshot | None = None,
+    cheaper: Problem | None = None,
 ) -> Solution:
     """Self-consistent orbitals, starting from the density matrix P (spin, ao, ao), or where `resume` was taken.
 
@@ -73,12 +74,14 @@ def solve(
     solution = run.begin(start, memory) if resume is None else run.go_on(resume)
     if not solution.converged and run.hands_over:
         solution = run.minimise()
-    if strategy.follow and solution.converged and problem.response is not None:
+    if not solution.converged or problem.response is None:
+        return solution
+    if strategy.follow:
         state, converged, number, steps = follow_instability(
             problem, solution.state, convergence, solution.cycles + 1, run.record_minimisation
         )
-        solution = Solution(state, converged, number, tuple(run.history), (*solution.steps, *steps))
-    return solution
+        return Solution(state, converged, number, tuple(run.history), (*solution.steps, *steps))
+    return run.look_around(solution, cheaper) if strategy.looks and cheaper is not None else solution
 
 
 @dataclass
@@ -187,6 +190,30 @@ class _Run:
             self.problem, self.lowest, self.convergence, first, self.record_minimisation
         )
         return Solution(state, converged, number, tuple(self.history), self.steps)
+
+    def look_around(self, solution, cheaper) -> Solution:
+        """The solution, or the lower one to which its instabilities lead, as the `cheaper` problem sees them."""
+        for _ in range(MAX_FOLLOWED):
+            value, lower = look_down(self.problem, cheaper, solution.state, solution.cycles + 1)
+            if lower is None:
+                break
+            below = self._descend(lower, lower.energy - solution.state.energy)
+            if below.converged and below.state.energy > solution.state.energy - NOISE:
+                break
+            solution, self.steps = below, (*self.steps, f"internal instability ({value:.4f} hartree) followed")
+            solution = replace(solution, steps=self.steps)
+            if not solution.converged:
+                break
+        return solution
+
+    def _descend(self, lower, fall) -> Solution:
+        """From a state below a saddle point by DIIS, or, where that climbs back, by minimisation."""
+        self.extrapolation, self.lowest = Extrapolation(self.problem, self.strategy), lower
+        gradient = self.problem.gradient_norm(lower)
+        self.record(Cycle(self.history[-1].number + 1, lower.energy, fall, gradient, float("nan")), lower)
+        found = self.iterate(lower)
+        climbed = found.state.energy > lower.energy + NOISE
+        return self.minimise() if (climbed or not found.converged) and self.strategy.minimiser else found
 
     def _step(self, F, state, number, extra=False):
         """The next state from the orbitals of F, and its line in the table."""

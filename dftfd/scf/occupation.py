@@ -152,10 +152,14 @@ def _check_room(needed, available):
         )
 
 
-def frontier_energies(mo_energy, occupation):
-    """Per spin the pair (HOMO, LUMO) of orbital energies [hartree]; None where there is no such orbital."""
+def frontier_energies(mo_energy, occupation, least=0.0):
+    """Per spin the pair (HOMO, LUMO) of orbital energies [hartree]; None where there is no such orbital.
+
+    least: electrons beyond which an orbital counts as occupied. Smeared occupations are nowhere zero: half of an
+    orbital's capacity puts the border at the Fermi level.
+    """
     pairs = []
     for energies, n in zip(mo_energy, occupation, strict=True):
-        occupied, virtual = energies[n > 0], energies[n == 0]
+        occupied, virtual = energies[n > least], energies[n <= least]
         pairs.append((float(occupied.max()) if occupied.size else None, float(virtual.min()) if virtual.size else None))
     return tuple(pairs)

@@ -3,15 +3,11 @@
 The leading axis `spin` is 1 for a restricted calculation (two electrons per orbital), 2 for an unrestricted one.
 """
 
-from numbers import Real
-
 import numpy as np
 import scipy.linalg
 
 from dftfd.errors import InputError, NumericalError
-
-# Eigenvalues of S at or below this are dropped; PySCF 2.14 uses the same value.
-LINEAR_DEPENDENCE = 1e-6
+from dftfd.scf.table import LINEAR_DEPENDENCE
 
 
 def canonical_orthonormaliser(S, threshold=LINEAR_DEPENDENCE):
@@ -20,8 +16,6 @@ def canonical_orthonormaliser(S, threshold=LINEAR_DEPENDENCE):
     S = U s U^T gives X = U_k s_k^(-1/2) with the eigenvalues s_k > threshold kept, so an overcomplete basis yields
     fewer orbitals than functions (P.-O. Loewdin, Adv. Quantum Chem. 5, 185 (1970). doi:10.1016/S0065-3276(08)60339-1).
     """
-    if not (isinstance(threshold, Real) and np.isfinite(threshold) and threshold >= 0):
-        raise InputError(f"linear_dependence={threshold!r} is not a threshold: give a number >= 0, such as 1e-6.")
     if not np.all(np.isfinite(S)):
         raise NumericalError("the overlap matrix contains NaN or Inf; check the geometry and the basis set.")
     s, U = scipy.linalg.eigh(S)

@@ -12,11 +12,28 @@ import numpy as np
 from dftfd.errors import NotConvergedError
 from dftfd.scf.problem import Problem, State
 from dftfd.scf.rotation import EnergyModel, canonical, rotated
-from dftfd.scf.second_order import newton
+from dftfd.scf.second_order import direct_minimisation, newton
 from dftfd.scf.table import Convergence
 
 UNSTABLE = -1e-4
 """Eigenvalues [hartree] below this are negative for sure; rotations of degenerate orbitals give zero, up to noise."""
+
+LOOKS, GLANCE = 12, 0.03
+"""Products with the cheaper Hessian that a look at the end of an SCF may cost, and the residual that ends it before."""
+
+SUSPICIOUS = -3e-3
+"""Eigenvalue [hartree] of the cheaper Hessian below which it is tried whether the energy falls; a coarse grid turns
+the zeros of degenerate orbitals into numbers up to a third of this."""
+
+NOISE = 1e-4
+"""Fall of the energy [hartree] that is no other state, but the grid's dependence on how a density is turned: 7e-5 for a
+d hole of linear FeCl2 at level 3."""
+
+DOWN = Convergence(1e-5, 40)
+"""How far the cheaper energy is followed downhill, by direct minimisation."""
+
+DIFFERENCE = 3e-3
+"""Length of the change of the density matrix, in orthonormal orbitals, whose Fock matrix stands for the derivative."""
 
 RESIDUAL = 1e-4
 MAX_VECTORS = 60  # of the space that is searched; then it begins anew from the best KEPT
@@ -35,55 +52,62 @@ class Stability:
     They are None where there is no rotation, or no such analysis. A value below zero is an instability.
     guess: density matrix (spin, ao, ao) of lower energy, down the steeper of the instabilities, with two spins where
         that is external (then go on with method='UKS'); None for a stable solution.
+    noise: how far a finer grid moves an eigenvalue that is hardly negative [hartree]. Degenerate orbitals, as of an
+        open-shell atom, turn into each other at no cost, except what the grid makes of it: no instability.
     """
 
     internal: float | None
     external: float | None = None
     guess: np.ndarray | None = field(default=None, repr=False)
+    noise: float = 0.0
 
     @property
     def is_stable(self) -> bool:
         """True if no eigenvalue is below the noise."""
-        return all(value is None or value > UNSTABLE for value in (self.internal, self.external))
+        return all(value is None or value > UNSTABLE - self.noise for value in (self.internal, self.external))
 
     def __str__(self):
         parts = []
         for name, value in (("internal", self.internal), ("external, RKS to UKS", self.external)):
             if value is not None:
-                word = "stable" if value > UNSTABLE else "UNSTABLE"
-                parts.append(f"{word} ({name}: lowest Hessian eigenvalue {value:.6f} hartree)")
+                word = "stable" if value > UNSTABLE - self.noise else "UNSTABLE"
+                noise = f", noise of the grid {self.noise:.6f}" if UNSTABLE - self.noise < value <= UNSTABLE else ""
+                parts.append(f"{word} ({name}: lowest Hessian eigenvalue {value:.6f} hartree{noise})")
         return "; ".join(parts) or "no orbital rotation to analyse"
 
 
-def lowest_rotation(model: EnergyModel, antisymmetric: bool = False):
+def lowest_rotation(model: EnergyModel, antisymmetric: bool = False, products: int | None = None):
     """(lowest eigenvalue, eigenvector) of the Hessian; (None, None) without variables.
 
     antisymmetric: within rotations that turn alpha and beta orbitals oppositely, for a state of equal spins.
+    products: how many Hessian-vector products to spend; the eigenvalue is then an upper bound.
     """
     size = model.rotations.size
     if not size:
         return None, None
     if not antisymmetric:
-        return lowest_eigenpair(model.hessian_times, model.diagonal)
+        return lowest_eigenpair(model.hessian_times, model.diagonal, products=products)
     half = size // 2
 
     def times(x):
         return model.hessian_times(np.concatenate([x, -x]))[:half]
 
-    value, vector = lowest_eigenpair(times, model.diagonal[:half])
+    value, vector = lowest_eigenpair(times, model.diagonal[:half], products=products)
     return value, np.concatenate([vector, -vector])
 
 
-def lowest_eigenpair(times: Callable, diagonal, n_start: int = 3, seed: int = 7):
+def lowest_eigenpair(times: Callable, diagonal, n_start: int = 3, seed: int = 7, products: int | None = None):
     """Lowest eigenvalue and vector of a symmetric operator by Davidson's method.
 
     E. R. Davidson, J. Comput. Phys. 17, 87 (1975). doi:10.1016/0021-9991(75)90065-0. The first vectors are those of the
-    smallest diagonal elements with some noise, so that no symmetry hides the lowest eigenvector.
-    Raises NotConvergedError where the search does not end; but an eigenvalue that is known to be negative is returned.
+    smallest diagonal elements with some noise, so that no symmetry hides the lowest eigenvector; with more of it where
+    there are few products to find one that breaks the symmetry.
+    Raises NotConvergedError where the search does not end; but an eigenvalue that is known to be negative is returned,
+    and with a number of `products` to spend, whatever they give.
     """
-    V = _first_vectors(diagonal, n_start, seed)
+    V = _first_vectors(diagonal, n_start, seed, 0.3 if products else 0.01)
     HV = np.stack([times(v) for v in V.T], axis=1)
-    for _ in range(V.shape[1], MAX_PRODUCTS + 1):
+    for _ in range(V.shape[1], (products or MAX_PRODUCTS) + 1):
         values, vectors = np.linalg.eigh((V.T @ HV + HV.T @ V) / 2)
         value, x = float(values[0]), V @ vectors[:, 0]
         residual = HV @ vectors[:, 0] - value * x
@@ -93,10 +117,10 @@ def lowest_eigenpair(times: Callable, diagonal, n_start: int = 3, seed: int = 7)
         new -= V @ (V.T @ new)
         new -= V @ (V.T @ new)  # once more, against rounding
         size = np.linalg.norm(new)
-        if np.linalg.norm(residual) < RESIDUAL or V.shape[1] == len(diagonal) or size < 1e-12:
+        if np.linalg.norm(residual) < (GLANCE if products else RESIDUAL) or V.shape[1] == len(diagonal) or size < 1e-12:
             return value, x
         V, HV = np.column_stack([V, new / size]), np.column_stack([HV, times(new / size)])
-    if value < UNSTABLE:  # the lowest eigenvalue lies below any that a subspace gives
+    if products or value < UNSTABLE:  # the lowest eigenvalue lies below any that a subspace gives
         return value, x
     size = np.linalg.norm(residual)
     raise NotConvergedError(
@@ -106,14 +130,14 @@ def lowest_eigenpair(times: Callable, diagonal, n_start: int = 3, seed: int = 7)
     )
 
 
-def _first_vectors(diagonal, n_start, seed):
+def _first_vectors(diagonal, n_start, seed, share):
     """Orthonormal (n, n_start) near the unit vectors of the smallest diagonal elements."""
     n, rng = len(diagonal), np.random.default_rng(seed)
     chosen = np.argsort(diagonal, kind="stable")[: min(n_start, n)]
     start = np.zeros((n, len(chosen)))
     start[chosen, np.arange(len(chosen))] = 1.0
     scale = np.maximum(np.abs(diagonal), 0.05)  # noise must not bring in the core orbitals' large elements
-    noise = 0.01 * rng.normal(size=start.shape) * (scale.min() / scale)[:, None]
+    noise = share * rng.normal(size=start.shape) * (scale.min() / scale)[:, None]
     return np.linalg.qr(start + noise)[0]
 
 
@@ -164,6 +188,40 @@ def follow_instability(problem: Problem, state: State, convergence: Convergence,
         if not converged:
             return state, False, number, tuple(steps)
     return state, True, number, tuple(steps)
+
+
+def difference_response(problem: Problem, P) -> Callable[[np.ndarray], np.ndarray]:
+    """dP -> dF at P by a difference of two Fock matrices: for every kind of term, with nothing more to compile."""
+    F = problem.fock(P, None).F
+    root = problem.S @ problem.X
+
+    def change(dP):
+        size = np.sqrt(sum(np.sum((root.T @ dP_s @ root) ** 2) for dP_s in dP))
+        step = DIFFERENCE / max(size, np.finfo(float).tiny)
+        return (problem.fock(P + step * dP, None).F - F) / step
+
+    return change
+
+
+def look_down(problem: Problem, cheaper: Problem, state: State, number: int) -> tuple[float | None, State | None]:
+    """(lowest Hessian eigenvalue, state lower down or None) at a small part of the cost of an SCF.
+
+    A few Davidson steps on a Hessian whose response is that of a `cheaper` problem (see dftfd.scf.approach) say where
+    it may go downhill, and the cheaper energy is followed there; the full one decides, where only a fall of more than
+    NOISE counts.
+    """
+    state = canonical(problem, state)
+    model = EnergyModel(problem, state, difference_response(cheaper, state.P))
+    value, direction = lowest_rotation(model, products=LOOKS)
+    if value is None or value > SUSPICIOUS:
+        return value, None
+    here = cheaper.state_of(state.mo_energy, state.mo_occ, state.mo_coeff, number)
+    lower = downhill(cheaper, here, model, direction, number)
+    if lower is None:
+        return value, None
+    lower, _, _ = direct_minimisation(cheaper, lower, DOWN, number, lambda cycle, state: None)
+    lower = problem.state_of(lower.mo_energy, lower.mo_occ, lower.mo_coeff, number)
+    return value, lower if lower.energy < state.energy - NOISE else None
 
 
 def _across(problem, state, model, direction, convergence, number, record):

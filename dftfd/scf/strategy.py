@@ -1,11 +1,6 @@
 """How to reach convergence: the plans behind `convergence="auto"`, "hard", ... of run_scf."""
 
-from dataclasses import dataclass, replace
-from numbers import Real
-
-import numpy as np
-
-from dftfd.errors import InputError, closest_names
+from dataclasses import dataclass
 
 LATEST = 50  # cycle after which DIIS is given up
 START_CYCLES = 15  # of energy DIIS before a minimiser that takes over anyway
@@ -20,6 +15,8 @@ class Strategy:
     minimiser: None, 'newton' or 'direct'; it takes over after LATEST cycles, or, with `always_minimises`, once the
         gradient is small or after START_CYCLES.
     follow: analyse the result's internal stability and go on downhill where it is a saddle point.
+    looks: where several states may compete, choose among several starts and look at the end whether it goes downhill,
+        both with a cheaper energy.
     """
 
     start: str = "cdiis"
@@ -28,6 +25,7 @@ class Strategy:
     minimiser: str | None = None
     always_minimises: bool = False
     follow: bool = False
+    looks: bool = False
     diis_space: int = 8
 
     def hands_over(self, history) -> bool:
@@ -41,7 +39,8 @@ class Strategy:
 
 
 STRATEGIES = {
-    "auto": Strategy(minimiser="newton"),
+    "auto": Strategy(minimiser="newton", looks=True),
+    "fast": Strategy(minimiser="newton"),
     "hard": Strategy(start="adiis", level_shift=0.2, minimiser="newton", always_minimises=True, follow=True),
     "diis": Strategy(),
     "adiis": Strategy(start="adiis"),
@@ -49,18 +48,3 @@ STRATEGIES = {
     "second-order": Strategy(minimiser="newton", always_minimises=True),
     "direct": Strategy(minimiser="direct", always_minimises=True),
 }
-
-
-def checked_strategy(name, level_shift=0.0, damping=0.0) -> Strategy:
-    """The plan of a name, with the level shift and damping of the user where they are given."""
-    if not isinstance(name, str) or name.lower() not in STRATEGIES:
-        closest = ", ".join(closest_names(str(name), STRATEGIES))
-        raise InputError(f"unknown convergence {name!r}; allowed: {', '.join(STRATEGIES)} (closest: {closest}).")
-    if not (isinstance(level_shift, Real) and np.isfinite(level_shift) and level_shift >= 0):
-        raise InputError(f"level_shift={level_shift!r}: give a number of hartree >= 0, such as 0.3.")
-    if not (isinstance(damping, Real) and 0 <= damping < 1):
-        raise InputError(f"damping={damping!r}: give a number from 0 (none) to below 1.")
-    strategy = STRATEGIES[name.lower()]
-    if level_shift:
-        strategy = replace(strategy, level_shift=float(level_shift))
-    return replace(strategy, damping=float(damping)) if damping else strategy

@@ -1,11 +1,17 @@
 """The SCF table: one line per cycle, and the thresholds that end it."""
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 
 import numpy as np
 
-from dftfd.errors import InputError
+from dftfd.arguments import number, whole
+
+LINEAR_DEPENDENCE = 1e-6
+"""Eigenvalues of the overlap at or below this are dropped; PySCF 2.14 uses the same value."""
+
+CONV_TOL = number(lambda x: x > 0, "a positive number of hartree, such as 1e-9")
+MAX_CYCLES = whole(1)
+"""What thresholds can be."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +37,8 @@ class Convergence:
     max_cycles: int = 50
 
     def __post_init__(self):
-        if not (isinstance(self.energy, Real) and np.isfinite(self.energy) and self.energy > 0):
-            raise InputError(
-                f"conv_tol={self.energy!r} is not an energy threshold: give a positive number, such as 1e-9."
-            )
-        if not (isinstance(self.max_cycles, Integral) and self.max_cycles >= 1):
-            raise InputError(f"max_cycles={self.max_cycles!r}: give a whole number of at least 1.")
+        CONV_TOL.checked("conv_tol", self.energy)
+        MAX_CYCLES.checked("max_cycles", self.max_cycles)
 
     @property
     def gradient(self):

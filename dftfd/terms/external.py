@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.errors import DftfdError, InputError
+from dftfd.arguments import Kind
+from dftfd.errors import DftfdError, InputError, shown
 from dftfd.kernel import Slopes
 from dftfd.terms.base import Contribution, Term
 from dftfd.terms.on_grid import GridOrbitals, gradient_on_grid
@@ -97,18 +98,23 @@ class ExternalPotential:
 
 def checked_potential(given) -> ExternalPotential | None:
     """The potential of run_scf's option: None, f, or a pair (f, 'all' or 'electrons')."""
+    return _POTENTIAL.checked("external_potential", given)
+
+
+def _potential(given):
     if given is None or isinstance(given, ExternalPotential):
         return given
     f, acts_on = given if isinstance(given, tuple | list) and len(given) == 2 else (given, "all")
     if acts_on not in ACTS_ON:
-        raise InputError(f"external_potential acts on {acts_on!r}; allowed: {' or '.join(map(repr, ACTS_ON))}.")
+        raise InputError(f"external_potential acts on {shown(acts_on)}; allowed: {' or '.join(map(repr, ACTS_ON))}.")
     if not callable(f):
         raise InputError(
             f"external_potential={type(f).__name__}: give a function of one point r (3,) [bohr] in hartree, such as a "
             "Function R^3 -> R, or a pair (f, 'electrons')."
         )
     try:
-        result = jax.eval_shape(f, jax.ShapeDtypeStruct((3,), np.float64))
+        # a callable of Python's own around f: JAX may crash where it keeps another, such as a NumPy ufunc
+        result = jax.eval_shape(lambda r: f(r), jax.ShapeDtypeStruct((3,), np.float64))
     except DftfdError:
         raise
     except Exception as error:  # whatever a user's code raises
@@ -118,8 +124,14 @@ def checked_potential(given) -> ExternalPotential | None:
             f"{type(error).__name__}: {first_line}."
         ) from error
     if getattr(result, "shape", None) != () or not jnp.issubdtype(result.dtype, jnp.floating):
-        raise InputError(f"external_potential returns {result} at a point; one real number in hartree expected.")
+        raise InputError(f"external_potential returns {shown(result)} at a point; one real number in hartree expected.")
     return ExternalPotential(f, acts_on == "all")
+
+
+_POTENTIAL = Kind(
+    "a function of one point r (3,) [bohr] in hartree, or a pair (f, 'electrons') that leaves the nuclei out",
+    _potential,
+)
 
 
 class ExternalEnergy(Term):

@@ -50,18 +50,51 @@ class Binary(HasKey):
         return self.code(_as_complex_as(y, x), _as_complex_as(x, y))
 
     def inverse(self):
-        """Code of the inverse where the other side is a number, else None."""
+        """Codes of the branches of the inverse where the other side is a number, else none."""
+        if self.name == "power" and isinstance(self.right, int) and self.right > 0:
+            return (Root(self.right, 1),) if self.right % 2 else (Root(self.right, 1), Root(self.right, -1))
         swap = {"add": "subtract", "subtract": "add", "multiply": "divide", "divide": "multiply"}
         if self.name not in swap or (self.left is None and self.right is None):
-            return None
+            return ()
         if self.right is not None:
-            return Binary(swap[self.name], right=self.right)
+            return (Binary(swap[self.name], right=self.right),)
         if self.name in ("subtract", "divide"):  # y = a - x, y = a / x
-            return Binary(self.name, left=self.left)
-        return Binary(swap[self.name], right=self.left)
+            return (Binary(self.name, left=self.left),)
+        return (Binary(swap[self.name], right=self.left),)
+
+    def slope(self, position, values, change):
+        """`change` of the value at `position` times the derivative with respect to it, a Function; None: no short form.
+
+        It is its own transpose. Graphs of sums and products stay sums and products, however often they are derived.
+        """
+        if self.name == "add":
+            return change
+        if self.name == "subtract":
+            return combine("multiply", -1.0, change) if position == 1 or self.left is not None else change
+        if self.name == "multiply":
+            numbers = [x for x in (self.left, self.right) if x is not None]
+            return combine("multiply", numbers[0] if numbers else values[1 - position], change)
+        if self.name == "divide" and position == 0 and self.left is None:
+            return combine("divide", change, values[1] if self.right is None else self.right)
+        return None
 
     def structural_key(self):
         return ("binary", self.name, structural_key(self.left), structural_key(self.right))
+
+
+class Root(HasKey):
+    """y -> sign |y|^(1/n), with the sign of y for odd n; even n: NaN for negative y."""
+
+    def __init__(self, n: int, sign: int):
+        self.n, self.sign, self.__name__ = n, sign, f"root {n}"
+
+    def __call__(self, y):
+        if self.n % 2:
+            return jnp.sign(y) * jnp.abs(y) ** (1 / self.n)
+        return self.sign * jnp.where(y >= 0, y, jnp.nan) ** (1 / self.n)
+
+    def structural_key(self):
+        return ("root", self.n, self.sign)
 
 
 def _as_complex_as(other, x):

@@ -19,7 +19,7 @@ class Broadcast(Operator):
         return Signature(static["domains"], operands[0].result)
 
     def evaluate(self, node, *args):
-        return node.operands[0].evaluate(*(args[i] for i in node.static["argnums"]))
+        return (yield node.operands[0], [args[i] for i in node.static["argnums"]])
 
     def transpose(self, node, cotangent, needed):
         from dftfd.autofd.operators.integrate import integrate_over
@@ -41,7 +41,7 @@ class Permute(Operator):
         ordered = [None] * len(args)
         for i, x in zip(node.static["permutation"], args, strict=True):
             ordered[i] = x
-        return node.operands[0].evaluate(*ordered)
+        return (yield node.operands[0], ordered)
 
     def transpose(self, node, cotangent, needed):
         return [permute(cotangent, np.argsort(node.static["permutation"]))]

@@ -7,6 +7,12 @@ transpose   of g_i: x -> (d_i f (g(x)))^T ct(x)      pointwise, from <d_i f dg_i
             of f in D f(g)^T c: the same with c ct^T
 """
 
+import functools
+import operator
+
+import jax
+import jax.numpy as jnp
+
 from dftfd.autofd.domain import Signature, describe, same_domain, same_spec, spec_of, value_space
 from dftfd.autofd.function import Function, is_function
 from dftfd.autofd.operators.base import Operator
@@ -69,7 +75,10 @@ class Compose(Operator):
 
     def evaluate(self, node, *args):
         outer, *inner = node.operands
-        return outer.evaluate(*(g.evaluate(*args) for g in inner))
+        values = []
+        for g in inner:
+            values.append((yield g, args))
+        return (yield outer, values)
 
     def label(self, node):
         outer = node.operands[0]
@@ -80,22 +89,72 @@ class Compose(Operator):
         d_outer, *d_inner = tangents
         terms = [] if d_outer is None else [compose(d_outer, *inner)]
         changed = tuple(i for i, d in enumerate(d_inner) if d is not None)
-        if changed:
+        linear = tuple(i for i in _linear_arguments(outer) if i in changed)
+        changed = tuple(i for i in changed if i not in linear)
+        if linear:
+            terms.append(_along(outer, inner, linear, d_inner))
+        short = [_slope(outer, inner, i, d_inner[i]) for i in changed]
+        if changed and None not in short:
+            terms += short
+        elif changed:
             terms.append(compose(pushforward(outer, changed), *inner, *(d_inner[i] for i in changed)))
-        return terms[0] if len(terms) == 1 else terms[0] + terms[1]
+        return functools.reduce(operator.add, terms)
 
     def transpose(self, node, cotangent, needed):
         outer, *inner = node.operands
         parts = [_transpose_of_outer(outer, inner, cotangent) if needed[0] else None]
         wanted = tuple(i for i in range(len(inner)) if needed[1 + i])
-        if not wanted:
-            return parts + [None] * len(inner)
-        pulled = compose(pullback(outer, wanted), *inner, cotangent)
-        found = iter([pulled]) if len(wanted) == 1 else (_take(pulled, k) for k in range(len(wanted)))
-        return parts + [next(found) if i in wanted else None for i in range(len(inner))]
+        found = {i: _against(outer, inner, i, cotangent) for i in _linear_arguments(outer) if i in wanted}
+        wanted = tuple(i for i in wanted if i not in found)
+        short = {i: _slope(outer, inner, i, cotangent) for i in wanted}
+        if None not in short.values():
+            found |= short
+        elif wanted:
+            pulled = compose(pullback(outer, wanted), *inner, cotangent)
+            found |= {i: _take(pulled, k) if len(wanted) > 1 else pulled for k, i in enumerate(wanted)}
+        return parts + [found.get(i) for i in range(len(inner))]
 
 
 composition = Compose()
+
+
+def _slope(outer, inner, position, change):
+    """`change` times the derivative of code that knows it (arithmetic of real functions of equal shape), else None."""
+    rule = getattr(outer.static.get("code"), "slope", None)
+    if rule is None or change.singular or outer.tags or not all(same_spec(g.result, outer.result) for g in inner):
+        return None
+    if not isinstance(outer.result, jax.ShapeDtypeStruct) or not jnp.issubdtype(outer.result.dtype, jnp.floating):
+        return None
+    return rule(position, inner, change)
+
+
+# D f(y) t is linear in the direction t, D f(y)^T c in c: there the derivative is the same node, not one of higher order
+
+
+def _linear_arguments(outer) -> tuple[int, ...]:
+    """Numbers of the arguments in which a derivative node is linear."""
+    if not isinstance(outer.operator, Linearize | Pullback):
+        return ()
+    return tuple(range(len(outer.operands[0].domains), len(outer.domains)))
+
+
+def _along(outer, inner, arguments, d_inner):
+    """Derivative of outer(inner) where the inner functions of these linear arguments change."""
+    (f,), count = outer.operands, len(outer.operands[0].domains)
+    if isinstance(outer.operator, Pullback):
+        return compose(outer, *inner[:-1], d_inner[-1])
+    argnums = tuple(outer.static["argnums"][i - count] for i in arguments)
+    return compose(pushforward(f, argnums), *inner[:count], *(d_inner[i] for i in arguments))
+
+
+def _against(outer, inner, i, ct):
+    """Cotangent of the inner function of the linear argument i."""
+    (f,), count = outer.operands, len(outer.operands[0].domains)
+    argnums = outer.static["argnums"]
+    if isinstance(outer.operator, Linearize):
+        return compose(pullback(f, (argnums[i - count],)), *inner[:count], ct)
+    directions = [_take(ct, k) for k in range(len(argnums))] if len(argnums) > 1 else [ct]
+    return compose(pushforward(f, argnums), *inner[:count], *directions)
 
 
 def check_same_domains(f: Function, g: Function, what: str):

@@ -1,8 +1,9 @@
 """integrate: over all or some arguments, by the quadrature of their domains.
 
 JVP         itself; when a quadrature that is given as arrays moves, sum_k (dw_k f(x_k) + w_k nabla f(x_k) dx_k)
-transpose   broadcast over the integrated arguments, from <int f dy, ct>_x = <f, ct>_{x,y}. With a quadrature given as
-            arrays the pairing uses that quadrature.
+transpose   broadcast over the integrated arguments, from <int f dy, ct>_x = <f, ct>_{x,y}. The pairing has the measure
+            of the space: a quadrature given as arrays has to belong to it, up to a factor. On a space that has no
+            quadrature of its own the one that is given stands for it.
 """
 
 import functools
@@ -10,15 +11,17 @@ import operator
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.tree_util import tree_map
 
 from dftfd.autofd import tabulate
 from dftfd.autofd.analytic import analytic_integral
-from dftfd.autofd.domain import Signature
+from dftfd.autofd.domain import Domain, Signature, check_real, checked_rule
 from dftfd.autofd.function import Function, nodes_of
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.operators.base import Operator, checked_argnums
 from dftfd.autofd.operators.broadcast import broadcast
-from dftfd.autofd.operators.dirac import dirac, separate
+from dftfd.autofd.operators.dirac import integral_of_term, separate
+from dftfd.autofd.structure import is_tracer
 from dftfd.errors import QuadratureError, SignatureError
 
 CHUNK = 4096  # quadrature points evaluated at once; bounds the memory on large grids
@@ -53,7 +56,84 @@ class Integrate(Operator):
     def transpose(self, node, cotangent, needed):
         (f,) = node.operands
         rest = tuple(i for i in range(len(f.domains)) if i not in node.static["argnums"])
-        return [broadcast(cotangent, f.domains, rest)]
+        factor = 1.0
+        for i, rule in zip(node.static["argnums"], node.arrays or (), strict=False):
+            factor = factor * measure_ratio(f.domains[i], rule)
+        if factor != 1.0:
+            cotangent = cotangent * factor
+        spread = broadcast(cotangent, f.domains, rest)
+        given = {i: r for i, r in zip(node.static["argnums"], node.arrays, strict=False) if f.domains[i].points is None}
+        if given:
+            spread.static["given"] = tuple((f.domains[i], _fingerprint(r)) for i, r in given.items())
+        return [spread]
+
+
+def measure_ratio(domain: Domain, rule) -> float:
+    """c, if a quadrature (points, weights) integrates with c times the measure of the space; QuadratureError if not.
+
+    Tried with powers and waves of the coordinates. The quadratures may have different points.
+    """
+    if domain.points is None or (rule[0] is domain.points and rule[1] is domain.weights):
+        return 1.0
+    refused = (
+        f"the functional derivative on {domain!r} is paired with the quadrature of that space, but the integral has "
+    )
+    if any(map(is_tracer, rule)):
+        raise QuadratureError(
+            refused + "one of its own, `quadrature=`, with values of a JAX transformation. Use a domain without points "
+            "and weights, which the quadrature then stands for, or no `quadrature=`."
+        )
+    (x, w), (y, v) = (map(np.asarray, pair) for pair in ((domain.points, domain.weights), rule))
+    centre, width = x.reshape(len(x), -1).mean(axis=0), x.reshape(len(x), -1).std(axis=0)
+    own, given = (np.asarray(_moments(p, q, centre, width)) for p, q in ((x, w), (y, v)))
+    ratio = float(np.vdot(own, given).real / np.vdot(own, own).real)
+    size = np.abs(_moments(x, np.abs(w), centre, width)).max()
+    if x.shape == y.shape and np.array_equal(x, y):
+        same = np.allclose(v, ratio * w, rtol=1e-9, atol=0.0)
+    else:
+        same = np.all(np.abs(given - ratio * own) <= 1e-6 * abs(ratio) * size)
+    if not same or not ratio:
+        raise QuadratureError(
+            refused + "another measure by its `quadrature=`. Put the ratio of the measures into the integrand, or make "
+            "a domain of the quadrature and a function on it by composition."
+        )
+    return 1.0 if abs(ratio - 1) < 1e-6 else ratio
+
+
+def _moments(points, weights, centre, width):
+    """Integrals of 1, t, t^2, t^3 and exp(i t), exp(2 i t), by coordinate, where t = (x - centre) / width."""
+    t = (points.reshape(len(points), -1) - centre) / np.where(width > 0, width, 1.0)
+    phi = [np.ones_like(t), t, t**2, t**3, np.exp(1j * t), np.exp(2j * t)]
+    return np.concatenate([weights @ p for p in phi])
+
+
+def _fingerprint(rule) -> tuple:
+    """What tells measures apart that were given for a space without a quadrature of its own."""
+    points, weights = rule
+    if is_tracer(points) or is_tracer(weights):
+        return ("traced", id(weights))
+    x = np.asarray(points)
+    shift, width = np.zeros(max(x[0].size, 1)), np.ones(max(x[0].size, 1))
+    return ("known", *_moments(x, np.asarray(weights), shift, width).tolist())
+
+
+def check_one_measure(*gradients: Function):
+    """Raise if integrals over a space that has no quadrature were given different measures.
+
+    They stand for the measure of the pairing, so one functional derivative has room for one.
+    """
+    known = {}
+    for root in gradients:
+        for domain, mark in (m for node in nodes_of(root) for m in node.static.get("given", ())):
+            kind, *moments = known.setdefault(domain, mark)
+            if mark != (kind, *moments) and not (
+                kind == mark[0] == "known" and np.allclose(moments, mark[1:], rtol=1e-6, atol=1e-6 * abs(moments[0]))
+            ):
+                raise QuadratureError(
+                    f"integrals over {domain!r} have different quadratures by `quadrature=`, so there is no one "
+                    "measure for the functional derivative. Give the domain points and weights, or put the ratio of "
+                    "the measures into the integrand."
+                )
 
 
 class MovedQuadrature(Operator):
@@ -65,12 +145,18 @@ class MovedQuadrature(Operator):
     name, linear = "integral over a moving quadrature", True
 
     def evaluate(self, node, *args):
-        rules, tangents = node.arrays
+        return self._value(node, node.arrays, node.static.get("order", 1), args)
 
-        def value(rules):
-            return _integrate.evaluate(node.replace(arrays=rules), *args)
+    def _value(self, node, arrays, order, args):
+        """arrays: (quadrature, its change), of higher orders (those of the order below, their change)."""
+        if order == 0:
+            return _integrate.evaluate(node.replace(arrays=arrays), *args)
+        inner, tangents = arrays
+        return jax.jvp(lambda a: self._value(node, a, order - 1, args), (inner,), (tangents,))[1]
 
-        return jax.jvp(value, (rules,), (tangents,))[1]
+    def array_tangent(self, node, tangents):
+        static = node.static | {"order": node.static.get("order", 1) + 1}
+        return Function(self, node.operands, (node.arrays, tangents), static, node.signature)
 
 
 def _weighted_sum(code, rules):
@@ -112,21 +198,8 @@ def integrate_over(f: Function, argnums: tuple[int, ...], quadrature=()) -> Func
     regular, terms = separate(f)
     parts = [] if regular is None else [integrate_over(regular, argnums, quadrature)]
     rules = dict(zip(argnums, quadrature, strict=True)) if quadrature else None
-    parts += [_integral_of_term(t, f.domains, argnums, rules) for t in terms]
+    parts += [integral_of_term(t, f.domains, argnums, rules) for t in terms]
     return functools.reduce(operator.add, parts)
-
-
-def _integral_of_term(term, domains, argnums, rules):
-    """Integral of strength * delta: the deltas in the arguments `argnums` drop out, the strength is integrated."""
-    rest = [i for i in range(len(domains)) if i not in term.argnums]
-    over = tuple(i for i in argnums if i not in term.argnums)
-    quadrature = tuple(rules[i] for i in over) if rules else ()
-    strength = integrate_over(term.strength, tuple(rest.index(i) for i in over), quadrature)
-    left = [i for i in range(len(domains)) if i not in argnums]
-    kept = [(i, p) for i, p in zip(term.argnums, term.points, strict=True) if i not in argnums]
-    if not kept:
-        return strength
-    return dirac(strength, tuple(domains[i] for i in left), tuple(left.index(i) for i, _ in kept), [p for _, p in kept])
 
 
 def integrate(f: Function, argnums: int | tuple[int, ...] | None = None, *, quadrature=None):
@@ -141,9 +214,7 @@ def integrate(f: Function, argnums: int | tuple[int, ...] | None = None, *, quad
     count = len(f.domains)
     if argnums is None:
         argnums = tuple(range(count))
-    argnums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    if not argnums or len(set(argnums)) != len(argnums) or not all(0 <= i < count for i in argnums):
-        raise SignatureError(f"integrate: argnums {argnums} are not different arguments of {f!r}.")
+    argnums = checked_argnums(argnums, f, "integrate") if count else argnums
     rules = () if quadrature is None else _checked_rules(quadrature, f, argnums)
     integral = integrate_over(f, argnums, rules)
     return integral if integral.domains else integral()
@@ -174,7 +245,8 @@ def _checked_rules(quadrature, f, argnums):
         raise QuadratureError(f"integrate: {len(argnums)} quadratures (points, weights) expected, {len(rules)} found.")
     checked = []
     for i, (points, weights) in zip(argnums, rules, strict=True):
-        points, weights = jnp.asarray(points), jnp.asarray(weights)
+        points, weights = checked_rule(points, weights, f.domains[i].dtype, f"integrate, argument {i}")
+        check_real(weights, f"integrate, argument {i}")
         if points.shape[1:] != f.domains[i].shape or weights.shape != points.shape[:1]:
             raise QuadratureError(
                 f"integrate: points {points.shape} and weights {weights.shape} do not fit argument {i} of {f!r}."

@@ -1,10 +1,17 @@
 """Registry of inverses: what the transpose of f -> f(g) with respect to f needs.
 
-<f(g), ct> = int f(g(x)) ct(x) w(x) dx = int f(y) ct(g^-1(y)) |det D g^-1(y)| w(g^-1(y)) dy
+<f(g), ct> = int f(g(x)) ct(x) w(x) dx = int f(y) sum_b ct(x_b) |det D g_b^-1(y)| w(x_b) dy,   x_b = g_b^-1(y),
+
+the sum over the branches of the inverse whose x_b lie in the space of x: nothing where y is no value of g, several
+terms where g takes a value several times. What is registered and what the spaces declare is tried before it is used;
+see `dftfd.autofd.operators.substitution`.
 
 An inverse is registered for code; functions that carry arrays pass them on to it: g(a, x) has the inverse g_inv(a, y).
 Compositions of invertible functions are inverted factor by factor.
 """
+
+import functools
+import operator
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +19,10 @@ import numpy as np
 
 from dftfd.autofd.domain import Domain, same_spec
 from dftfd.autofd.function import Function
-from dftfd.autofd.operators.broadcast import Broadcast
+from dftfd.autofd.operators.broadcast import Broadcast, permute
 from dftfd.autofd.operators.closure import Frozen, label_of
 from dftfd.autofd.operators.compose import composition
+from dftfd.autofd.operators.dirac import dirac, image, separate
 from dftfd.autofd.operators.leaf import identity, leaf
 from dftfd.autofd.structure import HasKey, structural_key
 from dftfd.errors import NoRuleError, SignatureError
@@ -23,14 +31,25 @@ _inverses: dict = {}
 
 
 def register_inverse(g, g_inverse, logabsdet=None):
-    """Declare that g_inverse is the inverse of g.
+    """Declare that g_inverse is the inverse of g, or, as a tuple, the inverses of the parts on which g is one-to-one.
 
     g, g_inverse: Functions of one argument, or Python code that takes the same arrays before the point.
-    logabsdet: code of the same arguments as g_inverse, log |det D g_inverse(y)|; differentiated numerically if absent.
+    logabsdet: code of the same arguments as g_inverse, log |det D g_inverse(y)|, or a tuple of such codes;
+        differentiated numerically if absent.
+    A branch returns any number, NaN included, where g has no such value: x = g_inverse(y) counts if g(x) = y and x lies
+    in the space of x.
     """
-    code, inverse = _code_of(g), _code_of(g_inverse)
-    _inverses[_source_key(code)] = (inverse, logabsdet)
-    _inverses.setdefault(_source_key(inverse), (code, None))
+    code = _code_of(g)
+    several = isinstance(g_inverse, tuple | list)
+    branches = [_code_of(b) for b in (g_inverse if several else (g_inverse,))]
+    dets = list(logabsdet) if isinstance(logabsdet, tuple | list) else [logabsdet] * (len(branches) == 1)
+    if logabsdet is None:
+        dets = [None] * len(branches)
+    if not branches or len(dets) != len(branches):
+        raise SignatureError(f"register_inverse: {len(branches)} branches and {len(dets)} determinants; one each.")
+    _inverses[_source_key(code)] = list(zip(branches, dets, strict=True))
+    if len(branches) == 1:
+        _inverses.setdefault(_source_key(branches[0]), [(code, None)])
 
 
 def _code_of(g):
@@ -45,8 +64,7 @@ def _code_of(g):
 
 def _registered(code):
     if hasattr(code, "inverse"):  # code that knows its own, such as arithmetic with a number
-        inverse = code.inverse()
-        return None if inverse is None else (inverse, None)
+        return [(branch, None) for branch in code.inverse()] or None
     return _inverses.get(_source_key(code))
 
 
@@ -55,24 +73,29 @@ def _source_key(code):
     return code.source_key if isinstance(code, Frozen) else structural_key(code)
 
 
-def inverse_of(g: Function, domain: Domain) -> tuple[Function, Function]:
-    """(g^-1, log |det D g^-1|) as Functions on `domain`, the space of g's values; NoRuleError if none is known."""
+def branches_of(g: Function, domain: Domain) -> list[tuple[Function, Function]]:
+    """[(g_b^-1, log |det D g_b^-1|)] as Functions on `domain`, the space of g's values; NoRuleError if unknown."""
     if g.tags:
         raise NoRuleError(f"the inverse of {g!r} is needed, but g itself is being differentiated; there is no rule.")
     if g.operator is composition and len(g.operands) == 2:
         outer, inner = g.operands
-        outer_inverse, outer_det = inverse_of(outer, domain)
-        inner_inverse, inner_det = inverse_of(inner, outer.domains[0])
-        return inner_inverse(outer_inverse), outer_det + inner_det(outer_inverse)
+        return [
+            (x(y), outer_det + inner_det(y))
+            for y, outer_det in branches_of(outer, domain)
+            for x, inner_det in branches_of(inner, outer.domains[0])
+        ]
     found = _registered(g.static["code"]) if g.operator is leaf else None
     if found is None:
         raise NoRuleError(
             f"the inverse of {g!r} is needed and none is registered: call register_inverse(g, g_inverse)."
         )
-    inverse, logabsdet = found
-    value = Function(leaf, (), g.arrays, {"code": inverse, "domains": (domain,)})
-    det = LogAbsDet(inverse) if logabsdet is None else logabsdet
-    return value, Function(leaf, (), g.arrays, {"code": det, "domains": (domain,)})
+    return [
+        (_on(inverse, g, domain), _on(LogAbsDet(inverse) if det is None else det, g, domain)) for inverse, det in found
+    ]
+
+
+def _on(code, g, domain):
+    return Function(leaf, (), g.arrays, {"code": code, "domains": (domain,)})
 
 
 class LogAbsDet(HasKey):
@@ -92,32 +115,63 @@ class LogAbsDet(HasKey):
 
 
 def transport(ct: Function, inner: tuple[Function, ...], target: tuple[Domain, ...]) -> Function:
-    """y -> ct(g^-1(y)) |det D g^-1(y)| w(g^-1(y)) / w(y), the density that ct becomes under x -> y = g(x).
+    """What ct becomes under x -> y = (g_1, ..., g_n)(x): a Function on `target`, or a distribution.
 
-    inner: g_1..g_n, each a function of one argument of its own; together they use every argument of ct.
-    target: the domains of y_1..y_n.
+    It is a function if each g is a known one-to-one map of an argument of its own onto its space, else the image of
+    ct, which integrals consume; see `dirac`. Where all g are constant these are Dirac terms.
+    ct is integrated over the arguments that no g uses.   target: the domains of y_1..y_n.
     """
-    from dftfd.autofd.elementary import exp
-    from dftfd.autofd.operators.broadcast import broadcast
-    from dftfd.autofd.operators.compose import compose
+    from dftfd.autofd.operators.integrate import integrate_over
+    from dftfd.autofd.operators.substitution import check_values, constant_value, substituted
 
-    source, place, factor = ct.domains, {}, None
+    inner = tuple(inner)
+    if ct.singular:
+        return _transported_dirac(ct, inner, target)
+    for g, domain in zip(inner, target, strict=True):
+        check_values(g, domain)
+    points = {i: constant_value(g) for i, g in enumerate(inner)}
+    points = {i: p for i, p in points.items() if p is not None}
+    if len(points) == len(inner):
+        return dirac(integrate_over(ct, tuple(range(len(ct.domains)))), target, tuple(points), points.values())
+    masked, reason, density = False, "", None
+    try:
+        own, moved = _own_arguments(inner, target), ct
+        for position, i, h in own:
+            moved, jumps = substituted(moved, position, h, target[i])
+            masked = masked or jumps
+        unused = tuple(k for k in range(len(ct.domains)) if k not in [p for p, *_ in own])
+        density = permute(integrate_over(moved, unused), np.argsort([i for _, i, _ in sorted(own, key=lambda o: o[0])]))
+    except NoRuleError as error:
+        reason = str(error)
+    if density is not None and not masked:
+        return density
+    return image(ct, ct.domains, target, tuple(range(len(target))), inner, density, reason)
+
+
+def _own_arguments(inner, target):
+    """[(number of the argument, i, h)] with g_i(x_1, x_2, ...) = h(x_number), the numbers different."""
+    own = []
     for i, (g, domain) in enumerate(zip(inner, target, strict=True)):
         position, h = _own_argument(g)
-        if position in place or not same_spec(h.domains[0].spec, domain.spec):
+        if position in [p for p, *_ in own] or not same_spec(h.domains[0].spec, domain.spec):
             raise NoRuleError(
-                f"the transpose with respect to a function of {', '.join(map(repr, inner))} needs each of these to be "
-                "an invertible function of its own argument."
+                f"the transpose with respect to a function of {', '.join(map(repr, inner))} has values if each of "
+                "these is an invertible function of its own argument."
             )
-        value, logdet = inverse_of(h, domain)
-        scale = exp(logdet) * _density_ratio(value, source[position], domain)
-        place[position] = broadcast(value, target, (i,))
-        scale = broadcast(scale, target, (i,))
-        factor = scale if factor is None else factor * scale
-    if len(place) != len(source):
-        raise NoRuleError(f"{', '.join(map(repr, inner))} do not use all arguments, so they have no inverse.")
-    moved = compose(ct, *(place[k] for k in range(len(source))))
-    return moved * factor
+        own.append((position, i, h))
+    return own
+
+
+def _transported_dirac(ct, inner, target):
+    """s delta(x - x0) becomes s delta(y - g(x0))."""
+    regular, terms = separate(ct)
+    parts = [] if regular is None else [transport(regular, inner, target)]
+    for t in terms:
+        if t.sources or len(t.argnums) != len(ct.domains):
+            raise NoRuleError(f"the image of {ct!r}, a distribution in some arguments, has no rule.")
+        point = [t.points[t.argnums.index(i)] for i in range(len(t.argnums))]
+        parts.append(dirac(t.strength, target, tuple(range(len(target))), [g(*point) for g in inner]))
+    return functools.reduce(operator.add, parts)
 
 
 def _own_argument(g):
@@ -131,18 +185,6 @@ def _own_argument(g):
     if len(g.domains) != 1:
         raise NoRuleError(f"{g!r} is a function of {len(g.domains)} arguments, so it has no inverse.")
     return 0, g
-
-
-def _density_ratio(inverse, source, target):
-    """w(g^-1(y)) / w(y) of the two measures' densities."""
-    from dftfd.autofd.operators.leaf import function
-
-    ratio = 1.0
-    if source.density is not None:
-        ratio = ratio * function(source.density, source)(inverse)
-    if target.density is not None:
-        ratio = ratio / function(target.density, target)
-    return ratio
 
 
 def _identity_inverse():

@@ -6,6 +6,8 @@ JVP         of the arrays: (x, y) -> d code(a, x, y) / da . da
 transpose   none: a leaf has no operands. Its arrays belong to JAX, which differentiates through their use.
 """
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -83,6 +85,11 @@ class ArrayTangent(HasKey):
 
 def _checked(result, code):
     """The spec of what code returns."""
+    if isinstance(result, list) or not tree_leaves(result):
+        raise SignatureError(
+            f"{label_of(code)} returns {'a list' if isinstance(result, list) else result}; an array expected, or a "
+            "tuple or dictionary of arrays."
+        )
     result = tree_map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype), result)
     for part in tree_leaves(result):
         if not jnp.issubdtype(part.dtype, jnp.inexact):
@@ -101,10 +108,32 @@ def function(code, *domains: Domain, params=()) -> Function:
     """
     _check_domains(domains, label_of(code))
     params = tuple(tree_map(jnp.asarray, p) for p in params)
+    _check_count(code, len(params) + len(domains), len(domains))
     code, lifted = lift_closure(code)
-    code, arrays, result = freeze(code, (*lifted, *params), [d.spec for d in domains])
+    try:
+        code, arrays, result = freeze(code, (*lifted, *params), [d.spec for d in domains])
+    except jax.errors.ConcretizationTypeError as error:
+        raise SignatureError(
+            f"{label_of(code)} asks for the value of its argument (if, while, float, int), but it is a program of any "
+            "point. Choose with jax.numpy.where or jax.lax.cond."
+        ) from error
     signature = Signature(tuple(domains), _checked(result, code))
     return Function(leaf, (), arrays, {"code": code, "domains": tuple(domains)}, signature)
+
+
+def _check_count(code, count, domains):
+    """Raise if code does not take `count` arguments."""
+    try:
+        arguments = inspect.signature(code)
+    except (TypeError, ValueError):
+        return  # it does not tell
+    try:
+        arguments.bind(*range(count))
+    except TypeError as error:
+        raise SignatureError(
+            f"{label_of(code)}{arguments} does not take {count} argument(s), params first, then one point of each of "
+            f"the {domains} domain(s): function(code, X, Y, params=(a,)) is for code of (a, x, y)."
+        ) from error
 
 
 def _check_domains(domains, name):

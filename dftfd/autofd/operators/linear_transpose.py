@@ -15,15 +15,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dftfd.autofd.degree import is_linear
 from dftfd.autofd.domain import Domain, Signature, describe, same_spec, value_space
-from dftfd.autofd.function import Function
+from dftfd.autofd.function import SYMBOLIC, Function
 from dftfd.autofd.operators.base import Operator
 from dftfd.autofd.operators.broadcast import broadcast, permute
 from dftfd.autofd.operators.compose import compose
 from dftfd.autofd.operators.integrate import integrate_over
 from dftfd.autofd.operators.inverse import transport
 from dftfd.autofd.operators.leaf import identity
-from dftfd.autofd.operators.linearity import is_linear
 from dftfd.autofd.operators.linearize import Outer
 from dftfd.autofd.structure import HasKey
 from dftfd.errors import NoRuleError, SignatureError
@@ -47,9 +47,17 @@ def linear_transpose(f: Function, argnum: int = 0, domain: Domain | None = None,
         raise SignatureError(
             f"linear_transpose: {domain!r} is not the space of {describe(f.result)}, the values of {f!r}."
         )
-    if not is_linear(f, (argnum,)):
-        raise SignatureError(f"linear_transpose: {f!r} is not linear in argument {argnum}.")
+    if SYMBOLIC not in f.tags:  # of a function that JAX stands for, its program is known when the result is evaluated
+        _check_linear(f, argnum)
     return Function(_linear_transpose, (f,), (), {"argnum": argnum, "domain": domain, "pairing": pairing})
+
+
+def _check_linear(f, argnum):
+    if not is_linear(f, (argnum,)):
+        raise SignatureError(
+            f"linear_transpose: {f!r} is not linear in argument {argnum}, or its program has steps that are not known "
+            "to be."
+        )
 
 
 class LinearTranspose(Operator):
@@ -62,6 +70,7 @@ class LinearTranspose(Operator):
     def evaluate(self, node, *args):
         (f,), k = node.operands, node.static["argnum"]
         *rest, y = args
+        _check_linear(f, k)
         spec = f.domains[k].spec
         return jax.linear_transpose(lambda x: f.evaluate(*rest[:k], x, *rest[k:]), spec)(y)[0]
 

@@ -38,7 +38,57 @@ def linearize(f: Function, argnums: int | tuple[int, ...] = 0, tangent=None) -> 
     for i, space in zip(argnums, spaces, strict=True):
         if not isinstance(space, Domain) or not same_spec(space.spec, f.domains[i].spec):
             raise SignatureError(f"linearize: directions {space!r} do not fit argument {i} of {f!r}.")
+    if _by_nabla(f, argnums):
+        return functools.reduce(operator.add, _products(f, argnums, spaces))
     return Function(_linearize, (f,), (), {"argnums": argnums, "spaces": spaces})
+
+
+def _by_nabla(f: Function, argnums) -> bool:
+    """True if nabla has to move inside: functions under differentiation enter f at other points than its argument."""
+    if not f.tags:
+        return False
+    from dftfd.autofd.operators.nabla import acts_elsewhere
+
+    return any(acts_elsewhere(f, i) for i in argnums)
+
+
+def gradients_inside(f: Function, argnums) -> list[Function] | None:
+    """nabla f for each argument, where they have to move inside; else None. NoRuleError for arguments without nabla."""
+    from dftfd.autofd.operators.nabla import nabla
+
+    if not _by_nabla(f, argnums):
+        return None
+    for i in argnums:
+        if not f.domains[i].is_array or not jnp.issubdtype(f.domains[i].dtype, jnp.floating):
+            raise NoRuleError(
+                f"{f!r} contains a function under differentiation at other points than its argument {i}, which is no "
+                "real array; the derivative with respect to that argument has no transpose."
+            )
+    return [nabla(f, i) for i in argnums]
+
+
+def _products(f, argnums, spaces):
+    """nabla_i f(x) . y_i"""
+    from dftfd.autofd.operators.broadcast import broadcast
+    from dftfd.autofd.operators.compose import compose
+    from dftfd.autofd.operators.leaf import identity
+
+    count, domains = len(f.domains), f.domains + spaces
+    for k, gradient in enumerate(gradients_inside(f, argnums)):
+        y = broadcast(identity(spaces[k]), domains, (count + k,))
+        yield compose(Along(), broadcast(gradient, domains, tuple(range(count))), y)
+
+
+class Along(HasKey):
+    """(gradient, y) -> gradient . y, the sum over the last axes of the gradient, those of y"""
+
+    __name__ = "along"
+
+    def __call__(self, gradient, y):
+        return tree_map(lambda a: jnp.tensordot(a, y.astype(a.dtype), y.ndim), gradient)
+
+    def structural_key(self):
+        return ("along",)
 
 
 def pushforward(f: Function, argnums: tuple[int, ...]) -> Function:
@@ -122,7 +172,7 @@ def sum_of_transposed_gradients(moments, argnums):
 class Settled(Operator):
     """Cotangent of a derivative node (linearize, pullback) that holds the cotangent of the function below it."""
 
-    name, linear, singular = "settled cotangent", True, True
+    name, linear, singular = "settled cotangent", True, 2
 
     def signature(self, operands, arrays, static):
         return static["signature"]

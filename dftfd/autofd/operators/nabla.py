@@ -1,9 +1,16 @@
 """nabla: derivative with respect to one argument.   f: R^3 -> R   gives   R^3 -> R^3
 
 JVP         nabla df
-transpose   -div, from partial integration; the surface term is dropped, so functions should vanish at the boundary of
-            the domain or be periodic. With a measure w(x) dx it is -div(w ct) / w.
+transpose   -div, from partial integration; with a measure w(x) dx it is -div(w ct) / w. The surface term [w f ct] is
+            dropped, so f, or its change, should vanish at the boundary or be periodic; on a space with `surface` it
+            stays, as Dirac terms at the ends.
+
+Only what is itself a function of x is differentiated by parts. d/dx int k(x, y) f(y) dy moves inside, onto k: nothing
+is required of f at the ends of x.
 """
+
+import functools
+import operator
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +19,11 @@ from jax.tree_util import tree_leaves, tree_map
 
 from dftfd.autofd.domain import Signature
 from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.operators.base import Operator, checked_argnums
 from dftfd.autofd.operators.compose import compose
-from dftfd.autofd.operators.leaf import function
+from dftfd.autofd.operators.leaf import function, is_constant, is_zero, zeros
 from dftfd.autofd.structure import HasKey, structural_key
-from dftfd.errors import SignatureError
+from dftfd.errors import NoRuleError, SignatureError
 
 
 def nabla(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
@@ -26,8 +33,11 @@ def nabla(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
     """
     if not isinstance(f, Function):
         raise SignatureError(f"nabla takes a Function, {type(f).__name__} found.")
-    if not 0 <= argnum < len(f.domains):
-        raise SignatureError(f"nabla: argnum {argnum}, but {f!r} has {len(f.domains)} argument(s).")
+    if isinstance(argnum, tuple | list):
+        raise SignatureError(
+            f"nabla: argnum {argnum!r}; one argument expected, zip_functions(nabla(f, 0), nabla(f, 1))."
+        )
+    (argnum,) = checked_argnums(argnum, f, "nabla")
     if mode not in ("forward", "reverse"):
         raise SignatureError(f"nabla: mode {mode!r}, 'forward' or 'reverse' expected.")
     if not f.domains[argnum].is_array:
@@ -36,6 +46,8 @@ def nabla(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
         raise SignatureError(f"nabla: argument {argnum} of {f!r} is complex; real arguments only.")
     if mode == "reverse" and any(jnp.issubdtype(r.dtype, jnp.complexfloating) for r in tree_leaves(f.result)):
         raise SignatureError(f"nabla: {f!r} is complex; use mode='forward'.")
+    if f.tags and acts_elsewhere(f, argnum):
+        return _inside(f, argnum, mode)
     return Function(_nabla, (f,), (), {"argnum": argnum, "mode": mode})
 
 
@@ -52,6 +64,9 @@ class Nabla(Operator):
         derivative = jax.jacfwd if node.static["mode"] == "forward" else jax.jacrev
         return derivative(f.evaluate, node.static["argnum"])(*args)
 
+    def tangent(self, node, tangents):
+        return nabla(tangents[0], node.static["argnum"], node.static["mode"])
+
     def transpose(self, node, cotangent, needed):
         return [transposed_nabla(cotangent, node.static["argnum"], node.static["mode"])]
 
@@ -60,12 +75,156 @@ _nabla = Nabla()
 
 
 def transposed_nabla(ct: Function, argnum: int, mode: str = "forward") -> Function:
-    """-div(w ct) / w for the density w of the measure (1 for Lebesgue's)."""
+    """-div(w ct) / w, w the density of the measure (1 for Lebesgue's), and the surface term if the space keeps it."""
     domain = ct.domains[argnum]
+    if domain.discrete:
+        raise NoRuleError(f"{domain!r} consists of separate points: derivatives with respect to it have no transpose.")
     if domain.density is None:
-        return -divergence(ct, argnum, mode)
-    w = function(Argument(argnum, domain.density), *ct.domains)
-    return -divergence(ct * w, argnum, mode) / w
+        inside = -divergence(ct, argnum, mode)
+    else:
+        w = function(Argument(argnum, domain.density), *ct.domains)
+        inside = -divergence(ct * w, argnum, mode) / w
+    if not domain.surface:
+        return inside
+    return functools.reduce(operator.add, _surface(ct, argnum), inside)
+
+
+def _surface(ct, argnum):
+    """w ct at the upper end times a Dirac term there, minus the same at the lower end."""
+    from dftfd.autofd.operators.dirac import dirac
+    from dftfd.autofd.operators.partial import partial
+
+    domain = ct.domains[argnum]
+    for end, sign in ((domain.extent.high, 1.0), (domain.extent.low, -1.0)):
+        if np.isfinite(end):
+            point = jnp.asarray(end, domain.dtype)
+            w = 1.0 if domain.density is None else domain.density(point)
+            strength = partial(ct, argnum, point) * (sign * w)
+            yield dirac(strength, ct.domains, (argnum,), (point,))
+
+
+# ---- derivatives of what depends on functions at other points
+
+
+def _differentiated(f: Function, argnum: int) -> set:
+    """{True, False} or a part: whether functions under differentiation below f are functions of its argument."""
+    if not f.tags:
+        return set()
+    name, inner = f.operator.name, _differentiated
+    if name == "broadcast":
+        kept = f.static["argnums"]
+        return inner(f.operands[0], kept.index(argnum)) if argnum in kept else {False}
+    if name == "permute":
+        return inner(f.operands[0], f.static["permutation"][argnum])
+    if name in ("integrate", "partial"):
+        return inner(f.operands[0], _argument_left(f, argnum))
+    if name == "compose":
+        found = set().union(*(inner(g, argnum) for g in f.operands[1:]))
+        return found | (
+            {False} if f.operands[0].tags else set()
+        )  # an outer f is taken at g(x), which may end elsewhere
+    if name == "nabla":
+        return inner(f.operands[0], argnum)
+    return {True}
+
+
+def acts_elsewhere(f: Function, argnum: int) -> bool:
+    """True if some function under differentiation enters f otherwise than as a function of this argument."""
+    return False in _differentiated(f, argnum)
+
+
+def _argument_left(f, argnum):
+    """Number of the operand's argument that is argument `argnum` of an integral or a partial application."""
+    return [i for i in range(len(f.operands[0].domains)) if i not in f.static["argnums"]][argnum]
+
+
+def _inside(f: Function, argnum: int, mode: str) -> Function:
+    """nabla f, nabla having moved towards the functions that depend on the argument."""
+    from dftfd.autofd.operators.broadcast import broadcast, permute
+
+    name, operands = f.operator.name, f.operands
+    if name == "broadcast":
+        kept = f.static["argnums"]
+        if argnum not in kept:
+            return zeros(_nabla.signature((f,), (), {"argnum": argnum}))
+        return broadcast(nabla(operands[0], kept.index(argnum), mode), f.domains, kept)
+    if name == "permute":
+        return permute(nabla(operands[0], f.static["permutation"][argnum], mode), f.static["permutation"])
+    if name in ("integrate", "partial"):
+        derivative = nabla(operands[0], _argument_left(f, argnum), mode)
+        return Function(f.operator, (derivative,), f.arrays, f.static)
+    if name == "compose":
+        return _chain_rule(f, argnum, mode)
+    first, second = (f.domains[i].shape for i in (f.static["argnum"], argnum))  # a second derivative: exchanged
+    both = nabla(nabla(operands[0], argnum, mode), f.static["argnum"], f.static["mode"])
+    return compose(ExchangeAxes(len(first), len(second)), both)
+
+
+def _chain_rule(f, argnum, mode):
+    """nabla of outer(inner): for each coordinate of the argument the derivative of outer along those of the inner."""
+    from dftfd.autofd.operators.linearize import pushforward
+
+    outer, *inner = f.operands
+    shape = f.domains[argnum].shape
+    slopes = {i: nabla(g, argnum, mode) for i, g in enumerate(inner) if not _is_still(g, argnum)}
+    if not slopes:
+        return zeros(_nabla.signature((f,), (), {"argnum": argnum}))
+    along = pushforward(outer, tuple(slopes))
+    if shape == ():
+        return compose(along, *inner, *slopes.values())
+    size = int(np.prod(shape))
+    columns = [compose(along, *inner, *(compose(Column(k, shape), d) for d in slopes.values())) for k in range(size)]
+    return compose(Columns(shape), *columns)
+
+
+def _is_still(g, argnum) -> bool:
+    """True if g does not depend on its argument `argnum`, as far as its form tells."""
+    return is_zero(g) or is_constant(g) or (g.operator.name == "broadcast" and argnum not in g.static["argnums"])
+
+
+class Column(HasKey):
+    """value -> its entries at place k of the last axes `shape`."""
+
+    def __init__(self, k, shape):
+        self.k, self.shape, self.__name__ = k, shape, f"column {k}"
+
+    def __call__(self, value):
+        rank = len(self.shape)
+        return tree_map(lambda a: a.reshape(*a.shape[: a.ndim - rank], -1)[..., self.k], value)
+
+    def structural_key(self):
+        return ("column", self.k, self.shape)
+
+
+class Columns(HasKey):
+    """(value_1, value_2, ...) -> the values side by side in new last axes `shape`."""
+
+    def __init__(self, shape):
+        self.shape, self.__name__ = shape, "columns"
+
+    def __call__(self, *values):
+        return tree_map(lambda *a: jnp.stack(a, axis=-1).reshape(*a[0].shape, *self.shape), *values)
+
+    def structural_key(self):
+        return ("columns", self.shape)
+
+
+class ExchangeAxes(HasKey):
+    """Exchanges the last `last` axes with the `before` axes before them: (..., last, before) -> (..., before, last)."""
+
+    def __init__(self, before, last):
+        self.before, self.last, self.__name__ = before, last, "exchange axes"
+
+    def __call__(self, value):
+        return tree_map(self._exchange, value)
+
+    def _exchange(self, a):
+        start = a.ndim - self.before - self.last
+        axes = (*range(start), *range(start + self.last, a.ndim), *range(start, start + self.last))
+        return jnp.transpose(a, axes)
+
+    def structural_key(self):
+        return ("exchange axes", self.before, self.last)
 
 
 def divergence(f: Function, argnum: int = 0, mode: str = "forward") -> Function:

@@ -54,7 +54,7 @@ class Partial(Operator):
     def evaluate(self, node, *args):
         (f,), rest = node.operands, iter(args)
         fixed = dict(zip(node.static["argnums"], node.arrays, strict=True))
-        return f.evaluate(*(fixed[i] if i in fixed else next(rest) for i in range(len(f.domains))))
+        return (yield f, [fixed[i] if i in fixed else next(rest) for i in range(len(f.domains))])
 
     def array_tangent(self, node, tangents):
         from dftfd.autofd.operators.linearize import pushforward

@@ -4,6 +4,7 @@ Cases of compose, so their rules are compose's: the transpose of item puts the c
 of zip splits.
 """
 
+from dftfd.autofd.domain import describe
 from dftfd.autofd.function import Function
 from dftfd.autofd.operators.compose import compose
 from dftfd.autofd.structure import HasKey, structural_key
@@ -27,7 +28,12 @@ def item(f: Function, index) -> Function:
     """x -> f(x)[index], of an array- or tuple-valued function."""
     if isinstance(index, slice):
         index = slice(index.start, index.stop, index.step)
-    return compose(Item(index), f)
+    try:
+        return compose(Item(index), f)
+    except (IndexError, KeyError, TypeError) as error:
+        if isinstance(error, SignatureError):
+            raise
+        raise SignatureError(f"[{index!r}] of a function with values {describe(f.result)}: no such entry.") from error
 
 
 def _tuple(*values):

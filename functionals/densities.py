@@ -1,0 +1,21 @@
+"""Densities and quadratures as arguments of functionals."""
+
+from typing import Annotated
+
+from dftfd.arguments import Kind, traceable
+from dftfd.autofd import Function
+
+
+def _as_density(value):
+    if not issubclass(type(value), Function) or value.result.shape != (2,):
+        raise ValueError
+    return value
+
+
+def _as_quadrature(value):
+    points, weights = value
+    return traceable(None, 3).convert(points), traceable(None).convert(weights)
+
+
+Density = Annotated[Function, Kind("a density R^3 -> R^2 (alpha, beta), a Function", _as_density)]
+Quadrature = Annotated[tuple, Kind("a pair (points (n, 3), weights (n,)) of finite numbers", _as_quadrature)]
