@@ -172,6 +172,16 @@ class _Keys:
         return tuple(found)
 
     def other(self, value):
+        """A tree of operands, as JAX 0.12 describes those of loops; what is unknown has no key."""
+        match type(value).__name__:
+            case "FTTuple":
+                return ("tuple of trees", *map(self.value, value.elts))
+            case "FTSingleton":
+                return ("leaf", self.value(value.val))
+            case "FTPyTree":
+                return ("tree", self.value(tuple(value.xs)), str(value.tree))
+            case "ShapedArray":
+                return ("array", value.shape, np.dtype(value.dtype).str)
         raise NoKey(f"a parameter {type(value).__name__}")
 
 
@@ -256,4 +266,7 @@ class _Contents(_Keys):
         return _Contents(self.depth - 1).program(program)
 
     def other(self, value):
-        return type(value).__qualname__
+        try:
+            return super().other(value)
+        except NoKey:
+            return type(value).__qualname__
