@@ -1,5 +1,5 @@
 # make demo       set everything up and compute the energy of water
-# make test       the test suite (about 15 minutes on two cores); make test-slow runs the long tests
+# make test       the test suite, on all cores; make test-slow runs the long tests, make test-all both
 # make lint       style
 # make regression every functional against libxc (about an hour); writes data/regression and docs/regression.md
 # make bench      water, benzene and caffeine against PySCF (under 40 minutes); make bench-full the larger molecules
@@ -11,18 +11,22 @@ RUN := $(VENV)/bin
 PYTHON ?=
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.12 python3.11 python3.13 python3.14)
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+PYTEST := OMP_NUM_THREADS=1 $(RUN)/python -m pytest --numprocesses auto --dist worksteal
 PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow lint regression bench bench-full clean
+.PHONY: demo test test-slow test-all lint regression bench bench-full clean
 
 demo: $(VENV)/.installed
 	$(RUN)/dftfd run examples/water.xyz --xc pbe --basis def2-svp
 
 test: $(VENV)/.installed-for-tests
-	$(RUN)/python -m pytest -m "not slow and not gpu and not benchmark"
+	$(PYTEST) -m "not slow and not gpu and not benchmark"
 
 test-slow: $(VENV)/.installed-for-tests
-	$(RUN)/python -m pytest -m "slow and not gpu"
+	$(PYTEST) -m "slow and not gpu and not benchmark"
+
+test-all: $(VENV)/.installed-for-tests
+	$(PYTEST) -m "not gpu and not benchmark"
 
 lint: $(VENV)/.installed-for-tests
 	$(RUN)/ruff check .
