@@ -1,21 +1,28 @@
 """The electron density of a density matrix, as functions of the point."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 
 from dftfd.ao_values import AOTables, ao_tables, ao_values
-from dftfd.arguments import public, traceable
+from dftfd.arguments import Kind, public, traceable
 from dftfd.autofd import Domain, Function, function
 from dftfd.errors import InputError
 from dftfd.functionals.base import SPACE
+from dftfd.interop.pyscf import is_pyscf_mole
 from dftfd.molecule import Molecule
+
+
+def _as_molecule(value):
+    if not (isinstance(value, Molecule) or is_pyscf_mole(value)):
+        raise TypeError
+    return value
 
 
 @public
 def density_function(
-    molecule: Molecule,
+    molecule: Annotated[Any, Kind("a Molecule, from dftfd.molecule(...), or a PySCF Mole", _as_molecule)],
     P: Annotated[jax.Array, traceable(None, None, None, expected="a matrix (1 or 2, ao, ao) of finite numbers")],
     tau: bool = False,
     domain: Domain = SPACE,

@@ -17,7 +17,6 @@ import numpy as np
 
 from dftfd.arguments import Kind, anything, array, bound, choice, kind_of, number, optional, refuse_unknown, whole
 from dftfd.errors import InputError, shown
-from dftfd.grids.atomic import N_LEVELS
 from dftfd.option_values import (
     CHARGES,
     GRID,
@@ -93,10 +92,10 @@ class Options:
         Option(ENERGY, "RKS, UKS, ROKS, or auto: restricted for spin 0, unrestricted otherwise."),
     ] = "auto"
     _: KW_ONLY
-    grid_level: Annotated[int, whole(0, N_LEVELS - 1), Option(ENERGY, "Quality of the quadrature grid, 0 to 9.")] = 3
+    grid_level: Annotated[int, whole(0, 9), Option(ENERGY, "Quality of the quadrature grid, 0 to 9.")] = 3
     nlc_grid_level: Annotated[
         int,
-        whole(0, N_LEVELS - 1),
+        whole(0, 9),
         Option(
             ENERGY,
             "The same for the double integrals of nonlocal functionals, such as VV10; their cost grows with the square "

@@ -433,7 +433,9 @@ def _(ask, folder):
 @answers("functional_nondifferentiable")
 def _(ask, folder):
     branch = lambda n: compose(lambda x: x if x > 1 else 2 * x, n)
-    ask.refused(FunctionalError, registering(branch), "branches on the value of a density", "jnp.where")
+    ask.refused(
+        FunctionalError, registering(branch), "asks for the value of its argument (if, while", "jax.numpy.where"
+    )
     for code in (jnp.floor, lambda x: x * jnp.floor(x), lambda x: jnp.round(1e3 * x)):
         ask.refused(FunctionalError, registering(partial(in_one_variable, code)), "is not differentiable")
 

@@ -138,7 +138,7 @@ def test_removed_linear_dependences_turn_with_the_overlap():
 def test_a_given_grid_stays_where_it_is():
     """Points handed over as numbers do not move: the forces are the gradient for that grid."""
     molecule = water()
-    grid = dftfd.molecular_grid(molecule.atomic_numbers, molecule.coordinates, 0)
+    grid = dftfd.molecular_grid(molecule.atomic_numbers, molecule.coordinates, 1)
     result = check(molecule, "lda,vwn", grid=(np.asarray(grid.points), np.asarray(grid.weights)))
     assert "fixed in space" in str(nuclear_forces(result))
 

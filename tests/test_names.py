@@ -184,7 +184,7 @@ def test_registration_refuses_duplicates_and_bad_names():
             register(pbe.named(name) if isinstance(name, str) else pbe, name if name is not None else "")
     with pytest.raises(FunctionalError, match="a Functional expected"):
         register("pbe", "test_names_text")
-    with pytest.raises(FunctionalError, match="it takes a name, doi= and spin_symmetric="):
+    with pytest.raises(FunctionalError, match="no option 'dio'; the closest ones are doi, spin_symmetric"):
         dftfd.functional("test_names_options", dio="10.1/1")
     assert not {"test_names_text", "test_names_options"} & set(list_functionals())
 

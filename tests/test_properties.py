@@ -56,7 +56,7 @@ def test_charges_match_pyscf(radical):
     for scheme in ("mulliken", "loewdin", "meta-loewdin"):
         assert result.charges(scheme).sum() == pytest.approx(0.0, abs=1e-10)
         assert result.spin_populations(scheme).sum() == pytest.approx(1.0, abs=1e-10)
-    with pytest.raises(InputError, match="mulliken, loewdin, meta-loewdin"):
+    with pytest.raises(InputError, match="'mulliken', 'loewdin', 'meta-loewdin'"):
         result.charges("hirshfield")
 
 

@@ -246,7 +246,7 @@ def test_a_new_geometry_compiles_nothing():
 
 @pytest.mark.parametrize(
     "name, reason",
-    [("b97m_v", "double integral"), ("mgga_x_br89", "Laplacian"), ("mgga_x_tb09", "potential")],
+    [("scan_rvv10", "double integral"), ("mgga_x_br89", "Laplacian"), ("mgga_x_tb09", "potential")],
 )
 def test_what_pyscf_has_no_place_for_is_refused(name, reason):
     """Double integrals, Laplacians and models of the potential, each with its reason."""

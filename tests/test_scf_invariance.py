@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd import calculation
 from dftfd.ao_store import AOStore
+from dftfd.terms import on_grid
 
 PEROXIDE = "O 0 0.7 -0.05; O 0 -0.7 -0.05; H 0.81 0.92 0.42; H -0.83 -0.9 0.4"  # no two atoms are equivalent
 AMINYL = "N 0 0 0.14; H 0 0.8 -0.5; H 0.05 -0.79 -0.49"
@@ -24,7 +24,7 @@ def tolerances(request, monkeypatch):
     """(translation, atom order, spin flip; RKS = UKS, threads) [hartree], with screening of orbitals off or on."""
     if request.param is None:
         return 1e-9, 1e-9
-    monkeypatch.setattr(calculation, "AOStore", functools.partial(AOStore, cutoff=0.0))
+    monkeypatch.setattr(on_grid, "AOStore", functools.partial(AOStore, cutoff=0.0))
     return 1e-11, 1e-10
 
 
