@@ -121,5 +121,5 @@ def test_the_domain_can_be_chosen_and_bad_matrices_are_refused(water_density):
     space = Domain((3,), name="space")
     P = water_density.make_rdm1()
     assert density_function(water_density.mol, P[None], domain=space).domains == (space,)
-    with pytest.raises(InputError, match=r"\(18, 18\).*\(1 or 2, 18, 18\)"):
+    with pytest.raises(InputError, match=r"\(18, 18\).*\(1 or 2, ao, ao\)"):
         density_function(water_density.mol, P)
