@@ -366,10 +366,7 @@ def taking(
 
     def decorate(function):
         (of_molecule, _), name = inspect.signature(function).parameters.values(), function.__name__
-        own = [
-            parameter.replace(annotation=OPTIONS[parameter.name].type)
-            for parameter in inspect.signature(options).parameters.values()
-        ]
+        own = [p.replace(annotation=OPTIONS[p.name].type) for p in inspect.signature(options).parameters.values()]
         signature = inspect.Signature([of_molecule, *own])
 
         @wraps(function)
