@@ -129,10 +129,7 @@ class Whole:
 
     @functools.cached_property
     def program(self) -> ScalarProgram:
-        """The scalar program of the value of a function with a derivative rule, as code of the same scalars.
-
-        Functions with derivative rules inside it stay whole. UnsupportedError where it has none.
-        """
+        """The value of a function with a derivative rule as scalar code; those inside it stay whole, as in symbols."""
         value = closed(self.eqn.params[CUSTOM[self.eqn.primitive.name]])
         specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in self.inputs]
         return symbolic_program(lambda *inputs: jaxpr_as_fun(value)(*self.numbers(inputs)), *specs)
