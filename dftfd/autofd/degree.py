@@ -8,12 +8,13 @@ import functools
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import Jaxpr, Literal
 from jax.tree_util import tree_flatten
 
 from dftfd.autofd.function import SYMBOLIC, Function, assemble, nodes_of, parts
 from dftfd.autofd.graph import without_variables
 from dftfd.autofd.operators.leaf import is_zero
+from dftfd.autofd.scalar.keys import INLINED, closed
 from dftfd.autofd.structure import is_tracer
 
 ZERO, CONSTANT, LINEAR, AFFINE, NONLINEAR = range(5)
@@ -25,7 +26,6 @@ _KEEPS = frozenset(  # linear in the first operand; the others are constants
 )
 _JOINS = frozenset("add sub add_any concatenate complex pad scatter scatter-add".split())
 _MULTIPLIES = frozenset("mul dot_general conv_general_dilated".split())
-_CALLS = frozenset("pjit jit closed_call core_call remat checkpoint".split())
 
 
 def join(degrees) -> int:
@@ -133,8 +133,8 @@ def _of_equation(equation, inputs) -> list[int]:
     if "degree" in params:  # an equation that knows
         return params["degree"](inputs)
     moving = [d for d in inputs if d not in (ZERO, CONSTANT)]
-    if name in _CALLS and moving:
-        return _of_closed(params.get("jaxpr", params.get("call_jaxpr")), inputs)
+    if name in INLINED and moving:
+        return _of_closed(params[INLINED[name]], inputs)
     if name in ("scan", "while", "cond") and moving:
         return {"scan": _of_scan, "while": _of_while, "cond": _of_cond}[name](params, inputs)
     return [_of_operation(name, params, inputs, moving, v.aval) for v in equation.outvars]
@@ -165,9 +165,8 @@ def _of_operation(name, params, inputs, moving, result) -> int:
 
 
 def _of_closed(program, inputs):
-    if isinstance(program, ClosedJaxpr):
-        return of_program(program.jaxpr, program.consts, inputs)
-    return of_program(program, (), inputs)
+    program = closed(program)
+    return of_program(program.jaxpr, program.consts, inputs)
 
 
 def _of_cond(params, inputs):

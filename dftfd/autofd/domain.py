@@ -5,6 +5,7 @@ it, so an integral and the transpose of an integral agree on it. Two domains are
 object: functions on different spaces that happen to have equal shapes can't be mixed by accident.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.structure import HasKey, Identity, is_tracer, structural_key
-from dftfd.errors import QuadratureError, SignatureError
+from dftfd.autofd.structure import HasKey, Identity, holds_tracers, is_tracer, structural_key
+from dftfd.errors import QuadratureError, SignatureError, shown
 
 Spec = Any  # pytree of jax.ShapeDtypeStruct
 
@@ -129,8 +130,6 @@ class Domain(HasKey):
                 f"{self!r}: points {points.shape} and weights {weights.shape} found, "
                 f"(node, {', '.join(map(str, self.shape))}) and (node,) expected."
             )
-        if not (np.all(np.isfinite(points)) and np.all(np.isfinite(weights))):
-            raise QuadratureError(f"{self!r}: NaN or infinity among the points or weights of its quadrature.")
         return points, weights
 
     def structural_key(self):
@@ -159,6 +158,41 @@ class Domain(HasKey):
         return f"Domain({self.name + ': ' if self.name else ''}{describe(self.spec)})"
 
 
+def checked_point(value, domain: Domain, function, position: int):
+    """A point of a domain, argument number `position` of a function, as an array of its shape and dtype."""
+    if not domain.is_array:
+        return value
+    array = _as_array(value, domain, function, position)
+    if array.shape != domain.shape:
+        hint = " To evaluate at many points use jax.vmap(f)(points)." if array.ndim == len(domain.shape) + 1 else ""
+        raise SignatureError(
+            f"argument {position} of {function!r} has shape {array.shape}, {domain.shape} expected.{hint}"
+        )
+    if array.dtype != domain.dtype:
+        if not np.can_cast(array.dtype, domain.dtype, "same_kind"):
+            raise SignatureError(
+                f"argument {position} of {function!r} has dtype {array.dtype.name}, {describe(domain.spec)} expected."
+            )
+        array = array.astype(domain.dtype)
+    return array
+
+
+def _as_array(value, domain, function, position):
+    """An array for what was given as a point; NumPy looks at it first, as JAX may not survive deeply nested lists."""
+    try:
+        if not isinstance(value, jax.Array):
+            with contextlib.suppress(jax.errors.TracerArrayConversionError):
+                np.asarray(value)
+        elif not holds_tracers(value) and value.is_deleted():
+            raise ValueError
+        return jnp.asarray(value)
+    except Exception as error:  # what looking at somebody's object may raise is anything
+        raise SignatureError(
+            f"argument {position} of {function!r} is {shown(value)}; a point {describe(domain.spec)}, or a Function, "
+            "expected."
+        ) from error
+
+
 def checked_rule(points, weights, dtype, what: str):
     """(points, weights) of a quadrature as arrays of JAX; an error unless all are finite numbers."""
     arrays = []
@@ -166,7 +200,9 @@ def checked_rule(points, weights, dtype, what: str):
         if not is_tracer(x):
             x = np.asarray(x)
             if x.dtype == object or not np.can_cast(x.dtype, np.complex128) or not np.isfinite(x).all():
-                raise QuadratureError(f"{what}: the {name} of a quadrature are finite numbers; others found.")
+                raise QuadratureError(
+                    f"{what}: the {name} of a quadrature are finite numbers; NaN, infinity or no numbers found."
+                )
         if not np.can_cast(x.dtype, kind, "same_kind"):
             raise QuadratureError(
                 f"{what}: the {name} of a quadrature have dtype {x.dtype}, {np.dtype(kind)} expected."

@@ -13,15 +13,13 @@ import types
 import weakref
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 from jax.extend.core import get_opaque_trace_state, take_current_trace
 from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from dftfd.autofd.domain import Signature, describe
+from dftfd.autofd.domain import Signature, checked_point
 from dftfd.autofd.overloads import Overloads
 from dftfd.autofd.structure import HasKey, Identity, holds_tracers, structural_key
-from dftfd.errors import NoRuleError, SignatureError, shown
+from dftfd.errors import NoRuleError, SignatureError
 
 
 def trace_state():
@@ -205,7 +203,7 @@ class Function(Overloads, HasKey):
     def _checked_arguments(self, args):
         if len(args) != len(self.domains):
             raise SignatureError(f"{self!r} takes {len(self.domains)} argument(s), {len(args)} given.")
-        return tuple(_checked_point(a, d, self, i) for i, (a, d) in enumerate(zip(args, self.domains, strict=True)))
+        return tuple(checked_point(a, d, self, i) for i, (a, d) in enumerate(zip(args, self.domains, strict=True)))
 
     def structural_key(self):
         leaves, structure = parts(self)
@@ -225,39 +223,6 @@ class Function(Overloads, HasKey):
 
     def __repr__(self):
         return f"{self.operator.label(self)}: {self.signature}"
-
-
-def _checked_point(value, domain, function, position):
-    if not domain.is_array:
-        return value
-    array = _as_array(value, domain, function, position)
-    if array.shape != domain.shape:
-        hint = " To evaluate at many points use jax.vmap(f)(points)." if array.ndim == len(domain.shape) + 1 else ""
-        raise SignatureError(
-            f"argument {position} of {function!r} has shape {array.shape}, {domain.shape} expected.{hint}"
-        )
-    if array.dtype != domain.dtype:
-        if not np.can_cast(array.dtype, domain.dtype, "same_kind"):
-            raise SignatureError(
-                f"argument {position} of {function!r} has dtype {array.dtype.name}, {describe(domain.spec)} expected."
-            )
-        array = array.astype(domain.dtype)
-    return array
-
-
-def _as_array(value, domain, function, position):
-    """An array for what was given as a point; NumPy looks at it first, as JAX may not survive deeply nested lists."""
-    try:
-        if not isinstance(value, jax.Array):
-            with contextlib.suppress(jax.errors.TracerArrayConversionError):
-                np.asarray(value)
-        elif not holds_tracers(value) and value.is_deleted():
-            raise ValueError
-        return jnp.asarray(value)
-    except Exception as error:  # what looking at somebody's object may raise is anything
-        raise SignatureError(
-            f"argument {position} of {function!r} is {shown(value)}; {describe(domain.spec)} expected."
-        ) from error
 
 
 @jax.jit

@@ -50,8 +50,12 @@ class Permute(Operator):
 _broadcast, _permute = Broadcast(), Permute()
 
 
-def broadcast(f: Function, domains: tuple[Domain, ...], argnums: int | tuple[int, ...]) -> Function:
-    """(x_0, ..., x_{N-1}) -> f(x_i for i in argnums), a function on all of `domains`."""
+def broadcast(f: Function, domains: tuple[Domain, ...], argnums: int | tuple[int, ...], given: tuple = ()) -> Function:
+    """(x_0, ..., x_{N-1}) -> f(x_i for i in argnums), a function on all of `domains`.
+
+    given: measures that integrals were given by `quadrature=`, for the transpose of such an integral. They are part of
+    what the node is: equal nodes are one object, but cotangents of different measures must stay apart.
+    """
     argnums = (argnums,) if isinstance(argnums, int) else tuple(int(i) for i in argnums)
     domains = tuple(domains)
     if len(argnums) != len(f.domains) or len(set(argnums)) != len(argnums):
@@ -59,7 +63,8 @@ def broadcast(f: Function, domains: tuple[Domain, ...], argnums: int | tuple[int
     for i, d in zip(argnums, f.domains, strict=True):
         if not 0 <= i < len(domains) or not same_domain(domains[i], d):
             raise SignatureError(f"broadcast: argument {i} of {domains} is not {d!r}, the domain of {f!r}.")
-    return Function(_broadcast, (f,), (), {"domains": domains, "argnums": argnums})
+    static = {"domains": domains, "argnums": argnums} | ({"given": given} if given else {})
+    return Function(_broadcast, (f,), (), static)
 
 
 def permute(f: Function, permutation) -> Function:

@@ -61,11 +61,9 @@ class Integrate(Operator):
             factor = factor * measure_ratio(f.domains[i], rule)
         if factor != 1.0:
             cotangent = cotangent * factor
-        spread = broadcast(cotangent, f.domains, rest)
-        given = {i: r for i, r in zip(node.static["argnums"], node.arrays, strict=False) if f.domains[i].points is None}
-        if given:
-            spread.static["given"] = tuple((f.domains[i], _fingerprint(r)) for i, r in given.items())
-        return [spread]
+        rules = zip(node.static["argnums"], node.arrays, strict=False)
+        given = tuple((f.domains[i], _fingerprint(r)) for i, r in rules if f.domains[i].points is None)
+        return [broadcast(cotangent, f.domains, rest, given)]
 
 
 def measure_ratio(domain: Domain, rule) -> float:

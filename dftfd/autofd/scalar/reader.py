@@ -16,7 +16,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Literal
+from jax.extend.core import Literal, jaxpr_as_fun
 
 from dftfd.autofd.scalar import vocabulary
 from dftfd.autofd.scalar.keys import (
@@ -116,7 +116,7 @@ class Whole:
 
     def numbers(self, args) -> list:
         """All operands of a function of numbers, those that are constants of the equation in their places."""
-        given = dict(zip(self.inputs, args, strict=True))
+        given = self._tables | dict(zip(self.inputs, args, strict=True))
         return [v.val if isinstance(v, Literal) else given[v] for v in self.eqn.invars]
 
     @property
@@ -129,9 +129,10 @@ class Whole:
 
     @functools.cached_property
     def program(self) -> ScalarProgram:
-        """Its own scalar program, as code of the same scalars; UnsupportedError where it has none."""
+        """The value of a function with a derivative rule as scalar code; those inside it stay whole, as in symbols."""
+        value = closed(self.eqn.params[CUSTOM[self.eqn.primitive.name]])
         specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in self.inputs]
-        return scalar_program(lambda *values: self._results(values), *specs, rules=NONE)
+        return symbolic_program(lambda *inputs: jaxpr_as_fun(value)(*self.numbers(inputs)), *specs)
 
     def _results(self, values):
         values = iter(values)
