@@ -8,13 +8,12 @@ import pytest
 
 import dftfd
 from dftfd.calculation import Calculation
-from dftfd.functionals.registry import get_functional
 from dftfd.io.progress import Progress
+from dftfd.options import Options
 from dftfd.scf.approach import approach
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.stability import NOISE, difference_response, look_down
 from dftfd.scf.strategy import STRATEGIES
-from dftfd.surroundings import checked_surroundings
 from dftfd.xc import XCBuilder
 
 ROWS = json.loads((Path(__file__).parents[1] / "data/reference/ground_states.json").read_text())["rows"]
@@ -26,9 +25,7 @@ FEO = "Fe 0 0 0; O 0 0 1.641"
 
 def problem_of(system, xc, method, level=0):
     """The SCF problem of a molecule, with fitted integrals."""
-    calculation = Calculation(
-        system, get_functional(xc), method, level, 0, True, 1e-6, checked_surroundings(system, None, None, None)
-    )
+    calculation = Calculation.of(system, Options(xc, method, grid_level=level))
     return calculation.build(Progress()).problem(Aufbau(calculation.n_occupied, calculation.capacity))
 
 
