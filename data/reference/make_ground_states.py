@@ -109,6 +109,7 @@ def pyscf(name, xc):
         if stable:
             break
         energies.append(mf.kernel(mf.make_rdm1(mo_coeff, mf.mo_occ)))
+    energies = [float(energy) for energy in energies]
     return {"energy": round(min(energies), 7), "converged": bool(mf.converged), "path": [round(e, 5) for e in energies]}
 
 
