@@ -14,7 +14,7 @@ from jax.tree_util import tree_flatten
 from dftfd.autofd.function import SYMBOLIC, Function, assemble, nodes_of, parts
 from dftfd.autofd.graph import without_variables
 from dftfd.autofd.operators.leaf import is_zero
-from dftfd.autofd.scalar.keys import INLINED, closed
+from dftfd.autofd.scalar.keys import INLINED, closed, scan_layout
 from dftfd.autofd.structure import is_tracer
 
 ZERO, CONSTANT, LINEAR, AFFINE, NONLINEAR = range(5)
@@ -136,7 +136,7 @@ def _of_equation(equation, inputs) -> list[int]:
     if name in INLINED and moving:
         return _of_closed(params[INLINED[name]], inputs)
     if name in ("scan", "while", "cond") and moving:
-        return {"scan": _of_scan, "while": _of_while, "cond": _of_cond}[name](params, inputs)
+        return {"scan": _of_scan, "while": _of_while, "cond": _of_cond}[name](equation, inputs)
     return [_of_operation(name, params, inputs, moving, v.aval) for v in equation.outvars]
 
 
@@ -169,25 +169,27 @@ def _of_closed(program, inputs):
     return of_program(program.jaxpr, program.consts, inputs)
 
 
-def _of_cond(params, inputs):
+def _of_cond(equation, inputs):
     predicate, *inputs = inputs
-    results = [_of_closed(branch, inputs) for branch in params["branches"]]
+    results = [_of_closed(branch, inputs) for branch in equation.params["branches"]]
     same = predicate in (ZERO, CONSTANT)
     return [join(degrees) if same else NONLINEAR for degrees in zip(*results, strict=True)]
 
 
-def _of_scan(params, inputs):
-    consts, carried = params["num_consts"], params["num_carry"]
-    fixed, carry, rows = inputs[:consts], inputs[consts : consts + carried], inputs[consts + carried :]
+def _of_scan(equation, inputs):
+    body = equation.params["jaxpr"]
+    first, last = scan_layout(equation, body.jaxpr)
+    fixed, carry, rows, carried = inputs[:first], inputs[first:last], inputs[last:], last - first
     while True:
-        out = _of_closed(params["jaxpr"], [*fixed, *carry, *rows])
+        out = _of_closed(body, [*fixed, *carry, *rows])
         joined = [join(pair) for pair in zip(carry, out[:carried], strict=True)]
         if joined == carry:
             return carry + out[carried:]
         carry = joined
 
 
-def _of_while(params, inputs):
+def _of_while(equation, inputs):
+    params = equation.params
     a, b = params["cond_nconsts"], params["body_nconsts"]
     of_condition, fixed, carry = inputs[:a], inputs[a : a + b], inputs[a + b :]
     while True:

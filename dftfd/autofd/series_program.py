@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from dftfd.autofd import series as s
-from dftfd.autofd.scalar.keys import INLINED, closed, equation_code, live_equations, operands_of
+from dftfd.autofd.scalar.keys import INLINED, closed, equation_code, live_equations, operands_of, scan_layout
 from dftfd.autofd.series import Series, as_series
 from dftfd.errors import NoRuleError
 
@@ -251,18 +251,10 @@ def _on_lists(closed: ClosedJaxpr, order: int):
     return code
 
 
-def _scan_layout(eqn, body: Jaxpr) -> tuple[int, int]:
-    """Numbers of operands of scan before the carry and before the scanned arrays, which have one axis more."""
-    scanned = sum(a.aval.ndim != b.aval.ndim for a, b in zip(eqn.invars, body.invars, strict=True))
-    stacked = sum(a.aval.ndim != b.aval.ndim for a, b in zip(eqn.outvars, body.outvars, strict=True))
-    carried = len(body.invars) - scanned
-    return carried - (len(body.outvars) - stacked), carried
-
-
 def _scan(eqn, operands, order):
     params = eqn.params
     program = closed(params["jaxpr"])
-    constants, carried = _scan_layout(eqn, program.jaxpr)
+    constants, carried = scan_layout(eqn, program.jaxpr)
     fixed = [_packed(x, order) for x in operands[:constants]]
     code = _on_lists(program, order)
 

@@ -270,3 +270,11 @@ class _Contents(_Keys):
             return super().other(value)
         except NoKey:
             return type(value).__qualname__
+
+
+def scan_layout(eqn, body: Jaxpr) -> tuple[int, int]:
+    """Numbers of operands of scan before the carry and before the scanned arrays, which have one axis more."""
+    scanned = sum(a.aval.ndim != b.aval.ndim for a, b in zip(eqn.invars, body.invars, strict=True))
+    stacked = sum(a.aval.ndim != b.aval.ndim for a, b in zip(eqn.outvars, body.outvars, strict=True))
+    carried = len(body.invars) - scanned
+    return carried - (len(body.outvars) - stacked), carried
