@@ -11,6 +11,7 @@ from dftfd.calculation import Calculation, Ingredients
 from dftfd.cheaper import Cheaper, spin_instability
 from dftfd.checkpoint import as_checkpoint, resume
 from dftfd.errors import InputError
+from dftfd.functionals.names import refuse_part
 from dftfd.io.progress import as_progress
 from dftfd.molecule import Molecule
 from dftfd.option_values import occupations_for, require_float64, require_orbitals_of_one_matrix
@@ -20,7 +21,7 @@ from dftfd.scf.loop import Convergence, Solution, solve
 from dftfd.scf.occupation import Aufbau, GivenOccupations, MaximumOverlap, Smearing
 from dftfd.scf.strategy import STRATEGIES, Strategy
 from dftfd.starting_density import checked_guess, other_starts, starting_density
-from dftfd.suspicions import may_have_several_states, refuse_part, warn_about_electrons, warn_about_functional
+from dftfd.suspicions import may_have_several_states, warn_about_electrons, warn_about_functional
 from dftfd.threads import blas_threads
 
 VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "pyscf", "jax-xc")

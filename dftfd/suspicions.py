@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 
-from dftfd.errors import FunctionalError, InputWarning
+from dftfd.errors import InputWarning
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import lookup
 from dftfd.interop.derivatives import atom_sums
@@ -25,9 +25,6 @@ STEEP, DIFFUSE = 10.0, 0.03
 
 SCAN_LEVEL = 5
 """Grid level from which SCAN's energy is good to half a millihartree; at level 3 water errs by 0.9, Ar2 by 6."""
-
-PARTS = {"vv10": "gga_xc_vv10", "rvv10": None, "vdw_df_nl": "vdw_df", "vdw_df2_nl": "vdw_df2"}
-"""Nonlocal correlation that is registered by itself, and the name of a whole functional with it."""
 
 _EXCHANGE = re.compile(r"(^|_)x(_|$)")
 _SCAN = re.compile(r"_(rev)?scan")  # but not rSCAN, r++SCAN, r2SCAN and r4SCAN, made to be smoother
@@ -49,21 +46,6 @@ def may_have_several_states(calculation) -> bool:
     molecule = calculation.molecule
     dear = calculation.functional.exact_exchange and molecule.n_ao > DEAR_EXCHANGE
     return molecule.spin != 0 and not dear or any(Z in _INNER_SHELLS for Z in molecule.atomic_numbers)
-
-
-def refuse_part(spec, functional: Functional) -> None:
-    """Raise FunctionalError for text that names nonlocal correlation alone, where PySCF's 'vv10' is a whole functional.
-
-    A Functional object that is made of it was put together on purpose.
-    """
-    names = [term.name for _, term in functional.terms]
-    if isinstance(spec, str) and names and set(names) <= set(PARTS) and not functional.exact_exchange:
-        whole = PARTS[names[0]]
-        other = f"the whole functional is {whole!r}; " if whole else ""
-        raise FunctionalError(
-            f"functional {spec.strip()!r} is nonlocal correlation alone, without exchange: {other}add "
-            f"it to another, as in 'pbe + 1.0*{names[0]}', or give dftfd.get_functional({names[0]!r}) if it is meant."
-        )
 
 
 def warn_about_functional(spec, functional: Functional, grid) -> None:

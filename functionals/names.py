@@ -204,3 +204,22 @@ def _combined(name):
             f"'b88,{name}'."
         )
     return _required(name, found)
+
+
+PARTS = {"vv10": "gga_xc_vv10", "rvv10": None, "vdw_df_nl": "vdw_df", "vdw_df2_nl": "vdw_df2"}
+"""Nonlocal correlation that is registered by itself, and the name of a whole functional with it."""
+
+
+def refuse_part(spec, functional: Functional) -> None:
+    """Raise FunctionalError for text that names nonlocal correlation alone, where PySCF's 'vv10' is a whole functional.
+
+    A Functional object that is made of it was put together on purpose.
+    """
+    names = [term.name for _, term in functional.terms]
+    if isinstance(spec, str) and names and set(names) <= set(PARTS) and not functional.exact_exchange:
+        whole = PARTS[names[0]]
+        other = f"the whole functional is {whole!r}; " if whole else ""
+        raise FunctionalError(
+            f"functional {spec.strip()!r} is nonlocal correlation alone, without exchange: {other}add "
+            f"it to another, as in 'pbe + 1.0*{names[0]}', or give dftfd.get_functional({names[0]!r}) if it is meant."
+        )

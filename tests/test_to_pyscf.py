@@ -7,7 +7,7 @@ from pyscf.dft import libxc as pyscf_libxc
 from pyscf.dft import numint as pyscf_numint
 
 import dftfd
-from dftfd.errors import UnsupportedError
+from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.interop.libxc import evaluate
 from dftfd.interop.pyscf import numint
 
@@ -57,7 +57,7 @@ def test_vv10_goes_to_pyscfs_own_loop():
 def test_other_double_integrals_are_refused():
     """PySCF's loop is VV10's: rVV10 has another kernel."""
     with pytest.raises(UnsupportedError, match="other than VV10"):
-        numint("rvv10")
+        numint("scan_rvv10")
 
 
 @pytest.mark.parametrize("spin", [0, 1])
@@ -128,3 +128,9 @@ def test_polarised_dense_ions_of_the_catalogue():
     mf = dft.UKS(gto.M(atom="Ne 0 0 0", charge=9, spin=1, basis="def2-svp", verbose=0), xc="b97")
     mf.conv_tol = 1e-11
     assert result.energy == pytest.approx(mf.kernel(), abs=1e-8)
+
+
+def test_a_name_that_is_a_part_here_and_a_whole_functional_to_pyscf_is_refused():
+    """'vv10' is the double integral alone; PySCF's functional of that name has exchange and correlation."""
+    with pytest.raises(FunctionalError, match="gga_xc_vv10"):
+        numint("vv10")

@@ -19,6 +19,7 @@ import dftfd
 from dftfd.errors import FunctionalError, InputWarning, MissingDependencyError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import from_definition, require_reproducible
+from dftfd.functionals.names import refuse_part
 from dftfd.functionals.registry import get_functional
 from dftfd.functionals.vv10 import vv10 as VV10
 from dftfd.interop.libxc_layout import empty_spins, evaluate, named_components
@@ -61,7 +62,9 @@ def numint(functional) -> "NumInt":
     VV10, models of the potential, exact exchange with several omegas, density matrices of two- and four-component
     orbitals; MissingDependencyError for a PySCF out of range. One newer than is known comes with an InputWarning.
     """
-    return NumInt(get_functional(functional))
+    found = get_functional(functional)
+    refuse_part(functional, found)
+    return NumInt(found)
 
 
 class NumInt(pyscf_numint.NumInt):
