@@ -1,4 +1,4 @@
-"""Lowest states of transition-metal atoms, ions and molecules: what the default finds, and what finds the lowest.
+"""Lowest states of transition metals and other open shells: what the default finds, and what finds the lowest.
 
     python data/reference/make_ground_states.py [--only pyscf hard fast auto] [--xc b3lyp pbe] [NAME ...]
 
@@ -10,9 +10,9 @@ Each row of ground_states.json holds the energies [hartree] of
     fast    run_scf(convergence="fast"), DIIS alone
     auto    run_scf as it is by default, which looks for lower states
 
-in def2-SVP with fitted integrals and grids of level 3, and for the last two what they took: Fock matrices on the full
-and on the coarse grid. A row that is there is not computed again. The summary counts how often each ends within
-SAME of the lowest.
+in def2-SVP with fitted integrals and grids of level 3, and for the last two of most what they took: Fock matrices on
+the full and on the coarse grid. A row that is there is not computed again. The summary counts how often each ends
+within SAME of the lowest.
 """
 
 import argparse
@@ -69,6 +69,22 @@ SPECIES = {
         0,
     ),
     "Fe(H2O)2+": ("Fe 0 0 0; O 0 0 1.95; H 0.79 0 2.52; H -0.79 0 2.52", 2, 4),
+    # Radicals, triplets, stretched bonds and metals other than those that the default was made for
+    "NO2": ("N 0 0 0; O 0 1.10 0.47; O 0 -1.10 0.47", 0, 1),
+    "CN": ("C 0 0 0; N 0 0 1.172", 0, 1),
+    "C2": ("C 0 0 0; C 0 0 1.31", 0, 2),
+    "BN": ("B 0 0 0; N 0 0 1.33", 0, 2),
+    "N2": ("N 0 0 0; N 0 0 1.9", 0, 2),
+    "SO": ("S 0 0 0; O 0 0 2.2", 0, 2),
+    "ClO3": ("Cl 0 0 0; O 0 1.42 0.35; O 1.2298 -0.71 0.35; O -1.2298 -0.71 0.35", 0, 1),
+    "VH": ("V 0 0 0; H 0 0 1.72", 0, 4),
+    "TiH": ("Ti 0 0 0; H 0 0 1.78", 0, 3),
+    "CrF": ("Cr 0 0 0; F 0 0 1.78", 0, 5),
+    "FeF": ("Fe 0 0 0; F 0 0 1.78", 0, 5),
+    "FeN": ("Fe 0 0 0; N 0 0 1.57", 0, 3),
+    "MoO": ("Mo 0 0 0; O 0 0 1.7", 0, 4),
+    "PdH": ("Pd 0 0 0; H 0 0 1.53", 0, 1),
+    "NbO": ("Nb 0 0 0; O 0 0 1.69", 0, 3),
 }
 
 
@@ -92,7 +108,7 @@ def ours(name, xc, convergence):
 def pyscf(name, xc):
     """A row of PySCF, with the instabilities that it followed."""
     geometry, charge, spin = SPECIES[name]
-    mole = gto.M(atom=geometry, basis="def2-svp", charge=charge, spin=spin, verbose=0)
+    mole = gto.M(atom=geometry, basis="def2-svp", ecp="def2-svp", charge=charge, spin=spin, verbose=0)
     mf = (dft.UKS if spin else dft.RKS)(mole, xc=xc).density_fit()
     mf.grids.level, mf.conv_tol, mf.max_cycle = 3, 1e-9, 60
     energies = [mf.kernel()]
