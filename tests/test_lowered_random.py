@@ -271,7 +271,7 @@ def by_numpy(code, order):
 
 def by_one_loop(code, order):
     program, inputs, pick = lowered(code, order)
-    # quick to compile; at level 0 XLA itself errs: by 5e-6 in the second derivative of formula 120, though not at 1 to 3
+    # quick to compile; at level 0 XLA itself errs, by 5e-6 in the second derivative of formula 120
     options = {"xla_backend_optimization_level": 1}
     compiled = jax.jit(lambda *x: run_in_one_loop(program, list(x)), compiler_options=options)
     return pick([np.asarray(out) for out in compiled(*inputs)])
