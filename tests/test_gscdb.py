@@ -14,6 +14,10 @@ import dftfd
 MOLECULES = json.loads((Path(__file__).parents[1] / "data/gscdb/selection.json").read_text())
 FUNCTIONALS = ("b3lyp", "pbe0", "camb3lyp", "wb97x-v")
 TOLERANCE = {"b3lyp": 2e-6, "pbe0": 2e-6, "camb3lyp": 2e-6, "wb97x-v": 2e-5}
+OTHER_BASIS = {"CHB6_27A": 3.5e-5}
+"""K+: Q-Chem is 2.3e-5 to 2.9e-5 lower with each functional, PySCF agrees with us: its set has other functions."""
+BROKEN_SYMMETRY = {"W4-17_o3"}
+"""Ozone, which Q-Chem computed without spin symmetry: 5.5e-3 hartree below the closed shell."""
 CASES = [(m, FUNCTIONALS[k % 4]) for k, m in enumerate(MOLECULES)]
 
 
@@ -23,6 +27,12 @@ def test_total_energy_is_qchems(molecule, xc):
     system = dftfd.molecule(
         molecule["atoms"], basis="def2-qzvppd", charge=molecule["charge"], spin=molecule["spin"], unit="angstrom"
     )
-    result = dftfd.run_scf(system, xc, density_fit=False, grid_level=5, method="UKS" if molecule["spin"] else "RKS")
+    start = (
+        {"method": "UKS", "broken_symmetry": "mix", "convergence": "hard"}
+        if molecule["name"] in BROKEN_SYMMETRY
+        else {}
+    )
+    result = dftfd.run_scf(system, xc, density_fit=False, grid_level=5, **start)
     assert result.converged
-    assert result.energy == pytest.approx(molecule["energies"][xc], abs=TOLERANCE[xc])
+    tolerance = OTHER_BASIS.get(molecule["name"], TOLERANCE[xc])
+    assert result.energy == pytest.approx(molecule["energies"][xc], abs=tolerance)
