@@ -1,5 +1,6 @@
 """Registering functionals: what is refused and how, parameters as differentiable leaves, plug-ins."""
 
+import importlib
 import itertools
 import math
 import sys
@@ -425,3 +426,10 @@ def test_dot_products_of_user_formulas():
     """A formula written with operators alone, without the library's helpers, is accepted."""
     f = dftfd.functional("t_operators")(lambda n: dot(nabla(n), nabla(n)) / (8 * n))
     assert f.ingredients == {"n"}
+
+
+def test_no_module_takes_the_place_of_a_public_decorator():
+    """`dftfd.potential` is the decorator; a module of that name would replace it when imported."""
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("dftfd.potential")
+    assert callable(dftfd.potential)

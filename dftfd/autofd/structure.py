@@ -116,11 +116,6 @@ def is_tracer(value) -> bool:
     return isinstance(value, jax.core.Tracer)
 
 
-def holds_arrays(value) -> bool:
-    """True if a pytree contains a JAX array, traced or not."""
-    return any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(value))
-
-
 def holds_tracers(value) -> bool:
     """True if a pytree contains an array that stands for a value inside a JAX transformation."""
     return any(map(is_tracer, jax.tree_util.tree_leaves(value)))

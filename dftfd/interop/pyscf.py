@@ -224,11 +224,6 @@ def minao_guess(molecule, spin_channels: int = 1) -> np.ndarray:
     return np.stack([alpha, beta])
 
 
-def pyscf_version() -> str:
-    """Version of the installed PySCF, for the record of a result."""
-    return pyscf.__version__
-
-
 def numint(functional):
     """An object for `mf._numint` of a PySCF mean field, which then uses this functional; see `dftfd.interop.numint`."""
     from dftfd.interop.numint import numint
