@@ -33,7 +33,7 @@ lint: $(VENV)/.installed-for-tests
 	$(RUN)/ruff format --check .
 
 regression: $(VENV)/.installed-for-tests
-	$(RUN)/dftfd check --all
+	$(RUN)/python -m tests.verification.regression_page
 
 bench: $(VENV)/.installed-for-tests
 	$(RUN)/python examples/benchmarks/cold_start.py --save

@@ -181,17 +181,6 @@ def test_check_prints_a_table_and_its_verdict(dftfd_command, monkeypatch):
         assert "lda_x against libxc" in out and "e, dense" in out
 
 
-def test_check_of_all_writes_data_and_a_page(dftfd_command, monkeypatch, tmp_path):
-    """`check --all` fails while a disagreement is unexplained; a name and --all exclude each other."""
-    module = importlib.import_module("dftfd.verify.regression_page")
-    for agreed, expected in ((True, 0), (False, 1)):
-        monkeypatch.setattr(module, "check_all", lambda data, page, tell, resume, agreed=agreed: agreed)
-        assert dftfd_command("check", "--all", "--data", str(tmp_path / "d.h5"))[0] == expected
-    for arguments in (["check"], ["check", "lda_x", "--all"]):
-        code, _, err = dftfd_command(*arguments)
-        assert code == 2 and "the name of a functional, or --all" in err
-
-
 def test_a_reader_that_leaves_early_is_not_an_error():
     """`dftfd list | head -1`: no traceback."""
     command = f"{sys.executable} -c 'import sys; from dftfd.cli import main; sys.exit(main([\"list\"]))' | head -1"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dftfd.functionals.registry import get_functional
-from dftfd.verify.extremes import in_libxc_variables
 from dftfd.xc.pointwise import VARIABLES, pointwise_kernel
+from tests.verification.extremes import in_libxc_variables
 
 
 def point(n_a=1.0, n_b=1.0, s_a=0.7, s_b=0.7, alpha=1.3):

@@ -9,8 +9,8 @@ import numpy as np
 
 from dftfd.functionals.base import Functional
 from dftfd.functionals.numerics import DENSITY_FLOOR, POLARISATION_FLOOR, ROOT_FLOOR, SPIN_FLOOR, TAU_FLOOR
-from dftfd.verify.extremes import K_F, in_libxc_variables
 from dftfd.xc.pointwise import pointwise_kernel
+from tests.verification.extremes import K_F, in_libxc_variables
 
 _STEP = 1e-12
 _ETA, _TAU_R, _ALPHA_R = 1e-3, 1e-4, 1e-3  # of r2SCAN's and rSCAN's alpha
