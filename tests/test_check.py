@@ -20,9 +20,9 @@ from dftfd.verify import point_comparison as pointwise
 from dftfd.verify import potential_comparison as potentials
 from dftfd.verify import sampling
 from dftfd.verify.check import pointwise_rows, reference_densities
-from dftfd.verify.check_report import Report, Row
 from dftfd.verify.counterpart import counterpart
 from dftfd.verify.referee import Decision
+from dftfd.verify.reports import Report, Row
 from tests.verification import regression, regression_page
 
 ROOT = Path(__file__).parents[1]

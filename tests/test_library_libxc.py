@@ -12,8 +12,8 @@ import pytest
 import dftfd
 from dftfd.interop import libxc
 from dftfd.verify.check import POINTWISE_TOLERANCES, pointwise_rows
-from dftfd.verify.check_report import Row
 from dftfd.verify.point_comparison import LIBXC_THRESHOLD, compare, lowered_derivatives
+from dftfd.verify.reports import Row
 from dftfd.verify.sampling import sample
 from tests.verification.regression import cause_of, explanations
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dftfd.errors import DftfdError, FileError
 from dftfd.runtime.files import check_writable, write_text
-from dftfd.verify.check_report import Report, Row
+from dftfd.verify.reports import Report, Row
 from tests.verification.regression import Cause, Comparisons, cause_of, compare_all, explanations, unexplained
 
 _COLUMNS = {"energy": "e,", "1st": "de", "2nd": "d2", "3rd": "d3", "v(r)": "v_xc", "matrix": "matrix"}
