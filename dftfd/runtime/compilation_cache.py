@@ -66,7 +66,7 @@ class WholeFile(type(Path())):
     def write_bytes(self, data) -> int:
         """A program that can't be kept is compiled again by the next process; nothing else depends on it."""
         try:
-            write_bytes(self, _seal(self.name, data) + bytes(data))
+            write_bytes(self, _seal(self.name, data) + bytes(data), lasting=False)
             _keep_within_limit(self.parent, len(data))
         except (FileError, OSError) as error:
             log.info("compiled program not kept: %s", error)
