@@ -41,7 +41,7 @@ from dftfd.results.result import SCFResult
 from dftfd.tasks.counterpoise import Interaction
 from dftfd.tasks.optimization import Optimization
 
-SAMPLE, SEED = 2000, 20261122
+SAMPLE, SEED = 1000, 20261122
 
 
 class Accepted(Exception):
