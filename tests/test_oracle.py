@@ -74,10 +74,14 @@ def errors(name, order):
     return found
 
 
+SLOW = {"gga_x_ityh of camb3lyp"}
+"""Ten seconds for a formula that is there with another parameter, too."""
+
+
 @pytest.mark.parametrize(
     ("name", "order"),
     [
-        *((name, 2 if name in SECOND_ORDER else 1) for name in NAMES),
+        *((name, 2 if name in SECOND_ORDER else 1) for name in NAMES if name not in SLOW),
         *(pytest.param(name, 2, marks=pytest.mark.slow) for name in NAMES if name not in SECOND_ORDER),
     ],
 )
