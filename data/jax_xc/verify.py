@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.structure import structural_key
+from dftfd.autofd.core.structure import structural_key
 from dftfd.check import reference_densities
 from dftfd.checks.pointwise import compare, scaled_error
 from dftfd.checks.potentials import molecular_jet

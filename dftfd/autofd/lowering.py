@@ -12,13 +12,13 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import tree_map
 
-from dftfd.autofd.domain import Domain, Signature
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.core.domain import Domain, Signature
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.structure import HasKey
 from dftfd.autofd.operators.compose import composition
 from dftfd.autofd.operators.leaf import leaf
 from dftfd.autofd.operators.nabla import _nabla, nabla
-from dftfd.autofd.structure import HasKey
 from dftfd.errors import NotSemilocalError
 
 
@@ -207,6 +207,6 @@ class ChainRule(HasKey):
 
     def structural_key(self):
         leaves, structure = jax.tree_util.tree_flatten(self.outer)
-        from dftfd.autofd.structure import structural_key
+        from dftfd.autofd.core.structure import structural_key
 
         return ("chain rule", structure, tuple(map(structural_key, leaves)), self.moving, self.count, self.axes)

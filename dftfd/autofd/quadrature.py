@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.special
 
-from dftfd.autofd.domain import Domain
-from dftfd.autofd.function import Function
+from dftfd.autofd.core.domain import Domain
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.structure import HasKey, is_tracer, structural_key
 from dftfd.autofd.operators.leaf import function
-from dftfd.autofd.structure import HasKey, is_tracer, structural_key
 from dftfd.errors import QuadratureError
 
 

@@ -12,12 +12,12 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 
-from dftfd.autofd.function import Function, Packed, assemble, is_function, pack, parts
+from dftfd.autofd.core.function import Function, Packed, assemble, is_function, pack, parts
+from dftfd.autofd.core.structure import HasKey, is_tracer
 from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.operators.zip_split import split
 from dftfd.autofd.series import Series, as_series
 from dftfd.autofd.series_program import run_series
-from dftfd.autofd.structure import HasKey, is_tracer
 from dftfd.errors import LeakError, SignatureError
 
 

@@ -3,15 +3,15 @@
 import jax.numpy as jnp
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.function import Function
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.structure import HasKey, structural_key
 from dftfd.autofd.operators.compose import check_same_domains, compose
 from dftfd.autofd.operators.leaf import constant
-from dftfd.autofd.structure import HasKey, structural_key
 from dftfd.errors import SignatureError
 
 
 def _power(x, y):
-    from dftfd.autofd.elementary import power
+    from dftfd.autofd.operators.elementary import power
 
     return power(x, y)
 

@@ -6,10 +6,10 @@ With JAX's convention for complex derivatives, dE = Re int (grad E) df, the grad
 import jax.numpy as jnp
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.function import Function
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.structure import HasKey
 from dftfd.autofd.operators.compose import check_same_domains, compose
 from dftfd.autofd.operators.integrate import integrate
-from dftfd.autofd.structure import HasKey
 from dftfd.errors import SignatureError
 
 

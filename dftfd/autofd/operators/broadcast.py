@@ -6,9 +6,9 @@ permute.   JVP: itself.   transpose: the inverse permutation.
 
 import numpy as np
 
-from dftfd.autofd.domain import Domain, Signature, same_domain
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.core.domain import Domain, Signature, same_domain
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.operator import Operator
 from dftfd.errors import SignatureError
 
 

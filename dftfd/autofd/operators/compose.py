@@ -13,9 +13,9 @@ import operator
 import jax
 import jax.numpy as jnp
 
-from dftfd.autofd.domain import Signature, describe, same_domain, same_spec, spec_of, value_space
-from dftfd.autofd.function import Function, is_function
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.core.domain import Signature, describe, same_domain, same_spec, spec_of, value_space
+from dftfd.autofd.core.function import Function, is_function
+from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.operators.leaf import constant, function
 from dftfd.autofd.operators.linearize import Linearize, Outer, pushforward, settled, sum_of_transposed_gradients
 from dftfd.autofd.operators.pullback import Pullback, pullback
@@ -183,7 +183,7 @@ def _take(f, k):
 
 def _transpose_of_outer(outer, inner, ct):
     """Cotangent of the outer function of a composition."""
-    from dftfd.autofd.operators.inverse import transport
+    from dftfd.autofd.extra.inverse import transport
 
     if not isinstance(outer.operator, Linearize | Pullback):
         return transport(ct, inner, outer.domains)

@@ -13,9 +13,9 @@ transpose   x -> ct(x, y0); ct(g(x))
 
 from dataclasses import dataclass
 
-from dftfd.autofd.domain import Domain, Signature
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.core.domain import Domain, Signature
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.operators.leaf import identity, zeros
 from dftfd.errors import NoRuleError
 
@@ -153,7 +153,7 @@ def _separate_dirac(f):
 
 
 def _separate_composition(f):
-    from dftfd.autofd.degree import is_affine, is_linear
+    from dftfd.autofd.core.degree import is_affine, is_linear
     from dftfd.autofd.operators.compose import compose
     from dftfd.autofd.operators.linearize import pushforward
 

@@ -5,8 +5,8 @@ A case of broadcast, compose and integrate, which have the rules: the transpose 
 
 import jax.numpy as jnp
 
-from dftfd.autofd.domain import same_domain
-from dftfd.autofd.function import Function
+from dftfd.autofd.core.domain import same_domain
+from dftfd.autofd.core.function import Function
 from dftfd.autofd.operators.broadcast import broadcast
 from dftfd.autofd.operators.compose import compose
 from dftfd.autofd.operators.integrate import integrate_over

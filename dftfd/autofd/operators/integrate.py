@@ -14,14 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_map
 
-from dftfd.autofd import tabulate
-from dftfd.autofd.analytic import analytic_integral
-from dftfd.autofd.domain import Domain, Signature, check_real, checked_rule
-from dftfd.autofd.function import Function, nodes_of
-from dftfd.autofd.operators.base import Operator, checked_argnums
+from dftfd.autofd.core import tabulate
+from dftfd.autofd.core.analytic import analytic_integral
+from dftfd.autofd.core.domain import Domain, Signature, check_real, checked_rule
+from dftfd.autofd.core.function import Function, nodes_of
+from dftfd.autofd.core.operator import Operator, checked_argnums
+from dftfd.autofd.core.structure import is_tracer
 from dftfd.autofd.operators.broadcast import broadcast
 from dftfd.autofd.operators.dirac import integral_of_term, separate
-from dftfd.autofd.structure import is_tracer
 from dftfd.errors import QuadratureError, SignatureError
 
 CHUNK = 4096  # quadrature points evaluated at once; bounds the memory on large grids

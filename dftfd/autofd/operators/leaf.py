@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 
-from dftfd.autofd.domain import Domain, Signature, spec_of
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator
-from dftfd.autofd.operators.closure import freeze, label_of, lift_closure
-from dftfd.autofd.structure import HasKey, holds_tracers, structural_key
+from dftfd.autofd.core.closure import freeze, label_of, lift_closure
+from dftfd.autofd.core.domain import Domain, Signature, spec_of
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.structure import HasKey, holds_tracers, structural_key
 from dftfd.errors import SignatureError
 
 

@@ -15,17 +15,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.degree import is_linear
-from dftfd.autofd.domain import Domain, Signature, describe, same_spec, value_space
-from dftfd.autofd.function import SYMBOLIC, Function
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.core.degree import is_linear
+from dftfd.autofd.core.domain import Domain, Signature, describe, same_spec, value_space
+from dftfd.autofd.core.function import SYMBOLIC, Function
+from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.structure import HasKey
+from dftfd.autofd.extra.inverse import transport
 from dftfd.autofd.operators.broadcast import broadcast, permute
 from dftfd.autofd.operators.compose import compose
 from dftfd.autofd.operators.integrate import integrate_over
-from dftfd.autofd.operators.inverse import transport
 from dftfd.autofd.operators.leaf import identity
 from dftfd.autofd.operators.linearize import Outer
-from dftfd.autofd.structure import HasKey
 from dftfd.errors import NoRuleError, SignatureError
 
 PAIRINGS = ("l2", "hilbert-schmidt", "inverse")

@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import tree_map
 
-from dftfd.autofd.domain import Domain, Signature, same_spec, value_space
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator
-from dftfd.autofd.structure import HasKey
+from dftfd.autofd.core.domain import Domain, Signature, same_spec, value_space
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.structure import HasKey
 from dftfd.errors import NoRuleError, SignatureError
 
 

@@ -17,12 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.domain import Signature
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator, checked_argnums
+from dftfd.autofd.core.domain import Signature
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.operator import Operator, checked_argnums
+from dftfd.autofd.core.structure import HasKey, structural_key
 from dftfd.autofd.operators.compose import compose
 from dftfd.autofd.operators.leaf import function, is_constant, is_zero, zeros
-from dftfd.autofd.structure import HasKey, structural_key
 from dftfd.errors import NoRuleError, SignatureError
 
 

@@ -7,9 +7,9 @@ transpose   ct(x) delta(y - y0), from int f(x, y0) ct(x) dx = <f, ct delta>: a D
 import jax.numpy as jnp
 from jax.tree_util import tree_map
 
-from dftfd.autofd.domain import Signature, describe, same_spec, spec_of
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.core.domain import Signature, describe, same_spec, spec_of
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.operators.dirac import dirac
 from dftfd.errors import SignatureError
 

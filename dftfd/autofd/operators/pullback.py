@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.domain import Signature, value_space
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.core.domain import Signature, value_space
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.structure import HasKey
 from dftfd.autofd.operators.linearize import _settled, gradients_inside, restricted
-from dftfd.autofd.structure import HasKey
 from dftfd.errors import NoRuleError
 
 

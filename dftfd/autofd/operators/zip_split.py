@@ -4,10 +4,10 @@ Cases of compose, so their rules are compose's: the transpose of item puts the c
 of zip splits.
 """
 
-from dftfd.autofd.domain import describe
-from dftfd.autofd.function import Function
+from dftfd.autofd.core.domain import describe
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.structure import HasKey, structural_key
 from dftfd.autofd.operators.compose import compose
-from dftfd.autofd.structure import HasKey, structural_key
 from dftfd.errors import SignatureError
 
 

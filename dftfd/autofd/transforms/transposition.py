@@ -6,17 +6,17 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 
-from dftfd.autofd.degree import LINEAR, ZERO, of_graph, of_program
-from dftfd.autofd.domain import spec_of
-from dftfd.autofd.first_order import Outcome, entrywise, is_traced_array, with_arrays
-from dftfd.autofd.function import is_function, parts
-from dftfd.autofd.graph import add, backward, forward, has_variables, is_variable, or_zero, without_variables
+from dftfd.autofd.core.degree import LINEAR, ZERO, of_graph, of_program
+from dftfd.autofd.core.domain import spec_of
+from dftfd.autofd.core.function import is_function, parts
+from dftfd.autofd.core.graph import add, backward, forward, has_variables, is_variable, or_zero, without_variables
+from dftfd.autofd.core.structure import HasKey
 from dftfd.autofd.operators.compose import check_same_type, compose
 from dftfd.autofd.operators.integrate import integrate
 from dftfd.autofd.operators.leaf import zero_tangent
-from dftfd.autofd.structure import HasKey
-from dftfd.autofd.tape import ReverseTape, Tape, array_derivative, real_product
-from dftfd.autofd.transforms import Arguments, finished
+from dftfd.autofd.transforms.gradients import Arguments, finished
+from dftfd.autofd.transforms.outcome import Outcome, entrywise, is_traced_array, with_arrays
+from dftfd.autofd.transforms.tape import ReverseTape, Tape, array_derivative, real_product
 from dftfd.errors import SignatureError
 
 

@@ -5,8 +5,8 @@
 
 import numpy as np
 
-from dftfd.autofd.domain import Signature
-from dftfd.autofd.function import Function
+from dftfd.autofd.core.domain import Signature
+from dftfd.autofd.core.function import Function
 from dftfd.errors import NoRuleError, SignatureError
 
 

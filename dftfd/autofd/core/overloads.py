@@ -70,7 +70,7 @@ class Overloads:
         return integral_transform(self, other)
 
     def __neg__(self):
-        from dftfd.autofd.elementary import negative
+        from dftfd.autofd.operators.elementary import negative
 
         return negative(self)
 
@@ -78,7 +78,7 @@ class Overloads:
         return self
 
     def __abs__(self):
-        from dftfd.autofd.elementary import absolute
+        from dftfd.autofd.operators.elementary import absolute
 
         return absolute(self)
 

@@ -1,10 +1,10 @@
-"""Functions with a tracer in them, and their graphs as parameters of a JAX primitive; see dftfd.autofd.jax_syntax."""
+"""Functions with a tracer in them, and their graphs as parameters of a JAX primitive; see jax_syntax."""
 
 import jax
 
-from dftfd.autofd.function import SYMBOLIC, Function, _homes, current_trace, nodes_of
-from dftfd.autofd.graph import variable
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.core.function import SYMBOLIC, Function, _homes, current_trace, nodes_of
+from dftfd.autofd.core.graph import variable
+from dftfd.autofd.core.operator import Operator
 from dftfd.errors import LeakError
 
 INSIDE_VMAP = (

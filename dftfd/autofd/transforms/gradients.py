@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_flatten, tree_map, tree_unflatten
 
-from dftfd.autofd.first_order import Outcome
-from dftfd.autofd.function import is_function, parts
-from dftfd.autofd.graph import forward, or_zero, without_variables
+from dftfd.autofd.core.function import is_function, parts
+from dftfd.autofd.core.graph import forward, or_zero, without_variables
 from dftfd.autofd.operators.compose import check_same_type
 from dftfd.autofd.operators.integrate import check_one_measure
 from dftfd.autofd.operators.leaf import zero_tangent
-from dftfd.autofd.tape import ForwardTape, ReverseTape
+from dftfd.autofd.transforms.outcome import Outcome
+from dftfd.autofd.transforms.tape import ForwardTape, ReverseTape
 from dftfd.errors import SignatureError
 
 

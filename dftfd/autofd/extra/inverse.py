@@ -4,7 +4,7 @@
 
 the sum over the branches of the inverse whose x_b lie in the space of x: nothing where y is no value of g, several
 terms where g takes a value several times. What is registered and what the spaces declare is tried before it is used;
-see `dftfd.autofd.operators.substitution`.
+see `dftfd.autofd.extra.substitution`.
 
 An inverse is registered for code; functions that carry arrays pass them on to it: g(a, x) has the inverse g_inv(a, y).
 Compositions of invertible functions are inverted factor by factor.
@@ -17,14 +17,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.domain import Domain, same_spec
-from dftfd.autofd.function import Function
+from dftfd.autofd.core.closure import Frozen, label_of
+from dftfd.autofd.core.domain import Domain, same_spec
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.structure import HasKey, structural_key
 from dftfd.autofd.operators.broadcast import Broadcast, permute
-from dftfd.autofd.operators.closure import Frozen, label_of
 from dftfd.autofd.operators.compose import composition
 from dftfd.autofd.operators.dirac import dirac, image, separate
 from dftfd.autofd.operators.leaf import identity, leaf
-from dftfd.autofd.structure import HasKey, structural_key
 from dftfd.errors import NoRuleError, SignatureError
 
 _inverses: dict = {}
@@ -121,8 +121,8 @@ def transport(ct: Function, inner: tuple[Function, ...], target: tuple[Domain, .
     ct, which integrals consume; see `dirac`. Where all g are constant these are Dirac terms.
     ct is integrated over the arguments that no g uses.   target: the domains of y_1..y_n.
     """
+    from dftfd.autofd.extra.substitution import check_values, constant_value, substituted
     from dftfd.autofd.operators.integrate import integrate_over
-    from dftfd.autofd.operators.substitution import check_values, constant_value, substituted
 
     inner = tuple(inner)
     if ct.singular:

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.analytic import analytic_integral
-from dftfd.autofd.function import Function, _call_cache, trace_state
+from dftfd.autofd.core.analytic import analytic_integral
+from dftfd.autofd.core.function import Function, _call_cache, trace_state
 from dftfd.autofd.operators.broadcast import Broadcast, Permute
 from dftfd.autofd.operators.compose import Compose
 from dftfd.autofd.operators.leaf import is_constant

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_map
 
-from dftfd.autofd.function import Function
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.structure import HasKey, structural_key
+from dftfd.autofd.extra.inverse import register_inverse
 from dftfd.autofd.operators.compose import compose
-from dftfd.autofd.operators.inverse import register_inverse
-from dftfd.autofd.structure import HasKey, structural_key
 
 
 class Pointwise(HasKey):

@@ -17,14 +17,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.domain import Domain
-from dftfd.autofd.function import Function, assemble, parts
-from dftfd.autofd.graph import without_variables
+from dftfd.autofd.core.domain import Domain
+from dftfd.autofd.core.function import Function, assemble, parts
+from dftfd.autofd.core.graph import without_variables
+from dftfd.autofd.core.structure import HasKey, is_tracer, structural_key
+from dftfd.autofd.extra.inverse import branches_of
 from dftfd.autofd.operators.broadcast import broadcast
 from dftfd.autofd.operators.compose import compose
-from dftfd.autofd.operators.inverse import branches_of
 from dftfd.autofd.operators.leaf import constant, function, identity, is_constant
-from dftfd.autofd.structure import HasKey, is_tracer, structural_key
 from dftfd.errors import NoRuleError
 
 _COUNT = 128  # points at which a substitution is tried, besides those of the quadrature

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.structure import HasKey, Identity, holds_tracers, is_tracer, structural_key
+from dftfd.autofd.core.structure import HasKey, Identity, holds_tracers, is_tracer, structural_key
 from dftfd.errors import QuadratureError, SignatureError, shown
 
 Spec = Any  # pytree of jax.ShapeDtypeStruct

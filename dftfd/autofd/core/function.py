@@ -3,7 +3,7 @@
 A Function is immutable. It knows its operator, the Functions it is built from (`operands`), the arrays it carries
 (`arrays`, seen by JAX transformations) and static data. Calling it on points evaluates the graph; calling it on
 Functions composes. As a pytree its leaves are the arrays of the whole graph, so it crosses jit, vmap and scan. A
-Function without arrays is one leaf, which JAX's own transformations differentiate (dftfd.autofd.jax_syntax).
+Function without arrays is one leaf, which JAX's own transformations differentiate (dftfd.autofd.jax_door.jax_syntax).
 """
 
 import contextlib
@@ -16,9 +16,9 @@ import jax
 from jax.extend.core import get_opaque_trace_state, take_current_trace
 from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from dftfd.autofd.domain import Signature, checked_point
-from dftfd.autofd.overloads import Overloads
-from dftfd.autofd.structure import HasKey, Identity, holds_tracers, structural_key
+from dftfd.autofd.core.domain import Signature, checked_point
+from dftfd.autofd.core.overloads import Overloads
+from dftfd.autofd.core.structure import HasKey, Identity, holds_tracers, structural_key
 from dftfd.errors import NoRuleError, SignatureError
 
 
@@ -95,7 +95,7 @@ class Function(Overloads, HasKey):
     static: everything else that the operator needs, hashable by structure.
     tags: transformations that are differentiating something below this node; SYMBOLIC if it is JAX itself.
     singular: not 0 if it contains a distribution, see Operator; those with 2 can be integrated but not evaluated.
-    opaque: JAX gets it as a leaf that hides its graph; see dftfd.autofd.jax_leaves.as_leaf.
+    opaque: JAX gets it as a leaf that hides its graph; see dftfd.autofd.jax_door.jax_leaves.as_leaf.
     """
 
     __slots__ = (
@@ -152,7 +152,7 @@ class Function(Overloads, HasKey):
             return compose(self, *args)
         args = self._checked_arguments(args)
         if self.tags and self.tags != _SYMBOLIC_ONLY:
-            from dftfd.autofd.tape import escape
+            from dftfd.autofd.transforms.tape import escape
 
             return escape(self, args)
         return self.apply(*args)
@@ -353,7 +353,7 @@ def unpack(tree):
 
 SYMBOLIC = "differentiated by JAX"  # the tag of Functions that stand for a leaf inside jax.grad and its kin
 _SYMBOLIC_ONLY = frozenset([SYMBOLIC])
-jax_door = None  # set by dftfd.autofd.jax_syntax
+jax_door = None  # set by dftfd.autofd.jax_door.jax_syntax
 _LEAF = "function"  # structure of a Function as a pytree
 
 

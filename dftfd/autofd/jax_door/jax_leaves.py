@@ -1,4 +1,4 @@
-"""Leaves that JAX takes for values: Functions in four roles, and their type; see dftfd.autofd.jax_syntax."""
+"""Leaves that JAX takes for values: Functions in four roles, and their type; see jax_syntax."""
 
 import types
 
@@ -7,12 +7,12 @@ import jax.numpy as jnp
 from jax.experimental.hijax import HiType, register_hitype
 from jax.tree_util import tree_flatten, tree_leaves
 
-from dftfd.autofd.domain import describe
-from dftfd.autofd.function import Function, Packed, assemble, parts
-from dftfd.autofd.graph import has_variables
-from dftfd.autofd.jax_graphs import copy_as
+from dftfd.autofd.core.domain import describe
+from dftfd.autofd.core.function import Function, Packed, assemble, parts
+from dftfd.autofd.core.graph import has_variables
+from dftfd.autofd.core.structure import structural_key
+from dftfd.autofd.jax_door.jax_graphs import copy_as
 from dftfd.autofd.operators.leaf import zeros
-from dftfd.autofd.structure import structural_key
 from dftfd.errors import AutofdError, LeakError, SignatureError
 
 
@@ -137,7 +137,7 @@ class FunctionType(HiType):
     def vspace_add(self, x, y):
         return self.add(x, y)
 
-    add = None  # the sum of two tangents; set by dftfd.autofd.jax_syntax
+    add = None  # the sum of two tangents; set by dftfd.autofd.jax_door.jax_syntax
 
     def lo_ty(self):
         if self.kind != "known":

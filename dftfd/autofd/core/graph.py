@@ -2,9 +2,9 @@
 
 from jax.tree_util import tree_flatten, tree_unflatten
 
-from dftfd.autofd.domain import Signature
-from dftfd.autofd.function import SYMBOLIC, Function, nodes_of
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.core.domain import Signature
+from dftfd.autofd.core.function import SYMBOLIC, Function, nodes_of
+from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.operators.leaf import is_still, is_zero, zeros
 from dftfd.autofd.operators.linearize import add_settled
 from dftfd.errors import LeakError

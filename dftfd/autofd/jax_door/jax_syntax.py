@@ -29,12 +29,12 @@ from jax.interpreters import ad, batching
 from jax.interpreters.partial_eval import DynamicJaxprTracer, JaxprTracer
 from jax.tree_util import tree_leaves, tree_structure, tree_unflatten
 
-from dftfd.autofd import function as _function
-from dftfd.autofd.degree import LINEAR, ZERO, of_graph
-from dftfd.autofd.first_order import entrywise
-from dftfd.autofd.function import SYMBOLIC, Function, assemble, current_trace, home_of, parts
-from dftfd.autofd.graph import backward, forward, has_variables, is_variable, or_zero, without_variables
-from dftfd.autofd.jax_graphs import (
+from dftfd.autofd.core import function as _function
+from dftfd.autofd.core.degree import LINEAR, ZERO, of_graph
+from dftfd.autofd.core.function import SYMBOLIC, Function, assemble, current_trace, home_of, parts
+from dftfd.autofd.core.graph import backward, forward, has_variables, is_variable, or_zero, without_variables
+from dftfd.autofd.core.structure import holds_tracers, is_tracer
+from dftfd.autofd.jax_door.jax_graphs import (
     INSIDE_VMAP,
     Graph,
     copy_as,
@@ -44,7 +44,7 @@ from dftfd.autofd.jax_graphs import (
     symbolic,
     with_symbols_as_variables,
 )
-from dftfd.autofd.jax_leaves import (
+from dftfd.autofd.jax_door.jax_leaves import (
     _JIT,
     _MAPPED,
     FunctionType,
@@ -58,8 +58,8 @@ from dftfd.autofd.operators.compose import check_same_type
 from dftfd.autofd.operators.integrate import check_one_measure
 from dftfd.autofd.operators.leaf import constant, zero_tangent, zeros
 from dftfd.autofd.operators.partial import at
-from dftfd.autofd.structure import holds_tracers, is_tracer
-from dftfd.autofd.transposition import pairing
+from dftfd.autofd.transforms.outcome import entrywise
+from dftfd.autofd.transforms.transposition import pairing
 from dftfd.errors import LeakError, SignatureError
 
 _ENDED = "a function belongs to a transformation by JAX that has ended; return results from the functional."

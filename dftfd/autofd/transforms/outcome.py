@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_flatten, tree_unflatten
 
-from dftfd.autofd.function import Function, is_function, nodes_of, parts
-from dftfd.autofd.structure import is_tracer
+from dftfd.autofd.core.function import Function, is_function, nodes_of, parts
+from dftfd.autofd.core.structure import is_tracer
 from dftfd.errors import NoRuleError
 
 MAX_ENTRIES = 64  # of an array whose derivative is taken entry by entry in nested transformations

@@ -26,11 +26,11 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.first_order import entrywise, is_traced_array, with_arrays
-from dftfd.autofd.function import SYMBOLIC, Function, parts, trace_state
-from dftfd.autofd.graph import backward, forward, has_variables, or_zero, variable, without_variables
+from dftfd.autofd.core.function import SYMBOLIC, Function, parts, trace_state
+from dftfd.autofd.core.graph import backward, forward, has_variables, or_zero, variable, without_variables
 from dftfd.autofd.operators.leaf import constant, zero_tangent
 from dftfd.autofd.operators.partial import at
+from dftfd.autofd.transforms.outcome import entrywise, is_traced_array, with_arrays
 from dftfd.errors import LeakError
 
 _stack = contextvars.ContextVar("dftfd_tapes", default=())

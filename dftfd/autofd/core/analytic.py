@@ -7,7 +7,7 @@ like any JAX code, or None if the integrand is not of its kind.
 
 from collections.abc import Callable
 
-from dftfd.autofd.function import Function
+from dftfd.autofd.core.function import Function
 
 Rule = Callable[[Function, tuple[int, ...], tuple], object]
 _RULES: dict[str, Rule] = {}
@@ -34,7 +34,7 @@ def explain_integral(f: Function, argnums: int | tuple[int, ...] | None = None) 
     """How `integrate(f, argnums)` is computed: by which analytic rule, or by which quadrature."""
     import jax
 
-    from dftfd.autofd.graph import without_variables
+    from dftfd.autofd.core.graph import without_variables
 
     count = len(f.domains)
     argnums = tuple(range(count)) if argnums is None else (argnums,) if isinstance(argnums, int) else tuple(argnums)

@@ -5,15 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_map, tree_structure, tree_unflatten
 
-from dftfd.autofd.domain import spec_of
-from dftfd.autofd.function import is_function
+from dftfd.autofd.core.domain import spec_of
+from dftfd.autofd.core.function import is_function
+from dftfd.autofd.core.structure import HasKey
 from dftfd.autofd.operators.compose import compose
 from dftfd.autofd.operators.leaf import zeros
 from dftfd.autofd.operators.linear_transpose import linear_transpose as _transposed_function
 from dftfd.autofd.operators.linearize import linearize as _linearized_function
-from dftfd.autofd.structure import HasKey
-from dftfd.autofd.transforms import grad, jvp
-from dftfd.autofd.transposition import Run, is_linear_operator, pairing, vjp
+from dftfd.autofd.transforms.gradients import grad, jvp
+from dftfd.autofd.transforms.transposition import Run, is_linear_operator, pairing, vjp
 from dftfd.errors import SignatureError
 
 
