@@ -3,13 +3,14 @@
 Reference: M. Lin, "Automatic Functional Differentiation in JAX", ICLR 2024.
 """
 
+import types
+
 from dftfd.autofd.core.analytic import analytic_integral, explain_integral, register_analytic_rule
 from dftfd.autofd.core.domain import Domain, Signature
 from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.inverses import register_inverse
 from dftfd.autofd.explain import Unknown, explain
-from dftfd.autofd.extra.inverse import register_inverse
 from dftfd.autofd.gaussian import euclidean, gaussian
-from dftfd.autofd.jax_door import jax_syntax
 from dftfd.autofd.jax_door.jax_leaves import as_leaf, as_pytree
 from dftfd.autofd.operators.braket import braket
 from dftfd.autofd.operators.broadcast import broadcast, permute
@@ -81,4 +82,11 @@ from dftfd.autofd.transforms.derived import hvp, jacfwd, jacrev, linear_transpos
 from dftfd.autofd.transforms.gradients import grad, jvp, value_and_grad
 from dftfd.autofd.transforms.transposition import vjp
 
-__all__ = [name for name in dir() if not name.startswith("_")]
+# these only enter the table of operators, or the registry of JAX's types
+from dftfd.autofd.extra import transport as _transport  # isort: skip
+from dftfd.autofd.jax_door import jax_syntax as _jax_syntax  # isort: skip
+from dftfd.autofd.operators import arithmetic as _arithmetic  # isort: skip
+from dftfd.autofd.operators import dirac as _dirac  # isort: skip
+from dftfd.autofd.operators import integral_transform as _integral_transform  # isort: skip
+
+__all__ = [name for name, value in vars().items() if not (name.startswith("_") or isinstance(value, types.ModuleType))]

@@ -21,7 +21,8 @@ from jax.tree_util import tree_leaves, tree_structure, tree_unflatten
 from dftfd.autofd.core.analytic import register_analytic_rule
 from dftfd.autofd.core.domain import Domain
 from dftfd.autofd.core.function import Function
-from dftfd.autofd.core.structure import HasKey, is_tracer
+from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.core.structure import HasKey
 from dftfd.autofd.gaussian_sum import GaussianAlgebra, GaussianSum, Quadratic, variables
 from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.scalar.on_objects import NotInAlgebra

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.core.structure import is_tracer
+from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.autofd.scalar.on_jax import OnJax
 from dftfd.autofd.scalar.on_objects import NotInAlgebra, Objects
 

@@ -15,8 +15,8 @@ from jax.tree_util import tree_map
 from dftfd.autofd.core.domain import Domain, Signature
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.operator import Operator
-from dftfd.autofd.core.structure import HasKey
-from dftfd.autofd.operators.compose import composition
+from dftfd.autofd.core.structure import HasKey, structural_key
+from dftfd.autofd.operators.compose import compose, composition
 from dftfd.autofd.operators.leaf import leaf
 from dftfd.autofd.operators.nabla import _nabla, nabla
 from dftfd.errors import NotSemilocalError
@@ -179,8 +179,6 @@ class _Lowering:
         moving = tuple(i for i, g in enumerate(inner) if not (g.operator is leaf and not g.domains))
         chain = ChainRule(outer, moving, len(inner), len(node.domains[0].shape))
         gradients = [self.gradient(inner[i]) for i in moving]
-        from dftfd.autofd.operators.compose import compose
-
         return compose(chain, *inner, *gradients)
 
 
@@ -207,6 +205,4 @@ class ChainRule(HasKey):
 
     def structural_key(self):
         leaves, structure = jax.tree_util.tree_flatten(self.outer)
-        from dftfd.autofd.core.structure import structural_key
-
         return ("chain rule", structure, tuple(map(structural_key, leaves)), self.moving, self.count, self.axes)

@@ -13,7 +13,8 @@ import scipy.special
 
 from dftfd.autofd.core.domain import Domain
 from dftfd.autofd.core.function import Function
-from dftfd.autofd.core.structure import HasKey, is_tracer, structural_key
+from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.core.structure import HasKey, structural_key
 from dftfd.autofd.operators.leaf import function
 from dftfd.errors import QuadratureError
 

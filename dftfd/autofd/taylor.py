@@ -12,8 +12,10 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 
-from dftfd.autofd.core.function import Function, Packed, assemble, is_function, pack, parts
-from dftfd.autofd.core.structure import HasKey, is_tracer
+from dftfd.autofd.core.function import Function, is_function, parts
+from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.core.pytree import Packed, assemble, pack
+from dftfd.autofd.core.structure import HasKey
 from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.operators.zip_split import split
 from dftfd.autofd.series import Series, as_series

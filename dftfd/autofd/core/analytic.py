@@ -7,7 +7,10 @@ like any JAX code, or None if the integrand is not of its kind.
 
 from collections.abc import Callable
 
+import jax
+
 from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.graph import without_variables
 
 Rule = Callable[[Function, tuple[int, ...], tuple], object]
 _RULES: dict[str, Rule] = {}
@@ -32,10 +35,6 @@ def analytic_integral(f: Function, argnums: tuple[int, ...], args: tuple):
 
 def explain_integral(f: Function, argnums: int | tuple[int, ...] | None = None) -> str:
     """How `integrate(f, argnums)` is computed: by which analytic rule, or by which quadrature."""
-    import jax
-
-    from dftfd.autofd.core.graph import without_variables
-
     count = len(f.domains)
     argnums = tuple(range(count)) if argnums is None else (argnums,) if isinstance(argnums, int) else tuple(argnums)
     rest = [f.domains[i].spec for i in range(count) if i not in argnums]

@@ -9,8 +9,10 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 
-from dftfd.autofd.core.function import Function, pack, unpack
-from dftfd.autofd.core.structure import HasKey, Identity, globals_key, holds_tracers, structural_key
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.jax_adapter import holds_tracers
+from dftfd.autofd.core.pytree import pack, unpack
+from dftfd.autofd.core.structure import HasKey, Identity, globals_key, structural_key
 from dftfd.errors import LeakError
 
 

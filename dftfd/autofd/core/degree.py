@@ -11,10 +11,11 @@ import numpy as np
 from jax.extend.core import Jaxpr, Literal
 from jax.tree_util import tree_flatten
 
-from dftfd.autofd.core.function import SYMBOLIC, Function, assemble, nodes_of, parts
+from dftfd.autofd.core.codes import is_zero
+from dftfd.autofd.core.function import SYMBOLIC, Function, nodes_of, parts
 from dftfd.autofd.core.graph import without_variables
-from dftfd.autofd.core.structure import is_tracer
-from dftfd.autofd.operators.leaf import is_zero
+from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.core.pytree import assemble
 from dftfd.autofd.scalar.keys import INLINED, closed, scan_layout
 
 ZERO, CONSTANT, LINEAR, AFFINE, NONLINEAR = range(5)

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.core.structure import HasKey, Identity, holds_tracers, is_tracer, structural_key
+from dftfd.autofd.core.jax_adapter import holds_tracers, is_tracer
+from dftfd.autofd.core.structure import HasKey, Identity, structural_key
 from dftfd.errors import QuadratureError, SignatureError, shown
 
 Spec = Any  # pytree of jax.ShapeDtypeStruct
@@ -303,3 +304,16 @@ def value_space(spec: Spec) -> Domain:
 def same_domain(a: Domain, b: Domain) -> bool:
     """True if points of one may be used as points of the other."""
     return a is b or ((a.anonymous or b.anonymous) and same_spec(a.spec, b.spec))
+
+
+def checked_argnums(argnums, f, what: str) -> tuple[int, ...]:
+    """argnums, one or several, as a tuple; an error unless they are different arguments of the function f."""
+    found = (argnums,) if not isinstance(argnums, tuple | list) else tuple(argnums)
+    whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in found)
+    if not whole or not found or len(set(found)) != len(found) or not all(0 <= i < len(f.domains) for i in found):
+        count = len(f.domains)
+        raise SignatureError(
+            f"{what}: argnum {argnums!r}, but {f!r} has {count} argument(s); argnums are different numbers from 0 to "
+            f"{count - 1}."
+        )
+    return tuple(int(i) for i in found)

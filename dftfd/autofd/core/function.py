@@ -1,89 +1,28 @@
 """Function: a typed map between spaces, held as a graph of operators.
 
 A Function is immutable. It knows its operator, the Functions it is built from (`operands`), the arrays it carries
-(`arrays`, seen by JAX transformations) and static data. Calling it on points evaluates the graph; calling it on
-Functions composes. As a pytree its leaves are the arrays of the whole graph, so it crosses jit, vmap and scan. A
-Function without arrays is one leaf, which JAX's own transformations differentiate (dftfd.autofd.jax_door.jax_syntax).
+(`arrays`, seen by JAX transformations) and static data. Calling it on points gives its value, as whoever is responsible
+for it sees it (`calling`); calling it on Functions composes. Its arrays are a pytree (`pytree`); for JAX's own
+transformations it is one leaf (`jax_door`).
 """
 
-import contextlib
-import contextvars
 import itertools
-import types
 import weakref
 
-import jax
-from jax.extend.core import get_opaque_trace_state, take_current_trace
-from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from jax.tree_util import tree_flatten
 
-from dftfd.autofd.core.domain import Signature, checked_point
+from dftfd.autofd.core.calling import value_of, walking
+from dftfd.autofd.core.domain import Signature, checked_point, same_domain, same_spec, spec_of
+from dftfd.autofd.core.jax_adapter import current_trace, holds_tracers
+from dftfd.autofd.core.operator_table import op
 from dftfd.autofd.core.overloads import Overloads
-from dftfd.autofd.core.structure import HasKey, Identity, holds_tracers, structural_key
-from dftfd.errors import NoRuleError, SignatureError
+from dftfd.autofd.core.structure import HasKey, Identity, structural_key
+from dftfd.errors import SignatureError
 
-
-def trace_state():
-    """An opaque value that is equal only inside one and the same JAX trace."""
-    return get_opaque_trace_state(convention="nnx")
-
-
-def current_trace():
-    """The trace that JAX is in; None while another one is suspended."""
-    with take_current_trace() as trace:
-        return trace
-
-
+SYMBOLIC = "differentiated by JAX"  # the tag of Functions that stand for a leaf inside jax.grad and its kin
 _serial = itertools.count()
 _homes = weakref.WeakKeyDictionary()  # node with tracers -> (when, in which trace) it was made
-
-
-def home_of(root: "Function"):
-    """The innermost trace to which the tracers in a graph belong; None if it has none."""
-    return max((_homes[node] for node in nodes_of(root) if node in _homes), key=lambda h: h[0], default=(0, None))[1]
-
-
 _alive = weakref.WeakValueDictionary()  # Functions by what they are made of: what is made twice is one node
-
-
-_calls = contextvars.ContextVar("dftfd_call_cache", default=None)
-
-
-@contextlib.contextmanager
-def _call_cache():
-    """The cache of the outermost evaluation in progress: (node, arguments) -> values, one per trace."""
-    cache = _calls.get()
-    if cache is not None:
-        yield cache
-        return
-    token = _calls.set({})
-    try:
-        yield _calls.get()
-    finally:
-        _calls.reset(token)
-
-
-class _Question:
-    """What is the value of a node at a point?"""
-
-    __slots__ = ("node", "args", "entry", "state")
-
-    def __init__(self, node, args):
-        self.node, self.args = node, args
-
-    def known(self, cache):
-        """(True, value) if it has been asked before in this trace, else (False, None)."""
-        leaves = tree_leaves(self.args)
-        # holding the objects keeps their ids valid
-        self.entry = cache.setdefault((id(self.node), *map(id, leaves)), ([], self.node, leaves))
-        self.state = trace_state()
-        for state, value in self.entry[0]:
-            if state == self.state:
-                return True, value
-        return False, None
-
-    def answered(self, value):
-        self.entry[0].append((self.state, value))
-        return value
 
 
 class Function(Overloads, HasKey):
@@ -147,58 +86,16 @@ class Function(Overloads, HasKey):
         if named:
             raise SignatureError(f"{self!r} takes its arguments by position, {', '.join(named)} given by name.")
         if any(issubclass(type(a), Function) for a in args):
-            from dftfd.autofd.operators.compose import compose
-
-            return compose(self, *args)
-        args = self._checked_arguments(args)
-        if self.tags and self.tags != _SYMBOLIC_ONLY:
-            from dftfd.autofd.transforms.tape import escape
-
-            return escape(self, args)
-        return self.apply(*args)
-
-    def apply(self, *args):
-        """Value at a point. The program of a graph is traced and compiled once; inside an evaluation it is walked."""
-        if self.singular > 1:
-            raise NoRuleError(
-                f"{self!r} contains a Dirac distribution, which has no values: it comes from differentiating f(x0) "
-                "with respect to f. Integrate it against a function, or use an integral with a narrow weight."
-            )
-        if SYMBOLIC in self.tags:
-            return jax_door.evaluate(self, args)
-        if _calls.get() is not None:
-            return self.evaluate(*args)
-        return _compiled(Packed(self), args)
+            return op.compose(self, *args)
+        return value_of(self, self._checked_arguments(args))
 
     def evaluate(self, *args):
-        """Value at a point by walking the graph; each node is evaluated once per point and trace.
+        """Value at a point inside an evaluation: for the rules of operators, and for code that these run.
 
-        Operators that ask for values of their operands at points known beforehand do so by `yield operand, point`, so
-        graphs may be deeper than Python's stack.
+        The graph is walked; nobody is asked whether the function is being differentiated. Points are taken as given.
         """
-        with _call_cache() as cache:
-            waiting, answer = [], _Question(self, args)
-            while True:
-                if isinstance(answer, _Question):
-                    known, value = answer.known(cache)
-                    if known:
-                        answer = value
-                        continue
-                    value = answer.node.operator.evaluate(answer.node, *answer.args)
-                    if isinstance(value, types.GeneratorType):
-                        waiting.append((answer, value))
-                        answer = _Question(*next(value))
-                    else:
-                        answer = answer.answered(value)
-                elif not waiting:
-                    return answer
-                else:
-                    question, steps = waiting[-1]
-                    try:
-                        answer = _Question(*steps.send(answer))
-                    except StopIteration as end:
-                        waiting.pop()
-                        answer = question.answered(end.value)
+        with walking() as walk:
+            return walk.walk(self, args)
 
     def _checked_arguments(self, args):
         if len(args) != len(self.domains):
@@ -209,9 +106,13 @@ class Function(Overloads, HasKey):
         leaves, structure = parts(self)
         return ("function", structure, tuple(map(Identity, leaves)))
 
-    def replace(self, operands=None, arrays=None, tags=None):
-        """The same node over other operands or arrays of the same signature."""
-        new = Function(
+    def replace(self, operands=None, arrays=None):
+        """The same node over other operands or arrays of the same signature; tags of its own stay."""
+        tags = self.tags
+        if operands is not None:
+            own = tags.difference(*(f.tags for f in self.operands))
+            tags = own.union(*(f.tags for f in operands))
+        return Function(
             self.operator,
             self.operands if operands is None else operands,
             self.arrays if arrays is None else arrays,
@@ -219,18 +120,17 @@ class Function(Overloads, HasKey):
             self.signature,
             tags,
         )
-        return new
+
+    @property
+    def code(self):
+        """The code of a leaf of the graph; None for other nodes."""
+        return self.static.get("code")
 
     def __repr__(self):
         return f"{self.operator.label(self)}: {self.signature}"
 
 
-@jax.jit
-def _compiled(packed, args):
-    return packed.function.evaluate(*args)
-
-
-# ---- Functions in two parts: the arrays, and the graph without them
+# ---- Graphs in two parts: the arrays, and the rest
 
 
 class GraphStructure:
@@ -279,92 +179,42 @@ def parts(root: Function):
     return root._parts
 
 
-def assemble(structure: GraphStructure, leaves) -> Function:
-    """The Function with this structure and these arrays."""
-    leaves, nodes, start = tuple(leaves), [], 0
-    for operator, children, count, treedef, static, signature, tags in structure.program:
-        arrays = tree_unflatten(treedef, leaves[start : start + count])
-        start += count
-        nodes.append(Function(operator, [nodes[i] for i in children], arrays, static, signature, tags))
-    return nodes[-1]
+def home_of(root: Function):
+    """The innermost trace to which the tracers in a graph belong; None if it has none."""
+    return max((_homes[node] for node in nodes_of(root) if node in _homes), key=lambda h: h[0], default=(0, None))[1]
+
+
+def copy_as(f: Function, kind: type, **changes) -> Function:
+    """The same node as an object of another class."""
+    new = object.__new__(kind)
+    for name in Function.__slots__:
+        if name != "__weakref__":
+            setattr(new, name, changes.get(name, getattr(f, name)))
+    if f in _homes:
+        _homes[new] = _homes[f]
+    return new
+
+
+# ---- Do functions fit together?
 
 
 def is_function(value) -> bool:
     return isinstance(value, Function)
 
 
-@jax.tree_util.register_pytree_node_class
-class Packed:
-    """A Function as a pytree of the arrays that it carries; `function` is the Function.
-
-    Trees of derivatives with respect to the arrays are of this class, too. They are no functions, so it has no values.
-    """
-
-    __slots__ = ("_function", "_leaves", "_structure")
-
-    def __init__(self, function):
-        self._function = function
-        self._leaves, self._structure = parts(function)
-
-    @property
-    def function(self) -> "Function":
-        """The Function that carries these arrays."""
-        if self._function is None:
-            self._function = assemble(self._structure, self._leaves)
-        return self._function
-
-    @property
-    def arrays(self) -> tuple:
-        """The arrays, in the order of the pytree's leaves."""
-        return self._leaves
-
-    def tree_flatten(self):
-        return self._leaves, self._structure
-
-    @classmethod
-    def tree_unflatten(cls, structure, leaves):
-        new = object.__new__(cls)
-        new._function, new._leaves, new._structure = None, tuple(leaves), structure
-        return new
-
-    def __call__(self, *args):
-        raise SignatureError(
-            "this is a pytree of the arrays that a function carries, or of derivatives with respect to them, and has "
-            "no values; .function is the function that carries these arrays."
-        )
-
-    def __repr__(self):
-        arrays = ", ".join(f"{x.dtype.name}{list(x.shape)}" for x in self._leaves if hasattr(x, "dtype"))
-        return f"arrays of a function: {arrays}"
+def check_same_domains(f: Function, g: Function, what: str):
+    """Raise unless two functions have the same arguments."""
+    same = len(f.domains) == len(g.domains)
+    if not same or not all(same_domain(a, b) for a, b in zip(f.domains, g.domains, strict=True)):
+        raise SignatureError(f"{what} of functions on different domains: {f!r} and {g!r}.")
 
 
-def pack(tree):
-    """A pytree with each Function in it packed."""
-    return tree_map(lambda x: Packed(x) if is_function(x) else x, tree, is_leaf=is_function)
-
-
-def unpack(tree):
-    """A pytree with each packed Function taken out."""
-    packed = lambda x: isinstance(x, Packed)
-    return tree_map(lambda x: x.function if packed(x) else x, tree, is_leaf=packed)
-
-
-# ---- Functions in JAX's syntax: one leaf, a vector, whatever it carries
-
-SYMBOLIC = "differentiated by JAX"  # the tag of Functions that stand for a leaf inside jax.grad and its kin
-_SYMBOLIC_ONLY = frozenset([SYMBOLIC])
-jax_door = None  # set by dftfd.autofd.jax_door.jax_syntax
-_LEAF = "function"  # structure of a Function as a pytree
-
-
-def flatten(root: Function):
-    """Leaves and structure of a Function as a pytree."""
-    return (jax_door.leaf(root),), _LEAF
-
-
-def unflatten(structure, leaves):
-    """The Function with this leaf."""
-    return jax_door.unflatten(leaves[0])
-
-
-jax.tree_util.register_pytree_node(Function, flatten, unflatten)
+def check_same_type(value, other, what: str, role: str):
+    """Raise unless `other`, the `role` (tangent, cotangent) of `value`, is of its kind, domains, shape and dtype."""
+    if is_function(value) != is_function(other):
+        raise SignatureError(f"{what}: the {role} {other!r} is not of the kind of {value!r}.")
+    if is_function(value):
+        check_same_domains(value, other, what)
+    left, right = (x.result if is_function(x) else spec_of(x) for x in (value, other))
+    if not same_spec(left, right):
+        raise SignatureError(f"{what}: the {role} {other!r} does not have the type of {value!r}.")

@@ -1,13 +1,49 @@
-"""Walks over the operator graph: derivative along tangents, pull-back of a cotangent, replacement of nodes."""
+"""Walks over the operator graph: nodes exchanged, derivative along tangents, pull-back of a cotangent.
+
+A function that a transformation differentiates with respect to stands in the graph as a variable: itself, with a tag.
+"""
+
+from collections.abc import Callable
 
 from jax.tree_util import tree_flatten, tree_unflatten
 
-from dftfd.autofd.core.domain import Signature
-from dftfd.autofd.core.function import SYMBOLIC, Function, nodes_of
+from dftfd.autofd.core.codes import is_still, is_zero, zero_tangent
+from dftfd.autofd.core.function import SYMBOLIC, Function, nodes_of, parts
 from dftfd.autofd.core.operator import Operator
-from dftfd.autofd.operators.leaf import is_still, is_zero, zeros
-from dftfd.autofd.operators.linearize import add_settled
+from dftfd.autofd.core.operator_table import op
 from dftfd.errors import LeakError
+
+
+def rewrite(root: Function, rule: Callable):
+    """What stands for `root` if rule(node, what stands for its operands) stands for each node, operands first."""
+    done = {}
+    for node in nodes_of(root):
+        done[id(node)] = rule(node, [done[id(f)] for f in node.operands])
+    return done[id(root)]
+
+
+def over(node: Function, operands) -> Function:
+    """The same node over other operands; the node itself if they are its own."""
+    return node if all(a is b for a, b in zip(operands, node.operands, strict=True)) else node.replace(operands)
+
+
+def with_arrays(root: Function, arrays: dict) -> Function:
+    """The graph with other arrays, {number of the array: array}; what does not change stays the same object."""
+    start = 0
+
+    def rule(node, operands):
+        nonlocal start
+        leaves, structure = tree_flatten(node.arrays)
+        new = [arrays.get(start + k, x) for k, x in enumerate(leaves)]
+        start += len(leaves)
+        if all(a is b for a, b in zip(new, leaves, strict=True)):
+            return over(node, operands)
+        return node.replace(operands, tree_unflatten(structure, new))
+
+    return rewrite(root, rule) if arrays else root
+
+
+# ---- variables
 
 
 class Variable(Operator):
@@ -50,41 +86,46 @@ def has_variables(node: Function) -> bool:
 
 def without_variables(root: Function, tag=None) -> Function:
     """The graph with the variables of `tag` (None: of every transformation) replaced by the functions they mark."""
-    done = {}
-    for node in nodes_of(root):
-        if (tag not in node.tags) if tag is not None else not has_variables(node):
-            done[id(node)] = node
-        elif node.operator is _variable and (tag is None or node.static["tag"] is tag):
-            done[id(node)] = done[id(node.operands[0])]
-        elif node.operator is _variable:
-            done[id(node)] = variable(done[id(node.operands[0])], node.static["tag"], node.static["position"])
-        else:
-            done[id(node)] = node.replace(operands=[done[id(f)] for f in node.operands])
-    return done[id(root)]
+
+    def rule(node, operands):
+        marked = node.operator is _variable and (tag is None or node.static["tag"] is tag)
+        return operands[0] if marked else over(node, operands)
+
+    marked = has_variables(root) if tag is None else tag in root.tags
+    return rewrite(root, rule) if marked else root
+
+
+# ---- derivatives
 
 
 def forward(root: Function, tag, seeds, array_tangents=None) -> Function | None:
-    """Derivative of the graph when each variable of `tag` moves along its seed.
+    """Derivative of the graph when each variable of `tag` moves along its seed; None if nothing moves.
 
     seeds: tangent Function of each variable, by position.
     array_tangents: tangents of the arrays that root carries, in the order of `parts(root)`, or None.
-    Returns None if nothing moves.
     """
-    done, rest = {}, None if array_tangents is None else iter(array_tangents)
-    for node in nodes_of(root):
+    rest = None if array_tangents is None else iter(array_tangents)
+
+    def rule(node, tangents):
         leaves, structure = tree_flatten(node.arrays) if rest is not None else ((), None)
         moved = [next(rest) for _ in leaves]
         if is_variable(node, tag):
-            done[id(node)] = seeds[node.static["position"]]
-            continue
-        tangents = [done[id(f)] for f in node.operands]
+            return seeds[node.static["position"]]
         terms = []
         if any(t is not None for t in tangents):
             terms.append(node.operator.tangent(node, tangents))
         if not all(map(is_still, moved)):
             terms.append(node.operator.array_tangent(node, tree_unflatten(structure, moved)))
-        done[id(node)] = None if not terms else terms[0] if len(terms) == 1 else terms[0] + terms[1]
-    return done[id(root)]
+        return None if not terms else terms[0] if len(terms) == 1 else terms[0] + terms[1]
+
+    return rewrite(root, rule)
+
+
+def derivative(root: Function, tag, seeds, moving: dict) -> Function | None:
+    """`forward` where of the arrays that root carries those in `moving` move, {number of the array: tangent}."""
+    return forward(
+        root, tag, seeds, [moving[k] if k in moving else zero_tangent(x) for k, x in enumerate(parts(root)[0])]
+    )
 
 
 def backward(root: Function, cotangent: Function, tag, gradients: list):
@@ -105,14 +146,11 @@ def backward(root: Function, cotangent: Function, tag, gradients: list):
 
 
 def add(a: Function | None, b: Function) -> Function:
-    """a + b, where None is zero."""
+    """a + b of cotangents, where None is zero."""
     if a is None or is_zero(a):
         return b
-    if is_zero(b):
-        return a
-    both = add_settled(a, b)
-    return a + b if both is None else both
+    return a if is_zero(b) else a.operator.plus(a, b)
 
 
-def or_zero(f: Function | None, signature: Signature) -> Function:
-    return zeros(signature) if f is None else f
+def or_zero(f: Function | None, signature) -> Function:
+    return op.zeros(signature) if f is None else f

@@ -1,13 +1,16 @@
-"""What an operator is: meaning, signature, evaluation, derivative (JVP) and transpose, in this order, in one file.
+"""What an operator is, and the table in which operators are found by name.
 
-<f, g> is the integral of f g over the domains. The transpose T of a linear operator O fulfils <O f, g> = <f, T(O) g>.
+An operator is meaning, signature, evaluation, derivative (JVP) and transpose, in this order, in one file. <f, g> is the
+integral of f g over the domains. The transpose T of a linear operator O fulfils <O f, g> = <f, T(O) g>.
+
+Rules build nodes through the table: `op.nabla(f)` is what the file that defines nabla has registered, so no operator
+imports another.
 """
-
-import numpy as np
 
 from dftfd.autofd.core.domain import Signature
 from dftfd.autofd.core.function import Function
-from dftfd.errors import NoRuleError, SignatureError
+from dftfd.autofd.core.operator_table import op
+from dftfd.errors import NoRuleError
 
 
 class Operator:
@@ -35,7 +38,7 @@ class Operator:
         if not self.linear:
             raise NoRuleError(f"operator {self.name!r} has no differentiation rule.")
         return node.replace(
-            operands=[zeros_like(f) if t is None else t for f, t in zip(node.operands, tangents, strict=True)]
+            [op.zeros(f.signature) if t is None else t for f, t in zip(node.operands, tangents, strict=True)]
         )
 
     def array_tangent(self, node: Function, tangents) -> Function:
@@ -51,25 +54,9 @@ class Operator:
         For a nonlinear operator this is the transpose of its derivative at `node`."""
         raise NoRuleError(f"operator {self.name!r} has no transpose rule.")
 
+    def plus(self, a: Function, b: Function) -> Function:
+        """Sum of cotangents, a being a node of this operator."""
+        return a + b
+
     def label(self, node: Function) -> str:
         return self.name
-
-
-def checked_argnums(argnums, f: Function, what: str) -> tuple[int, ...]:
-    """argnums, one or several, as a tuple; an error unless they are different arguments of f."""
-    found = (argnums,) if not isinstance(argnums, tuple | list) else tuple(argnums)
-    whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in found)
-    if not whole or not found or len(set(found)) != len(found) or not all(0 <= i < len(f.domains) for i in found):
-        count = len(f.domains)
-        raise SignatureError(
-            f"{what}: argnum {argnums!r}, but {f!r} has {count} argument(s); argnums are different numbers from 0 to "
-            f"{count - 1}."
-        )
-    return tuple(int(i) for i in found)
-
-
-def zeros_like(function: Function) -> Function:
-    """The function that is zero on the same domains."""
-    from dftfd.autofd.operators.leaf import zeros
-
-    return zeros(function.signature)

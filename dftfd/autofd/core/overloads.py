@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from dftfd.autofd.core.operator_table import op
 from dftfd.errors import SignatureError
 
 _UFUNCS = {
@@ -29,63 +30,36 @@ class _NoArray:
     __repr__ = __str__ = __format__ = __array__
 
 
+def _both_sides(name):
+    """f op other, and other op f."""
+    return lambda self, other: op.combine(name, self, other), lambda self, other: op.combine(name, other, self)
+
+
 class Overloads:
     """Base of Function: pointwise arithmetic between Functions on the same domains, or with numbers and arrays."""
 
     __slots__ = ()
 
-    def __add__(self, other):
-        return _arithmetic("add", self, other)
-
-    def __radd__(self, other):
-        return _arithmetic("add", other, self)
-
-    def __sub__(self, other):
-        return _arithmetic("subtract", self, other)
-
-    def __rsub__(self, other):
-        return _arithmetic("subtract", other, self)
-
-    def __mul__(self, other):
-        return _arithmetic("multiply", self, other)
-
-    def __rmul__(self, other):
-        return _arithmetic("multiply", other, self)
-
-    def __truediv__(self, other):
-        return _arithmetic("divide", self, other)
-
-    def __rtruediv__(self, other):
-        return _arithmetic("divide", other, self)
-
-    def __pow__(self, other):
-        return _arithmetic("power", self, other)
-
-    def __rpow__(self, other):
-        return _arithmetic("power", other, self)
+    __add__, __radd__ = _both_sides("add")
+    __sub__, __rsub__ = _both_sides("subtract")
+    __mul__, __rmul__ = _both_sides("multiply")
+    __truediv__, __rtruediv__ = _both_sides("divide")
+    __pow__, __rpow__ = _both_sides("power")
 
     def __matmul__(self, other):
-        from dftfd.autofd.operators.integral_transform import integral_transform
-
-        return integral_transform(self, other)
+        return op.integral_transform(self, other)
 
     def __neg__(self):
-        from dftfd.autofd.operators.elementary import negative
-
-        return negative(self)
+        return op.negative(self)
 
     def __pos__(self):
         return self
 
     def __abs__(self):
-        from dftfd.autofd.operators.elementary import absolute
-
-        return absolute(self)
+        return op.absolute(self)
 
     def __getitem__(self, index):
-        from dftfd.autofd.operators.zip_split import item
-
-        return item(self, index)
+        return op.item(self, index)
 
     def _no_order(self, other):
         raise SignatureError(
@@ -97,7 +71,7 @@ class Overloads:
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         if ufunc in _UFUNCS and method == "__call__" and not options:
-            return _arithmetic(_UFUNCS[ufunc], *inputs)
+            return op.combine(_UFUNCS[ufunc], *inputs)
         raise SignatureError(_NOT_AN_ARRAY.format(what=f"numpy.{ufunc.__name__}", f=self))
 
     def __array__(self, *args, **options):
@@ -120,9 +94,3 @@ class Overloads:
 
     def __iter__(self):
         raise SignatureError(f"a function can't be iterated over ({self!r}); index it, or use split.")
-
-
-def _arithmetic(name, a, b):
-    from dftfd.autofd.operators.arithmetic import combine
-
-    return combine(name, a, b)

@@ -111,11 +111,8 @@ class HasKey:
         raise NotImplementedError
 
 
-def is_tracer(value) -> bool:
-    """True for an array that stands for a value inside a JAX transformation."""
-    return isinstance(value, jax.core.Tracer)
+class Code(HasKey):
+    """Base of code that is what its class says and what it was made with."""
 
-
-def holds_tracers(value) -> bool:
-    """True if a pytree contains an array that stands for a value inside a JAX transformation."""
-    return any(map(is_tracer, jax.tree_util.tree_leaves(value)))
+    def structural_key(self):
+        return (type(self), *(structural_key(value) for _, value in sorted(vars(self).items())))

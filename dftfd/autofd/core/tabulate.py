@@ -15,10 +15,10 @@ import numpy as np
 from jax.tree_util import tree_leaves, tree_map
 
 from dftfd.autofd.core.analytic import analytic_integral
-from dftfd.autofd.core.function import Function, _call_cache, trace_state
-from dftfd.autofd.operators.broadcast import Broadcast, Permute
-from dftfd.autofd.operators.compose import Compose
-from dftfd.autofd.operators.leaf import is_constant
+from dftfd.autofd.core.calling import answer, walking
+from dftfd.autofd.core.codes import is_constant
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.jax_adapter import trace_state
 
 MAX_POINTS = 4096  # longest axis; longer quadratures are worked off in chunks by integrate
 MAX_ENTRIES = 2**22  # of one table; larger integrands are evaluated point by point
@@ -85,73 +85,67 @@ def _contracted(table: Table, axis: Axis) -> Table:
 
 
 def tabulate(node: Function, args: list) -> Table:
-    """The node on arguments that are values or Axes; each choice of them once per trace.
-
-    In the cache axes go by their order among the arguments, so tables over equal points are shared between slots.
-    Graphs may be deeper than Python's stack.
-    """
-    with _call_cache() as cache:
-        waiting = [_Request(node, args, cache)]
-        while True:
-            request = waiting[-1]
-            missing = [r for f, a in _inner(request.node, request.args) if not (r := _Request(f, a, cache)).known()]
-            if missing and not request.known():
-                waiting += reversed(missing)
-                continue
-            table = request.table()
-            waiting.pop()
-            if not waiting:
-                return table
-
-
-def _inner(node, args):
-    """[(operand, its arguments)] that are tabulated before the node is."""
-    if isinstance(node.operator, Broadcast):
-        return [(node.operands[0], [args[i] for i in node.static["argnums"]])]
-    if isinstance(node.operator, Permute):
-        ordered = dict(zip(node.static["permutation"], args, strict=True))
-        return [(node.operands[0], [ordered[i] for i in range(len(args))])]
-    return [(g, args) for g in node.operands[1:]] if isinstance(node.operator, Compose) else []
+    """The node on arguments that are values or Axes; each choice of them once per trace."""
+    with walking() as walk:
+        ask = lambda asked: _Request(*asked, walk.cache)
+        return answer(ask((node, args)), lambda request: _computed(request.node, request.args), ask)
 
 
 class _Request:
-    """A node to be tabulated, and its place in the cache."""
+    """The question for a table of a node, see `calling.answer`.
+
+    In the cache axes go by their order among the arguments, so tables over equal points are shared between slots.
+    """
 
     def __init__(self, node, args, cache):
-        self.node, self.args, self.state = node, args, trace_state()
-        self.axes = list(dict.fromkeys(a.key for a in args if isinstance(a, Axis)))
-        self.number = {key: i for i, key in enumerate(self.axes)}
+        self.node, self.args, self._state = node, args, trace_state()
+        self._axes = list(dict.fromkeys(a.key for a in args if isinstance(a, Axis)))
+        number = self._axes.index
         pattern = tuple(
-            (id(a.points), self.number[a.key]) if isinstance(a, Axis) else tuple(map(id, tree_leaves(a))) for a in args
+            (id(a.points), number(a.key)) if isinstance(a, Axis) else tuple(map(id, tree_leaves(a))) for a in args
         )
-        self.entry = cache.setdefault(("table", id(node), pattern), ([], node, args))[0]
+        self._known = cache.setdefault(("table", id(node), pattern), ([], node, args))[0]
 
     def known(self):
-        return any(state == self.state for state, _ in self.entry)
+        found = (table for state, table in self._known if state == self._state)
+        return next(((Table(t.values, tuple(self._axes[i] for i in t.axes)),) for t in found), ())
 
-    def table(self):
-        found = next((known for state, known in self.entry if state == self.state), None)
-        if found is None:
-            found = _computed(self.node, self.args)
-            found = Table(found.values, tuple(self.number[key] for key in found.axes))
-            self.entry.append((self.state, found))
-        return Table(found.values, tuple(self.axes[i] for i in found.axes))
+    def answered(self, table):
+        self._known.append((self._state, Table(table.values, tuple(map(self._axes.index, table.axes)))))
+        return table
 
 
-def _computed(node, args) -> Table:
-    operator = node.operator
-    if isinstance(operator, Broadcast | Permute | Compose):
-        tables = [tabulate(f, a) for f, a in _inner(node, args)]
-        return _mapped(node.operands[0].evaluate, tables, node.result) if isinstance(operator, Compose) else tables[0]
+def _computed(node, args):
+    """The table of a node; a generator where those of its operands are needed first."""
+    name = node.operator.name
+    if name == "broadcast":
+        return _of_operand(node, [args[i] for i in node.static["argnums"]])
+    if name == "permute":
+        ordered = dict(zip(node.static["permutation"], args, strict=True))
+        return _of_operand(node, [ordered[i] for i in range(len(args))])
+    if name == "compose":
+        return _of_composition(node, args)
     if is_constant(node):
         return Table(node.arrays[0], ())
-    if operator.name == "integrate" and (node.arrays or not _is_exact(node)):
+    if name == "integrate" and (node.arrays or not _is_exact(node)):
         (f,) = node.operands
         rules = node.arrays or tuple(f.domains[i].quadrature() for i in node.static["argnums"])
         if all(len(weights) <= MAX_POINTS for _, weights in rules):
             return _integral(f, node.static["argnums"], rules, args)
     points = [Table(a.points, (a.key,)) if isinstance(a, Axis) else Table(a, ()) for a in args]
     return _mapped(node.evaluate, points, node.result)
+
+
+def _of_operand(node, args):
+    return (yield node.operands[0], args)
+
+
+def _of_composition(node, args):
+    outer, *inner = node.operands
+    tables = []
+    for g in inner:
+        tables.append((yield g, args))
+    return _mapped(outer.evaluate, tables, node.result)
 
 
 def _is_exact(node) -> bool:

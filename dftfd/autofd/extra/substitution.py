@@ -17,14 +17,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dftfd.autofd.core.codes import is_constant
 from dftfd.autofd.core.domain import Domain
-from dftfd.autofd.core.function import Function, assemble, parts
-from dftfd.autofd.core.graph import without_variables
-from dftfd.autofd.core.structure import HasKey, is_tracer, structural_key
-from dftfd.autofd.extra.inverse import branches_of
-from dftfd.autofd.operators.broadcast import broadcast
-from dftfd.autofd.operators.compose import compose
-from dftfd.autofd.operators.leaf import constant, function, identity, is_constant
+from dftfd.autofd.core.function import Function, parts
+from dftfd.autofd.core.graph import with_arrays, without_variables
+from dftfd.autofd.core.inverses import branches_of
+from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.core.operator_table import op
+from dftfd.autofd.core.structure import HasKey, structural_key
 from dftfd.errors import NoRuleError
 
 _COUNT = 128  # points at which a substitution is tried, besides those of the quadrature
@@ -78,13 +78,13 @@ def substituted(ct: Function, position: int, g: Function, target: Domain) -> tup
     branches = branches_of(g, target)
     shifts, masked, half = _plan(g, branches, source, target)
     domains = (*ct.domains[:position], target, *ct.domains[position + 1 :])
-    others = [broadcast(identity(d), domains, (i,)) for i, d in enumerate(domains)]
+    others = [op.broadcast(op.identity(d), domains, (i,)) for i, d in enumerate(domains)]
     terms = []
     for x, log_det in branches:
         for shift in shifts:
             preimage, scale = _preimage(g, x, log_det, shift, source, target, masked, half)
-            place = [*others[:position], broadcast(preimage, domains, (position,)), *others[position + 1 :]]
-            terms.append(compose(ct, *place) * broadcast(scale, domains, (position,)))
+            place = [*others[:position], op.broadcast(preimage, domains, (position,)), *others[position + 1 :]]
+            terms.append(op.compose(ct, *place) * op.broadcast(scale, domains, (position,)))
     return functools.reduce(operator.add, terms), masked
 
 
@@ -92,23 +92,23 @@ def _preimage(g, x, log_det, shift, source, target, masked, half):
     """(x_b, |det D g_b^-1| w(x_b) / w(y)) of y + shift, as Functions of y; where there is none the second is 0."""
     if not masked and not np.any(shift):
         return x, _scale(log_det, x, source, target)
-    y = identity(target) + shift
+    y = op.identity(target) + shift
     if not masked:
         return x(y), _scale(log_det(y), x(y), source, target)
     raw = x(y)
-    weight = compose(Inside(source.extent, half), raw, g(raw), y)
-    safe = g(constant(jnp.asarray(_samples(source)[0]), target))  # elsewhere a value of g: nothing comes from NaN
-    y = compose(_choose, weight, y, safe)
+    weight = op.compose(Inside(source.extent, half), raw, g(raw), y)
+    safe = g(op.constant(jnp.asarray(_samples(source)[0]), target))  # elsewhere a value of g: nothing comes from NaN
+    y = op.compose(_choose, weight, y, safe)
     return x(y), _scale(log_det(y), x(y), source, target) * weight
 
 
 def _scale(log_det, preimage, source, target):
     """|det D g^-1(y)| w(g^-1(y)) / w(y)"""
-    scale = compose(jnp.exp, log_det)
+    scale = op.compose(jnp.exp, log_det)
     if source.density is not None:
-        scale = scale * function(source.density, source)(preimage)
+        scale = scale * op.function(source.density, source)(preimage)
     if target.density is not None:
-        scale = scale / function(target.density, target)
+        scale = scale / op.function(target.density, target)
     return scale
 
 
@@ -273,11 +273,11 @@ def _with_known_arrays(g, branches, target) -> _Trial:
     rng, known = np.random.default_rng(20240507), {}
 
     def concrete(f):
-        leaves, structure = parts(f)
+        leaves = parts(f)[0]
         for x in leaves:
             if is_tracer(x) and id(x) not in known:
                 known[id(x)] = jnp.asarray(rng.uniform(0.5, 1.5, x.shape), x.dtype)
-        return assemble(structure, [known.get(id(x), x) for x in leaves])
+        return with_arrays(f, {k: known[id(x)] for k, x in enumerate(leaves) if id(x) in known})
 
     with jax.ensure_compile_time_eval():
         pairs = [(concrete(x), concrete(log_det)) for x, log_det in branches]

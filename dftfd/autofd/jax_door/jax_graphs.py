@@ -1,26 +1,21 @@
 """Functions with a tracer in them, and their graphs as parameters of a JAX primitive; see jax_syntax."""
 
-import jax
+import itertools
+import weakref
 
-from dftfd.autofd.core.function import SYMBOLIC, Function, _homes, current_trace, nodes_of
-from dftfd.autofd.core.graph import variable
+from jax.tree_util import tree_structure, tree_unflatten
+
+from dftfd.autofd.core.function import SYMBOLIC, Function, copy_as, parts
+from dftfd.autofd.core.graph import over, rewrite, variable
+from dftfd.autofd.core.jax_adapter import DynamicJaxprTracer, Primitive, holds_tracers, is_tracer
 from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.pytree import assemble
+from dftfd.autofd.jax_door.jax_leaves import FunctionType, KnownLeaf, OpenLeaf, TangentLeaf, check_not_watched
 from dftfd.errors import LeakError
 
 INSIDE_VMAP = (
     "a function that JAX is differentiating is evaluated inside vmap within the functional; integrate or broadcast it."
 )
-
-
-def copy_as(f: Function, kind: type, **changes) -> Function:
-    """The same node as an object of another class."""
-    new = object.__new__(kind)
-    for name in Function.__slots__:
-        if name != "__weakref__":
-            setattr(new, name, changes.get(name, getattr(f, name)))
-    if f in _homes:
-        _homes[new] = _homes[f]
-    return new
 
 
 class Symbolic(Operator):
@@ -47,12 +42,6 @@ symbolic = Symbolic()
 def symbol(value) -> Function:
     """A Function that stands for a tracer."""
     return Function(symbolic, (), (value,), {}, None, frozenset([SYMBOLIC]))
-
-
-def evaluation_trace():
-    """The trace in which JAX computes with values."""
-    with jax.ensure_compile_time_eval():
-        return current_trace()
 
 
 _LONGEST = 1000  # characters of a printed graph
@@ -107,28 +96,115 @@ class Graph:
 
 def inlined(root: Function) -> Function:
     """The graph with known functions in the places where they stand."""
-    done = {}
-    for node in nodes_of(root):
-        if node.operator is symbolic and isinstance(node.arrays[0], Function):
-            done[id(node)] = copy_as(node.arrays[0], Function)
-        elif any(done[id(f)] is not f for f in node.operands):
-            done[id(node)] = node.replace(operands=[done[id(f)] for f in node.operands])
-        else:
-            done[id(node)] = node
-    return done[id(root)]
+
+    def rule(node, operands):
+        known = node.operator is symbolic and isinstance(node.arrays[0], Function)
+        return copy_as(node.arrays[0], Function) if known else over(node, operands)
+
+    return rewrite(root, rule)
 
 
 def with_symbols_as_variables(root: Function, tag, chosen=None) -> Function:
     """The graph with the symbolic nodes (those in `chosen`: number -> Function) marked as variables."""
-    done, count = {}, 0
-    for node in nodes_of(root):
-        done[id(node)] = node
-        if node.operator is symbolic:
-            if chosen is None:
-                done[id(node)] = variable(node, tag, count)
-            elif count in chosen:
-                done[id(node)] = variable(chosen[count], tag, count)
-            count += 1
-        elif any(done[id(f)] is not f for f in node.operands):
-            done[id(node)] = node.replace(operands=[done[id(f)] for f in node.operands])
-    return done[id(root)]
+    number = itertools.count()
+
+    def rule(node, operands):
+        if node.operator is not symbolic:
+            return over(node, operands)
+        k = next(number)
+        if chosen is None:
+            return variable(node, tag, k)
+        return variable(chosen[k], tag, k) if k in chosen else node
+
+    return rewrite(root, rule)
+
+
+# ---- the primitives
+
+_ENDED = "a function belongs to a transformation by JAX that has ended; return results from the functional."
+
+
+class FunctionPrimitive(Primitive):
+    """A primitive with operands or results of a FunctionType."""
+
+    def is_high(self, *avals, **params):
+        return True
+
+    def is_effectful(self, params):
+        return False
+
+    def to_lojax(self, *args, **params):
+        if any(is_tracer(x) and isinstance(x.aval, FunctionType) for x in args):
+            raise LeakError(_ENDED)
+        return self.impl(*args, **params)
+
+
+open_p = FunctionPrimitive("function")  # the argument as the functional sees it
+evaluate_p = FunctionPrimitive("functional")  # the value of a graph without arguments
+evaluate_p.multiple_results = True
+build_p = FunctionPrimitive("operator")  # the function that a graph is
+unpack_p = FunctionPrimitive("arrays")  # the arrays that a known function carries, inside jit
+unpack_p.multiple_results = True
+
+
+# ---- Functions, and what JAX has in their place
+
+
+class Origins:
+    """Functions by the tracers that were made of them, as long as these live."""
+
+    def __init__(self):
+        self._found = {}
+
+    def add(self, tracer, f):
+        key = id(tracer)
+        self._found[key] = (weakref.ref(tracer, lambda _: self._found.pop(key, None)), f)
+
+    def of(self, value):
+        """The function that a tracer was made of, or None."""
+        return self._found.get(id(value), (None, None))[1]
+
+
+origins = Origins()
+
+
+def as_function(value) -> Function:
+    """A leaf or a tracer of one as a Function to compute with."""
+    if isinstance(value, Function):
+        return copy_as(value, Function)
+    origin = origins.of(value)
+    if origin is not None:
+        return origin
+    aval = value.aval
+    if aval.kind == "known" and isinstance(value, DynamicJaxprTracer):  # jit, eval_shape: nobody differentiates here
+        return assemble(aval.structure, unpack_p.bind(value) if aval.avals else ())
+    return symbol(value)
+
+
+def as_value(f: Function, kind: str, linear=()):
+    """A Function as a leaf, or as a tracer if it contains tracers."""
+    if SYMBOLIC not in f.tags and not holds_tracers(parts(f)[0]):
+        return leaf_of(f, kind)
+    check_not_watched(f)
+    leaves, structure = parts(f)
+    value = build_p.bind(*leaves, graph=Graph(structure, _places(leaves, linear)), kind=kind)
+    if SYMBOLIC not in f.tags and is_tracer(value):
+        origins.add(value, f)
+    return value
+
+
+def leaf_of(f, kind):
+    return copy_as(f, {"known": KnownLeaf, "symbolic": OpenLeaf, "tangent": TangentLeaf}[kind], opaque=False)
+
+
+def _places(leaves, chosen):
+    """Numbers of the leaves that are among the objects `chosen`."""
+    chosen = {id(x) for x in chosen}
+    return tuple(k for k, x in enumerate(leaves) if id(x) in chosen)
+
+
+def value_by_jax(node, linear=()):
+    """The value of a graph without arguments, with tracers of functions in it."""
+    leaves, structure = parts(node)
+    graph = Graph(structure, _places(leaves, linear))
+    return tree_unflatten(tree_structure(node.result), evaluate_p.bind(*leaves, graph=graph))

@@ -3,16 +3,15 @@
 import types
 
 import jax
-import jax.numpy as jnp
-from jax.experimental.hijax import HiType, register_hitype
 from jax.tree_util import tree_flatten, tree_leaves
 
 from dftfd.autofd.core.domain import describe
-from dftfd.autofd.core.function import Function, Packed, assemble, parts
+from dftfd.autofd.core.function import Function, copy_as, parts
 from dftfd.autofd.core.graph import has_variables
+from dftfd.autofd.core.jax_adapter import HiType, register_hitype, shaped
+from dftfd.autofd.core.operator_table import op
+from dftfd.autofd.core.pytree import Packed, assemble
 from dftfd.autofd.core.structure import structural_key
-from dftfd.autofd.jax_door.jax_graphs import copy_as
-from dftfd.autofd.operators.leaf import zeros
 from dftfd.errors import AutofdError, LeakError, SignatureError
 
 
@@ -132,7 +131,7 @@ class FunctionType(HiType):
         return FunctionType(self.signature, "tangent")
 
     def vspace_zero(self):
-        return copy_as(zeros(self.signature), TangentLeaf)
+        return copy_as(op.zeros(self.signature), TangentLeaf)
 
     def vspace_add(self, x, y):
         return self.add(x, y)
@@ -166,11 +165,6 @@ _MAPPED = (
     "carries, pass or return dftfd.autofd.as_pytree(f), and use p.function inside. Jacobians with functions as values: "
     "dftfd.autofd.jacfwd."
 )
-
-
-def aval_of(x):
-    """Type of an array that a function carries."""
-    return jax.core.ShapedArray(jnp.shape(x), jnp.result_type(x))
 
 
 def check_not_watched(f):
@@ -212,7 +206,7 @@ def _register(leaf_class, kind):
         if kind not in ("known", "mapped"):
             return FunctionType(f.signature, kind)
         arrays, structure = parts(f)
-        return FunctionType(f.signature, kind, structure, map(aval_of, arrays))
+        return FunctionType(f.signature, kind, structure, (shaped(jax.typeof(x)) for x in arrays))
 
     register_hitype(leaf_class, type_of)
 

@@ -9,6 +9,7 @@ import numpy as np
 from dftfd.autofd.core.domain import Domain, Signature, same_domain
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.operator_table import op
 from dftfd.errors import SignatureError
 
 
@@ -22,11 +23,9 @@ class Broadcast(Operator):
         return (yield node.operands[0], [args[i] for i in node.static["argnums"]])
 
     def transpose(self, node, cotangent, needed):
-        from dftfd.autofd.operators.integrate import integrate_over
-
         kept = node.static["argnums"]
         added = tuple(i for i in range(len(node.domains)) if i not in kept)
-        reduced = integrate_over(cotangent, added) if added else cotangent
+        reduced = op.integrate_over(cotangent, added)
         return [permute(reduced, np.argsort(np.argsort(kept)))]
 
 
@@ -50,6 +49,7 @@ class Permute(Operator):
 _broadcast, _permute = Broadcast(), Permute()
 
 
+@op.register
 def broadcast(f: Function, domains: tuple[Domain, ...], argnums: int | tuple[int, ...], given: tuple = ()) -> Function:
     """(x_0, ..., x_{N-1}) -> f(x_i for i in argnums), a function on all of `domains`.
 
@@ -67,6 +67,7 @@ def broadcast(f: Function, domains: tuple[Domain, ...], argnums: int | tuple[int
     return Function(_broadcast, (f,), (), static)
 
 
+@op.register
 def permute(f: Function, permutation) -> Function:
     """g with g(x_{p0}, x_{p1}, ...) = f(x_0, x_1, ...): argument k of g is argument permutation[k] of f."""
     permutation = tuple(int(i) for i in permutation)

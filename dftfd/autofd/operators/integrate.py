@@ -16,12 +16,12 @@ from jax.tree_util import tree_map
 
 from dftfd.autofd.core import tabulate
 from dftfd.autofd.core.analytic import analytic_integral
-from dftfd.autofd.core.domain import Domain, Signature, check_real, checked_rule
+from dftfd.autofd.core.domain import Domain, Signature, check_real, checked_argnums, checked_rule
 from dftfd.autofd.core.function import Function, nodes_of
-from dftfd.autofd.core.operator import Operator, checked_argnums
-from dftfd.autofd.core.structure import is_tracer
-from dftfd.autofd.operators.broadcast import broadcast
-from dftfd.autofd.operators.dirac import integral_of_term, separate
+from dftfd.autofd.core.graph import over, rewrite
+from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.operator_table import op
 from dftfd.errors import QuadratureError, SignatureError
 
 CHUNK = 4096  # quadrature points evaluated at once; bounds the memory on large grids
@@ -63,7 +63,7 @@ class Integrate(Operator):
             cotangent = cotangent * factor
         rules = zip(node.static["argnums"], node.arrays, strict=False)
         given = tuple((f.domains[i], _fingerprint(r)) for i, r in rules if f.domains[i].points is None)
-        return [broadcast(cotangent, f.domains, rest, given)]
+        return [op.broadcast(cotangent, f.domains, rest, given)]
 
 
 def measure_ratio(domain: Domain, rule) -> float:
@@ -184,6 +184,7 @@ def _contract(weights, values):
 _integrate, _moved = Integrate(), MovedQuadrature()
 
 
+@op.register
 def integrate_over(f: Function, argnums: tuple[int, ...], quadrature=()) -> Function:
     """The integral as a Function of the arguments that are left, possibly of none."""
     if not argnums:
@@ -193,13 +194,14 @@ def integrate_over(f: Function, argnums: tuple[int, ...], quadrature=()) -> Func
             if not f.domains[i].grid_later:
                 f.domains[i].quadrature()
         return Function(_integrate, (f,), quadrature, {"argnums": argnums})
-    regular, terms = separate(f)
+    regular, terms = op.separate(f)
     parts = [] if regular is None else [integrate_over(regular, argnums, quadrature)]
     rules = dict(zip(argnums, quadrature, strict=True)) if quadrature else None
-    parts += [integral_of_term(t, f.domains, argnums, rules) for t in terms]
+    parts += [op.integral_of_term(t, f.domains, argnums, rules) for t in terms]
     return functools.reduce(operator.add, parts)
 
 
+@op.register
 def integrate(f: Function, argnums: int | tuple[int, ...] | None = None, *, quadrature=None):
     """Integral of f over some arguments (a Function of the others), or over all of them (an array).
 
@@ -223,18 +225,18 @@ def with_quadrature(root: Function, points, weights) -> Function:
 
     points: (node, *shape of the space's points).   weights: (node,).
     """
-    done = {}
-    for node in nodes_of(root):
-        node_id = id(node)
-        if any(done[id(f)] is not f for f in node.operands):
-            node = node.replace(operands=[done[id(f)] for f in node.operands], tags=node.tags)
-        if node.operator is _integrate and not node.arrays:
-            (f,), argnums = node.operands, node.static["argnums"]
-            if any(f.domains[i].grid_later and f.domains[i].points is None for i in argnums):
-                given = [(points, weights) if f.domains[i].grid_later else f.domains[i].quadrature() for i in argnums]
-                node = node.replace(arrays=_checked_rules(tuple(given), f, argnums), tags=node.tags)
-        done[node_id] = node
-    return done[id(root)]
+
+    def rule(node, operands):
+        node = over(node, operands)
+        if node.operator is not _integrate or node.arrays:
+            return node
+        (f,), argnums = node.operands, node.static["argnums"]
+        if not any(f.domains[i].grid_later and f.domains[i].points is None for i in argnums):
+            return node
+        given = [(points, weights) if f.domains[i].grid_later else f.domains[i].quadrature() for i in argnums]
+        return node.replace(arrays=_checked_rules(tuple(given), f, argnums))
+
+    return rewrite(root, rule)
 
 
 def _checked_rules(quadrature, f, argnums):

@@ -19,13 +19,8 @@ from dftfd.autofd.core.degree import is_linear
 from dftfd.autofd.core.domain import Domain, Signature, describe, same_spec, value_space
 from dftfd.autofd.core.function import SYMBOLIC, Function
 from dftfd.autofd.core.operator import Operator
-from dftfd.autofd.core.structure import HasKey
-from dftfd.autofd.extra.inverse import transport
-from dftfd.autofd.operators.broadcast import broadcast, permute
-from dftfd.autofd.operators.compose import compose
-from dftfd.autofd.operators.integrate import integrate_over
-from dftfd.autofd.operators.leaf import identity
-from dftfd.autofd.operators.linearize import Outer
+from dftfd.autofd.core.operator_table import op
+from dftfd.autofd.core.structure import Code
 from dftfd.errors import NoRuleError, SignatureError
 
 PAIRINGS = ("l2", "hilbert-schmidt", "inverse")
@@ -79,7 +74,7 @@ class LinearTranspose(Operator):
         rule = {"l2": _projected, "hilbert-schmidt": _transposed, "inverse": _inverted}[node.static["pairing"]]
         last = len(f.domains) - 1
         # the rules return a function of (other arguments, x); x goes back to its place
-        return [permute(rule(cotangent, f.domains[k]), (*range(k), last, *range(k, last)))]
+        return [op.permute(rule(cotangent, f.domains[k]), (*range(k), last, *range(k, last)))]
 
 
 _linear_transpose = LinearTranspose()
@@ -95,7 +90,7 @@ def _transposed(ct, domain):
 def _inverted(ct, domain):
     if len(ct.domains) != 1:
         raise NoRuleError(f"the inverse pairing of linear_transpose needs a cotangent of one argument, {ct!r} found.")
-    return transport(identity(ct.domains[0]), (ct,), (domain,))
+    return op.transport(op.identity(ct.domains[0]), (ct,), (domain,))
 
 
 def _projected(ct, domain):
@@ -106,17 +101,17 @@ def _projected(ct, domain):
     x = np.reshape(points, (len(points), -1))
     second_moment = np.einsum("k,ki,kj->ij", weights, x, x)
     last = len(ct.domains) - 1
-    y = broadcast(identity(ct.domains[last]), ct.domains, (last,))
-    N = integrate_over(compose(Outer(), ct, y), (last,))  # of the other arguments; axes: those of x, those of y
+    y = op.broadcast(op.identity(ct.domains[last]), ct.domains, (last,))
+    N = op.integrate_over(op.outer_product(ct, y), (last,))  # of the other arguments; axes: those of x, those of y
     domains = (*ct.domains[:last], domain)
-    return compose(
+    return op.compose(
         Projection(second_moment),
-        broadcast(N, domains, tuple(range(last))),
-        broadcast(identity(domain), domains, (last,)),
+        op.broadcast(N, domains, tuple(range(last))),
+        op.broadcast(op.identity(domain), domains, (last,)),
     )
 
 
-class Projection(HasKey):
+class Projection(Code):
     """(N, x) -> N^T S^-1 x"""
 
     __name__ = "projection"
@@ -127,6 +122,3 @@ class Projection(HasKey):
     def __call__(self, N, x):
         solved = (self._inverse.astype(x.dtype) @ x.reshape(-1)).reshape(x.shape)
         return jnp.tensordot(solved, N, x.ndim)
-
-    def structural_key(self):
-        return ("projection", self._inverse.shape, self._inverse.tobytes())

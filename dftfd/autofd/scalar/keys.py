@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, Literal, jaxpr_as_fun
 
-from dftfd.autofd.core.structure import Identity, is_tracer
+from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.core.structure import Identity
 
 INLINED = {
     "jit": "jaxpr", "pjit": "jaxpr", "checkpoint": "jaxpr", "remat": "jaxpr", "remat2": "jaxpr",

@@ -7,12 +7,13 @@ from jax.tree_util import tree_leaves, tree_map, tree_structure, tree_unflatten
 
 from dftfd.autofd.core.domain import spec_of
 from dftfd.autofd.core.function import is_function
-from dftfd.autofd.core.structure import HasKey
+from dftfd.autofd.core.structure import Code
 from dftfd.autofd.operators.compose import compose
 from dftfd.autofd.operators.leaf import zeros
 from dftfd.autofd.operators.linear_transpose import linear_transpose as _transposed_function
 from dftfd.autofd.operators.linearize import linearize as _linearized_function
 from dftfd.autofd.transforms.gradients import grad, jvp
+from dftfd.autofd.transforms.outcome import Arguments
 from dftfd.autofd.transforms.transposition import Run, is_linear_operator, pairing, vjp
 from dftfd.errors import SignatureError
 
@@ -25,7 +26,7 @@ def linearize(functional, *primals, **options):
     """
     if is_function(functional):
         return _linearized_function(functional, *primals, **options)
-    run = Run(functional, primals)
+    run = Run(functional, Arguments(primals))
     return run.value, lambda *tangents: run.push(tangents)
 
 
@@ -134,7 +135,7 @@ def _units(spec):
         yield jnp.asarray(unit)
 
 
-class Stack(HasKey):
+class Stack(Code):
     """n values of equal type as one, with the axes `shape` (product n) put first or last."""
 
     __name__ = "stack"
@@ -150,9 +151,6 @@ class Stack(HasKey):
         stacked = jnp.stack(arrays, axis=-1 if self.axis_last else 0)
         rest = arrays[0].shape
         return stacked.reshape(rest + self.shape if self.axis_last else self.shape + rest)
-
-    def structural_key(self):
-        return ("stack", self.shape, self.axis_last)
 
 
 def _stacked(values, shape, axis_last):

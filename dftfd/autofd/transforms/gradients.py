@@ -9,59 +9,12 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import tree_flatten, tree_map, tree_unflatten
 
-from dftfd.autofd.core.function import is_function, parts
-from dftfd.autofd.core.graph import forward, or_zero, without_variables
-from dftfd.autofd.operators.compose import check_same_type
-from dftfd.autofd.operators.integrate import check_one_measure
-from dftfd.autofd.operators.leaf import zero_tangent
-from dftfd.autofd.transforms.outcome import Outcome
-from dftfd.autofd.transforms.tape import ForwardTape, ReverseTape
+from dftfd.autofd.core.function import is_function
+from dftfd.autofd.transforms.outcome import Arguments, Outcome, clean
+from dftfd.autofd.transforms.tape import ForwardTape
+from dftfd.autofd.transforms.transposition import Run
 from dftfd.errors import SignatureError
-
-
-class Arguments:
-    """The arguments to differentiate, taken apart into Functions and arrays and put together again."""
-
-    def __init__(self, args, argnums):
-        self.args = args
-        self.positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-        if not all(-len(args) <= i < len(args) for i in self.positions):
-            raise SignatureError(f"argnums {argnums}, but the functional was called with {len(args)} argument(s).")
-        if len({i % len(args) for i in self.positions}) != len(self.positions):
-            raise SignatureError(f"argnums {argnums} name an argument twice.")
-        chosen = tuple(args[i] for i in self.positions)
-        self.leaves, self.treedef = tree_flatten(chosen, is_leaf=is_function)
-        self.functions = [x for x in self.leaves if is_function(x)]
-        self.arrays = [_differentiable(x) for x in self.leaves if not is_function(x)]
-
-    def join(self, functions, arrays):
-        """The chosen arguments with other Functions and arrays in the places of theirs."""
-        functions, arrays = iter(functions), iter(arrays)
-        return tree_unflatten(self.treedef, [next(functions if is_function(x) else arrays) for x in self.leaves])
-
-    def full(self, functions, arrays):
-        """All arguments, the chosen ones replaced."""
-        args = list(self.args)
-        for i, a in zip(self.positions, self.join(functions, arrays), strict=True):
-            args[i] = a
-        return args
-
-
-def _differentiable(x):
-    if callable(x):
-        raise SignatureError(
-            f"an argument to differentiate is Python code, {getattr(x, '__name__', x)!r}; declare the spaces of its "
-            "arguments, function(code, X). Functionals are what is differentiated, not arguments."
-        )
-    try:
-        x = jnp.asarray(x)
-    except (TypeError, ValueError) as error:
-        raise SignatureError(f"an argument to differentiate is {x!r}; a Function or an array expected.") from error
-    if not jnp.issubdtype(x.dtype, jnp.inexact):
-        raise SignatureError(f"an argument to differentiate has dtype {x.dtype.name}; float or complex expected.")
-    return x
 
 
 def _checked_scalar(value):
@@ -81,11 +34,6 @@ def _checked_scalar(value):
     return value
 
 
-def _clean(tree, tag):
-    """A result of the functional without marks of the transformation."""
-    return tree_map(lambda x: without_variables(x, tag) if is_function(x) else x, tree, is_leaf=is_function)
-
-
 def value_and_grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool = False):
     """(*args) -> (value, gradient) of a functional with a real scalar value.
 
@@ -97,21 +45,15 @@ def value_and_grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool
 
     @functools.wraps(functional)
     def run(*args, **kwargs):
-        chosen, tape, kept = Arguments(args, argnums), ReverseTape(), []
+        def scalar(*args):
+            out = functional(*args, **kwargs)
+            value, aux = _pair(out) if has_aux else (out, None)
+            return _checked_scalar(value), aux
 
-        def differentiate(thread, arrays):
-            with tape.recording(thread):
-                out = functional(*chosen.full(map(tape.watch, chosen.functions), arrays), **kwargs)
-                value, aux = _pair(out) if has_aux else (out, None)
-                value = _checked_scalar(value)
-            kept.append(Outcome(_clean(aux, tape.tag)))
-            return value, kept[-1].arrays
-
-        value, pull, arrays = jax.vjp(differentiate, jnp.zeros(()), chosen.arrays, has_aux=True)
-        (_, d_arrays), gradients = tape.pull(lambda: pull(jnp.ones_like(value)), len(chosen.functions))
-        gradient = chosen.join(finished(gradients, chosen.functions, tape.tag), d_arrays)
+        found = Run(scalar, Arguments(args, argnums), has_aux=True)
+        gradient = found.pull(jnp.ones_like(found.value))
         gradient = gradient[0] if isinstance(argnums, int) else gradient
-        return ((value, kept[-1].filled(arrays)) if has_aux else value), gradient
+        return ((found.value, found.aux) if has_aux else found.value), gradient
 
     return run
 
@@ -122,13 +64,6 @@ def _pair(out):
             f"has_aux: the functional must return (value, auxiliary data), {type(out).__name__} found."
         )
     return out
-
-
-def finished(gradients, functions, tag):
-    """Gradients without marks of the transformation, zero where nothing arrived."""
-    found = [without_variables(or_zero(g, f.signature), tag) for g, f in zip(gradients, functions, strict=True)]
-    check_one_measure(*found)
-    return found
 
 
 def grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool = False):
@@ -151,13 +86,8 @@ def jvp(functional, primals: tuple, tangents: tuple):
     """
     if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
         raise SignatureError("jvp: primals and tangents must be tuples: jvp(F, (f,), (df,)).")
-    chosen = Arguments(tuple(primals), tuple(range(len(primals))))
-    along = Arguments(tuple(tangents), tuple(range(len(tangents))))
-    if chosen.treedef != along.treedef:
-        raise SignatureError(f"jvp: primals {chosen.treedef} and tangents {along.treedef} differ in structure.")
-    for f, df in zip(chosen.leaves, along.leaves, strict=True):
-        check_same_type(f, df, "jvp", "tangent")
-    tape, kept = ForwardTape(), []
+    chosen, tape, kept = Arguments(primals), ForwardTape(), []
+    along = chosen.tangents(tangents, "jvp")
 
     def line(thread, arrays):
         with tape.recording(thread):
@@ -167,16 +97,5 @@ def jvp(functional, primals: tuple, tangents: tuple):
 
     start, direction = (jnp.zeros(()), chosen.arrays), (jnp.ones(()), along.arrays)
     arrays, moved = jax.jvp(line, start, direction)
-    out, structure = tree_flatten(kept[-1].filled(arrays), is_leaf=is_function)
-    derivatives = [
-        _along(f, own, tape) if is_function(f) else own
-        for f, (_, own) in zip(out, kept[-1].leaves_with(moved), strict=True)
-    ]
-    return _clean(kept[-1].filled(arrays), tape.tag), tree_unflatten(structure, derivatives)
-
-
-def _along(f, d_arrays: dict, tape: ForwardTape):
-    """Derivative of a Function-valued result, whose arrays move by `d_arrays`."""
-    moved = [d_arrays[k] if k in d_arrays else zero_tangent(x) for k, x in enumerate(parts(f)[0])]
-    derivative = forward(f, tape.tag, tape.seeds, moved)
-    return without_variables(or_zero(derivative, f.signature), tape.tag)
+    out = kept[-1].filled(arrays)
+    return clean(kept[-1].tree(out), tape.tag), kept[-1].along(out, moved, tape.tag, tape.seeds)

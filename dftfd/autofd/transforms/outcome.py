@@ -1,40 +1,71 @@
-"""Arrays that a graph carries and that move under JAX: taken out, put back, and their cotangents."""
+"""What goes into a functional and what comes out: trees of Functions and arrays, taken apart and put together again."""
 
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import tree_flatten, tree_unflatten
+from jax.tree_util import tree_flatten, tree_map, tree_unflatten
 
-from dftfd.autofd.core.function import Function, is_function, nodes_of, parts
-from dftfd.autofd.core.structure import is_tracer
-from dftfd.errors import NoRuleError
+from dftfd.autofd.core.function import Function, check_same_type, is_function, parts
+from dftfd.autofd.core.graph import derivative, or_zero, with_arrays, without_variables
+from dftfd.autofd.core.jax_adapter import is_traced_array, is_tracer
+from dftfd.errors import NoRuleError, SignatureError
 
 MAX_ENTRIES = 64  # of an array whose derivative is taken entry by entry in nested transformations
 
 
-def is_traced_array(x) -> bool:
-    """True for an array, not a function, that stands for a value inside a JAX transformation."""
-    return is_tracer(x) and hasattr(x.aval, "shape")
+class Arguments:
+    """The arguments to differentiate, taken apart into Functions and arrays; argnums None: all of them."""
+
+    def __init__(self, args, argnums=None):
+        self.args = tuple(args)
+        argnums = tuple(range(len(args))) if argnums is None else argnums
+        self.positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        if not all(-len(args) <= i < len(args) for i in self.positions):
+            raise SignatureError(f"argnums {argnums}, but the functional was called with {len(args)} argument(s).")
+        if len({i % len(args) for i in self.positions}) != len(self.positions):
+            raise SignatureError(f"argnums {argnums} name an argument twice.")
+        chosen = tuple(args[i] for i in self.positions)
+        self.leaves, self.treedef = tree_flatten(chosen, is_leaf=is_function)
+        self.functions = [x for x in self.leaves if is_function(x)]
+        self.arrays = [_differentiable(x) for x in self.leaves if not is_function(x)]
+
+    def join(self, functions, arrays):
+        """The chosen arguments with other Functions and arrays in the places of theirs."""
+        functions, arrays = iter(functions), iter(arrays)
+        return tree_unflatten(self.treedef, [next(functions if is_function(x) else arrays) for x in self.leaves])
+
+    def full(self, functions, arrays):
+        """All arguments, the chosen ones replaced."""
+        args = list(self.args)
+        for i, a in zip(self.positions, self.join(functions, arrays), strict=True):
+            args[i] = a
+        return args
+
+    def tangents(self, tangents, what: str) -> "Arguments":
+        """Tangents of the arguments; an error unless they are of the same structure and types."""
+        along = Arguments(tangents)
+        if self.treedef != along.treedef:
+            raise SignatureError(f"{what}: primals {self.treedef} and tangents {along.treedef} differ in structure.")
+        for f, df in zip(self.leaves, along.leaves, strict=True):
+            check_same_type(f, df, what, "tangent")
+        return along
 
 
-def with_arrays(root: Function, arrays: dict) -> Function:
-    """The graph with other arrays, {number of the array: array}; what does not change stays the same object."""
-    if not arrays:
-        return root
-    done, start = {}, 0
-    for node in nodes_of(root):
-        leaves, treedef = tree_flatten(node.arrays)
-        new = [arrays.get(start + k, x) for k, x in enumerate(leaves)]
-        start += len(leaves)
-        if any(a is not b for a, b in zip(new, leaves, strict=True)):
-            done[id(node)] = node.replace([done[id(f)] for f in node.operands], tree_unflatten(treedef, new), node.tags)
-        elif any(done[id(f)] is not f for f in node.operands):
-            done[id(node)] = node.replace([done[id(f)] for f in node.operands], tags=node.tags)
-        else:
-            done[id(node)] = node
-    return done[id(root)]
+def _differentiable(x):
+    if callable(x):
+        raise SignatureError(
+            f"an argument to differentiate is Python code, {getattr(x, '__name__', x)!r}; declare the spaces of its "
+            "arguments, function(code, X). Functionals are what is differentiated, not arguments."
+        )
+    try:
+        x = jnp.asarray(x)
+    except (TypeError, ValueError) as error:
+        raise SignatureError(f"an argument to differentiate is {x!r}; a Function or an array expected.") from error
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        raise SignatureError(f"an argument to differentiate has dtype {x.dtype.name}; float or complex expected.")
+    return x
 
 
 class Outcome:
@@ -62,29 +93,55 @@ class Outcome:
         for x, places in zip(self.leaves, self.places, strict=True):
             yield x, None if places is None else {k: next(arrays) for k in places} if is_function(x) else next(arrays)
 
-    def filled(self, arrays):
-        """The tree with other arrays."""
-        leaves = [
+    def filled(self, arrays) -> list:
+        """The leaves with other arrays."""
+        return [
             x if own is None else with_arrays(x, own) if is_function(x) else own for x, own in self.leaves_with(arrays)
         ]
+
+    def tree(self, leaves):
+        """Other leaves in the structure of this tree."""
         return tree_unflatten(self.structure, leaves)
 
+    def along(self, leaves, moved, tag, seeds):
+        """The derivative of the tree with these leaves along `seeds` of the variables and `moved` of the arrays."""
+        derivatives = []
+        for x, (_, own) in zip(leaves, self.leaves_with(moved), strict=True):
+            if is_function(x):
+                own = without_variables(or_zero(derivative(x, tag, seeds, own), x.signature), tag)
+            derivatives.append(own)
+        return self.tree(derivatives)
 
-def directions(array):
-    """((entry, component), unit array) for each real degree of freedom of an array."""
-    units = {"real": 1.0, "imag": 1.0j} if jnp.issubdtype(array.dtype, jnp.complexfloating) else {"real": 1.0}
-    for entry in range(array.size):
-        for component, unit in units.items():
-            direction = np.zeros(array.size, array.dtype)
-            direction[entry] = unit
-            yield (entry, component), jnp.asarray(direction.reshape(array.shape))
+
+def clean(tree, tag):
+    """A result of the functional without marks of the transformation."""
+    return tree_map(lambda x: without_variables(x, tag) if is_function(x) else x, tree, is_leaf=is_function)
 
 
-def entrywise(array, slope: Callable, what: str):
-    """Gradient with respect to one array: slope(unit array) is the derivative, a real number, along each entry.
+# ---- cotangents of the arrays that a graph carries
 
-    For nested transformations, whose outer ones must see that the slopes depend on functions.
+
+def array_derivative(f: Function, tangents: dict) -> Function:
+    """Derivative of a graph along a change of arrays that it carries, {number of the array: tangent}."""
+    return or_zero(derivative(f, None, (), tangents), f.signature)
+
+
+def array_cotangents(paired: Callable, f: Function, arrays: dict, watched: bool) -> dict:
+    """Gradient of paired(f) with respect to arrays that f carries, {number: array}; `paired` is real and linear.
+
+    watched: transformations around this one differentiate functions in f. Then the slopes are taken entry by entry, so
+    that these see them depend on functions.
     """
+    if not arrays:
+        return {}
+    if not watched:
+        return jax.grad(lambda arrays: paired(with_arrays(f, arrays)))(arrays)
+    slope = lambda k, unit: paired(array_derivative(f, {k: unit}))
+    return {k: _entrywise(x, lambda unit, k=k: slope(k, unit), repr(f)) for k, x in arrays.items()}
+
+
+def _entrywise(array, slope: Callable, what: str):
+    """Gradient with respect to one array: slope(unit array) is the derivative, a real number, along each entry."""
     if array.size > MAX_ENTRIES:
         raise NoRuleError(
             f"{what} carries an array of {array.size} entries that depends on what an inner transformation "
@@ -92,7 +149,13 @@ def entrywise(array, slope: Callable, what: str):
         )
     if not array.size:
         return jnp.zeros_like(array)
+    # a complex entry has two real degrees of freedom
+    units = {1.0: 1, 1.0j: -1j} if jnp.issubdtype(array.dtype, jnp.complexfloating) else {1.0: 1}
     entries = np.zeros(array.size, object)
-    for (entry, component), unit in directions(array):
-        entries[entry] += jnp.asarray(slope(unit)).astype(array.dtype) * (1 if component == "real" else -1j)
+    for k in range(array.size):
+        for unit, factor in units.items():
+            direction = np.zeros(array.size, array.dtype)
+            direction[k] = unit
+            found = slope(jnp.asarray(direction.reshape(array.shape)))
+            entries[k] += jnp.asarray(found).astype(array.dtype) * factor
     return jnp.stack([jnp.asarray(x, array.dtype) for x in entries]).reshape(array.shape)

@@ -19,32 +19,37 @@ hide from an outer one that its sensitivities depend on functions, as d/dc of in
 """
 
 import contextlib
-import contextvars
 
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.core.function import SYMBOLIC, Function, parts, trace_state
-from dftfd.autofd.core.graph import backward, forward, has_variables, or_zero, variable, without_variables
-from dftfd.autofd.operators.leaf import constant, zero_tangent
-from dftfd.autofd.operators.partial import at
-from dftfd.autofd.transforms.outcome import entrywise, is_traced_array, with_arrays
+from dftfd.autofd.core.calling import Interpreter, ended, interpreters, interpreting, value_of
+from dftfd.autofd.core.function import Function, parts
+from dftfd.autofd.core.graph import (
+    backward,
+    derivative,
+    has_variables,
+    variable,
+    with_arrays,
+    without_variables,
+)
+from dftfd.autofd.core.jax_adapter import is_traced_array, trace_state
+from dftfd.autofd.core.operator_table import op
+from dftfd.autofd.transforms.outcome import array_cotangents
 from dftfd.errors import LeakError
 
-_stack = contextvars.ContextVar("dftfd_tapes", default=())
 
-
-class Tape:
-    """One transformation in progress.
+class Tape(Interpreter):
+    """One transformation in progress: it answers for all functions that some transformation is differentiating.
 
     clean: it was started in the trace of the one around it.   thread: see the module's docstring.
     """
 
     def __init__(self):
-        stack = _stack.get()
-        self.clean = not stack or trace_state() == stack[-1].state
+        tapes = _tapes(interpreters())
+        self.clean = not tapes or trace_state() == tapes[-1].state
         self.tag = object()
         self.count = 0
         self.state = self.thread = None
@@ -57,15 +62,30 @@ class Tape:
     @contextlib.contextmanager
     def recording(self, thread):
         """Around the functional, inside the JAX transformation that differentiates the thread."""
-        token = _stack.set((*_stack.get(), self))
         self.thread, self.state = thread, trace_state()
         try:
-            yield
+            with interpreting(self):
+                yield
         except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
             raise LeakError(_NOT_AN_ARRAY) from error
         finally:
             self.thread = None
-            _stack.reset(token)
+
+    def answers(self, f):
+        return has_variables(f)
+
+    def value(self, f, args, outer):
+        tapes = (*_tapes(outer), self)
+        clean = trace_state() == self.state
+        for tape in reversed(tapes):
+            if tape.tag in f.tags and not clean:
+                raise LeakError(
+                    "a function under differentiation is evaluated inside jit, vmap, scan, cond or an array derivative "
+                    "within the functional, where its derivative would be lost. Apply that transformation outside, or "
+                    "write the loop with operators: an extra argument and integrate, or broadcast."
+                )
+            clean = clean and tape.clean
+        return _value(op.at(f, *args) if args else f, tapes)
 
     def noted(self, node: Function, outer: tuple):
         """The value of `node`, noted here and by the transformations around this one, `outer`."""
@@ -150,7 +170,7 @@ class ReverseTape(Tape):
         out, received = self.sweep(back)
         gradients = [None] * count
         for number, cotangent in received:
-            backward(self.notes[number], constant(cotangent), self.tag, gradients)
+            backward(self.notes[number], op.constant(cotangent), self.tag, gradients)
         return out, gradients
 
 
@@ -167,15 +187,7 @@ class _Value:
     def transposed(self, cotangent) -> dict:
         if self.pulled is not None:
             return self.pulled(cotangent)[0]
-        along = lambda k, unit: real_product(cotangent, escape(array_derivative(self.node, {k: unit}), ()))
-        return {k: entrywise(x, lambda unit, k=k: along(k, unit), repr(self.node)) for k, x in self.moving.items()}
-
-
-def array_derivative(node: Function, tangents: dict) -> Function:
-    """Derivative of a graph along a change of arrays that it carries, {number of the array: tangent}."""
-    leaves = parts(node)[0]
-    moved = [tangents[k] if k in tangents else zero_tangent(x) for k, x in enumerate(leaves)]
-    return or_zero(forward(node, None, (), moved), node.signature)
+        return array_cotangents(lambda slope: real_product(cotangent, slope()), self.node, self.moving, watched=True)
 
 
 def real_product(c, v):
@@ -205,45 +217,27 @@ class ForwardTape(Tape):
         def value(thread, *arrays):
             return self.value_outside(with_arrays(node, dict(zip(places, arrays, strict=True))), outer)
 
-        def along(primals, tangents):
+        def moved(primals, tangents):
             seen = with_arrays(node, dict(zip(places, primals[1:], strict=True)))
-            leaves = parts(seen)[0]
-            moved = [zero_tangent(x) for x in leaves]
-            for k, dx in zip(places, tangents[1:], strict=True):
-                if not isinstance(dx, SymbolicZero):
-                    moved[k] = dx
-            derivative = forward(seen, self.tag, self.seeds, moved)
+            moving = {k: x for k, x in zip(places, tangents[1:], strict=True) if not isinstance(x, SymbolicZero)}
+            along = derivative(seen, self.tag, self.seeds, moving)
             v = self.value_outside(seen, outer)
-            dv = tree_map(jnp.zeros_like, v) if derivative is None else self.value_outside(derivative, outer)
+            dv = tree_map(jnp.zeros_like, v) if along is None else self.value_outside(along, outer)
             return v, tree_map(lambda v, d: d.astype(v.dtype), v, dv)
 
-        value.defjvp(along, symbolic_zeros=True)
+        value.defjvp(moved, symbolic_zeros=True)
         return value
 
 
-def escape(f: Function, args):
-    """The array value of f(*args), f being differentiated by the transformations whose tags it carries."""
-    stack = _stack.get()
-    if not f.tags <= {SYMBOLIC, *(t.tag for t in stack)}:
-        raise LeakError(
-            f"{f!r} belongs to a differentiation that has ended. Return results from the functional instead of storing "
-            "functions outside of it."
-        )
-    clean = not stack or trace_state() == stack[-1].state
-    for tape in reversed(stack):
-        if tape.tag in f.tags and not clean:
-            raise LeakError(
-                "a function under differentiation is evaluated inside jit, vmap, scan, cond or an array derivative "
-                "within the functional, where its derivative would be lost. Apply that transformation outside, or "
-                "write the loop with operators: an extra argument and integrate, or broadcast."
-            )
-        clean = clean and tape.clean
-    return _value(at(f, *args) if args else f, stack)
+def _tapes(stack) -> tuple:
+    return tuple(i for i in stack if isinstance(i, Tape))
 
 
-def _value(node, stack):
-    """Value of a Function of no arguments as seen by the transformations in `stack`, outermost first."""
-    if not stack or not has_variables(node):
-        return without_variables(node).apply()
-    *outer, tape = stack
+def _value(node, tapes):
+    """Value of a Function of no arguments as seen by the transformations `tapes`, outermost first."""
+    if not has_variables(node):
+        return value_of(node)
+    if not tapes:
+        raise ended(node)
+    *outer, tape = tapes
     return tape.noted(node, tuple(outer))
