@@ -1,4 +1,4 @@
-"""The shape of autofd: one table of operators, one stack of interpreters, one adapter to JAX, no import against the way."""
+"""The shape of autofd: one table of operators, one stack of interpreters, one adapter to JAX, no circles."""
 
 import ast
 import importlib
@@ -74,7 +74,9 @@ def test_one_file_goes_beyond_the_promised_interface_of_jax():
 def code_of(path):
     """The code without docstrings and comments."""
     return "\n".join(
-        line for line in re.sub(r'"""(.|\n)*?"""', "", path.read_text()).splitlines() if not line.strip().startswith("#")
+        line
+        for line in re.sub(r'"""(.|\n)*?"""', "", path.read_text()).splitlines()
+        if not line.strip().startswith("#")
     )
 
 

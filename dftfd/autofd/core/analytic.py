@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import jax
 
+from dftfd.autofd.core.domain import checked_argnums
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.graph import without_variables
 
@@ -33,23 +34,23 @@ def analytic_integral(f: Function, argnums: tuple[int, ...], args: tuple):
     return None
 
 
-def explain_integral(f: Function, argnums: int | tuple[int, ...] | None = None) -> str:
-    """How `integrate(f, argnums)` is computed: by which analytic rule, or by which quadrature."""
-    count = len(f.domains)
-    argnums = tuple(range(count)) if argnums is None else (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    rest = [f.domains[i].spec for i in range(count) if i not in argnums]
+def exact_rule(f: Function, argnums: tuple[int, ...]) -> str | None:
+    """Name of the rule that knows the integral, whatever the values of the other arguments; None if none does."""
     found = []
 
-    def attempt(*args):
-        outcome = analytic_integral(without_variables(f), argnums, args)
-        found.append(None if outcome is None else outcome[0])
+    def ask(*args):
+        found.append(analytic_integral(f, argnums, args))
         return 0.0
 
-    jax.eval_shape(attempt, *rest)
-    if found[-1] is not None:
-        return f"analytic: {found[-1]}"
-    parts = []
-    for i in argnums:
-        domain = f.domains[i]
-        parts.append("no quadrature" if domain.points is None else f"quadrature with {len(domain.weights)} points")
-    return " x ".join(parts)
+    jax.eval_shape(ask, *(d.spec for i, d in enumerate(f.domains) if i not in argnums))
+    return found[-1] and found[-1][0]
+
+
+def explain_integral(f: Function, argnums: int | tuple[int, ...] | None = None) -> str:
+    """How `integrate(f, argnums)` is computed: by which analytic rule, or by which quadrature."""
+    argnums = tuple(range(len(f.domains))) if argnums is None else checked_argnums(argnums, f, "explain_integral")
+    rule = exact_rule(without_variables(f), argnums)
+    if rule is not None:
+        return f"analytic: {rule}"
+    lengths = [None if f.domains[i].points is None else len(f.domains[i].weights) for i in argnums]
+    return " x ".join("no quadrature" if n is None else f"quadrature with {n} points" for n in lengths)

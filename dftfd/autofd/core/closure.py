@@ -1,18 +1,17 @@
 """What Python code closes over: arrays become arguments, so that JAX and the operators see them."""
 
-import enum
-import hashlib
 import types
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.jax_adapter import holds_tracers
 from dftfd.autofd.core.pytree import pack, unpack
 from dftfd.autofd.core.structure import HasKey, Identity, globals_key, structural_key
+from dftfd.autofd.scalar.keys import Keys
 from dftfd.errors import LeakError
 
 
@@ -100,7 +99,9 @@ class Frozen(HasKey):
     def __init__(self, code, jaxpr, consts, result, source_key):
         self.__name__, self.jaxpr, self.consts, self.result = label_of(code), jaxpr, consts, result
         self.source_key = source_key
-        self._key = ("frozen", source_key, program_key(jaxpr), *map(_content, consts or ()))
+        self._key = ("frozen", source_key)
+        if consts is not None:
+            self._key += (_ProgramKeys().program(ClosedJaxpr(jaxpr, consts)),)
 
     def __call__(self, *args):
         count = len(self.jaxpr.constvars) if self.consts is None else 0
@@ -129,42 +130,19 @@ def freeze(code, arrays, specs):
     return Frozen(code, jaxpr, consts, structure, structural_key(code)), arrays, result
 
 
-def program_key(jaxpr: Jaxpr):
-    """A hashable key, equal for programs of equal operations apart from the rules of custom derivatives."""
-    numbers: dict = {}
+class _ProgramKeys(Keys):
+    """Keys of programs without the rules of custom derivatives, and without placement; arrays of JAX by identity."""
 
-    def name(variable):
+    def variable(self, variable, names):
         if isinstance(variable, Literal):
-            return (str(variable.aval), np.asarray(variable.val).tobytes())
-        return numbers.setdefault(variable, len(numbers))
+            return super().variable(variable, names)
+        return (names.setdefault(variable, len(names)), str(variable.aval))
 
-    def names(variables):
-        return tuple(map(name, variables))
+    def array(self, array):
+        return Identity(array) if isinstance(array, jax.Array) else super().array(array)
 
-    start = names((*jaxpr.constvars, *jaxpr.invars))
-    rows = [(e.primitive.name, names(e.invars), names(e.outvars), _parameter_key(e.params)) for e in jaxpr.eqns]
-    return (start, *rows, names(jaxpr.outvars))
+    def rule(self, eqn):
+        return ()
 
-
-def _parameter_key(value):
-    """Key of a parameter of a primitive; functions, which hold derivative rules, and placement are left out."""
-    if isinstance(value, ClosedJaxpr):
-        return (program_key(value.jaxpr), *map(_content, value.consts))
-    if isinstance(value, Jaxpr):
-        return program_key(value)
-    if isinstance(value, dict):
-        return tuple((k, _parameter_key(v)) for k, v in sorted(value.items()))
-    if isinstance(value, tuple | list):
-        return tuple(map(_parameter_key, value))
-    if isinstance(value, np.ndarray):
-        return _content(value)
-    known = isinstance(value, bool | int | float | complex | str | bytes | np.dtype | np.generic | type | enum.Enum)
-    return (type(value).__name__, str(value)) if known else None
-
-
-def _content(array):
-    """Key of the content of an array; of a JAX array its identity, since it can't change."""
-    if isinstance(array, jax.Array):
-        return Identity(array)
-    array = np.asarray(array)
-    return (array.shape, array.dtype.str, hashlib.blake2b(array.tobytes()).digest())
+    def other(self, value):
+        return type(value).__qualname__

@@ -65,7 +65,7 @@ def _degree_of_structure(structure, specs, of_arrays, degrees):
     def code(arrays, *args):
         return without_variables(assemble(structure, arrays)).evaluate(*args)
 
-    domains = structure.program[-1][5].domains
+    domains = structure.signature.domains
     counts = [len(tree_flatten(d.spec)[0]) for d in domains]
     of_points = [degree for degree, count in zip(degrees, counts, strict=True) for _ in range(count)]
     program = jax.make_jaxpr(code)(specs, *(d.spec for d in domains))

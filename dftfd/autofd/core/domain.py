@@ -125,13 +125,7 @@ class Domain(HasKey):
                 f"{self!r}: a quadrature that depends on values inside a JAX transformation can't be part of a domain; "
                 "pass integrate(f, quadrature=(points, weights))."
             )
-        points, weights = checked_rule(points, weights, self.dtype, repr(self))
-        if points.ndim < 1 or weights.shape != points.shape[:1] or points.shape[1:] != self.shape:
-            raise QuadratureError(
-                f"{self!r}: points {points.shape} and weights {weights.shape} found, "
-                f"(node, {', '.join(map(str, self.shape))}) and (node,) expected."
-            )
-        return points, weights
+        return checked_rule(points, weights, self, repr(self))
 
     def structural_key(self):
         """Domains are equal by identity, spaces of values by spec."""
@@ -194,10 +188,10 @@ def _as_array(value, domain, function, position):
         ) from error
 
 
-def checked_rule(points, weights, dtype, what: str):
-    """(points, weights) of a quadrature as arrays of JAX; an error unless all are finite numbers."""
+def checked_rule(points, weights, domain: Domain, what: str):
+    """(points, weights) of a quadrature of a space as arrays of JAX; an error unless all fit and are finite numbers."""
     arrays = []
-    for name, x, kind in (("points", points, dtype), ("weights", weights, np.complex128)):
+    for name, x, kind in (("points", points, domain.dtype), ("weights", weights, np.complex128)):
         if not is_tracer(x):
             x = np.asarray(x)
             if x.dtype == object or not np.can_cast(x.dtype, np.complex128) or not np.isfinite(x).all():
@@ -215,7 +209,13 @@ def checked_rule(points, weights, dtype, what: str):
         else:
             with jax.ensure_compile_time_eval():
                 arrays.append(jnp.asarray(x, kind))
-    return tuple(arrays)
+    points, weights = arrays
+    if points.ndim < 1 or weights.shape != points.shape[:1] or points.shape[1:] != domain.shape:
+        raise QuadratureError(
+            f"{what}: points {points.shape} and weights {weights.shape} do not fit, "
+            f"(node, {', '.join(map(str, domain.shape))}) and (node,) expected."
+        )
+    return points, weights
 
 
 def check_real(weights, what: str):

@@ -141,6 +141,11 @@ class GraphStructure:
     def __init__(self, program, key):
         self.program, self.key, self._hash = program, key, hash(key)
 
+    @property
+    def signature(self):
+        """Of the whole graph."""
+        return self.program[-1][5]
+
     def __hash__(self):
         return self._hash
 

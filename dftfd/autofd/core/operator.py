@@ -54,6 +54,24 @@ class Operator:
         For a nonlinear operator this is the transpose of its derivative at `node`."""
         raise NoRuleError(f"operator {self.name!r} has no transpose rule.")
 
+    # a node of the operator as the outer function of a composition node(inner_1, inner_2, ...)
+
+    def linear_arguments(self, node: Function) -> tuple[int, ...]:
+        """Numbers of the arguments in which the node is known to be linear: `along` and `against` are asked there."""
+        return ()
+
+    def along(self, node: Function, inner, changes: dict) -> Function:
+        """Derivative of node(*inner) where inner functions of linear arguments change, {number: change}."""
+        raise NotImplementedError
+
+    def against(self, node: Function, inner, i: int, cotangent: Function) -> Function:
+        """Cotangent of the inner function of the linear argument i."""
+        raise NotImplementedError
+
+    def transpose_outer(self, node: Function, inner, cotangent: Function) -> Function:
+        """Cotangent of the node itself: the density moves with the inner functions."""
+        return op.transport(cotangent, inner, node.domains)
+
     def plus(self, a: Function, b: Function) -> Function:
         """Sum of cotangents, a being a node of this operator."""
         return a + b

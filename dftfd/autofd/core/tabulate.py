@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.core.analytic import analytic_integral
+from dftfd.autofd.core.analytic import exact_rule
 from dftfd.autofd.core.calling import answer, walking
 from dftfd.autofd.core.codes import is_constant
 from dftfd.autofd.core.function import Function
@@ -127,11 +127,11 @@ def _computed(node, args):
         return _of_composition(node, args)
     if is_constant(node):
         return Table(node.arrays[0], ())
-    if name == "integrate" and (node.arrays or not _is_exact(node)):
-        (f,) = node.operands
-        rules = node.arrays or tuple(f.domains[i].quadrature() for i in node.static["argnums"])
+    if name == "integrate" and (node.arrays or exact_rule(node.operands[0], node.static["argnums"]) is None):
+        (f,), argnums = node.operands, node.static["argnums"]
+        rules = node.arrays or tuple(f.domains[i].quadrature() for i in argnums)
         if all(len(weights) <= MAX_POINTS for _, weights in rules):
-            return _integral(f, node.static["argnums"], rules, args)
+            return _integral(f, argnums, rules, args)
     points = [Table(a.points, (a.key,)) if isinstance(a, Axis) else Table(a, ()) for a in args]
     return _mapped(node.evaluate, points, node.result)
 
@@ -146,18 +146,6 @@ def _of_composition(node, args):
     for g in inner:
         tables.append((yield g, args))
     return _mapped(outer.evaluate, tables, node.result)
-
-
-def _is_exact(node) -> bool:
-    """True if an analytic rule knows the integral; `Integrate.evaluate` asks it again with the arguments."""
-    (f,), found = node.operands, []
-
-    def ask(*args):
-        found.append(analytic_integral(f, node.static["argnums"], args) is not None)
-        return 0.0
-
-    jax.eval_shape(ask, *(d.spec for d in node.domains))
-    return found[-1]
 
 
 def _mapped(code, tables: list[Table], result) -> Table:

@@ -214,12 +214,9 @@ class _Trial:
             back = self._at(inverse, y)
             difference = np.where(np.isfinite(back), back - x, np.inf)
             if source is not None and source.periodic.any():
-                cell = source.high - source.low
-                nearest = np.where(np.isfinite(difference), difference, 0.0)
-                nearest = nearest - np.where(
-                    source.periodic, cell * np.round(nearest / np.where(source.periodic, cell, 1)), 0
-                )
-                difference = np.where(np.isfinite(difference), nearest, np.inf)
+                cell = np.where(source.periodic, source.high - source.low, 1.0)
+                turns = np.round(np.where(np.isfinite(difference), difference, 0.0) / cell)
+                difference = difference - np.where(source.periodic, cell * turns, 0.0)
             same = size(difference) <= _TOLERANCE * (1 + size(x))
             found += same
             sure = same & clear
@@ -291,11 +288,10 @@ def _samples(domain: Domain) -> np.ndarray:
     u = np.mod(np.outer(np.arange(1, _COUNT + 1), roots), 1.0).reshape(_COUNT, *domain.shape)
     extent = domain.extent
     low, high = (-np.inf, np.inf) if extent is None else (extent.low, extent.high)
-    bounded = np.where(np.isfinite(low), low, 0.0) + np.where(np.isfinite(high - low), high - low, 1.0) * u
-    rising, falling = -np.log1p(-u), np.log(u)
-    spread = np.where(np.isfinite(low), np.where(np.isfinite(low), low, 0) + rising, rising + falling)
-    spread = np.where(~np.isfinite(low) & np.isfinite(high), np.where(np.isfinite(high), high, 0) + falling, spread)
-    others = np.where(np.isfinite(low) & np.isfinite(high), bounded, spread)
+    begins, ends, rising, falling = np.isfinite(low), np.isfinite(high), -np.log1p(-u), np.log(u)
+    first, last = np.where(begins, low, 0.0), np.where(ends, high, 0.0)
+    spread = [first + (last - first) * u, first + rising, last + falling]
+    others = np.select([begins & ends, begins, ends], spread, rising + falling)
     if domain.points is None:
         return others
     points = np.asarray(domain.points)

@@ -56,11 +56,6 @@ class Graph:
     def __init__(self, structure, linear=()):
         self.structure, self.linear = structure, linear
 
-    @property
-    def root(self):
-        """(domains and result) of the graph."""
-        return self.structure.program[-1][5]
-
     def functions(self):
         """Numbers of the operands that are functions."""
         found, start = [], 0

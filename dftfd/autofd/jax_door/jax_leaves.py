@@ -67,7 +67,7 @@ class MappedLeaf(_Leaf):
 
 # ---- the type of a leaf
 
-_JIT = (
+CROSSES_JIT = (
     "a function that JAX is differentiating can't cross jit, scan, cond, while or checkpoint inside the functional: "
     "apply these outside, or use dftfd.autofd.grad. To differentiate with respect to arrays that the function carries, "
     "pass dftfd.autofd.as_pytree(f), and use p.function inside."
@@ -140,7 +140,7 @@ class FunctionType(HiType):
 
     def lo_ty(self):
         if self.kind != "known":
-            raise LeakError(_JIT)
+            raise LeakError(CROSSES_JIT)
         return list(self.avals)
 
     def lower_val(self, value):
@@ -148,19 +148,19 @@ class FunctionType(HiType):
 
     def raise_val(self, *arrays):
         if self.kind != "known":
-            raise LeakError(_JIT)
+            raise LeakError(CROSSES_JIT)
         return copy_as(assemble(self.structure, arrays), KnownLeaf)
 
     def dec_rank(self, size, spec):
         if self.kind == "mapped":
             return FunctionType(self.signature, "known", self.structure, self.avals)
-        raise LeakError(_MAPPED)
+        raise LeakError(MAPPED)
 
     def inc_rank(self, size, spec):
-        raise LeakError(_MAPPED)
+        raise LeakError(MAPPED)
 
 
-_MAPPED = (
+MAPPED = (
     "functions can't be mapped over by vmap or scan: use in_axes=None for a function; to map over the arrays that it "
     "carries, pass or return dftfd.autofd.as_pytree(f), and use p.function inside. Jacobians with functions as values: "
     "dftfd.autofd.jacfwd."

@@ -59,7 +59,7 @@ from dftfd.autofd.jax_door.jax_graphs import (
     value_by_jax,
     with_symbols_as_variables,
 )
-from dftfd.autofd.jax_door.jax_leaves import _JIT, _MAPPED, FunctionType, KnownLeaf, MappedLeaf, OpenLeaf
+from dftfd.autofd.jax_door.jax_leaves import CROSSES_JIT, MAPPED, FunctionType, KnownLeaf, MappedLeaf, OpenLeaf
 from dftfd.autofd.operators.integrate import check_one_measure
 from dftfd.autofd.transforms.outcome import array_cotangents
 from dftfd.autofd.transforms.transposition import pairing
@@ -95,7 +95,7 @@ def _evaluate_jvp(primals, tangents, *, graph):
 
 def _build_jvp(primals, tangents, *, graph, kind):
     value = inlined(assemble(graph.structure, primals))
-    derivative = or_zero(_derivative(primals, tangents, graph), graph.root)
+    derivative = or_zero(_derivative(primals, tangents, graph), graph.structure.signature)
     return as_value(value, kind, [primals[k] for k in graph.linear]), as_value(derivative, "tangent", tangents)
 
 
@@ -111,7 +111,7 @@ def _built(*leaves, graph, kind):
 
 
 def _evaluate_transpose(cotangents, *operands, graph):
-    structure = tree_structure(graph.root.result)
+    structure = tree_structure(graph.structure.signature.result)
     full = [jnp.zeros(c.aval.shape, c.aval.dtype) if type(c) is Zero else c for c in cotangents]
     cotangent = tree_unflatten(structure, full)
     return _transposed(operands, graph, op.constant(cotangent), lambda node: pairing(cotangent, node()))
@@ -146,10 +146,13 @@ def _transposed(operands, graph, cotangent, paired):
             gradient = without_variables(or_zero(gradients[i], chosen[i].signature), tag)
             results[functions[i]] = as_value(gradient, "tangent")
 
+    def value(arrays):
+        return paired(inlined(assemble(graph.structure, [arrays.get(k, x) for k, x in enumerate(known)])))
+
     arrays = {k: known[k] for k in wanted if k not in functions}
-    whole = assemble(graph.structure, known)
-    watched = SYMBOLIC in inlined(whole).tags
-    for k, ct in array_cotangents(lambda node: paired(inlined(node)), whole, arrays, watched).items():
+    whole = inlined(assemble(graph.structure, known))
+    slope = lambda k, unit: value(arrays | {k: unit})
+    for k, ct in array_cotangents(arrays, value, slope if SYMBOLIC in whole.tags else None, repr(whole)).items():
         results[k] = ct
     return results
 
@@ -172,7 +175,7 @@ def _unpacked(f):
 
 
 def _refuse_jit(primals, tangents):
-    raise LeakError(_JIT)
+    raise LeakError(CROSSES_JIT)
 
 
 class Mapped:
@@ -181,7 +184,7 @@ class Mapped:
     __hash__ = object.__hash__
 
     def __eq__(self, other):
-        raise LeakError(_MAPPED)
+        raise LeakError(MAPPED)
 
 
 def _build_batched(operands, dims, *, graph, kind):
@@ -195,8 +198,13 @@ def _refuse_vmap(*args, **params):
     raise LeakError(INSIDE_VMAP)
 
 
+def _function_aval(*avals, graph, kind):
+    known = (graph.structure, avals) if kind == "known" else ()
+    return FunctionType(graph.structure.signature, kind, *known)
+
+
 def _array_avals(*avals, graph):
-    return list(map(shaped, tree_leaves(graph.root.result)))
+    return list(map(shaped, tree_leaves(graph.structure.signature.result)))
 
 
 def _opened(f):
@@ -215,9 +223,7 @@ ad.primitive_jvps[evaluate_p] = _evaluate_jvp
 ad.primitive_transposes[evaluate_p] = _evaluate_transpose
 
 build_p.def_impl(_built)
-build_p.def_abstract_eval(
-    lambda *avals, graph, kind: FunctionType(graph.root, kind, *((graph.structure, avals) if kind == "known" else ()))
-)
+build_p.def_abstract_eval(_function_aval)
 ad.primitive_jvps[build_p] = _build_jvp
 ad.primitive_transposes[build_p] = _build_transpose
 
@@ -294,7 +300,7 @@ class Door(Interpreter):
     def unflatten(self, value):
         """A Function from what JAX has in the place of a leaf."""
         if isinstance(value, MappedLeaf):
-            raise LeakError(_MAPPED)
+            raise LeakError(MAPPED)
         if isinstance(value, Function):
             return copy_as(value, Function)
         aval = getattr(value, "aval", None)

@@ -86,10 +86,10 @@ class Compose(Operator):
         d_outer, *d_inner = tangents
         terms = [] if d_outer is None else [compose(d_outer, *inner)]
         changed = tuple(i for i, d in enumerate(d_inner) if d is not None)
-        linear = tuple(i for i in _linear_arguments(outer) if i in changed)
+        linear = {i: d_inner[i] for i in outer.operator.linear_arguments(outer) if i in changed}
         changed = tuple(i for i in changed if i not in linear)
         if linear:
-            terms.append(_along(outer, inner, linear, d_inner))
+            terms.append(outer.operator.along(outer, inner, linear))
         short = [_slope(outer, inner, i, d_inner[i]) for i in changed]
         if changed and None not in short:
             terms += short
@@ -99,9 +99,10 @@ class Compose(Operator):
 
     def transpose(self, node, cotangent, needed):
         outer, *inner = node.operands
-        parts = [_transpose_of_outer(outer, inner, cotangent) if needed[0] else None]
+        rules = outer.operator
+        parts = [rules.transpose_outer(outer, inner, cotangent) if needed[0] else None]
         wanted = tuple(i for i in range(len(inner)) if needed[1 + i])
-        found = {i: _against(outer, inner, i, cotangent) for i in _linear_arguments(outer) if i in wanted}
+        found = {i: rules.against(outer, inner, i, cotangent) for i in rules.linear_arguments(outer) if i in wanted}
         wanted = tuple(i for i in wanted if i not in found)
         short = {i: _slope(outer, inner, i, cotangent) for i in wanted}
         if None not in short.values():
@@ -117,53 +118,9 @@ composition = Compose()
 
 def _slope(outer, inner, position, change):
     """`change` times the derivative of code that knows it (arithmetic of real functions of equal shape), else None."""
-    rule = getattr(outer.static.get("code"), "slope", None)
+    rule = getattr(outer.code, "slope", None)
     if rule is None or change.singular or outer.tags or not all(same_spec(g.result, outer.result) for g in inner):
         return None
     if not isinstance(outer.result, jax.ShapeDtypeStruct) or not jnp.issubdtype(outer.result.dtype, jnp.floating):
         return None
     return rule(position, inner, change)
-
-
-# D f(y) t is linear in the direction t, D f(y)^T c in c: there the derivative is the same node, not one of higher order
-
-
-def _linear_arguments(outer) -> tuple[int, ...]:
-    """Numbers of the arguments in which a derivative node is linear."""
-    if outer.operator.name not in ("linearize", "pullback"):
-        return ()
-    return tuple(range(len(outer.operands[0].domains), len(outer.domains)))
-
-
-def _along(outer, inner, arguments, d_inner):
-    """Derivative of outer(inner) where the inner functions of these linear arguments change."""
-    (f,), count = outer.operands, len(outer.operands[0].domains)
-    if outer.operator.name == "pullback":
-        return compose(outer, *inner[:-1], d_inner[-1])
-    argnums = tuple(outer.static["argnums"][i - count] for i in arguments)
-    return compose(op.pushforward(f, argnums), *inner[:count], *(d_inner[i] for i in arguments))
-
-
-def _against(outer, inner, i, ct):
-    """Cotangent of the inner function of the linear argument i."""
-    (f,), count = outer.operands, len(outer.operands[0].domains)
-    argnums = outer.static["argnums"]
-    if outer.operator.name == "linearize":
-        return compose(op.pullback(f, (argnums[i - count],)), *inner[:count], ct)
-    directions = [op.item(ct, k) for k in range(len(argnums))] if len(argnums) > 1 else [ct]
-    return compose(op.pushforward(f, argnums), *inner[:count], *directions)
-
-
-def _transpose_of_outer(outer, inner, ct):
-    """Cotangent of the outer function of a composition."""
-    if outer.operator.name not in ("linearize", "pullback"):
-        return op.transport(ct, inner, outer.domains)
-    (f,), argnums = outer.operands, outer.static["argnums"]
-    count = len(f.domains)
-    if outer.operator.name == "linearize":
-        pairs = [(ct, direction) for direction in inner[count:]]
-    else:
-        directions = [op.item(ct, k) for k in range(len(argnums))] if len(argnums) > 1 else [ct]
-        pairs = [(inner[count], direction) for direction in directions]
-    densities = [op.transport(op.outer_product(c, d), inner[:count], f.domains) for c, d in pairs]
-    return op.settled(op.sum_of_transposed_gradients(densities, argnums), outer)

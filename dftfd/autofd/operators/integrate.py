@@ -245,11 +245,7 @@ def _checked_rules(quadrature, f, argnums):
         raise QuadratureError(f"integrate: {len(argnums)} quadratures (points, weights) expected, {len(rules)} found.")
     checked = []
     for i, (points, weights) in zip(argnums, rules, strict=True):
-        points, weights = checked_rule(points, weights, f.domains[i].dtype, f"integrate, argument {i}")
-        check_real(weights, f"integrate, argument {i}")
-        if points.shape[1:] != f.domains[i].shape or weights.shape != points.shape[:1]:
-            raise QuadratureError(
-                f"integrate: points {points.shape} and weights {weights.shape} do not fit argument {i} of {f!r}."
-            )
-        checked.append((points, weights))
+        what = f"integrate, argument {i} of {f!r}"
+        checked.append(checked_rule(points, weights, f.domains[i], what))
+        check_real(checked[-1][1], what)
     return tuple(checked)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd.core.degree import is_linear
-from dftfd.autofd.core.domain import Domain, Signature, describe, same_spec, value_space
+from dftfd.autofd.core.domain import Domain, Signature, checked_argnums, describe, same_spec, value_space
 from dftfd.autofd.core.function import SYMBOLIC, Function
 from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.core.operator_table import op
@@ -33,8 +33,7 @@ def linear_transpose(f: Function, argnum: int = 0, domain: Domain | None = None,
     """
     if not isinstance(f, Function):
         raise SignatureError(f"linear_transpose takes a Function, {type(f).__name__} found.")
-    if not 0 <= argnum < len(f.domains):
-        raise SignatureError(f"linear_transpose: argnum {argnum}, but {f!r} has {len(f.domains)} argument(s).")
+    (argnum,) = checked_argnums(argnum, f, "linear_transpose")
     if pairing not in PAIRINGS:
         raise SignatureError(f"linear_transpose: pairing {pairing!r}, one of {', '.join(PAIRINGS)} expected.")
     domain = value_space(f.result) if domain is None else domain

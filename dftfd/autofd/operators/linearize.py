@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.core.domain import Domain, Signature, same_spec, value_space
+from dftfd.autofd.core.domain import Domain, Signature, checked_argnums, same_spec, value_space
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.core.operator_table import op
@@ -36,9 +36,7 @@ def linearize(f: Function, argnums: int | tuple[int, ...] = 0, tangent=None) -> 
     if not isinstance(f, Function):
         raise SignatureError(f"linearize takes a Function, {type(f).__name__} found.")
     several = not isinstance(argnums, int)
-    argnums = tuple(argnums) if several else (argnums,)
-    if not argnums or not all(0 <= i < len(f.domains) for i in argnums) or len(set(argnums)) != len(argnums):
-        raise SignatureError(f"linearize: argnums {argnums} are not different arguments of {f!r}.")
+    argnums = checked_argnums(argnums, f, "linearize")
     tangent = (tangent if several else (tangent,)) if tangent is not None else None
     spaces = tangent or tuple(value_space(f.domains[i].spec) for i in argnums)
     for i, space in zip(argnums, spaces, strict=True):
@@ -92,8 +90,55 @@ def pushforward(f: Function, argnums: tuple[int, ...]) -> Function:
     return linearize(f, argnums)
 
 
-class Linearize(Operator):
-    name, linear = "linearize", True
+class Settled(Operator):
+    """Cotangent of a derivative node (linearize, pullback) that holds the cotangent of the function below it."""
+
+    name, linear, singular = "settled cotangent", True, 2
+
+    def signature(self, operands, arrays, static):
+        return static["signature"]
+
+    def plus(self, a, b):
+        if b.operator is not self:
+            return super().plus(a, b)
+        return Function(self, (a.operands[0] + b.operands[0],), (), a.static, a.signature)
+
+
+_settled = Settled()
+
+
+class Derivative(Operator):
+    """What linearize and pullback have in common.
+
+    D f(y) t is linear in the direction t, D f(y)^T c in c: there the derivative is the same node, not one of higher
+    order.
+    """
+
+    linear = True
+
+    def transpose(self, node, cotangent, needed):
+        if cotangent.operator is _settled:
+            return [cotangent.operands[0]]
+        return [self.transpose_alone(node, cotangent)]
+
+    def linear_arguments(self, node):
+        return tuple(range(len(node.operands[0].domains), len(node.domains)))
+
+    def transpose_outer(self, node, inner, cotangent):
+        (f,), count = node.operands, len(node.operands[0].domains)
+        pairs = self.products(node, inner[count:], cotangent)
+        moments = [op.transport(outer_product(c, d), inner[:count], f.domains) for c, d in pairs]
+        total = sum_of_transposed_gradients(moments, node.static["argnums"])
+        return Function(_settled, (total,), (), {"signature": node.signature}, node.signature)
+
+
+def _entries(f: Function, argnums) -> list[Function]:
+    """The parts of a function with one value for each of argnums."""
+    return [op.item(f, k) for k in range(len(argnums))] if len(argnums) > 1 else [f]
+
+
+class Linearize(Derivative):
+    name = "linearize"
 
     def signature(self, operands, arrays, static):
         (f,) = operands
@@ -104,9 +149,19 @@ class Linearize(Operator):
         point, directions = args[: len(f.domains)], args[len(f.domains) :]
         return jax.jvp(*restricted(f.evaluate, point, argnums), tuple(directions))[1]
 
-    def transpose(self, node, cotangent, needed):
-        if cotangent.operator is _settled:
-            return [cotangent.operands[0]]
+    def along(self, node, inner, changes):
+        (f,), count = node.operands, len(node.operands[0].domains)
+        argnums = tuple(node.static["argnums"][i - count] for i in changes)
+        return op.compose(pushforward(f, argnums), *inner[:count], *changes.values())
+
+    def against(self, node, inner, i, cotangent):
+        (f,), count = node.operands, len(node.operands[0].domains)
+        return op.compose(pullback(f, (node.static["argnums"][i - count],)), *inner[:count], cotangent)
+
+    def products(self, node, directions, cotangent):
+        return [(cotangent, direction) for direction in directions]
+
+    def transpose_alone(self, node, cotangent):
         (f,), argnums, spaces = node.operands, node.static["argnums"], node.static["spaces"]
         count = len(f.domains)
         for space in spaces:
@@ -117,7 +172,7 @@ class Linearize(Operator):
                 )
         over = tuple(range(count, count + len(spaces)))
         moments = [op.integrate_over(_times_argument(cotangent, count + k), over) for k in range(len(spaces))]
-        return [sum_of_transposed_gradients(moments, argnums)]
+        return sum_of_transposed_gradients(moments, argnums)
 
 
 _linearize = Linearize()
@@ -155,33 +210,9 @@ def _times_argument(ct, position):
     return outer_product(ct, y)
 
 
-@op.register
 def sum_of_transposed_gradients(moments, argnums):
     """sum_i nabla_i^T moments_i"""
     return functools.reduce(operator.add, (op.transposed_nabla(m, i) for m, i in zip(moments, argnums, strict=True)))
-
-
-class Settled(Operator):
-    """Cotangent of a derivative node (linearize, pullback) that holds the cotangent of the function below it."""
-
-    name, linear, singular = "settled cotangent", True, 2
-
-    def signature(self, operands, arrays, static):
-        return static["signature"]
-
-    def plus(self, a, b):
-        if b.operator is not self:
-            return super().plus(a, b)
-        return Function(self, (a.operands[0] + b.operands[0],), (), a.static, a.signature)
-
-
-_settled = Settled()
-
-
-@op.register
-def settled(cotangent: Function, node: Function) -> Function:
-    """A cotangent for `node`, whose transpose hands `cotangent` on."""
-    return Function(_settled, (cotangent,), (), {"signature": node.signature}, node.signature)
 
 
 # ---- the transposed derivative
@@ -214,8 +245,8 @@ class Against(Code):
         return functools.reduce(jnp.add, tree_leaves(products))
 
 
-class Pullback(Operator):
-    name, linear = "pullback", True
+class Pullback(Derivative):
+    name = "pullback"
 
     def signature(self, operands, arrays, static):
         (f,) = operands
@@ -228,9 +259,17 @@ class Pullback(Operator):
         pulled = jax.vjp(code, *primals)[1](args[-1])
         return pulled if len(pulled) > 1 else pulled[0]
 
-    def transpose(self, node, cotangent, needed):
-        if cotangent.operator is _settled:
-            return [cotangent.operands[0]]
+    def along(self, node, inner, changes):
+        return op.compose(node, *inner[:-1], *changes.values())
+
+    def against(self, node, inner, i, cotangent):
+        (f,), argnums = node.operands, node.static["argnums"]
+        return op.compose(pushforward(f, argnums), *inner[: len(f.domains)], *_entries(cotangent, argnums))
+
+    def products(self, node, given, cotangent):
+        return [(given[0], direction) for direction in _entries(cotangent, node.static["argnums"])]
+
+    def transpose_alone(self, node, cotangent):
         raise NoRuleError(
             f"the transpose of {node!r} with respect to its function would integrate over cotangents, a space without "
             "a quadrature."

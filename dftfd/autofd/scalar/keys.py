@@ -74,12 +74,12 @@ def equation_code(eqn):
 
 def equation_key(eqn):
     """A hashable key, equal for equations that are the same function of `operands_of(eqn)`; NoKey where none exists."""
-    return _Keys().equation(eqn, {})
+    return Keys().equation(eqn, {})
 
 
 def value_key(value):
     """A hashable key of a parameter of an operation; NoKey where there is no exact one."""
-    return _Keys().value(value)
+    return Keys().value(value)
 
 
 def code_fingerprint(code, *specs) -> str:
@@ -88,7 +88,7 @@ def code_fingerprint(code, *specs) -> str:
     return hashlib.sha256(repr(_Contents(_RULE_DEPTH).program(program)).encode()).hexdigest()
 
 
-class _Keys:
+class Keys:
     """Keys in which functions count by their identity."""
 
     def program(self, program):
@@ -229,7 +229,7 @@ def _content(cell):
         return None
 
 
-class _Contents(_Keys):
+class _Contents(Keys):
     """Keys without identities, for other processes; derivative rules are followed `depth` times."""
 
     def __init__(self, depth: int):

@@ -126,18 +126,15 @@ def array_derivative(f: Function, tangents: dict) -> Function:
     return or_zero(derivative(f, None, (), tangents), f.signature)
 
 
-def array_cotangents(paired: Callable, f: Function, arrays: dict, watched: bool) -> dict:
-    """Gradient of paired(f) with respect to arrays that f carries, {number: array}; `paired` is real and linear.
+def array_cotangents(arrays: dict, value: Callable | None, slope: Callable | None = None, what: str = "") -> dict:
+    """Gradient with respect to arrays {number: array} of value(arrays), a real number.
 
-    watched: transformations around this one differentiate functions in f. Then the slopes are taken entry by entry, so
-    that these see them depend on functions.
+    slope: (number, unit array) -> derivative, where transformations around this one differentiate functions in it. Then
+        slopes are taken entry by entry, so that these see them depend on functions.
     """
-    if not arrays:
-        return {}
-    if not watched:
-        return jax.grad(lambda arrays: paired(with_arrays(f, arrays)))(arrays)
-    slope = lambda k, unit: paired(array_derivative(f, {k: unit}))
-    return {k: _entrywise(x, lambda unit, k=k: slope(k, unit), repr(f)) for k, x in arrays.items()}
+    if slope is None:
+        return jax.grad(value)(arrays) if arrays else {}
+    return {k: _entrywise(x, lambda unit, k=k: slope(k, unit), what) for k, x in arrays.items()}
 
 
 def _entrywise(array, slope: Callable, what: str):

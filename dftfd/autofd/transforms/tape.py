@@ -37,7 +37,7 @@ from dftfd.autofd.core.graph import (
 )
 from dftfd.autofd.core.jax_adapter import is_traced_array, trace_state
 from dftfd.autofd.core.operator_table import op
-from dftfd.autofd.transforms.outcome import array_cotangents
+from dftfd.autofd.transforms.outcome import array_cotangents, array_derivative
 from dftfd.errors import LeakError
 
 
@@ -187,7 +187,8 @@ class _Value:
     def transposed(self, cotangent) -> dict:
         if self.pulled is not None:
             return self.pulled(cotangent)[0]
-        return array_cotangents(lambda slope: real_product(cotangent, slope()), self.node, self.moving, watched=True)
+        slope = lambda k, unit: real_product(cotangent, array_derivative(self.node, {k: unit})())
+        return array_cotangents(self.moving, None, slope, repr(self.node))
 
 
 def real_product(c, v):

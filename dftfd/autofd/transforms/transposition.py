@@ -22,7 +22,7 @@ from dftfd.autofd.core.jax_adapter import Primitive, is_traced_array, shaped
 from dftfd.autofd.core.operator_table import op
 from dftfd.autofd.core.structure import Code
 from dftfd.autofd.operators.integrate import check_one_measure
-from dftfd.autofd.transforms.outcome import Arguments, Outcome, array_cotangents, clean
+from dftfd.autofd.transforms.outcome import Arguments, Outcome, array_cotangents, array_derivative, clean
 from dftfd.autofd.transforms.tape import ReverseTape, Tape, real_product
 from dftfd.errors import SignatureError
 
@@ -87,8 +87,10 @@ class Run:
     def _of_carried(self, f, moving, cotangent):
         """Cotangents of the arrays that a Function-valued result carries."""
         f, arrays = without_variables(f, self.tape.tag), parts(f)[0]
-        paired = lambda value: pairing(cotangent, value)
-        found = array_cotangents(paired, f, {k: arrays[k] for k, moves in moving.items() if moves}, has_variables(f))
+        chosen = {k: arrays[k] for k, moves in moving.items() if moves}
+        value = lambda arrays: pairing(cotangent, with_arrays(f, arrays))
+        slope = lambda k, unit: pairing(cotangent, array_derivative(f, {k: unit}))
+        found = array_cotangents(chosen, value, slope if has_variables(f) else None, repr(f))
         return [found[k] if k in found else _cotangent_of(np.zeros(arrays[k].shape), arrays[k]) for k in moving]
 
     def push(self, tangents):
