@@ -94,7 +94,16 @@ class Tape(Interpreter):
         arrays = [leaves[k] for k in places]
         if self.tag not in node.tags and not any(self.moving(arrays)):
             return self.value_outside(node, outer)
-        return self.rule(node, places, outer)(self.thread, *arrays)
+        filled = lambda arrays: with_arrays(node, dict(zip(places, arrays, strict=True)))
+        value = lambda thread, *arrays: self.value_outside(filled(arrays), outer)
+        return self.ruled(value, filled, places, outer)(self.thread, *arrays)
+
+    def ruled(self, value, filled, places, outer):
+        """value(thread, *arrays) with this transformation's rule for JAX.
+
+        filled: arrays -> the node that carries them, in the places with these numbers.
+        """
+        return value
 
     def moving(self, arrays) -> list[bool]:
         """Which arrays depend on what this transformation differentiates."""
@@ -135,27 +144,38 @@ class ReverseTape(Tape):
         super().__init__()
         self.notes, self.received = [], []
 
-    def rule(self, node, places, outer):
-        @jax.custom_vjp
-        def value(thread, *arrays):
-            return self.value_outside(with_arrays(node, dict(zip(places, arrays, strict=True))), outer)
-
-        kept = {}
+    def ruled(self, value, filled, places, outer):
+        value, kept = jax.custom_vjp(value), []
 
         def ahead(thread, *arrays):
-            seen = with_arrays(node, {k: a.value for k, a in zip(places, arrays, strict=True)})
+            seen = filled([a.value for a in arrays])
             moving = {k: a.value for k, a in zip(places, arrays, strict=True) if a.perturbed}
-            kept.update(number=len(self.notes), value=_Value(self, seen, moving, outer))
+            found, slopes = self._with_slopes(seen, moving, outer)
+            kept.append((len(self.notes), slopes))
             self.notes.append(seen)
-            return kept["value"].value, None
+            return found, None
 
         def back(_, cotangent):
-            self.received.append((kept["number"], _full(cotangent)))
-            slopes = kept["value"].transposed(_full(cotangent))
-            return (None, *(slopes.get(k) for k in places))
+            (number, slopes), cotangent = kept[-1], _full(cotangent)
+            self.received.append((number, cotangent))
+            found = slopes(cotangent)
+            return (None, *(found.get(k) for k in places))
 
         value.defvjp(ahead, back, symbolic_zeros=True)
         return value
+
+    def _with_slopes(self, node, moving, outer):
+        """(value of a node, cotangent -> cotangents of the arrays `moving` that it carries)"""
+        node = without_variables(node, self.tag)
+        if moving and not has_variables(node):
+            value, pull = jax.vjp(lambda arrays: with_arrays(node, arrays)(), moving)
+            return value, lambda cotangent: pull(cotangent)[0]
+
+        def slopes(cotangent):
+            slope = lambda k, unit: real_product(cotangent, array_derivative(node, {k: unit})())
+            return array_cotangents(moving, None, slope, repr(node))
+
+        return _value(node, outer), slopes
 
     def sweep(self, back):
         """(what `back()`, a sweep of JAX, returns; the cotangents of the values noted: (number of the node, array))"""
@@ -172,23 +192,6 @@ class ReverseTape(Tape):
         for number, cotangent in received:
             backward(self.notes[number], op.constant(cotangent), self.tag, gradients)
         return out, gradients
-
-
-class _Value:
-    """The value of a node, and its transposed derivative with respect to the arrays `moving` that it carries."""
-
-    def __init__(self, tape, node, moving, outer):
-        self.node, self.moving, self.pulled, self.outer = without_variables(node, tape.tag), moving, None, outer
-        if moving and not has_variables(self.node):
-            self.value, self.pulled = jax.vjp(lambda arrays: with_arrays(self.node, arrays)(), moving)
-        else:
-            self.value = _value(self.node, outer)
-
-    def transposed(self, cotangent) -> dict:
-        if self.pulled is not None:
-            return self.pulled(cotangent)[0]
-        slope = lambda k, unit: real_product(cotangent, array_derivative(self.node, {k: unit})())
-        return array_cotangents(self.moving, None, slope, repr(self.node))
 
 
 def real_product(c, v):
@@ -213,13 +216,11 @@ class ForwardTape(Tape):
         self.seeds.append(tangent)
         return self.watch(f)
 
-    def rule(self, node, places, outer):
-        @jax.custom_jvp
-        def value(thread, *arrays):
-            return self.value_outside(with_arrays(node, dict(zip(places, arrays, strict=True))), outer)
+    def ruled(self, value, filled, places, outer):
+        value = jax.custom_jvp(value)
 
         def moved(primals, tangents):
-            seen = with_arrays(node, dict(zip(places, primals[1:], strict=True)))
+            seen = filled(primals[1:])
             moving = {k: x for k, x in zip(places, tangents[1:], strict=True) if not isinstance(x, SymbolicZero)}
             along = derivative(seen, self.tag, self.seeds, moving)
             v = self.value_outside(seen, outer)

@@ -165,11 +165,6 @@ class DegreeTape(Tape):
         values = _value_of_degree.bind(*(leaves[k] for k in places), degree=degrees, result=node.result)
         return tree_unflatten(tree_structure(node.result), values)
 
-    def rule(self, node, places, outer):
-        return lambda thread, *arrays: self.value_outside(
-            with_arrays(node, dict(zip(places, arrays, strict=True))), outer
-        )
-
 
 _value_of_degree = Primitive("value")
 _value_of_degree.multiple_results = True
