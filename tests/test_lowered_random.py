@@ -30,7 +30,7 @@ from dftfd.autofd.series import Series
 from dftfd.autofd.series_program import run_series
 from dftfd.autofd.symbolic import SympyAlgebra
 from dftfd.errors import DftfdError
-from dftfd.pair_kernel import PairSums
+from dftfd.xc.pair_kernel import PairSums
 
 SCALAR = jax.ShapeDtypeStruct((), np.float64)
 TABLE = np.cos(np.arange(3000) * 0.37) + 0.01 * np.arange(3000)
