@@ -207,6 +207,11 @@ def is_function(value) -> bool:
     return isinstance(value, Function)
 
 
+def other_arguments(f: Function, argnums) -> tuple[int, ...]:
+    """Numbers of the arguments of f that are not among argnums."""
+    return tuple(i for i in range(len(f.domains)) if i not in argnums)
+
+
 def check_same_domains(f: Function, g: Function, what: str):
     """Raise unless two functions have the same arguments."""
     same = len(f.domains) == len(g.domains)

@@ -54,6 +54,13 @@ class Operator:
         For a nonlinear operator this is the transpose of its derivative at `node`."""
         raise NoRuleError(f"operator {self.name!r} has no transpose rule.")
 
+    passes_arguments = False
+    """True if points are only handed on to the operand: the other arguments of it are taken as they are."""
+
+    def argument_below(self, node: Function, i: int) -> int | None:
+        """Number of the operand's argument that gets argument i of a node that passes arguments; None: it ends here."""
+        raise NotImplementedError
+
     # a node of the operator as the outer function of a composition node(inner_1, inner_2, ...)
 
     def linear_arguments(self, node: Function) -> tuple[int, ...]:

@@ -118,11 +118,8 @@ class _Request:
 def _computed(node, args):
     """The table of a node; a generator where those of its operands are needed first."""
     name = node.operator.name
-    if name == "broadcast":
-        return _of_operand(node, [args[i] for i in node.static["argnums"]])
-    if name == "permute":
-        ordered = dict(zip(node.static["permutation"], args, strict=True))
-        return _of_operand(node, [ordered[i] for i in range(len(args))])
+    if name in ("broadcast", "permute"):  # which hand Axes on as they do points
+        return node.operator.evaluate(node, *args)
     if name == "compose":
         return _of_composition(node, args)
     if is_constant(node):
@@ -134,10 +131,6 @@ def _computed(node, args):
             return _integral(f, argnums, rules, args)
     points = [Table(a.points, (a.key,)) if isinstance(a, Axis) else Table(a, ()) for a in args]
     return _mapped(node.evaluate, points, node.result)
-
-
-def _of_operand(node, args):
-    return (yield node.operands[0], args)
 
 
 def _of_composition(node, args):

@@ -7,14 +7,14 @@ permute.   JVP: itself.   transpose: the inverse permutation.
 import numpy as np
 
 from dftfd.autofd.core.domain import Domain, Signature, same_domain
-from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.function import Function, other_arguments
 from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.core.operator_table import op
 from dftfd.errors import SignatureError
 
 
 class Broadcast(Operator):
-    name, linear = "broadcast", True
+    name, linear, passes_arguments = "broadcast", True, True
 
     def signature(self, operands, arrays, static):
         return Signature(static["domains"], operands[0].result)
@@ -24,13 +24,16 @@ class Broadcast(Operator):
 
     def transpose(self, node, cotangent, needed):
         kept = node.static["argnums"]
-        added = tuple(i for i in range(len(node.domains)) if i not in kept)
-        reduced = op.integrate_over(cotangent, added)
+        reduced = op.integrate_over(cotangent, other_arguments(node, kept))
         return [permute(reduced, np.argsort(np.argsort(kept)))]
+
+    def argument_below(self, node, i):
+        kept = node.static["argnums"]
+        return kept.index(i) if i in kept else None
 
 
 class Permute(Operator):
-    name, linear = "permute", True
+    name, linear, passes_arguments = "permute", True, True
 
     def signature(self, operands, arrays, static):
         (f,) = operands
@@ -44,6 +47,9 @@ class Permute(Operator):
 
     def transpose(self, node, cotangent, needed):
         return [permute(cotangent, np.argsort(node.static["permutation"]))]
+
+    def argument_below(self, node, i):
+        return node.static["permutation"][i]
 
 
 _broadcast, _permute = Broadcast(), Permute()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from dftfd.autofd.core.degree import is_affine, is_linear
 from dftfd.autofd.core.domain import Domain, Signature
-from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.function import Function, other_arguments
 from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.core.operator_table import op
 from dftfd.errors import NoRuleError
@@ -101,7 +101,7 @@ class Term:
         if not self.sources:
             return op.partial(f, self.argnums, self.points)
         count = len(self.sources)
-        rest = [i for i in range(len(f.domains)) if i not in self.argnums]
+        rest = other_arguments(f, self.argnums)
         domains = (*self.sources, *(f.domains[i] for i in rest))
         place = {
             i: op.broadcast(m, domains, tuple(range(count))) for i, m in zip(self.argnums, self.points, strict=True)
@@ -139,7 +139,7 @@ def _term_of(node) -> Term:
 
 def _separate_dirac(f):
     argnums, points = f.static["argnums"], f.arrays
-    rest = [i for i in range(len(f.domains)) if i not in argnums]
+    rest = other_arguments(f, argnums)
     regular, terms = separate(f.operands[0])
     found = [] if regular is None else [Term(regular, argnums, points)]
     for t in terms:  # a delta in other arguments
@@ -173,10 +173,8 @@ def _zero_like(term, h):
 
 def _separate_rearranged(f):
     (g,), count = f.operands, len(f.domains)
-    if f.operator.name == "broadcast":
-        places = f.static["argnums"]
-    else:  # argument k of f is argument permutation[k] of g
-        places = tuple(f.static["permutation"].index(i) for i in range(count))
+    above = {f.operator.argument_below(f, i): i for i in range(count)}
+    places = tuple(above[k] for k in range(len(g.domains)))
     regular, terms = separate(g)
     found = []
     for t in terms:

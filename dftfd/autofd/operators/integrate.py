@@ -7,6 +7,7 @@ transpose   broadcast over the integrated arguments, from <int f dy, ct>_x = <f,
 """
 
 import functools
+import math
 import operator
 
 import jax
@@ -17,7 +18,7 @@ from jax.tree_util import tree_map
 from dftfd.autofd.core import tabulate
 from dftfd.autofd.core.analytic import analytic_integral
 from dftfd.autofd.core.domain import Domain, Signature, check_real, checked_argnums, checked_rule
-from dftfd.autofd.core.function import Function, nodes_of
+from dftfd.autofd.core.function import Function, nodes_of, other_arguments
 from dftfd.autofd.core.graph import over, rewrite
 from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.autofd.core.operator import Operator
@@ -28,16 +29,15 @@ CHUNK = 4096  # quadrature points evaluated at once; bounds the memory on large 
 
 
 class Integrate(Operator):
-    name, linear = "integrate", True
+    name, linear, passes_arguments = "integrate", True, True
 
     def signature(self, operands, arrays, static):
         (f,) = operands
-        kept = tuple(d for i, d in enumerate(f.domains) if i not in static["argnums"])
-        return Signature(kept, f.result)
+        return Signature(tuple(f.domains[i] for i in other_arguments(f, static["argnums"])), f.result)
 
     def evaluate(self, node, *args):
         (f,), argnums = node.operands, node.static["argnums"]
-        rest = [i for i in range(len(f.domains)) if i not in argnums]
+        rest = other_arguments(f, argnums)
 
         def at(*nodes):
             full = dict(zip(rest, args, strict=True)) | dict(zip(argnums, nodes, strict=True))
@@ -54,16 +54,16 @@ class Integrate(Operator):
         return Function(_moved, node.operands, (node.arrays, tangents), node.static, node.signature)
 
     def transpose(self, node, cotangent, needed):
-        (f,) = node.operands
-        rest = tuple(i for i in range(len(f.domains)) if i not in node.static["argnums"])
-        factor = 1.0
-        for i, rule in zip(node.static["argnums"], node.arrays or (), strict=False):
-            factor = factor * measure_ratio(f.domains[i], rule)
+        (f,), argnums = node.operands, node.static["argnums"]
+        rules = [(f.domains[i], rule) for i, rule in zip(argnums, node.arrays, strict=False)]
+        factor = math.prod(measure_ratio(domain, rule) for domain, rule in rules)
         if factor != 1.0:
             cotangent = cotangent * factor
-        rules = zip(node.static["argnums"], node.arrays, strict=False)
-        given = tuple((f.domains[i], _fingerprint(r)) for i, r in rules if f.domains[i].points is None)
-        return [op.broadcast(cotangent, f.domains, rest, given)]
+        given = tuple((domain, _fingerprint(rule)) for domain, rule in rules if domain.points is None)
+        return [op.broadcast(cotangent, f.domains, other_arguments(f, argnums), given)]
+
+    def argument_below(self, node, i):
+        return other_arguments(node.operands[0], node.static["argnums"])[i]
 
 
 def measure_ratio(domain: Domain, rule) -> float:

@@ -53,7 +53,7 @@ def nabla(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
 
 
 class Nabla(Operator):
-    name, linear = "nabla", True
+    name, linear, passes_arguments = "nabla", True, True
 
     def signature(self, operands, arrays, static):
         (f,) = operands
@@ -70,6 +70,9 @@ class Nabla(Operator):
 
     def transpose(self, node, cotangent, needed):
         return [transposed_nabla(cotangent, node.static["argnum"], node.static["mode"])]
+
+    def argument_below(self, node, i):
+        return i
 
 
 _nabla = Nabla()
@@ -109,22 +112,14 @@ def _differentiated(f: Function, argnum: int) -> set:
     """{True, False} or a part: whether functions under differentiation below f are functions of its argument."""
     if not f.tags:
         return set()
-    name, inner = f.operator.name, _differentiated
-    if name == "broadcast":
-        kept = f.static["argnums"]
-        return inner(f.operands[0], kept.index(argnum)) if argnum in kept else {False}
-    if name == "permute":
-        return inner(f.operands[0], f.static["permutation"][argnum])
-    if name in ("integrate", "partial"):
-        return inner(f.operands[0], _argument_left(f, argnum))
-    if name == "compose":
-        found = set().union(*(inner(g, argnum) for g in f.operands[1:]))
-        return found | (
-            {False} if f.operands[0].tags else set()
-        )  # an outer f is taken at g(x), which may end elsewhere
-    if name == "nabla":
-        return inner(f.operands[0], argnum)
-    return {True}
+    if f.operator.name == "compose":
+        outer, *inner = f.operands
+        elsewhere = {False} if outer.tags else set()  # an outer f is taken at g(x), which may end elsewhere
+        return elsewhere.union(*(_differentiated(g, argnum) for g in inner))
+    if not f.operator.passes_arguments:
+        return {True}
+    below = f.operator.argument_below(f, argnum)
+    return {False} if below is None else _differentiated(f.operands[0], below)
 
 
 @op.register
@@ -133,29 +128,18 @@ def acts_elsewhere(f: Function, argnum: int) -> bool:
     return False in _differentiated(f, argnum)
 
 
-def _argument_left(f, argnum):
-    """Number of the operand's argument that is argument `argnum` of an integral or a partial application."""
-    return [i for i in range(len(f.operands[0].domains)) if i not in f.static["argnums"]][argnum]
-
-
 def _inside(f: Function, argnum: int, mode: str) -> Function:
     """nabla f, nabla having moved towards the functions that depend on the argument."""
-    name, operands = f.operator.name, f.operands
-    if name == "broadcast":
-        kept = f.static["argnums"]
-        if argnum not in kept:
-            return op.zeros(_nabla.signature((f,), (), {"argnum": argnum}))
-        return op.broadcast(nabla(operands[0], kept.index(argnum), mode), f.domains, kept)
-    if name == "permute":
-        return op.permute(nabla(operands[0], f.static["permutation"][argnum], mode), f.static["permutation"])
-    if name in ("integrate", "partial"):
-        derivative = nabla(operands[0], _argument_left(f, argnum), mode)
-        return Function(f.operator, (derivative,), f.arrays, f.static)
-    if name == "compose":
+    if f.operator.name == "compose":
         return _chain_rule(f, argnum, mode)
+    below = f.operator.argument_below(f, argnum)
+    if below is None:
+        return op.zeros(_nabla.signature((f,), (), {"argnum": argnum}))
+    derivative = nabla(f.operands[0], below, mode)
+    if f.operator is not _nabla:
+        return Function(f.operator, (derivative,), f.arrays, f.static)
     first, second = (f.domains[i].shape for i in (f.static["argnum"], argnum))  # a second derivative: exchanged
-    both = nabla(nabla(operands[0], argnum, mode), f.static["argnum"], f.static["mode"])
-    return op.compose(ExchangeAxes(len(first), len(second)), both)
+    return op.compose(ExchangeAxes(len(first), len(second)), nabla(derivative, f.static["argnum"], f.static["mode"]))
 
 
 def _chain_rule(f, argnum, mode):
@@ -177,7 +161,9 @@ def _chain_rule(f, argnum, mode):
 
 def _is_still(g, argnum) -> bool:
     """True if g does not depend on its argument `argnum`, as far as its form tells."""
-    return is_zero(g) or is_constant(g) or (g.operator.name == "broadcast" and argnum not in g.static["argnums"])
+    return (
+        is_zero(g) or is_constant(g) or (g.operator.passes_arguments and g.operator.argument_below(g, argnum) is None)
+    )
 
 
 class Column(Code):

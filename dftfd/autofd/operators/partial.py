@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.tree_util import tree_map
 
 from dftfd.autofd.core.domain import Signature, describe, same_spec, spec_of
-from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.function import Function, other_arguments
 from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.core.operator_table import op
 from dftfd.errors import SignatureError
@@ -46,12 +46,11 @@ def partial(f: Function, argnums: int | tuple[int, ...], values) -> Function:
 
 
 class Partial(Operator):
-    name, linear = "partial", True
+    name, linear, passes_arguments = "partial", True, True
 
     def signature(self, operands, arrays, static):
         (f,) = operands
-        kept = tuple(d for i, d in enumerate(f.domains) if i not in static["argnums"])
-        return Signature(kept, f.result)
+        return Signature(tuple(f.domains[i] for i in other_arguments(f, static["argnums"])), f.result)
 
     def evaluate(self, node, *args):
         (f,), rest = node.operands, iter(args)
@@ -65,6 +64,9 @@ class Partial(Operator):
 
     def transpose(self, node, cotangent, needed):
         return [op.dirac(cotangent, node.operands[0].domains, node.static["argnums"], node.arrays)]
+
+    def argument_below(self, node, i):
+        return other_arguments(node.operands[0], node.static["argnums"])[i]
 
 
 _partial = Partial()
