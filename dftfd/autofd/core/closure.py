@@ -136,7 +136,7 @@ class _ProgramKeys(Keys):
     def variable(self, variable, names):
         if isinstance(variable, Literal):
             return super().variable(variable, names)
-        return (names.setdefault(variable, len(names)), str(variable.aval))
+        return names.setdefault(variable, len(names))
 
     def array(self, array):
         return Identity(array) if isinstance(array, jax.Array) else super().array(array)
