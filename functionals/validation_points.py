@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from dftfd.autofd import Function
-from dftfd.autofd.lowering import placeholder
+from dftfd.autofd.lowering.jets import placeholder
 from dftfd.errors import FunctionalError
 from dftfd.functionals.base import SPACE
 

@@ -51,9 +51,9 @@ from dftfd.autofd.elementary import (
     tan,
     tanh,
 )
-from dftfd.autofd.explain import Unknown, explain
+from dftfd.autofd.extra.explanation import Unknown, explain
 from dftfd.autofd.function import Function
-from dftfd.autofd.gaussian import euclidean, gaussian
+from dftfd.autofd.extra.gaussians import euclidean, gaussian
 from dftfd.autofd.jax_leaves import as_leaf, as_pytree
 from dftfd.autofd.operators.braket import braket
 from dftfd.autofd.operators.broadcast import broadcast, permute
@@ -64,8 +64,8 @@ from dftfd.autofd.operators.leaf import constant, function, identity, zeros
 from dftfd.autofd.operators.nabla import divergence, laplacian, nabla
 from dftfd.autofd.operators.partial import at, invoke, partial
 from dftfd.autofd.operators.zip_split import item, split, zip_functions
-from dftfd.autofd.printing import show
-from dftfd.autofd.quadrature import (
+from dftfd.autofd.extra.printing import show
+from dftfd.autofd.extra.quadratures import (
     discrete,
     fourier,
     from_grid,
@@ -77,7 +77,7 @@ from dftfd.autofd.quadrature import (
     product,
     standard_error,
 )
-from dftfd.autofd.taylor import derivatives_along, mixed_derivative, taylor
+from dftfd.autofd.series.taylor_mode import derivatives_along, mixed_derivative, taylor
 from dftfd.autofd.transforms import grad, jvp, value_and_grad
 from dftfd.autofd.transposition import vjp
 

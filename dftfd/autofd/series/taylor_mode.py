@@ -15,8 +15,8 @@ from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflat
 from dftfd.autofd.function import Function, Packed, assemble, is_function, pack, parts
 from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.operators.zip_split import split
-from dftfd.autofd.series import Series, as_series
-from dftfd.autofd.series_program import run_series
+from dftfd.autofd.series.coefficients import Series, as_series
+from dftfd.autofd.series.on_series import run_series
 from dftfd.autofd.structure import HasKey, is_tracer
 from dftfd.errors import LeakError, SignatureError
 
