@@ -24,11 +24,11 @@ from dftfd.autofd.scalar.derive import with_forward_derivative, with_gradient
 from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
 from dftfd.autofd.scalar.on_mpmath import OnMpmath
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
+from dftfd.autofd.scalar.on_sympy import SympyAlgebra
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import point_program, symbolic_program
 from dftfd.autofd.series.coefficients import Series
 from dftfd.autofd.series.on_series import run_series
-from dftfd.autofd.scalar.on_sympy import SympyAlgebra
 from dftfd.errors import DftfdError
 from dftfd.pair_kernel import PairSums
 

@@ -52,18 +52,7 @@ from dftfd.autofd.elementary import (
     tanh,
 )
 from dftfd.autofd.extra.explanation import Unknown, explain
-from dftfd.autofd.function import Function
 from dftfd.autofd.extra.gaussians import euclidean, gaussian
-from dftfd.autofd.jax_leaves import as_leaf, as_pytree
-from dftfd.autofd.operators.braket import braket
-from dftfd.autofd.operators.broadcast import broadcast, permute
-from dftfd.autofd.operators.compose import compose
-from dftfd.autofd.operators.integrate import integrate, with_quadrature
-from dftfd.autofd.operators.inverse import register_inverse
-from dftfd.autofd.operators.leaf import constant, function, identity, zeros
-from dftfd.autofd.operators.nabla import divergence, laplacian, nabla
-from dftfd.autofd.operators.partial import at, invoke, partial
-from dftfd.autofd.operators.zip_split import item, split, zip_functions
 from dftfd.autofd.extra.printing import show
 from dftfd.autofd.extra.quadratures import (
     discrete,
@@ -77,6 +66,17 @@ from dftfd.autofd.extra.quadratures import (
     product,
     standard_error,
 )
+from dftfd.autofd.function import Function
+from dftfd.autofd.jax_leaves import as_leaf, as_pytree
+from dftfd.autofd.operators.braket import braket
+from dftfd.autofd.operators.broadcast import broadcast, permute
+from dftfd.autofd.operators.compose import compose
+from dftfd.autofd.operators.integrate import integrate, with_quadrature
+from dftfd.autofd.operators.inverse import register_inverse
+from dftfd.autofd.operators.leaf import constant, function, identity, zeros
+from dftfd.autofd.operators.nabla import divergence, laplacian, nabla
+from dftfd.autofd.operators.partial import at, invoke, partial
+from dftfd.autofd.operators.zip_split import item, split, zip_functions
 from dftfd.autofd.series.taylor_mode import derivatives_along, mixed_derivative, taylor
 from dftfd.autofd.transforms import grad, jvp, value_and_grad
 from dftfd.autofd.transposition import vjp

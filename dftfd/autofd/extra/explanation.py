@@ -21,12 +21,12 @@ import numpy as np
 
 from dftfd.autofd.analytic import register_analytic_rule
 from dftfd.autofd.domain import Domain, Signature
+from dftfd.autofd.extra.notation import Formula, Notation
 from dftfd.autofd.function import Function, _call_cache, is_function, nodes_of
 from dftfd.autofd.lowering.jets import Placeholder, lower, placeholder
-from dftfd.autofd.extra.notation import Formula, Notation
+from dftfd.autofd.scalar.on_sympy import SympyAlgebra, require_sympy
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import symbolic_program
-from dftfd.autofd.scalar.on_sympy import SympyAlgebra, require_sympy
 from dftfd.autofd.transforms import grad
 from dftfd.errors import SignatureError, UnsupportedError
 

@@ -20,8 +20,8 @@ from jax.tree_util import tree_leaves, tree_structure, tree_unflatten
 
 from dftfd.autofd.analytic import register_analytic_rule
 from dftfd.autofd.domain import Domain
-from dftfd.autofd.function import Function
 from dftfd.autofd.extra.gaussian_sums import GaussianAlgebra, GaussianSum, Quadratic, variables
+from dftfd.autofd.function import Function
 from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.scalar.on_objects import NotInAlgebra
 from dftfd.autofd.scalar.program import evaluate

@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
-from dftfd.autofd.series import coefficients as s
 from dftfd.autofd.scalar.keys import INLINED, closed, equation_code, live_equations, operands_of, scan_layout
+from dftfd.autofd.series import coefficients as s
 from dftfd.autofd.series.coefficients import Series, as_series
 from dftfd.errors import NoRuleError
 
