@@ -283,7 +283,7 @@ def by_series(code, order):
     for x in POINTS.T:
         program = jax.make_jaxpr(code)(*x)
         line = [Series([jnp.asarray(a), jnp.asarray(d)]) for a, d in zip(x, ALONG, strict=True)]
-        (out,) = run_series(program.jaxpr, program.consts, line, order)
+        (out,) = run_series(program, line, order)
         out = out if isinstance(out, Series) else Series([out])
         columns.append([float(c) * math.factorial(k) if c is not None else 0.0 for k, c in enumerate(out.upto(order))])
     return list(np.transpose(columns))

@@ -14,7 +14,7 @@ from jax.tree_util import tree_flatten
 from dftfd.autofd.function import SYMBOLIC, Function, assemble, nodes_of, parts
 from dftfd.autofd.graph import without_variables
 from dftfd.autofd.operators.leaf import is_zero
-from dftfd.autofd.scalar.keys import INLINED, closed, scan_layout
+from dftfd.autofd.scalar.jaxprs import INLINED, closed, scan_layout
 from dftfd.autofd.structure import is_tracer
 
 ZERO, CONSTANT, LINEAR, AFFINE, NONLINEAR = range(5)

@@ -111,6 +111,13 @@ class HasKey:
         raise NotImplementedError
 
 
+class Code(HasKey):
+    """Base of code that is what its class says and what it was made with."""
+
+    def structural_key(self):
+        return (type(self), *(structural_key(value) for _, value in sorted(vars(self).items())))
+
+
 def is_tracer(value) -> bool:
     """True for an array that stands for a value inside a JAX transformation."""
     return isinstance(value, jax.core.Tracer)

@@ -98,7 +98,7 @@ def _coefficients(code, leaves, moving, order: int):
     if not isinstance(order, int) or isinstance(order, bool) or order < 0:
         raise SignatureError(f"Taylor mode of order {order!r}; an integer >= 0 expected.")
     program, shape = jax.make_jaxpr(code, return_shape=True)(*leaves)
-    results = run_series(program.jaxpr, program.consts, moving, order)
+    results = run_series(program, moving, order)
     rows = []
     for spec, result in zip(tree_leaves(shape), results, strict=True):
         first, *higher = as_series(result).upto(order)
