@@ -26,7 +26,7 @@ from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.scalar.on_objects import NotInAlgebra
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import symbolic_program
-from dftfd.autofd.structure import HasKey, is_tracer
+from dftfd.autofd.structure import Code, is_tracer
 from dftfd.errors import QuadratureError, SignatureError, UnsupportedError
 
 MAX_DIMENSIONS = 6  # of all integration variables together
@@ -53,7 +53,7 @@ def euclidean(dimension: int | None = None, *, quadrature: Domain | None = None,
     return EuclideanSpace(shape, points=points, weights=weights, name=name)
 
 
-class GaussianType(HasKey):
+class GaussianType(Code):
     """(coefficient, exponent, centre, x) -> c prod_i (x_i - A_i)^l_i exp(-alpha |x - A|^2)"""
 
     __name__ = "gaussian"
@@ -69,9 +69,6 @@ class GaussianType(HasKey):
         for i, power in enumerate(self.powers):
             value = value * d[i] ** power if power else value
         return value
-
-    def structural_key(self):
-        return ("gaussian", self.powers)
 
 
 def gaussian(domain: Domain, exponent, centre=0.0, powers=0, coefficient=1.0) -> Function:

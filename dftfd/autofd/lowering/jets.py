@@ -15,10 +15,10 @@ from jax.tree_util import tree_map
 from dftfd.autofd.domain import Domain, Signature
 from dftfd.autofd.function import Function
 from dftfd.autofd.operators.base import Operator
-from dftfd.autofd.operators.compose import composition
+from dftfd.autofd.operators.compose import compose, composition
 from dftfd.autofd.operators.leaf import leaf
 from dftfd.autofd.operators.nabla import _nabla, nabla
-from dftfd.autofd.structure import HasKey
+from dftfd.autofd.structure import Code
 from dftfd.errors import NotSemilocalError
 
 
@@ -179,12 +179,10 @@ class _Lowering:
         moving = tuple(i for i, g in enumerate(inner) if not (g.operator is leaf and not g.domains))
         chain = ChainRule(outer, moving, len(inner), len(node.domains[0].shape))
         gradients = [self.gradient(inner[i]) for i in moving]
-        from dftfd.autofd.operators.compose import compose
-
         return compose(chain, *inner, *gradients)
 
 
-class ChainRule(HasKey):
+class ChainRule(Code):
     """(y_1..y_n, nabla g_i) -> nabla f(g): derivative of f along each direction of the gradients' last `axes` axes."""
 
     __name__ = "chain rule"
@@ -204,9 +202,3 @@ class ChainRule(HasKey):
         for _ in range(self.axes):
             along = jax.vmap(along, in_axes=-1, out_axes=-1)
         return along(*gradients)
-
-    def structural_key(self):
-        leaves, structure = jax.tree_util.tree_flatten(self.outer)
-        from dftfd.autofd.structure import structural_key
-
-        return ("chain rule", structure, tuple(map(structural_key, leaves)), self.moving, self.count, self.axes)

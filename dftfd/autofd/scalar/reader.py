@@ -29,8 +29,6 @@ from dftfd.errors import UnsupportedError
 LARGE = 1024
 """Entries of a constant array from which on it is a table."""
 
-_numbers = itertools.count()  # keys of equations without exact key
-
 
 def scalar_program(code, *specs, rules: dict = ENTRIES) -> ScalarProgram:
     """The scalar program of code on arrays with these shapes; outputs in the order of the flattened result.
@@ -112,11 +110,11 @@ class Whole:
 
     @property
     def key(self):
-        """Equal for equal equations; a new number where an equation has no exact key."""
+        """Equal for equal equations; of its own where an equation has no exact key."""
         try:
             return equation_key(self.eqn), value_key([self._tables.get(v) for v in self.operands])
         except NoKey:
-            return next(_numbers)
+            return object()
 
     @functools.cached_property
     def program(self) -> ScalarProgram:

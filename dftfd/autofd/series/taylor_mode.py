@@ -17,7 +17,7 @@ from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.operators.zip_split import split
 from dftfd.autofd.series.coefficients import Series, as_series
 from dftfd.autofd.series.on_series import run_series
-from dftfd.autofd.structure import HasKey, is_tracer
+from dftfd.autofd.structure import Code, is_tracer
 from dftfd.errors import LeakError, SignatureError
 
 
@@ -115,7 +115,7 @@ def _derivatives(row: list) -> list:
     return [_derivative(row, k) for k in range(len(row))]
 
 
-class SeriesOfFunction(HasKey):
+class SeriesOfFunction(Code):
     """(coefficients of a Function's arrays, *point) -> tuple of the derivatives of its value."""
 
     __name__ = "taylor"
@@ -128,9 +128,6 @@ class SeriesOfFunction(HasKey):
         moving = [Series(row) if any(c is not None for c in row[1:]) else row[0] for row in rows]
         values, out = _coefficients(evaluate, [row[0] for row in rows], moving, self.order)
         return tuple(tree_unflatten(out, [_derivative(v, k) for v in values]) for k in range(self.order + 1))
-
-    def structural_key(self):
-        return ("taylor", self.structure, self.order)
 
 
 def _of_function(indexed: Function, rows, order: int) -> tuple:
