@@ -16,7 +16,7 @@ import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
 from dftfd.autofd import Function, function
-from dftfd.autofd.lowering import lower
+from dftfd.autofd.lowering.jets import lower
 from dftfd.autofd.scalar.derive import with_gradient
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.reader import point_program

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.lowering import CELL_VOLUME
-from dftfd.autofd.lowering_pairs import lower_nonlocal
+from dftfd.autofd.lowering.jets import CELL_VOLUME
+from dftfd.autofd.lowering.two_points import lower_nonlocal
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.reader import scalar_program
 from dftfd.errors import NotSemilocalError, UnsupportedError

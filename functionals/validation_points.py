@@ -1,22 +1,22 @@
 """What validations share: a formula on unknown densities, points of ordinary ones, comparisons, and how they refuse."""
 
 import itertools
-import math
 
 import jax
 import numpy as np
 
 from dftfd.autofd import Function
-from dftfd.autofd.lowering import placeholder
+from dftfd.autofd.lowering.jets import placeholder
 from dftfd.errors import FunctionalError
 from dftfd.functionals.base import SPACE
+from dftfd.functionals.common import FERMI
 
 SYMMETRY_TOLERANCE = 1e-9
 
 AS_WRITTEN = 1e-7
 """Tolerance of what a formula gives in lowered form, relative to the size of what that is a sum of."""
 
-_K_F = (6 * math.pi**2) ** (1 / 3)
+_K_F = (2 * FERMI) ** (1 / 3)  # of one spin
 
 
 def formed(term) -> Function:

@@ -24,11 +24,11 @@ from dftfd.autofd.scalar.derive import with_forward_derivative, with_gradient
 from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
 from dftfd.autofd.scalar.on_mpmath import OnMpmath
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
+from dftfd.autofd.scalar.on_sympy import SympyAlgebra
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import point_program, symbolic_program
-from dftfd.autofd.series import Series
-from dftfd.autofd.series_program import run_series
-from dftfd.autofd.symbolic import SympyAlgebra
+from dftfd.autofd.series.coefficients import Series
+from dftfd.autofd.series.on_series import run_series
 from dftfd.errors import DftfdError
 from dftfd.xc.pair_kernel import PairSums
 
@@ -283,7 +283,7 @@ def by_series(code, order):
     for x in POINTS.T:
         program = jax.make_jaxpr(code)(*x)
         line = [Series([jnp.asarray(a), jnp.asarray(d)]) for a, d in zip(x, ALONG, strict=True)]
-        (out,) = run_series(program.jaxpr, program.consts, line, order)
+        (out,) = run_series(program, line, order)
         out = out if isinstance(out, Series) else Series([out])
         columns.append([float(c) * math.factorial(k) if c is not None else 0.0 for k, c in enumerate(out.upto(order))])
     return list(np.transpose(columns))

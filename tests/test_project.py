@@ -39,8 +39,7 @@ MAY_IMPORT = {
     "grids": {"errors", "runtime"},
     "scf": {"errors", "runtime"},
 }
-CIRCULAR = {"functionals"}  # still has circles and imports in functions
-HIDING = {"autofd", "functionals"}  # still have hidden modules, or names that others have
+CIRCULAR = {"functionals"}  # some families import from the package, which imports all families
 # Who may import a third-party package; packages that are not listed are open to all.
 IMPORTERS = {
     "pyscf": {"libcint", "interop"},
@@ -191,14 +190,14 @@ def test_imports_inside_functions_have_a_reason():
         for function in ast.walk(ast.parse(path.read_text()))
         if isinstance(function, ast.FunctionDef) and part(name) not in IMPORT_LATE and name != "dftfd"
         for inner in ast.walk(function)
-        if isinstance(inner, ast.ImportFrom) and inner.module.split(".")[0] == "dftfd" and part(name) not in CIRCULAR
+        if isinstance(inner, ast.ImportFrom) and inner.module.split(".")[0] == "dftfd"
     ]
     assert not found, found
 
 
 def test_module_names_are_unique():
     """No two files have the same name, so that a traceback and a search are understood without their folders."""
-    last = [path.stem for path, name in ALL if path.stem not in ("__init__", "__main__") and part(name) not in HIDING]
+    last = [path.stem for path, _ in ALL if path.stem not in ("__init__", "__main__")]
     assert sorted({stem for stem in last if last.count(stem) > 1}) == []
 
 
@@ -217,7 +216,7 @@ def test_no_name_hides_a_module():
         "print(*[name for name in before if getattr(dftfd, name) is not before[name]])\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert [name for name in run.stdout.split() if part(name) not in HIDING] == []
+    assert run.stdout.split() == []
 
 
 def test_nothing_is_evaluated_pickled_or_private():

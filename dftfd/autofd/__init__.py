@@ -9,8 +9,21 @@ from dftfd.autofd.core.analytic import analytic_integral, explain_integral, regi
 from dftfd.autofd.core.domain import Domain, Signature
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.inverses import register_inverse
-from dftfd.autofd.explain import Unknown, explain
-from dftfd.autofd.gaussian import euclidean, gaussian
+from dftfd.autofd.extra.explanation import Unknown, explain
+from dftfd.autofd.extra.gaussians import euclidean, gaussian
+from dftfd.autofd.extra.printing import show
+from dftfd.autofd.extra.quadratures import (
+    discrete,
+    fourier,
+    from_grid,
+    gauss_hermite,
+    gauss_laguerre,
+    interval,
+    monte_carlo,
+    periodic,
+    product,
+    standard_error,
+)
 from dftfd.autofd.jax_door.jax_leaves import as_leaf, as_pytree
 from dftfd.autofd.operators.braket import braket
 from dftfd.autofd.operators.broadcast import broadcast, permute
@@ -64,20 +77,7 @@ from dftfd.autofd.operators.leaf import constant, function, identity, zeros
 from dftfd.autofd.operators.nabla import divergence, laplacian, nabla
 from dftfd.autofd.operators.partial import at, invoke, partial
 from dftfd.autofd.operators.zip_split import item, split, zip_functions
-from dftfd.autofd.printing import show
-from dftfd.autofd.quadrature import (
-    discrete,
-    fourier,
-    from_grid,
-    gauss_hermite,
-    gauss_laguerre,
-    interval,
-    monte_carlo,
-    periodic,
-    product,
-    standard_error,
-)
-from dftfd.autofd.taylor import derivatives_along, mixed_derivative, taylor
+from dftfd.autofd.series.taylor_mode import derivatives_along, mixed_derivative, taylor
 from dftfd.autofd.transforms.derived import hvp, jacfwd, jacrev, linear_transpose, linearize
 from dftfd.autofd.transforms.gradients import grad, jvp, value_and_grad
 from dftfd.autofd.transforms.transposition import vjp

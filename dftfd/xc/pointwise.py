@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd.core.structure import structural_key
-from dftfd.autofd.lowering import lower, placeholder
+from dftfd.autofd.lowering.jets import lower, placeholder
 from dftfd.autofd.scalar.derive import of_equal_spins, restricted, retraced, with_forward_derivative, with_gradient
 from dftfd.autofd.scalar.gram import in_scalar_products
 from dftfd.autofd.scalar.on_jax import run, run_in_one_loop

@@ -9,7 +9,7 @@ from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflat
 
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.jax_adapter import holds_tracers
-from dftfd.autofd.core.pytree import pack, unpack
+from dftfd.autofd.core.packed import pack, unpack
 from dftfd.autofd.core.structure import HasKey, Identity, globals_key, structural_key
 from dftfd.autofd.scalar.keys import Keys
 from dftfd.errors import LeakError

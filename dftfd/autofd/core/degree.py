@@ -8,15 +8,14 @@ import functools
 
 import jax
 import numpy as np
-from jax.extend.core import Jaxpr, Literal
 from jax.tree_util import tree_flatten
 
 from dftfd.autofd.core.codes import is_zero
 from dftfd.autofd.core.function import SYMBOLIC, Function, nodes_of, parts
 from dftfd.autofd.core.graph import without_variables
 from dftfd.autofd.core.jax_adapter import is_tracer
-from dftfd.autofd.core.pytree import assemble
-from dftfd.autofd.scalar.keys import INLINED, closed, scan_layout
+from dftfd.autofd.core.packed import assemble
+from dftfd.autofd.scalar.jaxprs import scan_layout, walk
 
 ZERO, CONSTANT, LINEAR, AFFINE, NONLINEAR = range(5)
 
@@ -69,7 +68,7 @@ def _degree_of_structure(structure, specs, of_arrays, degrees):
     counts = [len(tree_flatten(d.spec)[0]) for d in domains]
     of_points = [degree for degree, count in zip(degrees, counts, strict=True) for _ in range(count)]
     program = jax.make_jaxpr(code)(specs, *(d.spec for d in domains))
-    return join(of_program(program.jaxpr, program.consts, [*of_arrays, *of_points]))
+    return join(of_program(program, [*of_arrays, *of_points]))
 
 
 def of_graph(root: Function, variables, of_arrays: dict) -> int:
@@ -107,19 +106,12 @@ def _of_leaf(node, arrays):
         node.arrays, *(d.spec for d in node.domains)
     )
     inputs = arrays + [CONSTANT] * (len(program.jaxpr.invars) - len(arrays))
-    return join(of_program(program.jaxpr, program.consts, inputs))
+    return join(of_program(program, inputs))
 
 
-def of_program(jaxpr: Jaxpr, consts, inputs) -> list[int]:
+def of_program(program, inputs) -> list[int]:
     """Degrees of the outputs of a program for inputs of given degrees."""
-    known = dict(zip(jaxpr.constvars, map(_of_array, consts), strict=True)) | dict(
-        zip(jaxpr.invars, inputs, strict=True)
-    )
-    read = lambda v: _of_array(v.val) if isinstance(v, Literal) else known[v]
-    for equation in jaxpr.eqns:
-        degrees = _of_equation(equation, [read(v) for v in equation.invars])
-        known.update(zip(equation.outvars, degrees, strict=True))
-    return [read(v) for v in jaxpr.outvars]
+    return walk(program, inputs, _of_equation, _of_array)
 
 
 def _of_array(x) -> int:
@@ -134,8 +126,6 @@ def _of_equation(equation, inputs) -> list[int]:
     if "degree" in params:  # an equation that knows
         return params["degree"](inputs)
     moving = [d for d in inputs if d not in (ZERO, CONSTANT)]
-    if name in INLINED and moving:
-        return _of_closed(params[INLINED[name]], inputs)
     if name in ("scan", "while", "cond") and moving:
         return {"scan": _of_scan, "while": _of_while, "cond": _of_cond}[name](equation, inputs)
     return [_of_operation(name, params, inputs, moving, v.aval) for v in equation.outvars]
@@ -165,14 +155,9 @@ def _of_operation(name, params, inputs, moving, result) -> int:
     return NONLINEAR if moving else CONSTANT
 
 
-def _of_closed(program, inputs):
-    program = closed(program)
-    return of_program(program.jaxpr, program.consts, inputs)
-
-
 def _of_cond(equation, inputs):
     predicate, *inputs = inputs
-    results = [_of_closed(branch, inputs) for branch in equation.params["branches"]]
+    results = [of_program(branch, inputs) for branch in equation.params["branches"]]
     same = predicate in (ZERO, CONSTANT)
     return [join(degrees) if same else NONLINEAR for degrees in zip(*results, strict=True)]
 
@@ -182,7 +167,7 @@ def _of_scan(equation, inputs):
     first, last = scan_layout(equation, body.jaxpr)
     fixed, carry, rows, carried = inputs[:first], inputs[first:last], inputs[last:], last - first
     while True:
-        out = _of_closed(body, [*fixed, *carry, *rows])
+        out = of_program(body, [*fixed, *carry, *rows])
         joined = [join(pair) for pair in zip(carry, out[:carried], strict=True)]
         if joined == carry:
             return carry + out[carried:]
@@ -194,10 +179,10 @@ def _of_while(equation, inputs):
     a, b = params["cond_nconsts"], params["body_nconsts"]
     of_condition, fixed, carry = inputs[:a], inputs[a : a + b], inputs[a + b :]
     while True:
-        out = _of_closed(params["body_jaxpr"], [*fixed, *carry])
+        out = of_program(params["body_jaxpr"], [*fixed, *carry])
         joined = [join(pair) for pair in zip(carry, out, strict=True)]
         if joined == carry:
             break
         carry = joined
-    (decides,) = _of_closed(params["cond_jaxpr"], [*of_condition, *carry])
+    (decides,) = of_program(params["cond_jaxpr"], [*of_condition, *carry])
     return carry if decides in (ZERO, CONSTANT) else [NONLINEAR] * len(carry)

@@ -2,7 +2,7 @@
 
 A Function is immutable. It knows its operator, the Functions it is built from (`operands`), the arrays it carries
 (`arrays`, seen by JAX transformations) and static data. Calling it on points gives its value, as whoever is responsible
-for it sees it (`calling`); calling it on Functions composes. Its arrays are a pytree (`pytree`); for JAX's own
+for it sees it (`calling`); calling it on Functions composes. Its arrays are a pytree (`packed`); for JAX's own
 transformations it is one leaf (`jax_door`).
 """
 

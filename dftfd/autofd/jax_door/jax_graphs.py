@@ -9,7 +9,7 @@ from dftfd.autofd.core.function import SYMBOLIC, Function, copy_as, parts
 from dftfd.autofd.core.graph import over, rewrite, variable
 from dftfd.autofd.core.jax_adapter import DynamicJaxprTracer, Primitive, holds_tracers, is_tracer
 from dftfd.autofd.core.operator import Operator
-from dftfd.autofd.core.pytree import assemble
+from dftfd.autofd.core.packed import assemble
 from dftfd.autofd.jax_door.jax_leaves import FunctionType, KnownLeaf, OpenLeaf, TangentLeaf, check_not_watched
 from dftfd.errors import LeakError
 

@@ -10,7 +10,7 @@ from dftfd.autofd.core.function import Function, copy_as, parts
 from dftfd.autofd.core.graph import has_variables
 from dftfd.autofd.core.jax_adapter import HiType, register_hitype, shaped
 from dftfd.autofd.core.operator_table import op
-from dftfd.autofd.core.pytree import Packed, assemble
+from dftfd.autofd.core.packed import Packed, assemble
 from dftfd.autofd.core.structure import structural_key
 from dftfd.errors import AutofdError, LeakError, SignatureError
 

@@ -42,7 +42,7 @@ from dftfd.autofd.core.jax_adapter import (
     shaped,
 )
 from dftfd.autofd.core.operator_table import op
-from dftfd.autofd.core.pytree import assemble
+from dftfd.autofd.core.packed import assemble
 from dftfd.autofd.jax_door.jax_graphs import (
     INSIDE_VMAP,
     as_function,

@@ -17,23 +17,14 @@ from dataclasses import fields, is_dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.autofd.core.structure import Identity
-
-INLINED = {
-    "jit": "jaxpr", "pjit": "jaxpr", "checkpoint": "jaxpr", "remat": "jaxpr", "remat2": "jaxpr",
-    "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "composite": "jaxpr",
-}  # fmt: skip
-"""Operations that are nothing but an inner program: the parameter that holds it."""
-
-CUSTOM = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "custom_vjp_call_jaxpr": "fun_jaxpr"}
-"""Operations with a derivative rule of their own: the parameter that holds the program of their value."""
+from dftfd.autofd.scalar.jaxprs import CUSTOM, INLINED, closed, equation_code, live_equations, operands_of
 
 _LARGE = 4096  # bytes; larger arrays enter keys by a hash of 256 bits
 _RULE_DEPTH = 3  # fingerprints follow derivative rules to third derivatives
-_WRAPPING = tuple(f"jax._src.{m}" for m in "interpreters linear_util api_util custom_derivatives core".split())
 _MACHINERY = frozenset(
     "DynamicJaxprTrace Store EqualStore DebugInfo ShapedArray PyTreeDef dict object NoneType".split()
 )
@@ -41,35 +32,6 @@ _MACHINERY = frozenset(
 
 class NoKey(Exception):
     """A value has no exact key."""
-
-
-def closed(program) -> ClosedJaxpr:
-    """A program with its constants; JAX 0.12 keeps inner programs without."""
-    return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, ())
-
-
-def live_equations(jaxpr: Jaxpr, results=None, given=()) -> list:
-    """The equations that the results depend on, in order.   given: variables whose values are known."""
-    results = jaxpr.outvars if results is None else results
-    needed = {v for v in results if not isinstance(v, Literal) and v not in given}
-    live = []
-    for eqn in reversed(jaxpr.eqns):
-        if needed.intersection(eqn.outvars):
-            live.append(eqn)
-            needed.update(v for v in eqn.invars if not isinstance(v, Literal) and v not in given)
-    return live[::-1]
-
-
-def operands_of(eqn) -> list:
-    """The distinct variables that an equation takes, in order."""
-    return list(dict.fromkeys(v for v in eqn.invars if not isinstance(v, Literal)))
-
-
-def equation_code(eqn):
-    """An equation as code of `operands_of(eqn)`, with the derivative that it has in JAX; gives a list."""
-    variables = operands_of(eqn)
-    info = DebugInfo("equation", eqn.primitive.name, ("",) * len(variables), ("",) * len(eqn.outvars))
-    return jaxpr_as_fun(ClosedJaxpr(Jaxpr((), variables, eqn.outvars, [eqn], eqn.effects, debug_info=info), ()))
 
 
 def equation_key(eqn):
@@ -200,14 +162,14 @@ def _flat(value):
 def _origin(value):
     """What a rule was made of: functions by identity, static arguments by content.
 
-    JAX wraps a rule in functions of its own, which differ from one equation to the next; what they close over is looked
-    at. Anything unknown there has no key.
+    JAX wraps a rule in functions of its own, made anew for each equation: these are what their code is and what they
+    close over. Anything unknown there has no key.
     """
     if isinstance(value, types.FunctionType):
-        if not value.__module__.startswith(_WRAPPING):
+        if value.__module__.partition(".")[0] != "jax":
             return Identity(value)
         cells = tuple(_origin(_content(cell)) for cell in value.__closure__ or ())
-        return (value.__qualname__, _origin(value.__defaults__), cells)
+        return (Identity(value.__code__), _origin(value.__defaults__), cells)
     if isinstance(value, tuple | list):
         return tuple(map(_origin, value))
     kind = type(value).__name__
@@ -271,11 +233,3 @@ class _Contents(Keys):
             return super().other(value)
         except NoKey:
             return type(value).__qualname__
-
-
-def scan_layout(eqn, body: Jaxpr) -> tuple[int, int]:
-    """Numbers of operands of scan before the carry and before the scanned arrays, which have one axis more."""
-    scanned = sum(a.aval.ndim != b.aval.ndim for a, b in zip(eqn.invars, body.invars, strict=True))
-    stacked = sum(a.aval.ndim != b.aval.ndim for a, b in zip(eqn.outvars, body.outvars, strict=True))
-    carried = len(body.invars) - scanned
-    return carried - (len(body.outvars) - stacked), carried

@@ -12,7 +12,6 @@ POINT    also what a functional of equal spins does not need, x - x and 0 * y, b
 import jax
 import numpy as np
 
-from dftfd.autofd.scalar.keys import NoKey, value_key
 from dftfd.autofd.scalar.program import Node
 
 _CODES = {
@@ -29,12 +28,8 @@ class Nodes:
         self._known: dict[tuple, int] = {}
 
     def intern(self, node: Node) -> int:
-        """The number of a node, the same for nodes of equal keys; a node without exact key equals no other."""
-        value = node.value if node.op != "const" else (node.value.dtype.str, node.value.tobytes())
-        try:
-            key = (node.op, node.args, value, node.real, value_key(node.params) if node.params else ())
-        except NoKey:
-            key = len(self.nodes)
+        """The number of a node, the same for the same operation on the same operands."""
+        key = (node.kind, node.args)
         if key not in self._known:
             self._known[key] = len(self.nodes)
             self.nodes.append(node)

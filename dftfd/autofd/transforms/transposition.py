@@ -181,7 +181,7 @@ def is_linear_operator(operator, primals) -> bool:
         return kept[-1].arrays
 
     program = jax.make_jaxpr(run)(chosen.arrays)
-    degrees = of_program(program.jaxpr, program.consts, [LINEAR] * len(chosen.arrays))
+    degrees = of_program(program, [LINEAR] * len(chosen.arrays))
     for x, own in kept[-1].leaves_with(degrees):
         degree = of_graph(x, lambda n: is_variable(n, tape.tag), own) if is_function(x) else own
         if degree not in (ZERO, LINEAR):

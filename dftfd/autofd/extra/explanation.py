@@ -20,11 +20,11 @@ import numpy as np
 from dftfd.autofd.core.calling import Walk, interpreting
 from dftfd.autofd.core.domain import Domain, Signature
 from dftfd.autofd.core.function import Function, is_function, nodes_of
-from dftfd.autofd.lowering import Placeholder, lower, placeholder
-from dftfd.autofd.notation import Formula, Notation
+from dftfd.autofd.extra.notation import Formula, Notation
+from dftfd.autofd.lowering.jets import Placeholder, lower, placeholder
+from dftfd.autofd.scalar.on_sympy import SympyAlgebra, require_sympy
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import symbolic_program
-from dftfd.autofd.symbolic import SympyAlgebra, require_sympy
 from dftfd.autofd.transforms.gradients import grad
 from dftfd.errors import SignatureError, UnsupportedError
 

@@ -18,7 +18,15 @@ import jax
 from dftfd.autofd.core.codes import is_constant
 from dftfd.autofd.core.domain import Signature, same_domain
 from dftfd.autofd.core.function import Function, nodes_of
-from dftfd.autofd.lowering import ChainRule, Placeholder, PointKernel, _jet_of, _Lowering, evaluate_graph, placeholder
+from dftfd.autofd.lowering.jets import (
+    ChainRule,
+    Placeholder,
+    PointKernel,
+    _jet_of,
+    _Lowering,
+    evaluate_graph,
+    placeholder,
+)
 from dftfd.autofd.operators.arithmetic import Binary
 from dftfd.autofd.operators.broadcast import _broadcast, _permute, broadcast, permute
 from dftfd.autofd.operators.compose import compose, composition

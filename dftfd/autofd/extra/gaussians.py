@@ -22,8 +22,8 @@ from dftfd.autofd.core.analytic import register_analytic_rule
 from dftfd.autofd.core.domain import Domain
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.jax_adapter import is_tracer
-from dftfd.autofd.core.structure import HasKey
-from dftfd.autofd.gaussian_sum import GaussianAlgebra, GaussianSum, Quadratic, variables
+from dftfd.autofd.core.structure import Code
+from dftfd.autofd.extra.gaussian_sums import GaussianAlgebra, GaussianSum, Quadratic, variables
 from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.scalar.on_objects import NotInAlgebra
 from dftfd.autofd.scalar.program import evaluate
@@ -54,7 +54,7 @@ def euclidean(dimension: int | None = None, *, quadrature: Domain | None = None,
     return EuclideanSpace(shape, points=points, weights=weights, name=name)
 
 
-class GaussianType(HasKey):
+class GaussianType(Code):
     """(coefficient, exponent, centre, x) -> c prod_i (x_i - A_i)^l_i exp(-alpha |x - A|^2)"""
 
     __name__ = "gaussian"
@@ -70,9 +70,6 @@ class GaussianType(HasKey):
         for i, power in enumerate(self.powers):
             value = value * d[i] ** power if power else value
         return value
-
-    def structural_key(self):
-        return ("gaussian", self.powers)
 
 
 def gaussian(domain: Domain, exponent, centre=0.0, powers=0, coefficient=1.0) -> Function:

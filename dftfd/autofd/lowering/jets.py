@@ -15,7 +15,7 @@ from jax.tree_util import tree_map
 from dftfd.autofd.core.domain import Domain, Signature
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.operator import Operator
-from dftfd.autofd.core.structure import HasKey, structural_key
+from dftfd.autofd.core.structure import Code
 from dftfd.autofd.operators.compose import compose, composition
 from dftfd.autofd.operators.leaf import leaf
 from dftfd.autofd.operators.nabla import _nabla, nabla
@@ -182,7 +182,7 @@ class _Lowering:
         return compose(chain, *inner, *gradients)
 
 
-class ChainRule(HasKey):
+class ChainRule(Code):
     """(y_1..y_n, nabla g_i) -> nabla f(g): derivative of f along each direction of the gradients' last `axes` axes."""
 
     __name__ = "chain rule"
@@ -202,7 +202,3 @@ class ChainRule(HasKey):
         for _ in range(self.axes):
             along = jax.vmap(along, in_axes=-1, out_axes=-1)
         return along(*gradients)
-
-    def structural_key(self):
-        leaves, structure = jax.tree_util.tree_flatten(self.outer)
-        return ("chain rule", structure, tuple(map(structural_key, leaves)), self.moving, self.count, self.axes)

@@ -14,12 +14,12 @@ from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflat
 
 from dftfd.autofd.core.function import Function, is_function, parts
 from dftfd.autofd.core.jax_adapter import is_tracer
-from dftfd.autofd.core.pytree import Packed, assemble, pack
-from dftfd.autofd.core.structure import HasKey
+from dftfd.autofd.core.packed import Packed, assemble, pack
+from dftfd.autofd.core.structure import Code
 from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.operators.zip_split import split
-from dftfd.autofd.series import Series, as_series
-from dftfd.autofd.series_program import run_series
+from dftfd.autofd.series.coefficients import Series, as_series
+from dftfd.autofd.series.on_series import run_series
 from dftfd.errors import LeakError, SignatureError
 
 
@@ -100,7 +100,7 @@ def _coefficients(code, leaves, moving, order: int):
     if not isinstance(order, int) or isinstance(order, bool) or order < 0:
         raise SignatureError(f"Taylor mode of order {order!r}; an integer >= 0 expected.")
     program, shape = jax.make_jaxpr(code, return_shape=True)(*leaves)
-    results = run_series(program.jaxpr, program.consts, moving, order)
+    results = run_series(program, moving, order)
     rows = []
     for spec, result in zip(tree_leaves(shape), results, strict=True):
         first, *higher = as_series(result).upto(order)
@@ -117,7 +117,7 @@ def _derivatives(row: list) -> list:
     return [_derivative(row, k) for k in range(len(row))]
 
 
-class SeriesOfFunction(HasKey):
+class SeriesOfFunction(Code):
     """(coefficients of a Function's arrays, *point) -> tuple of the derivatives of its value."""
 
     __name__ = "taylor"
@@ -130,9 +130,6 @@ class SeriesOfFunction(HasKey):
         moving = [Series(row) if any(c is not None for c in row[1:]) else row[0] for row in rows]
         values, out = _coefficients(evaluate, [row[0] for row in rows], moving, self.order)
         return tuple(tree_unflatten(out, [_derivative(v, k) for v in values]) for k in range(self.order + 1))
-
-    def structural_key(self):
-        return ("taylor", self.structure, self.order)
 
 
 def _of_function(indexed: Function, rows, order: int) -> tuple:

@@ -14,7 +14,7 @@ import scipy.special
 from dftfd.autofd.core.domain import Domain
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.jax_adapter import is_tracer
-from dftfd.autofd.core.structure import HasKey, structural_key
+from dftfd.autofd.core.structure import Code
 from dftfd.autofd.operators.leaf import function
 from dftfd.errors import QuadratureError
 
@@ -80,7 +80,7 @@ def discrete(points, weights=None, *, name: str = "i") -> Domain:
     return Domain(points.shape[1:], points=points, weights=weights, discrete=True, name=name)
 
 
-class ExponentialDensity(HasKey):
+class ExponentialDensity(Code):
     """exp(-(x - start) / length)"""
 
     def __init__(self, start: float, length: float):
@@ -89,11 +89,8 @@ class ExponentialDensity(HasKey):
     def __call__(self, x):
         return jnp.exp(-(x - self.start) / self.length)
 
-    def structural_key(self):
-        return ("exponential density", structural_key((self.start, self.length)))
 
-
-class GaussianDensity(HasKey):
+class GaussianDensity(Code):
     """exp(-((x - centre) / width)^2)"""
 
     def __init__(self, centre: float, width: float):
@@ -101,9 +98,6 @@ class GaussianDensity(HasKey):
 
     def __call__(self, x):
         return jnp.exp(-(((x - self.centre) / self.width) ** 2))
-
-    def structural_key(self):
-        return ("gaussian density", structural_key((self.centre, self.width)))
 
 
 def periodic(n: int, length: float = 2 * np.pi, *, start: float = 0.0, name: str = "x") -> Domain:
@@ -134,7 +128,7 @@ def fourier(domain: Domain, values) -> Function:
     return function(TrigonometricInterpolation(n, float(domain.points[0]), length), domain, params=(values,))
 
 
-class TrigonometricInterpolation(HasKey):
+class TrigonometricInterpolation(Code):
     """(values (n, ...), x) -> sum_j values_j D(x - x_j),   D(x) = 1/n sum of exp(i k 2 pi x / length) over |k| <= n/2.
 
     For even n the highest cosine counts half, so D is real and D(x_i - x_j) = delta_ij.
@@ -152,9 +146,6 @@ class TrigonometricInterpolation(HasKey):
         if self.n % 2 == 0:
             kernel = kernel + jnp.cos(self.n / 2 * angle)
         return jnp.tensordot(kernel / self.n, values, 1)
-
-    def structural_key(self):
-        return ("fourier", *map(structural_key, (self.n, self.start, self.length)))
 
 
 def product(*domains: Domain, name: str = "r") -> Domain:
@@ -200,7 +191,7 @@ def product(*domains: Domain, name: str = "r") -> Domain:
     )
 
 
-class ProductDensity(HasKey):
+class ProductDensity(Code):
     """The product of the factors' densities, each of its own coordinates."""
 
     __name__ = "product density"
@@ -216,9 +207,6 @@ class ProductDensity(HasKey):
                 value = value * density(r[start] if shape == () else r[start : start + size])
             start += size
         return value
-
-    def structural_key(self):
-        return ("product density", structural_key(self.densities), self.shapes)
 
 
 def from_grid(grid, *, name: str = "r") -> Domain:

@@ -15,11 +15,11 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
-import dftfd.autofd.series as s
-from dftfd.autofd.scalar.keys import INLINED, closed, equation_code, live_equations, operands_of, scan_layout
-from dftfd.autofd.series import Series, as_series
+from dftfd.autofd.scalar.jaxprs import closed, equation_code, operands_of, scan_layout, walk
+from dftfd.autofd.series import coefficients as s
+from dftfd.autofd.series.coefficients import Series, as_series
 from dftfd.errors import NoRuleError
 
 LINEAR = frozenset(
@@ -43,33 +43,22 @@ ELEMENTARY: dict[str, Callable[[Series], Series]] = {
 }
 
 
-def run_series(program: Jaxpr, constants, arguments, order: int | None, given: dict | None = None, wanted=None) -> list:
+def run_series(program, arguments, order: int | None, given=(), wanted=None) -> list:
     """Results of a program whose arguments are arrays and Series.
 
     order: coefficients c_0..c_order are computed; None: on demand, for programs that are part of a definition through
     itself.   given: values of variables that need no computation.   wanted: which results are needed (None: all).
     """
-    values = dict(zip(program.constvars, constants, strict=True))
-    values.update(zip(program.invars, arguments, strict=True))
-    values.update(given or {})
-    read = lambda v: v.val if isinstance(v, Literal) else values[v]
-    results = [v for i, v in enumerate(program.outvars) if wanted is None or i in wanted]
-    for eqn in live_equations(program, results, given or {}):
-        operands = [read(v) for v in eqn.invars]
-        outcome = _apply(eqn, operands, order) if any(isinstance(x, Series) for x in operands) else bind(eqn, operands)
-        for variable, value in zip(eqn.outvars, outcome, strict=True):
+
+    def apply(eqn, operands):
+        moves = any(isinstance(x, Series) for x in operands)
+        results = _apply(eqn, operands, order) if moves else _as_code(eqn)(*operands)
+        for value in results:
             if order is not None and isinstance(value, Series):
                 value[order]
-            values.setdefault(variable, value)
-    return [read(v) for v in results]
+        return results
 
-
-def bind(eqn, values) -> list:
-    """Results of one equation on arrays."""
-    name = eqn.primitive.name
-    if name in INLINED:
-        return jaxpr_as_fun(closed(eqn.params[INLINED[name]]))(*values)
-    return _as_code(eqn)(*values)
+    return walk(program, arguments, apply, given=given, wanted=wanted)
 
 
 def _as_code(eqn):
@@ -81,11 +70,8 @@ def _as_code(eqn):
 def _apply(eqn, operands, order) -> list:
     """Results of one equation, of whose operands some are Series."""
     name, direct = eqn.primitive.name, lambda *values: eqn.primitive.bind(*values, **eqn.params)
-    if name in INLINED:
-        inner = closed(eqn.params[INLINED[name]])
-        return run_series(inner.jaxpr, inner.consts, operands, order)
     if not any(map(_is_inexact, eqn.outvars)):  # comparisons, rounding to integers: constant near t = 0
-        return bind(eqn, [_leading(_grounded(x, v.aval)) for x, v in zip(operands, eqn.invars, strict=True)])
+        return _as_code(eqn)(*(_leading(_grounded(x, v.aval)) for x, v in zip(operands, eqn.invars, strict=True)))
     if name.startswith("custom_vjp"):
         raise NoRuleError(
             "Taylor mode met a function with a custom reverse-mode derivative (jax.custom_vjp), which gives no "
@@ -110,7 +96,7 @@ def _apply(eqn, operands, order) -> list:
 
 
 def _leading(value):
-    return value[0] if isinstance(value, Series) else value
+    return value[0] if isinstance(value, Series | list) else value
 
 
 def _grounded(value, aval):
@@ -166,7 +152,7 @@ def _through_jvp(eqn, operands) -> list:
     start = [_leading(x) for x in operands]
     program = _derivative_program(eqn, start, moving)
     count, zero = len(eqn.outvars), [jnp.zeros_like(start[i]) for i in moving]
-    first = run_series(program.jaxpr, program.consts, [*start, *zero], None, wanted=range(count))
+    first = run_series(program, [*start, *zero], None, wanted=range(count))
     results = [Series() if _is_inexact(v) else y for v, y in zip(eqn.outvars, first, strict=True)]
 
     def slopes():
@@ -175,7 +161,7 @@ def _through_jvp(eqn, operands) -> list:
         own = zip(program.jaxpr.outvars[:count], results, strict=True)
         given = {v: y for v, y in own if not isinstance(v, Literal) and v not in inputs}
         arguments = [*operands, *(s.derivative(operands[i]) for i in moving)]
-        return run_series(program.jaxpr, program.consts, arguments, None, given, range(count, 2 * count))
+        return run_series(program, arguments, None, given, range(count, 2 * count))
 
     def coefficients():
         yield first
@@ -232,6 +218,10 @@ def _dense(value, order: int, aval):
     return [jnp.zeros(aval.shape, aval.dtype) if c is None else c for c in known]
 
 
+def _all_dense(values, order: int, variables) -> list:
+    return [_dense(x, order, v.aval) for x, v in zip(values, variables, strict=True)]
+
+
 def _packed(value, order: int):
     """The coefficients of a Series as a list, with gaps; any other value as it is."""
     return value.upto(order) if isinstance(value, Series) else value
@@ -241,12 +231,12 @@ def _unpacked(value):
     return Series(value) if isinstance(value, list) else value
 
 
-def _on_lists(closed: ClosedJaxpr, order: int):
+def _on_lists(program, order: int):
     """The program as a function of dense coefficient lists and arrays, with dense results."""
 
     def code(*packed):
-        out = run_series(closed.jaxpr, closed.consts, [_unpacked(p) for p in packed], order)
-        return [_dense(y, order, v.aval) for y, v in zip(out, closed.jaxpr.outvars, strict=True)]
+        out = run_series(program, [_unpacked(p) for p in packed], order)
+        return _all_dense(out, order, program.jaxpr.outvars)
 
     return code
 
@@ -264,10 +254,7 @@ def _scan(eqn, operands, order):
 
     carry, stacked = jax.lax.scan(
         body,
-        [
-            _dense(x, order, v.aval)
-            for x, v in zip(operands[constants:carried], eqn.invars[constants:carried], strict=True)
-        ],
+        _all_dense(operands[constants:carried], order, eqn.invars[constants:carried]),
         [_packed(x, order) for x in operands[carried:]],
         params["length"],
         params["reverse"],
@@ -282,11 +269,10 @@ def _while(eqn, operands, order):
     asked = [_leading(x) for x in operands[:split_at]]
     fixed = [_packed(x, order) for x in operands[split_at:rest]]
     code, test = _on_lists(closed(params["body_jaxpr"]), order), jaxpr_as_fun(closed(params["cond_jaxpr"]))
-    leading = lambda c: c[0] if isinstance(c, list) else c
     return jax.lax.while_loop(
-        lambda carry: test(*asked, *map(leading, carry))[0],
+        lambda carry: test(*asked, *map(_leading, carry))[0],
         lambda carry: code(*fixed, *carry),
-        [_dense(x, order, v.aval) for x, v in zip(operands[rest:], eqn.invars[rest:], strict=True)],
+        _all_dense(operands[rest:], order, eqn.invars[rest:]),
     )
 
 
