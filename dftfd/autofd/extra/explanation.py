@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from dftfd.autofd.analytic import register_analytic_rule
-from dftfd.autofd.domain import Domain, Signature
+from dftfd.autofd.domain import Domain
 from dftfd.autofd.extra.notation import Formula, Notation
 from dftfd.autofd.function import Function, _call_cache, is_function, nodes_of
 from dftfd.autofd.lowering.jets import Placeholder, lower, placeholder
@@ -178,9 +178,7 @@ class _Program:
 
 def _placeholder(unknown: Unknown, mark) -> Function:
     """The unknown function; it carries a traced number, so nothing about it is compiled on the way."""
-    node = placeholder(unknown.name, unknown.domain, tuple(unknown.shape))
-    signature = Signature((unknown.domain,), jax.ShapeDtypeStruct(tuple(unknown.shape), unknown.domain.dtype))
-    return Function(node.operator, (), (mark,), node.static, signature)
+    return placeholder(unknown.name, unknown.domain, tuple(unknown.shape)).replace(arrays=(mark,))
 
 
 def _formula(code, unknowns, jets, domain, positive, simplify) -> Formula:

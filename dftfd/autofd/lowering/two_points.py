@@ -10,20 +10,23 @@ stands as an unknown of its own in the outer expression phi(jets, S_1, S_2, ...,
 features of later integrals.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 
 from dftfd.autofd.domain import Signature, same_domain
 from dftfd.autofd.function import Function, nodes_of
 from dftfd.autofd.lowering.jets import (
+    CELL_VOLUME,
     ChainRule,
+    Lowering,
     Placeholder,
     PointKernel,
-    _jet_of,
-    _Lowering,
     evaluate_graph,
+    jet_of,
     placeholder,
 )
 from dftfd.autofd.operators.arithmetic import Binary
@@ -85,10 +88,23 @@ class NonlocalProgram:
     integrals: tuple[PairIntegral, ...]
     orders: dict[str, int]
 
+    def known_on(self, jets, points, weights) -> dict:
+        """What `outer` knows at each point of a small grid, (point, ...): jets, the cell's volume, all integrals.
+
+        jets: of the unknown functions, {name: [value (point, ...), gradient, ...]}. All pairs at once, in JAX.
+        """
+        known = jets | {CELL_VOLUME: [weights]}
+        for S in self.integrals:
+            charge, left, right = (jax.vmap(code)(known, points) for code in (S.charge, S.left, S.right))
+            of_row = jax.vmap(S.kernel, (None, None, 0, 0))
+            pairs = jax.vmap(of_row, (0, 0, None, None))(points, left, points, right)
+            known = known | {S.name: [jnp.einsum("q,pq...->p...", weights * charge, pairs)]}
+        return known
+
 
 def lower_nonlocal(expression: Function) -> NonlocalProgram:
     """The program of an expression with double integrals; NotSemilocalError if it is anything beyond them."""
-    lowering = _NonlocalLowering()
+    lowering = NonlocalLowering()
     outer = _point_kernel(lowering, expression)
     orders = {name: n for name, n in lowering.orders.items() if name not in lowering.names}
     return NonlocalProgram(outer, _used(outer, lowering.integrals), orders)
@@ -118,14 +134,14 @@ class _Feature(Placeholder):
 _feature = _Feature()
 
 
-class _NonlocalLowering(_Lowering):
+class NonlocalLowering(Lowering):
     """Rewrites one-point graphs; integrals on the way become unknowns of their own."""
 
     def __init__(self):
         super().__init__()
         self.integrals: list[PairIntegral] = []
         self.names: set[str] = set()
-        self._integrands: dict[int, tuple] = {}
+        self._integrands: dict[Function, tuple] = {}  # S -> (integrand, argument that it is integrated over)
         self._known: dict = {}
 
     def _rewrite(self, node):
@@ -134,8 +150,8 @@ class _NonlocalLowering(_Lowering):
         return super()._rewrite(node)
 
     def _gradient(self, node):
-        if id(node) in self._integrands:
-            _, integrand, argnum = self._integrands[id(node)]
+        if node in self._integrands:
+            integrand, argnum = self._integrands[node]
             return self.rewrite(integrate_over(nabla(integrand, 1 - argnum), (argnum,)))
         return super()._gradient(node)
 
@@ -152,7 +168,7 @@ class _NonlocalLowering(_Lowering):
         sides = {LEFT: [], RIGHT: [], None: []}
         rest = None
         for factor in _factors(f):
-            side, g = pairs.rewrite(factor)
+            side, g = pairs.rewrite(factor, pairs.places)
             if side in (LEFT, RIGHT) and g.result.shape == ():
                 sides[side].append(g)
             else:
@@ -162,13 +178,13 @@ class _NonlocalLowering(_Lowering):
         kept = kept * rest if charge is not None and rest is not None else kept
         S = self._unknown(node, pairs, charge, rest, f)
         if kept is not None:
-            self._integrands[id(S)] = (S, kept, argnum)
+            self._integrands[S] = (kept, argnum)
         return S if left is None else self.rewrite(left) * S
 
     def _unknown(self, node, pairs, charge, rest, f):
         X = node.domains[0]
         charge = constant(1.0, X) if charge is None else charge
-        root = pairs.as_pair(pairs.rewrite(rest if rest is not None else constant(1.0, *f.domains)))
+        root = pairs.as_pair(pairs.rewrite(constant(1.0, *f.domains) if rest is None else rest, pairs.places))
         left, right = (zip_functions(*gs) if gs else constant((), X) for gs in pairs.features)
         key = tuple(map(_identity, (charge, left, right, root)))
         if key not in self._known:
@@ -186,7 +202,7 @@ def _point_kernel(lowering, g) -> PointKernel:
     root = lowering.rewrite(g)
     orders: dict[str, int] = {}
     for node in nodes_of(root):
-        jet = _jet_of(node)
+        jet = jet_of(node)
         if jet is not None:
             orders[jet[0]] = max(jet[1], orders.get(jet[0], 0))
     return PointKernel(root, orders)
@@ -225,19 +241,11 @@ class _Pairs:
     places: side (LEFT or RIGHT) of each argument of the integrand.   features: one-point functions of each side.
     """
 
-    def __init__(self, points: _NonlocalLowering, places, domain):
+    def __init__(self, points: NonlocalLowering, places, domain):
         self.points, self.places, self.domain = points, places, domain
         self.features: tuple[list, list] = ([], [])
         self._numbers: tuple[dict, dict] = ({}, {})
-        self._done: dict[tuple, tuple] = {}
-
-    def rewrite(self, node, places=None):
-        """(side, function): a one-point function for side LEFT or RIGHT; for None (both) a graph over features."""
-        places = self.places if places is None else places
-        key = (id(node), places)
-        if key not in self._done:
-            self._done[key] = (node, self._rewrite(node, places))
-        return self._done[key][1]
+        self.rewrite = functools.cache(self._rewrite)
 
     def as_pair(self, sided):
         """The function of both points, features in place of one-point functions."""
@@ -251,6 +259,7 @@ class _Pairs:
         return Function(_feature, (), (), {"side": side, "number": number, "signature": signature}, signature)
 
     def _rewrite(self, node, places):
+        """(side, function): a one-point function for side LEFT or RIGHT; for None (both) a graph over features."""
         if node.operator is _broadcast:
             (g,), argnums = node.operands, node.static["argnums"]
             if len(argnums) == 1:
