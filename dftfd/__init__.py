@@ -4,7 +4,7 @@ An exchange-correlation functional is written once, as an energy on density func
 and everything above are derived. Importing the package turns JAX's float64 mode on.
 """
 
-from dftfd.startup import end_at_once_on_interrupt, require_address_space, said_by_the_command  # isort: skip
+from dftfd.runtime.startup import end_at_once_on_interrupt, require_address_space, said_by_the_command  # isort: skip
 
 end_at_once_on_interrupt()
 with said_by_the_command():
@@ -14,15 +14,12 @@ with said_by_the_command():
 import importlib
 import logging
 import os
-import sys
-import types
 
 import jax
 
-from dftfd.compilation_cache import enable_compilation_cache
 from dftfd.errors import DftfdError, InputError
-
-__version__ = "0.1.0"
+from dftfd.runtime.compilation_cache import enable_compilation_cache
+from dftfd.runtime.version import VERSION as __version__
 
 _FALSE = {"0", "false", "off", "no", "f", "n"}
 with said_by_the_command():
@@ -37,15 +34,15 @@ logging.getLogger("dftfd").addHandler(logging.NullHandler())
 
 # Public names and the modules that hold them; loaded at first use so that `import dftfd` stays fast.
 _PUBLIC = {
-    "molecule": "dftfd.molecule",
-    "Molecule": "dftfd.molecule",
-    "run_scf": "dftfd.run",
-    "optimize": "dftfd.optimization",
-    "numerical_forces": "dftfd.numerical_forces",
+    "molecule": "dftfd.system.molecule",
+    "Molecule": "dftfd.system.molecule",
+    "run_scf": "dftfd.tasks.run",
+    "optimize": "dftfd.tasks.optimization",
+    "numerical_forces": "dftfd.tasks.numerical_forces",
     "run_batch": "dftfd.batch",
-    "interaction_energy": "dftfd.counterpoise",
-    "SCFResult": "dftfd.result",
-    "load_result": "dftfd.result_file",
+    "interaction_energy": "dftfd.tasks.counterpoise",
+    "SCFResult": "dftfd.results.result",
+    "load_result": "dftfd.results.result_file",
     "functional": "dftfd.functionals.registry",
     "potential": "dftfd.functionals.registry",
     "register": "dftfd.functionals.registry",
@@ -53,10 +50,10 @@ _PUBLIC = {
     "list_functionals": "dftfd.functionals.registry",
     "Functional": "dftfd.functionals.base",
     "exact_exchange": "dftfd.functionals.base",
-    "density_function": "dftfd.density",
+    "density_function": "dftfd.xc.density",
     "molecular_grid": "dftfd.grids.molecular",
-    "check": "dftfd.check",
-    "audit": "dftfd.audit",
+    "check": "dftfd.verify.check",
+    "audit": "dftfd.verify.audit",
 }
 
 __all__ = ["DftfdError", "InputError", "__version__", "autofd", *_PUBLIC]
@@ -72,15 +69,3 @@ def __getattr__(name):
 
 def __dir__():
     return sorted(__all__)
-
-
-class _Package(types.ModuleType):
-    """Lets a public function share its module's name: once loaded, `dftfd.molecule` is the function, not the file."""
-
-    def __setattr__(self, name, value):
-        if isinstance(value, types.ModuleType) and _PUBLIC.get(name) == value.__name__:
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

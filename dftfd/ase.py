@@ -8,12 +8,12 @@ doi:10.1088/1361-648X/aa680e
 
 import numpy as np
 
-from dftfd.arguments import refuse_unknown
 from dftfd.errors import InputError, MissingDependencyError
-from dftfd.interop.pyscf import BOHR_IN_ANGSTROM
-from dftfd.molecule import molecule
-from dftfd.options import OPTIONS
-from dftfd.run import run_scf
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM
+from dftfd.model.options import OPTIONS
+from dftfd.runtime.arguments import refuse_unknown
+from dftfd.system.molecule import molecule
+from dftfd.tasks.run import run_scf
 
 try:
     from ase import units

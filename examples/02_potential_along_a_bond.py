@@ -13,8 +13,8 @@ import matplotlib
 import numpy as np
 
 import dftfd
-from dftfd.checks.potentials import libxc_potential
-from dftfd.density import evaluate_at
+from dftfd.verify.potential_comparison import libxc_potential
+from dftfd.xc.density import evaluate_at
 
 PICTURE = Path("potential_along_a_bond.png")  # in the current folder
 

@@ -7,13 +7,13 @@ the strong form against a potential derived with pencil and paper, the weak form
 import numpy as np
 
 import dftfd
-from dftfd.ao_store import AOStore
-from dftfd.checks.potentials import molecular_jet
-from dftfd.density import evaluate_at
 from dftfd.functionals.common import SLATER, reduced_gradient_squared, slater_exchange, spin_scaled
 from dftfd.grids.molecular import molecular_grid
-from dftfd.kernel import XCKernel
-from dftfd.xc import XCBuilder
+from dftfd.verify.potential_comparison import molecular_jet
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.density import evaluate_at
+from dftfd.xc.kernel import XCKernel
+from dftfd.xc.matrix import XCBuilder
 
 
 @dftfd.functional("gga_x_own")

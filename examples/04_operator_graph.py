@@ -10,7 +10,7 @@ import dftfd
 from dftfd import autofd
 from dftfd.autofd import Domain, function, laplacian, nabla, show
 from dftfd.functionals.registry import get_functional
-from dftfd.kernel import XCKernel
+from dftfd.xc.kernel import XCKernel
 
 R3 = Domain((3,), name="r")
 

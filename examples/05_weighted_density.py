@@ -17,14 +17,14 @@ import math
 import numpy as np
 
 import dftfd
-from dftfd.ao_store import AOStore
 from dftfd.autofd import constant, exp, with_quadrature
 from dftfd.functionals.base import SPACE
 from dftfd.functionals.common import SLATER, fermi_wavevector
 from dftfd.functionals.numerics import nonnegative
 from dftfd.functionals.pairs import here, integral_over_there, squared_distance, there
 from dftfd.grids.molecular import molecular_grid
-from dftfd.nonlocal_xc import NonlocalXCBuilder, NonlocalXCKernel
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder, NonlocalXCKernel
 
 
 @dftfd.functional("x_averaged_density", doi="10.1103/PhysRevB.20.3136")

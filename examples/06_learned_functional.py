@@ -30,9 +30,9 @@ from dftfd.autofd import compose
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
 from dftfd.functionals.registry import register
 from dftfd.grids.molecular import molecular_grid
-from dftfd.interop.gto import gaussian_basis
 from dftfd.interop.pyscf import to_pyscf
-from dftfd.kernel import XCKernel
+from dftfd.libcint.gto import gaussian_basis
+from dftfd.xc.kernel import XCKernel
 
 TRAINING = {"He": "He 0 0 0;", "LiH": "Li 0 0 0; H 0 0 1.6", "Ne": "Ne 0 0 0;"}
 UNSEEN = {"H2": "H 0 0 0; H 0 0 0.74", "Be": "Be 0 0 0;", "FH": "F 0 0 0; H 0 0 0.917"}

@@ -13,7 +13,6 @@ from numbers import Number
 import jax
 import jax.numpy as jnp
 
-from dftfd.arguments import public
 from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp, with_quadrature
 from dftfd.autofd.lowering.jets import placeholder
 from dftfd.autofd.lowering.two_points import has_integrals
@@ -21,6 +20,7 @@ from dftfd.errors import FunctionalError, UnsupportedError, shown
 from dftfd.functionals.densities import Density, Quadrature
 from dftfd.functionals.numerics import where_dense
 from dftfd.functionals.parameters import parameter_text, plain, require_settable
+from dftfd.runtime.arguments import public
 
 SPACE = Domain((3,), name="r", grid_later=True)
 """R^3 [bohr]; its quadrature is chosen by whoever evaluates a functional."""

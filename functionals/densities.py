@@ -2,8 +2,8 @@
 
 from typing import Annotated
 
-from dftfd.arguments import Kind, traceable
 from dftfd.autofd import Function
+from dftfd.runtime.arguments import Kind, traceable
 
 
 def _as_density(value):

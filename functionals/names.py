@@ -7,7 +7,7 @@
 "pbe" is a combination, "pbe,pbe" names its parts, "pbe," is exchange alone, ",lyp" correlation alone. A name may be a
 number of libxc's ("130"), exact exchange ("hf", of short or long range "sr_hf(0.3)", "lr_hf(0.3)", or
 "rsh(alpha; beta; omega)"), or be looked up in libxc's catalogue alone ("libxc:gga_x_pbe", "libxc:101").
-A suffix after the whole adds a dispersion correction ("pbe-d3bj", see dftfd.functionals.dispersion).
+A suffix after the whole adds a dispersion correction ("pbe-d3bj", see dftfd.functionals.empirical_dispersion).
 """
 
 import re
@@ -17,7 +17,7 @@ from dftfd.errors import FunctionalError
 from dftfd.functionals import catalogue
 from dftfd.functionals.aliases import COMBINATIONS
 from dftfd.functionals.base import Functional, exact_exchange, long_range_exchange
-from dftfd.functionals.dispersion import WITHOUT_VV10, parameter_name, split_dispersion
+from dftfd.functionals.empirical_dispersion import WITHOUT_VV10, parameter_name, split_dispersion
 from dftfd.functionals.registry import list_functionals, lookup, parses_expressions, unknown_name
 
 MAX_LENGTH = 1000

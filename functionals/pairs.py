@@ -3,14 +3,14 @@
 import jax.numpy as jnp
 
 from dftfd.autofd import Function, broadcast, compose, function, integrate
-from dftfd.autofd.structure import HasKey
+from dftfd.autofd.core.structure import HasKey
 
 
 def guarded(formula):
     """A formula that deals with vanishing densities itself, so no density floor is put around it.
 
     The floor treats the point of the energy density unlike the points integrated over, which would spoil a symmetry
-    that halves the cost; see dftfd/nonlocal_xc.py.
+    that halves the cost; see dftfd/xc/nonlocal_matrix.py.
     """
     formula.is_guarded = True
     return formula

@@ -13,13 +13,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from dftfd.arguments import public
 from dftfd.errors import FunctionalError, closest_names, shown
 from dftfd.functionals import pytree  # noqa: F401  makes Functional a pytree
 from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, potential_term
 from dftfd.functionals.parameters import are_equal, require_known
 from dftfd.functionals.plugins import found_plugins, load
 from dftfd.functionals.validation import require_valid
+from dftfd.runtime.arguments import public
 
 _REGISTRY: dict[str, Functional] = {"hf": exact_exchange}
 

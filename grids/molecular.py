@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.arguments import choice, each, public, traceable, whole
 from dftfd.errors import InputError, ResourceError
 from dftfd.grids.atomic import N_LEVELS, AtomicGrid, atomic_grid, level_size
 from dftfd.grids.partition import PARTITION_SCHEMES, RADIUS_ADJUSTMENTS, cells, owner_share, pull_share_back
 from dftfd.grids.pruning import PRUNING_SCHEMES
 from dftfd.grids.radial import RADIAL_SCHEMES
 from dftfd.grids.radii import HEAVIEST_ELEMENT
-from dftfd.resources import in_bytes, memory_budget
+from dftfd.runtime.arguments import choice, each, public, traceable, whole
+from dftfd.runtime.resources import in_bytes, memory_budget
 
 BYTES_PER_POINT = 240
 """Memory that a grid takes while it is built and sorted; measured."""

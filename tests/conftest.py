@@ -10,7 +10,7 @@ from pyscf.scf import hf as pyscf_hf
 
 import dftfd  # noqa: F401  turns float64 on
 from dftfd.functionals import registry
-from dftfd.interop.pyscf import to_pyscf
+from dftfd.libcint.mole import to_pyscf
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -25,7 +25,7 @@ def forged():
     """(path, change) -> the HDF5 file, changed by change(file) and sealed again: damage that no checksum tells."""
     import h5py
 
-    from dftfd.io.hdf5 import BLOCK, seal
+    from dftfd.runtime.hdf5 import BLOCK, seal
 
     def forge(path, change):
         with h5py.File(path, "a") as file:

@@ -7,10 +7,10 @@ import pytest
 from pyscf import gto
 from threadpoolctl import ThreadpoolController
 
-from dftfd.ao_store import AOStore, sort_into_blocks
 from dftfd.errors import InputError, UnsupportedError
-from dftfd.interop.gto import component_count, gaussian_basis
-from dftfd.threads import blas_threads, run_on_workers, split_evenly, worker_count
+from dftfd.libcint.gto import component_count, gaussian_basis
+from dftfd.runtime.threads import blas_threads, run_on_workers, split_evenly, worker_count
+from dftfd.xc.ao_store import AOStore, sort_into_blocks
 
 BASES = {
     "spherical": {"basis": "def2-tzvp"},

@@ -34,7 +34,7 @@ from dftfd.errors import (
     ResourceError,
 )
 from dftfd.functionals.registry import _REGISTRY
-from dftfd.io.hdf5 import read_tree, write_tree
+from dftfd.runtime.hdf5 import read_tree, write_tree
 
 LIST = json.loads((Path(__file__).parents[1] / "data/reference/bad_inputs.json").read_text())
 EXIT_CODE = {case["id"]: case["exit_code"] for case in LIST["cases"]}

@@ -14,7 +14,7 @@ import dftfd
 from dftfd.batch import processes, run_batch
 from dftfd.cli import main
 from dftfd.errors import FileError, InputError, ResourceError
-from dftfd.io.geometry import split_frames
+from dftfd.system.geometry import split_frames
 
 H2, HELIUM, NEON = "2\nhydrogen\nH 0 0 0\nH 0 0 0.74\n", "1\n\nHe 0 0 0\n", "1\n\nNe 0 0 0\n"
 OPTIONS = {"xc": "hf", "density_fit": False, "molecule_options": {"basis": "sto-3g"}}

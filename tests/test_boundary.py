@@ -34,13 +34,13 @@ import pytest
 import dftfd
 from dftfd.autofd import Domain, function
 from dftfd.batch import Outcome
-from dftfd.counterpoise import Interaction
 from dftfd.errors import DftfdError
-from dftfd.forces import Forces
 from dftfd.functionals.base import Functional
 from dftfd.grids.molecular import Grid
-from dftfd.optimization import Optimization
-from dftfd.result import SCFResult
+from dftfd.model.forces import Forces
+from dftfd.results.result import SCFResult
+from dftfd.tasks.counterpoise import Interaction
+from dftfd.tasks.optimization import Optimization
 
 SAMPLE, SEED = 2000, 20261122
 
@@ -595,12 +595,12 @@ def nothing_is_computed(monkeypatch, tmp_path):
 
     for name in ("check", "audit"):  # functions that hide the modules of their names
         importlib.import_module(f"dftfd.{name}")
-    monkeypatch.setattr("dftfd.calculation.Calculation.build", stop)
+    monkeypatch.setattr("dftfd.model.calculation.Calculation.build", stop)
     monkeypatch.setattr(geometric.optimize, "Optimize", stop)
     monkeypatch.setattr("dftfd.batch.in_processes", stop)
-    monkeypatch.setattr("dftfd.result.nuclear_forces", stop)
-    monkeypatch.setattr(sys.modules["dftfd.check"], "pointwise_rows", stop)
-    monkeypatch.setattr(sys.modules["dftfd.audit"], "_audit_layout", stop)
+    monkeypatch.setattr("dftfd.results.result.nuclear_forces", stop)
+    monkeypatch.setattr(sys.modules["dftfd.verify.check"], "pointwise_rows", stop)
+    monkeypatch.setattr(sys.modules["dftfd.verify.audit"], "_audit_layout", stop)
     monkeypatch.setattr("dftfd.functionals.registry.require_valid", stop)
 
 

@@ -23,20 +23,20 @@ from pyscf.gto.basis import parse_nwchem
 from scipy.special import erf
 
 import dftfd
-from dftfd.ao_store import AOStore
-from dftfd.ao_values import ao_tables, ao_values
 from dftfd.errors import InputWarning
 from dftfd.functionals import vv10
 from dftfd.functionals.registry import get_functional
-from dftfd.integrals import ExactCoulombExchange
-from dftfd.interop.dispersion import dispersion_correction
-from dftfd.interop.gto import GaussianBasis, component_count, gaussian_basis
-from dftfd.interop.pyscf import to_pyscf
-from dftfd.kernel import XCKernel
-from dftfd.nonlocal_xc import NonlocalXCBuilder, NonlocalXCKernel
+from dftfd.libcint.dispersion_correction import dispersion_correction
+from dftfd.libcint.gto import GaussianBasis, component_count, gaussian_basis
+from dftfd.libcint.mole import to_pyscf
+from dftfd.terms.integrals import ExactCoulombExchange
 from dftfd.terms.lowered import lowered
 from dftfd.terms.on_grid import quadrature_grid
-from dftfd.xc import XCBuilder, ao_order
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.ao_values import ao_tables, ao_values
+from dftfd.xc.kernel import XCKernel
+from dftfd.xc.matrix import XCBuilder, ao_order
+from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder, NonlocalXCKernel
 
 DATA = Path(__file__).parents[1] / "data/bounds"
 FOLDER = Path(tables.__file__).parent

@@ -11,16 +11,18 @@ import pytest
 from pyscf.dft import libxc as pyscf_libxc
 
 import dftfd
-from dftfd.check import pointwise_rows, reference_densities
-from dftfd.checks import pointwise, potentials, regression, regression_page, sampling
-from dftfd.checks.counterpart import counterpart
-from dftfd.checks.referee import Decision
-from dftfd.checks.report import Report, Row
 from dftfd.cli import main
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.interop import libxc
+from dftfd.verify import point_comparison as pointwise
+from dftfd.verify import potential_comparison as potentials
+from dftfd.verify import regression, regression_page, sampling
+from dftfd.verify.check import pointwise_rows, reference_densities
+from dftfd.verify.check_report import Report, Row
+from dftfd.verify.counterpart import counterpart
+from dftfd.verify.referee import Decision
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "data/regression/libxc.h5"
@@ -291,7 +293,7 @@ def test_report_says_what_failed_and_where():
 
 def test_command_reports_the_verdict_as_exit_code(monkeypatch, capsys):
     """`dftfd check` ends with 0 where everything is within tolerance, not 0 otherwise, 2 for a bad name."""
-    module = sys.modules["dftfd.check"]
+    module = sys.modules["dftfd.verify.check"]
     for error, code in ((1e-15, 0), (1.0, 1)):
         monkeypatch.setattr(
             module, "check", lambda name, error=error: Report(name, "x", (Row("e", 1, error, "", 0.1),))

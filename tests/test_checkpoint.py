@@ -8,9 +8,9 @@ import pytest
 from pyscf.scf import chkfile
 
 import dftfd
-from dftfd.checkpoint import Checkpoint, previous_generation
 from dftfd.errors import CheckpointError, CheckpointWarning, InputError
-from dftfd.io.progress import Progress
+from dftfd.results.checkpoint import Checkpoint, previous_generation
+from dftfd.runtime.progress import Progress
 
 WATER = "O 0 0 0; H 0 0 0.96; H 0 0.93 -0.24"
 OPTIONS = {"xc": "lda,vwn", "grid_level": 0}
@@ -212,7 +212,7 @@ def test_an_interrupt_right_behind_a_write_is_told_of_it(path, monkeypatch):
     checkpoint = Checkpoint(path)
     assert not checkpoint.written
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("dftfd.io.files._flush_folder", interrupt)
+        patch.setattr("dftfd.runtime.files._flush_folder", interrupt)
         dftfd.run_scf(water(), **OPTIONS, checkpoint=checkpoint)
     assert checkpoint.written and not Checkpoint(path).written
     assert dftfd.run_scf(water(), **OPTIONS, restart=path).converged

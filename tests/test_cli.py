@@ -141,7 +141,7 @@ def test_every_failure_has_its_exit_code(dftfd_command, monkeypatch, error, code
     def fail(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("dftfd.run.run_scf", fail)
+    monkeypatch.setattr("dftfd.tasks.run.run_scf", fail)
     got, _, err = dftfd_command("run", HYDROGEN)
     assert got == code
     assert one_line(err) and message in err
@@ -170,9 +170,9 @@ def test_list_names_functionals(dftfd_command):
 
 def test_check_prints_a_table_and_its_verdict(dftfd_command, monkeypatch):
     """Exit code 0 if everything is within the tolerances, 1 if not; the table is printed in both cases."""
-    from dftfd.checks.report import Report, Row
+    from dftfd.verify.check_report import Report, Row
 
-    module = importlib.import_module("dftfd.check")  # the attribute dftfd.check is the function
+    module = importlib.import_module("dftfd.verify.check")  # the attribute dftfd.check is the function
     for error, expected in ((1e-14, 0), (1e-3, 1), (float("nan"), 1)):
         row = Row("e, dense", 2, error, "n = 1", 1e-12)
         monkeypatch.setattr(module, "check", lambda name, row=row: Report(name, "libxc", (row,)))
@@ -183,7 +183,7 @@ def test_check_prints_a_table_and_its_verdict(dftfd_command, monkeypatch):
 
 def test_check_of_all_writes_data_and_a_page(dftfd_command, monkeypatch, tmp_path):
     """`check --all` fails while a disagreement is unexplained; a name and --all exclude each other."""
-    module = importlib.import_module("dftfd.checks.regression_page")
+    module = importlib.import_module("dftfd.verify.regression_page")
     for agreed, expected in ((True, 0), (False, 1)):
         monkeypatch.setattr(module, "check_all", lambda data, page, tell, resume, agreed=agreed: agreed)
         assert dftfd_command("check", "--all", "--data", str(tmp_path / "d.h5"))[0] == expected

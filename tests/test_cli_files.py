@@ -8,7 +8,7 @@ import pytest
 
 import dftfd
 from dftfd.cli import main
-from dftfd.io.qcschema import read_input
+from dftfd.results.qcschema import read_input
 
 HYDROGEN = "H 0 0 0; H 0 0 0.74"
 

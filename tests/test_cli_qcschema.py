@@ -8,8 +8,8 @@ import pytest
 
 import dftfd
 from dftfd.errors import FileError
-from dftfd.io.files import check_writable
-from dftfd.io.qcschema import atomic_result, write_json
+from dftfd.results.qcschema import atomic_result, write_json
+from dftfd.runtime.files import check_writable
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from dftfd.compilation_cache import PREFIX
+from dftfd.runtime.compilation_cache import PREFIX
 
 PROGRAM = """
 import jax, dftfd
@@ -125,7 +125,7 @@ def test_a_program_of_somebody_else_is_not_used(tmp_path):
 
 FORGING = """
 import jax, dftfd
-from dftfd.compilation_cache import WholeFile
+from dftfd.runtime.compilation_cache import WholeFile
 original = WholeFile.write_bytes
 def write_bytes(self, data):
     return original(self.with_name("{name}") if self.name.startswith("jit__lambda") else self, data)

@@ -1,4 +1,4 @@
-"""Energies and potentials do not jump where formulas are cut off or change their form: `dftfd.checks.continuity`."""
+"""Energies and potentials do not jump where formulas are cut off or change their form: `dftfd.verify.continuity`."""
 
 import json
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dftfd.checks.continuity import jump, paths
-from dftfd.checks.native import native_formulas
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.common import wigner_seitz_radius
 from dftfd.functionals.numerics import where_less
 from dftfd.functionals.registry import get_functional
+from dftfd.verify.continuity import jump, paths
+from dftfd.verify.native import native_formulas
 
 LIMIT = 2e-8
 """hartree"""

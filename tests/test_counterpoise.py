@@ -4,8 +4,8 @@ import pytest
 from pyscf import gto, scf
 
 import dftfd
-from dftfd.counterpoise import fragment
 from dftfd.errors import InputError
+from dftfd.tasks.counterpoise import fragment
 
 DIMER = "H 0 0 0; F 0 0 0.92; H 0 0 2.7; F 0 0.2 3.6"
 

@@ -10,10 +10,10 @@ from pyscf import dft
 import dftfd
 from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedError
 from dftfd.functionals.definition import from_definition
-from dftfd.interop.dispersion import dispersion_correction
 from dftfd.interop.numint import numint
-from dftfd.interop.pyscf import to_pyscf
-from dftfd.result_file import load_result
+from dftfd.libcint.dispersion_correction import dispersion_correction
+from dftfd.libcint.mole import to_pyscf
+from dftfd.results.result_file import load_result
 
 DIMER = "O 0 0 0.12; H 0 0.76 -0.47; H 0 -0.76 -0.47; O 0.1 0 3.1; H 0.75 0 3.69; H -0.75 0.1 3.69"
 

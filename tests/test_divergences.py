@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from dftfd.checks.scan import in_libxc_variables
 from dftfd.functionals.registry import get_functional
-from dftfd.pointwise import VARIABLES, pointwise_kernel
+from dftfd.verify.extremes import in_libxc_variables
+from dftfd.xc.pointwise import VARIABLES, pointwise_kernel
 
 
 def point(n_a=1.0, n_b=1.0, s_a=0.7, s_b=0.7, alpha=1.3):

@@ -11,10 +11,10 @@ import pytest
 
 import dftfd
 from dftfd.errors import NotConvergedError, UnsupportedError
-from dftfd.fitted_gradient import fitted_gradient
-from dftfd.forces import nuclear_forces
-from dftfd.interop.two_electron import auxiliary_basis
+from dftfd.libcint.two_electron import auxiliary_basis
+from dftfd.model.forces import nuclear_forces
 from dftfd.scf.orbitals import occupied_orbitals
+from dftfd.terms.fitted_gradient import fitted_gradient
 
 BENT = "O 0 0.02 0.1173; H 0.1 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 TIGHT = {"conv_tol": 2e-14, "grid_level": 0, "nlc_grid_level": 0}
@@ -247,7 +247,10 @@ def test_models_of_the_potential_have_no_forces(xc):
     result = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), xc="lda,vwn", grid_level=0)
     of_model = replace(result, calculation=replace(result.calculation, functional=functional))
     message = f"'{names[0]}' is a model of the potential alone"
-    for call in (of_model.forces, *(lambda f=f: f(water(), xc) for f in (dftfd.optimize, dftfd.numerical_forces))):
+    for call in (
+        of_model.forces,
+        *(lambda f=f: f(water(), xc) for f in (dftfd.optimize, dftfd.numerical_forces)),
+    ):
         with pytest.raises(UnsupportedError, match=message):
             call()
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.forces import nuclear_forces
+from dftfd.model.forces import nuclear_forces
 
 FILE = Path(__file__).parents[1] / "data/reference/gradient_cases.json"
 CASES = {case["id"]: case for case in json.loads(FILE.read_text())["cases"]}

@@ -8,8 +8,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from dftfd.checks.pointwise import lowered_derivatives
 from dftfd.functionals.registry import get_functional
+from dftfd.verify.point_comparison import lowered_derivatives
 
 DIGITS = 60
 

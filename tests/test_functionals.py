@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.ao_store import AOStore
 from dftfd.autofd import function
-from dftfd.density import density_function, evaluate_at
 from dftfd.errors import FunctionalError
 from dftfd.functionals.base import SPACE, EnergyTerm, Functional, exact_exchange, long_range_exchange
 from dftfd.functionals.common import spin_scaled
 from dftfd.functionals.numerics import DENSITY_FLOOR
 from dftfd.functionals.registry import get_functional, list_functionals
 from dftfd.grids.molecular import molecular_grid
-from dftfd.kernel import XCKernel
-from dftfd.xc import XCBuilder
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.density import density_function, evaluate_at
+from dftfd.xc.kernel import XCKernel
+from dftfd.xc.matrix import XCBuilder
 
 LDA = ["lda_x", "lda_c_pw", "lda_c_pw_mod", "lda_c_vwn", "lda_c_vwn_rpa"]
 GGA = ["gga_x_pbe", "gga_c_pbe", "gga_x_b88", "gga_c_lyp"]

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dftfd.basis import checked_basis
 from dftfd.elements import AtomName, parse_atom_name
 from dftfd.errors import DftfdError, InputWarning
 from dftfd.functionals.names import parse
-from dftfd.io.geometry import parse_atom_list, parse_geometry, split_frames
-from dftfd.io.hdf5 import BLOCK, read_tree, seal
-from dftfd.io.qcschema import read_input
-from dftfd.molecule import molecule
-from dftfd.resources import memory_size
-from dftfd.result_file import load_result
+from dftfd.results.qcschema import read_input
+from dftfd.results.result_file import load_result
+from dftfd.runtime.hdf5 import BLOCK, read_tree, seal
+from dftfd.runtime.resources import memory_size
+from dftfd.system.basis import checked_basis
+from dftfd.system.geometry import parse_atom_list, parse_geometry, split_frames
+from dftfd.system.molecule import molecule
 
 WORDS = st.sampled_from(
     "H O He Xx gh ghost-H H1 0 1 -1.5 .7 1e-3 1d400 nan inf ; , # \n * + - ( ) 0.25*HF pbe b3lyp lda,vwn hf , lyp "

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from dftfd.elements import ATOMIC_NUMBERS, SYMBOLS, parse_atom_name
 from dftfd.errors import DftfdError, FileError, InputError
-from dftfd.io import geometry
-from dftfd.io.geometry import is_coordinate_text, parse_atom_list, parse_geometry, read_geometry_file
+from dftfd.system import geometry
+from dftfd.system.geometry import is_coordinate_text, parse_atom_list, parse_geometry, read_geometry_file
 
 WATER_XYZ = "3\nwater, angstrom\nO 0 0 0.1173\nH 0 0.7572 -0.4692\nH 0 -0.7572 -0.4692\n"
 WATER = np.array([[0, 0, 0.1173], [0, 0.7572, -0.4692], [0, -0.7572, -0.4692]])

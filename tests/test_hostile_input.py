@@ -20,8 +20,8 @@ import dftfd
 import dftfd.cli.commands  # the limit of time begins when everything is imported
 from dftfd.cli import main
 from dftfd.errors import FileError
-from dftfd.io.hdf5 import BLOCK, seal
-from dftfd.io.trajectory import read_trajectory
+from dftfd.runtime.hdf5 import BLOCK, seal
+from dftfd.tasks.trajectory import read_trajectory
 
 SECONDS, BYTES = 2.0, 10**9
 CODE = "__import__('pathlib').Path('executed').touch()"

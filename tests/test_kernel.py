@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.ao_store import AOStore
 from dftfd.autofd import compose, dot, function, laplacian, nabla
-from dftfd.checks.potentials import molecular_jet
-from dftfd.density import density_function, evaluate_at
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import SPACE, EnergyTerm, Functional
 from dftfd.functionals.common import slater_exchange, spin_scaled, total_density
 from dftfd.functionals.registry import get_functional
-from dftfd.kernel import XCKernel
-from dftfd.xc import XCBuilder
+from dftfd.verify.potential_comparison import molecular_jet
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.density import density_function, evaluate_at
+from dftfd.xc.kernel import XCKernel
+from dftfd.xc.matrix import XCBuilder
 
 HESSIAN = [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]
 INGREDIENTS = [(0, False), (1, False), (2, False), (0, True), (1, True), (2, True)]

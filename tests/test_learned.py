@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.ao_store import AOStore
 from dftfd.autofd import compose
 from dftfd.functionals import registry
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
 from dftfd.functionals.definition import from_definition
 from dftfd.grids.molecular import molecular_grid
 from dftfd.interop.libxc import evaluate
-from dftfd.kernel import XCKernel
-from dftfd.xc import XCBuilder
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.kernel import XCKernel
+from dftfd.xc.matrix import XCBuilder
 
 eqx = pytest.importorskip("equinox", reason="pip install 'dftfd[learned]'")
 

@@ -15,7 +15,7 @@ import pytest
 
 import dftfd
 from dftfd.functionals.numerics import DENSITY_FLOOR
-from dftfd.kernel import XCKernel
+from dftfd.xc.kernel import XCKernel
 
 _K_F = (6 * math.pi**2) ** (1 / 3)
 

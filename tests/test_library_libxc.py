@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import dftfd
-from dftfd.check import POINTWISE_TOLERANCES, pointwise_rows
-from dftfd.checks.pointwise import LIBXC_THRESHOLD, compare, lowered_derivatives
-from dftfd.checks.regression import cause_of, explanations
-from dftfd.checks.report import Row
-from dftfd.checks.sampling import sample
 from dftfd.interop import libxc
+from dftfd.verify.check import POINTWISE_TOLERANCES, pointwise_rows
+from dftfd.verify.check_report import Row
+from dftfd.verify.point_comparison import LIBXC_THRESHOLD, compare, lowered_derivatives
+from dftfd.verify.regression import cause_of, explanations
+from dftfd.verify.sampling import sample
 
 EXPLANATIONS = Path(__file__).parents[1] / "data/regression/explanations.json"
 

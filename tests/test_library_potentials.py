@@ -8,12 +8,12 @@ import pytest
 
 import dftfd
 from dftfd.autofd import function
-from dftfd.checks.pointwise import lowered_derivatives
-from dftfd.checks.sampling import REGIONS, sample
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import SPACE
 from dftfd.functionals.br89 import hole_potential
 from dftfd.interop import libxc
+from dftfd.verify.point_comparison import lowered_derivatives
+from dftfd.verify.sampling import REGIONS, sample
 
 MODELS = ["gga_x_lb", "mgga_x_bj06", "mgga_x_tb09"]
 

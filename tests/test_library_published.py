@@ -16,13 +16,13 @@ import pytest
 from pyscf import dft, gto
 
 import dftfd
-from dftfd.ao_store import AOStore
-from dftfd.checks.pointwise import LIBXC_THRESHOLD
 from dftfd.grids.molecular import molecular_grid
 from dftfd.interop import libxc
-from dftfd.kernel import XCKernel
-from dftfd.nonlocal_xc import NonlocalXCBuilder, NonlocalXCKernel
-from dftfd.xc import XCBuilder
+from dftfd.verify.point_comparison import LIBXC_THRESHOLD
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.kernel import XCKernel
+from dftfd.xc.matrix import XCBuilder
+from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder, NonlocalXCKernel
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 OXYGEN = "O 0 0 0; O 0 0 1.2075"

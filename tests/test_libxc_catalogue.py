@@ -8,14 +8,14 @@ import pytest
 from pyscf.dft import numint as pyscf_numint
 
 import dftfd
-from dftfd.checks.pointwise import compare
-from dftfd.checks.sampling import sample
 from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedError
 from dftfd.functionals import catalogue, jax_xc_kernels
 from dftfd.functionals.definition import from_definition
 from dftfd.interop import libxc
 from dftfd.interop.pyscf import numint
-from dftfd.pointwise import pointwise_kernel
+from dftfd.verify.point_comparison import compare
+from dftfd.verify.sampling import sample
+from dftfd.xc.pointwise import pointwise_kernel
 
 needs_jax_xc = pytest.mark.skipif(not jax_xc_kernels.is_installed(), reason="no jax-xc for this Python")
 

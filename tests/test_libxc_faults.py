@@ -10,13 +10,13 @@ import mpmath
 import numpy as np
 import pytest
 
-from dftfd.checks.extended import DIGITS, ExtendedEnergy
-from dftfd.checks.pointwise import LIBXC_THRESHOLD, compare, lowered_derivatives, scaled_error
-from dftfd.checks.sampling import sample
 from dftfd.functionals import wpbe
 from dftfd.functionals.br89 import hole_shape
 from dftfd.functionals.registry import get_functional
 from dftfd.interop import libxc
+from dftfd.verify.extended import DIGITS, ExtendedEnergy
+from dftfd.verify.point_comparison import LIBXC_THRESHOLD, compare, lowered_derivatives, scaled_error
+from dftfd.verify.sampling import sample
 
 
 def largest_error(name, threshold):

@@ -9,12 +9,12 @@ import pytest
 
 import dftfd
 from dftfd.autofd import compose, dot, laplacian, nabla
-from dftfd.checks.pointwise import scaled_error
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.interop import libxc
 from dftfd.interop.libxc import evaluate
-from dftfd.pointwise import VARIABLES, pointwise_kernel
+from dftfd.verify.point_comparison import scaled_error
+from dftfd.xc.pointwise import VARIABLES, pointwise_kernel
 
 _K_F = (6 * np.pi**2) ** (1 / 3)
 

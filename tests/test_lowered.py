@@ -15,7 +15,7 @@ from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import FunctionalError
 from dftfd.functionals.registry import term
 from dftfd.functionals.validation import require_valid
-from dftfd.kernel import XCKernel
+from dftfd.xc.kernel import XCKernel
 
 SCALAR = jax.ShapeDtypeStruct((), np.float64)
 X = np.linspace(0.031, 0.273, 11)

@@ -30,7 +30,7 @@ from dftfd.autofd.scalar.reader import point_program, symbolic_program
 from dftfd.autofd.series.coefficients import Series
 from dftfd.autofd.series.on_series import run_series
 from dftfd.errors import DftfdError
-from dftfd.pair_kernel import PairSums
+from dftfd.xc.pair_kernel import PairSums
 
 SCALAR = jax.ShapeDtypeStruct((), np.float64)
 TABLE = np.cos(np.arange(3000) * 0.37) + 0.01 * np.arange(3000)

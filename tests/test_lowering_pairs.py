@@ -37,9 +37,9 @@ from dftfd.autofd.scalar.symmetry import is_symmetric
 from dftfd.errors import NotSemilocalError, NumericalError, QuadratureError, UnsupportedError
 from dftfd.functionals.base import SPACE, EnergyTerm, Functional
 from dftfd.functionals.pairs import guarded, here, integral_over_there, squared_distance, there
-from dftfd.nonlocal_response import NonlocalXCResponse
-from dftfd.nonlocal_xc import NonlocalXCKernel
-from dftfd.pair_kernel import COLUMNS, PairSums
+from dftfd.xc.nonlocal_matrix import NonlocalXCKernel
+from dftfd.xc.nonlocal_response import NonlocalXCResponse
+from dftfd.xc.pair_kernel import COLUMNS, PairSums
 
 VECTOR = jax.ShapeDtypeStruct((3,), np.float64)
 
@@ -402,7 +402,7 @@ def test_what_is_beyond_double_integrals_is_refused():
     with pytest.raises(NotSemilocalError, match="no quadrature attached"):
         lower_nonlocal(integrate(there(n), argnums=1, quadrature=quadrature))
     with pytest.raises(NotSemilocalError, match="integrate|integral"):
-        from dftfd.kernel import XCKernel
+        from dftfd.xc.kernel import XCKernel
 
         XCKernel(functional_of(gaussian_repulsion), 1)
 

@@ -14,13 +14,14 @@ from pyscf.data import nist
 from pyscf.df import addons
 from pyscf.scf import hf, uhf
 
+import dftfd
 from dftfd.errors import DftfdError, FileError, InputError, InputWarning, UnsupportedError
-from dftfd.interop.basis_sets import load_ecp, normalise_basis_name
-from dftfd.interop.guesses import atomic_density, hueckel_density
-from dftfd.interop.populations import meta_loewdin_orbitals
-from dftfd.interop.pyscf import BOHR_IN_ANGSTROM, minao_guess, to_pyscf
-from dftfd.interop.two_electron import auxiliary_basis
-from dftfd.molecule import Molecule, molecule
+from dftfd.libcint.basis_sets import load_ecp, normalise_basis_name
+from dftfd.libcint.guesses import atomic_density, hueckel_density
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM, minao_guess, to_pyscf
+from dftfd.libcint.orthogonal_orbitals import meta_loewdin_orbitals
+from dftfd.libcint.two_electron import auxiliary_basis
+from dftfd.system.molecule import Molecule, molecule
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 WATER_LIST = [("O", (0, 0, 0.1173)), ("H", (0, 0.7572, -0.4692)), ("H", (0, -0.7572, -0.4692))]
@@ -57,10 +58,8 @@ def test_every_source_gives_the_same_molecule(tmp_path):
         assert mol.nuclear_repulsion == pytest.approx(reference.energy_nuc(), abs=1e-13)
 
 
-def test_the_public_name_is_the_function_whatever_was_imported_first():
-    """`dftfd.molecule` is a function and a file of that name exists; the function wins."""
-    import dftfd.molecule  # noqa: F401  binds the submodule in an ordinary package
-
+def test_the_public_name_is_the_function():
+    """`dftfd.molecule` is the function of the module `dftfd.system.molecule`."""
     assert callable(dftfd.molecule) and dftfd.molecule is molecule
     assert dftfd.Molecule is Molecule
 
@@ -380,7 +379,7 @@ def test_basis_names_never_reach_the_file_system(name, tmp_path, monkeypatch):
 
 def test_a_file_named_like_a_basis_set_is_ignored(tmp_path, monkeypatch):
     """PySCF would read a file 'sto3g' in the working directory; the functions here stay those of STO-3G."""
-    from dftfd.interop import basis_sets
+    from dftfd.libcint import basis_sets
 
     basis_sets.load_basis.cache_clear()
     monkeypatch.chdir(tmp_path)

@@ -7,7 +7,6 @@ import pytest
 from pyscf.dft import libxc as pyscf_libxc
 
 import dftfd
-from dftfd.checks import sampling
 from dftfd.errors import FunctionalError, InputError
 from dftfd.functionals import catalogue
 from dftfd.functionals.base import Functional
@@ -16,6 +15,7 @@ from dftfd.functionals.jax_xc_kernels import is_installed
 from dftfd.functionals.names import MAX_LENGTH
 from dftfd.functionals.registry import get_functional, list_functionals, register
 from dftfd.interop import libxc
+from dftfd.verify import sampling
 
 needs_jax_xc = pytest.mark.skipif(not is_installed(), reason="no jax-xc for this Python")
 

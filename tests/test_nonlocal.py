@@ -12,13 +12,13 @@ import pytest
 from pyscf import dft, gto
 
 import dftfd
-from dftfd.ao_store import AOStore
 from dftfd.autofd import function
 from dftfd.errors import InputError, QuadratureError
 from dftfd.functionals import vdw_kernel
 from dftfd.functionals.base import SPACE
 from dftfd.grids.molecular import molecular_grid
-from dftfd.nonlocal_xc import NonlocalXCBuilder, NonlocalXCKernel
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder, NonlocalXCKernel
 
 NONLOCAL = ["vv10", "rvv10", "vdw_df_nl", "hartree", "vdw_df2_nl"]
 

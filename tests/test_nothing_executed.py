@@ -275,9 +275,9 @@ ORDINARY = """
 import sys, warnings
 import dftfd
 from dftfd.cli import main
-from dftfd.interop.guesses import atomic_density
-from dftfd.interop.pyscf import minao_guess
-from dftfd.interop.two_electron import auxiliary_basis
+from dftfd.libcint.guesses import atomic_density
+from dftfd.libcint.mole import minao_guess
+from dftfd.libcint.two_electron import auxiliary_basis
 
 warnings.simplefilter("ignore")
 HYDROXYL = "O 0 0 0; H 0 0 0.97"

@@ -12,8 +12,8 @@ import pytest
 
 import dftfd
 from dftfd.errors import FileError, InputError, NotConvergedError
-from dftfd.io.progress import Progress
-from dftfd.io.trajectory import Frame, TrajectoryWriter, read_trajectory
+from dftfd.runtime.progress import Progress
+from dftfd.tasks.trajectory import Frame, TrajectoryWriter, read_trajectory
 
 BENT = "O 0 0.02 0.1173; H 0.1 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 OPTIONS = {"xc": "lda,vwn", "grid_level": 1}
@@ -65,8 +65,8 @@ def test_a_moved_density_keeps_its_electrons():
     """tr(P S) is the electron number in the new overlap, so one exact electron pair has no first-cycle purification."""
     old = dftfd.run_scf(dftfd.molecule("He 0 0 0; He 0 0 3", basis="6-31g"), xc="hf")
     new = old.molecule.at([[0, 0, 0], [0.2, 0, 4.0]])
-    from dftfd.interop.pyscf import overlap_integrals
-    from dftfd.starting_density import starting_density
+    from dftfd.libcint.mole import overlap_integrals
+    from dftfd.tasks.starting_density import starting_density
 
     calculation = replace(old.calculation, molecule=new)
     P, _ = starting_density(old, calculation.build(Progress()))

@@ -9,8 +9,8 @@ import pytest
 import dftfd
 from dftfd.cli import main
 from dftfd.errors import InputError
-from dftfd.io.qcschema import DECIDED, read_input
-from dftfd.options import ENERGY, OPTIONS, SEARCH, START, STATE, Options, names
+from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, Options, names
+from dftfd.results.qcschema import DECIDED, read_input
 
 HYDROGEN = "H 0 0 0; H 0 0 0.74"
 GIVEN = {
@@ -53,7 +53,7 @@ def taken(monkeypatch, tmp_path):
         found.append(Options(**options))
         raise InputError("taken")
 
-    monkeypatch.setattr("dftfd.run.run_scf", take)
+    monkeypatch.setattr("dftfd.tasks.run.run_scf", take)
     monkeypatch.setattr("dftfd.batch.jobs.run_scf", take)
     return found
 
@@ -135,7 +135,7 @@ def test_signature_and_help_are_those_of_the_fields():
     for name, option in OPTIONS.items():
         assert f"    {name}: " in dftfd.run_scf.__doc__ and option.meaning.split()[0] in dftfd.run_scf.__doc__
     for command in ("gradient", "optimize"):
-        text = inspect.signature(__import__("dftfd.cli.geometry", fromlist=[command]).__dict__[command]).parameters
+        text = inspect.signature(__import__("dftfd.cli.nuclei", fromlist=[command]).__dict__[command]).parameters
         assert set(names(ENERGY, STATE, START, SEARCH)) - {"allow_unconverged", "external_potential"} <= set(text)
 
 

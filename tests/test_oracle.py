@@ -12,12 +12,12 @@ import h5py
 import numpy as np
 import pytest
 
-from dftfd.checks.extended import ExtendedEnergy
-from dftfd.checks.native import native_formulas
-from dftfd.checks.pointwise import lowered_derivatives, scaled_error
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import lookup
-from dftfd.pointwise import VARIABLES
+from dftfd.verify.extended import ExtendedEnergy
+from dftfd.verify.native import native_formulas
+from dftfd.verify.point_comparison import lowered_derivatives, scaled_error
+from dftfd.xc.pointwise import VARIABLES
 
 FOLDER = Path(__file__).parents[1] / "data/oracle"
 with h5py.File(FOLDER / "oracle.h5") as _file:
@@ -51,7 +51,7 @@ def formula(name):
 
 
 def errors(name):
-    """Largest scaled error by (points, quantity), see `dftfd.checks.pointwise.scaled_error`."""
+    """Largest scaled error by (points, quantity), see `dftfd.verify.point_comparison.scaled_error`."""
     found, code = {}, lowered_derivatives(formula(name), 2, order=2)
     with h5py.File(FOLDER / "oracle.h5") as file:
         for kind, group in file[name].items():

@@ -14,10 +14,10 @@ from pyscf.tools import molden
 
 import dftfd
 from dftfd.errors import FileError, InputError, NotConvergedError, UnsupportedError
-from dftfd.interop.pyscf import to_pyscf
-from dftfd.io.cube import Box
-from dftfd.io.qcschema import read_input
-from dftfd.output import write
+from dftfd.libcint.mole import to_pyscf
+from dftfd.results.cube import Box
+from dftfd.results.output import write
+from dftfd.results.qcschema import read_input
 
 
 @pytest.fixture(scope="module")

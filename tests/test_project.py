@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -13,30 +14,46 @@ import dftfd
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"dftfd": "dftfd", "functionals": "dftfd.functionals", "grids": "dftfd.grids"}
 
-# What each part may import from the rest of dftfd; parts that are not listed may import all but the commands.
+# The floors of the house, from below: a module imports from its own part and from lower floors, nowhere else.
+FLOORS = [
+    {"errors"},
+    {"elements"},
+    {"runtime"},
+    {"autofd"},
+    {"functionals", "grids", "libcint"},
+    {"system"},
+    {"xc"},
+    {"terms", "interop", "scf", "properties"},
+    {"model"},
+    {"results"},
+    {"tasks"},
+    {"verify", "batch", "ase"},
+    {"cli"},
+    {"__main__"},
+]
+FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
+# Narrower than the floors: what knows no chemistry, and what knows neither grids nor molecules.
 MAY_IMPORT = {
-    "errors": set(),
-    "arguments": {"errors"},
     "autofd": {"errors"},
-    "grids": {"arguments", "errors", "resources"},
-    "functionals": {"arguments", "autofd", "errors"},
-    "scf": {"arguments", "errors", "io"},
-    "io": {"errors", "elements"},
-    "interop": {"errors", "elements", "functionals", "io", "pointwise", "resources"},
-    "kohn_sham": {"errors", "terms"},
-    "memory": {"errors", "resources", "threads"},
-    "xc": {"ao_store", "errors", "interop", "threads"},
+    "functionals": {"autofd", "errors", "runtime"},
+    "grids": {"errors", "runtime"},
+    "scf": {"errors", "runtime"},
 }
+CIRCULAR = {"functionals"}  # some families import from the package, which imports all families
 # Who may import a third-party package; packages that are not listed are open to all.
 IMPORTERS = {
-    "pyscf": {"interop"},
+    "pyscf": {"libcint", "interop"},
     "typer": {"cli"},
-    "rich": {"cli", "checks"},
-    "ase": {"interop", "ase"},
+    "rich": {"cli", "verify"},
+    "ase": {"ase"},
     "geometric": {"interop"},
     "distributed": {"batch"},
 }
-COMMANDS = {"cli", "__main__"}
+# Modules that import others of dftfd inside functions, and why.
+IMPORT_LATE = {
+    "cli": "`dftfd --help` and a misspelt option answer before JAX and PySCF are loaded",
+    "__init__": "`import dftfd` loads public names at first use",
+}
 
 
 def modules():
@@ -66,13 +83,14 @@ def part(name):
 
 
 ALL = list(modules())
+NAMES = {name for _, name in ALL}
 
 
 def test_all_three_folders_were_found():
-    """The walk sees each folder once, not again through the links."""
-    parts = {part(name) for _, name in ALL}
-    assert {"", "autofd", "functionals", "grids", "scf", "interop", "run", "cli"} <= parts
-    assert len({name for _, name in ALL}) == len(ALL)
+    """The walk sees each folder once, not again through the links; each part has a floor, and each floor exists."""
+    parts = {part(name) for name in NAMES} - {""}
+    assert parts == set(FLOOR)
+    assert len(NAMES) == len(ALL)
 
 
 def violation(name, imported):
@@ -82,51 +100,132 @@ def violation(name, imported):
         return f"{package} is imported in {', '.join(sorted(IMPORTERS[package]))} only"
     if package in ("functionals", "grids"):
         return f"the folder is part of dftfd: import dftfd.{imported}"
-    exists = (ROOT / "dftfd" / there).exists() or (ROOT / "dftfd" / f"{there}.py").exists()
-    if package != "dftfd" or not there or not exists or here in ("", there):
+    if package != "dftfd" or here in ("", there):
         return None
-    if there in COMMANDS and here not in COMMANDS:
-        return "nothing depends on the command line"
+    if there not in FLOOR:
+        return None if imported == "dftfd.libcint" else "modules import what they need from where it stands, not dftfd"
+    if FLOOR[there] >= FLOOR[here]:
+        return f"{there} is on floor {FLOOR[there]}, {here} on floor {FLOOR[here]}"
     if there not in MAY_IMPORT.get(here, {there}):
         return f"{here} may import {', '.join(sorted(MAY_IMPORT[here])) or 'nothing'} only"
     return None
 
 
-@pytest.mark.parametrize("path, name", ALL, ids=[name for _, name in ALL])
-def test_imports_point_one_way(path, name):
-    """molecule + basis -> grid -> AO store -> densities -> functional -> kernel -> Fock -> SCF: never backwards.
+def test_imports_run_downwards():
+    """molecule + basis -> grid -> AO store -> densities -> functional -> kernel -> terms -> SCF -> results: never back.
 
-    The operator core knows no chemistry, functionals no grids and no PySCF, the SCF cycle no functionals.
+    The operator core knows no chemistry, functionals no grids and no PySCF, the SCF cycle no functionals. Imports
+    inside functions count.
     """
-    for imported in imports(path, name):
-        assert violation(name, imported) is None, f"{name} imports {imported}: {violation(name, imported)}"
+    found = [
+        f"{name} imports {imported}: {reason}"
+        for path, name in ALL
+        for imported in imports(path, name)
+        if imported != "dftfd" and (reason := violation(name, imported))
+    ]
+    assert not found, "\n".join(found)
 
 
-def test_reversed_imports_are_found():
+def test_imports_that_run_upwards_are_found():
     """The rule above refuses what it is there for, and nothing else."""
     for name, imported in [
         ("dftfd.scf.loop", "dftfd.functionals.pbe"),
         ("dftfd.functionals.pbe", "dftfd.grids.molecular"),
         ("dftfd.functionals.pbe", "pyscf.dft"),
-        ("dftfd.autofd.function", "dftfd.molecule"),
-        ("dftfd.run", "dftfd.cli"),
-        ("dftfd.molecule", "pyscf.gto"),
-        ("dftfd.kernel", "functionals.pbe"),
+        ("dftfd.autofd.function", "dftfd.system.molecule"),
+        ("dftfd.tasks.run", "dftfd.cli"),
+        ("dftfd.system.molecule", "pyscf.gto"),
+        ("dftfd.xc.kernel", "functionals.pbe"),
+        ("dftfd.terms.semilocal", "dftfd.model.calculation"),
+        ("dftfd.terms.semilocal", "dftfd.interop.numint"),
     ]:
         assert violation(name, imported), (name, imported)
     for name, imported in [
-        ("dftfd.run", "dftfd.functionals.registry"),
+        ("dftfd.tasks.run", "dftfd.functionals.registry"),
         ("dftfd.functionals.pbe", "dftfd.autofd"),
-        ("dftfd.interop.gto", "pyscf"),
+        ("dftfd.libcint.gto", "pyscf"),
         ("dftfd.scf.loop", "dftfd.errors.InputError"),
-        ("dftfd", "dftfd.molecule"),
+        ("dftfd", "dftfd.system.molecule"),
     ]:
         assert violation(name, imported) is None, (name, imported)
 
 
-@pytest.mark.parametrize("path, name", ALL, ids=[name for _, name in ALL])
-def test_nothing_is_evaluated_pickled_or_private(path, name):
+def circles(graph):
+    """Groups of modules that import each other, directly or through others (R. Tarjan, SIAM J. Comput. 1, 146)."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in graph[node]:
+            if other not in index:
+                visit(other)
+            if other in stack:
+                low[node] = min(low[node], low[other])
+        if low[node] == index[node]:
+            group = stack[stack.index(node) :]
+            del stack[stack.index(node) :]
+            found.extend([sorted(group)] if len(group) > 1 else [])
+
+    for node in graph:
+        if node not in index:
+            visit(node)
+    return found
+
+
+def test_no_modules_import_each_other():
+    """The import graph has no circles, imports inside functions included."""
+    graph = {name: {other for other in imports(path, name) if other in NAMES - {name}} for path, name in ALL}
+    graph["dftfd"] = set()  # its public names are loaded when they are asked for
+    graph = {name: {other for other in found if other != "dftfd"} for name, found in graph.items()}
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [["b", "c"]]
+    assert [group for group in circles(graph) if part(group[0]) not in CIRCULAR] == []
+
+
+def test_imports_inside_functions_have_a_reason():
+    """dftfd's own modules are imported at the top, but where IMPORT_LATE says why not."""
+    found = [
+        f"{name}:{inner.lineno}"
+        for path, name in ALL
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef) and part(name) not in IMPORT_LATE and name != "dftfd"
+        for inner in ast.walk(function)
+        if isinstance(inner, ast.ImportFrom) and inner.module.split(".")[0] == "dftfd"
+    ]
+    assert not found, found
+
+
+def test_module_names_are_unique():
+    """No two files have the same name, so that a traceback and a search are understood without their folders."""
+    last = [path.stem for path, _ in ALL if path.stem not in ("__init__", "__main__")]
+    assert sorted({stem for stem in last if last.count(stem) > 1}) == []
+
+
+def test_no_name_hides_a_module():
+    """`import dftfd.a.b` leaves the public names as they were: no package has another thing under a module's name."""
+    code = (
+        "import importlib, sys, types\n"
+        "import dftfd\n"
+        "before = {name: getattr(dftfd, name) for name in dftfd.__all__}\n"
+        f"names = {sorted(NAMES - {'dftfd.__main__'})!r}\n"
+        "modules = {name: importlib.import_module(name) for name in names}\n"
+        "for name in names[1:]:\n"
+        "    package, _, last = name.rpartition('.')\n"
+        "    found = getattr(modules[package], last)\n"
+        "    print(*[name] if found is not modules[name] else [], end=' ')\n"
+        "print(*[name for name in before if getattr(dftfd, name) is not before[name]])\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []
+
+
+def test_nothing_is_evaluated_pickled_or_private():
     """No eval, exec or pickle on any input; only JAX's public names; no bare AssertionError for the user."""
+    for path, name in ALL:
+        _refuse_evaluation(path, name)
+
+
+def _refuse_evaluation(path, name):
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -134,17 +233,29 @@ def test_nothing_is_evaluated_pickled_or_private(path, name):
         assert not isinstance(node, ast.Assert), f"{name}:{node.lineno}: raise an error of dftfd.errors instead"
     for imported in imports(path, name):
         assert not re.match(r"(pickle|dill|cloudpickle|marshal|shelve|yaml)\b", imported), f"{name} imports {imported}"
-        if name == "dftfd.autofd.jax_syntax" and imported.startswith("jax.interpreters"):
-            continue  # the adapter to JAX's syntax is the one file that goes beyond the promised interface
+        if name == "dftfd.autofd.core.jax_adapter" and not imported.startswith("jax._src"):
+            continue  # the one file that goes beyond the promised interface
         assert not re.match(r"jax\.(_src|core|interpreters)\b", imported), f"{name} imports {imported}"
 
 
-@pytest.mark.parametrize("path, name", ALL, ids=[name for _, name in ALL])
-def test_modules_are_short_and_documented(path, name):
+def test_modules_are_short_and_documented():
     """A module says what it is for and fits into one reading."""
-    text = path.read_text()
-    assert not text.strip() or ast.get_docstring(ast.parse(text)), f"{name} has no docstring"
-    assert text.count("\n") <= 400, f"{name} has {text.count(chr(10))} lines; split it"
+    for path, name in ALL:
+        text = path.read_text()
+        assert not text.strip() or ast.get_docstring(ast.parse(text)), f"{name} has no docstring"
+        assert text.count("\n") <= 400, f"{name} has {text.count(chr(10))} lines; split it"
+
+
+def test_functions_are_short():
+    """No function has 60 lines or more without its docstring."""
+    long = []
+    for path, name in ALL:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                text = node.body[0] if ast.get_docstring(node) else None
+                lines = node.end_lineno - node.lineno + 1 - (text.end_lineno - text.lineno + 1 if text else 0)
+                long += [f"{name}.{node.name}: {lines} lines"] if lines >= 60 else []
+    assert not long, long
 
 
 def test_folders_are_links_with_one_import_name():

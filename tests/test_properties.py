@@ -7,11 +7,11 @@ from scipy.special import hyp1f1
 
 import dftfd
 from dftfd.autofd import laplacian
-from dftfd.density import evaluate_at
 from dftfd.errors import InputError
-from dftfd.interop.pyscf import minao_guess, to_pyscf
+from dftfd.libcint.mole import minao_guess, to_pyscf
 from dftfd.properties.boys import boys
 from dftfd.properties.fields import electrostatic_potential
+from dftfd.xc.density import evaluate_at
 
 
 @pytest.fixture(scope="module")

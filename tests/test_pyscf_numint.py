@@ -26,7 +26,7 @@ from dftfd.functionals.common import (
 from dftfd.functionals.registry import functional, get_functional, lookup
 from dftfd.interop import numint as module
 from dftfd.interop.pyscf import numint
-from dftfd.pointwise import pointwise_kernel
+from dftfd.xc.pointwise import pointwise_kernel
 
 WATER = "O 0 0 .1173; H 0 .7572 -.4692; H 0 -.7572 -.4692"
 METHYLENE = "C 0 0 0; H 0 .99 .33; H 0 -.99 .33"

@@ -5,13 +5,13 @@ import pytest
 
 import dftfd
 from dftfd.autofd import dot, nabla
-from dftfd.checks.conditions import CONDITIONS, Parts
-from dftfd.checks.model_systems import OneOrbital
 from dftfd.cli import main
 from dftfd.functionals.common import slater_exchange, spin_scaled, total_density
 from dftfd.functionals.registry import term
 from dftfd.interop import libxc
-from dftfd.report_card import enhancement_factor, report_card
+from dftfd.verify.conditions import CONDITIONS, Parts
+from dftfd.verify.model_systems import OneOrbital
+from dftfd.verify.report_card import enhancement_factor, report_card
 
 
 def outcome(functional, condition):

@@ -8,9 +8,9 @@ import pytest
 from pyscf.scf import chkfile
 
 import dftfd
-from dftfd.density import evaluate_at
 from dftfd.errors import FileError, FunctionalError, UnsupportedError
 from dftfd.functionals.registry import term
+from dftfd.xc.density import evaluate_at
 
 POINT = np.array([[0.3, -0.2, 0.9]])
 

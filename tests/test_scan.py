@@ -1,4 +1,4 @@
-"""Energies and derivatives at random points far outside of molecules are finite, see `dftfd.checks.scan`."""
+"""Energies and derivatives at random points far outside of molecules are finite, see `dftfd.verify.extremes`."""
 
 import json
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dftfd.checks.native import native_formulas
-from dftfd.checks.scan import directions, extreme_points, highest_order, not_finite
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.registry import get_functional
-from dftfd.pointwise import pointwise_kernel
+from dftfd.verify.extremes import directions, extreme_points, highest_order, not_finite
+from dftfd.verify.native import native_formulas
+from dftfd.xc.pointwise import pointwise_kernel
 
 DATA = Path(__file__).parents[1] / "data/extremes"
 QUICK = ["lda_c_pw", "gga_x_pbe", "gga_x_b88", "gga_c_lyp", "mgga_x_r2scan"]

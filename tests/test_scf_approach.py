@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd import cheaper
 from dftfd.scf.approach import approach
 from dftfd.scf.loop import solve
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import Problem
 from dftfd.scf.strategy import STRATEGIES
-from dftfd.xc import XCBuilder
+from dftfd.tasks import cheap_start as cheaper
+from dftfd.xc.matrix import XCBuilder
 
 NAPHTHALENE = """
 C  0.0000  0.7080 0
@@ -66,7 +66,7 @@ def test_coarse_grid_first(monkeypatch, xc, charge):
 def test_double_integrals_late(monkeypatch):
     """VV10 of water: the energy of a run that has it in every cycle to 1e-9, with at most half the builds."""
     molecule = dftfd.molecule("O 0 0 0; H 0 0.757 0.587; H 0 -0.757 0.587", basis="sto-3g")
-    from dftfd.nonlocal_xc import NonlocalXCBuilder
+    from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
 
     counted = Counted(monkeypatch, NonlocalXCBuilder, lambda builder: 0)
     options = {"xc": "pbe + 1.0*vv10", "grid_level": 1, "nlc_grid_level": 0}
@@ -87,7 +87,7 @@ class Quadratic:
         self.H, self.G = H, G
 
     def __call__(self, P, C_occ=None):
-        from dftfd.kohn_sham import FockEvaluation
+        from dftfd.model.kohn_sham import FockEvaluation
 
         F = self.H + self.G @ P[0] @ self.G
         E = float(np.sum(P[0] * self.H) + 0.5 * np.sum(P[0] * (self.G @ P[0] @ self.G)))

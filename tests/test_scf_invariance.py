@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.ao_store import AOStore
 from dftfd.terms import on_grid
+from dftfd.xc.ao_store import AOStore
 
 PEROXIDE = "O 0 0.7 -0.05; O 0 -0.7 -0.05; H 0.81 0.92 0.42; H -0.83 -0.9 0.4"  # no two atoms are equivalent
 AMINYL = "N 0 0 0.14; H 0 0.8 -0.5; H 0.05 -0.79 -0.49"

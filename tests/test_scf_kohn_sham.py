@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from pyscf import gto, scf
 
-from dftfd.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, one_electron
-from dftfd.interop.pyscf import minao_guess, to_pyscf
-from dftfd.kohn_sham import KohnSham
-from dftfd.molecule import molecule
+from dftfd.libcint.mole import minao_guess, to_pyscf
+from dftfd.model.kohn_sham import KohnSham
 from dftfd.properties.moments import dipole_moment, spin_square
 from dftfd.scf.loop import Convergence, solve_scf
 from dftfd.scf.orbitals import canonical_orthonormaliser, occupied_orbitals
-from dftfd.surroundings import surroundings_for
+from dftfd.system.molecule import molecule
 from dftfd.terms import Contribution, CoulombExchangeEnergy, NuclearEnergy, OneElectronEnergy
+from dftfd.terms.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, one_electron
+from dftfd.terms.surroundings import surroundings_for
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 

@@ -6,11 +6,11 @@ from pyscf import dft, gto, qmmm, scf
 
 import dftfd
 from dftfd.errors import InputError, UnsupportedError
-from dftfd.interop.pyscf import to_pyscf
-from dftfd.option_values import occupations_for
-from dftfd.options import Options
+from dftfd.libcint.mole import to_pyscf
+from dftfd.model.option_values import occupations_for
+from dftfd.model.options import Options
 from dftfd.scf.occupation import MaximumOverlap, Smearing
-from dftfd.starting_density import unpaired_electrons
+from dftfd.tasks.starting_density import unpaired_electrons
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 EXACT = {"density_fit": False}

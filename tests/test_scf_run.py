@@ -11,8 +11,8 @@ from pyscf.dft import gen_grid
 
 import dftfd
 from dftfd.errors import FunctionalError, InputError, InputWarning, NotConvergedError
-from dftfd.interop.pyscf import to_pyscf
-from dftfd.io.progress import PlainProgress, Progress
+from dftfd.libcint.mole import to_pyscf
+from dftfd.runtime.progress import PlainProgress, Progress
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 EXACT = {"density_fit": False}
@@ -264,7 +264,7 @@ def test_restricted_run_of_an_open_shell_is_refused():
 
 def test_other_objects_than_a_molecule_or_a_functional_are_refused():
     """The message says how to make the right thing."""
-    with pytest.raises(InputError, match=r"molecule='water.xyz': give a Molecule, from dftfd.molecule"):
+    with pytest.raises(InputError, match=r"molecule='water.xyz': give a Molecule, from dftfd.system.molecule"):
         dftfd.run_scf("water.xyz")
     with pytest.raises(FunctionalError, match="closest"):
         dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), xc="pbee")

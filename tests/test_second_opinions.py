@@ -18,7 +18,7 @@ from pyscf import dft
 import dftfd
 from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError, InputWarning
-from dftfd.interop.pyscf import to_pyscf
+from dftfd.libcint.mole import to_pyscf
 
 NIGHT = int(os.environ.get("DFTFD_NIGHT") or date.today().toordinal())
 SYMBOLS = sorted(ATOMIC_NUMBERS, key=ATOMIC_NUMBERS.get)[:86]

@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd import integrals
 from dftfd.autofd import function
-from dftfd.calculation import Calculation
 from dftfd.errors import CheckpointError, FunctionalError, InputError, ResourceError, UnsupportedError
 from dftfd.functionals.base import SPACE
-from dftfd.interop.pyscf import to_pyscf
-from dftfd.io.progress import Progress
-from dftfd.resources import process_memory
+from dftfd.libcint.mole import to_pyscf
+from dftfd.model.calculation import Calculation
+from dftfd.runtime.progress import Progress
+from dftfd.runtime.resources import process_memory
 from dftfd.scf import strategy
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import State
 from dftfd.scf.rotation import Rotations, rotated
-from dftfd.surroundings import surroundings_for
+from dftfd.terms import integrals
+from dftfd.terms.surroundings import surroundings_for
 
 BENT = "O 0 0.02 0.1173; H 0.1 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 FIELD = (0.01, 0.02, -0.03)

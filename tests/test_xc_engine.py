@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from pyscf import dft, gto
 
-from dftfd.ao_store import AOStore
-from dftfd.ao_values import ao_tables
-from dftfd.density import density_at, kinetic_energy_density_at
 from dftfd.errors import InputError, NumericalError
 from dftfd.functionals.registry import get_functional
-from dftfd.kernel import XCKernel
-from dftfd.xc import Scratch, XCBuilder, density_jet
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.ao_values import ao_tables
+from dftfd.xc.density import density_at, kinetic_energy_density_at
+from dftfd.xc.kernel import XCKernel
+from dftfd.xc.matrix import Scratch, XCBuilder, density_jet
 
 JETS = [(0, False), (1, False), (2, False), (0, True), (1, True), (2, True)]
 
@@ -53,7 +53,7 @@ def toy_kernel(order, tau):
 
 @dataclass(frozen=True)
 class Kernel:
-    """The interface of dftfd.kernel around any code."""
+    """The interface of dftfd.xc.kernel around any code."""
 
     code: Callable
     order: int

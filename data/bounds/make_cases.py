@@ -15,14 +15,14 @@ from pathlib import Path
 from pyscf import __version__, dft, scf
 
 import dftfd
-from dftfd.ao_store import AOStore
 from dftfd.functionals.registry import get_functional
-from dftfd.integrals import DensityFittedCoulombExchange
 from dftfd.interop.pyscf import to_pyscf
-from dftfd.kernel import XCKernel
+from dftfd.terms.integrals import DensityFittedCoulombExchange
 from dftfd.terms.lowered import lowered
 from dftfd.terms.on_grid import quadrature_grid
-from dftfd.xc import XCBuilder, ao_order
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.kernel import XCKernel
+from dftfd.xc.matrix import XCBuilder, ao_order
 
 FOLDER = Path(__file__).parent
 FUNCTIONALS = {"lda": "lda,vwn", "pbe": "pbe,pbe", "r2scan": "r2scan,r2scan"}

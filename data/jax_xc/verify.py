@@ -6,7 +6,8 @@
 
 Points: 3,000 for each spin layout, of which a third from the density of the water cation, see `points`. A name passes
 if energy and first derivatives are finite at all points and their errors at the 99th percentile are below 1e-9 and
-1e-7; errors are those of `dftfd.checks.pointwise`. Names are chosen on the first seed and have to pass on all others.
+1e-7; errors are those of `dftfd.verify.point_comparison`. Names are chosen on the first seed and have to pass on all
+others.
 Functionals are sums of kernels, so each kernel is measured once (all names: 6 minutes of one core for a seed).
 """
 
@@ -24,12 +25,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.structure import structural_key
-from dftfd.check import reference_densities
-from dftfd.checks.pointwise import compare, scaled_error
-from dftfd.checks.potentials import molecular_jet
+from dftfd.autofd.core.structure import structural_key
 from dftfd.functionals import catalogue
 from dftfd.interop import libxc
+from dftfd.verify.check import reference_densities
+from dftfd.verify.point_comparison import compare, scaled_error
+from dftfd.verify.potential_comparison import molecular_jet
 
 ROOT = Path(__file__).parents[2]
 VERDICTS, PAGE = ROOT / "functionals" / "jax_xc_verdicts.json", ROOT / "docs" / "catalogue.md"

@@ -3,7 +3,7 @@
     python data/oracle/make_oracle.py [name ...]
 
 writes data/oracle/oracle.h5, or replaces the named groups in it. What the numbers are is said in README.md and in
-`dftfd.checks.extended`. All formulas take half an hour on one core with gmpy2 installed, and hours without.
+`dftfd.verify.extended`. All formulas take half an hour on one core with gmpy2 installed, and hours without.
 """
 
 import itertools
@@ -15,8 +15,8 @@ import h5py
 import mpmath
 import numpy as np
 
-from dftfd.checks.extended import DIGITS, ExtendedEnergy
-from dftfd.checks.native import native_formulas
+from dftfd.verify.extended import DIGITS, ExtendedEnergy
+from dftfd.verify.native import native_formulas
 
 FILE = Path(__file__).parent / "oracle.h5"
 

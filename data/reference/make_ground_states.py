@@ -24,7 +24,7 @@ from pathlib import Path
 from pyscf import dft, gto
 
 import dftfd
-from dftfd.xc import XCBuilder
+from dftfd.xc.matrix import XCBuilder
 
 FILE = Path(__file__).with_name("ground_states.json")
 SAME = 2e-4  # hartree: what the orientation of a d hole on the grid may change, and more

@@ -14,14 +14,14 @@ from typing import Annotated
 
 import numpy as np
 
-from dftfd.arguments import LONGEST_SEQUENCE, Kind, public, whole
 from dftfd.batch.cluster import on_cluster, require_client
 from dftfd.batch.jobs import Outcome, failure, read_jobs, run_job
 from dftfd.batch.processes import in_processes
 from dftfd.batch.record import recorded
 from dftfd.errors import InputError, shown
 from dftfd.functionals.base import Functional
-from dftfd.options import RUN, Options
+from dftfd.model.options import RUN, Options
+from dftfd.runtime.arguments import LONGEST_SEQUENCE, Kind, public, whole
 
 __all__ = ["Outcome", "run_batch"]
 

@@ -4,9 +4,9 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from dftfd.arguments import instance
 from dftfd.batch.jobs import Job, Outcome, failure
 from dftfd.errors import MissingDependencyError, ResourceError
+from dftfd.runtime.arguments import instance
 
 
 def _distributed():

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dftfd.errors import DftfdError, FileError, InputError, one_line, shown
-from dftfd.io.geometry import is_coordinate_text, read_text, split_frames
-from dftfd.io.qcschema import atomic_result
-from dftfd.molecule import Molecule, molecule
-from dftfd.run import run_scf
+from dftfd.results.qcschema import atomic_result
+from dftfd.system.geometry import is_coordinate_text, read_text, split_frames
+from dftfd.system.molecule import Molecule, molecule
+from dftfd.tasks.run import run_scf
 
 INTERNAL_ERROR, NOT_CONVERGED, OUT_OF_MEMORY = 1, 3, 6
 NAME_LENGTH = 60

@@ -9,8 +9,8 @@ from multiprocessing.connection import wait
 
 from dftfd.batch.jobs import Job, Outcome, failure
 from dftfd.errors import ResourceError
-from dftfd.resources import limit_memory_share
-from dftfd.threads import limit_threads, worker_count
+from dftfd.runtime.resources import limit_memory_share
+from dftfd.runtime.threads import limit_threads, worker_count
 
 MAX_ATTEMPTS = 2
 """How often a job whose process dies is tried."""

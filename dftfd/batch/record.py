@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-import dftfd
 from dftfd.batch.jobs import Job, Outcome
 from dftfd.errors import FileError, FunctionalError, InputError
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
-from dftfd.io.files import check_writable, require_regular
-from dftfd.options import ENERGY, SEARCH, START, STATE
+from dftfd.model.options import ENERGY, SEARCH, START, STATE
+from dftfd.runtime.files import check_writable, require_regular
+from dftfd.runtime.version import VERSION
 
 MAX_BYTES = 8 * 2**30
 """Records above this size are refused unread."""
@@ -67,7 +67,7 @@ class Record:
     def __init__(self, file, path, options):
         self._file, self._path = file, path
         given = options.changed(ENERGY, STATE, START, SEARCH) | {"xc": _formulas(options.xc)}
-        self._context = _text({"options": given, "dftfd": dftfd.__version__})
+        self._context = _text({"options": given, "dftfd": VERSION})
         self._known = self._read()
 
     def outcome(self, job: Job) -> Outcome | None:

@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
-from dftfd.cli.options import with_options
-from dftfd.options import OPTIONS, RUN, names
+from dftfd.cli.option_types import with_options
+from dftfd.model.options import OPTIONS, RUN, names
+from dftfd.runtime.version import VERSION
 
 CHECK_FAILED, NOT_CONVERGED = 1, 3
 BATCH = {"jobs", "record", "scheduler"}
@@ -32,6 +33,20 @@ app = typer.Typer(
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show debugging messages, and the traceback of an error.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Tell more: times of the stages, sizes.")]
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        help="xyz file, coordinates such as 'H 0 0 0; H 0 0 0.74', or QCSchema input (.json). "
+        "Several, a pattern in quotes or a trajectory make a batch."
+    ),
+]
+Output = Annotated[
+    list[Path] | None,
+    typer.Option(help="Write a file; .h5 .json .npz .molden .cube .html name its format. May be repeated."),
+]
+Record = Annotated[
+    Path | None, typer.Option(help="Results of a batch, one line of JSON each; what it already holds is not repeated.")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -40,9 +55,7 @@ def options(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ):
     if version:
-        from dftfd import __version__
-
-        print(__version__)
+        print(VERSION)
     elif context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -51,30 +64,18 @@ def options(
 @with_options(*(name for name, option in OPTIONS.items() if option.on_command))
 def run(
     context: typer.Context,
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            help="xyz file, coordinates such as 'H 0 0 0; H 0 0 0.74', or QCSchema input (.json). "
-            "Several, a pattern in quotes or a trajectory make a batch."
-        ),
-    ],
+    files: Files,
     of_molecule,
     of_run,
     stability: Annotated[bool, typer.Option("--stability", help="Analyse the stability of the solution.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write the result in QCSchema form to this file.")] = None,
-    output: Annotated[
-        list[Path] | None,
-        typer.Option(help="Write a file; .h5 .json .npz .molden .cube .html name its format. May be repeated."),
-    ] = None,
+    output: Output = None,
     report: Annotated[Path | None, typer.Option(help="Write a report with pictures, one HTML page.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace output files and a foreign checkpoint.")
     ] = False,
     jobs: Annotated[int, typer.Option(help="Processes that a batch runs in.")] = 1,
-    record: Annotated[
-        Path | None,
-        typer.Option(help="Results of a batch, one line of JSON each; what it already holds is not repeated."),
-    ] = None,
+    record: Record = None,
     scheduler: Annotated[
         str, typer.Option(help="Address of a Dask scheduler whose workers run the batch, tcp://host:8786.")
     ] = "",
@@ -84,36 +85,25 @@ def run(
 ):
     """Compute the Kohn-Sham energy of a molecule, or of many."""
     from dftfd.batch.jobs import stands_for_many
-    from dftfd.checkpoint import as_checkpoint
-    from dftfd.errors import CheckpointError, FileError
-    from dftfd.io.qcschema import Request, read_input
-    from dftfd.molecule import molecule
-    from dftfd.output import check_format
-    from dftfd.run import run_scf
+    from dftfd.errors import CheckpointError
+    from dftfd.results.checkpoint import as_checkpoint
+    from dftfd.system.molecule import molecule
+    from dftfd.tasks.run import run_scf
 
     given = [name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"]
     if len(files) > 1 or not BATCH.isdisjoint(given) or stands_for_many(files[0]):
-        from dftfd.cli.batch import run_many
+        from dftfd.cli.batches import run_many
 
         _refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes its results to --record")
         with _messages(verbose, debug):
             code = run_many(files, of_molecule, of_run, jobs, record, scheduler, quiet)
         raise typer.Exit(code)
 
-    outputs = [(path, ending) for path, ending in ((json, ".json"), (report, ".html")) if path is not None]
-    outputs += [(path, path.suffix) for path in output or ()]
-    for path, ending in outputs:
-        check_format(path, ending)
-        if not overwrite and os.path.lexists(path):
-            raise FileError(f"{path} exists; take another name, or give --overwrite to replace it.")
+    outputs = _outputs([(json, ".json"), (report, ".html"), *((path, None) for path in output or ())], overwrite)
     kept = as_checkpoint(of_run["checkpoint"], of_run["restart"], overwrite)
     of_run["checkpoint"] = context.obj.checkpoint = kept
     with _messages(verbose, debug):
-        request = Request({"source": files[0]} | of_molecule, of_run)
-        if files[0].lower().endswith(".json"):
-            _refuse(given, {*of_molecule, *of_run} - AROUND, f"is what {files[0]} decides; leave it out")
-            request = read_input(files[0])
-            request.settings.update({name: of_run[name] for name in AROUND})
+        request = _request(files[0], of_molecule, of_run, given)
         system = molecule(**request.molecule)
         with _progress(quiet) as progress:
             progress.note(_heading(system))
@@ -136,6 +126,31 @@ def _refuse(given, names, why):
     for name in given:
         if name in names:
             raise InputError(f"--{name.replace('_', '-')} {why}.")
+
+
+def _outputs(named, overwrite):
+    """Paths and endings of the files to write; FileError where one can't be, before anything is computed."""
+    from dftfd.errors import FileError
+    from dftfd.results.output import check_format
+
+    outputs = [(path, ending or path.suffix) for path, ending in named if path is not None]
+    for path, ending in outputs:
+        check_format(path, ending)
+        if not overwrite and os.path.lexists(path):
+            raise FileError(f"{path} exists; take another name, or give --overwrite to replace it.")
+    return outputs
+
+
+def _request(file, of_molecule, of_run, given):
+    """What is asked for: by the options, or by a QCSchema input, which then decides all but what happens around it."""
+    from dftfd.results.qcschema import Request, read_input
+
+    if not file.lower().endswith(".json"):
+        return Request({"source": file} | of_molecule, of_run)
+    _refuse(given, {*of_molecule, *of_run} - AROUND, f"is what {file} decides; leave it out")
+    request = read_input(file)
+    request.settings.update({name: of_run[name] for name in AROUND})
+    return request
 
 
 def _write(result, outputs, driver):
@@ -173,12 +188,12 @@ def check(
     debug: Debug = False,
 ):
     """Compare a functional, its potential and its matrix with libxc."""
-    from dftfd.check import check as check_functional
+    from dftfd.verify.check import check as check_functional
 
     if every == (name is not None):
         raise typer.BadParameter("give the name of a functional, or --all")
     if every:
-        from dftfd.checks.regression_page import check_all
+        from dftfd.verify.regression_page import check_all
 
         with _messages(verbose, debug):
             passed = check_all(data, page, tell=print, resume=resume)
@@ -202,8 +217,8 @@ def audit(
     debug: Debug = False,
 ):
     """Look for mistakes in the derivatives of a functional, libxc's or anybody's."""
-    from dftfd.audit import audit as audit_target
-    from dftfd.audit import import_target
+    from dftfd.verify.audit import audit as audit_target
+    from dftfd.verify.audit import import_target
 
     is_code = ":" in target and not target.lower().startswith("libxc:") and "(" not in target
     with _messages(verbose, debug):
@@ -222,7 +237,7 @@ def show(
     debug: Debug = False,
 ):
     """Show what a functional is, and which exact conditions it meets."""
-    from dftfd.report_card import report_card
+    from dftfd.verify.report_card import report_card
 
     with _messages(verbose, debug):
         card = report_card(name)
@@ -268,24 +283,23 @@ def _show_warning(message, category, filename, lineno, file=None, line=None):
 def _progress(quiet):
     """The progress display that suits the output: none, a live table on a terminal, plain lines elsewhere."""
     if quiet:
-        from dftfd.io.progress import Progress
+        from dftfd.runtime.progress import Progress
 
         return Progress()
     if sys.stdout.isatty():
         from dftfd.cli.live import LiveProgress
 
         return LiveProgress()
-    from dftfd.io.progress import PlainProgress
+    from dftfd.runtime.progress import PlainProgress
 
     return PlainProgress()
 
 
 def _heading(molecule):
     """What was read: formula, electrons, basis and the nearest pair of atoms, so that a wrong unit shows at once."""
-    from dftfd import __version__
-    from dftfd.molecule import UNITS
+    from dftfd.system.molecule import UNITS
 
-    text = f"dftfd {__version__}: {molecule.formula}, {molecule.n_electrons} electrons, {molecule.n_ao} basis functions"
+    text = f"dftfd {VERSION}: {molecule.formula}, {molecule.n_electrons} electrons, {molecule.n_ao} basis functions"
     nearest = molecule.shortest_distance
     if nearest is None:
         return text

@@ -22,7 +22,7 @@ AGAIN = 0.02
 class InterruptWatch:
     """A `with` statement around a command.
 
-    checkpoint: that of the run, a dftfd.checkpoint.Checkpoint, or None.   interrupted: whether Ctrl-C was heard.
+    checkpoint: that of the run, a results.checkpoint.Checkpoint, or None.   interrupted: whether Ctrl-C was heard.
     """
 
     def __init__(self, grace: float = GRACE):

@@ -6,7 +6,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from dftfd.io.progress import LogProgress
+from dftfd.runtime.progress import LogProgress
 
 
 class LiveProgress(LogProgress):

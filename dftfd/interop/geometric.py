@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from dftfd.errors import DftfdError, InputError, MissingDependencyError, UnsupportedError, closest_names
-from dftfd.interop.pyscf import BOHR_IN_ANGSTROM
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 
 # Name: geomeTRIC's class, whether fragments are connected, whether Cartesians are added.
 _COORDINATES = {

@@ -28,7 +28,7 @@ from pyscf.dft import numint
 
 from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedError
 from dftfd.interop.libxc_layout import evaluate
-from dftfd.interop.pyscf import to_pyscf
+from dftfd.libcint.mole import to_pyscf
 
 __all__ = [
     "evaluate",

@@ -7,7 +7,7 @@ import numpy as np
 
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.registry import get_functional
-from dftfd.pointwise import VARIABLES, pointwise_kernel, require_ingredients
+from dftfd.xc.pointwise import VARIABLES, pointwise_kernel, require_ingredients
 
 _FAMILIES = ("rho", "sigma", "lapl", "tau")
 _COMPONENTS = {1: dict.fromkeys(_FAMILIES, 1), 2: {"rho": 2, "sigma": 3, "lapl": 2, "tau": 2}}

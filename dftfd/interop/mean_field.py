@@ -6,10 +6,10 @@ import numpy as np
 from pyscf import dft
 
 from dftfd.errors import UnsupportedError
-from dftfd.functionals.dispersion import WITHOUT_VV10, split_dispersion
+from dftfd.functionals.empirical_dispersion import WITHOUT_VV10, split_dispersion
 from dftfd.interop.numint import Library, numint
-from dftfd.interop.pyscf import quiet, to_pyscf
-from dftfd.interop.two_electron import auxiliary_basis
+from dftfd.libcint.mole import quiet, to_pyscf
+from dftfd.libcint.two_electron import auxiliary_basis
 
 KINDS = {"RKS": dft.rks.RKS, "UKS": dft.uks.UKS, "ROKS": dft.roks.ROKS}
 

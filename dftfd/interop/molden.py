@@ -6,7 +6,7 @@ import numpy as np
 from pyscf.tools import molden
 
 from dftfd.errors import UnsupportedError
-from dftfd.interop.pyscf import quiet, to_pyscf
+from dftfd.libcint.mole import quiet, to_pyscf
 
 
 def molden_text(result) -> str:

@@ -15,7 +15,6 @@ import numpy as np
 import pyscf
 from pyscf.dft import numint as pyscf_numint
 
-import dftfd
 from dftfd.errors import FunctionalError, InputWarning, MissingDependencyError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import from_definition, require_reproducible
@@ -23,7 +22,8 @@ from dftfd.functionals.names import refuse_part
 from dftfd.functionals.registry import get_functional
 from dftfd.functionals.vv10 import vv10 as VV10
 from dftfd.interop.libxc_layout import empty_spins, evaluate, named_components
-from dftfd.pointwise import VARIABLES, pointwise_kernel
+from dftfd.runtime.version import VERSION
+from dftfd.xc.pointwise import VARIABLES, pointwise_kernel
 
 OLDEST, TESTED = (2, 9), (2, 14)
 MAX_ORDER = 4
@@ -150,7 +150,7 @@ class Library:
 
     @property
     def __version__(self):
-        return dftfd.__version__
+        return VERSION
 
     def with_omega(self, omega: float) -> "Library":
         """The same with another omega, in the semilocal exchange and in the integrals alike."""

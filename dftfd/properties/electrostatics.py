@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.ao_values import ao_tables, monomial_powers
 from dftfd.properties.boys import boys
+from dftfd.xc.ao_values import ao_tables, monomial_powers
 
 NEGLIGIBLE = 1e-16
 """Pairs of primitives whose expansion coefficients are all below this [e] are left out."""

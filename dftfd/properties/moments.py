@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dftfd.interop import pyscf as bridge
+from dftfd.libcint import mole as bridge
 
 DEBYE = 2.5417464157449032
 """One e bohr in debye, from the CODATA 2014 constants that PySCF uses."""

@@ -13,8 +13,8 @@ import numpy as np
 import scipy.linalg
 
 from dftfd.errors import InputError, closest_names
-from dftfd.interop import pyscf as bridge
-from dftfd.interop.populations import meta_loewdin_orbitals
+from dftfd.libcint import mole as bridge
+from dftfd.libcint.orthogonal_orbitals import meta_loewdin_orbitals
 
 SCHEMES = ("mulliken", "loewdin", "meta-loewdin")
 

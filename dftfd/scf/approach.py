@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dftfd.scf.convergence import Convergence
 from dftfd.scf.diis import commutator
 from dftfd.scf.loop import solve
 from dftfd.scf.problem import Problem, State
-from dftfd.scf.table import Convergence
 
 LOOSE, TIGHT = 1e-7, 1e-8
 """Energy thresholds [hartree] of the cheaper problem and of the corrected one."""

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dftfd.arguments import array
 from dftfd.errors import InputError
+from dftfd.runtime.arguments import array
 from dftfd.scf.occupation import aufbau
 from dftfd.scf.orbitals import density_matrix, diagonalise
 

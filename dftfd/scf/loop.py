@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dftfd.errors import CheckpointError
+from dftfd.scf.convergence import Convergence, Cycle
 from dftfd.scf.extrapolation import Extrapolation
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import Evaluation, FockBuilder, Problem, State
@@ -17,7 +18,6 @@ from dftfd.scf.second_order import direct_minimisation, newton
 from dftfd.scf.snapshot import Snapshot, Solution
 from dftfd.scf.stability import MAX_FOLLOWED, NOISE, follow_instability, look_down
 from dftfd.scf.strategy import STRATEGIES, Strategy
-from dftfd.scf.table import Convergence, Cycle
 
 __all__ = ["Convergence", "Cycle", "Evaluation", "FockBuilder", "Problem", "Solution", "State", "solve", "solve_scf"]
 

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.linalg
 
 from dftfd.errors import InputError, NumericalError
-from dftfd.scf.table import LINEAR_DEPENDENCE
+from dftfd.scf.convergence import LINEAR_DEPENDENCE
 
 
 def canonical_orthonormaliser(S, threshold=LINEAR_DEPENDENCE):

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dftfd.scf.convergence import Convergence, Cycle
 from dftfd.scf.problem import Problem, State
 from dftfd.scf.rotation import EnergyModel, canonical, rotated
-from dftfd.scf.table import Convergence, Cycle
 
 SMALLEST_METRIC = 0.2
 """Floor [hartree] of the metric: orbital pairs with small or inverted gaps must not take unbounded steps."""

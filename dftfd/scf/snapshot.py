@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dftfd.scf.convergence import Cycle
 from dftfd.scf.problem import State
-from dftfd.scf.table import Cycle
 
 
 @dataclass(frozen=True)

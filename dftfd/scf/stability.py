@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dftfd.errors import NotConvergedError
+from dftfd.scf.convergence import Convergence
 from dftfd.scf.problem import Problem, State
 from dftfd.scf.rotation import EnergyModel, canonical, rotated
 from dftfd.scf.second_order import direct_minimisation, newton
-from dftfd.scf.table import Convergence
 
 UNSTABLE = -1e-4
 """Eigenvalues [hartree] below this are negative for sure; rotations of degenerate orbitals give zero, up to noise."""

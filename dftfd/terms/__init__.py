@@ -1,6 +1,5 @@
 """The terms of the energy, one in each file, and the names under which results hold their energies."""
 
-from dftfd.terms.base import Contribution, Term
 from dftfd.terms.coulomb_exchange import CoulombExchangeEnergy
 from dftfd.terms.dispersion import DispersionEnergy
 from dftfd.terms.double_integral import DoubleIntegralEnergy
@@ -8,6 +7,7 @@ from dftfd.terms.external import ExternalEnergy
 from dftfd.terms.nuclear import NuclearEnergy
 from dftfd.terms.one_electron import OneElectronEnergy
 from dftfd.terms.semilocal import SemilocalEnergy
+from dftfd.terms.term import Contribution, Term
 
 __all__ = [
     "COMPONENTS",

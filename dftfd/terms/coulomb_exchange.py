@@ -8,8 +8,8 @@ half of it is the energy of both spins, and half of K the potential of each.
 
 import numpy as np
 
-from dftfd.integrals import CoulombExchange, share
-from dftfd.terms.base import Contribution, Term
+from dftfd.terms.integrals import CoulombExchange, share
+from dftfd.terms.term import Contribution, Term
 
 
 class CoulombExchangeEnergy(Term):

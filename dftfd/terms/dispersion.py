@@ -2,12 +2,12 @@
 
 from functools import cached_property
 
-from dftfd.interop.dispersion import dispersion_correction
-from dftfd.terms.base import Contribution, Term
+from dftfd.libcint.dispersion_correction import dispersion_correction
+from dftfd.terms.term import Contribution, Term
 
 
 class DispersionEnergy(Term):
-    """The correction of a version, with the parameters of a functional; see dftfd.functionals.dispersion."""
+    """The correction of a version, with the parameters of a functional; see dftfd.functionals.empirical_dispersion."""
 
     components = {"dispersion": "dispersion correction"}
     stage = "dispersion derivatives"

@@ -3,12 +3,12 @@
 from functools import cached_property
 
 from dftfd.functionals.base import Functional
-from dftfd.nonlocal_response import matrix_response
-from dftfd.nonlocal_xc import NonlocalXCBuilder, NonlocalXCKernel
-from dftfd.terms.base import Contribution, Term
 from dftfd.terms.lowered import lowered
 from dftfd.terms.on_grid import GridOrbitals, gradient_on_grid
-from dftfd.xc import ao_order
+from dftfd.terms.term import Contribution, Term
+from dftfd.xc.matrix import ao_order
+from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder, NonlocalXCKernel
+from dftfd.xc.nonlocal_response import matrix_response
 
 
 class DoubleIntegralEnergy(Term):

@@ -16,12 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.arguments import Kind
 from dftfd.errors import DftfdError, InputError, shown
-from dftfd.kernel import Slopes
-from dftfd.terms.base import Contribution, Term
+from dftfd.runtime.arguments import Kind
 from dftfd.terms.on_grid import GridOrbitals, gradient_on_grid
-from dftfd.xc import XCBuilder
+from dftfd.terms.term import Contribution, Term
+from dftfd.xc.kernel import Slopes
+from dftfd.xc.matrix import XCBuilder
 
 POINTS = 4096  # per call of the compiled potential
 ACTS_ON = ("all", "electrons")
@@ -182,7 +182,7 @@ class ExternalEnergy(Term):
 
 
 class _Kernel:
-    """int n(r) f(r) d^3r as a kernel like dftfd.kernel.XCKernel. Without a potential f is 1: it counts electrons."""
+    """int n(r) f(r) d^3r as a kernel like dftfd.xc.kernel.XCKernel. Without a potential f is 1: it counts electrons."""
 
     order, needs_tau, channels = 0, False, 1
 

@@ -1,6 +1,6 @@
 """Repulsion among nuclei, and their energy in a field and near point charges."""
 
-from dftfd.terms.base import Contribution, Term
+from dftfd.terms.term import Contribution, Term
 
 
 class NuclearEnergy(Term):

@@ -4,14 +4,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from dftfd.ao_store import AOStore, default_block_size
 from dftfd.grids.molecular import BYTES_PER_POINT, grid_size, molecular_grid, pull_back
-from dftfd.interop.derivatives import atom_sums
-from dftfd.interop.gto import component_count
-from dftfd.memory import Need
-from dftfd.threads import worker_count
-from dftfd.xc import ao_order
-from dftfd.xc_gradient import GradientBuilder
+from dftfd.libcint.derivatives import atom_sums
+from dftfd.libcint.gto import component_count
+from dftfd.runtime.memory import Need
+from dftfd.runtime.threads import worker_count
+from dftfd.xc.ao_store import AOStore, default_block_size
+from dftfd.xc.gradient import GradientBuilder
+from dftfd.xc.matrix import ao_order
 
 BLOCK_BUFFERS = 6
 """Buffers of the size of a block's orbitals that a worker holds while it builds the matrix."""
@@ -80,7 +80,7 @@ def _key(grid):
 def gradient_on_grid(molecule, kernel, grid, P, C_occ, grid_response: bool, progress, whole_grid=False) -> np.ndarray:
     """dE/dR (atom, 3) [hartree/bohr] at fixed P of the energy of one kernel on a grid.
 
-    grid: a level, or (points, weights) that stay where they are.   whole_grid: see dftfd.xc_gradient.
+    grid: a level, or (points, weights) that stay where they are.   whole_grid: see dftfd.xc.gradient.
     """
     moves = isinstance(grid, int)
     points, weights = quadrature_grid(molecule, grid) if moves else grid

@@ -4,8 +4,8 @@ from functools import cached_property
 
 import numpy as np
 
-from dftfd.integrals import OneElectron
-from dftfd.terms.base import Contribution, Term
+from dftfd.terms.integrals import OneElectron
+from dftfd.terms.term import Contribution, Term
 
 
 class OneElectronEnergy(Term):

@@ -2,14 +2,14 @@
 
 from functools import cached_property
 
-from dftfd.device_xc import DeviceXCBuilder, accelerated_devices
 from dftfd.functionals.base import Functional
-from dftfd.kernel import XCKernel
-from dftfd.terms.base import Contribution, Term
 from dftfd.terms.lowered import lowered
 from dftfd.terms.on_grid import GridOrbitals, gradient_on_grid
-from dftfd.xc import XCBuilder, ao_order
-from dftfd.xc_response import XCResponseBuilder
+from dftfd.terms.term import Contribution, Term
+from dftfd.xc.device import DeviceXCBuilder, accelerated_devices
+from dftfd.xc.kernel import XCKernel
+from dftfd.xc.matrix import XCBuilder, ao_order
+from dftfd.xc.response import XCResponseBuilder
 
 
 class SemilocalEnergy(Term):

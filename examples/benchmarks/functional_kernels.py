@@ -20,12 +20,12 @@ from measuring import CLOCKS, machine, ratio_of, seconds
 from pyscf.dft import libxc as pyscf_libxc
 
 import dftfd
-from dftfd.checks.counterpart import counterpart
-from dftfd.checks.sampling import sample
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.registry import list_functionals
 from dftfd.interop import libxc
-from dftfd.pointwise import pointwise_kernel
+from dftfd.verify.counterpart import counterpart
+from dftfd.verify.sampling import sample
+from dftfd.xc.pointwise import pointwise_kernel
 
 TARGETS = dict.fromkeys(("pbe", "blyp", "tpss"), 2.0) | dict.fromkeys(("scan", "r2scan"), 1.5)
 OTHERS = 1 / 1.2

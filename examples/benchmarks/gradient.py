@@ -23,8 +23,8 @@ from molecules import NAMES, atoms
 from pyscf import dft, gto
 
 import dftfd
-from dftfd.forces import nuclear_forces
-from dftfd.io.progress import Progress
+from dftfd.model.forces import nuclear_forces
+from dftfd.runtime.progress import Progress
 from dftfd.scf.orbitals import occupied_orbitals
 
 TOLERANCE = 1e-6  # hartree/bohr

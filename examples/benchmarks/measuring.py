@@ -19,7 +19,7 @@ import pyscf  # noqa: E402
 from pyscf import lib  # noqa: E402
 
 import dftfd  # noqa: E402
-from dftfd.threads import worker_count  # noqa: E402
+from dftfd.runtime.threads import worker_count  # noqa: E402
 
 DATA = Path(__file__).parents[2] / "data" / "benchmarks"
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}

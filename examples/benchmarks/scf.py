@@ -22,7 +22,7 @@ from molecules import NAMES, atoms
 from pyscf import dft, gto
 
 import dftfd
-from dftfd.io.progress import Progress
+from dftfd.runtime.progress import Progress
 
 ENERGY_TOLERANCE = 1e-8  # hartree
 PYSCF_MEMORY = 16_000

@@ -20,11 +20,11 @@ from measuring import CLOCKS, machine, ratio_of, seconds
 from molecules import NAMES, atoms
 from pyscf import dft, gto, lib
 
-from dftfd.ao_store import AOStore
 from dftfd.functionals.registry import get_functional
 from dftfd.grids.molecular import molecular_grid
-from dftfd.kernel import XCKernel
-from dftfd.xc import XCBuilder
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.kernel import XCKernel
+from dftfd.xc.matrix import XCBuilder
 
 SUITE = (
     {"molecule": "water", "basis": "def2-svp", "xc": "pbe"},

@@ -6,9 +6,9 @@ python examples/faults/damage.py --save        200 truncations, 200 bit flips
 from common import OPTIONS, TOLERANCE, molecule, report, resumed, right_energy
 
 import dftfd
-from dftfd.checkpoint import previous_generation
 from dftfd.errors import CheckpointError
-from dftfd.io.progress import Progress
+from dftfd.results.checkpoint import previous_generation
+from dftfd.runtime.progress import Progress
 
 
 class Stop(Exception):

@@ -19,14 +19,14 @@ from common import report
 from sound_definitions import sound_definition
 
 import dftfd
-from dftfd.ao_store import AOStore
 from dftfd.errors import DftfdError
 from dftfd.functionals.base import exact_exchange, long_range_exchange
 from dftfd.functionals.registry import functional, register
-from dftfd.integrals import ExactCoulombExchange
-from dftfd.kernel import XCKernel
 from dftfd.terms import CoulombExchangeEnergy
-from dftfd.xc import XCBuilder
+from dftfd.terms.integrals import ExactCoulombExchange
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.kernel import XCKernel
+from dftfd.xc.matrix import XCBuilder
 
 TOLERANCE = 1e-7
 HANGS = 30.0  # seconds of CPU

@@ -19,13 +19,13 @@ import numpy as np
 READ = ["basis", "elements", "functionals.names", "io", "molecule", "resources"]
 with atheris.instrument_imports(include=[f"dftfd.{name}" for name in READ]):
     import dftfd
-    from dftfd.basis import checked_basis
     from dftfd.elements import AtomName, parse_atom_name
     from dftfd.functionals.names import parse
-    from dftfd.io.geometry import parse_atom_list, parse_geometry, split_frames
-    from dftfd.io.hdf5 import BLOCK, read_tree, seal, write_tree
-    from dftfd.io.qcschema import read_input
-    from dftfd.resources import memory_size
+    from dftfd.results.qcschema import read_input
+    from dftfd.runtime.hdf5 import BLOCK, read_tree, seal, write_tree
+    from dftfd.runtime.resources import memory_size
+    from dftfd.system.basis import checked_basis
+    from dftfd.system.geometry import parse_atom_list, parse_geometry, split_frames
 
 PLACE = Path(tempfile.mkdtemp(prefix="dftfd-fuzz-"))
 WORDS = (

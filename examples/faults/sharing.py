@@ -30,7 +30,7 @@ def worker(folder, number, rounds, processes):
     """One of the processes: an energy per line on standard output."""
     import jax
 
-    from dftfd import calculation
+    from dftfd.model import calculation
 
     for k in range(rounds):
         open(os.path.join(folder, f"ready-{k}-{number}"), "x").close()

@@ -11,27 +11,24 @@ SymPy expressions. The result is the left side of the Euler-Lagrange equation, d
 Integrals inside the formula, as in the derivative of a product of integrals, stay integrals.
 """
 
-import contextlib
-import contextvars
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import jax
 import numpy as np
 
-from dftfd.autofd.analytic import register_analytic_rule
-from dftfd.autofd.domain import Domain
+from dftfd.autofd.core.calling import Walk, interpreting
+from dftfd.autofd.core.domain import Domain
+from dftfd.autofd.core.function import Function, is_function, nodes_of
 from dftfd.autofd.extra.notation import Formula, Notation
-from dftfd.autofd.function import Function, _call_cache, is_function, nodes_of
 from dftfd.autofd.lowering.jets import Placeholder, lower, placeholder
 from dftfd.autofd.scalar.on_sympy import SympyAlgebra, require_sympy
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import symbolic_program
-from dftfd.autofd.transforms import grad
+from dftfd.autofd.transforms.gradients import grad
 from dftfd.errors import SignatureError, UnsupportedError
 
 MAX_INTEGRALS = 64  # numbers that the integrals inside one functional give
-_active = contextvars.ContextVar("dftfd_explain", default=None)
 
 
 @dataclass
@@ -43,14 +40,21 @@ class Unknown:
     name: str = ""
 
 
-@dataclass
-class _Run:
-    """A functional running on unknown functions: each integral over them has a number for its value."""
+class _Run(Walk):
+    """A functional running on unknown functions: each integral over them has a number for its value.
 
-    numbers: object  # (MAX_INTEGRALS,) traced
-    used: int = 0
-    integrands: list = field(default_factory=list)
-    recording: bool = False
+    numbers: (MAX_INTEGRALS,) traced.   used: how many of them have a meaning.
+    """
+
+    def __init__(self, numbers):
+        super().__init__()
+        self.numbers, self.used, self.integrands, self.recording = numbers, 0, [], False
+
+    def step(self, node, args):
+        unknown = node.operator.name == "integrate" and not args
+        if unknown and any(isinstance(n.operator, Placeholder) for n in nodes_of(node)):
+            return self.value_of(node.operands[0])
+        return super().step(node, args)
 
     def value_of(self, f: Function):
         sizes = [int(np.prod(leaf.shape)) for leaf in jax.tree_util.tree_leaves(f.result)]
@@ -63,27 +67,6 @@ class _Run:
         if self.recording:
             self.integrands.append(f)
         return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(f.result), parts)
-
-
-def _unknown_integral(f: Function, argnums, args):
-    """The rule by which integrals over unknown functions get their numbers."""
-    run = _active.get()
-    if run is None or args or not any(isinstance(n.operator, Placeholder) for n in nodes_of(f)):
-        return None
-    return run.value_of(f)
-
-
-register_analytic_rule("unknown function", _unknown_integral)
-
-
-@contextlib.contextmanager
-def _running(run: _Run):
-    token = _active.set(run)
-    try:
-        with _call_cache():  # inside an evaluation graphs are walked, not compiled, so each integral is met here
-            yield
-    finally:
-        _active.reset(token)
 
 
 def explain(functional, *arguments, argnum: int = 0, positive: bool = False, simplify: bool = True) -> Formula:
@@ -142,7 +125,7 @@ class _Program:
             for i, a in enumerate(self.arguments)
         ]
 
-        with _running(run):
+        with interpreting(run):  # inside an evaluation graphs are walked, not compiled, so each integral is met
             run.recording = True
             value = self.functional(*filled)
             run.recording, count = False, run.used

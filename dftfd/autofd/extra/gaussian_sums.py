@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.autofd.scalar.on_jax import OnJax
 from dftfd.autofd.scalar.on_objects import NotInAlgebra, Objects
-from dftfd.autofd.structure import is_tracer
 
 Polynomial = dict  # exponents of the variables, a tuple -> coefficient
 MAX_TERMS = 512

@@ -18,15 +18,16 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.tree_util import tree_leaves, tree_structure, tree_unflatten
 
-from dftfd.autofd.analytic import register_analytic_rule
-from dftfd.autofd.domain import Domain
+from dftfd.autofd.core.analytic import register_analytic_rule
+from dftfd.autofd.core.domain import Domain
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.core.structure import Code
 from dftfd.autofd.extra.gaussian_sums import GaussianAlgebra, GaussianSum, Quadratic, variables
-from dftfd.autofd.function import Function
 from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.scalar.on_objects import NotInAlgebra
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import symbolic_program
-from dftfd.autofd.structure import Code, is_tracer
 from dftfd.errors import QuadratureError, SignatureError, UnsupportedError
 
 MAX_DIMENSIONS = 6  # of all integration variables together

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dftfd.autofd.domain import Domain
+from dftfd.autofd.core.domain import Domain
 from dftfd.autofd.scalar.on_sympy import SympyAlgebra, require_sympy
 
 _SIMPLIFY_UP_TO = 600  # operations; longer formulas are only collected

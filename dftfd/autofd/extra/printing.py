@@ -3,11 +3,12 @@
 import numpy as np
 from jax.tree_util import tree_leaves
 
-from dftfd.autofd.domain import describe, spec_of
-from dftfd.autofd.function import Function, nodes_of
+from dftfd.autofd.core.codes import is_constant
+from dftfd.autofd.core.domain import describe, spec_of
+from dftfd.autofd.core.function import Function, nodes_of
+from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.autofd.operators.compose import composition
-from dftfd.autofd.operators.leaf import is_constant, leaf
-from dftfd.autofd.structure import is_tracer
+from dftfd.autofd.operators.leaf import leaf
 
 _SYMBOLS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**"}
 

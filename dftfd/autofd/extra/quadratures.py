@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.special
 
-from dftfd.autofd.domain import Domain
-from dftfd.autofd.function import Function
+from dftfd.autofd.core.domain import Domain
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.core.structure import Code
 from dftfd.autofd.operators.leaf import function
-from dftfd.autofd.structure import Code, is_tracer
 from dftfd.errors import QuadratureError
 
 

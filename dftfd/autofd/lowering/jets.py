@@ -13,13 +13,13 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import tree_map
 
-from dftfd.autofd.domain import Domain, Signature
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.core.domain import Domain, Signature
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.structure import Code
 from dftfd.autofd.operators.compose import compose, composition
 from dftfd.autofd.operators.leaf import leaf
 from dftfd.autofd.operators.nabla import _nabla, nabla
-from dftfd.autofd.structure import Code
 from dftfd.errors import NotSemilocalError
 
 

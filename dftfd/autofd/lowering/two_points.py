@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from dftfd.autofd.domain import Signature, same_domain
-from dftfd.autofd.function import Function, nodes_of
+from dftfd.autofd.core.codes import is_constant
+from dftfd.autofd.core.domain import Signature, same_domain
+from dftfd.autofd.core.function import Function, nodes_of
 from dftfd.autofd.lowering.jets import (
     CELL_VOLUME,
     ChainRule,
@@ -33,7 +34,7 @@ from dftfd.autofd.operators.arithmetic import Binary
 from dftfd.autofd.operators.broadcast import _broadcast, _permute, broadcast, permute
 from dftfd.autofd.operators.compose import compose, composition
 from dftfd.autofd.operators.integrate import _integrate, integrate_over
-from dftfd.autofd.operators.leaf import constant, is_constant, leaf, zeros
+from dftfd.autofd.operators.leaf import constant, leaf, zeros
 from dftfd.autofd.operators.nabla import _nabla, nabla
 from dftfd.autofd.operators.zip_split import zip_functions
 from dftfd.errors import NotSemilocalError

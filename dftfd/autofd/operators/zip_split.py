@@ -4,14 +4,14 @@ Cases of compose, so their rules are compose's: the transpose of item puts the c
 of zip splits.
 """
 
-from dftfd.autofd.domain import describe
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.compose import compose
-from dftfd.autofd.structure import HasKey, structural_key
+from dftfd.autofd.core.domain import describe
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.operator_table import op
+from dftfd.autofd.core.structure import Code
 from dftfd.errors import SignatureError
 
 
-class Item(HasKey):
+class Item(Code):
     """value -> value[index]"""
 
     def __init__(self, index):
@@ -20,16 +20,14 @@ class Item(HasKey):
     def __call__(self, value):
         return value[self.index]
 
-    def structural_key(self):
-        return ("item", structural_key(self.index))
 
-
+@op.register
 def item(f: Function, index) -> Function:
     """x -> f(x)[index], of an array- or tuple-valued function."""
     if isinstance(index, slice):
         index = slice(index.start, index.stop, index.step)
     try:
-        return compose(Item(index), f)
+        return op.compose(Item(index), f)
     except (IndexError, KeyError, TypeError) as error:
         if isinstance(error, SignatureError):
             raise
@@ -40,9 +38,10 @@ def _tuple(*values):
     return values
 
 
+@op.register
 def zip_functions(*functions: Function) -> Function:
     """x -> (f_1(x), ..., f_n(x))"""
-    return compose(_tuple, *functions)
+    return op.compose(_tuple, *functions)
 
 
 def split(f: Function) -> tuple[Function, ...]:

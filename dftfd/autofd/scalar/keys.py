@@ -19,8 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
+from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.core.structure import Identity
 from dftfd.autofd.scalar.jaxprs import CUSTOM, INLINED, closed, equation_code, live_equations, operands_of
-from dftfd.autofd.structure import Identity, is_tracer
 
 _LARGE = 4096  # bytes; larger arrays enter keys by a hash of 256 bits
 _RULE_DEPTH = 3  # fingerprints follow derivative rules to third derivatives
@@ -35,12 +36,12 @@ class NoKey(Exception):
 
 def equation_key(eqn):
     """A hashable key, equal for equations that are the same function of `operands_of(eqn)`; NoKey where none exists."""
-    return _Keys().equation(eqn, {})
+    return Keys().equation(eqn, {})
 
 
 def value_key(value):
     """A hashable key of a parameter of an operation; NoKey where there is no exact one."""
-    return _Keys().value(value)
+    return Keys().value(value)
 
 
 def code_fingerprint(code, *specs) -> str:
@@ -49,7 +50,7 @@ def code_fingerprint(code, *specs) -> str:
     return hashlib.sha256(repr(_Contents(_RULE_DEPTH).program(program)).encode()).hexdigest()
 
 
-class _Keys:
+class Keys:
     """Keys in which functions count by their identity."""
 
     def program(self, program):
@@ -181,7 +182,7 @@ def _content(cell):
         return None
 
 
-class _Contents(_Keys):
+class _Contents(Keys):
     """Keys without identities, for other processes; derivative rules are followed `depth` times."""
 
     def __init__(self, depth: int):

@@ -12,12 +12,14 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 
-from dftfd.autofd.function import Function, Packed, assemble, is_function, pack, parts
+from dftfd.autofd.core.function import Function, is_function, parts
+from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.core.packed import Packed, assemble, pack
+from dftfd.autofd.core.structure import Code
 from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.operators.zip_split import split
 from dftfd.autofd.series.coefficients import Series, as_series
 from dftfd.autofd.series.on_series import run_series
-from dftfd.autofd.structure import Code, is_tracer
 from dftfd.errors import LeakError, SignatureError
 
 

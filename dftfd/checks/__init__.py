@@ -1,1 +1,0 @@
-"""Comparisons of a functional with a reference; see `dftfd.check`."""

@@ -1,0 +1,74 @@
+"""The options of a calculation on the command line, made from `model.options`; those of a molecule beside them."""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated
+
+import typer
+
+from dftfd.model.options import OPTIONS
+
+OF_MOLECULE = {
+    "basis": Annotated[str, typer.Option(help="Basis set.")],
+    "charge": Annotated[int | None, typer.Option(help="Total charge; default: what the xyz file says, else 0.")],
+    "spin": Annotated[
+        int | None, typer.Option(help="N_alpha - N_beta, the number of unpaired electrons; default as for --charge.")
+    ],
+    "unit": Annotated[str, typer.Option(help="Unit of the coordinates: angstrom or bohr.")],
+    "cartesian": Annotated[bool, typer.Option("--cartesian", help="Cartesian instead of spherical functions.")],
+}
+_DEFAULTS = {"basis": "def2-svp", "charge": None, "spin": None, "unit": "angstrom", "cartesian": False}
+
+
+def _parameter(name) -> inspect.Parameter:
+    """What typer makes `--name` of; a value that is no number, flag or word is read later, from text."""
+    option, flags = OPTIONS[name], []
+    default = option.default
+    if option.type is bool:
+        kind, flags = bool, [f"--{_dashed(name)}" + (f"/--no-{_dashed(name)}" if default else "")]
+    elif option.type in (int, float):
+        kind = option.type
+    else:
+        kind = str if isinstance(default, str) else str | None
+    annotation = Annotated[kind, typer.Option(*flags, help=option.meaning)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _dashed(name):
+    return name.replace("_", "-")
+
+
+def with_options(*names: str) -> Callable:
+    """Decorator: a command that takes two mappings, for molecule and calculation, gets an option for each entry.
+
+    names: those of run_scf that it offers.
+    """
+
+    def decorate(command):
+        own = list(inspect.signature(command).parameters.values())
+        at = [p.name for p in own].index("of_molecule")
+        of_molecule = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[name], annotation=annotation)
+            for name, annotation in OF_MOLECULE.items()
+        ]
+        shown = [*own[:at], *of_molecule, *map(_parameter, names), *own[at + 2 :]]
+
+        @wraps(command)
+        def with_mappings(**given):
+            molecule = {name: given.pop(name) for name in OF_MOLECULE}
+            return command(of_molecule=molecule, of_run=_read({name: given.pop(name) for name in names}), **given)
+
+        with_mappings.__signature__ = inspect.Signature([p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in shown])
+        with_mappings.__annotations__ = {p.name: p.annotation for p in shown}
+        return with_mappings
+
+    return decorate
+
+
+def _read(given: dict) -> dict:
+    """Options by name, those that are written as text read."""
+    return {
+        name: OPTIONS[name].read(name, value) if isinstance(value, str) and OPTIONS[name].of_text else value
+        for name, value in given.items()
+    }

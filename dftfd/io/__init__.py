@@ -1,1 +1,0 @@
-"""Input and output: geometry text, SCF tables and summaries, QCSchema files."""

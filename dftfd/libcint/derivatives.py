@@ -1,0 +1,87 @@
+"""First derivatives of integrals with respect to the positions of the nuclei, contracted with density matrices.
+
+Libcint differentiates a basis function by the electron's position; moving the function's centre is minus that. Moving
+the centre of an operator moves both functions the other way.
+"""
+
+import numpy as np
+from pyscf.grad import rhf
+from pyscf.gto import ATOM_OF
+from pyscf.x2c import sfx2c1e, sfx2c1e_grad
+
+from dftfd.libcint.mole import ao_slices, quiet, to_pyscf
+from dftfd.libcint.two_electron import mole_with_range
+
+
+def atom_sums(molecule, per_ao) -> np.ndarray:
+    """Sums over the basis functions of each atom, (atom, 3) from (3, ao)."""
+    return np.array([per_ao[:, start:stop].sum(axis=1) for start, stop in ao_slices(molecule)])
+
+
+def overlap_derivative(molecule, W) -> np.ndarray:
+    """d tr(W S)/dR (atom, 3) of a symmetric matrix W (ao, ao)."""
+    nabla = to_pyscf(molecule).intor("int1e_ipovlp", comp=3)
+    return -2.0 * atom_sums(molecule, np.einsum("xmn,mn->xm", nabla, W))
+
+
+def core_hamiltonian_derivative(molecule, P, relativity=None) -> np.ndarray:
+    """d tr(P H)/dR (atom, 3) [hartree/bohr] of kinetic energy, nuclei and core potentials; P (ao, ao), symmetric.
+
+    relativity: None, or 'x2c' for the Hamiltonian of `x2c_core_hamiltonian`.
+    """
+    mole = to_pyscf(molecule)
+    if relativity == "x2c":
+        with quiet():
+            derivative_of_atom = sfx2c1e_grad.hcore_grad_generator(sfx2c1e.SpinFreeX2C(mole))
+            return np.array([np.einsum("xmn,mn->x", derivative_of_atom(a), P) for a in range(molecule.n_atoms)])
+    with_core = set(mole._ecpbas[:, ATOM_OF]) if len(mole._ecpbas) else ()
+    nabla = mole.intor("int1e_ipkin", comp=3) + mole.intor("int1e_ipnuc", comp=3)
+    if with_core:
+        nabla += mole.intor("ECPscalar_ipnuc", comp=3)
+    gradient = -2.0 * atom_sums(molecule, np.einsum("xmn,mn->xm", nabla, P))
+    for atom, charge in enumerate(mole.atom_charges()):
+        with mole.with_rinv_at_nucleus(atom):
+            if charge:
+                gradient[atom] -= 2.0 * charge * np.einsum("xmn,mn->x", mole.intor("int1e_iprinv", comp=3), P)
+            if atom in with_core:
+                gradient[atom] += 2.0 * np.einsum("xmn,mn->x", mole.intor("ECPscalar_iprinv", comp=3), P)
+    return gradient
+
+
+def point_charge_derivative(molecule, P, charges, positions) -> np.ndarray:
+    """d tr(P V)/dR (atom, 3) of `point_charge_matrix`, with the charges fixed in space."""
+    mole = to_pyscf(molecule)
+    per_ao = np.zeros((3, mole.nao))
+    for charge, position in zip(charges, positions, strict=True):
+        with mole.with_rinv_origin(position):
+            per_ao += 2.0 * charge * np.einsum("xmn,mn->xm", mole.intor("int1e_iprinv", comp=3), P)
+    return atom_sums(molecule, per_ao)
+
+
+def electric_field_derivative(molecule, P, field) -> np.ndarray:
+    """d tr(P F . r)/dR (atom, 3) of the position operator r and a field F (3,)."""
+    mole = to_pyscf(molecule)
+    with mole.with_common_origin((0.0, 0.0, 0.0)):
+        r_nabla = mole.intor("int1e_irp", comp=9).reshape(3, 3, mole.nao, mole.nao)  # <m| r_i nabla_x |n>
+    return -2.0 * atom_sums(molecule, np.einsum("i,ixmn,mn->xn", field, r_nabla, P, optimize=True))
+
+
+def exact_coulomb_exchange_derivative(molecule, P, fraction: float) -> np.ndarray:
+    """d/dR (atom, 3) of 1/2 sum P_ij (ij|kl) P_kl - fraction/2 sum_s P_s,ij (ik|jl) P_s,kl for symmetric P_s.
+
+    P: (spin, ao, ao), whose sum is the first term's. The integrals are computed once for both terms.
+    """
+    mole, total = to_pyscf(molecule), P.sum(axis=0)
+    if not fraction:
+        vj = rhf.get_j(mole, total)  # -sum_kl (nabla i j|kl) P_kl
+        return 2.0 * atom_sums(molecule, np.einsum("xmn,mn->xm", vj, total))
+    vj, vk = rhf.get_jk(mole, P)
+    per_ao = np.einsum("sxmn,mn->xm", vj, total) - fraction * np.einsum("sxmn,smn->xm", vk, P)
+    return 2.0 * atom_sums(molecule, per_ao)
+
+
+def exact_exchange_derivative(molecule, P, omega: float) -> np.ndarray:
+    """d/dR (atom, 3) of 1/2 sum_s P_s,ij (ik|jl) P_s,kl for symmetric P_s, (spin, ao, ao); omega as in integrals."""
+    with mole_with_range(molecule, omega) as mole:
+        vk = rhf.get_k(mole, P)
+    return 2.0 * atom_sums(molecule, np.einsum("sxmn,smn->xm", vk, P))

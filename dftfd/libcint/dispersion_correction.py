@@ -1,0 +1,54 @@
+"""D3 and D4 dispersion corrections, by simple-dftd3 and dftd4 through pyscf-dispersion."""
+
+import numpy as np
+from pyscf import gto
+
+from dftfd.errors import FunctionalError, MissingDependencyError, NumericalError
+from dftfd.libcint.mole import quiet
+
+
+def dispersion_correction(molecule, version: str, functional: str) -> tuple[float, np.ndarray]:
+    """Energy [hartree] and its gradient (atom, 3) [hartree/bohr]; ghosts have no part in it.
+
+    version, functional: as in `dftfd.functionals.empirical_dispersion`. Raises MissingDependencyError without the
+    package, FunctionalError where there are no parameters for the functional.
+    """
+    real = np.flatnonzero(~np.array(molecule.ghost))
+    model = _model(_nuclei(molecule, real), version, functional)
+    with quiet():
+        found = model.get_dispersion(grad=True)
+    energy, gradient = float(found["energy"]), np.zeros((molecule.n_atoms, 3))
+    gradient[real] = found["gradient"]
+    if not (np.isfinite(energy) and np.isfinite(gradient).all()):
+        raise NumericalError(f"the {version} dispersion correction of {molecule.formula} is NaN or Inf.")
+    return energy, gradient
+
+
+def _model(nuclei, version, functional):
+    try:
+        from pyscf.dispersion import dftd3, dftd4
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"the {version} correction needs pyscf-dispersion: pip install 'dftfd[dispersion]'."
+        ) from error
+    try:
+        with quiet():
+            if version == "d4":
+                return dftd4.DFTD4Dispersion(nuclei, xc=functional)
+            return dftd3.DFTD3Dispersion(
+                nuclei, xc=functional, version=version.removesuffix("atm"), atm=version.endswith("atm")
+            )
+    except RuntimeError as error:
+        raise FunctionalError(f"there is no {version} correction of {functional!r}: {error}.") from error
+
+
+def _nuclei(molecule, real):
+    """A PySCF Mole of the real atoms; its basis functions, one for each, have no part in this."""
+    mole = gto.Mole()
+    mole.verbose, mole.unit, mole.charge = 0, "Bohr", molecule.charge
+    mole.basis = {symbol: [[0, [1.0, 1.0]]] for symbol in molecule.symbols}
+    mole.atom = [(molecule.symbols[a], tuple(molecule.coordinates[a].tolist())) for a in real]
+    mole.spin = None  # either parity
+    with quiet():
+        mole.build(dump_input=False, parse_arg=False)
+    return mole

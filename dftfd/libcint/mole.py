@@ -1,0 +1,224 @@
+"""The bridge between `Molecule` and PySCF's Mole, and the one-electron integrals of libcint.
+
+PySCF is handed numbers only (coordinates in bohr, exponents, coefficients, core potentials), never strings that it
+would interpret, and it is kept silent. All arrays that come back are plain NumPy float64 in atomic units.
+"""
+
+import re
+import warnings
+import weakref
+
+import numpy as np
+import pyscf
+from pyscf import gto
+from pyscf.data import nist, radii
+
+from dftfd.elements import AtomName, parse_atom_name
+from dftfd.errors import InputError, MissingDependencyError, NumericalError, UnsupportedError
+from dftfd.libcint.atoms import minimal_basis_density
+from dftfd.libcint.basis_sets import load_basis, normalise_basis_name, to_lists, to_tuples
+
+OLDEST = (2, 9)
+if tuple(int(part) for part in pyscf.__version__.split(".")[:2]) < OLDEST:
+    raise MissingDependencyError(f"PySCF {pyscf.__version__} is too old; dftfd needs 2.9 or newer.")
+
+BOHR_IN_ANGSTROM = nist.BOHR
+"""0.52917721092 angstrom: one constant for every conversion, so that energies agree with PySCF to the last digit."""
+
+_MOLES = weakref.WeakKeyDictionary()
+
+
+def to_pyscf(molecule) -> gto.Mole:
+    """The PySCF Mole of a molecule; built once and shared, so treat it as read-only (or `.copy()` it)."""
+    if molecule not in _MOLES:
+        _MOLES[molecule] = _build(molecule)
+    return _MOLES[molecule]
+
+
+def _build(molecule):
+    labels = _pyscf_labels(molecule)
+    mole = gto.Mole()
+    mole.verbose, mole.symmetry, mole.unit = 0, False, "Bohr"
+    mole.charge, mole.spin, mole.cart = molecule.charge, molecule.spin, molecule.cartesian
+    mole.atom = [(label, tuple(xyz)) for label, xyz in zip(labels, molecule.coordinates.tolist(), strict=True)]
+    mole.basis = {
+        label: to_lists(shells_of(basis, symbol))
+        for label, basis, symbol in zip(labels, molecule.atom_basis, molecule.symbols, strict=True)
+    }
+    mole.ecp = {label: to_lists(ecp) for label, ecp in zip(labels, molecule.atom_ecp, strict=True) if ecp is not None}
+    with quiet():
+        mole.build(dump_input=False, parse_arg=False)
+    return mole
+
+
+def _pyscf_labels(molecule):
+    """Names that tell apart atoms with different basis functions: O, O1, GHOST-O, ..."""
+    kinds, labels = {}, []
+    for symbol, ghost, *data in zip(
+        molecule.symbols, molecule.ghost, molecule.atom_basis, molecule.atom_ecp, strict=True
+    ):
+        variants = kinds.setdefault((symbol, ghost), [])
+        if data not in variants:
+            variants.append(data)
+        number = variants.index(data)
+        labels.append(("GHOST-" if ghost else "") + symbol + (str(number) if number else ""))
+    return labels
+
+
+def shells_of(basis, symbol) -> tuple:
+    """Numbers behind one entry of `Molecule.atom_basis`: the shells themselves, or the name of a basis set."""
+    return load_basis(basis, symbol) if isinstance(basis, str) else basis
+
+
+class quiet(warnings.catch_warnings):  # noqa: N801  used as a function: with quiet(): ...
+    """Context in which PySCF's Python warnings do not reach the user; dftfd states its own."""
+
+    def __enter__(self):
+        super().__enter__()
+        warnings.simplefilter("ignore")
+
+
+def from_pyscf(mole) -> dict:
+    """The fields of a `Molecule` read from a built PySCF Mole: geometry in bohr, charge, spin, basis and potentials."""
+    _refuse_unsupported(mole)
+    labels = [label for label, _ in mole._atom]
+    names = [_atom_name(label, index) for index, label in enumerate(labels, start=1)]
+    ghost = tuple(name.ghost for name in names)
+    return {
+        "names": tuple(names),
+        "coordinates": np.array([position for _, position in mole._atom], dtype=float).reshape(len(labels), 3),
+        "charge": int(mole.charge),
+        "spin": int(mole.spin),
+        "cartesian": bool(mole.cart),
+        "atom_basis": tuple(_basis_entry(mole, label, name.symbol) for label, name in zip(labels, names, strict=True)),
+        "atom_ecp": tuple(
+            None if is_ghost else to_tuples(_of_atom(mole._ecp, label))
+            for label, is_ghost in zip(labels, ghost, strict=True)
+        ),
+    }
+
+
+def is_pyscf_mole(source) -> bool:
+    """True for a Mole, and for the periodic Cell, which `from_pyscf` refuses by name."""
+    return isinstance(source, gto.MoleBase)
+
+
+def check_same_system(molecule, mole) -> None:
+    """Raise UnsupportedError unless nuclear charges and number of basis functions survived the way from `mole`."""
+    if not np.array_equal(molecule.nuclear_charges, mole.atom_charges()) or molecule.n_ao != mole.nao:
+        raise UnsupportedError("this PySCF Mole has modified charges or functions that dftfd cannot carry over.")
+
+
+def _refuse_unsupported(mole):
+    if not isinstance(mole, gto.Mole):
+        raise UnsupportedError(f"{type(mole).__name__} is not a molecule; periodic cells are not supported.")
+    if not mole._built:
+        raise InputError("this PySCF Mole has not been built; call mole.build() first.")
+    for field in ("pseudo", "nucmod"):
+        if getattr(mole, field, None):
+            raise UnsupportedError(f"this PySCF Mole sets {field!r}, which dftfd cannot carry over.")
+    if mole.natm != len(mole._atom):
+        raise UnsupportedError("this PySCF Mole was assembled by hand: its atoms and its integral environment differ.")
+
+
+def _atom_name(label, index):
+    symbol = gto.mole._std_symbol_without_ghost(label)
+    if symbol.upper() == "GHOST":
+        return parse_atom_name("ghost", f"atom {index}")  # raises: a ghost without an element has no basis set
+    ghost = gto.is_ghost_atom(label)
+    suffix = (
+        re.sub(r"^(?:ghost[^a-z]?|x[^a-z]?)?[a-z]+", "", label, count=1, flags=re.I) if ghost else label[len(symbol) :]
+    )
+    return AtomName(symbol, ghost, ("ghost-" if ghost else "") + symbol + suffix)
+
+
+def _of_atom(table, label):
+    """PySCF's rule: the entry of the label, else of the label without digits and signs."""
+    return table.get(label, table.get("".join(filter(str.isalpha, label))))
+
+
+def _basis_entry(mole, label, symbol):
+    """The name of a basis set where the Mole names a known one and uses it unchanged, else the shells."""
+    shells = to_tuples(_of_atom(mole._basis, label) or mole._basis.get(symbol))
+    candidates = [mole.basis]
+    if isinstance(mole.basis, dict):
+        table = {gto.mole._atom_symbol(key): value for key, value in mole.basis.items() if key != "default"}
+        candidates = [table.get(label), table.get(symbol), mole.basis.get("default")]
+    for candidate in candidates:
+        try:
+            key = normalise_basis_name(candidate)
+            if load_basis(key, symbol) == shells:
+                return key
+        except InputError:
+            continue
+    return shells
+
+
+# ------------------------------------------------------------------------------------------------ numbers from PySCF
+
+
+def n_ao(molecule) -> int:
+    """Number of basis functions."""
+    return int(to_pyscf(molecule).nao)
+
+
+def ao_slices(molecule) -> np.ndarray:
+    """First and one-past-last basis function of each atom, (atom, 2)."""
+    return to_pyscf(molecule).aoslice_by_atom()[:, 2:].copy()
+
+
+def covalent_radii(atomic_numbers) -> np.ndarray:
+    """Covalent radii in bohr, (atom,). B. Cordero et al., Dalton Trans. 2832 (2008). doi:10.1039/b801115j"""
+    table = radii.COVALENT
+    return np.array([table[z] if z < len(table) else table[-1] for z in atomic_numbers])
+
+
+def one_electron_integrals(molecule) -> dict[str, np.ndarray]:
+    """Overlap, kinetic energy, nuclear attraction, core potentials (ao, ao), and dipole (3, ao, ao), origin zero."""
+    mole = to_pyscf(molecule)
+    with mole.with_common_origin((0.0, 0.0, 0.0)):
+        dipole = mole.intor_symmetric("int1e_r", comp=3)
+    has_ecp = len(mole._ecpbas) > 0
+    integrals = {
+        "overlap": mole.intor_symmetric("int1e_ovlp"),
+        "kinetic": mole.intor_symmetric("int1e_kin"),
+        "nuclear": mole.intor_symmetric("int1e_nuc"),
+        "core_potential": mole.intor_symmetric("ECPscalar") if has_ecp else np.zeros((mole.nao, mole.nao)),
+        "dipole": dipole,
+    }
+    for name, values in integrals.items():
+        if not np.isfinite(values).all():
+            raise NumericalError(f"the {name} integrals hold NaN or Inf; look for extreme exponents or coordinates.")
+    return integrals
+
+
+def overlap_integrals(molecule) -> np.ndarray:
+    """Overlap matrix (ao, ao)."""
+    return to_pyscf(molecule).intor_symmetric("int1e_ovlp")
+
+
+def position_integrals(molecule, order: int) -> np.ndarray:
+    """<mu| r |nu> (3, ao, ao) for order 1, <mu| r r |nu> (3, 3, ao, ao) for order 2, origin zero [bohr^order]."""
+    mole = to_pyscf(molecule)
+    with mole.with_common_origin((0.0, 0.0, 0.0)):
+        integrals = mole.intor_symmetric({1: "int1e_r", 2: "int1e_rr"}[order], comp=3**order)
+    return integrals.reshape(*[3] * order, mole.nao, mole.nao)
+
+
+def minao_guess(molecule, spin_channels: int = 1) -> np.ndarray:
+    """Density matrix of superposed minimal-basis atoms, (spin_channels, ao, ao).
+
+    One channel holds the total density, two hold equal halves. An open-shell singlet starts, as in PySCF, from a
+    second channel without interatomic blocks, which breaks the spin symmetry.
+    """
+    mole = to_pyscf(molecule)
+    with quiet():
+        total = minimal_basis_density(mole)
+    if spin_channels == 1:
+        return total[np.newaxis]
+    alpha, beta = total / 2, total / 2
+    if molecule.spin == 0:
+        beta = np.zeros_like(total)
+        for start, stop in ao_slices(molecule):
+            beta[start:stop, start:stop] = alpha[start:stop, start:stop]
+    return np.stack([alpha, beta])

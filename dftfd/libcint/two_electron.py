@@ -1,0 +1,148 @@
+"""Two-electron integrals from PySCF: packed (ij|kl), integral-direct J and K, three-centre tensors for density fitting.
+
+`omega` selects the operator: 0 is 1/r, a positive value its long-range part erf(omega r)/r. Chemists' notation (ij|kl).
+"""
+
+import contextlib
+import threading
+
+import numpy as np
+import scipy.linalg
+from pyscf import df, gto
+from pyscf.df import addons
+from pyscf.scf import _vhf
+
+from dftfd.errors import InputError, NumericalError
+from dftfd.libcint.basis_sets import load_basis, normalise_basis_name, to_lists
+from dftfd.libcint.mole import quiet, to_pyscf
+
+LINEAR_DEPENDENCE = 1e-7
+"""Eigenvalues of the Coulomb metric below this are dropped where its Cholesky factorisation fails, as PySCF does."""
+
+WORK_BYTES = 256 * 2**20
+"""Buffers of PySCF while it builds a three-centre tensor."""
+
+_RANGE_LOCK = threading.RLock()
+
+
+@contextlib.contextmanager
+def mole_with_range(molecule, omega):
+    """The molecule's Mole with its Coulomb operator set to `omega`; PySCF keeps that in a shared array."""
+    mole = to_pyscf(molecule)
+    with _RANGE_LOCK, mole.with_range_coulomb(omega):
+        yield mole
+
+
+def packed_eri(molecule, omega: float = 0.0) -> np.ndarray:
+    """(ij|kl) with its eightfold symmetry used: pairs of pairs i >= j, k >= l, ij >= kl, as one vector."""
+    with mole_with_range(molecule, omega) as mole:
+        return mole.intor("int2e", aosym="s8")
+
+
+def contract_packed_eri(eri, density, coulomb: bool, exchange: bool):
+    """J and K (n, ao, ao) of symmetric densities (n, ao, ao) from `packed_eri`; None for what was not asked."""
+    return _vhf.incore(eri, np.ascontiguousarray(density), 1, coulomb, exchange)
+
+
+class DirectCoulombExchange:
+    """J and K (n, ao, ao) of symmetric densities (n, ao, ao), with integrals computed on the fly.
+
+    threshold: contributions that the Schwarz inequality bounds below it are skipped.
+    """
+
+    def __init__(self, molecule, threshold: float = 1e-13):
+        self._molecule, self._threshold, self._bounds = molecule, threshold, {}
+
+    def __call__(self, density, coulomb: bool, exchange: bool, omega: float = 0.0):
+        with mole_with_range(self._molecule, omega) as mole:
+            if omega not in self._bounds:
+                names = ("CVHFnrs8_prescreen", "CVHFnr_int2e_q_cond", "CVHFnr_dm_cond")
+                self._bounds[omega] = _vhf._VHFOpt(mole, "int2e", *names, self._threshold)
+            density = np.ascontiguousarray(density)
+            environment = mole._atm, mole._bas, mole._env, self._bounds[omega]
+            return _vhf.direct(density, *environment, 1, mole.cart, coulomb, exchange)
+
+
+def auxiliary_basis(molecule, exact_exchange: bool) -> tuple[dict, str]:
+    """Fitting functions as PySCF chooses them, and their name: {label: shells}, 'def2-universal-jfit'.
+
+    One orbital basis for all atoms selects a set of PySCF's tables, a Coulomb (j) fit for pure functionals and a
+    Coulomb-and-exchange (jk) fit with exact exchange. Where they have none, or where atoms carry different basis sets,
+    PySCF takes the jk fit of each element's own orbital basis, or even-tempered functions from its exponents.
+    """
+    mole = to_pyscf(molecule)
+    names = set(molecule.atom_basis)
+    with quiet():
+        if len(names) == 1 and isinstance(molecule.atom_basis[0], str):
+            chosen = addons.predefined_auxbasis(mole, molecule.atom_basis[0], "HF" if exact_exchange else "PBE")
+            if chosen is not None and (table := _tabulated(mole, chosen)):
+                return table, chosen
+    atoms = zip(mole._atom, molecule.atom_basis, molecule.symbols, strict=True)
+    chosen = {label: (_fitting_set(mole, basis, symbol), symbol) for (label, _), basis, symbol in atoms}
+    tempered = addons.aug_etb(mole) if any(name is None for name, _ in chosen.values()) else {}
+    table = {
+        label: tempered[label] if name is None else to_lists(load_basis(normalise_basis_name(name), symbol))
+        for label, (name, symbol) in chosen.items()
+    }
+    return table, ", ".join(sorted({name or "even-tempered" for name, _ in chosen.values()}))
+
+
+def _fitting_set(mole, basis, symbol):
+    """Name of the jk fit of one atom's orbital basis; None where there is none, or none for its element."""
+    if not isinstance(basis, str):
+        return None
+    family = f"{basis.split('g')[0]}g" if gto.basis._is_pople_basis(basis) else basis  # 6-31g(d): 6-31g
+    name = addons.predefined_auxbasis(mole, family, "HF")
+    try:
+        return None if name is None or not load_basis(normalise_basis_name(name), symbol) else name
+    except InputError:
+        return None
+
+
+def _tabulated(mole, name):
+    """Shells of a fitting set for every kind of atom, or None where it lacks one of the elements."""
+    table = {}
+    for label, _ in mole._atom:
+        try:
+            symbol = gto.mole._std_symbol_without_ghost(label)
+            table[label] = to_lists(load_basis(normalise_basis_name(name), symbol))
+        except InputError:
+            return None
+    return table
+
+
+def fitting_tensor_size(molecule, auxiliary: dict) -> tuple[int, int]:
+    """Rows and columns of `fitting_tensor`: auxiliary functions and packed pairs of basis functions."""
+    n = int(to_pyscf(molecule).nao)
+    with quiet():
+        return int(addons.make_auxmol(to_pyscf(molecule), auxiliary).nao), n * (n + 1) // 2
+
+
+def fitting_tensor(molecule, auxiliary: dict, omega: float = 0.0) -> np.ndarray:
+    """B_Q,ij with (ij|kl) ~ sum_Q B_Q,ij B_Q,kl and i >= j packed, (aux, ao (ao + 1) / 2).
+
+    B = L^-1 (Q|ij) with the Cholesky factor L of the Coulomb metric (Q|R), or its inverse square root without the
+    eigenvalues below LINEAR_DEPENDENCE where the metric is not positive definite.
+    """
+    with mole_with_range(molecule, omega) as mole, quiet():
+        auxmol = addons.make_auxmol(mole, auxiliary)
+        suffix = "_cart" if mole.cart else "_sph"
+        try:
+            tensor = df.incore.cholesky_eri(
+                mole,
+                auxmol=auxmol,
+                int3c="int3c2e" + suffix,
+                int2c="int2c2e" + suffix,
+                lindep=LINEAR_DEPENDENCE,
+                max_memory=_working_set(auxmol.nao, mole.nao),
+            )
+        except (scipy.linalg.LinAlgError, ValueError) as error:
+            raise NumericalError(
+                f"the Coulomb metric of the auxiliary basis could not be factorised: {error}."
+            ) from error
+    return tensor
+
+
+def _working_set(n_auxiliary, n_ao):
+    """MB for PySCF: the tensor, the metric, and WORK_BYTES of buffers; with less it would work in tiny blocks."""
+    return (8 * n_auxiliary * (n_ao * (n_ao + 1) // 2 + n_auxiliary) + WORK_BYTES) / 0.98e6

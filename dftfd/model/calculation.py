@@ -1,0 +1,189 @@
+"""One calculation: molecule, functional and surroundings as a list of terms of the energy, within a limit of memory."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dftfd.functionals.base import Functional
+from dftfd.functionals.registry import get_functional
+from dftfd.model.kohn_sham import KohnSham
+from dftfd.model.option_values import method_for
+from dftfd.model.options import Options
+from dftfd.runtime.memory import memory_plan
+from dftfd.runtime.resources import memory_budget
+from dftfd.scf.occupation import Occupier
+from dftfd.scf.orbitals import canonical_orthonormaliser
+from dftfd.scf.problem import Problem
+from dftfd.system.molecule import Molecule
+from dftfd.terms import (
+    CoulombExchangeEnergy,
+    DispersionEnergy,
+    DoubleIntegralEnergy,
+    ExternalEnergy,
+    NuclearEnergy,
+    OneElectronEnergy,
+    SemilocalEnergy,
+    Term,
+)
+from dftfd.terms.integrals import CoulombExchange, DensityFittedCoulombExchange, ExactCoulombExchange, OneElectron
+from dftfd.terms.on_grid import GridOrbitals, quadrature_grid
+from dftfd.terms.surroundings import Surroundings, surroundings_for
+
+
+@dataclass(frozen=True, eq=False)
+class Calculation:
+    """Checked options that define the energy as a functional of the density matrix; `build` computes what it needs.
+
+    method: 'RKS', 'UKS' or 'ROKS'.   grid: a level, or (points, weights).   nlc_level: that of double integrals.
+    max_memory: limit of the process as in `runtime.resources.memory_budget`, for the SCF and all that follows from it.
+    """
+
+    molecule: Molecule
+    functional: Functional
+    method: str
+    grid: Any
+    nlc_level: int
+    density_fit: bool
+    linear_dependence: float
+    surroundings: Surroundings
+    max_memory: Any = None
+
+    @classmethod
+    def of(cls, molecule: Molecule, options: Options) -> "Calculation":
+        """The calculation that options ask for; InputError for what does not suit the molecule."""
+        return cls(
+            molecule=molecule,
+            functional=get_functional(options.xc),
+            method=method_for(options.method, molecule.spin),
+            grid=options.grid_level if options.grid is None else options.grid,
+            nlc_level=options.nlc_grid_level,
+            density_fit=options.density_fit,
+            linear_dependence=options.linear_dependence,
+            surroundings=surroundings_for(
+                molecule,
+                options.electric_field,
+                options.point_charges,
+                options.relativity,
+                options.external_potential,
+            ),
+            max_memory=options.max_memory,
+        )
+
+    @property
+    def n_spin(self) -> int:
+        """Number of density matrices."""
+        return 1 if self.method == "RKS" else 2
+
+    @property
+    def capacity(self) -> int:
+        """Electrons that one orbital of one spin can hold."""
+        return 3 - self.n_spin
+
+    @property
+    def n_occupied(self) -> tuple[int, ...]:
+        """Occupied orbitals per spin."""
+        return (self.molecule.n_alpha, self.molecule.n_beta)[: self.n_spin]
+
+    def unrestricted(self) -> "Calculation":
+        """The same energy for different orbitals of both spins."""
+        return replace(self, method="UKS")
+
+    def nlc_grid(self):
+        """(points, weights) for the integrals of a nonlocal functional's potential; None for a semilocal one."""
+        return quadrature_grid(self.molecule, self.nlc_level) if self.functional.is_nonlocal else None
+
+    def energy(self, progress) -> KohnSham:
+        """The terms of the energy, which compute what they need when they are first asked."""
+        return self._planned(progress)[0]
+
+    def build(self, progress) -> "Ingredients":
+        """The terms of the energy with their integrals, grids and orbitals."""
+        energy, orbitals = self._planned(progress)
+        with progress.stage("integrals"):
+            matrices = energy.of_kind(OneElectronEnergy).matrices
+            X = canonical_orthonormaliser(matrices.S, self.linear_dependence)
+        for term in energy.terms:
+            term.prepare(progress)
+        return Ingredients(self, energy, matrices, X, orbitals)
+
+    def _planned(self, progress) -> tuple[KohnSham, GridOrbitals]:
+        """The terms, and the orbitals on their grids, told how much memory they may keep."""
+        budget = memory_budget(self.max_memory)
+        orbitals = GridOrbitals(self.molecule, progress)
+        terms = tuple(self._terms(orbitals, budget, progress))
+        needs = [orbitals.memory(), *(term.memory() for term in terms)]
+        plan = memory_plan(self.molecule.n_ao, self.n_spin, needs, budget)
+        progress.note(str(plan))
+        plan.require_room()
+        orbitals.room = plan.room - sum(term.keep_within(plan.room) for term in terms)
+        return KohnSham(terms), orbitals
+
+    def _terms(self, orbitals, budget, progress):
+        """Each term of the energy that the calculation has."""
+        molecule, functional, surroundings = self.molecule, self.functional, self.surroundings
+        yield NuclearEnergy(molecule, surroundings)
+        yield OneElectronEnergy(molecule, surroundings)
+        yield CoulombExchangeEnergy(self._coulomb_exchange(budget), functional.exact_exchange)
+        if functional.terms:
+            with progress.stage("functional"):
+                yield from self._exchange_correlation(orbitals, progress)
+        if functional.dispersion is not None:
+            yield DispersionEnergy(molecule, *functional.dispersion)
+        if surroundings.potential is not None:
+            yield ExternalEnergy(surroundings.potential, molecule, self.grid, orbitals)
+
+    def _exchange_correlation(self, orbitals, progress):
+        functional = self.functional
+        if functional.is_semilocal:
+            part = functional.semilocal_part
+            yield SemilocalEnergy(part, self.n_spin, self.molecule, self.grid, orbitals, progress)
+        if functional.is_nonlocal:
+            part = functional.nonlocal_part
+            yield DoubleIntegralEnergy(part, self.n_spin, self.molecule, self.nlc_level, orbitals)
+
+    def _coulomb_exchange(self, budget: int) -> CoulombExchange:
+        """The builder of J and K, which may take `budget` bytes."""
+        exact_exchange = self.functional.exact_exchange
+        if not self.density_fit:
+            return ExactCoulombExchange(self.molecule, n_operators=len({0.0, *(omega for omega, _ in exact_exchange)}))
+        return DensityFittedCoulombExchange(self.molecule, bool(exact_exchange), budget)
+
+
+@dataclass(frozen=True, eq=False)
+class Ingredients:
+    """What a calculation has computed before its first cycle.
+
+    X: orthonormaliser (ao, mo).   orbitals: those on the grids, which know the memory that is left.
+    """
+
+    calculation: Calculation
+    energy: KohnSham
+    matrices: OneElectron
+    X: np.ndarray
+    orbitals: GridOrbitals
+
+    @property
+    def n_points(self) -> int:
+        """Of the grid of the semilocal energy; zero where no term has one."""
+        return self.orbitals.n_points(self.calculation.grid)
+
+    @property
+    def auxiliary_basis(self) -> str | None:
+        """Name of the fitting functions, None for exact integrals."""
+        return getattr(self.energy.of_kind(CoulombExchangeEnergy).builder, "auxiliary_basis", None)
+
+    def problem(self, occupy: Occupier) -> Problem:
+        """The SCF problem with a rule for the occupations."""
+        shared = self.calculation.method == "ROKS"
+        response = None if self.energy.lacks_response else self.energy.response
+        return Problem(self.energy.evaluate, self.matrices.S, self.X, occupy, shared, response)
+
+    def grid_overlap(self) -> np.ndarray:
+        """Integrals of products of orbitals by the quadrature that counts the electrons, (ao, ao)."""
+        grid = self.calculation.grid if self.n_points else self.calculation.nlc_level
+        return self.orbitals.store(grid).overlap()
+
+    def with_terms(self, *terms: Term) -> "Ingredients":
+        """The same with other terms of the energy."""
+        return replace(self, energy=KohnSham(terms))

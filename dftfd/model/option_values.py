@@ -1,0 +1,158 @@
+"""Values of options: what they can be, how they are written as text, and what a molecule says to them."""
+
+import os
+from numbers import Real
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from dftfd.errors import InputError, shown
+from dftfd.runtime.arguments import Kind, anything, array, choice, each, either, number, path, text, whole
+from dftfd.runtime.resources import memory_size
+from dftfd.system.geometry import read_text
+
+SMEARINGS = ("fermi", "gaussian")
+
+
+def _grid(value):
+    """(points (n, 3), weights (n,)) from such a pair, a Grid, or rows (x, y, z, weight)."""
+    if isinstance(value, np.ndarray) and value.ndim == 2:
+        value = value[:, :3], value[:, 3:].ravel()
+    elif hasattr(value, "points") and hasattr(value, "weights"):
+        value = value.points, value.weights
+    points, weights = value
+    points, weights = array(None, 3).convert(points), array(None).convert(weights)
+    if len(points) != len(weights) or not len(points):
+        raise InputError(f"grid has {len(points)} points and {len(weights)} weights; give one weight for each point.")
+    return points, weights
+
+
+def _point_charges(value):
+    rows = array().convert(value)
+    return array(None, 4).convert(rows) if rows.size else None
+
+
+def _smearing(value):
+    kind, width = value if isinstance(value, tuple | list) and len(value) == 2 else ("fermi", value)
+    return choice(*SMEARINGS).convert(kind), number(lambda w: w > 0).convert(width)
+
+
+def _guess(value):
+    if isinstance(value, str):
+        return text.convert(value)
+    return path.convert(value) if isinstance(value, os.PathLike) else anything.convert(value)
+
+
+def _memory(value):
+    memory_size(value)
+    return str(value) if isinstance(value, str) else float(value)
+
+
+def not_negative(unit, example):
+    return number(lambda x: x >= 0, f"a number{unit} of at least 0, such as {example}")
+
+
+def rows_of_text(words: str) -> list[list[float]]:
+    """Rows of numbers between semicolons, '1 0 0 5; -1 0 0 -5', or the lines of a file of that name."""
+    if ";" not in words and Path(words).is_file():
+        lines = read_text(words, "rows of numbers").splitlines()
+        words = ";".join(line.split("#", 1)[0] for line in lines)
+    return [[float(x) for x in row.replace(",", " ").split()] for row in words.split(";") if row.strip()]
+
+
+def row_of_text(words):
+    (row,) = rows_of_text(words)
+    return row
+
+
+def occupations_of_text(words):
+    rows = rows_of_text(words)
+    return rows[0] if len(rows) == 1 else rows
+
+
+def atoms_of_text(words):
+    return words if words.strip().isalpha() else [int(index) for index in words.replace(",", " ").split()]
+
+
+def smearing_of_text(words):
+    *kind, width = words.replace(",", " ").split()
+    return (*kind, float(width)) if kind else float(width) or None
+
+
+MEMORY = Kind("a number of MB, or text such as '800 MB' or '4 GB'", _memory)
+GUESS = Kind("a name, a file, a result or a matrix", _guess)
+GRID = Kind("a pair (points (n, 3), weights (n,)) of finite numbers, or a Grid of dftfd.molecular_grid", _grid)
+CHARGES = Kind("rows (charge, x, y, z) of finite numbers", _point_charges)
+SMEARING = Kind(
+    "a positive number of hartree, such as 0.01, or a pair such as ('gaussian', 0.01); a kind is one of "
+    + ", ".join(SMEARINGS),
+    _smearing,
+)
+_SPIN_OCCUPATIONS = each(number(lambda n: n >= 0))
+OCCUPATIONS = either(_SPIN_OCCUPATIONS, each(_SPIN_OCCUPATIONS), expected="a list of numbers for each spin")
+SYMMETRY = either(choice("mix"), each(whole(0)), expected="'mix', or indices of atoms")
+
+
+def plain_value(value):
+    """Plain data for a checked value; points and weights become rows."""
+    if isinstance(value, tuple) and value and isinstance(value[0], np.ndarray):
+        return np.column_stack(value)
+    return value
+
+
+def same_value(a, b) -> bool:
+    """Whether two checked values are equal, arrays by their elements."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(same_value, a, b))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    return a == b
+
+
+def require_float64() -> None:
+    """Raise InputError where JAX was told, after the import of dftfd, to compute in single precision."""
+    if not jax.config.jax_enable_x64:
+        raise InputError(
+            "JAX's 64-bit mode is off, but dftfd computes in float64; "
+            "jax.config.update('jax_enable_x64', True) turns it on again."
+        )
+
+
+def method_for(method: str, spin: int) -> str:
+    """'RKS', 'UKS' or 'ROKS' for a molecule's spin; 'auto' is RKS for spin 0."""
+    if method == "auto":
+        return "RKS" if spin == 0 else "UKS"
+    if method == "RKS" and spin != 0:
+        raise InputError(f"RKS needs spin 0, but the molecule has spin {spin}; use method='UKS', 'ROKS' or 'auto'.")
+    return method
+
+
+def occupations_for(occupations, n_spin: int, capacity: int):
+    """Per spin a tuple of occupation numbers from 0 to `capacity`; None stays None. One flat list suits one spin."""
+    if occupations is None:
+        return None
+    if n_spin == 1 and all(isinstance(n, Real) for n in occupations):
+        occupations = (occupations,)
+    if len(occupations) != n_spin or any(isinstance(spin, Real) for spin in occupations):
+        raise InputError(f"occupations are given for {len(occupations)} spins, expected {n_spin}.")
+    wrong = [n for spin in occupations for n in spin if not 0 <= n <= capacity]
+    if wrong or not any(n > 0 for spin in occupations for n in spin):
+        raise InputError(
+            f"occupations must lie between 0 and {capacity} and not all vanish; found {shown(wrong or occupations)}."
+        )
+    return occupations
+
+
+def require_orbitals_of_one_matrix(options) -> None:
+    """Raise InputError for ROKS with smearing.
+
+    Roothaan's effective Fock matrix is made of projectors on full, half filled and empty orbitals. Where alpha and beta
+    occupations of shared orbitals are fractional, no single matrix has the stationary orbitals as its eigenvectors, and
+    the cycle has no fixed point.
+    """
+    if options.smearing is not None and options.method == "ROKS":
+        raise InputError(
+            "smearing needs method='UKS' or 'RKS', not ROKS: orbitals that both spins share with fractional "
+            "occupations are eigenvectors of no Fock matrix; take UKS, or leave smearing out."
+        )

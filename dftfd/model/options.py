@@ -1,0 +1,396 @@
+"""The options of a calculation, each said once: name, default, meaning, check, and how to write it as text.
+
+Whoever has to know them reads this dataclass: the signature and the help of `run_scf`, the identity of checkpoints, the
+files of results, the command line, batches, QCSchema, ASE, geometry optimisation. A new option is a field here, and
+the line where it takes effect.
+"""
+
+import inspect
+import textwrap
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar, get_type_hints
+
+import numpy as np
+
+from dftfd.errors import InputError, shown
+from dftfd.model.option_values import (
+    CHARGES,
+    GRID,
+    GUESS,
+    MEMORY,
+    OCCUPATIONS,
+    SMEARING,
+    SYMMETRY,
+    atoms_of_text,
+    not_negative,
+    occupations_of_text,
+    plain_value,
+    row_of_text,
+    rows_of_text,
+    same_value,
+    smearing_of_text,
+)
+from dftfd.runtime.arguments import (
+    Kind,
+    anything,
+    array,
+    bound,
+    choice,
+    kind_of,
+    number,
+    optional,
+    refuse_unknown,
+    whole,
+)
+from dftfd.scf.convergence import CONV_TOL, LINEAR_DEPENDENCE, MAX_CYCLES, Convergence
+from dftfd.scf.strategy import STRATEGIES
+
+ENERGY, STATE, START, SEARCH, RUN = "energy", "state", "start", "search", "run"
+"""What an option decides: the energy of a density, which of its solutions, where the search for it begins, how it goes
+on and what counts as an answer; or only what happens around the calculation (files, memory, messages)."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """What there is to know of an option besides its name, type and default.
+
+    decides: ENERGY, STATE, ...   meaning: in words, with the unit.   in_python: what else a call from Python may give.
+    of_text: text -> value, for the command line, where the text is not the value.   in_files, on_command: whether
+    documents and files may hold it, and the command line say it.   kind, type, default: of the field.
+    """
+
+    decides: str
+    meaning: str
+    in_python: str = ""
+    of_text: Callable[[str], Any] | None = None
+    in_files: bool = True
+    on_command: bool = True
+    kind: Kind = anything
+    type: Any = Any
+    default: Any = None
+
+    def differs(self, value) -> bool:
+        """Whether a value is not the default."""
+        if self.default is None or not isinstance(value, type(self.default)):
+            return value is not self.default
+        return value != self.default
+
+    def read(self, name: str, words: str):
+        """The value that stands as text on the command line; InputError where it is none."""
+        return Kind(self.kind.expected, self.of_text).checked(name, words)
+
+
+# -------------------------------------------------------------------------------------------------------- the options
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Options:
+    """The options of `run_scf`, checked; what of them only a molecule can tell is checked with it."""
+
+    xc: Annotated[
+        Any,
+        Option(
+            ENERGY,
+            "Name of a functional ('pbe', 'b3lyp', 'lda,vwn', '0.25*HF + 0.75*PBE, PBE'); 'hf' is Hartree-Fock; see "
+            "`dftfd list`.",
+            "a Functional.",
+        ),
+    ] = "pbe"
+    method: Annotated[
+        str,
+        choice("auto", "RKS", "UKS", "ROKS"),
+        Option(ENERGY, "RKS, UKS, ROKS, or auto: restricted for spin 0, unrestricted otherwise."),
+    ] = "auto"
+    _: KW_ONLY
+    grid_level: Annotated[int, whole(0, 9), Option(ENERGY, "Quality of the quadrature grid, 0 to 9.")] = 3
+    nlc_grid_level: Annotated[
+        int,
+        whole(0, 9),
+        Option(
+            ENERGY,
+            "The same for the double integrals of nonlocal functionals, such as VV10; their cost grows with the square "
+            "of the number of points.",
+        ),
+    ] = 3
+    density_fit: Annotated[
+        bool,
+        Option(
+            ENERGY,
+            "Fit the Coulomb and exchange integrals in PySCF's choice of auxiliary basis; without, they are exact.",
+        ),
+    ] = True
+    grid: Annotated[
+        Any,
+        optional(GRID),
+        Option(
+            ENERGY,
+            "Points and weights instead of a level: a file with rows x y z weight [bohr, bohr^3].",
+            "a pair (points (point, 3), weights (point,)), or what `dftfd.molecular_grid` gives.",
+            lambda words: np.array(rows_of_text(words)),
+        ),
+    ] = None
+    conv_tol: Annotated[
+        float,
+        CONV_TOL,
+        Option(SEARCH, "Threshold of the energy change [hartree]; its square root is that of the orbital gradient."),
+    ] = Convergence.energy
+    max_cycles: Annotated[
+        int,
+        MAX_CYCLES,
+        Option(
+            SEARCH,
+            "How many cycles to try, and again where second order takes over; a run that has not converged then says "
+            "so.",
+        ),
+    ] = Convergence.max_cycles
+    convergence: Annotated[
+        str,
+        choice(*STRATEGIES),
+        Option(
+            SEARCH,
+            "auto is DIIS, and second order after 50 cycles, with a look for lower states where several may compete; "
+            "fast is the same without it; hard starts with ADIIS and a level shift, goes on with "
+            "second order, follows internal instabilities and tries to exchange nearly degenerate orbitals; diis, "
+            "adiis, ediis never leave DIIS; second-order and direct (quasi-Newton) minimise after a start by DIIS.",
+        ),
+    ] = "auto"
+    level_shift: Annotated[
+        float, not_negative(" of hartree", "0.3"), Option(SEARCH, "Raises the empty orbitals [hartree].")
+    ] = 0.0
+    damping: Annotated[
+        float,
+        number(lambda x: 0 <= x < 1, "a number from 0 (none) to below 1"),
+        Option(SEARCH, "Share of the previous Fock matrix, from 0 to below 1."),
+    ] = 0.0
+    guess: Annotated[
+        Any,
+        GUESS,
+        Option(
+            START,
+            "Starting density: minao (superposed atoms in a minimal basis), atom (spherical atoms), hueckel, sap "
+            "(atomic potentials), core (no electron repulsion), or the file of a result or checkpoint, also in another "
+            "basis.",
+            "another result, or a matrix (spin, ao, ao).",
+        ),
+    ] = "minao"
+    broken_symmetry: Annotated[
+        Any,
+        optional(SYMMETRY),
+        Option(
+            START,
+            "For UKS, mix (HOMO and LUMO of the guess) or the indices of atoms, from 0, whose spin is turned over.",
+            of_text=atoms_of_text,
+        ),
+    ] = None
+    occupations: Annotated[
+        Any,
+        optional(OCCUPATIONS),
+        Option(
+            STATE,
+            "Numbers for the lowest orbitals, one list for RKS, else one for each spin, between semicolons on the "
+            "command line; they decide the number of electrons.",
+            of_text=occupations_of_text,
+        ),
+    ] = None
+    smearing: Annotated[
+        Any,
+        optional(SMEARING),
+        Option(
+            STATE,
+            "Width [hartree] of Fermi occupations, or 'gaussian' and a width; the free energy is what is stationary.",
+            of_text=smearing_of_text,
+        ),
+    ] = None
+    follow_orbitals: Annotated[
+        bool,
+        Option(
+            STATE,
+            "The occupations are those of the orbitals of the guess, a result in the same basis, and stay with the "
+            "orbitals that overlap most with them: Delta-SCF for excited states.",
+        ),
+    ] = False
+    electric_field: Annotated[
+        Any,
+        optional(array(3, expected="three finite numbers")),
+        Option(ENERGY, "Three numbers [hartree / (e bohr)].", of_text=row_of_text),
+    ] = None
+    point_charges: Annotated[
+        Any,
+        optional(CHARGES),
+        Option(ENERGY, "Rows charge, x, y, z, positions in bohr; between semicolons or in a file.", "", rows_of_text),
+    ] = None
+    relativity: Annotated[
+        str | None,
+        choice("x2c", None),
+        Option(ENERGY, "x2c for the spin-free exact two-component Hamiltonian."),
+    ] = None
+    external_potential: Annotated[
+        Any,
+        Option(
+            ENERGY,
+            "A Function of the point R^3 -> R, or any JAX code of it: the potential energy f(r) [hartree] of an "
+            "electron at r [bohr]. Nuclei feel -Z f; with (f, 'electrons') they do not. See dftfd.terms.external.",
+            in_files=False,
+            on_command=False,
+        ),
+    ] = None
+    linear_dependence: Annotated[
+        float,
+        not_negative("", "1e-6"),
+        Option(ENERGY, "Overlap eigenvalues at or below it are removed from the orbital space."),
+    ] = LINEAR_DEPENDENCE
+    allow_unconverged: Annotated[
+        bool,
+        Option(SEARCH, "Give properties of a run that has not converged; without, asking for them is an error."),
+    ] = False
+    checkpoint: Annotated[
+        Any,
+        Option(
+            RUN,
+            "File that holds, after every cycle, what it takes to go on; its last generation but one is kept beside "
+            "it. If it cannot be written, a warning says so and the calculation goes on.",
+            in_files=False,
+        ),
+    ] = None
+    restart: Annotated[
+        Any,
+        Option(
+            RUN,
+            "Checkpoint to go on from, of the same calculation; it is written further unless another is given.",
+            in_files=False,
+        ),
+    ] = None
+    max_memory: Annotated[
+        Any,
+        optional(MEMORY),
+        Option(
+            RUN,
+            "What the process may take, in MB or as text such as '4 GB'; by default 80 % of what is free, of the "
+            "machine and of the container around it.",
+        ),
+    ] = None
+    progress: Annotated[
+        Any,
+        Option(
+            RUN,
+            "True prints the SCF table; None logs it under the name `dftfd`; or a dftfd.runtime.progress.Progress.",
+            in_files=False,
+            on_command=False,
+        ),
+    ] = None
+
+    def __post_init__(self):
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, OPTIONS[name].kind.checked(name, value))
+        if self.smearing is not None and self.occupations is not None:
+            raise InputError("smearing decides the occupations; leave one of the two options out.")
+
+    def __eq__(self, other):
+        return isinstance(other, Options) and all(map(same_value, vars(self).values(), vars(other).values()))
+
+    def __repr__(self):
+        return f"Options({', '.join(f'{name}={shown(value)}' for name, value in self.changed().items())})"
+
+    @classmethod
+    def given_to(cls, function: str, **given) -> "Options":
+        """The options among the arguments of a function of that name; InputError for those that are none."""
+        refuse_unknown(function, given, list(OPTIONS))
+        return cls(**given)
+
+    def changed(self, *decide: str) -> dict:
+        """Those that are not the default, of those that decide one of the things named, by default of all."""
+        return {name: getattr(self, name) for name in names(*decide) if OPTIONS[name].differs(getattr(self, name))}
+
+    def plain(self, *decide: str) -> dict:
+        """Numbers, text, lists and arrays, as files keep them, of those that decide one of the things named."""
+        return {name: plain_value(getattr(self, name)) for name in names(*decide) if OPTIONS[name].in_files}
+
+    def document(self) -> dict:
+        """What decides the answer, as documents hold it; of options that are None by default, those that were given.
+
+        The functional has a place of its own there, and points of a grid would be most of it: their level is None.
+        """
+        kept = self.plain(ENERGY, STATE, START, SEARCH)
+        del kept["xc"]
+        if kept.pop("grid") is not None:
+            kept["grid_level"] = None
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in kept.items()
+            if value is not None or OPTIONS[name].default is not None
+        }
+
+    def going_on_from(self, result) -> dict:
+        """Options, by name, of the same calculation for a geometry nearby, from the density of a result."""
+        return self.changed() | {"guess": result, "broken_symmetry": None}
+
+    def kept(self, **changes) -> "Options":
+        """What a result remembers of its options: not the objects of its run, nor a guess that has no name."""
+        guess = str(self.guess) if isinstance(self.guess, str | Path) else OPTIONS["guess"].default
+        return replace(self, guess=guess, checkpoint=None, restart=None, progress=None, **changes)
+
+
+def _declared():
+    """(name, Option) of each field, with what else the field says."""
+    defaults = {field.name: field.default for field in fields(Options)}
+    for name, hint in get_type_hints(Options, include_extras=True).items():
+        if name != "_":
+            (option,) = (extra for extra in hint.__metadata__ if isinstance(extra, Option))
+            yield name, replace(option, kind=kind_of(hint), type=hint.__origin__, default=defaults[name])
+
+
+OPTIONS: dict[str, Option] = dict(_declared())
+"""Every option by its name."""
+
+
+def names(*decide: str) -> list[str]:
+    """Names of the options that decide one of the things named; without, all."""
+    return [name for name, option in OPTIONS.items() if not decide or option.decides in decide]
+
+
+_P, _M, _R = ParamSpec("_P"), TypeVar("_M"), TypeVar("_R")
+
+
+def taking(
+    options: Callable[_P, Options],
+) -> Callable[[Callable[[_M, Options], _R]], Callable[Concatenate[_M, _P], _R]]:
+    """Decorator: a function of (molecule, options) becomes one of (molecule, xc, method, *, grid_level=3, ...).
+
+    Signature and documentation, where it says {options}, are those of the fields.
+    """
+
+    def decorate(function):
+        (of_molecule, _), name = inspect.signature(function).parameters.values(), function.__name__
+        own = [p.replace(annotation=OPTIONS[p.name].type) for p in inspect.signature(options).parameters.values()]
+        signature = inspect.Signature([of_molecule, *own])
+
+        @wraps(function)
+        def taken(*given, **named):
+            arguments = bound(name, signature, given, named)
+            kind = kind_of(get_type_hints(function)[of_molecule.name])
+            molecule = kind.checked(of_molecule.name, arguments.pop(of_molecule.name))
+            return function(molecule, options(**arguments))
+
+        taken.__signature__ = signature
+        taken.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
+        taken.__doc__ = function.__doc__.replace("{options}", described().strip())
+        return taken
+
+    return decorate
+
+
+def described(indent: int = 4) -> str:
+    """The options in words, one paragraph each, as documentation strings have them."""
+    lead, width = " " * indent, 120
+    return "\n".join(
+        textwrap.fill(
+            f"{name}: {option.meaning}" + (f" In Python also {option.in_python}" if option.in_python else ""),
+            width,
+            initial_indent=lead,
+            subsequent_indent=lead + "    ",
+        )
+        for name, option in OPTIONS.items()
+    )

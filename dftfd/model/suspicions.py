@@ -1,0 +1,111 @@
+"""Requests that are legal but look like a mistake: they run with a warning (dftfd.errors.InputWarning) or are refused.
+
+Distances that look like the wrong unit are warned about where the geometry is read (dftfd/system/geometry_checks.py).
+"""
+
+import re
+import warnings
+
+import numpy as np
+
+from dftfd.errors import InputWarning
+from dftfd.functionals.base import Functional
+from dftfd.functionals.registry import lookup
+from dftfd.libcint.derivatives import atom_sums
+
+ELECTRON_ERROR, OF_COARSE_LEVELS = 1e-5, {0: 1e-3, 1: 1e-4}
+"""Share of the electrons that no grid made for the molecule loses, and that of the two coarse levels.
+
+Atoms H to U in all-electron bases lose 1e-6 at level 1 and 1e-7 at level 3, but up to 1e-3 at level 0; small molecules
+up to 2e-5 at level 1.
+"""
+
+STEEP, DIFFUSE = 10.0, 0.03
+"""Kinetic energies [hartree] of a basis function above and below which it is called so: lengths of 0.2 and 4 bohr."""
+
+SCAN_LEVEL = 5
+"""Grid level from which SCAN's energy is good to half a millihartree; at level 3 water errs by 0.9, Ar2 by 6."""
+
+_EXCHANGE = re.compile(r"(^|_)x(_|$)")
+_SCAN = re.compile(r"_(rev)?scan")  # but not rSCAN, r++SCAN, r2SCAN and r4SCAN, made to be smoother
+
+
+_INNER_SHELLS = (*range(21, 31), *range(39, 49), *range(57, 81), *range(89, 113))
+"""Atomic numbers of elements whose d or f shells are being filled."""
+
+
+DEAR_EXCHANGE = 120
+"""Basis functions from which on exact exchange takes most of the time, on a coarse grid as on a fine one."""
+
+
+def may_have_several_states(calculation) -> bool:
+    """Whether an SCF may end in one of several states: elements with open d or f shells, and other open shells.
+
+    Those of other elements are left out where it would cost much to look, with exact exchange in large molecules.
+    """
+    molecule = calculation.molecule
+    dear = calculation.functional.exact_exchange and molecule.n_ao > DEAR_EXCHANGE
+    return molecule.spin != 0 and not dear or any(Z in _INNER_SHELLS for Z in molecule.atomic_numbers)
+
+
+def warn_about_functional(spec, functional: Functional, grid) -> None:
+    """Warn about exchange without correlation under a short name, and about SCAN on a coarse grid.
+
+    spec: what the user wrote.   grid: the level, or points and weights.
+    """
+    names = [term.name for _, term in functional.terms]
+    short = isinstance(spec, str) and "," not in spec and lookup(spec.strip()) is None
+    if short and names and all(map(_EXCHANGE.search, names)):
+        _warn(
+            f"functional {spec.strip()!r} is exchange alone ({', '.join(names)}), without correlation; write "
+            f"'{spec.strip()},' if this is meant, or name a correlation functional after the comma."
+        )
+    if isinstance(grid, int) and grid < SCAN_LEVEL and any(map(_SCAN.search, names)):
+        _warn(
+            f"the energy of {functional.name!r} needs a fine grid: level {grid} leaves errors of millihartrees, use "
+            f"grid_level={SCAN_LEVEL} or the smoother r2scan."
+        )
+
+
+def warn_about_electrons(result, ingredients) -> None:
+    """Warn where the grid holds another number of electrons than the orbitals of an SCFResult, and say why."""
+    error, count = result.electron_number_error, float(np.sum(result.mo_occ))
+    level = result.settings.grid_level
+    if error is not None and abs(error) > OF_COARSE_LEVELS.get(level, ELECTRON_ERROR) * count:
+        _warn(
+            f"the grid holds {count + error:.{4 if abs(error) > 1e-3 else 6}f} electrons instead of {count:.4g}: "
+            + _why_electrons_are_missed(level, *_where_electrons_are_missed(result, ingredients))
+        )
+
+
+def _where_electrons_are_missed(result, ingredients) -> tuple[str, str]:
+    """The atom and the kind of basis function ('steep', 'diffuse', '') with the largest part of the electrons' error.
+
+    The part of a function is sum_nu P_mu,nu (S^grid - S)_mu,nu; they add up to the error.
+    """
+    matrices, molecule = ingredients.matrices, result.molecule
+    parts = np.sum(result.density_matrix.sum(axis=0) * (ingredients.grid_overlap() - matrices.S), axis=1)
+    kinetic = np.diag(matrices.T)
+    kinds = {"steep": kinetic > STEEP, "diffuse": kinetic < DIFFUSE}
+    kinds[""] = ~(kinds["steep"] | kinds["diffuse"])
+    per_atom = atom_sums(molecule, np.array([parts * of_kind for of_kind in kinds.values()]))
+    largest = np.argmax(per_atom * np.sign(result.electron_number_error))
+    atom, kind = np.unravel_index(largest, per_atom.shape)
+    return f"{molecule.symbols[atom]}{atom + 1}", list(kinds)[kind]
+
+
+def _why_electrons_are_missed(level, atom, kind) -> str:
+    if level == 0:
+        return "level 0 is a coarse grid, use a higher grid_level."
+    if kind == "diffuse":
+        return (
+            f"the grid ends inside of the diffuse functions of {atom}; leave them out, or give grid=(points, weights) "
+            "of molecular_grid(..., level=7, radial='becke'), which reaches farther."
+        )
+    which = "the points that were given are" if level is None else f"grid level {level} is"
+    remedy = "give more of them there." if level is None else "use a higher grid_level."
+    return f"{which} too coarse for the {f'{kind} functions of' if kind else 'density at'} {atom}, {remedy}"
+
+
+def _warn(text):
+    warnings.warn(text, InputWarning, stacklevel=5)

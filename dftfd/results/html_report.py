@@ -1,0 +1,224 @@
+"""A result as one self-contained HTML page: numbers, convergence, orbitals, density and potential in pictures.
+
+Pictures are SVG inside the page; nothing is loaded from elsewhere and no script runs.
+"""
+
+import json
+from html import escape
+from io import StringIO
+
+import numpy as np
+
+from dftfd.errors import MissingDependencyError
+from dftfd.results.summary import HARTREE_IN_EV, outcome, result_summary, title, without_energy
+from dftfd.xc.density import evaluate_at
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+table { border-collapse: collapse; margin: 1rem 0 } td, th { padding: .15rem .8rem; text-align: right }
+th:first-child, td:first-child { text-align: left } tr:nth-child(even) { background: #f4f4f4 }
+figure { display: inline-block; margin: 0 1rem 1rem 0 } figure svg { max-width: 30rem; height: auto }
+pre { background: #f4f4f4; padding: 1rem; overflow-x: auto } .warning { color: #a00; font-weight: bold }
+"""
+
+BOND_REACH = 2.5  # bohr beyond either atom
+LINE_POINTS, PLANE_POINTS = 241, 81
+SURFACE = 2e-3
+"""Density [bohr^-3] below which one is outside a molecule. R. F. W. Bader et al., J. Am. Chem. Soc. 109, 7968 (1987).
+doi:10.1021/ja00260a006"""
+LABEL = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
+IN_PLANE = 0.5
+"""Atoms so near [bohr] to the plane have black names in the picture, the others grey ones."""
+
+
+def html_report(result) -> str:
+    """The page. Raises MissingDependencyError without matplotlib."""
+    pictures = [_picture(_draw_convergence, result)]
+    if result.has_properties:
+        pictures.append(_picture(_draw_orbitals, result))
+        bond = _bond(result.molecule)
+        if bond is not None:
+            pictures += [_picture(draw, result, bond) for draw in (_draw_line, _draw_plane)]
+    body = [
+        f"<h1>{escape(title(result))}</h1>",
+        f'<p class="{"" if result.converged else "warning"}">{escape(outcome(result))}</p>',
+        *pictures,
+        summary_table(result),
+        _atoms_table(result) if result.has_properties else "",
+        f"<h2>In full</h2><pre>{escape(str(result_summary(result)))}</pre>",
+        "<details><summary>Terms and parameters of the functional</summary>"
+        f"<pre>{escape(json.dumps(result.settings.definition, indent=1))}</pre></details>",
+        f"<p>{escape(', '.join(f'{name} {version}' for name, version in result.settings.versions.items()))}</p>",
+    ]
+    head = f'<meta charset="utf-8"><title>{escape(result.molecule.formula)}</title><style>{STYLE}</style>'
+    return f"<!DOCTYPE html>\n<html><head>{head}</head><body>\n" + "\n".join(body) + "\n</body></html>\n"
+
+
+def summary_table(result) -> str:
+    """Energy components and what else one looks for first, as an HTML table; for notebooks too."""
+    rows = [(words, f"{value:.8f} hartree") for words, value in result.energy_table]
+    rows.append(("<b>total energy</b>", f"<b>{result.energy:.8f} hartree</b>"))
+    if without_energy(result):
+        rows.append(("<b>but</b>", escape(without_energy(result))))
+    if result.has_properties:
+        if result.gap is not None:
+            rows.append(("HOMO-LUMO gap", f"{result.gap * HARTREE_IN_EV:.3f} eV"))
+        rows.append(("dipole moment", f"{np.linalg.norm(result.dipole_debye):.4f} debye"))
+        if result.method != "RKS":
+            rows.append(("&lt;S<sup>2</sup>&gt;", f"{result.s_squared:.5f}"))
+    if result.electron_number_error is not None:
+        rows.append(("error of the electron number", f"{result.electron_number_error:.1e}"))
+    return _table(rows)
+
+
+def notebook_summary(result) -> str:
+    """What a notebook shows of a result."""
+    head = f"<b>{escape(title(result))}</b><br>{escape(outcome(result))}"
+    return f"<div>{head}{summary_table(result)}</div>"
+
+
+def _table(rows, header=()):
+    cells = lambda row, tag: "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in row) + "</tr>"
+    return "<table>" + (cells(header, "th") if header else "") + "".join(cells(row, "td") for row in rows) + "</table>"
+
+
+def _atoms_table(result):
+    columns = [result.charges(scheme) for scheme in ("mulliken", "loewdin", "meta-loewdin")]
+    header = ["atom", "Mulliken", "Loewdin", "meta-Loewdin"]
+    if len(result.density_matrix) == 2:
+        columns.append(result.spin_populations("loewdin"))
+        header.append("spin (Loewdin)")
+    rows = [
+        (escape(f"{label} {number}"), *(f"{value:.4f}" for value in values))
+        for number, (label, *values) in enumerate(zip(result.molecule.labels, *columns, strict=True), start=1)
+    ]
+    return "<h2>Charges</h2>" + _table(rows, header)
+
+
+def _picture(draw, *arguments):
+    """An SVG figure drawn by `draw(axes, ...)`."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError("HTML reports need matplotlib: pip install 'dftfd[plots]'.") from error
+    with rc_context({"svg.hashsalt": "dftfd", "svg.fonttype": "none", "font.size": 10}):
+        figure = Figure(figsize=(5.6, 3.8), layout="constrained")
+        draw(figure.subplots(), *arguments)
+        stream = StringIO()
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    svg = stream.getvalue()
+    return f"<figure>{svg[svg.index('<svg') :]}</figure>"
+
+
+def _draw_convergence(axes, result):
+    cycles = [cycle for cycle in result.history if cycle.number > 0]
+    numbers = np.arange(1, len(cycles) + 1)
+    for name, label in (("energy_change", "energy change"), ("gradient_norm", "orbital gradient")):
+        values = np.abs([getattr(cycle, name) for cycle in cycles])
+        axes.semilogy(numbers[values > 0], values[values > 0], "o-", markersize=4, label=label)
+    axes.axhline(result.settings.conv_tol, color="grey", linestyle=":", label="threshold of the energy")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set(xlabel="step", ylabel="hartree", title="Convergence")
+    axes.legend(frameon=False)
+
+
+def _draw_orbitals(axes, result):
+    names = ("",) if len(result.mo_energy) == 1 else ("alpha", "beta")
+    if result.method == "ROKS":
+        names = ("alpha, beta",)
+    shown = [e for pair in result.frontier for e in pair if e is not None]
+    low, high = min(shown) - 0.6, max(shown) + 0.4
+    occupations = result.mo_occ.sum(axis=0, keepdims=True) if result.method == "ROKS" else result.mo_occ
+    for s, _ in enumerate(names):
+        for energy, n in zip(result.mo_energy[s], occupations[s], strict=True):
+            if low <= energy <= high:
+                axes.hlines(energy, s - 0.3, s + 0.3, color="C0" if n > 0 else "C1", linewidth=1.5)
+    axes.set(ylim=(low, high), xlim=(-0.8, len(names) - 0.2), ylabel="hartree", title="Orbital energies near the gap")
+    axes.set_xticks(range(len(names)), names)
+    for colour, label in (("C0", "occupied"), ("C1", "empty")):
+        axes.plot([], [], color=colour, label=label)
+    _legend_below(axes)
+
+
+def _bond(molecule):
+    """Indices of the first atom and its nearest neighbour among real atoms, heavy ones first; None for one atom."""
+    real = [a for a in range(molecule.n_atoms) if not molecule.ghost[a]]
+    if len(real) < 2:
+        return None
+    first = max(real, key=lambda a: (molecule.atomic_numbers[a], -a))
+    distance = lambda a: np.linalg.norm(molecule.coordinates[a] - molecule.coordinates[first])
+    return first, min((a for a in real if a != first), key=distance)
+
+
+def _draw_line(axes, result, bond):
+    """Density and exchange-correlation potential along the bond."""
+    molecule = result.molecule
+    a, b = (molecule.coordinates[index] for index in bond)
+    length = np.linalg.norm(b - a)
+    x = np.linspace(-BOND_REACH, length + BOND_REACH, LINE_POINTS)
+    points = a + np.outer(x, (b - a) / length)
+    density = np.asarray(evaluate_at(result.density, points)).sum(axis=1)
+    potential = np.asarray(evaluate_at(result.v_xc, points))[:, 0]
+    axes.semilogy(x, density, color="C0", label="density")
+    axes.set(xlabel="distance [bohr]", title=f"Along {_name(molecule, bond)}")
+    axes.set_ylabel("density [bohr$^{-3}$]", color="C0")
+    other = axes.twinx()
+    other.plot(x, potential, color="C3", label="exchange-correlation potential, alpha")
+    low, high = np.percentile(potential, (2, 98))  # those of meta-GGAs have poles at the nuclei
+    other.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
+    other.set_ylabel("potential [hartree]", color="C3")
+    _legend_below(axes, other)
+
+
+def _draw_plane(axes, result, bond):
+    """Density and electrostatic potential in the plane of the bond and the atom that is farthest off it."""
+    molecule = result.molecule
+    centre, X, Y = _plane(molecule, bond)
+    u = (molecule.coordinates - centre) @ np.stack([X, Y]).T
+    (x0, y0), (x1, y1) = u.min(axis=0) - 3.5, u.max(axis=0) + 3.5
+    x, y = np.linspace(x0, x1, PLANE_POINTS), np.linspace(y0, y1, PLANE_POINTS)
+    grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    points = centre + grid @ np.stack([X, Y])
+    shape = (PLANE_POINTS, PLANE_POINTS)
+    density = np.asarray(evaluate_at(result.density, points)).sum(axis=1).reshape(shape)
+    potential = np.asarray(evaluate_at(result.electrostatic_potential, points)).reshape(shape)
+    levels, colours = _potential_scale(potential[density < SURFACE])
+    filled = axes.contourf(x, y, potential, levels=levels, cmap=colours, extend="both")
+    axes.figure.colorbar(filled, ax=axes, format="%.3f", label="electrostatic potential [hartree / e]")
+    axes.contour(x, y, density, levels=10.0 ** np.arange(-3, 2), colors="black", linewidths=0.7)
+    for a, symbol in enumerate(molecule.symbols):
+        off = np.linalg.norm(molecule.coordinates[a] - centre - u[a] @ np.stack([X, Y]))
+        colour = "black" if off < IN_PLANE else "dimgrey"
+        axes.annotate(symbol, u[a], ha="center", va="center", color=colour, bbox=LABEL)
+    axes.set(xlabel="bohr", ylabel="bohr", title="Density (lines, 0.001 to 10) and potential", aspect="equal")
+
+
+def _potential_scale(outside):
+    """Levels and colours that tell apart the values outside the molecule; white is zero where it is among them."""
+    low, high = np.percentile(outside, (1, 99))
+    if low < 0 < high:
+        return np.linspace(-1, 1, 21) * max(-low, high), "RdBu"
+    return np.linspace(low, high, 21), "viridis"
+
+
+def _legend_below(axes, *others):
+    lines = [line for each in (axes, *others) for line in each.get_lines() if not line.get_label().startswith("_")]
+    axes.figure.legend(handles=lines, loc="outside lower center", ncols=2, frameon=False)
+
+
+def _plane(molecule, bond):
+    """A point and two orthonormal directions."""
+    a, b = (molecule.coordinates[index] for index in bond)
+    X = (b - a) / np.linalg.norm(b - a)
+    off = molecule.coordinates - a
+    off = off - np.outer(off @ X, X)
+    farthest = off[np.argmax(np.linalg.norm(off, axis=1))]
+    if np.linalg.norm(farthest) < 1e-3:  # all atoms on one line: any direction that is not along it
+        farthest = np.eye(3)[np.argmin(np.abs(X))]
+        farthest = farthest - (farthest @ X) * X
+    return a, X, farthest / np.linalg.norm(farthest)
+
+
+def _name(molecule, bond):
+    return "-".join(f"{molecule.symbols[index]}{index + 1}" for index in bond)

@@ -1,0 +1,143 @@
+"""Files made from a result: the ending of the name chooses the format.
+
+.h5      everything, for dftfd.load_result and PySCF        .molden   geometry, basis set, orbitals
+.json    QCSchema AtomicResult                              .cube     a function of r on a box of points
+.npz     arrays, for NumPy                                  .html     a report for people, one self-contained file
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+
+from dftfd.autofd import Function
+from dftfd.errors import InputError, NumericalError, closest_names, shown
+from dftfd.interop.molden import molden_text
+from dftfd.results.cube import Box, write_cube
+from dftfd.results.html_report import html_report
+from dftfd.results.qcschema import atomic_result, write_json
+from dftfd.results.tree import save_result
+from dftfd.runtime.arguments import number, public
+from dftfd.runtime.files import check_writable, write_text, written_whole
+from dftfd.xc.density import evaluate_at
+
+_LENGTH = number(lambda x: x > 0, "a positive number of bohr")
+
+FIELDS = {
+    "density": lambda result: result.density[0] + result.density[1],
+    "spin_density": lambda result: result.density[0] - result.density[1],
+    "electrostatic_potential": lambda result: result.electrostatic_potential,
+    "elf": lambda result: result.elf,
+    "v_xc_alpha": lambda result: result.v_xc[0],
+    "v_xc_beta": lambda result: result.v_xc[1],
+}
+"""Functions R^3 -> R that a cube file can hold by name."""
+
+
+@public
+def write(result, path: Path, ending: str | None = None, **options) -> None:
+    """Write a result in the format that the ending of `path` names, or `ending` where it is given.
+
+    options: for .cube, field=, a name of FIELDS or a Function R^3 -> R, and margin=, spacing= [bohr] of the box around
+    the atoms; for .json, driver=, of QCSchema.
+
+    Raises InputError for unknown endings and options, FileError where the file cannot be written, NotConvergedError
+    for a function of r of a run that has not converged.
+    """
+    check_format(path, ending)(result, path, **options)
+
+
+@public
+def check_format(path: Path, ending: str | None = None) -> Callable:
+    """The writer of a format. InputError for an unknown one, FileError for an unwritable place: before the run."""
+    ending = path.suffix if ending is None else ending
+    if ending.lower() not in WRITERS:
+        raise InputError(
+            f"cannot tell the format of {shown(str(path), 120)}: the name must end in {', '.join(WRITERS)}."
+        )
+    check_writable(path)
+    return WRITERS[ending.lower()]
+
+
+@public
+def cube_file(
+    result,
+    path: Path,
+    field: str | Function = "density",
+    margin: Annotated[float, _LENGTH] = 4.0,
+    spacing: Annotated[float, _LENGTH] = 0.2,
+) -> None:
+    """Values of a function of r on a box of points."""
+    name, f = _field(result, field)
+    box = Box.around(result.molecule.coordinates, margin, spacing)
+    values = np.asarray(evaluate_at(f, box.points))
+    if not np.all(np.isfinite(values)):
+        raise NumericalError(
+            f"{name} is not finite at {np.sum(~np.isfinite(values))} points of the box; change spacing= a little."
+        )
+    write_cube(path, box, values, result.molecule, f"{name} of {result.molecule.formula}")
+
+
+def _field(result, field):
+    """Name and Function of a field."""
+    if isinstance(field, str):
+        if field not in FIELDS:
+            closest = ", ".join(closest_names(field, FIELDS))
+            raise InputError(f"unknown field {shown(field)}; allowed: {', '.join(FIELDS)} (closest: {closest}).")
+        return field, FIELDS[field](result)
+    if field.result.shape != () or [getattr(domain.spec, "shape", None) for domain in field.domains] != [(3,)]:
+        raise InputError(
+            f"a cube file holds a Function R^3 -> R, {shown(field)} was given; take a component, such as density[0]."
+        )
+    return "function of r", field
+
+
+def _plain(value):
+    """What JSON takes for an array or a mapping."""
+    return value.tolist() if isinstance(value, np.ndarray) else dict(value)
+
+
+@public
+def molden_file(result, path: Path) -> None:
+    """Geometry, basis set and orbitals."""
+    write_text(path, molden_text(result))
+
+
+@public
+def html_file(result, path: Path) -> None:
+    """The report."""
+    write_text(path, html_report(result))
+
+
+@public
+def json_file(result, path: Path, driver: str = "energy") -> None:
+    """A QCSchema AtomicResult."""
+    write_json(path, atomic_result(result, driver))
+
+
+@public
+def npz_file(result, path: Path) -> None:
+    """Plain arrays; nothing in the file needs pickle."""
+    molecule = result.molecule
+    names = ("mo_energy", "mo_occ", "mo_coeff", "density_matrix", "energy", "converged")
+    arrays = {name: getattr(result, name) for name in names}
+    arrays |= {"atomic_numbers": molecule.atomic_numbers, "coordinates": molecule.coordinates}
+    arrays["energies"] = np.array(list(result.energies.values()))
+    arrays["energy_names"] = np.array(list(result.energies))
+    settings = vars(result.settings) | result.settings.options.plain()
+    del settings["options"], settings["grid"]
+    arrays["settings"] = np.array(json.dumps(settings, default=_plain))
+    with written_whole(path) as temporary, open(temporary, "wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
+
+
+WRITERS = {
+    ".h5": save_result,
+    ".json": json_file,
+    ".npz": npz_file,
+    ".molden": molden_file,
+    ".cube": cube_file,
+    ".html": html_file,
+}

@@ -1,0 +1,204 @@
+"""QCSchema (version 1), the common language of quantum chemistry programs: AtomicInput in, AtomicResult out.
+
+Geometry in bohr, multiplicity = spin + 1, energies in hartree, dipole moment in e bohr.
+D. G. A. Smith et al., WIREs Comput. Mol. Sci. 11, e1491 (2021). doi:10.1002/wcms.1491
+"""
+
+import json
+from dataclasses import dataclass
+
+from dftfd.errors import InputError, UnsupportedError, shown
+from dftfd.runtime.files import write_text
+from dftfd.system.geometry import read_text
+
+RETURNS = {
+    "energy": lambda result: result.energy,
+    "gradient": lambda result: (-result.forces()).ravel().tolist(),
+    "properties": lambda result: _named_properties(result) if result.has_properties else {},
+}
+"""What a document's driver returns."""
+DECIDED = ("molecule", "xc", "external_potential", "progress", "checkpoint", "restart")
+"""Arguments of run_scf that keywords may not hold, among them those that write files."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A calculation. molecule: arguments of dftfd.molecule.   settings: of run_scf.   driver: what is asked for."""
+
+    molecule: dict
+    settings: dict
+    driver: str = "energy"
+
+
+def read_input(path) -> Request:
+    """The request of an AtomicInput file; keywords are options of run_scf.
+
+    Raises InputError with the field's name where something is missing or of the wrong kind, UnsupportedError for
+    drivers that RETURNS does not have.
+    """
+    where = f"file {str(path)!r}"
+    try:
+        document = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where} is no JSON: {error}.") from error
+    driver = _field(document, "driver", str, where)
+    if driver not in RETURNS:
+        raise UnsupportedError(f"{where}: driver {driver!r}; known here: {', '.join(RETURNS)}.")
+    model, molecule = _field(document, "model", dict, where), _field(document, "molecule", dict, where)
+    keywords = document.get("keywords") or {}
+    if not isinstance(keywords, dict) or set(keywords) & set(DECIDED):
+        raise InputError(
+            f"{where}: keywords must be a mapping of options of run_scf without {', '.join(DECIDED)}; "
+            f"{shown(keywords)} was given."
+        )
+    functional, basis = (_field(model, name, str, f"{where}, model") for name in ("method", "basis"))
+    atoms = _molecule_arguments(molecule, f"{where}, molecule")
+    return Request(atoms | {"basis": basis}, {"xc": functional} | keywords, driver)
+
+
+def _molecule_arguments(molecule, where):
+    symbols, geometry = (_field(molecule, name, list, where) for name in ("symbols", "geometry"))
+    if len(geometry) != 3 * len(symbols) or not all(isinstance(x, int | float) for x in geometry):
+        raise InputError(
+            f"{where}: geometry has {len(geometry)} entries; expected {3 * len(symbols)} numbers, in bohr."
+        )
+    real = molecule.get("real") or [True] * len(symbols)
+    if len(real) != len(symbols):
+        raise InputError(f"{where}: 'real' has {len(real)} entries for {len(symbols)} symbols.")
+    atoms = [
+        (symbol if is_real else f"ghost-{symbol}", tuple(geometry[3 * k : 3 * k + 3]))
+        for k, (symbol, is_real) in enumerate(zip(symbols, real, strict=True))
+    ]
+    charge, multiplicity = molecule.get("molecular_charge", 0), molecule.get("molecular_multiplicity", 1)
+    for name, value in (("molecular_charge", charge), ("molecular_multiplicity", multiplicity)):
+        if not isinstance(value, int | float) or value != round(value):
+            raise InputError(f"{where}: {name} is {value!r}; expected a whole number.")
+    return {"source": atoms, "unit": "bohr", "charge": round(charge), "spin": round(multiplicity) - 1}
+
+
+def _field(document, name, kind, where):
+    if not isinstance(document, dict) or not isinstance(document.get(name), kind):
+        raise InputError(f"{where}: the field {name!r} of QCSchema's AtomicInput is missing or no {kind.__name__}.")
+    return document[name]
+
+
+def atomic_result(result, driver: str = "energy") -> dict:
+    """An SCFResult as a QCSchema AtomicResult: plain dictionaries, lists, numbers and text.
+
+    driver: a name of RETURNS. The keywords are the options of run_scf that decide the answer, so it can be sent back.
+    """
+    if driver not in RETURNS:
+        raise InputError(f"unknown driver {driver!r} of QCSchema; known here: {', '.join(RETURNS)}.")
+    settings = result.settings
+    document = {
+        "schema_name": "qcschema_output",
+        "schema_version": 1,
+        "molecule": _molecule(result),
+        "driver": driver,
+        "model": {"method": settings.functional, "basis": settings.basis},
+        "keywords": _keywords(result),
+        "properties": _properties(result),
+        "return_result": RETURNS[driver](result),
+        "success": bool(result.converged),
+        "provenance": _provenance(settings.versions, "dftfd.run_scf"),
+        "extras": {
+            "dftfd": {
+                "functional": settings.definition,
+                "auxiliary_basis": settings.auxiliary_basis,
+                "s_squared": result.s_squared if result.has_properties else None,
+                "energies": dict(result.energies),
+                "history": [_cycle(cycle) for cycle in result.history],
+                "seconds": dict(result.seconds),
+                "versions": dict(settings.versions),
+            }
+        },
+    }
+    if not result.converged:
+        document["error"] = {
+            "error_type": "convergence_error",
+            "error_message": f"SCF not converged after {result.cycles} cycles.",
+        }
+    return document
+
+
+def _molecule(result):
+    """Charge and multiplicity are those of the occupations, which `occupations=` may have decided."""
+    molecule = result.molecule
+    return {
+        "schema_name": "qcschema_molecule",
+        "schema_version": 2,
+        "name": molecule.formula,
+        "symbols": list(molecule.symbols),
+        "geometry": molecule.coordinates.ravel().tolist(),
+        "molecular_charge": result.charge,
+        "molecular_multiplicity": round(abs(result.spin)) + 1,
+        "real": [not ghost for ghost in molecule.ghost],
+        "fix_com": True,
+        "fix_orientation": True,
+        "validated": False,
+        "provenance": _provenance(result.settings.versions, "dftfd.system.molecule"),
+    }
+
+
+def _properties(result):
+    energies, molecule = result.energies, result.molecule
+    return {
+        "calcinfo_nbasis": molecule.n_ao,
+        "calcinfo_nmo": int(result.mo_energy.shape[1]),
+        "calcinfo_nalpha": round((result.n_electrons + result.spin) / 2),
+        "calcinfo_nbeta": round((result.n_electrons - result.spin) / 2),
+        "calcinfo_natom": molecule.n_atoms,
+        "nuclear_repulsion_energy": energies["nuclear"],
+        "return_energy": result.energy,
+        "scf_one_electron_energy": energies["one_electron"],
+        "scf_two_electron_energy": energies["coulomb"] + energies["exact_exchange"],
+        "scf_xc_energy": energies["xc"],
+        "scf_vv10_energy": energies["nonlocal"],
+        "scf_dispersion_correction_energy": energies.get("dispersion", 0.0),
+        **({"scf_dipole_moment": result.dipole.tolist()} if result.has_properties else {}),
+        "scf_total_energy": result.energy,
+        "scf_iterations": result.cycles,
+    }
+
+
+def _keywords(result):
+    """What decides the answer, as options of run_scf; of an external potential, which is code, the name."""
+    potential = result.calculation.surroundings.potential
+    keywords = result.settings.options.document()
+    return keywords if potential is None else keywords | {"external_potential": potential.name}
+
+
+def _named_properties(result):
+    """What the driver `properties` returns: moments [e bohr, e bohr^2], charges [e], orbital energies [hartree]."""
+    charges = {
+        f"{name}_charges": result.charges(scheme).tolist()
+        for name, scheme in (("mulliken", "mulliken"), ("lowdin", "loewdin"), ("meta_lowdin", "meta-loewdin"))
+    }
+    return {
+        "dipole": result.dipole.tolist(),
+        "quadrupole": result.quadrupole.ravel().tolist(),
+        **charges,
+        "s_squared": result.s_squared,
+        "mo_energy": result.mo_energy.tolist(),
+    }
+
+
+def _provenance(versions, routine):
+    return {"creator": "dftfd", "version": versions["dftfd"], "routine": routine}
+
+
+def _cycle(cycle):
+    """A line of the SCF table; what the starting density has no value for is null, as JSON knows no NaN."""
+    values = {
+        "energy_change": cycle.energy_change,
+        "gradient_norm": cycle.gradient_norm,
+        "density_change": cycle.density_change,
+    }
+    if cycle.number == 0:
+        values = dict.fromkeys(values)
+    return {"cycle": cycle.number, "energy": cycle.energy, **values}
+
+
+def write_json(path, document) -> None:
+    """Write a document so that a reader sees the old file or the whole new one, never a part."""
+    write_text(path, json.dumps(document, indent=2, allow_nan=False) + "\n")

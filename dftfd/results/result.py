@@ -1,0 +1,313 @@
+"""What a finished SCF run knows, and what follows from it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+
+from dftfd.errors import NotConvergedError
+from dftfd.interop.mean_field import mean_field
+from dftfd.libcint import mole as bridge
+from dftfd.model.calculation import Calculation
+from dftfd.model.forces import nuclear_forces
+from dftfd.model.stability_analysis import result_stability
+from dftfd.properties.fields import electrostatic_potential, localisation_function
+from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
+from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins
+from dftfd.results.html_report import notebook_summary
+from dftfd.results.output import write
+from dftfd.results.qcschema import atomic_result
+from dftfd.results.settings import Settings
+from dftfd.results.summary import result_summary
+from dftfd.results.tree import save_result
+from dftfd.runtime.arguments import choice, public
+from dftfd.scf.loop import Cycle
+from dftfd.scf.occupation import frontier_energies
+from dftfd.scf.orbitals import occupied_orbitals
+from dftfd.terms import COMPONENTS
+from dftfd.xc.density import density_function
+
+ALWAYS_SHOWN = ("nuclear", "xc")
+"""Components that a table of energies lists even where they are zero."""
+
+_SCHEME = choice(*SCHEMES)
+
+
+def _settled(number) -> float:
+    """A count without the rounding of the sum of its parts."""
+    return round(float(number), 9) + 0.0  # + 0.0 turns -0.0 into 0.0
+
+
+def _of_a_solution(method):
+    """A property that raises NotConvergedError where the density is no solution."""
+
+    @wraps(method)
+    def checked(result, *arguments, **named):
+        result.require_converged(method.__name__.strip("_").replace("_", " "))
+        return method(result, *arguments, **named)
+
+    return checked
+
+
+@dataclass(frozen=True, eq=False)
+class SCFResult:
+    """Energy, orbitals and density of a Kohn-Sham calculation. Atomic units; `spin` is 1 (restricted) or 2.
+
+    energy [hartree], and energies, its components by the names of dftfd.terms.COMPONENTS.
+    converged, cycles: False is not an error, but such a density is no solution: what is derived from it raises
+        NotConvergedError unless `allow_unconverged`.
+    mo_energy, mo_occ (spin, mo); mo_coeff (spin, ao, mo); density_matrix (spin, ao, ao), the total one for one spin.
+    n_electrons_quadrature: (spin,), integral of the density on the grid, None without a semilocal functional.
+    history: the SCF table.   seconds: wall time by stage.
+    entropy_term: -T S [hartree] of smeared occupations, else 0.   steps: what convergence took besides DIIS, in words.
+    fock: (spin, ao, ao) [hartree], dE/dP; None where it is not known, as in a result that was loaded.
+
+    Properties are computed when first asked for. density, kinetic_energy_density, v_xc, v_tau, electrostatic_potential
+    and elf are Functions of the point r [bohr].
+    """
+
+    calculation: Calculation = field(repr=False)
+    settings: Settings
+    energy: float
+    energies: Mapping[str, float]
+    converged: bool
+    cycles: int
+    mo_energy: np.ndarray = field(repr=False)
+    mo_occ: np.ndarray = field(repr=False)
+    mo_coeff: np.ndarray = field(repr=False)
+    density_matrix: np.ndarray = field(repr=False)
+    n_electrons_quadrature: np.ndarray | None
+    history: tuple[Cycle, ...] = field(repr=False)
+    seconds: Mapping[str, float] = field(repr=False)
+    entropy_term: float = 0.0
+    steps: tuple[str, ...] = ()
+    fock: np.ndarray | None = field(default=None, repr=False)
+    allow_unconverged: bool = False
+
+    def __post_init__(self):
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    def __str__(self):
+        return result_summary(self)
+
+    def _repr_html_(self):
+        return notebook_summary(self)
+
+    @property
+    def has_properties(self) -> bool:
+        """Whether the density is a solution, or whoever asked for it takes it for one."""
+        return self.converged or self.allow_unconverged
+
+    @public
+    def require_converged(self, what: str) -> None:
+        """Raise NotConvergedError where `what`, in words, would be derived from a density that is no solution."""
+        if not self.has_properties:
+            raise NotConvergedError(
+                f"{what} of a run that has not converged after {self.cycles} cycles: the density is no solution. "
+                "Converge it (max_cycles=, convergence='hard'), or insist with allow_unconverged=True."
+            )
+
+    @property
+    def molecule(self):
+        """The Molecule."""
+        return self.calculation.molecule
+
+    @property
+    def functional(self):
+        """The Functional."""
+        return self.calculation.functional
+
+    @property
+    def method(self) -> str:
+        """'RKS', 'UKS' or 'ROKS'."""
+        return self.calculation.method
+
+    @property
+    def n_electrons(self) -> float:
+        """Number of electrons in the orbitals: that of the molecule, unless `occupations` decided otherwise."""
+        return _settled(self.mo_occ.sum())
+
+    @property
+    def charge(self) -> float:
+        """Charge of nuclei, core potentials and the electrons in the orbitals [e]."""
+        return _settled(self.molecule.nuclear_charges.sum() - self.mo_occ.sum())
+
+    @property
+    def spin(self) -> float:
+        """N_alpha - N_beta of the occupations; zero of a restricted run."""
+        return 0.0 if self.method == "RKS" else _settled(self.mo_occ[0].sum() - self.mo_occ[1].sum())
+
+    @property
+    def energy_table(self) -> tuple[tuple[str, float], ...]:
+        """Components of the energy in words [hartree], without those that are zero beside the usual ones."""
+        shown = ((name, value) for name, value in self.energies.items() if value or name in ALWAYS_SHOWN)
+        return tuple((COMPONENTS.get(name, name), value) for name, value in shown)
+
+    @property
+    def free_energy(self):
+        """E - T S [hartree], which smeared occupations make stationary; the energy without smearing."""
+        return self.energy + self.entropy_term
+
+    @public
+    @_of_a_solution
+    def stability(self):
+        """Whether the solution is a minimum: lowest eigenvalues of the energy's Hessian, internal and RKS to UKS.
+
+        The Hessian is exact, double integrals included; UnsupportedError for models of the potential alone, which have
+        none. Takes about as long as the calculation, longer with double integrals. Returns a
+        dftfd.scf.stability.Stability, whose `guess` leads on from an instability: run_scf(molecule, xc, 'UKS',
+        guess=stability.guess, convergence='hard').
+        """
+        return result_stability(self)
+
+    @public
+    def forces(self, grid_response: bool = True) -> np.ndarray:
+        """Forces on the nuclei (atom, 3) [hartree/bohr]; dftfd.model.forces.nuclear_forces tells more, and how.
+
+        grid_response=False leaves out the quadrature grid's motion with the nuclei; such forces are not the gradient of
+        the energy.
+        """
+        return nuclear_forces(self, grid_response).values
+
+    @public
+    def save(self, path: Path) -> None:
+        """Write the result to an HDF5 file, for `dftfd.load_result(path)` and PySCF's own loader."""
+        save_result(self, path)
+
+    @public
+    def write(self, path: Path, ending: str | None = None, **options) -> None:
+        """Write a file whose ending names the format: .h5 .json .npz .molden .cube .html; see results.output.write."""
+        write(self, path, ending, **options)
+
+    @public
+    def to_qcschema(self, driver: str = "energy") -> dict:
+        """The result as a QCSchema AtomicResult: plain dictionaries, lists, numbers and text.
+
+        driver: 'energy', 'gradient' [hartree/bohr] or 'properties', which decides what `return_result` holds.
+        """
+        return atomic_result(self, driver)
+
+    @public
+    def to_pyscf(self):
+        """A PySCF mean-field object with these orbitals and this energy, for PySCF's own methods.
+
+        Raises UnsupportedError where PySCF has no functional of this name, or for fields, charges and relativity.
+        """
+        return mean_field(self)
+
+    # ------------------------------------------------------------------------------------------------- orbitals
+
+    @property
+    @_of_a_solution
+    def frontier(self):
+        """Per spin the energies (HOMO, LUMO) [hartree]; None where there is no such orbital.
+
+        Occupied are orbitals that hold electrons; with smearing, those that lie below the Fermi level.
+        """
+        least = self.calculation.capacity / 2 if self.settings.smearing else 0.0
+        return frontier_energies(self.mo_energy, self.mo_occ, least)
+
+    @property
+    def gap(self) -> float | None:
+        """LUMO less HOMO [hartree], the lowest and the highest of both spins; None where there is no such orbital."""
+        homos, lumos = ([e for e in column if e is not None] for column in zip(*self.frontier, strict=True))
+        return min(lumos) - max(homos) if homos and lumos else None
+
+    @cached_property
+    @_of_a_solution
+    def s_squared(self) -> float:
+        """<S^2> of the determinant."""
+        if self.method == "RKS":
+            return 0.0
+        return spin_square(occupied_orbitals(self.mo_coeff, self.mo_occ), bridge.overlap_integrals(self.molecule))
+
+    # -------------------------------------------------------------------------------------------------- density
+
+    @cached_property
+    @_of_a_solution
+    def dipole(self) -> np.ndarray:
+        """Dipole moment (3,) [e bohr], origin zero."""
+        return dipole_moment(self.molecule, self.density_matrix)
+
+    @property
+    def dipole_debye(self) -> np.ndarray:
+        """Dipole moment (3,) [debye], origin zero."""
+        return self.dipole * DEBYE
+
+    @cached_property
+    @_of_a_solution
+    def quadrupole(self) -> np.ndarray:
+        """Traceless quadrupole moment (3, 3) [e bohr^2], origin zero; see dftfd.properties.moments."""
+        return quadrupole_moment(self.molecule, self.density_matrix)
+
+    @public
+    @_of_a_solution
+    def charges(self, scheme: Annotated[str, _SCHEME] = "mulliken") -> np.ndarray:
+        """Atomic charges (atom,) [e]; scheme: 'mulliken', 'loewdin' or 'meta-loewdin'."""
+        return atomic_charges(self.molecule, self.density_matrix, scheme)
+
+    @public
+    @_of_a_solution
+    def spin_populations(self, scheme: Annotated[str, _SCHEME] = "mulliken") -> np.ndarray:
+        """Unpaired electrons, N_alpha - N_beta, of each atom (atom,); scheme as in `charges`."""
+        return atomic_spins(self.molecule, self.density_matrix, scheme)
+
+    @property
+    def electron_number_error(self) -> float | None:
+        """Integral of the density on the grid less the number of electrons; None without a grid."""
+        if self.n_electrons_quadrature is None:
+            return None
+        return float(np.sum(self.n_electrons_quadrature) - np.sum(self.mo_occ))
+
+    # ------------------------------------------------------------------------------------- functions of the point
+
+    @cached_property
+    @_of_a_solution
+    def density(self):
+        """The spin densities (alpha, beta), R^3 -> R^2 [bohr^-3]."""
+        return density_function(self.molecule, self.density_matrix)
+
+    @cached_property
+    @_of_a_solution
+    def kinetic_energy_density(self):
+        """tau = 1/2 sum occ |grad phi|^2 (alpha, beta), R^3 -> R^2 [hartree bohr^-3]."""
+        return density_function(self.molecule, self.density_matrix, tau=True)[1]
+
+    @property
+    def v_xc(self):
+        """The exchange-correlation potential (alpha, beta), R^3 -> R^2 [hartree].
+
+        The strong form: functional derivative of the semilocal energy at `density`. For a functional of the kinetic
+        energy density the operator is v_xc - 1/2 div(v_tau grad). Exact exchange has no local potential: left out.
+        """
+        return self._potentials[0]
+
+    @property
+    def v_tau(self):
+        """dE_xc/dtau (alpha, beta), R^3 -> R^2; None for a functional without tau."""
+        return self._potentials[1]
+
+    @cached_property
+    @_of_a_solution
+    def _potentials(self):
+        functional = self.functional
+        densities = (self.density, self.kinetic_energy_density) if functional.needs_tau else (self.density,)
+        potential = functional.potential(*densities, quadrature=self.calculation.nlc_grid())
+        return potential if functional.needs_tau else (potential, None)
+
+    @cached_property
+    @_of_a_solution
+    def electrostatic_potential(self):
+        """Potential of nuclei and electrons on a unit positive charge, R^3 -> R [hartree / e]."""
+        return electrostatic_potential(self.molecule, self.density_matrix)
+
+    @cached_property
+    @_of_a_solution
+    def elf(self):
+        """Electron localisation function, R^3 -> R, between 0 and 1; see dftfd.properties.fields."""
+        return localisation_function(self.density, self.kinetic_energy_density)

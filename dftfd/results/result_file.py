@@ -1,0 +1,185 @@
+"""Results read from HDF5 files, whose layout dftfd/results/tree.py tells."""
+
+import json
+import warnings
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from dftfd.elements import AtomName, parse_atom_name
+from dftfd.errors import DamagedFileError, FileError, FunctionalError, InputError, InputWarning
+from dftfd.functionals.definition import from_definition
+from dftfd.functionals.fingerprint import program_fingerprint
+from dftfd.functionals.registry import get_functional
+from dftfd.model.calculation import Calculation
+from dftfd.model.options import Options
+from dftfd.results.result import SCFResult
+from dftfd.results.settings import Settings
+from dftfd.results.tree import FORMAT, RESULT_ARRAYS
+from dftfd.runtime.arguments import public
+from dftfd.runtime.hdf5 import read_tree
+from dftfd.scf.loop import Cycle
+from dftfd.system.basis import checked_basis, checked_ecp
+from dftfd.system.molecule import Molecule
+from dftfd.terms.external import ExternalPotential, checked_potential
+
+
+@public
+def load_result(path: Path, functional: Any = None, external_potential: Any = None) -> SCFResult:
+    """The result in a file that `result.save(path)` wrote.
+
+    functional: the Functional, where its name is not registered in this process.   external_potential: as in run_scf,
+    for a result computed in one; files hold its name, and its values at some points by which it is known again.
+
+    Raises FileError for other files, FunctionalError where the name now stands for something else than when the result
+    was computed, InputError for another potential.
+    """
+    result = result_of_tree(read_tree(path, "a result"), path, functional)
+    given = checked_potential(external_potential)
+    if given is None:
+        return result
+    surroundings, molecule = result.calculation.surroundings, result.molecule
+    if surroundings.potential is None or not given.known_as(surroundings.potential, molecule):
+        found = "without external potential" if surroundings.potential is None else "in another external potential"
+        raise InputError(f"{path} holds a result {found}, not in {given.name!r} as it was given.")
+    return replace(result, calculation=replace(result.calculation, surroundings=replace(surroundings, potential=given)))
+
+
+def result_of_tree(tree: dict, path, functional=None) -> SCFResult:
+    """The result whose `result_tree` was read from a file; raises as `load_result`."""
+    part = tree.get("dftfd")
+    if not isinstance(part, dict) or not {"format", "text", "arrays"} <= set(part):
+        raise FileError(f"{path} holds no result of dftfd; expected a file written by result.save(...).")
+    with refusing_damage(path):
+        version = int(part["format"])
+        if version != FORMAT:
+            raise FileError(f"{path} has format {version}; this version of dftfd reads format {FORMAT}.")
+        return _result(json.loads(part["text"]), part["arrays"], part.get("options", {}), functional)
+
+
+@contextmanager
+def refusing_damage(path):
+    """Turns what the contents of a file lead to, where they are not those of a result, into DamagedFileError."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+        if isinstance(error, FunctionalError):
+            raise
+        raise DamagedFileError(f"{path} is damaged: {type(error).__name__}: {error}.") from error
+
+
+def _result(text, arrays, arrays_of_options, functional) -> SCFResult:
+    options = Options(**text["options"] | arrays_of_options)
+    settings = Settings(options=options, **text["settings"])
+    molecule = _molecule(text["molecule"], arrays["coordinates"])
+    functional = _functional(settings, text.get("formulas"), functional)
+    options = replace(options, xc=functional, external_potential=_potential(text, arrays))
+    calculation = Calculation.of(molecule, options)
+    result = SCFResult(
+        calculation=calculation,
+        settings=settings,
+        history=tuple(_cycle(row) for row in arrays["history"]),
+        **{name: arrays.get(name) for name in RESULT_ARRAYS},
+        **text["result"] | {"steps": tuple(map(str, text["result"]["steps"]))},
+    )
+    require_orbitals(calculation, result.mo_energy, result.mo_occ, result.mo_coeff)
+    require_matrices(calculation, result.density_matrix)
+    require_numbers(result.energy, settings.conv_tol, *result.energies.values(), result.entropy_term)
+    return result
+
+
+def require_orbitals(calculation, mo_energy, mo_occ, mo_coeff) -> None:
+    """Raise ValueError unless these are finite orbitals of the calculation's basis."""
+    n_spin, n_ao, n_mo = calculation.n_spin, calculation.molecule.n_ao, np.shape(mo_energy)[-1]
+    require_shapes({"mo_energy": mo_energy, "mo_occ": mo_occ}, (n_spin, n_mo))
+    require_shapes({"mo_coeff": mo_coeff}, (n_spin, n_ao, n_mo))
+
+
+def require_matrices(calculation, *matrices) -> None:
+    """Raise ValueError unless each is finite and of the shape (spin, ao, ao)."""
+    n_ao = calculation.molecule.n_ao
+    require_shapes(dict(enumerate(matrices)), (calculation.n_spin, n_ao, n_ao))
+
+
+def require_shapes(arrays, shape) -> None:
+    """Raise ValueError unless all arrays are finite numbers of this shape."""
+    for name, array in arrays.items():
+        if np.shape(array) != shape or not np.all(np.isfinite(array)):
+            raise ValueError(f"{name} has the shape {np.shape(array)}, or is not finite; expected {shape}")
+
+
+def require_numbers(*values) -> None:
+    """Raise ValueError unless all are finite real numbers."""
+    if not all(isinstance(value, int | float) and np.isfinite(value) for value in values):
+        raise ValueError(f"expected numbers, found {values}")
+
+
+def _molecule(text, coordinates) -> Molecule:
+    atoms = zip(text["symbols"], text["ghost"], text["labels"], strict=True)
+    names = [AtomName(parse_atom_name(symbol, "symbol").symbol, bool(ghost), label) for symbol, ghost, label in atoms]
+    return Molecule(
+        symbols=tuple(name.symbol for name in names),
+        ghost=tuple(name.ghost for name in names),
+        labels=tuple(name.label for name in names),
+        atom_basis=tuple(map(checked_basis, text["atom_basis"], names)),
+        atom_ecp=tuple(map(checked_ecp, text["atom_ecp"], names)),
+        coordinates=coordinates,
+        **{name: text[name] for name in ("charge", "spin", "cartesian")},
+    )
+
+
+def _potential(text, arrays):
+    """What the file knows of the external potential; None where there was none."""
+    known = text.get("external_potential")
+    return known and ExternalPotential.from_file(known["name"], known["on_nuclei"], arrays["external_potential"])
+
+
+def _functional(settings, formulas, given):
+    """The functional, whose name must still mean the same: terms, parameters and formulas."""
+    functional = _of_settings(settings) if given is None else get_functional(given)
+    if json.loads(json.dumps(functional.definition)) != settings.definition:
+        raise FunctionalError(
+            f"functional {settings.functional!r} stands for other terms or parameters than when the result was "
+            "computed; pass the right one as load_result(path, functional=...)."
+        )
+    if formulas is not None and program_fingerprint(functional) != formulas["fingerprint"]:
+        _refuse_formula(settings.functional, formulas["jax"])
+    return functional.named(settings.functional)
+
+
+def _refuse_formula(name, version):
+    """A formula that traces to another program: another one with the same JAX, perhaps the same with another JAX."""
+    if version == jax.__version__:
+        raise FunctionalError(
+            f"the formula of functional {name!r} is not the one that the result was computed with; run it again, or "
+            "pass the old one as load_result(path, functional=...)."
+        )
+    warnings.warn(
+        f"The result was computed with JAX {version}; whether the formula of {name!r} is still the same can't be told "
+        f"with JAX {jax.__version__}.",
+        InputWarning,
+        stacklevel=2,
+    )
+
+
+def _of_settings(settings):
+    """The functional of the name; of the definition where that is no name, as for parameters changed in Python."""
+    try:
+        return get_functional(settings.functional)
+    except FunctionalError as error:
+        try:
+            return from_definition(settings.definition, settings.functional)
+        except FunctionalError:
+            raise FunctionalError(
+                f"the result's functional {settings.functional!r} is not known here: register it before, or pass it as "
+                "load_result(path, functional=...)."
+            ) from error
+
+
+def _cycle(row):
+    number, *values, extra = (float(x) for x in row)
+    return Cycle(int(number), *values, bool(extra))

@@ -1,0 +1,59 @@
+"""Results as HDF5 files: what PySCF's own loader reads, and beside it, under /dftfd, everything that makes up a result.
+
+    /mol, /scf                      as in PySCF's checkpoint files: the Mole, e_tot, mo_energy, mo_occ, mo_coeff
+    /dftfd/format                   version of this layout
+    /dftfd/text                     JSON: molecule, options, settings, energies, steps
+    /dftfd/options                  options that are arrays, such as an electric field
+    /dftfd/arrays                   float64: coordinates, orbitals, density matrix, SCF table, ...
+
+No part of a file is ever executed: text is JSON of numbers and names, and formulas are looked up by their names.
+"""
+
+import json
+from dataclasses import fields
+
+import jax
+import numpy as np
+
+from dftfd.functionals.fingerprint import program_fingerprint
+from dftfd.interop.mean_field import mole_text, orbital_entries
+from dftfd.model.options import ENERGY, SEARCH, START, STATE
+from dftfd.results.settings import Settings
+from dftfd.runtime.hdf5 import write_tree
+from dftfd.scf.loop import Cycle
+
+FORMAT = 3
+MOLECULE_TEXT = ("symbols", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp", "labels")
+SETTINGS_TEXT = tuple(field.name for field in fields(Settings) if field.name != "options")
+RESULT_TEXT = ("energy", "energies", "converged", "cycles", "seconds", "entropy_term", "steps")
+RESULT_ARRAYS = ("mo_energy", "mo_occ", "mo_coeff", "density_matrix", "n_electrons_quadrature")
+CYCLE = tuple(field.name for field in fields(Cycle))
+
+
+def save_result(result, path) -> None:
+    """Write a result; the file appears whole or not at all. FileError where it cannot be written."""
+    write_tree(path, result_tree(result))
+
+
+def result_tree(result) -> dict:
+    """What the file of a result holds, as nested dictionaries."""
+    molecule = result.molecule
+    options = result.settings.options.plain(ENERGY, STATE, START, SEARCH)
+    arrays_of_options = {name: value for name, value in options.items() if isinstance(value, np.ndarray)}
+    text = {
+        "molecule": {name: getattr(molecule, name) for name in MOLECULE_TEXT},
+        "options": {name: value for name, value in options.items() if name not in arrays_of_options},
+        "settings": {name: getattr(result.settings, name) for name in SETTINGS_TEXT},
+        "formulas": {"jax": jax.__version__, "fingerprint": program_fingerprint(result.functional)},
+        "result": {name: getattr(result, name) for name in RESULT_TEXT},
+    }
+    arrays = {name: getattr(result, name) for name in RESULT_ARRAYS if getattr(result, name) is not None}
+    arrays["coordinates"] = molecule.coordinates
+    arrays["history"] = np.array([[getattr(cycle, name) for name in CYCLE] for cycle in result.history], dtype=float)
+    if (potential := result.calculation.surroundings.potential) is not None:
+        text["external_potential"] = {"name": potential.name, "on_nuclei": potential.on_nuclei}
+        arrays["external_potential"] = potential.fingerprint(molecule)
+    part = {"format": FORMAT, "text": json.dumps(text, default=dict), "arrays": arrays}
+    if arrays_of_options:
+        part["options"] = arrays_of_options
+    return {"mol": mole_text(molecule), "scf": orbital_entries(result), "dftfd": part}

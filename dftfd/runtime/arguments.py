@@ -1,0 +1,287 @@
+"""The boundary: arguments of public functions are checked here, by their annotations, before any work begins.
+
+    @public
+    def charges(result, scheme: Annotated[str, choice("mulliken", "loewdin")] = "mulliken"): ...
+
+A kind of argument says in words what is expected and turns what fits into a plain value (a Python number, exact text, a
+finite array, a tuple); whatever else is given, objects that fail when they are looked at included, becomes an
+InputError of one line that names the argument. What a function receives needs no second look.
+"""
+
+import inspect
+import os
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, wraps
+from itertools import islice
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dftfd.errors import DftfdError, InputError, closest_names, shown
+
+LONGEST_SEQUENCE = 10**6
+MADE_BY = {"Molecule": ", from dftfd.system.molecule(...)", "Functional": ", from dftfd.get_functional(...)"}
+_Code = TypeVar("_Code", bound=Callable)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of argument.
+
+    expected: in words, as they follow 'give'.   convert: value -> plain value; raises anything for what does not fit.
+    """
+
+    expected: str
+    convert: Callable[[Any], Any]
+
+    def checked(self, name: str, value, error: type[InputError] = InputError):
+        """The plain value of the argument `name`; InputError, or `error`, where it does not fit."""
+        try:
+            return self.convert(value)
+        except DftfdError:
+            raise
+        except Exception as reason:  # what looking at somebody's object may raise is anything
+            raise error(f"{name}={shown(value)}: give {self.expected}.") from reason
+
+
+def _require(fits, value):
+    if not fits:
+        raise ValueError
+    return value
+
+
+# -------------------------------------------------------------------------------------------------------------- kinds
+
+
+def _as_flag(value):
+    return bool(_require(isinstance(value, bool | np.bool_), value))
+
+
+def _as_text(value):
+    return str.__str__(_require(isinstance(value, str), value))
+
+
+def _as_real(value):
+    if isinstance(value, bool | np.bool_):
+        raise ValueError
+    if not isinstance(value, Real):  # arrays without axes, NumPy's and JAX's, are numbers too
+        array = np.asarray(_require(hasattr(value, "dtype") and value.shape == (), value))
+        value = _require(array.dtype.kind in "iuf", array).item()
+    return float(value)
+
+
+def _as_path(value):
+    text = os.fspath(_require(isinstance(value, str | os.PathLike), value))
+    return Path(os.fsdecode(os.fsencode(_require(isinstance(text, str) and text and "\0" not in text, text))))
+
+
+def _as_mapping(value):
+    return {_as_text(name): value[name] for name in _require(isinstance(value, Mapping), value)}
+
+
+flag = Kind("True or False", _as_flag)
+text = Kind("text", _as_text)
+path = Kind("the name of a file", _as_path)
+mapping = Kind("a dictionary with names as keys", _as_mapping)
+
+
+def whole(least: int | None = None, most: int | None = None) -> Kind:
+    """Whole numbers from `least` to `most`, where they are given."""
+
+    def convert(value):
+        value = int(_require(isinstance(value, Integral) and not isinstance(value, bool), value))
+        return _require((least is None or value >= least) and (most is None or value <= most), value)
+
+    return Kind(f"a whole number{_range(least, most)}", convert)
+
+
+def _range(least, most):
+    if least is None and most is None:
+        return ""
+    return f" of at least {least}" if most is None else f" from {least} to {most}"
+
+
+def number(fits: Callable[[float], bool] = lambda x: True, expected: str = "a finite number") -> Kind:
+    """Finite real numbers for which `fits` is true."""
+
+    def convert(value):
+        value = _as_real(value)
+        return _require(np.isfinite(value) and fits(value), value)
+
+    return Kind(expected, convert)
+
+
+def choice(*words: str | None) -> Kind:
+    """One of some words, whose case does not matter; None may be one of them."""
+    known = {word.lower(): word for word in words if word is not None}
+
+    def convert(value):
+        if value is None and None in words:
+            return None
+        return known[_as_text(value).lower()]
+
+    return Kind(f"one of {', '.join(map(repr, words))}", convert)
+
+
+def _fits(found, shape):
+    return not shape or (len(found) == len(shape) and all(n in (None, m) for n, m in zip(shape, found, strict=True)))
+
+
+def array(*shape: int | None, expected: str = "an array of finite real numbers") -> Kind:
+    """Arrays of finite real numbers; float64, read-only. An axis of length None is arbitrary; no axes: any shape."""
+
+    def convert(value):
+        found = np.asarray(value)
+        _require(found.dtype.kind in "iuf", found)
+        found = np.array(found, dtype=np.float64)
+        _require(_fits(found.shape, shape) and np.all(np.isfinite(found)), found)
+        found.flags.writeable = False
+        return found
+
+    return Kind(expected, convert)
+
+
+def traceable(*shape: int | None, expected: str = "an array of finite real numbers") -> Kind:
+    """As `array`, or a JAX array whose values are being traced."""
+    concrete = array(*shape, expected=expected)
+
+    def convert(value):
+        try:
+            return concrete.convert(value)
+        except jax.errors.TracerArrayConversionError:
+            traced = jnp.asarray(value)
+            return _require(_fits(traced.shape, shape) and traced.dtype.kind in "iuf", traced)
+
+    return Kind(expected, convert)
+
+
+def each(kind: Kind, expected: str | None = None) -> Kind:
+    """Sequences, arrays among them, of one kind; a tuple."""
+
+    def convert(values):
+        values = np.asarray(values) if isinstance(values, jax.Array) else values
+        _require(isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes | bytearray), values)
+        _require(len(values) <= LONGEST_SEQUENCE, values)
+        return tuple(kind.convert(value) for value in islice(values, LONGEST_SEQUENCE + 1))
+
+    return Kind(expected or f"a list, of each {kind.expected}", convert)
+
+
+def either(*kinds: Kind, expected: str | None = None) -> Kind:
+    """What fits one of some kinds, the first of which makes it a plain value."""
+
+    def convert(value):
+        for kind in kinds[:-1]:
+            try:
+                return kind.convert(value)
+            except Exception:  # noqa: S112  the next kind may fit
+                continue
+        return kinds[-1].convert(value)
+
+    return Kind(expected or " or ".join(kind.expected for kind in kinds), convert)
+
+
+def optional(kind: Kind) -> Kind:
+    """None, or what fits a kind."""
+    return Kind(f"{kind.expected}, or None", lambda value: None if value is None else kind.convert(value))
+
+
+def instance(*classes: type, expected: str | None = None) -> Kind:
+    """Objects of some classes, as they are."""
+    names = " or ".join(f"a {c.__name__}{MADE_BY.get(c.__name__, '')}" for c in classes)
+    return Kind(expected or names, lambda value: _require(issubclass(type(value), classes), value))
+
+
+def callback(n_arguments: int) -> Kind:
+    """Code that can be called with so many arguments."""
+
+    def convert(value):
+        inspect.signature(_require(callable(value), value)).bind(*range(n_arguments))
+        return value
+
+    return Kind(f"a function of {n_arguments} argument{'s'[: n_arguments != 1]}", convert)
+
+
+anything = Kind("an object of the class it names", lambda value: _require(value.__class__ is type(value), value))
+
+_PLAIN = {bool: flag, int: whole(), float: number(), str: text, Path: path, dict: mapping, Mapping: mapping}
+
+
+def kind_of(annotation) -> Kind:
+    """The kind that an annotation stands for: a Kind in Annotated, plain types, classes, unions, sequences of them."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        given = [a for a in arguments[1:] if isinstance(a, Kind)]
+        return given[0] if given else kind_of(arguments[0])
+    if origin in (Union, types.UnionType):
+        kinds = [kind_of(a) for a in arguments if a is not type(None)]
+        kind = kinds[0] if len(kinds) == 1 else either(*kinds)
+        return optional(kind) if type(None) in arguments else kind
+    if annotation in _PLAIN or origin in _PLAIN:
+        return _PLAIN[annotation if annotation in _PLAIN else origin]
+    if origin is Callable:
+        return callback(len(arguments[0]))
+    if origin is Sequence:
+        return each(kind_of(arguments[0]))
+    return instance(annotation) if isinstance(annotation, type) and annotation not in (Any, object) else anything
+
+
+# ---------------------------------------------------------------------------------------------------------- functions
+
+
+def bound(name: str, signature: inspect.Signature, given: tuple, named: dict, error=InputError) -> dict:
+    """Arguments by name, defaults left out; an `error` for those that are missing, too many or unknown."""
+    parameters = signature.parameters
+    known = [p.name for p in parameters.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        refuse_unknown(name, named, known, error)
+    try:
+        return signature.bind(*given, **named).arguments
+    except TypeError as reason:
+        raise error(f"{name}({', '.join(known)}): {reason}.") from reason
+
+
+def refuse_unknown(function: str, given, known, error=InputError) -> None:
+    """Raise an `error` for the first name in `given` that is no option of a function, with the closest ones."""
+    for name in given:
+        if name not in known:
+            closest = ", ".join(closest_names(name, known)) or "none: it takes none"
+            raise error(f"{function} has no option {shown(name)}; the closest ones are {closest}.")
+
+
+def public(function: _Code, error: type[InputError] = InputError) -> _Code:
+    """Decorator of public functions and methods, which checks their arguments as this file says.
+
+    error: what it raises.
+    """
+    signature, name = inspect.signature(function), function.__name__
+
+    @lru_cache(maxsize=1)
+    def kinds():  # at the first call, when all classes that annotations name are there
+        hints = get_type_hints(function, include_extras=True)
+        return {p: kind_of(hints[p]) for p in signature.parameters if p in hints}
+
+    @wraps(function)
+    def checked(*given, **named):
+        arguments = bound(name, signature, given, named, error)
+        spread = inspect.BoundArguments(signature, {p: _checked(p, v) for p, v in arguments.items()})
+        return function(*spread.args, **spread.kwargs)
+
+    def _checked(parameter, value):
+        kind = kinds().get(parameter)
+        if kind is None:
+            return value
+        match signature.parameters[parameter].kind:
+            case inspect.Parameter.VAR_POSITIONAL:
+                return tuple(kind.checked(parameter, v, error) for v in value)
+            case inspect.Parameter.VAR_KEYWORD:
+                return {key: kind.checked(key, v, error) for key, v in value.items()}
+        return kind.checked(parameter, value, error)
+
+    return checked

@@ -1,0 +1,102 @@
+"""How a calculation tells what it is doing.
+
+`run_scf` reports to one Progress object: stages (grid, integrals, ...) as they begin and end, and the lines of the SCF
+table. The base class says nothing; the command line brings its own for terminals.
+"""
+
+import logging
+import sys
+import time
+from contextlib import contextmanager
+
+from dftfd.errors import InputError, shown
+
+log = logging.getLogger("dftfd")
+
+
+def cycle_line(cycle):
+    """One line of the SCF table in PySCF's form, which scripts know how to read."""
+    if cycle.number == 0:
+        return f"init E= {cycle.energy:.15g}"
+    head = "Extra cycle " if cycle.extra else f"cycle= {cycle.number}"
+    return (
+        f"{head} E= {cycle.energy:.15g}  delta_E= {cycle.energy_change:4.3g}  |g|= {cycle.gradient_norm:4.3g}  "
+        f"|ddm|= {cycle.density_change:4.3g}"
+    )
+
+
+class Progress:
+    """Collects wall times by stage and is otherwise silent."""
+
+    def __init__(self):
+        self.seconds = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        """The calculation is over, well or not."""
+
+    @contextmanager
+    def stage(self, name):
+        """Everything inside the `with` belongs to the stage `name`."""
+        start = time.perf_counter()
+        self.begin(name)
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+            self.end(name)
+
+    def begin(self, name):
+        """A stage begins."""
+
+    def end(self, name):
+        """A stage has ended; `seconds[name]` is its time."""
+
+    def part(self, done, total):
+        """Of the longest step at work, `done` of `total` parts are done; called from several threads."""
+
+    def note(self, text):
+        """A fact worth a line: the size of the grid, the auxiliary basis."""
+
+    def cycle(self, cycle):
+        """A line of the SCF table."""
+
+
+class LogProgress(Progress):
+    """Messages of level INFO (the table, facts) and DEBUG (times) to the logger `dftfd`."""
+
+    def end(self, name):
+        log.debug("%s: %.2f s", name, self.seconds[name])
+
+    def note(self, text):
+        log.info(text)
+
+    def cycle(self, cycle):
+        log.info(cycle_line(cycle))
+
+
+class PlainProgress(LogProgress):
+    """The table in plain lines on a stream, by default standard output."""
+
+    def __init__(self, stream=None):
+        super().__init__()
+        self._stream = stream or sys.stdout
+
+    def note(self, text):
+        print(text, file=self._stream, flush=True)
+
+    def cycle(self, cycle):
+        print(cycle_line(cycle), file=self._stream, flush=True)
+
+
+def as_progress(progress):
+    """The Progress for an option: None logs, True prints to standard output, an object is used as it is."""
+    if progress is None or progress is False:
+        return LogProgress()
+    if progress is True:
+        return PlainProgress()
+    if isinstance(progress, Progress):
+        return progress
+    raise InputError(f"progress={shown(progress)}: give True, None or a dftfd.runtime.progress.Progress object.")

@@ -1,0 +1,3 @@
+"""The version, for files and messages; `dftfd.__version__`."""
+
+VERSION = "0.1.0"

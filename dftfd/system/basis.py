@@ -1,0 +1,151 @@
+"""Which basis set and core potential each atom gets: from what the user wrote to one entry per atom."""
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+
+from dftfd.elements import AtomName, parse_atom_name
+from dftfd.errors import InputError, shown
+from dftfd.libcint.basis_sets import load_basis, load_ecp, normalise_basis_name, to_tuples
+
+MAX_ANGULAR_MOMENTUM = 12
+
+
+def resolve_basis(basis, names: tuple[AtomName, ...]) -> tuple:
+    """Per atom a key of the basis set library, or shells; `basis` is a name or a dictionary (see `molecule`)."""
+    entries = _per_atom(basis, names, "basis")
+    resolved = []
+    for index, (entry, name) in enumerate(zip(entries, names, strict=True), start=1):
+        if entry is _MISSING:
+            raise InputError(f"the basis dictionary has no entry for atom {index} ({name.label}) and no 'default'.")
+        resolved.append(checked_basis(entry, name))
+    return tuple(resolved)
+
+
+def checked_basis(entry, name: AtomName):
+    """One atom's basis: a key of the library that knows the element, or shells of positive exponents as tuples."""
+    if not isinstance(entry, str):
+        return _check_shells(to_tuples(entry), name)
+    entry = normalise_basis_name(entry)
+    load_basis(entry, name.symbol)  # raises if the set does not know the element
+    return entry
+
+
+def checked_ecp(entry, name: AtomName):
+    """One atom's core potential as tuples of numbers, or None."""
+    return None if entry is None else _check_ecp(to_tuples(entry), name)
+
+
+def resolve_ecp(ecp, names: tuple[AtomName, ...], atom_basis: tuple) -> tuple:
+    """Per atom None or a core potential as numbers; ghosts have none. `ecp` as in `molecule`."""
+    if ecp is None:
+        entries = [basis if isinstance(basis, str) else None for basis in atom_basis]
+        return tuple(_automatic_ecp(entry, name) for entry, name in zip(entries, names, strict=True))
+    if ecp is False or (isinstance(ecp, Mapping) and not ecp):
+        return (None,) * len(names)
+    entries = _per_atom(ecp, names, "ecp")
+    general = ecp if isinstance(ecp, str) else ecp.get("default")
+    potentials = tuple(
+        None if entry is _MISSING else _given_ecp(entry, name, required=entry is not general)
+        for entry, name in zip(entries, names, strict=True)
+    )
+    if isinstance(ecp, str) and not any(potentials):
+        raise InputError(f"ecp {shown(ecp)} has no core potential for any element of this molecule.")
+    return potentials
+
+
+def _automatic_ecp(key, name):
+    return None if key is None or name.ghost else load_ecp(key, name.symbol)
+
+
+def _given_ecp(entry, name, required):
+    if entry is None or entry is False or name.ghost:
+        return None
+    if isinstance(entry, str):
+        potential = load_ecp(normalise_basis_name(entry), name.symbol)
+        if potential is None and required:
+            raise InputError(f"ecp {shown(entry)} has no core potential for {name.symbol}.")
+        return potential
+    return checked_ecp(entry, name)
+
+
+_MISSING = object()
+
+
+def _per_atom(spec, names, what):
+    """The entry of each atom: its label before its element (with or without ghost) before 'default'."""
+    if isinstance(spec, str):
+        return [spec] * len(names)
+    if not isinstance(spec, Mapping):
+        raise InputError(f"{what} must be a name or a dictionary from element to name, not {shown(spec)}.")
+    table = {}
+    labels = {name.label for name in names}
+    for key, value in spec.items():
+        if isinstance(key, str) and key.lower() == "default":
+            table["default"] = value
+            continue
+        parsed = parse_atom_name(key, f"{what} dictionary")
+        if parsed.label not in labels and parsed.label.removeprefix("ghost-") != parsed.symbol:
+            raise InputError(f"the {what} dictionary has an entry for {shown(key)}, but no atom carries this label.")
+        table[parsed.label] = value
+    return [_look_up(table, name) for name in names]
+
+
+def _look_up(table, name):
+    generic = [f"ghost-{name.symbol}"] if name.ghost else []
+    for key in (name.label, *generic, name.symbol, "default"):
+        if key in table:
+            return table[key]
+    return _MISSING
+
+
+def _check_shells(shells, name):
+    """Shells ((l, [kappa,] (exponent, coefficient, ...), ...), ...) with positive exponents and equal rows."""
+    if not isinstance(shells, tuple) or not shells:
+        raise InputError(f"the basis of {name.label} must be a name or a list of shells, not {shown(shells)}.")
+    for shell in shells:
+        if not isinstance(shell, tuple) or len(shell) < 2 or not _is_count(shell[0], MAX_ANGULAR_MOMENTUM):
+            raise InputError(
+                f"basis of {name.label}: shell {shown(shell)} is not [l, [exponent, coefficient, ...], ...]."
+            )
+        rows = shell[2:] if isinstance(shell[1], Integral) else shell[1:]
+        lengths = {len(row) for row in rows if isinstance(row, tuple)}
+        if len(lengths) != 1 or min(lengths) < 2 or not all(_is_primitive(row) for row in rows):
+            raise InputError(
+                f"basis of {name.label}: a shell with l = {shell[0]} holds {shown(rows)}; "
+                "each row needs a positive exponent and the same number of coefficients."
+            )
+    return tuple(sorted(shells, key=lambda shell: shell[0]))
+
+
+def _is_primitive(row):
+    return isinstance(row, tuple) and all(_is_finite(value) for value in row) and row[0] > 0
+
+
+def _check_ecp(ecp, name):
+    well_formed = isinstance(ecp, tuple) and len(ecp) == 2 and isinstance(ecp[1], tuple)
+    if not well_formed or not _is_count(ecp[0], 118) or not all(_is_channel(channel) for channel in ecp[1]):
+        raise InputError(
+            f"ecp of {name.label}: expected a name or [core electrons, "
+            f"[[l, [[[exponent, coefficient], ...], ...]], ...]], found {shown(ecp)}."
+        )
+    return ecp
+
+
+def _is_channel(channel):
+    if not isinstance(channel, tuple) or len(channel) != 2 or not isinstance(channel[1], tuple):
+        return False
+    l, powers = channel
+    terms = [term for power in powers if isinstance(power, tuple) for term in power]
+    return isinstance(l, Integral) and l >= -1 and all(_is_term(term) for term in terms)
+
+
+def _is_term(term):
+    return isinstance(term, tuple) and len(term) >= 2 and all(_is_finite(value) for value in term)
+
+
+def _is_count(value, largest):
+    return isinstance(value, Integral) and not isinstance(value, bool) and 0 <= value <= largest
+
+
+def _is_finite(value):
+    return isinstance(value, Real) and abs(value) < float("inf")

@@ -1,0 +1,99 @@
+"""What can be wrong with positions: NaN, atoms on top of each other, numbers in the wrong unit."""
+
+import warnings
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from dftfd.errors import InputError, InputWarning
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM, covalent_radii
+
+CLOSE = 0.1 / BOHR_IN_ANGSTROM
+"""Atoms nearer than this (0.1 angstrom, in bohr) are taken for a mistake unless the caller insists."""
+
+FARTHEST = 1e6
+"""Largest coordinate in bohr; beyond it even the exponents of the Gaussians lose their meaning."""
+
+
+def check_positions(labels, ghost, coordinates, allow_close) -> None:
+    """Raise InputError unless there are atoms at finite, distinct positions; coordinates (atom, 3) in bohr."""
+    if not labels:
+        raise InputError("the molecule has no atoms.")
+    _check_finite(labels, coordinates)
+    pairs = cKDTree(coordinates).query_pairs(CLOSE, output_type="ndarray")
+    if not len(pairs):
+        return
+    distances = np.linalg.norm(coordinates[pairs[:, 0]] - coordinates[pairs[:, 1]], axis=1)
+    nearest = int(np.argmin(distances))
+    first, second, distance = *sorted(pairs[nearest]), distances[nearest] * BOHR_IN_ANGSTROM
+    nuclei_coincide = any(r == 0 and not (ghost[a] or ghost[b]) for (a, b), r in zip(pairs, distances, strict=True))
+    if allow_close and not nuclei_coincide:
+        return
+    advice = "" if nuclei_coincide else "; pass allow_close=True if this is meant"
+    raise InputError(
+        f"atoms {first + 1} ({labels[first]}) and {second + 1} ({labels[second]}) are {distance:.4g} angstrom apart, "
+        f"nearer than 0.1 angstrom{advice}."
+    )
+
+
+def _check_finite(labels, coordinates):
+    bad = np.argwhere(~(np.abs(coordinates) <= FARTHEST))
+    if not len(bad):
+        return
+    atom, axis = bad[0]
+    value = coordinates[atom, axis]
+    name = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else f"{value:.3g} bohr"
+    limit = f"; coordinates beyond {FARTHEST:.0e} bohr are refused" if np.isfinite(value) else ""
+    raise InputError(f"coordinate {'xyz'[axis]} of atom {atom + 1} ({labels[atom]}) is {name}{limit}.")
+
+
+def nearest_pair(coordinates, ghost) -> tuple[int, int, float] | None:
+    """Indices and distance [bohr] of the two nearest centres that are no ghosts; None if there are fewer than two."""
+    real = np.flatnonzero(~np.asarray(ghost))
+    if len(real) < 2:
+        return None
+    distances, neighbours = _nearest_neighbours(coordinates[real])
+    a = int(np.argmin(distances))
+    first, second = sorted((int(real[a]), int(real[neighbours[a]])))
+    return first, second, float(distances[a])
+
+
+def _nearest_neighbours(positions):
+    distances, indices = cKDTree(positions).query(positions, k=2)
+    return distances[:, 1], indices[:, 1]
+
+
+def warn_about_units(molecule, unit: str) -> None:
+    """Warn where distances fit the other unit better than the one that was given.
+
+    Confusing angstrom and bohr scales every bond by 1.89 or 0.53. A hydrogen atom whose nearest neighbour is between
+    1.45 and 2.6 covalent distances away and beyond 1.3 angstrom suggests the first, one nearer than 0.6 angstrom or any
+    pair below 0.55 covalent distances the second. Farther atoms are dissociated or van der Waals partners, not bonds.
+    """
+    real = np.flatnonzero(~np.asarray(molecule.ghost))
+    if len(real) < 2:
+        return
+    distances, neighbours = _nearest_neighbours(molecule.coordinates[real])
+    numbers = molecule.atomic_numbers[real]
+    radii = covalent_radii(numbers)
+    ratio = distances / (radii + radii[neighbours])
+    angstrom = distances * BOHR_IN_ANGSTROM
+    hydrogen = numbers == 1
+    bonded_to_hydrogen = hydrogen | (numbers[neighbours] == 1)
+    too_long = hydrogen & (angstrom > 1.3) & (ratio > 1.45) & (ratio < 2.6)
+    too_short = (bonded_to_hydrogen & (angstrom < 0.6)) | (ratio < 0.55)
+    for suspicious, word in ((too_short, "short"), (too_long, "long")):
+        if suspicious.any():
+            a = int(np.flatnonzero(suspicious)[np.argmin(distances[suspicious])])
+            _warn(molecule, unit, int(real[a]), int(real[neighbours[a]]), angstrom[a], word)
+            return
+
+
+def _warn(molecule, unit, first, second, distance, word):
+    other = {"angstrom": "bohr", "bohr": "angstrom"}[unit]
+    warnings.warn(
+        f"atoms {first + 1} ({molecule.labels[first]}) and {second + 1} ({molecule.labels[second]}) are {distance:.3f} "
+        f"angstrom apart, {word} for a bond; the coordinates were read in {unit}: should the unit be {other}?",
+        InputWarning,
+        stacklevel=5,
+    )

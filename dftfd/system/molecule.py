@@ -1,0 +1,275 @@
+"""A molecule: nuclei, electrons and basis set, checked once and then immutable.
+
+    water = molecule("O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692", basis="def2-svp")
+
+Everything inside is in atomic units; the unit of the input is converted here, at the boundary.
+"""
+
+import os
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Annotated, Any
+
+import numpy as np
+
+from dftfd.elements import ATOMIC_NUMBERS
+from dftfd.errors import InputError, InputWarning
+from dftfd.libcint import mole as bridge
+from dftfd.libcint.basis_sets import display_name
+from dftfd.runtime.arguments import Kind, array, choice, public, whole
+from dftfd.runtime.arguments import path as as_path
+from dftfd.system.ase_atoms import from_ase, is_ase_atoms
+from dftfd.system.basis import resolve_basis, resolve_ecp
+from dftfd.system.geometry import Geometry, is_coordinate_text, parse_atom_list, parse_geometry, read_geometry_file
+from dftfd.system.geometry_checks import check_positions, nearest_pair, warn_about_units
+
+__all__ = ["InputWarning", "Molecule", "molecule"]
+
+DEFAULT_BASIS = "def2-svp"
+UNITS = {"angstrom": 1 / bridge.BOHR_IN_ANGSTROM, "bohr": 1.0}
+"""Length units of the input, in bohr."""
+
+
+_SOURCES = "a path, coordinate text, a list of (symbol, (x, y, z)), an ASE Atoms or a PySCF Mole"
+_TABLES = "a name, or a dictionary from label, element or 'default' to a name or numbers"
+_FEW = whole(-10_000, 10_000)
+
+
+@dataclass(frozen=True, eq=False)
+class Molecule:
+    """Nuclei and electrons with a basis set. Build one with `molecule(...)`, which checks and explains its input.
+
+    symbols: element per atom.   coordinates: (atom, 3) in bohr.   charge: total charge.   spin: N_alpha - N_beta.
+    cartesian: Cartesian instead of spherical d, f, ... functions.
+    ghost: per atom, True for basis functions and grid points without nucleus and electrons.
+    atom_basis: per atom, the name of a basis set or its shells ((l, (exponent, coefficient, ...), ...), ...).
+    atom_ecp: per atom, None or the effective core potential (core electrons, ...).
+    """
+
+    symbols: tuple[str, ...]
+    coordinates: np.ndarray
+    charge: int
+    spin: int
+    cartesian: bool
+    ghost: tuple[bool, ...]
+    atom_basis: tuple = field(repr=False)
+    atom_ecp: tuple = field(repr=False)
+    labels: tuple[str, ...] = field(repr=False)
+
+    def __post_init__(self):
+        coordinates = np.array(self.coordinates, dtype=float)
+        coordinates.flags.writeable = False
+        object.__setattr__(self, "coordinates", coordinates)
+        _check_electrons(self)
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of centres, ghosts included."""
+        return len(self.symbols)
+
+    @cached_property
+    def atomic_numbers(self) -> np.ndarray:
+        """Full atomic number Z of each centre (atom,), also of ghosts and of atoms with a core potential."""
+        return np.array([ATOMIC_NUMBERS[symbol] for symbol in self.symbols])
+
+    @cached_property
+    def nuclear_charges(self) -> np.ndarray:
+        """Charge that each centre shows to the electrons (atom,): Z less the core electrons, zero for ghosts."""
+        core = np.array([ecp[0] if ecp else 0 for ecp in self.atom_ecp])
+        return np.where(self.ghost, 0, self.atomic_numbers - core).astype(float)
+
+    @property
+    def n_electrons(self) -> int:
+        """Number of electrons outside the core potentials."""
+        return round(self.nuclear_charges.sum()) - self.charge
+
+    @property
+    def n_alpha(self) -> int:
+        return (self.n_electrons + self.spin) // 2
+
+    @property
+    def n_beta(self) -> int:
+        return (self.n_electrons - self.spin) // 2
+
+    @property
+    def n_ao(self) -> int:
+        """Number of basis functions."""
+        return bridge.n_ao(self)
+
+    @cached_property
+    def nuclear_repulsion(self) -> float:
+        """sum over pairs A < B of Z_A Z_B / R_AB [hartree], with the effective charges of `nuclear_charges`."""
+        real = np.flatnonzero(self.nuclear_charges)
+        charges, positions = self.nuclear_charges[real], self.coordinates[real]
+        energy = 0.0
+        for a in range(1, len(real)):
+            distances = np.linalg.norm(positions[:a] - positions[a], axis=1)
+            energy += charges[a] * float(np.sum(charges[:a] / distances))
+        return energy
+
+    @property
+    def formula(self) -> str:
+        """Sum formula in Hill order with charge, 'C2H6O', 'H2O+'; ghost centres are not part of it."""
+        counts = Counter(symbol for symbol, ghost in zip(self.symbols, self.ghost, strict=True) if not ghost)
+        carbon_first = {"C": 0, "H": 1} if "C" in counts else {}
+        order = sorted(counts, key=lambda symbol: (carbon_first.get(symbol, 2), symbol))
+        text = "".join(symbol + (str(counts[symbol]) if counts[symbol] > 1 else "") for symbol in order)
+        sign = "+" if self.charge > 0 else "-"
+        return text + ((str(abs(self.charge)) if abs(self.charge) > 1 else "") + sign if self.charge else "")
+
+    @property
+    def basis(self) -> str:
+        """The basis set in words: one name, or 'H: sto3g, O: def2tzvp'; shells given as numbers are called 'custom'."""
+        names = [basis if isinstance(basis, str) else "custom" for basis in self.atom_basis]
+        if len(set(names)) == 1:
+            return display_name(names[0])
+        kinds = sorted(set(zip(self.labels, names, strict=True)))
+        return ", ".join(f"{label}: {display_name(name)}" for label, name in kinds)
+
+    @property
+    def shortest_distance(self) -> tuple[int, int, float] | None:
+        """Indices of the two nearest nuclei and their distance in bohr; None for a single nucleus."""
+        return nearest_pair(self.coordinates, self.ghost)
+
+    @public
+    def at(self, coordinates: Annotated[np.ndarray, array(None, 3)]) -> "Molecule":
+        """The same molecule with its centres elsewhere; coordinates (atom, 3) in bohr."""
+        if coordinates.shape != self.coordinates.shape:
+            raise InputError(f"new coordinates have shape {coordinates.shape}, expected {self.coordinates.shape}.")
+        check_positions(self.labels, self.ghost, coordinates, allow_close=True)
+        return replace(self, coordinates=coordinates)
+
+
+@public
+def molecule(
+    source: Any,
+    basis: Any = None,
+    charge: Annotated[int, _FEW] | None = None,
+    spin: Annotated[int, _FEW] | None = None,
+    unit: Annotated[str, choice(*UNITS)] = "angstrom",
+    cartesian: bool = False,
+    ecp: Any = None,
+    allow_close: bool = False,
+) -> Molecule:
+    """The molecule described by a file, a text, a list of atoms, an ASE Atoms or a PySCF Mole.
+
+    source: path of an xyz file; coordinates as text (recognised by a newline or ';'), 'O 0 0 0.1; H 0 0.8 -0.5; ...';
+        a list of (symbol, (x, y, z)); an ASE Atoms; a built PySCF Mole, which brings its own charge, spin and basis.
+        Symbols may be of either case, carry a label ('H1') or be atomic numbers; 'ghost-O' (or 'X-O', 'Bq-O') is a
+        ghost: basis functions and grid points of oxygen without its nucleus and electrons.
+    basis: name of a basis set (default 'def2-svp'), or a dictionary from label, element or 'default' to a name or to
+        shells [[l, [exponent, coefficient, ...], ...], ...].
+    charge, spin: total charge and N_alpha - N_beta; None takes what the comment line of xyz says, 'charge=1 spin=1' or
+        'charge=1 multiplicity=2', else 0. Given, they count, with a warning where the file says something else.
+    unit: 'angstrom' or 'bohr'.
+    cartesian: use Cartesian instead of spherical Gaussians.
+    ecp: effective core potentials. None takes those that belong to the basis set, False takes none, a name or a
+        dictionary from label, element or 'default' to a name, to numbers or to None chooses them.
+    allow_close: accept atoms nearer than 0.1 angstrom.
+
+    Raises InputError for a request that cannot be carried out (FileError for a missing file) before any integral is
+    computed, and warns with InputWarning about distances that look like a confusion of units.
+    """
+    given = {"charge": charge, "spin": spin}
+    is_mole = Kind(_SOURCES, bridge.is_pyscf_mole).checked("source", source)
+    if is_mole:
+        brought = {"basis": basis, "ecp": ecp, "cartesian": cartesian or None}
+        brought |= {name: value or None for name, value in given.items()}
+        fields = _fields_of_mole(source, {name for name, value in brought.items() if value is not None}, unit)
+    else:
+        geometry = Kind(_SOURCES, partial(_read_source, unit=unit)).checked("source", source)
+        with np.errstate(over="ignore"):  # what overflows is refused below, with its name
+            coordinates = geometry.coordinates * UNITS[unit]
+        fields = {
+            "names": geometry.names,
+            "coordinates": coordinates,
+            **{name: _said_or_given(name, value, geometry) for name, value in given.items()},
+            "cartesian": cartesian,
+        }
+    names = fields.pop("names")
+    labels, ghost = tuple(name.label for name in names), tuple(name.ghost for name in names)
+    check_positions(labels, ghost, fields["coordinates"], allow_close)
+    if "atom_basis" not in fields:
+        of_basis = Kind(_TABLES, partial(resolve_basis, names=names))
+        fields["atom_basis"] = of_basis.checked("basis", DEFAULT_BASIS if basis is None else basis)
+        of_ecp = Kind(_TABLES, partial(resolve_ecp, names=names, atom_basis=fields["atom_basis"]))
+        fields["atom_ecp"] = of_ecp.checked("ecp", ecp)
+    result = Molecule(symbols=tuple(name.symbol for name in names), ghost=ghost, labels=labels, **fields)
+    if result.n_alpha > result.n_ao:
+        raise InputError(
+            f"{result.n_alpha} alpha electrons do not fit into the {result.n_ao} basis functions of {result.basis}; "
+            "use a larger basis set or a lower spin."
+        )
+    if is_mole:
+        bridge.check_same_system(result, source)
+    elif not allow_close:
+        warn_about_units(result, unit)
+    return result
+
+
+def _said_or_given(name, given, geometry):
+    """Charge or spin: the argument, else what the input says, else 0."""
+    said = getattr(geometry, name)
+    if given is None:
+        return said or 0
+    if said not in (None, given):
+        warnings.warn(
+            f"the input says {name}={said}, but {name}={given} was given and is used.", InputWarning, stacklevel=3
+        )
+    return given
+
+
+def _read_source(source, unit) -> Geometry:
+    if isinstance(source, str):
+        return (
+            parse_geometry(source) if is_coordinate_text(source) or not source.strip() else read_geometry_file(source)
+        )
+    if isinstance(source, os.PathLike):
+        return read_geometry_file(as_path.checked("source", source))
+    if is_ase_atoms(source):
+        if unit != "angstrom":
+            raise InputError(f"ASE Atoms are in angstrom, but unit={unit!r} was given; leave it out.")
+        return from_ase(source)
+    if isinstance(source, list | tuple):
+        return parse_atom_list(source)
+    raise InputError(f"cannot read a molecule from {type(source).__name__}; expected {_SOURCES}.")
+
+
+def _fields_of_mole(mole, given, unit) -> dict:
+    if unit != "angstrom":
+        raise InputError(f"a PySCF Mole knows its unit, but unit={unit!r} was given; leave it out.")
+    if given:
+        raise InputError(
+            f"a PySCF Mole brings its own charge, spin, basis and core potentials, but {', '.join(sorted(given))} was "
+            "given too; change the Mole, or pass its atoms as a list."
+        )
+    return bridge.from_pyscf(mole)
+
+
+def _check_electrons(molecule):
+    """Refuse charges and spins that no electron count allows."""
+    total = round(molecule.nuclear_charges.sum())
+    n, spin = molecule.n_electrons, molecule.spin
+    if n < 0:
+        raise InputError(
+            f"charge {molecule.charge:+d} exceeds the total nuclear charge {total} of {molecule.formula!r}."
+        )
+    if n == 0:
+        raise InputError("the molecule has no electrons; lower the charge, or add an atom that is not a ghost.")
+    if abs(spin) > n:
+        raise InputError(
+            f"spin={spin} needs {abs(spin)} unpaired of {n} electrons; "
+            f"spin is N_alpha - N_beta, allowed here: {_allowed_spins(n)}."
+        )
+    if (n - spin) % 2:
+        raise InputError(
+            f"spin={spin} does not fit {n} electrons ({molecule.formula}); "
+            f"spin is N_alpha - N_beta, allowed here: {_allowed_spins(n)}."
+        )
+
+
+def _allowed_spins(n_electrons, shown=4):
+    spins = list(range(n_electrons % 2, n_electrons + 1, 2))
+    return ", ".join(map(str, spins[:shown])) + (f", ... up to {spins[-1]}" if len(spins) > shown else "")

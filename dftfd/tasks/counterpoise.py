@@ -1,0 +1,92 @@
+"""Interaction energies of fragments, without what they gain from each other's basis functions.
+
+In a finite basis set a fragment of a complex borrows the functions of its neighbours, which lowers the energy of the
+complex alone. The counterpoise correction gives every fragment the functions and the grid of the whole, on ghosts.
+
+S. F. Boys, F. Bernardi, Mol. Phys. 19, 553 (1970). doi:10.1080/00268977000101561
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dftfd.errors import InputError, shown
+from dftfd.model.options import Options
+from dftfd.results.result import SCFResult
+from dftfd.runtime.arguments import public
+from dftfd.system.molecule import Molecule
+from dftfd.tasks.run import run_scf
+
+
+@dataclass(frozen=True, eq=False)
+class Interaction:
+    """whole: the result of the complex.   fragments: those of its parts, in its geometry."""
+
+    whole: SCFResult
+    fragments: tuple[SCFResult, ...]
+
+    @property
+    def energy(self) -> float:
+        """E(whole) - sum of E(fragment) [hartree], negative where they attract each other."""
+        return self.whole.energy - sum(part.energy for part in self.fragments)
+
+    @property
+    def converged(self) -> bool:
+        """Whether all its energies are."""
+        return all(result.converged for result in (self.whole, *self.fragments))
+
+
+@public
+def interaction_energy(
+    molecule: Molecule,
+    fragments: Sequence[Sequence[int]],
+    xc="pbe",
+    *,
+    charges: Sequence[int] | None = None,
+    spins: Sequence[int] | None = None,
+    counterpoise: bool = True,
+    **options,
+) -> Interaction:
+    """The energy that binds the fragments of a molecule, at its geometry.
+
+    fragments: indices of the atoms of each; together all atoms that are not ghosts, none twice.
+    charges, spins: of the fragments, zero by default; charges must add up to the molecule's.
+    counterpoise: fragments in the basis of the whole; False leaves the others' functions away.   options: for run_scf.
+
+    Raises InputError for fragments that do not make up the molecule.
+    """
+    options = Options.given_to("interaction_energy", xc=xc, **options).changed()
+    charges, spins = ([0] * len(fragments) if given is None else given for given in (charges, spins))
+    real = [a for a in range(molecule.n_atoms) if not molecule.ghost[a]]
+    if sorted(a for atoms in fragments for a in atoms) != real:
+        raise InputError(f"fragments={shown(fragments)} must hold each of the atoms {shown(real)} once.")
+    if not len(fragments) == len(charges) == len(spins) or sum(charges) != molecule.charge:
+        raise InputError(
+            f"{len(fragments)} fragments have charges {shown(charges)} and spins {shown(spins)}; one of each is "
+            f"expected, charges adding up to {molecule.charge}."
+        )
+    parts = [
+        fragment(molecule, atoms, charge, spin, counterpoise)
+        for atoms, charge, spin in zip(fragments, charges, spins, strict=True)
+    ]
+    return Interaction(run_scf(molecule, **options), tuple(run_scf(part, **options) for part in parts))
+
+
+def fragment(molecule: Molecule, atoms: Sequence[int], charge: int = 0, spin: int = 0, ghosts: bool = True) -> Molecule:
+    """Some atoms of a molecule, by index, with a charge and spin of their own; the rest as ghosts, or left away."""
+    names = ("symbols", "ghost", "atom_basis", "atom_ecp", "labels")
+    if not ghosts:
+        kept = {name: tuple(getattr(molecule, name)[a] for a in atoms) for name in names}
+        return replace(molecule, coordinates=molecule.coordinates[list(atoms)], charge=charge, spin=spin, **kept)
+    inside = [a in atoms for a in range(molecule.n_atoms)]
+    labels = [
+        label if real or ghost else f"ghost-{label}"
+        for label, real, ghost in zip(molecule.labels, inside, molecule.ghost, strict=True)
+    ]
+    return replace(
+        molecule,
+        charge=charge,
+        spin=spin,
+        labels=tuple(labels),
+        ghost=tuple(ghost or not real for real, ghost in zip(inside, molecule.ghost, strict=True)),
+        atom_ecp=tuple(ecp if real else None for real, ecp in zip(inside, molecule.atom_ecp, strict=True)),
+    )

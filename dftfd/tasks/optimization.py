@@ -1,0 +1,206 @@
+"""Geometry optimisation: energies and forces step by step, the path on disk, and how to go on after an interruption.
+
+The optimiser is deterministic. An optimisation that is restarted runs again from the first geometry with the energies
+and forces that the trajectory holds, at no cost, and so knows all it knew when it was interrupted.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from dftfd.errors import FileError, InputError
+from dftfd.functionals.registry import get_functional
+from dftfd.interop.geometric import minimise
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM
+from dftfd.model.forces import nuclear_forces, require_energy
+from dftfd.model.options import ENERGY, START, STATE, Options
+from dftfd.results.result import SCFResult
+from dftfd.runtime.arguments import public, whole
+from dftfd.runtime.files import check_writable
+from dftfd.runtime.progress import Progress, as_progress
+from dftfd.system.geometry import read_text
+from dftfd.system.molecule import Molecule
+from dftfd.tasks.run import run_scf
+from dftfd.tasks.trajectory import Frame, TrajectoryWriter, read_trajectory
+
+SAME_GEOMETRY = 1e-6  # bohr; a recorded step nearer than this is the one that the optimiser asks for
+
+
+@dataclass(frozen=True, eq=False)
+class Optimization:
+    """converged: whether the geometry is; False after max_steps.   result: the SCF at the last geometry.
+
+    coordinates (step, atom, 3) [bohr], energies (step,) [hartree] (free energies with smearing), forces
+    (step, atom, 3) [hartree/bohr]: the path, the start included.   n_computed: steps not read from a trajectory.
+    """
+
+    converged: bool
+    result: SCFResult
+    coordinates: np.ndarray
+    energies: np.ndarray
+    forces: np.ndarray
+    n_computed: int
+
+    @property
+    def molecule(self) -> Molecule:
+        """The molecule at the last geometry."""
+        return self.result.molecule
+
+    def __str__(self):
+        outcome = "converged" if self.converged else "NOT CONVERGED"
+        lines = [f"geometry {outcome} after {len(self.energies)} energies and gradients, positions / angstrom"]
+        for symbol, position in zip(self.molecule.symbols, self.coordinates[-1] * BOHR_IN_ANGSTROM, strict=True):
+            lines.append(f"{symbol:>4}" + "".join(f"{x:16.8f}" for x in position))
+        largest = np.linalg.norm(self.forces[-1], axis=1).max()
+        return "\n".join([*lines, f"  largest force {largest:.2e} hartree/bohr"])
+
+
+@public
+def optimize(
+    molecule: Molecule,
+    xc="pbe",
+    method: str = "auto",
+    *,
+    trajectory: Path | None = None,
+    restart: bool = False,
+    constraints: str | Path | None = None,
+    coordinate_system: str = "tric",
+    max_steps: Annotated[int, whole(1)] = 100,
+    optimizer: dict | None = None,
+    grid_response: bool = True,
+    guess="minao",
+    progress: Any = None,
+    **scf_options,
+) -> Optimization:
+    """The nearest minimum of the energy over the positions of the nuclei, by geomeTRIC.
+
+    molecule, xc, method, guess, scf_options: as in `run_scf`. Each step starts from the density of the last one.
+    trajectory: path of an xyz file to which each step is written as it is done. An existing file is refused, unless
+        restart=True: then an interrupted optimisation goes on where it was.
+    constraints: text in geomeTRIC's format ('$freeze\\ndistance 1 2'), or the path of such a file.
+    coordinate_system: 'tric', 'dlc', 'hdlc', 'prim', 'tric-p' or 'cart'.
+    optimizer: more of geomeTRIC's parameters by name: {'convergence_set': 'GAU_TIGHT', 'trust': 0.05, ...}.
+    grid_response: see dftfd.model.forces.nuclear_forces.
+    progress: as in run_scf; it is told each step, the SCF cycles are not shown.
+
+    Raises NotConvergedError where a step's SCF does not converge; a geometry that does not is `converged=False`.
+    """
+    functional = get_functional(xc)  # once, so that its kernel is compiled once
+    options = Options.given_to("optimize", xc=functional, method=method, guess=guess, **scf_options)
+    if options.grid is not None:
+        raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= to optimise.")
+    progress = as_progress(progress)
+    require_energy(functional)
+    constraints = _text(constraints)
+    model = _model(molecule, options, grid_response)
+    path = _Path(molecule, model, trajectory, restart, progress)
+    last: list[SCFResult] = []  # at most one: older results would keep their memory
+
+    def solve(coordinates):
+        start = options.going_on_from(last.pop()) if last else options.changed()
+        last.append(run_scf(molecule.at(coordinates), **start | {"progress": Progress()}))
+        return last[0]
+
+    def evaluate(coordinates):
+        frame = path.recorded(coordinates)
+        if frame is None:
+            with progress.stage("energy and forces"):
+                result = solve(coordinates)
+                forces = nuclear_forces(result, grid_response, Progress()).values
+            frame = path.add(coordinates, result, forces)
+        return frame.energy, -frame.forces
+
+    converged = minimise(
+        molecule.symbols,
+        molecule.coordinates,
+        evaluate,
+        constraints=constraints,
+        coordinate_system=coordinate_system,
+        max_steps=max_steps,
+        options=optimizer,
+    )
+    end = path.coordinates[-1]
+    result = last[0] if last and np.array_equal(last[0].molecule.coordinates, end) else solve(end)
+    energies, forces = ([getattr(frame, name) for frame in path.frames] for name in ("energy", "forces"))
+    return Optimization(
+        converged, result, np.array(path.coordinates), np.array(energies), np.array(forces), path.n_computed
+    )
+
+
+class _Path:
+    """The steps done so far: those read from an earlier trajectory are handed out first, new ones are written."""
+
+    def __init__(self, molecule, model, trajectory, restart, progress):
+        self.frames, self.coordinates, self.n_computed = [], [], 0
+        self._molecule, self._model, self._progress = molecule, model, progress
+        self._ahead = _earlier_frames(molecule, model, trajectory, restart)
+        self._file, self._writer = trajectory, None
+
+    def recorded(self, coordinates) -> Frame | None:
+        """The frame of an earlier run for these coordinates; where it took another way, the rest is dropped."""
+        if not self._ahead:
+            return None
+        if np.abs(self._ahead[0].positions / BOHR_IN_ANGSTROM - coordinates).max() > SAME_GEOMETRY:
+            self._progress.note("the recorded path ends here: the optimiser takes another step than the earlier run.")
+            self._ahead = []
+            return None
+        return self._taken(coordinates, self._ahead.pop(0), "recorded")
+
+    def add(self, coordinates, result, forces) -> Frame:
+        """The frame of a new calculation, written to the trajectory."""
+        positions = np.array(coordinates) * BOHR_IN_ANGSTROM
+        frame = Frame(self._molecule.symbols, positions, float(result.free_energy), forces, self._model)
+        if self._file is not None:
+            self._writer = self._writer or TrajectoryWriter(self._file, self.frames)
+            self._writer.append(frame)
+        self.n_computed += 1
+        return self._taken(coordinates, frame, f"{result.cycles} cycles")
+
+    def _taken(self, coordinates, frame, note):
+        change = f"{frame.energy - self.frames[-1].energy:10.2e}" if self.frames else " " * 10
+        largest = np.linalg.norm(frame.forces, axis=1).max()
+        head = f"step {len(self.frames):3d}  E = {frame.energy:.10f}  change {change}"
+        self._progress.note(f"{head}  largest force {largest:.2e}  ({note})")
+        self.frames.append(frame)
+        self.coordinates.append(np.array(coordinates))
+        return frame
+
+
+def _model(molecule, options, grid_response) -> str:
+    """What an energy of the path depends on besides the positions, in words, so that no other path is gone on with."""
+    of_energy = options.changed(ENERGY, STATE, START)
+    of_energy = {name: value for name, value in of_energy.items() if name not in ("xc", "method", "guess")}
+    words = [f"{options.xc.name}/{molecule.basis} {options.method} charge {molecule.charge:+d} spin {molecule.spin}"]
+    words += [f"{name}={value}" for name, value in sorted(of_energy.items())]
+    words += [] if grid_response else ["grid response left out"]
+    return " ".join(" ".join(words).replace('"', "'").split())
+
+
+def _earlier_frames(molecule, model, trajectory, restart) -> list[Frame]:
+    if trajectory is None:
+        if restart:
+            raise InputError("restart=True needs the trajectory of the interrupted optimisation.")
+        return []
+    check_writable(trajectory)
+    if not restart:
+        if os.path.exists(trajectory):
+            raise FileError(f"{trajectory} exists: go on from it with restart=True, or choose another name.")
+        return []
+    frames = read_trajectory(trajectory) if os.path.exists(trajectory) else []
+    for frame in frames[:1]:
+        if frame.symbols != molecule.symbols or frame.model != model:
+            raise InputError(
+                f"{trajectory} is the path of {''.join(frame.symbols)} with {frame.model}, not of "
+                f"{''.join(molecule.symbols)} with {model}; go on with the same, or choose another file."
+            )
+    return frames
+
+
+def _text(constraints):
+    """Constraints as text: given so, or the contents of a file."""
+    if constraints is None or "$" in str(constraints):
+        return constraints
+    return read_text(constraints, "the text of constraints")

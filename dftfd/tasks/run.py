@@ -1,0 +1,220 @@
+"""run_scf: from a molecule and a functional to a self-consistent result. Here the pieces are put together."""
+
+from dataclasses import replace
+from functools import lru_cache
+from importlib import metadata
+
+import numpy as np
+
+from dftfd.errors import InputError
+from dftfd.functionals.names import refuse_part
+from dftfd.model.calculation import Calculation, Ingredients
+from dftfd.model.option_values import occupations_for, require_float64, require_orbitals_of_one_matrix
+from dftfd.model.options import Options, taking
+from dftfd.model.suspicions import may_have_several_states, warn_about_electrons, warn_about_functional
+from dftfd.results.checkpoint import as_checkpoint, resume
+from dftfd.results.result import SCFResult
+from dftfd.results.settings import Settings
+from dftfd.runtime.progress import as_progress
+from dftfd.runtime.threads import blas_threads
+from dftfd.runtime.version import VERSION
+from dftfd.scf.loop import Convergence, Solution, solve
+from dftfd.scf.occupation import Aufbau, GivenOccupations, MaximumOverlap, Smearing
+from dftfd.scf.strategy import STRATEGIES, Strategy
+from dftfd.system.molecule import Molecule
+from dftfd.tasks.cheap_start import Cheaper, spin_instability
+from dftfd.tasks.starting_density import checked_guess, other_starts, starting_density
+
+VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "pyscf", "jax-xc")
+
+
+@taking(Options)
+def run_scf(molecule: Molecule, options: Options) -> SCFResult:
+    """The self-consistent Kohn-Sham solution for a molecule, from `dftfd.molecule(...)`.
+
+    {options}
+
+    Raises InputError for options that cannot be carried out, UnsupportedError for minimisers of what has no energy, as
+    models of the potential alone, NumericalError where NaN or Inf appears, ResourceError where memory would not
+    suffice, CheckpointError for a checkpoint that is damaged or of another calculation.
+
+    >>> import dftfd
+    >>> result = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), xc="lda,vwn")
+    >>> round(result.energy, 4)
+    -2.8267
+    """
+    require_float64()
+    calculation = Calculation.of(molecule, options)
+    occupations = occupations_for(options.occupations, calculation.n_spin, calculation.capacity)
+    options = replace(options, method=calculation.method, occupations=occupations)
+    require_orbitals_of_one_matrix(options)
+    guess = checked_guess(options.guess, calculation)
+    refuse_part(options.xc, calculation.functional)
+    warn_about_functional(options.xc, calculation.functional, calculation.grid)
+    strategy = _strategy(options)
+    progress = as_progress(options.progress)
+    snapshot = None if options.restart is None else resume(options.restart, calculation, options)
+    checkpoint = as_checkpoint(options.checkpoint, options.restart)
+    if checkpoint is not None:
+        checkpoint.refuse_foreign(calculation)
+        checkpoint.prepare()
+
+    ingredients = calculation.build(progress)
+    if strategy.always_minimises:
+        ingredients.energy.require_response()
+    if snapshot is None:
+        with progress.stage("starting density"):
+            P, guess_name = starting_density(guess, ingredients, options.broken_symmetry)
+    else:
+        P, guess_name = None, f"checkpoint of cycle {snapshot.solution.cycles}"
+    occupy = _occupier(ingredients, options, guess)
+    settings = _settings(ingredients, options, guess_name)
+
+    def keep(snapshot):
+        checkpoint.write(_result(calculation, settings, snapshot.solution, progress.seconds), snapshot)
+
+    chooses_state = not isinstance(guess, str) or options.broken_symmetry is not None or not isinstance(occupy, Aufbau)
+    doubts = strategy.looks and not chooses_state and not ingredients.energy.lacks_response
+    strategy = replace(strategy, looks=doubts and may_have_several_states(calculation))
+    starts = () if snapshot is not None or chooses_state else (P,)
+    if starts and strategy.looks:
+        starts += tuple(other_starts(guess_name, ingredients))
+    solution = _converge(
+        ingredients,
+        P,
+        occupy,
+        strategy,
+        Convergence(options.conv_tol, options.max_cycles),
+        progress,
+        starts=starts,
+        on_snapshot=None if checkpoint is None else keep,
+        resume=snapshot,
+    )
+    if doubts and solution.converged:
+        with progress.stage("doubts"):
+            solution = _with_doubt(ingredients, solution, progress)
+    result = _result(calculation, settings, solution, progress.seconds)
+    warn_about_electrons(result, ingredients)
+    return result
+
+
+def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progress, *, starts, **how) -> Solution:
+    """The solution of the SCF from the density P or from where a cheaper energy leads from one of the `starts`.
+
+    A strategy that minimises in any case is left to its own start.
+    """
+    problem, begun, words, cheaper = ingredients.problem(occupy), None, "", None
+    with blas_threads(1):
+        if strategy.looks or starts and not strategy.always_minimises:
+            cheaper = Cheaper.of(ingredients, occupy, strategy.looks, progress)
+        if cheaper and starts:
+            begun, words = cheaper.begin(problem, starts, strategy, thresholds.max_cycles, progress)
+        with progress.stage("scf"):
+            solution = solve(
+                problem,
+                begun.state if begun else P,
+                memory=begun.memory if begun else None,
+                strategy=strategy,
+                convergence=thresholds,
+                on_cycle=progress.cycle,
+                cheaper=cheaper.problem if cheaper else None,
+                **how,
+            )
+    return replace(solution, steps=(words, *solution.steps)) if words else solution
+
+
+def _strategy(options: Options) -> Strategy:
+    """The plan that the options ask for."""
+    strategy = STRATEGIES[options.convergence]
+    if options.level_shift:
+        strategy = replace(strategy, level_shift=options.level_shift)
+    if options.smearing or options.follow_orbitals:  # others would lie lower: nothing to minimise
+        strategy = replace(strategy, minimiser=None, always_minimises=False, follow=False)
+    return replace(strategy, damping=options.damping)
+
+
+def _with_doubt(ingredients: Ingredients, solution: Solution, progress) -> Solution:
+    """The solution, with a line of doubt where its electron pairs would rather part."""
+    value = spin_instability(ingredients, solution.state, progress)
+    if value is None:
+        return solution
+    words = (
+        f"DOUBT: different orbitals for both spins are lower (Hessian eigenvalue {value:.3f} hartree), see "
+        "method='UKS', broken_symmetry='mix'"
+    )
+    progress.note(words)
+    return replace(solution, steps=(*solution.steps, words))
+
+
+def _settings(ingredients: Ingredients, options: Options, guess: str) -> Settings:
+    """What the result remembers of how it was computed."""
+    functional = ingredients.calculation.functional
+    return Settings(
+        options=options.kept(xc=functional.name),
+        functional=functional.name,
+        definition=functional.definition,
+        basis=ingredients.calculation.molecule.basis,
+        auxiliary_basis=ingredients.auxiliary_basis,
+        n_points=ingredients.n_points,
+        guess=guess,
+        versions=dict(_versions()),
+        nlc_grid_level=options.nlc_grid_level if functional.is_nonlocal else None,
+    )
+
+
+@lru_cache(maxsize=1)
+def _versions():
+    """(name, version) of dftfd and the packages that numbers may depend on, of those installed; takes 15 ms."""
+    found = [("dftfd", VERSION)]
+    for name in VERSIONED:
+        try:
+            found.append((name, metadata.version(name)))
+        except metadata.PackageNotFoundError:  # jax-xc, which has wheels for some platforms only
+            continue
+    return tuple(found)
+
+
+def _occupier(ingredients: Ingredients, options: Options, guess):
+    """The rule for occupation numbers that the options ask for."""
+    calculation, occupations = ingredients.calculation, options.occupations
+    if options.follow_orbitals:
+        shape = (calculation.molecule.n_ao, ingredients.X.shape[1])
+        fits = isinstance(guess, SCFResult) and guess.mo_coeff.shape[1:] == shape
+        if not fits or occupations is None:
+            raise InputError(
+                "follow_orbitals=True needs `occupations` and, as guess, the result whose orbitals they belong to, in "
+                "the same basis set."
+            )
+        C = guess.mo_coeff if len(guess.mo_coeff) == calculation.n_spin else np.repeat(guess.mo_coeff[:1], 2, axis=0)
+        return MaximumOverlap(occupations, C[: calculation.n_spin], ingredients.matrices.S)
+    if occupations is not None:
+        return GivenOccupations(occupations)
+    if options.smearing is not None:
+        kind, width = options.smearing
+        n_electrons = tuple(calculation.capacity * n for n in calculation.n_occupied)
+        return Smearing(n_electrons, calculation.capacity, width, kind)
+    return Aufbau(calculation.n_occupied, calculation.capacity)
+
+
+def _result(calculation, settings, solution, seconds):
+    """The last state, and everything that was said along the way."""
+    state = solution.state
+    return SCFResult(
+        calculation=calculation,
+        settings=settings,
+        energy=state.energy,
+        energies=dict(state.evaluation.energies),
+        converged=solution.converged,
+        cycles=solution.cycles,
+        mo_energy=state.mo_energy,
+        mo_occ=state.mo_occ,
+        mo_coeff=state.mo_coeff,
+        density_matrix=state.P,
+        n_electrons_quadrature=state.evaluation.n_electrons,
+        history=solution.history,
+        seconds=dict(seconds),
+        entropy_term=state.entropy_term,
+        steps=solution.steps,
+        fock=state.F,
+        allow_unconverged=settings.options.allow_unconverged,
+    )

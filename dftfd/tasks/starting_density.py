@@ -1,0 +1,188 @@
+"""The density an SCF starts from: by name, from a matrix, or from another result; and how its spin symmetry breaks."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import scipy.linalg
+
+from dftfd.elements import ATOMIC_NUMBERS
+from dftfd.errors import CheckpointError, InputError, closest_names
+from dftfd.libcint.guesses import atomic_density, atomic_potentials, hueckel_density, projected_density
+from dftfd.libcint.mole import ao_slices, minao_guess, overlap_integrals
+from dftfd.model.calculation import Calculation, Ingredients
+from dftfd.results.checkpoint import result_of_checkpoint
+from dftfd.results.result import SCFResult
+from dftfd.scf.guess import checked_density, core_guess, mixed_frontier, nearest_determinant, spin_densities
+
+GUESSES = ("minao", "atom", "hueckel", "sap", "core")
+
+OTHER_STARTS = ("minao", "atom")
+"""Guesses that are tried besides the one asked for where several states may compete."""
+
+# Unpaired electrons of an atom in its ground state, by atomic number up to Kr; beyond, the element above in its group.
+_UNPAIRED = "0 1 0 1 0 1 2 3 2 1 0 1 0 1 2 3 2 1 0 1 0 1 2 3 6 5 4 3 2 1 0 1 2 3 2 1 0".split()
+
+
+def checked_guess(guess, calculation: Calculation):
+    """A guess as `starting_density` takes it: the name of a checkpoint has become its result.
+
+    Raises InputError, before any integral is computed, for an unknown name or a matrix that does not fit,
+    CheckpointError for a file that is no checkpoint or one of other atoms.
+    """
+    if isinstance(guess, Path) or isinstance(guess, str) and _is_file_name(guess):
+        result = result_of_checkpoint(guess)
+        if result.molecule.symbols != calculation.molecule.symbols:
+            raise CheckpointError(
+                f"{guess} is the checkpoint of {result.molecule.formula} / {result.molecule.basis}, not of "
+                f"{calculation.molecule.formula} / {calculation.molecule.basis}; to project its density all the same, "
+                "give guess=dftfd.load_result(...)."
+            )
+        return result
+    if isinstance(guess, str):
+        if guess.lower() not in (*GUESSES, "huckel"):
+            closest = ", ".join(closest_names(guess, GUESSES))
+            raise InputError(
+                f"unknown guess {guess!r}; allowed: {', '.join(GUESSES)} (closest: {closest}), a checkpoint file, a "
+                "result or a density matrix."
+            )
+    elif not isinstance(guess, SCFResult):
+        checked_density(guess, calculation.n_spin, calculation.molecule.n_ao)
+    return guess
+
+
+def _is_file_name(guess):
+    """A name with a folder or an ending, which no guess has."""
+    return guess.lower() not in GUESSES and ("." in guess or os.sep in guess)
+
+
+def starting_density(guess, ingredients: Ingredients, broken_symmetry=None):
+    """P (spin, ao, ao) and the name of the guess."""
+    calculation = ingredients.calculation
+    if isinstance(guess, str):
+        P, name = _named(guess, ingredients), guess.lower()
+    elif isinstance(guess, SCFResult):
+        P, name = _from_result(guess, calculation), f"result of {guess.settings.functional} / {guess.settings.basis}"
+    else:
+        P, name = checked_density(guess, calculation.n_spin, calculation.molecule.n_ao), "given"
+    if broken_symmetry is None:
+        return P, name
+    if calculation.method != "UKS":
+        raise InputError(f"broken_symmetry needs method='UKS', not {calculation.method}.")
+    if broken_symmetry == "mix":
+        return _mixed(P, ingredients), f"{name}, HOMO and LUMO mixed"
+    atoms = _checked_atoms(broken_symmetry, calculation.molecule)
+    P = flip_spins(calculation.molecule, P, atoms)
+    P = nearest_determinant(P, ingredients.matrices.S, ingredients.X, calculation.n_occupied)
+    return P, f"{name}, spin flipped on atoms {list(atoms)}"
+
+
+def other_starts(guess: str, ingredients: Ingredients):
+    """Densities P (spin, ao, ao) other than that of the guess, for states that it may not lead to."""
+    return [_named(name, ingredients) for name in OTHER_STARTS if name != guess]
+
+
+def _named(guess, ingredients):
+    calculation = ingredients.calculation
+    molecule, n_spin = calculation.molecule, calculation.n_spin
+    match guess.lower():
+        case "minao":
+            return minao_guess(molecule, n_spin)
+        case "atom":
+            return spin_densities(atomic_density(molecule), n_spin)
+        case "hueckel" | "huckel":
+            return spin_densities(hueckel_density(molecule), n_spin)
+        case "core":
+            H = ingredients.matrices.H_core
+        case _:  # sap
+            H = ingredients.matrices.H_core + atomic_potentials(molecule)
+    return core_guess(H, ingredients.X, calculation.n_occupied, calculation.capacity)
+
+
+def _from_result(result: SCFResult, calculation: Calculation):
+    """The result's density in the basis and with the number of spins of the new calculation."""
+    P, molecule = result.density_matrix, calculation.molecule
+    if not _same_functions(result.molecule, molecule):
+        P = projected_density(result.molecule, P, molecule)
+    elif not np.array_equal(result.molecule.coordinates, molecule.coordinates):
+        P = _moved_density(result.molecule, P, molecule, calculation.linear_dependence)
+    if len(P) != calculation.n_spin:
+        P = spin_densities(P.sum(axis=0), calculation.n_spin)
+    return checked_density(P, calculation.n_spin, molecule.n_ao)
+
+
+def _same_functions(a, b):
+    return a.symbols == b.symbols and a.atom_basis == b.atom_basis and a.cartesian == b.cartesian
+
+
+def _mixed(P, ingredients):
+    """Alpha orbitals of the density's Fock matrix with HOMO and LUMO mixed."""
+    calculation = ingredients.calculation
+    F = ingredients.energy.evaluate(P).F.mean(axis=0)
+    return mixed_frontier(F, ingredients.X, calculation.n_occupied)
+
+
+def _moved_density(old, P, new, threshold):
+    """P at a new geometry: T P T^T with T = S_new^-1/2 S_old^1/2, idempotent in the new overlap where it was so before.
+
+    Eigenvalues of S_new up to the threshold are left out.
+    """
+    s, U = scipy.linalg.eigh(overlap_integrals(old))
+    root = U * np.sqrt(np.maximum(s, 0.0)) @ U.T
+    s, U = scipy.linalg.eigh(overlap_integrals(new))
+    kept = s > threshold
+    T = (U[:, kept] / np.sqrt(s[kept])) @ (U[:, kept].T @ root)
+    return T @ P @ T.T
+
+
+def flip_spins(molecule, P, atoms) -> np.ndarray:
+    """P (2, ao, ao) with the spins of some atoms turned over.
+
+    A density with unpaired spins, as from a high-spin result, has alpha and beta exchanged in these atoms' blocks. One
+    without gets its atoms' unpaired electrons first: each atomic block P_A/2 becomes (1 + m) P_A/2 and (1 - m) P_A/2,
+    m the atom's unpaired electrons over its electrons, with m < 0 for the flipped atoms.
+    """
+    flipped = np.zeros(P.shape[1], dtype=bool)
+    slices = ao_slices(molecule)
+    for atom in atoms:
+        flipped[slice(*slices[atom])] = True
+    if np.abs(P[0] - P[1]).max() > 1e-3 and _has_net_spin(molecule, P, slices):
+        both = np.ix_(flipped, flipped)
+        alpha, beta = P[0].copy(), P[1].copy()
+        alpha[both], beta[both] = P[1][both], P[0][both]
+        return np.stack([alpha, beta])
+    total = P.sum(axis=0)
+    alpha, beta = total / 2, total / 2
+    for atom, (start, stop) in enumerate(slices):
+        if molecule.nuclear_charges[atom] > 0:
+            sign = -1.0 if atom in atoms else 1.0
+            m = sign * unpaired_electrons(molecule.symbols[atom]) / molecule.nuclear_charges[atom]
+            block = (slice(start, stop), slice(start, stop))
+            alpha[block], beta[block] = (1 + m) * total[block] / 2, (1 - m) * total[block] / 2
+    return np.stack([alpha, beta])
+
+
+def _has_net_spin(molecule, P, slices):
+    """Whether some atomic block of the spin density is more than noise; minao's cut beta matrix has none."""
+    return any(np.abs((P[0] - P[1])[a:b, a:b]).max(initial=0.0) > 1e-3 for a, b in slices)
+
+
+def unpaired_electrons(symbol) -> int:
+    """Unpaired electrons of a free atom by Hund's rule; heavy elements count like the lighter ones of their group."""
+    Z = ATOMIC_NUMBERS[symbol]
+    while len(_UNPAIRED) <= Z:
+        Z -= 32 if Z > 70 else 18
+    return int(_UNPAIRED[Z])
+
+
+def _checked_atoms(atoms, molecule):
+    indices = range(molecule.n_atoms)
+    try:
+        atoms = tuple(int(atom) for atom in atoms if not isinstance(atom, str))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"broken_symmetry={atoms!r}: give 'mix' or indices of atoms to flip.") from error
+    if not atoms or any(atom not in indices for atom in atoms):
+        raise InputError(
+            f"broken_symmetry={list(atoms)}: give 'mix' or indices of atoms from 0 to {molecule.n_atoms - 1}."
+        )
+    return atoms

@@ -1,0 +1,97 @@
+"""What acts on a molecule besides its own nuclei: fields, point charges, a given potential; and scalar relativity."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dftfd.errors import InputError, UnsupportedError
+from dftfd.libcint.derivatives import (
+    core_hamiltonian_derivative,
+    electric_field_derivative,
+    point_charge_derivative,
+)
+from dftfd.libcint.hamiltonian import point_charge_matrix, x2c_core_hamiltonian
+from dftfd.terms.external import ExternalPotential, checked_potential
+from dftfd.terms.integrals import OneElectron, one_electron
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """Checked options. electric_field: (3,) [hartree / (e bohr)].   charges: (k,) at positions (k, 3) [bohr].
+
+    relativity: None, or 'x2c' for the spin-free exact two-component core Hamiltonian.
+    potential: a function of r that a term of its own integrates (dftfd.terms.external), or None.
+    """
+
+    electric_field: np.ndarray
+    charges: np.ndarray
+    positions: np.ndarray
+    relativity: str | None = None
+    potential: ExternalPotential | None = None
+
+    def one_electron(self, molecule) -> OneElectron:
+        """The molecule's one-electron matrices with what surrounds it in V."""
+        matrices = one_electron(molecule)
+        V = matrices.V
+        if self.relativity == "x2c":
+            V = x2c_core_hamiltonian(molecule) - matrices.T
+        if self.electric_field.any():
+            V = V + np.einsum("x,xab->ab", self.electric_field, matrices.dipole)  # an electron's charge is -1
+        if len(self.charges):
+            V = V + point_charge_matrix(molecule, self.charges, self.positions)
+        return matrices if V is matrices.V else replace(matrices, V=V)
+
+    def nuclear_energy(self, molecule) -> float:
+        """Repulsion among nuclei plus their energy in the field and near the point charges [hartree].
+
+        The field's and the charges' own energies are not part of it.
+        """
+        Z, R = molecule.nuclear_charges, molecule.coordinates
+        energy = molecule.nuclear_repulsion - float(Z @ R @ self.electric_field)
+        for charge, position in zip(self.charges, self.positions, strict=True):
+            distances = np.linalg.norm(R - position, axis=1)
+            if np.any(distances[Z != 0] < 1e-6):
+                raise InputError(f"a point charge sits on a nucleus, at {position} bohr.")
+            energy += float(charge * np.sum(Z[Z != 0] / distances[Z != 0]))
+        return energy
+
+    def nuclear_gradient(self, molecule) -> np.ndarray:
+        """Derivative of `nuclear_energy` by the positions of the nuclei, (atom, 3) [hartree/bohr]."""
+        Z, R = molecule.nuclear_charges, molecule.coordinates
+        real = np.flatnonzero(Z)
+        gradient = -Z[:, None] * self.electric_field
+        for a in real:
+            others = real[real != a]
+            gradient[a] += _coulomb_slope(R[a], Z[a], R[others], Z[others])
+            gradient[a] += _coulomb_slope(R[a], Z[a], self.positions, self.charges)
+        return gradient
+
+    def one_electron_gradient(self, molecule, P) -> np.ndarray:
+        """d tr(P H)/dR of the matrices of `one_electron` for a symmetric P (ao, ao), (atom, 3) [hartree/bohr]."""
+        gradient = core_hamiltonian_derivative(molecule, P, self.relativity)
+        if self.electric_field.any():
+            gradient += electric_field_derivative(molecule, P, self.electric_field)
+        if len(self.charges):
+            gradient += point_charge_derivative(molecule, P, self.charges, self.positions)
+        return gradient
+
+
+def _coulomb_slope(position, charge, others, charges):
+    """Derivative of the charge's energy among other charges (k,) by its position, (3,)."""
+    d = position - others
+    return -charge * (charges / np.linalg.norm(d, axis=1) ** 3) @ d
+
+
+def surroundings_for(
+    molecule, electric_field=None, point_charges=None, relativity=None, external_potential=None
+) -> Surroundings:
+    """Surroundings of a molecule from the options of run_scf, which are checked by themselves.
+
+    electric_field: None or (3,).   point_charges: None, or rows (q, x, y, z) with positions in bohr.
+    external_potential: None, a function of r, or a pair of it and 'electrons'; see dftfd.terms.external.
+    """
+    if relativity and any(ecp is not None for ecp in molecule.atom_ecp):
+        raise UnsupportedError("relativity='x2c' needs all electrons; choose a basis set without core potentials.")
+    field = np.zeros(3) if electric_field is None else electric_field
+    rows = np.zeros((0, 4)) if point_charges is None else point_charges
+    return Surroundings(field, rows[:, 0], rows[:, 1:], relativity, checked_potential(external_potential))

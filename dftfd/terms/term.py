@@ -1,0 +1,79 @@
+"""What a term of the energy is. The energy of a molecule is a list of them; everything else is a sum over the list."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dftfd.runtime.memory import Need
+
+
+@dataclass(frozen=True, eq=False)
+class Contribution:
+    """What a term adds at a density matrix P.
+
+    energies: by the names of the term's components [hartree].   matrix: their derivative by P, (spin, ao, ao) or, the
+    same for all spins, (1, ao, ao) [hartree]; None for zero.   n_electrons: (spin,) by quadrature, None without one.
+    """
+
+    energies: Mapping[str, float]
+    matrix: np.ndarray | None = None
+    n_electrons: np.ndarray | None = None
+
+
+class Term(ABC):
+    """One piece of the energy as a functional of the density matrix P (spin, ao, ao); one spin is the total density.
+
+    C_occ is, wherever it appears, None or per spin the occupied orbitals (ao, occupied) with P = C_occ C_occ^T.
+    Making a term is cheap; what it computes once, `prepare` does, or its first use.
+    """
+
+    components: ClassVar[Mapping[str, str]]
+    """Names of its energies in results, and the words for them in tables."""
+
+    stage: ClassVar[str]
+    """The stage of `gradient` in progress reports: 'semilocal derivatives'."""
+
+    @abstractmethod
+    def evaluate(self, P, C_occ=None) -> Contribution:
+        """Energies and matrix at P."""
+
+    def response(self, P, C_occ=None) -> Callable[[np.ndarray], np.ndarray]:
+        """The linear map dP -> dF at P, both (spin, ao, ao), dP symmetric; without change for a term linear in P.
+
+        Not asked for where `lacks_response` is not empty.
+        """
+        return no_change
+
+    @property
+    def lacks_response(self) -> str:
+        """Why the term has no second derivative, in a sentence; empty where it has one.
+
+        Such a term is never left out of a Hessian: what needs the Hessian refuses with this sentence.
+        """
+        return ""
+
+    @abstractmethod
+    def gradient(self, P, C_occ, grid_response: bool, progress) -> np.ndarray:
+        """dE/dR (atom, 3) [hartree/bohr] at fixed P.
+
+        grid_response: the quadrature grid moves with the nuclei.   progress: as in run_scf, told of parts done.
+        """
+
+    def memory(self) -> Need:
+        """Bytes that the term takes; grids and the orbitals on them are `GridOrbitals`' to tell."""
+        return Need()
+
+    def keep_within(self, room: float) -> float:
+        """Decides what is kept within `room` bytes and what is computed anew; returns the bytes that are taken."""
+        return 0.0
+
+    def prepare(self, progress) -> None:  # noqa: B027 -- most terms have nothing to do
+        """Computes now what `evaluate` needs at every density."""
+
+
+def no_change(dP):
+    """The response of a term that is linear in P."""
+    return 0.0

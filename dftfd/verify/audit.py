@@ -1,0 +1,309 @@
+"""Auditor of functionals: are the derivatives that somebody's code returns those of its own energy?
+
+Every derivative of order k, of ours, of libxc or of a function written for PySCF, is compared with differences of the
+same code's derivatives of order k - 1, extrapolated so that a relative error of 1e-6 shows, and, where a functional of
+this package is given as reference, with its derivatives by functional automatic differentiation.
+"""
+
+import importlib.util
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from dftfd.errors import FunctionalError, InputError, UnsupportedError
+from dftfd.functionals.registry import get_functional
+from dftfd.runtime.arguments import choice, public, whole
+from dftfd.verify.audit_points import EDGES, edge_points, equal_spins, inner_points
+from dftfd.verify.audit_report import AuditReport, Checked, Finding
+from dftfd.verify.audit_sources import HIGHEST, EvalXCSource, LibxcSource, NotOfferedError, OwnSource, named
+from dftfd.verify.diagnosis import CLOSE, diagnose
+from dftfd.verify.finite_differences import differences
+from dftfd.verify.point_comparison import scaled_error
+from dftfd.verify.sampling import describe
+from dftfd.xc.pointwise import VARIABLES
+
+N_POINTS, MOST_POINTS = 12, 100_000
+RELIABLE = 1e-7
+"""Estimated relative error up to which a difference decides."""
+ENERGY_CLOSE = 1e-9
+ROUNDING = 1e-13
+"""Derivatives, times their variables, that are smaller than this part of the largest one of their order are rounding.
+
+Components that are exactly zero, such as mixed ones of exchange, are up to 6e-16 of it in libxc.
+"""
+
+
+@public
+def audit(
+    target: Any,
+    *,
+    xctype: Annotated[str, choice("LDA", "GGA", "MGGA")] = "GGA",
+    reference: Any = None,
+    libxc: bool = False,
+    points: Annotated[int, whole(3, MOST_POINTS)] = N_POINTS,
+) -> AuditReport:
+    """Errors in the derivatives of a functional, an `AuditReport`; print it, or ask `.passed` and `.findings`.
+
+    target: name, expression or Functional, audited as this package differentiates it; with libxc=True a name of libxc,
+        audited as libxc does; or a function of PySCF's kind, eval_xc(xc_code, rho, spin=0, deriv=1) -> (exc, vxc, fxc,
+        kxc), or an object with such a method, for instance PySCF's NumInt.
+    xctype: LDA, GGA or MGGA, the rows of rho that eval_xc takes.
+    reference: functional of this package that the target should be; its derivatives are formed by functional automatic
+        differentiation. By default the one of libxc's name for libxc=True, and none for eval_xc.
+    points: number of densities in each region, see `dftfd.verify.sampling`.
+
+    Found are wrong factors (down to 1e-6 relative), signs, orders of components, missing terms, zeros that are none,
+    energies per electron differentiated as if per volume, values that are not finite. Only orders that the target
+    offers are looked at, to the third.
+
+    >>> import dftfd
+    >>> print(dftfd.audit("lda_x").passed)
+    True
+    """
+    source, ours = _sources(target, xctype, reference, libxc)
+    checked, findings, notes, energies = [], [], [], {}
+    for n_spin in (1, 2):
+        x = inner_points(n_spin, points)
+        equal = x[:, :points] if n_spin == 1 else equal_spins(inner_points(1, points)[:, :points])
+        try:
+            energies[n_spin] = source(equal, n_spin, 1)[0][()]
+        except NotOfferedError as error:
+            notes.append(f"not offered, so not looked at: {error}")
+            continue
+        for rows, found in _audit_layout(source, ours, x, n_spin, notes):
+            checked.append(rows)
+            findings += found
+        findings += _edges(source, n_spin, notes)
+    if not checked:
+        raise UnsupportedError(f"{source.name} offers no derivatives: {'; '.join(notes)}.")
+    if len(energies) == 2:
+        findings += _layouts(energies, inner_points(1, points)[:, :points])
+    return AuditReport(source.name, tuple(checked), tuple(findings), tuple(dict.fromkeys(notes)))
+
+
+def _sources(target, xctype, reference, libxc):
+    """(what is audited, the functional of ours that it is compared with or None)."""
+    code = getattr(target, "eval_xc", target if callable(target) else None)
+    if libxc:
+        source = LibxcSource(str(target).lower())
+        if reference is None:
+            reference = _counterpart(source.name)
+    elif code is not None:
+        source = EvalXCSource(code, xctype.upper(), getattr(code, "__qualname__", repr(code)))
+    else:
+        source = OwnSource(get_functional(target))
+    return source, None if reference is None else OwnSource(get_functional(reference))
+
+
+def _counterpart(name):
+    try:
+        return get_functional(name)
+    except (FunctionalError, UnsupportedError, ImportError):
+        return None
+
+
+def import_target(text: str) -> Callable:
+    """The function that "module:function" or "file.py:function" names."""
+    place, _, attribute = text.rpartition(":")
+    try:
+        if place.endswith(".py"):
+            spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+        else:
+            module = importlib.import_module(place)
+        return getattr(module, attribute)
+    except (ImportError, AttributeError, OSError) as error:
+        raise InputError(
+            f"{text!r} can't be imported: {error}; module:function or file.py:function expected."
+        ) from error
+
+
+# ---- derivatives in the inside
+
+
+def _scale(x, n_spin):
+    """(variable, point): what steps are measured by."""
+    scale = np.abs(x)
+    if n_spin == 2:
+        scale[3] = 0.2 * np.sqrt(x[2] * x[4])
+    return scale
+
+
+def _audit_layout(source, ours, x, n_spin, notes):
+    """(Checked, findings) for each order that the source offers."""
+    families = source.ingredients(n_spin)
+    used = [k for k, v in enumerate(VARIABLES[n_spin]) if v.split("_")[0] in families]
+    rows = source(x, n_spin, HIGHEST)
+    known = None if ours is None else ours(x, n_spin, len(rows) - 1)
+    if known is not None and not _close(rows[0][()], known[0][()], ENERGY_CLOSE).all():
+        worst = int(np.argmin(_close(rows[0][()], known[0][()], ENERGY_CLOSE)))
+        numbers = (float(rows[0][()][worst]), float(known[0][()][worst]))
+        yield (
+            Checked(0, n_spin, 1, 0, ours.name),
+            [Finding("other energy", "e", n_spin, f"is not that of {ours.name}", _place(x, worst, n_spin), *numbers)],
+        )
+        known = None
+    if len(rows) <= HIGHEST:
+        notes.append(f"no derivatives above order {len(rows) - 1} are offered")
+    wrong: set[tuple[int, ...]] = set()
+    steps = _scale(x, n_spin)
+    for order in range(1, len(rows)):
+        code = lambda moved, order=order: source(_embed(moved, x, used), n_spin, order - 1)[order - 1]
+        slopes = differences(code, x[used], steps[used])
+        slopes = {i: estimates for i, estimates in zip(used, slopes, strict=True)}
+        reference = None if known is None else known[order]
+        yield _audit_order(_Order(order, n_spin, x, steps, rows, slopes, reference, used), wrong, source, ours)
+
+
+def _embed(moved, x, used):
+    """All variables, of which those in `used` were moved and the others are repeated."""
+    full = np.tile(x, (1, moved.shape[1] // x.shape[1]))
+    full[used] = moved
+    return full
+
+
+class _Order:
+    """The derivatives of one order, and what they are compared with."""
+
+    def __init__(self, order, n_spin, x, steps, rows, slopes, reference, used):
+        self.order, self.n_spin, self.x, self.steps, self.used = order, n_spin, x, steps, used
+        self.given, self.energy = rows[order], rows[0][()]
+        self.slopes, self.reference = slopes, reference
+        self.n = x[:n_spin].sum(axis=0)
+        sizes = [np.abs(v) * self._unit(c) for c, v in self.given.items()]
+        self.largest = np.max([np.where(np.isfinite(v), v, 0.0) for v in (np.abs(self.energy), *sizes)], axis=0)
+
+    def _unit(self, component):
+        return np.prod(self.steps[list(component)], axis=0)
+
+    def rounding(self, component):
+        """(point,): what a component may differ by, or from zero, without a mistake."""
+        return ROUNDING * self.largest / self._unit(component)
+
+    def components(self):
+        return list(itertools.combinations_with_replacement(self.used, self.order))
+
+    def values(self, component):
+        return self.given.get(component, np.zeros(self.x.shape[1]))
+
+    def estimates(self, component, avoided=()):
+        """(value, error) with one row for each way to the component through differences, (way, point)."""
+        values, errors = [], []
+        for i in dict.fromkeys(component):
+            lower = list(component)
+            lower.remove(i)
+            found = self.slopes[i].get(tuple(lower))
+            if found is not None and tuple(lower) not in avoided:
+                values.append(found.value)
+                errors.append(found.error)
+        shape = (len(values), self.x.shape[1])
+        return np.reshape(values, shape), np.reshape(errors, shape)
+
+    def expected(self, component, avoided=()):
+        """(value, error), each (point,): the most reliable one; NaN where there is none."""
+        if self.reference is not None and component in self.reference:
+            return self.reference[component], np.zeros(self.x.shape[1])
+        values, errors = self.estimates(component, avoided)
+        if not len(values):
+            return (np.full(self.x.shape[1], np.nan),) * 2
+        best = np.argmin(np.where(np.isfinite(values), errors, np.inf), axis=0)[None]
+        return np.take_along_axis(values, best, axis=0)[0], np.take_along_axis(errors, best, axis=0)[0]
+
+
+def _audit_order(level: _Order, wrong, source, ours):
+    findings, looked_at, passed = [], 0, 0
+    for component in level.components():
+        verdict = _verdict(level, component, wrong)
+        if verdict is None:
+            continue
+        looked_at += 1
+        if verdict.any():
+            wrong.add(component)
+            findings.append(_finding(level, component, wrong, verdict))
+        else:
+            passed += 1
+    against = "differences" if level.reference is None else f"differences, {ours.name}"
+    return Checked(level.order, level.n_spin, looked_at, passed, against), findings
+
+
+def _verdict(level, component, wrong):
+    """(point,): where the component is wrong; None if it can't be told anywhere (it is zero, as far as one can see)."""
+    given = level.values(component)
+    values, errors = level.estimates(component, wrong)
+    scale, rounding = np.maximum(np.abs(values), np.abs(given)), level.rounding(component)
+    with np.errstate(all="ignore"):
+        reliable = np.isfinite(values) & (errors <= RELIABLE * scale) & (scale > rounding)
+        agrees = np.abs(values - given) <= CLOSE * scale
+    bad = (reliable & ~agrees).any(axis=0) & ~(reliable & agrees).any(axis=0)
+    decided = reliable.any(axis=0)
+    if level.reference is not None:
+        exact = level.reference.get(component, np.zeros_like(given))
+        families = tuple(VARIABLES[level.n_spin][k].split("_")[0] for k in component)
+        bad |= (scaled_error(given, exact, level.n, families) > CLOSE) & (np.abs(given - exact) > rounding) & decided
+    bad |= ~np.isfinite(given)
+    return bad if decided.any() or bad.any() else None
+
+
+def _finding(level, component, wrong, bad):
+    given, quantity = level.values(component), named(component, level.n_spin)
+    if not np.isfinite(given).all():
+        worst = int(np.flatnonzero(~np.isfinite(given))[0])
+        place = _place(level.x, worst, level.n_spin)
+        return Finding("not finite", quantity, level.n_spin, "is not finite", place, float(given[worst]), None)
+    expected, error = level.expected(component, wrong - {component})
+    sure = bad & (error <= RELIABLE * np.abs(expected))
+    bad, n = sure if sure.any() else bad, level.n
+    others = {named(c, level.n_spin): level.expected(c)[0][bad] for c in level.components() if c != component}
+    per_electron = level.energy / n if component[0] < level.n_spin else np.zeros_like(n)
+    kind, message = diagnose(component, given[bad], expected[bad], n[bad], others, per_electron[bad])
+    if component not in level.given:
+        message = "was not returned (None), but is not zero"
+    shown = int(np.argmin(np.where(bad, np.abs(np.log(n)), np.inf)))  # the density closest to one
+    place = _place(level.x, shown, level.n_spin, level.used)
+    return Finding(kind, quantity, level.n_spin, message, place, float(given[shown]), float(expected[shown]))
+
+
+def _close(a, b, tolerance):
+    return np.abs(a - b) <= tolerance * np.abs(b)
+
+
+def _place(x, k, n_spin, used=None):
+    return f"{_numbers(x, k, n_spin, used)} ({describe(n_spin, x[:, k])})"
+
+
+def _numbers(x, k, n_spin, used=None):
+    """Values of the variables in `used`, of all if it is None."""
+    used = range(len(x)) if used is None else used
+    return ", ".join(f"{VARIABLES[n_spin][i]} = {x[i, k]:.6g}" for i in used)
+
+
+# ---- the edges, and the two layouts
+
+
+def _edges(source, n_spin, notes):
+    """Energies and first derivatives that are not finite at the edge of what densities can be."""
+    x, findings = edge_points(n_spin), []
+    for order, rows in enumerate(source(x, n_spin, HIGHEST)):
+        for component, values in rows.items():
+            for k in np.flatnonzero(~np.isfinite(values)):
+                if order > 1:
+                    notes.append(f"derivatives of order {order} are not finite at {EDGES[k]} ({n_spin} spin layout)")
+                    continue
+                quantity, at = named(component, n_spin), f"{EDGES[k]}: {_numbers(x, k, n_spin)}"
+                findings.append(Finding("not finite", quantity, n_spin, "is not finite", at, float(values[k]), None))
+    return findings
+
+
+def _layouts(energies, x):
+    """The energy of equal spins has to be that of the total density."""
+    agrees = _close(energies[2], energies[1], 1e-8) | ~np.isfinite(energies[1])
+    if agrees.all():
+        return []
+    worst = int(np.argmin(agrees))
+    numbers = float(energies[2][worst]), float(energies[1][worst])
+    message = "of equal spins is not the unpolarised one"
+    return [Finding("layouts", "e", 2, message, _place(x, worst, 1), *numbers)]

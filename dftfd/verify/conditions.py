@@ -1,0 +1,348 @@
+"""Exact conditions on exchange, correlation and kinetic energies, each tested on numbers.
+
+A condition takes the parts of a functional and says whether it holds, how well, and where it is worst. Conditions on
+the energy per volume are tested on a sample of the variables (rho, sigma, lapl, tau), those on energies and potentials
+on one or two electrons in the orbital exp(-Z r), where exact exchange is known. Terms with integrals are left out.
+
+J. P. Perdew et al., J. Chem. Phys. 123, 062201 (2005). doi:10.1063/1.1904565 (the conditions and their use)
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dftfd.errors import UnsupportedError
+from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.registry import get_functional
+from dftfd.verify.model_systems import (
+    C_F,
+    C_X,
+    OneOrbital,
+    energy,
+    gas,
+    polarised_gas,
+    sample,
+    total_reduced_gradient,
+    wigner_seitz,
+)
+
+LIEB_OXFORD = 1.679 / -C_X
+"""Bound on E_xc / E_x^LDA. E. H. Lieb, S. Oxford, Int. J. Quantum Chem. 19, 427 (1981). doi:10.1002/qua.560190306"""
+
+CONDITIONS: dict = {}
+"""Conditions by name, in the order of the report; each is code of `Parts` that gives a `Condition`."""
+
+_RS = np.geomspace(0.05, 20, 60)
+_KINDS = ("x", "c", "xc", "k")
+_HELIUM_Z = 27 / 16  # of the best single exponential for the helium atom
+
+
+@dataclass(frozen=True)
+class Condition:
+    """name; passed (None: not applicable); detail: how well and where, or why not, empty if it is about other terms."""
+
+    name: str
+    passed: bool | None
+    detail: str
+
+
+class _OtherTerms(UnsupportedError):
+    """The functional has no term of the kind that a condition is about."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A functional by what its terms are, told by the letters x, c, xc and k in libxc's names, and in nothing else."""
+
+    whole: Functional
+
+    def semilocal(self) -> Functional:
+        """The energy without integrals and exact exchange."""
+        if not self.whole.has_energy:
+            raise UnsupportedError(f"{self.whole.name!r} is a model of the potential alone")
+        semilocal = self.whole.semilocal_part
+        if not semilocal.terms:
+            raise UnsupportedError(f"{self.whole.name!r} has no semilocal part")
+        return semilocal
+
+    def only(self, kind: str) -> Functional:
+        """The terms of one kind; UnsupportedError where there are none, or others that may hold a share of it."""
+        terms = self.semilocal().terms
+        self.require_known_kinds()
+        of_kind = tuple((c, t) for c, t in terms if _is_kind(t, kind))
+        if kind in ("x", "c") and any(_is_kind(t, "xc") for _, t in terms):
+            raise UnsupportedError("exchange and correlation are one formula")
+        if not of_kind:
+            raise _OtherTerms(f"no term of kind {kind}")
+        return replace(self.semilocal(), terms=of_kind)
+
+    def require_known_kinds(self) -> None:
+        """UnsupportedError where the name of a semilocal energy does not tell its kind."""
+        for _, term in self.semilocal().terms:
+            if not _is_kind(term, *_KINDS):
+                raise UnsupportedError(
+                    f"the name {term.name!r} does not tell what it is: name it with _x_ (exchange), _c_ (correlation), "
+                    f"_xc_ (both) or _k_ (kinetic energy), as in {f'own_x_{term.name}'!r}"
+                )
+
+    def require_local_correlation(self) -> None:
+        """UnsupportedError where terms with integrals hold a share of correlation; they vanish in the uniform gas."""
+        if self.whole.is_nonlocal:
+            raise UnsupportedError("terms with integrals have a share of it that is not evaluated")
+
+    def correlation(self) -> Functional:
+        """All of correlation, where it has a value at a point."""
+        correlation = self.only("c")
+        self.require_local_correlation()
+        return correlation
+
+    @property
+    def is_hybrid(self) -> bool:
+        return bool(self.whole.exact_exchange)
+
+    def exact_exchange_of(self, system: OneOrbital) -> float:
+        """Exact exchange energy [hartree] in the functional's proportion."""
+        return sum(fraction * system.exact_exchange(omega) for omega, fraction in self.whole.exact_exchange)
+
+    def exact_exchange_of_gas(self, x) -> np.ndarray:
+        """Exact exchange of the uniform gas per volume, in the functional's proportion."""
+        full, total = energy(get_functional("lda_x"), *x), np.zeros(x[0].shape[-1])
+        for omega, fraction in self.whole.exact_exchange:
+            short_range = energy(get_functional("lda_x_erf", omega=omega), *x) if omega else 0.0
+            total += fraction * (full - short_range)
+        return total
+
+
+def _is_kind(term: EnergyTerm, *kinds: str) -> bool:
+    """True if a letter code, such as x in gga_x_pbe, stands in the term's name."""
+    return any(f"_{kind}_" in f"_{term.name}_" for kind in kinds)
+
+
+def condition(title: str):
+    """Decorator: code of Parts that gives (passed, detail) becomes a condition of the report."""
+
+    def enter(code):
+        def tested(parts: Parts) -> Condition:
+            try:
+                return Condition(title, *code(parts))
+            except _OtherTerms:
+                return Condition(title, None, "")
+            except UnsupportedError as error:
+                return Condition(title, None, str(error))
+
+        CONDITIONS[title] = tested
+        return tested
+
+    return enter
+
+
+def _within(deviation, tolerance, place):
+    """Verdict on deviations (point,): the largest one and its place."""
+    i = int(np.argmax(np.where(np.isnan(deviation), np.inf, deviation)))
+    return bool(deviation[i] <= tolerance), f"largest relative deviation {deviation[i]:.1e} at {place(i)}"
+
+
+# ---- Exchange
+
+
+@condition("uniform gas, exchange")
+def _uniform_gas_exchange(parts):
+    """e_x = C_x n^(4/3), with exact exchange where the functional has it."""
+    x = gas(_RS)
+    e = energy(parts.only("x"), *x) + parts.exact_exchange_of_gas(x)
+    return _within(np.abs(e / (C_X * x[0] ** (4 / 3)) - 1), 1e-6, lambda i: f"r_s = {_RS[i]:.2f}")
+
+
+@condition("spin scaling of exchange")
+def _spin_scaling(parts):
+    """E_x[a, b] = (E_x[2a] + E_x[2b]) / 2."""
+    exchange = parts.only("x")
+    _, (rho, sigma, lapl, tau) = sample()
+    scaled = sum(0.5 * energy(exchange, 2 * rho[s], 4 * sigma[2 * s], 2 * lapl[s], 2 * tau[s]) for s in (0, 1))
+    deviation = np.abs(energy(exchange, rho, sigma, lapl, tau) / scaled - 1)
+    return _within(deviation, 1e-9, lambda i: f"rho = {rho[0, i]:.2e}, {rho[1, i]:.2e}")
+
+
+@condition("coordinate scaling of exchange")
+def _coordinate_scaling(parts):
+    """E_x[n_L] = L E_x[n], n_L(r) = L^3 n(L r)."""
+    exchange = parts.only("x")
+    return _homogeneous(exchange, degree=1)
+
+
+def _homogeneous(functional, degree, L=3.0):
+    one, _ = sample()
+    scaled = energy(functional, *(a * L**p for a, p in zip(one, (3, 8, 5, 5), strict=True)))
+    deviation = np.abs(scaled / (L ** (3 + degree) * energy(functional, *one)) - 1)
+    return _within(deviation, 1e-9, lambda i: f"r_s = {wigner_seitz(one[0][i]):.2f}")
+
+
+@condition("exchange of hydrogen")
+def _hydrogen_exchange(parts):
+    """E_x = -5/16 hartree, within 1 %."""
+    return _energy_of_hydrogen(parts, "x")
+
+
+def _energy_of_hydrogen(parts, kind):
+    hydrogen = OneOrbital(1, 1.0)
+    E = hydrogen.energy(parts.only(kind)) + parts.exact_exchange_of(hydrogen)
+    return abs(E / -0.3125 - 1) < 0.01, f"E_{kind}[H] = {E:.6f} hartree, exact -0.312500"
+
+
+@condition("virial of exchange")
+def _virial(parts):
+    """E_x = -int n r . grad v_x, for the density of a helium-like atom."""
+    helium, exchange = OneOrbital(2, _HELIUM_Z), parts.only("x")
+    E, W = helium.energy(exchange), helium.virial(exchange)
+    finer = OneOrbital(2, _HELIUM_Z, count=300).virial(exchange)
+    if abs(finer - W) > 1e-6:
+        raise UnsupportedError(f"the potential varies too fast for a quadrature ({W:.4f} and {finer:.4f} hartree)")
+    return abs(W / E - 1) < 1e-5, f"E_x = {E:.7f} hartree, from the potential {W:.7f}"
+
+
+# ---- Correlation
+
+
+@condition("uniform gas, correlation")
+def _uniform_gas_correlation(parts):
+    """Of zeta = 0 and 1, within the 2 % by which fits to it differ."""
+    correlation, deviations = parts.only("c"), []
+    for x in _gas_of_both_polarisations():
+        deviations.append(np.abs(energy(correlation, *x) / energy(get_functional("lda_c_pw"), *x) - 1))
+    return _within(np.concatenate(deviations), 0.02, _place_in_both)
+
+
+def _gas_of_both_polarisations():
+    return [polarised_gas(_RS, fraction) for fraction in (0.5, 1 - 1e-9)]
+
+
+def _place_in_both(i):
+    return f"r_s = {_RS[i % len(_RS)]:.2f}, zeta = {i // len(_RS)}"
+
+
+@condition("E_c <= 0")
+def _negative_correlation(parts):
+    """e_c <= 0 at every point."""
+    correlation, (one, two) = parts.correlation(), sample()
+    eps = np.concatenate([energy(correlation, *one) / one[0], energy(correlation, *two) / two[0].sum(axis=0)])
+    n, s = (np.concatenate(pair) for pair in zip(_n_and_s(*one[:2]), _n_and_s(*two[:2]), strict=True))
+    i = int(np.argmax(eps))
+    return bool(eps[i] <= 1e-12), f"largest e_c / n = {eps[i]:.1e} at r_s = {wigner_seitz(n[i]):.2f}, s = {s[i]:.2f}"
+
+
+def _n_and_s(rho, sigma):
+    """Total density and its reduced gradient."""
+    if np.ndim(rho) == 2:
+        rho, sigma = rho.sum(axis=0), np.maximum(sigma[0] + 2 * sigma[1] + sigma[2], 0.0)
+    return rho, total_reduced_gradient(sigma, rho)
+
+
+@condition("E_c = 0 for one electron")
+def _one_electron(parts):
+    """The hydrogen atom has no correlation."""
+    E = OneOrbital(1, 1.0).energy(parts.correlation())
+    return abs(E) < 1e-6, f"E_c[H] = {E:.6f} hartree"
+
+
+@condition("scaling of correlation")
+def _correlation_scaling(parts):
+    """E_c[n_L] > L E_c[n] for L > 1."""
+    correlation = parts.correlation()
+    plain, scaled = OneOrbital(2, _HELIUM_Z).energy(correlation), OneOrbital(2, 2 * _HELIUM_Z).energy(correlation)
+    return scaled > 2 * plain, f"helium: E_c[n_2] = {scaled:.6f} hartree, 2 E_c[n] = {2 * plain:.6f}"
+
+
+@condition("T_c >= 0")
+def _kinetic_correlation(parts):
+    """T_c = dE_c[n_L]/dL - E_c[n] at L = 1."""
+    correlation, step = parts.correlation(), 1e-4
+    plain, up, down = (OneOrbital(2, _HELIUM_Z * L).energy(correlation) for L in (1.0, 1 + step, 1 - step))
+    T = (up - down) / (2 * step) - plain
+    return T >= 0, f"helium: T_c = {T:.6f} hartree"
+
+
+# ---- Exchange and correlation together
+
+
+@condition("uniform gas, exchange and correlation")
+def _uniform_gas_of_both(parts):
+    """Where the two are one formula: zeta = 0 and 1, within 2 %."""
+    parts.only("xc")
+    deviations = []
+    exact = get_functional("lda_x") + get_functional("lda_c_pw")
+    for x in _gas_of_both_polarisations():
+        e = energy(parts.semilocal(), *x) + parts.exact_exchange_of_gas(x)
+        deviations.append(np.abs(e / energy(exact, *x) - 1))
+    return _within(np.concatenate(deviations), 0.02, _place_in_both)
+
+
+@condition("hydrogen without self-interaction")
+def _self_interaction(parts):
+    """E_xc[H] = -5/16 hartree, within 1 %."""
+    parts.only("xc")
+    parts.require_local_correlation()
+    return _energy_of_hydrogen(parts, "xc")
+
+
+@condition("Lieb-Oxford bound")
+def _lieb_oxford(parts):
+    """Its local form, e_xc >= 2.273 C_x n^(4/3) at every point; sufficient, and necessary for no density alone."""
+    semilocal = parts.semilocal()
+    if parts.is_hybrid:
+        raise UnsupportedError("exact exchange has no value at a point")
+    parts.require_known_kinds()
+    if not any(_is_kind(t, "x", "xc") for _, t in semilocal.terms):
+        raise _OtherTerms("no exchange")
+    parts.require_local_correlation()
+    one, two = sample()
+    F, place = [], []
+    for x in (one, two):
+        n, s = _n_and_s(*x[:2])
+        F.append(energy(semilocal, *x) / (C_X * n ** (4 / 3)))
+        zeta = np.zeros_like(n) if x is one else (x[0][0] - x[0][1]) / n
+        place.append(np.stack([wigner_seitz(n), s, zeta]))
+    F, place = np.concatenate(F), np.concatenate(place, axis=1)
+    i = int(np.argmax(F))
+    rs, s, zeta = place[:, i]
+    return bool(F[i] <= LIEB_OXFORD), f"largest F_xc = {F[i]:.4f} at r_s = {rs:.2f}, s = {s:.2f}, zeta = {zeta:.2f}"
+
+
+@condition("v_xc -> -1/r")
+def _asymptotic_potential(parts):
+    """Far outside a helium-like density, with the long-range share of exact exchange."""
+    whole = parts.whole
+    if whole.has_energy and not parts.is_hybrid and not any(_is_kind(t, "x", "xc") for _, t in whole.terms):
+        parts.require_known_kinds()
+        raise _OtherTerms("no exchange")
+    helium, semilocal = OneOrbital(2, _HELIUM_Z), whole.semilocal_part
+    v = helium.potential(semilocal) if semilocal.terms else np.zeros_like(helium.r)
+    near, far = (int(np.argmin(np.abs(helium.r - r))) for r in (10.0, 14.0))
+    rv = helium.r * v - sum(fraction for _, fraction in whole.exact_exchange)
+    place = lambda i: f"{round(rv[i], 3) + 0.0:.3f} at r = {helium.r[i]:.1f}"
+    limit = (rv[far] - rv[near]) / (helium.r[far] - helium.r[near])
+    constant = f"; v_xc tends to {limit:.2f} hartree" if abs(limit) > 0.01 else ""
+    return bool(abs(rv[far] + 1) < 0.1), f"r v_xc = {place(near)}, {place(far)}{constant}"
+
+
+# ---- Kinetic energy
+
+
+@condition("uniform gas, kinetic energy")
+def _uniform_gas_kinetic(parts):
+    """t = C_F n^(5/3)."""
+    x = gas(_RS)
+    e = energy(parts.only("k"), *x)
+    return _within(np.abs(e / (C_F * x[0] ** (5 / 3)) - 1), 1e-6, lambda i: f"r_s = {_RS[i]:.2f}")
+
+
+@condition("coordinate scaling of kinetic energy")
+def _kinetic_scaling(parts):
+    """T[n_L] = L^2 T[n]."""
+    return _homogeneous(parts.only("k"), degree=2)
+
+
+@condition("kinetic energy of hydrogen")
+def _hydrogen_kinetic(parts):
+    """T = 1/2 hartree, within 1 %."""
+    T = OneOrbital(1, 1.0).energy(parts.only("k"))
+    return abs(T / 0.5 - 1) < 0.01, f"T[H] = {T:.6f} hartree, exact 0.500000"

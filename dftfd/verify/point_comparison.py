@@ -1,0 +1,106 @@
+"""Energy density and its derivatives in libxc's variables, ours against libxc's, point by point."""
+
+import itertools
+import math
+import re
+
+import numpy as np
+
+from dftfd.functionals.base import Functional
+from dftfd.interop import libxc
+from dftfd.xc.pointwise import VARIABLES, pointwise_kernel
+
+_K_F2 = (3 * math.pi**2) ** (2 / 3)
+_UNITS = {"rho": (1.0, 1), "sigma": (4 * _K_F2, 8 / 3), "lapl": (4 * _K_F2, 5 / 3), "tau": (0.3 * _K_F2, 5 / 3)}
+"""Natural unit c n^p of each variable, as pairs (c, p): n, (2 k_F n)^2, (2 k_F)^2 n, tau of the uniform gas."""
+
+_SHARED_ROUNDING = 1e-13
+"""Rounding of the largest component of an array enters the others: mixed derivatives of exchange with respect to both
+spins, exactly zero here, are of this size in libxc. At strong polarisation that is far above their natural size."""
+
+LIBXC_THRESHOLD = 1e-30
+"""What libxc puts in place of smaller densities and smaller 1 - |zeta| in these comparisons, so that it computes its
+formulas. Its own numbers, up to 1e-12 and 2e-16, enter the energies of TPSS correlation and SCAN-L at any density, by
+1e-12 and 4e-9 (tests/test_libxc_faults.py)."""
+
+
+def lowered_derivatives(functional: Functional, n_spin: int, order: int = 2):
+    """Code of x (variable, point), libxc's variables: (energy, first, second, ...) of the functional, up to `order`.
+
+    first: (variable, point), second: (variable, variable, point), third: by ascending triples of variables.
+    """
+    kernel = pointwise_kernel(functional, n_spin)
+    count = len(libxc.VARIABLES[n_spin])
+
+    def derivatives(x):
+        by_order = kernel(np.asarray(x), order)
+        energy, first = by_order[0][0], np.zeros((count, x.shape[1]))
+        first[[c[0] for c in kernel.combinations(1)]] = by_order[1]
+        if order == 1:
+            return energy, first
+        second = np.zeros((count, count, x.shape[1]))
+        for (i, j), row in zip(kernel.combinations(2), by_order[2], strict=True):
+            second[i, j] = second[j, i] = row
+        if order == 2:
+            return energy, first, second
+        return energy, first, second, dict(zip(kernel.combinations(3), by_order[3], strict=True))
+
+    return derivatives
+
+
+def families(quantity: str) -> list[str]:
+    """Variables of a derivative, without spins: ["rho", "sigma"] of "d2e/drhodsigma", [] of "e"."""
+    return re.findall(f"d({'|'.join(_UNITS)})", quantity.partition("/")[2])
+
+
+def components(quantity: str, n_spin: int) -> list[tuple[int, ...]]:
+    """The derivatives that belong to a quantity, as ascending tuples of positions in VARIABLES."""
+    rows = {a: [i for i, v in enumerate(VARIABLES[n_spin]) if v.split("_")[0] == a] for a in _UNITS}
+    return sorted({tuple(sorted(t)) for t in itertools.product(*(rows[a] for a in families(quantity)))})
+
+
+def component(derivatives, place: tuple[int, ...]):
+    """One derivative (point,) of those that `lowered_derivatives` or `dftfd.interop.libxc.reference` give."""
+    if isinstance(derivatives, libxc.Derivatives):
+        derivatives = (derivatives.energy, derivatives.first, derivatives.second, derivatives.third)
+    of_order = derivatives[len(place)]
+    return of_order.get(place, np.zeros_like(derivatives[0])) if len(place) == 3 else of_order[place]
+
+
+def quantities(order: int) -> list[str]:
+    """Names of energy and derivatives up to an order."""
+    named = lambda k: itertools.combinations_with_replacement(_UNITS, k)
+    name = lambda group: f"d{len(group) if len(group) > 1 else ''}e/" + "".join(f"d{a}" for a in group)
+    return ["e", *(name(group) for k in range(1, order + 1) for group in named(k))]
+
+
+def compare(ours, reference: libxc.Derivatives, x: np.ndarray, n_spin: int) -> dict[str, np.ndarray]:
+    """Errors (point,) by quantity, largest over the components that belong to it; see `scaled_error`.
+
+    ours: (energy, first, second) or, where the reference has third derivatives, (energy, first, second, third).
+    Quantities that vanish on both sides are left out.
+    """
+    n = x[0] if n_spin == 1 else x[0] + x[1]
+    known = 3 if reference.third is not None and len(ours) > 3 else 2 if reference.second is not None else 1
+    errors = {}
+    for quantity in quantities(known):
+        places = components(quantity, n_spin)
+        a, b = (np.stack([np.asarray(component(d, place)) for place in places]) for d in (ours, reference))
+        if quantity == "e" or np.any(a) or np.any(b):
+            error = scaled_error(a, b, n, families(quantity))
+            if len(places) > 1:
+                error[np.abs(a - b) <= _SHARED_ROUNDING * np.max(np.abs(b), axis=0)] = 0.0
+            errors[quantity] = error.max(axis=0)
+    return errors
+
+
+def scaled_error(ours, reference, n, variables):
+    r"""|ours - reference| / (|reference| + natural size), dimensionless.
+
+    The natural size of a derivative is n^(4/3), an energy per volume, divided by the natural units of its variables.
+    So large components are compared relatively, and those that vanish by symmetry or nearly so are not blown up.
+    """
+    size = n ** (4 / 3)
+    for coefficient, power in (_UNITS[v] for v in variables):
+        size = size / (coefficient * n**power)
+    return np.abs(ours - reference) / (np.abs(reference) + size)

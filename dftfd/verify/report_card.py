@@ -1,0 +1,174 @@
+"""Report card of a functional: what it is, which exact conditions of the theory it meets, its enhancement factor."""
+
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dftfd.errors import InputError, MissingDependencyError, UnsupportedError
+from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.parameters import parameter_text
+from dftfd.functionals.registry import get_functional
+from dftfd.runtime.files import written_whole
+from dftfd.verify.conditions import CONDITIONS, Condition, Parts
+from dftfd.verify.counterpart import counterpart
+from dftfd.verify.model_systems import C_F, C_X, energy, gas
+from dftfd.xc.pointwise import pointwise_kernel
+
+_MARKS = {True: "pass", False: "FAIL"}
+_WIDTH, _HEIGHT = 61, 13
+_FLAT = 1e-3
+"""Half the height of the plot of what is constant to this."""
+
+
+@dataclass(frozen=True)
+class ReportCard:
+    """What `report_card` found; print it.
+
+    conditions: the outcome of each exact condition; `passed` is None where it is not about this functional.
+    """
+
+    functional: Functional
+    conditions: tuple[Condition, ...]
+
+    def __getitem__(self, name: str) -> Condition:
+        """The outcome of the condition with this name."""
+        return next(c for c in self.conditions if c.name == name)
+
+    def __str__(self) -> str:
+        f = self.functional
+        lines = [f.name, f"in libxc: {_in_libxc(f)}", f"ingredients: {_ingredients(f)}"]
+        for omega, fraction in f.exact_exchange:
+            lines.append(
+                f"{fraction:+.6g} exact exchange" + (f", erf(omega r)/r with omega = {omega:g}" if omega else "")
+            )
+        for coefficient, term in f.terms:
+            lines += _about(coefficient, term)
+        lines += ["", "exact conditions:", *self._outcomes()]
+        return "\n".join([*lines, *_text_plot(f)])
+
+    def _outcomes(self) -> list[str]:
+        """One line for each condition with an outcome, one for those that can't be tested for the same reason."""
+        lines = [f"  {_MARKS[c.passed]}  {c.name}: {c.detail}" for c in self.conditions if c.passed is not None]
+        open_ones = [c for c in self.conditions if c.passed is None and c.detail]
+        rest = "all others" if lines else "all conditions"
+        for reason in dict.fromkeys(c.detail for c in open_ones):
+            names = [c.name for c in open_ones if c.detail == reason]
+            shown = ", ".join(names) if len(names) < len(self.conditions) / 2 else rest
+            lines.append(f"  -     not tested, as {reason}: {shown}")
+        return lines or ["  none is about such terms"]
+
+    def plot(self, path: Path | str) -> None:
+        """Write the enhancement factor for r_s = 0.5, 2 and 5 as a picture; needs Matplotlib.
+
+        UnsupportedError for what has none: models of the potential, double integrals alone, exact exchange. InputError
+        for an unknown ending, FileError where the file cannot be written.
+        """
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise MissingDependencyError(
+                "pictures need Matplotlib: pip install 'dftfd[plots]'. The printed card has a plot in text."
+            ) from error
+        figure = Figure(figsize=(5, 3.5), layout="constrained")
+        ending, known = Path(path).suffix[1:].lower(), figure.canvas.get_supported_filetypes()
+        if ending not in known:
+            raise InputError(f"cannot tell the format of the picture {str(path)!r}: .png, .svg or .pdf expected.")
+        axes = figure.subplots()
+        s = np.linspace(0, 5, 201)
+        for rs in (0.5, 2.0, 5.0):
+            axes.plot(s, enhancement_factor(self.functional, s, rs), label=f"$r_s$ = {rs:g}")
+        what = "$t / t_{TF}$" if _is_kinetic(self.functional) else r"$e_{xc} / e_x^{LDA}$"
+        part = ", semilocal part" if self.functional.exact_exchange or self.functional.is_nonlocal else ""
+        axes.set(xlabel="reduced gradient s", ylabel=what + part, title=self.functional.name)
+        low, high = axes.get_ylim()
+        if high - low < _FLAT:
+            axes.set_ylim(0.5 * (low + high) - _FLAT, 0.5 * (low + high) + _FLAT)
+        axes.legend()
+        with written_whole(path) as temporary:
+            figure.savefig(temporary, dpi=150, format=ending)
+
+
+def report_card(functional, **parameters) -> ReportCard:
+    """The report card of a functional: name, expression or Functional.
+
+    >>> from dftfd.verify.report_card import report_card
+    >>> report_card("pbe")["Lieb-Oxford bound"].passed
+    True
+    """
+    functional = get_functional(functional, **parameters)
+    return ReportCard(functional, tuple(test(Parts(functional)) for test in CONDITIONS.values()))
+
+
+def enhancement_factor(functional: Functional, s, rs: float) -> np.ndarray:
+    """e_xc / e_x^LDA, or t / t^TF for kinetic energies, of the semilocal part at zeta = 0, alpha = 1, q = 0."""
+    variables = gas(rs, s)
+    scale, power = (C_F, 5 / 3) if _is_kinetic(functional) else (C_X, 4 / 3)
+    return energy(Parts(functional).semilocal(), *variables) / (scale * variables[0] ** power)
+
+
+def _is_kinetic(functional):
+    return any("_k_" in f"_{term.name}_" for _, term in functional.terms)
+
+
+def _in_libxc(functional) -> str:
+    """The libxc functionals it corresponds to; exact exchange and integrals apart."""
+    try:
+        return " + ".join(name if c == 1 else f"{c:g} {name}" for c, name in counterpart(functional))
+    except UnsupportedError:
+        return "nothing corresponds"
+
+
+def _ingredients(functional) -> str:
+    """Variables at a point, and what is beyond them."""
+    found = []
+    semilocal = functional.semilocal_part
+    if semilocal.terms:
+        found += pointwise_kernel(semilocal, 2).ingredients
+    if functional.is_nonlocal:
+        found.append("integrals over a second point")
+    if functional.exact_exchange:
+        found.append("orbitals (exact exchange)")
+    return ", ".join(found)
+
+
+def _about(coefficient: float, term: EnergyTerm) -> list[str]:
+    """Name, source, formula and parameters of a term."""
+    kind = "" if term.has_energy else ", a model of the potential alone"
+    lines = ["", f"{coefficient:+.6g} {term.name}{kind}" + (f"  https://doi.org/{term.doi}" if term.doi else "")]
+    lines += [f"    {line}".rstrip() for line in (inspect.getdoc(term.formula) or "").splitlines()]
+    lines += [f"    {name} = {_short(value)}" for name, value in term.parameters.items()]
+    return lines
+
+
+def _short(value) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_short, value))})"
+    return f"{value:.12g}" if isinstance(value, float) else parameter_text(value)
+
+
+def _text_plot(functional) -> list[str]:
+    """The enhancement factor over s in characters, for two densities."""
+    s, curves = np.linspace(0, 5, _WIDTH), {}
+    try:
+        for mark, rs in (("o", 0.5), ("*", 5.0)):
+            curves[mark, rs] = enhancement_factor(functional, s, rs)
+    except UnsupportedError:
+        return []
+    low, high = np.min(list(curves.values())), np.max(list(curves.values()))
+    if high - low < _FLAT:
+        low, high = 0.5 * (low + high) - _FLAT, 0.5 * (low + high) + _FLAT
+    step = (high - low) / (_HEIGHT - 1)
+    canvas = np.full((_HEIGHT, _WIDTH), " ")
+    for (mark, _), F in curves.items():
+        canvas[np.round((high - F) / step).astype(int), np.arange(_WIDTH)] = mark
+    margins = [f"{high:8.3f} |", *["         |"] * (_HEIGHT - 2), f"{low:8.3f} |"]
+    legend = ", ".join(f"{mark} r_s = {rs:g}" for mark, rs in curves)
+    what = "t / t_TF" if _is_kinetic(functional) else "e_xc / e_x^LDA"
+    return [
+        "",
+        f"enhancement factor {what} of the semilocal part over s ({legend}):",
+        *((margin + "".join(row)).rstrip() for margin, row in zip(margins, canvas, strict=True)),
+        "          0" + "s".center(_WIDTH - 2) + "5",
+    ]

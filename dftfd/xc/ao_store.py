@@ -1,0 +1,212 @@
+"""AO values and derivatives on sorted, screened blocks of grid points.
+
+Points are sorted by a k-d tree into compact blocks of equal size. A block keeps only the shells that reach it, so its
+values are a small dense array (component, ao, point), ready for matrix products. Blocks that fit under a memory limit
+are kept; the others are evaluated again whenever they are asked for. Nothing goes to disk.
+"""
+
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dftfd.errors import InputError
+from dftfd.libcint.gto import GaussianBasis, component_count, gaussian_basis
+from dftfd.runtime.resources import available_memory
+from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
+
+log = logging.getLogger(__name__)
+
+BLOCK_SIZE = 1024
+CUTOFF = 3e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Neighbouring points and the orbitals that reach them.
+
+    points (point, 3), weights (point,): the last block is filled up with copies of its last point at weight zero.
+    aos: (ao,) indices of the significant orbitals, ascending.   shells: their shells.
+    members: places of the points in the order in which they were given; shorter than `points` in the last block.
+    """
+
+    points: np.ndarray
+    weights: np.ndarray
+    aos: np.ndarray
+    shells: np.ndarray
+    members: np.ndarray
+
+
+def default_block_size(n_ao: int, n_points: int) -> int:
+    """Points per block, one of three numbers, since kernels are compiled for each.
+
+    A block of few orbitals takes longer to begin than to do, so it is made longer, as long as each worker has several.
+    """
+    for factor, largest in ((4, 32), (2, 128)):
+        if n_ao <= largest and n_points >= 4 * worker_count() * factor * BLOCK_SIZE:
+            return factor * BLOCK_SIZE
+    return BLOCK_SIZE
+
+
+def sort_into_blocks(points: np.ndarray, block_size: int) -> list[np.ndarray]:
+    """Index lists of compact blocks with exactly `block_size` points each, the last one shorter.
+
+    Recursive bisection across the longest edge of the bounding box, at a multiple of the block size.
+    """
+    xyz = np.ascontiguousarray(points.T)
+    blocks: list[np.ndarray] = []
+    pending = [np.arange(len(points))]
+    while pending:
+        members = pending.pop()
+        if len(members) <= block_size:
+            blocks.append(members)
+            continue
+        coordinates = xyz.take(members, axis=1)
+        longest = coordinates[np.argmax(np.ptp(coordinates, axis=1))]
+        middle = -(-len(members) // block_size) // 2 * block_size
+        order = np.argpartition(longest, middle)
+        pending += [members[order[middle:]], members[order[:middle]]]
+    return blocks
+
+
+class AOStore:
+    """Orbital values of one basis on one grid, in blocks.
+
+    points (point, 3) [bohr], weights (point,): the quadrature, any order, weights of either sign.
+    order: highest AO derivative.   block_size: points per block, by default `default_block_size`.
+    cutoff: a shell is left out of a block where its values and derivatives stay below this; 0 keeps every shell.
+    memory_limit: bytes of AO values to keep; default half of the memory that is available now.
+    """
+
+    def __init__(
+        self,
+        molecule,
+        points,
+        weights,
+        order: int = 1,
+        *,
+        block_size: int | None = None,
+        cutoff: float = CUTOFF,
+        memory_limit: float | None = None,
+    ):
+        start = time.perf_counter()
+        points = np.asarray(points, dtype=np.float64)
+        weights = np.asarray(weights, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != 3 or weights.shape != points.shape[:1] or not len(points):
+            raise InputError(
+                f"a grid with points {points.shape} and weights {weights.shape} was given; expected (n, 3) and (n,)."
+            )
+        self.basis: GaussianBasis = gaussian_basis(molecule)
+        self.order = order
+        self.cutoff = cutoff
+        self.n_points = len(points)
+        block_size = block_size or default_block_size(self.n_ao, len(points))
+        self.block_size = min(block_size, _round_up(len(points), 8))
+        self.blocks = self._screen(points, weights)
+        self._keep(available_memory() / 2 if memory_limit is None else memory_limit)
+        self.build_seconds = time.perf_counter() - start
+        log.debug("%s", self)
+
+    @property
+    def n_ao(self) -> int:
+        return self.basis.n_ao
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values that are kept."""
+        return self._arena.nbytes
+
+    @property
+    def total_nbytes(self) -> int:
+        """Bytes that all values would take."""
+        return sum(self._value_counts()) * 8
+
+    def __str__(self) -> str:
+        mean = np.mean([len(block.aos) for block in self.blocks])
+        kept, total = self.nbytes / 1e9, self.total_nbytes / 1e9
+        return (
+            f"AO store: {self.n_points} points in {len(self.blocks)} blocks of {self.block_size}, "
+            f"{mean:.1f} of {self.n_ao} orbitals per block, {kept:.2f} of {total:.2f} GB kept; "
+            f"{self.build_seconds:.2f} s"
+        )
+
+    def values(self, index: int, scratch: np.ndarray) -> np.ndarray:
+        """Orbital values of one block, (component, ao, point).
+
+        scratch: flat array of at least `scratch_size`, used where the block is not kept.
+        """
+        block = self.blocks[index]
+        if index < len(self._kept):
+            return self._kept[index]
+        return self.basis.evaluate(block.points, self.order, block.shells, out=scratch)
+
+    def overlap(self) -> np.ndarray:
+        """Integrals of products of orbitals by the quadrature, (ao, ao): the overlap as the grid has it."""
+        S, scratch = np.zeros((self.n_ao, self.n_ao)), np.empty(self.scratch_size)
+        for index, block in enumerate(self.blocks):
+            A = self.values(index, scratch)[0]
+            S[np.ix_(block.aos, block.aos)] += (A * block.weights) @ A.T
+        return S
+
+    @cached_property
+    def scratch_size(self) -> int:
+        """Elements that `values` needs as scratch; zero when every block is kept."""
+        return max(self._value_counts()[len(self._kept) :], default=0)
+
+    def _value_counts(self) -> list[int]:
+        return [component_count(self.order) * len(block.aos) * self.block_size for block in self.blocks]
+
+    def _screen(self, points, weights) -> list[Block]:
+        members = sort_into_blocks(points, self.block_size)
+        reach = self.basis.reach(self.order, self.cutoff)
+        atoms, atom_of_shell = np.unique(self.basis.centres, axis=0, return_inverse=True)
+        atom_of_shell = atom_of_shell.reshape(-1)
+
+        def make(indices: np.ndarray) -> Block:
+            filled, block_weights = indices, weights[indices]
+            if padding := self.block_size - len(indices):
+                filled, block_weights = np.pad(indices, (0, padding), mode="edge"), np.pad(block_weights, (0, padding))
+            block_points = np.asfortranarray(points[filled])
+            distances = np.sqrt(_smallest_squared_distances(atoms, block_points))
+            shells = np.flatnonzero(distances[atom_of_shell] < reach)
+            return Block(block_points, block_weights, self.basis.aos_of_shells(shells), shells, indices)
+
+        return [make(indices) for indices in members]
+
+    def _keep(self, memory_limit: float):
+        sizes = self._value_counts()
+        ends = np.cumsum(sizes)
+        n_kept = int(np.searchsorted(ends * 8, memory_limit, side="right"))
+        starts = ends - sizes
+        # One large allocation: the system backs it with huge pages, first touch is several times faster.
+        self._arena = np.empty(int(ends[n_kept - 1]) if n_kept else 0)
+
+        def fill(indices: Iterable[int]) -> list[tuple[int, np.ndarray]]:
+            return [
+                (
+                    i,
+                    self.basis.evaluate(
+                        self.blocks[i].points, self.order, self.blocks[i].shells, self._arena[starts[i] :]
+                    ),
+                )
+                for i in indices
+            ]
+
+        parts = split_evenly(sizes[:n_kept], worker_count())
+        filled = run_on_workers([lambda part=part: fill(part) for part in parts])
+        self._kept = [
+            values for _, values in sorted((pair for part in filled for pair in part), key=lambda pair: pair[0])
+        ]
+
+
+def _smallest_squared_distances(atoms: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Squared distance from each atom (atom, 3) to the nearest of the points (point, 3), (atom,)."""
+    squared = sum((points[:, k] - atoms[:, k, None]) ** 2 for k in range(3))
+    return squared.min(axis=1)
+
+
+def _round_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
