@@ -34,7 +34,7 @@ from dftfd.autofd.operators.arithmetic import Binary
 from dftfd.autofd.operators.broadcast import _broadcast, _permute, broadcast, permute
 from dftfd.autofd.operators.compose import compose, composition
 from dftfd.autofd.operators.integrate import _integrate, integrate_over
-from dftfd.autofd.operators.leaf import constant, leaf, zeros
+from dftfd.autofd.operators.leaf import constant, zeros
 from dftfd.autofd.operators.nabla import _nabla, nabla
 from dftfd.autofd.operators.zip_split import zip_functions
 from dftfd.errors import NotSemilocalError
@@ -224,15 +224,17 @@ def _multiplied(functions):
 
 def _factors(f) -> list[Function]:
     """Functions of two points whose product is f; scalar ones wherever that is seen."""
-    if f.operator is composition and f.operands[0].operator is leaf:
-        code = f.operands[0].static["code"]
-        if isinstance(code, Binary) and code.name == "multiply" and code.left is None and code.right is None:
+    code = f.operands[0].static.get("code") if f.operator is composition else None
+    if not isinstance(code, Binary):
+        return [f]
+    numbers = [x for x in (code.left, code.right) if x is not None]
+    match code.name, numbers:
+        case "multiply", []:
             return [g for inner in f.operands[1:] for g in _factors(inner)]
-        if isinstance(code, Binary) and code.name == "divide" and code.left is None and code.right is None:
+        case "divide", []:
             return [*_factors(f.operands[1]), 1.0 / f.operands[2]]
-        if isinstance(code, Binary) and code.name == "multiply" and isinstance(code.left or code.right, int | float):
-            number = constant(float(code.left if code.left is not None else code.right), *f.domains)
-            return [number, *_factors(f.operands[1])]
+        case "multiply", [int() | float() as number]:
+            return [constant(float(number), *f.domains), *_factors(f.operands[1])]
     return [f]
 
 
@@ -261,17 +263,11 @@ class _Pairs:
 
     def _rewrite(self, node, places):
         """(side, function): a one-point function for side LEFT or RIGHT; for None (both) a graph over features."""
-        if node.operator is _broadcast:
-            (g,), argnums = node.operands, node.static["argnums"]
-            if len(argnums) == 1:
-                return places[argnums[0]], g
-            if len(argnums) == 2:
-                return self.rewrite(g, tuple(places[i] for i in argnums))
-        if node.operator is _permute:
-            inner = [None, None]
-            for k, p in enumerate(node.static["permutation"]):
-                inner[p] = places[k]
-            return self.rewrite(node.operands[0], tuple(inner))
+        if node.operator in (_broadcast, _permute) and node.operands[0].domains:
+            (g,) = node.operands
+            sides = {node.operator.argument_below(node, i): side for i, side in enumerate(places)}
+            inner = tuple(sides[i] for i in range(len(g.domains)))
+            return (*inner, g) if len(inner) == 1 else self.rewrite(g, inner)
         if self.points.is_free(node):
             return None, node if places == (LEFT, RIGHT) or is_constant(node) else permute(node, (1, 0))
         if node.operator is _nabla:
@@ -301,15 +297,12 @@ def _push_nabla(lowering, f, argnum):
         return nabla(f, argnum)
     if f.operator is _nabla:
         return _push_nabla(lowering, _push_nabla(lowering, f.operands[0], f.static["argnum"]), argnum)
-    if f.operator is _permute:
-        (g,), permutation = f.operands, f.static["permutation"]
-        return permute(_push_nabla(lowering, g, permutation[argnum]), permutation)
-    if f.operator is _broadcast:
-        (g,), argnums = f.operands, f.static["argnums"]
-        if argnum not in argnums:
+    if f.operator in (_broadcast, _permute):
+        (g,), below = f.operands, f.operator.argument_below(f, argnum)
+        if below is None:
             return zeros(nabla(f, argnum).signature)
-        inner = nabla(g) if len(argnums) == 1 else _push_nabla(lowering, g, argnums.index(argnum))
-        return broadcast(inner, f.domains, argnums)
+        inner = nabla(g) if len(g.domains) == 1 else _push_nabla(lowering, g, below)
+        return Function(f.operator, (inner,), f.arrays, f.static)
     if f.operator is composition and lowering.is_free(f.operands[0]):
         outer, *inner = f.operands
         chain = ChainRule(outer, tuple(range(len(inner))), len(inner))
