@@ -16,7 +16,7 @@ import numpy as np
 from jax.tree_util import tree_leaves, tree_map
 
 from dftfd.autofd.core.jax_adapter import holds_tracers, is_tracer
-from dftfd.autofd.core.structure import HasKey, Identity, structural_key
+from dftfd.autofd.core.structure import Code, HasKey, Identity, structural_key
 from dftfd.errors import QuadratureError, SignatureError, shown
 
 Spec = Any  # pytree of jax.ShapeDtypeStruct
@@ -225,7 +225,7 @@ def check_real(weights, what: str):
 
 
 @dataclass(frozen=True, eq=False)
-class Extent:
+class Extent(Code):
     """Where a space ends, coordinate by coordinate: arrays of the points' shape.
 
     low, high: the ends, infinite where there is none.   periodic: whether they are one point.
@@ -272,14 +272,6 @@ class Extent:
         margin = slack * np.where(np.isfinite(self.high - self.low), self.high - self.low, 1.0)
         inside = (x >= self.low - margin) & (x <= self.high + margin) | self.periodic
         return inside.all(axis=tuple(range(inside.ndim - self.low.ndim, inside.ndim)))
-
-    def wrapped(self, x):
-        """x, periodic coordinates moved into the cell."""
-        if not self.periodic.any():
-            return x
-        length = np.where(self.periodic, self.high - self.low, 1.0)
-        low = np.where(self.periodic, self.low, 0.0)
-        return jnp.where(self.periodic, low + jnp.mod(x - low, length), x)
 
 
 @dataclass(frozen=True)

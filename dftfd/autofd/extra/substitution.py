@@ -24,7 +24,7 @@ from dftfd.autofd.core.graph import with_arrays, without_variables
 from dftfd.autofd.core.inverses import branches_of
 from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.autofd.core.operator_table import op
-from dftfd.autofd.core.structure import HasKey, structural_key
+from dftfd.autofd.core.structure import Code
 from dftfd.errors import NoRuleError
 
 _COUNT = 128  # points at which a substitution is tried, besides those of the quadrature
@@ -115,11 +115,13 @@ def _scale(log_det, preimage, source, target):
 # ---- preimages that are none
 
 
-class Inside(HasKey):
+class Inside(Code):
     """(x, g(x), y) -> 1 where x lies in the space and g(x) = y, else 0; 1/2 at its ends if `half`."""
 
+    __name__ = "inside"
+
     def __init__(self, extent, half):
-        self.extent, self.half, self.__name__ = extent, half, "inside"
+        self.extent, self.half = extent, half
 
     def __call__(self, x, image, y):
         axes = tuple(range(jnp.ndim(y)))
@@ -129,10 +131,6 @@ class Inside(HasKey):
         if self.half:
             within = 0.5 * (within + jnp.where(there & self.extent.contains(x, -1e-12), 1.0, 0.0))
         return jax.lax.stop_gradient(within)
-
-    def structural_key(self):
-        extent = self.extent
-        return ("inside", self.half, *map(structural_key, (extent.low, extent.high, extent.periodic)))
 
 
 def _choose(weight, y, otherwise):
@@ -146,7 +144,7 @@ def _plan(g, branches, source, target):
     """(shifts of y by periods, whether preimages have to be tested, whether those at the ends count half)."""
     if source.discrete or target.discrete:
         raise NoRuleError(f"{g!r} maps between {source!r} and {target!r}; sums over points have no substitution rule.")
-    trial = _with_known_arrays(g, branches, target)
+    trial = _with_known_arrays(g, branches)
     if source.extent is None or target.extent is None:
         _check_by_integrals(g, trial, source, target)
         return [np.zeros(target.shape)], False, False
@@ -178,14 +176,10 @@ def _periods(g, trial, source, target, y):
 
 
 class _Trial:
-    """g and its branches as codes of one point, without unknown arrays.
+    """g and its branches, without unknown arrays."""
 
-    guessed: some arrays stood for values of a JAX transformation and were replaced.
-    """
-
-    def __init__(self, name, g, branches, guessed):
-        self.name, self.guessed = name, guessed
-        self._g, self._branches = g, branches
+    def __init__(self, name, g, branches):
+        self.name, self._g, self._branches = name, g, branches
 
     def _at(self, f, points):
         with jax.ensure_compile_time_eval():
@@ -265,7 +259,7 @@ class _Trial:
         return count
 
 
-def _with_known_arrays(g, branches, target) -> _Trial:
+def _with_known_arrays(g, branches) -> _Trial:
     """g and its branches with values between 0.5 and 1.5 in the places of arrays that are not known."""
     rng, known = np.random.default_rng(20240507), {}
 
@@ -278,7 +272,7 @@ def _with_known_arrays(g, branches, target) -> _Trial:
 
     with jax.ensure_compile_time_eval():
         pairs = [(concrete(x), concrete(log_det)) for x, log_det in branches]
-        return _Trial(repr(g), concrete(g), pairs, bool(known))
+        return _Trial(repr(g), concrete(g), pairs)
 
 
 def _samples(domain: Domain) -> np.ndarray:

@@ -87,7 +87,7 @@ def transposed_nabla(ct: Function, argnum: int, mode: str = "forward") -> Functi
     if domain.density is None:
         inside = -divergence(ct, argnum, mode)
     else:
-        w = op.function(Argument(argnum, domain.density), *ct.domains)
+        w = op.broadcast(op.function(domain.density, domain), ct.domains, (argnum,))
         inside = -divergence(ct * w, argnum, mode) / w
     if not domain.surface:
         return inside
@@ -153,10 +153,8 @@ def _chain_rule(f, argnum, mode):
     if shape == ():
         return op.compose(along, *inner, *slopes.values())
     size = int(np.prod(shape))
-    columns = [
-        op.compose(along, *inner, *(op.compose(Column(k, shape), d) for d in slopes.values())) for k in range(size)
-    ]
-    return op.compose(Columns(shape), *columns)
+    column = lambda k: (op.compose(Column(k, shape), d) for d in slopes.values())
+    return op.stack([op.compose(along, *inner, *column(k)) for k in range(size)], shape)
 
 
 def _is_still(g, argnum) -> bool:
@@ -175,16 +173,6 @@ class Column(Code):
     def __call__(self, value):
         rank = len(self.shape)
         return tree_map(lambda a: a.reshape(*a.shape[: a.ndim - rank], -1)[..., self.k], value)
-
-
-class Columns(Code):
-    """(value_1, value_2, ...) -> the values side by side in new last axes `shape`."""
-
-    def __init__(self, shape):
-        self.shape, self.__name__ = shape, "columns"
-
-    def __call__(self, *values):
-        return tree_map(lambda *a: jnp.stack(a, axis=-1).reshape(*a[0].shape, *self.shape), *values)
 
 
 class ExchangeAxes(Code):
@@ -231,13 +219,3 @@ class Contract(Code):
             return x
         size = int(np.prod(x.shape[-self.axes :]))
         return jnp.trace(x.reshape(*x.shape[: -2 * self.axes], size, size), axis1=-2, axis2=-1)
-
-
-class Argument(Code):
-    """Code of one argument among several."""
-
-    def __init__(self, position, code):
-        self.position, self.code = position, code
-
-    def __call__(self, *args):
-        return self.code(args[self.position])

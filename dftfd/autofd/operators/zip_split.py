@@ -4,6 +4,9 @@ Cases of compose, so their rules are compose's: the transpose of item puts the c
 of zip splits.
 """
 
+import jax.numpy as jnp
+from jax.tree_util import tree_map
+
 from dftfd.autofd.core.domain import describe
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.operator_table import op
@@ -49,3 +52,25 @@ def split(f: Function) -> tuple[Function, ...]:
     if not isinstance(f.result, tuple):
         raise SignatureError(f"split takes a tuple-valued function, {f!r} found.")
     return tuple(item(f, i) for i in range(len(f.result)))
+
+
+class Stack(Code):
+    """n values of equal type as one, with the axes `shape` (product n) put first or last."""
+
+    __name__ = "stack"
+
+    def __init__(self, shape, axis_last):
+        self.shape, self.axis_last = shape, axis_last
+
+    def __call__(self, *values):
+        return tree_map(self._stack, *values)
+
+    def _stack(self, *arrays):
+        stacked, rest = jnp.stack(arrays, axis=-1 if self.axis_last else 0), arrays[0].shape
+        return stacked.reshape(rest + self.shape if self.axis_last else self.shape + rest)
+
+
+@op.register
+def stack(functions, shape: tuple[int, ...]) -> Function:
+    """The functions side by side in new last axes of the values, of this shape."""
+    return op.compose(Stack(shape, axis_last=True), *functions)

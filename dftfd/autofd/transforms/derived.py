@@ -2,18 +2,17 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.tree_util import tree_leaves, tree_map, tree_structure, tree_unflatten
+from jax.tree_util import tree_leaves, tree_map
 
 from dftfd.autofd.core.domain import spec_of
 from dftfd.autofd.core.function import is_function
-from dftfd.autofd.core.structure import Code
 from dftfd.autofd.operators.compose import compose
 from dftfd.autofd.operators.leaf import zeros
 from dftfd.autofd.operators.linear_transpose import linear_transpose as _transposed_function
 from dftfd.autofd.operators.linearize import linearize as _linearized_function
+from dftfd.autofd.operators.zip_split import Stack
 from dftfd.autofd.transforms.gradients import grad, jvp
-from dftfd.autofd.transforms.outcome import Arguments
+from dftfd.autofd.transforms.outcome import Arguments, units
 from dftfd.autofd.transforms.transposition import Run, is_linear_operator, pairing, vjp
 from dftfd.errors import SignatureError
 
@@ -77,7 +76,7 @@ def jacrev(functional, argnum: int = 0):
         if is_function(value) or len(tree_leaves(value)) != 1:
             raise SignatureError("jacrev takes functionals with one array as value.")
         spec = spec_of(value)
-        rows = [pull(unit)[0] for unit in _units(spec)]
+        rows = [pull(unit)[0] for unit in units(spec)]
         if jnp.issubdtype(spec.dtype, jnp.complexfloating):
             if _is_complex(args[argnum]):
                 raise SignatureError(
@@ -85,7 +84,7 @@ def jacrev(functional, argnum: int = 0):
                     "functions alone. Take the real and imaginary part of the value one after the other."
                 )
             # pull(c) is the gradient of Re c v
-            rows = [_complex(row, pull(-1j * unit)[0]) for row, unit in zip(rows, _units(spec), strict=True)]
+            rows = [_complex(row, pull(-1j * unit)[0]) for row, unit in zip(rows, units(spec), strict=True)]
         return _stacked(rows, spec.shape, axis_last=False)
 
     return run
@@ -111,7 +110,7 @@ def jacfwd(functional, argnum: int = 0):
         def of_one(x):
             return functional(*args[:argnum], x, *args[argnum + 1 :])
 
-        columns = [jvp(of_one, (x,), (unit,))[1] for unit in _units(spec)]
+        columns = [jvp(of_one, (x,), (unit,))[1] for unit in units(spec)]
         return _stacked(columns, spec.shape, axis_last=True)
 
     return run
@@ -127,32 +126,6 @@ def _complex(real, imag):
     return compose(jax.lax.complex, real, imag) if is_function(real) else jax.lax.complex(real, imag)
 
 
-def _units(spec):
-    """The arrays with a single one, row by row."""
-    for entry in range(int(np.prod(spec.shape, dtype=int))):
-        unit = np.zeros(spec.shape, spec.dtype)
-        unit.flat[entry] = 1
-        yield jnp.asarray(unit)
-
-
-class Stack(Code):
-    """n values of equal type as one, with the axes `shape` (product n) put first or last."""
-
-    __name__ = "stack"
-
-    def __init__(self, shape, axis_last):
-        self.shape, self.axis_last = shape, axis_last
-
-    def __call__(self, *values):
-        leaves, structure = zip(*map(tree_leaves, values), strict=True), tree_structure(values[0])
-        return tree_unflatten(structure, [self._stack(x) for x in leaves])
-
-    def _stack(self, arrays):
-        stacked = jnp.stack(arrays, axis=-1 if self.axis_last else 0)
-        rest = arrays[0].shape
-        return stacked.reshape(rest + self.shape if self.axis_last else self.shape + rest)
-
-
 def _stacked(values, shape, axis_last):
-    stack = Stack(shape, axis_last)
-    return compose(stack, *values) if is_function(values[0]) else stack(*values)
+    code = Stack(shape, axis_last)
+    return compose(code, *values) if is_function(values[0]) else code(*values)

@@ -146,13 +146,17 @@ def _entrywise(array, slope: Callable, what: str):
         )
     if not array.size:
         return jnp.zeros_like(array)
-    # a complex entry has two real degrees of freedom
-    units = {1.0: 1, 1.0j: -1j} if jnp.issubdtype(array.dtype, jnp.complexfloating) else {1.0: 1}
-    entries = np.zeros(array.size, object)
-    for k in range(array.size):
-        for unit, factor in units.items():
-            direction = np.zeros(array.size, array.dtype)
-            direction[k] = unit
-            found = slope(jnp.asarray(direction.reshape(array.shape)))
-            entries[k] += jnp.asarray(found).astype(array.dtype) * factor
-    return jnp.stack([jnp.asarray(x, array.dtype) for x in entries]).reshape(array.shape)
+    entries = []
+    for unit in units(array):
+        entries.append(jnp.asarray(slope(unit)).astype(array.dtype))
+        if jnp.issubdtype(array.dtype, jnp.complexfloating):  # two real degrees of freedom
+            entries[-1] += -1j * jnp.asarray(slope(1j * unit)).astype(array.dtype)
+    return jnp.stack(entries).reshape(array.shape)
+
+
+def units(spec):
+    """The arrays of a shape and dtype with a single one, row by row."""
+    for entry in range(int(np.prod(spec.shape, dtype=int))):
+        unit = np.zeros(spec.shape, spec.dtype)
+        unit.flat[entry] = 1
+        yield jnp.asarray(unit)
