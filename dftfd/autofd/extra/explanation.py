@@ -12,13 +12,14 @@ Integrals inside the formula, as in the derivative of a product of integrals, st
 """
 
 import inspect
+import math
 from dataclasses import dataclass
 
 import jax
 import numpy as np
 
 from dftfd.autofd.core.calling import Walk, interpreting
-from dftfd.autofd.core.domain import Domain, Signature
+from dftfd.autofd.core.domain import Domain
 from dftfd.autofd.core.function import Function, is_function, nodes_of
 from dftfd.autofd.extra.notation import Formula, Notation
 from dftfd.autofd.lowering.jets import Placeholder, lower, placeholder
@@ -57,16 +58,15 @@ class _Run(Walk):
         return super().step(node, args)
 
     def value_of(self, f: Function):
-        sizes = [int(np.prod(leaf.shape)) for leaf in jax.tree_util.tree_leaves(f.result)]
-        if self.used + sum(sizes) > MAX_INTEGRALS:
+        leaves, structure = jax.tree_util.tree_flatten(f.result)
+        ends = self.used + np.cumsum([0, *(math.prod(leaf.shape) for leaf in leaves)])
+        if ends[-1] > MAX_INTEGRALS:
             raise UnsupportedError(f"explain: more than {MAX_INTEGRALS} integrals inside the functional.")
-        parts = []
-        for leaf, size in zip(jax.tree_util.tree_leaves(f.result), sizes, strict=True):
-            parts.append(self.numbers[self.used : self.used + size].reshape(leaf.shape))
-            self.used += size
+        self.used = int(ends[-1])
         if self.recording:
             self.integrands.append(f)
-        return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(f.result), parts)
+        places = zip(leaves, ends, ends[1:], strict=False)
+        return structure.unflatten(self.numbers[a:b].reshape(leaf.shape) for leaf, a, b in places)
 
 
 def explain(functional, *arguments, argnum: int = 0, positive: bool = False, simplify: bool = True) -> Formula:
@@ -161,9 +161,7 @@ class _Program:
 
 def _placeholder(unknown: Unknown, mark) -> Function:
     """The unknown function; it carries a traced number, so nothing about it is compiled on the way."""
-    node = placeholder(unknown.name, unknown.domain, tuple(unknown.shape))
-    signature = Signature((unknown.domain,), jax.ShapeDtypeStruct(tuple(unknown.shape), unknown.domain.dtype))
-    return Function(node.operator, (), (mark,), node.static, signature)
+    return placeholder(unknown.name, unknown.domain, tuple(unknown.shape)).replace(arrays=(mark,))
 
 
 def _formula(code, unknowns, jets, domain, positive, simplify) -> Formula:
@@ -176,13 +174,6 @@ def _formula(code, unknowns, jets, domain, positive, simplify) -> Formula:
         flat = iter(evaluate(program, SympyAlgebra(), [s for a in symbols for s in np.ravel(a)]))
     except UnsupportedError as error:
         raise UnsupportedError(f"explain: {str(error).removesuffix('.')} has no symbolic form.") from error
-    results = [_filled(spec.shape, flat) for spec in jax.eval_shape(code, *specs)]
+    shapes = [spec.shape for spec in jax.eval_shape(code, *specs)]
+    results = [np.array([next(flat) for _ in range(math.prod(s))], object).reshape(s) for s in shapes]
     return notation.formula(results, simplify)
-
-
-def _filled(shape, entries) -> np.ndarray:
-    """An array of objects, from an iterator."""
-    out = np.empty(shape, object)
-    for place in np.ndindex(*shape):
-        out[place] = next(entries)
-    return out

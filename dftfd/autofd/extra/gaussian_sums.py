@@ -65,50 +65,39 @@ class GaussianSum:
     """A sum of Terms in `count` variables."""
 
     __slots__ = ("count", "terms")
-    __array_ufunc__ = None  # NumPy scalars leave arithmetic to us
 
     def __init__(self, count: int, terms):
         self.count, self.terms = count, list(terms)
         if len(self.terms) > MAX_TERMS:
             raise NotInAlgebra(f"more than {MAX_TERMS} terms")
 
-    def _lift(self, other) -> "GaussianSum":
-        return other if isinstance(other, GaussianSum) else number(self.count, other)
-
     def __add__(self, other):
         merged = {id(t.exponent): t for t in self.terms}
-        for t in self._lift(other).terms:
+        for t in other.terms:
             old = merged.get(id(t.exponent))
             merged[id(t.exponent)] = Term(_add(old.polynomial, t.polynomial), t.exponent) if old else t
         return GaussianSum(self.count, merged.values())
-
-    __radd__ = __add__
 
     def __neg__(self):
         return self._map(lambda p: _scale(p, -1.0))
 
     def __sub__(self, other):
-        return self + (-self._lift(other))
+        return self + (-other)
 
     def __rsub__(self, other):
-        return self._lift(other) + (-self)
+        return number(self.count, other) + (-self)
 
     def __mul__(self, other):
         out = GaussianSum(self.count, [])
         for a in self.terms:
-            for b in self._lift(other).terms:
+            for b in other.terms:
                 both = a.exponent is not None and b.exponent is not None
                 exponent = _add(a.exponent, b.exponent) if both else a.exponent or b.exponent
                 out = out + GaussianSum(self.count, [Term(_multiply(a.polynomial, b.polynomial), exponent)])
         return out
 
-    __rmul__ = __mul__
-
     def __truediv__(self, other):
-        return self * self._lift(other).power(-1.0)
-
-    def __rtruediv__(self, other):
-        return self._lift(other) / self
+        return self * other.power(-1.0)
 
     def __pow__(self, n):
         if n < 0:

@@ -49,7 +49,7 @@ def gauss_hermite(n: int, *, centre: float = 0.0, width: float = 1.0, name: str 
     if not width > 0:
         raise QuadratureError(f"gauss_hermite: width {width}; a positive number expected.")
     x, w = scipy.special.roots_hermite(n)
-    density = GaussianDensity(float(centre), float(width))
+    density = DecayingDensity(centre, width, 2)
     points, weights = centre + width * x, width * w
     return Domain((), points=points, weights=weights, density=density, ends=(-np.inf, np.inf), name=name)
 
@@ -65,7 +65,7 @@ def gauss_laguerre(
     if not (np.isfinite([start, length]).all() and length > 0):
         raise QuadratureError(f"gauss_laguerre: from {start}, decay length {length}; a finite and a positive expected.")
     x, w = scipy.special.roots_laguerre(n)
-    density = ExponentialDensity(float(start), float(length))
+    density = DecayingDensity(start, length, 1)
     ends = (float(start), np.inf)
     points, weights = start + length * x, length * w
     return Domain((), points=points, weights=weights, density=density, ends=ends, surface=surface, name=name)
@@ -80,24 +80,16 @@ def discrete(points, weights=None, *, name: str = "i") -> Domain:
     return Domain(points.shape[1:], points=points, weights=weights, discrete=True, name=name)
 
 
-class ExponentialDensity(Code):
-    """exp(-(x - start) / length)"""
+class DecayingDensity(Code):
+    """exp(-((x - origin) / length)^power)"""
 
-    def __init__(self, start: float, length: float):
-        self.start, self.length, self.__name__ = start, length, "exponential density"
+    __name__ = "decaying density"
 
-    def __call__(self, x):
-        return jnp.exp(-(x - self.start) / self.length)
-
-
-class GaussianDensity(Code):
-    """exp(-((x - centre) / width)^2)"""
-
-    def __init__(self, centre: float, width: float):
-        self.centre, self.width, self.__name__ = centre, width, "gaussian density"
+    def __init__(self, origin: float, length: float, power: int):
+        self.origin, self.length, self.power = float(origin), float(length), power
 
     def __call__(self, x):
-        return jnp.exp(-(((x - self.centre) / self.width) ** 2))
+        return jnp.exp(-(((x - self.origin) / self.length) ** self.power))
 
 
 def periodic(n: int, length: float = 2 * np.pi, *, start: float = 0.0, name: str = "x") -> Domain:

@@ -6,6 +6,7 @@ expression as code of the jets. nabla of a placeholder is a look-up; nabla of a 
 until it meets placeholders.
 """
 
+import functools
 from dataclasses import dataclass
 
 import jax
@@ -85,7 +86,7 @@ class PointKernel:
 
     def __call__(self, jets, x):
         def leaf(node):
-            jet = _jet_of(node)
+            jet = jet_of(node)
             return None if jet is None else jets[jet[0]][jet[1]]
 
         return evaluate_graph(self.root, leaf, x)
@@ -93,14 +94,9 @@ class PointKernel:
 
 def evaluate_graph(root: Function, leaf, *points):
     """The value of a lowered graph at points, each node once; leaf(node): its given value, None if it has none."""
-    values = {}
 
+    @functools.cache
     def value(node):
-        if id(node) not in values:
-            values[id(node)] = compute(node)
-        return values[id(node)]
-
-    def compute(node):
         given = leaf(node)
         if given is not None:
             return given
@@ -114,12 +110,12 @@ def evaluate_graph(root: Function, leaf, *points):
 
 def lower(expression: Function) -> PointKernel:
     """The kernel of a semilocal expression over placeholders; NotSemilocalError if it is anything else."""
-    lowering = _Lowering()
+    lowering = Lowering()
     root = lowering.rewrite(expression)
     return PointKernel(root, lowering.orders)
 
 
-def _jet_of(node):
+def jet_of(node):
     """(name, order) if the node is nabla applied `order` times to a placeholder."""
     order = 0
     while node.operator is _nabla:
@@ -127,29 +123,21 @@ def _jet_of(node):
     return (node.static["name"], order) if isinstance(node.operator, Placeholder) else None
 
 
-class _Lowering:
+class Lowering:
     """Rewrites a graph so that nabla stands only on placeholders and on functions free of them."""
 
     def __init__(self):
         self.orders: dict[str, int] = {}
-        self._rewritten, self._gradients, self._free = {}, {}, {}
+        self.is_free, self.rewrite, self.gradient = map(functools.cache, (self._is_free, self._rewrite, self._gradient))
 
-    def is_free(self, node) -> bool:
+    def _is_free(self, node) -> bool:
         """True if no placeholder stands below."""
-        if id(node) not in self._free:
-            below = all(map(self.is_free, node.operands))
-            self._free[id(node)] = (node, not isinstance(node.operator, Placeholder) and below)
-        return self._free[id(node)][1]
+        return not isinstance(node.operator, Placeholder) and all(map(self.is_free, node.operands))
 
-    def rewrite(self, node) -> Function:
-        if id(node) not in self._rewritten:
-            self._rewritten[id(node)] = (node, self._rewrite(node))  # holding the node keeps its id valid
-        return self._rewritten[id(node)][1]
-
-    def _rewrite(self, node):
+    def _rewrite(self, node) -> Function:
         if self.is_free(node):
             return node
-        jet = _jet_of(node)
+        jet = jet_of(node)
         if jet is not None:
             name, order = jet
             self.orders[name] = max(order, self.orders.get(name, 0))
@@ -166,14 +154,9 @@ class _Lowering:
             "one point)."
         )
 
-    def gradient(self, node) -> Function:
+    def _gradient(self, node) -> Function:
         """nabla of a rewritten node, itself rewritten."""
-        if id(node) not in self._gradients:
-            self._gradients[id(node)] = (node, self._gradient(node))
-        return self._gradients[id(node)][1]
-
-    def _gradient(self, node):
-        if self.is_free(node) or _jet_of(node) is not None:
+        if self.is_free(node) or jet_of(node) is not None:
             return self.rewrite(nabla(node))
         outer, *inner = node.operands  # a rewritten node that is neither is a composition
         moving = tuple(i for i, g in enumerate(inner) if not (g.operator is leaf and not g.domains))

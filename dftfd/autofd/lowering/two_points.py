@@ -10,28 +10,31 @@ stands as an unknown of its own in the outer expression phi(jets, S_1, S_2, ...,
 features of later integrals.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 
 from dftfd.autofd.core.codes import is_constant
 from dftfd.autofd.core.domain import Signature, same_domain
 from dftfd.autofd.core.function import Function, nodes_of
 from dftfd.autofd.lowering.jets import (
+    CELL_VOLUME,
     ChainRule,
+    Lowering,
     Placeholder,
     PointKernel,
-    _jet_of,
-    _Lowering,
     evaluate_graph,
+    jet_of,
     placeholder,
 )
 from dftfd.autofd.operators.arithmetic import Binary
 from dftfd.autofd.operators.broadcast import _broadcast, _permute, broadcast, permute
 from dftfd.autofd.operators.compose import compose, composition
 from dftfd.autofd.operators.integrate import _integrate, integrate_over
-from dftfd.autofd.operators.leaf import constant, leaf, zeros
+from dftfd.autofd.operators.leaf import constant, zeros
 from dftfd.autofd.operators.nabla import _nabla, nabla
 from dftfd.autofd.operators.zip_split import zip_functions
 from dftfd.errors import NotSemilocalError
@@ -86,10 +89,23 @@ class NonlocalProgram:
     integrals: tuple[PairIntegral, ...]
     orders: dict[str, int]
 
+    def known_on(self, jets, points, weights) -> dict:
+        """What `outer` knows at each point of a small grid, (point, ...): jets, the cell's volume, all integrals.
+
+        jets: of the unknown functions, {name: [value (point, ...), gradient, ...]}. All pairs at once, in JAX.
+        """
+        known = jets | {CELL_VOLUME: [weights]}
+        for S in self.integrals:
+            charge, left, right = (jax.vmap(code)(known, points) for code in (S.charge, S.left, S.right))
+            of_row = jax.vmap(S.kernel, (None, None, 0, 0))
+            pairs = jax.vmap(of_row, (0, 0, None, None))(points, left, points, right)
+            known = known | {S.name: [jnp.einsum("q,pq...->p...", weights * charge, pairs)]}
+        return known
+
 
 def lower_nonlocal(expression: Function) -> NonlocalProgram:
     """The program of an expression with double integrals; NotSemilocalError if it is anything beyond them."""
-    lowering = _NonlocalLowering()
+    lowering = NonlocalLowering()
     outer = _point_kernel(lowering, expression)
     orders = {name: n for name, n in lowering.orders.items() if name not in lowering.names}
     return NonlocalProgram(outer, _used(outer, lowering.integrals), orders)
@@ -119,14 +135,14 @@ class _Feature(Placeholder):
 _feature = _Feature()
 
 
-class _NonlocalLowering(_Lowering):
+class NonlocalLowering(Lowering):
     """Rewrites one-point graphs; integrals on the way become unknowns of their own."""
 
     def __init__(self):
         super().__init__()
         self.integrals: list[PairIntegral] = []
         self.names: set[str] = set()
-        self._integrands: dict[int, tuple] = {}
+        self._integrands: dict[Function, tuple] = {}  # S -> (integrand, argument that it is integrated over)
         self._known: dict = {}
 
     def _rewrite(self, node):
@@ -135,8 +151,8 @@ class _NonlocalLowering(_Lowering):
         return super()._rewrite(node)
 
     def _gradient(self, node):
-        if id(node) in self._integrands:
-            _, integrand, argnum = self._integrands[id(node)]
+        if node in self._integrands:
+            integrand, argnum = self._integrands[node]
             return self.rewrite(integrate_over(nabla(integrand, 1 - argnum), (argnum,)))
         return super()._gradient(node)
 
@@ -153,7 +169,7 @@ class _NonlocalLowering(_Lowering):
         sides = {LEFT: [], RIGHT: [], None: []}
         rest = None
         for factor in _factors(f):
-            side, g = pairs.rewrite(factor)
+            side, g = pairs.rewrite(factor, pairs.places)
             if side in (LEFT, RIGHT) and g.result.shape == ():
                 sides[side].append(g)
             else:
@@ -163,13 +179,13 @@ class _NonlocalLowering(_Lowering):
         kept = kept * rest if charge is not None and rest is not None else kept
         S = self._unknown(node, pairs, charge, rest, f)
         if kept is not None:
-            self._integrands[id(S)] = (S, kept, argnum)
+            self._integrands[S] = (kept, argnum)
         return S if left is None else self.rewrite(left) * S
 
     def _unknown(self, node, pairs, charge, rest, f):
         X = node.domains[0]
         charge = constant(1.0, X) if charge is None else charge
-        root = pairs.as_pair(pairs.rewrite(rest if rest is not None else constant(1.0, *f.domains)))
+        root = pairs.as_pair(pairs.rewrite(constant(1.0, *f.domains) if rest is None else rest, pairs.places))
         left, right = (zip_functions(*gs) if gs else constant((), X) for gs in pairs.features)
         key = tuple(map(_identity, (charge, left, right, root)))
         if key not in self._known:
@@ -187,7 +203,7 @@ def _point_kernel(lowering, g) -> PointKernel:
     root = lowering.rewrite(g)
     orders: dict[str, int] = {}
     for node in nodes_of(root):
-        jet = _jet_of(node)
+        jet = jet_of(node)
         if jet is not None:
             orders[jet[0]] = max(jet[1], orders.get(jet[0], 0))
     return PointKernel(root, orders)
@@ -208,15 +224,17 @@ def _multiplied(functions):
 
 def _factors(f) -> list[Function]:
     """Functions of two points whose product is f; scalar ones wherever that is seen."""
-    if f.operator is composition and f.operands[0].operator is leaf:
-        code = f.operands[0].static["code"]
-        if isinstance(code, Binary) and code.name == "multiply" and code.left is None and code.right is None:
+    code = f.operands[0].static.get("code") if f.operator is composition else None
+    if not isinstance(code, Binary):
+        return [f]
+    numbers = [x for x in (code.left, code.right) if x is not None]
+    match code.name, numbers:
+        case "multiply", []:
             return [g for inner in f.operands[1:] for g in _factors(inner)]
-        if isinstance(code, Binary) and code.name == "divide" and code.left is None and code.right is None:
+        case "divide", []:
             return [*_factors(f.operands[1]), 1.0 / f.operands[2]]
-        if isinstance(code, Binary) and code.name == "multiply" and isinstance(code.left or code.right, int | float):
-            number = constant(float(code.left if code.left is not None else code.right), *f.domains)
-            return [number, *_factors(f.operands[1])]
+        case "multiply", [int() | float() as number]:
+            return [constant(float(number), *f.domains), *_factors(f.operands[1])]
     return [f]
 
 
@@ -226,19 +244,11 @@ class _Pairs:
     places: side (LEFT or RIGHT) of each argument of the integrand.   features: one-point functions of each side.
     """
 
-    def __init__(self, points: _NonlocalLowering, places, domain):
+    def __init__(self, points: NonlocalLowering, places, domain):
         self.points, self.places, self.domain = points, places, domain
         self.features: tuple[list, list] = ([], [])
         self._numbers: tuple[dict, dict] = ({}, {})
-        self._done: dict[tuple, tuple] = {}
-
-    def rewrite(self, node, places=None):
-        """(side, function): a one-point function for side LEFT or RIGHT; for None (both) a graph over features."""
-        places = self.places if places is None else places
-        key = (id(node), places)
-        if key not in self._done:
-            self._done[key] = (node, self._rewrite(node, places))
-        return self._done[key][1]
+        self.rewrite = functools.cache(self._rewrite)
 
     def as_pair(self, sided):
         """The function of both points, features in place of one-point functions."""
@@ -252,17 +262,12 @@ class _Pairs:
         return Function(_feature, (), (), {"side": side, "number": number, "signature": signature}, signature)
 
     def _rewrite(self, node, places):
-        if node.operator is _broadcast:
-            (g,), argnums = node.operands, node.static["argnums"]
-            if len(argnums) == 1:
-                return places[argnums[0]], g
-            if len(argnums) == 2:
-                return self.rewrite(g, tuple(places[i] for i in argnums))
-        if node.operator is _permute:
-            inner = [None, None]
-            for k, p in enumerate(node.static["permutation"]):
-                inner[p] = places[k]
-            return self.rewrite(node.operands[0], tuple(inner))
+        """(side, function): a one-point function for side LEFT or RIGHT; for None (both) a graph over features."""
+        if node.operator in (_broadcast, _permute) and node.operands[0].domains:
+            (g,) = node.operands
+            sides = {node.operator.argument_below(node, i): side for i, side in enumerate(places)}
+            inner = tuple(sides[i] for i in range(len(g.domains)))
+            return (*inner, g) if len(inner) == 1 else self.rewrite(g, inner)
         if self.points.is_free(node):
             return None, node if places == (LEFT, RIGHT) or is_constant(node) else permute(node, (1, 0))
         if node.operator is _nabla:
@@ -292,15 +297,12 @@ def _push_nabla(lowering, f, argnum):
         return nabla(f, argnum)
     if f.operator is _nabla:
         return _push_nabla(lowering, _push_nabla(lowering, f.operands[0], f.static["argnum"]), argnum)
-    if f.operator is _permute:
-        (g,), permutation = f.operands, f.static["permutation"]
-        return permute(_push_nabla(lowering, g, permutation[argnum]), permutation)
-    if f.operator is _broadcast:
-        (g,), argnums = f.operands, f.static["argnums"]
-        if argnum not in argnums:
+    if f.operator in (_broadcast, _permute):
+        (g,), below = f.operands, f.operator.argument_below(f, argnum)
+        if below is None:
             return zeros(nabla(f, argnum).signature)
-        inner = nabla(g) if len(argnums) == 1 else _push_nabla(lowering, g, argnums.index(argnum))
-        return broadcast(inner, f.domains, argnums)
+        inner = nabla(g) if len(g.domains) == 1 else _push_nabla(lowering, g, below)
+        return Function(f.operator, (inner,), f.arrays, f.static)
     if f.operator is composition and lowering.is_free(f.operands[0]):
         outer, *inner = f.operands
         chain = ChainRule(outer, tuple(range(len(inner))), len(inner))

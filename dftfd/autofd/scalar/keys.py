@@ -64,14 +64,14 @@ class Keys:
         return (start, constants, *rows, *(self.variable(v, names) for v in program.jaxpr.outvars))
 
     def equation(self, eqn, names):
-        name, params = eqn.primitive.name, dict(eqn.params)
+        name, params = eqn.primitive.name, eqn.params
         operands = tuple(self.variable(v, names) for v in eqn.invars)
-        if name in INLINED:
-            params = {"program": params[INLINED[name]]}
-        elif name in CUSTOM:
-            params = {"program": params[CUSTOM[name]], "rule": _Rule(eqn)}
+        program = INLINED.get(name) or CUSTOM.get(name)
+        params = {"program": params[program]} if program else params
         params = tuple((k, self.value(v)) for k, v in sorted(params.items()))
-        return (self.operation(eqn.primitive), operands, params, tuple(self.variable(v, names) for v in eqn.outvars))
+        rule = self.rule(eqn) if name in CUSTOM else ()
+        results = tuple(self.variable(v, names) for v in eqn.outvars)
+        return (self.operation(eqn.primitive), operands, params, rule, results)
 
     def variable(self, variable, names):
         if isinstance(variable, Literal):
@@ -106,8 +106,6 @@ class Keys:
                 return ("type", value.__module__, value.__qualname__)
             case np.ndarray() | np.generic() | jax.Array():
                 return self.array(value)
-            case _Rule():
-                return self.rule(value.eqn)
         if is_dataclass(value):
             return (type(value).__qualname__, *((f.name, self.value(getattr(value, f.name))) for f in fields(value)))
         return self.other(value)
@@ -146,13 +144,6 @@ class Keys:
             case "ShapedArray":
                 return ("array", value.shape, np.dtype(value.dtype).str)
         raise NoKey(f"a parameter {type(value).__name__}")
-
-
-class _Rule:
-    """Stands for the derivative rule of an equation."""
-
-    def __init__(self, eqn):
-        self.eqn = eqn
 
 
 def _flat(value):

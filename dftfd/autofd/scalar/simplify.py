@@ -14,11 +14,6 @@ import numpy as np
 
 from dftfd.autofd.scalar.program import Node
 
-_CODES = {
-    "add": jax.lax.add_p, "mul": jax.lax.mul_p, "div": jax.lax.div_p, "sub": jax.lax.sub_p,
-    "max": jax.lax.max_p, "min": jax.lax.min_p,
-}  # fmt: skip
-
 
 class Nodes:
     """Nodes under construction, simplified by a set of rules."""
@@ -44,7 +39,7 @@ class Nodes:
 
     def plain(self, op: str, args, code=None, params=None, real: bool = True) -> int:
         """The node of an operation as it is."""
-        return self.intern(Node(op, tuple(args), None, code or _CODES.get(op), dict(params or {}), real))
+        return self.intern(Node(op, tuple(args), None, code or getattr(jax.lax, f"{op}_p"), dict(params or {}), real))
 
     def number(self, value) -> int:
         return self.intern(Node("const", value=np.float64(value)))
@@ -93,10 +88,7 @@ def _natural_power(n, args, params):
     if params["y"] >= 0:
         return None
     one_over = n.reciprocal(args[0])
-    return one_over if params["y"] == -1 else n.plain("integer_pow", (one_over,), _POWER, {**params, "y": -params["y"]})
-
-
-_POWER = jax.lax.integer_pow_p
+    return one_over if params["y"] == -1 else n.plain("integer_pow", (one_over,), params={**params, "y": -params["y"]})
 
 
 def _product(n, args, params):
@@ -156,7 +148,7 @@ def _selection(n, args, params):
     if not ordinary or scale == 1 or sum(x is None for _, x in factors) != len(branches) - 1:
         return None
     scaled = [n.number(a / scale) if x is None else x for a, x in factors]
-    return n.product(n.number(scale), n.plain("select_n", (predicate, *scaled), jax.lax.select_n_p, params))
+    return n.product(n.number(scale), n.plain("select_n", (predicate, *scaled), params=params))
 
 
 def _collected_product(n, args, params):

@@ -17,17 +17,12 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
+from dftfd.autofd.scalar import vocabulary
 from dftfd.autofd.scalar.jaxprs import closed, equation_code, operands_of, scan_layout, walk
 from dftfd.autofd.series import coefficients as s
 from dftfd.autofd.series.coefficients import Series, as_series
 from dftfd.errors import NoRuleError
 
-LINEAR = frozenset(
-    "neg sub add add_any reshape broadcast_in_dim transpose reduce_sum cumsum squeeze expand_dims slice dynamic_slice "
-    "dynamic_update_slice concatenate pad gather scatter scatter-add convert_element_type copy copy_p real imag "
-    "complex conj rev select_n reduce_precision split stack unstack optimization_barrier".split()
-)
-BILINEAR = frozenset({"mul", "dot_general", "conv_general_dilated"})
 ELEMENTARY: dict[str, Callable[[Series], Series]] = {
     "square": lambda u: s.product(u, u),
     "one_minus_square": lambda u: s.shifted(s.mapped(jnp.negative, s.product(u, u)), 1),
@@ -77,9 +72,9 @@ def _apply(eqn, operands, order) -> list:
             "Taylor mode met a function with a custom reverse-mode derivative (jax.custom_vjp), which gives no "
             "higher derivatives along a line. Give it a custom_jvp instead."
         )
-    if name in LINEAR:
+    if name in vocabulary.LINEAR:
         return _linear(eqn, direct, operands)
-    if name in BILINEAR:
+    if name in vocabulary.BILINEAR:
         return [s.product(*map(as_series, operands), direct)]
     operands = [_grounded(x, v.aval) for x, v in zip(operands, eqn.invars, strict=True)]
     if name in ELEMENTARY:
