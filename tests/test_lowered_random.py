@@ -226,7 +226,7 @@ def formula(seed: int):
 
 # ---- the formula by each backend
 
-QUICK = 100
+QUICK, MORE = 30, 100
 LONG = int(os.environ.get("DFTFD_FORMULAS", 5000))
 POINTS = np.random.default_rng(1).uniform(0.2, 1.2, (2, 3))
 ALONG = np.array([0.7, -0.4])
@@ -345,7 +345,9 @@ def compare(seed: int, order: int, counts: Counter) -> None:
         counts[name, "agreed"] += 1
 
 
-@pytest.mark.parametrize("first", range(0, QUICK, 10))
+@pytest.mark.parametrize(
+    "first", [*range(0, QUICK, 10), *(pytest.param(first, marks=pytest.mark.slow) for first in range(QUICK, MORE, 10))]
+)
 def test_formulas_at_random(first):
     """Ten formulas each, the first to third order, the others to the first."""
     counts: Counter = Counter()
@@ -357,7 +359,7 @@ def test_formulas_at_random(first):
 @pytest.mark.slow
 def test_many_formulas_at_random():
     counts: Counter = Counter()
-    for seed in range(QUICK, QUICK + LONG):
+    for seed in range(MORE, MORE + LONG):
         compare(seed, 3, counts)
         if seed % 200 == 0:
             jax.clear_caches()  # memory

@@ -1,13 +1,20 @@
-"""The page on the comparison of all functionals with libxc, docs/regression.md."""
+"""The comparison of all functionals with libxc, and the page on it, docs/regression.md.
 
+    python -m tests.verification.regression_page [--resume] [--data FILE] [--page FILE]
+
+takes about an hour. Exit code 1 says that a difference has no known cause.
+"""
+
+import argparse
+import sys
 from pathlib import Path
 
 import numpy as np
 
-from dftfd.errors import FileError
+from dftfd.errors import DftfdError, FileError
 from dftfd.runtime.files import check_writable, write_text
-from dftfd.verify.check_report import Report, Row
-from dftfd.verify.regression import Cause, Comparisons, cause_of, compare_all, explanations, unexplained
+from dftfd.verify.reports import Report, Row
+from tests.verification.regression import Cause, Comparisons, cause_of, compare_all, explanations, unexplained
 
 _COLUMNS = {"energy": "e,", "1st": "de", "2nd": "d2", "3rd": "d3", "v(r)": "v_xc", "matrix": "matrix"}
 
@@ -20,7 +27,8 @@ _ROW_HEAD = (
 def check_all(data: Path, page: Path, **options) -> bool:
     """Compare every functional with libxc; write `data` (HDF5) and `page` (Markdown). True if nothing is unexplained.
 
-    options: of `dftfd.verify.regression.compare_all`. The causes of disagreements are in explanations.json beside data.
+    options: of `tests.verification.regression.compare_all`. The causes of disagreements are in
+    explanations.json beside data.
     """
     for path in (data, page):
         try:
@@ -55,7 +63,7 @@ def _introduction(comparisons, causes):
     return [
         "# Regression against libxc",
         "",
-        f"`make regression`, or `dftfd check --all`, compares each functional with libxc {comparisons.version} and",
+        f"`make regression` compares each functional with libxc {comparisons.version} and",
         "writes data/regression/libxc.h5 and this page. Errors are relative where a quantity is large and in units of",
         "its natural size where it is small; how they are measured, at which points, and which are allowed is said in",
         "`dftfd.check`. libxc's thresholds are lowered where it is compared point by point: its own ones enter TPSS",
@@ -151,3 +159,22 @@ def _agrees(report: Report) -> bool:
 def _largest(report: Report, start: str) -> str:
     errors = [row.error for row in report.rows if row.quantity.startswith(start)]
     return f"{np.max(errors):.0e}" if errors else ""
+
+
+def main(arguments=None) -> int:
+    """Compare all functionals; returns the exit code."""
+    root = Path(__file__).parents[2]
+    parser = argparse.ArgumentParser(prog="regression", description="Compare every functional with libxc.")
+    parser.add_argument("--data", type=Path, default=root / "data/regression/libxc.h5", help="HDF5 file for all errors")
+    parser.add_argument("--page", type=Path, default=root / "docs/regression.md", help="Markdown page of the outcome")
+    parser.add_argument("--resume", action="store_true", help="go on where an earlier run ended")
+    given = parser.parse_args(arguments)
+    try:
+        return 0 if check_all(given.data, given.page, tell=print, resume=given.resume) else 1
+    except DftfdError as error:
+        print(f"regression: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

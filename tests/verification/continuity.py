@@ -9,7 +9,7 @@ import numpy as np
 
 from dftfd.functionals.base import Functional
 from dftfd.functionals.numerics import DENSITY_FLOOR, POLARISATION_FLOOR, ROOT_FLOOR, SPIN_FLOOR, TAU_FLOOR
-from dftfd.verify.extremes import K_F, in_libxc_variables
+from dftfd.verify.sampling import K_F, variables
 from dftfd.xc.pointwise import pointwise_kernel
 
 _STEP = 1e-12
@@ -60,13 +60,13 @@ class _Paths:
         }
 
     def _point(self, rho):
-        return in_libxc_variables(rho, self.s, self.alpha, self.q, self.cosine)
+        return variables(rho, self.s, self.alpha, self.q, self.cosine)
 
     def _unpolarised(self, n, s=None, alpha=None):
         """Equal spins with parallel gradients."""
         s, alpha = self.s[0] if s is None else s, self.alpha[0] if alpha is None else alpha
         twice = lambda x: np.stack([x, x])
-        return in_libxc_variables(twice(n / 2), twice(s), twice(alpha), twice(self.q[0]), 1.0)
+        return variables(twice(n / 2), twice(s), twice(alpha), twice(self.q[0]), 1.0)
 
     def _density_of(self, omega):
         """n with k_F^2 = 3 omega^2."""

@@ -19,8 +19,8 @@ from dftfd.errors import UnsupportedError
 from dftfd.functionals.registry import get_functional, list_functionals
 from dftfd.interop import libxc
 from dftfd.verify.check import check
-from dftfd.verify.check_report import Report, Row
 from dftfd.verify.referee import Decision
+from dftfd.verify.reports import Report, Row
 
 
 @dataclass(frozen=True)

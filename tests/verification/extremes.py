@@ -5,9 +5,8 @@ import math
 import numpy as np
 
 from dftfd.functionals.base import Functional
+from dftfd.verify.sampling import variables
 from dftfd.xc.pointwise import CHUNK, pointwise_kernel
-
-K_F = (6 * math.pi**2) ** (1 / 3)
 
 
 def extreme_points(count: int, seed: int = 1) -> np.ndarray:
@@ -31,18 +30,7 @@ def extreme_points(count: int, seed: int = 1) -> np.ndarray:
     q = np.where(chance() < 0.1, 0.0, rng.choice([-1, 1], (2, count)) * log_uniform(1e-4, 1e3, (2, count)))
     angle = rng.uniform(size=count)
     cosine = np.where(angle < 0.1, 1.0, np.where(angle < 0.2, -1.0, rng.uniform(-1, 1, count)))
-    return in_libxc_variables(rho, s, alpha, q, cosine)
-
-
-def in_libxc_variables(rho, s, alpha, q, cosine) -> np.ndarray:
-    """Points (9, point) of density, s, alpha = (tau - tau_W) / tau_unif and reduced Laplacian of each spin, (2, point).
-
-    cosine: of the angle between the gradients. tau is 0 where alpha is that of tau = 0, up to rounding.
-    """
-    gradient, tau_unif = s * 2 * K_F * rho ** (4 / 3), 0.3 * K_F**2 * rho ** (5 / 3)
-    sigma = np.stack([gradient[0] ** 2, gradient[0] * gradient[1] * cosine, gradient[1] ** 2])
-    tau = np.maximum(5 / 3 * s**2 + alpha, 0.0) * tau_unif
-    return np.concatenate([rho, sigma, q * 4 * K_F**2 * rho ** (5 / 3), tau])
+    return variables(rho, s, alpha, q, cosine)
 
 
 def directions(x: np.ndarray, count: int, used: tuple[int, ...], seed: int = 2) -> np.ndarray:
