@@ -175,6 +175,20 @@ def test_other_parameters_of_the_librarys_formulas_are_looked_at(monkeypatch):
     registry.register(dftfd.get_functional("revpbe") + dftfd.get_functional("vv10", b=6.0, C=0.01), "t_known")
 
 
+def test_a_source_of_functionals_is_asked_by_its_prefix(monkeypatch):
+    """As libxc's catalogue is: for functionals, for the terms that need no second look, and for close names."""
+    own = registry.term("other:one")(lambda n: -1.0 * n * n)
+    ((_, own_term),) = own.terms
+    source = registry.Source("other:", {"one": own}.get, {"one": own_term}.get, lambda: ["one"])
+    monkeypatch.setattr(registry, "_sources", dict(registry._sources))
+    registry.add_source(source)
+    assert registry.lookup("Other:one") is own and find_term("other:one") is own_term
+    with pytest.raises(FunctionalError, match="unknown functional 'other:on'; the closest known names are other:one"):
+        find_term("other:on")
+    monkeypatch.setattr(registry, "require_valid", lambda *_: pytest.fail("looked at"))
+    assert registry.register(0.5 * own, "t_half").terms[0][1] is own_term
+
+
 # ---- double integrals
 
 
