@@ -15,7 +15,7 @@ from dftfd.molecule import Molecule
 
 
 def _as_molecule(value):
-    if not (isinstance(value, Molecule) or is_pyscf_mole(value)):
+    if not (issubclass(type(value), Molecule) or is_pyscf_mole(value)):
         raise TypeError
     return value
 
