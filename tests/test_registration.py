@@ -45,6 +45,24 @@ def test_a_sound_functional_is_registered():
         dftfd.functional("t_sound")(lambda n: n)
 
 
+def test_a_name_of_another_class_is_kept_as_plain_text():
+    """Its own idea of equality would decide in every look-up that meets it in the table of names."""
+
+    class Name(str):
+        def __eq__(self, other):
+            raise ZeroDivisionError
+
+        def __hash__(self):
+            return hash("pbe")
+
+    dftfd.functional(Name("t_named"))(lambda n: n * n)
+    dftfd.register(dftfd.get_functional("t_named"), Name("t_renamed"))
+    for name in ("t_named", "t_renamed"):
+        assert dftfd.get_functional(name).name == name
+    assert {type(name) for name in registry._REGISTRY} == {str}
+    assert dftfd.get_functional("pbe").name == "pbe"
+
+
 def test_wrong_results_are_refused():
     """Shape, kind, precision and complex numbers."""
     refused(lambda rho: rho, r"values of shape \(2,\) at each r; .*one number at each r, expected")
