@@ -6,7 +6,9 @@ from square roots and one vectorised cube root.
 """
 
 import functools
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +34,7 @@ class Pointwise(HasKey):
         return ("pointwise", structural_key(self.code))
 
 
-def elementary(code, name: str | None = None):
+def elementary(code: Callable, name: str | None = None) -> Callable[..., Any]:
     """Make code on arrays work on Functions too: an argument that is a Function gives a composition.
 
     Use it to lift any pointwise JAX code: `softplus = elementary(jax.nn.softplus)`.
@@ -66,7 +68,7 @@ def _cube_root_jvp(primals, tangents):
     return y, dx / (3 * y * y)
 
 
-def _cbrt(x):
+def _cbrt(x: Any) -> Any:
     x = jnp.asarray(x)
     if x.dtype != jnp.float64:
         return jnp.cbrt(x)
@@ -118,7 +120,7 @@ def _static_power(x, exponent):
     return x**exponent
 
 
-def power(x, exponent):
+def power(x: Any, exponent: Any) -> Any:
     """x ** exponent of arrays; exponents that are numbers n/2, n/3, n/4, n/6 avoid the slow general pow."""
     if isinstance(exponent, bool) or not isinstance(exponent, int | float):
         return jnp.power(x, exponent)
@@ -127,7 +129,7 @@ def power(x, exponent):
     return _static_power(x, exponent)
 
 
-def _erfc(x):
+def _erfc(x: Any) -> Any:
     return jax.scipy.special.erfc(x)
 
 
@@ -165,7 +167,13 @@ maximum = elementary(jnp.maximum)
 arctan2 = elementary(jnp.arctan2)
 hypot = elementary(jnp.hypot)
 logaddexp = elementary(jnp.logaddexp)
-dot = elementary(lambda a, b: jnp.sum(a * b), "dot")
+
+
+def _dot(a: Any, b: Any) -> Any:
+    return jnp.sum(a * b)
+
+
+dot = elementary(_dot, "dot")
 
 # activation functions
 sigmoid = elementary(jax.nn.sigmoid)

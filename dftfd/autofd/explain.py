@@ -14,7 +14,9 @@ Integrals inside the formula, as in the derivative of a product of integrals, st
 import contextlib
 import contextvars
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import numpy as np
@@ -86,7 +88,9 @@ def _running(run: _Run):
         _active.reset(token)
 
 
-def explain(functional, *arguments, argnum: int = 0, positive: bool = False, simplify: bool = True) -> Formula:
+def explain(
+    functional: Callable, *arguments: Any, argnum: int = 0, positive: bool = False, simplify: bool = True
+) -> Formula:
     """Functional derivative of `functional` with respect to argument `argnum`, as a `Formula`.
 
     arguments: for each argument of the functional a Domain or an `Unknown` for an unknown function, or a Function or

@@ -11,12 +11,13 @@ import contextvars
 import itertools
 import types
 import weakref
+from typing import Any
 
 import jax
 from jax.extend.core import get_opaque_trace_state, take_current_trace
 from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from dftfd.autofd.domain import Signature, checked_point
+from dftfd.autofd.domain import Domain, Signature, checked_point
 from dftfd.autofd.overloads import Overloads
 from dftfd.autofd.structure import HasKey, Identity, holds_tracers, structural_key
 from dftfd.errors import NoRuleError, SignatureError
@@ -102,6 +103,16 @@ class Function(Overloads, HasKey):
         *("operator", "operands", "arrays", "static", "signature", "tags", "singular", "opaque"),
         *("_parts", "_key", "__weakref__"),
     )
+    operator: Any
+    operands: tuple["Function", ...]
+    arrays: tuple
+    static: dict[str, Any]
+    signature: Signature
+    tags: frozenset
+    singular: int
+    opaque: bool
+    _parts: tuple | None
+    _key: tuple
 
     def __new__(cls, operator, operands=(), arrays=(), static=None, signature: Signature | None = None, tags=None):
         operands, arrays, static = tuple(operands), tuple(arrays), static or {}
@@ -125,25 +136,25 @@ class Function(Overloads, HasKey):
         return self
 
     @property
-    def domains(self):
+    def domains(self) -> tuple[Domain, ...]:
         return self.signature.domains
 
     @property
-    def result(self):
+    def result(self) -> Any:
         """Shapes and dtypes of the result, a pytree of jax.ShapeDtypeStruct."""
         return self.signature.result
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         """Shape of the result (a single array)."""
         return self.result.shape
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         """Dtype of the result (a single array)."""
         return self.result.dtype
 
-    def __call__(self, *args, **named):
+    def __call__(self, *args: Any, **named: Any) -> Any:
         if named:
             raise SignatureError(f"{self!r} takes its arguments by position, {', '.join(named)} given by name.")
         if any(issubclass(type(a), Function) for a in args):
@@ -157,7 +168,7 @@ class Function(Overloads, HasKey):
             return escape(self, args)
         return self.apply(*args)
 
-    def apply(self, *args):
+    def apply(self, *args: Any) -> Any:
         """Value at a point. The program of a graph is traced and compiled once; inside an evaluation it is walked."""
         if self.singular > 1:
             raise NoRuleError(
@@ -170,7 +181,7 @@ class Function(Overloads, HasKey):
             return self.evaluate(*args)
         return _compiled(Packed(self), args)
 
-    def evaluate(self, *args):
+    def evaluate(self, *args: Any) -> Any:
         """Value at a point by walking the graph; each node is evaluated once per point and trace.
 
         Operators that ask for values of their operands at points known beforehand do so by `yield operand, point`, so
@@ -205,11 +216,11 @@ class Function(Overloads, HasKey):
             raise SignatureError(f"{self!r} takes {len(self.domains)} argument(s), {len(args)} given.")
         return tuple(checked_point(a, d, self, i) for i, (a, d) in enumerate(zip(args, self.domains, strict=True)))
 
-    def structural_key(self):
+    def structural_key(self) -> Any:
         leaves, structure = parts(self)
         return ("function", structure, tuple(map(Identity, leaves)))
 
-    def replace(self, operands=None, arrays=None, tags=None):
+    def replace(self, operands: Any = None, arrays: Any = None, tags: Any = None) -> "Function":
         """The same node over other operands or arrays of the same signature."""
         new = Function(
             self.operator,

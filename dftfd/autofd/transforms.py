@@ -5,6 +5,8 @@ derivative, a Function v with dE = integral of v df. Only public JAX is used; ev
 """
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -86,7 +88,9 @@ def _clean(tree, tag):
     return tree_map(lambda x: without_variables(x, tag) if is_function(x) else x, tree, is_leaf=is_function)
 
 
-def value_and_grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool = False):
+def value_and_grad(
+    functional: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """(*args) -> (value, gradient) of a functional with a real scalar value.
 
     argnums: positions of the arguments to differentiate; each may be a Function, an array or a pytree of them. The
@@ -131,7 +135,7 @@ def finished(gradients, functions, tag):
     return found
 
 
-def grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool = False):
+def grad(functional: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """(*args) -> functional derivative. See `value_and_grad`; with has_aux (gradient, aux)."""
     both = value_and_grad(functional, argnums, has_aux)
 
@@ -143,7 +147,7 @@ def grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool = False):
     return run
 
 
-def jvp(functional, primals: tuple, tangents: tuple):
+def jvp(functional: Callable, primals: tuple, tangents: tuple) -> tuple[Any, Any]:
     """(value, derivative) of a functional or operator along `tangents`.
 
     primals, tangents: tuples of Functions, arrays and pytrees of them; a tangent has the type of its primal. Values and

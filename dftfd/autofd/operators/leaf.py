@@ -7,6 +7,8 @@ transpose   none: a leaf has no operands. Its arrays belong to JAX, which differ
 """
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -100,7 +102,7 @@ def _checked(result, code):
     return result
 
 
-def function(code, *domains: Domain, params=()) -> Function:
+def function(code: Callable, *domains: Domain, params: tuple = ()) -> Function:
     """The function of points of `domains` that `code(*params, *points)` computes.
 
     params: arrays, or pytrees of them, that JAX transformations see (differentiable, dynamic under jit). Arrays that
@@ -146,7 +148,7 @@ def _constant(value, *args):
     return value
 
 
-def constant(value, *domains: Domain) -> Function:
+def constant(value: Any, *domains: Domain) -> Function:
     """The function with the same value at every point of `domains`."""
     value = tree_map(_inexact, value)
     static = {"code": _constant, "domains": tuple(domains)}

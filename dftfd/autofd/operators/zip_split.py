@@ -4,6 +4,8 @@ Cases of compose, so their rules are compose's: the transpose of item puts the c
 of zip splits.
 """
 
+from typing import Any
+
 from dftfd.autofd.domain import describe
 from dftfd.autofd.function import Function
 from dftfd.autofd.operators.compose import compose
@@ -24,7 +26,7 @@ class Item(HasKey):
         return ("item", structural_key(self.index))
 
 
-def item(f: Function, index) -> Function:
+def item(f: Function, index: Any) -> Function:
     """x -> f(x)[index], of an array- or tuple-valued function."""
     if isinstance(index, slice):
         index = slice(index.start, index.stop, index.step)
