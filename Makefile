@@ -1,6 +1,6 @@
 # make demo       set everything up and compute the energy of water
 # make test       the test suite, on all cores; make test-slow runs the long tests, make test-all both
-# make lint       style
+# make lint       style and types
 # make regression every functional against libxc (about an hour); writes data/regression and docs/regression.md
 # make bench      water, benzene and caffeine against PySCF (under 40 minutes); make bench-full the larger molecules
 #
@@ -31,6 +31,7 @@ test-all: $(VENV)/.installed-for-tests
 lint: $(VENV)/.installed-for-tests
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
+	$(RUN)/mypy
 
 regression: $(VENV)/.installed-for-tests
 	$(RUN)/dftfd check --all

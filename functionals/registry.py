@@ -4,8 +4,8 @@ Names are libxc's, in lower case (gga_x_pbe), plus conventional names for combin
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, poten
 from dftfd.functionals.parameters import are_equal, require_known
 from dftfd.functionals.plugins import found_plugins, load
 from dftfd.functionals.validation import require_valid
-from dftfd.runtime.arguments import public
+from dftfd.runtime.arguments import public_raising
 
 _REGISTRY: dict[str, Functional] = {"hf": exact_exchange}
 
@@ -26,13 +26,13 @@ _loading: set[str] = set()  # names of plug-ins that are being imported
 _library: set[str] = set()  # the library's own names, from `seal` on
 
 _NUMBERS = (float, complex, np.ndarray, np.generic, jax.Array)
-_public = partial(public, error=FunctionalError)
+_public = public_raising(FunctionalError)
 LARGEST_NUMBER = 10**6  # of libxc
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @_public
-def functional(name: Any, *, doi: str | None = None, spin_symmetric: bool = True):
+def functional(name: Any, *, doi: str | None = None, spin_symmetric: bool = True) -> Callable[[Callable], Functional]:
     """Decorator: register a formula for an energy per volume under `name`; gives back the Functional.
 
     The formula's parameter names choose the ingredients: n (total density, R^3 -> R), rho (spin-resolved, R^3 -> R^2),
@@ -54,7 +54,7 @@ def functional(name: Any, *, doi: str | None = None, spin_symmetric: bool = True
     return lambda formula: register(term(name, doi=doi)(formula), spin_symmetric=spin_symmetric)
 
 
-def term(name: str, *, doi: str | None = None):
+def term(name: str, *, doi: str | None = None) -> Callable[[Callable], Functional]:
     """`functional` without registration: a formula that is one part of what is registered under its name."""
 
     def make(formula) -> Functional:
@@ -64,7 +64,7 @@ def term(name: str, *, doi: str | None = None):
 
 
 @_public
-def potential(name: Any, *, doi: str | None = None, spin_symmetric: bool = True):
+def potential(name: Any, *, doi: str | None = None, spin_symmetric: bool = True) -> Callable[[Callable], Functional]:
     """Decorator: register a model of the potential that is no functional's derivative.
 
     The formula takes the same ingredients as an energy's and gives (v_alpha, v_beta) [hartree], a Function R^3 -> R^2.
@@ -145,12 +145,12 @@ def _is_library_code(part: EnergyTerm) -> bool:
     return getattr(part.formula, "__module__", "").startswith("dftfd.functionals.")
 
 
-def variant(base: Functional, name: str, *, doi: str | None = None, **parameters) -> Functional:
+def variant(base: Functional, name: str, *, doi: str | None = None, **parameters: Any) -> Functional:
     """Register `base`, a single formula, under another name with other parameter values and their source."""
     return register(reparametrised(base, name, doi=doi, **parameters))
 
 
-def reparametrised(base: Functional, name: str, *, doi: str | None = None, **parameters) -> Functional:
+def reparametrised(base: Functional, name: str, *, doi: str | None = None, **parameters: Any) -> Functional:
     """`variant` without registration, for formulas that only stand inside a hybrid.
 
     Series may have other lengths here than the formula's own, which `with_parameters` keeps.
@@ -190,7 +190,7 @@ def lookup(name: str) -> Functional | None:
 
 
 @_public
-def get_functional(spec: Any, *, exact_exchange: float | None = None, **parameters) -> Functional:
+def get_functional(spec: Any, *, exact_exchange: float | None = None, **parameters: Any) -> Functional:
     """The functional that a name, expression or Functional stands for, optionally with other parameter values.
 
     spec: a registered name ("pbe", "gga_x_pbe"), one of libxc's catalogue ("libxc:gga_x_pbe"), a number of libxc's

@@ -41,7 +41,7 @@ def swapped_positions(n_rho: int, n_tau: int) -> list[int]:
     return [*order, *range(start, start + 3)]
 
 
-def sane_points(orders: tuple[int, int], count: int) -> np.ndarray:
+def sane_points(orders: tuple[int, ...], count: int) -> np.ndarray:
     """Jets (entry, point) of ordinary densities: n = 1e-3 to 1e2, |zeta| up to 0.99, s up to 3, tau above tau_W.
 
     The first point is uniform and unpolarised: every gradient is zero there.

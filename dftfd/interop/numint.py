@@ -10,6 +10,7 @@ import warnings
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations_with_replacement
+from typing import Any
 
 import numpy as np
 import pyscf
@@ -42,7 +43,7 @@ LAYOUT = {
 """PySCF's order of libxc's arrays in the result of `eval_xc`."""
 
 
-def numint(functional) -> "NumInt":
+def numint(functional: Any) -> "NumInt":
     """An object for PySCF's `mf._numint`, with which a mean field uses this functional.
 
     functional: name, expression or Functional of rho, sigma and tau; hybrids bring their exact exchange along. The

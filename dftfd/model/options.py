@@ -80,7 +80,7 @@ class Option:
 
     def read(self, name: str, words: str):
         """The value that stands as text on the command line; InputError where it is none."""
-        return Kind(self.kind.expected, self.of_text).checked(name, words)
+        return Kind(self.kind.expected, self.of_text or self.kind.convert).checked(name, words)
 
 
 # -------------------------------------------------------------------------------------------------------- the options
@@ -351,7 +351,9 @@ def names(*decide: str) -> list[str]:
     return [name for name, option in OPTIONS.items() if not decide or option.decides in decide]
 
 
-_P, _M, _R = ParamSpec("_P"), TypeVar("_M"), TypeVar("_R")
+_P = ParamSpec("_P")
+_M = TypeVar("_M")
+_R = TypeVar("_R")
 
 
 def taking(
@@ -365,7 +367,8 @@ def taking(
     def decorate(function):
         (of_molecule, _), name = inspect.signature(function).parameters.values(), function.__name__
         own = [p.replace(annotation=OPTIONS[p.name].type) for p in inspect.signature(options).parameters.values()]
-        signature = inspect.Signature([of_molecule, *own])
+        returned = inspect.signature(function).return_annotation
+        signature = inspect.Signature([of_molecule, *own], return_annotation=returned)
 
         @wraps(function)
         def taken(*given, **named):
@@ -375,7 +378,7 @@ def taking(
             return function(molecule, options(**arguments))
 
         taken.__signature__ = signature
-        taken.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
+        taken.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()} | {"return": returned}
         taken.__doc__ = function.__doc__.replace("{options}", described().strip())
         return taken
 

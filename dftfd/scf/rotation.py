@@ -28,7 +28,7 @@ class Rotations:
     """
 
     occupations: np.ndarray
-    pairs: tuple[tuple[np.ndarray, np.ndarray], ...]
+    pairs: tuple[tuple[np.ndarray, ...], ...]
 
     @classmethod
     def of(cls, problem: Problem, state: State) -> "Rotations":

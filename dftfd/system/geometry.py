@@ -69,7 +69,7 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
     first = next((line for line in lines if line.strip()), "")
     if first.strip().isascii() and first.strip().isdigit():
         return _parse_xyz(lines, lines.index(first), source)
-    atoms = []
+    atoms: list = []
     for number, line in enumerate(lines, start=1):
         for entry in line.split("#", 1)[0].split(";"):
             fields = _split(entry)

@@ -116,7 +116,7 @@ def fitted_gradient(
     n_passes = max(1, math.ceil(_COPIES * 8 * integrals.n_auxiliary * columns / memory_limit))
     gradient = np.zeros((molecule.n_atoms, 3))
     for number in range(n_passes):
-        terms = [_Coulomb(P)] if number == 0 and P is not None else []
+        terms: list = [_Coulomb(P)] if number == 0 and P is not None else []
         for fraction, C in exchange:
             first = np.array_split(np.arange(C.shape[1]), n_passes)[number]
             terms += [_Exchange(fraction, C, first)] if len(first) else []

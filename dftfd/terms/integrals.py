@@ -124,7 +124,7 @@ class ExactCoulombExchange(CoulombExchange):
         self.molecule = molecule
         pairs = molecule.n_ao * (molecule.n_ao + 1) // 2
         self._kept_bytes, self._in_core_limit = 4 * pairs * (pairs + 1) * n_operators, in_core_limit
-        self._integrals = {}
+        self._integrals: dict[float, np.ndarray] = {}
         self._direct = two_electron.DirectCoulombExchange(molecule)
 
     @cached_property
@@ -186,7 +186,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         self._auxiliary, self.auxiliary_basis = two_electron.auxiliary_basis(molecule, exact_exchange)
         self.n_auxiliary, self._n_pairs = two_electron.fitting_tensor_size(molecule, self._auxiliary)
         self._memory_limit = 0.7 * available_memory() if memory_limit is None else memory_limit
-        self._tensors = {}
+        self._tensors: dict[float, np.ndarray] = {}
         self._check_memory(1)
 
     def tensor(self, omega: float = 0.0) -> np.ndarray:

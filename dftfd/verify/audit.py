@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.errors import FunctionalError, InputError, UnsupportedError
+from dftfd.errors import FunctionalError, InputError, UnsupportedError, shown
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import choice, public, whole
 from dftfd.verify.audit_points import EDGES, edge_points, equal_spins, inner_points
@@ -111,6 +111,8 @@ def import_target(text: str) -> Callable:
     try:
         if place.endswith(".py"):
             spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+            if spec is None or spec.loader is None:
+                raise InputError(f"target {shown(text)}: {place} is no file of Python code.")
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
         else:

@@ -66,8 +66,8 @@ def sample(count: int = 4000):
     rs = np.exp(rng.uniform(np.log(0.05), np.log(20), count))
     fraction = rng.uniform(0, 1, count) ** 3 * (1 - 2e-6) + 1e-6
     one = gas(rs, *reduced())
-    pairs = zip(reduced(), reduced(), strict=True)
-    return one, polarised_gas(rs, fraction, *pairs, cosine=rng.uniform(-1, 1, count))
+    s, alpha, q = zip(reduced(), reduced(), strict=True)
+    return one, polarised_gas(rs, fraction, s, alpha, q, cosine=rng.uniform(-1, 1, count))
 
 
 class OneOrbital:

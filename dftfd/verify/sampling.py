@@ -30,7 +30,8 @@ def sample(n_spin: int, region: str, count: int = 400, seed: int = 7) -> np.ndar
     is uniform in (-3, 3).
     """
     rng = np.random.default_rng(seed)
-    n, distance = (10 ** rng.uniform(*np.log10(limits), count) for limits in REGIONS[region])
+    exponents = (np.log10(limits) for limits in REGIONS[region])
+    n, distance = (10 ** rng.uniform(low, high, count) for low, high in exponents)
     zeta = rng.choice([-1.0, 1.0], count) * (1 - distance)
     if n_spin == 1:
         zeta = np.zeros(count)
