@@ -75,17 +75,19 @@ class DFTFD(Calculator):
         if "dipole" in properties:
             self.results["dipole"] = result.dipole * BOHR_IN_ANGSTROM
         if "charges" in properties:
-            self.results["charges"] = result.charges(self.parameters.scheme)
+            self.results["charges"] = result.charges(self.parameters["scheme"])
         if "magmoms" in properties:
-            self.results["magmoms"] = result.spin_populations(self.parameters.scheme)
+            self.results["magmoms"] = result.spin_populations(self.parameters["scheme"])
 
     def _run(self):
-        options = dict(self.parameters)
+        options, atoms = dict(self.parameters), self.atoms
+        if atoms is None:
+            raise InputError("the calculator has no atoms; set atoms.calc = DFTFD(...).")
         del options["scheme"]
         of_molecule = {name: options.pop(name) for name in OF_MOLECULE if name in options}
         if of_molecule["spin"] is None:
-            of_molecule["spin"] = _whole(self.atoms.get_initial_magnetic_moments().sum())
-        system = molecule(self.atoms, **of_molecule)
+            of_molecule["spin"] = _whole(atoms.get_initial_magnetic_moments().sum())
+        system = molecule(atoms, **of_molecule)
         last = self.result
         if last is not None and "guess" not in options and _same_electrons(last.molecule, system):
             options["guess"] = last

@@ -9,6 +9,7 @@ Functionals with double integrals are looked at in validation_pairs.py.
 """
 
 from numbers import Number
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -104,7 +105,7 @@ class _Jets:
 
 def _require_no_zero_divisor(term, program):
     """A program leaves out what is multiplied by zero, so 0/0 with a parameter does not show in its values."""
-    is_zero = lambda value: isinstance(value, Number | jax.Array) and np.ndim(value) == 0 and value == 0
+    is_zero = lambda value: isinstance(value, Number | jax.Array) and np.shape(cast(Any, value)) == () and value == 0
     zeros = {name: 1 if isinstance(value, int) else 1.0 for name, value in term.parameters.items() if is_zero(value)}
     if not zeros or not _holds_infinity(program.program):
         return

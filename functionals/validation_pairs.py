@@ -110,7 +110,8 @@ class Trial:
 
     def _named(self, jets):
         """{"rho": [value (point, 2), gradient (point, 2, 3), ...], "tau": [...]}"""
-        named, start = {}, 0
+        named: dict[str, list] = {}
+        start = 0
         for name, order in zip(("rho", "tau"), self.orders, strict=True):
             named[name] = []
             for k in range(order):

@@ -58,7 +58,8 @@ def with_options(*names: str) -> Callable:
             molecule = {name: given.pop(name) for name in OF_MOLECULE}
             return command(of_molecule=molecule, of_run=_read({name: given.pop(name) for name in names}), **given)
 
-        with_mappings.__signature__ = inspect.Signature([p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in shown])
+        named = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in shown]
+        vars(with_mappings)["__signature__"] = inspect.Signature(named)
         with_mappings.__annotations__ = {p.name: p.annotation for p in shown}
         return with_mappings
 

@@ -78,7 +78,7 @@ def _is_pyscfs(name, functional) -> bool:
 
 
 def _close(a, b):
-    a, b = (np.hstack([np.ravel(part) for part in _flat(x)] or [0.0]) for x in (a, b))
+    a, b = (np.hstack([np.ravel(part) for part in _flat(x)] or [np.zeros(1)]) for x in (a, b))
     return a.shape == b.shape and np.allclose(a, b, rtol=1e-7, atol=1e-12)
 
 

@@ -233,8 +233,7 @@ class Library:
             return self.with_omega(omega).eval_xc1(xc_code, rho, spin, deriv)
         self.test_deriv_order(xc_code, deriv, raise_error=True)
         positions, x, n = self._variables(rho, spin)
-        wanted = [combinations_with_replacement(positions, order) for order in range(deriv + 1)]
-        wanted = [list(combinations) for combinations in wanted]
+        wanted = [list(combinations_with_replacement(positions, order)) for order in range(deriv + 1)]
         out = np.zeros((sum(map(len, wanted)), x.shape[1]))
         if not self._pointwise.terms:
             return out

@@ -54,7 +54,8 @@ def _build(molecule):
 
 def _pyscf_labels(molecule):
     """Names that tell apart atoms with different basis functions: O, O1, GHOST-O, ..."""
-    kinds, labels = {}, []
+    kinds: dict[tuple, list] = {}
+    labels = []
     for symbol, ghost, *data in zip(
         molecule.symbols, molecule.ghost, molecule.atom_basis, molecule.atom_ecp, strict=True
     ):

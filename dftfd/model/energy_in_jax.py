@@ -224,11 +224,12 @@ def _points(molecule, grid):
 
 def _require_room(calculation, terms, plans):
     """Raise ResourceError where the arrays, and a gradient that works on them, take more than is allowed."""
-    n, (J,) = calculation.molecule.n_ao, (term.builder for term in terms if isinstance(term, CoulombExchangeEnergy))
+    n = calculation.molecule.n_ao
+    J = next(term for term in terms if isinstance(term, CoulombExchangeEnergy)).builder
     n_operators = len({0.0, *(omega for omega, _ in calculation.functional.exact_exchange)})
-    fitted = isinstance(J, DensityFittedCoulombExchange)
-    size, name = (J.n_auxiliary, "all fitted integrals") if fitted else (n * n, "all two-electron integrals")
-    fixed = {name: 8.0 * n * n * size * (n_operators + (WORK if fitted else 0))}
+    fixed = {"all two-electron integrals": 8.0 * n**4 * n_operators}
+    if isinstance(J, DensityFittedCoulombExchange):
+        fixed = {"all fitted integrals": 8.0 * n * n * J.n_auxiliary * (n_operators + WORK)}
     for grid, order in plans.values():
         on_grid = 8.0 * component_count(order) * n * len(_points(calculation.molecule, grid)[1])
         fixed["all orbitals on the grid"] = fixed.get("all orbitals on the grid", 0.0) + (1 + WORK) * on_grid

@@ -364,6 +364,8 @@ def taking(
     Signature and documentation, where it says {options}, are those of the fields.
     """
 
+    made: Callable[..., Options] = options
+
     def decorate(function):
         (of_molecule, _), name = inspect.signature(function).parameters.values(), function.__name__
         own = [p.replace(annotation=OPTIONS[p.name].type) for p in inspect.signature(options).parameters.values()]
@@ -375,9 +377,9 @@ def taking(
             arguments = bound(name, signature, given, named)
             kind = kind_of(get_type_hints(function)[of_molecule.name])
             molecule = kind.checked(of_molecule.name, arguments.pop(of_molecule.name))
-            return function(molecule, options(**arguments))
+            return function(molecule, made(**arguments))
 
-        taken.__signature__ = signature
+        vars(taken)["__signature__"] = signature
         taken.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()} | {"return": returned}
         taken.__doc__ = function.__doc__.replace("{options}", described().strip())
         return taken

@@ -13,6 +13,7 @@ import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -127,7 +128,7 @@ def _parse_xyz(lines, first, source):
             "Expected the atom count, a comment line, then one atom per line, a single geometry per file."
         )
     _check_count(count)
-    atoms = []
+    atoms: list = []
     for number, line in enumerate(body, start=first + 3):
         fields = _split(line)
         if len(fields) < 4:
@@ -139,7 +140,7 @@ def _parse_xyz(lines, first, source):
 
 def _said_in(comment, source):
     """Charge and spin of the comment line's `key=value`, None where it has none; text in quotes is one value."""
-    found = {}
+    found: dict[str, Any] = {}
     for key, value in _ENTRY.findall(comment):
         key, value = key.lower(), value.strip("\"' ")
         if key in ("charge", "spin", "multiplicity"):

@@ -11,7 +11,7 @@ density; its K then belongs to the total density too. All numbers are in hartree
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import scipy.linalg
@@ -203,7 +203,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
         diagonal = np.arange(1, len(total) + 1).cumsum() - 1
         folded[diagonal] /= 2  # each pair i > j stands for ij and ji
         parts = np.array_split(self.tensor(), worker_count())
-        packed = sum(run_on_workers([lambda B=B: (B @ folded) @ B for B in parts]))
+        product = lambda B: (B @ folded) @ B
+        packed = np.sum(run_on_workers([partial(product, B) for B in parts]), axis=0)
         return packed[self._positions_in_square].reshape(total.shape)
 
     def exchange(self, P, C_occ=None, omega=0.0):
@@ -216,7 +217,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     def gradient(self, P, C_occ, exact_exchange):
         P = self._check(P)
-        terms = {0.0: []} | {omega: [(fraction * share(P), C) for C in C_occ] for omega, fraction in exact_exchange}
+        terms: dict[float, list] = {0.0: []}
+        terms |= {omega: [(fraction * share(P), C) for C in C_occ] for omega, fraction in exact_exchange}
         return sum(
             fitted_gradient(
                 *(self.molecule, self._auxiliary, omega, None if omega else P.sum(axis=0), exchange),

@@ -87,6 +87,7 @@ def audit(
 def _sources(target, xctype, reference, libxc):
     """(what is audited, the functional of ours that it is compared with or None)."""
     code = getattr(target, "eval_xc", target if callable(target) else None)
+    source: LibxcSource | EvalXCSource | OwnSource
     if libxc:
         source = LibxcSource(str(target).lower())
         if reference is None:
@@ -155,8 +156,7 @@ def _audit_layout(source, ours, x, n_spin, notes):
     steps = _scale(x, n_spin)
     for order in range(1, len(rows)):
         code = lambda moved, order=order: source(_embed(moved, x, used), n_spin, order - 1)[order - 1]
-        slopes = differences(code, x[used], steps[used])
-        slopes = {i: estimates for i, estimates in zip(used, slopes, strict=True)}
+        slopes = dict(zip(used, differences(code, x[used], steps[used]), strict=True))
         reference = None if known is None else known[order]
         yield _audit_order(_Order(order, n_spin, x, steps, rows, slopes, reference, used), wrong, source, ours)
 

@@ -295,13 +295,13 @@ def _lieb_oxford(parts):
         raise _OtherTerms("no exchange")
     parts.require_local_correlation()
     one, two = sample()
-    F, place = [], []
+    values, places = [], []
     for x in (one, two):
         n, s = _n_and_s(*x[:2])
-        F.append(energy(semilocal, *x) / (C_X * n ** (4 / 3)))
+        values.append(energy(semilocal, *x) / (C_X * n ** (4 / 3)))
         zeta = np.zeros_like(n) if x is one else (x[0][0] - x[0][1]) / n
-        place.append(np.stack([wigner_seitz(n), s, zeta]))
-    F, place = np.concatenate(F), np.concatenate(place, axis=1)
+        places.append(np.stack([wigner_seitz(n), s, zeta]))
+    F, place = np.concatenate(values), np.concatenate(places, axis=1)
     i = int(np.argmax(F))
     rs, s, zeta = place[:, i]
     return bool(F[i] <= LIEB_OXFORD), f"largest F_xc = {F[i]:.4f} at r_s = {rs:.2f}, s = {s:.2f}, zeta = {zeta:.2f}"
