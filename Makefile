@@ -46,7 +46,7 @@ bench-full: $(VENV)/.installed-for-tests
 	$(RUN)/python examples/benchmarks/scf.py --suite full --save
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 $(VENV)/bin/python:
 	@for python in $(CANDIDATES); do \

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp, with_quadrature
 from dftfd.autofd.lowering import placeholder
 from dftfd.autofd.lowering_pairs import has_integrals
+from dftfd.autofd.structure import is_tracer
 from dftfd.errors import FunctionalError, UnsupportedError, shown
 from dftfd.functionals.densities import Density, Quadrature
 from dftfd.functionals.numerics import where_dense
@@ -382,7 +383,7 @@ def _merged(pairs):
     totals: dict[float, float] = {}
     for omega, fraction in pairs:
         totals[omega] = totals.get(omega, 0.0) + fraction
-    return tuple((omega, fraction) for omega, fraction in sorted(totals.items()) if fraction != 0)
+    return tuple((omega, part) for omega, part in sorted(totals.items()) if is_tracer(part) or part != 0)
 
 
 exact_exchange = Functional("hf", exact_exchange=((0.0, 1.0),))

@@ -148,7 +148,7 @@ def test_derivatives_by_the_parameters_of_a_functional(rng):
     with_kappa = lambda kappa: 0.5 * hf + x.with_parameters(kappa=kappa)
     with_share = lambda a: a * hf + (1 - a) * x
     for functional, value in ((with_kappa, 0.8), (with_share, 0.25)):
-        derived = jax.grad(lambda v, f=functional: E.with_functional(f(v))(P))(value)
+        derived = jax.jit(jax.grad(lambda v, f=functional: E.with_functional(f(v))(P)))(value)
         numerical = difference(lambda v, f=functional: of_the_engine(f(v)), value, 1e-2)
         assert float(derived) == pytest.approx(numerical, abs=1e-8)
 

@@ -363,24 +363,23 @@ def taking(
 
     Signature and documentation, where it says {options}, are those of the fields.
     """
-
     made: Callable[..., Options] = options
 
     def decorate(function):
-        (of_molecule, _), name = inspect.signature(function).parameters.values(), function.__name__
+        declared, name = inspect.signature(function), function.__name__
+        of_molecule, _ = declared.parameters.values()
         own = [p.replace(annotation=OPTIONS[p.name].type) for p in inspect.signature(options).parameters.values()]
-        returned = inspect.signature(function).return_annotation
-        signature = inspect.Signature([of_molecule, *own], return_annotation=returned)
+        signature = declared.replace(parameters=[of_molecule, *own])
 
         @wraps(function)
         def taken(*given, **named):
             arguments = bound(name, signature, given, named)
-            kind = kind_of(get_type_hints(function)[of_molecule.name])
-            molecule = kind.checked(of_molecule.name, arguments.pop(of_molecule.name))
-            return function(molecule, made(**arguments))
+            kind, of = kind_of(get_type_hints(function)[of_molecule.name]), of_molecule.name
+            return function(kind.checked(of, arguments.pop(of)), made(**arguments))
 
         vars(taken)["__signature__"] = signature
-        taken.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()} | {"return": returned}
+        annotations = {p.name: p.annotation for p in signature.parameters.values()}
+        taken.__annotations__ = annotations | {"return": declared.return_annotation}
         taken.__doc__ = function.__doc__.replace("{options}", described().strip())
         return taken
 
