@@ -75,11 +75,11 @@ class Energy:
     functional: Functional
     n_electrons: tuple[int, int] = field(metadata={"static": True})
 
-    def __call__(self, P) -> jax.Array:
+    def __call__(self, P: Any) -> jax.Array:
         """The total energy [hartree]."""
         return sum(self.components(P).values(), start=jnp.zeros(()))
 
-    def components(self, P) -> dict[str, jax.Array]:
+    def components(self, P: Any) -> dict[str, jax.Array]:
         """Its terms [hartree], under the names of `result.energies`; those that the functional has."""
         n = self.S.shape[0]
         kind = traceable(None, n, n, expected=f"a density matrix of shape (1 or 2, {n}, {n}) of finite numbers")
@@ -172,10 +172,8 @@ def energy(
     _require_room(calculation, terms, plans)
     return Energy(
         S=jnp.asarray(one_electron.matrices.S),
-        constants={name: jnp.asarray(E) for part in linear for name, E in part.energies.items()},
-        matrices={
-            name: jnp.asarray(part.matrix[0]) for part in linear if part.matrix is not None for name in part.energies
-        },
+        constants={name: jnp.asarray(E) for p in linear for name, E in p.energies.items()},
+        matrices={next(iter(p.energies)): jnp.asarray(p.matrix[0]) for p in linear if p.matrix is not None},
         integrals=_integrals(next(term for term in terms if isinstance(term, CoulombExchangeEnergy)), molecule),
         grids=_orbitals(molecule, plans),
         functional=calculation.functional,
