@@ -5,7 +5,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 
 from dftfd.autofd import Function, broadcast, compose, function, integrate
-from dftfd.autofd.structure import HasKey
+from dftfd.autofd.core.structure import HasKey
 
 
 def guarded(formula: Callable) -> Callable:

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.lowering import CELL_VOLUME
-from dftfd.autofd.lowering_pairs import lower_nonlocal
+from dftfd.autofd.lowering.jets import CELL_VOLUME
+from dftfd.autofd.lowering.two_points import lower_nonlocal
 from dftfd.errors import InputError
 from dftfd.functionals.base import Functional
 from dftfd.libcint.gto import component_count
