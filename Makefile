@@ -35,6 +35,7 @@ test-all: $(VENV)/.installed-for-tests
 lint: $(VENV)/.installed-for-tests
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
+	$(RUN)/mypy
 
 regression: $(VENV)/.installed-for-tests
 	$(RUN)/python -m tests.verification.regression_page
@@ -49,7 +50,7 @@ bench-full: $(VENV)/.installed-for-tests
 	$(RUN)/python examples/benchmarks/scf.py --suite full --save
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 $(VENV)/bin/python:
 	@for python in $(CANDIDATES); do \
