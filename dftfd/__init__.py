@@ -17,6 +17,7 @@ import os
 
 import jax
 
+from dftfd import errors
 from dftfd.errors import DftfdError, InputError
 from dftfd.runtime.compilation_cache import enable_compilation_cache
 from dftfd.runtime.version import VERSION as __version__
@@ -49,12 +50,15 @@ with said_by_the_command():
     enable_compilation_cache()
 logging.getLogger("dftfd").addHandler(logging.NullHandler())
 
-# Public names and the modules that hold them; loaded at first use so that `import dftfd` stays fast.
+# Public names and the modules that hold them; loaded at first use so that `import dftfd` stays fast. __init__.pyi
+# tells editors and type checkers the same.
 _PUBLIC = {
     "molecule": "dftfd.system.molecule",
     "Molecule": "dftfd.system.molecule",
     "run_scf": "dftfd.tasks.run",
+    "energy": "dftfd.model.energy_in_jax",
     "optimize": "dftfd.tasks.optimization",
+    "nuclear_forces": "dftfd.model.forces",
     "numerical_forces": "dftfd.tasks.numerical_forces",
     "run_batch": "dftfd.batch",
     "interaction_energy": "dftfd.tasks.counterpoise",
@@ -67,13 +71,16 @@ _PUBLIC = {
     "list_functionals": "dftfd.functionals.registry",
     "Functional": "dftfd.functionals.base",
     "exact_exchange": "dftfd.functionals.base",
+    "long_range_exchange": "dftfd.functionals.base",
     "density_function": "dftfd.xc.density",
     "molecular_grid": "dftfd.grids.molecular",
+    "Grid": "dftfd.grids.molecular",
     "check": "dftfd.verify.check",
     "audit": "dftfd.verify.audit",
+    "report_card": "dftfd.verify.report_card",
 }
 
-__all__ = ["DftfdError", "InputError", "__version__", "autofd", *_PUBLIC]
+__all__ = ["DftfdError", "InputError", "__version__", "autofd", "errors", *_PUBLIC]
 
 
 def __getattr__(name):

@@ -7,7 +7,6 @@ names than it can make beforehand (a catalogue), and what reads expressions of n
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -19,7 +18,7 @@ from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, poten
 from dftfd.functionals.parameters import are_equal, require_known
 from dftfd.functionals.plugins import found_plugins, load
 from dftfd.functionals.validation import require_valid
-from dftfd.runtime.arguments import public
+from dftfd.runtime.arguments import public_raising
 
 _REGISTRY: dict[str, Functional] = {"hf": exact_exchange}
 
@@ -32,7 +31,7 @@ _sources: dict[str, "Source"] = {}  # by the prefix of their names
 _parsers: list[Callable[[str], Functional]] = []  # one, of expressions
 
 _NUMBERS = (float, complex, np.ndarray, np.generic, jax.Array)
-_public = partial(public, error=FunctionalError)
+_public = public_raising(FunctionalError)
 LARGEST_NUMBER = 10**6  # of libxc
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -69,7 +68,7 @@ def source_of(name: str) -> tuple[Source | None, str]:
 
 
 @_public
-def functional(name: Any, *, doi: str | None = None, spin_symmetric: bool = True):
+def functional(name: Any, *, doi: str | None = None, spin_symmetric: bool = True) -> Callable[[Callable], Functional]:
     """Decorator: register a formula for an energy per volume under `name`; gives back the Functional.
 
     The formula's parameter names choose the ingredients: n (total density, R^3 -> R), rho (spin-resolved, R^3 -> R^2),
@@ -91,7 +90,7 @@ def functional(name: Any, *, doi: str | None = None, spin_symmetric: bool = True
     return lambda formula: register(term(name, doi=doi)(formula), spin_symmetric=spin_symmetric)
 
 
-def term(name: str, *, doi: str | None = None):
+def term(name: str, *, doi: str | None = None) -> Callable[[Callable], Functional]:
     """`functional` without registration: a formula that is one part of what is registered under its name."""
 
     def make(formula) -> Functional:
@@ -101,7 +100,7 @@ def term(name: str, *, doi: str | None = None):
 
 
 @_public
-def potential(name: Any, *, doi: str | None = None, spin_symmetric: bool = True):
+def potential(name: Any, *, doi: str | None = None, spin_symmetric: bool = True) -> Callable[[Callable], Functional]:
     """Decorator: register a model of the potential that is no functional's derivative.
 
     The formula takes the same ingredients as an energy's and gives (v_alpha, v_beta) [hartree], a Function R^3 -> R^2.
@@ -165,7 +164,7 @@ def _is_validated(part: EnergyTerm) -> bool:
     if any(_is_same(part, known) for f in _REGISTRY.values() for _, known in f.terms):
         return True
     source, plain = source_of(part.name)
-    known = source and source.find_term(plain)
+    known = source.find_term(plain) if source else None
     return known is not None and _is_same(part, known)
 
 
@@ -184,12 +183,12 @@ def _is_library_code(part: EnergyTerm) -> bool:
     return getattr(part.formula, "__module__", "").startswith("dftfd.functionals.")
 
 
-def variant(base: Functional, name: str, *, doi: str | None = None, **parameters) -> Functional:
+def variant(base: Functional, name: str, *, doi: str | None = None, **parameters: Any) -> Functional:
     """Register `base`, a single formula, under another name with other parameter values and their source."""
     return register(reparametrised(base, name, doi=doi, **parameters))
 
 
-def reparametrised(base: Functional, name: str, *, doi: str | None = None, **parameters) -> Functional:
+def reparametrised(base: Functional, name: str, *, doi: str | None = None, **parameters: Any) -> Functional:
     """`variant` without registration, for formulas that only stand inside a hybrid.
 
     Series may have other lengths here than the formula's own, which `with_parameters` keeps.
@@ -228,7 +227,7 @@ def lookup(name: str) -> Functional | None:
 
 
 @_public
-def get_functional(spec: Any, *, exact_exchange: float | None = None, **parameters) -> Functional:
+def get_functional(spec: Any, *, exact_exchange: float | None = None, **parameters: Any) -> Functional:
     """The functional that a name, expression or Functional stands for, optionally with other parameter values.
 
     spec: a registered name ("pbe", "gga_x_pbe"), one of libxc's catalogue ("libxc:gga_x_pbe"), a number of libxc's

@@ -10,6 +10,7 @@ Functionals with double integrals are looked at in validation_pairs.py.
 
 import functools
 from numbers import Number
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -46,7 +47,7 @@ def require_valid(term: EnergyTerm, spin_symmetric: bool = True) -> None:
                 _require_slope(trial, energy, gradient, step, tolerance)
 
 
-def trial_of(term: EnergyTerm) -> Trial:
+def trial_of(term: EnergyTerm) -> "PointTrial | PairTrial":
     """A term on points, semilocal or with double integrals."""
     try:
         return PointTrial(term)
@@ -132,7 +133,9 @@ class PointTrial(Trial):
 
     def require_sound(self):
         """A program leaves out what is multiplied by zero, so 0/0 with a parameter does not show in its values."""
-        is_zero = lambda value: isinstance(value, Number | jax.Array) and np.ndim(value) == 0 and value == 0
+        is_zero = lambda value: (
+            isinstance(value, Number | jax.Array) and np.shape(cast(Any, value)) == () and value == 0
+        )
         given = self.term.parameters.items()
         zeros = {name: 1 if isinstance(value, int) else 1.0 for name, value in given if is_zero(value)}
         if not zeros or not self._holds_infinity():

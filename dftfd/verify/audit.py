@@ -93,6 +93,7 @@ _NAME = Kind("a name of libxc", lambda target: str(target).lower())
 def _sources(target, xctype, reference, libxc):
     """(what is audited, the functional of ours that it is compared with or None)."""
     code = _CODE.checked("target", target)
+    source: LibxcSource | EvalXCSource | OwnSource
     if libxc:
         source = LibxcSource(_NAME.checked("target", target))
         if reference is None:
@@ -117,6 +118,8 @@ def import_target(text: str) -> Callable:
     try:
         if place.endswith(".py"):
             spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+            if spec is None or spec.loader is None:
+                raise InputError(f"target {shown(text)}: {place} is no file of Python code.")
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
         else:
@@ -159,8 +162,7 @@ def _audit_layout(source, ours, x, n_spin, notes):
     steps = _scale(x, n_spin)
     for order in range(1, len(rows)):
         code = lambda moved, order=order: source(_embed(moved, x, used), n_spin, order - 1)[order - 1]
-        slopes = differences(code, x[used], steps[used])
-        slopes = {i: estimates for i, estimates in zip(used, slopes, strict=True)}
+        slopes = dict(zip(used, differences(code, x[used], steps[used]), strict=True))
         reference = None if known is None else known[order]
         yield _audit_order(_Order(order, n_spin, x, steps, rows, slopes, reference, used), wrong, source, ours)
 
