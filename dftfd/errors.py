@@ -16,7 +16,7 @@ class DftfdError(Exception):
 
     exit_code = 2
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments: object):
         super().__init__(*(one_line(a) if isinstance(a, str) else a for a in arguments))
 
 
@@ -90,6 +90,10 @@ class QuadratureError(AutofdError, ValueError):
 
 class NoRuleError(AutofdError, NotImplementedError):
     """A differentiation or transposition rule does not exist for this use of an operator."""
+
+
+class UnknownOperatorError(AutofdError, AttributeError):
+    """A rule names an operator that is not in the table."""
 
 
 class LeakError(AutofdError, RuntimeError):

@@ -11,6 +11,7 @@ K. Zheng, M. Lin, JAX-XC, AI for Accelerated Materials Design workshop, ICLR 202
 
 import functools
 import json
+import operator
 from importlib.resources import files
 
 from dftfd.errors import UnsupportedError
@@ -18,6 +19,7 @@ from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, long_
 from dftfd.functionals.jax_xc_formula import JaxXCFormula
 from dftfd.functionals.jax_xc_kernels import is_installed, require_installed
 from dftfd.functionals.parameters import in_tuples
+from dftfd.functionals.registry import Source, add_source
 from dftfd.functionals.vv10 import rvv10, vv10
 
 PREFIX = "libxc:"
@@ -80,8 +82,7 @@ def find(name: str) -> Functional | None:
 
 
 def find_term(name: str) -> EnergyTerm | None:
-    """The term of this name with its prefix, of which functionals are sums, whether it is served alone or not."""
-    name = name.removeprefix(PREFIX)
+    """The term of this name, of which functionals are sums, whether it is served alone or not."""
     if name not in table():
         return None
     require_installed()
@@ -92,14 +93,10 @@ def find_term(name: str) -> EnergyTerm | None:
 def build(name: str) -> Functional:
     """The functional of any name in the table, whatever its comparison said."""
     entry = table()[name]
-    total = None
-    for weight, primitive in entry["terms"]:
-        part = _primitive(primitive)
-        part = part if weight == 1 else weight * part
-        total = part if total is None else total + part
-    for part in (*_exact_exchange(*entry["exact_exchange"]), *_nonlocal(name, *entry["nonlocal"])):
-        total = total + part
-    return total.named(PREFIX + name)
+    primitives = [(weight, _primitive(primitive)) for weight, primitive in entry["terms"]]
+    parts = [part if weight == 1 else weight * part for weight, part in primitives]
+    parts += [*_exact_exchange(*entry["exact_exchange"]), *_nonlocal(name, *entry["nonlocal"])]
+    return functools.reduce(operator.add, parts).named(PREFIX + name)
 
 
 _formulas: dict[JaxXCFormula, JaxXCFormula] = {}
@@ -129,3 +126,6 @@ def _exact_exchange(omega, full, short_range):
 def _nonlocal(name, b, C):
     if b:
         yield (rvv10 if "rvv10" in name else vv10).with_parameters(b=b, C=C)
+
+
+add_source(Source(PREFIX, find, find_term, names))

@@ -7,6 +7,7 @@ multiplied with, not divided by: derivatives of 1/y hold y^-5, which overflows f
 import functools
 import inspect
 import math
+from collections.abc import Callable
 
 import jax.numpy as jnp
 
@@ -14,16 +15,14 @@ from dftfd.autofd import Function, compose, dot, nabla
 from dftfd.functionals.base import signature_of
 from dftfd.functionals.numerics import nonnegative, positive_part, presence, where_dense
 
-SLATER = -0.75 * (3 / math.pi) ** (1 / 3)
-"""C_x of the uniform gas: e_x = C_x n^(4/3)."""
+FERMI = 3 * math.pi**2
+"""Of the uniform gas: k_F^3 = FERMI n; of one spin of it, k_F^3 = 2 FERMI rho_s."""
 
+C_X = -0.75 * (3 / math.pi) ** (1 / 3)
+"""Exchange energy per volume of the uniform gas: e_x = C_X n^(4/3) [hartree]."""
 
-def spin_up(rho: Function) -> Function:
-    return rho[0]
-
-
-def spin_down(rho: Function) -> Function:
-    return rho[1]
+C_F = 0.3 * FERMI ** (2 / 3)
+"""Kinetic energy per volume of the uniform gas: tau_unif = C_F n^(5/3) [hartree]."""
 
 
 def total_density(rho: Function) -> Function:
@@ -31,7 +30,7 @@ def total_density(rho: Function) -> Function:
     return rho[0] + rho[1]
 
 
-def spin_scaled(formula):
+def spin_scaled(formula: Callable) -> Callable:
     """Exchange of a spin-polarised density from a formula for the unpolarised one.
 
     E_x[rho_a, rho_b] = (E_x[2 rho_a] + E_x[2 rho_b]) / 2. The kinetic energy density, if taken, is doubled too.
@@ -43,18 +42,12 @@ def spin_scaled(formula):
         scaled = lambda n: formula(*(n if i == "n" else 2.0 * tau[s] for i in ingredients), **parameters)
         return where_dense(scaled, 2.0 * rho[s])
 
-    if "tau" in ingredients:
-
-        def scaled(rho, tau, **parameters):
-            return 0.5 * (of_one_spin(0, rho, tau, parameters) + of_one_spin(1, rho, tau, parameters))
-    else:
-
-        def scaled(rho, **parameters):
-            return 0.5 * (of_one_spin(0, rho, None, parameters) + of_one_spin(1, rho, None, parameters))
+    def scaled(rho, tau=None, **parameters):
+        return 0.5 * (of_one_spin(0, rho, tau, parameters) + of_one_spin(1, rho, tau, parameters))
 
     functools.update_wrapper(scaled, formula)
-    scaled.__signature__ = _scaled_signature(formula)
-    scaled.is_guarded = True  # the density floor is applied to each spin here
+    # guarded: the density floor is applied to each spin here
+    vars(scaled).update(__signature__=_scaled_signature(formula), is_guarded=True)
     return scaled
 
 
@@ -65,7 +58,7 @@ def _scaled_signature(formula):
     return inspect.Signature([inspect.Parameter("rho", kind), *kept])
 
 
-def each_spin(e, rho: Function, *others: Function) -> tuple[Function, Function]:
+def each_spin(e: Callable, rho: Function, *others: Function) -> tuple[Function, Function]:
     """(e(rho_a, other_a), e(rho_b, other_b)), zero for a spin that is absent; `others` are spin-resolved."""
 
     def one(s):
@@ -74,7 +67,7 @@ def each_spin(e, rho: Function, *others: Function) -> tuple[Function, Function]:
     return one(0), one(1)
 
 
-def lifted_spins(q, rho: Function, *others: Function) -> tuple[Function, Function]:
+def lifted_spins(q: Callable, rho: Function, *others: Function) -> tuple[Function, Function]:
     """(q(rho_a, other_a), q(rho_b, other_b)) of densities made `nonnegative`, which keep the potential continuous."""
     up, down = (q(nonnegative(rho[s]), *(f[s] for f in others)) for s in range(2))
     return up, down
@@ -89,7 +82,7 @@ def _stack(up, down):
     return jnp.stack([up, down])
 
 
-def per_spin(e, rho: Function, *others: Function) -> Function:
+def per_spin(e: Callable, rho: Function, *others: Function) -> Function:
     """Sum of the energies e of each spin, see `lifted_spins`; that of a spin below the density floor fades out."""
     up, down = lifted_spins(e, rho, *others)
     return presence(rho[0]) * up + presence(rho[1]) * down
@@ -103,12 +96,12 @@ def gradient_squared(n: Function) -> Function:
 
 def fermi_wavevector(n: Function) -> Function:
     """k_F = (3 pi^2 n)^(1/3) [1/bohr]."""
-    return (3 * math.pi**2) ** (1 / 3) * n ** (1 / 3)
+    return FERMI ** (1 / 3) * n ** (1 / 3)
 
 
 def reduced_gradient_squared(n: Function) -> Function:
     """s^2 = |nabla n|^2 / (2 k_F n)^2."""
-    return (3 * math.pi**2) ** (-2 / 3) / 4 * gradient_squared(n) * n ** (-8 / 3)
+    return FERMI ** (-2 / 3) / 4 * gradient_squared(n) * n ** (-8 / 3)
 
 
 def wigner_seitz_radius(n: Function) -> Function:
@@ -117,13 +110,13 @@ def wigner_seitz_radius(n: Function) -> Function:
 
 
 def slater_exchange(n: Function) -> Function:
-    """Exchange energy per volume of the unpolarised uniform gas, C_x n^(4/3)."""
-    return SLATER * n ** (4 / 3)
+    """Exchange energy per volume of the unpolarised uniform gas."""
+    return C_X * n ** (4 / 3)
 
 
 def uniform_kinetic_energy(n: Function) -> Function:
-    """tau_unif = 3/10 (3 pi^2)^(2/3) n^(5/3), of the unpolarised uniform gas [hartree bohr^-3]."""
-    return 0.3 * (3 * math.pi**2) ** (2 / 3) * n ** (5 / 3)
+    """tau_unif = C_F n^(5/3), of the unpolarised uniform gas [hartree bohr^-3]."""
+    return C_F * n ** (5 / 3)
 
 
 def weizsaecker_kinetic_energy(n: Function) -> Function:

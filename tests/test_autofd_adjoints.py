@@ -35,7 +35,7 @@ from dftfd.autofd import (
     vjp,
     zip_functions,
 )
-from dftfd.autofd.transposition import pairing
+from dftfd.autofd.transforms.transposition import pairing
 
 COUNT = 200
 
@@ -246,7 +246,7 @@ def norm(value):
     from jax.tree_util import tree_leaves
 
     from dftfd.autofd import conj, real
-    from dftfd.autofd.function import is_function
+    from dftfd.autofd.core.function import is_function
 
     def one(part):
         if is_function(part):
@@ -293,7 +293,7 @@ def test_transposing_twice_is_the_identity(name):
     """T(T(O)) f = O f, at a point or as numbers."""
     from jax.tree_util import tree_leaves
 
-    from dftfd.autofd.function import is_function
+    from dftfd.autofd.core.function import is_function
 
     operator, (make_f, nf), (make_g, ng) = LINEAR[name]
     f, g = make_f(parameters(nf, 4)[0]), make_g(parameters(ng, 5)[0])

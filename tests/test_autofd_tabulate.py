@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dftfd import autofd
-from dftfd.autofd import tabulate
+from dftfd.autofd.core import tabulate
 
 X = autofd.interval(7, 0.0, 1.0)
 Y = autofd.interval(5, -1.0, 1.0)

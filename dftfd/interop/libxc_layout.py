@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,9 @@ class Derivatives(Mapping):
         return f"Derivatives({', '.join(f'{name} {a.shape}' for name, a in self._arrays.items())})"
 
 
-def evaluate(functional, *, rho, sigma=None, lapl=None, tau=None, order: int = 1) -> Derivatives:
+def evaluate(
+    functional: Any, *, rho: Any, sigma: Any = None, lapl: Any = None, tau: Any = None, order: int = 1
+) -> Derivatives:
     """Energy per electron `exc` [hartree] and derivatives of the energy per volume, as libxc names and orders them.
 
     functional: name, expression or Functional; exact exchange is left out, as libxc leaves it out.
@@ -73,7 +76,7 @@ def evaluate(functional, *, rho, sigma=None, lapl=None, tau=None, order: int = 1
     n_spin, n_points = (1 if arrays["rho"].ndim == 1 else 2), arrays["rho"].shape[-1]
     kernel = pointwise_kernel(functional, n_spin)
     require_ingredients(functional, kernel, arrays)
-    x: list[np.ndarray | None] = []
+    x: list = []  # of arrays, None where the functional needs none
     for family in _FAMILIES:
         n_rows = _COMPONENTS[n_spin][family]
         x += list(arrays[family].reshape(n_rows, n_points)) if family in arrays else [None] * n_rows
@@ -90,7 +93,7 @@ def evaluate(functional, *, rho, sigma=None, lapl=None, tau=None, order: int = 1
     return Derivatives(out)
 
 
-def empty_spins(x, n_spin: int) -> None:
+def empty_spins(x: Any, n_spin: int) -> None:
     """Sets to zero, in place, all variables of a spin where its density is not positive; rows of None are left out.
 
     Differences of densities and rounding leave small negative spin densities, of which no functional is defined.
@@ -133,7 +136,7 @@ def _checked(given) -> dict[str, np.ndarray]:
     return arrays
 
 
-def named_components(n_spin: int, ingredients, order: int) -> dict[str, list[tuple[int, ...]]]:
+def named_components(n_spin: int, ingredients: Any, order: int) -> dict[str, list[tuple[int, ...]]]:
     """libxc's arrays of one order: name -> components, as ascending tuples of positions in `VARIABLES[n_spin]`.
 
     ingredients: those of rho, sigma, lapl, tau that occur, in this order.
