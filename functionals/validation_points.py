@@ -7,9 +7,8 @@ import jax
 import numpy as np
 
 from dftfd.autofd import Function
-from dftfd.autofd.lowering import placeholder
 from dftfd.errors import FunctionalError
-from dftfd.functionals.base import SPACE
+from dftfd.functionals.base import unknown_densities
 
 SYMMETRY_TOLERANCE = 1e-9
 
@@ -22,7 +21,7 @@ _K_F = (6 * math.pi**2) ** (1 / 3)
 def formed(term) -> Function:
     """The energy per volume as a graph, or a FunctionalError that tells what the formula did."""
     try:
-        e = term.energy_density(placeholder("rho", SPACE, (2,)), placeholder("tau", SPACE, (2,)))
+        e = term.energy_density(*unknown_densities())
     except FunctionalError:
         raise
     except Exception as error:  # noqa: BLE001  whatever a user's formula raises

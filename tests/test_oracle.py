@@ -17,7 +17,7 @@ from dftfd.functionals.registry import lookup
 from dftfd.verify.extended import ExtendedEnergy
 from dftfd.verify.native import native_formulas
 from dftfd.verify.point_comparison import lowered_derivatives, scaled_error
-from dftfd.xc.pointwise import VARIABLES
+from dftfd.xc.variables import VARIABLES
 
 FOLDER = Path(__file__).parents[1] / "data/oracle"
 with h5py.File(FOLDER / "oracle.h5") as _file:

@@ -1,6 +1,7 @@
 """What terms on quadrature grids share: grids, the orbitals on them, and the derivative by the nuclei."""
 
-from functools import lru_cache
+from abc import abstractmethod
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -9,9 +10,10 @@ from dftfd.libcint.derivatives import atom_sums
 from dftfd.libcint.gto import component_count
 from dftfd.runtime.memory import Need
 from dftfd.runtime.threads import worker_count
+from dftfd.terms.term import Contribution, Term
 from dftfd.xc.ao_store import AOStore, default_block_size
+from dftfd.xc.channels import ao_order
 from dftfd.xc.gradient import GradientBuilder
-from dftfd.xc.matrix import ao_order
 
 BLOCK_BUFFERS = 6
 """Buffers of the size of a block's orbitals that a worker holds while it builds the matrix."""
@@ -77,16 +79,55 @@ def _key(grid):
     return grid if isinstance(grid, int) else id(grid)
 
 
-def gradient_on_grid(molecule, kernel, grid, P, C_occ, grid_response: bool, progress, whole_grid=False) -> np.ndarray:
+def gradient_on_grid(molecule, kernel, grid, P, C_occ, grid_response: bool, progress) -> np.ndarray:
     """dE/dR (atom, 3) [hartree/bohr] at fixed P of the energy of one kernel on a grid.
 
-    grid: a level, or (points, weights) that stay where they are.   whole_grid: see dftfd.xc.gradient.
+    grid: a level, or (points, weights) that stay where they are.
     """
     moves = isinstance(grid, int)
     points, weights = quadrature_grid(molecule, grid) if moves else grid
     store = AOStore(molecule, points, weights, ao_order(kernel) + 1, memory_limit=0)
-    slopes = GradientBuilder(kernel, store, progress.part, whole_grid).build(P, C_occ)
+    slopes = GradientBuilder(kernel, store, progress.part).build(P, C_occ)
     gradient = atom_sums(molecule, slopes.orbitals)
     if moves and grid_response:
         gradient += pull_back(molecule.atomic_numbers, molecule.coordinates, slopes.points, slopes.weights, grid)
     return gradient
+
+
+class GridEnergy(Term):
+    """The energy of one kernel (xc.kernel) on a grid.
+
+    grid: a level, or (points, weights).   orbitals: those of the molecule on its grids; keep: see `reserve`.
+    """
+
+    def __init__(self, kernel, molecule, grid, orbitals: GridOrbitals, keep: bool = True):
+        self.kernel, self.grid, self._molecule, self._orbitals = kernel, grid, molecule, orbitals
+        orbitals.reserve(grid, ao_order(kernel), keep)
+
+    @abstractmethod
+    def made_on(self, store: AOStore):
+        """Builder with `build(P, C_occ)` and `response(P, C_occ)` as those of dftfd.xc.matrix.XCBuilder."""
+
+    @cached_property
+    def builder(self):
+        """Energy, matrix and response on the grid."""
+        return self.made_on(self._orbitals.store(self.grid))
+
+    @property
+    def gradient_kernel(self):
+        """The kernel that `gradient` takes derivatives of."""
+        return self.kernel
+
+    def prepare(self, progress):
+        self.builder  # noqa: B018
+
+    def evaluate(self, P, C_occ=None):
+        found = self.builder.build(P, C_occ)
+        (name,) = self.components
+        return Contribution({name: found.energy}, found.matrix, found.n_electrons)
+
+    def response(self, P, C_occ=None):
+        return self.builder.response(P, C_occ)
+
+    def gradient(self, P, C_occ, grid_response, progress):
+        return gradient_on_grid(self._molecule, self.gradient_kernel, self.grid, P, C_occ, grid_response, progress)

@@ -23,7 +23,7 @@ from dftfd.verify.diagnosis import CLOSE, diagnose
 from dftfd.verify.finite_differences import differences
 from dftfd.verify.point_comparison import scaled_error
 from dftfd.verify.sampling import describe
-from dftfd.xc.pointwise import VARIABLES
+from dftfd.xc.variables import VARIABLES
 
 N_POINTS, MOST_POINTS = 12, 100_000
 RELIABLE = 1e-7

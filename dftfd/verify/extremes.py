@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from dftfd.functionals.base import Functional
-from dftfd.xc.pointwise import CHUNK, pointwise_kernel
+from dftfd.xc.code import CHUNK
+from dftfd.xc.pointwise import pointwise_kernel
 
 K_F = (6 * math.pi**2) ** (1 / 3)
 
