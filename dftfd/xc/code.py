@@ -14,11 +14,12 @@ from functools import partial
 import jax
 import numpy as np
 
+from dftfd.autofd.core.jax_adapter import holds_tracers
+from dftfd.autofd.core.structure import structural_key
 from dftfd.autofd.scalar.derive import retraced, with_forward_derivative, with_gradient
 from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.program import ScalarProgram
-from dftfd.autofd.structure import holds_tracers, structural_key
 from dftfd.functionals.base import Functional
 from dftfd.runtime.threads import share_out
 

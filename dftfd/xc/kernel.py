@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.lowering import lower
+from dftfd.autofd.core.jax_adapter import holds_tracers
+from dftfd.autofd.lowering.jets import lower
 from dftfd.autofd.scalar.reader import point_program
-from dftfd.autofd.structure import holds_tracers
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional, unknown_densities
 from dftfd.xc.channels import channel_count, channels_for, jets

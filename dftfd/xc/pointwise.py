@@ -9,7 +9,7 @@ import itertools
 import jax
 import numpy as np
 
-from dftfd.autofd.lowering import lower
+from dftfd.autofd.lowering.jets import lower
 from dftfd.autofd.scalar.derive import of_equal_spins, restricted
 from dftfd.autofd.scalar.gram import in_scalar_products
 from dftfd.autofd.scalar.reader import point_program
