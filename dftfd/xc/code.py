@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd.core.jax_adapter import holds_tracers
@@ -53,11 +54,16 @@ def shared(kind, functional: Functional, n_spin: int, **options):
 
 
 class OnPoints:
-    """A scalar program on arrays of points, in one loop; compiled for each number of points when it is first met."""
+    """A scalar program on arrays of points, in one loop; compiled for each number of points when it is first met.
 
-    def __init__(self, program: ScalarProgram):
-        self._nodes = [program.nodes[i] for i in program.outputs]
-        self._varying = replace(program, outputs=tuple(i for i in program.outputs if program.nodes[i].op != "const"))
+    arrange: (code of rows (point,) -> the program's outputs, rows) -> what to give instead of the outputs.
+    """
+
+    def __init__(self, program: ScalarProgram, arrange=None):
+        nodes = [program.nodes[i] for i in program.outputs]
+        self._numbers = [node.value if node.op == "const" and not arrange else None for node in nodes]
+        varying = (i for i, number in zip(program.outputs, self._numbers, strict=True) if number is None)
+        self._program, self._arrange = replace(program, outputs=tuple(varying)), arrange
         self._compiled, self._lock = {}, threading.Lock()
 
     def __call__(self, *blocks) -> list[np.ndarray]:
@@ -66,22 +72,26 @@ class OnPoints:
         Inputs that the program does not depend on may be left out at the end.
         """
         code, constants = self._compiled.get(blocks[0].shape[-1]) or self._compile(blocks)
-        values = iter(code(*blocks) if self._varying.outputs else ())
-        return [np.asarray(next(values)) if constant is None else constant for constant in constants]
+        found = [np.asarray(row) for row in code(*blocks)]
+        if not constants:
+            return found
+        varying = iter(found)
+        return [next(varying) if constant is None else constant for constant in constants]
 
     def _compile(self, blocks):
         n_points = blocks[0].shape[-1]
         with self._lock:  # all workers ask for the first block at once
             if n_points not in self._compiled:
                 arrays = [jax.ShapeDtypeStruct(block.shape, np.float64) for block in blocks]
-                code = jax.jit(self._rows).lower(*arrays).compile() if self._varying.outputs else None
-                numbers = [node.value if node.op == "const" else None for node in self._nodes]
-                constants = [None if c is None else np.broadcast_to(c, n_points) for c in numbers]
-                self._compiled[n_points] = code, constants
+                code = jax.jit(self._rows).lower(*arrays).compile() if self._program.outputs else lambda *blocks: ()
+                constants = [None if c is None else np.broadcast_to(c, n_points) for c in self._numbers]
+                self._compiled[n_points] = code, constants if len(self._program.outputs) < len(constants) else None
         return self._compiled[n_points]
 
     def _rows(self, *blocks):
-        return run_in_one_loop(self._varying, [row for b in blocks for row in (b if b.ndim == 2 else [b])])
+        rows = [row for b in blocks for row in (b if b.ndim == 2 else [b])]
+        code = partial(run_in_one_loop, self._program)
+        return self._arrange(code, rows) if self._arrange else code(rows)
 
 
 class PointCode:
@@ -123,11 +133,16 @@ class PointCode:
         x = [np.asarray(row, dtype=np.float64) for row in x]
         n_points = len(x[0])
         results = tuple(np.empty((len(self.combinations(k)), n_points)) for k in range(order + 1))
+        result_rows = list(itertools.chain(*results))
         if compiled is None:
             compiled = order < 2 or (order == 2 and n_points >= _COMPILED_ABOVE)
         chunk = CHUNK if compiled else _CHUNK_OF_NUMPY
         chunk = chunk if order < 2 else max(64, chunk // len(self.combinations(order - 1)))
-        code = self._once(("all", order), lambda: OnPoints(self.program(order))) if compiled else self._interpreted
+        if compiled:
+            arrange = partial(self._of_all_orders, order, jnp)
+            code = self._once(("all", order), lambda: OnPoints(self.program(order), arrange if order > 1 else None))
+        else:
+            code = lambda *rows: self._of_all_orders(order, np, partial(self._interpreted, order), rows)
 
         def part(starts):
             for start in starts:
@@ -135,10 +150,8 @@ class PointCode:
                 size = len(block[0])
                 if compiled and size < chunk:  # one number of points is compiled
                     block = [np.pad(row, (0, chunk - size), mode="edge") for row in block]
-                found = self._of_all_orders(code if compiled else partial(code, order), block, order)
-                for out, rows in zip(results, found, strict=True):
-                    for row, values in zip(out, rows, strict=True):
-                        row[start : start + size] = values[:size]
+                for row, values in zip(result_rows, code(*block), strict=True):
+                    row[start : start + size] = values[:size]
 
         share_out(range(0, n_points, chunk), part)
         return results
@@ -155,7 +168,7 @@ class PointCode:
         def part(starts):
             for start in starts:
                 block = slice(start, start + CHUNK)
-                out = self._interpreted(order, *(row[block] for level in (x, *directions) for row in level))
+                out = self._interpreted(order, [row[block] for level in (x, *directions) for row in level])
                 results[0][block] = out[0]
                 for m in range(order):
                     results[1 + m][:, block] = out[1 + self.n * ((1 << m) - 1) :][: self.n]
@@ -183,24 +196,23 @@ class PointCode:
                     self._made[name] = make()
         return self._made[name]
 
-    def _interpreted(self, order, *rows):
+    def _interpreted(self, order, rows):
         with np.errstate(all="ignore"):
             return run_on_numpy(self.program(order), list(rows))
 
-    def _of_all_orders(self, code, x, order):
-        """Rows of the derivatives of each order on one chunk; code: inputs of the order's program -> its outputs."""
+    def _of_all_orders(self, order, numpy, code, x):
+        """Rows of the derivatives order by order on one chunk; code: inputs of the order's program -> its outputs."""
         if order < 2:
-            out = code(*x)
-            return [out[:1], out[1:]][: order + 1]
+            return code(x)
         n_points = len(x[0])
         lanes = self.combinations(order - 1)
         seeds = np.eye(self.n)[np.array(lanes)]  # (lane, level, variable)
-        inputs = [np.tile(row, len(lanes)) for row in x]
+        inputs = [numpy.tile(row, len(lanes)) for row in x]
         for level in range(order - 1):
             inputs += [np.repeat(seeds[:, level, k], n_points) for k in range(self.n)]
-        out = [row.reshape(len(lanes), n_points) for row in code(*inputs)]
+        out = [row.reshape(len(lanes), n_points) for row in code(inputs)]
         place = {lane: i for i, lane in enumerate(lanes)}
-        return [[_entry(out, c, order, self.n, place) for c in self.combinations(k)] for k in range(order + 1)]
+        return [_entry(out, c, order, self.n, place) for k in range(order + 1) for c in self.combinations(k)]
 
 
 def _entry(out, combination, order, n, place):
