@@ -37,10 +37,10 @@ def mean_field(result):
         mf._numint = numint(replace(calculation.functional, dispersion=None))
     if calculation.density_fit:
         mf = mf.density_fit(auxbasis=auxiliary_basis(result.molecule, bool(calculation.functional.exact_exchange))[0])
-    if isinstance(calculation.grid, int):
-        mf.grids.level, mf.nlcgrids.level = calculation.grid, calculation.nlc_level
+    if calculation.grid.moves:
+        mf.grids.level, mf.nlcgrids.level = calculation.grid.level, calculation.nlc_level
     else:
-        mf.grids.coords, mf.grids.weights = calculation.grid
+        mf.grids.coords, mf.grids.weights = calculation.grid.given
     for attribute, value in (orbital_entries(result) | of_dispersion).items():
         setattr(mf, attribute, value)
     mf.converged, mf.conv_tol = result.converged, result.settings.conv_tol

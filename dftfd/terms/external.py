@@ -131,7 +131,7 @@ _POTENTIAL = Kind(
 
 
 class ExternalEnergy(GridEnergy):
-    """E_ext on a grid: a level, or (points, weights)."""
+    """E_ext on a grid."""
 
     components = {"external": "external potential"}
     stage = "external derivatives"
