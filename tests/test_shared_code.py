@@ -80,6 +80,8 @@ def test_parameters_under_a_transformation():
     assert len(code._kept) == before
     assert float(slope) == pytest.approx(float(energy(0.805) - energy(0.803)) / 2e-3, rel=1e-4)
     with pytest.raises(UnsupportedError, match=r"kernel\.energy"):
+        jax.grad(lambda d: kernel(0.804)(points, weights, d)[0])(density)
+    with pytest.raises(UnsupportedError, match=r"kernel\.energy"):
         jax.jit(lambda kappa: kernel(kappa)(points, weights, density)[0])(0.804)
 
 

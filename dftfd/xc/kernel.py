@@ -68,8 +68,9 @@ class XCKernel:
 
     def slopes(self, points, weights, density) -> Slopes:
         """All first derivatives of the energy; that by a weight is the energy per volume."""
-        code, weights, density = self.code, np.asarray(weights), np.asarray(density)
-        e, *rows = code.slopes(density.reshape(code.n, -1), *((np.asarray(points).T,) if self._knows_the_point else ()))
+        self._refuse_tracers((points, weights, density))
+        code, (points, weights, density) = self.code, (np.asarray(x, np.float64) for x in (points, weights, density))
+        e, *rows = code.slopes(density.reshape(code.n, -1), *((points.T,) if self._knows_the_point else ()))
         slopes = np.empty((code.n + 3, len(weights)))
         for out, row in zip(slopes, rows, strict=True):
             np.multiply(weights, row, out=out)
@@ -100,11 +101,14 @@ class XCKernel:
         return self.code.program(1).depends_on(range(n, n + 3))
 
     def _point_code(self):
-        if holds_tracers([(c, dict(t.parameters)) for c, t in self.functional.terms]):
-            raise UnsupportedError(
-                f"functional {self.functional.name!r} has parameters that JAX transforms; use kernel.energy(points, "
-                "weights, density), which JAX can differentiate."
-            )
+        self._refuse_tracers([(c, dict(t.parameters)) for c, t in self.functional.terms])
         shapes = (self.n_spin, self.channels), (3,)
         program = point_program(self.energy_density, *(jax.ShapeDtypeStruct(s, np.float64) for s in shapes))
         return PointCode(program, self.n_spin * self.channels)
+
+    def _refuse_tracers(self, values):
+        if holds_tracers(values):
+            raise UnsupportedError(
+                f"functional {self.functional.name!r}: kernel(...) computes with NumPy, and was called inside a JAX "
+                "transformation; use kernel.energy(points, weights, density), which JAX can differentiate."
+            )
