@@ -7,7 +7,7 @@ from pyscf import dft
 
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.empirical_dispersion import WITHOUT_VV10, split_dispersion
-from dftfd.interop.numint import Library, numint
+from dftfd.interop.numint import ROWS, Library, numint
 from dftfd.libcint.mole import quiet, to_pyscf
 from dftfd.libcint.two_electron import auxiliary_basis
 
@@ -64,7 +64,7 @@ def _is_pyscfs(name, functional) -> bool:
     theirs, ours = dft.libxc, Library(functional)
     try:
         with quiet():
-            rows = {"HF": 1, "LDA": 1, "GGA": 4, "MGGA": 5}[theirs.xc_type(name)]
+            rows = ROWS[theirs.xc_type(name)]
             rho = _DENSITIES[:, 0] if rows == 1 else _DENSITIES[:, :rows]
             pairs = (
                 (theirs.rsh_coeff(name), ours.rsh_coeff()),

@@ -30,6 +30,9 @@ OLDEST, TESTED = (2, 9), (2, 14)
 MAX_ORDER = 4
 
 _USED = {"HF": (), "LDA": ("rho",), "GGA": ("rho", "sigma"), "MGGA": ("rho", "sigma", "tau")}
+ROWS = {"HF": 1, "LDA": 1, "GGA": 4, "MGGA": 5}
+"""Rows of PySCF's rho: density, gradient, tau."""
+
 _ORDER_2 = "rho2 rhosigma sigma2 lapl2 tau2 rholapl rhotau lapltau sigmalapl sigmatau"
 _ORDER_3 = (
     "rho3 rho2sigma rhosigma2 sigma3 rho2lapl rho2tau rhosigmalapl rhosigmatau rholapl2 rholapltau rhotau2 "
@@ -283,7 +286,7 @@ class Library:
         """(positions in VARIABLES, x (variable, point), total density) of PySCF's rho (spin, component, point)."""
         rho = np.asarray(rho, dtype=np.float64).reshape(spin + 1, -1, np.shape(rho)[-1])
         used, members = _USED[self.type], MEMBERS[spin + 1]
-        least = {"HF": 1, "LDA": 1, "GGA": 4, "MGGA": 5}[self.type]
+        least = ROWS[self.type]
         if rho.shape[1] < least:
             raise FunctionalError(f"a {self.type} takes {least} components of the density, {rho.shape[1]} were given.")
         x, g = np.zeros((len(VARIABLES[spin + 1]), rho.shape[-1])), rho[:, 1:4]
