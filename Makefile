@@ -1,7 +1,7 @@
 # make demo       set everything up and compute the energy of water
 # make test       the quick tests, on all cores, in programs that are quick to compile (docs/house.md says what is in them)
 # make test-all   all tests, in programs compiled as everybody's are; make test-slow those that make test leaves out
-# make lint       style
+# make lint       style and types
 # make regression every functional against libxc (about an hour); writes data/regression and docs/regression.md
 # make bench      water, benzene and caffeine against PySCF (under 40 minutes); make bench-full the larger molecules
 #
@@ -35,6 +35,7 @@ test-all: $(VENV)/.installed-for-tests
 lint: $(VENV)/.installed-for-tests
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
+	$(RUN)/mypy
 
 regression: $(VENV)/.installed-for-tests
 	$(RUN)/python -m tests.verification.regression_page
@@ -49,7 +50,7 @@ bench-full: $(VENV)/.installed-for-tests
 	$(RUN)/python examples/benchmarks/scf.py --suite full --save
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 $(VENV)/bin/python:
 	@for python in $(CANDIDATES); do \

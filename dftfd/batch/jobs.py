@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from dftfd.errors import DftfdError, FileError, InputError, one_line, shown
 from dftfd.results.qcschema import atomic_result
@@ -51,7 +52,7 @@ def read_jobs(molecules, options: dict) -> list[Job]:
 
     options: for `dftfd.molecule`. Input that is no molecule becomes a job with its error.
     """
-    jobs = []
+    jobs: list[Job] = []
     for item in molecules:
         try:
             sources = list(_sources(item))
@@ -122,15 +123,15 @@ def run_job(job: Job, options: dict) -> Outcome:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         try:
-            result = run_scf(job.molecule, **options)
+            result = run_scf(cast(Molecule, job.molecule), **options)  # jobs without a molecule are not run
         except Exception as error:
             return failure(job, error, time.perf_counter() - start)
-    error, code = None, 0
+    lacks, code = None, 0
     if not result.converged:
-        error, code = f"SCF not converged after {result.cycles} cycles.", NOT_CONVERGED
+        lacks, code = f"SCF not converged after {result.cycles} cycles.", NOT_CONVERGED
     seconds, said = time.perf_counter() - start, tuple(" ".join(str(w.message).split()) for w in caught)
     document = atomic_result(result)
-    return Outcome(job.number, job.name, result.energy, result.converged, error, code, seconds, said, document)
+    return Outcome(job.number, job.name, result.energy, result.converged, lacks, code, seconds, said, document)
 
 
 def failure(job: Job, error: BaseException, seconds: float = 0.0) -> Outcome:

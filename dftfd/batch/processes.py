@@ -73,7 +73,8 @@ def in_processes(task: Callable[[Job], Outcome], jobs: Sequence[Job], n_workers:
 
     Closing the generator ends the processes. Raises ResourceError where a process cannot even start.
     """
-    waiting, attempts = deque(jobs), Counter()
+    waiting = deque(jobs)
+    attempts: Counter = Counter()
     workers: list[_Worker] = []
     try:
         while waiting or any(worker.job for worker in workers):

@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyscf.lib
@@ -63,7 +63,7 @@ class Reference(NamedTuple):
     energy: np.ndarray
     first: np.ndarray
     second: np.ndarray | None
-    third: dict[tuple[int, int, int], np.ndarray] | None = None
+    third: dict[tuple[int, ...], np.ndarray] | None = None
 
 
 def version() -> str:
@@ -129,7 +129,7 @@ def reference(
             f"{', '.join(VARIABLES[n_spin])}."
         )
     energy, first = np.zeros(n_points), np.zeros((n_variables, n_points))
-    second = np.zeros((n_variables, n_variables, n_points))
+    second: np.ndarray | None = np.zeros((n_variables, n_variables, n_points))
     third: dict | None = {} if order == 3 else None
     for coefficient, name in terms:
         part = _evaluate_one(name, variables, n_spin, order, threshold)
@@ -218,7 +218,7 @@ class DensityJet:
         return np.stack([*g, *sigma, *np.zeros_like(g), *self.tau_gradient])
 
 
-def matrix(terms: Terms, molecule, points, weights, P) -> tuple[float, np.ndarray]:
+def matrix(terms: Terms, molecule: Any, points: Any, weights: Any, P: Any) -> tuple[float, np.ndarray]:
     """(energy, matrix (spin, ao, ao)) of PySCF's numint on the given grid; P (spin, ao, ao) as in `XCBuilder`.
 
     PySCF's screening of small orbital values is all but switched off.

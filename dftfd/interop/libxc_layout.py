@@ -1,6 +1,7 @@
 """Functionals of dftfd evaluated in libxc's layout, for programs that are built around libxc."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,9 @@ class Derivatives(Mapping):
         return f"Derivatives({', '.join(f'{name} {a.shape}' for name, a in self._arrays.items())})"
 
 
-def evaluate(functional, *, rho, sigma=None, lapl=None, tau=None, order: int = 1) -> Derivatives:
+def evaluate(
+    functional: Any, *, rho: Any, sigma: Any = None, lapl: Any = None, tau: Any = None, order: int = 1
+) -> Derivatives:
     """Energy per electron `exc` [hartree] and derivatives of the energy per volume, as libxc names and orders them.
 
     functional: name, expression or Functional; exact exchange is left out, as libxc leaves it out.
@@ -71,7 +74,7 @@ def evaluate(functional, *, rho, sigma=None, lapl=None, tau=None, order: int = 1
     n_spin, n_points = (1 if arrays["rho"].ndim == 1 else 2), arrays["rho"].shape[-1]
     kernel = pointwise_kernel(functional, n_spin)
     kernel.require_ingredients(functional, arrays)
-    x: list[np.ndarray | None] = []
+    x: list = []  # of arrays, None where the functional needs none
     for family, members in MEMBERS[n_spin].items():
         x += list(arrays[family].reshape(len(members), n_points)) if family in arrays else [None] * len(members)
     if arrays["rho"].min(initial=1.0) < 0:
@@ -87,7 +90,7 @@ def evaluate(functional, *, rho, sigma=None, lapl=None, tau=None, order: int = 1
     return Derivatives(out)
 
 
-def empty_spins(x, n_spin: int) -> None:
+def empty_spins(x: Any, n_spin: int) -> None:
     """Sets to zero, in place, all variables of a spin where its density is not positive; rows of None are left out.
 
     Differences of densities and rounding leave small negative spin densities, of which no functional is defined.

@@ -1,6 +1,7 @@
 """A result as a PySCF mean-field object, and the entries of PySCF's checkpoint files."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from pyscf import dft
@@ -14,7 +15,7 @@ from dftfd.libcint.two_electron import auxiliary_basis
 KINDS = {"RKS": dft.rks.RKS, "UKS": dft.uks.UKS, "ROKS": dft.roks.ROKS}
 
 
-def mean_field(result):
+def mean_field(result: Any) -> Any:
     """A converged-looking PySCF object of the same energy, with the result's orbitals, on a Mole of its own.
 
     The functional is PySCF's own where its name stands for the same formula with the same parameters, else dftfd's by
@@ -77,7 +78,7 @@ def _is_pyscfs(name, functional) -> bool:
 
 
 def _close(a, b):
-    a, b = (np.hstack([np.ravel(part) for part in _flat(x)] or [0.0]) for x in (a, b))
+    a, b = (np.hstack([np.ravel(part) for part in _flat(x)] or [np.zeros(1)]) for x in (a, b))
     return a.shape == b.shape and np.allclose(a, b, rtol=1e-7, atol=1e-12)
 
 
@@ -95,7 +96,7 @@ def _densities():
 _DENSITIES = _densities()
 
 
-def orbital_entries(result) -> dict:
+def orbital_entries(result: Any) -> dict:
     """e_tot, mo_energy, mo_occ and mo_coeff in the shapes that PySCF gives them for the method."""
     arrays = {name: np.array(getattr(result, name)) for name in ("mo_energy", "mo_occ", "mo_coeff")}
     if result.method == "RKS":
@@ -105,7 +106,7 @@ def orbital_entries(result) -> dict:
     return {"e_tot": result.energy, **arrays}
 
 
-def mole_text(molecule) -> str:
+def mole_text(molecule: Any) -> str:
     """The Mole as JSON, as PySCF's checkpoint files hold it."""
     with quiet():
         return to_pyscf(molecule).dumps()

@@ -10,6 +10,7 @@ import warnings
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations_with_replacement
+from typing import Any
 
 import numpy as np
 import pyscf
@@ -46,7 +47,7 @@ LAYOUT = {
 """PySCF's order of libxc's arrays in the result of `eval_xc`."""
 
 
-def numint(functional) -> "NumInt":
+def numint(functional: Any) -> "NumInt":
     """An object for PySCF's `mf._numint`, with which a mean field uses this functional.
 
     functional: name, expression or Functional of rho, sigma and tau; hybrids bring their exact exchange along. The
@@ -236,8 +237,7 @@ class Library:
             return self.with_omega(omega).eval_xc1(xc_code, rho, spin, deriv)
         self.test_deriv_order(xc_code, deriv, raise_error=True)
         positions, x, n = self._variables(rho, spin)
-        wanted = [combinations_with_replacement(positions, order) for order in range(deriv + 1)]
-        wanted = [list(combinations) for combinations in wanted]
+        wanted = [list(combinations_with_replacement(positions, order)) for order in range(deriv + 1)]
         out = np.zeros((sum(map(len, wanted)), x.shape[1]))
         if not self._pointwise.terms:
             return out

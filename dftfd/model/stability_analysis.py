@@ -55,6 +55,7 @@ def _state(result, calculation, repeat):
     ingredients = calculation.build(Progress())
     ingredients.energy.require_response()
     problem = ingredients.problem(Aufbau(calculation.n_occupied, calculation.capacity))
-    arrays = [np.repeat(a, repeat, axis=0) for a in (result.mo_energy, result.mo_occ / repeat, result.mo_coeff)]
+    arrays = (result.mo_energy, result.mo_occ / repeat, result.mo_coeff)
+    mo_energy, mo_occ, mo_coeff = (np.repeat(a, repeat, axis=0) for a in arrays)
     P = np.repeat(result.density_matrix / repeat, repeat, axis=0)
-    return problem, State(P, problem.start(P).evaluation, *arrays)
+    return problem, State(P, problem.start(P).evaluation, mo_energy, mo_occ, mo_coeff)

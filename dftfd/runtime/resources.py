@@ -61,7 +61,7 @@ def memory_size(size, name: str = "max_memory") -> int:
         size = f"{size:.12g}"
     match = _SIZE.fullmatch(size) if isinstance(size, str) else None
     unit = _UNITS.get(match[2].lower()) if match else None
-    if unit is None or not float(match[1]):
+    if match is None or unit is None or not float(match[1]):
         raise InputError(f"{name}={shown(size)} is no size; give a number of MB, or text such as '800 MB' or '4 GB'.")
     return int(float(match[1]) * unit)
 

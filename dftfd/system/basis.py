@@ -136,7 +136,7 @@ def _is_channel(channel):
         return False
     l, powers = channel
     terms = [term for power in powers if isinstance(power, tuple) for term in power]
-    return isinstance(l, Integral) and l >= -1 and all(_is_term(term) for term in terms)
+    return isinstance(l, Integral) and int(l) >= -1 and all(_is_term(term) for term in terms)
 
 
 def _is_term(term):
@@ -144,8 +144,8 @@ def _is_term(term):
 
 
 def _is_count(value, largest):
-    return isinstance(value, Integral) and not isinstance(value, bool) and 0 <= value <= largest
+    return isinstance(value, Integral) and not isinstance(value, bool) and 0 <= int(value) <= largest
 
 
 def _is_finite(value):
-    return isinstance(value, Real) and abs(value) < float("inf")
+    return isinstance(value, Real) and abs(float(value)) < float("inf")

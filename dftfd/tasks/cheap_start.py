@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from dftfd.model.calculation import Calculation, Ingredients
+from dftfd.model.kohn_sham import FockEvaluation
 from dftfd.scf.approach import Approach, approach, smallest_gap
 from dftfd.scf.occupation import Aufbau, Occupier
 from dftfd.scf.problem import Problem, State
@@ -68,7 +69,8 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tupl
     coarse = _has_finer_grid(calculation) and (looks or _is_large(calculation))
     if semilocal is None or not (coarse or double):
         return None, ""
-    words, cheaper = [], semilocal
+    words: list[str] = []
+    cheaper = semilocal
     if coarse:
         words.append(f"on grid level {COARSE_LEVEL}")
         orbitals = GridOrbitals(calculation.molecule, progress)
@@ -114,7 +116,7 @@ def spin_instability(ingredients: Ingredients, state: State, progress) -> float 
     found, _ = cheaper_ingredients(replace(ingredients, calculation=calculation.unrestricted()), progress, True)
     if found is None:
         return None
-    evaluation = replace(state.evaluation, F=np.repeat(state.F, 2, axis=0))
+    evaluation = FockEvaluation(np.repeat(state.F, 2, axis=0), state.evaluation.energies, None)
     P, energies, coefficients = (np.repeat(a, 2, axis=0) for a in (state.P / 2, state.mo_energy, state.mo_coeff))
     both = State(P, evaluation, energies, np.repeat(state.mo_occ / 2, 2, axis=0), coefficients)
     problem = found.problem(Aufbau(found.calculation.n_occupied, found.calculation.capacity))

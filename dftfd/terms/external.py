@@ -191,12 +191,15 @@ class _Kernel:
         self._potential = potential
 
     def __call__(self, points, weights, density):
-        f = np.ones(len(weights)) if self._potential is None else self._potential.values(points)
+        f = self._values(points)
         slopes = np.broadcast_to(weights * f, density[:, 0].shape)[:, None]
         return float(np.sum(slopes * density)), slopes
 
     def slopes(self, points, weights, density) -> Slopes:
         """Derivatives of the energy by weights, density and points."""
         n = density[:, 0].sum(axis=0)
-        by_weight = n * self._potential.values(points)
-        return Slopes(by_weight, self(points, weights, density)[1], weights * n * self._potential.slopes(points).T)
+        by_point = np.zeros(points.shape) if self._potential is None else self._potential.slopes(points)
+        return Slopes(n * self._values(points), self(points, weights, density)[1], weights * n * by_point.T)
+
+    def _values(self, points):
+        return np.ones(len(points)) if self._potential is None else self._potential.values(points)

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.errors import FunctionalError, InputError, UnsupportedError
+from dftfd.errors import FunctionalError, InputError, UnsupportedError, shown
 from dftfd.functionals.registry import get_functional
-from dftfd.runtime.arguments import choice, public, whole
+from dftfd.runtime.arguments import Kind, choice, public, whole
 from dftfd.verify.audit_sources import HIGHEST, EvalXCSource, LibxcSource, NotOfferedError, OwnSource, named
 from dftfd.verify.diagnosis import CLOSE, diagnose
 from dftfd.verify.finite_differences import differences
@@ -83,15 +83,23 @@ def audit(
     return AuditReport(source.name, tuple(checked), tuple(findings), tuple(dict.fromkeys(notes)))
 
 
+_CODE = Kind(
+    "a name, an expression, a Functional, or code of PySCF's kind, eval_xc",
+    lambda target: getattr(target, "eval_xc", target if callable(target) else None),
+)
+_NAME = Kind("a name of libxc", lambda target: str(target).lower())
+
+
 def _sources(target, xctype, reference, libxc):
     """(what is audited, the functional of ours that it is compared with or None)."""
-    code = getattr(target, "eval_xc", target if callable(target) else None)
+    code = _CODE.checked("target", target)
+    source: LibxcSource | EvalXCSource | OwnSource
     if libxc:
-        source = LibxcSource(str(target).lower())
+        source = LibxcSource(_NAME.checked("target", target))
         if reference is None:
             reference = _counterpart(source.name)
     elif code is not None:
-        source = EvalXCSource(code, xctype.upper(), getattr(code, "__qualname__", repr(code)))
+        source = EvalXCSource(code, xctype.upper(), getattr(code, "__qualname__", None) or shown(code))
     else:
         source = OwnSource(get_functional(target))
     return source, None if reference is None else OwnSource(get_functional(reference))
@@ -110,6 +118,8 @@ def import_target(text: str) -> Callable:
     try:
         if place.endswith(".py"):
             spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+            if spec is None or spec.loader is None:
+                raise InputError(f"target {shown(text)}: {place} is no file of Python code.")
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
         else:
@@ -152,8 +162,7 @@ def _audit_layout(source, ours, x, n_spin, notes):
     steps = _scale(x, n_spin)
     for order in range(1, len(rows)):
         code = lambda moved, order=order: source(_embed(moved, x, used), n_spin, order - 1)[order - 1]
-        slopes = differences(code, x[used], steps[used])
-        slopes = {i: estimates for i, estimates in zip(used, slopes, strict=True)}
+        slopes = dict(zip(used, differences(code, x[used], steps[used]), strict=True))
         reference = None if known is None else known[order]
         yield _audit_order(_Order(order, n_spin, x, steps, rows, slopes, reference, used), wrong, source, ours)
 

@@ -6,6 +6,7 @@ The energy is per volume. Components that a source does not give are left out; o
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -63,13 +64,14 @@ class LibxcSource:
         d = libxc.reference([(1.0, self.name)], x, n_spin, order=max(order, 1))
         result = [{(): d.energy}]
         for k in range(1, order + 1):
-            arrays = {1: d.first, 2: d.second, 3: d.third}[k]
+            arrays: Any = {1: d.first, 2: d.second, 3: d.third}[k]
             if arrays is None:
                 break
             named = named_components(n_spin, self.used, k)
             components = [c for group in named.values() for c in group]
             zero = np.zeros(x.shape[1])
-            result.append({c: arrays.get(c, zero) if k == 3 else arrays[c] for c in components})
+            entries: dict = {c: arrays.get(c, zero) if k == 3 else arrays[c] for c in components}
+            result.append(entries)
         return result
 
 
@@ -141,7 +143,8 @@ class EvalXCSource:
             raise FunctionalError(
                 f"{self.name} returned {len(arrays)} arrays of order {order}; at most {len(layout)} expected."
             )
-        named, result = named_components(n_spin, INGREDIENTS["MGGA"], order), {}
+        named = named_components(n_spin, INGREDIENTS["MGGA"], order)
+        result: dict = {}
         for name, array in zip(layout, arrays, strict=False):
             if array is not None:
                 rows = self._row(array, name, len(named[name]), points)

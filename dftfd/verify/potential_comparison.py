@@ -5,6 +5,7 @@ derivatives and exact derivatives of the density; see `dftfd.interop.libxc.poten
 """
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -44,8 +45,8 @@ def on_analytic_density(functional: Functional, terms: libxc.Terms, parameters, 
 
 
 def _tau(*density_and_point):
-    *parameters, r = density_and_point
-    code = functools.partial(analytic_density, *parameters)
+    parameters, r = density_and_point[:-1], density_and_point[-1]
+    code: Any = functools.partial(analytic_density, *parameters)
     rho, gradient = code(r), jax.jacfwd(code)(r)
     return jnp.sum(gradient**2, axis=1) / (8 * rho) + 0.3 * (6 * jnp.pi**2) ** (2 / 3) * rho ** (5 / 3)
 

@@ -8,12 +8,11 @@ the second kind is decided here.
 import functools
 from dataclasses import dataclass
 
-import mpmath
 import numpy as np
 
 from dftfd.functionals.base import Functional
 from dftfd.interop import libxc
-from dftfd.verify.extended import DIGITS, ExtendedEnergy
+from dftfd.verify.extended import DIGITS, ExtendedEnergy, mpmath
 from dftfd.verify.point_comparison import (
     LIBXC_THRESHOLD,
     component,

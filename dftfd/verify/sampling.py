@@ -62,7 +62,8 @@ def sample(n_spin: int, region: str, count: int = 400, seed: int = 7) -> np.ndar
     is uniform in (-3, 3).
     """
     rng = np.random.default_rng(seed)
-    n, distance = (10 ** rng.uniform(*np.log10(limits), count) for limits in REGIONS[region])
+    exponents = (np.log10(limits) for limits in REGIONS[region])
+    n, distance = (10 ** rng.uniform(low, high, count) for low, high in exponents)
     zeta = rng.choice([-1.0, 1.0], count) * (1 - distance)
     s, cosine = rng.uniform(0.02, LARGEST_S, (2, count)), rng.uniform(-0.95, 0.95, count)
     alpha, q = rng.uniform(0, 5, (2, count)), rng.uniform(-3, 3, (2, count))
@@ -81,8 +82,8 @@ def wide_sample(count: int = 4000):
     n = uniform_density(np.exp(rng.uniform(np.log(0.05), np.log(20), count)))
     fraction = rng.uniform(0, 1, count) ** 3 * (1 - 2e-6) + 1e-6
     one = total_variables(n, *reduced())
-    both = map(np.stack, zip(reduced(), reduced(), strict=True))
-    return one, variables(n * np.stack([fraction, 1 - fraction]), *both, rng.uniform(-1, 1, count))
+    s, alpha, q = map(np.stack, zip(reduced(), reduced(), strict=True))
+    return one, variables(n * np.stack([fraction, 1 - fraction]), s, alpha, q, rng.uniform(-1, 1, count))
 
 
 def uniform_density(rs):

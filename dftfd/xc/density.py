@@ -16,7 +16,7 @@ from dftfd.xc.channels import both_spins
 
 
 def _as_molecule(value):
-    if not (isinstance(value, Molecule) or is_pyscf_mole(value)):
+    if not (issubclass(type(value), Molecule) or is_pyscf_mole(value)):
         raise TypeError
     return value
 
@@ -24,10 +24,10 @@ def _as_molecule(value):
 @public
 def density_function(
     molecule: Annotated[Any, Kind("a Molecule, from dftfd.system.molecule(...), or a PySCF Mole", _as_molecule)],
-    P: Annotated[jax.Array, traceable(None, None, None, expected="a matrix (1 or 2, ao, ao) of finite numbers")],
+    P: Annotated[Any, traceable(None, None, None, expected="a matrix (1 or 2, ao, ao) of finite numbers")],
     tau: bool = False,
     domain: Domain = SPACE,
-):
+) -> Any:
     r"""Spin-resolved density rho(r) [bohr^-3], a Function R^3 -> R^2 (alpha, beta).
 
     rho_s(r) = sum_mn P^s_mn chi_m(r) chi_n(r)

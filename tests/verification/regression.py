@@ -71,8 +71,9 @@ def compare_all(
             if resume and name in file:
                 continue
         try:
-            result = check(name, **options)
-            verdict = "passed" if result.passed else f"{len(result.failures)} rows differ"
+            report = check(name, **options)
+            result: Report | str = report
+            verdict = "passed" if report.passed else f"{len(report.failures)} rows differ"
         except UnsupportedError as error:
             result = str(error)
             verdict = f"not compared: {error}"
