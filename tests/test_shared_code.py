@@ -85,6 +85,16 @@ def test_parameters_under_a_transformation():
         jax.jit(lambda kappa: kernel(kappa)(points, weights, density)[0])(0.804)
 
 
+def test_a_kernel_that_is_first_asked_for_inside_of_jit_serves_outside():
+    """What is kept holds no tracer of the transformation in which it was made."""
+    points, weights, density = np.zeros((5, 3)), np.ones(5), np.linspace(0.1, 2.0, 20).reshape(1, 4, 5)
+    functional = get_functional("gga_x_pbe", kappa=0.871)
+    inside = jax.jit(lambda x: x * shared(XCKernel, functional, 1)(points, weights, density)[0])(1.0)
+    kernel = shared(XCKernel, functional, 1)
+    assert float(inside) == pytest.approx(kernel(points, weights, density)[0], rel=1e-14)
+    assert float(kernel.energy(points, weights, density)) == pytest.approx(float(inside), rel=1e-13)
+
+
 @pytest.mark.parametrize("n_spin", [1, 2])
 @pytest.mark.parametrize("name", ["lda,vwn", "pbe", "tpss", "mgga_x_br89"])
 def test_kernels_equal_plain_derivatives(name, n_spin):

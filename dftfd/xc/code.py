@@ -46,7 +46,7 @@ def shared(kind, functional: Functional, n_spin: int, **options):
     if holds_tracers([(c, dict(parameters)) for c, _, _, parameters in terms]):
         return kind(functional, n_spin, **options)
     key = kind, n_spin, *options.items(), structural_key([(float(c), *rest) for c, *rest in terms])
-    with _lock:
+    with _lock, jax.ensure_compile_time_eval():  # what is kept holds nothing of a transformation around this call
         found = _kept[key] = _kept.pop(key, None) or kind(functional, n_spin, **options)
         while len(_kept) > _MOST_KEPT:
             del _kept[next(iter(_kept))]

@@ -17,6 +17,7 @@ from dftfd.functionals.base import Functional, unknown_densities
 from dftfd.libcint.gto import component_count
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import ao_order, channels_for, jets
+from dftfd.xc.code import shared
 from dftfd.xc.device import block_density
 from dftfd.xc.kernel import XCKernel
 
@@ -57,7 +58,7 @@ def orbitals_on_grid(molecule, points, weights, order: int) -> OrbitalsOnGrid:
 
 def semilocal_order(functional: Functional) -> int:
     """Order of the derivatives of orbitals that `semilocal_energy` needs."""
-    return ao_order(XCKernel(functional, 1))
+    return ao_order(shared(XCKernel, functional, 1))
 
 
 def double_integral_order(functional: Functional) -> int:
@@ -68,7 +69,7 @@ def double_integral_order(functional: Functional) -> int:
 
 def semilocal_energy(functional: Functional, P, grid: OrbitalsOnGrid):
     """Energy [hartree] of a functional's terms without integrals; P (spin, ao, ao), symmetric."""
-    kernel = XCKernel(functional, len(P))
+    kernel = shared(XCKernel, functional, len(P))
     density = _density(functional, P, grid, kernel.order, kernel.needs_tau)
     return kernel.energy(grid.points, grid.weights, density)
 

@@ -103,7 +103,8 @@ class XCKernel:
     def _point_code(self):
         self._refuse_tracers([(c, dict(t.parameters)) for c, t in self.functional.terms])
         shapes = (self.n_spin, self.channels), (3,)
-        program = point_program(self.energy_density, *(jax.ShapeDtypeStruct(s, np.float64) for s in shapes))
+        with jax.ensure_compile_time_eval():
+            program = point_program(self.energy_density, *(jax.ShapeDtypeStruct(s, np.float64) for s in shapes))
         return PointCode(program, self.n_spin * self.channels)
 
     def _refuse_tracers(self, values):
