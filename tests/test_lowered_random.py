@@ -282,10 +282,10 @@ def plain_derivatives(code, order: int) -> list:
 
 
 def lowered(code, order: int):
-    """(program, its inputs, what it is of its outputs that `plain_derivatives` gives), built as in PointwiseKernel."""
+    """(program, its inputs, what it is of its outputs that `plain_derivatives` gives), built as in dftfd.xc.code."""
     program = with_gradient(point_program(code, SCALAR, SCALAR), inline=order == 1)
     for level in range(2, order + 1):
-        program = with_forward_derivative(program, 2, level, inline=level == order)
+        program = with_forward_derivative(program, 2, inline=level == order)
     seeds = [np.full(POINTS.shape[1], d) for _ in range(order - 1) for d in ALONG]
     pick = lambda out: [out[0], *(ALONG[0] * out[k] + ALONG[1] * out[k + 1] for k in (1, 3, 7)[:order])]
     return program, [*POINTS, *seeds], pick
