@@ -86,7 +86,7 @@ def functional(name: Any, *, doi: str | None = None, spin_symmetric: bool = True
     Raises FunctionalError, with the offending point, for formulas that can't be used; see functionals/validation.py.
     spin_symmetric=False allows energies that change when the spins are exchanged.
     """
-    _require_name(name, "functional")
+    name = _plain_name(name, "functional")
     return lambda formula: register(term(name, doi=doi)(formula), spin_symmetric=spin_symmetric)
 
 
@@ -106,14 +106,16 @@ def potential(name: Any, *, doi: str | None = None, spin_symmetric: bool = True)
     The formula takes the same ingredients as an energy's and gives (v_alpha, v_beta) [hartree], a Function R^3 -> R^2.
     The Functional runs in self-consistent calculations and adds to others; it has no energy, hence no forces.
     """
-    _require_name(name, "potential")
+    name = _plain_name(name, "potential")
     make = lambda formula: Functional(name, ((1.0, potential_term(formula, name, doi)),))
     return lambda formula: register(make(formula), spin_symmetric=spin_symmetric)
 
 
-def _require_name(name, decorator):
-    if not isinstance(name, str):
+def _plain_name(name, decorator):
+    """The name as plain text: what a class of its own says of equality would decide in every look-up after it."""
+    if not issubclass(type(name), str):
         raise FunctionalError(f"{decorator}({shown(name)}): a name expected; write @dftfd.{decorator}('my_gga_x').")
+    return str.__str__(name)
 
 
 @_public
@@ -122,8 +124,9 @@ def register(f: Any, name: Any = None, *, spin_symmetric: bool = True) -> Functi
     if not issubclass(type(f), Functional):
         raise FunctionalError(f"register: a Functional expected, {shown(f)} found.")
     name = f.name if name is None else name
-    if not isinstance(name, str) or not NAME.fullmatch(name):
+    if not issubclass(type(name), str) or not NAME.fullmatch(name):
         raise FunctionalError(f"{shown(name)} is no name for a functional: lower-case letters, digits and _ expected.")
+    name = str.__str__(name)
     if name in _REGISTRY:
         raise FunctionalError(
             f"a functional named {name!r} is registered already; choose another name, or try a formula without a name "

@@ -640,6 +640,8 @@ def failures(cases):
                 continue
             if (problem := answer(call, value)) is not None:
                 wrong.append(f"{name} = <{kind}>: {problem}")
+            if kind == "open file":
+                value.close()
     return wrong
 
 

@@ -102,7 +102,7 @@ def from_pyscf(mole: gto.Mole) -> dict:
 
 def is_pyscf_mole(source) -> bool:
     """True for a Mole, and for the periodic Cell, which `from_pyscf` refuses by name."""
-    return isinstance(source, gto.MoleBase)
+    return issubclass(type(source), gto.MoleBase)
 
 
 def check_same_system(molecule, mole) -> None:

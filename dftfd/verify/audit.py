@@ -15,7 +15,7 @@ import numpy as np
 
 from dftfd.errors import FunctionalError, InputError, UnsupportedError, shown
 from dftfd.functionals.registry import get_functional
-from dftfd.runtime.arguments import choice, public, whole
+from dftfd.runtime.arguments import Kind, choice, public, whole
 from dftfd.verify.audit_sources import HIGHEST, EvalXCSource, LibxcSource, NotOfferedError, OwnSource, named
 from dftfd.verify.diagnosis import CLOSE, diagnose
 from dftfd.verify.finite_differences import differences
@@ -83,16 +83,23 @@ def audit(
     return AuditReport(source.name, tuple(checked), tuple(findings), tuple(dict.fromkeys(notes)))
 
 
+_CODE = Kind(
+    "a name, an expression, a Functional, or code of PySCF's kind, eval_xc",
+    lambda target: getattr(target, "eval_xc", target if callable(target) else None),
+)
+_NAME = Kind("a name of libxc", lambda target: str(target).lower())
+
+
 def _sources(target, xctype, reference, libxc):
     """(what is audited, the functional of ours that it is compared with or None)."""
-    code = getattr(target, "eval_xc", target if callable(target) else None)
+    code = _CODE.checked("target", target)
     source: LibxcSource | EvalXCSource | OwnSource
     if libxc:
-        source = LibxcSource(str(target).lower())
+        source = LibxcSource(_NAME.checked("target", target))
         if reference is None:
             reference = _counterpart(source.name)
     elif code is not None:
-        source = EvalXCSource(code, xctype.upper(), getattr(code, "__qualname__", repr(code)))
+        source = EvalXCSource(code, xctype.upper(), getattr(code, "__qualname__", None) or shown(code))
     else:
         source = OwnSource(get_functional(target))
     return source, None if reference is None else OwnSource(get_functional(reference))

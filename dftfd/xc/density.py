@@ -15,7 +15,7 @@ from dftfd.xc.ao_values import AOTables, ao_tables, ao_values
 
 
 def _as_molecule(value):
-    if not (isinstance(value, Molecule) or is_pyscf_mole(value)):
+    if not (issubclass(type(value), Molecule) or is_pyscf_mole(value)):
         raise TypeError
     return value
 
