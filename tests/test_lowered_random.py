@@ -209,8 +209,10 @@ BLOCKS = [
 
 
 def _numbers_meet(u, v):
-    """Sums and products of numbers, which are seen only when entries are joined."""
-    return jnp.sum(jnp.stack([0.5 + 0 * u, 2.0 + 0 * v, u])) * jnp.prod(jnp.stack([0.5 + 0 * u, 3.0 + 0 * v, v]))
+    """Numbers in arrays beside variables: they are seen only when operations are carried out entry by entry."""
+    numbers = jnp.stack([0.5 + 0 * u, 2.0 + 0 * v, u])
+    ratios = -numbers / jnp.stack([v, 3.0 + 0 * u, 4.0 + 0 * v])
+    return jnp.sum(numbers) * jnp.prod(jnp.stack([0.5 + 0 * u, 3.0 + 0 * v, v])) + jnp.sum(ratios)
 
 
 ARITHMETIC = [
