@@ -96,7 +96,7 @@ def run_batch(
         outcomes[outcome.number] = outcome
         on_outcome(outcome, len(queue))
 
-    with recorded(record, options) as known:
+    with recorded(record, checked) as known:
         waiting = []
         for job in queue:
             if job.error is not None:
