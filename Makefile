@@ -13,9 +13,6 @@ PYTHON ?=
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.12 python3.11 python3.13 python3.14)
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTEST := OMP_NUM_THREADS=1 $(RUN)/python -m pytest --numprocesses auto --dist worksteal
-# Quick code for programs that run once, of the jaxlib in constraints.txt. Not level 0, at which XLA errs (test_lowered_random).
-QUICK_PROGRAMS := XLA_FLAGS="--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true \
-	--xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false"
 PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test test-slow test-all lint regression bench bench-full clean
@@ -24,7 +21,7 @@ demo: $(VENV)/.installed
 	$(RUN)/dftfd run examples/water.xyz --xc pbe --basis def2-svp
 
 test: $(VENV)/.installed-for-tests
-	$(QUICK_PROGRAMS) $(PYTEST) -m "not slow and not gpu and not benchmark"
+	DFTFD_QUICK_PROGRAMS=1 $(PYTEST) -m "not slow and not gpu and not benchmark"
 
 test-slow: $(VENV)/.installed-for-tests
 	$(PYTEST) -m "slow and not gpu and not benchmark"

@@ -35,6 +35,11 @@ INGREDIENTS = {
 }
 
 
+def unknown_densities() -> tuple[Function, Function]:
+    """(rho, tau), functions that stand for any density: what a functional is lowered from."""
+    return placeholder("rho", SPACE, (2,)), placeholder("tau", SPACE, (2,))
+
+
 @dataclass(frozen=True)
 class EnergyTerm:
     """One formula for an energy per volume [hartree bohr^-3], with its parameters and source.
@@ -53,8 +58,7 @@ class EnergyTerm:
     @classmethod
     def from_formula(cls, formula: Callable, name: str, doi: str | None = None) -> "EnergyTerm":
         """Ingredients are the positional parameters of `formula`, parameters its keyword-only ones."""
-        ingredients, parameters = signature_of(formula, name)
-        return cls(name, formula, ingredients, parameters, doi)
+        return cls(name, formula, *signature_of(formula, name), doi)
 
     @property
     def needs_tau(self) -> bool:
@@ -63,8 +67,7 @@ class EnergyTerm:
     @functools.cached_property
     def is_nonlocal(self) -> bool:
         """True if the formula holds integrals."""
-        e = self.energy_density(placeholder("rho", SPACE, (2,)), placeholder("tau", SPACE, (2,)))
-        return has_integrals(e)
+        return has_integrals(self.energy_density(*unknown_densities()))
 
     def with_parameters(self, changes: Mapping) -> "EnergyTerm":
         return replace(self, parameters={**self.parameters, **changes})

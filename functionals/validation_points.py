@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd import Function
-from dftfd.autofd.lowering.jets import placeholder
 from dftfd.errors import DftfdError, FunctionalError
-from dftfd.functionals.base import SPACE
+from dftfd.functionals.base import unknown_densities
 from dftfd.functionals.common import FERMI
 
 AS_WRITTEN = 1e-7
@@ -25,7 +24,7 @@ _K_F = (2 * FERMI) ** (1 / 3)  # of one spin
 def formed(term) -> Function:
     """The energy per volume as a graph, or a FunctionalError that tells what the formula did."""
     try:
-        e = term.energy_density(placeholder("rho", SPACE, (2,)), placeholder("tau", SPACE, (2,)))
+        e = term.energy_density(*unknown_densities())
     except FunctionalError:
         raise
     except Exception as error:  # noqa: BLE001  whatever a user's formula raises

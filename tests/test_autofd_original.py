@@ -1,7 +1,7 @@
 """What the tests of the original implementation state (sail-sg/autofd at c733c2b), in the notation of this package.
 
 One item here for each of its 141, with the same name; the statements are retyped, not the code. Where the notation
-differs the docstring says how; seven items (argmax, argmin, equal) are refused here by a typed error, which the test
+differs the docstring says how; five items (argmax, argmin, equal) are refused here by a typed error, which the test
 requires: functions have float or complex values. Points are float64, so values agree to 1e-12.
 """
 

@@ -209,8 +209,10 @@ BLOCKS = [
 
 
 def _numbers_meet(u, v):
-    """Sums and products of numbers, which are seen only when entries are joined."""
-    return jnp.sum(jnp.stack([0.5 + 0 * u, 2.0 + 0 * v, u])) * jnp.prod(jnp.stack([0.5 + 0 * u, 3.0 + 0 * v, v]))
+    """Numbers in arrays beside variables: they are seen only when operations are carried out entry by entry."""
+    numbers = jnp.stack([0.5 + 0 * u, 2.0 + 0 * v, u])
+    ratios = -numbers / jnp.stack([v, 3.0 + 0 * u, 4.0 + 0 * v])
+    return jnp.sum(numbers) * jnp.prod(jnp.stack([0.5 + 0 * u, 3.0 + 0 * v, v])) + jnp.sum(ratios)
 
 
 ARITHMETIC = [
@@ -282,10 +284,10 @@ def plain_derivatives(code, order: int) -> list:
 
 
 def lowered(code, order: int):
-    """(program, its inputs, what it is of its outputs that `plain_derivatives` gives), built as in PointwiseKernel."""
+    """(program, its inputs, what it is of its outputs that `plain_derivatives` gives), built as in dftfd.xc.code."""
     program = with_gradient(point_program(code, SCALAR, SCALAR), inline=order == 1)
     for level in range(2, order + 1):
-        program = with_forward_derivative(program, 2, level, inline=level == order)
+        program = with_forward_derivative(program, 2, inline=level == order)
     seeds = [np.full(POINTS.shape[1], d) for _ in range(order - 1) for d in ALONG]
     pick = lambda out: [out[0], *(ALONG[0] * out[k] + ALONG[1] * out[k + 1] for k in (1, 3, 7)[:order])]
     return program, [*POINTS, *seeds], pick

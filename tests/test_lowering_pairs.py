@@ -37,7 +37,7 @@ from dftfd.autofd.scalar.symmetry import is_symmetric
 from dftfd.errors import NotSemilocalError, NumericalError, QuadratureError, UnsupportedError
 from dftfd.functionals.base import SPACE, EnergyTerm, Functional
 from dftfd.functionals.pairs import guarded, here, integral_over_there, squared_distance, there
-from dftfd.xc.nonlocal_matrix import NonlocalXCKernel
+from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
 from dftfd.xc.nonlocal_response import NonlocalXCResponse
 from dftfd.xc.pair_kernel import COLUMNS, PairSums
 

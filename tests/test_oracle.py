@@ -16,7 +16,7 @@ from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import lookup
 from dftfd.verify.extended import ExtendedEnergy
 from dftfd.verify.point_comparison import lowered_derivatives, scaled_error
-from dftfd.xc.pointwise import VARIABLES
+from dftfd.xc.variables import VARIABLES
 from tests.verification.native import native_formulas
 
 FOLDER = Path(__file__).parents[1] / "data/oracle"

@@ -40,7 +40,8 @@ def public_objects():
 
 
 def _belongs(thing, module):
-    return getattr(thing, "__module__", None) == module.__name__ and not thing.__name__.startswith("_")
+    made = inspect.isclass(thing) or inspect.isfunction(thing)
+    return made and thing.__module__ == module.__name__ and not thing.__name__.startswith("_")
 
 
 def _code(member):

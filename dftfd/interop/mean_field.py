@@ -8,7 +8,7 @@ from pyscf import dft
 
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.empirical_dispersion import WITHOUT_VV10, split_dispersion
-from dftfd.interop.numint import Library, numint
+from dftfd.interop.numint import ROWS, Library, numint
 from dftfd.libcint.mole import quiet, to_pyscf
 from dftfd.libcint.two_electron import auxiliary_basis
 
@@ -38,10 +38,10 @@ def mean_field(result: Any) -> Any:
         mf._numint = numint(replace(calculation.functional, dispersion=None))
     if calculation.density_fit:
         mf = mf.density_fit(auxbasis=auxiliary_basis(result.molecule, bool(calculation.functional.exact_exchange))[0])
-    if isinstance(calculation.grid, int):
-        mf.grids.level, mf.nlcgrids.level = calculation.grid, calculation.nlc_level
+    if calculation.grid.moves:
+        mf.grids.level, mf.nlcgrids.level = calculation.grid.level, calculation.nlc_level
     else:
-        mf.grids.coords, mf.grids.weights = calculation.grid
+        mf.grids.coords, mf.grids.weights = calculation.grid.given
     for attribute, value in (orbital_entries(result) | of_dispersion).items():
         setattr(mf, attribute, value)
     mf.converged, mf.conv_tol = result.converged, result.settings.conv_tol
@@ -65,7 +65,7 @@ def _is_pyscfs(name, functional) -> bool:
     theirs, ours = dft.libxc, Library(functional)
     try:
         with quiet():
-            rows = {"HF": 1, "LDA": 1, "GGA": 4, "MGGA": 5}[theirs.xc_type(name)]
+            rows = ROWS[theirs.xc_type(name)]
             rho = _DENSITIES[:, 0] if rows == 1 else _DENSITIES[:, :rows]
             pairs = (
                 (theirs.rsh_coeff(name), ours.rsh_coeff()),

@@ -100,7 +100,7 @@ def nuclear_forces(
     gradient = energy.gradient(P, C_occ, grid_response, progress) - overlap_derivative(molecule, W)
     if not np.isfinite(gradient).all():
         raise NumericalError("the forces contain NaN or Inf; look for coinciding nuclei or extreme exponents.")
-    fixed = not isinstance(calculation.grid, int)
+    fixed = not calculation.grid.moves
     return Forces(-gradient, molecule.coordinates, molecule.symbols, grid_response and not fixed, fixed)
 
 

@@ -17,7 +17,7 @@ from dftfd.scf.rotation import EnergyModel
 from dftfd.scf.stability import LOOKS, SUSPICIOUS, difference_response, lowest_rotation
 from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
 from dftfd.terms.integrals import DensityFittedCoulombExchange
-from dftfd.terms.on_grid import GridOrbitals
+from dftfd.terms.on_grid import GridOrbitals, Quadrature
 
 COARSE_LEVEL = 0
 
@@ -76,7 +76,7 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tupl
         orbitals = GridOrbitals(calculation.molecule, progress)
         orbitals.room = ingredients.orbitals.room
         cheaper = SemilocalEnergy(
-            semilocal.functional, calculation.n_spin, calculation.molecule, COARSE_LEVEL, orbitals, progress
+            semilocal.functional, calculation.n_spin, calculation.molecule, Quadrature(COARSE_LEVEL), orbitals, progress
         )
         cheaper.prepare(progress)
     if double is not None:
@@ -127,7 +127,7 @@ def spin_instability(ingredients: Ingredients, state: State, progress) -> float 
 
 def _has_finer_grid(calculation: Calculation) -> bool:
     """Whether a coarse grid is coarser than the one that is asked for."""
-    return isinstance(calculation.grid, int) and calculation.grid > COARSE_LEVEL + 1
+    return calculation.grid.finer_than(COARSE_LEVEL + 1)
 
 
 def _is_large(calculation: Calculation) -> bool:

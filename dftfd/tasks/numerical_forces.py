@@ -60,5 +60,5 @@ def numerical_forces(
             )
             values[atom, axis] = -sum(differences) / step
             progress.part(done, values.size)
-    fixed = not isinstance(first.calculation.grid, int)
+    fixed = not first.calculation.grid.moves
     return Forces(values, molecule.coordinates, molecule.symbols, not fixed, fixed)

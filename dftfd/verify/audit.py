@@ -22,7 +22,7 @@ from dftfd.verify.finite_differences import differences
 from dftfd.verify.point_comparison import scaled_error
 from dftfd.verify.reports import AuditReport, Checked, Finding
 from dftfd.verify.sampling import EDGES, describe, edge_points, equal_spins, inner_points
-from dftfd.xc.pointwise import VARIABLES
+from dftfd.xc.variables import MEMBERS, VARIABLES, family_of
 
 N_POINTS, MOST_POINTS = 12, 100_000
 RELIABLE = 1e-7
@@ -145,7 +145,7 @@ def _scale(x, n_spin):
 def _audit_layout(source, ours, x, n_spin, notes):
     """(Checked, findings) for each order that the source offers."""
     families = source.ingredients(n_spin)
-    used = [k for k, v in enumerate(VARIABLES[n_spin]) if v.split("_")[0] in families]
+    used = [k for family in families for k in MEMBERS[n_spin][family]]
     rows = source(x, n_spin, HIGHEST)
     known = None if ours is None else ours(x, n_spin, len(rows) - 1)
     if known is not None and not _close(rows[0][()], known[0][()], ENERGY_CLOSE).all():
@@ -250,7 +250,7 @@ def _verdict(level, component, wrong):
     decided = reliable.any(axis=0)
     if level.reference is not None:
         exact = level.reference.get(component, np.zeros_like(given))
-        families = tuple(VARIABLES[level.n_spin][k].split("_")[0] for k in component)
+        families = tuple(family_of(k, level.n_spin) for k in component)
         bad |= (scaled_error(given, exact, level.n, families) > CLOSE) & (np.abs(given - exact) > rounding) & decided
     bad |= ~np.isfinite(given)
     return bad if decided.any() or bad.any() else None

@@ -9,6 +9,8 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
+from dftfd.xc.variables import MEMBERS, of_spin
+
 REGIONS = {
     "dense": ((1e-3, 1e3), (0.1, 1.0)),
     "dilute": ((2e-7, 1e-3), (0.1, 1.0)),
@@ -119,15 +121,13 @@ def inner_points(n_spin: int, count: int) -> np.ndarray:
 def edge_points(n_spin: int) -> np.ndarray:
     """(variable, point), one for each of EDGES; the fully polarised one is no edge of a total density."""
     x = sample(n_spin, "dense", len(EDGES), seed=3)
-    spins, sigma, tau = (
-        [slice(0, 1), slice(1, 2), slice(3, 4)] if n_spin == 1 else [slice(0, 2), slice(2, 5), slice(7, 9)]
-    )
+    spins, sigma, tau = (list(MEMBERS[n_spin][family]) for family in ("rho", "sigma", "tau"))
     x[:, 0] = 0.0
     x[:, 1] *= 1e-14 / x[spins, 1].sum()
     x[sigma, 1] *= 1e-14
     x[sigma, 2] = 0.0
     if n_spin == 2:
-        x[[1, 3, 4, 6, 8], 3] = 0.0
+        x[list(of_spin(1, 2)), 3] = 0.0
     x[tau, 4] = x[sigma, 4][::2] / (8 * x[spins, 4])  # of two spins, aa and bb
     return x
 

@@ -12,6 +12,7 @@ from dftfd.libcint.mole import is_pyscf_mole
 from dftfd.runtime.arguments import Kind, public, traceable
 from dftfd.system.molecule import Molecule
 from dftfd.xc.ao_values import AOTables, ao_tables, ao_values
+from dftfd.xc.channels import both_spins
 
 
 def _as_molecule(value):
@@ -49,17 +50,13 @@ def density_function(
 def density_at(P, tables: AOTables, r):
     """Spin densities (2,) at the point r (3,)."""
     chi = ao_values(tables, r)
-    return _both_spins(jnp.einsum("m,smn,n->s", chi, P, chi))
+    return both_spins(jnp.einsum("m,smn,n->s", chi, P, chi))
 
 
 def kinetic_energy_density_at(P, tables: AOTables, r):
     """Spin-resolved 1/2 sum occ |grad phi|^2 (2,) at the point r (3,)."""
     grad_chi = jax.jacfwd(ao_values, argnums=1)(tables, r)
-    return _both_spins(0.5 * jnp.einsum("mx,smn,nx->s", grad_chi, P, grad_chi))
-
-
-def _both_spins(values):
-    return values if values.shape == (2,) else jnp.concatenate([values, values]) * 0.5
+    return both_spins(0.5 * jnp.einsum("mx,smn,nx->s", grad_chi, P, grad_chi))
 
 
 def evaluate_at(f: Function, points, batch_size: int = 512):

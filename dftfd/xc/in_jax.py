@@ -1,6 +1,6 @@
 """The exchange-correlation energy of a density matrix in code that JAX transforms, to any order; for small systems.
 
-The engine (dftfd.xc.matrix, dftfd.xc.nonlocal_matrix) writes its derivatives out in NumPy, block by block. Here the
+The engine (dftfd.xc.matrix, dftfd.xc.nonlocal_kernel) writes its derivatives out in NumPy, block by block. Here the
 same functional meets the same orbitals and quadrature in one piece, and JAX takes the derivatives.
 """
 
@@ -13,11 +13,13 @@ import numpy as np
 from dftfd.autofd.lowering.jets import CELL_VOLUME
 from dftfd.autofd.lowering.two_points import lower_nonlocal
 from dftfd.errors import InputError
-from dftfd.functionals.base import Functional
+from dftfd.functionals.base import Functional, unknown_densities
 from dftfd.libcint.gto import component_count
 from dftfd.xc.ao_store import AOStore
+from dftfd.xc.channels import ao_order, channels_for, jets
+from dftfd.xc.code import shared
 from dftfd.xc.device import block_density
-from dftfd.xc.kernel import XCKernel, checked_orders, density_jets, placeholders
+from dftfd.xc.kernel import XCKernel
 
 ROWS = 128
 """Points whose pairs with all others are formed at a time."""
@@ -56,8 +58,7 @@ def orbitals_on_grid(molecule, points, weights, order: int) -> OrbitalsOnGrid:
 
 def semilocal_order(functional: Functional) -> int:
     """Order of the derivatives of orbitals that `semilocal_energy` needs."""
-    kernel = XCKernel(functional, 1)
-    return max(kernel.order, int(kernel.needs_tau))
+    return ao_order(shared(XCKernel, functional, 1))
 
 
 def double_integral_order(functional: Functional) -> int:
@@ -68,10 +69,9 @@ def double_integral_order(functional: Functional) -> int:
 
 def semilocal_energy(functional: Functional, P, grid: OrbitalsOnGrid):
     """Energy [hartree] of a functional's terms without integrals; P (spin, ao, ao), symmetric."""
-    kernel = XCKernel(functional, len(P))
+    kernel = shared(XCKernel, functional, len(P))
     density = _density(functional, P, grid, kernel.order, kernel.needs_tau)
-    e = jax.vmap(kernel.energy_density, in_axes=(-1, 0))(density, grid.points)
-    return grid.weights @ e
+    return kernel.energy(grid.points, grid.weights, density)
 
 
 def double_integral_energy(functional: Functional, P, grid: OrbitalsOnGrid):
@@ -79,7 +79,7 @@ def double_integral_energy(functional: Functional, P, grid: OrbitalsOnGrid):
 
     E = sum_p w_p phi(j_p, S_1p, ...),   S_kp = sum_q w_q c(j_q) K(r_p, a(j_p), r_q, b(j_q))
 
-    with jets j, features a and b, and charges c, as in dftfd.xc.nonlocal_matrix.
+    with jets j, features a and b, and charges c, as in dftfd.xc.nonlocal_kernel.
     """
     program, (order, tau) = _lowered_pairs(functional)
     density = _density(functional, P, grid, order, tau)
@@ -90,7 +90,7 @@ def double_integral_energy(functional: Functional, P, grid: OrbitalsOnGrid):
 
         def at(density, point, weight, integrals):
             known = {name: [S] for name, S in integrals.items()}
-            return code(density_jets(density, order) | {CELL_VOLUME: [weight]} | known, point)
+            return code(jets(density, order) | {CELL_VOLUME: [weight]} | known, point)
 
         return jax.vmap(at, in_axes=(-1, 0, 0, 0))(density, grid.points, grid.weights, integrals)
 
@@ -115,9 +115,9 @@ def _sums_over_pairs(integral, points, charge, left, right):
 
 def _lowered_pairs(functional):
     """The program of a functional with integrals, and (order, tau) of the density's jet that it needs."""
-    program = lower_nonlocal(functional.energy_density(*placeholders()))
+    program = lower_nonlocal(functional.energy_density(*unknown_densities()))
     orders = {name: n for name, n in program.orders.items() if name != CELL_VOLUME}
-    return program, checked_orders(functional, orders)
+    return program, channels_for(functional, orders)
 
 
 def _density(functional, P, grid, order, tau):
