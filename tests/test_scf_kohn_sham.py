@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from plain_scf import solve_scf
 from pyscf import gto, scf
 
 from dftfd.libcint.mole import minao_guess, to_pyscf
 from dftfd.model.kohn_sham import KohnSham
 from dftfd.properties.moments import dipole_moment, spin_square
-from dftfd.scf.loop import Convergence, solve_scf
+from dftfd.scf.convergence import Convergence
 from dftfd.scf.orbitals import canonical_orthonormaliser, occupied_orbitals
 from dftfd.system.molecule import molecule
 from dftfd.terms import Contribution, CoulombExchangeEnergy, NuclearEnergy, OneElectronEnergy

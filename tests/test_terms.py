@@ -16,8 +16,8 @@ from dftfd.errors import CheckpointError, FunctionalError, InputError, ResourceE
 from dftfd.functionals.base import SPACE
 from dftfd.libcint.mole import to_pyscf
 from dftfd.model.calculation import Calculation
+from dftfd.runtime.memory import process_memory
 from dftfd.runtime.progress import Progress
-from dftfd.runtime.resources import process_memory
 from dftfd.scf import strategy
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import State

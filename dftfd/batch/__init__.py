@@ -5,7 +5,7 @@ process that dies) is reported and does not hold up the others.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from itertools import islice
 from multiprocessing.reduction import ForkingPickler
@@ -96,18 +96,19 @@ def run_batch(
         outcomes[outcome.number] = outcome
         on_outcome(outcome, len(queue))
 
-    with recorded(record, options) as known:
+    with nullcontext() if record is None else recorded(record, options) as known:
         waiting = []
         for job in queue:
             if job.error is not None:
                 finish(failure(job, job.error))
-            elif (found := known.outcome(job)) is not None:
+            elif known and (found := known.outcome(job)):
                 finish(found)
             else:
                 waiting.append(job)
         with closing(_outcomes(task, waiting, jobs, client)) as arriving:
             for outcome in arriving:
-                known.add(queue[outcome.number], outcome)
+                if known:
+                    known.add(queue[outcome.number], outcome)
                 finish(outcome)
     return [outcomes[job.number] for job in queue]
 

@@ -1,7 +1,7 @@
 """Jobs on processes of this machine. A process that dies costs its own job another attempt, and no other's."""
 
 import multiprocessing
-import signal
+import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -9,7 +9,8 @@ from multiprocessing.connection import wait
 
 from dftfd.batch.jobs import Job, Outcome, failure
 from dftfd.errors import ResourceError
-from dftfd.runtime.resources import limit_memory_share
+from dftfd.runtime.memory import limit_memory_share
+from dftfd.runtime.startup import OF_BATCH
 from dftfd.runtime.threads import limit_threads, worker_count
 
 MAX_ATTEMPTS = 2
@@ -27,7 +28,8 @@ class _Worker:
     def __init__(self, task, n_workers):
         context = multiprocessing.get_context("spawn")  # a fork of a process with threads can hang
         self.connection, far_end = context.Pipe()
-        self.process = context.Process(target=_serve, args=(far_end, task, n_workers), daemon=True)
+        name, given = f"{OF_BATCH}{os.getpid()}", (far_end, task, n_workers)
+        self.process = context.Process(target=_serve, args=given, name=name, daemon=True)
         self.process.start()
         far_end.close()
         self.job: Job | None = None
@@ -58,11 +60,10 @@ class _Worker:
 
 
 def _serve(connection, task, n_workers):
-    """The life of a worker process, which ends with its parent at the latest."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    """The life of a worker process, which ends with its parent at the latest (dftfd.runtime.startup)."""
     limit_threads(max(1, worker_count() // n_workers))
     limit_memory_share(n_workers)
-    with suppress(EOFError, BrokenPipeError):
+    with suppress(EOFError, ConnectionError):
         connection.send(None)
         while True:
             connection.send(task(connection.recv()))

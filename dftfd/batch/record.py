@@ -12,41 +12,26 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import numpy as np
-
 from dftfd.batch.jobs import Job, Outcome
 from dftfd.errors import FileError, FunctionalError, InputError
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
+from dftfd.model.option_values import for_json
 from dftfd.model.options import ENERGY, SEARCH, START, STATE
+from dftfd.results.tree import MOLECULE_TEXT
 from dftfd.runtime.files import check_writable, require_regular
 from dftfd.runtime.version import VERSION
 
 MAX_BYTES = 8 * 2**30
 """Records above this size are refused unread."""
 
-MOLECULE = ("symbols", "labels", "coordinates", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp")
-
-
-class NoRecord:
-    """What takes a record's place where none was asked for."""
-
-    def outcome(self, job: Job) -> None:
-        """Nothing is known."""
-
-    def add(self, job: Job, outcome: Outcome) -> None:
-        """Nothing is kept."""
-
 
 @contextmanager
 def recorded(path, options):
-    """The Record of a batch with these Options, locked against other batches; NoRecord for path None.
+    """The Record of a batch with these Options, locked against other batches.
 
     Raises FileError for a file that is no record, cannot be written, or is in use.
     """
-    if path is None:
-        yield NoRecord()
-        return
     try:
         check_writable(path)
         with Path(path).open("a+b") as file:
@@ -83,7 +68,7 @@ class Record:
         os.fsync(self._file.fileno())
 
     def _key(self, job):
-        molecule = _text({name: getattr(job.molecule, name) for name in MOLECULE})
+        molecule = _text({name: getattr(job.molecule, name) for name in (*MOLECULE_TEXT, "coordinates")})
         return hashlib.sha256(f"{molecule}\n{self._context}".encode()).hexdigest()
 
     def _read(self):
@@ -118,14 +103,6 @@ def _formulas(xc):
 def _text(value):
     """JSON that is equal for equal values."""
     try:
-        return json.dumps(value, sort_keys=True, allow_nan=False, default=_plain)
+        return json.dumps(value, sort_keys=True, allow_nan=False, default=for_json)
     except (TypeError, ValueError) as error:
         raise InputError(f"a batch with a record takes options that JSON can hold: {error}.") from error
-
-
-def _plain(value):
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, Path):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} is not one")

@@ -10,8 +10,7 @@ from dftfd.functionals.registry import get_functional
 from dftfd.model.kohn_sham import KohnSham
 from dftfd.model.option_values import method_for
 from dftfd.model.options import Options
-from dftfd.runtime.memory import memory_plan
-from dftfd.runtime.resources import memory_budget
+from dftfd.runtime.memory import memory_budget, memory_plan
 from dftfd.scf.occupation import Occupier
 from dftfd.scf.orbitals import canonical_orthonormaliser
 from dftfd.scf.problem import Problem
@@ -36,7 +35,7 @@ class Calculation:
     """Checked options that define the energy as a functional of the density matrix; `build` computes what it needs.
 
     method: 'RKS', 'UKS' or 'ROKS'.   grid: a level, or (points, weights).   nlc_level: that of double integrals.
-    max_memory: limit of the process as in `runtime.resources.memory_budget`, for the SCF and all that follows from it.
+    max_memory: limit of the process as in `runtime.memory.memory_budget`, for the SCF and all that follows from it.
     """
 
     molecule: Molecule

@@ -1,6 +1,7 @@
 """Values of options: what they can be, how they are written as text, and what a molecule says to them."""
 
 import os
+from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from dftfd.errors import InputError, shown
 from dftfd.runtime.arguments import Kind, anything, array, choice, each, either, number, path, text, whole
-from dftfd.runtime.resources import memory_size
+from dftfd.runtime.memory import memory_size
 from dftfd.system.geometry import read_text
 
 SMEARINGS = ("fermi", "gaussian")
@@ -99,6 +100,17 @@ def plain_value(value):
     if isinstance(value, tuple) and value and isinstance(value[0], np.ndarray):
         return np.column_stack(value)
     return value
+
+
+def for_json(value):
+    """What JSON takes for an array, a mapping or a path."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is not one")
 
 
 def same_value(a, b) -> bool:

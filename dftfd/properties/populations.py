@@ -14,7 +14,7 @@ import scipy.linalg
 
 from dftfd.errors import InputError, closest_names
 from dftfd.libcint import mole as bridge
-from dftfd.libcint.orthogonal_orbitals import meta_loewdin_orbitals
+from dftfd.libcint.mole import meta_loewdin_orbitals
 
 SCHEMES = ("mulliken", "loewdin", "meta-loewdin")
 

@@ -15,6 +15,7 @@ import numpy as np
 from dftfd.autofd import Function
 from dftfd.errors import InputError, NumericalError, closest_names, shown
 from dftfd.interop.molden import molden_text
+from dftfd.model.option_values import for_json
 from dftfd.results.cube import Box, write_cube
 from dftfd.results.html_report import html_report
 from dftfd.results.qcschema import atomic_result, write_json
@@ -94,11 +95,6 @@ def _field(result, field):
     return "function of r", field
 
 
-def _plain(value):
-    """What JSON takes for an array or a mapping."""
-    return value.tolist() if isinstance(value, np.ndarray) else dict(value)
-
-
 @public
 def molden_file(result, path: Path) -> None:
     """Geometry, basis set and orbitals."""
@@ -128,7 +124,7 @@ def npz_file(result, path: Path) -> None:
     arrays["energy_names"] = np.array(list(result.energies))
     settings = vars(result.settings) | result.settings.options.plain()
     del settings["options"], settings["grid"]
-    arrays["settings"] = np.array(json.dumps(settings, default=_plain))
+    arrays["settings"] = np.array(json.dumps(settings, default=for_json))
     with written_whole(path) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 

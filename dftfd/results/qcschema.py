@@ -58,10 +58,9 @@ def read_input(path) -> Request:
 
 def _molecule_arguments(molecule, where):
     symbols, geometry = (_field(molecule, name, list, where) for name in ("symbols", "geometry"))
-    if len(geometry) != 3 * len(symbols) or not all(isinstance(x, int | float) for x in geometry):
-        raise InputError(
-            f"{where}: geometry has {len(geometry)} entries; expected {3 * len(symbols)} numbers, in bohr."
-        )
+    n, expected = len(geometry), 3 * len(symbols)
+    if n != expected or not all(isinstance(x, int | float) for x in geometry):
+        raise InputError(f"{where}: geometry has {n} entries; expected {expected} numbers, in bohr.")
     real = molecule.get("real") or [True] * len(symbols)
     if len(real) != len(symbols):
         raise InputError(f"{where}: 'real' has {len(real)} entries for {len(symbols)} symbols.")
@@ -170,14 +169,12 @@ def _keywords(result):
 
 def _named_properties(result):
     """What the driver `properties` returns: moments [e bohr, e bohr^2], charges [e], orbital energies [hartree]."""
-    charges = {
-        f"{name}_charges": result.charges(scheme).tolist()
-        for name, scheme in (("mulliken", "mulliken"), ("lowdin", "loewdin"), ("meta_lowdin", "meta-loewdin"))
-    }
     return {
         "dipole": result.dipole.tolist(),
         "quadrupole": result.quadrupole.ravel().tolist(),
-        **charges,
+        "mulliken_charges": result.charges("mulliken").tolist(),
+        "lowdin_charges": result.charges("loewdin").tolist(),
+        "meta_lowdin_charges": result.charges("meta-loewdin").tolist(),
         "s_squared": result.s_squared,
         "mo_energy": result.mo_energy.tolist(),
     }
@@ -189,14 +186,9 @@ def _provenance(versions, routine):
 
 def _cycle(cycle):
     """A line of the SCF table; what the starting density has no value for is null, as JSON knows no NaN."""
-    values = {
-        "energy_change": cycle.energy_change,
-        "gradient_norm": cycle.gradient_norm,
-        "density_change": cycle.density_change,
-    }
-    if cycle.number == 0:
-        values = dict.fromkeys(values)
-    return {"cycle": cycle.number, "energy": cycle.energy, **values}
+    names = ("energy_change", "gradient_norm", "density_change")
+    changes = {name: getattr(cycle, name) if cycle.number > 0 else None for name in names}
+    return {"cycle": cycle.number, "energy": cycle.energy, **changes}
 
 
 def write_json(path, document) -> None:

@@ -24,7 +24,7 @@ from dftfd.results.settings import Settings
 from dftfd.results.summary import result_summary
 from dftfd.results.tree import save_result
 from dftfd.runtime.arguments import choice, public
-from dftfd.scf.loop import Cycle
+from dftfd.scf.convergence import Cycle
 from dftfd.scf.occupation import frontier_energies
 from dftfd.scf.orbitals import occupied_orbitals
 from dftfd.terms import COMPONENTS

@@ -32,7 +32,7 @@ from platformdirs import user_cache_path, user_data_path
 
 from dftfd.errors import FileError
 from dftfd.runtime.files import read_bytes, write_bytes
-from dftfd.runtime.resources import memory_size
+from dftfd.runtime.memory import memory_size
 
 SHORTEST_COMPILATION = 0.1  # seconds; quicker ones are not worth a file
 PREFIX = "dftfd-whole-files://"

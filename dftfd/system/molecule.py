@@ -20,9 +20,16 @@ from dftfd.libcint import mole as bridge
 from dftfd.libcint.basis_sets import display_name
 from dftfd.runtime.arguments import Kind, array, choice, public, whole
 from dftfd.runtime.arguments import path as as_path
-from dftfd.system.ase_atoms import from_ase, is_ase_atoms
 from dftfd.system.basis import resolve_basis, resolve_ecp
-from dftfd.system.geometry import Geometry, is_coordinate_text, parse_atom_list, parse_geometry, read_geometry_file
+from dftfd.system.geometry import (
+    Geometry,
+    from_ase,
+    is_ase_atoms,
+    is_coordinate_text,
+    parse_atom_list,
+    parse_geometry,
+    read_geometry_file,
+)
 from dftfd.system.geometry_checks import check_positions, nearest_pair, warn_about_units
 
 __all__ = ["InputWarning", "Molecule", "molecule"]

@@ -31,30 +31,28 @@ MOST_CYCLES = 30
 """Of the cheaper energy from each of several starts."""
 
 
-class Cheaper:
-    """A cheaper energy of a calculation, and what is left out of it in words."""
+def cheaper_start(
+    ingredients: Ingredients, problem: Problem, occupy: Occupier, starts, strategy, max_cycles: int, progress
+) -> tuple[Problem | None, Approach | None, str]:
+    """A cheaper problem, where the SCF should start instead of starts[0] (spin, ao, ao), and how that was found.
 
-    def __init__(self, ingredients: Ingredients, occupy: Occupier, words: str):
-        self.problem: Problem = ingredients.problem(occupy)
-        self.words = words
-
-    @classmethod
-    def of(cls, ingredients: Ingredients, occupy: Occupier, looks: bool, progress) -> "Cheaper | None":
-        """None where little would be saved. looks: whether the cheaper energy is wanted for several states."""
-        found, words = cheaper_ingredients(ingredients, progress, looks)
-        return None if found is None else cls(found, occupy, words)
-
-    def begin(self, full: Problem, starts, strategy, max_cycles: int, progress) -> tuple[Approach | None, str]:
-        """Where the SCF should start instead of starts[0] (spin, ao, ao), and how in words; (None, "") for that."""
-        limit = max_cycles if len(starts) == 1 else min(max_cycles, MOST_CYCLES)
-        with progress.stage("approach"):
-            found = approach(self.problem, full, starts, strategy, limit)
-        if found is None:
-            return None, ""
-        states = f", the lowest of {found.states} states" if found.states > 1 else ""
-        words = f"began with {found.cycles} cycles {self.words}{states}"
-        progress.note(words)
-        return found, words
+    None where little would be saved, and where nothing was found, as without any `starts`.
+    """
+    found, words = cheaper_ingredients(ingredients, progress, strategy.looks)
+    if found is None:
+        return None, None, ""
+    cheaper = found.problem(occupy)
+    if not starts:
+        return cheaper, None, ""
+    limit = max_cycles if len(starts) == 1 else min(max_cycles, MOST_CYCLES)
+    with progress.stage("approach"):
+        begun = approach(cheaper, problem, starts, strategy, limit)
+    if begun is None:
+        return cheaper, None, ""
+    states = f", the lowest of {begun.states} states" if begun.states > 1 else ""
+    words = f"began with {begun.cycles} cycles {words}{states}"
+    progress.note(words)
+    return cheaper, begun, words
 
 
 def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tuple[Ingredients | None, str]:

@@ -23,7 +23,7 @@ with atheris.instrument_imports(include=[f"dftfd.{name}" for name in READ]):
     from dftfd.functionals.names import parse
     from dftfd.results.qcschema import read_input
     from dftfd.runtime.hdf5 import BLOCK, read_tree, seal, write_tree
-    from dftfd.runtime.resources import memory_size
+    from dftfd.runtime.memory import memory_size
     from dftfd.system.basis import checked_basis
     from dftfd.system.geometry import parse_atom_list, parse_geometry, split_frames
 
