@@ -104,7 +104,7 @@ def test_a_record_continues_where_the_batch_stopped(tmp_path, monkeypatch):
     record.write_text(text[:-40])
     computed = []
     run_scf = dftfd.run_scf
-    monkeypatch.setattr("dftfd.batch.jobs.run_scf", lambda *a, **k: computed.append(a) or run_scf(*a, **k))
+    monkeypatch.setattr("dftfd.batch.entries.run_scf", lambda *a, **k: computed.append(a) or run_scf(*a, **k))
     outcomes = run_batch(molecules, **OPTIONS, record=record)
     assert len(computed) == 3
     assert outcomes[0].document == json.loads(text.splitlines()[0])["document"]
@@ -185,7 +185,7 @@ def test_processes_that_are_killed_while_they_start(monkeypatch):
 
 FATAL = """
 import os
-from dftfd.batch.jobs import Job, Outcome
+from dftfd.batch.entries import Entry, Outcome
 from dftfd.batch.processes import in_processes
 
 def task(job):
@@ -194,7 +194,7 @@ def task(job):
     return Outcome(job.number, job.name, -1.0, True, None, 0, 0.0)
 
 if __name__ == "__main__":
-    jobs = [Job(number, name, None) for number, name in enumerate(["a", "fatal", "b", "c"])]
+    jobs = [Entry(number, name, None) for number, name in enumerate(["a", "fatal", "b", "c"])]
     for outcome in sorted(in_processes(task, jobs, 2), key=lambda outcome: outcome.number):
         print(outcome.name, outcome.exit_code, outcome.error)
 """
@@ -216,7 +216,7 @@ def test_a_molecule_that_kills_its_process_is_reported(tmp_path):
 
 ORPHANED = """
 import os, signal, sys, time
-from dftfd.batch.jobs import Job
+from dftfd.batch.entries import Entry
 from dftfd.batch.processes import in_processes
 
 def task(job):
@@ -227,7 +227,7 @@ if __name__ == "__main__":
     if sys.argv[2] == "early":
         signal.setitimer(signal.ITIMER_REAL, 1)  # in the midst of the workers' imports
         signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-    list(in_processes(task, [Job(0, "a", None), Job(1, "b", None)], 2))
+    list(in_processes(task, [Entry(0, "a", None), Entry(1, "b", None)], 2))
 """
 
 

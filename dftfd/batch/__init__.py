@@ -15,7 +15,7 @@ from typing import Annotated
 import numpy as np
 
 from dftfd.batch.cluster import on_cluster, require_client
-from dftfd.batch.jobs import Outcome, failure, read_jobs, run_job
+from dftfd.batch.entries import Outcome, failure, read_entries, run_entry
 from dftfd.batch.processes import in_processes
 from dftfd.batch.record import recorded
 from dftfd.errors import InputError, shown
@@ -88,8 +88,8 @@ def run_batch(
         _require_portable(options)
     if client is not None:
         require_client(client)
-    queue = read_jobs(molecules, molecule_options or {})
-    task = partial(run_job, options=options.changed())
+    queue = read_entries(molecules, molecule_options or {})
+    task = partial(run_entry, options=options.changed())
     outcomes = {}
 
     def finish(outcome):
@@ -98,19 +98,19 @@ def run_batch(
 
     with nullcontext() if record is None else recorded(record, options) as known:
         waiting = []
-        for job in queue:
-            if job.error is not None:
-                finish(failure(job, job.error))
-            elif known and (found := known.outcome(job)):
+        for entry in queue:
+            if entry.error is not None:
+                finish(failure(entry, entry.error))
+            elif known and (found := known.outcome(entry)):
                 finish(found)
             else:
-                waiting.append(job)
+                waiting.append(entry)
         with closing(_outcomes(task, waiting, jobs, client)) as arriving:
             for outcome in arriving:
                 if known:
                     known.add(queue[outcome.number], outcome)
                 finish(outcome)
-    return [outcomes[job.number] for job in queue]
+    return [outcomes[entry.number] for entry in queue]
 
 
 def _outcomes(task, waiting, jobs, client):
@@ -119,4 +119,4 @@ def _outcomes(task, waiting, jobs, client):
         return on_cluster(task, waiting, client)
     if jobs > 1:
         return in_processes(task, waiting, min(jobs, len(waiting)))
-    return (task(job) for job in waiting)
+    return (task(entry) for entry in waiting)

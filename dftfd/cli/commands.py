@@ -84,7 +84,7 @@ def run(
     debug: Debug = False,
 ):
     """Compute the Kohn-Sham energy of a molecule, or of many."""
-    from dftfd.batch.jobs import stands_for_many
+    from dftfd.batch.entries import stands_for_many
     from dftfd.errors import CheckpointError
     from dftfd.results.checkpoint import as_checkpoint
     from dftfd.system.molecule import molecule

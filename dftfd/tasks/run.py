@@ -10,7 +10,7 @@ from dftfd.errors import InputError
 from dftfd.functionals.names import refuse_part
 from dftfd.model.calculation import Calculation, Ingredients
 from dftfd.model.input_warnings import may_have_several_states, warn_about_electrons, warn_about_functional
-from dftfd.model.option_values import occupations_for, require_float64, require_orbitals_of_one_matrix
+from dftfd.model.option_values import occupations_for, require_orbitals_of_one_matrix, require_settings_of_jax
 from dftfd.model.options import Options, taking
 from dftfd.results.checkpoint import as_checkpoint, resume
 from dftfd.results.result import SCFResult
@@ -45,7 +45,7 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
     >>> round(result.energy, 4)
     -2.8267
     """
-    require_float64()
+    require_settings_of_jax()
     calculation = Calculation.of(molecule, options)
     occupations = occupations_for(options.occupations, calculation.n_spin, calculation.capacity)
     options = replace(options, method=calculation.method, occupations=occupations)
