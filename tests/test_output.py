@@ -16,7 +16,6 @@ import dftfd
 from dftfd.errors import FileError, InputError, NotConvergedError, UnsupportedError
 from dftfd.libcint.mole import to_pyscf
 from dftfd.results.cube import Box
-from dftfd.results.output import write
 from dftfd.results.qcschema import read_input
 
 
@@ -58,7 +57,7 @@ def test_cube_holds_the_density(result, tmp_path):
     np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(cube["origin"] / Bohr, box.origin, atol=1e-6)
     np.testing.assert_allclose(cube["atoms"].positions / Bohr, result.molecule.coordinates, atol=1e-5)
-    write(result, path, field=2.0 * result.density[0], spacing=1.5)
+    result.write(path, field=2.0 * result.density[0], spacing=1.5)
     assert "function of r of H2N" in path.read_text()
     for field, message in [("densty", "closest: density"), (result.density, "R\\^3 -> R")]:
         with pytest.raises(InputError, match=message):
@@ -100,6 +99,8 @@ def test_what_cannot_be_written(result, tmp_path):
     """Options of another format; functions of r of a run that has not converged."""
     with pytest.raises(InputError, match="npz_file has no option 'field'"):
         result.write(tmp_path / "nh2.npz", field="density")
+    with pytest.raises(InputError, match="save_result has no option 'field'"):
+        result.write(tmp_path / "nh2.h5", field="density")
     unfinished = replace(result, converged=False)
     with pytest.raises(NotConvergedError):
         unfinished.write(tmp_path / "nh2.cube")

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from plain_scf import solve_scf
 from pyscf import gto, scf
 
 from dftfd.libcint.mole import minao_guess, to_pyscf
@@ -14,6 +13,7 @@ from dftfd.system.molecule import molecule
 from dftfd.terms import Contribution, CoulombExchangeEnergy, NuclearEnergy, OneElectronEnergy
 from dftfd.terms.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, one_electron
 from dftfd.terms.surroundings import surroundings_for
+from tests.plain_scf import solve_scf
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 

@@ -38,19 +38,6 @@ FIELDS = {
 
 
 @public
-def write(result, path: Path, ending: str | None = None, **options) -> None:
-    """Write a result in the format that the ending of `path` names, or `ending` where it is given.
-
-    options: for .cube, field=, a name of FIELDS or a Function R^3 -> R, and margin=, spacing= [bohr] of the box around
-    the atoms; for .json, driver=, of QCSchema.
-
-    Raises InputError for unknown endings and options, FileError where the file cannot be written, NotConvergedError
-    for a function of r of a run that has not converged.
-    """
-    check_format(path, ending)(result, path, **options)
-
-
-@public
 def check_format(path: Path, ending: str | None = None) -> Callable:
     """The writer of a format. InputError for an unknown one, FileError for an unwritable place: before the run."""
     ending = path.suffix if ending is None else ending

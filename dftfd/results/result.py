@@ -18,7 +18,7 @@ from dftfd.properties.fields import electrostatic_potential, localisation_functi
 from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
 from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins
 from dftfd.results.html_report import notebook_summary
-from dftfd.results.output import write
+from dftfd.results.output import check_format
 from dftfd.results.qcschema import atomic_result
 from dftfd.results.settings import Settings
 from dftfd.results.summary import result_summary
@@ -181,8 +181,15 @@ class SCFResult:
 
     @public
     def write(self, path: Path, ending: str | None = None, **options) -> None:
-        """Write a file whose ending names the format: .h5 .json .npz .molden .cube .html; see results.output.write."""
-        write(self, path, ending, **options)
+        """Write a file in the format that its ending names, or `ending`: .h5 .json .npz .molden .cube .html.
+
+        options: for .cube, field=, a name of results.output.FIELDS or a Function R^3 -> R, and margin=, spacing= [bohr]
+        of the box around the atoms; for .json, driver=, of QCSchema.
+
+        Raises InputError for unknown endings and options, FileError where the file cannot be written, NotConvergedError
+        for a function of r of a run that has not converged.
+        """
+        check_format(path, ending)(self, path, **options)
 
     @public
     def to_qcschema(self, driver: str = "energy") -> dict:

@@ -11,6 +11,7 @@ No part of a file is ever executed: text is JSON of numbers and names, and formu
 
 import json
 from dataclasses import fields
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -20,6 +21,7 @@ from dftfd.interop.mean_field import mole_text, orbital_entries
 from dftfd.model.option_values import for_json
 from dftfd.model.options import ENERGY, SEARCH, START, STATE
 from dftfd.results.settings import Settings
+from dftfd.runtime.arguments import public
 from dftfd.runtime.hdf5 import write_tree
 from dftfd.scf.convergence import Cycle
 
@@ -31,7 +33,8 @@ RESULT_ARRAYS = ("mo_energy", "mo_occ", "mo_coeff", "density_matrix", "n_electro
 CYCLE = tuple(field.name for field in fields(Cycle))
 
 
-def save_result(result, path) -> None:
+@public
+def save_result(result, path: Path) -> None:
     """Write a result; the file appears whole or not at all. FileError where it cannot be written."""
     write_tree(path, result_tree(result))
 

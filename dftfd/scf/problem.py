@@ -106,12 +106,7 @@ class Problem:
 
     def gradient_norm(self, state: State) -> float:
         """Norm of the orbital gradient [hartree], in PySCF's convention."""
-        if not self.shared_orbitals:
-            return orbital_gradient_norm(state.mo_coeff, state.mo_occ, state.F)
-        C, n = state.mo_coeff[0], state.mo_occ
-        F = [C.T @ F_s @ C for F_s in state.F]
-        weighted = sum((n_s[None, :] - n_s[:, None]) * F_s for n_s, F_s in zip(n, F, strict=True))
-        return float(np.sqrt(0.5 * np.sum(weighted**2)))
+        return orbital_gradient_norm(state.mo_coeff, state.mo_occ, state.F, self.shared_orbitals)
 
     def _checked(self, P, C_occ, number, *orbitals) -> State:
         """The state of density P; NaN and Inf stop the run here, where their origin still has a name."""

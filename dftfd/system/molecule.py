@@ -230,9 +230,8 @@ def _said_or_given(name, given, geometry):
 
 def _read_source(source, unit) -> Geometry:
     if isinstance(source, str):
-        return (
-            parse_geometry(source) if is_coordinate_text(source) or not source.strip() else read_geometry_file(source)
-        )
+        is_text = is_coordinate_text(source) or not source.strip()
+        return parse_geometry(source) if is_text else read_geometry_file(source)
     if isinstance(source, os.PathLike):
         return read_geometry_file(as_path.checked("source", source))
     if is_ase_atoms(source):
@@ -265,16 +264,11 @@ def _check_electrons(molecule):
         )
     if n == 0:
         raise InputError("the molecule has no electrons; lower the charge, or add an atom that is not a ghost.")
+    allowed = f"spin is N_alpha - N_beta, allowed here: {_allowed_spins(n)}."
     if abs(spin) > n:
-        raise InputError(
-            f"spin={spin} needs {abs(spin)} unpaired of {n} electrons; "
-            f"spin is N_alpha - N_beta, allowed here: {_allowed_spins(n)}."
-        )
+        raise InputError(f"spin={spin} needs {abs(spin)} unpaired of {n} electrons; {allowed}")
     if (n - spin) % 2:
-        raise InputError(
-            f"spin={spin} does not fit {n} electrons ({molecule.formula}); "
-            f"spin is N_alpha - N_beta, allowed here: {_allowed_spins(n)}."
-        )
+        raise InputError(f"spin={spin} does not fit {n} electrons ({molecule.formula}); {allowed}")
 
 
 def _allowed_spins(n_electrons, shown=4):
