@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dftfd.errors import DftfdError, FileError, InputError, one_line, shown
+from dftfd.errors import DftfdError, FileError, InputError, NotConvergedError, ResourceError, one_line, shown
 from dftfd.results.qcschema import atomic_result
 from dftfd.system.geometry import is_coordinate_text, read_text, split_frames
 from dftfd.system.molecule import Molecule, molecule
 from dftfd.tasks.run import run_scf
 
-INTERNAL_ERROR, NOT_CONVERGED, OUT_OF_MEMORY = 1, 3, 6
+INTERNAL_ERROR = 1
 NAME_LENGTH = 60
 
 
@@ -127,7 +127,7 @@ def run_entry(entry: Entry, options: dict) -> Outcome:
             return failure(entry, error, time.perf_counter() - start)
     error, code = None, 0
     if not result.converged:
-        error, code = f"SCF not converged after {result.cycles} cycles.", NOT_CONVERGED
+        error, code = f"SCF not converged after {result.cycles} cycles.", NotConvergedError.exit_code
     seconds, said = time.perf_counter() - start, tuple(" ".join(str(w.message).split()) for w in caught)
     document = atomic_result(result)
     return Outcome(entry.number, entry.name, result.energy, result.converged, error, code, seconds, said, document)
@@ -139,6 +139,6 @@ def failure(entry: Entry, error: BaseException, seconds: float = 0.0) -> Outcome
     if isinstance(error, DftfdError):
         code = error.exit_code
     else:
-        code = OUT_OF_MEMORY if isinstance(error, MemoryError) else INTERNAL_ERROR
+        code = ResourceError.exit_code if isinstance(error, MemoryError) else INTERNAL_ERROR
         text = f"{type(error).__name__}: {text}"
     return Outcome(entry.number, entry.name, None, False, text, code, seconds)

@@ -11,10 +11,12 @@ from typing import Annotated
 import typer
 
 from dftfd.cli.option_types import with_options
+from dftfd.errors import CheckpointError, FileError, InputError, NotConvergedError
 from dftfd.model.options import OPTIONS, RUN, names
+from dftfd.runtime.progress import PlainProgress, Progress
 from dftfd.runtime.version import VERSION
 
-CHECK_FAILED, NOT_CONVERGED = 1, 3
+CHECK_FAILED = 1
 BATCH = {"jobs", "record", "scheduler"}
 ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "overwrite"}
 """Options of `run` that only a batch, and only a single molecule, understands."""
@@ -85,7 +87,6 @@ def run(
 ):
     """Compute the Kohn-Sham energy of a molecule, or of many."""
     from dftfd.batch.entries import stands_for_many
-    from dftfd.errors import CheckpointError
     from dftfd.results.checkpoint import as_checkpoint
     from dftfd.system.molecule import molecule
     from dftfd.tasks.run import run_scf
@@ -120,13 +121,11 @@ def require_convergence(converged, otherwise):
     """End the command with the line `otherwise` and its exit code where there is no convergence."""
     if not converged:
         print("dftfd: error:", otherwise, file=sys.stderr)
-        raise typer.Exit(NOT_CONVERGED)
+        raise typer.Exit(NotConvergedError.exit_code)
 
 
 def _refuse(given, names, why):
     """Raise InputError where an option was given that does not go with the rest."""
-    from dftfd.errors import InputError
-
     for name in given:
         if name in names:
             raise InputError(f"--{name.replace('_', '-')} {why}.")
@@ -134,7 +133,6 @@ def _refuse(given, names, why):
 
 def _outputs(named, overwrite):
     """Paths and endings of the files to write; FileError where one can't be, before anything is computed."""
-    from dftfd.errors import FileError
     from dftfd.results.output import check_format
 
     outputs = [(path, ending or path.suffix) for path, ending in named if path is not None]
@@ -159,8 +157,6 @@ def _request(file, of_molecule, of_run, given):
 
 def _write(result, outputs, driver):
     """Write the files; one that would hold properties of a density that is no solution is left out, with a warning."""
-    from dftfd.errors import NotConvergedError
-
     for path, ending in outputs:
         try:
             result.write(path, ending, **({"driver": driver} if ending == ".json" else {}))
@@ -288,8 +284,6 @@ def progress_of(system, quiet=False):
 
     It begins with what was read: formula, electrons, basis and the nearest atoms, so that a wrong unit shows at once.
     """
-    from dftfd.runtime.progress import PlainProgress, Progress
-
     if quiet:
         display = Progress()
     elif sys.stdout.isatty():

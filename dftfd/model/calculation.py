@@ -123,7 +123,7 @@ class Calculation:
         molecule, functional, surroundings = self.molecule, self.functional, self.surroundings
         yield NuclearEnergy(molecule, surroundings)
         yield OneElectronEnergy(molecule, surroundings)
-        yield CoulombExchangeEnergy(self._coulomb_exchange(budget), functional.exact_exchange)
+        yield CoulombExchangeEnergy(self.coulomb_exchange(budget), functional.exact_exchange)
         if functional.terms:
             with progress.stage("functional"):
                 yield from self._exchange_correlation(orbitals, progress)
@@ -141,7 +141,7 @@ class Calculation:
             part = functional.nonlocal_part
             yield DoubleIntegralEnergy(part, self.n_spin, self.molecule, self.nlc_level, orbitals)
 
-    def _coulomb_exchange(self, budget: int) -> CoulombExchange:
+    def coulomb_exchange(self, budget: int) -> CoulombExchange:
         """The builder of J and K, which may take `budget` bytes."""
         exact_exchange = self.functional.exact_exchange
         if not self.density_fit:

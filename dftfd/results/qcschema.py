@@ -88,14 +88,17 @@ def atomic_result(result, driver: str = "energy") -> dict:
     """
     if driver not in RETURNS:
         raise InputError(f"unknown driver {driver!r} of QCSchema; known here: {', '.join(RETURNS)}.")
-    settings = result.settings
+    settings, potential = result.settings, result.calculation.surroundings.potential
+    keywords = settings.options.document()
+    if potential is not None:  # code, of which the name is said
+        keywords["external_potential"] = potential.name
     document = {
         "schema_name": "qcschema_output",
         "schema_version": 1,
         "molecule": _molecule(result),
         "driver": driver,
         "model": {"method": settings.functional, "basis": settings.basis},
-        "keywords": _keywords(result),
+        "keywords": keywords,
         "properties": _properties(result),
         "return_result": RETURNS[driver](result),
         "success": bool(result.converged),
@@ -158,13 +161,6 @@ def _properties(result):
         "scf_total_energy": result.energy,
         "scf_iterations": result.cycles,
     }
-
-
-def _keywords(result):
-    """What decides the answer, as options of run_scf; of an external potential, which is code, the name."""
-    potential = result.calculation.surroundings.potential
-    keywords = result.settings.options.document()
-    return keywords if potential is None else keywords | {"external_potential": potential.name}
 
 
 def _named_properties(result):

@@ -15,7 +15,6 @@ from dftfd.scf.problem import Problem, State
 from dftfd.scf.rotation import EnergyModel
 from dftfd.scf.stability import LOOKS, SUSPICIOUS, difference_response, lowest_rotation
 from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
-from dftfd.terms.integrals import DensityFittedCoulombExchange
 from dftfd.terms.on_grid import GridOrbitals
 
 COARSE_LEVEL = 0
@@ -80,21 +79,12 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tupl
     other = {id(semilocal): cheaper, id(double): None}
     if looks and not calculation.density_fit:
         words.append("with fitted integrals")
-        exact = energy.of_kind(CoulombExchangeEnergy)
-        other[id(exact)] = _fitted(ingredients)
+        exact, room = energy.of_kind(CoulombExchangeEnergy), ingredients.orbitals.room
+        fitted = replace(calculation, density_fit=True).coulomb_exchange(int(room))
+        other[id(exact)] = CoulombExchangeEnergy(fitted, calculation.functional.exact_exchange)
+        other[id(exact)].keep_within(room)
     kept = (other.get(id(term), term) for term in energy.terms)
     return ingredients.with_terms(*filter(None, kept)), " ".join(words)
-
-
-def _fitted(ingredients) -> CoulombExchangeEnergy:
-    """Coulomb and exact exchange energy from fitted integrals, within the memory that is left."""
-    calculation, room = ingredients.calculation, ingredients.orbitals.room
-    exchange = calculation.functional.exact_exchange
-    fitted = CoulombExchangeEnergy(
-        DensityFittedCoulombExchange(calculation.molecule, bool(exchange), int(room)), exchange
-    )
-    fitted.keep_within(room)
-    return fitted
 
 
 def spin_instability(ingredients: Ingredients, state: State, progress) -> float | None:
