@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.errors import InputError, ResourceError
+from dftfd.grids.angular import PRUNING_SCHEMES
 from dftfd.grids.atomic import N_LEVELS, AtomicGrid, atomic_grid, level_size
 from dftfd.grids.partition import PARTITION_SCHEMES, RADIUS_ADJUSTMENTS, cells, owner_share, pull_share_back
-from dftfd.grids.pruning import PRUNING_SCHEMES
 from dftfd.grids.radial import RADIAL_SCHEMES
 from dftfd.grids.radii import HEAVIEST_ELEMENT
 from dftfd.runtime.arguments import choice, each, public, traceable, whole

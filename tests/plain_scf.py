@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 
-from dftfd.scf.convergence import Convergence, Cycle
+from dftfd.scf.convergence import Convergence, Cycle, Strategy
 from dftfd.scf.loop import solve
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import FockBuilder, Problem, Solution
-from dftfd.scf.strategy import Strategy
 
 
 def solve_scf(

@@ -15,7 +15,7 @@ from pyscf.tools import molden
 import dftfd
 from dftfd.errors import FileError, InputError, NotConvergedError, UnsupportedError
 from dftfd.libcint.mole import to_pyscf
-from dftfd.results.cube import Box
+from dftfd.results.output import Box
 from dftfd.results.qcschema import read_input
 
 

@@ -29,8 +29,7 @@ from dftfd.runtime.arguments import (
     refuse_unknown,
     whole,
 )
-from dftfd.scf.convergence import CONV_TOL, LINEAR_DEPENDENCE, MAX_CYCLES, Convergence
-from dftfd.scf.strategy import STRATEGIES
+from dftfd.scf.convergence import CONV_TOL, LINEAR_DEPENDENCE, MAX_CYCLES, STRATEGIES, Convergence
 
 ENERGY, STATE, START, SEARCH, RUN = "energy", "state", "start", "search", "run"
 """What an option decides: the energy of a density, which of its solutions, where the search for it begins, how it goes

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dftfd.errors import CheckpointError
-from dftfd.scf.convergence import Convergence, Cycle
+from dftfd.scf.convergence import STRATEGIES, Convergence, Cycle, Strategy
 from dftfd.scf.extrapolation import Extrapolation
 from dftfd.scf.problem import Problem, Snapshot, Solution, State
 from dftfd.scf.second_order import direct_minimisation, newton
 from dftfd.scf.stability import MAX_FOLLOWED, NOISE, follow_instability, look_down
-from dftfd.scf.strategy import STRATEGIES, Strategy
 
 SAME_ENERGY = 1e-6
 """How far [hartree] the energy of a snapshot's orbitals may be from the one that it names."""

@@ -18,11 +18,10 @@ from dftfd.results.settings import Settings
 from dftfd.runtime.progress import as_progress
 from dftfd.runtime.threads import blas_threads
 from dftfd.runtime.version import VERSION
-from dftfd.scf.convergence import Convergence
+from dftfd.scf.convergence import STRATEGIES, Convergence, Strategy
 from dftfd.scf.loop import solve
 from dftfd.scf.occupation import Aufbau, GivenOccupations, MaximumOverlap, Smearing
 from dftfd.scf.problem import Solution
-from dftfd.scf.strategy import STRATEGIES, Strategy
 from dftfd.system.molecule import Molecule
 from dftfd.tasks.cheap_start import cheaper_start, spin_instability
 from dftfd.tasks.starting_density import checked_guess, other_starts, starting_density
