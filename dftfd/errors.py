@@ -92,6 +92,10 @@ class NoRuleError(AutofdError, NotImplementedError):
     """A differentiation or transposition rule does not exist for this use of an operator."""
 
 
+class UnknownOperatorError(AutofdError, AttributeError):
+    """A rule names an operator that is not in the table."""
+
+
 class LeakError(AutofdError, RuntimeError):
     """A function under differentiation was used where its derivative would be silently lost."""
 

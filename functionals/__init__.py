@@ -33,6 +33,8 @@ from dftfd.functionals import (  # noqa: E402  each registers its functionals
     vv10,
     wpbe,
 )
+from dftfd.functionals import catalogue as _catalogue  # noqa: E402, F401  enters itself as a source of functionals
+from dftfd.functionals import names as _names  # noqa: E402, F401  enters itself as what reads expressions
 from dftfd.functionals.registry import seal  # noqa: E402
 
 seal()

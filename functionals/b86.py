@@ -5,7 +5,7 @@ I. Hamada, Phys. Rev. B 89, 121103 (2014). doi:10.1103/PhysRevB.89.121103
 """
 
 from dftfd.functionals.common import (
-    SLATER,
+    C_X,
     reduced_gradient_squared,
     slater_exchange,
     spin_gradient_squared,
@@ -14,7 +14,7 @@ from dftfd.functionals.common import (
 from dftfd.functionals.numerics import real_power
 from dftfd.functionals.registry import functional
 
-_C_SPIN = -SLATER * 2 ** (1 / 3)
+_C_SPIN = -C_X * 2 ** (1 / 3)
 """e_x = -C rho_s^(4/3) of one spin of the uniform gas."""
 
 

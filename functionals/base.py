@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 
 from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp, with_quadrature
-from dftfd.autofd.lowering import placeholder
-from dftfd.autofd.lowering_pairs import has_integrals
+from dftfd.autofd.lowering.jets import placeholder
+from dftfd.autofd.lowering.two_points import has_integrals
 from dftfd.errors import FunctionalError, UnsupportedError, shown
 from dftfd.functionals.densities import Density, Quadrature
 from dftfd.functionals.numerics import where_dense

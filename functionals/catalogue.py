@@ -18,6 +18,7 @@ from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, long_
 from dftfd.functionals.jax_xc_formula import JaxXCFormula
 from dftfd.functionals.jax_xc_kernels import is_installed, require_installed
 from dftfd.functionals.parameters import in_tuples
+from dftfd.functionals.registry import Source, add_source
 from dftfd.functionals.vv10 import rvv10, vv10
 
 PREFIX = "libxc:"
@@ -80,8 +81,7 @@ def find(name: str) -> Functional | None:
 
 
 def find_term(name: str) -> EnergyTerm | None:
-    """The term of this name with its prefix, of which functionals are sums, whether it is served alone or not."""
-    name = name.removeprefix(PREFIX)
+    """The term of this name, of which functionals are sums, whether it is served alone or not."""
     if name not in table():
         return None
     require_installed()
@@ -129,3 +129,6 @@ def _exact_exchange(omega, full, short_range):
 def _nonlocal(name, b, C):
     if b:
         yield (rvv10 if "rvv10" in name else vv10).with_parameters(b=b, C=C)
+
+
+add_source(Source(PREFIX, find, find_term, names))

@@ -14,16 +14,14 @@ from dftfd.autofd import Function, compose, dot, nabla
 from dftfd.functionals.base import signature_of
 from dftfd.functionals.numerics import nonnegative, positive_part, presence, where_dense
 
-SLATER = -0.75 * (3 / math.pi) ** (1 / 3)
-"""C_x of the uniform gas: e_x = C_x n^(4/3)."""
+FERMI = 3 * math.pi**2
+"""Of the uniform gas: k_F^3 = FERMI n; of one spin of it, k_F^3 = 2 FERMI rho_s."""
 
+C_X = -0.75 * (3 / math.pi) ** (1 / 3)
+"""Exchange energy per volume of the uniform gas: e_x = C_X n^(4/3) [hartree]."""
 
-def spin_up(rho: Function) -> Function:
-    return rho[0]
-
-
-def spin_down(rho: Function) -> Function:
-    return rho[1]
+C_F = 0.3 * FERMI ** (2 / 3)
+"""Kinetic energy per volume of the uniform gas: tau_unif = C_F n^(5/3) [hartree]."""
 
 
 def total_density(rho: Function) -> Function:
@@ -103,12 +101,12 @@ def gradient_squared(n: Function) -> Function:
 
 def fermi_wavevector(n: Function) -> Function:
     """k_F = (3 pi^2 n)^(1/3) [1/bohr]."""
-    return (3 * math.pi**2) ** (1 / 3) * n ** (1 / 3)
+    return FERMI ** (1 / 3) * n ** (1 / 3)
 
 
 def reduced_gradient_squared(n: Function) -> Function:
     """s^2 = |nabla n|^2 / (2 k_F n)^2."""
-    return (3 * math.pi**2) ** (-2 / 3) / 4 * gradient_squared(n) * n ** (-8 / 3)
+    return FERMI ** (-2 / 3) / 4 * gradient_squared(n) * n ** (-8 / 3)
 
 
 def wigner_seitz_radius(n: Function) -> Function:
@@ -117,13 +115,13 @@ def wigner_seitz_radius(n: Function) -> Function:
 
 
 def slater_exchange(n: Function) -> Function:
-    """Exchange energy per volume of the unpolarised uniform gas, C_x n^(4/3)."""
-    return SLATER * n ** (4 / 3)
+    """Exchange energy per volume of the unpolarised uniform gas."""
+    return C_X * n ** (4 / 3)
 
 
 def uniform_kinetic_energy(n: Function) -> Function:
-    """tau_unif = 3/10 (3 pi^2)^(2/3) n^(5/3), of the unpolarised uniform gas [hartree bohr^-3]."""
-    return 0.3 * (3 * math.pi**2) ** (2 / 3) * n ** (5 / 3)
+    """tau_unif = C_F n^(5/3), of the unpolarised uniform gas [hartree bohr^-3]."""
+    return C_F * n ** (5 / 3)
 
 
 def weizsaecker_kinetic_energy(n: Function) -> Function:

@@ -7,11 +7,10 @@ that name. Everything else, coefficients, parameters, omegas, is in the data.
 from dataclasses import replace
 
 from dftfd.errors import FunctionalError
-from dftfd.functionals import catalogue
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.parameters import in_tuples, parameter_text
 from dftfd.functionals.plugins import found_plugins
-from dftfd.functionals.registry import list_functionals, lookup, unknown_name
+from dftfd.functionals.registry import list_functionals, lookup, source_of, unknown_name
 
 
 def from_definition(data: dict, name: str) -> Functional:
@@ -38,8 +37,9 @@ def _with_parameters(term, values) -> EnergyTerm:
 
 def find_term(name: str) -> EnergyTerm:
     """The term of this name: a registered formula, part of a registered combination, or one of libxc's catalogue."""
-    if name.startswith(catalogue.PREFIX):
-        found = [catalogue.find_term(name)]
+    source, plain = source_of(name)
+    if source is not None:
+        found = [source.find_term(plain)]
     else:
         registered = lookup(name)
         functionals = [registered] if registered else _all_functionals()

@@ -8,11 +8,8 @@ import hashlib
 import json
 
 from dftfd.autofd.scalar.keys import code_fingerprint
-from dftfd.errors import NotSemilocalError
 from dftfd.functionals.base import EnergyTerm, Functional
-from dftfd.functionals.validation import lowered_code
-from dftfd.functionals.validation_pairs import Trial
-from dftfd.functionals.validation_points import formed
+from dftfd.functionals.validation import trial_of
 
 
 def program_fingerprint(functional: Functional) -> str:
@@ -30,9 +27,5 @@ def _of_term(term: EnergyTerm) -> str:
 
 
 def _traced(term) -> str:
-    try:
-        code, specs, _, _ = lowered_code(formed(term))
-        return code_fingerprint(code, *specs)
-    except NotSemilocalError:
-        trial = Trial(term)
-        return code_fingerprint(trial.energies, trial.jets)
+    trial = trial_of(term)
+    return code_fingerprint(trial.code, *trial.specs)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd import compose, dot, laplacian, nabla
-from dftfd.autofd.structure import HasKey
+from dftfd.autofd.core.structure import HasKey
 from dftfd.errors import FunctionalError
 from dftfd.functionals.jax_xc_kernels import load, read
 from dftfd.functionals.parameters import in_tuples

@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.elementary import cbrt
+from dftfd.autofd.operators.elementary import cbrt
 from dftfd.errors import MissingDependencyError
 from dftfd.functionals import special
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from dftfd.autofd import compose, laplacian, sqrt
 from dftfd.functionals.common import (
+    FERMI,
     each_spin,
     reduced_gradient_squared,
     spin_pair,
@@ -45,7 +46,7 @@ def tf_lambda_vw(n, *, lam=1.0):
 
 def reduced_laplacian(n):
     """q = nabla^2 n / (4 (3 pi^2)^(2/3) n^(5/3))."""
-    return (3 * math.pi**2) ** (-2 / 3) / 4 * laplacian(n) * n ** (-5 / 3)
+    return FERMI ** (-2 / 3) / 4 * laplacian(n) * n ** (-5 / 3)
 
 
 _LOWEST = 1e-200

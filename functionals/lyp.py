@@ -4,14 +4,10 @@ C. Lee, W. Yang, R. G. Parr, Phys. Rev. B 37, 785 (1988). doi:10.1103/PhysRevB.3
 B. Miehlich, A. Savin, H. Stoll, H. Preuss, Chem. Phys. Lett. 157, 200 (1989), eq. 2. doi:10.1016/0009-2614(89)87234-3
 """
 
-import math
-
 from dftfd.autofd import dot, exp, nabla
-from dftfd.functionals.common import total_density
+from dftfd.functionals.common import C_F, total_density
 from dftfd.functionals.numerics import SPIN_FLOOR, at_least
 from dftfd.functionals.registry import functional
-
-_C_F = 0.3 * (3 * math.pi**2) ** (2 / 3)
 
 
 @functional("gga_c_lyp", doi="10.1103/PhysRevB.37.785")
@@ -31,7 +27,7 @@ def correlation(rho, *, a=0.04918, b=0.132, c=0.2533, d=0.349):
     screened = 1 / (1 + d * n13)
     delta = c * n13 + d * n13 * screened
     w = exp(-c * n13) * screened * n ** (-11 / 3)
-    kinetic = 2 ** (11 / 3) * _C_F * (at_least(ra, SPIN_FLOOR) ** (8 / 3) + at_least(rb, SPIN_FLOOR) ** (8 / 3))
+    kinetic = 2 ** (11 / 3) * C_F * (at_least(ra, SPIN_FLOOR) ** (8 / 3) + at_least(rb, SPIN_FLOOR) ** (8 / 3))
     bracket = (
         kinetic
         + (47 - 7 * delta) / 18 * s

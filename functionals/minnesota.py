@@ -5,11 +5,10 @@ Y. Zhao, D. G. Truhlar, Theor. Chem. Acc. 120, 215 (2008). doi:10.1007/s00214-00
 H. S. Yu, X. He, D. G. Truhlar, J. Chem. Theory Comput. 12, 1280 (2016). doi:10.1021/acs.jctc.5b01082
 """
 
-import math
-
 from dftfd.functionals import pbe, pw92
 from dftfd.functionals.b97 import average_x2, power_series, saturating, spin_x2
 from dftfd.functionals.common import (
+    FERMI,
     lifted_spins,
     per_spin,
     reduced_gradient_squared,
@@ -25,7 +24,7 @@ from dftfd.functionals.numerics import admissible_tau
 from dftfd.functionals.registry import functional, register, reparametrised, variant
 
 _M06L, _M062X, _MN15L = "10.1063/1.2370993", "10.1007/s00214-007-0310-x", "10.1021/acs.jctc.5b01082"
-_C_F = 0.6 * (6 * math.pi**2) ** (2 / 3)
+_C_F_SPIN = 0.6 * (2 * FERMI) ** (2 / 3)
 """2 tau / rho_s^(5/3) of the uniform gas."""
 
 
@@ -41,7 +40,7 @@ def same_spin_w(n_s, tau_s):
 
 def same_spin_z(n_s, tau_s):
     """z = 2 tau_s / rho_s^(5/3) - C_F."""
-    return 2 * tau_s * n_s ** (-5 / 3) - _C_F
+    return 2 * tau_s * n_s ** (-5 / 3) - _C_F_SPIN
 
 
 def vs98(x2, z, d, alpha):
@@ -68,7 +67,7 @@ def m06l_exchange(
 ):
     """e_x = e_x^PBE sum_i a_i w^i + e_x^LDA h(x, z) for each spin, eqs. 1 to 11."""
     tau_unif, x2 = uniform_kinetic_energy(n), spin_gradient_squared(n)
-    z = _C_F * (tau / tau_unif - 1)
+    z = _C_F_SPIN * (tau / tau_unif - 1)
     e_pbe = slater_exchange(n) * pbe.enhancement(reduced_gradient_squared(n))
     return e_pbe * power_series(w_of(tau, tau_unif), a) + slater_exchange(n) * vs98(x2, z, d, alpha)
 

@@ -18,7 +18,7 @@ from dftfd.functionals import catalogue
 from dftfd.functionals.aliases import COMBINATIONS
 from dftfd.functionals.base import Functional, exact_exchange, long_range_exchange
 from dftfd.functionals.empirical_dispersion import WITHOUT_VV10, parameter_name, split_dispersion
-from dftfd.functionals.registry import list_functionals, lookup, unknown_name
+from dftfd.functionals.registry import list_functionals, lookup, parses_expressions, unknown_name
 
 MAX_LENGTH = 1000
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -59,6 +59,7 @@ _CORRELATION_ALIASES = {
 }
 
 
+@parses_expressions
 def parse(text: str) -> Functional:
     """The Functional that an expression stands for."""
     shown = text.strip()

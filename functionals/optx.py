@@ -4,7 +4,7 @@ N. C. Handy, A. J. Cohen, Mol. Phys. 99, 403 (2001). doi:10.1080/002689700100184
 """
 
 from dftfd.functionals import lyp, pbe
-from dftfd.functionals.common import SLATER, slater_exchange, spin_gradient_squared, spin_scaled
+from dftfd.functionals.common import C_X, slater_exchange, spin_gradient_squared, spin_scaled
 from dftfd.functionals.registry import functional, register
 
 
@@ -16,7 +16,7 @@ def exchange(n, *, a1=1.05151, a2=1.43169, gamma=0.006):
     """
     x2 = spin_gradient_squared(n)
     u = gamma * x2 / (1 + gamma * x2)
-    return slater_exchange(n) * (a1 + a2 / (-SLATER * 2 ** (1 / 3)) * u * u)
+    return slater_exchange(n) * (a1 + a2 / (-C_X * 2 ** (1 / 3)) * u * u)
 
 
 olyp = register((exchange + lyp.correlation).named("olyp"))

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from dftfd.autofd import Function, broadcast, compose, function, integrate
-from dftfd.autofd.structure import HasKey
+from dftfd.autofd.core.structure import HasKey
 
 
 def guarded(formula):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.structure import holds_tracers
+from dftfd.autofd.core.jax_adapter import holds_tracers
 from dftfd.errors import FunctionalError, closest_names, shown
 
 

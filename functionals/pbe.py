@@ -8,6 +8,7 @@ import math
 from dftfd.autofd import expm1, log1p
 from dftfd.functionals import pw92
 from dftfd.functionals.common import (
+    FERMI,
     gradient_squared,
     reduced_gradient_squared,
     slater_exchange,
@@ -56,7 +57,7 @@ def correlation(rho, *, beta=BETA, gamma=GAMMA):
 
 def correlation_gradient_squared(n, phi):
     """t^2 = |nabla n|^2 / (2 phi k_s n)^2,   k_s^2 = 4 k_F / pi."""
-    return math.pi / 16 * (3 * math.pi**2) ** (-1 / 3) * gradient_squared(n) * n ** (-7 / 3) / (phi * phi)
+    return math.pi / 16 * FERMI ** (-1 / 3) * gradient_squared(n) * n ** (-7 / 3) / (phi * phi)
 
 
 def gradient_correction(eps, phi, t2, beta, gamma=GAMMA):

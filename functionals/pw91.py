@@ -9,7 +9,8 @@ import math
 from dftfd.autofd import exp, expm1, log1p
 from dftfd.functionals import pw92
 from dftfd.functionals.common import (
-    SLATER,
+    C_X,
+    FERMI,
     fermi_wavevector,
     reduced_gradient_squared,
     slater_exchange,
@@ -43,7 +44,7 @@ _BETA = 5 * (36 * math.pi) ** (-5 / 3)
 
 @functional("gga_x_mpw91", doi="10.1063/1.475428")
 @spin_scaled
-def mpw91_exchange(n, *, b=0.00426, c=25 / (6 * math.pi**2) ** (2 / 3), d=3.72):
+def mpw91_exchange(n, *, b=0.00426, c=25 / (2 * FERMI) ** (2 / 3), d=3.72):
     r"""PW91 exchange in Becke's variable x = |nabla rho_s| / rho_s^(4/3), modified; for each spin
 
     e_x = e_x^LDA - rho_s^(4/3) [b x^2 - (b - beta) x^2 exp(-c x^2) - 10^-6 x^d] / [1 + 6 b x asinh x - 10^-6 x^d / C_x]
@@ -52,14 +53,14 @@ def mpw91_exchange(n, *, b=0.00426, c=25 / (6 * math.pi**2) ** (2 / 3), d=3.72):
     c is PW91's 100 for s^2 in place of x^2, printed as 1.6455.
     """
     x2 = spin_gradient_squared(n)
-    C_x = SLATER * 2 ** (1 / 3)
+    C_x = C_X * 2 ** (1 / 3)
     tail = 1e-6 * real_power(at_least(x2, 1e-60), d / 2)
     top = b * x2 - (b - _BETA) * x2 * exp(-c * x2) - tail
     return slater_exchange(n) * (1 - top / C_x / (1 + 6 * b * x_asinh_x(x2) - tail / C_x))
 
 
-_C_X = -0.001667
-_NU = 16 / math.pi * (3 * math.pi**2) ** (1 / 3)
+_C_RG = -0.001667
+_NU = 16 / math.pi * FERMI ** (1 / 3)
 _C_C0 = 0.004235
 
 
@@ -87,8 +88,8 @@ def correlation(rho, *, alpha=0.09, cubic=0.0):
     A = 2 * alpha / beta / expm1(-2 * alpha / beta**2 * eps / phi3)
     At2 = A * t2
     H_0 = beta**2 / (2 * alpha) * log1p(2 * alpha / beta * t2 * (1 + At2) / (1 + At2 + At2 * At2))
-    C_c = rasolt_geldart(wigner_seitz_radius(n), cubic) - _C_X
-    H_1 = _NU * (C_c - _C_C0 - 3 / 7 * _C_X) * t2 * exp(-100 * phi3 * phi * k_s2 / (k_F * k_F) * t2)
+    C_c = rasolt_geldart(wigner_seitz_radius(n), cubic) - _C_RG
+    H_1 = _NU * (C_c - _C_C0 - 3 / 7 * _C_RG) * t2 * exp(-100 * phi3 * phi * k_s2 / (k_F * k_F) * t2)
     return n * (eps + phi3 * (H_0 + H_1))
 
 

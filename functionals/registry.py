@@ -1,10 +1,12 @@
 """The registry: functionals by name, and the decorator that enters them.
 
-Names are libxc's, in lower case (gga_x_pbe), plus conventional names for combinations (pbe, b3lyp).
+Names are libxc's, in lower case (gga_x_pbe), plus conventional names for combinations (pbe, b3lyp). What knows more
+names than it can make beforehand (a catalogue), and what reads expressions of names, enters itself here too.
 """
 
 import re
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,10 +27,45 @@ _loading: set[str] = set()  # names of plug-ins that are being imported
 
 _library: set[str] = set()  # the library's own names, from `seal` on
 
+_sources: dict[str, "Source"] = {}  # by the prefix of their names
+
+_parsers: list[Callable[[str], Functional]] = []  # one, of expressions
+
 _NUMBERS = (float, complex, np.ndarray, np.generic, jax.Array)
 _public = partial(public, error=FunctionalError)
 LARGEST_NUMBER = 10**6  # of libxc
 NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Functionals that are made when their names, with a prefix, are asked for.
+
+    find, find_term: the functional, and the term of which functionals are sums, of a name without the prefix, or None.
+    names: all that can be asked for.
+    """
+
+    prefix: str
+    find: Callable[[str], Functional | None]
+    find_term: Callable[[str], EnergyTerm | None]
+    names: Callable[[], list[str]]
+
+
+def add_source(source: Source) -> None:
+    """Let `lookup` and `get_functional` find the functionals of a source."""
+    _sources[source.prefix] = source
+
+
+def parses_expressions(parse: Callable[[str], Functional]) -> Callable[[str], Functional]:
+    """Decorator: `get_functional` gives text to this function."""
+    _parsers[:] = [parse]
+    return parse
+
+
+def source_of(name: str) -> tuple[Source | None, str]:
+    """The source of a name with its prefix, and the name without it; (None, name) for any other."""
+    found = next((s for prefix, s in _sources.items() if name.startswith(prefix)), None)
+    return found, name.removeprefix(found.prefix) if found else name
 
 
 @_public
@@ -124,9 +161,8 @@ def _is_validated(part: EnergyTerm) -> bool:
         return True
     if any(_is_same(part, known) for f in _REGISTRY.values() for _, known in f.terms):
         return True
-    from dftfd.functionals import catalogue
-
-    known = catalogue.find_term(part.name) if part.name.startswith(catalogue.PREFIX) else None
+    source, plain = source_of(part.name)
+    known = source and source.find_term(plain)
     return known is not None and _is_same(part, known)
 
 
@@ -171,13 +207,12 @@ def list_functionals() -> list[str]:
 def lookup(name: str) -> Functional | None:
     """The functional registered under exactly this name (any case), or offered by a plug-in; None if there is none.
 
-    A name with the prefix libxc: is looked up in the catalogue, see `dftfd.functionals.catalogue`.
+    A name with the prefix of a source, as libxc:, is looked up there, see `dftfd.functionals.catalogue`.
     """
     name = name.lower()
-    if name.startswith("libxc:"):
-        from dftfd.functionals import catalogue
-
-        return catalogue.find(name.removeprefix("libxc:"))
+    source, plain = source_of(name)
+    if source is not None:
+        return source.find(plain)
     if name not in _REGISTRY:
         _loading.add(name)
         try:
@@ -208,16 +243,15 @@ def get_functional(spec: Any, *, exact_exchange: float | None = None, **paramete
         spec = str(spec) if abs(spec) < LARGEST_NUMBER else shown(spec)
     if not isinstance(spec, str):
         raise FunctionalError(f"a functional is given by name or as a Functional, {type(spec).__name__} found.")
-    from dftfd.functionals.names import parse
-
+    (parse,) = _parsers
     return get_functional(parse(spec), exact_exchange=exact_exchange, **parameters)
 
 
 def unknown_name(name: str) -> FunctionalError:
     """The error for a name that nothing is known by."""
-    from dftfd.functionals import catalogue
-
-    prefix, plain = ("libxc:", name.removeprefix("libxc:")) if name.startswith("libxc:") else ("", name)
-    names = catalogue.names() if prefix else {*list_functionals(), *catalogue.names()}
+    source, plain = source_of(name)
+    prefix = source.prefix if source else ""
+    names = set() if source else set(list_functionals())
+    names.update(*(s.names() for s in ([source] if source else _sources.values())))
     known = ", ".join(prefix + close for close in closest_names(plain, names))
     return FunctionalError(f"unknown functional {name!r}; the closest known names are {known}.")

@@ -1,22 +1,27 @@
 """What validations share: a formula on unknown densities, points of ordinary ones, comparisons, and how they refuse."""
 
+import contextlib
 import itertools
 import math
+import re
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd import Function
-from dftfd.autofd.lowering import placeholder
-from dftfd.errors import FunctionalError
+from dftfd.autofd.lowering.jets import placeholder
+from dftfd.errors import DftfdError, FunctionalError
 from dftfd.functionals.base import SPACE
+from dftfd.functionals.common import FERMI
 
 SYMMETRY_TOLERANCE = 1e-9
 
 AS_WRITTEN = 1e-7
 """Tolerance of what a formula gives in lowered form, relative to the size of what that is a sum of."""
 
-_K_F = (6 * math.pi**2) ** (1 / 3)
+_SINGLE = re.compile(r"\b(f16|bf16|f32)\[")
+_K_F = (2 * FERMI) ** (1 / 3)  # of one spin
 
 
 def formed(term) -> Function:
@@ -32,13 +37,74 @@ def formed(term) -> Function:
     return e
 
 
-def swapped_positions(n_rho: int, n_tau: int) -> list[int]:
-    """Positions of the entries of `sane_points` after the spins have changed places."""
-    order, start = [], 0
-    for count in [3**k for k in range(n_rho)] + [3**k for k in range(n_tau)]:
-        order += [*range(start + count, start + 2 * count), *range(start, start + count)]
-        start += 2 * count
-    return [*order, *range(start, start + 3)]
+class Trial:
+    """A term on sane points.
+
+    x: entries of the jets of rho and tau, and the point, (entry, point).   shapes: of each jet.
+    swapped: positions of the entries of x after the spins have changed places.
+    code, specs: the energy per volume as code of JAX.   steps: relative steps of the differences that derivatives are
+    compared with, and tolerances.   rounding: relative, of energies.   hint: to who gets infinity or NaN.
+
+    Each kind knows, as a calculation computes them,
+    energies(x): per volume, (point,).   slopes(x): these, and their derivatives by each entry of the jets.
+    differences(step, direction, energy): slopes along a direction (entry, point) by differences, and the size of these.
+    require_sound(), require_as_written(energy, gradient): raise FunctionalError for what is seen without an evaluation,
+    and where the lowered formula gives other numbers than the formula itself.
+    """
+
+    count: int
+    rounding, verb = 0.0, "gives"
+    steps: tuple[tuple[float, float], ...]
+    hint: str
+
+    def __init__(self, term, orders):
+        self.term, self.orders = term, [orders.get(name, 0) + 1 for name in ("rho", "tau")]
+        self.x = sane_points(tuple(self.orders), self.count)
+        self.shapes = [(2,) + (3,) * k for n in self.orders for k in range(n)]
+        places, start = np.arange(len(self.x)), 0
+        for size in map(math.prod, self.shapes):
+            places[start : start + size] = np.roll(places[start : start + size], size // 2)
+            start += size
+        self.swapped = places
+
+    def in_shapes(self, jets) -> list:
+        """The jets of an array (entry, ...), each (*shape, ...)."""
+        splits = np.cumsum([math.prod(s) for s in self.shapes])[:-1]
+        parts = zip(jnp.split(jets, splits), self.shapes, strict=True)
+        return [part.reshape(*shape, *jets.shape[1:]) for part, shape in parts]
+
+    def named(self, jets) -> dict:
+        """Jets by the name of their function, as lowered code takes them."""
+        n_rho, _ = self.orders
+        return {"rho": list(jets[:n_rho]), "tau": list(jets[n_rho:])}
+
+    def of_spins(self, energy, gradient, x) -> np.ndarray:
+        """What does not change when the spins change places, (point,)."""
+        return energy
+
+
+def require_double_precision(term, code, specs) -> None:
+    """Raise FunctionalError for code that raises, or computes with fewer digits than float64 on the way."""
+    try:
+        text = str(jax.make_jaxpr(code)(*specs))
+    except DftfdError:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever a user's formula raises
+        raise refused(term, f"raised {type(error).__name__} when evaluated: {one_line(error)}") from error
+    single = _SINGLE.search(text)
+    if single:
+        name = single[1].replace("f", "float")
+        raise refused(term, f"computes in {name} on the way; float64 expected")
+
+
+@contextlib.contextmanager
+def differentiable(term):
+    """Around what differentiates a term: says in a FunctionalError what went wrong."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001
+        reason = f"{type(error).__name__}: {one_line(error)}; use operators and jax.numpy"
+        raise refused(term, f"is not differentiable: {reason}") from error
 
 
 def sane_points(orders: tuple[int, int], count: int) -> np.ndarray:

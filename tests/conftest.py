@@ -14,6 +14,7 @@ from dftfd.libcint.mole import to_pyscf
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # thousands of small programs, at every run
 pyscf_hf.MUTE_CHKFILE = True  # its temporary checkpoint files are closed by the garbage collector only, with a warning
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells turn off for what runs in the background
 # PySCF takes other paths when the process holds more than this, as it does after thousands of compiled programs

@@ -16,9 +16,9 @@ from dftfd.functionals.registry import list_functionals
 from dftfd.interop.libxc_layout import named_components
 from dftfd.interop.numint import LAYOUT
 from dftfd.interop.pyscf import numint
-from dftfd.verify.audit_points import inner_points
 from dftfd.verify.audit_sources import INGREDIENTS, EvalXCSource, named
 from dftfd.verify.finite_differences import differences
+from dftfd.verify.sampling import inner_points
 
 BASES = {
     "lda,vwn": "LDA",

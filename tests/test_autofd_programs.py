@@ -19,7 +19,7 @@ from dftfd.autofd import (
     tanh,
     value_and_grad,
 )
-from dftfd.autofd.function import nodes_of
+from dftfd.autofd.core.function import nodes_of
 
 _x, _w = np.polynomial.legendre.leggauss(40)
 X = Domain((), points=(_x + 1) / 2, weights=_w / 2, name="x")

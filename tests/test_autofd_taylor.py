@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dftfd import autofd
-from dftfd.autofd.elementary import cbrt, power
+from dftfd.autofd.operators.elementary import cbrt, power
 from dftfd.errors import LeakError, NoRuleError, SignatureError
 
 ORDER = 4

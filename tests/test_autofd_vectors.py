@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dftfd.autofd as fd
-from dftfd.autofd.function import nodes_of
+from dftfd.autofd.core.function import nodes_of
 from dftfd.errors import AutofdError, DftfdError, LeakError, QuadratureError, SignatureError
 
 X = fd.interval(40, 0.0, 1.0, name="x")

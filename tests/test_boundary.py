@@ -10,7 +10,6 @@ import decimal
 import enum
 import fractions
 import functools
-import importlib
 import inspect
 import io
 import itertools
@@ -593,14 +592,12 @@ def nothing_is_computed(monkeypatch, tmp_path):
 
     import geometric.optimize
 
-    for name in ("check", "audit"):  # functions that hide the modules of their names
-        importlib.import_module(f"dftfd.{name}")
     monkeypatch.setattr("dftfd.model.calculation.Calculation.build", stop)
     monkeypatch.setattr(geometric.optimize, "Optimize", stop)
     monkeypatch.setattr("dftfd.batch.in_processes", stop)
     monkeypatch.setattr("dftfd.results.result.nuclear_forces", stop)
-    monkeypatch.setattr(sys.modules["dftfd.verify.check"], "pointwise_rows", stop)
-    monkeypatch.setattr(sys.modules["dftfd.verify.audit"], "_audit_layout", stop)
+    monkeypatch.setattr("dftfd.verify.check.pointwise_rows", stop)
+    monkeypatch.setattr("dftfd.verify.audit._audit_layout", stop)
     monkeypatch.setattr("dftfd.functionals.registry.require_valid", stop)
 
 

@@ -18,11 +18,12 @@ from dftfd.functionals.registry import get_functional
 from dftfd.interop import libxc
 from dftfd.verify import point_comparison as pointwise
 from dftfd.verify import potential_comparison as potentials
-from dftfd.verify import regression, regression_page, sampling
+from dftfd.verify import sampling
 from dftfd.verify.check import pointwise_rows, reference_densities
-from dftfd.verify.check_report import Report, Row
 from dftfd.verify.counterpart import counterpart
 from dftfd.verify.referee import Decision
+from dftfd.verify.reports import Report, Row
+from tests.verification import regression, regression_page
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "data/regression/libxc.h5"
@@ -264,6 +265,21 @@ def test_a_stopped_comparison_goes_on(tmp_path, monkeypatch, compared):
     assert compared == ["a", "b", "none"] and regression.read(data).missing == ()
     regression_page.check_all(data, page)
     assert compared == ["a", "b", "none"] * 2
+
+
+@pytest.mark.parametrize(("agreed", "code"), [(True, 0), (False, 1)])
+def test_the_verdict_on_all_is_the_exit_code(agreed, code, monkeypatch, tmp_path):
+    """`make regression` fails while a disagreement is unexplained."""
+    monkeypatch.setattr(regression_page, "check_all", lambda data, page, tell, resume: agreed)
+    assert regression_page.main(["--data", str(tmp_path / "d.h5")]) == code
+
+
+def test_read_only_places_of_a_comparison(tmp_path, capsys):
+    """`make regression` says where it cannot write before it compares anything."""
+    (tmp_path / "file").touch()
+    places = ["--data", str(tmp_path / "file" / "data.h5"), "--page", str(tmp_path / "p.md")]
+    assert regression_page.main(places) == 5
+    assert capsys.readouterr().err.startswith("regression: cannot write")
 
 
 def test_the_page_is_that_of_the_data():

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -170,7 +169,7 @@ def test_list_names_functionals(dftfd_command):
 
 def test_check_prints_a_table_and_its_verdict(dftfd_command, monkeypatch):
     """Exit code 0 if everything is within the tolerances, 1 if not; the table is printed in both cases."""
-    from dftfd.verify.check_report import Report, Row
+    from dftfd.verify.reports import Report, Row
 
     module = importlib.import_module("dftfd.verify.check")  # the attribute dftfd.check is the function
     for error, expected in ((1e-14, 0), (1e-3, 1), (float("nan"), 1)):
@@ -179,17 +178,6 @@ def test_check_prints_a_table_and_its_verdict(dftfd_command, monkeypatch):
         code, out, err = dftfd_command("check", "lda_x")
         assert (code, err) == (expected, "")
         assert "lda_x against libxc" in out and "e, dense" in out
-
-
-def test_check_of_all_writes_data_and_a_page(dftfd_command, monkeypatch, tmp_path):
-    """`check --all` fails while a disagreement is unexplained; a name and --all exclude each other."""
-    module = importlib.import_module("dftfd.verify.regression_page")
-    for agreed, expected in ((True, 0), (False, 1)):
-        monkeypatch.setattr(module, "check_all", lambda data, page, tell, resume, agreed=agreed: agreed)
-        assert dftfd_command("check", "--all", "--data", str(tmp_path / "d.h5"))[0] == expected
-    for arguments in (["check"], ["check", "lda_x", "--all"]):
-        code, _, err = dftfd_command(*arguments)
-        assert code == 2 and "the name of a functional, or --all" in err
 
 
 def test_a_reader_that_leaves_early_is_not_an_error():
@@ -223,23 +211,22 @@ def test_a_process_returns_the_exit_code():
 
 
 def interrupted(command, last_line):
-    """(exit code, standard error, seconds) of a process that gets SIGINT after this line of its output."""
+    """(exit code, standard error) of a process that gets SIGINT after this line of its output, and has to end then."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for line in process.stdout:
         if line.startswith(last_line):
             break
     process.send_signal(signal.SIGINT)
-    start = time.monotonic()
     _, err = process.communicate(timeout=60)
-    return process.returncode, err, time.monotonic() - start
+    return process.returncode, err
 
 
 def test_interrupt_ends_with_130(tmp_path):
     """Ctrl-C during the calculation: one line that says how to go on, exit code 130; --restart then finishes."""
     options = ["--xc", "lda,vwn", "--basis", "6-31g", "--grid-level", "7", "--checkpoint", str(tmp_path / "n2.chk")]
     run = ["run", "N 0 0 0; N 0 0 1.1", *options]
-    code, err, seconds = interrupted([sys.executable, "-m", "dftfd", *run], "cycle= 2")
-    assert code == 130 and seconds < 5.0
+    code, err = interrupted([sys.executable, "-m", "dftfd", *run], "cycle= 2")
+    assert code == 130
     assert err == f"dftfd: error: interrupted; the last cycle is saved, go on with --restart {tmp_path / 'n2.chk'}\n"
     assert main([*run[:-2], "--restart", run[-1]]) == 0
 
@@ -287,12 +274,11 @@ with InterruptWatch() as watch:
 
 @pytest.mark.parametrize("code, status, said", [(DEAF, 130, "dftfd: error: interrupted"), (IN_A_CALLBACK, 1, "True")])
 def test_an_interrupt_is_heard_in_the_end(code, status, said):
-    """Code that swallows Ctrl-C, as compiled code that runs for minutes would: the watch ends it, within 5 s.
+    """Code that swallows Ctrl-C, as compiled code that runs for minutes would: the watch ends it.
 
     In a callback whose exceptions Python ignores it is repeated, and nothing is printed about it.
     """
-    found, err, seconds = interrupted([sys.executable, "-c", code], "at work")
-    assert (found, err) == (status, f"{said}\n") and seconds < 5.0
+    assert interrupted([sys.executable, "-c", code], "at work") == (status, f"{said}\n")
 
 
 def test_an_interrupt_during_imports_ends_at_once():

@@ -159,10 +159,3 @@ def test_records_are_regular_files(name, dftfd_command, tmp_path, monkeypatch):
     os.mkfifo("pipe")
     code, _, err = dftfd_command("run", HYDROGEN, *CHEAP, "--record", name)
     assert code == 5 and "no regular file" in err
-
-
-def test_read_only_places_of_a_comparison(dftfd_command, tmp_path):
-    """`check --all` says where it cannot write before it compares anything."""
-    (tmp_path / "file").touch()
-    code, _, err = dftfd_command("check", "--all", "--data", tmp_path / "file" / "data.h5", "--page", tmp_path / "p.md")
-    assert code == 5 and "cannot write" in err and "internal" not in err

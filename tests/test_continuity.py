@@ -1,4 +1,4 @@
-"""Energies and potentials do not jump where formulas are cut off or change their form: `dftfd.verify.continuity`."""
+"""Energies and potentials do not jump where formulas are cut off or change form: `tests.verification.continuity`."""
 
 import json
 from pathlib import Path
@@ -10,8 +10,8 @@ from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.common import wigner_seitz_radius
 from dftfd.functionals.numerics import where_less
 from dftfd.functionals.registry import get_functional
-from dftfd.verify.continuity import jump, paths
-from dftfd.verify.native import native_formulas
+from tests.verification.continuity import jump, paths
+from tests.verification.native import native_formulas
 
 LIMIT = 2e-8
 """hartree"""

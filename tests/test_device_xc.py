@@ -11,11 +11,11 @@ import pytest
 import dftfd
 from dftfd.errors import NumericalError
 from dftfd.grids.molecular import molecular_grid
+from dftfd.xc import device as device_xc
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.device import DeviceXCBuilder, accelerated_devices
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.matrix import XCBuilder
-from dftfd.xc.matrix import device as device_xc
 
 FAR_APART = (
     "N 0 0 0; C 1.46 0 0; C 2.0 1.4 0.2; O 1.3 2.4 0.1; H -0.3 0.5 0.8; H -0.3 0.5 -0.8; H 1.8 -0.5 0.9; H 9 9 9"

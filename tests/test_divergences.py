@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from dftfd.functionals.registry import get_functional
-from dftfd.verify.extremes import in_libxc_variables
+from dftfd.verify.sampling import variables
 from dftfd.xc.pointwise import VARIABLES, pointwise_kernel
 
 
 def point(n_a=1.0, n_b=1.0, s_a=0.7, s_b=0.7, alpha=1.3):
     """(9, 1)"""
     column = lambda a, b: np.array([[a], [b]])
-    return in_libxc_variables(column(n_a, n_b), column(s_a, s_b), column(alpha, alpha), column(0.3, 0.3), 0.4)
+    return variables(column(n_a, n_b), column(s_a, s_b), column(alpha, alpha), column(0.3, 0.3), 0.4)
 
 
 PATHS = {

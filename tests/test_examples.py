@@ -1,12 +1,14 @@
 """The examples run, and the numbers they print are what their texts promise."""
 
+import re
 import runpy
 from pathlib import Path
 
 import jax
 import pytest
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
 
 
 def load(name):
@@ -22,13 +24,16 @@ def test_every_example_is_tested_here():
 
 
 def test_water(capsys):
-    """01 prints energy, components and dipole of water; the energy is PySCF's to all digits shown here.
+    """01 prints table, summary, components and dipole of water, as the README shows them; the energy is PySCF's.
 
     -76.272094 hartree: PySCF 2.14 with density fitting, PBE, def2-SVP, grid level 3; data/reference holds such values.
     """
     load("01_water.py")
     printed = capsys.readouterr().out
     assert "-76.2720937" in printed and "debye" in printed
+    assert "cycle= 1 E=" in printed and "energy        -76.27209375 hartree" in printed
+    shown = re.search(r"total energy +(-\d+\.\d+)", (ROOT / "README.md").read_text())[1]
+    assert shown in printed
 
 
 def test_potential_along_a_bond(tmp_path, capsys):

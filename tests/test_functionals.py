@@ -158,9 +158,13 @@ def edge_densities():
     return np.stack(columns, axis=-1)
 
 
+@SLOW
 @pytest.mark.parametrize("name", LDA + GGA)
 def test_energy_and_derivatives_are_finite_everywhere(name):
-    """Energies, first and second derivatives at 741 points, vacuum and one empty spin among them: no NaN, no Inf."""
+    """Energies, first and second derivatives at 741 points, vacuum and one empty spin among them: no NaN, no Inf.
+
+    In programs that XLA compiles; test_scan has more points and orders, by NumPy.
+    """
     kernel = XCKernel(get_functional(name), 2)
     density = jnp.asarray(edge_densities())[:, : kernel.channels]
     energy = lambda d: kernel.energy_density(d, jnp.zeros(3))

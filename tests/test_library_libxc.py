@@ -12,10 +12,10 @@ import pytest
 import dftfd
 from dftfd.interop import libxc
 from dftfd.verify.check import POINTWISE_TOLERANCES, pointwise_rows
-from dftfd.verify.check_report import Row
 from dftfd.verify.point_comparison import LIBXC_THRESHOLD, compare, lowered_derivatives
-from dftfd.verify.regression import cause_of, explanations
+from dftfd.verify.reports import Row
 from dftfd.verify.sampling import sample
+from tests.verification.regression import cause_of, explanations
 
 EXPLANATIONS = Path(__file__).parents[1] / "data/regression/explanations.json"
 

@@ -24,11 +24,11 @@ from dftfd.autofd.scalar.derive import with_forward_derivative, with_gradient
 from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
 from dftfd.autofd.scalar.on_mpmath import OnMpmath
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
+from dftfd.autofd.scalar.on_sympy import SympyAlgebra
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import point_program, symbolic_program
-from dftfd.autofd.series import Series
-from dftfd.autofd.series_program import run_series
-from dftfd.autofd.symbolic import SympyAlgebra
+from dftfd.autofd.series.coefficients import Series
+from dftfd.autofd.series.on_series import run_series
 from dftfd.errors import DftfdError
 from dftfd.xc.pair_kernel import PairSums
 
@@ -226,7 +226,7 @@ def formula(seed: int):
 
 # ---- the formula by each backend
 
-QUICK = 100
+QUICK, MORE = 30, 100
 LONG = int(os.environ.get("DFTFD_FORMULAS", 5000))
 POINTS = np.random.default_rng(1).uniform(0.2, 1.2, (2, 3))
 ALONG = np.array([0.7, -0.4])
@@ -283,7 +283,7 @@ def by_series(code, order):
     for x in POINTS.T:
         program = jax.make_jaxpr(code)(*x)
         line = [Series([jnp.asarray(a), jnp.asarray(d)]) for a, d in zip(x, ALONG, strict=True)]
-        (out,) = run_series(program.jaxpr, program.consts, line, order)
+        (out,) = run_series(program, line, order)
         out = out if isinstance(out, Series) else Series([out])
         columns.append([float(c) * math.factorial(k) if c is not None else 0.0 for k, c in enumerate(out.upto(order))])
     return list(np.transpose(columns))
@@ -345,7 +345,9 @@ def compare(seed: int, order: int, counts: Counter) -> None:
         counts[name, "agreed"] += 1
 
 
-@pytest.mark.parametrize("first", range(0, QUICK, 10))
+@pytest.mark.parametrize(
+    "first", [*range(0, QUICK, 10), *(pytest.param(first, marks=pytest.mark.slow) for first in range(QUICK, MORE, 10))]
+)
 def test_formulas_at_random(first):
     """Ten formulas each, the first to third order, the others to the first."""
     counts: Counter = Counter()
@@ -357,7 +359,7 @@ def test_formulas_at_random(first):
 @pytest.mark.slow
 def test_many_formulas_at_random():
     counts: Counter = Counter()
-    for seed in range(QUICK, QUICK + LONG):
+    for seed in range(MORE, MORE + LONG):
         compare(seed, 3, counts)
         if seed % 200 == 0:
             jax.clear_caches()  # memory

@@ -28,8 +28,8 @@ from dftfd.autofd import (
     tanh,
     with_quadrature,
 )
-from dftfd.autofd.lowering import placeholder
-from dftfd.autofd.lowering_pairs import has_integrals, lower_nonlocal
+from dftfd.autofd.lowering.jets import placeholder
+from dftfd.autofd.lowering.two_points import has_integrals, lower_nonlocal
 from dftfd.autofd.scalar.on_jax import run
 from dftfd.autofd.scalar.reader import LARGE, point_program, scalar_program
 from dftfd.autofd.scalar.regroup import regrouped

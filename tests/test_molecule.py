@@ -1,6 +1,5 @@
 """Molecule: one meaning for every form of input, PySCF's numbers for every property, a clear refusal for bad input."""
 
-import time
 import warnings
 import weakref
 from pathlib import Path
@@ -343,12 +342,11 @@ def test_a_core_of_no_shells_has_no_guess_from_atoms():
         (5, {}, "cannot read a molecule from int"),
     ],
 )
-def test_bad_input_is_refused_at_once(source, options, message):
-    """One line that says what was found and what to do, exit code 2, in less than a second and before any integral."""
-    start = time.perf_counter()
+def test_bad_input_is_refused_at_once(source, options, message, monkeypatch):
+    """One line that says what was found and what to do, exit code 2, before any integral."""
+    monkeypatch.setattr("pyscf.gto.moleintor.getints", lambda *_, **__: pytest.fail("an integral was asked for"))
     with pytest.raises(InputError, match=message) as caught:
         molecule(source, **options)
-    assert time.perf_counter() - start < 1.0
     assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
 
 

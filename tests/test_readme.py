@@ -1,4 +1,4 @@
-"""The scripts of README and docs/scf.md run as they stand, and the first example shows what the README shows."""
+"""The scripts of README and docs/scf.md run as they stand."""
 
 import re
 import runpy
@@ -19,15 +19,6 @@ def test_readme_scripts_run(number, tmp_path, capsys, monkeypatch):
     script.write_text(SCRIPTS[number])
     runpy.run_path(str(script))
     assert "-76." in capsys.readouterr().out
-
-
-def test_example_01_water(capsys):
-    """It prints the table, the summary and the energy that the README shows."""
-    runpy.run_path(str(ROOT / "examples/01_water.py"))
-    out = capsys.readouterr().out
-    assert "cycle= 1 E=" in out and "energy        -76.27209375 hartree" in out
-    shown = re.search(r"total energy +(-\d+\.\d+)", (ROOT / "README.md").read_text())[1]
-    assert shown in out
 
 
 @pytest.mark.parametrize("number, last", [(0, "0.6666"), (1, "stable (internal"), (2, "trap, acts on electrons")])

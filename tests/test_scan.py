@@ -1,4 +1,4 @@
-"""Energies and derivatives at random points far outside of molecules are finite, see `dftfd.verify.extremes`."""
+"""Energies and derivatives at random points far outside of molecules are finite, see `tests.verification.extremes`."""
 
 import json
 from pathlib import Path
@@ -8,9 +8,9 @@ import pytest
 
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.registry import get_functional
-from dftfd.verify.extremes import directions, extreme_points, highest_order, not_finite
-from dftfd.verify.native import native_formulas
 from dftfd.xc.pointwise import pointwise_kernel
+from tests.verification.extremes import directions, extreme_points, highest_order, not_finite
+from tests.verification.native import native_formulas
 
 DATA = Path(__file__).parents[1] / "data/extremes"
 QUICK = ["lda_c_pw", "gga_x_pbe", "gga_x_b88", "gga_c_lyp", "mgga_x_r2scan"]

@@ -3,14 +3,14 @@
     python data/extremes/make_jumps.py
 
 writes data/extremes/jumps.json, in five minutes. What the numbers are is said in README.md and
-`dftfd.verify.continuity`.
+`tests.verification.continuity`.
 """
 
 import json
 from pathlib import Path
 
-from dftfd.verify.continuity import jump, paths
-from dftfd.verify.native import native_formulas
+from tests.verification.continuity import jump, paths
+from tests.verification.native import native_formulas
 
 FILE = Path(__file__).parent / "jumps.json"
 

@@ -4,7 +4,7 @@
 
 writes data/extremes/scan.json. Formulas that it has with as many points or more are left out, unless they are named.
 A million points of all formulas take half an hour on one core; results are kept after each. What the numbers are is
-said in README.md and `dftfd.verify.extremes`.
+said in README.md and `tests.verification.extremes`.
 """
 
 import argparse
@@ -12,8 +12,8 @@ import json
 import time
 from pathlib import Path
 
-from dftfd.verify.extremes import extreme_points, highest_order, not_finite
-from dftfd.verify.native import native_formulas
+from tests.verification.extremes import extreme_points, highest_order, not_finite
+from tests.verification.native import native_formulas
 
 FILE = Path(__file__).parent / "scan.json"
 

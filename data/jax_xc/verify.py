@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.structure import structural_key
+from dftfd.autofd.core.structure import structural_key
 from dftfd.functionals import catalogue
 from dftfd.interop import libxc
 from dftfd.verify.check import reference_densities

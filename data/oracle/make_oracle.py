@@ -16,7 +16,7 @@ import mpmath
 import numpy as np
 
 from dftfd.verify.extended import DIGITS, ExtendedEnergy
-from dftfd.verify.native import native_formulas
+from tests.verification.native import native_formulas
 
 FILE = Path(__file__).parent / "oracle.h5"
 

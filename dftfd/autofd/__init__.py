@@ -3,11 +3,32 @@
 Reference: M. Lin, "Automatic Functional Differentiation in JAX", ICLR 2024.
 """
 
-from dftfd.autofd import jax_syntax
-from dftfd.autofd.analytic import analytic_integral, explain_integral, register_analytic_rule
-from dftfd.autofd.derived import hvp, jacfwd, jacrev, linear_transpose, linearize
-from dftfd.autofd.domain import Domain, Signature
-from dftfd.autofd.elementary import (
+import types
+
+from dftfd.autofd.core.analytic import analytic_integral, explain_integral, register_analytic_rule
+from dftfd.autofd.core.domain import Domain, Signature
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.inverses import register_inverse
+from dftfd.autofd.extra.explanation import Unknown, explain
+from dftfd.autofd.extra.gaussians import euclidean, gaussian
+from dftfd.autofd.extra.printing import show
+from dftfd.autofd.extra.quadratures import (
+    discrete,
+    fourier,
+    from_grid,
+    gauss_hermite,
+    gauss_laguerre,
+    interval,
+    monte_carlo,
+    periodic,
+    product,
+    standard_error,
+)
+from dftfd.autofd.jax_door.jax_leaves import as_leaf, as_pytree
+from dftfd.autofd.operators.braket import braket
+from dftfd.autofd.operators.broadcast import broadcast, permute
+from dftfd.autofd.operators.compose import compose
+from dftfd.autofd.operators.elementary import (
     absolute,
     arccos,
     arccosh,
@@ -51,34 +72,21 @@ from dftfd.autofd.elementary import (
     tan,
     tanh,
 )
-from dftfd.autofd.explain import Unknown, explain
-from dftfd.autofd.function import Function
-from dftfd.autofd.gaussian import euclidean, gaussian
-from dftfd.autofd.jax_leaves import as_leaf, as_pytree
-from dftfd.autofd.operators.braket import braket
-from dftfd.autofd.operators.broadcast import broadcast, permute
-from dftfd.autofd.operators.compose import compose
 from dftfd.autofd.operators.integrate import integrate, with_quadrature
-from dftfd.autofd.operators.inverse import register_inverse
 from dftfd.autofd.operators.leaf import constant, function, identity, zeros
 from dftfd.autofd.operators.nabla import divergence, laplacian, nabla
 from dftfd.autofd.operators.partial import at, invoke, partial
 from dftfd.autofd.operators.zip_split import item, split, zip_functions
-from dftfd.autofd.printing import show
-from dftfd.autofd.quadrature import (
-    discrete,
-    fourier,
-    from_grid,
-    gauss_hermite,
-    gauss_laguerre,
-    interval,
-    monte_carlo,
-    periodic,
-    product,
-    standard_error,
-)
-from dftfd.autofd.taylor import derivatives_along, mixed_derivative, taylor
-from dftfd.autofd.transforms import grad, jvp, value_and_grad
-from dftfd.autofd.transposition import vjp
+from dftfd.autofd.series.taylor_mode import derivatives_along, mixed_derivative, taylor
+from dftfd.autofd.transforms.derived import hvp, jacfwd, jacrev, linear_transpose, linearize
+from dftfd.autofd.transforms.gradients import grad, jvp, value_and_grad
+from dftfd.autofd.transforms.transposition import vjp
 
-__all__ = [name for name in dir() if not name.startswith("_")]
+# these only enter the table of operators, or the registry of JAX's types
+from dftfd.autofd.extra import transport as _transport  # isort: skip
+from dftfd.autofd.jax_door import jax_syntax as _jax_syntax  # isort: skip
+from dftfd.autofd.operators import arithmetic as _arithmetic  # isort: skip
+from dftfd.autofd.operators import dirac as _dirac  # isort: skip
+from dftfd.autofd.operators import integral_transform as _integral_transform  # isort: skip
+
+__all__ = [name for name, value in vars().items() if not (name.startswith("_") or isinstance(value, types.ModuleType))]

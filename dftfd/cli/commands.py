@@ -24,7 +24,6 @@ ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability"
 AROUND = {*names(RUN), "allow_unconverged"} - {"progress"}
 """Options beside a QCSchema file, which decides the others."""
 
-REGRESSION_DATA, REGRESSION_PAGE = "data/regression/libxc.h5", "docs/regression.md"
 
 app = typer.Typer(
     add_completion=False,
@@ -179,27 +178,13 @@ def list_names(
 
 @app.command()
 def check(
-    name: Annotated[str | None, typer.Argument(help="Functional to compare with libxc.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Compare all functionals, and write data and a page.")] = False,
-    data: Annotated[Path, typer.Option(help="With --all: HDF5 file for all errors.")] = Path(REGRESSION_DATA),
-    page: Annotated[Path, typer.Option(help="With --all: Markdown page of the outcome.")] = Path(REGRESSION_PAGE),
-    resume: Annotated[bool, typer.Option("--resume", help="With --all: go on where an earlier run ended.")] = False,
+    name: Annotated[str, typer.Argument(help="Functional to compare with libxc.")],
     verbose: Verbose = False,
     debug: Debug = False,
 ):
     """Compare a functional, its potential and its matrix with libxc."""
     from dftfd.verify.check import check as check_functional
 
-    if every == (name is not None):
-        raise typer.BadParameter("give the name of a functional, or --all")
-    if every:
-        from dftfd.verify.regression_page import check_all
-
-        with messages(verbose, debug):
-            passed = check_all(data, page, tell=print, resume=resume)
-        if not passed:
-            raise typer.Exit(CHECK_FAILED)
-        return
     with messages(verbose, debug):
         report = check_functional(name)
     _print(report)

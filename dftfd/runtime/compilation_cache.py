@@ -44,6 +44,8 @@ _SEAL = hashlib.sha256().digest_size
 
 log = logging.getLogger(__name__)
 
+_written: dict[Path, int] = {}  # bytes by folder since this process made room there
+
 
 class WholeFile(type(Path())):
     """A path whose files appear whole, and are there only as they were written."""
@@ -64,8 +66,8 @@ class WholeFile(type(Path())):
     def write_bytes(self, data) -> int:
         """A program that can't be kept is compiled again by the next process; nothing else depends on it."""
         try:
-            write_bytes(self, _seal(self.name, data) + bytes(data))
-            _make_room(self.parent)
+            write_bytes(self, _seal(self.name, data) + bytes(data), lasting=False)
+            _keep_within_limit(self.parent, len(data))
         except (FileError, OSError) as error:
             log.info("compiled program not kept: %s", error)
             return 0
@@ -117,6 +119,15 @@ def enable_compilation_cache() -> None:
 def _limit():
     """Bytes that the folder may hold."""
     return memory_size(os.environ.get("DFTFD_CACHE_SIZE") or LIMIT, "DFTFD_CACHE_SIZE")
+
+
+def _keep_within_limit(folder, size):
+    """Make room at the first program of the process and after each 64th of the limit: that looks at every file."""
+    written = _written.get(folder, _limit()) + size
+    if 64 * written > _limit():
+        _make_room(folder)
+        written = 0
+    _written[folder] = written
 
 
 def _make_room(folder):

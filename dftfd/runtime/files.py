@@ -31,11 +31,12 @@ def check_writable(path) -> None:
 
 
 @contextmanager
-def written_whole(path, previous=None):
+def written_whole(path, previous=None, lasting=True):
     """Gives the path of a temporary file beside `path`, which replaces it where the block ends without error.
 
     previous: a name that the file of before gets, None for none. A reader sees the old file or the whole new one, never
-    a part. Raises FileError where the disk says no; `path` is then what it was.
+    a part. Raises FileError where the disk says no; `path` is then what it was.   lasting: False for what can be made
+    again, which need not outlive a power cut and so does not wait for the disk.
     """
     path = Path(path)
     check_writable(path)
@@ -45,7 +46,8 @@ def written_whole(path, previous=None):
         os.close(handle)
         try:
             yield Path(temporary)
-            _flush(temporary)
+            if lasting:
+                _flush(temporary)
             os.chmod(temporary, _mode(path))
             if previous is not None:
                 _keep(path, previous, temporary)
@@ -53,8 +55,9 @@ def written_whole(path, previous=None):
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
-        with suppress(OSError):  # makes the rename permanent, where folders can be flushed; the file itself is
-            _flush(path.parent)
+        if lasting:
+            with suppress(OSError):  # makes the rename permanent, where folders can be flushed; the file itself is
+                _flush(path.parent)
     except OSError as error:
         if isinstance(error, FileError):
             raise
@@ -96,9 +99,9 @@ def write_text(path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_bytes(path, content, previous=None) -> None:
-    """Write bytes whole; `previous` as in `written_whole`."""
-    with written_whole(path, previous) as temporary, open(temporary, "wb") as stream:
+def write_bytes(path, content, previous=None, lasting=True) -> None:
+    """Write bytes whole; `previous` and `lasting` as in `written_whole`."""
+    with written_whole(path, previous, lasting) as temporary, open(temporary, "wb") as stream:
         stream.write(content)  # Path.write_bytes would keep a view of the content in the traceback of an error
 
 

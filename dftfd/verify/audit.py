@@ -16,13 +16,12 @@ import numpy as np
 from dftfd.errors import FunctionalError, InputError, UnsupportedError
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import choice, public, whole
-from dftfd.verify.audit_points import EDGES, edge_points, equal_spins, inner_points
-from dftfd.verify.audit_report import AuditReport, Checked, Finding
 from dftfd.verify.audit_sources import HIGHEST, EvalXCSource, LibxcSource, NotOfferedError, OwnSource, named
 from dftfd.verify.diagnosis import CLOSE, diagnose
 from dftfd.verify.finite_differences import differences
 from dftfd.verify.point_comparison import scaled_error
-from dftfd.verify.sampling import describe
+from dftfd.verify.reports import AuditReport, Checked, Finding
+from dftfd.verify.sampling import EDGES, describe, edge_points, equal_spins, inner_points
 from dftfd.xc.pointwise import VARIABLES
 
 N_POINTS, MOST_POINTS = 12, 100_000
@@ -272,7 +271,7 @@ def _close(a, b, tolerance):
 
 
 def _place(x, k, n_spin, used=None):
-    return f"{_numbers(x, k, n_spin, used)} ({describe(n_spin, x[:, k])})"
+    return f"{_numbers(x, k, n_spin, used)} ({describe(x[:, k])})"
 
 
 def _numbers(x, k, n_spin, used=None):

@@ -22,9 +22,9 @@ from dftfd.tasks.run import run_scf
 from dftfd.verify import point_comparison as pointwise
 from dftfd.verify import potential_comparison as potentials
 from dftfd.verify import sampling
-from dftfd.verify.check_report import Report, Row
 from dftfd.verify.counterpart import counterpart
 from dftfd.verify.referee import Referee
+from dftfd.verify.reports import Report, Row
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ def pointwise_rows(functional, terms: libxc.Terms, n_spin: int) -> list[Row]:
         reference = libxc.reference(terms, x, n_spin, order=3, threshold=pointwise.LIBXC_THRESHOLD)
         errors = pointwise.compare(ours(x), reference, x, n_spin)
         for quantity, error in errors.items():
-            place = lambda i, x=x: sampling.describe(n_spin, x[:, i])
+            place = lambda i, x=x: sampling.describe(x[:, i])
             tolerance = POINTWISE_TOLERANCES[len(pointwise.families(quantity))]
             row = _row(f"{quantity}, {region}", n_spin, error, place, tolerance)
             rows.append(row if row.agrees else replace(row, decision=referee.decide(quantity, error, x, tolerance)))

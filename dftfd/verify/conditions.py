@@ -14,17 +14,8 @@ import numpy as np
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.registry import get_functional
-from dftfd.verify.model_systems import (
-    C_F,
-    C_X,
-    OneOrbital,
-    energy,
-    gas,
-    polarised_gas,
-    sample,
-    total_reduced_gradient,
-    wigner_seitz,
-)
+from dftfd.verify.model_systems import C_F, C_X, OneOrbital, energy, gas, uniform_gas
+from dftfd.verify.sampling import total_density, total_reduced_gradient, wide_sample, wigner_seitz
 
 LIEB_OXFORD = 1.679 / -C_X
 """Bound on E_xc / E_x^LDA. E. H. Lieb, S. Oxford, Int. J. Quantum Chem. 19, 427 (1981). doi:10.1002/qua.560190306"""
@@ -106,9 +97,9 @@ class Parts:
 
     def exact_exchange_of_gas(self, x) -> np.ndarray:
         """Exact exchange of the uniform gas per volume, in the functional's proportion."""
-        full, total = energy(get_functional("lda_x"), *x), np.zeros(x[0].shape[-1])
+        full, total = energy(get_functional("lda_x"), x), np.zeros(x.shape[1])
         for omega, fraction in self.whole.exact_exchange:
-            short_range = energy(get_functional("lda_x_erf", omega=omega), *x) if omega else 0.0
+            short_range = energy(get_functional("lda_x_erf", omega=omega), x) if omega else 0.0
             total += fraction * (full - short_range)
         return total
 
@@ -149,7 +140,7 @@ def _within(deviation, tolerance, place):
 def _uniform_gas_exchange(parts):
     """e_x = C_x n^(4/3), with exact exchange where the functional has it."""
     x = gas(_RS)
-    e = energy(parts.only("x"), *x) + parts.exact_exchange_of_gas(x)
+    e = energy(parts.only("x"), x) + parts.exact_exchange_of_gas(x)
     return _within(np.abs(e / (C_X * x[0] ** (4 / 3)) - 1), 1e-6, lambda i: f"r_s = {_RS[i]:.2f}")
 
 
@@ -157,10 +148,11 @@ def _uniform_gas_exchange(parts):
 def _spin_scaling(parts):
     """E_x[a, b] = (E_x[2a] + E_x[2b]) / 2."""
     exchange = parts.only("x")
-    _, (rho, sigma, lapl, tau) = sample()
-    scaled = sum(0.5 * energy(exchange, 2 * rho[s], 4 * sigma[2 * s], 2 * lapl[s], 2 * tau[s]) for s in (0, 1))
-    deviation = np.abs(energy(exchange, rho, sigma, lapl, tau) / scaled - 1)
-    return _within(deviation, 1e-9, lambda i: f"rho = {rho[0, i]:.2e}, {rho[1, i]:.2e}")
+    _, x = wide_sample()
+    doubled = np.array([2.0, 4.0, 2.0, 2.0])[:, None]
+    scaled = sum(0.5 * energy(exchange, doubled * x[[s, 2 + 2 * s, 5 + s, 7 + s]]) for s in (0, 1))
+    deviation = np.abs(energy(exchange, x) / scaled - 1)
+    return _within(deviation, 1e-9, lambda i: f"rho = {x[0, i]:.2e}, {x[1, i]:.2e}")
 
 
 @condition("coordinate scaling of exchange")
@@ -171,10 +163,10 @@ def _coordinate_scaling(parts):
 
 
 def _homogeneous(functional, degree, L=3.0):
-    one, _ = sample()
-    scaled = energy(functional, *(a * L**p for a, p in zip(one, (3, 8, 5, 5), strict=True)))
-    deviation = np.abs(scaled / (L ** (3 + degree) * energy(functional, *one)) - 1)
-    return _within(deviation, 1e-9, lambda i: f"r_s = {wigner_seitz(one[0][i]):.2f}")
+    x, _ = wide_sample()
+    scaled = energy(functional, x * L ** np.array([3.0, 8.0, 5.0, 5.0])[:, None])
+    deviation = np.abs(scaled / (L ** (3 + degree) * energy(functional, x)) - 1)
+    return _within(deviation, 1e-9, lambda i: f"r_s = {wigner_seitz(x[0, i]):.2f}")
 
 
 @condition("exchange of hydrogen")
@@ -208,12 +200,12 @@ def _uniform_gas_correlation(parts):
     """Of zeta = 0 and 1, within the 2 % by which fits to it differ."""
     correlation, deviations = parts.only("c"), []
     for x in _gas_of_both_polarisations():
-        deviations.append(np.abs(energy(correlation, *x) / energy(get_functional("lda_c_pw"), *x) - 1))
+        deviations.append(np.abs(energy(correlation, x) / energy(get_functional("lda_c_pw"), x) - 1))
     return _within(np.concatenate(deviations), 0.02, _place_in_both)
 
 
 def _gas_of_both_polarisations():
-    return [polarised_gas(_RS, fraction) for fraction in (0.5, 1 - 1e-9)]
+    return [uniform_gas(_RS, fraction) for fraction in (0.5, 1 - 1e-9)]
 
 
 def _place_in_both(i):
@@ -223,18 +215,11 @@ def _place_in_both(i):
 @condition("E_c <= 0")
 def _negative_correlation(parts):
     """e_c <= 0 at every point."""
-    correlation, (one, two) = parts.correlation(), sample()
-    eps = np.concatenate([energy(correlation, *one) / one[0], energy(correlation, *two) / two[0].sum(axis=0)])
-    n, s = (np.concatenate(pair) for pair in zip(_n_and_s(*one[:2]), _n_and_s(*two[:2]), strict=True))
+    correlation, points = parts.correlation(), wide_sample()
+    n, s = (np.concatenate([code(x) for x in points]) for code in (total_density, total_reduced_gradient))
+    eps = np.concatenate([energy(correlation, x) for x in points]) / n
     i = int(np.argmax(eps))
     return bool(eps[i] <= 1e-12), f"largest e_c / n = {eps[i]:.1e} at r_s = {wigner_seitz(n[i]):.2f}, s = {s[i]:.2f}"
-
-
-def _n_and_s(rho, sigma):
-    """Total density and its reduced gradient."""
-    if np.ndim(rho) == 2:
-        rho, sigma = rho.sum(axis=0), np.maximum(sigma[0] + 2 * sigma[1] + sigma[2], 0.0)
-    return rho, total_reduced_gradient(sigma, rho)
 
 
 @condition("E_c = 0 for one electron")
@@ -271,8 +256,8 @@ def _uniform_gas_of_both(parts):
     deviations = []
     exact = get_functional("lda_x") + get_functional("lda_c_pw")
     for x in _gas_of_both_polarisations():
-        e = energy(parts.semilocal(), *x) + parts.exact_exchange_of_gas(x)
-        deviations.append(np.abs(e / energy(exact, *x) - 1))
+        e = energy(parts.semilocal(), x) + parts.exact_exchange_of_gas(x)
+        deviations.append(np.abs(e / energy(exact, x) - 1))
     return _within(np.concatenate(deviations), 0.02, _place_in_both)
 
 
@@ -294,13 +279,12 @@ def _lieb_oxford(parts):
     if not any(_is_kind(t, "x", "xc") for _, t in semilocal.terms):
         raise _OtherTerms("no exchange")
     parts.require_local_correlation()
-    one, two = sample()
     F, place = [], []
-    for x in (one, two):
-        n, s = _n_and_s(*x[:2])
-        F.append(energy(semilocal, *x) / (C_X * n ** (4 / 3)))
-        zeta = np.zeros_like(n) if x is one else (x[0][0] - x[0][1]) / n
-        place.append(np.stack([wigner_seitz(n), s, zeta]))
+    for x in wide_sample():
+        n = total_density(x)
+        F.append(energy(semilocal, x) / (C_X * n ** (4 / 3)))
+        zeta = np.zeros_like(n) if len(x) == 4 else (x[0] - x[1]) / n
+        place.append(np.stack([wigner_seitz(n), total_reduced_gradient(x), zeta]))
     F, place = np.concatenate(F), np.concatenate(place, axis=1)
     i = int(np.argmax(F))
     rs, s, zeta = place[:, i]
@@ -331,7 +315,7 @@ def _asymptotic_potential(parts):
 def _uniform_gas_kinetic(parts):
     """t = C_F n^(5/3)."""
     x = gas(_RS)
-    e = energy(parts.only("k"), *x)
+    e = energy(parts.only("k"), x)
     return _within(np.abs(e / (C_F * x[0] ** (5 / 3)) - 1), 1e-6, lambda i: f"r_s = {_RS[i]:.2f}")
 
 

@@ -1,4 +1,4 @@
-"""Systems with known exact conditions: the electron gas with given reduced variables, and one orbital exp(-Z r)."""
+"""Systems with known exact conditions: the electron gas, and one orbital exp(-Z r)."""
 
 import functools
 import math
@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.functionals.base import Functional
+from dftfd.verify.sampling import total_variables, uniform_density, variables
 from dftfd.xc.pointwise import pointwise_kernel
 
 C_X = -0.75 * (3 / math.pi) ** (1 / 3)
@@ -15,59 +16,22 @@ C_X = -0.75 * (3 / math.pi) ** (1 / 3)
 C_F = 0.3 * (3 * math.pi**2) ** (2 / 3)
 """Kinetic energy of the uniform gas: t = C_F n^(5/3)."""
 
-_K_F = (3 * math.pi**2) ** (1 / 3)
+
+def energy(functional: Functional, x) -> np.ndarray:
+    """Energy per volume (point,) of a semilocal functional at x, the variables of one spin (4, point) or two."""
+    return pointwise_kernel(functional, 1 if len(x) == 4 else 2)(x, 0, compiled=False)[0][0]
 
 
-def energy(functional: Functional, rho, sigma, lapl, tau) -> np.ndarray:
-    """Energy per volume (point,) of a semilocal functional, for one spin or two, arrays as libxc has them."""
-    n_spin = 1 if np.ndim(rho) == 1 else 2
-    x = np.concatenate([np.reshape(a, (-1, np.shape(rho)[-1])) for a in (rho, sigma, lapl, tau)])
-    return pointwise_kernel(functional, n_spin)(x, 0, compiled=False)[0][0]
-
-
-def gas(rs, s=0.0, alpha=1.0, q=0.0):
-    """(rho, sigma, lapl, tau) of the total density for r_s [bohr], s, alpha and the reduced Laplacian q."""
+def gas(rs, s=0.0, alpha=1.0, q=0.0) -> np.ndarray:
+    """(4, point), the electron gas of r_s [bohr], s, alpha and the reduced Laplacian q, without polarisation."""
     rs, s, alpha, q = np.broadcast_arrays(*(np.atleast_1d(np.asarray(a, float)) for a in (rs, s, alpha, q)))
-    n = 3 / (4 * math.pi * rs**3)
-    sigma = (2 * _K_F * s) ** 2 * n ** (8 / 3)
-    return n, sigma, 4 * _K_F**2 * q * n ** (5 / 3), sigma / (8 * n) + alpha * C_F * n ** (5 / 3)
+    return total_variables(uniform_density(rs), s, alpha, q)
 
 
-def polarised_gas(rs, fraction, s=(0.0, 0.0), alpha=(1.0, 1.0), q=(0.0, 0.0), cosine=1.0):
-    """(rho, sigma, lapl, tau) of the spins, of which alpha is the given fraction of the density.
-
-    s, alpha, q: reduced variables of each spin, those of the unpolarised density 2 rho_s.   cosine: between gradients.
-    """
-    parts = [
-        gas(rs / np.cbrt(2 * f), *reduced) for f, *reduced in zip((fraction, 1 - fraction), s, alpha, q, strict=True)
-    ]
-    rho, sigma, lapl, tau = (np.stack(np.broadcast_arrays(*pair)) for pair in zip(*parts, strict=True))
-    sigma = 0.25 * np.stack([sigma[0], np.sqrt(sigma[0] * sigma[1]) * cosine, sigma[1]])
-    return 0.5 * rho, sigma, 0.5 * lapl, 0.5 * tau
-
-
-def wigner_seitz(n):
-    """r_s [bohr]."""
-    return (3 / (4 * math.pi * n)) ** (1 / 3)
-
-
-def total_reduced_gradient(sigma, n):
-    """s of a total density with sigma = |grad n|^2."""
-    return np.sqrt(sigma) / (2 * _K_F * n ** (4 / 3))
-
-
-@functools.cache
-def sample(count: int = 4000):
-    """Unpolarised and polarised points: r_s 0.05 to 20, s to 50, alpha 0 to 5, q -1 to 3, any polarisation."""
-    rng = np.random.default_rng(17)
-    few = count // 4
-    gradient = lambda: np.concatenate([rng.uniform(0, 5, count - few), np.exp(rng.uniform(np.log(5), np.log(50), few))])
-    reduced = lambda: (gradient(), rng.uniform(0, 5, count), rng.uniform(-1, 3, count))
-    rs = np.exp(rng.uniform(np.log(0.05), np.log(20), count))
-    fraction = rng.uniform(0, 1, count) ** 3 * (1 - 2e-6) + 1e-6
-    one = gas(rs, *reduced())
-    pairs = zip(reduced(), reduced(), strict=True)
-    return one, polarised_gas(rs, fraction, *pairs, cosine=rng.uniform(-1, 1, count))
+def uniform_gas(rs, fraction) -> np.ndarray:
+    """(9, point), the uniform gas of r_s (point,) in which alpha is the given fraction of the density."""
+    ones = np.ones((2, len(rs)))
+    return variables(uniform_density(rs) * np.stack([fraction, 1 - fraction])[:, None], 0 * ones, ones, 0 * ones, 1.0)
 
 
 class OneOrbital:
@@ -86,12 +50,10 @@ class OneOrbital:
         n, Z = self.n, self.Z
         slope, lapl, tau = -2 * Z * n, 4 * Z * n * (Z - 1 / self.r), 0.5 * Z**2 * n
         if self.N == 2:
-            return float(self.weights @ energy(functional, n, slope**2, lapl, tau))
+            return float(self.weights @ energy(functional, np.stack([n, slope**2, lapl, tau])))
         zero = np.zeros_like(n)
-        alpha = lambda a: np.stack([a, zero])
-        return float(
-            self.weights @ energy(functional, alpha(n), np.stack([slope**2, zero, zero]), alpha(lapl), alpha(tau))
-        )
+        x = np.stack([n, zero, slope**2, zero, zero, lapl, zero, tau, zero])
+        return float(self.weights @ energy(functional, x))
 
     def exact_exchange(self, omega: float) -> float:
         r"""Exact exchange [hartree] with the operator 1/r (omega = 0) or erf(omega r)/r.

@@ -103,9 +103,9 @@ def report_card(functional, **parameters) -> ReportCard:
 
 def enhancement_factor(functional: Functional, s, rs: float) -> np.ndarray:
     """e_xc / e_x^LDA, or t / t^TF for kinetic energies, of the semilocal part at zeta = 0, alpha = 1, q = 0."""
-    variables = gas(rs, s)
+    x = gas(rs, s)
     scale, power = (C_F, 5 / 3) if _is_kinetic(functional) else (C_X, 4 / 3)
-    return energy(Parts(functional).semilocal(), *variables) / (scale * variables[0] ** power)
+    return energy(Parts(functional).semilocal(), x) / (scale * x[0] ** power)
 
 
 def _is_kinetic(functional):

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.lowering import lower, placeholder
+from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.lowering.jets import lower, placeholder
 from dftfd.autofd.scalar.derive import with_gradient
 from dftfd.autofd.scalar.on_jax import run_in_one_loop
 from dftfd.autofd.scalar.reader import point_program
-from dftfd.autofd.structure import is_tracer
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import SPACE, Functional
 

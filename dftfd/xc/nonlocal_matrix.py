@@ -1,6 +1,6 @@
 r"""Energy and matrix of functionals with double integrals, on a grid as a whole.
 
-A lowered functional (dftfd.autofd.lowering_pairs) is
+A lowered functional (dftfd.autofd.lowering.two_points) is
 
     E = sum_p w_p phi(j_p, S_1p, S_2p, ...),   S_kp = sum_q w_q c(j_q) K(r_p, a(j_p), r_q, b(j_q))
 
@@ -21,8 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.lowering import CELL_VOLUME
-from dftfd.autofd.lowering_pairs import PairIntegral, lower_nonlocal
+from dftfd.autofd.lowering.jets import CELL_VOLUME
+from dftfd.autofd.lowering.two_points import PairIntegral, lower_nonlocal
 from dftfd.autofd.scalar.reader import scalar_program
 from dftfd.autofd.scalar.symmetry import is_symmetric
 from dftfd.errors import InputError, NumericalError, UnsupportedError

@@ -14,13 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.lowering import lower, placeholder
+from dftfd.autofd.core.structure import structural_key
+from dftfd.autofd.lowering.jets import lower, placeholder
 from dftfd.autofd.scalar.derive import of_equal_spins, restricted, retraced, with_forward_derivative, with_gradient
 from dftfd.autofd.scalar.gram import in_scalar_products
 from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.reader import point_program
-from dftfd.autofd.structure import structural_key
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.base import SPACE, Functional
 from dftfd.runtime.threads import share_out

@@ -3,35 +3,27 @@
 import jax.numpy as jnp
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.compose import check_same_domains, compose
-from dftfd.autofd.operators.leaf import constant
-from dftfd.autofd.structure import HasKey, structural_key
+from dftfd.autofd.core.function import Function, check_same_domains
+from dftfd.autofd.core.operator_table import op
+from dftfd.autofd.core.roots import power
+from dftfd.autofd.core.structure import Code
 from dftfd.errors import SignatureError
-
-
-def _power(x, y):
-    from dftfd.autofd.elementary import power
-
-    return power(x, y)
-
 
 _CODES = {
     "add": jnp.add,
     "subtract": jnp.subtract,
     "multiply": jnp.multiply,
     "divide": jnp.divide,
-    "power": _power,
+    "power": power,
 }
 
 
-class Binary(HasKey):
+class Binary(Code):
     """(a, b) -> a op b, leaf by leaf; `left` or `right` is a Python number that stands on that side."""
 
     def __init__(self, name, left=None, right=None):
-        self.name, self.left, self.right = name, left, right
-        self.code = _CODES[name]
-        self.__name__ = name
+        self.__name__ = self.name = name
+        self.left, self.right, self.code = left, right, _CODES[name]
 
     def __call__(self, *values):
         if self.left is not None:
@@ -78,11 +70,8 @@ class Binary(HasKey):
             return combine("divide", change, values[1] if self.right is None else self.right)
         return None
 
-    def structural_key(self):
-        return ("binary", self.name, structural_key(self.left), structural_key(self.right))
 
-
-class Root(HasKey):
+class Root(Code):
     """y -> sign |y|^(1/n), with the sign of y for odd n; even n: NaN for negative y."""
 
     def __init__(self, n: int, sign: int):
@@ -93,9 +82,6 @@ class Root(HasKey):
             return jnp.sign(y) * jnp.abs(y) ** (1 / self.n)
         return self.sign * jnp.where(y >= 0, y, jnp.nan) ** (1 / self.n)
 
-    def structural_key(self):
-        return ("root", self.n, self.sign)
-
 
 def _as_complex_as(other, x):
     """x, made complex if `other` is; the one promotion of types that happens silently."""
@@ -104,18 +90,19 @@ def _as_complex_as(other, x):
     return x
 
 
+@op.register
 def combine(name: str, a, b) -> Function:
     """Pointwise a op b; one of them may be a number or an array."""
     if isinstance(a, Function) and isinstance(b, Function):
         check_same_domains(a, b, name)
         _check_shapes(name, a, b)
-        return compose(Binary(name), a, b)
+        return op.compose(Binary(name), a, b)
     f, other = (a, b) if isinstance(a, Function) else (b, a)
     if isinstance(other, bool | str | bytes) or other is None or callable(other):
         raise SignatureError(f"{name} of {f!r} and {other!r}: a Function, number or array expected.")
     if isinstance(other, int | float | complex):
-        return compose(Binary(name, **{"right" if f is a else "left": other}), f)
-    array = constant(jnp.asarray(other), *f.domains)
+        return op.compose(Binary(name, **{"right" if f is a else "left": other}), f)
+    array = op.constant(jnp.asarray(other), *f.domains)
     return combine(name, f, array) if f is a else combine(name, array, f)
 
 

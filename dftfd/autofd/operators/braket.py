@@ -6,10 +6,9 @@ With JAX's convention for complex derivatives, dE = Re int (grad E) df, the grad
 import jax.numpy as jnp
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.compose import check_same_domains, compose
-from dftfd.autofd.operators.integrate import integrate
-from dftfd.autofd.structure import HasKey
+from dftfd.autofd.core.function import Function, check_same_domains
+from dftfd.autofd.core.operator_table import op
+from dftfd.autofd.core.structure import Code
 from dftfd.errors import SignatureError
 
 
@@ -21,10 +20,10 @@ def braket(left: Function, right: Function, *, real: bool = False):
     check_same_domains(left, right, "braket")
     if [x.shape for x in tree_leaves(left.result)] != [x.shape for x in tree_leaves(right.result)]:
         raise SignatureError(f"braket of functions with results of different shape: {left!r} and {right!r}.")
-    return integrate(compose(ConjugateProduct(real), left, right))
+    return op.integrate(op.compose(ConjugateProduct(real), left, right))
 
 
-class ConjugateProduct(HasKey):
+class ConjugateProduct(Code):
     """(l, r) -> sum of conj(l) r over all entries."""
 
     __name__ = "conj(l) r"
@@ -35,6 +34,3 @@ class ConjugateProduct(HasKey):
     def __call__(self, left, right):
         total = sum(tree_leaves(tree_map(lambda l, r: jnp.sum(jnp.conj(l) * r), left, right)))
         return jnp.real(total) if self.real else total
-
-    def structural_key(self):
-        return ("conjugate product", self.real)

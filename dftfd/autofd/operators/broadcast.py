@@ -6,14 +6,15 @@ permute.   JVP: itself.   transpose: the inverse permutation.
 
 import numpy as np
 
-from dftfd.autofd.domain import Domain, Signature, same_domain
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator
+from dftfd.autofd.core.domain import Domain, Signature, same_domain
+from dftfd.autofd.core.function import Function, other_arguments
+from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.operator_table import op
 from dftfd.errors import SignatureError
 
 
 class Broadcast(Operator):
-    name, linear = "broadcast", True
+    name, linear, passes_arguments = "broadcast", True, True
 
     def signature(self, operands, arrays, static):
         return Signature(static["domains"], operands[0].result)
@@ -22,16 +23,17 @@ class Broadcast(Operator):
         return (yield node.operands[0], [args[i] for i in node.static["argnums"]])
 
     def transpose(self, node, cotangent, needed):
-        from dftfd.autofd.operators.integrate import integrate_over
-
         kept = node.static["argnums"]
-        added = tuple(i for i in range(len(node.domains)) if i not in kept)
-        reduced = integrate_over(cotangent, added) if added else cotangent
+        reduced = op.integrate_over(cotangent, other_arguments(node, kept))
         return [permute(reduced, np.argsort(np.argsort(kept)))]
+
+    def argument_below(self, node, i):
+        kept = node.static["argnums"]
+        return kept.index(i) if i in kept else None
 
 
 class Permute(Operator):
-    name, linear = "permute", True
+    name, linear, passes_arguments = "permute", True, True
 
     def signature(self, operands, arrays, static):
         (f,) = operands
@@ -46,10 +48,14 @@ class Permute(Operator):
     def transpose(self, node, cotangent, needed):
         return [permute(cotangent, np.argsort(node.static["permutation"]))]
 
+    def argument_below(self, node, i):
+        return node.static["permutation"][i]
+
 
 _broadcast, _permute = Broadcast(), Permute()
 
 
+@op.register
 def broadcast(f: Function, domains: tuple[Domain, ...], argnums: int | tuple[int, ...], given: tuple = ()) -> Function:
     """(x_0, ..., x_{N-1}) -> f(x_i for i in argnums), a function on all of `domains`.
 
@@ -67,6 +73,7 @@ def broadcast(f: Function, domains: tuple[Domain, ...], argnums: int | tuple[int
     return Function(_broadcast, (f,), (), static)
 
 
+@op.register
 def permute(f: Function, permutation) -> Function:
     """g with g(x_{p0}, x_{p1}, ...) = f(x_0, x_1, ...): argument k of g is argument permutation[k] of f."""
     permutation = tuple(int(i) for i in permutation)

@@ -13,13 +13,15 @@ transpose   x -> ct(x, y0); ct(g(x))
 
 from dataclasses import dataclass
 
-from dftfd.autofd.domain import Domain, Signature
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator
-from dftfd.autofd.operators.leaf import identity, zeros
+from dftfd.autofd.core.degree import is_affine, is_linear
+from dftfd.autofd.core.domain import Domain, Signature
+from dftfd.autofd.core.function import Function, other_arguments
+from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.operator_table import op
 from dftfd.errors import NoRuleError
 
 
+@op.register
 def dirac(strength: Function, domains: tuple[Domain, ...], argnums: tuple[int, ...], points) -> Function:
     """strength times a delta in the arguments `argnums` of `domains`; strength is a Function of the other arguments."""
     return Function(_dirac, (strength,), tuple(points), {"domains": tuple(domains), "argnums": tuple(argnums)})
@@ -35,9 +37,7 @@ class Dirac(Operator):
         raise NoRuleError(f"{node!r} has no values; integrate it against a function.")
 
     def transpose(self, node, cotangent, needed):
-        from dftfd.autofd.operators.partial import partial
-
-        return [partial(cotangent, node.static["argnums"], node.arrays)]
+        return [op.partial(cotangent, node.static["argnums"], node.arrays)]
 
 
 class Image(Operator):
@@ -57,7 +57,7 @@ class Image(Operator):
         strength, *maps = tangents[: 1 + len(node.static["argnums"])]
         if any(m is not None for m in maps):
             raise NoRuleError(f"{node!r} depends on where its points go; the derivative of that has no rule.")
-        values = [zeros(f.signature) if t is None else t for f, t in zip(node.operands, tangents, strict=True)]
+        values = [op.zeros(f.signature) if t is None else t for f, t in zip(node.operands, tangents, strict=True)]
         return node.replace(operands=[values[0], *node.operands[1 : 1 + len(maps)], *values[1 + len(maps) :]])
 
     def transpose(self, node, cotangent, needed):
@@ -65,12 +65,13 @@ class Image(Operator):
         if any(needed[1 : 1 + len(node.static["argnums"])]):
             raise NoRuleError(f"{node!r} depends on where its points go; the derivative of that has no rule.")
         drawn = _term_of(node).draw(cotangent)
-        return [drawn, *(zeros(f.signature) for f in others)]
+        return [drawn, *(op.zeros(f.signature) for f in others)]
 
 
 _dirac, _image = Dirac(), Image()
 
 
+@op.register
 def image(strength: Function, sources, domains, argnums, maps, density: Function | None, reason: str) -> Function:
     """The image of a density under maps, a distribution in the arguments `argnums` of `domains`.
 
@@ -97,26 +98,22 @@ class Term:
 
     def draw(self, f: Function) -> Function:
         """f at the points, a Function of the sources and its other arguments."""
-        from dftfd.autofd.operators.broadcast import broadcast
-        from dftfd.autofd.operators.compose import compose
-        from dftfd.autofd.operators.partial import partial
-
         if not self.sources:
-            return partial(f, self.argnums, self.points)
+            return op.partial(f, self.argnums, self.points)
         count = len(self.sources)
-        rest = [i for i in range(len(f.domains)) if i not in self.argnums]
+        rest = other_arguments(f, self.argnums)
         domains = (*self.sources, *(f.domains[i] for i in rest))
-        place = {i: broadcast(m, domains, tuple(range(count))) for i, m in zip(self.argnums, self.points, strict=True)}
+        place = {
+            i: op.broadcast(m, domains, tuple(range(count))) for i, m in zip(self.argnums, self.points, strict=True)
+        }
         for k, i in enumerate(rest):
-            place[i] = broadcast(identity(f.domains[i]), domains, (count + k,))
-        return compose(f, *(place[i] for i in range(len(f.domains))))
+            place[i] = op.broadcast(op.identity(f.domains[i]), domains, (count + k,))
+        return op.compose(f, *(place[i] for i in range(len(f.domains))))
 
 
+@op.register
 def separate(f: Function) -> tuple[Function | None, list[Term]]:
     """f as a regular function (None: zero) plus terms with Dirac distributions."""
-    from dftfd.autofd.operators.broadcast import Broadcast, Permute
-    from dftfd.autofd.operators.compose import composition
-
     if not f.singular:
         return f, []
     if f.operator is _dirac:
@@ -125,9 +122,9 @@ def separate(f: Function) -> tuple[Function | None, list[Term]]:
         return None, [_term_of(f)]
     if f.operator.name == "variable":
         raise NoRuleError(f"{f!r} is a distribution; there is no derivative with respect to it (operator variable).")
-    if f.operator is composition:
+    if f.operator.name == "compose":
         return _separate_composition(f)
-    if isinstance(f.operator, Broadcast | Permute):
+    if f.operator.name in ("broadcast", "permute"):
         return _separate_rearranged(f)
     raise NoRuleError(
         f"a Dirac distribution can't pass through operator {f.operator.name!r} in {f!r}: only linear combinations, "
@@ -142,7 +139,7 @@ def _term_of(node) -> Term:
 
 def _separate_dirac(f):
     argnums, points = f.static["argnums"], f.arrays
-    rest = [i for i in range(len(f.domains)) if i not in argnums]
+    rest = other_arguments(f, argnums)
     regular, terms = separate(f.operands[0])
     found = [] if regular is None else [Term(regular, argnums, points)]
     for t in terms:  # a delta in other arguments
@@ -153,39 +150,31 @@ def _separate_dirac(f):
 
 
 def _separate_composition(f):
-    from dftfd.autofd.degree import is_affine, is_linear
-    from dftfd.autofd.operators.compose import compose
-    from dftfd.autofd.operators.linearize import pushforward
-
     outer, *inner = f.operands
     singular = tuple(i for i, g in enumerate(inner) if g.singular)
     if outer.singular or not is_affine(outer, singular):
         raise NoRuleError(f"{f!r} is not linear in the distributions in it, such as Dirac terms; that is undefined.")
-    slope, regulars, terms = pushforward(outer, singular), list(inner), []
+    slope, regulars, terms = op.pushforward(outer, singular), list(inner), []
     for i in singular:
         regulars[i], found = separate(inner[i])
         for t in found:
             point = [_zero_like(t, g) if j in singular else t.draw(g) for j, g in enumerate(inner)]
             direction = [t.strength if j == i else _zero_like(t, inner[j]) for j in singular]
-            terms.append(Term(compose(slope, *point, *direction), t.argnums, t.points, t.sources))
+            terms.append(Term(op.compose(slope, *point, *direction), t.argnums, t.points, t.sources))
     if all(regulars[i] is None for i in singular) and is_linear(outer, singular):
         return None, terms
-    filled = [zeros(g.signature) if r is None else r for r, g in zip(regulars, inner, strict=True)]
-    return compose(outer, *filled), terms
+    filled = [op.zeros(g.signature) if r is None else r for r, g in zip(regulars, inner, strict=True)]
+    return op.compose(outer, *filled), terms
 
 
 def _zero_like(term, h):
-    return zeros(Signature(term.strength.domains, h.result))
+    return op.zeros(Signature(term.strength.domains, h.result))
 
 
 def _separate_rearranged(f):
-    from dftfd.autofd.operators.broadcast import Broadcast, broadcast
-
     (g,), count = f.operands, len(f.domains)
-    if isinstance(f.operator, Broadcast):
-        places = f.static["argnums"]
-    else:  # argument k of f is argument permutation[k] of g
-        places = tuple(f.static["permutation"].index(i) for i in range(count))
+    above = {f.operator.argument_below(f, i): i for i in range(count)}
+    places = tuple(above[k] for k in range(len(g.domains)))
     regular, terms = separate(g)
     found = []
     for t in terms:
@@ -193,24 +182,23 @@ def _separate_rearranged(f):
         rest = [i for i in range(count) if i not in argnums]
         kept = tuple(first + rest.index(places[i]) for i in range(len(g.domains)) if i not in t.argnums)
         domains = (*t.sources, *(f.domains[i] for i in rest))
-        strength = broadcast(t.strength, domains, (*range(first), *kept)) if domains else t.strength
+        strength = op.broadcast(t.strength, domains, (*range(first), *kept)) if domains else t.strength
         found.append(Term(strength, argnums, t.points, t.sources))
-    return None if regular is None else broadcast(regular, f.domains, places), found
+    return None if regular is None else op.broadcast(regular, f.domains, places), found
 
 
+@op.register
 def integral_of_term(term: Term, domains, argnums, rules) -> Function:
     """Integral of a term: the deltas in the arguments `argnums` drop out, the strength is integrated."""
-    from dftfd.autofd.operators.integrate import integrate_over
-
     rest = [i for i in range(len(domains)) if i not in term.argnums]
     first = len(term.sources)
     over = tuple(i for i in argnums if i not in term.argnums)
     quadrature = tuple(rules[i] for i in over) if rules else ()
-    strength = integrate_over(term.strength, tuple(first + rest.index(i) for i in over), quadrature)
+    strength = op.integrate_over(term.strength, tuple(first + rest.index(i) for i in over), quadrature)
     left = [i for i in range(len(domains)) if i not in argnums]
     kept = [(i, p) for i, p in zip(term.argnums, term.points, strict=True) if i not in argnums]
     if not kept:
-        return integrate_over(strength, tuple(range(first)))
+        return op.integrate_over(strength, tuple(range(first)))
     places, points = tuple(left.index(i) for i, _ in kept), [p for _, p in kept]
     others = tuple(domains[i] for i in left)
     if not first:

@@ -5,14 +5,13 @@ A case of broadcast, compose and integrate, which have the rules: the transpose 
 
 import jax.numpy as jnp
 
-from dftfd.autofd.domain import same_domain
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.broadcast import broadcast
-from dftfd.autofd.operators.compose import compose
-from dftfd.autofd.operators.integrate import integrate_over
+from dftfd.autofd.core.domain import same_domain
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.operator_table import op
 from dftfd.errors import SignatureError
 
 
+@op.register
 def integral_transform(k: Function, f: Function):
     """Integral over the last argument of k and the first of f of their product; values are multiplied as by `@`."""
     if not isinstance(f, Function):
@@ -21,12 +20,12 @@ def integral_transform(k: Function, f: Function):
         raise SignatureError(f"@: the last argument of {k!r} is not the first of {f!r}.")
     middle, total = len(k.domains) - 1, len(k.domains) + len(f.domains) - 1
     domains = k.domains + f.domains[1:]
-    product = compose(
+    product = op.compose(
         _multiply,
-        broadcast(k, domains, tuple(range(middle + 1))),
-        broadcast(f, domains, tuple(range(middle, total))),
+        op.broadcast(k, domains, tuple(range(middle + 1))),
+        op.broadcast(f, domains, tuple(range(middle, total))),
     )
-    result = integrate_over(product, (middle,))
+    result = op.integrate_over(product, (middle,))
     return result if result.domains else result()
 
 

@@ -7,6 +7,7 @@ transpose   broadcast over the integrated arguments, from <int f dy, ct>_x = <f,
 """
 
 import functools
+import math
 import operator
 
 import jax
@@ -14,30 +15,29 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_map
 
-from dftfd.autofd import tabulate
-from dftfd.autofd.analytic import analytic_integral
-from dftfd.autofd.domain import Domain, Signature, check_real, checked_rule
-from dftfd.autofd.function import Function, nodes_of
-from dftfd.autofd.operators.base import Operator, checked_argnums
-from dftfd.autofd.operators.broadcast import broadcast
-from dftfd.autofd.operators.dirac import integral_of_term, separate
-from dftfd.autofd.structure import is_tracer
+from dftfd.autofd.core import tabulate
+from dftfd.autofd.core.analytic import analytic_integral
+from dftfd.autofd.core.domain import Domain, Signature, check_real, checked_argnums, checked_rule
+from dftfd.autofd.core.function import Function, nodes_of, other_arguments
+from dftfd.autofd.core.graph import over, rewrite
+from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.operator_table import op
 from dftfd.errors import QuadratureError, SignatureError
 
 CHUNK = 4096  # quadrature points evaluated at once; bounds the memory on large grids
 
 
 class Integrate(Operator):
-    name, linear = "integrate", True
+    name, linear, passes_arguments = "integrate", True, True
 
     def signature(self, operands, arrays, static):
         (f,) = operands
-        kept = tuple(d for i, d in enumerate(f.domains) if i not in static["argnums"])
-        return Signature(kept, f.result)
+        return Signature(tuple(f.domains[i] for i in other_arguments(f, static["argnums"])), f.result)
 
     def evaluate(self, node, *args):
         (f,), argnums = node.operands, node.static["argnums"]
-        rest = [i for i in range(len(f.domains)) if i not in argnums]
+        rest = other_arguments(f, argnums)
 
         def at(*nodes):
             full = dict(zip(rest, args, strict=True)) | dict(zip(argnums, nodes, strict=True))
@@ -54,16 +54,16 @@ class Integrate(Operator):
         return Function(_moved, node.operands, (node.arrays, tangents), node.static, node.signature)
 
     def transpose(self, node, cotangent, needed):
-        (f,) = node.operands
-        rest = tuple(i for i in range(len(f.domains)) if i not in node.static["argnums"])
-        factor = 1.0
-        for i, rule in zip(node.static["argnums"], node.arrays or (), strict=False):
-            factor = factor * measure_ratio(f.domains[i], rule)
+        (f,), argnums = node.operands, node.static["argnums"]
+        rules = [(f.domains[i], rule) for i, rule in zip(argnums, node.arrays, strict=False)]
+        factor = math.prod(measure_ratio(domain, rule) for domain, rule in rules)
         if factor != 1.0:
             cotangent = cotangent * factor
-        rules = zip(node.static["argnums"], node.arrays, strict=False)
-        given = tuple((f.domains[i], _fingerprint(r)) for i, r in rules if f.domains[i].points is None)
-        return [broadcast(cotangent, f.domains, rest, given)]
+        given = tuple((domain, _fingerprint(rule)) for domain, rule in rules if domain.points is None)
+        return [op.broadcast(cotangent, f.domains, other_arguments(f, argnums), given)]
+
+    def argument_below(self, node, i):
+        return other_arguments(node.operands[0], node.static["argnums"])[i]
 
 
 def measure_ratio(domain: Domain, rule) -> float:
@@ -184,6 +184,7 @@ def _contract(weights, values):
 _integrate, _moved = Integrate(), MovedQuadrature()
 
 
+@op.register
 def integrate_over(f: Function, argnums: tuple[int, ...], quadrature=()) -> Function:
     """The integral as a Function of the arguments that are left, possibly of none."""
     if not argnums:
@@ -193,13 +194,14 @@ def integrate_over(f: Function, argnums: tuple[int, ...], quadrature=()) -> Func
             if not f.domains[i].grid_later:
                 f.domains[i].quadrature()
         return Function(_integrate, (f,), quadrature, {"argnums": argnums})
-    regular, terms = separate(f)
+    regular, terms = op.separate(f)
     parts = [] if regular is None else [integrate_over(regular, argnums, quadrature)]
     rules = dict(zip(argnums, quadrature, strict=True)) if quadrature else None
-    parts += [integral_of_term(t, f.domains, argnums, rules) for t in terms]
+    parts += [op.integral_of_term(t, f.domains, argnums, rules) for t in terms]
     return functools.reduce(operator.add, parts)
 
 
+@op.register
 def integrate(f: Function, argnums: int | tuple[int, ...] | None = None, *, quadrature=None):
     """Integral of f over some arguments (a Function of the others), or over all of them (an array).
 
@@ -223,18 +225,18 @@ def with_quadrature(root: Function, points, weights) -> Function:
 
     points: (node, *shape of the space's points).   weights: (node,).
     """
-    done = {}
-    for node in nodes_of(root):
-        node_id = id(node)
-        if any(done[id(f)] is not f for f in node.operands):
-            node = node.replace(operands=[done[id(f)] for f in node.operands], tags=node.tags)
-        if node.operator is _integrate and not node.arrays:
-            (f,), argnums = node.operands, node.static["argnums"]
-            if any(f.domains[i].grid_later and f.domains[i].points is None for i in argnums):
-                given = [(points, weights) if f.domains[i].grid_later else f.domains[i].quadrature() for i in argnums]
-                node = node.replace(arrays=_checked_rules(tuple(given), f, argnums), tags=node.tags)
-        done[node_id] = node
-    return done[id(root)]
+
+    def rule(node, operands):
+        node = over(node, operands)
+        if node.operator is not _integrate or node.arrays:
+            return node
+        (f,), argnums = node.operands, node.static["argnums"]
+        if not any(f.domains[i].grid_later and f.domains[i].points is None for i in argnums):
+            return node
+        given = [(points, weights) if f.domains[i].grid_later else f.domains[i].quadrature() for i in argnums]
+        return node.replace(arrays=_checked_rules(tuple(given), f, argnums))
+
+    return rewrite(root, rule)
 
 
 def _checked_rules(quadrature, f, argnums):
@@ -243,11 +245,7 @@ def _checked_rules(quadrature, f, argnums):
         raise QuadratureError(f"integrate: {len(argnums)} quadratures (points, weights) expected, {len(rules)} found.")
     checked = []
     for i, (points, weights) in zip(argnums, rules, strict=True):
-        points, weights = checked_rule(points, weights, f.domains[i].dtype, f"integrate, argument {i}")
-        check_real(weights, f"integrate, argument {i}")
-        if points.shape[1:] != f.domains[i].shape or weights.shape != points.shape[:1]:
-            raise QuadratureError(
-                f"integrate: points {points.shape} and weights {weights.shape} do not fit argument {i} of {f!r}."
-            )
-        checked.append((points, weights))
+        what = f"integrate, argument {i} of {f!r}"
+        checked.append(checked_rule(points, weights, f.domains[i], what))
+        check_real(checked[-1][1], what)
     return tuple(checked)

@@ -11,13 +11,16 @@ import inspect
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
+from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from dftfd.autofd.domain import Domain, Signature, spec_of
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator
-from dftfd.autofd.operators.closure import freeze, label_of, lift_closure
-from dftfd.autofd.structure import HasKey, holds_tracers, structural_key
+from dftfd.autofd.core.closure import freeze, label_of, lift_closure
+from dftfd.autofd.core.codes import Zeros, constant_code, is_still
+from dftfd.autofd.core.domain import Domain, Signature, spec_of
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.inverses import register_inverse
+from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.operator_table import op
+from dftfd.autofd.core.structure import Code
 from dftfd.errors import SignatureError
 
 
@@ -47,21 +50,7 @@ class Leaf(Operator):
 leaf = Leaf()
 
 
-def is_still(tangent) -> bool:
-    """True if a tangent is zero, as far as can be known before evaluation."""
-    if isinstance(tangent, Function):
-        return is_zero(tangent)
-    return tangent.dtype == jax.dtypes.float0 or (not holds_tracers(tangent) and not np.any(np.asarray(tangent)))
-
-
-def zero_tangent(x):
-    """The tangent of an array, or of a function that JAX has in the place of one, that does not move."""
-    if isinstance(x, Function) or not hasattr(getattr(x, "aval", x), "shape"):
-        return np.zeros(())
-    return np.zeros(np.shape(x), x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jax.dtypes.float0)
-
-
-class ArrayTangent(HasKey):
+class ArrayTangent(Code):
     """(arrays, tangents, *point) -> derivative of code(*arrays, *point) when the leaves at `positions` move."""
 
     def __init__(self, code, positions):
@@ -78,9 +67,6 @@ class ArrayTangent(HasKey):
             return self.code(*tree_unflatten(structure, full), *args)
 
         return jax.jvp(moved, tuple(leaves[i] for i in self.positions), tuple(tangents))[1]
-
-    def structural_key(self):
-        return ("array tangent", structural_key(self.code), self.positions)
 
 
 def _checked(result, code):
@@ -100,6 +86,7 @@ def _checked(result, code):
     return result
 
 
+@op.register
 def function(code, *domains: Domain, params=()) -> Function:
     """The function of points of `domains` that `code(*params, *points)` computes.
 
@@ -142,14 +129,11 @@ def _check_domains(domains, name):
             raise SignatureError(f"{name}: {d!r} is not a Domain; declare the spaces of the arguments, such as R^3.")
 
 
-def _constant(value, *args):
-    return value
-
-
+@op.register
 def constant(value, *domains: Domain) -> Function:
     """The function with the same value at every point of `domains`."""
     value = tree_map(_inexact, value)
-    static = {"code": _constant, "domains": tuple(domains)}
+    static = {"code": constant_code, "domains": tuple(domains)}
     return Function(leaf, (), (value,), static, Signature(tuple(domains), spec_of(value)))
 
 
@@ -158,34 +142,13 @@ def _inexact(x):
     return x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(np.float64)
 
 
-def is_constant(node: Function) -> bool:
-    return node.operator is leaf and node.static["code"] is _constant
-
-
-class Zeros(HasKey):
-    """Code of the zero function with a given result."""
-
-    __name__ = "zero"
-
-    def __init__(self, result):
-        self.result = result
-
-    def __call__(self, *args):
-        return tree_map(lambda s: jnp.zeros(s.shape, s.dtype), self.result)
-
-    def structural_key(self):
-        return ("zero", tree_structure(self.result), *map(structural_key, tree_leaves(self.result)))
-
-
+@op.register
 def zeros(signature: Signature) -> Function:
     """The zero function of a signature."""
     return Function(leaf, (), (), {"code": Zeros(signature.result), "domains": signature.domains}, signature)
 
 
-def is_zero(node: Function) -> bool:
-    return node.operator is leaf and isinstance(node.static["code"], Zeros)
-
-
+@op.register
 def identity(domain: Domain) -> Function:
     """x -> x on a domain."""
     return function(_identity, domain)
@@ -193,3 +156,10 @@ def identity(domain: Domain) -> Function:
 
 def _identity(x):
     return x
+
+
+def _zero(y):
+    return jnp.zeros((), jnp.result_type(y))
+
+
+register_inverse(_identity, _identity, _zero)

@@ -15,17 +15,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.degree import is_linear
-from dftfd.autofd.domain import Domain, Signature, describe, same_spec, value_space
-from dftfd.autofd.function import SYMBOLIC, Function
-from dftfd.autofd.operators.base import Operator
-from dftfd.autofd.operators.broadcast import broadcast, permute
-from dftfd.autofd.operators.compose import compose
-from dftfd.autofd.operators.integrate import integrate_over
-from dftfd.autofd.operators.inverse import transport
-from dftfd.autofd.operators.leaf import identity
-from dftfd.autofd.operators.linearize import Outer
-from dftfd.autofd.structure import HasKey
+from dftfd.autofd.core.degree import is_linear
+from dftfd.autofd.core.domain import Domain, Signature, checked_argnums, describe, same_spec, value_space
+from dftfd.autofd.core.function import SYMBOLIC, Function
+from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.operator_table import op
+from dftfd.autofd.core.structure import Code
 from dftfd.errors import NoRuleError, SignatureError
 
 PAIRINGS = ("l2", "hilbert-schmidt", "inverse")
@@ -38,8 +33,7 @@ def linear_transpose(f: Function, argnum: int = 0, domain: Domain | None = None,
     """
     if not isinstance(f, Function):
         raise SignatureError(f"linear_transpose takes a Function, {type(f).__name__} found.")
-    if not 0 <= argnum < len(f.domains):
-        raise SignatureError(f"linear_transpose: argnum {argnum}, but {f!r} has {len(f.domains)} argument(s).")
+    (argnum,) = checked_argnums(argnum, f, "linear_transpose")
     if pairing not in PAIRINGS:
         raise SignatureError(f"linear_transpose: pairing {pairing!r}, one of {', '.join(PAIRINGS)} expected.")
     domain = value_space(f.result) if domain is None else domain
@@ -79,7 +73,7 @@ class LinearTranspose(Operator):
         rule = {"l2": _projected, "hilbert-schmidt": _transposed, "inverse": _inverted}[node.static["pairing"]]
         last = len(f.domains) - 1
         # the rules return a function of (other arguments, x); x goes back to its place
-        return [permute(rule(cotangent, f.domains[k]), (*range(k), last, *range(k, last)))]
+        return [op.permute(rule(cotangent, f.domains[k]), (*range(k), last, *range(k, last)))]
 
 
 _linear_transpose = LinearTranspose()
@@ -95,7 +89,7 @@ def _transposed(ct, domain):
 def _inverted(ct, domain):
     if len(ct.domains) != 1:
         raise NoRuleError(f"the inverse pairing of linear_transpose needs a cotangent of one argument, {ct!r} found.")
-    return transport(identity(ct.domains[0]), (ct,), (domain,))
+    return op.transport(op.identity(ct.domains[0]), (ct,), (domain,))
 
 
 def _projected(ct, domain):
@@ -106,17 +100,17 @@ def _projected(ct, domain):
     x = np.reshape(points, (len(points), -1))
     second_moment = np.einsum("k,ki,kj->ij", weights, x, x)
     last = len(ct.domains) - 1
-    y = broadcast(identity(ct.domains[last]), ct.domains, (last,))
-    N = integrate_over(compose(Outer(), ct, y), (last,))  # of the other arguments; axes: those of x, those of y
+    y = op.broadcast(op.identity(ct.domains[last]), ct.domains, (last,))
+    N = op.integrate_over(op.outer_product(ct, y), (last,))  # of the other arguments; axes: those of x, those of y
     domains = (*ct.domains[:last], domain)
-    return compose(
+    return op.compose(
         Projection(second_moment),
-        broadcast(N, domains, tuple(range(last))),
-        broadcast(identity(domain), domains, (last,)),
+        op.broadcast(N, domains, tuple(range(last))),
+        op.broadcast(op.identity(domain), domains, (last,)),
     )
 
 
-class Projection(HasKey):
+class Projection(Code):
     """(N, x) -> N^T S^-1 x"""
 
     __name__ = "projection"
@@ -127,6 +121,3 @@ class Projection(HasKey):
     def __call__(self, N, x):
         solved = (self._inverse.astype(x.dtype) @ x.reshape(-1)).reshape(x.shape)
         return jnp.tensordot(solved, N, x.ndim)
-
-    def structural_key(self):
-        return ("projection", self._inverse.shape, self._inverse.tobytes())

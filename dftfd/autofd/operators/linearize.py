@@ -1,10 +1,14 @@
-"""linearize: derivative along a direction, as a function of point and direction.   (L f)(x, y) = f'(x) y
+"""Derivatives as functions of a point and of what it is multiplied with, from the right or from the left.
 
-JVP         L df
-transpose   -div_x of the integral over y of ct(x, y) y dmu(y), from
+linearize   (L f)(x, y) = f'(x) y         derivative along a direction
+pullback    (V f)(x, c) = f'(x)^T c       transposed derivative
+
+JVP         L df;   V df
+transpose   of L: -div_x of the integral over y of ct(x, y) y dmu(y), from
             <L f, ct> = int f'(x) . [int y ct(x, y) dmu(y)] dx  and the transpose of nabla. Needs a quadrature on the
-            space of directions. Inside a composition, D f(g(x)) dg(x), the directions are given by a function and no
-            quadrature is needed but the inverse of g; see `compose`.
+            space of directions. Inside a composition, D f(g(x)) dg(x) or (D f(g(x)))^T c(x), what they are multiplied
+            with is a function and no quadrature is needed but the inverse of g; see `compose`.
+            of V as a free function of c: would need a quadrature over cotangents, no rule.
 """
 
 import functools
@@ -12,15 +16,17 @@ import operator
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import tree_map
+from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.domain import Domain, Signature, same_spec, value_space
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator
-from dftfd.autofd.structure import HasKey
+from dftfd.autofd.core.domain import Domain, Signature, checked_argnums, same_spec, value_space
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.operator_table import op
+from dftfd.autofd.core.structure import Code
 from dftfd.errors import NoRuleError, SignatureError
 
 
+@op.register
 def linearize(f: Function, argnums: int | tuple[int, ...] = 0, tangent=None) -> Function:
     """(x_1..x_n, y_i for i in argnums) -> sum_i d_i f(x) y_i.
 
@@ -30,33 +36,27 @@ def linearize(f: Function, argnums: int | tuple[int, ...] = 0, tangent=None) -> 
     if not isinstance(f, Function):
         raise SignatureError(f"linearize takes a Function, {type(f).__name__} found.")
     several = not isinstance(argnums, int)
-    argnums = tuple(argnums) if several else (argnums,)
-    if not argnums or not all(0 <= i < len(f.domains) for i in argnums) or len(set(argnums)) != len(argnums):
-        raise SignatureError(f"linearize: argnums {argnums} are not different arguments of {f!r}.")
+    argnums = checked_argnums(argnums, f, "linearize")
     tangent = (tangent if several else (tangent,)) if tangent is not None else None
     spaces = tangent or tuple(value_space(f.domains[i].spec) for i in argnums)
     for i, space in zip(argnums, spaces, strict=True):
         if not isinstance(space, Domain) or not same_spec(space.spec, f.domains[i].spec):
             raise SignatureError(f"linearize: directions {space!r} do not fit argument {i} of {f!r}.")
-    if _by_nabla(f, argnums):
+    if _moves_inside(f, argnums):
         return functools.reduce(operator.add, _products(f, argnums, spaces))
     return Function(_linearize, (f,), (), {"argnums": argnums, "spaces": spaces})
 
 
-def _by_nabla(f: Function, argnums) -> bool:
+def _moves_inside(f: Function, argnums) -> bool:
     """True if nabla has to move inside: functions under differentiation enter f at other points than its argument."""
     if not f.tags:
         return False
-    from dftfd.autofd.operators.nabla import acts_elsewhere
-
-    return any(acts_elsewhere(f, i) for i in argnums)
+    return any(op.acts_elsewhere(f, i) for i in argnums)
 
 
 def gradients_inside(f: Function, argnums) -> list[Function] | None:
     """nabla f for each argument, where they have to move inside; else None. NoRuleError for arguments without nabla."""
-    from dftfd.autofd.operators.nabla import nabla
-
-    if not _by_nabla(f, argnums):
+    if not _moves_inside(f, argnums):
         return None
     for i in argnums:
         if not f.domains[i].is_array or not jnp.issubdtype(f.domains[i].dtype, jnp.floating):
@@ -64,22 +64,18 @@ def gradients_inside(f: Function, argnums) -> list[Function] | None:
                 f"{f!r} contains a function under differentiation at other points than its argument {i}, which is no "
                 "real array; the derivative with respect to that argument has no transpose."
             )
-    return [nabla(f, i) for i in argnums]
+    return [op.nabla(f, i) for i in argnums]
 
 
 def _products(f, argnums, spaces):
     """nabla_i f(x) . y_i"""
-    from dftfd.autofd.operators.broadcast import broadcast
-    from dftfd.autofd.operators.compose import compose
-    from dftfd.autofd.operators.leaf import identity
-
     count, domains = len(f.domains), f.domains + spaces
     for k, gradient in enumerate(gradients_inside(f, argnums)):
-        y = broadcast(identity(spaces[k]), domains, (count + k,))
-        yield compose(Along(), broadcast(gradient, domains, tuple(range(count))), y)
+        y = op.broadcast(op.identity(spaces[k]), domains, (count + k,))
+        yield op.compose(Along(), op.broadcast(gradient, domains, tuple(range(count))), y)
 
 
-class Along(HasKey):
+class Along(Code):
     """(gradient, y) -> gradient . y, the sum over the last axes of the gradient, those of y"""
 
     __name__ = "along"
@@ -87,17 +83,62 @@ class Along(HasKey):
     def __call__(self, gradient, y):
         return tree_map(lambda a: jnp.tensordot(a, y.astype(a.dtype), y.ndim), gradient)
 
-    def structural_key(self):
-        return ("along",)
 
-
+@op.register
 def pushforward(f: Function, argnums: tuple[int, ...]) -> Function:
     """`linearize` with directions that are values of functions."""
     return linearize(f, argnums)
 
 
-class Linearize(Operator):
-    name, linear = "linearize", True
+class Settled(Operator):
+    """Cotangent of a derivative node (linearize, pullback) that holds the cotangent of the function below it."""
+
+    name, linear, singular = "settled cotangent", True, 2
+
+    def signature(self, operands, arrays, static):
+        return static["signature"]
+
+    def plus(self, a, b):
+        if b.operator is not self:
+            return super().plus(a, b)
+        return Function(self, (a.operands[0] + b.operands[0],), (), a.static, a.signature)
+
+
+_settled = Settled()
+
+
+class Derivative(Operator):
+    """What linearize and pullback have in common.
+
+    D f(y) t is linear in the direction t, D f(y)^T c in c: there the derivative is the same node, not one of higher
+    order.
+    """
+
+    linear = True
+
+    def transpose(self, node, cotangent, needed):
+        if cotangent.operator is _settled:
+            return [cotangent.operands[0]]
+        return [self.transpose_alone(node, cotangent)]
+
+    def linear_arguments(self, node):
+        return tuple(range(len(node.operands[0].domains), len(node.domains)))
+
+    def transpose_outer(self, node, inner, cotangent):
+        (f,), count = node.operands, len(node.operands[0].domains)
+        pairs = self.products(node, inner[count:], cotangent)
+        moments = [op.transport(outer_product(c, d), inner[:count], f.domains) for c, d in pairs]
+        total = sum_of_transposed_gradients(moments, node.static["argnums"])
+        return Function(_settled, (total,), (), {"signature": node.signature}, node.signature)
+
+
+def _entries(f: Function, argnums) -> list[Function]:
+    """The parts of a function with one value for each of argnums."""
+    return [op.item(f, k) for k in range(len(argnums))] if len(argnums) > 1 else [f]
+
+
+class Linearize(Derivative):
+    name = "linearize"
 
     def signature(self, operands, arrays, static):
         (f,) = operands
@@ -108,11 +149,19 @@ class Linearize(Operator):
         point, directions = args[: len(f.domains)], args[len(f.domains) :]
         return jax.jvp(*restricted(f.evaluate, point, argnums), tuple(directions))[1]
 
-    def transpose(self, node, cotangent, needed):
-        if cotangent.operator is _settled:
-            return [cotangent.operands[0]]
-        from dftfd.autofd.operators.integrate import integrate_over
+    def along(self, node, inner, changes):
+        (f,), count = node.operands, len(node.operands[0].domains)
+        argnums = tuple(node.static["argnums"][i - count] for i in changes)
+        return op.compose(pushforward(f, argnums), *inner[:count], *changes.values())
 
+    def against(self, node, inner, i, cotangent):
+        (f,), count = node.operands, len(node.operands[0].domains)
+        return op.compose(pullback(f, (node.static["argnums"][i - count],)), *inner[:count], cotangent)
+
+    def products(self, node, directions, cotangent):
+        return [(cotangent, direction) for direction in directions]
+
+    def transpose_alone(self, node, cotangent):
         (f,), argnums, spaces = node.operands, node.static["argnums"], node.static["spaces"]
         count = len(f.domains)
         for space in spaces:
@@ -122,8 +171,8 @@ class Linearize(Operator):
                     "have no quadrature. Give linearize a tangent domain with points and weights."
                 )
         over = tuple(range(count, count + len(spaces)))
-        moments = [integrate_over(_times_argument(cotangent, count + k), over) for k in range(len(spaces))]
-        return [sum_of_transposed_gradients(moments, argnums)]
+        moments = [op.integrate_over(_times_argument(cotangent, count + k), over) for k in range(len(spaces))]
+        return sum_of_transposed_gradients(moments, argnums)
 
 
 _linearize = Linearize()
@@ -141,7 +190,7 @@ def restricted(code, args, argnums):
     return of_chosen, tuple(args[i] for i in argnums)
 
 
-class Outer(HasKey):
+class Outer(Code):
     """(c, y) -> c y^T: the axes of y are appended to those of each array in c."""
 
     __name__ = "outer product"
@@ -149,45 +198,82 @@ class Outer(HasKey):
     def __call__(self, c, y):
         return tree_map(lambda a: jnp.tensordot(a, y, 0), c)
 
-    def structural_key(self):
-        return ("outer product",)
+
+@op.register
+def outer_product(c: Function, y: Function) -> Function:
+    """x -> c(x) y(x)^T"""
+    return op.compose(Outer(), c, y)
 
 
 def _times_argument(ct, position):
-    from dftfd.autofd.operators.broadcast import broadcast
-    from dftfd.autofd.operators.compose import compose
-    from dftfd.autofd.operators.leaf import identity
-
-    y = broadcast(identity(ct.domains[position]), ct.domains, (position,))
-    return compose(Outer(), ct, y)
+    y = op.broadcast(op.identity(ct.domains[position]), ct.domains, (position,))
+    return outer_product(ct, y)
 
 
 def sum_of_transposed_gradients(moments, argnums):
     """sum_i nabla_i^T moments_i"""
-    from dftfd.autofd.operators.nabla import transposed_nabla
-
-    return functools.reduce(operator.add, (transposed_nabla(m, i) for m, i in zip(moments, argnums, strict=True)))
+    return functools.reduce(operator.add, (op.transposed_nabla(m, i) for m, i in zip(moments, argnums, strict=True)))
 
 
-class Settled(Operator):
-    """Cotangent of a derivative node (linearize, pullback) that holds the cotangent of the function below it."""
+# ---- the transposed derivative
 
-    name, linear, singular = "settled cotangent", True, 2
+
+@op.register
+def pullback(f: Function, argnums: tuple[int, ...]) -> Function:
+    """(y_1..y_n, c) -> (d_i f(y))^T c for i in argnums; a tuple if there are several."""
+    gradients = gradients_inside(f, argnums)
+    if gradients is not None:
+        return _by_products(f, gradients)
+    return Function(_pullback, (f,), (), {"argnums": argnums})
+
+
+def _by_products(f, gradients):
+    """c . nabla_i f(y), where nabla has to move inside."""
+    count, domains = len(f.domains), (*f.domains, value_space(f.result))
+    c = op.broadcast(op.identity(domains[-1]), domains, (count,))
+    parts = [op.compose(Against(), op.broadcast(g, domains, tuple(range(count))), c) for g in gradients]
+    return op.zip_functions(*parts) if len(parts) > 1 else parts[0]
+
+
+class Against(Code):
+    """(gradient, c) -> c . gradient, summed over the axes of c and over a tree of them"""
+
+    __name__ = "against"
+
+    def __call__(self, gradient, c):
+        products = tree_map(lambda a, b: jnp.tensordot(b, a, b.ndim), gradient, c)
+        return functools.reduce(jnp.add, tree_leaves(products))
+
+
+class Pullback(Derivative):
+    name = "pullback"
 
     def signature(self, operands, arrays, static):
-        return static["signature"]
+        (f,) = operands
+        specs = tuple(f.domains[i].spec for i in static["argnums"])
+        return Signature((*f.domains, value_space(f.result)), specs if len(specs) > 1 else specs[0])
+
+    def evaluate(self, node, *args):
+        (f,) = node.operands
+        code, primals = restricted(f.evaluate, args[:-1], node.static["argnums"])
+        pulled = jax.vjp(code, *primals)[1](args[-1])
+        return pulled if len(pulled) > 1 else pulled[0]
+
+    def along(self, node, inner, changes):
+        return op.compose(node, *inner[:-1], *changes.values())
+
+    def against(self, node, inner, i, cotangent):
+        (f,), argnums = node.operands, node.static["argnums"]
+        return op.compose(pushforward(f, argnums), *inner[: len(f.domains)], *_entries(cotangent, argnums))
+
+    def products(self, node, given, cotangent):
+        return [(given[0], direction) for direction in _entries(cotangent, node.static["argnums"])]
+
+    def transpose_alone(self, node, cotangent):
+        raise NoRuleError(
+            f"the transpose of {node!r} with respect to its function would integrate over cotangents, a space without "
+            "a quadrature."
+        )
 
 
-_settled = Settled()
-
-
-def settled(cotangent: Function, node: Function) -> Function:
-    """A cotangent for `node`, whose transpose hands `cotangent` on."""
-    return Function(_settled, (cotangent,), (), {"signature": node.signature}, node.signature)
-
-
-def add_settled(a: Function, b: Function) -> Function | None:
-    """Sum of two settled cotangents, None if they are not."""
-    if a.operator is not _settled or b.operator is not _settled:
-        return None
-    return Function(_settled, (a.operands[0] + b.operands[0],), (), a.static, a.signature)
+_pullback = Pullback()

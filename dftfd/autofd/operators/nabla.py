@@ -17,15 +17,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.domain import Signature
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator, checked_argnums
-from dftfd.autofd.operators.compose import compose
-from dftfd.autofd.operators.leaf import function, is_constant, is_zero, zeros
-from dftfd.autofd.structure import HasKey, structural_key
+from dftfd.autofd.core.codes import is_constant, is_zero
+from dftfd.autofd.core.domain import Signature, checked_argnums
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.operator_table import op
+from dftfd.autofd.core.structure import Code
 from dftfd.errors import NoRuleError, SignatureError
 
 
+@op.register
 def nabla(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
     """Gradient of f with respect to one argument; the argument's axes are appended to the result.
 
@@ -52,7 +53,7 @@ def nabla(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
 
 
 class Nabla(Operator):
-    name, linear = "nabla", True
+    name, linear, passes_arguments = "nabla", True, True
 
     def signature(self, operands, arrays, static):
         (f,) = operands
@@ -70,10 +71,14 @@ class Nabla(Operator):
     def transpose(self, node, cotangent, needed):
         return [transposed_nabla(cotangent, node.static["argnum"], node.static["mode"])]
 
+    def argument_below(self, node, i):
+        return i
+
 
 _nabla = Nabla()
 
 
+@op.register
 def transposed_nabla(ct: Function, argnum: int, mode: str = "forward") -> Function:
     """-div(w ct) / w, w the density of the measure (1 for Lebesgue's), and the surface term if the space keeps it."""
     domain = ct.domains[argnum]
@@ -82,7 +87,7 @@ def transposed_nabla(ct: Function, argnum: int, mode: str = "forward") -> Functi
     if domain.density is None:
         inside = -divergence(ct, argnum, mode)
     else:
-        w = function(Argument(argnum, domain.density), *ct.domains)
+        w = op.broadcast(op.function(domain.density, domain), ct.domains, (argnum,))
         inside = -divergence(ct * w, argnum, mode) / w
     if not domain.surface:
         return inside
@@ -91,16 +96,13 @@ def transposed_nabla(ct: Function, argnum: int, mode: str = "forward") -> Functi
 
 def _surface(ct, argnum):
     """w ct at the upper end times a Dirac term there, minus the same at the lower end."""
-    from dftfd.autofd.operators.dirac import dirac
-    from dftfd.autofd.operators.partial import partial
-
     domain = ct.domains[argnum]
     for end, sign in ((domain.extent.high, 1.0), (domain.extent.low, -1.0)):
         if np.isfinite(end):
             point = jnp.asarray(end, domain.dtype)
             w = 1.0 if domain.density is None else domain.density(point)
-            strength = partial(ct, argnum, point) * (sign * w)
-            yield dirac(strength, ct.domains, (argnum,), (point,))
+            strength = op.partial(ct, argnum, point) * (sign * w)
+            yield op.dirac(strength, ct.domains, (argnum,), (point,))
 
 
 # ---- derivatives of what depends on functions at other points
@@ -110,79 +112,59 @@ def _differentiated(f: Function, argnum: int) -> set:
     """{True, False} or a part: whether functions under differentiation below f are functions of its argument."""
     if not f.tags:
         return set()
-    name, inner = f.operator.name, _differentiated
-    if name == "broadcast":
-        kept = f.static["argnums"]
-        return inner(f.operands[0], kept.index(argnum)) if argnum in kept else {False}
-    if name == "permute":
-        return inner(f.operands[0], f.static["permutation"][argnum])
-    if name in ("integrate", "partial"):
-        return inner(f.operands[0], _argument_left(f, argnum))
-    if name == "compose":
-        found = set().union(*(inner(g, argnum) for g in f.operands[1:]))
-        return found | (
-            {False} if f.operands[0].tags else set()
-        )  # an outer f is taken at g(x), which may end elsewhere
-    if name == "nabla":
-        return inner(f.operands[0], argnum)
-    return {True}
+    if f.operator.name == "compose":
+        outer, *inner = f.operands
+        elsewhere = {False} if outer.tags else set()  # an outer f is taken at g(x), which may end elsewhere
+        return elsewhere.union(*(_differentiated(g, argnum) for g in inner))
+    if not f.operator.passes_arguments:
+        return {True}
+    below = f.operator.argument_below(f, argnum)
+    return {False} if below is None else _differentiated(f.operands[0], below)
 
 
+@op.register
 def acts_elsewhere(f: Function, argnum: int) -> bool:
     """True if some function under differentiation enters f otherwise than as a function of this argument."""
     return False in _differentiated(f, argnum)
 
 
-def _argument_left(f, argnum):
-    """Number of the operand's argument that is argument `argnum` of an integral or a partial application."""
-    return [i for i in range(len(f.operands[0].domains)) if i not in f.static["argnums"]][argnum]
-
-
 def _inside(f: Function, argnum: int, mode: str) -> Function:
     """nabla f, nabla having moved towards the functions that depend on the argument."""
-    from dftfd.autofd.operators.broadcast import broadcast, permute
-
-    name, operands = f.operator.name, f.operands
-    if name == "broadcast":
-        kept = f.static["argnums"]
-        if argnum not in kept:
-            return zeros(_nabla.signature((f,), (), {"argnum": argnum}))
-        return broadcast(nabla(operands[0], kept.index(argnum), mode), f.domains, kept)
-    if name == "permute":
-        return permute(nabla(operands[0], f.static["permutation"][argnum], mode), f.static["permutation"])
-    if name in ("integrate", "partial"):
-        derivative = nabla(operands[0], _argument_left(f, argnum), mode)
-        return Function(f.operator, (derivative,), f.arrays, f.static)
-    if name == "compose":
+    if f.operator.name == "compose":
         return _chain_rule(f, argnum, mode)
+    below = f.operator.argument_below(f, argnum)
+    if below is None:
+        return op.zeros(_nabla.signature((f,), (), {"argnum": argnum}))
+    derivative = nabla(f.operands[0], below, mode)
+    if f.operator is not _nabla:
+        return Function(f.operator, (derivative,), f.arrays, f.static)
     first, second = (f.domains[i].shape for i in (f.static["argnum"], argnum))  # a second derivative: exchanged
-    both = nabla(nabla(operands[0], argnum, mode), f.static["argnum"], f.static["mode"])
-    return compose(ExchangeAxes(len(first), len(second)), both)
+    return op.compose(ExchangeAxes(len(first), len(second)), nabla(derivative, f.static["argnum"], f.static["mode"]))
 
 
 def _chain_rule(f, argnum, mode):
     """nabla of outer(inner): for each coordinate of the argument the derivative of outer along those of the inner."""
-    from dftfd.autofd.operators.linearize import pushforward
-
     outer, *inner = f.operands
     shape = f.domains[argnum].shape
     slopes = {i: nabla(g, argnum, mode) for i, g in enumerate(inner) if not _is_still(g, argnum)}
     if not slopes:
-        return zeros(_nabla.signature((f,), (), {"argnum": argnum}))
-    along = pushforward(outer, tuple(slopes))
+        return op.zeros(_nabla.signature((f,), (), {"argnum": argnum}))
+    along = op.pushforward(outer, tuple(slopes))
     if shape == ():
-        return compose(along, *inner, *slopes.values())
+        return op.compose(along, *inner, *slopes.values())
     size = int(np.prod(shape))
-    columns = [compose(along, *inner, *(compose(Column(k, shape), d) for d in slopes.values())) for k in range(size)]
-    return compose(Columns(shape), *columns)
+    column = lambda k: (op.compose(Column(k, shape), d) for d in slopes.values())
+    return op.stack([op.compose(along, *inner, *column(k)) for k in range(size)], shape)
 
 
 def _is_still(g, argnum) -> bool:
     """True if g does not depend on its argument `argnum`, as far as its form tells."""
-    return is_zero(g) or is_constant(g) or (g.operator.name == "broadcast" and argnum not in g.static["argnums"])
+    return (
+        is_zero(g) or is_constant(g) or (g.operator.passes_arguments and g.operator.argument_below(g, argnum) is None)
+    )
 
 
-class Column(HasKey):
+class Column(Code):
     """value -> its entries at place k of the last axes `shape`."""
 
     def __init__(self, k, shape):
@@ -192,24 +174,8 @@ class Column(HasKey):
         rank = len(self.shape)
         return tree_map(lambda a: a.reshape(*a.shape[: a.ndim - rank], -1)[..., self.k], value)
 
-    def structural_key(self):
-        return ("column", self.k, self.shape)
 
-
-class Columns(HasKey):
-    """(value_1, value_2, ...) -> the values side by side in new last axes `shape`."""
-
-    def __init__(self, shape):
-        self.shape, self.__name__ = shape, "columns"
-
-    def __call__(self, *values):
-        return tree_map(lambda *a: jnp.stack(a, axis=-1).reshape(*a[0].shape, *self.shape), *values)
-
-    def structural_key(self):
-        return ("columns", self.shape)
-
-
-class ExchangeAxes(HasKey):
+class ExchangeAxes(Code):
     """Exchanges the last `last` axes with the `before` axes before them: (..., last, before) -> (..., before, last)."""
 
     def __init__(self, before, last):
@@ -223,9 +189,6 @@ class ExchangeAxes(HasKey):
         axes = (*range(start), *range(start + self.last, a.ndim), *range(start, start + self.last))
         return jnp.transpose(a, axes)
 
-    def structural_key(self):
-        return ("exchange axes", self.before, self.last)
-
 
 def divergence(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
     """div f = sum_i d f_i / d x_i over the last axes of the result, those of the argument."""
@@ -234,7 +197,7 @@ def divergence(f: Function, argnum: int = 0, mode: str = "forward") -> Function:
     for part in tree_leaves(f.result):
         if len(part.shape) < len(shape) or part.shape[len(part.shape) - len(shape) :] != shape:
             raise SignatureError(f"divergence: the result of {f!r} must end with the axes {shape} of its argument.")
-    return compose(Contract(len(shape)), gradient)
+    return op.compose(Contract(len(shape)), gradient)
 
 
 def laplacian(f: Function, argnum: int = 0) -> Function:
@@ -242,7 +205,7 @@ def laplacian(f: Function, argnum: int = 0) -> Function:
     return divergence(nabla(f, argnum), argnum)
 
 
-class Contract(HasKey):
+class Contract(Code):
     """Trace over the last two groups of `axes` axes."""
 
     def __init__(self, axes):
@@ -256,19 +219,3 @@ class Contract(HasKey):
             return x
         size = int(np.prod(x.shape[-self.axes :]))
         return jnp.trace(x.reshape(*x.shape[: -2 * self.axes], size, size), axis1=-2, axis2=-1)
-
-    def structural_key(self):
-        return ("contract", self.axes)
-
-
-class Argument(HasKey):
-    """Code of one argument among several."""
-
-    def __init__(self, position, code):
-        self.position, self.code = position, code
-
-    def __call__(self, *args):
-        return self.code(args[self.position])
-
-    def structural_key(self):
-        return ("argument", self.position, structural_key(self.code))

@@ -7,13 +7,14 @@ transpose   ct(x) delta(y - y0), from int f(x, y0) ct(x) dx = <f, ct delta>: a D
 import jax.numpy as jnp
 from jax.tree_util import tree_map
 
-from dftfd.autofd.domain import Signature, describe, same_spec, spec_of
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.base import Operator
-from dftfd.autofd.operators.dirac import dirac
+from dftfd.autofd.core.domain import Signature, describe, same_spec, spec_of
+from dftfd.autofd.core.function import Function, other_arguments
+from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.operator_table import op
 from dftfd.errors import SignatureError
 
 
+@op.register
 def at(f: Function, *points) -> Function:
     """f(x0) as a function of no arguments."""
     return partial(f, tuple(range(len(f.domains))), points)
@@ -24,6 +25,7 @@ def invoke(f: Function, *points):
     return f(*points)
 
 
+@op.register
 def partial(f: Function, argnums: int | tuple[int, ...], values) -> Function:
     """f with the arguments `argnums` fixed to `values`, a Function of the other arguments.
 
@@ -44,12 +46,11 @@ def partial(f: Function, argnums: int | tuple[int, ...], values) -> Function:
 
 
 class Partial(Operator):
-    name, linear = "partial", True
+    name, linear, passes_arguments = "partial", True, True
 
     def signature(self, operands, arrays, static):
         (f,) = operands
-        kept = tuple(d for i, d in enumerate(f.domains) if i not in static["argnums"])
-        return Signature(kept, f.result)
+        return Signature(tuple(f.domains[i] for i in other_arguments(f, static["argnums"])), f.result)
 
     def evaluate(self, node, *args):
         (f,), rest = node.operands, iter(args)
@@ -57,14 +58,15 @@ class Partial(Operator):
         return (yield f, [fixed[i] if i in fixed else next(rest) for i in range(len(f.domains))])
 
     def array_tangent(self, node, tangents):
-        from dftfd.autofd.operators.linearize import pushforward
-
         (f,), argnums = node.operands, node.static["argnums"]
         directions = tuple(range(len(f.domains), len(f.domains) + len(argnums)))
-        return partial(pushforward(f, argnums), argnums + directions, (*node.arrays, *tangents))
+        return partial(op.pushforward(f, argnums), argnums + directions, (*node.arrays, *tangents))
 
     def transpose(self, node, cotangent, needed):
-        return [dirac(cotangent, node.operands[0].domains, node.static["argnums"], node.arrays)]
+        return [op.dirac(cotangent, node.operands[0].domains, node.static["argnums"], node.arrays)]
+
+    def argument_below(self, node, i):
+        return other_arguments(node.operands[0], node.static["argnums"])[i]
 
 
 _partial = Partial()

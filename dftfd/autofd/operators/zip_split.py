@@ -4,14 +4,17 @@ Cases of compose, so their rules are compose's: the transpose of item puts the c
 of zip splits.
 """
 
-from dftfd.autofd.domain import describe
-from dftfd.autofd.function import Function
-from dftfd.autofd.operators.compose import compose
-from dftfd.autofd.structure import HasKey, structural_key
+import jax.numpy as jnp
+from jax.tree_util import tree_map
+
+from dftfd.autofd.core.domain import describe
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.operator_table import op
+from dftfd.autofd.core.structure import Code
 from dftfd.errors import SignatureError
 
 
-class Item(HasKey):
+class Item(Code):
     """value -> value[index]"""
 
     def __init__(self, index):
@@ -20,16 +23,14 @@ class Item(HasKey):
     def __call__(self, value):
         return value[self.index]
 
-    def structural_key(self):
-        return ("item", structural_key(self.index))
 
-
+@op.register
 def item(f: Function, index) -> Function:
     """x -> f(x)[index], of an array- or tuple-valued function."""
     if isinstance(index, slice):
         index = slice(index.start, index.stop, index.step)
     try:
-        return compose(Item(index), f)
+        return op.compose(Item(index), f)
     except (IndexError, KeyError, TypeError) as error:
         if isinstance(error, SignatureError):
             raise
@@ -40,9 +41,10 @@ def _tuple(*values):
     return values
 
 
+@op.register
 def zip_functions(*functions: Function) -> Function:
     """x -> (f_1(x), ..., f_n(x))"""
-    return compose(_tuple, *functions)
+    return op.compose(_tuple, *functions)
 
 
 def split(f: Function) -> tuple[Function, ...]:
@@ -50,3 +52,25 @@ def split(f: Function) -> tuple[Function, ...]:
     if not isinstance(f.result, tuple):
         raise SignatureError(f"split takes a tuple-valued function, {f!r} found.")
     return tuple(item(f, i) for i in range(len(f.result)))
+
+
+class Stack(Code):
+    """n values of equal type as one, with the axes `shape` (product n) put first or last."""
+
+    __name__ = "stack"
+
+    def __init__(self, shape, axis_last):
+        self.shape, self.axis_last = shape, axis_last
+
+    def __call__(self, *values):
+        return tree_map(self._stack, *values)
+
+    def _stack(self, *arrays):
+        stacked, rest = jnp.stack(arrays, axis=-1 if self.axis_last else 0), arrays[0].shape
+        return stacked.reshape(rest + self.shape if self.axis_last else self.shape + rest)
+
+
+@op.register
+def stack(functions, shape: tuple[int, ...]) -> Function:
+    """The functions side by side in new last axes of the values, of this shape."""
+    return op.compose(Stack(shape, axis_last=True), *functions)

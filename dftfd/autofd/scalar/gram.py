@@ -16,8 +16,6 @@ from dftfd.autofd.scalar.program import Node, ScalarProgram, evaluate
 from dftfd.autofd.scalar.simplify import POINT, Nodes
 from dftfd.errors import UnsupportedError
 
-_LINEAR = frozenset({"neg", "copy", "copy_p"})
-
 
 def in_scalar_products(
     program: ScalarProgram, plain: dict, vectors: dict, matrices: dict, products: dict, traces: dict
@@ -58,8 +56,8 @@ class Quadratics:
             return self._sum(*forms)
         if node.op == "sub":
             return self._sum(forms[0], self._scaled(forms[1], self.build.number(-1.0)))
-        if node.op in _LINEAR:
-            return self._scaled(forms[0], self.build.number(-1.0 if node.op == "neg" else 1.0))
+        if node.op == "neg":
+            return self._scaled(forms[0], self.build.number(-1.0))
         if node.op == "mul":
             return self._product(*forms)
         if node.op == "select_n" and forms[0].keys() == {()}:

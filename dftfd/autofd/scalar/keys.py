@@ -17,22 +17,14 @@ from dataclasses import fields, is_dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from dftfd.autofd.structure import Identity, is_tracer
-
-INLINED = {
-    "jit": "jaxpr", "pjit": "jaxpr", "checkpoint": "jaxpr", "remat": "jaxpr", "remat2": "jaxpr",
-    "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "composite": "jaxpr",
-}  # fmt: skip
-"""Operations that are nothing but an inner program: the parameter that holds it."""
-
-CUSTOM = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "custom_vjp_call_jaxpr": "fun_jaxpr"}
-"""Operations with a derivative rule of their own: the parameter that holds the program of their value."""
+from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.core.structure import Identity
+from dftfd.autofd.scalar.jaxprs import CUSTOM, INLINED, closed, equation_code, live_equations, operands_of
 
 _LARGE = 4096  # bytes; larger arrays enter keys by a hash of 256 bits
 _RULE_DEPTH = 3  # fingerprints follow derivative rules to third derivatives
-_WRAPPING = tuple(f"jax._src.{m}" for m in "interpreters linear_util api_util custom_derivatives core".split())
 _MACHINERY = frozenset(
     "DynamicJaxprTrace Store EqualStore DebugInfo ShapedArray PyTreeDef dict object NoneType".split()
 )
@@ -42,43 +34,14 @@ class NoKey(Exception):
     """A value has no exact key."""
 
 
-def closed(program) -> ClosedJaxpr:
-    """A program with its constants; JAX 0.12 keeps inner programs without."""
-    return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, ())
-
-
-def live_equations(jaxpr: Jaxpr, results=None, given=()) -> list:
-    """The equations that the results depend on, in order.   given: variables whose values are known."""
-    results = jaxpr.outvars if results is None else results
-    needed = {v for v in results if not isinstance(v, Literal) and v not in given}
-    live = []
-    for eqn in reversed(jaxpr.eqns):
-        if needed.intersection(eqn.outvars):
-            live.append(eqn)
-            needed.update(v for v in eqn.invars if not isinstance(v, Literal) and v not in given)
-    return live[::-1]
-
-
-def operands_of(eqn) -> list:
-    """The distinct variables that an equation takes, in order."""
-    return list(dict.fromkeys(v for v in eqn.invars if not isinstance(v, Literal)))
-
-
-def equation_code(eqn):
-    """An equation as code of `operands_of(eqn)`, with the derivative that it has in JAX; gives a list."""
-    variables = operands_of(eqn)
-    info = DebugInfo("equation", eqn.primitive.name, ("",) * len(variables), ("",) * len(eqn.outvars))
-    return jaxpr_as_fun(ClosedJaxpr(Jaxpr((), variables, eqn.outvars, [eqn], eqn.effects, debug_info=info), ()))
-
-
 def equation_key(eqn):
     """A hashable key, equal for equations that are the same function of `operands_of(eqn)`; NoKey where none exists."""
-    return _Keys().equation(eqn, {})
+    return Keys().equation(eqn, {})
 
 
 def value_key(value):
     """A hashable key of a parameter of an operation; NoKey where there is no exact one."""
-    return _Keys().value(value)
+    return Keys().value(value)
 
 
 def code_fingerprint(code, *specs) -> str:
@@ -87,7 +50,7 @@ def code_fingerprint(code, *specs) -> str:
     return hashlib.sha256(repr(_Contents(_RULE_DEPTH).program(program)).encode()).hexdigest()
 
 
-class _Keys:
+class Keys:
     """Keys in which functions count by their identity."""
 
     def program(self, program):
@@ -101,14 +64,14 @@ class _Keys:
         return (start, constants, *rows, *(self.variable(v, names) for v in program.jaxpr.outvars))
 
     def equation(self, eqn, names):
-        name, params = eqn.primitive.name, dict(eqn.params)
+        name, params = eqn.primitive.name, eqn.params
         operands = tuple(self.variable(v, names) for v in eqn.invars)
-        if name in INLINED:
-            params = {"program": params[INLINED[name]]}
-        elif name in CUSTOM:
-            params = {"program": params[CUSTOM[name]], "rule": _Rule(eqn)}
+        program = INLINED.get(name) or CUSTOM.get(name)
+        params = {"program": params[program]} if program else params
         params = tuple((k, self.value(v)) for k, v in sorted(params.items()))
-        return (self.operation(eqn.primitive), operands, params, tuple(self.variable(v, names) for v in eqn.outvars))
+        rule = self.rule(eqn) if name in CUSTOM else ()
+        results = tuple(self.variable(v, names) for v in eqn.outvars)
+        return (self.operation(eqn.primitive), operands, params, rule, results)
 
     def variable(self, variable, names):
         if isinstance(variable, Literal):
@@ -143,8 +106,6 @@ class _Keys:
                 return ("type", value.__module__, value.__qualname__)
             case np.ndarray() | np.generic() | jax.Array():
                 return self.array(value)
-            case _Rule():
-                return self.rule(value.eqn)
         if is_dataclass(value):
             return (type(value).__qualname__, *((f.name, self.value(getattr(value, f.name))) for f in fields(value)))
         return self.other(value)
@@ -185,13 +146,6 @@ class _Keys:
         raise NoKey(f"a parameter {type(value).__name__}")
 
 
-class _Rule:
-    """Stands for the derivative rule of an equation."""
-
-    def __init__(self, eqn):
-        self.eqn = eqn
-
-
 def _flat(value):
     return [leaf for part in value for leaf in _flat(part)] if isinstance(value, tuple | list) else [value]
 
@@ -199,14 +153,14 @@ def _flat(value):
 def _origin(value):
     """What a rule was made of: functions by identity, static arguments by content.
 
-    JAX wraps a rule in functions of its own, which differ from one equation to the next; what they close over is looked
-    at. Anything unknown there has no key.
+    JAX wraps a rule in functions of its own, made anew for each equation: these are what their code is and what they
+    close over. Anything unknown there has no key.
     """
     if isinstance(value, types.FunctionType):
-        if not value.__module__.startswith(_WRAPPING):
+        if value.__module__.partition(".")[0] != "jax":
             return Identity(value)
         cells = tuple(_origin(_content(cell)) for cell in value.__closure__ or ())
-        return (value.__qualname__, _origin(value.__defaults__), cells)
+        return (Identity(value.__code__), _origin(value.__defaults__), cells)
     if isinstance(value, tuple | list):
         return tuple(map(_origin, value))
     kind = type(value).__name__
@@ -228,7 +182,7 @@ def _content(cell):
         return None
 
 
-class _Contents(_Keys):
+class _Contents(Keys):
     """Keys without identities, for other processes; derivative rules are followed `depth` times."""
 
     def __init__(self, depth: int):
@@ -270,11 +224,3 @@ class _Contents(_Keys):
             return super().other(value)
         except NoKey:
             return type(value).__qualname__
-
-
-def scan_layout(eqn, body: Jaxpr) -> tuple[int, int]:
-    """Numbers of operands of scan before the carry and before the scanned arrays, which have one axis more."""
-    scanned = sum(a.aval.ndim != b.aval.ndim for a, b in zip(eqn.invars, body.invars, strict=True))
-    stacked = sum(a.aval.ndim != b.aval.ndim for a, b in zip(eqn.outvars, body.outvars, strict=True))
-    carried = len(body.invars) - scanned
-    return carried - (len(body.outvars) - stacked), carried

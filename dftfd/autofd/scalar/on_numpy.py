@@ -4,14 +4,14 @@ High derivatives have thousands of operations, which take minutes to compile and
 of points that fit the cache NumPy needs about a nanosecond per operation and point.
 """
 
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import jax
 import numpy as np
 from scipy import special
 
-from dftfd.autofd.scalar.keys import NoKey, value_key
-from dftfd.autofd.scalar.program import evaluate
+from dftfd.autofd.scalar.program import Node, evaluate
 
 FUNCTIONS = {
     "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
@@ -49,7 +49,7 @@ class OnNumpy:
             return FUNCTIONS[node.op](*args)
         if node.op in _WITH_PARAMETERS and (node.real or node.op not in _REAL_ONLY):
             return _WITH_PARAMETERS[node.op](*args, **node.params)
-        results = _compiled(_Code(node))(*(np.broadcast_to(a, self.n_points) for a in args))
+        results = _compiled(_Operation(node.kind, node))(*(np.broadcast_to(a, self.n_points) for a in args))
         return tuple(map(np.asarray, results)) if node.op == "call" else np.asarray(results)
 
 
@@ -60,27 +60,19 @@ def run_on_numpy(program, inputs: list[np.ndarray]) -> list[np.ndarray]:
     return [np.broadcast_to(out, n_points) for out in evaluate(program, OnNumpy(n_points), inputs)]
 
 
-class _Code:
-    """What a node does with its operands, equal for nodes that do the same."""
+@dataclass(frozen=True)
+class _Operation:
+    """What a node does with its operands."""
 
-    def __init__(self, node):
-        self.code, self.params = node.code, node.params
-        try:
-            self.key = (node.op, node.value, value_key(node.params))
-        except NoKey:
-            self.key = id(self)
-
-    def __hash__(self):
-        return hash(self.key)
-
-    def __eq__(self, other):
-        return self.key == other.key
+    kind: tuple
+    node: Node = field(compare=False)
 
 
 @lru_cache(maxsize=256)
-def _compiled(code):
+def _compiled(operation: _Operation):
     """An operation that NumPy does not have, on arrays (point,), by JAX."""
-    return jax.jit(jax.vmap(lambda *args: code.code.bind(*args, **code.params)))
+    node = operation.node
+    return jax.jit(jax.vmap(lambda *args: node.code.bind(*args, **node.params)))
 
 
 def _natural_power(x, y: int):

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, TypeVar
 
+from dftfd.autofd.scalar.keys import NoKey, value_key
+
 T = TypeVar("T")
 
 
@@ -28,6 +30,16 @@ class Node:
     code: object = None
     params: dict = field(default_factory=dict)
     real: bool = True
+
+    @cached_property
+    def kind(self) -> tuple:
+        """What the operation is, operands apart: equal for the same one; where no key is exact, for no other node."""
+        if self.op == "const":
+            return self.op, self.value.dtype.str, self.value.tobytes()
+        try:
+            return self.op, self.value, self.real, value_key(self.params) if self.params else ()
+        except NoKey:
+            return self.op, object()
 
 
 @dataclass(frozen=True, eq=False)

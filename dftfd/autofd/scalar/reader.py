@@ -19,17 +19,8 @@ import numpy as np
 from jax.extend.core import Literal, jaxpr_as_fun
 
 from dftfd.autofd.scalar import vocabulary
-from dftfd.autofd.scalar.keys import (
-    CUSTOM,
-    INLINED,
-    NoKey,
-    closed,
-    equation_code,
-    equation_key,
-    live_equations,
-    operands_of,
-    value_key,
-)
+from dftfd.autofd.scalar.jaxprs import CUSTOM, closed, equation_code, operands_of, walk
+from dftfd.autofd.scalar.keys import NoKey, equation_key, value_key
 from dftfd.autofd.scalar.on_numpy import FUNCTIONS
 from dftfd.autofd.scalar.program import Node, ScalarProgram
 from dftfd.autofd.scalar.simplify import ENTRIES, NONE, POINT, Nodes
@@ -37,8 +28,6 @@ from dftfd.errors import UnsupportedError
 
 LARGE = 1024
 """Entries of a constant array from which on it is a table."""
-
-_numbers = itertools.count()  # keys of equations without exact key
 
 
 def scalar_program(code, *specs, rules: dict = ENTRIES) -> ScalarProgram:
@@ -71,7 +60,7 @@ def _read(code, specs, reader) -> ScalarProgram:
         ids = [reader.intern(Node("input", value=next(count))) for _ in range(int(np.prod(spec.shape)))]
         arguments.append(np.array(ids, dtype=np.int64).reshape(spec.shape))
     with jax.ensure_compile_time_eval():
-        results = reader.run(program.jaxpr, program.consts, arguments)
+        results = reader.read(program, arguments)
     return ScalarProgram(tuple(reader.nodes), tuple(int(i) for r in results for i in np.ravel(r)), next(count))
 
 
@@ -121,11 +110,11 @@ class Whole:
 
     @property
     def key(self):
-        """Equal for equal equations; a new number where an equation has no exact key."""
+        """Equal for equal equations; of its own where an equation has no exact key."""
         try:
             return equation_key(self.eqn), value_key([self._tables.get(v) for v in self.operands])
         except NoKey:
-            return next(_numbers)
+            return object()
 
     @functools.cached_property
     def program(self) -> ScalarProgram:
@@ -178,22 +167,14 @@ class _Reader(Nodes):
         ids = [self.intern(Node("const", value=entry)) for entry in value.reshape(-1)]
         return np.array(ids, dtype=np.int64).reshape(value.shape)
 
-    def run(self, jaxpr, consts, arguments) -> list[np.ndarray]:
-        known = dict(zip(jaxpr.constvars, map(self.constants, consts), strict=True))
-        known.update(zip(jaxpr.invars, arguments, strict=True))
-        read = lambda v: self.constants(v.val) if isinstance(v, Literal) else known[v]
-        for eqn in live_equations(jaxpr):
-            results = self._equation(eqn, [read(v) for v in eqn.invars])
-            known.update(zip(eqn.outvars, results, strict=True))
-        return [read(v) for v in jaxpr.outvars]
+    def read(self, program, arguments) -> list[np.ndarray]:
+        return walk(program, arguments, self._equation, self.constants)
 
     def _equation(self, eqn, args) -> list[np.ndarray]:
         name = eqn.primitive.name
         tables, constant = any(isinstance(a, Table) for a in args), all(map(self._is_constant, args))
-        inner = INLINED.get(name) or (CUSTOM.get(name) if constant or name not in self.whole else None)
-        if inner is not None:
-            program = closed(eqn.params[inner])
-            return self.run(program.jaxpr, program.consts, args)
+        if name in CUSTOM and (constant or name not in self.whole):
+            return self.read(eqn.params[CUSTOM[name]], args)
         if constant and (tables or name not in _MOVES):
             return self._folded(eqn, args)
         if name not in self.whole:

@@ -12,13 +12,7 @@ POINT    also what a functional of equal spins does not need, x - x and 0 * y, b
 import jax
 import numpy as np
 
-from dftfd.autofd.scalar.keys import NoKey, value_key
 from dftfd.autofd.scalar.program import Node
-
-_CODES = {
-    "add": jax.lax.add_p, "mul": jax.lax.mul_p, "div": jax.lax.div_p, "sub": jax.lax.sub_p,
-    "max": jax.lax.max_p, "min": jax.lax.min_p,
-}  # fmt: skip
 
 
 class Nodes:
@@ -29,12 +23,8 @@ class Nodes:
         self._known: dict[tuple, int] = {}
 
     def intern(self, node: Node) -> int:
-        """The number of a node, the same for nodes of equal keys; a node without exact key equals no other."""
-        value = node.value if node.op != "const" else (node.value.dtype.str, node.value.tobytes())
-        try:
-            key = (node.op, node.args, value, node.real, value_key(node.params) if node.params else ())
-        except NoKey:
-            key = len(self.nodes)
+        """The number of a node, the same for the same operation on the same operands."""
+        key = (node.kind, node.args)
         if key not in self._known:
             self._known[key] = len(self.nodes)
             self.nodes.append(node)
@@ -49,7 +39,7 @@ class Nodes:
 
     def plain(self, op: str, args, code=None, params=None, real: bool = True) -> int:
         """The node of an operation as it is."""
-        return self.intern(Node(op, tuple(args), None, code or _CODES.get(op), dict(params or {}), real))
+        return self.intern(Node(op, tuple(args), None, code or getattr(jax.lax, f"{op}_p"), dict(params or {}), real))
 
     def number(self, value) -> int:
         return self.intern(Node("const", value=np.float64(value)))
@@ -98,10 +88,7 @@ def _natural_power(n, args, params):
     if params["y"] >= 0:
         return None
     one_over = n.reciprocal(args[0])
-    return one_over if params["y"] == -1 else n.plain("integer_pow", (one_over,), _POWER, {**params, "y": -params["y"]})
-
-
-_POWER = jax.lax.integer_pow_p
+    return one_over if params["y"] == -1 else n.plain("integer_pow", (one_over,), params={**params, "y": -params["y"]})
 
 
 def _product(n, args, params):
@@ -161,7 +148,7 @@ def _selection(n, args, params):
     if not ordinary or scale == 1 or sum(x is None for _, x in factors) != len(branches) - 1:
         return None
     scaled = [n.number(a / scale) if x is None else x for a, x in factors]
-    return n.product(n.number(scale), n.plain("select_n", (predicate, *scaled), jax.lax.select_n_p, params))
+    return n.product(n.number(scale), n.plain("select_n", (predicate, *scaled), params=params))
 
 
 def _collected_product(n, args, params):

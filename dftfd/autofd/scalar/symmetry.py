@@ -8,7 +8,6 @@ with exchanged inputs have the same normal form, they are equal: a proof, while 
 import math
 from collections import Counter
 
-from dftfd.autofd.scalar.keys import NoKey, value_key
 from dftfd.autofd.scalar.program import ScalarProgram, evaluate
 
 _COMMUTATIVE = frozenset("add mul max min and or xor eq ne".split())
@@ -59,11 +58,7 @@ class Forms:
         forms = [(_rounded(c), core) for c, core in args]
         if node.op in _COMMUTATIVE:
             forms = sorted(forms)
-        try:
-            params = value_key(node.params)
-        except NoKey:
-            params = len(self._cores)  # like nothing else
-        return 1.0, self.core(node.op, tuple(forms), params, node.value)
+        return 1.0, self.core("operation", node.kind, tuple(forms))
 
     def _sum(self, terms):
         total: Counter = Counter()

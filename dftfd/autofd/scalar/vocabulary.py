@@ -30,6 +30,14 @@ LOOK_UPS = frozenset(["dynamic_slice", "gather"])
 REDUCTIONS = {"reduce_sum": "add", "reduce_prod": "mul", "reduce_max": "max", "reduce_min": "min"}
 """Of the entries along axes: the operation that joins two."""
 
+LINEAR = frozenset(
+    """neg sub add add_any reshape broadcast_in_dim transpose reduce_sum cumsum squeeze expand_dims slice dynamic_slice
+    dynamic_update_slice concatenate pad gather scatter scatter-add convert_element_type copy copy_p real imag complex
+    conj rev select_n reduce_precision split stack unstack optimization_barrier""".split()
+)
+BILINEAR = frozenset(["mul", "dot_general", "conv_general_dilated"])
+"""Of arrays: in all operands that are real or complex together, and in each of two."""
+
 LOOPS = frozenset(["while", "scan", "cond"])
 WITH_RULES = frozenset(["stop_gradient", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"])
 """Whole until derivatives are formed, by rules of their own."""

@@ -1,0 +1,311 @@
+"""Spaces that functions live on.
+
+A function R^3 -> R has one argument, a point of a `Domain`. The measure belongs to the space, not to each function on
+it, so an integral and the transpose of an integral agree on it. Two domains are the same only if they are the same
+object: functions on different spaces that happen to have equal shapes can't be mixed by accident.
+"""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import tree_leaves, tree_map
+
+from dftfd.autofd.core.jax_adapter import holds_tracers, is_tracer
+from dftfd.autofd.core.structure import Code, HasKey, Identity, structural_key
+from dftfd.errors import QuadratureError, SignatureError, shown
+
+Spec = Any  # pytree of jax.ShapeDtypeStruct
+
+
+def spec_of(value) -> Spec:
+    """Shapes and dtypes of a pytree of arrays."""
+    return tree_map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), value)
+
+
+def same_spec(a: Spec, b: Spec) -> bool:
+    """True if two specs have equal structure, shapes and dtypes."""
+    if jax.tree_util.tree_structure(a) != jax.tree_util.tree_structure(b):
+        return False
+    pairs = zip(tree_leaves(a), tree_leaves(b), strict=True)
+    return all(x.shape == y.shape and x.dtype == y.dtype for x, y in pairs)
+
+
+def describe(spec: Spec) -> str:
+    """A spec in words: 'float64[3]', or the tree of such words."""
+    words = tree_map(lambda s: f"{np.dtype(s.dtype).name}[{','.join(map(str, s.shape))}]", spec)
+    return words if isinstance(words, str) else str(words).replace("'", "")
+
+
+class Domain(HasKey):
+    """A space of points, given by the shape and dtype of a point and, if it can be integrated over, a quadrature.
+
+    shape, dtype: of one point; R^3 is `Domain((3,))`.   spec: a pytree of shapes instead, for product spaces.
+    points, weights: quadrature nodes `(node, *shape)` and weights `(node,)`, concrete arrays. Weights that depend on
+        something being differentiated go to `integrate(f, quadrature=(points, weights))` instead.
+    density: the measure's density w(x) if it isn't Lebesgue's (Gauss-Hermite: exp(-x^2)); a callable of one point. The
+        transpose of nabla needs it.
+    ends: (low, high), where the space ends: numbers or arrays of the points' shape, infinite where it has no end.
+        The transpose of f -> f(g) needs them, since g has to map one space into the other.
+    periodic: the space is a cell from low to high whose opposite ends are one point; a bool, or one per coordinate.
+    discrete: the space consists of its points alone and an integral is a sum; there is no partial integration on it.
+    surface: transposes of derivatives keep the boundary terms of partial integration, as Dirac terms at the ends. They
+        are dropped without it: right for functions, or changes of them, that vanish there.
+    grid_later: the quadrature is not known when graphs are built. Integrals over the space are then formed without
+        one; lowering, or `with_quadrature`, brings it, and evaluation before that is a QuadratureError.
+    name: used in messages and in the printed graph.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...] = (),
+        dtype=np.float64,
+        *,
+        spec: Spec = None,
+        points=None,
+        weights=None,
+        density: Callable | None = None,
+        ends: tuple | None = None,
+        periodic=False,
+        discrete: bool = False,
+        surface: bool = False,
+        grid_later: bool = False,
+        name: str = "",
+    ):
+        if not isinstance(shape, tuple | list) or not all(isinstance(n, int | np.integer) for n in shape):
+            raise SignatureError(f"Domain of shape {shape!r}; a tuple of integers expected: R^3 is Domain((3,)).")
+        self.spec = spec if spec is not None else jax.ShapeDtypeStruct(tuple(shape), np.dtype(dtype))
+        for leaf in tree_leaves(self.spec):
+            if not np.issubdtype(leaf.dtype, np.inexact):
+                raise SignatureError(
+                    f"domain {name or '(unnamed)'} has dtype {np.dtype(leaf.dtype).name}; functions are differentiated "
+                    "with respect to points of it, so it must be a float or complex dtype."
+                )
+        self.name = name
+        self.anonymous = False
+        self.density = density
+        self.grid_later = grid_later
+        self.points, self.weights = self._checked_quadrature(points, weights)
+        self.discrete, self.surface = bool(discrete), bool(surface)
+        self.extent = None if ends is None else Extent.checked(self, ends, periodic)
+        if ends is None and np.any(periodic):
+            raise QuadratureError(f"{self!r} is periodic, but has no ends; give it ends=(low, high) of one cell.")
+        if self.surface and (self.extent is None or self.shape != () or self.discrete):
+            raise QuadratureError(
+                f"{self!r}: boundary terms are kept on spaces with points of shape () that have ends; give it "
+                "ends=(low, high), or make a function of several arguments instead of one of a vector."
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.spec.shape
+
+    @property
+    def dtype(self):
+        return self.spec.dtype
+
+    @property
+    def is_array(self) -> bool:
+        """True if a point is one array rather than a tree of arrays."""
+        return isinstance(self.spec, jax.ShapeDtypeStruct)
+
+    def _checked_quadrature(self, points, weights):
+        if points is None and weights is None:
+            return None, None
+        if points is None or weights is None:
+            raise QuadratureError(f"{self!r}: a quadrature has both points and weights; one of them is missing.")
+        if not self.is_array:
+            raise QuadratureError(f"{self!r}: a space of trees has no quadrature; integrate over its factors.")
+        if is_tracer(points) or is_tracer(weights):
+            raise QuadratureError(
+                f"{self!r}: a quadrature that depends on values inside a JAX transformation can't be part of a domain; "
+                "pass integrate(f, quadrature=(points, weights))."
+            )
+        return checked_rule(points, weights, self, repr(self))
+
+    def structural_key(self):
+        """Domains are equal by identity, spaces of values by spec."""
+        if not self.anonymous:
+            return Identity(self)
+        leaves, treedef = jax.tree_util.tree_flatten(self.spec)
+        return (treedef, *map(structural_key, leaves))
+
+    def quadrature(self):
+        """(points, weights); an error if the space has none."""
+        if self.points is None and self.grid_later:
+            raise QuadratureError(
+                f"{self!r} has no quadrature yet. Attach one to the integrals of a function with "
+                "with_quadrature(f, points, weights), or pass quadrature=(points, weights)."
+            )
+        if self.points is None:
+            raise QuadratureError(
+                f"{self!r} has no quadrature. Give the domain points and weights, or pass "
+                "integrate(f, quadrature=(points, weights))."
+            )
+        check_real(self.weights, repr(self))
+        return self.points, self.weights
+
+    def __repr__(self):
+        return f"Domain({self.name + ': ' if self.name else ''}{describe(self.spec)})"
+
+
+def checked_point(value, domain: Domain, function, position: int):
+    """A point of a domain, argument number `position` of a function, as an array of its shape and dtype."""
+    if not domain.is_array:
+        return value
+    array = _as_array(value, domain, function, position)
+    if array.shape != domain.shape:
+        hint = " To evaluate at many points use jax.vmap(f)(points)." if array.ndim == len(domain.shape) + 1 else ""
+        raise SignatureError(
+            f"argument {position} of {function!r} has shape {array.shape}, {domain.shape} expected.{hint}"
+        )
+    if array.dtype != domain.dtype:
+        if not np.can_cast(array.dtype, domain.dtype, "same_kind"):
+            raise SignatureError(
+                f"argument {position} of {function!r} has dtype {array.dtype.name}, {describe(domain.spec)} expected."
+            )
+        array = array.astype(domain.dtype)
+    return array
+
+
+def _as_array(value, domain, function, position):
+    """An array for what was given as a point; NumPy looks at it first, as JAX may not survive deeply nested lists."""
+    try:
+        if not isinstance(value, jax.Array):
+            with contextlib.suppress(jax.errors.TracerArrayConversionError):
+                np.asarray(value)
+        elif not holds_tracers(value) and value.is_deleted():
+            raise ValueError
+        return jnp.asarray(value)
+    except Exception as error:  # what looking at somebody's object may raise is anything
+        raise SignatureError(
+            f"argument {position} of {function!r} is {shown(value)}; a point {describe(domain.spec)}, or a Function, "
+            "expected."
+        ) from error
+
+
+def checked_rule(points, weights, domain: Domain, what: str):
+    """(points, weights) of a quadrature of a space as arrays of JAX; an error unless all fit and are finite numbers."""
+    arrays = []
+    for name, x, kind in (("points", points, domain.dtype), ("weights", weights, np.complex128)):
+        if not is_tracer(x):
+            x = np.asarray(x)
+            if x.dtype == object or not np.can_cast(x.dtype, np.complex128) or not np.isfinite(x).all():
+                raise QuadratureError(
+                    f"{what}: the {name} of a quadrature are finite numbers; NaN, infinity or no numbers found."
+                )
+        if not np.can_cast(x.dtype, kind, "same_kind"):
+            raise QuadratureError(
+                f"{what}: the {name} of a quadrature have dtype {x.dtype}, {np.dtype(kind)} expected."
+            )
+        if name == "weights":
+            kind = x.dtype if np.issubdtype(x.dtype, np.inexact) else np.float64
+        if is_tracer(x):
+            arrays.append(x.astype(kind))
+        else:
+            with jax.ensure_compile_time_eval():
+                arrays.append(jnp.asarray(x, kind))
+    points, weights = arrays
+    if points.ndim < 1 or weights.shape != points.shape[:1] or points.shape[1:] != domain.shape:
+        raise QuadratureError(
+            f"{what}: points {points.shape} and weights {weights.shape} do not fit, "
+            f"(node, {', '.join(map(str, domain.shape))}) and (node,) expected."
+        )
+    return points, weights
+
+
+def check_real(weights, what: str):
+    """Raise for complex weights: a measure is real here, and a real integrand would lose the imaginary part."""
+    if jnp.iscomplexobj(weights):
+        raise QuadratureError(f"{what}: the weights of the quadrature are complex. Put the phase into the integrand.")
+
+
+@dataclass(frozen=True, eq=False)
+class Extent(Code):
+    """Where a space ends, coordinate by coordinate: arrays of the points' shape.
+
+    low, high: the ends, infinite where there is none.   periodic: whether they are one point.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    periodic: np.ndarray
+
+    @staticmethod
+    def checked(domain: Domain, ends, periodic) -> "Extent":
+        """The declared ends, if they agree with the points, the weights and each other."""
+        if not domain.is_array or np.issubdtype(domain.dtype, np.complexfloating) or domain.discrete:
+            raise QuadratureError(f"{domain!r}: only continuous spaces of real arrays have ends.")
+        try:
+            low, high = (np.broadcast_to(np.asarray(x, np.float64), domain.shape) for x in ends)
+            cyclic = np.broadcast_to(np.asarray(periodic, bool), domain.shape)
+        except (TypeError, ValueError):
+            raise QuadratureError(
+                f"{domain!r}: ends=(low, high) and periodic of the points' shape expected, {ends!r} and "
+                f"{periodic!r} found."
+            ) from None
+        if not np.all(low < high) or not np.isfinite((high - low)[cyclic]).all():
+            raise QuadratureError(
+                f"{domain!r}: ends from {low} to {high}; low < high expected, finite where the space is periodic."
+            )
+        extent = Extent(low, high, cyclic)
+        if domain.points is None:
+            return extent
+        points, weights = np.asarray(domain.points), np.asarray(domain.weights)
+        slack = 1e-9 * np.where(np.isfinite(high - low), high - low, 1.0)
+        if np.any(points < low - slack) or np.any(points > high + slack):
+            raise QuadratureError(f"{domain!r}: points of the quadrature lie outside of the ends, {low} to {high}.")
+        volume, total = np.prod(high - low), np.sum(weights)
+        if domain.density is None and np.isfinite(volume) and abs(total - volume) > 1e-6 * volume:
+            raise QuadratureError(
+                f"{domain!r}: the weights add up to {total:.6g}, but its volume is {volume:.6g}. If the measure is "
+                "w(x) dx, give the density w."
+            )
+        return extent
+
+    def contains(self, x, slack: float = 0.0):
+        """True where points x (..., *shape) lie in the space; a periodic coordinate always does."""
+        margin = slack * np.where(np.isfinite(self.high - self.low), self.high - self.low, 1.0)
+        inside = (x >= self.low - margin) & (x <= self.high + margin) | self.periodic
+        return inside.all(axis=tuple(range(inside.ndim - self.low.ndim, inside.ndim)))
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Type of a function: the domains of its arguments and the spec of its result."""
+
+    domains: tuple[Domain, ...]
+    result: Spec
+
+    def __str__(self):
+        left = ", ".join((d.name + ":" if d.name else "") + describe(d.spec) for d in self.domains)
+        return f"({left}) -> {describe(self.result)}"
+
+
+def value_space(spec: Spec) -> Domain:
+    """The space in which a function with this result takes its values; such spaces are equal if their specs are."""
+    space = Domain(spec=spec)
+    space.anonymous = True
+    return space
+
+
+def same_domain(a: Domain, b: Domain) -> bool:
+    """True if points of one may be used as points of the other."""
+    return a is b or ((a.anonymous or b.anonymous) and same_spec(a.spec, b.spec))
+
+
+def checked_argnums(argnums, f, what: str) -> tuple[int, ...]:
+    """argnums, one or several, as a tuple; an error unless they are different arguments of the function f."""
+    found = (argnums,) if not isinstance(argnums, tuple | list) else tuple(argnums)
+    whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in found)
+    if not whole or not found or len(set(found)) != len(found) or not all(0 <= i < len(f.domains) for i in found):
+        count = len(f.domains)
+        raise SignatureError(
+            f"{what}: argnum {argnums!r}, but {f!r} has {count} argument(s); argnums are different numbers from 0 to "
+            f"{count - 1}."
+        )
+    return tuple(int(i) for i in found)

@@ -1,0 +1,230 @@
+"""Function: a typed map between spaces, held as a graph of operators.
+
+A Function is immutable. It knows its operator, the Functions it is built from (`operands`), the arrays it carries
+(`arrays`, seen by JAX transformations) and static data. Calling it on points gives its value, as whoever is responsible
+for it sees it (`calling`); calling it on Functions composes. Its arrays are a pytree (`packed`); for JAX's own
+transformations it is one leaf (`jax_door`).
+"""
+
+import itertools
+import weakref
+
+from jax.tree_util import tree_flatten
+
+from dftfd.autofd.core.calling import value_of, walking
+from dftfd.autofd.core.domain import Signature, checked_point, same_domain, same_spec, spec_of
+from dftfd.autofd.core.jax_adapter import current_trace, holds_tracers
+from dftfd.autofd.core.operator_table import op
+from dftfd.autofd.core.overloads import Overloads
+from dftfd.autofd.core.structure import HasKey, Identity, structural_key
+from dftfd.errors import SignatureError
+
+SYMBOLIC = "differentiated by JAX"  # the tag of Functions that stand for a leaf inside jax.grad and its kin
+_serial = itertools.count()
+_homes = weakref.WeakKeyDictionary()  # node with tracers -> (when, in which trace) it was made
+_alive = weakref.WeakValueDictionary()  # Functions by what they are made of: what is made twice is one node
+
+
+class Function(Overloads, HasKey):
+    """A typed map from points of `domains` to arrays; see the module's docstring.
+
+    What is made of the same operator, operands and arrays is the same object, so graphs share what they have in common.
+
+    operator: what this node does.   operands: Functions it acts on.   arrays: pytrees of arrays it carries.
+    static: everything else that the operator needs, hashable by structure.
+    tags: transformations that are differentiating something below this node; SYMBOLIC if it is JAX itself.
+    singular: not 0 if it contains a distribution, see Operator; those with 2 can be integrated but not evaluated.
+    opaque: JAX gets it as a leaf that hides its graph; see dftfd.autofd.jax_door.jax_leaves.as_leaf.
+    """
+
+    __slots__ = (
+        *("operator", "operands", "arrays", "static", "signature", "tags", "singular", "opaque"),
+        *("_parts", "_key", "__weakref__"),
+    )
+
+    def __new__(cls, operator, operands=(), arrays=(), static=None, signature: Signature | None = None, tags=None):
+        operands, arrays, static = tuple(operands), tuple(arrays), static or {}
+        tags = frozenset().union(*(f.tags for f in operands)) if tags is None else tags
+        own = (operator, tuple((k, structural_key(v)) for k, v in sorted(static.items())))
+        leaves, structure = tree_flatten(arrays)
+        key = (own, tuple(map(id, operands)), tuple(map(id, leaves)), structure, tags)
+        known = _alive.get(key)
+        if known is not None:
+            return known
+        self = object.__new__(cls)
+        self.operator, self.operands, self.arrays, self.static, self.tags = operator, operands, arrays, static, tags
+        self.signature = signature or operator.signature(operands, arrays, static)
+        self.singular = max(operator.singular, *(f.singular for f in operands), 0)
+        self.opaque, self._parts = False, None
+        domains = self.signature.domains if self.signature else ()  # JAX makes pytrees of other things than functions
+        self._key = (*own, tuple(d.structural_key() for d in domains))
+        if holds_tracers(leaves):
+            _homes[self] = (next(_serial), current_trace())
+        _alive[key] = self
+        return self
+
+    @property
+    def domains(self):
+        return self.signature.domains
+
+    @property
+    def result(self):
+        """Shapes and dtypes of the result, a pytree of jax.ShapeDtypeStruct."""
+        return self.signature.result
+
+    @property
+    def shape(self):
+        """Shape of the result (a single array)."""
+        return self.result.shape
+
+    @property
+    def dtype(self):
+        """Dtype of the result (a single array)."""
+        return self.result.dtype
+
+    def __call__(self, *args, **named):
+        if named:
+            raise SignatureError(f"{self!r} takes its arguments by position, {', '.join(named)} given by name.")
+        if any(issubclass(type(a), Function) for a in args):
+            return op.compose(self, *args)
+        return value_of(self, self._checked_arguments(args))
+
+    def evaluate(self, *args):
+        """Value at a point inside an evaluation: for the rules of operators, and for code that these run.
+
+        The graph is walked; nobody is asked whether the function is being differentiated. Points are taken as given.
+        """
+        with walking() as walk:
+            return walk.walk(self, args)
+
+    def _checked_arguments(self, args):
+        if len(args) != len(self.domains):
+            raise SignatureError(f"{self!r} takes {len(self.domains)} argument(s), {len(args)} given.")
+        return tuple(checked_point(a, d, self, i) for i, (a, d) in enumerate(zip(args, self.domains, strict=True)))
+
+    def structural_key(self):
+        leaves, structure = parts(self)
+        return ("function", structure, tuple(map(Identity, leaves)))
+
+    def replace(self, operands=None, arrays=None):
+        """The same node over other operands or arrays of the same signature; tags of its own stay."""
+        tags = self.tags
+        if operands is not None:
+            own = tags.difference(*(f.tags for f in self.operands))
+            tags = own.union(*(f.tags for f in operands))
+        return Function(
+            self.operator,
+            self.operands if operands is None else operands,
+            self.arrays if arrays is None else arrays,
+            self.static,
+            self.signature,
+            tags,
+        )
+
+    @property
+    def code(self):
+        """The code of a leaf of the graph; None for other nodes."""
+        return self.static.get("code")
+
+    def __repr__(self):
+        return f"{self.operator.label(self)}: {self.signature}"
+
+
+# ---- Graphs in two parts: the arrays, and the rest
+
+
+class GraphStructure:
+    """The graph without its arrays; compared by structural key."""
+
+    __slots__ = ("program", "key", "_hash")
+
+    def __init__(self, program, key):
+        self.program, self.key, self._hash = program, key, hash(key)
+
+    @property
+    def signature(self):
+        """Of the whole graph."""
+        return self.program[-1][5]
+
+    def __hash__(self):
+        return self._hash
+
+    def __eq__(self, other):
+        return self is other or (
+            isinstance(other, GraphStructure) and self._hash == other._hash and self.key == other.key
+        )
+
+
+def nodes_of(root: Function) -> list[Function]:
+    """All nodes of the graph, operands before the nodes that use them, each once."""
+    order, seen, stack = [], set(), [(root, False)]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((f, False) for f in reversed(node.operands) if id(f) not in seen)
+    return order
+
+
+def parts(root: Function):
+    """(arrays, structure): `assemble` puts them together again."""
+    if root._parts is None:
+        index, program, keys, leaves = {}, [], [], []
+        for node in nodes_of(root):
+            arrays, treedef = tree_flatten(node.arrays)
+            children = tuple(index[id(f)] for f in node.operands)
+            program.append((node.operator, children, len(arrays), treedef, node.static, node.signature, node.tags))
+            keys.append((children, treedef, node._key, node.tags))
+            leaves.extend(arrays)
+            index[id(node)] = len(program) - 1
+        root._parts = (tuple(leaves), GraphStructure(program, tuple(keys)))
+    return root._parts
+
+
+def home_of(root: Function):
+    """The innermost trace to which the tracers in a graph belong; None if it has none."""
+    return max((_homes[node] for node in nodes_of(root) if node in _homes), key=lambda h: h[0], default=(0, None))[1]
+
+
+def copy_as(f: Function, kind: type, **changes) -> Function:
+    """The same node as an object of another class."""
+    new = object.__new__(kind)
+    for name in Function.__slots__:
+        if name != "__weakref__":
+            setattr(new, name, changes.get(name, getattr(f, name)))
+    if f in _homes:
+        _homes[new] = _homes[f]
+    return new
+
+
+# ---- Do functions fit together?
+
+
+def is_function(value) -> bool:
+    return isinstance(value, Function)
+
+
+def other_arguments(f: Function, argnums) -> tuple[int, ...]:
+    """Numbers of the arguments of f that are not among argnums."""
+    return tuple(i for i in range(len(f.domains)) if i not in argnums)
+
+
+def check_same_domains(f: Function, g: Function, what: str):
+    """Raise unless two functions have the same arguments."""
+    same = len(f.domains) == len(g.domains)
+    if not same or not all(same_domain(a, b) for a, b in zip(f.domains, g.domains, strict=True)):
+        raise SignatureError(f"{what} of functions on different domains: {f!r} and {g!r}.")
+
+
+def check_same_type(value, other, what: str, role: str):
+    """Raise unless `other`, the `role` (tangent, cotangent) of `value`, is of its kind, domains, shape and dtype."""
+    if is_function(value) != is_function(other):
+        raise SignatureError(f"{what}: the {role} {other!r} is not of the kind of {value!r}.")
+    if is_function(value):
+        check_same_domains(value, other, what)
+    left, right = (x.result if is_function(x) else spec_of(x) for x in (value, other))
+    if not same_spec(left, right):
+        raise SignatureError(f"{what}: the {role} {other!r} does not have the type of {value!r}.")

@@ -1,0 +1,1 @@
+"""Around the core: spaces with quadratures, exact Gaussian integrals, formulas and graphs to read."""

@@ -1,0 +1,1 @@
+"""JAX's own syntax on Functions: jax.grad(F)(f) and its kin."""

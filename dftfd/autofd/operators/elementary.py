@@ -1,0 +1,106 @@
+"""Elementary functions, for arrays and for Functions alike: exp(f) is x -> exp(f(x))."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import tree_map
+
+from dftfd.autofd.core import roots
+from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.inverses import register_inverse
+from dftfd.autofd.core.operator_table import op
+from dftfd.autofd.core.roots import power  # noqa: F401  belongs to the public names
+from dftfd.autofd.core.structure import HasKey, structural_key
+
+
+class Pointwise(HasKey):
+    """Code on arrays, applied to each array of a tree-valued result."""
+
+    def __init__(self, code, name=None):
+        self.code, self.__name__ = code, name or code.__name__
+
+    def __call__(self, *trees):
+        return tree_map(self.code, *trees)
+
+    def structural_key(self):
+        return ("pointwise", structural_key(self.code))
+
+
+def elementary(code, name: str | None = None):
+    """Make code on arrays work on Functions too: an argument that is a Function gives a composition.
+
+    Use it to lift any pointwise JAX code: `softplus = elementary(jax.nn.softplus)`.
+    """
+    lifted = Pointwise(code, name)
+
+    @functools.wraps(code)
+    def apply(*args):
+        return op.compose(lifted, *args) if any(isinstance(a, Function) for a in args) else code(*args)
+
+    apply.lifted = lifted
+    return apply
+
+
+def _erfc(x):
+    return jax.scipy.special.erfc(x)
+
+
+absolute = op.register(elementary(jnp.abs), "absolute")
+negative = op.register(elementary(jnp.negative), "negative")
+sqrt = elementary(jnp.sqrt)
+cbrt = elementary(roots.cbrt)
+square = elementary(jnp.square)
+exp = elementary(jnp.exp)
+exp2 = elementary(jnp.exp2)
+expm1 = elementary(jnp.expm1)
+log = elementary(jnp.log)
+log2 = elementary(jnp.log2)
+log10 = elementary(jnp.log10)
+log1p = elementary(jnp.log1p)
+sin = elementary(jnp.sin)
+cos = elementary(jnp.cos)
+tan = elementary(jnp.tan)
+arcsin = elementary(jnp.arcsin)
+arccos = elementary(jnp.arccos)
+arctan = elementary(jnp.arctan)
+sinh = elementary(jnp.sinh)
+cosh = elementary(jnp.cosh)
+tanh = elementary(jnp.tanh)
+arcsinh = elementary(jnp.arcsinh)
+arccosh = elementary(jnp.arccosh)
+arctanh = elementary(jnp.arctanh)
+erf = elementary(jax.scipy.special.erf, "erf")
+erfc = elementary(_erfc, "erfc")
+real = elementary(jnp.real)
+imag = elementary(jnp.imag)
+conj = elementary(jnp.conj)
+minimum = elementary(jnp.minimum)
+maximum = elementary(jnp.maximum)
+arctan2 = elementary(jnp.arctan2)
+hypot = elementary(jnp.hypot)
+logaddexp = elementary(jnp.logaddexp)
+dot = elementary(lambda a, b: jnp.sum(a * b), "dot")
+
+# activation functions
+sigmoid = elementary(jax.nn.sigmoid)
+softplus = elementary(jax.nn.softplus)
+silu = elementary(jax.nn.silu)
+gelu = elementary(jax.nn.gelu)
+elu = elementary(jax.nn.elu)
+relu = elementary(jax.nn.relu)
+
+
+def _negative_root(y):
+    return -jnp.sqrt(y)
+
+
+def _same(x):
+    return x
+
+
+for _one, _other in ((exp, log), (expm1, log1p), (exp2, log2), (sinh, arcsinh), (tanh, arctanh), (tan, arctan)):
+    register_inverse(_one.lifted, _other.lifted)
+register_inverse(negative.lifted, negative.lifted)
+register_inverse(square.lifted, (sqrt.lifted, elementary(_negative_root).lifted))  # of two branches, as the next
+register_inverse(absolute.lifted, (Pointwise(_same), negative.lifted))

@@ -1,0 +1,71 @@
+"""JAX's programs, equation by equation: the one walk that all readers share, and what their equations are made of."""
+
+from collections.abc import Callable
+
+from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, Literal, jaxpr_as_fun
+
+INLINED = {
+    "jit": "jaxpr", "pjit": "jaxpr", "checkpoint": "jaxpr", "remat": "jaxpr", "remat2": "jaxpr",
+    "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "composite": "jaxpr",
+}  # fmt: skip
+"""Operations that are nothing but an inner program: the parameter that holds it."""
+
+CUSTOM = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "custom_vjp_call_jaxpr": "fun_jaxpr"}
+"""Operations with a derivative rule of their own: the parameter that holds the program of their value."""
+
+
+def closed(program) -> ClosedJaxpr:
+    """A program with its constants; JAX 0.12 keeps inner programs without."""
+    return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, ())
+
+
+def live_equations(jaxpr: Jaxpr, results=None, given=()) -> list:
+    """The equations that the results depend on, in order.   given: variables whose values are known."""
+    results = jaxpr.outvars if results is None else results
+    needed = {v for v in results if not isinstance(v, Literal) and v not in given}
+    live = []
+    for eqn in reversed(jaxpr.eqns):
+        if needed.intersection(eqn.outvars):
+            live.append(eqn)
+            needed.update(v for v in eqn.invars if not isinstance(v, Literal) and v not in given)
+    return live[::-1]
+
+
+def operands_of(eqn) -> list:
+    """The distinct variables that an equation takes, in order."""
+    return list(dict.fromkeys(v for v in eqn.invars if not isinstance(v, Literal)))
+
+
+def equation_code(eqn):
+    """An equation as code of `operands_of(eqn)`, with the derivative that it has in JAX; gives a list."""
+    variables = operands_of(eqn)
+    info = DebugInfo("equation", eqn.primitive.name, ("",) * len(variables), ("",) * len(eqn.outvars))
+    return jaxpr_as_fun(ClosedJaxpr(Jaxpr((), variables, eqn.outvars, [eqn], eqn.effects, debug_info=info), ()))
+
+
+def scan_layout(eqn, body: Jaxpr) -> tuple[int, int]:
+    """Numbers of operands of scan before the carry and before the scanned arrays, which have one axis more."""
+    scanned = sum(a.aval.ndim != b.aval.ndim for a, b in zip(eqn.invars, body.invars, strict=True))
+    stacked = sum(a.aval.ndim != b.aval.ndim for a, b in zip(eqn.outvars, body.outvars, strict=True))
+    carried = len(body.invars) - scanned
+    return carried - (len(body.outvars) - stacked), carried
+
+
+def walk(program, arguments, apply: Callable, known: Callable = lambda x: x, given=(), wanted=None) -> list:
+    """The results of a program on values of any kind.
+
+    apply(equation, operands) gives the results of one equation; what is nothing but an inner program is walked through.
+    known: makes values of the program's constants and numbers.   given: values of variables that need no computation.
+    wanted: which results are needed (None: all).
+    """
+    program, given = closed(program), dict(given)
+    values = dict(zip(program.jaxpr.constvars, map(known, program.consts), strict=True))
+    values |= dict(zip(program.jaxpr.invars, arguments, strict=True)) | given
+    read = lambda v: known(v.val) if isinstance(v, Literal) else values[v]
+    results = [v for i, v in enumerate(program.jaxpr.outvars) if wanted is None or i in wanted]
+    for eqn in live_equations(program.jaxpr, results, given):
+        operands, inner = [read(v) for v in eqn.invars], INLINED.get(eqn.primitive.name)
+        found = walk(eqn.params[inner], operands, apply, known) if inner else apply(eqn, operands)
+        for variable, value in zip(eqn.outvars, found, strict=True):
+            values.setdefault(variable, value)
+    return [read(v) for v in results]

@@ -1,0 +1,156 @@
+"""The results of comparisons and audits, as values and as tables."""
+
+import io
+from dataclasses import dataclass
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from dftfd.verify.referee import Decision
+
+
+class Printed:
+    """What rich prints in colour, as plain text."""
+
+    def __str__(self) -> str:
+        text = io.StringIO()
+        Console(file=text, width=160, no_color=True).print(self)
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def _table(headings, rows, right=(), **options) -> Table:
+    """A table without rules; headings in `right` are those of numbers."""
+    table = Table(box=None, pad_edge=False, **options)
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in right else "left")
+    for row in rows:
+        table.add_row(*map(str, row))
+    return table
+
+
+@dataclass(frozen=True)
+class Row:
+    """One quantity on one set of points.
+
+    quantity: what was compared.   n_spin: 1, in terms of the total density, or 2, of alpha and beta.
+    error: the largest one.   where: the place of the largest error.   tolerance: what is allowed.
+    decision: what extended precision says where the error exceeds the tolerance, see `dftfd.verify.referee`.
+    """
+
+    quantity: str
+    n_spin: int
+    error: float
+    where: str
+    tolerance: float
+    decision: Decision | None = None
+
+    @property
+    def agrees(self) -> bool:
+        """True if the error is within the tolerance; an error that is NaN is not."""
+        return bool(self.error <= self.tolerance)
+
+    @property
+    def passed(self) -> bool:
+        """True if the error is within the tolerance, or is rounding in the reference and ours is within it."""
+        by_decision = self.decision is not None and self.decision.is_rounding and self.decision.ours <= self.tolerance
+        return self.agrees or by_decision
+
+
+@dataclass(frozen=True)
+class Report(Printed):
+    """Comparison of a functional with a reference.
+
+    name: the functional.   reference: what it was compared with.   rows: see `Row`.   notes: what was left out and why.
+    """
+
+    name: str
+    reference: str
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """True if every row passed."""
+        return all(row.passed for row in self.rows)
+
+    @property
+    def decided(self) -> tuple[Row, ...]:
+        """Rows in which the reference is off by more than the tolerance, by extended precision."""
+        return tuple(row for row in self.rows if row.passed and not row.agrees)
+
+    @property
+    def failures(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if not row.passed)
+
+    def __rich__(self) -> Table:
+        verdict = "passed" if self.passed else f"FAILED in {len(self.failures)} of {len(self.rows)} rows"
+        mark = lambda row: "ok" if row.agrees else "decided" if row.passed else "[bold red]FAILED[/bold red]"
+        return _table(
+            ("quantity", "spins", "largest error", "tolerance", "", "at"),
+            ((r.quantity, r.n_spin, f"{r.error:.1e}", f"{r.tolerance:.0e}", mark(r), r.where) for r in self.rows),
+            right=("largest error", "tolerance"),
+            title=f"{self.name} against {self.reference}: {verdict}",
+            caption="\n".join(self.notes) or None,
+            title_justify="left",
+            caption_justify="left",
+        )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong.
+
+    kind: factor, sign, per electron, order, silent zero, not finite, layouts, other energy, or wrong (none of these).
+    quantity: component in libxc's notation.   message: what is wrong, in words.   at: the point that shows it.
+    given, expected: the values there, None where there is none.
+    """
+
+    kind: str
+    quantity: str
+    n_spin: int
+    message: str
+    at: str
+    given: float | None
+    expected: float | None
+
+    def __str__(self) -> str:
+        numbers = "" if self.given is None else f": {self.given:.10g}"
+        numbers += "" if self.expected is None else f", {self.expected:.10g} expected"
+        spins = "unpolarised" if self.n_spin == 1 else "polarised"
+        return f"{self.quantity} ({spins}) {self.message}{numbers}, at {self.at}"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """How much was looked at: components of one order for one spin layout that are not zero, and those that passed."""
+
+    order: int
+    n_spin: int
+    components: int
+    passed: int
+    against: str
+
+
+@dataclass(frozen=True)
+class AuditReport(Printed):
+    """What an audit found; `passed` if nothing. notes: what could not be looked at, and why."""
+
+    name: str
+    checked: tuple[Checked, ...]
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return not self.findings
+
+    def __rich__(self) -> Group:
+        count = f"{len(self.findings)} finding{'s' if len(self.findings) > 1 else ''}"
+        title = Text(f"Audit of {self.name}: {'nothing wrong found' if self.passed else count}", style="italic")
+        table = _table(
+            ("order", "spins", "components", "passed", "against"),
+            ((row.order, row.n_spin, row.components, row.passed, row.against) for row in self.checked),
+        )
+        lines = [f"{k}. {finding}" for k, finding in enumerate(self.findings, start=1)]
+        return Group(title, table, *map(Text, (*lines, *self.notes)))
