@@ -1,4 +1,4 @@
-"""Before anything is loaded: how the command `dftfd` answers Ctrl-C and errors, whether there is room, whose process it is.
+"""Before anything is loaded: Ctrl-C and errors of the command `dftfd`, room for the libraries, a parent that is gone.
 
 An exception between two steps of an import may end in any error, or in none. Until the command is ready to answer,
 Ctrl-C therefore ends the process at once, as it does any program: nothing has been computed, nothing is being written.
