@@ -138,7 +138,7 @@ def _molecule(result):
         "fix_com": True,
         "fix_orientation": True,
         "validated": False,
-        "provenance": _provenance(result.settings.versions, "dftfd.system.molecule"),
+        "provenance": _provenance(result.settings.versions, "dftfd.molecule"),
     }
 
 

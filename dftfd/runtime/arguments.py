@@ -26,7 +26,7 @@ import numpy as np
 from dftfd.errors import DftfdError, InputError, closest_names, shown
 
 LONGEST_SEQUENCE = 10**6
-MADE_BY = {"Molecule": ", from dftfd.system.molecule(...)", "Functional": ", from dftfd.get_functional(...)"}
+MADE_BY = {"Molecule": ", from dftfd.molecule(...)", "Functional": ", from dftfd.get_functional(...)"}
 _Code = TypeVar("_Code", bound=Callable)
 
 

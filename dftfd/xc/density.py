@@ -22,7 +22,7 @@ def _as_molecule(value):
 
 @public
 def density_function(
-    molecule: Annotated[Any, Kind("a Molecule, from dftfd.system.molecule(...), or a PySCF Mole", _as_molecule)],
+    molecule: Annotated[Any, Kind("a Molecule, from dftfd.molecule(...), or a PySCF Mole", _as_molecule)],
     P: Annotated[jax.Array, traceable(None, None, None, expected="a matrix (1 or 2, ao, ao) of finite numbers")],
     tau: bool = False,
     domain: Domain = SPACE,
