@@ -1,7 +1,7 @@
 # make demo       set everything up and compute the energy of water
 # make test       the quick tests, on all cores, in programs that are quick to compile (docs/house.md says what is in them)
 # make test-all   all tests, in programs compiled as everybody's are; make test-slow those that make test leaves out
-# make lint       style
+# make lint       style and types
 # make regression every functional against libxc (about an hour); writes data/regression and docs/regression.md
 # make bench      water, benzene and caffeine against PySCF (under 40 minutes); make bench-full the larger molecules
 #
@@ -13,9 +13,6 @@ PYTHON ?=
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.12 python3.11 python3.13 python3.14)
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTEST := OMP_NUM_THREADS=1 $(RUN)/python -m pytest --numprocesses auto --dist worksteal
-# Quick code for programs that run once, of the jaxlib in constraints.txt. Not level 0, at which XLA errs (test_lowered_random).
-QUICK_PROGRAMS := XLA_FLAGS="--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true \
-	--xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false"
 PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test test-slow test-all lint regression bench bench-full clean
@@ -24,7 +21,7 @@ demo: $(VENV)/.installed
 	$(RUN)/dftfd run examples/water.xyz --xc pbe --basis def2-svp
 
 test: $(VENV)/.installed-for-tests
-	$(QUICK_PROGRAMS) $(PYTEST) -m "not slow and not gpu and not benchmark"
+	DFTFD_QUICK_PROGRAMS=1 $(PYTEST) -m "not slow and not gpu and not benchmark"
 
 test-slow: $(VENV)/.installed-for-tests
 	$(PYTEST) -m "slow and not gpu and not benchmark"
@@ -35,6 +32,7 @@ test-all: $(VENV)/.installed-for-tests
 lint: $(VENV)/.installed-for-tests
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
+	$(RUN)/mypy
 
 regression: $(VENV)/.installed-for-tests
 	$(RUN)/python -m tests.verification.regression_page
@@ -49,7 +47,7 @@ bench-full: $(VENV)/.installed-for-tests
 	$(RUN)/python examples/benchmarks/scf.py --suite full --save
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 $(VENV)/bin/python:
 	@for python in $(CANDIDATES); do \

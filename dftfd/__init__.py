@@ -18,9 +18,26 @@ import os
 
 import jax
 
+from dftfd import errors
 from dftfd.errors import DftfdError, InputError
 from dftfd.runtime.compilation_cache import enable_compilation_cache
 from dftfd.runtime.version import VERSION as __version__
+
+
+def _require_platforms():
+    """Raise unless JAX starts on the platforms that it was told to use; the processor, "cpu", always is there."""
+    chosen = jax.config.jax_platforms
+    if not chosen or chosen == "cpu":
+        return
+    try:
+        jax.devices()
+    except (RuntimeError, AssertionError) as error:  # the latter, without words, where the platform has no device
+        reason = str(error).partition(" (set")[0].rstrip(".") or "no device of this platform"
+        raise InputError(
+            f"JAX does not start: {reason}. Look at JAX_PLATFORMS, here {chosen!r}: unset it, or name what this "
+            "machine has, such as cpu."
+        ) from error
+
 
 _FALSE = {"0", "false", "off", "no", "f", "n"}
 with startup.said_by_the_command():
@@ -30,15 +47,19 @@ with startup.said_by_the_command():
             "float64. Unset the variable."
         )
     jax.config.update("jax_enable_x64", True)
+    _require_platforms()
     enable_compilation_cache()
 logging.getLogger("dftfd").addHandler(logging.NullHandler())
 
-# Public names and the modules that hold them; loaded at first use so that `import dftfd` stays fast.
+# Public names and the modules that hold them; loaded at first use so that `import dftfd` stays fast. __init__.pyi
+# tells editors and type checkers the same.
 _PUBLIC = {
     "molecule": "dftfd.system.molecule",
     "Molecule": "dftfd.system.molecule",
     "run_scf": "dftfd.tasks.run",
+    "energy": "dftfd.model.energy_in_jax",
     "optimize": "dftfd.tasks.optimization",
+    "nuclear_forces": "dftfd.model.forces",
     "numerical_forces": "dftfd.tasks.numerical_forces",
     "run_batch": "dftfd.batch",
     "interaction_energy": "dftfd.tasks.counterpoise",
@@ -51,13 +72,16 @@ _PUBLIC = {
     "list_functionals": "dftfd.functionals.registry",
     "Functional": "dftfd.functionals.base",
     "exact_exchange": "dftfd.functionals.base",
+    "long_range_exchange": "dftfd.functionals.base",
     "density_function": "dftfd.xc.density",
     "molecular_grid": "dftfd.grids.molecular",
+    "Grid": "dftfd.grids.molecular",
     "check": "dftfd.verify.check",
     "audit": "dftfd.verify.audit",
+    "report_card": "dftfd.verify.report_card",
 }
 
-__all__ = ["DftfdError", "InputError", "__version__", "autofd", *_PUBLIC]
+__all__ = ["DftfdError", "InputError", "__version__", "autofd", "errors", *_PUBLIC]
 
 
 def __getattr__(name):

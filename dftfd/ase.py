@@ -6,11 +6,15 @@ Needs ASE: pip install 'dftfd[ase]'. A. Hjorth Larsen et al., J. Phys.: Condens.
 doi:10.1088/1361-648X/aa680e
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from dftfd.errors import InputError, MissingDependencyError
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.model.options import OPTIONS
+from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import refuse_unknown
 from dftfd.system.molecule import molecule
 from dftfd.tasks.run import run_scf
@@ -41,11 +45,11 @@ class DFTFD(Calculator):
     ignored_changes = {"cell", "initial_charges"}
     discard_results_on_any_change = True
 
-    def __init__(self, **options):
-        self.result = None
+    def __init__(self, **options: Any):
+        self.result: SCFResult | None = None
         super().__init__(**options)
 
-    def set(self, **options):
+    def set(self, **options: Any) -> dict:
         """Change parameters; what was computed with others is forgotten."""
         refuse_unknown("DFTFD", options, [*OF_MOLECULE, *OPTIONS, "scheme"])
         changed = super().set(**options)
@@ -53,7 +57,9 @@ class DFTFD(Calculator):
             self.result = None
         return changed
 
-    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
+    def calculate(
+        self, atoms: Any = None, properties: Sequence[str] = ("energy",), system_changes: Sequence[str] = all_changes
+    ) -> None:
         """ASE's entry: fill `results` with the properties, computing no more than they need."""
         super().calculate(atoms, properties, system_changes)
         if system_changes or self.result is None:
@@ -69,17 +75,19 @@ class DFTFD(Calculator):
         if "dipole" in properties:
             self.results["dipole"] = result.dipole * BOHR_IN_ANGSTROM
         if "charges" in properties:
-            self.results["charges"] = result.charges(self.parameters.scheme)
+            self.results["charges"] = result.charges(self.parameters["scheme"])
         if "magmoms" in properties:
-            self.results["magmoms"] = result.spin_populations(self.parameters.scheme)
+            self.results["magmoms"] = result.spin_populations(self.parameters["scheme"])
 
     def _run(self):
-        options = dict(self.parameters)
+        options, atoms = dict(self.parameters), self.atoms
+        if atoms is None:
+            raise InputError("the calculator has no atoms; set atoms.calc = DFTFD(...).")
         del options["scheme"]
         of_molecule = {name: options.pop(name) for name in OF_MOLECULE if name in options}
         if of_molecule["spin"] is None:
-            of_molecule["spin"] = _whole(self.atoms.get_initial_magnetic_moments().sum())
-        system = molecule(self.atoms, **of_molecule)
+            of_molecule["spin"] = _whole(atoms.get_initial_magnetic_moments().sum())
+        system = molecule(atoms, **of_molecule)
         last = self.result
         if last is not None and "guess" not in options and _same_electrons(last.molecule, system):
             options["guess"] = last

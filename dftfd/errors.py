@@ -16,7 +16,7 @@ class DftfdError(Exception):
 
     exit_code = 2
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments: object):
         super().__init__(*(one_line(a) if isinstance(a, str) else a for a in arguments))
 
 

@@ -24,7 +24,8 @@ from dftfd.functionals.numerics import nonnegative
 from dftfd.functionals.pairs import here, integral_over_there, squared_distance, there
 from dftfd.grids.molecular import molecular_grid
 from dftfd.xc.ao_store import AOStore
-from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder, NonlocalXCKernel
+from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
+from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
 
 
 @dftfd.functional("x_averaged_density", doi="10.1103/PhysRevB.20.3136")

@@ -28,11 +28,6 @@ import optax
 import dftfd
 from dftfd.autofd import compose
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
-from dftfd.functionals.registry import register
-from dftfd.grids.molecular import molecular_grid
-from dftfd.interop.pyscf import to_pyscf
-from dftfd.libcint.gto import gaussian_basis
-from dftfd.xc.kernel import XCKernel
 
 TRAINING = {"He": "He 0 0 0;", "LiH": "Li 0 0 0; H 0 0 1.6", "Ne": "Ne 0 0 0;"}
 UNSEEN = {"H2": "H 0 0 0; H 0 0 0.74", "Be": "Be 0 0 0;", "FH": "F 0 0 0; H 0 0 0.917"}
@@ -60,40 +55,29 @@ def learned_exchange(n, *, enhancement=Enhancement()):  # noqa: B008  a default 
 
 
 class Case:
-    """One molecule with its Hartree-Fock energy and density, as arrays for JAX."""
+    """One molecule with its Hartree-Fock energy and density, and its energy as a function of the density matrix."""
 
     def __init__(self, geometry):
         self.molecule = dftfd.molecule(geometry, basis="6-31g")
-        mole = to_pyscf(self.molecule)
+        self.n_electrons = self.molecule.n_electrons
         reference = dftfd.run_scf(self.molecule, xc="hf", conv_tol=1e-10, density_fit=False)
-        self.energy, self.P = reference.energy, jnp.asarray(reference.density_matrix[0])
-        self.H = jnp.asarray(mole.intor("int1e_kin") + mole.intor("int1e_nuc"))
-        self.repulsion, self.n_electrons = self.molecule.nuclear_repulsion, self.molecule.n_electrons
-        self.integrals = jnp.asarray(mole.intor("int2e"))
-        S, U = np.linalg.eigh(mole.intor("int1e_ovlp"))
-        self.X = jnp.asarray(U / np.sqrt(S))
-        grid = molecular_grid(self.molecule.atomic_numbers, self.molecule.coordinates, level=0)
-        self.points, self.weights = jnp.asarray(grid.points), jnp.asarray(grid.weights)
-        self.ao = jnp.asarray(gaussian_basis(self.molecule).evaluate(grid.points, order=1))
+        self.energy, self.P = reference.energy, jnp.asarray(reference.density_matrix)
+        self.total_energy = dftfd.energy(self.molecule, learned_exchange, density_fit=False, grid_level=0)
+        S, U = jnp.linalg.eigh(self.total_energy.S)
+        self.X = U / jnp.sqrt(S)
 
-    def density(self, P):
-        """n and its gradient (4, point)."""
-        orbitals = P @ self.ao[0]
-        return jnp.einsum("mp,cmp->cp", orbitals, self.ao) * jnp.array([1.0, 2.0, 2.0, 2.0])[:, None]
-
-    def total_energy(self, functional, P):
-        """Energy [hartree] of a density matrix, with a symmetric derivative."""
-        P = 0.5 * (P + P.T)
-        J = jnp.einsum("ijkl,kl->ij", self.integrals, P)
-        e_xc = jax.vmap(XCKernel(functional, 1).energy_density)(self.density(P).T[:, None], self.points)
-        return self.repulsion + jnp.sum(P * (self.H + 0.5 * J)) + self.weights @ e_xc
+    def squared_distance(self, P):
+        """Integral of (n - n_HF)^2 [bohr^-3] for the density n of P (1, ao, ao)."""
+        grid = self.total_energy.grids["xc"]
+        change = jnp.einsum("mp,mn,np->p", grid.ao[0], P[0] - self.P[0], grid.ao[0])
+        return grid.weights @ change**2
 
     def loss(self, functional):
         """Squared errors of energy and density after one Kohn-Sham step from the Hartree-Fock density."""
-        F = jax.grad(self.total_energy, argnums=1)(functional, self.P)
+        E = self.total_energy.with_functional(functional)
+        (F,) = jax.grad(E)(self.P)
         P = self.X @ aufbau(self.X.T @ F @ self.X, self.n_electrons // 2) @ self.X.T
-        change = self.weights @ (self.density(P - self.P)[0] ** 2)
-        return (self.total_energy(functional, P) - self.energy) ** 2 + change / self.n_electrons
+        return (E(P[None]) - self.energy) ** 2 + self.squared_distance(P[None]) / self.n_electrons
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -137,15 +121,15 @@ def train(cases, steps=300, rate=0.1):
 def errors(case, functional):
     """Self-consistent errors: energy [hartree], and sqrt(integral of (n - n_HF)^2 / N)."""
     result = dftfd.run_scf(case.molecule, xc=functional, **SETTINGS)
-    change = case.density(jnp.asarray(result.density_matrix[0]) - case.P)[0]
-    return result.energy - case.energy, float(np.sqrt(case.weights @ change**2 / case.n_electrons))
+    change = case.squared_distance(jnp.asarray(result.density_matrix))
+    return result.energy - case.energy, float(np.sqrt(change / case.n_electrons))
 
 
 def main(steps=300):
     training = {name: Case(geometry) for name, geometry in TRAINING.items()}
     enhancement, history = train(list(training.values()), steps)
     print(f"loss {history[0]:.2e} -> {history[-1]:.2e} in {steps} steps")
-    learned = register(learned_exchange.with_parameters(enhancement=enhancement), "gga_x_learned_from_hf")
+    learned = dftfd.register(learned_exchange.with_parameters(enhancement=enhancement), "gga_x_learned_from_hf")
     F = [float(enhancement(jnp.array(s * s))) for s in (0.0, 0.5, 1.0, 2.0)]
     print("F(s) at s = 0, 0.5, 1, 2: " + ", ".join(f"{value:.4f}" for value in F))
     print("self-consistent errors against Hartree-Fock, energy [hartree] and density:")

@@ -6,21 +6,24 @@ grids, orbitals or molecules.
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Number
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 
 from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp, with_quadrature
+from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.autofd.lowering.jets import placeholder
 from dftfd.autofd.lowering.two_points import has_integrals
 from dftfd.errors import FunctionalError, UnsupportedError, shown
 from dftfd.functionals.densities import Density, Quadrature
 from dftfd.functionals.numerics import where_dense
 from dftfd.functionals.parameters import parameter_text, plain, require_settable
-from dftfd.runtime.arguments import public
+from dftfd.runtime.arguments import number, public_raising
 
 SPACE = Domain((3,), name="r", grid_later=True)
 """R^3 [bohr]; its quadrature is chosen by whoever evaluates a functional."""
@@ -30,6 +33,11 @@ INGREDIENTS = {
     "rho": "spin-resolved density, R^3 -> R^2 [bohr^-3]",
     "tau": "spin-resolved kinetic energy density, R^3 -> R^2 [hartree bohr^-3]",
 }
+
+
+def unknown_densities() -> tuple[Function, Function]:
+    """(rho, tau), functions that stand for any density: what a functional is lowered from."""
+    return placeholder("rho", SPACE, (2,)), placeholder("tau", SPACE, (2,))
 
 
 @dataclass(frozen=True)
@@ -48,10 +56,9 @@ class EnergyTerm:
     has_energy: bool = True
 
     @classmethod
-    def from_formula(cls, formula, name: str, doi: str | None = None) -> "EnergyTerm":
+    def from_formula(cls, formula: Callable, name: str, doi: str | None = None) -> "EnergyTerm":
         """Ingredients are the positional parameters of `formula`, parameters its keyword-only ones."""
-        ingredients, parameters = signature_of(formula, name)
-        return cls(name, formula, ingredients, parameters, doi)
+        return cls(name, formula, *signature_of(formula, name), doi)
 
     @property
     def needs_tau(self) -> bool:
@@ -60,8 +67,7 @@ class EnergyTerm:
     @functools.cached_property
     def is_nonlocal(self) -> bool:
         """True if the formula holds integrals."""
-        e = self.energy_density(placeholder("rho", SPACE, (2,)), placeholder("tau", SPACE, (2,)))
-        return has_integrals(e)
+        return has_integrals(self.energy_density(*unknown_densities()))
 
     def with_parameters(self, changes: Mapping) -> "EnergyTerm":
         return replace(self, parameters={**self.parameters, **changes})
@@ -108,7 +114,7 @@ def _zero_with_slope_jvp(primals, tangents):
     return jnp.zeros_like(primals[0]), primals[1] * tangents[0]
 
 
-def potential_term(formula, name: str, doi: str | None = None) -> EnergyTerm:
+def potential_term(formula: Callable, name: str, doi: str | None = None) -> EnergyTerm:
     """The term of a model potential (v_alpha, v_beta) [hartree], given as a formula like an energy's.
 
     Its energy per volume is zero, but with the derivative v_s with respect to rho_s, so it goes the way of all others.
@@ -133,10 +139,10 @@ def _total(rho):
     return rho.sum()
 
 
-_public = functools.partial(public, error=FunctionalError)
+_public = public_raising(FunctionalError)
 
 
-def signature_of(formula, name: str) -> tuple[tuple[str, ...], dict]:
+def signature_of(formula: Any, name: str) -> tuple[tuple[str, ...], dict]:
     """(ingredients, parameters with defaults) of a formula."""
     if not callable(formula):
         raise FunctionalError(f"functional {name!r}: a formula, def f(n, *, ...), expected, {shown(formula)} found.")
@@ -251,15 +257,12 @@ class Functional:
         """
         if not self.terms:
             return constant(0.0, *rho.domains)
-        total = None
-        for coefficient, term in self.terms:
-            e = term.energy_density(rho, tau)
-            e = e if isinstance(coefficient, Number) and coefficient == 1 else coefficient * e
-            total = e if total is None else total + e
-        return total
+        parts = [(coefficient, term.energy_density(rho, tau)) for coefficient, term in self.terms]
+        scaled = [e if isinstance(c, Number) and c == 1 else c * e for c, e in parts]
+        return functools.reduce(operator.add, scaled)
 
     @_public
-    def energy(self, rho: Density, tau: Density | None = None, *, quadrature: Quadrature | None = None):
+    def energy(self, rho: Density, tau: Density | None = None, *, quadrature: Quadrature | None = None) -> Any:
         """Energy [hartree], by the quadrature of the density's domain or the given (points, weights).
 
         UnsupportedError for models of the potential, which have no energy.
@@ -271,7 +274,7 @@ class Functional:
         return integrate(e if quadrature is None else with_quadrature(e, *quadrature), quadrature=quadrature)
 
     @_public
-    def potential(self, rho: Density, tau: Density | None = None, *, quadrature: Quadrature | None = None):
+    def potential(self, rho: Density, tau: Density | None = None, *, quadrature: Quadrature | None = None) -> Any:
         """Strong form of the derivative: v_rho [hartree], a Function R^3 -> R^2; with tau the pair (v_rho, v_tau).
 
         v_rho = dE/d rho. With tau the Kohn-Sham operator is v_rho - 1/2 div(v_tau grad).
@@ -289,7 +292,7 @@ class Functional:
         return replace(self, name=name)
 
     @_public
-    def with_parameters(self, **changes) -> "Functional":
+    def with_parameters(self, **changes: Any) -> "Functional":
         """The functional with other parameter values, as in `with_parameters(kappa=1.245)`.
 
         FunctionalError for names that are not there, values of another shape, and a name that stands for different
@@ -383,15 +386,14 @@ def _merged(pairs):
     totals: dict[float, float] = {}
     for omega, fraction in pairs:
         totals[omega] = totals.get(omega, 0.0) + fraction
-    return tuple((omega, fraction) for omega, fraction in sorted(totals.items()) if fraction != 0)
+    return tuple((omega, part) for omega, part in sorted(totals.items()) if is_tracer(part) or part != 0)
 
 
 exact_exchange = Functional("hf", exact_exchange=((0.0, 1.0),))
 """Exact (Hartree-Fock) exchange with the operator 1/r."""
 
 
-def long_range_exchange(omega: float) -> Functional:
+@_public
+def long_range_exchange(omega: Annotated[float, number(lambda w: w > 0, "a number, omega > 0 [1/bohr]")]) -> Functional:
     """Exact exchange with the operator erf(omega r)/r, omega in 1/bohr."""
-    if not omega > 0:
-        raise FunctionalError(f"long-range exchange needs omega > 0, {omega} found.")
-    return Functional(f"lr_hf({omega})", exact_exchange=((float(omega), 1.0),))
+    return Functional(f"lr_hf({omega})", exact_exchange=((omega, 1.0),))

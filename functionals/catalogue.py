@@ -11,6 +11,7 @@ K. Zheng, M. Lin, JAX-XC, AI for Accelerated Materials Design workshop, ICLR 202
 
 import functools
 import json
+import operator
 from importlib.resources import files
 
 from dftfd.errors import UnsupportedError
@@ -92,14 +93,10 @@ def find_term(name: str) -> EnergyTerm | None:
 def build(name: str) -> Functional:
     """The functional of any name in the table, whatever its comparison said."""
     entry = table()[name]
-    total = None
-    for weight, primitive in entry["terms"]:
-        part = _primitive(primitive)
-        part = part if weight == 1 else weight * part
-        total = part if total is None else total + part
-    for part in (*_exact_exchange(*entry["exact_exchange"]), *_nonlocal(name, *entry["nonlocal"])):
-        total = total + part
-    return total.named(PREFIX + name)
+    primitives = [(weight, _primitive(primitive)) for weight, primitive in entry["terms"]]
+    parts = [part if weight == 1 else weight * part for weight, part in primitives]
+    parts += [*_exact_exchange(*entry["exact_exchange"]), *_nonlocal(name, *entry["nonlocal"])]
+    return functools.reduce(operator.add, parts).named(PREFIX + name)
 
 
 _formulas: dict[JaxXCFormula, JaxXCFormula] = {}

@@ -7,6 +7,7 @@ multiplied with, not divided by: derivatives of 1/y hold y^-5, which overflows f
 import functools
 import inspect
 import math
+from collections.abc import Callable
 
 import jax.numpy as jnp
 
@@ -29,7 +30,7 @@ def total_density(rho: Function) -> Function:
     return rho[0] + rho[1]
 
 
-def spin_scaled(formula):
+def spin_scaled(formula: Callable) -> Callable:
     """Exchange of a spin-polarised density from a formula for the unpolarised one.
 
     E_x[rho_a, rho_b] = (E_x[2 rho_a] + E_x[2 rho_b]) / 2. The kinetic energy density, if taken, is doubled too.
@@ -41,18 +42,12 @@ def spin_scaled(formula):
         scaled = lambda n: formula(*(n if i == "n" else 2.0 * tau[s] for i in ingredients), **parameters)
         return where_dense(scaled, 2.0 * rho[s])
 
-    if "tau" in ingredients:
-
-        def scaled(rho, tau, **parameters):
-            return 0.5 * (of_one_spin(0, rho, tau, parameters) + of_one_spin(1, rho, tau, parameters))
-    else:
-
-        def scaled(rho, **parameters):
-            return 0.5 * (of_one_spin(0, rho, None, parameters) + of_one_spin(1, rho, None, parameters))
+    def scaled(rho, tau=None, **parameters):
+        return 0.5 * (of_one_spin(0, rho, tau, parameters) + of_one_spin(1, rho, tau, parameters))
 
     functools.update_wrapper(scaled, formula)
-    scaled.__signature__ = _scaled_signature(formula)
-    scaled.is_guarded = True  # the density floor is applied to each spin here
+    # guarded: the density floor is applied to each spin here
+    vars(scaled).update(__signature__=_scaled_signature(formula), is_guarded=True)
     return scaled
 
 
@@ -63,7 +58,7 @@ def _scaled_signature(formula):
     return inspect.Signature([inspect.Parameter("rho", kind), *kept])
 
 
-def each_spin(e, rho: Function, *others: Function) -> tuple[Function, Function]:
+def each_spin(e: Callable, rho: Function, *others: Function) -> tuple[Function, Function]:
     """(e(rho_a, other_a), e(rho_b, other_b)), zero for a spin that is absent; `others` are spin-resolved."""
 
     def one(s):
@@ -72,7 +67,7 @@ def each_spin(e, rho: Function, *others: Function) -> tuple[Function, Function]:
     return one(0), one(1)
 
 
-def lifted_spins(q, rho: Function, *others: Function) -> tuple[Function, Function]:
+def lifted_spins(q: Callable, rho: Function, *others: Function) -> tuple[Function, Function]:
     """(q(rho_a, other_a), q(rho_b, other_b)) of densities made `nonnegative`, which keep the potential continuous."""
     up, down = (q(nonnegative(rho[s]), *(f[s] for f in others)) for s in range(2))
     return up, down
@@ -87,7 +82,7 @@ def _stack(up, down):
     return jnp.stack([up, down])
 
 
-def per_spin(e, rho: Function, *others: Function) -> Function:
+def per_spin(e: Callable, rho: Function, *others: Function) -> Function:
     """Sum of the energies e of each spin, see `lifted_spins`; that of a spin below the density floor fades out."""
     up, down = lifted_spins(e, rho, *others)
     return presence(rho[0]) * up + presence(rho[1]) * down

@@ -39,12 +39,11 @@ def find_term(name: str) -> EnergyTerm:
     """The term of this name: a registered formula, part of a registered combination, or one of libxc's catalogue."""
     source, plain = source_of(name)
     if source is not None:
-        found = [source.find_term(plain)]
+        term = source.find_term(plain)
     else:
         registered = lookup(name)
         functionals = [registered] if registered else _all_functionals()
-        found = (term for f in functionals for _, term in f.terms if term.name == name)
-    term = next(iter(found), None)
+        term = next((term for f in functionals for _, term in f.terms if term.name == name), None)
     if term is None:
         raise unknown_name(name)
     return term

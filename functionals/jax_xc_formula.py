@@ -3,6 +3,7 @@
 import functools
 from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -148,25 +149,26 @@ class JaxXCFormula(HasKey):
 
     def _kinetic_energies(self, rho, sigma, lapl):
         """tau of each spin from the kinetic energy functional of that spin alone."""
-        least, least_sigma = self.kinetic.dens_threshold, self.kinetic.sigma_threshold**2
+        kinetic: Any = self.kinetic
+        least, least_sigma = kinetic.dens_threshold, kinetic.sigma_threshold**2
         absent = jnp.full_like(rho[0], least)
         no_gradient, zero = jnp.full_like(rho[0], least_sigma), jnp.zeros_like(rho[0])
         alone = (
             ((rho[0], absent), (sigma[0], no_gradient, no_gradient), (lapl[0], zero)),
             ((absent, rho[1]), (no_gradient, no_gradient, sigma[2]), (zero, lapl[1])),
         )
-        of_spin = lambda given: self.kinetic.energy_per_electron(*given, (zero, zero), {})
+        of_spin = lambda given: kinetic.energy_per_electron(*given, (zero, zero), {})
         return tuple(n * of_spin(given) for n, given in zip(rho, alone, strict=True))
 
 
 def _energy_of_values(formula, tree, is_array, numbers, rho, *rest):
     """The energy from values in the order of `JaxXCFormula.__call__`."""
-    rest, numbers = list(rest), iter(numbers)
-    take = lambda count: tuple(rest.pop(0) for _ in range(count))
+    values, numbers = iter(rest), iter(numbers)
+    take = lambda count: tuple(next(values) for _ in range(count))
     zero = jnp.zeros_like(rho[0])
     sigma = take(3) if "sigma" in formula.variables else (zero,) * 3
     lapl = take(2) if "lapl" in formula.variables else (zero,) * 2
-    tau = rest.pop(0) if "tau" in formula.variables else (zero,) * 2
-    leaves = [rest.pop(0) if array else next(numbers) for array in is_array]
+    tau = next(values) if "tau" in formula.variables else (zero,) * 2
+    leaves = [next(values) if array else next(numbers) for array in is_array]
     parameters = jax.tree_util.tree_unflatten(tree, leaves)
     return formula.energy_per_volume((rho[0], rho[1]), sigma, lapl, (tau[0], tau[1]), parameters)

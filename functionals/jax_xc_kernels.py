@@ -17,7 +17,7 @@ import math
 import sys
 import threading
 import types
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -71,7 +71,8 @@ def read(name: str) -> tuple[str, ...]:
 def _prepare():
     if PACKAGE in sys.modules:
         return
-    (root,) = importlib.util.find_spec("jax_xc").submodule_search_locations
+    found: Any = importlib.util.find_spec("jax_xc")
+    (root,) = found.submodule_search_locations
     package = types.ModuleType(PACKAGE, "jax-xc's kernels, see dftfd.functionals.jax_xc_kernels")
     package.__path__ = [f"{root}/impl"]
     utils = types.ModuleType(f"{PACKAGE}.utils")
@@ -108,8 +109,8 @@ class _Folding:
     _ON_ARRAYS = {"cbrt": cbrt}
 
     def __getattr__(self, name):
-        on_arrays = self._ON_ARRAYS.get(name) or getattr(jnp, name)
-        on_numbers = self._ON_NUMBERS.get(name)
+        on_arrays: Any = self._ON_ARRAYS.get(name) or getattr(jnp, name)
+        on_numbers: Any = self._ON_NUMBERS.get(name)
         if on_numbers is None:
             return on_arrays
         return lambda x: on_numbers(x) if isinstance(x, int | float) else on_arrays(x)

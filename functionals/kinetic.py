@@ -6,6 +6,7 @@ J. P. Perdew, L. A. Constantin, Phys. Rev. B 75, 155109 (2007). doi:10.1103/Phys
 D. Mejia-Rodriguez, S. B. Trickey, Phys. Rev. A 96, 052512 (2017). doi:10.1103/PhysRevA.96.052512
 """
 
+import inspect
 import math
 
 import jax.numpy as jnp
@@ -85,6 +86,6 @@ pc07_opt = variant(pc07, "mgga_k_pc07_opt", doi="10.1103/PhysRevA.96.052512", a=
 def tau_pc_opt(rho):
     """The spin-resolved tau of PC07opt: a stand-in for the orbitals' one, of density, gradient and Laplacian."""
     ((_, term),) = pc07_opt.terms
-    unpolarised = term.formula.__wrapped__
+    unpolarised = inspect.unwrap(term.formula)
     tau = lambda n_s: 0.5 * unpolarised(2.0 * n_s, **term.parameters)
     return spin_pair(*each_spin(tau, rho))

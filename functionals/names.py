@@ -10,6 +10,8 @@ number of libxc's ("130"), exact exchange ("hf", of short or long range "sr_hf(0
 A suffix after the whole adds a dispersion correction ("pbe-d3bj", see dftfd.functionals.empirical_dispersion).
 """
 
+import functools
+import operator
 import re
 from dataclasses import replace
 
@@ -93,7 +95,8 @@ def _corrected(base, version) -> Functional:
 
 
 def _sum(text, resolve, shown) -> Functional:
-    total, position = None, 0
+    terms: list[Functional] = []
+    position = 0
     while position < len(text):
         match = _TERM.match(text, position)
         if not match or (position > 0 and not match["sign"]):
@@ -106,10 +109,9 @@ def _sum(text, resolve, shown) -> Functional:
             factor *= float(number) if number else 1.0
         factor = -factor if match["sign"] == "-" else factor
         term = _exact(match["name"]) or _numbered(match["name"]) or resolve(match["name"].lower().replace("-", ""))
-        term = term if factor == 1 else factor * term
-        total = term if total is None else total + term
+        terms.append(term if factor == 1 else factor * term)
         position = match.end()
-    return total
+    return functools.reduce(operator.add, terms)
 
 
 def _exact(name) -> Functional | None:

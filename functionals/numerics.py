@@ -94,7 +94,7 @@ def _where_less(x, limit, below, above):
     return jnp.where(x < limit, below, above)
 
 
-def where_less(x: Function, limit: float, below: Function, above: Function) -> Function:
+def where_less(x: Function, limit: float, below: Function | float, above: Function | float) -> Function:
     """`below` where x < limit, else `above`; both are evaluated, so both must be finite everywhere."""
     return compose(_where_less, x, limit, below, above)
 

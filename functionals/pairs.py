@@ -1,18 +1,20 @@
 """Functions of two points r, r' for double integrals: a function of r or of r', their distance."""
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 
 from dftfd.autofd import Function, broadcast, compose, function, integrate
 from dftfd.autofd.core.structure import HasKey
 
 
-def guarded(formula):
+def guarded(formula: Callable) -> Callable:
     """A formula that deals with vanishing densities itself, so no density floor is put around it.
 
     The floor treats the point of the energy density unlike the points integrated over, which would spoil a symmetry
     that halves the cost; see dftfd/xc/nonlocal_matrix.py.
     """
-    formula.is_guarded = True
+    vars(formula)["is_guarded"] = True
     return formula
 
 

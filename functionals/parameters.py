@@ -53,8 +53,10 @@ def are_equal(a, b) -> bool:
     """Whether two values of a parameter are known to be the same numbers; traced ones are if they are one object."""
     if a is b:
         return True
-    (xs, structure), (ys, other) = map(jax.tree_util.tree_flatten, (a, b))
-    return structure == other and all(x is y or np.array_equal(x, y) for x, y in zip(xs, ys, strict=True))
+    (xs, structure), (ys, other) = (jax.tree_util.tree_flatten(value) for value in (a, b))
+    if structure != other:  # type: ignore[operator]  # jaxlib's PyTreeDef has no stub
+        return False
+    return all(x is y or np.array_equal(x, y) for x, y in zip(xs, ys, strict=True))
 
 
 def is_acceptable(value, known) -> bool:
@@ -84,7 +86,9 @@ def _shape(value) -> tuple | None:
     shapes = [_shape(entry) for entry in value]
     if None in shapes:
         return None
-    return (len(shapes), *shapes[0]) if shapes and shapes.count(shapes[0]) == len(shapes) else tuple(shapes) or (0,)
+    if shapes and shapes.count(shapes[0]) == len(shapes):
+        return (len(shapes), *(shapes[0] or ()))
+    return tuple(shapes) or (0,)
 
 
 def _is_real(value) -> bool:

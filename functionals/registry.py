@@ -7,7 +7,6 @@ names than it can make beforehand (a catalogue), and what reads expressions of n
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -19,7 +18,7 @@ from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, poten
 from dftfd.functionals.parameters import are_equal, require_known
 from dftfd.functionals.plugins import found_plugins, load
 from dftfd.functionals.validation import require_valid
-from dftfd.runtime.arguments import public
+from dftfd.runtime.arguments import public_raising
 
 _REGISTRY: dict[str, Functional] = {"hf": exact_exchange}
 
@@ -32,7 +31,7 @@ _sources: dict[str, "Source"] = {}  # by the prefix of their names
 _parsers: list[Callable[[str], Functional]] = []  # one, of expressions
 
 _NUMBERS = (float, complex, np.ndarray, np.generic, jax.Array)
-_public = partial(public, error=FunctionalError)
+_public = public_raising(FunctionalError)
 LARGEST_NUMBER = 10**6  # of libxc
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -69,7 +68,7 @@ def source_of(name: str) -> tuple[Source | None, str]:
 
 
 @_public
-def functional(name: Any, *, doi: str | None = None, spin_symmetric: bool = True):
+def functional(name: Any, *, doi: str | None = None, spin_symmetric: bool = True) -> Callable[[Callable], Functional]:
     """Decorator: register a formula for an energy per volume under `name`; gives back the Functional.
 
     The formula's parameter names choose the ingredients: n (total density, R^3 -> R), rho (spin-resolved, R^3 -> R^2),
@@ -87,11 +86,11 @@ def functional(name: Any, *, doi: str | None = None, spin_symmetric: bool = True
     Raises FunctionalError, with the offending point, for formulas that can't be used; see functionals/validation.py.
     spin_symmetric=False allows energies that change when the spins are exchanged.
     """
-    _require_name(name, "functional")
+    name = _plain_name(name, "functional")
     return lambda formula: register(term(name, doi=doi)(formula), spin_symmetric=spin_symmetric)
 
 
-def term(name: str, *, doi: str | None = None):
+def term(name: str, *, doi: str | None = None) -> Callable[[Callable], Functional]:
     """`functional` without registration: a formula that is one part of what is registered under its name."""
 
     def make(formula) -> Functional:
@@ -101,20 +100,22 @@ def term(name: str, *, doi: str | None = None):
 
 
 @_public
-def potential(name: Any, *, doi: str | None = None, spin_symmetric: bool = True):
+def potential(name: Any, *, doi: str | None = None, spin_symmetric: bool = True) -> Callable[[Callable], Functional]:
     """Decorator: register a model of the potential that is no functional's derivative.
 
     The formula takes the same ingredients as an energy's and gives (v_alpha, v_beta) [hartree], a Function R^3 -> R^2.
     The Functional runs in self-consistent calculations and adds to others; it has no energy, hence no forces.
     """
-    _require_name(name, "potential")
+    name = _plain_name(name, "potential")
     make = lambda formula: Functional(name, ((1.0, potential_term(formula, name, doi)),))
     return lambda formula: register(make(formula), spin_symmetric=spin_symmetric)
 
 
-def _require_name(name, decorator):
-    if not isinstance(name, str):
+def _plain_name(name, decorator):
+    """The name as plain text: what a class of its own says of equality would decide in every look-up after it."""
+    if not issubclass(type(name), str):
         raise FunctionalError(f"{decorator}({shown(name)}): a name expected; write @dftfd.{decorator}('my_gga_x').")
+    return str.__str__(name)
 
 
 @_public
@@ -123,8 +124,9 @@ def register(f: Any, name: Any = None, *, spin_symmetric: bool = True) -> Functi
     if not issubclass(type(f), Functional):
         raise FunctionalError(f"register: a Functional expected, {shown(f)} found.")
     name = f.name if name is None else name
-    if not isinstance(name, str) or not NAME.fullmatch(name):
+    if not issubclass(type(name), str) or not NAME.fullmatch(name):
         raise FunctionalError(f"{shown(name)} is no name for a functional: lower-case letters, digits and _ expected.")
+    name = str.__str__(name)
     if name in _REGISTRY:
         raise FunctionalError(
             f"a functional named {name!r} is registered already; choose another name, or try a formula without a name "
@@ -162,7 +164,7 @@ def _is_validated(part: EnergyTerm) -> bool:
     if any(_is_same(part, known) for f in _REGISTRY.values() for _, known in f.terms):
         return True
     source, plain = source_of(part.name)
-    known = source and source.find_term(plain)
+    known = source.find_term(plain) if source else None
     return known is not None and _is_same(part, known)
 
 
@@ -181,12 +183,12 @@ def _is_library_code(part: EnergyTerm) -> bool:
     return getattr(part.formula, "__module__", "").startswith("dftfd.functionals.")
 
 
-def variant(base: Functional, name: str, *, doi: str | None = None, **parameters) -> Functional:
+def variant(base: Functional, name: str, *, doi: str | None = None, **parameters: Any) -> Functional:
     """Register `base`, a single formula, under another name with other parameter values and their source."""
     return register(reparametrised(base, name, doi=doi, **parameters))
 
 
-def reparametrised(base: Functional, name: str, *, doi: str | None = None, **parameters) -> Functional:
+def reparametrised(base: Functional, name: str, *, doi: str | None = None, **parameters: Any) -> Functional:
     """`variant` without registration, for formulas that only stand inside a hybrid.
 
     Series may have other lengths here than the formula's own, which `with_parameters` keeps.
@@ -225,7 +227,7 @@ def lookup(name: str) -> Functional | None:
 
 
 @_public
-def get_functional(spec: Any, *, exact_exchange: float | None = None, **parameters) -> Functional:
+def get_functional(spec: Any, *, exact_exchange: float | None = None, **parameters: Any) -> Functional:
     """The functional that a name, expression or Functional stands for, optionally with other parameter values.
 
     spec: a registered name ("pbe", "gga_x_pbe"), one of libxc's catalogue ("libxc:gga_x_pbe"), a number of libxc's

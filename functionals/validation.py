@@ -10,6 +10,7 @@ Functionals with double integrals are looked at in validation_pairs.py.
 
 import functools
 from numbers import Number
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -23,30 +24,21 @@ from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import NotSemilocalError
 from dftfd.functionals.base import SPACE, EnergyTerm
 from dftfd.functionals.validation_pairs import PairTrial
-from dftfd.functionals.validation_points import (
-    Trial,
-    differentiable,
-    formed,
-    refused,
-    require_as_written,
-    require_double_precision,
-    require_finite,
-    require_repeatable,
-    require_slope,
-    require_symmetric,
-)
+from dftfd.functionals.validation_points import Trial, differentiable, formed, refused, require_double_precision
+
+SYMMETRY_TOLERANCE = 1e-9
 
 
 def require_valid(term: EnergyTerm, spin_symmetric: bool = True) -> None:
     """Raise FunctionalError unless a term can be registered; `spin_symmetric`: the spins have to be interchangeable."""
     trial, again = trial_of(term), trial_of(term)
-    x = trial.x
     with np.errstate(all="ignore"):
         require_double_precision(term, trial.code, trial.specs)
         trial.require_sound()
-        energy, gradient = trial.slopes(x)
-        require_repeatable(term, energy, again.energies(x), x, trial.rounding)
-        require_finite(term, energy, gradient, x, trial.hint)
+        energy, gradient = trial.slopes(trial.x)
+        _require_repeatable(trial, energy, again.energies(trial.x))
+        _require_finite(trial, "energy", energy[None])
+        _require_finite(trial, "derivative of the energy", gradient)
         trial.require_as_written(energy, gradient)
         if spin_symmetric:
             _require_symmetric(trial, energy, gradient)
@@ -55,12 +47,27 @@ def require_valid(term: EnergyTerm, spin_symmetric: bool = True) -> None:
                 _require_slope(trial, energy, gradient, step, tolerance)
 
 
-def trial_of(term: EnergyTerm) -> Trial:
+def trial_of(term: EnergyTerm) -> "PointTrial | PairTrial":
     """A term on points, semilocal or with double integrals."""
     try:
         return PointTrial(term)
     except NotSemilocalError:
         return PairTrial(term)
+
+
+def _require_repeatable(trial, energy, repeated):
+    """Two evaluations give the same."""
+    same = np.isclose(energy, repeated, rtol=trial.rounding, atol=0.0, equal_nan=True)
+    reason = lambda i, at: (
+        f"gave {energy[i]:.12g} and then {repeated[i]:.12g} {at}; a formula may depend on its arguments only"
+    )
+    trial.refuse_where(~same, reason)
+
+
+def _require_finite(trial, what, values):
+    wrong = ~np.isfinite(values)
+    reason = lambda i, at: f"has the {what} {values[wrong[:, i], i][0]} {at}; finite values expected, {trial.hint}"
+    trial.refuse_where(wrong.any(axis=0), reason)
 
 
 def _require_symmetric(trial, energy, gradient):
@@ -70,7 +77,11 @@ def _require_symmetric(trial, energy, gradient):
         ours, theirs = trial.of_spins(energy, gradient, trial.x), trial.of_spins(*trial.slopes(swapped), swapped)
     else:
         ours, theirs = gradient[0], trial.slopes(swapped)[1][1]
-    require_symmetric(trial.term, ours, theirs, trial.x, trial.verb)
+    reason = lambda i, at: (
+        f"{trial.verb} {ours[i]:.12g}, and {theirs[i]:.12g} with the spins exchanged, {at}; if that is meant, "
+        "register it with spin_symmetric=False"
+    )
+    trial.refuse_where(np.abs(ours - theirs) > SYMMETRY_TOLERANCE * (np.abs(ours) + np.abs(theirs)), reason)
 
 
 def _require_slope(trial, energy, gradient, step, tolerance):
@@ -80,7 +91,11 @@ def _require_slope(trial, energy, gradient, step, tolerance):
     direction[:moving] = trial.x[:moving] * np.random.default_rng(6).uniform(0.5, 1.5, (moving, 1))
     numerical, size = trial.differences(step, direction, energy)
     derived = np.sum(gradient * direction[:moving], axis=0)
-    require_slope(trial.term, derived, numerical, tolerance * (np.abs(derived) + size), trial.x)
+    reason = lambda i, at: (
+        f"is not differentiable: its derivative is {derived[i]:.6g}, the energy's slope {numerical[i]:.6g}, {at}; "
+        "steps, as of floor and argmax, have no use here"
+    )
+    trial.refuse_where(np.abs(numerical - derived) > tolerance * (np.abs(derived) + size), reason)
 
 
 class PointTrial(Trial):
@@ -118,7 +133,9 @@ class PointTrial(Trial):
 
     def require_sound(self):
         """A program leaves out what is multiplied by zero, so 0/0 with a parameter does not show in its values."""
-        is_zero = lambda value: isinstance(value, Number | jax.Array) and np.ndim(value) == 0 and value == 0
+        is_zero = lambda value: (
+            isinstance(value, Number | jax.Array) and np.shape(cast(Any, value)) == () and value == 0
+        )
         given = self.term.parameters.items()
         zeros = {name: 1 if isinstance(value, int) else 1.0 for name, value in given if is_zero(value)}
         if not zeros or not self._holds_infinity():
@@ -149,8 +166,8 @@ class PointTrial(Trial):
         plain, slope = (np.asarray(v) for v in jax.vmap(jaxpr_as_fun(code))(jets, direction, points))
         parts = gradient * direction.T
         scale = np.abs(energy) + np.abs(parts).sum(axis=0)
-        require_as_written(self.term, "value", energy, plain, scale, self.x)
-        require_as_written(self.term, "slope", np.sum(parts, axis=0), slope, scale, self.x)
+        self.require_same("value", energy, plain, scale)
+        self.require_same("slope", np.sum(parts, axis=0), slope, scale)
 
 
 def _polynomial(centre, *arrays):

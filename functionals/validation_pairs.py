@@ -18,7 +18,7 @@ from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.reader import scalar_program
 from dftfd.errors import NotSemilocalError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm
-from dftfd.functionals.validation_points import Trial, differentiable, formed, one_line, refused, require_as_written
+from dftfd.functionals.validation_points import Trial, differentiable, formed, one_line, refused
 
 TOLERANCE = 1e-4
 """Of derivatives by differences."""
@@ -111,4 +111,4 @@ class PairTrial(Trial):
             worst = np.argmax(np.abs(lowered - plain), axis=1, keepdims=True)
             lowered, plain = (np.take_along_axis(a, worst, axis=1)[:, 0] for a in (lowered, plain))
             scale = np.abs(plain) + np.abs(plain).max()
-            require_as_written(self.term, "pair kernel", lowered, plain, scale, self.x[:, here])
+            self.require_same("pair kernel", lowered, plain, scale, here)

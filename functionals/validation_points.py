@@ -10,12 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd import Function
-from dftfd.autofd.lowering.jets import placeholder
 from dftfd.errors import DftfdError, FunctionalError
-from dftfd.functionals.base import SPACE
+from dftfd.functionals.base import unknown_densities
 from dftfd.functionals.common import FERMI
-
-SYMMETRY_TOLERANCE = 1e-9
 
 AS_WRITTEN = 1e-7
 """Tolerance of what a formula gives in lowered form, relative to the size of what that is a sum of."""
@@ -27,7 +24,7 @@ _K_F = (2 * FERMI) ** (1 / 3)  # of one spin
 def formed(term) -> Function:
     """The energy per volume as a graph, or a FunctionalError that tells what the formula did."""
     try:
-        e = term.energy_density(placeholder("rho", SPACE, (2,)), placeholder("tau", SPACE, (2,)))
+        e = term.energy_density(*unknown_densities())
     except FunctionalError:
         raise
     except Exception as error:  # noqa: BLE001  whatever a user's formula raises
@@ -81,6 +78,20 @@ class Trial:
     def of_spins(self, energy, gradient, x) -> np.ndarray:
         """What does not change when the spins change places, (point,)."""
         return energy
+
+    def refuse_where(self, wrong, reason, points=slice(None)) -> None:
+        """Raise FunctionalError with reason(i, place in words) for the first of the points where something is wrong."""
+        if np.any(wrong):
+            i = int(np.argmax(wrong))
+            raise refused(self.term, reason(i, place(self.x[:, points], i)))
+
+    def require_same(self, what: str, lowered, plain, scale, points=slice(None)) -> None:
+        """Raise FunctionalError where numbers (point,) of the lowered formula are not those of the formula itself."""
+        reason = lambda i, at: (
+            f"has the {what} {lowered[i]:.10g} as calculations use it and {plain[i]:.10g} as the formula is written, "
+            f"{at}; that is a fault of dftfd, or of a formula that gives another result at each evaluation"
+        )
+        self.refuse_where(~(np.abs(lowered - plain) <= AS_WRITTEN * scale), reason, points)
 
 
 def require_double_precision(term, code, specs) -> None:
@@ -142,64 +153,6 @@ def _symmetric(size):
     """Derivatives (spin, xyz, ..., xyz, point), the mean over all orders in which they may be taken."""
     inner = list(itertools.permutations(range(1, size.ndim - 1)))
     return sum(size.transpose(0, *axes, size.ndim - 1) for axes in inner) / len(inner)
-
-
-def require_repeatable(term, energy, repeated, x, tolerance: float = 0.0) -> None:
-    """Raise FunctionalError unless two evaluations gave the same, up to a relative tolerance."""
-    changed = ~np.isclose(energy, repeated, rtol=tolerance, atol=0.0, equal_nan=True)
-    if changed.any():
-        i = int(np.argmax(changed))
-        raise refused(
-            term,
-            f"gave {energy[i]:.12g} and then {repeated[i]:.12g} {place(x, i)}; a formula may depend on its arguments "
-            "only",
-        )
-
-
-def require_as_written(term, what: str, lowered, plain, scale, x) -> None:
-    """Raise FunctionalError where numbers (point,) of the lowered formula are not those of the formula itself."""
-    wrong = ~(np.abs(lowered - plain) <= AS_WRITTEN * scale)
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        raise refused(
-            term,
-            f"has the {what} {lowered[i]:.10g} as calculations use it and {plain[i]:.10g} as the formula is written, "
-            f"{place(x, i)}; that is a fault of dftfd, or of a formula that gives another result at each evaluation",
-        )
-
-
-def require_finite(term, energy, gradient, x, hint: str) -> None:
-    """Raise FunctionalError with `hint` unless energy (point,) and gradient (entry, point) are finite."""
-    for what, values in (("energy", energy[None]), ("derivative of the energy", gradient)):
-        bad = ~np.isfinite(values).all(axis=0)
-        if bad.any():
-            i = int(np.argmax(bad))
-            value = values[~np.isfinite(values[:, i]), i][0]
-            raise refused(term, f"has the {what} {value} {place(x, i)}; finite values expected, {hint}")
-
-
-def require_symmetric(term, energy, other, x, verb: str = "gives") -> None:
-    """Raise FunctionalError unless energies (point,) are those with the spins exchanged."""
-    wrong = np.abs(energy - other) > SYMMETRY_TOLERANCE * (np.abs(energy) + np.abs(other))
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        raise refused(
-            term,
-            f"{verb} {energy[i]:.12g}, and {other[i]:.12g} with the spins exchanged, {place(x, i)}; if that is meant, "
-            "register it with spin_symmetric=False",
-        )
-
-
-def require_slope(term, derived, numerical, allowed, x) -> None:
-    """Raise FunctionalError where derivatives are further from differences of the energy, (point,), than allowed."""
-    wrong = np.abs(numerical - derived) > allowed
-    if wrong.any():
-        i = int(np.argmax(wrong))
-        raise refused(
-            term,
-            f"is not differentiable: its derivative is {derived[i]:.6g}, the energy's slope {numerical[i]:.6g}, "
-            f"{place(x, i)}; steps, as of floor and argmax, have no use here",
-        )
 
 
 def place(x, i) -> str:

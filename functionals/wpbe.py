@@ -13,6 +13,7 @@ Beyond w = 14 libxc takes b = 2, with a jump there; here b stays, and no digits 
 """
 
 import math
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -94,7 +95,7 @@ def _moments_of_a(h, w, count):
     less_one = -D / (h_far + D) / (1 + ratio)
     far = 0.5 * (V[1] - jnp.log1p(D / h_far))
     gaussian, rational, plain = w / jnp.sqrt(D + h), w / math.sqrt(c), w / jnp.sqrt(h_far)
-    geometric = 1.0
+    geometric: Any = 1.0
     for i in range(1, count):
         gamma = math.gamma(i / 2)
         near = near + 0.5 * _ERFC_A[i] * (gamma * gaussian**i - V[i - 1] * rational**i)

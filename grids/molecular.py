@@ -1,9 +1,10 @@
 """The quadrature grid of a molecule: atomic grids that move with the nuclei, weighted by the share of their atom."""
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +49,7 @@ class Grid:
 @public
 def molecular_grid(
     atomic_numbers: Annotated[Sequence[int], each(whole(0, HEAVIEST_ELEMENT))],
-    coordinates: Annotated[jax.Array, traceable(None, 3)],
+    coordinates: Annotated[Any, traceable(None, 3)],
     level: Annotated[int, whole(0, N_LEVELS - 1)] = 3,
     *,
     radial: Annotated[str, choice(*RADIAL_SCHEMES)] = "treutler_ahlrichs",
@@ -108,7 +109,8 @@ def pull_back(atomic_numbers: Sequence[int], coordinates, d_points, d_weights, l
     The transpose of the derivative of `molecular_grid`, whose other arguments are the same, by reverse differentiation
     in blocks of points.
     """
-    schemes = molecular_grid.__wrapped__.__kwdefaults__ | schemes
+    defaults = inspect.signature(molecular_grid).parameters.values()
+    schemes = {p.name: p.default for p in defaults if p.kind is p.KEYWORD_ONLY} | schemes
     arguments = _padded(*_definition(atomic_numbers, coordinates, level, **schemes))
     volumes, owner, n_points = arguments[1], arguments[2].reshape(-1), len(d_weights)
     by_point, by_centre = _weight_slopes(*arguments, _pad_rows(np.asarray(d_weights), volumes.size))

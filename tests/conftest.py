@@ -1,6 +1,8 @@
 """The test session: float64, strict dtype promotion, no rank promotion; warnings are errors (pyproject.toml)."""
 
+import os
 import signal
+from importlib.metadata import version
 
 import jax
 import pytest
@@ -12,6 +14,15 @@ import dftfd  # noqa: F401  turns float64 on
 from dftfd.functionals import registry
 from dftfd.libcint.mole import to_pyscf
 
+# `make test` runs most programs once, so XLA spends less on them; not level 0, at which it errs (test_lowered_random).
+QUICK_PROGRAMS = (
+    "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_parallel_codegen_split_count=1"
+)
+if os.environ.get("DFTFD_QUICK_PROGRAMS"):
+    newer = ("0.11", "0.12")  # which end at the name of an option that they do not know
+    emitters = "" if version("jaxlib").startswith(newer) else " --xla_cpu_use_fusion_emitters=false"
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_PROGRAMS}{emitters}"
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # thousands of small programs, at every run

@@ -215,6 +215,21 @@ def test_nonlinear_operators_have_no_transpose(name, transpose):
         transpose(operator, f)(ct)
 
 
+@pytest.mark.parametrize("transpose", [fd.linear_transpose, jax.linear_transpose])
+def test_a_function_at_a_point_is_as_linear_as_its_program(transpose):
+    """a -> (x -> f(a, x)): the transpose where f is linear in a, refused where it is not, and of f(a, a)."""
+    f_of = lambda code: fd.function(code, X, X)
+    at = lambda f: lambda a: fd.partial(f, 0, a)
+    a = jnp.asarray(0.4)
+    (back,) = transpose(at(f_of(lambda a, x: 3 * a * jnp.cos(x))), a)(d)
+    assert back == pytest.approx(float(fd.integrate(3 * fd.function(jnp.cos, X) * d)), rel=1e-12)
+    for code in (lambda a, x: a * a * x, lambda a, x: a + x):
+        with pytest.raises(SignatureError, match="linear"):
+            transpose(at(f_of(code)), a)(d)
+    with pytest.raises(SignatureError, match="linear"):
+        transpose(lambda a: fd.partial(f_of(lambda a, x: a * x), (0, 1), (a, a)), a)(fd.constant(1.0))
+
+
 def test_linear_transpose_of_functions_in_the_syntax_of_jax():
     """The operator T of the paper, section 3.2.4, under jvp, vjp and linear_transpose; f must be linear."""
     V = fd.Domain((3,))

@@ -30,13 +30,15 @@ from dftfd.libcint.dispersion_correction import dispersion_correction
 from dftfd.libcint.gto import GaussianBasis, component_count, gaussian_basis
 from dftfd.libcint.mole import to_pyscf
 from dftfd.terms.integrals import ExactCoulombExchange
-from dftfd.terms.lowered import lowered
 from dftfd.terms.on_grid import quadrature_grid
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.ao_values import ao_tables, ao_values
+from dftfd.xc.channels import ao_order
+from dftfd.xc.code import shared
 from dftfd.xc.kernel import XCKernel
-from dftfd.xc.matrix import XCBuilder, ao_order
-from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder, NonlocalXCKernel
+from dftfd.xc.matrix import XCBuilder
+from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
+from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
 
 DATA = Path(__file__).parents[1] / "data/bounds"
 FOLDER = Path(tables.__file__).parent
@@ -399,7 +401,7 @@ def test_energy_of_a_steep_basis_equals_pyscf_on_the_same_density(case):
     grids = SimpleNamespace(coords=points, weights=weights, non0tab=None, cutoff=1e-40, mol=mole)
     for xc in ("lda,vwn", "pbe,pbe", "r2scan,r2scan"):
         n, expected, _ = dft.numint.NumInt().nr_rks(mole, grids, xc, P)
-        kernel = lowered(XCKernel, get_functional(xc), 1)
+        kernel = shared(XCKernel, get_functional(xc), 1)
         found = XCBuilder(kernel, AOStore(molecule, points, weights, ao_order(kernel))).build(P[None])
         assert found.energy == pytest.approx(expected, abs=1e-9 * max(1.0, abs(expected) / 100)), xc
         assert found.n_electrons.sum() == pytest.approx(n, abs=1e-9)

@@ -21,8 +21,7 @@ from dftfd.verify import potential_comparison as potentials
 from dftfd.verify import sampling
 from dftfd.verify.check import pointwise_rows, reference_densities
 from dftfd.verify.counterpart import counterpart
-from dftfd.verify.referee import Decision
-from dftfd.verify.reports import Report, Row
+from dftfd.verify.reports import Decision, Report, Row
 from tests.verification import regression, regression_page
 
 ROOT = Path(__file__).parents[1]

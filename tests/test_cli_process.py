@@ -40,7 +40,8 @@ def test_a_folder_that_is_gone(tmp_path):
 @pytest.mark.parametrize(
     "name, value, words",
     [
-        ("JAX_PLATFORMS", "nothing", b"Look at JAX_PLATFORMS"),
+        ("JAX_PLATFORMS", "nothing", b"Look at JAX_PLATFORMS, here 'nothing'"),
+        ("JAX_PLATFORMS", "cpu,rocm", b"Look at JAX_PLATFORMS, here 'cpu,rocm'"),
         ("JAX_ENABLE_X64", "0", b"Unset the variable"),
         ("DFTFD_CACHE_SIZE", "much", b"DFTFD_CACHE_SIZE='much' is no size"),
         ("PYSCF_MAX_MEMORY", "much", b"PYSCF_MAX_MEMORY must be a number"),
@@ -49,6 +50,16 @@ def test_a_folder_that_is_gone(tmp_path):
 def test_variables_that_name_nothing(name, value, words):
     arguments = [*HELIUM[:3], "lda,vwn", *HELIUM[4:]]
     requires_one_line(command(*arguments, environment={name: value}), 2, words)
+
+
+@pytest.mark.parametrize("platforms", ["nothing", "rocm", " cpu"])
+def test_platforms_that_do_not_exist_in_python(platforms):
+    """The import ends in an InputError of one line, whatever is imported first; nothing of JAX's own is raised."""
+    program = f"import jax; jax.config.update('jax_platforms', {platforms!r})\ntry:\n    import dftfd.autofd\n"
+    program += "except Exception as error: print(type(error).__name__, str(error))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout.startswith("InputError JAX does not start: ") and done.stdout.count("\n") == 1, done.stderr
+    assert f"here {platforms!r}: unset it" in done.stdout and len(done.stdout) <= 311
 
 
 def test_standard_output_that_is_closed():

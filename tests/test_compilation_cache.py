@@ -134,26 +134,37 @@ WholeFile.write_bytes = write_bytes
 """Another user's process, which writes what it compiles under a name of its choice."""
 
 
-@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder", "a sparse file", "one bit"])
-def test_odd_entries_are_not_used(kind, tmp_path):
-    """A pipe that nobody fills, a link to a device without end, ...: compiled anew, nothing hangs, nothing is said."""
-    run(COMPILING, DFTFD_CACHE_DIR=str(tmp_path))
-    path = entry(tmp_path)
-    content = path.read_bytes()
-    path.unlink()
-    match kind:
-        case "a pipe":
-            os.mkfifo(path)
-        case "a device":
-            path.symlink_to("/dev/zero")
-        case "a folder":
-            path.mkdir()
-        case "a sparse file":
-            with path.open("wb") as file:
-                file.truncate(2**40)
-        case "one bit":
-            path.write_bytes(content[:-100] + bytes([content[-100] ^ 1]) + content[-99:])
-    assert run(COMPILING, DFTFD_CACHE_DIR=str(tmp_path)) == ["2.0"]
+ODD = {
+    "pipe": os.mkfifo,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "folder": lambda path: path.mkdir(),
+    "sparse": lambda path: (path.touch(), os.truncate(path, 2**40)),
+}
+SEVERAL = """
+import jax, dftfd
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+for factor, name in enumerate({names!r}):
+    code = lambda x, factor=factor: factor * x
+    code.__name__ = name
+    print(jax.jit(code)(1.0))
+"""
+
+
+def test_odd_entries_are_not_used(tmp_path):
+    """A pipe that nobody fills, a link to a device without end, ..., one bit: compiled anew, nothing hangs or is said.
+
+    Each in the place of a program of its own, in one process.
+    """
+    program = SEVERAL.format(names=[*ODD, "bit"])
+    expected = [f"{float(factor)}" for factor in range(len(ODD) + 1)]
+    assert run(program, DFTFD_CACHE_DIR=str(tmp_path)) == expected
+    places = {name: next(tmp_path.glob(f"jit_{name}*-cache")) for name in (*ODD, "bit")}
+    content = places["bit"].read_bytes()
+    places["bit"].write_bytes(content[:-100] + bytes([content[-100] ^ 1]) + content[-99:])
+    for name, make in ODD.items():
+        places[name].unlink()
+        make(places[name])
+    assert run(program, DFTFD_CACHE_DIR=str(tmp_path)) == expected
 
 
 @pytest.mark.slow

@@ -7,7 +7,8 @@ import pytest
 
 from dftfd.functionals.registry import get_functional
 from dftfd.verify.sampling import variables
-from dftfd.xc.pointwise import VARIABLES, pointwise_kernel
+from dftfd.xc.pointwise import pointwise_kernel
+from dftfd.xc.variables import VARIABLES
 
 
 def point(n_a=1.0, n_b=1.0, s_a=0.7, s_b=0.7, alpha=1.3):

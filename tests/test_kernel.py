@@ -123,7 +123,7 @@ def test_compiled_kernels_equal_plain_derivatives(name, n_spin, rng):
     points, weights = rng.normal(size=(1024, 3)), rng.uniform(size=1024)
     density = np.exp(rng.normal(size=(n_spin, kernel.channels, 1024)))
     energy, potential = kernel(points, weights, density)
-    expected, slopes = jax.jit(lambda *arguments: kernel(*arguments))(points, weights, density)
+    expected, slopes = jax.jit(jax.value_and_grad(kernel.energy, argnums=2))(points, weights, density)
     assert float(energy) == pytest.approx(float(expected), rel=1e-13)
     np.testing.assert_allclose(potential, slopes, atol=1e-12)
 

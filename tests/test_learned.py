@@ -74,7 +74,7 @@ def test_energies_differentiate_with_respect_to_the_network(learned):
     @jax.jit
     def energy(arrays):
         f = learned.with_parameters(net=eqx.combine(arrays, rest))
-        return XCKernel(f, 1)(points, weights, density)[0]
+        return XCKernel(f, 1).energy(points, weights, density)
 
     leaves, structure = jax.tree_util.tree_flatten(arrays)
     rng = np.random.default_rng(3)

@@ -42,7 +42,7 @@ def test_each_kind_agrees_with_libxc_on_other_points(name):
         x = sample(n_spin, "dense", 200)
         ours = evaluated(catalogue.build(name).semilocal_part, x, n_spin)
         reference = libxc.reference([(1.0, name)], x, n_spin, order=1)
-        reference = libxc.Derivatives(reference.energy, reference.first, None)
+        reference = reference._replace(second=None)
         for quantity, error in compare((*ours, None), reference, x, n_spin).items():
             assert error.max() < (1e-9 if quantity == "e" else 1e-7), (n_spin, quantity)
 

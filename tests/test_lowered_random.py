@@ -4,7 +4,8 @@ refuses with an error of dftfd. Values and derivatives to third order.
 The grammar is whatever a functional may be written with. `formula(seed)` is a sum of terms c op(u) with u made of
 smooth functions, and op from BLOCKS: control flow, functions with derivative rules, sums in order, look-ups, solved
 equations. Most formulas hold one operation twice, with another length, branch, direction, literal or rule: what must
-not be taken for one. DFTFD_FORMULAS sets the number of formulas of the long run.
+not be taken for one. Each holds one of ARITHMETIC, what rules make shorter: zeros, ones, equal operands, numbers that
+meet. DFTFD_FORMULAS sets the number of formulas of the long run.
 """
 
 import functools
@@ -207,6 +208,30 @@ BLOCKS = [
 ]  # fmt: skip
 
 
+def _numbers_meet(u, v):
+    """Numbers in arrays beside variables: they are seen only when operations are carried out entry by entry."""
+    numbers = jnp.stack([0.5 + 0 * u, 2.0 + 0 * v, u])
+    ratios = -numbers / jnp.stack([v, 3.0 + 0 * u, 4.0 + 0 * v])
+    return jnp.sum(numbers) * jnp.prod(jnp.stack([0.5 + 0 * u, 3.0 + 0 * v, v])) + jnp.sum(ratios)
+
+
+ARITHMETIC = [
+    lambda u, v: (u - u) * v + (0.0 - v) + (u - 0.0),
+    lambda u, v: 0.0 * u + v * 0.0 + 1.0 * v + (u + 1.0) + (1.0 + v),
+    lambda u, v: (2.0 * u) * (0.25 * v) + (3.0 * v) * 5.0,
+    lambda u, v: (0.7 / v) * v + u * (2.0 / u) + u / (4.0 * v),
+    lambda u, v: 1 / (3.0 * u) - 2.0 / v + (2.0 / u) / (3.0 / v),
+    lambda u, v: (u + u) * (v + v + v) + u**1 + v**2,
+    lambda u, v: jnp.maximum(u, u) - jnp.minimum(v, v) + jnp.maximum(u, v) * jnp.minimum(0.7, u),
+    lambda u, v: jnp.where(u > 0.5, 0.2, 2.0 * u) + jnp.where(v > 0.6, 3.0 * v, 0.0) * jnp.where(u > v, v, v),
+    lambda u, v: jnp.where(jnp.stack([u, v]) > jnp.asarray([-1.0, 9.0]), 2.0 * u, jnp.sin(v))[0] * (u**-1 + v**-2),
+    lambda u, v: jax.lax.select_n(jax.jit(lambda a: a > 1.0)(2.0), u, v * v) - jax.lax.select_n(u > 9.0, u, v),
+    lambda u, v: u**3 - v**4 + jnp.square(u) * (-v) - (-2.0 * u),
+    lambda u, v: jnp.arctan2(u, v) + 2.0 * jnp.arctan2(v, u) + (u - v) * jnp.exp(v - u) + u**v,
+    _numbers_meet,
+]  # fmt: skip
+
+
 def formula(seed: int):
     """Code of (x, y), numbers between 0.2 and 1.2."""
     rng = np.random.default_rng(seed)
@@ -214,12 +239,12 @@ def formula(seed: int):
     kind = BLOCKS[rng.integers(len(BLOCKS))]
     kinds = [kind, kind, BLOCKS[rng.integers(len(BLOCKS))]]
     blocks, factors = [k(rng) for k in kinds], rng.choice([0.5, 1.0, -1.5], size=3)
-    join = JOINED[rng.integers(len(JOINED))]
+    join, arithmetic = JOINED[rng.integers(len(JOINED))], ARITHMETIC[seed % len(ARITHMETIC)]
 
     def code(x, y):
         u = inner[2](inner[0](x), inner[1](y))
         a, b, c = (factor * block(u) for factor, block in zip(factors, blocks, strict=True))
-        return join(a + b, c) + x * y
+        return join(a + b, c) + arithmetic(x, y)
 
     return code
 
@@ -235,24 +260,34 @@ TOLERANCE = 1e-8
 
 
 def plain_derivatives(code, order: int) -> list:
-    """f and its derivatives along ALONG, (point,) each, by plain JAX; the first in reverse, as in calculations."""
+    """f and its derivatives along ALONG, (point,) each, by plain JAX, point by point and operation by operation.
 
-    def slope(x, y):
+    The first derivative in reverse, as in calculations. Without compilation loops run as Python's, which gives a
+    while_loop its derivative, too.
+    """
+
+    def first(x, y):
         value, pull = jax.vjp(code, x, y)
         dx, dy = pull(jnp.ones_like(value))
-        return dx * ALONG[0] + dy * ALONG[1]
+        return value, dx * ALONG[0] + dy * ALONG[1]
 
-    further = lambda f: lambda x, y: jax.jvp(f, (x, y), tuple(jnp.asarray(ALONG)))[1]
-    second = further(slope)
-    derivatives = (code, slope, second, further(second))[: order + 1]
-    return [np.asarray(jax.vmap(f)(*map(jnp.asarray, POINTS))) for f in derivatives]
+    def one_more(f):
+        def code(x, y):
+            values, changes = jax.jvp(f, (x, y), tuple(jnp.asarray(ALONG)))
+            return *values, changes[-1]
+
+        return code
+
+    f = functools.reduce(lambda f, _: one_more(f), range(order - 1), first)
+    with jax.disable_jit():
+        return list(np.transpose([f(*map(jnp.asarray, point)) for point in POINTS.T]))
 
 
 def lowered(code, order: int):
-    """(program, its inputs, what it is of its outputs that `plain_derivatives` gives), built as in PointwiseKernel."""
+    """(program, its inputs, what it is of its outputs that `plain_derivatives` gives), built as in dftfd.xc.code."""
     program = with_gradient(point_program(code, SCALAR, SCALAR), inline=order == 1)
     for level in range(2, order + 1):
-        program = with_forward_derivative(program, 2, level, inline=level == order)
+        program = with_forward_derivative(program, 2, inline=level == order)
     seeds = [np.full(POINTS.shape[1], d) for _ in range(order - 1) for d in ALONG]
     pick = lambda out: [out[0], *(ALONG[0] * out[k] + ALONG[1] * out[k + 1] for k in (1, 3, 7)[:order])]
     return program, [*POINTS, *seeds], pick
@@ -326,10 +361,7 @@ RARELY = {"series": 10, "one loop": 20, "pairs": 20}
 def compare(seed: int, order: int, counts: Counter) -> None:
     """One formula by all backends, to an order of derivatives; counts: agreements and refusals by backend."""
     code = formula(seed)
-    try:
-        expected = plain_derivatives(code, order)
-    except ValueError:  # a while_loop, which JAX does not differentiate in reverse
-        expected = [np.asarray(jax.vmap(code)(*map(jnp.asarray, POINTS)))]
+    expected = plain_derivatives(code, order)
     for name, backend in BACKENDS.items():
         if seed % RARELY.get(name, 1):
             continue

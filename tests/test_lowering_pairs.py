@@ -37,7 +37,7 @@ from dftfd.autofd.scalar.symmetry import is_symmetric
 from dftfd.errors import NotSemilocalError, NumericalError, QuadratureError, UnsupportedError
 from dftfd.functionals.base import SPACE, EnergyTerm, Functional
 from dftfd.functionals.pairs import guarded, here, integral_over_there, squared_distance, there
-from dftfd.xc.nonlocal_matrix import NonlocalXCKernel
+from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
 from dftfd.xc.nonlocal_response import NonlocalXCResponse
 from dftfd.xc.pair_kernel import COLUMNS, PairSums
 
@@ -145,14 +145,25 @@ def pair(row, col):
     return jnp.stack([jnp.exp(-r2 * row[3]) * col[3], row[4] ** 2 * col[4] / (1 + r2 * row[3] * col[3])])
 
 
-@pytest.mark.parametrize("scalar", [True, False])
+def pair_of_a_loop(row, col):
+    """The same from a while_loop, of which JAX has derivatives in one direction only: 1/2 + 1/4 + 1/4 of them."""
+    turn = lambda carry: (carry[0] + 1, carry[1] + 0.25 * pair(row, col))
+    return jax.lax.while_loop(lambda carry: carry[0] < 2, turn, (0, 0.5 * pair(row, col)))[1]
+
+
+PAIRS = {
+    "scalar": pair,
+    "solve": jax.checkpoint(lambda row, col: jnp.linalg.solve(jnp.eye(2), pair(row, col))),
+    "loop": pair_of_a_loop,
+}
+
+
+@pytest.mark.parametrize("kind", PAIRS)
 @pytest.mark.parametrize("n_rows, n_columns", [(700, COLUMNS + 5), (3, 0)])
-def test_sums_over_pairs_with_derivatives(scalar, n_rows, n_columns, rng):
+def test_sums_over_pairs_with_derivatives(kind, n_rows, n_columns, rng):
     """Values and Jacobians for sizes that do and don't fill tiles, as scalar code and as general code."""
-    code = pair if scalar else lambda row, col: jax.lax.while_loop(lambda _: False, lambda v: v, pair(row, col))
-    code = code if scalar else jax.checkpoint(lambda row, col: jnp.linalg.solve(jnp.eye(2), pair(row, col)))
-    sums = PairSums(code, 5, 5, 3)
-    assert (sums.program is not None) is scalar
+    sums = PairSums(PAIRS[kind], 5, 5, 3)
+    assert (sums.program is not None) is (kind == "scalar")
     rows, columns = rng.uniform(0.5, 1.5, size=(5, n_rows)), rng.uniform(0.5, 1.5, size=(5, n_columns))
     charges = rng.normal(size=n_columns)
     values, jacobian = sums(rows, columns, charges)

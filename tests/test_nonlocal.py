@@ -18,7 +18,8 @@ from dftfd.functionals import vdw_kernel
 from dftfd.functionals.base import SPACE
 from dftfd.grids.molecular import molecular_grid
 from dftfd.xc.ao_store import AOStore
-from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder, NonlocalXCKernel
+from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
+from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
 
 NONLOCAL = ["vv10", "rvv10", "vdw_df_nl", "hartree", "vdw_df2_nl"]
 

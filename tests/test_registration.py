@@ -45,6 +45,24 @@ def test_a_sound_functional_is_registered():
         dftfd.functional("t_sound")(lambda n: n)
 
 
+def test_a_name_of_another_class_is_kept_as_plain_text():
+    """Its own idea of equality would decide in every look-up that meets it in the table of names."""
+
+    class Name(str):
+        def __eq__(self, other):
+            raise ZeroDivisionError
+
+        def __hash__(self):
+            return hash("pbe")
+
+    dftfd.functional(Name("t_named"))(lambda n: n * n)
+    dftfd.register(dftfd.get_functional("t_named"), Name("t_renamed"))
+    for name in ("t_named", "t_renamed"):
+        assert dftfd.get_functional(name).name == name
+    assert {type(name) for name in registry._REGISTRY} == {str}
+    assert dftfd.get_functional("pbe").name == "pbe"
+
+
 def test_wrong_results_are_refused():
     """Shape, kind, precision and complex numbers."""
     refused(lambda rho: rho, r"values of shape \(2,\) at each r; .*one number at each r, expected")
@@ -173,6 +191,20 @@ def test_other_parameters_of_the_librarys_formulas_are_looked_at(monkeypatch):
     assert registry.register(dftfd.get_functional("pbe", kappa=1.0), "t_right").parameters["kappa"] == 1.0
     monkeypatch.setattr(registry, "require_valid", lambda *_: pytest.fail("looked at"))
     registry.register(dftfd.get_functional("revpbe") + dftfd.get_functional("vv10", b=6.0, C=0.01), "t_known")
+
+
+def test_a_source_of_functionals_is_asked_by_its_prefix(monkeypatch):
+    """As libxc's catalogue is: for functionals, for the terms that need no second look, and for close names."""
+    own = registry.term("other:one")(lambda n: -1.0 * n * n)
+    ((_, own_term),) = own.terms
+    source = registry.Source("other:", {"one": own}.get, {"one": own_term}.get, lambda: ["one"])
+    monkeypatch.setattr(registry, "_sources", dict(registry._sources))
+    registry.add_source(source)
+    assert registry.lookup("Other:one") is own and find_term("other:one") is own_term
+    with pytest.raises(FunctionalError, match="unknown functional 'other:on'; the closest known names are other:one"):
+        find_term("other:on")
+    monkeypatch.setattr(registry, "require_valid", lambda *_: pytest.fail("looked at"))
+    assert registry.register(0.5 * own, "t_half").terms[0][1] is own_term
 
 
 # ---- double integrals

@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from dftfd.autofd import derivatives_along
 from dftfd.autofd.scalar.derive import with_gradient
 from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
 from dftfd.autofd.scalar.on_mpmath import OnMpmath
@@ -78,7 +79,7 @@ def by_differences(code):
 
 @pytest.mark.parametrize("name", sorted(CODES))
 def test_operation(name):
-    """By JAX on arrays, in one loop, and by NumPy; against mpmath, or plain JAX for what is of binary numbers."""
+    """By JAX on arrays, in one loop, by NumPy, as a power series; against mpmath, or plain JAX for what is of bits."""
     code = CODES[name]
     if name in NOT_IN_MPMATH:
         with pytest.raises(DftfdError):
@@ -90,7 +91,8 @@ def test_operation(name):
     else:
         expected = by_differences(code)
     program = with_gradient(point_program(code, SCALAR), inline=True)
-    for found in (run(program, [X]), run_on_numpy(program, [X]), run_in_one_loop(program, [X])):
+    series = jax.vmap(lambda x: jnp.stack(derivatives_along(code, (x,), (1.0,), 1)), out_axes=1)
+    for found in (run(program, [X]), run_on_numpy(program, [X]), run_in_one_loop(program, [X]), series(X)):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
 
 

@@ -18,11 +18,12 @@ import dftfd
 from dftfd.functionals.registry import get_functional
 from dftfd.interop.pyscf import to_pyscf
 from dftfd.terms.integrals import DensityFittedCoulombExchange
-from dftfd.terms.lowered import lowered
 from dftfd.terms.on_grid import quadrature_grid
 from dftfd.xc.ao_store import AOStore
+from dftfd.xc.channels import ao_order
+from dftfd.xc.code import shared
 from dftfd.xc.kernel import XCKernel
-from dftfd.xc.matrix import XCBuilder, ao_order
+from dftfd.xc.matrix import XCBuilder
 
 FOLDER = Path(__file__).parent
 FUNCTIONALS = {"lda": "lda,vwn", "pbe": "pbe,pbe", "r2scan": "r2scan,r2scan"}
@@ -49,7 +50,7 @@ def energy_differences(molecule, name, P):
     """E_xc of PySCF [hartree], that of dftfd less it, and the electrons on the grid less those of dftfd."""
     grids = grid_of(molecule)
     n_pyscf, reference, _ = dft.numint.NumInt().nr_rks(grids.mol, grids, FUNCTIONALS[name], P)
-    kernel = lowered(XCKernel, get_functional(FUNCTIONALS[name]), 1)
+    kernel = shared(XCKernel, get_functional(FUNCTIONALS[name]), 1)
     store = AOStore(molecule, grids.coords, grids.weights, ao_order(kernel))
     found = XCBuilder(kernel, store).build(P[None])
     return reference, found.energy - reference, found.n_electrons.sum() - n_pyscf

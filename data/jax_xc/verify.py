@@ -31,6 +31,7 @@ from dftfd.interop import libxc
 from dftfd.verify.check import reference_densities
 from dftfd.verify.point_comparison import compare, scaled_error
 from dftfd.verify.potential_comparison import molecular_jet
+from dftfd.xc.variables import VARIABLES
 
 ROOT = Path(__file__).parents[2]
 VERDICTS, PAGE = ROOT / "functionals" / "jax_xc_verdicts.json", ROOT / "docs" / "catalogue.md"
@@ -218,7 +219,7 @@ def second(seed, out, part=0, parts=1):
 
 def _second_error(ours, reference, x, n_spin):
     """The 99th percentile of the error of a component, largest over all components (variable, variable, point)."""
-    families = [v.split("_")[0] for v in libxc.VARIABLES[n_spin]]
+    families = [v.split("_")[0] for v in VARIABLES[n_spin]]
     pairs = itertools.combinations_with_replacement(range(len(families)), 2)
     errors = [scaled_error(ours[p], reference[p], x[:n_spin].sum(axis=0), [families[i] for i in p]) for p in pairs]
     return float(np.quantile(errors, 0.99, axis=1).max())

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -52,14 +52,14 @@ _MOLECULES = Kind("a list of molecules, or of what dftfd.molecule reads", _as_ma
 @public
 def run_batch(
     molecules: Annotated[Iterable, _MOLECULES],
-    xc="pbe",
+    xc: Any = "pbe",
     *,
     jobs: Annotated[int, whole(1)] = 1,
-    client=None,
+    client: Any = None,
     record: Path | None = None,
     on_outcome: Callable[[Outcome, int], None] = lambda outcome, total: None,
     molecule_options: dict | None = None,
-    **options,
+    **options: Any,
 ) -> list[Outcome]:
     """Energies of many molecules with the same options: one Outcome for each, in the order of `molecules`.
 
@@ -81,15 +81,15 @@ def run_batch(
     >>> [outcome.converged for outcome in batch]
     [True, True]
     """
-    options = Options.given_to("run_batch", xc=xc, **options)
-    if given := options.changed(RUN).keys() - {"max_memory"}:
+    checked = Options.given_to("run_batch", xc=xc, **options)
+    if given := checked.changed(RUN).keys() - {"max_memory"}:
         raise InputError(f"{min(given)}= is for one molecule; a batch has record= and on_outcome=.")
     if jobs > 1 or client is not None:
-        _require_portable(options)
+        _require_portable(checked)
     if client is not None:
         require_client(client)
     queue = read_entries(molecules, molecule_options or {})
-    task = partial(run_entry, options=options.changed())
+    task = partial(run_entry, options=checked.changed())
     outcomes = {}
 
     def finish(outcome):

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from dftfd.errors import DftfdError, FileError, InputError, NotConvergedError, ResourceError, one_line, shown
 from dftfd.results.qcschema import atomic_result
@@ -51,7 +52,7 @@ def read_entries(molecules, options: dict) -> list[Entry]:
 
     options: for `dftfd.molecule`. Input that is no molecule becomes an entry with its error.
     """
-    entries = []
+    entries: list[Entry] = []
     for item in molecules:
         try:
             sources = list(_sources(item))
@@ -122,15 +123,15 @@ def run_entry(entry: Entry, options: dict) -> Outcome:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         try:
-            result = run_scf(entry.molecule, **options)
+            result = run_scf(cast(Molecule, entry.molecule), **options)  # entries without a molecule are not run
         except Exception as error:
             return failure(entry, error, time.perf_counter() - start)
-    error, code = None, 0
+    lacks, code = None, 0
     if not result.converged:
-        error, code = f"SCF not converged after {result.cycles} cycles.", NotConvergedError.exit_code
+        lacks, code = f"SCF not converged after {result.cycles} cycles.", NotConvergedError.exit_code
     seconds, said = time.perf_counter() - start, tuple(" ".join(str(w.message).split()) for w in caught)
     document = atomic_result(result)
-    return Outcome(entry.number, entry.name, result.energy, result.converged, error, code, seconds, said, document)
+    return Outcome(entry.number, entry.name, result.energy, result.converged, lacks, code, seconds, said, document)
 
 
 def failure(entry: Entry, error: BaseException, seconds: float = 0.0) -> Outcome:

@@ -74,7 +74,8 @@ def in_processes(task: Callable[[Entry], Outcome], entries: Sequence[Entry], n_w
 
     Closing the generator ends the processes. Raises ResourceError where a process cannot even start.
     """
-    waiting, attempts = deque(entries), Counter()
+    waiting = deque(entries)
+    attempts: Counter = Counter()
     workers: list[_Worker] = []
     try:
         while waiting or any(worker.entry for worker in workers):

@@ -90,7 +90,8 @@ def run(
     from dftfd.system.molecule import molecule
     from dftfd.tasks.run import run_scf
 
-    given = [name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"]
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
     if len(files) > 1 or not BATCH.isdisjoint(given) or stands_for_many(files[0]):
         from dftfd.cli.batches import run_many
 

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,15 +23,14 @@ _DEFAULTS = {"basis": "def2-svp", "charge": None, "spin": None, "unit": "angstro
 
 def _parameter(name) -> inspect.Parameter:
     """What typer makes `--name` of; a value that is no number, flag or word is read later, from text."""
-    option, flags = OPTIONS[name], []
-    default = option.default
+    option = OPTIONS[name]
+    flags: list[str] = []
+    default, kind = option.default, option.type
     if option.type is bool:
-        kind, flags = bool, [f"--{_dashed(name)}" + (f"/--no-{_dashed(name)}" if default else "")]
-    elif option.type in (int, float):
-        kind = option.type
-    else:
+        flags = [f"--{_dashed(name)}" + (f"/--no-{_dashed(name)}" if default else "")]
+    elif option.type not in (int, float):
         kind = str if isinstance(default, str) else str | None
-    annotation = Annotated[kind, typer.Option(*flags, help=option.meaning)]
+    annotation: Any = Annotated[kind, typer.Option(*flags, help=option.meaning)]  # type: ignore[valid-type]  # made here
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
@@ -59,7 +58,8 @@ def with_options(*names: str) -> Callable:
             molecule = {name: given.pop(name) for name in OF_MOLECULE}
             return command(of_molecule=molecule, of_run=_read({name: given.pop(name) for name in names}), **given)
 
-        with_mappings.__signature__ = inspect.Signature([p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in shown])
+        named = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in shown]
+        vars(with_mappings)["__signature__"] = inspect.Signature(named)
         with_mappings.__annotations__ = {p.name: p.annotation for p in shown}
         return with_mappings
 

@@ -4,8 +4,9 @@ L.-P. Wang, C. Song, J. Chem. Phys. 144, 214108 (2016). doi:10.1063/1.4952956
 """
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +26,8 @@ COORDINATE_SYSTEMS = tuple(_COORDINATES)
 
 
 def minimise(
-    symbols,
-    coordinates,
+    symbols: Sequence[str],
+    coordinates: Any,
     evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]],
     *,
     constraints: str | None = None,

@@ -3,12 +3,8 @@
 `reference` gives libxc's own numbers, `model_potential` those of models of the potential, `evaluate` ours in libxc's
 layout.
 
-libxc is the one that PySCF brings along, called through its C interface. Variables and components are libxc's:
-
-one spin    rho | sigma | lapl | tau
-two spins   rho_a rho_b | sigma_aa sigma_ab sigma_bb | lapl_a lapl_b | tau_a tau_b
-
-with sigma_st = grad rho_s . grad rho_t, lapl = laplacian of rho, tau = 1/2 sum occ |grad phi|^2.
+libxc is the one that PySCF brings along, called through its C interface. Variables and components are libxc's, see
+dftfd.xc.variables.
 
 S. Lehtola, C. Steigemann, M. J. T. Oliveira, M. A. L. Marques, SoftwareX 7, 1 (2018). doi:10.1016/j.softx.2017.11.002
 """
@@ -20,6 +16,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyscf.lib
@@ -29,6 +26,7 @@ from pyscf.dft import numint
 from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedError
 from dftfd.interop.libxc_layout import evaluate
 from dftfd.libcint.mole import to_pyscf
+from dftfd.xc.variables import FAMILIES, MEMBERS, SIGMA_PAIRS, VARIABLES, named_components
 
 __all__ = [
     "evaluate",
@@ -45,18 +43,8 @@ __all__ = [
     "version",
 ]
 
-VARIABLES = {
-    1: ("rho", "sigma", "lapl", "tau"),
-    2: ("rho_a", "rho_b", "sigma_aa", "sigma_ab", "sigma_bb", "lapl_a", "lapl_b", "tau_a", "tau_b"),
-}
-"""Names of the variables by number of spins."""
-
-_GROUPS = {
-    1: {"rho": (0,), "sigma": (1,), "lapl": (2,), "tau": (3,)},
-    2: {"rho": (0, 1), "sigma": (2, 3, 4), "lapl": (5, 6), "tau": (7, 8)},
-}
-_FAMILIES = {1: "lda", 2: "gga", 4: "mgga", 128: "lda", 32: "gga", 64: "mgga"}  # the last three are hybrids
-_USED = {"lda": ("rho",), "gga": ("rho", "sigma"), "mgga": ("rho", "sigma", "lapl", "tau")}
+_KINDS = {1: "lda", 2: "gga", 4: "mgga", 128: "lda", 32: "gga", 64: "mgga"}  # the last three are hybrids
+_USED = {"lda": FAMILIES[:1], "gga": FAMILIES[:2], "mgga": FAMILIES}
 _HAS_ENERGY, _HAS_ENERGY_AND_POTENTIAL, _HAS_KERNEL, _HAS_THIRD = 0b1, 0b11, 0b100, 0b1000
 _NEEDS_LAPLACIAN = 1 << 15
 _YUKAWA = 1 << 9
@@ -65,8 +53,7 @@ Terms = Sequence[tuple[float, str]]
 """A sum of libxc functionals: pairs (coefficient, name)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Derivatives:
+class Reference(NamedTuple):
     """Energy per volume [hartree bohr^-3] and its derivatives with respect to `VARIABLES`.
 
     energy: (point,).   first: (variable, point).   second: (variable, variable, point), or None where libxc has none.
@@ -76,7 +63,7 @@ class Derivatives:
     energy: np.ndarray
     first: np.ndarray
     second: np.ndarray | None
-    third: dict[tuple[int, int, int], np.ndarray] | None = None
+    third: dict[tuple[int, ...], np.ndarray] | None = None
 
 
 def version() -> str:
@@ -128,7 +115,7 @@ def exact_exchange(name: str) -> tuple[tuple[float, float], ...]:
 
 def reference(
     terms: Terms, variables: np.ndarray, n_spin: int, order: int = 2, threshold: float | None = None
-) -> Derivatives:
+) -> Reference:
     """Energy per volume of a sum of libxc functionals, with derivatives up to `order` (2 or 3), where all have them.
 
     variables: (variable, point), the rows of `VARIABLES[n_spin]`.   threshold: what libxc puts in place of smaller
@@ -142,7 +129,7 @@ def reference(
             f"{', '.join(VARIABLES[n_spin])}."
         )
     energy, first = np.zeros(n_points), np.zeros((n_variables, n_points))
-    second = np.zeros((n_variables, n_variables, n_points))
+    second: np.ndarray | None = np.zeros((n_variables, n_variables, n_points))
     third: dict | None = {} if order == 3 else None
     for coefficient, name in terms:
         part = _evaluate_one(name, variables, n_spin, order, threshold)
@@ -152,7 +139,7 @@ def reference(
         if third is not None:
             entries = (part.third or {}).items()
             third = None if part.third is None else third | {t: third.get(t, 0) + coefficient * d for t, d in entries}
-    return Derivatives(energy, first, second, third)
+    return Reference(energy, first, second, third)
 
 
 def model_potential(name: str, variables: np.ndarray, n_spin: int, threshold: float | None = None) -> np.ndarray:
@@ -160,7 +147,7 @@ def model_potential(name: str, variables: np.ndarray, n_spin: int, threshold: fl
 
     variables, threshold: see `reference`.
     """
-    groups = _GROUPS[n_spin]
+    groups = MEMBERS[n_spin]
     with _initialised(name, n_spin, threshold) as functional:
         if functional.flags & _HAS_ENERGY:
             raise UnsupportedError(f"libxc's {name!r} has an energy; `reference` gives its derivatives.")
@@ -220,7 +207,7 @@ class DensityJet:
     def variables(self) -> np.ndarray:
         """libxc's variables (9, point)."""
         g = self.gradient
-        sigma = [np.einsum("ip,ip->p", g[s], g[t]) for s, t in ((0, 0), (0, 1), (1, 1))]
+        sigma = [np.einsum("ip,ip->p", g[s], g[t]) for s, t in SIGMA_PAIRS[2]]
         return np.stack([*self.value, *sigma, *np.trace(self.hessian, axis1=1, axis2=2), *self.tau])
 
     def variable_gradients(self) -> np.ndarray:
@@ -231,7 +218,7 @@ class DensityJet:
         return np.stack([*g, *sigma, *np.zeros_like(g), *self.tau_gradient])
 
 
-def matrix(terms: Terms, molecule, points, weights, P) -> tuple[float, np.ndarray]:
+def matrix(terms: Terms, molecule: Any, points: Any, weights: Any, P: Any) -> tuple[float, np.ndarray]:
     """(energy, matrix (spin, ao, ao)) of PySCF's numint on the given grid; P (spin, ao, ao) as in `XCBuilder`.
 
     PySCF's screening of small orbital values is all but switched off.
@@ -280,7 +267,7 @@ def _initialised(name: str, n_spin: int, threshold: float | None = None):
             raise UnsupportedError(f"libxc can't set up {name!r} for {n_spin} spin(s).")
         try:
             info = _c_function("xc_func_get_info", pointer, pointer)(functional)
-            family = _FAMILIES.get(_c_function("xc_func_info_get_family", integer, pointer)(info))
+            family = _KINDS.get(_c_function("xc_func_info_get_family", integer, pointer)(info))
             if family is None:
                 raise UnsupportedError(f"{name!r} is neither an LDA, a GGA nor a meta-GGA of libxc.")
             flags = _c_function("xc_func_info_get_flags", integer, pointer)(info)
@@ -293,8 +280,8 @@ def _initialised(name: str, n_spin: int, threshold: float | None = None):
         _c_function("xc_func_free", None, pointer)(functional)
 
 
-def _evaluate_one(name, variables, n_spin, order, threshold) -> Derivatives:
-    groups = _GROUPS[n_spin]
+def _evaluate_one(name, variables, n_spin, order, threshold) -> Reference:
+    groups = MEMBERS[n_spin]
     n_variables, n_points = variables.shape
     with _initialised(name, n_spin, threshold) as functional:
         if functional.flags & _HAS_ENERGY_AND_POTENTIAL != _HAS_ENERGY_AND_POTENTIAL:
@@ -303,7 +290,7 @@ def _evaluate_one(name, variables, n_spin, order, threshold) -> Derivatives:
         known = max(k for k in range(1, order + 1) if all(has[: k + 1]))
         used = _USED[functional.family]
         inputs = [np.ascontiguousarray(variables[list(groups[g])].T) for g in used]
-        layout = [_components(groups, used, k) for k in range(known + 1)]
+        layout = [list(named_components(n_spin, used, k).values()) for k in range(known + 1)]
         outputs = [[np.zeros((n_points, len(components))) for components in blocks] for blocks in layout]
         flat = [*inputs, *itertools.chain(*outputs)]
         call = _c_function(
@@ -324,16 +311,6 @@ def _evaluate_one(name, variables, n_spin, order, threshold) -> Derivatives:
     for (i, j), row in tables[2].items() if known >= 2 else ():
         hessian[i, j] = hessian[j, i] = row
     density = variables[list(groups["rho"])].sum(axis=0)
-    return Derivatives(
+    return Reference(
         density * tables[0][()], gradient, hessian if known >= 2 else None, tables[3] if known >= 3 else None
     )
-
-
-def _components(groups, used, order) -> list[list[tuple[int, ...]]]:
-    """libxc's arrays of one order and their components, as ascending tuples of variables."""
-    arrays = []
-    for families in itertools.combinations_with_replacement(used, order):
-        powers = {f: families.count(f) for f in dict.fromkeys(families)}
-        parts = [itertools.combinations_with_replacement(groups[f], p) for f, p in powers.items()]
-        arrays.append([sum(c, ()) for c in itertools.product(*parts)])
-    return arrays

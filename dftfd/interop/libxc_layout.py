@@ -1,16 +1,15 @@
 """Functionals of dftfd evaluated in libxc's layout, for programs that are built around libxc."""
 
-import itertools
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.registry import get_functional
-from dftfd.xc.pointwise import VARIABLES, pointwise_kernel, require_ingredients
+from dftfd.xc.pointwise import pointwise_kernel
+from dftfd.xc.variables import MEMBERS, named_components, of_spin
 
-_FAMILIES = ("rho", "sigma", "lapl", "tau")
-_COMPONENTS = {1: dict.fromkeys(_FAMILIES, 1), 2: {"rho": 2, "sigma": 3, "lapl": 2, "tau": 2}}
 MAX_ORDER = 4
 
 
@@ -38,7 +37,9 @@ class Derivatives(Mapping):
         return f"Derivatives({', '.join(f'{name} {a.shape}' for name, a in self._arrays.items())})"
 
 
-def evaluate(functional, *, rho, sigma=None, lapl=None, tau=None, order: int = 1) -> Derivatives:
+def evaluate(
+    functional: Any, *, rho: Any, sigma: Any = None, lapl: Any = None, tau: Any = None, order: int = 1
+) -> Derivatives:
     """Energy per electron `exc` [hartree] and derivatives of the energy per volume, as libxc names and orders them.
 
     functional: name, expression or Functional; exact exchange is left out, as libxc leaves it out.
@@ -72,11 +73,10 @@ def evaluate(functional, *, rho, sigma=None, lapl=None, tau=None, order: int = 1
     arrays = _checked({"rho": rho, "sigma": sigma, "lapl": lapl, "tau": tau})
     n_spin, n_points = (1 if arrays["rho"].ndim == 1 else 2), arrays["rho"].shape[-1]
     kernel = pointwise_kernel(functional, n_spin)
-    require_ingredients(functional, kernel, arrays)
-    x: list[np.ndarray | None] = []
-    for family in _FAMILIES:
-        n_rows = _COMPONENTS[n_spin][family]
-        x += list(arrays[family].reshape(n_rows, n_points)) if family in arrays else [None] * n_rows
+    kernel.require_ingredients(functional, arrays)
+    x: list = []  # of arrays, None where the functional needs none
+    for family, members in MEMBERS[n_spin].items():
+        x += list(arrays[family].reshape(len(members), n_points)) if family in arrays else [None] * len(members)
     if arrays["rho"].min(initial=1.0) < 0:
         x = [None if row is None else row.copy() for row in x]
         empty_spins(x, n_spin)
@@ -90,17 +90,15 @@ def evaluate(functional, *, rho, sigma=None, lapl=None, tau=None, order: int = 1
     return Derivatives(out)
 
 
-def empty_spins(x, n_spin: int) -> None:
+def empty_spins(x: Any, n_spin: int) -> None:
     """Sets to zero, in place, all variables of a spin where its density is not positive; rows of None are left out.
 
     Differences of densities and rounding leave small negative spin densities, of which no functional is defined.
     """
-    names = VARIABLES[n_spin]
     for spin in range(n_spin):
         empty = x[spin] <= 0
         if empty.any():
-            of_spin = [k for k, v in enumerate(names) if n_spin == 1 or "ab"[spin] in v.split("_")[1]]
-            for k in of_spin:
+            for k in of_spin(spin, n_spin):
                 if x[k] is not None:
                     x[k][empty] = 0.0
 
@@ -126,25 +124,10 @@ def _checked(given) -> dict[str, np.ndarray]:
     if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != 2):
         raise FunctionalError(f"rho has shape {shape}; (N,), the total density, or (2, N), alpha and beta, expected.")
     for name, array in arrays.items():
-        n_components = _COMPONENTS[len(shape)][name]
+        n_components = len(MEMBERS[len(shape)][name])
         expected = shape if len(shape) == 1 else (n_components, shape[1])
         if array.shape != expected:
             raise FunctionalError(f"{name} has shape {array.shape}; {expected} expected beside rho of shape {shape}.")
-    return arrays
-
-
-def named_components(n_spin: int, ingredients, order: int) -> dict[str, list[tuple[int, ...]]]:
-    """libxc's arrays of one order: name -> components, as ascending tuples of positions in `VARIABLES[n_spin]`.
-
-    ingredients: those of rho, sigma, lapl, tau that occur, in this order.
-    """
-    members = {f: [k for k, v in enumerate(VARIABLES[n_spin]) if v.split("_")[0] == f] for f in _FAMILIES}
-    arrays = {}
-    for families in itertools.combinations_with_replacement(ingredients, order):
-        powers = {f: families.count(f) for f in dict.fromkeys(families)}
-        name = "".join([f"v{order}" if order > 1 else "v", *(f + (str(p) if p > 1 else "") for f, p in powers.items())])
-        groups = [itertools.combinations_with_replacement(members[f], p) for f, p in powers.items()]
-        arrays[name] = [sum(parts, ()) for parts in itertools.product(*groups)]
     return arrays
 
 

@@ -1,20 +1,21 @@
 """A result as a PySCF mean-field object, and the entries of PySCF's checkpoint files."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from pyscf import dft
 
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.empirical_dispersion import WITHOUT_VV10, split_dispersion
-from dftfd.interop.numint import Library, numint
+from dftfd.interop.numint import ROWS, Library, numint
 from dftfd.libcint.mole import quiet, to_pyscf
 from dftfd.libcint.two_electron import auxiliary_basis
 
 KINDS = {"RKS": dft.rks.RKS, "UKS": dft.uks.UKS, "ROKS": dft.roks.ROKS}
 
 
-def mean_field(result):
+def mean_field(result: Any) -> Any:
     """A converged-looking PySCF object of the same energy, with the result's orbitals, on a Mole of its own.
 
     The functional is PySCF's own where its name stands for the same formula with the same parameters, else dftfd's by
@@ -37,10 +38,10 @@ def mean_field(result):
         mf._numint = numint(replace(calculation.functional, dispersion=None))
     if calculation.density_fit:
         mf = mf.density_fit(auxbasis=auxiliary_basis(result.molecule, bool(calculation.functional.exact_exchange))[0])
-    if isinstance(calculation.grid, int):
-        mf.grids.level, mf.nlcgrids.level = calculation.grid, calculation.nlc_level
+    if calculation.grid.moves:
+        mf.grids.level, mf.nlcgrids.level = calculation.grid.level, calculation.nlc_level
     else:
-        mf.grids.coords, mf.grids.weights = calculation.grid
+        mf.grids.coords, mf.grids.weights = calculation.grid.given
     for attribute, value in (orbital_entries(result) | of_dispersion).items():
         setattr(mf, attribute, value)
     mf.converged, mf.conv_tol = result.converged, result.settings.conv_tol
@@ -64,7 +65,7 @@ def _is_pyscfs(name, functional) -> bool:
     theirs, ours = dft.libxc, Library(functional)
     try:
         with quiet():
-            rows = {"HF": 1, "LDA": 1, "GGA": 4, "MGGA": 5}[theirs.xc_type(name)]
+            rows = ROWS[theirs.xc_type(name)]
             rho = _DENSITIES[:, 0] if rows == 1 else _DENSITIES[:, :rows]
             pairs = (
                 (theirs.rsh_coeff(name), ours.rsh_coeff()),
@@ -77,7 +78,7 @@ def _is_pyscfs(name, functional) -> bool:
 
 
 def _close(a, b):
-    a, b = (np.hstack([np.ravel(part) for part in _flat(x)] or [0.0]) for x in (a, b))
+    a, b = (np.hstack([np.ravel(part) for part in _flat(x)] or [np.zeros(1)]) for x in (a, b))
     return a.shape == b.shape and np.allclose(a, b, rtol=1e-7, atol=1e-12)
 
 
@@ -95,7 +96,7 @@ def _densities():
 _DENSITIES = _densities()
 
 
-def orbital_entries(result) -> dict:
+def orbital_entries(result: Any) -> dict:
     """e_tot, mo_energy, mo_occ and mo_coeff in the shapes that PySCF gives them for the method."""
     arrays = {name: np.array(getattr(result, name)) for name in ("mo_energy", "mo_occ", "mo_coeff")}
     if result.method == "RKS":
@@ -105,7 +106,7 @@ def orbital_entries(result) -> dict:
     return {"e_tot": result.energy, **arrays}
 
 
-def mole_text(molecule) -> str:
+def mole_text(molecule: Any) -> str:
     """The Mole as JSON, as PySCF's checkpoint files hold it."""
     with quiet():
         return to_pyscf(molecule).dumps()

@@ -1,6 +1,7 @@
 """Molden files, by PySCF's writer, which knows the format's orders of functions and its normalisation."""
 
 import io
+from typing import Any
 
 import numpy as np
 from pyscf.tools import molden
@@ -9,7 +10,7 @@ from dftfd.errors import UnsupportedError
 from dftfd.libcint.mole import quiet, to_pyscf
 
 
-def molden_text(result) -> str:
+def molden_text(result: Any) -> str:
     """Geometry, basis set and orbitals of a result in Molden format; unrestricted ones as alpha, then beta."""
     mole, stream = to_pyscf(result.molecule), io.StringIO()
     if max(mole.bas_angular(shell) for shell in range(mole.nbas)) > 4:

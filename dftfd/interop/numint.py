@@ -10,6 +10,7 @@ import warnings
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations_with_replacement
+from typing import Any
 
 import numpy as np
 import pyscf
@@ -21,14 +22,18 @@ from dftfd.functionals.definition import from_definition, require_reproducible
 from dftfd.functionals.names import refuse_part
 from dftfd.functionals.registry import get_functional
 from dftfd.functionals.vv10 import vv10 as VV10
-from dftfd.interop.libxc_layout import empty_spins, evaluate, named_components
+from dftfd.interop.libxc_layout import empty_spins, evaluate
 from dftfd.runtime.version import VERSION
-from dftfd.xc.pointwise import VARIABLES, pointwise_kernel
+from dftfd.xc.pointwise import pointwise_kernel
+from dftfd.xc.variables import MEMBERS, SIGMA_PAIRS, VARIABLES, named_components
 
 OLDEST, TESTED = (2, 9), (2, 14)
 MAX_ORDER = 4
 
-_ROWS = {"HF": (0, 0, 0), "LDA": (1, 0, 0), "GGA": (1, 1, 0), "MGGA": (1, 1, 1)}  # which of rho, sigma, tau
+_USED = {"HF": (), "LDA": ("rho",), "GGA": ("rho", "sigma"), "MGGA": ("rho", "sigma", "tau")}
+ROWS = {"HF": 1, "LDA": 1, "GGA": 4, "MGGA": 5}
+"""Rows of PySCF's rho: density, gradient, tau."""
+
 _ORDER_2 = "rho2 rhosigma sigma2 lapl2 tau2 rholapl rhotau lapltau sigmalapl sigmatau"
 _ORDER_3 = (
     "rho3 rho2sigma rhosigma2 sigma3 rho2lapl rho2tau rhosigmalapl rhosigmatau rholapl2 rholapltau rhotau2 "
@@ -42,7 +47,7 @@ LAYOUT = {
 """PySCF's order of libxc's arrays in the result of `eval_xc`."""
 
 
-def numint(functional) -> "NumInt":
+def numint(functional: Any) -> "NumInt":
     """An object for PySCF's `mf._numint`, with which a mean field uses this functional.
 
     functional: name, expression or Functional of rho, sigma and tau; hybrids bring their exact exchange along. The
@@ -232,8 +237,7 @@ class Library:
             return self.with_omega(omega).eval_xc1(xc_code, rho, spin, deriv)
         self.test_deriv_order(xc_code, deriv, raise_error=True)
         positions, x, n = self._variables(rho, spin)
-        wanted = [combinations_with_replacement(positions, order) for order in range(deriv + 1)]
-        wanted = [list(combinations) for combinations in wanted]
+        wanted = [list(combinations_with_replacement(positions, order)) for order in range(deriv + 1)]
         out = np.zeros((sum(map(len, wanted)), x.shape[1]))
         if not self._pointwise.terms:
             return out
@@ -258,14 +262,12 @@ class Library:
         _, x, n = self._variables(np.asarray(rho), spin)
         if not self._pointwise.terms:
             return np.zeros(n.size), None, None, None
-        groups = (
-            {"rho": x[0], "sigma": x[1], "tau": x[3]} if spin == 0 else {"rho": x[:2], "sigma": x[2:5], "tau": x[7:]}
-        )
+        members = {f: MEMBERS[spin + 1][f] for f in _USED["MGGA"]}
+        groups = {f: x[m[0]] if spin == 0 else x[m[0] : m[-1] + 1] for f, m in members.items()}
         arrays = evaluate(self._pointwise, **groups, order=deriv)
-        families = [f for f, used in zip(("rho", "sigma", "tau"), _ROWS[self.type], strict=True) if used]
 
         def of_order(k):
-            expected = named_components(spin + 1, families, k)
+            expected = named_components(spin + 1, _USED[self.type], k)
             names = LAYOUT[k] if self.type == "MGGA" else [name for name in LAYOUT[k] if name in expected]
             zeros = lambda name: np.zeros((len(expected[name]), n.size) if len(expected[name]) > 1 else n.size)
             given = lambda name: np.ascontiguousarray(arrays.get(name, zeros(name)).T)
@@ -283,22 +285,19 @@ class Library:
     def _variables(self, rho, spin):
         """(positions in VARIABLES, x (variable, point), total density) of PySCF's rho (spin, component, point)."""
         rho = np.asarray(rho, dtype=np.float64).reshape(spin + 1, -1, np.shape(rho)[-1])
-        has_rho, has_sigma, has_tau = _ROWS[self.type]
-        least = {"HF": 1, "LDA": 1, "GGA": 4, "MGGA": 5}[self.type]
+        used, members = _USED[self.type], MEMBERS[spin + 1]
+        least = ROWS[self.type]
         if rho.shape[1] < least:
             raise FunctionalError(f"a {self.type} takes {least} components of the density, {rho.shape[1]} were given.")
         x, g = np.zeros((len(VARIABLES[spin + 1]), rho.shape[-1])), rho[:, 1:4]
         x[: spin + 1] = rho[:, 0]
-        if has_sigma:
-            pairs = ((0, 0),) if spin == 0 else ((0, 0), (0, 1), (1, 1))
-            for row, (s, t) in zip(x[spin + 1 :], pairs, strict=False):
-                np.einsum("ip,ip->p", g[s], g[t], out=row)
-        if has_tau:
-            x[-spin - 1 :] = rho[:, -1]  # PySCF's last component, with and without the Laplacian before it
+        if "sigma" in used:
+            for row, (s, t) in zip(members["sigma"], SIGMA_PAIRS[spin + 1], strict=True):
+                np.einsum("ip,ip->p", g[s], g[t], out=x[row])
+        if "tau" in used:
+            x[list(members["tau"])] = rho[:, -1]  # PySCF's last component, with and without the Laplacian before it
         empty_spins(x, spin + 1)
-        positions = {0: ((0,), (1,), (3,)), 1: ((0, 1), (2, 3, 4), (7, 8))}[spin]
-        used = sum((p for p, is_used in zip(positions, (has_rho, has_sigma, has_tau), strict=True) if is_used), ())
-        return used, x, x[: spin + 1].sum(axis=0)
+        return sum((members[f] for f in used), ()), x, x[: spin + 1].sum(axis=0)
 
 
 def _is_pyscfs_vv10(xc_code):

@@ -45,14 +45,15 @@ def _minimal_basis(mole, label, n_core):
     """
     symbol = gto.mole._std_symbol(label)
     core, natural = _core_shells(n_core, symbol), to_lists(load_basis(MINIMAL_BASIS, symbol))
-    occupations, shells = [], []
+    of_shells: list[np.ndarray] = []
+    shells: list[list] = []
     for l in range(4):
         n_full, rest = atom_hf.frac_occ(symbol, l)
         if n_full >= core[l]:  # else the core has taken what the neutral atom leaves open
-            occupations.append(np.repeat([2.0] * (n_full - core[l]) + [rest], 2 * l + 1))
+            of_shells.append(np.repeat([2.0] * (n_full - core[l]) + [rest], 2 * l + 1))
             rows = natural[l][1:]
             shells.append([l, *(row[:1] + row[1 + core[l] : n_full + 2] for row in rows)])
-    occupations = np.concatenate(occupations)
+    occupations = np.concatenate(of_shells)
     if n_core == 0:
         return occupations, shells
     own = sorted((shell for shell in mole._basis[label] if shell[0] < 4), key=lambda shell: shell[0])

@@ -7,6 +7,7 @@ would interpret, and it is kept silent. All arrays that come back are plain NumP
 import re
 import warnings
 import weakref
+from typing import Any
 
 import numpy as np
 import pyscf
@@ -26,10 +27,10 @@ if tuple(int(part) for part in pyscf.__version__.split(".")[:2]) < OLDEST:
 BOHR_IN_ANGSTROM = nist.BOHR
 """0.52917721092 angstrom: one constant for every conversion, so that energies agree with PySCF to the last digit."""
 
-_MOLES = weakref.WeakKeyDictionary()
+_MOLES: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-def to_pyscf(molecule) -> gto.Mole:
+def to_pyscf(molecule: Any) -> gto.Mole:
     """The PySCF Mole of a molecule; built once and shared, so treat it as read-only (or `.copy()` it)."""
     if molecule not in _MOLES:
         _MOLES[molecule] = _build(molecule)
@@ -54,7 +55,8 @@ def _build(molecule):
 
 def _pyscf_labels(molecule):
     """Names that tell apart atoms with different basis functions: O, O1, GHOST-O, ..."""
-    kinds, labels = {}, []
+    kinds: dict[tuple, list] = {}
+    labels = []
     for symbol, ghost, *data in zip(
         molecule.symbols, molecule.ghost, molecule.atom_basis, molecule.atom_ecp, strict=True
     ):
@@ -74,7 +76,7 @@ class quiet(warnings.catch_warnings):  # noqa: N801  used as a function: with qu
         warnings.simplefilter("ignore")
 
 
-def from_pyscf(mole) -> dict:
+def from_pyscf(mole: gto.Mole) -> dict:
     """The fields of a `Molecule` read from a built PySCF Mole: geometry in bohr, charge, spin, basis and potentials."""
     _refuse_unsupported(mole)
     labels = [label for label, _ in mole._atom]
@@ -96,7 +98,7 @@ def from_pyscf(mole) -> dict:
 
 def is_pyscf_mole(source) -> bool:
     """True for a Mole, and for the periodic Cell, which `from_pyscf` refuses by name."""
-    return isinstance(source, gto.MoleBase)
+    return issubclass(type(source), gto.MoleBase)
 
 
 def check_same_system(molecule, mole) -> None:

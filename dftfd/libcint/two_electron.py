@@ -39,6 +39,19 @@ def packed_eri(molecule, omega: float = 0.0) -> np.ndarray:
         return mole.intor("int2e", aosym="s8")
 
 
+def eri(molecule, omega: float = 0.0) -> np.ndarray:
+    """All (ij|kl), (ao, ao, ao, ao)."""
+    with mole_with_range(molecule, omega) as mole:
+        return mole.intor("int2e")
+
+
+def unpacked_pairs(tensor, n_ao: int) -> np.ndarray:
+    """(aux, ao, ao) from `fitting_tensor`."""
+    full, (rows, columns) = np.empty((len(tensor), n_ao, n_ao)), np.tril_indices(n_ao)
+    full[:, rows, columns] = full[:, columns, rows] = tensor
+    return full
+
+
 def contract_packed_eri(eri, density, coulomb: bool, exchange: bool):
     """J and K (n, ao, ao) of symmetric densities (n, ao, ao) from `packed_eri`; None for what was not asked."""
     return _vhf.incore(eri, np.ascontiguousarray(density), 1, coulomb, exchange)
@@ -51,7 +64,8 @@ class DirectCoulombExchange:
     """
 
     def __init__(self, molecule, threshold: float = 1e-13):
-        self._molecule, self._threshold, self._bounds = molecule, threshold, {}
+        self._molecule, self._threshold = molecule, threshold
+        self._bounds: dict[float, object] = {}
 
     def __call__(self, density, coulomb: bool, exchange: bool, omega: float = 0.0):
         with mole_with_range(self._molecule, omega) as mole:

@@ -26,7 +26,7 @@ from dftfd.terms import (
     Term,
 )
 from dftfd.terms.integrals import CoulombExchange, DensityFittedCoulombExchange, ExactCoulombExchange, OneElectron
-from dftfd.terms.on_grid import GridOrbitals, quadrature_grid
+from dftfd.terms.on_grid import GridOrbitals, Quadrature, quadrature_grid
 from dftfd.terms.surroundings import Surroundings, surroundings_for
 
 
@@ -34,14 +34,14 @@ from dftfd.terms.surroundings import Surroundings, surroundings_for
 class Calculation:
     """Checked options that define the energy as a functional of the density matrix; `build` computes what it needs.
 
-    method: 'RKS', 'UKS' or 'ROKS'.   grid: a level, or (points, weights).   nlc_level: that of double integrals.
+    method: 'RKS', 'UKS' or 'ROKS'.   nlc_level: of the grid of double integrals.
     max_memory: limit of the process as in `runtime.memory.memory_budget`, for the SCF and all that follows from it.
     """
 
     molecule: Molecule
     functional: Functional
     method: str
-    grid: Any
+    grid: Quadrature
     nlc_level: int
     density_fit: bool
     linear_dependence: float
@@ -55,7 +55,7 @@ class Calculation:
             molecule=molecule,
             functional=get_functional(options.xc),
             method=method_for(options.method, molecule.spin),
-            grid=options.grid_level if options.grid is None else options.grid,
+            grid=Quadrature(options.grid_level) if options.grid is None else Quadrature(None, options.grid),
             nlc_level=options.nlc_grid_level,
             density_fit=options.density_fit,
             linear_dependence=options.linear_dependence,
@@ -139,7 +139,7 @@ class Calculation:
             yield SemilocalEnergy(part, self.n_spin, self.molecule, self.grid, orbitals, progress)
         if functional.is_nonlocal:
             part = functional.nonlocal_part
-            yield DoubleIntegralEnergy(part, self.n_spin, self.molecule, self.nlc_level, orbitals)
+            yield DoubleIntegralEnergy(part, self.n_spin, self.molecule, Quadrature(self.nlc_level), orbitals)
 
     def coulomb_exchange(self, budget: int) -> CoulombExchange:
         """The builder of J and K, which may take `budget` bytes."""
@@ -180,7 +180,7 @@ class Ingredients:
 
     def grid_overlap(self) -> np.ndarray:
         """Integrals of products of orbitals by the quadrature that counts the electrons, (ao, ao)."""
-        grid = self.calculation.grid if self.n_points else self.calculation.nlc_level
+        grid = self.calculation.grid if self.n_points else Quadrature(self.calculation.nlc_level)
         return self.orbitals.store(grid).overlap()
 
     def with_terms(self, *terms: Term) -> "Ingredients":

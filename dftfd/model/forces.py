@@ -12,6 +12,7 @@ J. Chem. Phys. 98, 5612 (1993). doi:10.1063/1.464906
 """
 
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.linalg
@@ -19,6 +20,7 @@ import scipy.linalg
 from dftfd.errors import NumericalError, UnsupportedError
 from dftfd.libcint.derivatives import overlap_derivative
 from dftfd.libcint.mole import overlap_integrals
+from dftfd.runtime.arguments import Kind, public
 from dftfd.runtime.progress import as_progress
 from dftfd.scf.orbitals import occupied_orbitals
 
@@ -64,7 +66,18 @@ class Forces:
         return "\n".join(rows)
 
 
-def nuclear_forces(result, grid_response: bool = True, progress=None) -> Forces:
+def _as_result(value):
+    if not hasattr(type(value), "require_converged"):
+        raise TypeError
+    return value
+
+
+@public
+def nuclear_forces(
+    result: Annotated[Any, Kind("a result, from dftfd.run_scf(...)", _as_result)],
+    grid_response: bool = True,
+    progress: Any = None,
+) -> Forces:
     """Minus the derivative of a converged result's energy by the positions of the nuclei.
 
     With smeared occupations, of the free energy. Points of a grid that was given as such stay where they are.
@@ -87,7 +100,7 @@ def nuclear_forces(result, grid_response: bool = True, progress=None) -> Forces:
     gradient = energy.gradient(P, C_occ, grid_response, progress) - overlap_derivative(molecule, W)
     if not np.isfinite(gradient).all():
         raise NumericalError("the forces contain NaN or Inf; look for coinciding nuclei or extreme exponents.")
-    fixed = not isinstance(calculation.grid, int)
+    fixed = not calculation.grid.moves
     return Forces(-gradient, molecule.coordinates, molecule.symbols, grid_response and not fixed, fixed)
 
 

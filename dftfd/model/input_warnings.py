@@ -51,7 +51,7 @@ def may_have_several_states(calculation) -> bool:
 def warn_about_functional(spec, functional: Functional, grid) -> None:
     """Warn about exchange without correlation under a short name, and about SCAN on a coarse grid.
 
-    spec: what the user wrote.   grid: the level, or points and weights.
+    spec: what the user wrote.   grid: the Quadrature.
     """
     names = [term.name for _, term in functional.terms]
     short = isinstance(spec, str) and "," not in spec and lookup(spec.strip()) is None
@@ -60,10 +60,10 @@ def warn_about_functional(spec, functional: Functional, grid) -> None:
             f"functional {spec.strip()!r} is exchange alone ({', '.join(names)}), without correlation; write "
             f"'{spec.strip()},' if this is meant, or name a correlation functional after the comma."
         )
-    if isinstance(grid, int) and grid < SCAN_LEVEL and any(map(_SCAN.search, names)):
+    if grid.moves and grid.level < SCAN_LEVEL and any(map(_SCAN.search, names)):
         _warn(
-            f"the energy of {functional.name!r} needs a fine grid: level {grid} leaves errors of millihartrees, use "
-            f"grid_level={SCAN_LEVEL} or the smoother r2scan."
+            f"the energy of {functional.name!r} needs a fine grid: level {grid.level} leaves errors of millihartrees, "
+            f"use grid_level={SCAN_LEVEL} or the smoother r2scan."
         )
 
 

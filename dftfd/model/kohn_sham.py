@@ -8,6 +8,7 @@ same lines. W. Kohn, L. J. Sham, Phys. Rev. 140, A1133 (1965). doi:10.1103/PhysR
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -74,12 +75,12 @@ class KohnSham:
 
     def gradient(self, P, C_occ, grid_response: bool, progress) -> np.ndarray:
         """dE/dR (atom, 3) [hartree/bohr] at fixed P."""
-        total = 0.0
+        parts = []
         for term in self.terms:
             with progress.stage(term.stage):
-                total = total + term.gradient(P, C_occ, grid_response, progress)
-        return total
+                parts.append(term.gradient(P, C_occ, grid_response, progress))
+        return np.sum(parts, axis=0)
 
-    def of_kind(self, kind: type) -> Term | None:
+    def of_kind(self, kind: type) -> Any:
         """The term of a class, None without."""
         return next((term for term in self.terms if isinstance(term, kind)), None)

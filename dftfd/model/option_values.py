@@ -132,7 +132,7 @@ def same_value(a, b) -> bool:
 
 def require_settings_of_jax() -> None:
     """Raise InputError where JAX was told, after the import of dftfd, what no calculation gets through."""
-    if not jax.config.jax_enable_x64:
+    if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]  # JAX does not declare its flags
         raise InputError(
             "JAX's 64-bit mode is off, but dftfd computes in float64; "
             "jax.config.update('jax_enable_x64', True) turns it on again."

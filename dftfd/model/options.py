@@ -63,7 +63,7 @@ class Option:
 
     def read(self, name: str, words: str):
         """The value that stands as text on the command line; InputError where it is none."""
-        return Kind(self.kind.expected, self.of_text).checked(name, words)
+        return Kind(self.kind.expected, self.of_text or self.kind.convert).checked(name, words)
 
 
 # -------------------------------------------------------------------------------------------------------- the options
@@ -336,7 +336,9 @@ def names(*decide: str) -> list[str]:
     return [name for name, option in OPTIONS.items() if not decide or option.decides in decide]
 
 
-_P, _M, _R = ParamSpec("_P"), TypeVar("_M"), TypeVar("_R")
+_P = ParamSpec("_P")
+_M = TypeVar("_M")
+_R = TypeVar("_R")
 
 
 def taking(
@@ -346,21 +348,23 @@ def taking(
 
     Signature and documentation, where it says {options}, are those of the fields.
     """
+    made: Callable[..., Options] = options
 
     def decorate(function):
-        (of_molecule, _), name = inspect.signature(function).parameters.values(), function.__name__
+        declared, name = inspect.signature(function), function.__name__
+        of_molecule, _ = declared.parameters.values()
         own = [p.replace(annotation=OPTIONS[p.name].type) for p in inspect.signature(options).parameters.values()]
-        signature = inspect.Signature([of_molecule, *own])
+        signature = declared.replace(parameters=[of_molecule, *own])
 
         @wraps(function)
         def taken(*given, **named):
             arguments = bound(name, signature, given, named)
-            kind = kind_of(get_type_hints(function)[of_molecule.name])
-            molecule = kind.checked(of_molecule.name, arguments.pop(of_molecule.name))
-            return function(molecule, options(**arguments))
+            kind, of = kind_of(get_type_hints(function)[of_molecule.name]), of_molecule.name
+            return function(kind.checked(of, arguments.pop(of)), made(**arguments))
 
-        taken.__signature__ = signature
-        taken.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
+        vars(taken)["__signature__"] = signature
+        annotations = {p.name: p.annotation for p in signature.parameters.values()}
+        taken.__annotations__ = annotations | {"return": declared.return_annotation}
         taken.__doc__ = function.__doc__.replace("{options}", described().strip())
         return taken
 

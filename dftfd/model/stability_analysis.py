@@ -10,6 +10,7 @@ from dftfd.runtime.progress import Progress
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import State
 from dftfd.scf.stability import UNSTABLE, Stability, downhill, energy_model, lowest_rotation
+from dftfd.terms.on_grid import Quadrature
 
 MARGINAL = -5e-3
 """Eigenvalue [hartree] above which a negative one may be the grid's: a finer grid tells how far it is moved."""
@@ -39,8 +40,8 @@ def _lowest(result, calculation, repeat, antisymmetric):
     if value is None or value > UNSTABLE:
         return value, None, 0.0
     noise = 0.0
-    if value > MARGINAL and isinstance(calculation.grid, int):
-        finer = replace(calculation, grid=min(calculation.grid + 2, N_LEVELS - 1))
+    if value > MARGINAL and calculation.grid.moves:
+        finer = replace(calculation, grid=Quadrature(min(calculation.grid.level + 2, N_LEVELS - 1)))
         change = energy_model(*_state(result, finer, repeat)).hessian_times(direction)
         noise = abs(float(direction @ change) / float(direction @ direction) - value)
     if value > UNSTABLE - noise:
@@ -54,6 +55,7 @@ def _state(result, calculation, repeat):
     ingredients = calculation.build(Progress())
     ingredients.energy.require_response()
     problem = ingredients.problem(Aufbau(calculation.n_occupied, calculation.capacity))
-    arrays = [np.repeat(a, repeat, axis=0) for a in (result.mo_energy, result.mo_occ / repeat, result.mo_coeff)]
+    arrays = (result.mo_energy, result.mo_occ / repeat, result.mo_coeff)
+    mo_energy, mo_occ, mo_coeff = (np.repeat(a, repeat, axis=0) for a in arrays)
     P = np.repeat(result.density_matrix / repeat, repeat, axis=0)
-    return problem, State(P, problem.start(P).evaluation, *arrays)
+    return problem, State(P, problem.start(P).evaluation, mo_energy, mo_occ, mo_coeff)

@@ -65,12 +65,12 @@ class HermiteGaussians:
     coefficients: jax.Array
 
 
-def of_degree(degree: int) -> list[tuple[int, int, int]]:
+def of_degree(degree: int) -> list[tuple[int, ...]]:
     """(t, u, v) with t + u + v = degree."""
     return [(t, u, degree - t - u) for t in range(degree + 1) for u in range(degree + 1 - t)]
 
 
-def components(degree: int) -> list[tuple[int, int, int]]:
+def components(degree: int) -> list[tuple[int, ...]]:
     """(t, u, v) with t + u + v <= degree, by their sum."""
     return [tuv for d in range(degree + 1) for tuv in of_degree(d)]
 

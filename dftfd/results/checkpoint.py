@@ -13,6 +13,7 @@ import os
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -160,9 +161,10 @@ def _read(path, calculation, options) -> Snapshot:
     with refusing_damage(path):
         text = json.loads(loop["text"])
         _require_same(path, result, calculation, options)
-        evaluation = SimpleNamespace(F=None, energies=result.energies)
+        unknown: Any = None  # what nobody asks of these states
+        evaluation = SimpleNamespace(F=unknown, energies=result.energies)
         state = State(result.density_matrix, evaluation, *_orbitals(calculation, vars(result)))
-        lowest = State(None, None, *_orbitals(calculation, loop["lowest"])) if "lowest" in loop else state
+        lowest = State(unknown, unknown, *_orbitals(calculation, loop["lowest"])) if "lowest" in loop else state
         converged = result.converged is True and result.settings.conv_tol <= options.conv_tol
         memory = _checked_memory(loop.get("memory", {}), calculation, state)
         solution = Solution(state, converged, result.history[-1].number, result.history, result.steps)

@@ -1,14 +1,16 @@
 """What a finished SCF run knows, and what follows from it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, cast
 
 import numpy as np
 
+from dftfd.autofd import Function
 from dftfd.errors import NotConvergedError
+from dftfd.functionals.base import Functional
 from dftfd.interop.mean_field import mean_field
 from dftfd.libcint import mole as bridge
 from dftfd.model.calculation import Calculation
@@ -27,6 +29,8 @@ from dftfd.runtime.arguments import choice, public
 from dftfd.scf.convergence import Cycle
 from dftfd.scf.occupation import frontier_energies
 from dftfd.scf.orbitals import occupied_orbitals
+from dftfd.scf.stability import Stability
+from dftfd.system.molecule import Molecule
 from dftfd.terms import COMPONENTS
 from dftfd.xc.density import density_function
 
@@ -41,7 +45,10 @@ def _settled(number) -> float:
     return round(float(number), 9) + 0.0  # + 0.0 turns -0.0 into 0.0
 
 
-def _of_a_solution(method):
+_Code = TypeVar("_Code", bound=Callable)
+
+
+def _of_a_solution(method: _Code) -> _Code:
     """A property that raises NotConvergedError where the density is no solution."""
 
     @wraps(method)
@@ -49,7 +56,7 @@ def _of_a_solution(method):
         result.require_converged(method.__name__.strip("_").replace("_", " "))
         return method(result, *arguments, **named)
 
-    return checked
+    return cast(_Code, checked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,12 +120,12 @@ class SCFResult:
             )
 
     @property
-    def molecule(self):
+    def molecule(self) -> Molecule:
         """The Molecule."""
         return self.calculation.molecule
 
     @property
-    def functional(self):
+    def functional(self) -> Functional:
         """The Functional."""
         return self.calculation.functional
 
@@ -149,13 +156,13 @@ class SCFResult:
         return tuple((COMPONENTS.get(name, name), value) for name, value in shown)
 
     @property
-    def free_energy(self):
+    def free_energy(self) -> float:
         """E - T S [hartree], which smeared occupations make stationary; the energy without smearing."""
         return self.energy + self.entropy_term
 
     @public
     @_of_a_solution
-    def stability(self):
+    def stability(self) -> Stability:
         """Whether the solution is a minimum: lowest eigenvalues of the energy's Hessian, internal and RKS to UKS.
 
         The Hessian is exact, double integrals included; UnsupportedError for models of the potential alone, which have
@@ -180,7 +187,7 @@ class SCFResult:
         save_result(self, path)
 
     @public
-    def write(self, path: Path, ending: str | None = None, **options) -> None:
+    def write(self, path: Path, ending: str | None = None, **options: Any) -> None:
         """Write a file in the format that its ending names, or `ending`: .h5 .json .npz .molden .cube .html.
 
         options: for .cube, field=, a name of results.output.FIELDS or a Function R^3 -> R, and margin=, spacing= [bohr]
@@ -200,7 +207,7 @@ class SCFResult:
         return atomic_result(self, driver)
 
     @public
-    def to_pyscf(self):
+    def to_pyscf(self) -> Any:
         """A PySCF mean-field object with these orbitals and this energy, for PySCF's own methods.
 
         Raises UnsupportedError where PySCF has no functional of this name, or for fields, charges and relativity.
@@ -211,7 +218,7 @@ class SCFResult:
 
     @property
     @_of_a_solution
-    def frontier(self):
+    def frontier(self) -> tuple:
         """Per spin the energies (HOMO, LUMO) [hartree]; None where there is no such orbital.
 
         Occupied are orbitals that hold electrons; with smearing, those that lie below the Fermi level.
@@ -275,18 +282,18 @@ class SCFResult:
 
     @cached_property
     @_of_a_solution
-    def density(self):
+    def density(self) -> Function:
         """The spin densities (alpha, beta), R^3 -> R^2 [bohr^-3]."""
         return density_function(self.molecule, self.density_matrix)
 
     @cached_property
     @_of_a_solution
-    def kinetic_energy_density(self):
+    def kinetic_energy_density(self) -> Function:
         """tau = 1/2 sum occ |grad phi|^2 (alpha, beta), R^3 -> R^2 [hartree bohr^-3]."""
         return density_function(self.molecule, self.density_matrix, tau=True)[1]
 
     @property
-    def v_xc(self):
+    def v_xc(self) -> Function:
         """The exchange-correlation potential (alpha, beta), R^3 -> R^2 [hartree].
 
         The strong form: functional derivative of the semilocal energy at `density`. For a functional of the kinetic
@@ -295,7 +302,7 @@ class SCFResult:
         return self._potentials[0]
 
     @property
-    def v_tau(self):
+    def v_tau(self) -> Function:
         """dE_xc/dtau (alpha, beta), R^3 -> R^2; None for a functional without tau."""
         return self._potentials[1]
 
@@ -309,12 +316,12 @@ class SCFResult:
 
     @cached_property
     @_of_a_solution
-    def electrostatic_potential(self):
+    def electrostatic_potential(self) -> Function:
         """Potential of nuclei and electrons on a unit positive charge, R^3 -> R [hartree / e]."""
         return electrostatic_potential(self.molecule, self.density_matrix)
 
     @cached_property
     @_of_a_solution
-    def elf(self):
+    def elf(self) -> Function:
         """Electron localisation function, R^3 -> R, between 0 and 1; see dftfd.properties.fields."""
         return localisation_function(self.density, self.kinetic_energy_density)

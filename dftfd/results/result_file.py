@@ -171,5 +171,5 @@ def _of_settings(settings):
 
 
 def _cycle(row):
-    number, *values, extra = (float(x) for x in row)
-    return Cycle(int(number), *values, bool(extra))
+    number, energy, change, gradient, density, extra = (float(x) for x in row)
+    return Cycle(int(number), energy, change, gradient, density, bool(extra))

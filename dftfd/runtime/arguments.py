@@ -17,7 +17,7 @@ from functools import lru_cache, wraps
 from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -274,4 +274,9 @@ def public(function: _Code, error: type[InputError] = InputError) -> _Code:
                 return {key: kind.checked(key, v, error) for key, v in value.items()}
         return kind.checked(parameter, value, error)
 
-    return checked
+    return cast(_Code, checked)
+
+
+def public_raising(error: type[InputError]) -> Callable[[_Code], _Code]:
+    """The decorator `public` with another error."""
+    return lambda function: public(function, error)

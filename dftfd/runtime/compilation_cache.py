@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 _written: dict[Path, int] = {}  # bytes by folder since this process made room there
 
 
-class WholeFile(type(Path())):
+class WholeFile(type(Path())):  # type: ignore[misc]  # the system's own kind of path: Path can't be subclassed before 3.12
     """A path whose files appear whole, and are there only as they were written."""
 
     def exists(self, **options) -> bool:
@@ -99,7 +99,7 @@ class _Address:
 def enable_compilation_cache() -> None:
     """Point JAX to the folder, unless it has one, or the folder or the secret can't be used."""
     chosen = os.environ.get("DFTFD_CACHE_DIR")
-    if chosen == "" or jax.config.jax_compilation_cache_dir is not None:
+    if chosen == "" or jax.config.jax_compilation_cache_dir is not None:  # type: ignore[attr-defined]  # undeclared
         return
     _limit()  # raises
     try:

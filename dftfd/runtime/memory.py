@@ -79,7 +79,7 @@ def memory_size(size, name: str = "max_memory") -> int:
         size = f"{size:.12g}"
     match = _SIZE.fullmatch(size) if isinstance(size, str) else None
     unit = _UNITS.get(match[2].lower()) if match else None
-    if unit is None or not float(match[1]):
+    if match is None or unit is None or not float(match[1]):
         raise InputError(f"{name}={shown(size)} is no size; give a number of MB, or text such as '800 MB' or '4 GB'.")
     return int(float(match[1]) * unit)
 
@@ -177,7 +177,7 @@ class MemoryPlan:
     def require_room(self) -> None:
         """Raise ResourceError where even the leanest way takes more than the budget."""
         if self.room < 0:
-            largest = max(self.fixed, key=self.fixed.get)
+            largest = max(self.fixed, key=lambda name: self.fixed[name])
             raise ResourceError(
                 f"the calculation needs at least {in_bytes(self.needed)}, of which {in_bytes(self.fixed[largest])} for "
                 f"{largest}; the limit is {in_bytes(self.budget)}. {ADVICE.get(largest, 'Use a smaller basis set')}, "
@@ -188,17 +188,20 @@ class MemoryPlan:
 ADVICE = {
     "the fitting tensor": "Use exact integrals (density_fit=False, --no-density-fit) or a smaller basis set",
     "the grid": "Use a lower grid_level",
+    "all fitted integrals": "Use a smaller basis set",
+    "all two-electron integrals": "Use density_fit=True or a smaller basis set",
+    "all orbitals on the grid": "Use a lower grid_level or a smaller basis set",
     "compiled programs": "Nothing can be made smaller",
 }
 
 
 def memory_plan(n_ao: int, n_spin: int, needs: Iterable[Need], budget: int) -> MemoryPlan:
     """The plan of a calculation with n_ao basis functions whose parts need what they say."""
-    fixed = {
+    fixed: dict[str, float] = {
         "compiled programs": COMPILED,
         "matrices": 8 * (MATRICES * n_spin + worker_count() * (n_spin + WORKER_MATRICES)) * n_ao**2,
     }
-    flexible = {}
+    flexible: dict[str, float] = {}
     for need in needs:
         for total, part in ((fixed, need.fixed), (flexible, need.flexible)):
             for name, n_bytes in part.items():

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -110,7 +110,7 @@ def run_on_workers(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
 def share_out(items: Sequence, code: Callable[[Sequence], Result]) -> list[Result]:
     """code(items of one worker) for each worker, of which each gets every n-th item; nothing where there is no item."""
     n_parts = min(worker_count(), len(items))
-    return run_on_workers([lambda k=k: code(items[k::n_parts]) for k in range(n_parts)])
+    return run_on_workers([partial(code, items[k::n_parts]) for k in range(n_parts)])
 
 
 def split_evenly(costs: Sequence[float], n_parts: int) -> list[list[int]]:

@@ -17,7 +17,7 @@ import numpy as np
 from dftfd.scf.convergence import Convergence
 from dftfd.scf.diis import commutator
 from dftfd.scf.loop import solve
-from dftfd.scf.problem import Problem, State
+from dftfd.scf.problem import FockBuilder, Problem, State
 
 LOOSE, TIGHT = 1e-7, 1e-8
 """Energy thresholds [hartree] of the cheaper problem and of the corrected one."""
@@ -78,7 +78,8 @@ def approach(cheaper: Problem, full: Problem, starts, strategy, max_cycles: int)
 
 def _different(found, full):
     """The pairs (solution, memory) of different states, ascending in the cheaper energy."""
-    kept, root = [], full.X.T @ full.S
+    kept: list[tuple] = []
+    root = full.X.T @ full.S
     for pair in sorted(found, key=lambda pair: pair[0].state.energy):
         P = root @ pair[0].state.P @ root.T
         if all(np.linalg.norm(P - other) > SAME_DENSITY for _, other in kept):
@@ -97,18 +98,18 @@ def _lowest(found, full):
 class _Corrected:
     """A Fock callback with a constant matrix added to F, and its trace with P to the energy."""
 
-    fock: object
+    fock: FockBuilder
     shift: np.ndarray
 
     def __call__(self, P, C_occ):
         evaluation = self.fock(P, C_occ)
         energies = dict(evaluation.energies) | {"correction": float(np.sum(self.shift * P))}
-        return replace(evaluation, F=evaluation.F + self.shift, energies=energies)
+        return replace(evaluation, F=evaluation.F + self.shift, energies=energies)  # type: ignore[type-var]  # a dataclass
 
 
 def _solution(problem, start, memory, strategy, convergence):
     """(solution, memory) of an SCF that only DIIS drives."""
-    snapshots = []
+    snapshots: list = []
     solution = solve(
         problem,
         start,

@@ -1,6 +1,7 @@
 """What the SCF cycle diagonalises next, from the Fock matrices so far."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class Extrapolation:
         self._diis = replace(self._diis, focks=entries.get("focks", ()), errors=entries.get("errors", ()))
         self._previous = entries.get("previous", (None,))[0]
         if self._energy_diis is not None:
-            found = {name: entries.get(f"energy_diis_{name}", ()) for name in _ENERGY_DIIS}
+            found: dict[str, Any] = {name: entries.get(f"energy_diis_{name}", ()) for name in _ENERGY_DIIS}
             self._energy_diis = replace(self._energy_diis, **found)
 
     def push(self, state):

@@ -6,6 +6,7 @@ whatever they are made of. Steps and thresholds of plain DIIS follow PySCF, so b
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,7 @@ class _Run:
     on_cycle: Callable
     on_snapshot: Callable | None = None
     history: list = field(default_factory=list)
-    lowest: State | None = None
+    lowest: Any = None
     minimising: bool = False
     steps: tuple[str, ...] = ()
 
@@ -98,7 +99,7 @@ class _Run:
         if state.mo_coeff is not None:
             self.lowest = state
         self.extrapolation.restore(memory or {})
-        self.record(Cycle(0, state.energy, *[float("nan")] * 3), state)
+        self.record(Cycle(0, state.energy, np.nan, np.nan, np.nan), state)
         return self.iterate(state)
 
     def go_on(self, snapshot) -> Solution:

@@ -7,11 +7,11 @@ open-shell run has two spins that share their orbitals.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from dftfd.errors import NumericalError
+from dftfd.errors import NumericalError, UnsupportedError
 from dftfd.scf.convergence import Cycle
 from dftfd.scf.occupation import Occupier
 from dftfd.scf.orbitals import density_matrix, diagonalise, occupied_orbitals, orbital_gradient_norm
@@ -20,8 +20,11 @@ from dftfd.scf.orbitals import density_matrix, diagonalise, occupied_orbitals, o
 class Evaluation(Protocol):
     """What the Fock callback returns: F (spin, ao, ao) and the energy's components, all in hartree."""
 
-    F: np.ndarray
-    energies: Mapping[str, float]
+    @property
+    def F(self) -> np.ndarray: ...
+
+    @property
+    def energies(self) -> Mapping[str, float]: ...
 
 
 # fock(P, C_occ): density matrix (spin, ao, ao) and, per spin, the occupied orbitals (ao, occupied) scaled so that
@@ -36,14 +39,15 @@ ResponseBuilder = Callable[[np.ndarray, tuple | None], Callable[[np.ndarray], np
 class State:
     """Orbitals, the density they make, and what the Fock callback said of that density.
 
+    mo_energy, mo_occ (spin, mo), mo_coeff (spin, ao, mo): arrays; None of a starting density.
     entropy_term: -T S [hartree] of smeared occupations, else 0.
     """
 
     P: np.ndarray
     evaluation: Evaluation
-    mo_energy: np.ndarray | None = None
-    mo_occ: np.ndarray | None = None
-    mo_coeff: np.ndarray | None = None
+    mo_energy: Any = None
+    mo_occ: Any = None
+    mo_coeff: Any = None
     entropy_term: float = 0.0
 
     @property
@@ -85,6 +89,12 @@ class Problem:
     def start(self, P) -> State:
         """The state of a starting density, which has no orbitals."""
         return self._checked(P, None, 0)
+
+    def response_at(self, state: State) -> Callable:
+        """The linear map dP -> dF at a state; UnsupportedError where there is none."""
+        if self.response is None:
+            raise UnsupportedError("the energy has no second derivative here; use convergence='auto' or 'diis'.")
+        return self.response(state.P, state.C_occ)
 
     def fock_of_orbitals(self, state: State) -> np.ndarray:
         """The matrices whose eigenvectors are the orbitals, (1 or 2, ao, ao): F, or Roothaan's one for shared ones."""

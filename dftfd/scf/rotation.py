@@ -13,6 +13,7 @@ are no variables.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -28,7 +29,7 @@ class Rotations:
     """
 
     occupations: np.ndarray
-    pairs: tuple[tuple[np.ndarray, np.ndarray], ...]
+    pairs: tuple[tuple[np.ndarray, ...], ...]
 
     @classmethod
     def of(cls, problem: Problem, state: State) -> "Rotations":
@@ -71,7 +72,7 @@ class EnergyModel:
     def __init__(self, problem: Problem, state: State, response: Callable | None):
         self.rotations = Rotations.of(problem, state)
         self._C = state.mo_coeff
-        self._response = response
+        self._response: Any = response
         in_orbitals = np.stack([C.T @ F @ C for C, F in zip(state.mo_coeff, state.F, strict=True)])
         self._F = self.rotations.by_set(in_orbitals)
         n = self.rotations.occupations

@@ -31,7 +31,7 @@ def newton(problem: Problem, state: State, convergence: Convergence, first: int,
     """(state, converged, cycles) of a descent from `state`, whose table goes on with cycle number `first`."""
     state, radius = canonical(problem, state), FIRST_RADIUS
     for number in range(first, first + convergence.max_cycles):
-        model = EnergyModel(problem, state, problem.response(state.P, state.C_occ))
+        model = EnergyModel(problem, state, problem.response_at(state))
         if not np.any(np.abs(model.gradient) > TINY_GRADIENT):
             record(Cycle(number, state.energy, 0.0, problem.gradient_norm(state), 0.0), state)
             return state, True, number
@@ -99,12 +99,14 @@ def direct_minimisation(problem: Problem, state: State, convergence: Convergence
     state = canonical(problem, state)
     model = EnergyModel(problem, state, None)
     metric = np.sqrt(np.maximum(np.abs(model.diagonal), SMALLEST_METRIC))
-    steps, changes, gradient = [], [], model.gradient / metric
+    gradient = model.gradient / metric
+    steps: list[np.ndarray] = []
+    changes: list[np.ndarray] = []
     for number in range(first, first + convergence.max_cycles):
         y = -_bfgs_product(steps, changes, gradient)
         if y @ gradient >= 0:
             y, steps, changes = -gradient, [], []
-        y *= min(1.0, FIRST_RADIUS * 2 / max(np.linalg.norm(y), 1e-300))
+        y *= min(1.0, FIRST_RADIUS * 2 / max(float(np.linalg.norm(y)), 1e-300))
         trial, y = _line_search(problem, state, model.rotations, y, metric, gradient, number)
         if trial is None:
             return canonical(problem, state), False, number

@@ -153,7 +153,7 @@ def _first_vectors(diagonal, n_start, seed, share):
 
 def energy_model(problem: Problem, state: State) -> EnergyModel:
     """Gradient and full Hessian at a state."""
-    return EnergyModel(problem, state, problem.response(state.P, state.C_occ))
+    return EnergyModel(problem, state, problem.response_at(state))
 
 
 def downhill(problem: Problem, state: State, model: EnergyModel, direction, number: int) -> State | None:

@@ -108,7 +108,7 @@ def _check_shells(shells, name):
 
 def _is_row(row):
     """A tuple of finite numbers."""
-    return isinstance(row, tuple) and all(isinstance(value, Real) and abs(value) < float("inf") for value in row)
+    return isinstance(row, tuple) and all(isinstance(value, Real) and abs(float(value)) < float("inf") for value in row)
 
 
 def _check_ecp(ecp, name):
@@ -126,8 +126,8 @@ def _is_channel(channel):
         return False
     l, powers = channel
     terms = [term for power in powers if isinstance(power, tuple) for term in power]
-    return isinstance(l, Integral) and l >= -1 and all(_is_row(term) and len(term) >= 2 for term in terms)
+    return isinstance(l, Integral) and int(l) >= -1 and all(_is_row(term) and len(term) >= 2 for term in terms)
 
 
 def _is_count(value, largest):
-    return isinstance(value, Integral) and not isinstance(value, bool) and 0 <= value <= largest
+    return isinstance(value, Integral) and not isinstance(value, bool) and 0 <= int(value) <= largest

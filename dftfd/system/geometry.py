@@ -13,6 +13,7 @@ import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,7 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
     first = next((line for line in lines if line.strip()), "")
     if first.strip().isascii() and first.strip().isdigit():
         return _parse_xyz(lines, lines.index(first), source)
-    atoms = []
+    atoms: list = []
     for number, line in enumerate(lines, start=1):
         for entry in line.split("#", 1)[0].split(";"):
             fields = _split(entry)
@@ -146,7 +147,7 @@ def _parse_xyz(lines, first, source):
             "Expected the atom count, a comment line, then one atom per line, a single geometry per file."
         )
     _check_count(count)
-    atoms = []
+    atoms: list = []
     for number, line in enumerate(body, start=first + 3):
         fields = _split(line)
         if len(fields) < 4:
@@ -158,7 +159,7 @@ def _parse_xyz(lines, first, source):
 
 def _said_in(comment, source):
     """Charge and spin of the comment line's `key=value`, None where it has none; text in quotes is one value."""
-    found = {}
+    found: dict[str, Any] = {}
     for key, value in _ENTRY.findall(comment):
         key, value = key.lower(), value.strip("\"' ")
         if key in ("charge", "spin", "multiplicity"):

@@ -9,13 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from dftfd.model.calculation import Calculation, Ingredients
+from dftfd.model.kohn_sham import FockEvaluation
 from dftfd.scf.approach import Approach, approach, smallest_gap
 from dftfd.scf.occupation import Aufbau, Occupier
 from dftfd.scf.problem import Problem, State
 from dftfd.scf.rotation import EnergyModel
 from dftfd.scf.stability import LOOKS, SUSPICIOUS, difference_response, lowest_rotation
 from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
-from dftfd.terms.on_grid import GridOrbitals
+from dftfd.terms.on_grid import GridOrbitals, Quadrature
 
 COARSE_LEVEL = 0
 
@@ -65,13 +66,14 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tupl
     coarse = _has_finer_grid(calculation) and (looks or _is_large(calculation))
     if semilocal is None or not (coarse or double):
         return None, ""
-    words, cheaper = [], semilocal
+    words: list[str] = []
+    cheaper = semilocal
     if coarse:
         words.append(f"on grid level {COARSE_LEVEL}")
         orbitals = GridOrbitals(calculation.molecule, progress)
         orbitals.room = ingredients.orbitals.room
         cheaper = SemilocalEnergy(
-            semilocal.functional, calculation.n_spin, calculation.molecule, COARSE_LEVEL, orbitals, progress
+            semilocal.functional, calculation.n_spin, calculation.molecule, Quadrature(COARSE_LEVEL), orbitals, progress
         )
         cheaper.prepare(progress)
     if double is not None:
@@ -102,7 +104,7 @@ def spin_instability(ingredients: Ingredients, state: State, progress) -> float 
     found, _ = cheaper_ingredients(replace(ingredients, calculation=calculation.unrestricted()), progress, True)
     if found is None:
         return None
-    evaluation = replace(state.evaluation, F=np.repeat(state.F, 2, axis=0))
+    evaluation = FockEvaluation(np.repeat(state.F, 2, axis=0), state.evaluation.energies, None)
     P, energies, coefficients = (np.repeat(a, 2, axis=0) for a in (state.P / 2, state.mo_energy, state.mo_coeff))
     both = State(P, evaluation, energies, np.repeat(state.mo_occ / 2, 2, axis=0), coefficients)
     problem = found.problem(Aufbau(found.calculation.n_occupied, found.calculation.capacity))
@@ -113,7 +115,7 @@ def spin_instability(ingredients: Ingredients, state: State, progress) -> float 
 
 def _has_finer_grid(calculation: Calculation) -> bool:
     """Whether a coarse grid is coarser than the one that is asked for."""
-    return isinstance(calculation.grid, int) and calculation.grid > COARSE_LEVEL + 1
+    return calculation.grid.finer_than(COARSE_LEVEL + 1)
 
 
 def _is_large(calculation: Calculation) -> bool:

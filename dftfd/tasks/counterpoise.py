@@ -8,6 +8,7 @@ S. F. Boys, F. Bernardi, Mol. Phys. 19, 553 (1970). doi:10.1080/0026897700010156
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dftfd.errors import InputError, shown
 from dftfd.model.options import Options
@@ -39,12 +40,12 @@ class Interaction:
 def interaction_energy(
     molecule: Molecule,
     fragments: Sequence[Sequence[int]],
-    xc="pbe",
+    xc: Any = "pbe",
     *,
     charges: Sequence[int] | None = None,
     spins: Sequence[int] | None = None,
     counterpoise: bool = True,
-    **options,
+    **options: Any,
 ) -> Interaction:
     """The energy that binds the fragments of a molecule, at its geometry.
 
@@ -75,7 +76,7 @@ def fragment(molecule: Molecule, atoms: Sequence[int], charge: int = 0, spin: in
     """Some atoms of a molecule, by index, with a charge and spin of their own; the rest as ghosts, or left away."""
     names = ("symbols", "ghost", "atom_basis", "atom_ecp", "labels")
     if not ghosts:
-        kept = {name: tuple(getattr(molecule, name)[a] for a in atoms) for name in names}
+        kept: dict[str, Any] = {name: tuple(getattr(molecule, name)[a] for a in atoms) for name in names}
         return replace(molecule, coordinates=molecule.coordinates[list(atoms)], charge=charge, spin=spin, **kept)
     inside = [a in atoms for a in range(molecule.n_atoms)]
     labels = [

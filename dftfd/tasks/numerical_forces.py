@@ -19,14 +19,14 @@ _FIVE_POINT = ((1, 8 / 12), (2, -1 / 12))
 @public
 def numerical_forces(
     molecule: Molecule,
-    xc="pbe",
+    xc: Any = "pbe",
     method: str = "auto",
     *,
     step: Annotated[float, number(lambda h: 0 < h < 0.1, "a displacement between 0 and 0.1 bohr")] = STEP,
     conv_tol: float = 1e-12,
-    guess="minao",
+    guess: Any = "minao",
     progress: Any = None,
-    **scf_options,
+    **scf_options: Any,
 ) -> Forces:
     r"""Five-point differences of the (free) energy by the position of each nucleus.
 
@@ -60,5 +60,5 @@ def numerical_forces(
             )
             values[atom, axis] = -sum(differences) / step
             progress.part(done, values.size)
-    fixed = not isinstance(first.calculation.grid, int)
+    fixed = not first.calculation.grid.moves
     return Forces(values, molecule.coordinates, molecule.symbols, not fixed, fixed)

@@ -61,7 +61,7 @@ class Optimization:
 @public
 def optimize(
     molecule: Molecule,
-    xc="pbe",
+    xc: Any = "pbe",
     method: str = "auto",
     *,
     trajectory: Path | None = None,
@@ -71,9 +71,9 @@ def optimize(
     max_steps: Annotated[int, whole(1)] = 100,
     optimizer: dict | None = None,
     grid_response: bool = True,
-    guess="minao",
+    guess: Any = "minao",
     progress: Any = None,
-    **scf_options,
+    **scf_options: Any,
 ) -> Optimization:
     """The nearest minimum of the energy over the positions of the nuclei, by geomeTRIC.
 
@@ -94,7 +94,7 @@ def optimize(
         raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= to optimise.")
     progress = as_progress(progress)
     require_energy(functional)
-    constraints = _text(constraints)
+    fixed = _text(constraints)
     model = _model(molecule, options, grid_response)
     path = _Path(molecule, model, trajectory, restart, progress)
     last: list[SCFResult] = []  # at most one: older results would keep their memory
@@ -117,7 +117,7 @@ def optimize(
         molecule.symbols,
         molecule.coordinates,
         evaluate,
-        constraints=constraints,
+        constraints=fixed,
         coordinate_system=coordinate_system,
         max_steps=max_steps,
         options=optimizer,

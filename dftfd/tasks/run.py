@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import lru_cache
 from importlib import metadata
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +56,7 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
     strategy = _strategy(options)
     progress = as_progress(options.progress)
     snapshot = None if options.restart is None else resume(options.restart, calculation, options)
-    checkpoint = as_checkpoint(options.checkpoint, options.restart)
+    checkpoint: Any = as_checkpoint(options.checkpoint, options.restart)
     if checkpoint is not None:
         checkpoint.prepare(calculation)
 

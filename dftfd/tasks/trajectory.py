@@ -77,7 +77,7 @@ def read_trajectory(path) -> list[Frame]:
             if stop > len(lines):
                 break
             frames.append(_frame(lines[start + 1], lines[start + 2 : stop]))
-        except (ValueError, AttributeError) as error:
+        except ValueError as error:
             raise FileError(f"{path}, line {start + 1}: this is no trajectory of an optimisation.") from error
         start = stop
     return frames
@@ -86,7 +86,10 @@ def read_trajectory(path) -> list[Frame]:
 def _frame(head, rows):
     rows = [row.split() for row in rows]
     numbers = np.array([row[1:] for row in rows], dtype=float)
-    energy, model = re.search(r'energy(?:_hartree)?=(\S+) model="([^"]*)"', head).groups()
+    said = re.search(r'energy(?:_hartree)?=(\S+) model="([^"]*)"', head)
+    if said is None:
+        raise ValueError
+    energy, model = said.groups()
     positions, forces = numbers[:, :3], numbers[:, -3:]  # the last columns are in hartree/bohr
     if numbers.shape[1] != (6 if head.startswith(_EARLIER) else 9):
         raise ValueError(f"{numbers.shape[1]} columns of numbers")

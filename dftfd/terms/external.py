@@ -18,12 +18,12 @@ import numpy as np
 
 from dftfd.errors import DftfdError, InputError, shown
 from dftfd.runtime.arguments import Kind
-from dftfd.terms.on_grid import GridOrbitals, gradient_on_grid
-from dftfd.terms.term import Contribution, Term
+from dftfd.terms.on_grid import GridEnergy, GridOrbitals
+from dftfd.terms.term import Contribution, no_change
+from dftfd.xc.code import on_points
 from dftfd.xc.kernel import Slopes
 from dftfd.xc.matrix import XCBuilder
 
-POINTS = 4096  # per call of the compiled potential
 ACTS_ON = ("all", "electrons")
 NEAR = (0.31, -0.17, 0.23)  # bohr from a nucleus, where potentials that are singular there are finite
 
@@ -68,26 +68,22 @@ class ExternalPotential:
 
     def values(self, points) -> np.ndarray:
         """f (point,) at points (point, 3)."""
-        return self._at(points, self._compiled[0], "")
+        return self._finite(points, self._compiled[0], "")
 
     def slopes(self, points) -> np.ndarray:
         """Gradient of f (point, 3) at points (point, 3)."""
-        return self._at(points, self._compiled[1], "the gradient of ")
+        return self._finite(points, self._compiled[1], "the gradient of ").T
 
     @cached_property
     def _compiled(self):
         f = lambda r: jnp.asarray(self.f(r), dtype=jnp.float64)
-        return jax.jit(jax.vmap(f)), jax.jit(jax.vmap(jax.grad(f)))
+        return on_points(f), on_points(jax.grad(f))
 
-    def _at(self, points, code, what):
-        """The results of compiled code, in calls of one size; InputError where they are not finite."""
-        points, blocks = np.asarray(points, dtype=float), []
-        for start in range(0, len(points), POINTS):
-            block = points[start : start + POINTS]
-            missing = min(POINTS, len(points)) - len(block)
-            blocks.append(np.asarray(code(np.pad(block, ((0, missing), (0, 0)), mode="edge")))[: len(block)])
-        found = np.concatenate(blocks)
-        wrong = np.flatnonzero(~np.isfinite(found.reshape(len(points), -1)).all(axis=1))
+    def _finite(self, points, code, what):
+        """(..., point) of compiled code; InputError where it is not finite."""
+        points = np.asarray(points, dtype=float)
+        found = code(points.T)
+        wrong = np.flatnonzero(~np.isfinite(found.reshape(-1, len(points))).all(axis=0))
         if wrong.size:
             raise InputError(
                 f"{what}external_potential is NaN or Inf at {points[wrong[0]].tolist()} bohr; soften it there, as in "
@@ -134,23 +130,25 @@ _POTENTIAL = Kind(
 )
 
 
-class ExternalEnergy(Term):
-    """E_ext on a grid: a level, or (points, weights)."""
+class ExternalEnergy(GridEnergy):
+    """E_ext on a grid."""
 
     components = {"external": "external potential"}
     stage = "external derivatives"
 
     def __init__(self, potential: ExternalPotential, molecule, grid, orbitals: GridOrbitals):
-        self.potential, self._molecule, self._grid, self._orbitals = potential, molecule, grid, orbitals
-        self._kernel = _Kernel(potential)
-        orbitals.reserve(grid, 0)
+        self.potential = potential
+        super().__init__(_Kernel(potential), molecule, grid, orbitals)
+
+    def made_on(self, store):
+        return XCBuilder(self.kernel, store)
 
     @cached_property
     def _matrices(self):
         """f and 1 as matrices over the basis functions on the grid, (ao, ao) each."""
-        store = self._orbitals.store(self._grid)
+        store = self.builder.store
         nothing = np.zeros((1, store.n_ao, store.n_ao))
-        return [XCBuilder(kernel, store).build(nothing).matrix[0] for kernel in (self._kernel, _Kernel(None))]
+        return [builder.build(nothing).matrix[0] for builder in (self.builder, XCBuilder(_Kernel(None), store))]
 
     @cached_property
     def _nuclei(self):
@@ -173,8 +171,11 @@ class ExternalEnergy(Term):
         energy = float(np.sum(P * V)) + self._energy_of_nuclei
         return Contribution({"external": energy}, V[None], np.einsum("smn,mn->s", P, overlap))
 
+    def response(self, P, C_occ=None):
+        return no_change
+
     def gradient(self, P, C_occ, grid_response, progress):
-        gradient = gradient_on_grid(self._molecule, self._kernel, self._grid, P, C_occ, grid_response, progress)
+        gradient = super().gradient(P, C_occ, grid_response, progress)
         Z, R, atoms = self._nuclei
         if len(Z):
             gradient[atoms] -= Z[:, None] * self.potential.slopes(R)
@@ -184,18 +185,21 @@ class ExternalEnergy(Term):
 class _Kernel:
     """int n(r) f(r) d^3r as a kernel like dftfd.xc.kernel.XCKernel. Without a potential f is 1: it counts electrons."""
 
-    order, needs_tau, channels = 0, False, 1
+    order, needs_tau, channels, whole_grid = 0, False, 1, False
 
     def __init__(self, potential: ExternalPotential | None):
         self._potential = potential
 
     def __call__(self, points, weights, density):
-        f = np.ones(len(weights)) if self._potential is None else self._potential.values(points)
+        f = self._values(points)
         slopes = np.broadcast_to(weights * f, density[:, 0].shape)[:, None]
         return float(np.sum(slopes * density)), slopes
 
     def slopes(self, points, weights, density) -> Slopes:
         """Derivatives of the energy by weights, density and points."""
         n = density[:, 0].sum(axis=0)
-        by_weight = n * self._potential.values(points)
-        return Slopes(by_weight, self(points, weights, density)[1], weights * n * self._potential.slopes(points).T)
+        by_point = np.zeros(points.shape) if self._potential is None else self._potential.slopes(points)
+        return Slopes(n * self._values(points), self(points, weights, density)[1], weights * n * by_point.T)
+
+    def _values(self, points):
+        return np.ones(len(points)) if self._potential is None else self._potential.values(points)

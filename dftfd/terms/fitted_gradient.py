@@ -116,7 +116,7 @@ def fitted_gradient(
     n_passes = max(1, math.ceil(_COPIES * 8 * integrals.n_auxiliary * columns / memory_limit))
     gradient = np.zeros((molecule.n_atoms, 3))
     for number in range(n_passes):
-        terms = [_Coulomb(P)] if number == 0 and P is not None else []
+        terms: list = [_Coulomb(P)] if number == 0 and P is not None else []
         for fraction, C in exchange:
             first = np.array_split(np.arange(C.shape[1]), n_passes)[number]
             terms += [_Exchange(fraction, C, first)] if len(first) else []
@@ -126,11 +126,11 @@ def fitted_gradient(
 
 
 def _gradient_of(terms, molecule, integrals, metric):
-    X = [[] for _ in terms]
+    parts: list[list[np.ndarray]] = [[] for _ in terms]
     for _, values in integrals.blocks(_BLOCK_BYTES):
-        for blocks, term in zip(X, terms, strict=True):
+        for blocks, term in zip(parts, terms, strict=True):
             blocks.append(term.project(values))
-    X = [np.concatenate(blocks) for blocks in X]
+    X = [np.concatenate(blocks) for blocks in parts]
     Y = [metric.solve(x) for x in X]
     G = sum(term.factor * metric.pull_back(x, y) for term, x, y in zip(terms, X, Y, strict=True))
     del X

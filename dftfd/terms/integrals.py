@@ -11,7 +11,7 @@ density; its K then belongs to the total density too. All numbers are in hartree
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import scipy.linalg
@@ -123,7 +123,7 @@ class ExactCoulombExchange(CoulombExchange):
         self.molecule = molecule
         pairs = molecule.n_ao * (molecule.n_ao + 1) // 2
         self._kept_bytes, self._in_core_limit = 4 * pairs * (pairs + 1) * n_operators, in_core_limit
-        self._integrals = {}
+        self._integrals: dict[float, np.ndarray] = {}
         self._direct = two_electron.DirectCoulombExchange(molecule)
 
     @cached_property
@@ -185,7 +185,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         self._auxiliary, self.auxiliary_basis = two_electron.auxiliary_basis(molecule, exact_exchange)
         self.n_auxiliary, self._n_pairs = two_electron.fitting_tensor_size(molecule, self._auxiliary)
         self._memory_limit = 0.7 * available_memory() if memory_limit is None else memory_limit
-        self._tensors = {}
+        self._tensors: dict[float, np.ndarray] = {}
         self._check_memory(1)
 
     def tensor(self, omega: float = 0.0) -> np.ndarray:
@@ -202,7 +202,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
         diagonal = np.arange(1, len(total) + 1).cumsum() - 1
         folded[diagonal] /= 2  # each pair i > j stands for ij and ji
         parts = np.array_split(self.tensor(), worker_count())
-        packed = sum(run_on_workers([lambda B=B: (B @ folded) @ B for B in parts]))
+        product = lambda B: (B @ folded) @ B
+        packed = np.sum(run_on_workers([partial(product, B) for B in parts]), axis=0)
         return packed[self._positions_in_square].reshape(total.shape)
 
     def exchange(self, P, C_occ=None, omega=0.0):
@@ -215,7 +216,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     def gradient(self, P, C_occ, exact_exchange):
         P = self._check(P)
-        terms = {0.0: []} | {omega: [(fraction * share(P), C) for C in C_occ] for omega, fraction in exact_exchange}
+        terms: dict[float, list] = {0.0: []}
+        terms |= {omega: [(fraction * share(P), C) for C in C_occ] for omega, fraction in exact_exchange}
         return sum(
             fitted_gradient(
                 *(self.molecule, self._auxiliary, omega, None if omega else P.sum(axis=0), exchange),

@@ -1,6 +1,8 @@
 """What terms on quadrature grids share: grids, the orbitals on them, and the derivative by the nuclei."""
 
-from functools import lru_cache
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -9,9 +11,10 @@ from dftfd.libcint.derivatives import atom_sums
 from dftfd.libcint.gto import component_count
 from dftfd.runtime.memory import Need
 from dftfd.runtime.threads import worker_count
+from dftfd.terms.term import Contribution, Term
 from dftfd.xc.ao_store import AOStore, default_block_size
+from dftfd.xc.channels import ao_order
 from dftfd.xc.gradient import GradientBuilder
-from dftfd.xc.matrix import ao_order
 
 BLOCK_BUFFERS = 6
 """Buffers of the size of a block's orbitals that a worker holds while it builds the matrix."""
@@ -24,11 +27,44 @@ def quadrature_grid(molecule, level: int) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(grid.points), np.asarray(grid.weights)
 
 
+@dataclass(frozen=True, eq=False)
+class Quadrature:
+    """Where terms are integrated: on the grid of a level, whose points move with the nuclei, or on points that stay.
+
+    given: those that stay, (points (point, 3), weights (point,)), where there is no level.
+    """
+
+    level: int | None
+    given: tuple[np.ndarray, np.ndarray] | None = None
+
+    @property
+    def moves(self) -> bool:
+        """Whether the points move with the nuclei."""
+        return self.level is not None
+
+    @property
+    def key(self) -> int:
+        """Equal for the same points of one molecule."""
+        return self.level if self.moves else id(self)
+
+    def finer_than(self, level: int) -> bool:
+        """Whether it has a level, and a higher one."""
+        return self.moves and self.level > level
+
+    def on(self, molecule) -> tuple[np.ndarray, np.ndarray]:
+        """(points, weights) for a molecule."""
+        return quadrature_grid(molecule, self.level) if self.moves else self.given
+
+    def size(self, molecule) -> int:
+        """The number of points, without making them."""
+        return grid_size(molecule.atomic_numbers, self.level) if self.moves else len(self.given[0])
+
+
 class GridOrbitals:
     """The orbitals of a molecule on its quadrature grids: one AO store for each grid, whichever terms ask for it.
 
-    A grid is a level, or (points, weights). Terms say beforehand which order of derivatives they will need where, so
-    that a grid used by several is stored once, to the highest order.
+    Terms say beforehand which order of derivatives they will need on which Quadrature, so that a grid used by several
+    is stored once, to the highest order.
     """
 
     def __init__(self, molecule, progress):
@@ -38,8 +74,8 @@ class GridOrbitals:
 
     def reserve(self, grid, order: int, keep: bool = True) -> None:
         """Orbitals and derivatives up to `order` will be needed; keep=False: once, they go to other memory."""
-        _, order_before, kept_before = self._reserved.get(_key(grid), (grid, 0, True))
-        self._reserved[_key(grid)] = grid, max(order, order_before), keep and kept_before
+        _, order_before, kept_before = self._reserved.get(grid.key, (grid, 0, True))
+        self._reserved[grid.key] = grid, max(order, order_before), keep and kept_before
 
     def memory(self) -> Need:
         """Bytes of the grids, and of all orbitals on them."""
@@ -54,39 +90,67 @@ class GridOrbitals:
 
     def n_points(self, grid) -> int:
         """Number of points of a grid; zero of one that no term asked for."""
-        if _key(grid) not in self._reserved:
-            return 0
-        return grid_size(self._molecule.atomic_numbers, grid) if isinstance(grid, int) else len(grid[0])
+        return grid.size(self._molecule) if grid.key in self._reserved else 0
 
     def store(self, grid) -> AOStore:
         """The orbitals on a grid, of which as many are kept as there is room for."""
-        if _key(grid) not in self._stores:
-            _, order, keep = self._reserved[_key(grid)]
+        if grid.key not in self._stores:
+            _, order, keep = self._reserved[grid.key]
             with self._progress.stage("grid"):
-                points, weights = quadrature_grid(self._molecule, grid) if isinstance(grid, int) else grid
+                points, weights = grid.on(self._molecule)
                 self._progress.note(f"grid of {len(points)} points")
             with self._progress.stage("orbitals on the grid"):
                 limit = self.room if keep else 0
                 store = AOStore(self._molecule, points, weights, order, memory_limit=limit)
             self.room -= store.nbytes
-            self._stores[_key(grid)] = store
-        return self._stores[_key(grid)]
+            self._stores[grid.key] = store
+        return self._stores[grid.key]
 
 
-def _key(grid):
-    return grid if isinstance(grid, int) else id(grid)
-
-
-def gradient_on_grid(molecule, kernel, grid, P, C_occ, grid_response: bool, progress, whole_grid=False) -> np.ndarray:
-    """dE/dR (atom, 3) [hartree/bohr] at fixed P of the energy of one kernel on a grid.
-
-    grid: a level, or (points, weights) that stay where they are.   whole_grid: see dftfd.xc.gradient.
-    """
-    moves = isinstance(grid, int)
-    points, weights = quadrature_grid(molecule, grid) if moves else grid
-    store = AOStore(molecule, points, weights, ao_order(kernel) + 1, memory_limit=0)
-    slopes = GradientBuilder(kernel, store, progress.part, whole_grid).build(P, C_occ)
+def gradient_on_grid(molecule, kernel, grid, P, C_occ, grid_response: bool, progress) -> np.ndarray:
+    """dE/dR (atom, 3) [hartree/bohr] at fixed P of the energy of one kernel on a Quadrature."""
+    store = AOStore(molecule, *grid.on(molecule), ao_order(kernel) + 1, memory_limit=0)
+    slopes = GradientBuilder(kernel, store, progress.part).build(P, C_occ)
     gradient = atom_sums(molecule, slopes.orbitals)
-    if moves and grid_response:
-        gradient += pull_back(molecule.atomic_numbers, molecule.coordinates, slopes.points, slopes.weights, grid)
+    if grid.moves and grid_response:
+        gradient += pull_back(molecule.atomic_numbers, molecule.coordinates, slopes.points, slopes.weights, grid.level)
     return gradient
+
+
+class GridEnergy(Term):
+    """The energy of one kernel (xc.kernel) on a grid.
+
+    grid: a Quadrature.   orbitals: those of the molecule on its grids; keep: see `reserve`.
+    """
+
+    def __init__(self, kernel, molecule, grid, orbitals: GridOrbitals, keep: bool = True):
+        self.kernel, self.grid, self._molecule, self._orbitals = kernel, grid, molecule, orbitals
+        orbitals.reserve(grid, ao_order(kernel), keep)
+
+    @abstractmethod
+    def made_on(self, store: AOStore):
+        """Builder with `build(P, C_occ)` and `response(P, C_occ)` as those of dftfd.xc.matrix.XCBuilder."""
+
+    @cached_property
+    def builder(self):
+        """Energy, matrix and response on the grid."""
+        return self.made_on(self._orbitals.store(self.grid))
+
+    @property
+    def gradient_kernel(self):
+        """The kernel that `gradient` takes derivatives of."""
+        return self.kernel
+
+    def prepare(self, progress):
+        self.builder  # noqa: B018
+
+    def evaluate(self, P, C_occ=None):
+        found = self.builder.build(P, C_occ)
+        (name,) = self.components
+        return Contribution({name: found.energy}, found.matrix, found.n_electrons)
+
+    def response(self, P, C_occ=None):
+        return self.builder.response(P, C_occ)
+
+    def gradient(self, P, C_occ, grid_response, progress):
+        return gradient_on_grid(self._molecule, self.gradient_kernel, self.grid, P, C_occ, grid_response, progress)

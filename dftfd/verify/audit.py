@@ -13,16 +13,16 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.errors import FunctionalError, InputError, UnsupportedError
+from dftfd.errors import FunctionalError, InputError, UnsupportedError, shown
 from dftfd.functionals.registry import get_functional
-from dftfd.runtime.arguments import choice, public, whole
+from dftfd.runtime.arguments import Kind, choice, public, whole
 from dftfd.verify.audit_sources import HIGHEST, EvalXCSource, LibxcSource, NotOfferedError, OwnSource, named
 from dftfd.verify.diagnosis import CLOSE, diagnose
 from dftfd.verify.finite_differences import differences
 from dftfd.verify.point_comparison import scaled_error
 from dftfd.verify.reports import AuditReport, Checked, Finding
 from dftfd.verify.sampling import EDGES, describe, edge_points, equal_spins, inner_points
-from dftfd.xc.pointwise import VARIABLES
+from dftfd.xc.variables import MEMBERS, VARIABLES, family_of
 
 N_POINTS, MOST_POINTS = 12, 100_000
 RELIABLE = 1e-7
@@ -83,15 +83,23 @@ def audit(
     return AuditReport(source.name, tuple(checked), tuple(findings), tuple(dict.fromkeys(notes)))
 
 
+_CODE = Kind(
+    "a name, an expression, a Functional, or code of PySCF's kind, eval_xc",
+    lambda target: getattr(target, "eval_xc", target if callable(target) else None),
+)
+_NAME = Kind("a name of libxc", lambda target: str(target).lower())
+
+
 def _sources(target, xctype, reference, libxc):
     """(what is audited, the functional of ours that it is compared with or None)."""
-    code = getattr(target, "eval_xc", target if callable(target) else None)
+    code = _CODE.checked("target", target)
+    source: LibxcSource | EvalXCSource | OwnSource
     if libxc:
-        source = LibxcSource(str(target).lower())
+        source = LibxcSource(_NAME.checked("target", target))
         if reference is None:
             reference = _counterpart(source.name)
     elif code is not None:
-        source = EvalXCSource(code, xctype.upper(), getattr(code, "__qualname__", repr(code)))
+        source = EvalXCSource(code, xctype.upper(), getattr(code, "__qualname__", None) or shown(code))
     else:
         source = OwnSource(get_functional(target))
     return source, None if reference is None else OwnSource(get_functional(reference))
@@ -110,6 +118,8 @@ def import_target(text: str) -> Callable:
     try:
         if place.endswith(".py"):
             spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+            if spec is None or spec.loader is None:
+                raise InputError(f"target {shown(text)}: {place} is no file of Python code.")
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
         else:
@@ -135,7 +145,7 @@ def _scale(x, n_spin):
 def _audit_layout(source, ours, x, n_spin, notes):
     """(Checked, findings) for each order that the source offers."""
     families = source.ingredients(n_spin)
-    used = [k for k, v in enumerate(VARIABLES[n_spin]) if v.split("_")[0] in families]
+    used = [k for family in families for k in MEMBERS[n_spin][family]]
     rows = source(x, n_spin, HIGHEST)
     known = None if ours is None else ours(x, n_spin, len(rows) - 1)
     if known is not None and not _close(rows[0][()], known[0][()], ENERGY_CLOSE).all():
@@ -152,8 +162,7 @@ def _audit_layout(source, ours, x, n_spin, notes):
     steps = _scale(x, n_spin)
     for order in range(1, len(rows)):
         code = lambda moved, order=order: source(_embed(moved, x, used), n_spin, order - 1)[order - 1]
-        slopes = differences(code, x[used], steps[used])
-        slopes = {i: estimates for i, estimates in zip(used, slopes, strict=True)}
+        slopes = dict(zip(used, differences(code, x[used], steps[used]), strict=True))
         reference = None if known is None else known[order]
         yield _audit_order(_Order(order, n_spin, x, steps, rows, slopes, reference, used), wrong, source, ours)
 
@@ -241,7 +250,7 @@ def _verdict(level, component, wrong):
     decided = reliable.any(axis=0)
     if level.reference is not None:
         exact = level.reference.get(component, np.zeros_like(given))
-        families = tuple(VARIABLES[level.n_spin][k].split("_")[0] for k in component)
+        families = tuple(family_of(k, level.n_spin) for k in component)
         bad |= (scaled_error(given, exact, level.n, families) > CLOSE) & (np.abs(given - exact) > rounding) & decided
     bad |= ~np.isfinite(given)
     return bad if decided.any() or bad.any() else None

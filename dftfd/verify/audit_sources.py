@@ -6,18 +6,19 @@ The energy is per volume. Components that a source does not give are left out; o
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from dftfd.errors import FunctionalError, UnsupportedError, one_line, shown
 from dftfd.functionals.base import Functional
 from dftfd.interop import libxc
-from dftfd.interop.libxc_layout import named_components
 from dftfd.interop.numint import LAYOUT
 from dftfd.runtime.arguments import Kind
-from dftfd.xc.pointwise import VARIABLES, pointwise_kernel
+from dftfd.xc.pointwise import pointwise_kernel
+from dftfd.xc.variables import FAMILIES, VARIABLES, named_components
 
-INGREDIENTS = {"LDA": ("rho",), "GGA": ("rho", "sigma"), "MGGA": ("rho", "sigma", "lapl", "tau")}
+INGREDIENTS = {"LDA": FAMILIES[:1], "GGA": FAMILIES[:2], "MGGA": FAMILIES}
 HIGHEST = 3
 NUMBERS = Kind("an array of real numbers", lambda value: np.asarray(value).astype(np.float64, casting="same_kind"))
 _ROWS = {"LDA": ((0,),), "GGA": ((0, 1, 2, 3),), "MGGA": ((0, 1, 2, 3, 5), (0, 1, 2, 3, 4, 5))}
@@ -46,9 +47,7 @@ class OwnSource:
         return pointwise_kernel(self.functional, n_spin).ingredients
 
     def __call__(self, x, n_spin, order):
-        kernel = pointwise_kernel(self.functional, n_spin)
-        by_order = kernel(x, order, compiled=False)
-        return [dict(zip(kernel.combinations(k), rows, strict=True)) for k, rows in enumerate(by_order)]
+        return pointwise_kernel(self.functional, n_spin).by_component(x, order, compiled=False)
 
 
 class LibxcSource:
@@ -65,13 +64,14 @@ class LibxcSource:
         d = libxc.reference([(1.0, self.name)], x, n_spin, order=max(order, 1))
         result = [{(): d.energy}]
         for k in range(1, order + 1):
-            arrays = {1: d.first, 2: d.second, 3: d.third}[k]
+            arrays: Any = {1: d.first, 2: d.second, 3: d.third}[k]
             if arrays is None:
                 break
             named = named_components(n_spin, self.used, k)
             components = [c for group in named.values() for c in group]
             zero = np.zeros(x.shape[1])
-            result.append({c: arrays.get(c, zero) if k == 3 else arrays[c] for c in components})
+            entries: dict = {c: arrays.get(c, zero) if k == 3 else arrays[c] for c in components}
+            result.append(entries)
         return result
 
 
@@ -143,7 +143,8 @@ class EvalXCSource:
             raise FunctionalError(
                 f"{self.name} returned {len(arrays)} arrays of order {order}; at most {len(layout)} expected."
             )
-        named, result = named_components(n_spin, INGREDIENTS["MGGA"], order), {}
+        named = named_components(n_spin, INGREDIENTS["MGGA"], order)
+        result: dict = {}
         for name, array in zip(layout, arrays, strict=False):
             if array is not None:
                 rows = self._row(array, name, len(named[name]), points)
@@ -184,8 +185,7 @@ def named(component: tuple[int, ...], n_spin: int) -> str:
     """A component in words, such as v2rhosigma[a, ab]; the energy is e."""
     if not component:
         return "e"
-    families = ("rho", "sigma", "lapl", "tau")
-    array = next(n for n, g in named_components(n_spin, families, len(component)).items() if component in g)
+    array = next(n for n, g in named_components(n_spin, FAMILIES, len(component)).items() if component in g)
     if n_spin == 1:
         return array
     return f"{array}[{', '.join(VARIABLES[2][k].split('_')[1] for k in component)}]"

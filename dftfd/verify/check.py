@@ -174,8 +174,8 @@ def _molecular_rows(functional, terms):
             STRONG_FORM_TOLERANCE * _allowance(functional),
         )
     ]
-    grid = molecular_grid(water.atomic_numbers, water.coordinates, 1)
-    grid = np.asarray(grid.points), np.asarray(grid.weights)
+    quadrature = molecular_grid(water.atomic_numbers, water.coordinates, 1)
+    grid = np.asarray(quadrature.points), np.asarray(quadrature.weights)
     for n_spin, density in ((1, P), (2, P_cation)):
         energy, V = potentials.matrix_difference(functional, terms, water, density, grid)
         name = "water" if n_spin == 1 else "water cation"

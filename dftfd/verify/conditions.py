@@ -279,13 +279,13 @@ def _lieb_oxford(parts):
     if not any(_is_kind(t, "x", "xc") for _, t in semilocal.terms):
         raise _OtherTerms("no exchange")
     parts.require_local_correlation()
-    F, place = [], []
+    values, places = [], []
     for x in wide_sample():
         n = total_density(x)
-        F.append(energy(semilocal, x) / (C_X * n ** (4 / 3)))
+        values.append(energy(semilocal, x) / (C_X * n ** (4 / 3)))
         zeta = np.zeros_like(n) if len(x) == 4 else (x[0] - x[1]) / n
-        place.append(np.stack([wigner_seitz(n), total_reduced_gradient(x), zeta]))
-    F, place = np.concatenate(F), np.concatenate(place, axis=1)
+        places.append(np.stack([wigner_seitz(n), total_reduced_gradient(x), zeta]))
+    F, place = np.concatenate(values), np.concatenate(places, axis=1)
     i = int(np.argmax(F))
     rs, s, zeta = place[:, i]
     return bool(F[i] <= LIEB_OXFORD), f"largest F_xc = {F[i]:.4f} at r_s = {rs:.2f}, s = {s:.2f}, zeta = {zeta:.2f}"

@@ -37,7 +37,8 @@ def _other_names(functional):
     """Names of registered functionals with the same terms, coefficients, parameters and exact exchange."""
     if len(functional.terms) == 1 and not functional.exact_exchange:
         return []  # a formula is compared under its own name
-    return [name for name in list_functionals() if _same(lookup(name), functional)]
+    library = ((name, lookup(name)) for name in list_functionals())
+    return [name for name, known in library if known and _same(known, functional)]
 
 
 def _same(f: Functional, g: Functional) -> bool:

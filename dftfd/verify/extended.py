@@ -13,13 +13,13 @@ decides where libxc and dftfd differ.
 import itertools
 import math
 
-import mpmath
-
 from dftfd.autofd.scalar.on_mpmath import OnMpmath
+from dftfd.autofd.scalar.on_mpmath import mpmath as mpmath
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
-from dftfd.xc.pointwise import VARIABLES, scalar_form
+from dftfd.xc.pointwise import pointwise_kernel
+from dftfd.xc.variables import VARIABLES
 
 DIGITS = 150
 """Digits that are carried. Third differences take ninety of them; where one spin is rare, its share takes more."""
@@ -29,15 +29,15 @@ STEP = mpmath.mpf(10) ** -30
 
 
 class ExtendedEnergy:
-    """energy(x) -> energy per volume, an mpmath number, of x, the variables `dftfd.xc.pointwise.VARIABLES[n_spin]`.
+    """energy(x) -> energy per volume, an mpmath number, of x, the variables `dftfd.xc.variables.VARIABLES[n_spin]`.
 
     used: positions of the variables that it depends on. Evaluate inside `mpmath.workdps(DIGITS)`.
     """
 
     def __init__(self, functional: Functional, n_spin: int = 2):
         self.n_spin = n_spin
-        self._program = scalar_form(functional.semilocal_part, n_spin)
-        self.used = tuple(k for k in range(len(VARIABLES[n_spin])) if self._program.depends_on({k}))
+        kernel = pointwise_kernel(functional.semilocal_part, n_spin)
+        self._program, self.used = kernel.program, kernel.used
 
     def __call__(self, x):
         return evaluate(self._program, OnMpmath(_EXACT), [mpmath.mpf(v) for v in x])[0]

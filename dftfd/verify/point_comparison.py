@@ -8,7 +8,8 @@ import numpy as np
 
 from dftfd.functionals.base import Functional
 from dftfd.interop import libxc
-from dftfd.xc.pointwise import VARIABLES, pointwise_kernel
+from dftfd.xc.pointwise import pointwise_kernel
+from dftfd.xc.variables import MEMBERS, VARIABLES
 
 _K_F2 = (3 * math.pi**2) ** (2 / 3)
 _UNITS = {"rho": (1.0, 1), "sigma": (4 * _K_F2, 8 / 3), "lapl": (4 * _K_F2, 5 / 3), "tau": (0.3 * _K_F2, 5 / 3)}
@@ -30,20 +31,16 @@ def lowered_derivatives(functional: Functional, n_spin: int, order: int = 2):
     first: (variable, point), second: (variable, variable, point), third: by ascending triples of variables.
     """
     kernel = pointwise_kernel(functional, n_spin)
-    count = len(libxc.VARIABLES[n_spin])
+    count = len(VARIABLES[n_spin])
 
     def derivatives(x):
-        by_order = kernel(np.asarray(x), order)
-        energy, first = by_order[0][0], np.zeros((count, x.shape[1]))
-        first[[c[0] for c in kernel.combinations(1)]] = by_order[1]
-        if order == 1:
-            return energy, first
-        second = np.zeros((count, count, x.shape[1]))
-        for (i, j), row in zip(kernel.combinations(2), by_order[2], strict=True):
-            second[i, j] = second[j, i] = row
-        if order == 2:
-            return energy, first, second
-        return energy, first, second, dict(zip(kernel.combinations(3), by_order[3], strict=True))
+        found = kernel.by_component(np.asarray(x), order)
+        dense = [np.zeros([count] * k + [x.shape[1]]) for k in range(min(order, 2) + 1)]
+        for of_order, array in zip(found, dense, strict=False):
+            for component, row in of_order.items():
+                for place in set(itertools.permutations(component)):
+                    array[place] = row
+        return *dense, *found[3:]
 
     return derivatives
 
@@ -55,14 +52,12 @@ def families(quantity: str) -> list[str]:
 
 def components(quantity: str, n_spin: int) -> list[tuple[int, ...]]:
     """The derivatives that belong to a quantity, as ascending tuples of positions in VARIABLES."""
-    rows = {a: [i for i, v in enumerate(VARIABLES[n_spin]) if v.split("_")[0] == a] for a in _UNITS}
-    return sorted({tuple(sorted(t)) for t in itertools.product(*(rows[a] for a in families(quantity)))})
+    members = MEMBERS[n_spin]
+    return sorted({tuple(sorted(t)) for t in itertools.product(*(members[f] for f in families(quantity)))})
 
 
 def component(derivatives, place: tuple[int, ...]):
     """One derivative (point,) of those that `lowered_derivatives` or `dftfd.interop.libxc.reference` give."""
-    if isinstance(derivatives, libxc.Derivatives):
-        derivatives = (derivatives.energy, derivatives.first, derivatives.second, derivatives.third)
     of_order = derivatives[len(place)]
     return of_order.get(place, np.zeros_like(derivatives[0])) if len(place) == 3 else of_order[place]
 
@@ -74,7 +69,7 @@ def quantities(order: int) -> list[str]:
     return ["e", *(name(group) for k in range(1, order + 1) for group in named(k))]
 
 
-def compare(ours, reference: libxc.Derivatives, x: np.ndarray, n_spin: int) -> dict[str, np.ndarray]:
+def compare(ours, reference: libxc.Reference, x: np.ndarray, n_spin: int) -> dict[str, np.ndarray]:
     """Errors (point,) by quantity, largest over the components that belong to it; see `scaled_error`.
 
     ours: (energy, first, second) or, where the reference has third derivatives, (energy, first, second, third).

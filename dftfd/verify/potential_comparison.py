@@ -5,6 +5,7 @@ derivatives and exact derivatives of the density; see `dftfd.interop.libxc.poten
 """
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +19,11 @@ from dftfd.verify.counterpart import counterpart
 from dftfd.verify.point_comparison import LIBXC_THRESHOLD
 from dftfd.verify.sampling import analytic_density
 from dftfd.xc.ao_store import AOStore
+from dftfd.xc.channels import GRADIENT, ROW, TAU, ao_order, both_spins, channel_count
+from dftfd.xc.code import shared
 from dftfd.xc.density import density_function, evaluate_at
 from dftfd.xc.kernel import XCKernel
-from dftfd.xc.matrix import XCBuilder, ao_order
+from dftfd.xc.matrix import Scratch, XCBuilder, density_jet
 
 
 def potential_error(ours: np.ndarray, reference: np.ndarray, n: np.ndarray) -> np.ndarray:
@@ -42,8 +45,8 @@ def on_analytic_density(functional: Functional, terms: libxc.Terms, parameters, 
 
 
 def _tau(*density_and_point):
-    *parameters, r = density_and_point
-    code = functools.partial(analytic_density, *parameters)
+    parameters, r = density_and_point[:-1], density_and_point[-1]
+    code: Any = functools.partial(analytic_density, *parameters)
     rho, gradient = code(r), jax.jacfwd(code)(r)
     return jnp.sum(gradient**2, axis=1) / (8 * rho) + 0.3 * (6 * jnp.pi**2) ** (2 / 3) * rho ** (5 / 3)
 
@@ -63,16 +66,15 @@ def _jets(parameters, points):
 def molecular_jet(molecule, P: np.ndarray, points: np.ndarray) -> libxc.DensityJet:
     """The same for a density matrix (2, ao, ao), from libcint's AO values and their derivatives to second order."""
     ao = gaussian_basis(molecule).evaluate(np.asfortranarray(points), order=2)
-    value, gradient = ao[0], ao[1:4]
-    hessian = ao[4 + np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])]
-    pair = lambda left, right: np.einsum("...mp,smn,np->s...p", left, P, right, optimize=True)
-    pairs = lambda left: np.einsum("...mp,smn,jnp->s...jp", left, P, gradient, optimize=True)
+    density = np.empty((2, channel_count(2, True), len(points)))
+    for P_s, channels in zip(P, density, strict=True):
+        density_jet(ao, P_s, None, 2, True, channels, Scratch())
     return libxc.DensityJet(
-        value=pair(value, value),
-        gradient=2 * pair(gradient, value),
-        hessian=2 * (pair(hessian, value) + pairs(gradient)),
-        tau=0.5 * np.einsum("imp,smn,inp->sp", gradient, P, gradient, optimize=True),
-        tau_gradient=np.einsum("ijmp,smn,inp->sjp", hessian, P, gradient, optimize=True),
+        value=density[:, 0],
+        gradient=density[:, GRADIENT],
+        hessian=density[:, ROW],
+        tau=density[:, TAU],
+        tau_gradient=np.einsum("ijmp,smn,inp->sjp", ao[ROW], P, ao[GRADIENT], optimize=True),
     )
 
 
@@ -93,14 +95,14 @@ def libxc_potential(functional: Functional, molecule, P, points) -> np.ndarray:
     It is put together from libxc's second derivatives and libcint's derivatives of the density.
     """
     P = np.asarray(P)
-    both = P if len(P) == 2 else np.concatenate([P, P]) * 0.5
-    return libxc.potential(counterpart(functional), molecular_jet(molecule, both, np.asarray(points)))
+    jet = molecular_jet(molecule, np.asarray(both_spins(P)), np.asarray(points))
+    return libxc.potential(counterpart(functional), jet)
 
 
 def matrix_difference(functional: Functional, terms: libxc.Terms, molecule, P, grid):
     """(energy error, matrix error (spin, ao, ao)) against PySCF's numint on the same grid; P (spin, ao, ao)."""
     points, weights = grid
-    kernel = XCKernel(functional, n_spin=len(P))
+    kernel = shared(XCKernel, functional, len(P))
     store = AOStore(molecule, points, weights, ao_order(kernel))
     ours = XCBuilder(kernel, store).build(P)
     energy, V = libxc.matrix(terms, molecule, points, weights, P)

@@ -6,14 +6,12 @@ the second kind is decided here.
 """
 
 import functools
-from dataclasses import dataclass
 
-import mpmath
 import numpy as np
 
 from dftfd.functionals.base import Functional
 from dftfd.interop import libxc
-from dftfd.verify.extended import DIGITS, ExtendedEnergy
+from dftfd.verify.extended import DIGITS, ExtendedEnergy, mpmath
 from dftfd.verify.point_comparison import (
     LIBXC_THRESHOLD,
     component,
@@ -22,6 +20,7 @@ from dftfd.verify.point_comparison import (
     lowered_derivatives,
     scaled_error,
 )
+from dftfd.verify.reports import Decision
 
 MOST_POINTS = 2
 """Points per quantity that are decided, the worst above the tolerance; at each the component that differs most."""
@@ -29,19 +28,6 @@ MOST_POINTS = 2
 _NEIGHBOURS, _DISTANCE = 60, 1e-6
 _LARGEST_MEAN = 0.6
 """Largest mean of what is called rounding, in units of its standard deviation; 60 random numbers have 0.13."""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """Errors against extended precision, scaled as in `scaled_error`, at the points where libxc and dftfd differ most.
-
-    ours, reference: the largest errors of dftfd and of libxc.   is_rounding: True if libxc's errors change sign among
-    near points.
-    """
-
-    ours: float
-    reference: float
-    is_rounding: bool
 
 
 class Referee:

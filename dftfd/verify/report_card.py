@@ -3,6 +3,7 @@
 import inspect
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from dftfd.errors import InputError, MissingDependencyError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.parameters import parameter_text
 from dftfd.functionals.registry import get_functional
+from dftfd.runtime.arguments import public
 from dftfd.runtime.files import written_whole
 from dftfd.verify.conditions import CONDITIONS, Condition, Parts
 from dftfd.verify.counterpart import counterpart
@@ -90,11 +92,12 @@ class ReportCard:
             figure.savefig(temporary, dpi=150, format=ending)
 
 
-def report_card(functional, **parameters) -> ReportCard:
+@public
+def report_card(functional: Any, **parameters: Any) -> ReportCard:
     """The report card of a functional: name, expression or Functional.
 
-    >>> from dftfd.verify.report_card import report_card
-    >>> report_card("pbe")["Lieb-Oxford bound"].passed
+    >>> import dftfd
+    >>> dftfd.report_card("pbe")["Lieb-Oxford bound"].passed
     True
     """
     functional = get_functional(functional, **parameters)
@@ -122,7 +125,7 @@ def _in_libxc(functional) -> str:
 
 def _ingredients(functional) -> str:
     """Variables at a point, and what is beyond them."""
-    found = []
+    found: list[str] = []
     semilocal = functional.semilocal_part
     if semilocal.terms:
         found += pointwise_kernel(semilocal, 2).ingredients

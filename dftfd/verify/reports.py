@@ -7,8 +7,6 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from dftfd.verify.referee import Decision
-
 
 class Printed:
     """What rich prints in colour, as plain text."""
@@ -27,6 +25,19 @@ def _table(headings, rows, right=(), **options) -> Table:
     for row in rows:
         table.add_row(*map(str, row))
     return table
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Errors against extended precision, scaled as all are, at the points where libxc and dftfd differ most.
+
+    ours, reference: the largest errors of dftfd and of libxc.   is_rounding: True if libxc's errors change sign among
+    near points.
+    """
+
+    ours: float
+    reference: float
+    is_rounding: bool
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
+from dftfd.xc.variables import MEMBERS, of_spin
+
 REGIONS = {
     "dense": ((1e-3, 1e3), (0.1, 1.0)),
     "dilute": ((2e-7, 1e-3), (0.1, 1.0)),
@@ -60,7 +62,8 @@ def sample(n_spin: int, region: str, count: int = 400, seed: int = 7) -> np.ndar
     is uniform in (-3, 3).
     """
     rng = np.random.default_rng(seed)
-    n, distance = (10 ** rng.uniform(*np.log10(limits), count) for limits in REGIONS[region])
+    exponents = (np.log10(limits) for limits in REGIONS[region])
+    n, distance = (10 ** rng.uniform(low, high, count) for low, high in exponents)
     zeta = rng.choice([-1.0, 1.0], count) * (1 - distance)
     s, cosine = rng.uniform(0.02, LARGEST_S, (2, count)), rng.uniform(-0.95, 0.95, count)
     alpha, q = rng.uniform(0, 5, (2, count)), rng.uniform(-3, 3, (2, count))
@@ -79,8 +82,8 @@ def wide_sample(count: int = 4000):
     n = uniform_density(np.exp(rng.uniform(np.log(0.05), np.log(20), count)))
     fraction = rng.uniform(0, 1, count) ** 3 * (1 - 2e-6) + 1e-6
     one = total_variables(n, *reduced())
-    both = map(np.stack, zip(reduced(), reduced(), strict=True))
-    return one, variables(n * np.stack([fraction, 1 - fraction]), *both, rng.uniform(-1, 1, count))
+    s, alpha, q = map(np.stack, zip(reduced(), reduced(), strict=True))
+    return one, variables(n * np.stack([fraction, 1 - fraction]), s, alpha, q, rng.uniform(-1, 1, count))
 
 
 def uniform_density(rs):
@@ -118,15 +121,13 @@ def inner_points(n_spin: int, count: int) -> np.ndarray:
 def edge_points(n_spin: int) -> np.ndarray:
     """(variable, point), one for each of EDGES; the fully polarised one is no edge of a total density."""
     x = sample(n_spin, "dense", len(EDGES), seed=3)
-    spins, sigma, tau = (
-        [slice(0, 1), slice(1, 2), slice(3, 4)] if n_spin == 1 else [slice(0, 2), slice(2, 5), slice(7, 9)]
-    )
+    spins, sigma, tau = (list(MEMBERS[n_spin][family]) for family in ("rho", "sigma", "tau"))
     x[:, 0] = 0.0
     x[:, 1] *= 1e-14 / x[spins, 1].sum()
     x[sigma, 1] *= 1e-14
     x[sigma, 2] = 0.0
     if n_spin == 2:
-        x[[1, 3, 4, 6, 8], 3] = 0.0
+        x[list(of_spin(1, 2)), 3] = 0.0
     x[tau, 4] = x[sigma, 4][::2] / (8 * x[spins, 4])  # of two spins, aa and bb
     return x
 

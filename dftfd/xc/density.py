@@ -12,10 +12,11 @@ from dftfd.libcint.mole import is_pyscf_mole
 from dftfd.runtime.arguments import Kind, public, traceable
 from dftfd.system.molecule import Molecule
 from dftfd.xc.ao_values import AOTables, ao_tables, ao_values
+from dftfd.xc.channels import both_spins
 
 
 def _as_molecule(value):
-    if not (isinstance(value, Molecule) or is_pyscf_mole(value)):
+    if not (issubclass(type(value), Molecule) or is_pyscf_mole(value)):
         raise TypeError
     return value
 
@@ -23,10 +24,10 @@ def _as_molecule(value):
 @public
 def density_function(
     molecule: Annotated[Any, Kind("a Molecule, from dftfd.molecule(...), or a PySCF Mole", _as_molecule)],
-    P: Annotated[jax.Array, traceable(None, None, None, expected="a matrix (1 or 2, ao, ao) of finite numbers")],
+    P: Annotated[Any, traceable(None, None, None, expected="a matrix (1 or 2, ao, ao) of finite numbers")],
     tau: bool = False,
     domain: Domain = SPACE,
-):
+) -> Any:
     r"""Spin-resolved density rho(r) [bohr^-3], a Function R^3 -> R^2 (alpha, beta).
 
     rho_s(r) = sum_mn P^s_mn chi_m(r) chi_n(r)
@@ -49,17 +50,13 @@ def density_function(
 def density_at(P, tables: AOTables, r):
     """Spin densities (2,) at the point r (3,)."""
     chi = ao_values(tables, r)
-    return _both_spins(jnp.einsum("m,smn,n->s", chi, P, chi))
+    return both_spins(jnp.einsum("m,smn,n->s", chi, P, chi))
 
 
 def kinetic_energy_density_at(P, tables: AOTables, r):
     """Spin-resolved 1/2 sum occ |grad phi|^2 (2,) at the point r (3,)."""
     grad_chi = jax.jacfwd(ao_values, argnums=1)(tables, r)
-    return _both_spins(0.5 * jnp.einsum("mx,smn,nx->s", grad_chi, P, grad_chi))
-
-
-def _both_spins(values):
-    return values if values.shape == (2,) else jnp.concatenate([values, values]) * 0.5
+    return both_spins(0.5 * jnp.einsum("mx,smn,nx->s", grad_chi, P, grad_chi))
 
 
 def evaluate_at(f: Function, points, batch_size: int = 512):

@@ -16,9 +16,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from dftfd.errors import NumericalError
 from dftfd.libcint.gto import component_count
 from dftfd.xc.ao_store import AOStore
-from dftfd.xc.matrix import MatrixBuilder, XCBuilder, XCContribution, ao_order
+from dftfd.xc.channels import GRADIENT, HESSIAN, PAIRS, ao_order
+from dftfd.xc.matrix import XCBuilder, XCContribution
 
-_PAIRS = np.array([(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]) + 1  # components of the n_ij in their order
 _GROWTH = 1.25  # numbers of orbitals in a batch differ by less than this factor
 _WORK = 1 << 28  # bytes of intermediate arrays at a time, for each device
 _SHARE = 0.7  # of a device's memory for orbitals
@@ -31,8 +31,8 @@ def accelerated_devices() -> list | None:
     return devices if len(devices) > 1 or devices[0].platform != "cpu" else None
 
 
-class DeviceXCBuilder(MatrixBuilder):
-    """Energy, matrix and electron numbers as XCBuilder gives them, computed on `devices`.
+class DeviceXCBuilder(XCBuilder):
+    """Energy, matrix and electron numbers as XCBuilder gives them, computed on `devices`; responses are not.
 
     memory_limit: bytes of orbitals that may stay there; by default 70 % of the memory that the devices have. Batches
     beyond it stay with the processor and travel for every matrix.
@@ -72,7 +72,7 @@ class DeviceXCBuilder(MatrixBuilder):
             matrix += np.asarray(M)[:, :-1, :-1]
             finite &= bool(np.isfinite(density_sum))
         if not (finite and np.isfinite(energy) and np.isfinite(matrix).all()):
-            XCBuilder(self.kernel, self.store).build(P)  # raises and says where, if it finds the same
+            super().build(P)  # raises and says where, if it finds the same
             raise NumericalError(
                 f"the energy or matrix of {self.kernel.functional.name!r} is not finite on the "
                 f"{jax.devices()[0].platform}, though on the processor; JAX_PLATFORMS=cpu computes it there."
@@ -117,12 +117,13 @@ def block_density(ao, P, order: int, tau: bool):
     product = partial(jnp.einsum, "scmp,cmp->scp")
     channels = [product(PA[:, :1], ao[:1])]
     if order >= 1:
-        channels.append(2.0 * jnp.einsum("smp,cmp->scp", PA[:, 0], ao[1:4]))
+        channels.append(2.0 * jnp.einsum("smp,cmp->scp", PA[:, 0], ao[GRADIENT]))
     if order >= 2:
-        mixed = product(PA[:, _PAIRS[:, 0]], ao[_PAIRS[:, 1]])
-        channels.append(2.0 * (jnp.einsum("smp,cmp->scp", PA[:, 0], ao[4:10]) + mixed))
+        i, j = 1 + np.transpose(PAIRS)
+        mixed = product(PA[:, i], ao[j])
+        channels.append(2.0 * (jnp.einsum("smp,cmp->scp", PA[:, 0], ao[HESSIAN]) + mixed))
     if tau:
-        channels.append(0.5 * product(PA[:, 1:4], ao[1:4]).sum(axis=1, keepdims=True))
+        channels.append(0.5 * product(PA[:, GRADIENT], ao[GRADIENT]).sum(axis=1, keepdims=True))
     return jnp.concatenate(channels, axis=1)
 
 

@@ -10,15 +10,13 @@ components by A_c -> A_c + dr . nabla A_c, which are components of one order mor
 
 import itertools
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
 from dftfd.libcint.gto import component_count
+from dftfd.xc.channels import RAISED, ROW, TAU
 from dftfd.xc.kernel import Slopes
 from dftfd.xc.matrix import MatrixBuilder
-
-_ROW_OF = {(0, 0): 4, (0, 1): 5, (0, 2): 6, (1, 1): 7, (1, 2): 8, (2, 2): 9}  # component of A_ij with i <= j
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +30,6 @@ class XCGradient:
     orbitals: np.ndarray
     points: np.ndarray
     weights: np.ndarray
-
-
-@cache
-def raised_components(order: int) -> np.ndarray:
-    """Component d/dx_i A_c for each component c up to `order`, (3, component)."""
-    powers = [(i, j, n - i - j) for n in range(order + 2) for i in range(n, -1, -1) for j in range(n - i, -1, -1)]
-    place = {power: c for c, power in enumerate(powers)}
-    raised = [tuple(np.add(power, axis)) for axis in np.eye(3, dtype=int) for power in powers[: component_count(order)]]
-    return np.array([place[power] for power in raised]).reshape(3, -1)
 
 
 def orbital_slopes(ao, potential, P, C, order: int, tau: bool, scratch) -> np.ndarray:
@@ -64,10 +53,10 @@ def orbital_slopes(ao, potential, P, C, order: int, tau: bool, scratch) -> np.nd
         np.multiply(PA[0], 2.0 * potential[c], out=D[c])
     if order >= 2:
         for i, j in itertools.product(range(3), repeat=2):
-            v = potential[_ROW_OF[min(i, j), max(i, j)]]
+            v = potential[ROW[i, j]]
             D[1 + i] += (4.0 if i == j else 2.0) * v * PA[1 + j]
     if tau:
-        D[1:4] += potential[-1] * PA[1:]
+        D[1:4] += potential[TAU] * PA[1:]
     return D
 
 
@@ -81,41 +70,17 @@ def _density_times(A, P, C, scratch, name):
 
 
 class GradientBuilder(MatrixBuilder):
-    """XCGradient of a kernel; `store` has AO derivatives of one order more than its matrices need.
-
-    whole_grid: the kernel takes the grid as a whole (double integrals) instead of block by block.
-    """
-
-    def __init__(self, kernel, store, progress=None, whole_grid: bool = False):
-        super().__init__(kernel, store, progress)
-        self._whole_grid = whole_grid
+    """XCGradient of a kernel; `store` has AO derivatives of one order more than its matrices need."""
 
     def build(self, P, C_occ=None) -> XCGradient:
-        """Slopes of the energy of P (spin, ao, ao), symmetric; arguments as in XCBuilder.build."""
+        """Slopes of the energy of P; arguments as in XCBuilder.build."""
         P, C_occ = self._checked(P, C_occ)
         n = self.store.n_points
         points, weights = np.zeros((n, 3)), np.zeros(n)
-        slopes = self._slopes_of_grid(P, C_occ) if self._whole_grid else None
+        slopes = self.kernel.slopes(*self.grid, self.density(P, C_occ)) if self.kernel.whole_grid else None
         done = itertools.count(1)
         parts = self._on_workers(self._build_part, P, C_occ, slopes, points, weights, done)
         return XCGradient(sum(parts), points, weights)
-
-    def _slopes_of_grid(self, P, C_occ) -> list[Slopes]:
-        """The kernel's slopes on the whole grid, cut into blocks."""
-        blocks, size = self.store.blocks, self.store.block_size
-        density = np.empty((len(P), self.kernel.channels, len(blocks) * size))
-        self._on_workers(self._densities, P, C_occ, density)
-        grid = (np.concatenate([getattr(b, name) for b in blocks]) for name in ("points", "weights"))
-        slopes = self.kernel.slopes(*grid, density)
-        cut = lambda k: slice(k * size, (k + 1) * size)
-        return [Slopes(*(np.ascontiguousarray(s[..., cut(k)]) for s in slopes)) for k in range(len(blocks))]
-
-    def _densities(self, part, scratch, P, C_occ, density):
-        size = self.store.block_size
-        for index in part:
-            out = scratch("density", len(P), self.kernel.channels, size)
-            self._density(index, self._values(index, scratch), P, C_occ, out, scratch)
-            density[..., index * size : (index + 1) * size] = out
 
     def _build_part(self, part, scratch, P, C_occ, slopes, points, weights, done) -> np.ndarray:
         """Sum (3, ao) over the blocks of one worker; writes to `points` and `weights`."""
@@ -128,7 +93,7 @@ class GradientBuilder(MatrixBuilder):
                 self._density(index, ao, P, C_occ, density, scratch)
                 of_block = self.kernel.slopes(block.points, block.weights, density)
             else:
-                of_block = slopes[index]
+                of_block = Slopes(*(self._of_block(s, index) for s in slopes))
             by_point = of_block.points.copy()
             for s in range(len(P)):
                 P_s, C_s = self._density_form(index, s, P, C_occ)
@@ -144,14 +109,13 @@ class GradientBuilder(MatrixBuilder):
 
 def _moved(ao, D, by_point, scratch) -> np.ndarray:
     """sum_p X (3, ao); adds sum_mu X to by_point (3, point)."""
-    raised = raised_components({1: 0, 4: 1, 10: 2}[len(D)])
     by_orbital = np.empty((3, ao.shape[1]))
     X = scratch("X", *D.shape[1:])
     product = scratch("product", *D.shape[1:])
     for x in range(3):
-        np.multiply(D[0], ao[raised[x, 0]], out=X)
+        np.multiply(D[0], ao[RAISED[x, 0]], out=X)
         for c in range(1, len(D)):
-            X += np.multiply(D[c], ao[raised[x, c]], out=product)
+            X += np.multiply(D[c], ao[RAISED[x, c]], out=product)
         by_orbital[x] = X.sum(axis=1)
         by_point[x] += X.sum(axis=0)
     return by_orbital

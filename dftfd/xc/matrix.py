@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -17,11 +18,9 @@ from dftfd.errors import InputError, NumericalError
 from dftfd.libcint.gto import component_count
 from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
 from dftfd.xc.ao_store import AOStore
+from dftfd.xc.channels import GRADIENT, HESSIAN, PAIRS, ROW, TAU, ao_order
 
 log = logging.getLogger(__name__)
-
-_GRADIENT, _HESSIAN = slice(1, 4), slice(4, 10)
-_HESSIAN_PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,16 +69,16 @@ def density_jet(ao, P, C, order: int, tau: bool, out: np.ndarray, scratch: Scrat
             left, right = X_0[None], ao
     np.einsum("mp,mp->p", left[0], right[0], out=out[0])
     if order >= 1:
-        np.einsum("mp,imp->ip", left[0], right[_GRADIENT], out=out[_GRADIENT])
-        out[_GRADIENT] *= 2.0
+        np.einsum("mp,imp->ip", left[0], right[GRADIENT], out=out[GRADIENT])
+        out[GRADIENT] *= 2.0
     if order >= 2:
-        np.einsum("mp,jmp->jp", X_0, ao[_HESSIAN], out=out[_HESSIAN])
-        for row, (i, j) in zip(out[_HESSIAN], _HESSIAN_PAIRS, strict=True):
+        np.einsum("mp,jmp->jp", X_0, ao[HESSIAN], out=out[HESSIAN])
+        for row, (i, j) in zip(out[HESSIAN], PAIRS, strict=True):
             row += np.einsum("mp,mp->p", left[1 + i], right[1 + j])
-        out[_HESSIAN] *= 2.0
+        out[HESSIAN] *= 2.0
     if tau:
-        np.einsum("imp,imp->p", left[1:], right[_GRADIENT], out=out[-1])
-        out[-1] *= 0.5
+        np.einsum("imp,imp->p", left[1:], right[GRADIENT], out=out[TAU])
+        out[TAU] *= 0.5
 
 
 def half_matrix(ao, potential, order: int, tau: bool, scratch: Scratch) -> np.ndarray:
@@ -100,13 +99,13 @@ def half_matrix(ao, potential, order: int, tau: bool, scratch: Scratch) -> np.nd
         weighted = np.einsum("cmp,cp->mp", ao[:n_components], scale, out=scratch("weighted", n_ao, n_points))
         M = np.matmul(ao[0], weighted.T, out=scratch("M", n_ao, n_ao))
     if order >= 2:
-        rows = (potential[4:7], potential[7:9], potential[9:10])  # v_ij with j >= i
-        for i, v in enumerate(rows):
+        for i in range(3):
+            v = potential[ROW[i, i] : ROW[i, 2] + 1]  # v_ij with j >= i
             np.einsum("jmp,jp->mp", ao[1 + i : 4], v, out=weighted)
             M += np.matmul(ao[1 + i], weighted.T, out=scratch("product", n_ao, n_ao))
     if tau:
-        for A in ao[_GRADIENT]:
-            M += weighted_gram(A, 0.25 * potential[-1], scratch)
+        for A in ao[GRADIENT]:
+            M += weighted_gram(A, 0.25 * potential[TAU], scratch)
     return M
 
 
@@ -127,15 +126,22 @@ def weighted_gram(A, v, scratch: Scratch) -> np.ndarray:
     return G
 
 
-def ao_order(kernel) -> int:
-    """Order of the AO derivatives that energy and matrix of a kernel need."""
-    return max(kernel.order, int(kernel.needs_tau))
+def require_finite_response(kernel, change) -> None:
+    """NumericalError unless the change of a potential or matrix is finite."""
+    if not np.all(np.isfinite(change)):
+        raise NumericalError(
+            f"the second derivative of functional {kernel.functional.name!r} is not finite at some grid point; its "
+            "response cannot be used here: choose convergence='diis'."
+        )
 
 
 class MatrixBuilder:
     """From density matrices to densities on the blocks of `store`, and from potentials to matrices.
 
     kernel: what the densities are for; its attributes `order`, `needs_tau` and `channels` say which are needed.
+    P: (spin, ao, ao), symmetric; one spin is the total density of a restricted run, two are alpha and beta, as the
+    kernel was made.   C_occ: None, or per spin (ao, occupied) with P[s] = C_occ[s] C_occ[s]^T (columns scaled by the
+    square root of their occupation); used where it is cheaper than P.
     """
 
     def __init__(self, kernel, store: AOStore, progress: Callable[[int, int], None] | None = None):
@@ -152,6 +158,43 @@ class MatrixBuilder:
         n_workers = min(worker_count(), len(store.blocks))
         self._parts = split_evenly([len(block.aos) ** 2 + 1.0 for block in store.blocks], n_workers)
         self._scratch = [Scratch() for _ in range(n_workers)]
+
+    @cached_property
+    def grid(self) -> tuple[np.ndarray, np.ndarray]:
+        """Points (point, 3) and weights (point,) of all blocks one after the other."""
+        return tuple(np.concatenate([getattr(b, name) for b in self.store.blocks]) for name in ("points", "weights"))
+
+    def density(self, P, C_occ=None) -> np.ndarray:
+        """Density of P on `grid`, (spin, channel, point)."""
+        P, C_occ = self._checked(P, C_occ)
+        density = np.empty((len(P), self.kernel.channels, len(self.store.blocks) * self.store.block_size))
+        self._on_workers(self._densities, P, C_occ, density)
+        return density
+
+    def _densities(self, part, scratch, P, C_occ, density):
+        out = scratch("density", len(P), self.kernel.channels, self.store.block_size)
+        for index in part:
+            self._density(index, self._values(index, scratch), P, C_occ, out, scratch)
+            density[..., self._block_slice(index)] = out
+
+    def matrix(self, potential) -> np.ndarray:
+        """Matrix (spin, ao, ao) of a potential (spin, channel, point) on `grid`, derivatives of an energy."""
+        M = sum(self._on_workers(self._half_matrices, potential))
+        return M + M.transpose(0, 2, 1)
+
+    def _half_matrices(self, part, scratch, potential):
+        M = np.zeros((len(potential), self.store.n_ao, self.store.n_ao))
+        for index in part:
+            self._add_half_matrix(index, self._values(index, scratch), self._of_block(potential, index), M, scratch)
+        return M
+
+    def _block_slice(self, index):
+        size = self.store.block_size
+        return slice(index * size, (index + 1) * size)
+
+    def _of_block(self, values, index):
+        """The part (..., point) of one block of values on `grid`."""
+        return np.ascontiguousarray(values[..., self._block_slice(index)])
 
     def _checked(self, P, C_occ):
         P = np.asarray(P, dtype=np.float64)
@@ -219,15 +262,11 @@ class XCBuilder(MatrixBuilder):
     """Exchange-correlation energy and its matrix for density matrices in the basis of `store`.
 
     kernel(points, weights, density (spin, channel, point)) -> (energy, potential (spin, channel, point)), with
-    attributes `order`, `needs_tau` and `channels`; see dftfd/xc/kernel.py.
+    attributes `order`, `needs_tau` and `channels`; see dftfd/xc/kernel.py. The response asks for kernel.response.
     """
 
     def build(self, P: np.ndarray, C_occ: Sequence[np.ndarray] | None = None) -> XCContribution:
-        """Energy, matrix and electron numbers of P (spin, ao, ao), symmetric.
-
-        One spin is the total density of a restricted run, two are alpha and beta, as the kernel was made.
-        C_occ: per spin (ao, occupied) with P[s] = C_occ[s] C_occ[s]^T (columns scaled by the square root of their
-        occupation); used where it is cheaper than P.
+        """Energy, matrix and electron numbers of P; arguments as for the class.
 
         The result depends on the number of workers in the last digits only, and on nothing else.
         """
@@ -260,6 +299,34 @@ class XCBuilder(MatrixBuilder):
                 self._progress(next(done), len(self.store.blocks))
         return XCContribution(energy, M, n_electrons)
 
+    def response(self, P, C_occ=None) -> Callable[[np.ndarray], np.ndarray]:
+        r"""The linear map dP -> dV at P, both (spin, ao, ao) [hartree], dP symmetric.
+
+            dV[dP] = d/dt V_xc[P + t dP] at t = 0
+
+        It is the derivative of the very number that `build` differentiates: the kernel's potential at each point is
+        differentiated once more, along the channels of dP. The density is kept, 8 bytes for each spin, channel, point.
+        """
+        density = self.density(P, C_occ)
+
+        def change(dP):
+            dP, _ = self._checked(dP, None)
+            M = sum(self._on_workers(self._change_part, dP, density))
+            require_finite_response(self.kernel, M)
+            return M + M.transpose(0, 2, 1)
+
+        return change
+
+    def _change_part(self, part, scratch, dP, density):
+        M = np.zeros_like(dP)
+        tangent = scratch("tangent", len(dP), self.kernel.channels, self.store.block_size)
+        for index in part:
+            block, ao = self.store.blocks[index], self._values(index, scratch)
+            self._density(index, ao, dP, None, tangent, scratch)
+            change = self.kernel.response(block.points, block.weights, self._of_block(density, index), tangent)
+            self._add_half_matrix(index, ao, change, M, scratch)
+        return M
+
     def _not_finite(self, block, density) -> NumericalError:
         """The error that says where in a block, and for which density, the functional is NaN or Inf."""
         bad = [p for p in range(len(block.weights)) if not self._is_finite_at(block, density, p)]
@@ -280,7 +347,7 @@ class XCBuilder(MatrixBuilder):
         """Spin densities, their gradients' lengths and tau of one point from (spin, channel)."""
         values = {"rho": density[:, 0]}
         if self.kernel.order >= 1:
-            values["|grad rho|"] = np.linalg.norm(density[:, _GRADIENT], axis=1)
+            values["|grad rho|"] = np.linalg.norm(density[:, GRADIENT], axis=1)
         if self.kernel.needs_tau:
-            values["tau"] = density[:, -1]
+            values["tau"] = density[:, TAU]
         return ", ".join(f"{name} = {' and '.join(f'{v:.4g}' for v in row)}" for name, row in values.items())

@@ -2,7 +2,7 @@ r"""Response of functionals with double integrals: the derivative of their poten
 
     dV[dP] = d/dt V[P + t dP] at t = 0
 
-Every step of xc.nonlocal_matrix is differentiated forward along the change: code at one point by jax.jvp, and the sums
+Every step of xc.nonlocal_kernel is differentiated forward along the change: code at one point by jax.jvp, and the sums
 over pairs, values and slopes alike, by the derivative of the pair kernel's own code,
 
     d sum_q c_q K(a_p, b_q) = sum_q [dc_q K + c_q (K_a da_p + K_b db_q)],
@@ -10,17 +10,18 @@ over pairs, values and slopes alike, by the derivative of the pair kernel's own 
 in the same tiles. So it is the exact derivative of the potential that the SCF uses; the grid stays fixed.
 """
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.errors import InputError, NumericalError
-from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder, NonlocalXCKernel, any_nonzero, on_points
+from dftfd.errors import InputError
+from dftfd.xc.code import on_points
+from dftfd.xc.matrix import require_finite_response
+from dftfd.xc.nonlocal_kernel import NonlocalXCKernel, any_nonzero
 from dftfd.xc.pair_kernel import PairSums, with_jacobian
 
-MAX_KERNELS = 16
 POINT = 3  # leading entries of a row and of a column: the point, which does not change
 
 
@@ -50,12 +51,6 @@ class _StageTangent:
         """Those with the sides exchanged, which symmetric integrals do without."""
         stage = self._stage
         return tangent_sums(stage.transposed_pair, stage.right_size, stage.left_size + stage.integral.size, 1)
-
-
-@lru_cache(maxsize=MAX_KERNELS)
-def tangent_of(kernel: NonlocalXCKernel) -> NonlocalXCTangent:
-    """The derivatives of a kernel, compiled once."""
-    return NonlocalXCTangent(kernel)
 
 
 def _along(code, moving):
@@ -101,53 +96,24 @@ class NonlocalXCResponse:
     """change(tangent (spin, channel, point)) -> change of the potential, alike, at one density on one grid."""
 
     def __init__(self, kernel: NonlocalXCKernel, points, weights, density):
-        self._tangent, self._kernel = tangent_of(kernel), kernel
-        self._given = given = density, np.ascontiguousarray(points.T), weights
-        self._integrals = integrals = [np.zeros((*s.integral.shape, len(weights))) for s in kernel.stages]
-        self._work = [stage.forward(given, integrals) for stage in kernel.stages]
-        _, (*_, d_integrals) = kernel.outer_slopes(*given, self._doubled(integrals))
-        d_integrals = [d * weights for d in d_integrals]
-        self._sides = [None] * len(kernel.stages)
-        for k in reversed(range(len(kernel.stages))):
-            self._sides[k] = side = self._side(k, d_integrals[k])
-            *_, more = kernel.stages[k].pull_back(*given, tuple(integrals), *side[1:4])
-            d_integrals = [a + b for a, b in zip(d_integrals, more, strict=True)]
-
-    def _doubled(self, integrals):
-        """Symmetric integrals twice, whose derivative through phi then holds their part twice."""
-        return tuple(2.0 * S if s.symmetric else S for s, S in zip(self._kernel.stages, integrals, strict=True))
-
-    def _side(self, k, d_S):
-        """(d_S, derivatives by charge, left and right features, slopes by right features per charge) of an integral."""
-        stage, weights = self._kernel.stages[k], self._given[2]
-        charge, left, right, rows, jacobian = self._work[k]
-        d_S = d_S.reshape(stage.integral.size, -1)
-        d_charge, d_left, d_right, slopes = np.zeros_like(charge), np.zeros_like(left), np.zeros_like(right), None
-        d_left[POINT:, rows] = np.einsum("mp,mfp->fp", d_S[:, rows], jacobian)
-        if stage.symmetric:
-            d_left *= 2.0
-        else:
-            values, slopes = stage.transposed(self._given, self._integrals, self._work[k], d_S)
-            d_charge, d_right[POINT:] = weights * values, weights * charge * slopes
-        return d_S, d_charge, d_left, d_right, slopes
+        self._tangent = kernel.tangent = kernel.tangent or NonlocalXCTangent(kernel)
+        self._kernel = kernel
+        found = kernel.evaluate(points, weights, density)
+        self._given, self._integrals, self._work, self._sides = found.given, found.integrals, found.work, found.sides
 
     def __call__(self, tangent):
         given, integrals, weights = self._given, tuple(self._integrals), self._given[2]
         d_integrals, forward = [np.zeros_like(S) for S in integrals], []
         for k in range(len(integrals)):
             forward.append(self._forward(k, tangent, d_integrals))
-        changes = tangent, self._doubled(d_integrals)
-        potential, dd = self._tangent.outer(*given, self._doubled(integrals), *changes)
+        doubled = self._kernel.doubled
+        potential, dd = self._tangent.outer(*given, doubled(integrals), tangent, doubled(d_integrals))
         potential, dd = potential * weights, [x * weights for x in dd]
         for k in reversed(range(len(integrals))):
             more, *_, more_integrals = self._backward(k, tangent, d_integrals, dd[k], *forward[k])
             potential += more
             dd = [a + b for a, b in zip(dd, more_integrals, strict=True)]
-        if not np.all(np.isfinite(potential)):
-            raise NumericalError(
-                f"the second derivative of functional {self._kernel.functional.name!r} is not finite at some grid "
-                "point; its response cannot be used here: choose convergence='diis'."
-            )
+        require_finite_response(self._kernel, potential)
         return potential
 
     def _forward(self, k, tangent, d_integrals):
@@ -191,9 +157,3 @@ class NonlocalXCResponse:
             dd_right[POINT:, there] += (weights * charge)[there] * d_slopes[0]
         changes = tangent, tuple(d_integrals), dd_charge, dd_left, dd_right
         return self._tangent.stages[k].pull_back(*self._given, tuple(self._integrals), *sides, *changes)
-
-
-def matrix_response(builder: NonlocalXCBuilder, P, C_occ=None):
-    """The map from symmetric dP (spin, ao, ao) to dV (spin, ao, ao) [hartree] at P; C_occ as in `XCBuilder.build`."""
-    change = NonlocalXCResponse(builder.kernel, *builder.grid, builder.density(P, C_occ))
-    return lambda dP: builder.matrix(change(builder.density(dP)))

@@ -8,6 +8,8 @@ Differentiating the sums in reverse mode instead would cost ten times more. Tile
 compiled once, and they bound the memory.
 """
 
+from contextlib import suppress
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -101,10 +103,17 @@ def with_jacobian(code, n_fixed, n_row, n_values):
         x = row[n_fixed:]
         if n_fixed == n_row:
             return at(x)
-        jacobian = (jax.jacrev if n_values <= n_row - n_fixed else jax.jacfwd)(at)(x)
-        return jnp.concatenate([at(x), jacobian.reshape(-1)])
+        return jnp.concatenate([at(x), _jacobian(at, x, n_values).reshape(-1)])
 
     return both
+
+
+def _jacobian(f, x, n_values):
+    """df/dx in the cheaper direction; a while_loop has derivatives in the forward one alone."""
+    if n_values <= x.size:
+        with suppress(ValueError):  # what JAX says of such loops; of anything else it is said again below
+            return jax.jacrev(f)(x)
+    return jax.jacfwd(f)(x)
 
 
 def _column_tiles(columns, charges):

@@ -94,7 +94,7 @@ def measure(name: str, n_spin: int, count: int, pairs: int, clock: str) -> dict:
         "spins": n_spin,
         "points": count,
         "clock": clock,
-        "operations": kernel._program(1).length,
+        "operations": kernel.code.program(1).length,
         "compile_seconds": round(compile_seconds, 2),
     }
     our_seconds, our_result = timed(ours)

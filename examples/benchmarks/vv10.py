@@ -18,7 +18,7 @@ from molecules import NAMES, atoms
 from pyscf import dft, gto
 
 import dftfd
-from dftfd.xc.nonlocal_matrix import NonlocalXCKernel
+from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
 
 SUITE = (
     {"molecule": "water", "level": 1},

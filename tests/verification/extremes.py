@@ -6,7 +6,8 @@ import numpy as np
 
 from dftfd.functionals.base import Functional
 from dftfd.verify.sampling import variables
-from dftfd.xc.pointwise import CHUNK, pointwise_kernel
+from dftfd.xc.code import CHUNK
+from dftfd.xc.pointwise import pointwise_kernel
 
 
 def extreme_points(count: int, seed: int = 1) -> np.ndarray:

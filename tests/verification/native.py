@@ -11,8 +11,9 @@ def native_formulas() -> dict[str, Functional]:
     "gga_x_ityh of camb3lyp".
     """
     found, seen = {}, set()
-    for owner in sorted(list_functionals(), key=lambda name: (len(lookup(name).terms), name)):
-        for _, term in lookup(owner).terms:
+    library = sorted((len(f.terms), name, f) for name in list_functionals() if (f := lookup(name)))
+    for _, owner, functional in library:
+        for _, term in functional.terms:
             key = (term.formula, repr(sorted(term.parameters.items())))
             if _is_native(term) and key not in seen:
                 seen.add(key)

@@ -19,8 +19,7 @@ from dftfd.errors import UnsupportedError
 from dftfd.functionals.registry import get_functional, list_functionals
 from dftfd.interop import libxc
 from dftfd.verify.check import check
-from dftfd.verify.referee import Decision
-from dftfd.verify.reports import Report, Row
+from dftfd.verify.reports import Decision, Report, Row
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,9 @@ def compare_all(
             if resume and name in file:
                 continue
         try:
-            result = check(name, **options)
-            verdict = "passed" if result.passed else f"{len(result.failures)} rows differ"
+            report = check(name, **options)
+            result: Report | str = report
+            verdict = "passed" if report.passed else f"{len(report.failures)} rows differ"
         except UnsupportedError as error:
             result = str(error)
             verdict = f"not compared: {error}"
@@ -117,7 +117,7 @@ def unexplained(comparisons: Comparisons, causes: list[Cause]) -> list[tuple[str
 def write(file: h5py.File, name: str, result: Report | str) -> None:
     """A table of a functional: quantity, spins, largest error, its place, tolerance, and what decided each row.
 
-    decision: ours, reference, is_rounding of `dftfd.verify.referee.Decision`, NaN where there was none.
+    decision: ours, reference, is_rounding of `dftfd.verify.reports.Decision`, NaN where there was none.
     result: a report, or the reason why there is none.
     """
     if name in file:

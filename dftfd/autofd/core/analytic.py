@@ -6,6 +6,7 @@ like any JAX code, or None if the integrand is not of its kind.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 
@@ -17,12 +18,12 @@ Rule = Callable[[Function, tuple[int, ...], tuple], object]
 _RULES: dict[str, Rule] = {}
 
 
-def register_analytic_rule(name: str, rule: Rule):
+def register_analytic_rule(name: str, rule: Rule) -> None:
     """Let `integrate` use `rule`; a rule of the same name is replaced."""
     _RULES[name] = rule
 
 
-def analytic_integral(f: Function, argnums: tuple[int, ...], args: tuple):
+def analytic_integral(f: Function, argnums: tuple[int, ...], args: tuple) -> Any:
     """(name of the rule, exact value) of the integral of f over the arguments `argnums`; None if no rule applies.
 
     args: values of the other arguments, in order.

@@ -8,7 +8,7 @@ import functools
 
 import jax
 import numpy as np
-from jax.tree_util import tree_flatten
+from jax.tree_util import tree_flatten, tree_leaves
 
 from dftfd.autofd.core.codes import is_zero
 from dftfd.autofd.core.function import SYMBOLIC, Function, nodes_of, parts
@@ -91,7 +91,8 @@ def _of_node(node, operands, arrays):
     if node.operator.name == "function":
         return _of_leaf(node, arrays) if moving else ZERO if is_zero(node) else CONSTANT
     if moving:
-        return NONLINEAR
+        at_values = node.operator.name == "partial" and operands[0] in (ZERO, CONSTANT)
+        return _of_partial(node, arrays) if at_values else NONLINEAR
     if node.operator.name == "compose":
         outer, *inner = operands
         if outer in (ZERO, CONSTANT):
@@ -107,6 +108,15 @@ def _of_leaf(node, arrays):
     )
     inputs = arrays + [CONSTANT] * (len(program.jaxpr.invars) - len(arrays))
     return join(of_program(program, inputs))
+
+
+def _of_partial(node, arrays):
+    """Degree of a known function, some arguments of which are fixed at values that move."""
+    (f,), left = node.operands, iter(arrays)
+    degrees = [CONSTANT] * len(f.domains)
+    for i, value in zip(node.static["argnums"], node.arrays, strict=True):
+        degrees[i] = join(next(left) for _ in tree_leaves(value))
+    return degree_in_arguments(f, degrees)
 
 
 def of_program(program, inputs) -> list[int]:

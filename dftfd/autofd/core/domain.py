@@ -63,14 +63,14 @@ class Domain(HasKey):
     def __init__(
         self,
         shape: tuple[int, ...] = (),
-        dtype=np.float64,
+        dtype: Any = np.float64,
         *,
         spec: Spec = None,
-        points=None,
-        weights=None,
+        points: Any = None,
+        weights: Any = None,
         density: Callable | None = None,
         ends: tuple | None = None,
-        periodic=False,
+        periodic: Any = False,
         discrete: bool = False,
         surface: bool = False,
         grid_later: bool = False,
@@ -105,7 +105,7 @@ class Domain(HasKey):
         return self.spec.shape
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         return self.spec.dtype
 
     @property
@@ -127,14 +127,14 @@ class Domain(HasKey):
             )
         return checked_rule(points, weights, self, repr(self))
 
-    def structural_key(self):
+    def structural_key(self) -> Any:
         """Domains are equal by identity, spaces of values by spec."""
         if not self.anonymous:
             return Identity(self)
         leaves, treedef = jax.tree_util.tree_flatten(self.spec)
         return (treedef, *map(structural_key, leaves))
 
-    def quadrature(self):
+    def quadrature(self) -> tuple[Any, Any]:
         """(points, weights); an error if the space has none."""
         if self.points is None and self.grid_later:
             raise QuadratureError(

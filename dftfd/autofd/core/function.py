@@ -8,11 +8,12 @@ transformations it is one leaf (`jax_door`).
 
 import itertools
 import weakref
+from typing import Any
 
 from jax.tree_util import tree_flatten
 
 from dftfd.autofd.core.calling import value_of, walking
-from dftfd.autofd.core.domain import Signature, checked_point, same_domain, same_spec, spec_of
+from dftfd.autofd.core.domain import Domain, Signature, checked_point, same_domain, same_spec, spec_of
 from dftfd.autofd.core.jax_adapter import current_trace, holds_tracers
 from dftfd.autofd.core.operator_table import op
 from dftfd.autofd.core.overloads import Overloads
@@ -41,6 +42,16 @@ class Function(Overloads, HasKey):
         *("operator", "operands", "arrays", "static", "signature", "tags", "singular", "opaque"),
         *("_parts", "_key", "__weakref__"),
     )
+    operator: Any
+    operands: tuple["Function", ...]
+    arrays: tuple
+    static: dict[str, Any]
+    signature: Signature
+    tags: frozenset
+    singular: int
+    opaque: bool
+    _parts: tuple | None
+    _key: tuple
 
     def __new__(cls, operator, operands=(), arrays=(), static=None, signature: Signature | None = None, tags=None):
         operands, arrays, static = tuple(operands), tuple(arrays), static or {}
@@ -64,32 +75,32 @@ class Function(Overloads, HasKey):
         return self
 
     @property
-    def domains(self):
+    def domains(self) -> tuple[Domain, ...]:
         return self.signature.domains
 
     @property
-    def result(self):
+    def result(self) -> Any:
         """Shapes and dtypes of the result, a pytree of jax.ShapeDtypeStruct."""
         return self.signature.result
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         """Shape of the result (a single array)."""
         return self.result.shape
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         """Dtype of the result (a single array)."""
         return self.result.dtype
 
-    def __call__(self, *args, **named):
+    def __call__(self, *args: Any, **named: Any) -> Any:
         if named:
             raise SignatureError(f"{self!r} takes its arguments by position, {', '.join(named)} given by name.")
         if any(issubclass(type(a), Function) for a in args):
             return op.compose(self, *args)
         return value_of(self, self._checked_arguments(args))
 
-    def evaluate(self, *args):
+    def evaluate(self, *args: Any) -> Any:
         """Value at a point inside an evaluation: for the rules of operators, and for code that these run.
 
         The graph is walked; nobody is asked whether the function is being differentiated. Points are taken as given.
@@ -102,11 +113,11 @@ class Function(Overloads, HasKey):
             raise SignatureError(f"{self!r} takes {len(self.domains)} argument(s), {len(args)} given.")
         return tuple(checked_point(a, d, self, i) for i, (a, d) in enumerate(zip(args, self.domains, strict=True)))
 
-    def structural_key(self):
+    def structural_key(self) -> Any:
         leaves, structure = parts(self)
         return ("function", structure, tuple(map(Identity, leaves)))
 
-    def replace(self, operands=None, arrays=None):
+    def replace(self, operands: Any = None, arrays: Any = None) -> "Function":
         """The same node over other operands or arrays of the same signature; tags of its own stay."""
         tags = self.tags
         if operands is not None:
@@ -122,7 +133,7 @@ class Function(Overloads, HasKey):
         )
 
     @property
-    def code(self):
+    def code(self) -> Any:
         """The code of a leaf of the graph; None for other nodes."""
         return self.static.get("code")
 

@@ -4,6 +4,9 @@ An inverse is registered for code; functions that carry arrays pass them on to i
 Compositions of invertible functions are inverted factor by factor.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +20,7 @@ from dftfd.errors import NoRuleError, SignatureError
 _inverses: dict = {}
 
 
-def register_inverse(g, g_inverse, logabsdet=None):
+def register_inverse(g: Callable, g_inverse: Any, logabsdet: Any = None) -> None:
     """Declare that g_inverse is the inverse of g, or, as a tuple, the inverses of the parts on which g is one-to-one.
 
     g, g_inverse: Functions of one argument, or Python code that takes the same arrays before the point.

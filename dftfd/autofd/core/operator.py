@@ -20,11 +20,14 @@ class Operator:
     linear: True if the result is linear in all operands together.
     singular: not 0 if the result is a distribution, which integrals consume: 2 if it has no values, 1 if it has but may
         jump, so that a quadrature over its argument is not used.
+    passes_arguments: True if it hands its arguments on to its one operand, which may take others besides; then
+        `argument_below` says where they go.
     """
 
     name = ""
     linear = False
     singular = 0
+    passes_arguments = False
 
     def signature(self, operands, arrays, static) -> Signature:
         raise NotImplementedError
@@ -54,11 +57,8 @@ class Operator:
         For a nonlinear operator this is the transpose of its derivative at `node`."""
         raise NoRuleError(f"operator {self.name!r} has no transpose rule.")
 
-    passes_arguments = False
-    """True if points are only handed on to the operand: the other arguments of it are taken as they are."""
-
     def argument_below(self, node: Function, i: int) -> int | None:
-        """Number of the operand's argument that gets argument i of a node that passes arguments; None: it ends here."""
+        """Number of the operand's argument that gets argument i of the node; None: the operand does not see it."""
         raise NotImplementedError
 
     # a node of the operator as the outer function of a composition node(inner_1, inner_2, ...)

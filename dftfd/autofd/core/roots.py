@@ -6,6 +6,7 @@ n/4 and n/6 fill exchange-correlation kernels. They are built here from square r
 
 import functools
 from fractions import Fraction
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +32,7 @@ def _cube_root_jvp(primals, tangents):
     return y, dx / (3 * y * y)
 
 
-def cbrt(x):
+def cbrt(x: Any) -> Any:
     """Real cube root, of negative numbers too."""
     x = jnp.asarray(x)
     if x.dtype != jnp.float64:
@@ -84,7 +85,7 @@ def _static_power(x, exponent):
     return x**exponent
 
 
-def power(x, exponent):
+def power(x: Any, exponent: Any) -> Any:
     """x ** exponent of arrays; exponents that are numbers n/2, n/3, n/4, n/6 avoid the slow general pow."""
     if isinstance(exponent, bool) or not isinstance(exponent, int | float):
         return jnp.power(x, exponent)

@@ -13,7 +13,9 @@ Integrals inside the formula, as in the derivative of a product of integrals, st
 
 import inspect
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -69,7 +71,9 @@ class _Run(Walk):
         return structure.unflatten(self.numbers[a:b].reshape(leaf.shape) for leaf, a, b in places)
 
 
-def explain(functional, *arguments, argnum: int = 0, positive: bool = False, simplify: bool = True) -> Formula:
+def explain(
+    functional: Callable, *arguments: Any, argnum: int = 0, positive: bool = False, simplify: bool = True
+) -> Formula:
     """Functional derivative of `functional` with respect to argument `argnum`, as a `Formula`.
 
     arguments: for each argument of the functional a Domain or an `Unknown` for an unknown function, or a Function or

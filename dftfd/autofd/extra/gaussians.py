@@ -12,6 +12,8 @@ doi:10.1098/rspa.1950.0036). Polynomials are expanded about P, so nothing cancel
 An exponent that is not negative definite gives NaN, as the integral has no value.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -72,7 +74,7 @@ class GaussianType(Code):
         return value
 
 
-def gaussian(domain: Domain, exponent, centre=0.0, powers=0, coefficient=1.0) -> Function:
+def gaussian(domain: Domain, exponent: Any, centre: Any = 0.0, powers: Any = 0, coefficient: Any = 1.0) -> Function:
     """The function c prod_i (x_i - A_i)^l_i exp(-alpha |x - A|^2) on a domain with points of shape () or (d,).
 
     exponent: alpha > 0, length^-2.   centre: A, a number for all coordinates or an array (d,).

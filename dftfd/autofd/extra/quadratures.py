@@ -5,6 +5,7 @@ the weight exp(-x^2) likewise (Gauss-Hermite), of a periodic cell for trigonomet
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -71,7 +72,7 @@ def gauss_laguerre(
     return Domain((), points=points, weights=weights, density=density, ends=ends, surface=surface, name=name)
 
 
-def discrete(points, weights=None, *, name: str = "i") -> Domain:
+def discrete(points: Any, weights: Any = None, *, name: str = "i") -> Domain:
     """A finite set of points (point, *shape); an integral over it is a weighted sum, weights 1 unless given."""
     points = np.asarray(points, np.float64)
     if points.ndim < 1 or not len(points):
@@ -105,7 +106,7 @@ def periodic(n: int, length: float = 2 * np.pi, *, start: float = 0.0, name: str
     return Domain((), points=points, weights=weights, ends=ends, periodic=True, name=name)
 
 
-def fourier(domain: Domain, values) -> Function:
+def fourier(domain: Domain, values: Any) -> Function:
     """The trigonometric polynomial through values (point, ...) at the points of a domain made by `periodic`.
 
     The values are an array of the Function, so derivatives with respect to them flow.
@@ -201,7 +202,7 @@ class ProductDensity(Code):
         return value
 
 
-def from_grid(grid, *, name: str = "r") -> Domain:
+def from_grid(grid: Any, *, name: str = "r") -> Domain:
     """The space of a grid: any object with `points` (point, d) and `weights` (point,), as a molecular grid has.
 
     The grid's arrays are constants of the space. To differentiate with respect to the geometry it was made for, pass
@@ -217,7 +218,7 @@ def from_grid(grid, *, name: str = "r") -> Domain:
 
 
 def monte_carlo(
-    key,
+    key: Any,
     n: int,
     *,
     box: tuple | None = None,

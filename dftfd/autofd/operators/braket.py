@@ -3,6 +3,8 @@
 With JAX's convention for complex derivatives, dE = Re int (grad E) df, the gradient of <f|f> is 2 conj(f).
 """
 
+from typing import Any
+
 import jax.numpy as jnp
 from jax.tree_util import tree_leaves, tree_map
 
@@ -12,7 +14,7 @@ from dftfd.autofd.core.structure import Code
 from dftfd.errors import SignatureError
 
 
-def braket(left: Function, right: Function, *, real: bool = False):
+def braket(left: Function, right: Function, *, real: bool = False) -> Any:
     """Integral over all arguments of conj(left) right, summed over the entries of array and tree values.
 
     real: the real part, which a functional to be differentiated must return.

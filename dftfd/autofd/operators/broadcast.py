@@ -4,6 +4,8 @@ broadcast.   JVP: itself.   transpose: integrate over the added arguments.
 permute.   JVP: itself.   transpose: the inverse permutation.
 """
 
+from typing import Any
+
 import numpy as np
 
 from dftfd.autofd.core.domain import Domain, Signature, same_domain
@@ -74,7 +76,7 @@ def broadcast(f: Function, domains: tuple[Domain, ...], argnums: int | tuple[int
 
 
 @op.register
-def permute(f: Function, permutation) -> Function:
+def permute(f: Function, permutation: Any) -> Function:
     """g with g(x_{p0}, x_{p1}, ...) = f(x_0, x_1, ...): argument k of g is argument permutation[k] of f."""
     permutation = tuple(int(i) for i in permutation)
     if sorted(permutation) != list(range(len(f.domains))):

@@ -9,6 +9,8 @@ transpose   of g_i: x -> (d_i f (g(x)))^T ct(x)      pointwise, from <d_i f dg_i
 
 import functools
 import operator
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +23,7 @@ from dftfd.errors import SignatureError
 
 
 @op.register
-def compose(outer, *inner, share_inputs: bool = True) -> Function:
+def compose(outer: Callable, *inner: Any, share_inputs: bool = True) -> Function:
     """x -> outer(inner_1(x), ..., inner_n(x)).
 
     outer: a Function, or Python code of the inner values.   inner: Functions on the same domains; numbers and arrays

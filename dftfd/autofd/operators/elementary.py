@@ -1,6 +1,8 @@
 """Elementary functions, for arrays and for Functions alike: exp(f) is x -> exp(f(x))."""
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +29,7 @@ class Pointwise(HasKey):
         return ("pointwise", structural_key(self.code))
 
 
-def elementary(code, name: str | None = None):
+def elementary(code: Callable, name: str | None = None) -> Callable[..., Any]:
     """Make code on arrays work on Functions too: an argument that is a Function gives a composition.
 
     Use it to lift any pointwise JAX code: `softplus = elementary(jax.nn.softplus)`.
@@ -42,7 +44,7 @@ def elementary(code, name: str | None = None):
     return apply
 
 
-def _erfc(x):
+def _erfc(x: Any) -> Any:
     return jax.scipy.special.erfc(x)
 
 
@@ -80,7 +82,13 @@ maximum = elementary(jnp.maximum)
 arctan2 = elementary(jnp.arctan2)
 hypot = elementary(jnp.hypot)
 logaddexp = elementary(jnp.logaddexp)
-dot = elementary(lambda a, b: jnp.sum(a * b), "dot")
+
+
+def _dot(a: Any, b: Any) -> Any:
+    return jnp.sum(a * b)
+
+
+dot = elementary(_dot, "dot")
 
 # activation functions
 sigmoid = elementary(jax.nn.sigmoid)

@@ -9,6 +9,7 @@ transpose   broadcast over the integrated arguments, from <int f dy, ct>_x = <f,
 import functools
 import math
 import operator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -202,7 +203,7 @@ def integrate_over(f: Function, argnums: tuple[int, ...], quadrature=()) -> Func
 
 
 @op.register
-def integrate(f: Function, argnums: int | tuple[int, ...] | None = None, *, quadrature=None):
+def integrate(f: Function, argnums: int | tuple[int, ...] | None = None, *, quadrature: Any = None) -> Any:
     """Integral of f over some arguments (a Function of the others), or over all of them (an array).
 
     argnums: which arguments; None means all.
@@ -220,7 +221,7 @@ def integrate(f: Function, argnums: int | tuple[int, ...] | None = None, *, quad
     return integral if integral.domains else integral()
 
 
-def with_quadrature(root: Function, points, weights) -> Function:
+def with_quadrature(root: Function, points: Any, weights: Any) -> Function:
     """The same graph, its integrals over spaces with `grid_later` taken by this quadrature.
 
     points: (node, *shape of the space's points).   weights: (node,).

@@ -7,6 +7,8 @@ transpose   none: a leaf has no operands. Its arrays belong to JAX, which differ
 """
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -87,7 +89,7 @@ def _checked(result, code):
 
 
 @op.register
-def function(code, *domains: Domain, params=()) -> Function:
+def function(code: Callable, *domains: Domain, params: tuple = ()) -> Function:
     """The function of points of `domains` that `code(*params, *points)` computes.
 
     params: arrays, or pytrees of them, that JAX transformations see (differentiable, dynamic under jit). Arrays that
@@ -130,7 +132,7 @@ def _check_domains(domains, name):
 
 
 @op.register
-def constant(value, *domains: Domain) -> Function:
+def constant(value: Any, *domains: Domain) -> Function:
     """The function with the same value at every point of `domains`."""
     value = tree_map(_inexact, value)
     static = {"code": constant_code, "domains": tuple(domains)}

@@ -111,7 +111,8 @@ class Derivative(Operator):
     """What linearize and pullback have in common.
 
     D f(y) t is linear in the direction t, D f(y)^T c in c: there the derivative is the same node, not one of higher
-    order.
+    order. Subclasses say what these products are made of (`products`), and which rule there is outside of compositions
+    (`transpose_alone`).
     """
 
     linear = True

@@ -4,6 +4,8 @@ JVP         itself; when y0 moves by dy, x -> d_y f(x, y0) dy
 transpose   ct(x) delta(y - y0), from int f(x, y0) ct(x) dx = <f, ct delta>: a Dirac distribution, see dirac.py
 """
 
+from typing import Any
+
 import jax.numpy as jnp
 from jax.tree_util import tree_map
 
@@ -15,18 +17,18 @@ from dftfd.errors import SignatureError
 
 
 @op.register
-def at(f: Function, *points) -> Function:
+def at(f: Function, *points: Any) -> Function:
     """f(x0) as a function of no arguments."""
     return partial(f, tuple(range(len(f.domains))), points)
 
 
-def invoke(f: Function, *points):
+def invoke(f: Function, *points: Any) -> Any:
     """f(*points) as an array: `f(*points)` written as an operator."""
     return f(*points)
 
 
 @op.register
-def partial(f: Function, argnums: int | tuple[int, ...], values) -> Function:
+def partial(f: Function, argnums: int | tuple[int, ...], values: Any) -> Function:
     """f with the arguments `argnums` fixed to `values`, a Function of the other arguments.
 
     values: a point of the domain, or a tuple of them if `argnums` is one. Derivatives with respect to them flow.

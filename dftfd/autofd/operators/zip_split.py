@@ -4,6 +4,8 @@ Cases of compose, so their rules are compose's: the transpose of item puts the c
 of zip splits.
 """
 
+from typing import Any
+
 import jax.numpy as jnp
 from jax.tree_util import tree_map
 
@@ -25,7 +27,7 @@ class Item(Code):
 
 
 @op.register
-def item(f: Function, index) -> Function:
+def item(f: Function, index: Any) -> Function:
     """x -> f(x)[index], of an array- or tuple-valued function."""
     if isinstance(index, slice):
         index = slice(index.start, index.stop, index.step)

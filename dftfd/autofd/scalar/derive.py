@@ -29,8 +29,8 @@ def with_gradient(program: ScalarProgram, count: int | None = None, inline: bool
     return point_program(code, *[SCALAR] * program.n_inputs, inline=inline)
 
 
-def with_forward_derivative(program: ScalarProgram, n: int, level: int, inline: bool) -> ScalarProgram:
-    """Adds n seeds to the inputs, and to the outputs the derivative along them of all but the first."""
+def with_forward_derivative(program: ScalarProgram, n: int, inline: bool) -> ScalarProgram:
+    """Adds n seeds for the first n inputs, and to the outputs the derivative along them of all but the first."""
 
     def code(*inputs):
         before, seeds = inputs[: program.n_inputs], inputs[program.n_inputs :]
@@ -38,7 +38,7 @@ def with_forward_derivative(program: ScalarProgram, n: int, level: int, inline: 
         values, derivatives = jax.jvp(lambda *a: tuple(run(program, list(a))), before, (*seeds, *rest))
         return *values, *derivatives[1:]
 
-    return point_program(code, *[SCALAR] * (n * level), inline=inline)
+    return point_program(code, *[SCALAR] * (program.n_inputs + n), inline=inline)
 
 
 def of_equal_spins(program: ScalarProgram) -> ScalarProgram:

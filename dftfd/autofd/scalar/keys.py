@@ -157,7 +157,7 @@ def _origin(value):
     close over. Anything unknown there has no key.
     """
     if isinstance(value, types.FunctionType):
-        if value.__module__.partition(".")[0] != "jax":
+        if str(value.__module__).partition(".")[0] != "jax":
             return Identity(value)
         cells = tuple(_origin(_content(cell)) for cell in value.__closure__ or ())
         return (Identity(value.__code__), _origin(value.__defaults__), cells)

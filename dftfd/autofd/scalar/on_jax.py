@@ -25,6 +25,7 @@ GROUP = 2300
 """Operations of each loop where one is not enough."""
 
 _CODES = {"add": jax.lax.add, "mul": jax.lax.mul, "div": jax.lax.div, "max": jax.lax.max, "min": jax.lax.min}
+"""What simplification makes anew, without the parameters that JAX gives some of these (mul's out_dtype)."""
 
 
 class OnJax:

@@ -1,8 +1,12 @@
 """Scalar programs in extended precision."""
 
-import mpmath
-
 from dftfd.autofd.scalar.on_objects import NotInAlgebra, Objects
+from dftfd.errors import MissingDependencyError
+
+try:
+    import mpmath as mpmath
+except ImportError as error:
+    raise MissingDependencyError("extended precision needs mpmath: pip install 'dftfd[verify]'.") from error
 
 FUNCTIONS = {
     "abs": abs,

@@ -7,6 +7,7 @@ carried out on truncated power series, so the cost grows like n^2 where nested f
 import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -59,7 +60,7 @@ def taylor(functional: Callable, primals: tuple, tangents: tuple, order: int) ->
     return tuple(tree_unflatten(outer, [d[k] for d in derivatives]) for k in range(order + 1))
 
 
-def mixed_derivative(functional: Callable, f, directions: tuple):
+def mixed_derivative(functional: Callable, f: Any, directions: tuple) -> Any:
     """E^(n)[d_1, ..., d_n] of a functional of one argument along n different directions, by polarisation.
 
     2^(n-1) n! E^(n)[d_1, ..., d_n] = sum over signs s_2..s_n of s_2 ... s_n E^(n) along d_1 + s_2 d_2 + ... + s_n d_n

@@ -1,5 +1,8 @@
 """Transformations made of grad, jvp and vjp: linearize, linear_transpose, hvp, jacfwd, jacrev."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax.tree_util import tree_leaves, tree_map
@@ -17,7 +20,7 @@ from dftfd.autofd.transforms.transposition import Run, is_linear_operator, pairi
 from dftfd.errors import SignatureError
 
 
-def linearize(functional, *primals, **options):
+def linearize(functional: Callable, *primals: Any, **options: Any) -> Any:
     """(value, linear map of tangents) of a functional or operator at `primals`.
 
     Of a Function, linearize(f, argnums, tangent=...), the operator that makes the Function (x, y) -> f'(x) y; see
@@ -29,7 +32,7 @@ def linearize(functional, *primals, **options):
     return run.value, lambda *tangents: run.push(tangents)
 
 
-def linear_transpose(operator, *primals, **options):
+def linear_transpose(operator: Callable, *primals: Any, **options: Any) -> Callable[..., Any]:
     """Transpose of a linear operator or functional: cotangent -> tuple of cotangents of the arguments.
 
     primals: arguments of the types that the operator takes; their values do not matter.
@@ -47,7 +50,7 @@ def linear_transpose(operator, *primals, **options):
     return vjp(operator, *zero)[1]
 
 
-def hvp(functional, f, df, mode: str = "forward-over-reverse"):
+def hvp(functional: Callable, f: Any, df: Any, mode: str = "forward-over-reverse") -> Any:
     """Second functional derivative at f applied to df.
 
     mode: "forward-over-reverse" (the derivative of grad(functional) along df), "reverse-over-forward" (the gradient of
@@ -62,7 +65,7 @@ def hvp(functional, f, df, mode: str = "forward-over-reverse"):
     raise SignatureError(f"hvp: mode {mode!r}; forward-over-reverse, reverse-over-forward or reverse-over-reverse.")
 
 
-def jacrev(functional, argnum: int = 0):
+def jacrev(functional: Callable, argnum: int = 0) -> Callable[..., Any]:
     """(*args) -> Jacobian of a functional with array value, by one transposition per entry.
 
     For a Function argument the Jacobian is a Function whose values have the axes of the result first, then those of
@@ -90,7 +93,7 @@ def jacrev(functional, argnum: int = 0):
     return run
 
 
-def jacfwd(functional, argnum: int = 0):
+def jacfwd(functional: Callable, argnum: int = 0) -> Callable[..., Any]:
     """(*args) -> Jacobian with respect to an array argument, by one forward derivative per entry.
 
     The functional may return an array or a Function; the axes of the argument are appended to those of the value.

@@ -5,6 +5,8 @@ derivative, a Function v with dE = integral of v df. Only public JAX is used; ev
 """
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +36,9 @@ def _checked_scalar(value):
     return value
 
 
-def value_and_grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool = False):
+def value_and_grad(
+    functional: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """(*args) -> (value, gradient) of a functional with a real scalar value.
 
     argnums: positions of the arguments to differentiate; each may be a Function, an array or a pytree of them. The
@@ -66,7 +70,7 @@ def _pair(out):
     return out
 
 
-def grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool = False):
+def grad(functional: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """(*args) -> functional derivative. See `value_and_grad`; with has_aux (gradient, aux)."""
     both = value_and_grad(functional, argnums, has_aux)
 
@@ -78,7 +82,7 @@ def grad(functional, argnums: int | tuple[int, ...] = 0, has_aux: bool = False):
     return run
 
 
-def jvp(functional, primals: tuple, tangents: tuple):
+def jvp(functional: Callable, primals: tuple, tangents: tuple) -> tuple[Any, Any]:
     """(value, derivative) of a functional or operator along `tangents`.
 
     primals, tangents: tuples of Functions, arrays and pytrees of them; a tangent has the type of its primal. Values and

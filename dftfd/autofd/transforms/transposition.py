@@ -1,5 +1,8 @@
 """vjp: transposed derivatives of operators and functionals, and the pairing <cotangent, value>."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,7 +30,7 @@ from dftfd.autofd.transforms.tape import ReverseTape, Tape, real_product
 from dftfd.errors import SignatureError
 
 
-def vjp(operator, *primals):
+def vjp(operator: Callable, *primals: Any) -> tuple[Any, Callable[..., tuple]]:
     """(value, pull) of an operator or functional; pull(cotangent) gives a tuple of cotangents of the primals.
 
     The cotangent has the type of the value. The operator runs once. Functions are transposed rule by rule; numbers that

@@ -1,0 +1,308 @@
+r"""The energy of a density matrix as code that JAX transforms: `energy(molecule, functional)(P)`.
+
+    E[P] = sum of constants + sum of tr(P M) + E_J[P] + E_x[P] + E_xc[rho, tau]
+
+It is the number that `run_scf` minimises, on the same grid with the same integrals, for systems so small that all of
+these fit into memory at once. jax.grad gives the Fock matrix, jax.jvp of that the response, jax.grad with respect to
+a functional's parameters how they change the energy.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from numbers import Real
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dftfd.errors import InputError, UnsupportedError
+from dftfd.functionals.base import Functional
+from dftfd.functionals.registry import get_functional
+from dftfd.libcint.gto import component_count
+from dftfd.libcint.two_electron import eri, unpacked_pairs
+from dftfd.model.calculation import Calculation
+from dftfd.model.options import Options
+from dftfd.runtime.arguments import public, traceable
+from dftfd.runtime.memory import Need, memory_plan
+from dftfd.runtime.progress import as_progress
+from dftfd.runtime.memory import memory_budget
+from dftfd.system.molecule import Molecule
+from dftfd.terms import (
+    COMPONENTS,
+    CoulombExchangeEnergy,
+    DoubleIntegralEnergy,
+    OneElectronEnergy,
+    SemilocalEnergy,
+    Term,
+)
+from dftfd.terms.integrals import DensityFittedCoulombExchange, share
+from dftfd.terms.on_grid import quadrature_grid
+from dftfd.xc.in_jax import (
+    OrbitalsOnGrid,
+    double_integral_energy,
+    double_integral_order,
+    orbitals_on_grid,
+    semilocal_energy,
+    semilocal_order,
+)
+
+WORK = 4
+"""Arrays of the size of the orbitals on a grid, or of the integrals, that a gradient needs while it runs; measured."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Energy:
+    """E(P): energy [hartree] of a density matrix, from `dftfd.energy(molecule, functional)`.
+
+    P: (1, ao, ao), the total density of a closed shell, or (2, ao, ao), alpha and beta. Its symmetric part counts, so
+        that derivatives are symmetric.
+
+    A pytree of its arrays and of the functional's parameters:
+
+    S: overlap (ao, ao).   constants, matrices: of the components that do not depend on P and are linear in it.
+    integrals: by omega, those of 1/r under 0, else of erf(omega r)/r; exact, (ij|kl) as (ao, ao, ao, ao), or fitted,
+        B as (aux, ao, ao) with (ij|kl) ~ sum_Q B_Qij B_Qkl.
+    grids: under 'xc' and 'nonlocal' the quadrature with the orbitals on it.   n_electrons: (alpha, beta).
+    """
+
+    S: jax.Array
+    constants: dict[str, jax.Array]
+    matrices: dict[str, jax.Array]
+    integrals: dict[float, jax.Array]
+    grids: dict[str, OrbitalsOnGrid]
+    functional: Functional
+    n_electrons: tuple[int, int] = field(metadata={"static": True})
+
+    def __call__(self, P: Any) -> jax.Array:
+        """The total energy [hartree]."""
+        return sum(self.components(P).values(), start=jnp.zeros(()))
+
+    def components(self, P: Any) -> dict[str, jax.Array]:
+        """Its terms [hartree], under the names of `result.energies`; those that the functional has."""
+        n = self.S.shape[0]
+        kind = traceable(None, n, n, expected=f"a density matrix of shape (1 or 2, {n}, {n}) of finite numbers")
+        P = jnp.asarray(kind.checked("P", P), dtype=jnp.float64)
+        if P.shape[0] not in (1, 2):
+            raise InputError(f"P has the shape {P.shape}: give {kind.expected}.")
+        structure, values = _taken_apart(self.functional)
+        found = _components(structure, replace(self, functional=_ELSEWHERE), values, P)
+        return {name: found[name] for name in COMPONENTS if name in found}
+
+    @property
+    def H_core(self) -> jax.Array:
+        """Core Hamiltonian (ao, ao) [hartree]: kinetic energy, nuclei, and fields and charges around the molecule."""
+        return self.matrices["one_electron"]
+
+    def with_functional(self, functional: Any) -> "Energy":
+        """The same with another functional, or with other, also traced, parameters of the same one.
+
+        Integrals and grids stay, so it may not need others: InputError for ranges of exact exchange, double integrals,
+        derivatives of orbitals or a dispersion correction that are not there.
+        """
+        functional = _with_energy(functional)
+        old, new = self.functional, functional
+        lacks = [f"exact exchange of range {omega:g}" for omega, _ in new.exact_exchange if omega not in self.integrals]
+        if bool(new.exact_exchange) != bool(old.exact_exchange) and self.integrals[0.0].ndim == 3:
+            lacks.append("other fitting functions (density_fit=False has none)")
+        lacks += ["a quadrature grid"] * (new.is_semilocal and "xc" not in self.grids)
+        lacks += ["a grid for double integrals"] * (new.is_nonlocal and "nonlocal" not in self.grids)
+        lacks += ["another dispersion correction"] * (new.dispersion != old.dispersion)
+        if lacks:
+            raise InputError(
+                f"functional {new.name!r} needs {lacks[0]}, which the energy made for {old.name!r} does not have; make "
+                "another one, dftfd.energy(molecule, functional)."
+            )
+        return replace(self, functional=functional)
+
+
+@public
+def energy(
+    molecule: Molecule,
+    functional: Any = "pbe",
+    *,
+    grid_level: int = 3,
+    nlc_grid_level: int = 3,
+    density_fit: bool = True,
+    grid: Any = None,
+    electric_field: Any = None,
+    point_charges: Any = None,
+    relativity: str | None = None,
+    external_potential: Any = None,
+    max_memory: Any = None,
+) -> Energy:
+    """The energy of a molecule as a function of the density matrix, E(P) [hartree], for JAX's transformations.
+
+    functional: a name or a Functional.   The other options, and their defaults, are those of `run_scf`: at the same P,
+    E(P) is the energy of `run_scf`, and jax.grad(E)(P) its Fock matrix. All integrals and orbitals are held in memory.
+
+    Raises InputError for options that cannot be carried out, UnsupportedError for models of the potential alone,
+    ResourceError where the arrays take more than `max_memory`, by default 80 % of what is free.
+
+    >>> import dftfd, jax
+    >>> helium = dftfd.molecule("He 0 0 0;", basis="6-31g")
+    >>> result = dftfd.run_scf(helium, "pbe")
+    >>> E = dftfd.energy(helium, "pbe")
+    >>> round(float(E(result.density_matrix)) - result.energy, 10)
+    0.0
+    >>> F = jax.grad(E)(result.density_matrix)
+    >>> round(float(abs(F - result.fock).max()), 5)
+    0.0
+    """
+    options = Options(
+        xc=_with_energy(functional),
+        grid_level=grid_level,
+        nlc_grid_level=nlc_grid_level,
+        density_fit=density_fit,
+        grid=grid,
+        electric_field=electric_field,
+        point_charges=point_charges,
+        relativity=relativity,
+        external_potential=external_potential,
+        max_memory=max_memory,
+    )
+    calculation = Calculation.of(molecule, options)
+    terms = calculation.energy(as_progress(None)).terms
+    parts = [term for term in terms if not isinstance(term, _WRITTEN_OUT)]
+    nothing = np.zeros((1, molecule.n_ao, molecule.n_ao))
+    linear = [_require_linear(term).evaluate(nothing) for term in parts]
+    one_electron = next(term for term in parts if isinstance(term, OneElectronEnergy))
+    plans = _grids(calculation)
+    _require_room(calculation, terms, plans)
+    return Energy(
+        S=jnp.asarray(one_electron.matrices.S),
+        constants={name: jnp.asarray(E) for p in linear for name, E in p.energies.items()},
+        matrices={next(iter(p.energies)): jnp.asarray(p.matrix[0]) for p in linear if p.matrix is not None},
+        integrals=_integrals(next(term for term in terms if isinstance(term, CoulombExchangeEnergy)), molecule),
+        grids=_orbitals(molecule, plans),
+        functional=calculation.functional,
+        n_electrons=(molecule.n_alpha, molecule.n_beta),
+    )
+
+
+_WRITTEN_OUT = CoulombExchangeEnergy, SemilocalEnergy, DoubleIntegralEnergy
+"""Terms of which JAX has the formula; all others are taken at P = 0, which is enough where they are linear."""
+
+
+def _with_energy(functional) -> Functional:
+    """The functional of a name, if it has an energy."""
+    functional = get_functional(functional)
+    if not functional.has_energy:
+        models = ", ".join(repr(term.name) for _, term in functional.terms if not term.has_energy)
+        raise UnsupportedError(
+            f"{models} is a model of the potential alone, so there is no energy of a density matrix; give a functional "
+            "that is an energy."
+        )
+    return functional
+
+
+def _require_linear(term: Term) -> Term:
+    if type(term).response is not Term.response:
+        raise UnsupportedError(f"the energy term {type(term).__name__} is not linear in P and has no code in JAX yet.")
+    return term
+
+
+# --------------------------------------------------------------------------------------------------------- the arrays
+
+
+def _grids(calculation) -> dict[str, tuple[Any, int]]:
+    """(grid, order of the orbitals' derivatives) by the component of the energy that is integrated there."""
+    functional, plans = calculation.functional, {}
+    if functional.is_semilocal:
+        plans["xc"] = calculation.grid, semilocal_order(functional.semilocal_part)
+    if functional.is_nonlocal:
+        plans["nonlocal"] = calculation.nlc_level, double_integral_order(functional.nonlocal_part)
+    return plans
+
+
+def _points(molecule, grid):
+    return quadrature_grid(molecule, grid) if isinstance(grid, int) else grid
+
+
+def _require_room(calculation, terms, plans):
+    """Raise ResourceError where the arrays, and a gradient that works on them, take more than is allowed."""
+    n = calculation.molecule.n_ao
+    J = next(term for term in terms if isinstance(term, CoulombExchangeEnergy)).builder
+    n_operators = len({0.0, *(omega for omega, _ in calculation.functional.exact_exchange)})
+    fixed = {"all two-electron integrals": 8.0 * n**4 * n_operators}
+    if isinstance(J, DensityFittedCoulombExchange):
+        fixed = {"all fitted integrals": 8.0 * n * n * J.n_auxiliary * (n_operators + WORK)}
+    for grid, order in plans.values():
+        on_grid = 8.0 * component_count(order) * n * len(_points(calculation.molecule, grid)[1])
+        fixed["all orbitals on the grid"] = fixed.get("all orbitals on the grid", 0.0) + (1 + WORK) * on_grid
+    memory_plan(n, 2, [Need(fixed)], memory_budget(calculation.max_memory)).require_room()
+
+
+def _integrals(term: CoulombExchangeEnergy, molecule) -> dict[float, jax.Array]:
+    """Two-electron integrals of each operator that the functional needs."""
+    omegas = {0.0, *(omega for omega, _ in term.exact_exchange)}
+    if isinstance(term.builder, DensityFittedCoulombExchange):
+        return {w: jnp.asarray(unpacked_pairs(term.builder.tensor(w), molecule.n_ao)) for w in sorted(omegas)}
+    return {w: jnp.asarray(eri(molecule, w)) for w in sorted(omegas)}
+
+
+def _orbitals(molecule, plans) -> dict[str, OrbitalsOnGrid]:
+    found = {}
+    for name, (grid, order) in plans.items():
+        points, weights = _points(molecule, grid)
+        found[name] = orbitals_on_grid(molecule, points, weights, order)
+    return found
+
+
+# -------------------------------------------------------------------------------------------------------- the formulas
+
+_ELSEWHERE = Functional("")
+"""Stands for the functional of an Energy where it comes beside it."""
+
+
+def _taken_apart(functional: Functional):
+    """(structure, values): arrays, which programs take as arguments, and the rest with all plain numbers.
+
+    Plain numbers stay numbers in a program, as in the engine: formulas may choose their branches by them.
+    """
+    leaves, tree = jax.tree_util.tree_flatten(functional)
+    plain = tuple(leaf if isinstance(leaf, Real) else None for leaf in leaves)
+    return (tree, plain), [leaf for leaf in leaves if not isinstance(leaf, Real)]
+
+
+def _put_together(structure, values) -> Functional:
+    (tree, plain), values = structure, iter(values)
+    return jax.tree_util.tree_unflatten(tree, [next(values) if leaf is None else leaf for leaf in plain])
+
+
+@partial(jax.jit, static_argnums=0)
+def _components(structure, arrays: Energy, values, P):
+    """Energies by component of an Energy, compiled once for a functional; its own, taken apart, stands beside it."""
+    functional = _put_together(structure, values)
+    P = 0.5 * (P + P.transpose(0, 2, 1))
+    total = P.sum(axis=0)
+    found = dict(arrays.constants)
+    for name, matrix in arrays.matrices.items():
+        found[name] += jnp.sum(total * matrix)
+    found["coulomb"] = _coulomb(arrays.integrals[0.0], total)
+    if functional.exact_exchange:
+        found["exact_exchange"] = sum(c * _exchange(arrays.integrals[w], P) for w, c in functional.exact_exchange)
+    if functional.is_semilocal:
+        found["xc"] = semilocal_energy(functional.semilocal_part, P, arrays.grids["xc"])
+    if functional.is_nonlocal:
+        found["nonlocal"] = double_integral_energy(functional.nonlocal_part, P, arrays.grids["nonlocal"])
+    return found
+
+
+def _coulomb(integrals, total):
+    """1/2 sum_ijkl P_ij (ij|kl) P_kl."""
+    if integrals.ndim == 3:
+        fitted = jnp.einsum("Qij,ij->Q", integrals, total)
+        return 0.5 * fitted @ fitted
+    return 0.5 * jnp.sum(total * jnp.einsum("ijkl,kl->ij", integrals, total))
+
+
+def _exchange(integrals, P):
+    """-1/2 sum_s sum_ijkl P_ij (ik|jl) P_kl, of a restricted P half of that; see dftfd.terms.coulomb_exchange."""
+    if integrals.ndim == 3:
+        X = jnp.einsum("Qik,skl->sQil", integrals, P)
+        energy = jnp.einsum("sQil,sQli->", X, X)
+    else:
+        energy = jnp.sum(P * jnp.einsum("ikjl,skl->sij", integrals, P))
+    return -0.5 * share(P) * energy

@@ -1,0 +1,252 @@
+"""From the scalar program of an energy per volume to numbers on points: the energy, and derivatives of any order.
+
+The variables of the program may be any: channels of the density (xc.kernel) or libxc's scalars (xc.pointwise). First
+derivatives come from reverse mode; each further order adds one forward derivative along a direction. A program becomes
+one fused loop over the points, compiled once for each number of points, or NumPy carries it out without compilation.
+What is made of a functional is kept, for the last few functionals, by their content.
+"""
+
+import itertools
+import threading
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dftfd.autofd.core.jax_adapter import holds_tracers
+from dftfd.autofd.core.structure import structural_key
+from dftfd.autofd.scalar.derive import retraced, with_forward_derivative, with_gradient
+from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
+from dftfd.autofd.scalar.on_numpy import run_on_numpy
+from dftfd.autofd.scalar.program import ScalarProgram
+from dftfd.functionals.base import Functional
+from dftfd.runtime.threads import share_out
+
+CHUNK = 16384
+"""Points that are worked on together: enough to make the cost of a call small, few enough to keep both workers busy."""
+
+POINTS = 4096
+"""Points per call of code that has no scalar form."""
+
+_CHUNK_OF_NUMPY = 4096  # NumPy keeps every intermediate result: they should stay in the cache
+_COMPILED_ABOVE = 50_000  # points from which compiling derivatives of second order pays (a few seconds)
+_MOST_KEPT = 256  # the library's names, both spins
+_kept: dict = {}  # last used last
+_lock = threading.RLock()
+
+
+def shared(kind, functional: Functional, n_spin: int, **options):
+    """kind(functional, n_spin, **options): the same object for equal functionals, so nothing is compiled twice.
+
+    Equal are functionals of the same formulas, coefficients and parameters, whoever made them and whatever their names.
+    """
+    terms = [(c, t.formula, t.ingredients, sorted(t.parameters.items())) for c, t in functional.terms]
+    if holds_tracers([(c, dict(parameters)) for c, _, _, parameters in terms]):
+        return kind(functional, n_spin, **options)
+    key = kind, n_spin, *options.items(), structural_key([(float(c), *rest) for c, *rest in terms])
+    with _lock, jax.ensure_compile_time_eval():  # what is kept holds nothing of a transformation around this call
+        found = _kept[key] = _kept.pop(key, None) or kind(functional, n_spin, **options)
+        while len(_kept) > _MOST_KEPT:
+            del _kept[next(iter(_kept))]
+    return found
+
+
+class OnPoints:
+    """A scalar program on arrays of points, in one loop; compiled for each number of points when it is first met.
+
+    arrange: (code of rows (point,) -> the program's outputs, rows) -> what to give instead of the outputs.
+    """
+
+    def __init__(self, program: ScalarProgram, arrange=None):
+        nodes = [program.nodes[i] for i in program.outputs]
+        self._numbers = [node.value if node.op == "const" and not arrange else None for node in nodes]
+        varying = (i for i, number in zip(program.outputs, self._numbers, strict=True) if number is None)
+        self._program, self._arrange = replace(program, outputs=tuple(varying)), arrange
+        self._compiled, self._lock = {}, threading.Lock()
+
+    def __call__(self, *blocks) -> list[np.ndarray]:
+        """Its outputs (point,), from arrays (row, point) and (point,) whose rows are the inputs, float64.
+
+        Inputs that the program does not depend on may be left out at the end.
+        """
+        code, constants = self._compiled.get(blocks[0].shape[-1]) or self._compile(blocks)
+        found = [np.asarray(row) for row in code(*blocks)]
+        if not constants:
+            return found
+        varying = iter(found)
+        return [next(varying) if constant is None else constant for constant in constants]
+
+    def _compile(self, blocks):
+        n_points = blocks[0].shape[-1]
+        with self._lock:  # all workers ask for the first block at once
+            if n_points not in self._compiled:
+                arrays = [jax.ShapeDtypeStruct(block.shape, np.float64) for block in blocks]
+                code = jax.jit(self._rows).lower(*arrays).compile() if self._program.outputs else lambda *blocks: ()
+                constants = [None if c is None else np.broadcast_to(c, n_points) for c in self._numbers]
+                self._compiled[n_points] = code, constants if len(self._program.outputs) < len(constants) else None
+        return self._compiled[n_points]
+
+    def _rows(self, *blocks):
+        rows = [row for b in blocks for row in (b if b.ndim == 2 else [b])]
+        code = partial(run_in_one_loop, self._program)
+        return self._arrange(code, rows) if self._arrange else code(rows)
+
+
+class PointCode:
+    """Numbers from the program of an energy per volume whose first `n` inputs are its variables.
+
+    By further inputs (the point) there are first derivatives only.
+    """
+
+    def __init__(self, program: ScalarProgram, n: int):
+        self.n, self._energy = n, program
+        self._made, self._lock = {}, threading.RLock()
+
+    def combinations(self, order: int) -> list[tuple[int, ...]]:
+        """The distinct derivatives of an order, as ascending tuples of positions of variables."""
+        return list(itertools.combinations_with_replacement(range(self.n), order))
+
+    def energy(self, x):
+        """Energy per volume for inputs (point,), or numbers, in code that JAX can transform."""
+        return run(self._energy, list(x))[0]
+
+    def slopes(self, *blocks) -> list[np.ndarray]:
+        """[energy, its derivatives by all inputs], (point,) each; blocks: see `OnPoints`."""
+        return self._once("slopes", lambda: OnPoints(self.program(1)))(*blocks)
+
+    def change_of_slopes(self, *blocks) -> list[np.ndarray]:
+        """[derivative of de/dx_i along a direction for each variable]; blocks: the inputs, then the direction."""
+
+        def make():
+            program = self.program(2)
+            return OnPoints(replace(program, outputs=program.outputs[-self.n :]))
+
+        return self._once("change", make)(*blocks)
+
+    def derivatives(self, x, order: int, compiled: bool | None = None) -> tuple[np.ndarray, ...]:
+        """By order up to `order`: (combination, point), one row for each of `combinations`; x: n rows (point,).
+
+        compiled: False for NumPy, without compilation but slower for a point; None where size and order decide.
+        """
+        x = [np.asarray(row, dtype=np.float64) for row in x]
+        n_points = len(x[0])
+        results = tuple(np.empty((len(self.combinations(k)), n_points)) for k in range(order + 1))
+        result_rows = list(itertools.chain(*results))
+        if compiled is None:
+            compiled = order < 2 or (order == 2 and n_points >= _COMPILED_ABOVE)
+        chunk = CHUNK if compiled else _CHUNK_OF_NUMPY
+        chunk = chunk if order < 2 else max(64, chunk // len(self.combinations(order - 1)))
+        if compiled:
+            arrange = partial(self._of_all_orders, order, jnp)
+            code = self._once(("all", order), lambda: OnPoints(self.program(order), arrange if order > 1 else None))
+        else:
+            code = lambda *rows: self._of_all_orders(order, np, partial(self._interpreted, order), rows)
+
+        def part(starts):
+            for start in starts:
+                block = [row[start : start + chunk] for row in x]
+                size = len(block[0])
+                if compiled and size < chunk:  # one number of points is compiled
+                    block = [np.pad(row, (0, chunk - size), mode="edge") for row in block]
+                for row, values in zip(result_rows, code(*block), strict=True):
+                    row[start : start + size] = values[:size]
+
+        share_out(range(0, n_points, chunk), part)
+        return results
+
+    def along(self, x, directions) -> list[np.ndarray]:
+        """[energy (point,), its gradient (n, point), the gradient's derivative along the first direction, ...].
+
+        x: n rows (point,).   directions: n rows for each level. Element 1 + m is the gradient's derivative of order m,
+        along the first m directions, so every variable is seen at every order for much less than all combinations cost.
+        """
+        order, size = 1 + len(directions), len(x[0])
+        results = [np.empty(size), *(np.empty((self.n, size)) for _ in range(order))]
+
+        def part(starts):
+            for start in starts:
+                block = slice(start, start + CHUNK)
+                out = self._interpreted(order, [row[block] for level in (x, *directions) for row in level])
+                results[0][block] = out[0]
+                for m in range(order):
+                    results[1 + m][:, block] = out[1 + self.n * ((1 << m) - 1) :][: self.n]
+
+        share_out(range(0, size, CHUNK), part)
+        return results
+
+    def program(self, order: int) -> ScalarProgram:
+        """Outputs: energy, gradient, and for each further order the derivatives of the gradient along all its seeds."""
+        return self._once(order, lambda: self._build(order))
+
+    def _build(self, order):
+        if order == 0:
+            return retraced(self._energy, inline=True)
+        program = with_gradient(self._energy, count=None if order == 1 else self.n, inline=order == 1)
+        for level in range(2, order + 1):
+            program = with_forward_derivative(program, self.n, inline=level == order)
+        return program
+
+    def _once(self, name, make):
+        """What `make` gives, made once."""
+        if name not in self._made:
+            with self._lock:
+                if name not in self._made:
+                    self._made[name] = make()
+        return self._made[name]
+
+    def _interpreted(self, order, rows):
+        with np.errstate(all="ignore"):
+            return run_on_numpy(self.program(order), list(rows))
+
+    def _of_all_orders(self, order, numpy, code, x):
+        """Rows of the derivatives order by order on one chunk; code: inputs of the order's program -> its outputs."""
+        if order < 2:
+            return code(x)
+        n_points = len(x[0])
+        lanes = self.combinations(order - 1)
+        seeds = np.eye(self.n)[np.array(lanes)]  # (lane, level, variable)
+        inputs = [numpy.tile(row, len(lanes)) for row in x]
+        for level in range(order - 1):
+            inputs += [np.repeat(seeds[:, level, k], n_points) for k in range(self.n)]
+        out = [row.reshape(len(lanes), n_points) for row in code(inputs)]
+        place = {lane: i for i, lane in enumerate(lanes)}
+        return [_entry(out, c, order, self.n, place) for k in range(order + 1) for c in self.combinations(k)]
+
+
+def _entry(out, combination, order, n, place):
+    r"""Row of a derivative in the outputs of an order's program.
+
+    The outputs are (e, grad) and, after m forward levels, the derivatives of grad along each subset of levels; subset
+    number s (bits: levels) starts at 1 + n s. Derivative (i, j, ..): component i of grad, seeds j, .. in the first
+    levels, the others in any lane that agrees.
+    """
+    if not combination:
+        return out[0][0]
+    component, *seeds = combination
+    lane = tuple(seeds) + (n - 1,) * (order - 1 - len(seeds))
+    subset = (1 << len(seeds)) - 1
+    return out[1 + n * subset + component][place[lane]]
+
+
+def on_points(code):
+    """JAX code at one point as code on arrays with a last axis of points, in calls of one fixed size."""
+    compiled = jax.jit(jax.vmap(code, in_axes=-1, out_axes=-1))
+
+    def run(*args):
+        n_points = jax.tree_util.tree_leaves(args)[0].shape[-1]
+        blocks = []
+        for start in range(0, n_points, POINTS):
+            cut = partial(_block, start=start)
+            blocks.append(jax.tree_util.tree_map(np.asarray, compiled(*jax.tree_util.tree_map(cut, args))))
+        return jax.tree_util.tree_map(lambda *parts: np.concatenate(parts, axis=-1)[..., :n_points], *blocks)
+
+    return run
+
+
+def _block(array, start):
+    """POINTS points from `start` on; the last block is filled up with its last point."""
+    block = array[..., start : start + POINTS]
+    missing = POINTS - block.shape[-1]
+    return np.pad(block, [(0, 0)] * (block.ndim - 1) + [(0, missing)], mode="edge") if missing else block
