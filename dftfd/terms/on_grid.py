@@ -35,7 +35,7 @@ class Quadrature:
     """
 
     level: int | None
-    given: tuple[np.ndarray, np.ndarray] | None = None
+    given: tuple[np.ndarray, np.ndarray] = (np.zeros((0, 3)), np.zeros(0))
 
     @property
     def moves(self) -> bool:
@@ -45,19 +45,19 @@ class Quadrature:
     @property
     def key(self) -> int:
         """Equal for the same points of one molecule."""
-        return self.level if self.moves else id(self)
+        return id(self) if self.level is None else self.level
 
     def finer_than(self, level: int) -> bool:
         """Whether it has a level, and a higher one."""
-        return self.moves and self.level > level
+        return self.level is not None and self.level > level
 
     def on(self, molecule) -> tuple[np.ndarray, np.ndarray]:
         """(points, weights) for a molecule."""
-        return quadrature_grid(molecule, self.level) if self.moves else self.given
+        return self.given if self.level is None else quadrature_grid(molecule, self.level)
 
     def size(self, molecule) -> int:
         """The number of points, without making them."""
-        return grid_size(molecule.atomic_numbers, self.level) if self.moves else len(self.given[0])
+        return len(self.given[0]) if self.level is None else grid_size(molecule.atomic_numbers, self.level)
 
 
 class GridOrbitals:
@@ -109,7 +109,8 @@ class GridOrbitals:
 
 def gradient_on_grid(molecule, kernel, grid, P, C_occ, grid_response: bool, progress) -> np.ndarray:
     """dE/dR (atom, 3) [hartree/bohr] at fixed P of the energy of one kernel on a Quadrature."""
-    store = AOStore(molecule, *grid.on(molecule), ao_order(kernel) + 1, memory_limit=0)
+    points, weights = grid.on(molecule)
+    store = AOStore(molecule, points, weights, ao_order(kernel) + 1, memory_limit=0)
     slopes = GradientBuilder(kernel, store, progress.part).build(P, C_occ)
     gradient = atom_sums(molecule, slopes.orbitals)
     if grid.moves and grid_response:
