@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 import dftfd
-from dftfd.functionals.common import SLATER, reduced_gradient_squared, slater_exchange, spin_scaled
+from dftfd.functionals.common import C_X, reduced_gradient_squared, slater_exchange, spin_scaled
 
 
 @dftfd.functional("gga_x_own")
@@ -25,7 +25,7 @@ def potential_by_hand(n, gradient, hessian, mu=0.22):
 
     n (point,), gradient (3, point), hessian (3, 3, point): total density and its derivatives.
     """
-    C, c = SLATER, 1 / (4 * (3 * np.pi**2) ** (2 / 3))
+    C, c = C_X, 1 / (4 * (3 * np.pi**2) ** (2 / 3))
     sigma = np.einsum("ip,ip->p", gradient, gradient)
     u = 1 + 4 * mu * c * sigma * n ** (-8 / 3)
     F, dF, ddF = u**0.25, mu * u**-0.75, -3 * mu**2 * u**-1.75  # derivatives with respect to s^2

@@ -19,7 +19,7 @@ import numpy as np
 import dftfd
 from dftfd.autofd import constant, exp, with_quadrature
 from dftfd.functionals.base import SPACE
-from dftfd.functionals.common import SLATER, fermi_wavevector
+from dftfd.functionals.common import C_X, fermi_wavevector
 from dftfd.functionals.numerics import nonnegative
 from dftfd.functionals.pairs import here, integral_over_there, squared_distance, there
 from dftfd.grids.molecular import molecular_grid
@@ -34,7 +34,7 @@ def averaged_density_exchange(n, *, alpha=1.0):
     a = alpha * fermi_wavevector(n) ** 2
     w = here((a / math.pi) ** (3 / 2)) * exp(-1.0 * here(a) * squared_distance(n))
     nbar = nonnegative(integral_over_there(w * there(n)))  # weights of a quadrature may be negative
-    return SLATER * n * nbar ** (1 / 3)
+    return C_X * n * nbar ** (1 / 3)
 
 
 def main():
@@ -61,7 +61,7 @@ def uniform_gas(n=0.3):
     grid = molecular_grid([2], np.zeros((1, 3)), n_radial=60, n_angular=50, pruning=None)
     rho = constant(np.full(2, 0.5 * n), SPACE)
     e = with_quadrature(averaged_density_exchange.energy_density(rho), grid.points, grid.weights)
-    return abs(float(e(np.zeros(3))) / (SLATER * n ** (4 / 3)) - 1)
+    return abs(float(e(np.zeros(3))) / (C_X * n ** (4 / 3)) - 1)
 
 
 def coordinate_scaling(gamma=1.7):

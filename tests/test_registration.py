@@ -257,7 +257,7 @@ def test_what_is_no_double_integral_is_refused():
     refused(triple, "can't be computed on a grid: .*three points")
 
 
-@pytest.mark.parametrize("name", ["vv10", "rvv10", "vdw_df_nl", "hartree"])
+@pytest.mark.parametrize("name", ["vv10", "rvv10", pytest.param("vdw_df_nl", marks=pytest.mark.slow), "hartree"])
 def test_the_librarys_double_integrals_would_be_registered(name):
     """Each kind of them passes the look that others' get."""
     ((_, term),) = dftfd.get_functional(name).terms

@@ -96,7 +96,7 @@ def run_batch(
         outcomes[outcome.number] = outcome
         on_outcome(outcome, len(queue))
 
-    with nullcontext() if record is None else recorded(record, options) as known:
+    with nullcontext() if record is None else recorded(record, checked) as known:
         waiting = []
         for entry in queue:
             if entry.error is not None:

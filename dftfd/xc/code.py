@@ -8,6 +8,7 @@ What is made of a functional is kept, for the last few functionals, by their con
 
 import itertools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -46,11 +47,20 @@ def shared(kind, functional: Functional, n_spin: int, **options):
     if holds_tracers([(c, dict(parameters)) for c, _, _, parameters in terms]):
         return kind(functional, n_spin, **options)
     key = kind, n_spin, *options.items(), structural_key([(float(c), *rest) for c, *rest in terms])
-    with _lock, jax.ensure_compile_time_eval():  # what is kept holds nothing of a transformation around this call
-        found = _kept[key] = _kept.pop(key, None) or kind(functional, n_spin, **options)
+    with _lock:
+        found = _kept[key] = _kept.pop(key, None) or apart(kind, functional, n_spin, **options)
         while len(_kept) > _MOST_KEPT:
             del _kept[next(iter(_kept))]
     return found
+
+
+def apart(make, *arguments, **options):
+    """make(...) in a thread of its own, so that what is kept holds nothing of a JAX transformation around this call.
+
+    `jax.ensure_compile_time_eval` would not do: under it numbers of a formula become arrays, not constants.
+    """
+    with ThreadPoolExecutor(1) as alone:
+        return alone.submit(make, *arguments, **options).result()
 
 
 class OnPoints:

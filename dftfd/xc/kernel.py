@@ -18,7 +18,7 @@ from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional, unknown_densities
 from dftfd.xc.channels import channel_count, channels_for, jets
-from dftfd.xc.code import PointCode
+from dftfd.xc.code import PointCode, apart
 
 
 class Slopes(NamedTuple):
@@ -103,8 +103,7 @@ class XCKernel:
     def _point_code(self):
         self._refuse_tracers([(c, dict(t.parameters)) for c, t in self.functional.terms])
         shapes = (self.n_spin, self.channels), (3,)
-        with jax.ensure_compile_time_eval():
-            program = point_program(self.energy_density, *(jax.ShapeDtypeStruct(s, np.float64) for s in shapes))
+        program = apart(point_program, self.energy_density, *(jax.ShapeDtypeStruct(s, np.float64) for s in shapes))
         return PointCode(program, self.n_spin * self.channels)
 
     def _refuse_tracers(self, values):
