@@ -24,9 +24,8 @@ from dftfd.libcint.two_electron import eri, unpacked_pairs
 from dftfd.model.calculation import Calculation
 from dftfd.model.options import Options
 from dftfd.runtime.arguments import public, traceable
-from dftfd.runtime.memory import Need, memory_plan
+from dftfd.runtime.memory import Need, memory_budget, memory_plan
 from dftfd.runtime.progress import as_progress
-from dftfd.runtime.resources import memory_budget
 from dftfd.system.molecule import Molecule
 from dftfd.terms import (
     COMPONENTS,
