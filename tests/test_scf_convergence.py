@@ -20,6 +20,7 @@ from dftfd.scf.occupation import Aufbau
 from dftfd.scf.rotation import canonical, rotated
 from dftfd.scf.stability import energy_model, lowest_eigenpair
 from dftfd.scf.strategy import STRATEGIES, Strategy
+from dftfd.terms.on_grid import Quadrature
 from dftfd.terms.surroundings import surroundings_for
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
@@ -28,7 +29,9 @@ EXACT = {"density_fit": False}
 
 def problem_of(system, xc, method):
     """The SCF problem of a molecule, with exact integrals and a small grid."""
-    calculation = Calculation(system, get_functional(xc), method, 1, 1, False, 1e-6, surroundings_for(system))
+    calculation = Calculation(
+        system, get_functional(xc), method, Quadrature(1), 1, False, 1e-6, surroundings_for(system)
+    )
     return calculation.build(Progress()).problem(Aufbau(calculation.n_occupied, calculation.capacity))
 
 

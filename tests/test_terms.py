@@ -23,6 +23,7 @@ from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import State
 from dftfd.scf.rotation import Rotations, rotated
 from dftfd.terms import integrals
+from dftfd.terms.on_grid import Quadrature
 from dftfd.terms.surroundings import surroundings_for
 
 BENT = "O 0 0.02 0.1173; H 0.1 0.7572 -0.4692; H 0 -0.7572 -0.4692"
@@ -56,7 +57,7 @@ def bowl(r):
 def calculation_of(molecule, xc, method, potential=bowl, **options):
     """A calculation with all kinds of terms, on coarse grids."""
     surroundings = surroundings_for(molecule, np.array(FIELD), np.array([(0.5, 4.0, 1.0, 1.0)]), None, potential)
-    given = {"grid": 0, "nlc_level": 0, "density_fit": True, "linear_dependence": 1e-6} | options
+    given = {"grid": Quadrature(0), "nlc_level": 0, "density_fit": True, "linear_dependence": 1e-6} | options
     return Calculation(molecule, dftfd.get_functional(xc), method, surroundings=surroundings, **given)
 
 
