@@ -4,11 +4,12 @@ An exchange-correlation functional is written once, as an energy on density func
 and everything above are derived. Importing the package turns JAX's float64 mode on.
 """
 
-from dftfd.runtime.startup import end_at_once_on_interrupt, require_address_space, said_by_the_command  # isort: skip
+from dftfd.runtime import startup  # isort: skip
 
-end_at_once_on_interrupt()
-with said_by_the_command():
-    require_address_space()
+startup.end_at_once_on_interrupt()
+startup.end_with_parent()
+with startup.said_by_the_command():
+    startup.require_address_space()
 
 # ruff: noqa: E402
 import importlib
@@ -39,7 +40,7 @@ def _require_platforms():
 
 
 _FALSE = {"0", "false", "off", "no", "f", "n"}
-with said_by_the_command():
+with startup.said_by_the_command():
     if os.environ.get("JAX_ENABLE_X64", "").lower() in _FALSE - {""}:
         raise InputError(
             f"JAX_ENABLE_X64={os.environ['JAX_ENABLE_X64']!r} asks for 32-bit arithmetic, but dftfd computes in "

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dftfd.grids.angular import lebedev
-from dftfd.grids.pruning import PRUNING_SCHEMES
+from dftfd.grids.angular import PRUNING_SCHEMES, lebedev
 from dftfd.grids.radial import RADIAL_SCHEMES
 
 _LAST_OF_PERIOD = (2, 10, 18, 36, 54, 86)

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.errors import InputError, ResourceError
+from dftfd.grids.angular import PRUNING_SCHEMES
 from dftfd.grids.atomic import N_LEVELS, AtomicGrid, atomic_grid, level_size
 from dftfd.grids.partition import PARTITION_SCHEMES, RADIUS_ADJUSTMENTS, cells, owner_share, pull_share_back
-from dftfd.grids.pruning import PRUNING_SCHEMES
 from dftfd.grids.radial import RADIAL_SCHEMES
 from dftfd.grids.radii import HEAVIEST_ELEMENT
 from dftfd.runtime.arguments import choice, each, public, traceable, whole
-from dftfd.runtime.resources import in_bytes, memory_budget
+from dftfd.runtime.memory import in_bytes, memory_budget
 
 BYTES_PER_POINT = 240
 """Memory that a grid takes while it is built and sorted; measured."""
@@ -89,18 +89,18 @@ def molecular_grid(
     """
     schemes = {"radial": radial, "pruning": pruning, "partition": partition, "radius_adjustment": radius_adjustment}
     sizes = {"n_radial": n_radial, "n_angular": n_angular}
-    return _assemble(*_definition(atomic_numbers, coordinates, level, **schemes, **sizes))
+    atoms, *definition = _definition(atomic_numbers, coordinates, level, **schemes, **sizes)
+    points, weights = _partitioned(*_padded(atoms, *definition))
+    counts = [len(atom.volumes) for atom in atoms]
+    owner = np.repeat(np.arange(len(atoms), dtype=np.int32), counts)
+    return Grid(points[: sum(counts)], weights[: sum(counts)], jnp.asarray(owner))
 
 
 def grid_size(atomic_numbers: Sequence[int], level: int) -> int:
     """Number of points of `molecular_grid` at a level, without building it."""
-    scheme = RADIAL_SCHEMES["treutler_ahlrichs"], PRUNING_SCHEMES["nwchem"]
-    return sum(_atomic_size(charge, *level_size(charge, level), *scheme) for charge in atomic_numbers)
-
-
-def _atomic_size(charge, n_radial, n_angular, radial, pruning) -> int:
-    """Number of points of `atomic_grid`."""
-    return int(np.sum(pruning(charge, radial(n_radial, charge)[0], n_angular)))
+    radial, pruning = RADIAL_SCHEMES["treutler_ahlrichs"], PRUNING_SCHEMES["nwchem"]
+    sizes = ((charge, *level_size(charge, level)) for charge in atomic_numbers)
+    return sum(int(np.sum(pruning(charge, radial(shells, charge)[0], angular))) for charge, shells, angular in sizes)
 
 
 def pull_back(atomic_numbers: Sequence[int], coordinates, d_points, d_weights, level: int = 3, **schemes) -> np.ndarray:
@@ -120,35 +120,16 @@ def pull_back(atomic_numbers: Sequence[int], coordinates, d_points, d_weights, l
     return np.array(moved) + np.asarray(by_centre)[: len(atomic_numbers)]
 
 
-def _definition(
-    atomic_numbers,
-    coordinates,
-    level,
-    *,
-    radial,
-    pruning,
-    partition,
-    radius_adjustment,
-    n_radial,
-    n_angular,
-):
+def _definition(charges, coordinates, level, *, radial, pruning, partition, radius_adjustment, n_radial, n_angular):
     """Checked arguments of `molecular_grid`: atomic grids, border shifts, coordinates, partition."""
-    charges = tuple(int(charge) for charge in atomic_numbers)
+    charges = tuple(int(charge) for charge in charges)
     coordinates = _checked_coordinates(coordinates, len(charges))
-
-    sizes = _sizes(charges, level, n_radial, n_angular)
+    shells, angular = zip(*(level_size(charge, level) for charge in charges), strict=True)
+    sizes = list(zip(_per_atom("n_radial", n_radial, shells), _per_atom("n_angular", n_angular, angular), strict=True))
     _require_memory(sizes)
     atoms = [atomic_grid(charge, *size, radial, pruning or "none") for charge, size in zip(charges, sizes, strict=True)]
     adjustment = RADIUS_ADJUSTMENTS[radius_adjustment or "none"](np.array(charges))
     return atoms, adjustment, coordinates, partition
-
-
-def _assemble(atoms: list[AtomicGrid], adjustment: np.ndarray, coordinates: jax.Array, partition: str) -> Grid:
-    """The grid of `atoms` at the coordinates (atom, 3)."""
-    sizes = [len(atom.volumes) for atom in atoms]
-    points, weights = _partitioned(*_padded(atoms, adjustment, coordinates, partition))
-    owner = np.repeat(np.arange(len(atoms), dtype=np.int32), sizes)
-    return Grid(points[: sum(sizes)], weights[: sum(sizes)], jnp.asarray(owner))
 
 
 def _padded(atoms: list[AtomicGrid], adjustment: np.ndarray, coordinates: jax.Array, partition: str) -> tuple:
@@ -227,14 +208,6 @@ def _pad_rows(array: np.ndarray, length: int) -> np.ndarray:
     return padded
 
 
-def _sizes(charges, level, n_radial, n_angular) -> list[tuple[int, int]]:
-    """Numbers of shells and angular points of each atom."""
-    by_level = [level_size(charge, level) for charge in charges]
-    shells = _per_atom("n_radial", n_radial, [size[0] for size in by_level])
-    angular = _per_atom("n_angular", n_angular, [size[1] for size in by_level])
-    return list(zip(shells, angular, strict=True))
-
-
 def _require_memory(sizes) -> None:
     """Raise ResourceError where products of so many shells and angular points would not fit into memory."""
     n_points = sum(shells * angular for shells, angular in sizes)
@@ -246,13 +219,11 @@ def _require_memory(sizes) -> None:
         )
 
 
-def _per_atom(name: str, given, default: list[int]) -> list[int]:
-    if given is None:
-        return default
-    values = [given] * len(default) if isinstance(given, int) else given
+def _per_atom(name: str, given, default: Sequence[int]) -> Sequence[int]:
+    values = default if given is None else [given] * len(default) if isinstance(given, int) else given
     if len(values) != len(default):
         raise InputError(f"{name} has {len(values)} numbers; one for all or one per atom ({len(default)}) is needed.")
-    return list(values)
+    return values
 
 
 def _checked_coordinates(coordinates, n_atoms: int) -> jax.Array:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 
 import pytest
@@ -103,7 +104,7 @@ def test_a_record_continues_where_the_batch_stopped(tmp_path, monkeypatch):
     record.write_text(text[:-40])
     computed = []
     run_scf = dftfd.run_scf
-    monkeypatch.setattr("dftfd.batch.jobs.run_scf", lambda *a, **k: computed.append(a) or run_scf(*a, **k))
+    monkeypatch.setattr("dftfd.batch.entries.run_scf", lambda *a, **k: computed.append(a) or run_scf(*a, **k))
     outcomes = run_batch(molecules, **OPTIONS, record=record)
     assert len(computed) == 3
     assert outcomes[0].document == json.loads(text.splitlines()[0])["document"]
@@ -184,7 +185,7 @@ def test_processes_that_are_killed_while_they_start(monkeypatch):
 
 FATAL = """
 import os
-from dftfd.batch.jobs import Job, Outcome
+from dftfd.batch.entries import Entry, Outcome
 from dftfd.batch.processes import in_processes
 
 def task(job):
@@ -193,7 +194,7 @@ def task(job):
     return Outcome(job.number, job.name, -1.0, True, None, 0, 0.0)
 
 if __name__ == "__main__":
-    jobs = [Job(number, name, None) for number, name in enumerate(["a", "fatal", "b", "c"])]
+    jobs = [Entry(number, name, None) for number, name in enumerate(["a", "fatal", "b", "c"])]
     for outcome in sorted(in_processes(task, jobs, 2), key=lambda outcome: outcome.number):
         print(outcome.name, outcome.exit_code, outcome.error)
 """
@@ -211,6 +212,39 @@ def test_a_molecule_that_kills_its_process_is_reported(tmp_path):
     script.write_text("import dftfd\ndftfd.run_batch(['He 0 0 0;', 'Ne 0 0 0;'], 'hf', jobs=2)\n")
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1 and "if __name__ == '__main__'" in done.stderr
+
+
+ORPHANED = """
+import os, signal, sys, time
+from dftfd.batch.entries import Entry
+from dftfd.batch.processes import in_processes
+
+def task(job):
+    open(f"{sys.argv[1]}/{os.getpid()}", "w").close()
+    time.sleep(600)
+
+if __name__ == "__main__":
+    if sys.argv[2] == "early":
+        signal.setitimer(signal.ITIMER_REAL, 1)  # in the midst of the workers' imports
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    list(in_processes(task, [Entry(0, "a", None), Entry(1, "b", None)], 2))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["early", "at work"])
+def test_processes_end_with_a_parent_that_was_killed(tmp_path, when):
+    """Soon, not after what they do, and without a word: whoever holds standard error is gone."""
+    script, pids = tmp_path / "script.py", tmp_path / "pids"
+    script.write_text(ORPHANED)
+    pids.mkdir()
+    parent = subprocess.Popen([sys.executable, script, pids, when], stderr=subprocess.PIPE, text=True)
+    if when == "at work":
+        while len(list(pids.iterdir())) < 2 and parent.poll() is None:
+            time.sleep(0.1)
+        parent.kill()
+    assert parent.communicate(timeout=60)[1] == ""  # ends when the last process that has it ends
+    assert parent.returncode == -signal.SIGKILL and (when == "early" or len(list(pids.iterdir())) == 2)
 
 
 def test_command_line_batch(tmp_path, capsys):

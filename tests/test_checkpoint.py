@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from pyscf.scf import chkfile
 import dftfd
 from dftfd.errors import CheckpointError, CheckpointWarning, InputError
 from dftfd.results.checkpoint import Checkpoint, previous_generation
+from dftfd.runtime import files
 from dftfd.runtime.progress import Progress
 
 WATER = "O 0 0 0; H 0 0 0.96; H 0 0.93 -0.24"
@@ -206,13 +208,17 @@ def test_a_checkpoint_that_cannot_be_written_costs_nothing_else(tmp_path):
 def test_an_interrupt_right_behind_a_write_is_told_of_it(path, monkeypatch):
     """Ctrl-C while the folder is flushed, when the file is there already: the state is known to be saved."""
 
-    def interrupt(folder):
-        raise KeyboardInterrupt
+    flush = files._flush
+
+    def interrupt(path):
+        if Path(path).is_dir():
+            raise KeyboardInterrupt
+        flush(path)
 
     checkpoint = Checkpoint(path)
     assert not checkpoint.written
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("dftfd.runtime.files._flush_folder", interrupt)
+        patch.setattr(files, "_flush", interrupt)
         dftfd.run_scf(water(), **OPTIONS, checkpoint=checkpoint)
     assert checkpoint.written and not Checkpoint(path).written
     assert dftfd.run_scf(water(), **OPTIONS, restart=path).converged
@@ -222,7 +228,7 @@ def test_devices_are_not_replaced():
     """/dev/full is no file to replace; it is refused before anything is written beside it."""
     checkpoint = Checkpoint("/dev/full")
     with pytest.warns(CheckpointWarning, match="it is no regular file"):
-        checkpoint.prepare()
+        checkpoint.prepare(None)
     assert "no regular file" in str(checkpoint.failure)
 
 

@@ -282,14 +282,14 @@ def test_what_a_comment_line_cannot_mean(comment):
 def test_a_molecule_takes_charge_and_spin_of_its_file(tmp_path):
     """Also each frame of a trajectory in a batch; arguments count, with a warning where they contradict."""
     from dftfd import molecule
-    from dftfd.batch.jobs import read_jobs
+    from dftfd.batch.entries import read_entries
     from dftfd.errors import InputWarning
 
     cation = WATER_XYZ.replace("water, angstrom", "charge=1 multiplicity=2")
     path = tmp_path / "frames.xyz"
     path.write_text(cation + WATER_XYZ + WATER_XYZ.replace("water, angstrom", "charge=-1 spin=1"))
     assert (molecule(cation).charge, molecule(cation).spin) == (1, 1)
-    jobs = read_jobs([path], {"basis": "sto-3g"})
+    jobs = read_entries([path], {"basis": "sto-3g"})
     assert [(job.molecule.charge, job.molecule.spin) for job in jobs] == [(1, 1), (0, 0), (-1, 1)]
     with pytest.warns(InputWarning, match="charge=1, but charge=-1 was given"):
         assert molecule(cation, charge=-1, spin=1).charge == -1

@@ -6,9 +6,8 @@ import pytest
 from pyscf.dft import gen_grid, radi
 
 from dftfd.errors import InputError, UnsupportedError
-from dftfd.grids.angular import LEBEDEV_SIZES, lebedev
+from dftfd.grids.angular import LEBEDEV_SIZES, PRUNING_SCHEMES, lebedev
 from dftfd.grids.atomic import N_LEVELS, atomic_grid, level_size
-from dftfd.grids.pruning import PRUNING_SCHEMES
 from dftfd.grids.radial import RADIAL_SCHEMES
 from dftfd.grids.radii import BRAGG_SLATER, GILL_JOHNSON_POPLE, TREUTLER_AHLRICHS_SCALE
 

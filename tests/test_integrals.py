@@ -9,7 +9,7 @@ import dftfd  # noqa: F401
 from dftfd.errors import InputError, ResourceError
 from dftfd.libcint import two_electron
 from dftfd.libcint.mole import minao_guess, to_pyscf
-from dftfd.runtime.resources import available_memory, in_bytes
+from dftfd.runtime.memory import available_memory, in_bytes
 from dftfd.system.molecule import molecule
 from dftfd.terms.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, one_electron
 

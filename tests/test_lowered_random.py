@@ -35,6 +35,7 @@ from dftfd.xc.pair_kernel import PairSums
 
 SCALAR = jax.ShapeDtypeStruct((), np.float64)
 TABLE = np.cos(np.arange(3000) * 0.37) + 0.01 * np.arange(3000)
+TABLES = [TABLE, TABLE[::-1]]
 SMOOTH = [
     jnp.sin, jnp.cos, jnp.tanh, jnp.arctan, jnp.arcsinh, jnp.expm1, jnp.square, jnp.negative, jax.scipy.special.erf,
     lambda u: jnp.exp(-u * u), lambda u: jnp.log1p(u * u), lambda u: jnp.sqrt(1 + u * u), lambda u: 1 / (2 + u * u),
@@ -177,9 +178,25 @@ def _triangular(rng):
 
 
 def _table(rng):
-    mode, scale = str(rng.choice(["clip", "fill"])), float(rng.choice([40.0, 900.0]))
-    values = jnp.asarray(TABLE)
-    return lambda u: u * values.at[(scale * jnp.abs(u)).astype(int)].get(mode=mode, fill_value=0.5)
+    mode, scale = str(rng.choice(["clip", "fill"])), float(rng.choice([40.0, 9000.0]))  # the latter leads outside
+    values, outside = jnp.asarray(TABLES[rng.integers(2)]), float(rng.choice([0.5, -0.5]))
+    return lambda u: u * values.at[(scale * jnp.abs(u)).astype(int)].get(mode=mode, fill_value=outside)
+
+
+def _table_in_branches(rng):
+    values = jnp.asarray(TABLES[rng.integers(2)])
+    return lambda u: u * lax.cond(u < 0.7, lambda k: values[k], lambda k: values[2 * k], (900 * jnp.abs(u)).astype(int))
+
+
+def _order_of_results(rng):
+    order = [1, -1][rng.integers(2)]
+    f, g = (lambda u: (jnp.sin(u), u * u)[::order]), (lambda u: (jnp.cos(u), u / 2)[::order])
+    return lambda u: lax.cond(u < 0.7, f, g, u)[0]
+
+
+def _slice(rng):
+    start = int(rng.integers(6))  # one too near to the end is moved back
+    return lambda u: lax.dynamic_slice(_entries(u), (start,), (2,))[0]
 
 
 def _own_reduction(rng):
@@ -204,7 +221,8 @@ def _integers(rng):
 
 BLOCKS = [
     _cond, _switch, _scan, _fori, _while, _rule, _reverse_rule, _literal, _static, _cumsum, _cumprod, _sort, _gather,
-    _argmax, _triangular, _table, _own_reduction, _jit, _product, _integers, _smooth,
+    _argmax, _triangular, _table, _table_in_branches, _order_of_results, _slice, _own_reduction, _jit, _product,
+    _integers, _smooth,
 ]  # fmt: skip
 
 
@@ -386,6 +404,21 @@ def test_formulas_at_random(first):
     for seed in range(first, first + 10):
         compare(seed, 3 if seed == first else 1, counts)
     assert counts["arrays", "agreed"] >= 5 and counts["NumPy", "agreed"] >= 5, counts
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_operations_of_one_kind_are_not_taken_for_one(kind):
+    """Twelve draws in one formula, each with a factor of its own: most pairs differ in one setting alone."""
+    rng = np.random.default_rng(7)
+    blocks, factors = [kind(rng) for _ in range(12)], rng.uniform(0.5, 2.0, 12)
+    code = lambda x, y: sum(factor * block(1.5 * x - 0.3 * y) for factor, block in zip(factors, blocks, strict=True))
+    expected = plain_derivatives(code, 1)
+    ours = {"value": run(point_program(code, SCALAR, SCALAR), [jnp.asarray(x) for x in POINTS])}
+    if kind is not _while:  # which has no derivative here
+        ours |= {"arrays": by_arrays(code, 1), "NumPy": by_numpy(code, 1)}
+    for name, found in ours.items():
+        for mine, plain in zip(found, expected, strict=False):
+            np.testing.assert_allclose(mine, plain, rtol=1e-9, atol=1e-9, err_msg=name)
 
 
 @pytest.mark.slow

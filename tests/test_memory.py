@@ -6,9 +6,9 @@ import pytest
 import dftfd
 from dftfd.errors import InputError, ResourceError
 from dftfd.grids.molecular import grid_size, molecular_grid
-from dftfd.runtime import resources
+from dftfd.runtime import memory as resources
+from dftfd.runtime.memory import available_memory, memory_budget, memory_size, process_memory
 from dftfd.runtime.progress import Progress
-from dftfd.runtime.resources import available_memory, memory_budget, memory_size, process_memory
 
 GIB = 2**30
 WATER = "O 0 0 0; H 0 0 0.96; H 0 0.93 -0.24"

@@ -17,8 +17,7 @@ import dftfd
 from dftfd.errors import DftfdError, FileError, InputError, InputWarning, UnsupportedError
 from dftfd.libcint.basis_sets import load_ecp, normalise_basis_name
 from dftfd.libcint.guesses import atomic_density, hueckel_density
-from dftfd.libcint.mole import BOHR_IN_ANGSTROM, minao_guess, to_pyscf
-from dftfd.libcint.orthogonal_orbitals import meta_loewdin_orbitals
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM, meta_loewdin_orbitals, minao_guess, to_pyscf
 from dftfd.libcint.two_electron import auxiliary_basis
 from dftfd.system.molecule import Molecule, molecule
 

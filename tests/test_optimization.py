@@ -157,6 +157,7 @@ def test_what_cannot_be_carried_out_is_said(tmp_path, uninterrupted):
     for options, message in [
         ({"coordinate_system": "trick"}, "closest: tric"),
         ({"optimizer": {"trsut": 0.1}}, "closest: trust"),
+        ({"optimizer": {"trust": "a"}}, "optimizer option trust=.a.: give a value like geomeTRIC.s 0.1"),
         ({"constraints": "$freeze\nlength 1 2"}, "its format is"),
         ({"constraints": "$scan\ndistance 1 2 1.0 2.0 5"}, "several targets"),
         ({"restart": True}, "needs the trajectory"),

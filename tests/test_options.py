@@ -3,6 +3,7 @@
 import inspect
 import json
 
+import jax
 import numpy as np
 import pytest
 
@@ -54,7 +55,7 @@ def taken(monkeypatch, tmp_path):
         raise InputError("taken")
 
     monkeypatch.setattr("dftfd.tasks.run.run_scf", take)
-    monkeypatch.setattr("dftfd.batch.jobs.run_scf", take)
+    monkeypatch.setattr("dftfd.batch.entries.run_scf", take)
     return found
 
 
@@ -175,3 +176,25 @@ def test_broken_symmetry_begins_a_path_and_is_not_repeated():
     options = Options(method="UKS", broken_symmetry=[0])
     nearby = options.going_on_from("result")
     assert Options(**nearby).broken_symmetry is None and nearby["guess"] == "result" and nearby["method"] == "UKS"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "instead"),
+    [
+        ("jax_check_tracer_leaks", True, False),
+        ("jax_no_tracing", True, False),
+        ("jax_transfer_guard", "disallow", "allow"),
+        ("jax_error_checking_behavior_nan", "raise", "ignore"),
+    ],
+)
+def test_settings_of_jax_that_no_calculation_gets_through(name, value, instead):
+    """Refused by name; with what the message says instead, the calculation runs."""
+    before, helium = getattr(jax.config, name), dftfd.molecule("He 0 0 0;", basis="sto-3g")
+    try:
+        jax.config.update(name, value)
+        with pytest.raises(InputError, match=rf"setting {name}={value!r} .*update\('{name}', {instead!r}\)"):
+            dftfd.run_scf(helium, "hf")
+        jax.config.update(name, instead)
+        assert dftfd.run_scf(helium, "lda,vwn", grid_level=0).converged
+    finally:
+        jax.config.update(name, before)

@@ -5,10 +5,10 @@ import pytest
 
 import dftfd
 from dftfd.scf.approach import approach
+from dftfd.scf.convergence import STRATEGIES
 from dftfd.scf.loop import solve
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import Problem
-from dftfd.scf.strategy import STRATEGIES
 from dftfd.tasks import cheap_start as cheaper
 from dftfd.xc.matrix import XCBuilder
 

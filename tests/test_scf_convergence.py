@@ -14,12 +14,11 @@ from dftfd.libcint.mole import to_pyscf
 from dftfd.model.calculation import Calculation
 from dftfd.runtime.progress import Progress
 from dftfd.scf import stability
-from dftfd.scf.convergence import Cycle
-from dftfd.scf.energy_diis import EnergyDIIS, minimise_on_simplex
+from dftfd.scf.convergence import STRATEGIES, Cycle, Strategy
+from dftfd.scf.diis import EnergyDIIS, minimise_on_simplex
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.rotation import canonical, rotated
 from dftfd.scf.stability import energy_model, lowest_eigenpair
-from dftfd.scf.strategy import STRATEGIES, Strategy
 from dftfd.terms.on_grid import Quadrature
 from dftfd.terms.surroundings import surroundings_for
 

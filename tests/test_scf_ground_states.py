@@ -12,9 +12,9 @@ from dftfd.model.calculation import Calculation
 from dftfd.model.options import Options
 from dftfd.runtime.progress import Progress
 from dftfd.scf.approach import approach
+from dftfd.scf.convergence import STRATEGIES
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.stability import LOOKS, NOISE, difference_response, look_down, lowest_eigenpair
-from dftfd.scf.strategy import STRATEGIES
 from dftfd.xc.matrix import XCBuilder
 
 ROWS = json.loads((Path(__file__).parents[1] / "data/reference/ground_states.json").read_text())["rows"]

@@ -7,12 +7,13 @@ from pyscf import gto, scf
 from dftfd.libcint.mole import minao_guess, to_pyscf
 from dftfd.model.kohn_sham import KohnSham
 from dftfd.properties.moments import dipole_moment, spin_square
-from dftfd.scf.loop import Convergence, solve_scf
+from dftfd.scf.convergence import Convergence
 from dftfd.scf.orbitals import canonical_orthonormaliser, occupied_orbitals
 from dftfd.system.molecule import molecule
 from dftfd.terms import Contribution, CoulombExchangeEnergy, NuclearEnergy, OneElectronEnergy
 from dftfd.terms.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, one_electron
 from dftfd.terms.surroundings import surroundings_for
+from tests.plain_scf import solve_scf
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 

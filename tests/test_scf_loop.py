@@ -8,11 +8,12 @@ import pytest
 from pyscf import gto, scf
 
 from dftfd.errors import InputError, NumericalError
+from dftfd.scf.convergence import Convergence
 from dftfd.scf.diis import DIIS, commutator, pulay_coefficients
-from dftfd.scf.guess import checked_density, core_guess, spin_densities
-from dftfd.scf.loop import Convergence, solve_scf
 from dftfd.scf.occupation import aufbau, frontier_energies
 from dftfd.scf.orbitals import canonical_orthonormaliser, diagonalise
+from dftfd.tasks.starting_density import checked_density, core_guess, spin_densities
+from tests.plain_scf import solve_scf
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 OZONE = "O 0 0 0.4477; O 0 1.0885 -0.2239; O 0 -1.0885 -0.2239"

@@ -264,7 +264,7 @@ def test_restricted_run_of_an_open_shell_is_refused():
 
 def test_other_objects_than_a_molecule_or_a_functional_are_refused():
     """The message says how to make the right thing."""
-    with pytest.raises(InputError, match=r"molecule='water.xyz': give a Molecule, from dftfd.system.molecule"):
+    with pytest.raises(InputError, match=r"molecule='water.xyz': give a Molecule, from dftfd.molecule"):
         dftfd.run_scf("water.xyz")
     with pytest.raises(FunctionalError, match="closest"):
         dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), xc="pbee")

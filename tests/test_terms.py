@@ -16,9 +16,9 @@ from dftfd.errors import CheckpointError, FunctionalError, InputError, ResourceE
 from dftfd.functionals.base import SPACE
 from dftfd.libcint.mole import to_pyscf
 from dftfd.model.calculation import Calculation
+from dftfd.runtime.memory import process_memory
 from dftfd.runtime.progress import Progress
-from dftfd.runtime.resources import process_memory
-from dftfd.scf import strategy
+from dftfd.scf import convergence
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import State
 from dftfd.scf.rotation import Rotations, rotated
@@ -190,7 +190,7 @@ def test_models_of_the_potential_have_no_hessian(xc):
 
 def test_no_minimiser_takes_over_a_model_of_the_potential(monkeypatch):
     """'auto' hands over to second order when DIIS is given up, but not for what has no energy: it ends there."""
-    monkeypatch.setattr(strategy, "LATEST", 1)
+    monkeypatch.setattr(convergence, "LATEST", 1)
     helium = dftfd.molecule("He 0 0 0;", basis="6-31g")
     assert any("second order" in step for step in dftfd.run_scf(helium, "pbe", grid_level=0, conv_tol=1e-12).steps)
     model = dftfd.run_scf(helium, "lb94", grid_level=0, conv_tol=1e-12)

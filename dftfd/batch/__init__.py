@@ -5,7 +5,7 @@ process that dies) is reported and does not hold up the others.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from itertools import islice
 from multiprocessing.reduction import ForkingPickler
@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from dftfd.batch.cluster import on_cluster, require_client
-from dftfd.batch.jobs import Outcome, failure, read_jobs, run_job
+from dftfd.batch.entries import Outcome, failure, read_entries, run_entry
 from dftfd.batch.processes import in_processes
 from dftfd.batch.record import recorded
 from dftfd.errors import InputError, shown
@@ -88,28 +88,29 @@ def run_batch(
         _require_portable(checked)
     if client is not None:
         require_client(client)
-    queue = read_jobs(molecules, molecule_options or {})
-    task = partial(run_job, options=checked.changed())
+    queue = read_entries(molecules, molecule_options or {})
+    task = partial(run_entry, options=checked.changed())
     outcomes = {}
 
     def finish(outcome):
         outcomes[outcome.number] = outcome
         on_outcome(outcome, len(queue))
 
-    with recorded(record, checked) as known:
+    with nullcontext() if record is None else recorded(record, checked) as known:
         waiting = []
-        for job in queue:
-            if job.error is not None:
-                finish(failure(job, job.error))
-            elif (found := known.outcome(job)) is not None:
+        for entry in queue:
+            if entry.error is not None:
+                finish(failure(entry, entry.error))
+            elif known and (found := known.outcome(entry)):
                 finish(found)
             else:
-                waiting.append(job)
+                waiting.append(entry)
         with closing(_outcomes(task, waiting, jobs, client)) as arriving:
             for outcome in arriving:
-                known.add(queue[outcome.number], outcome)
+                if known:
+                    known.add(queue[outcome.number], outcome)
                 finish(outcome)
-    return [outcomes[job.number] for job in queue]
+    return [outcomes[entry.number] for entry in queue]
 
 
 def _outcomes(task, waiting, jobs, client):
@@ -118,4 +119,4 @@ def _outcomes(task, waiting, jobs, client):
         return on_cluster(task, waiting, client)
     if jobs > 1:
         return in_processes(task, waiting, min(jobs, len(waiting)))
-    return (task(job) for job in waiting)
+    return (task(entry) for entry in waiting)

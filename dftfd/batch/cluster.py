@@ -1,10 +1,10 @@
-"""Jobs on the workers of a Dask cluster, which repeats what a lost worker had not finished."""
+"""Entries of a batch on the workers of a Dask cluster, which repeats what a lost worker had not finished."""
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from dftfd.batch.jobs import Job, Outcome, failure
+from dftfd.batch.entries import Entry, Outcome, failure
 from dftfd.errors import MissingDependencyError, ResourceError
 from dftfd.runtime.arguments import instance
 
@@ -34,21 +34,21 @@ def require_client(client) -> None:
     instance(_distributed().Client).checked("client", client)
 
 
-def on_cluster(task: Callable[[Job], Outcome], jobs: Sequence[Job], client) -> Iterator[Outcome]:
-    """Outcomes of `task` for all jobs, as they come. Closing the generator cancels what has not begun."""
+def on_cluster(task: Callable[[Entry], Outcome], entries: Sequence[Entry], client) -> Iterator[Outcome]:
+    """Outcomes of `task` for all entries, as they come. Closing the generator cancels what has not begun."""
     token = uuid.uuid4().hex  # keys of their own: no result of another batch is taken for one of this
-    waiting = {client.submit(task, job, key=f"dftfd-{token}-{job.number}", pure=False): job for job in jobs}
+    waiting = {client.submit(task, entry, key=f"dftfd-{token}-{entry.number}", pure=False): entry for entry in entries}
     arriving = _distributed().as_completed(list(waiting))
     try:
         for future in arriving:
-            job = waiting.pop(future)
-            yield future.result() if future.status == "finished" else failure(job, _reason(future))
+            entry = waiting.pop(future)
+            yield future.result() if future.status == "finished" else failure(entry, _reason(future))
     finally:
         client.cancel(list(waiting))
 
 
 def _reason(future):
-    """Why a job has no outcome: each worker that tried it was lost, or the scheduler was."""
+    """Why an entry has no outcome: each worker that tried it was lost, or the scheduler was."""
     if future.status == "error":
         return future.exception()
     return ResourceError(f"the cluster gave it up ({future.status}); is the scheduler still there?")

@@ -1,54 +1,56 @@
-"""Jobs on processes of this machine. A process that dies costs its own job another attempt, and no other's."""
+"""Entries on processes of this machine. A process that dies costs its own entry another attempt, and no other's."""
 
 import multiprocessing
-import signal
+import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
 
-from dftfd.batch.jobs import Job, Outcome, failure
+from dftfd.batch.entries import Entry, Outcome, failure
 from dftfd.errors import ResourceError
-from dftfd.runtime.resources import limit_memory_share
+from dftfd.runtime.memory import limit_memory_share
+from dftfd.runtime.startup import OF_BATCH
 from dftfd.runtime.threads import limit_threads, worker_count
 
 MAX_ATTEMPTS = 2
-"""How often a job whose process dies is tried."""
+"""How often an entry whose process dies is tried."""
 
 MAX_STARTS = 8
 """Processes of a batch that may be killed before they are ready."""
 
-_START = "start"  # where their number stands, beside the jobs' attempts
+_START = "start"  # where their number stands, beside the entries' attempts
 
 
 class _Worker:
-    """A process that answers jobs with outcomes, one at a time."""
+    """A process that answers entries with outcomes, one at a time."""
 
     def __init__(self, task, n_workers):
         context = multiprocessing.get_context("spawn")  # a fork of a process with threads can hang
         self.connection, far_end = context.Pipe()
-        self.process = context.Process(target=_serve, args=(far_end, task, n_workers), daemon=True)
+        name, given = f"{OF_BATCH}{os.getpid()}", (far_end, task, n_workers)
+        self.process = context.Process(target=_serve, args=given, name=name, daemon=True)
         self.process.start()
         far_end.close()
-        self.job: Job | None = None
+        self.entry: Entry | None = None
         self.ready = False
 
     @property
     def idle(self) -> bool:
-        return self.ready and self.job is None
+        return self.ready and self.entry is None
 
-    def start(self, job):
-        self.job = job
+    def start(self, entry):
+        self.entry = entry
         with suppress(OSError):  # it has just died, as waiting for its answer will tell
-            self.connection.send(job)
+            self.connection.send(entry)
 
     def answer(self) -> Outcome | None:
-        """The outcome of its job; None when it has become ready. EOFError where it has died."""
+        """The outcome of its entry; None when it has become ready. EOFError where it has died."""
         try:
             outcome = self.connection.recv()
         except OSError as error:
             raise EOFError from error
-        self.ready, self.job = True, None
+        self.ready, self.entry = True, None
         return outcome
 
     def stop(self):
@@ -58,26 +60,25 @@ class _Worker:
 
 
 def _serve(connection, task, n_workers):
-    """The life of a worker process, which ends with its parent at the latest."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    """The life of a worker process, which ends with its parent at the latest (dftfd.runtime.startup)."""
     limit_threads(max(1, worker_count() // n_workers))
     limit_memory_share(n_workers)
-    with suppress(EOFError, BrokenPipeError):
+    with suppress(EOFError, ConnectionError):
         connection.send(None)
         while True:
             connection.send(task(connection.recv()))
 
 
-def in_processes(task: Callable[[Job], Outcome], jobs: Sequence[Job], n_workers: int) -> Iterator[Outcome]:
-    """Outcomes of `task` for all jobs, as they come, from `n_workers` processes.
+def in_processes(task: Callable[[Entry], Outcome], entries: Sequence[Entry], n_workers: int) -> Iterator[Outcome]:
+    """Outcomes of `task` for all entries, as they come, from `n_workers` processes.
 
     Closing the generator ends the processes. Raises ResourceError where a process cannot even start.
     """
-    waiting = deque(jobs)
+    waiting = deque(entries)
     attempts: Counter = Counter()
     workers: list[_Worker] = []
     try:
-        while waiting or any(worker.job for worker in workers):
+        while waiting or any(worker.entry for worker in workers):
             for worker in workers:
                 if worker.idle and waiting:
                     worker.start(waiting.popleft())
@@ -98,8 +99,8 @@ def in_processes(task: Callable[[Job], Outcome], jobs: Sequence[Job], n_workers:
 
 
 def _after_death(worker, attempts, waiting) -> Outcome | None:
-    """The failure of a dead worker's job, or None where it waits for another attempt or there was none."""
-    job, exit_code = worker.job, worker.process.exitcode
+    """The failure of a dead worker's entry, or None where it waits for another attempt or there was none."""
+    entry, exit_code = worker.entry, worker.process.exitcode
     if not worker.ready:
         attempts[_START] += 1
         if exit_code < 0 and attempts[_START] < MAX_STARTS:  # by a signal, from outside
@@ -108,16 +109,16 @@ def _after_death(worker, attempts, waiting) -> Outcome | None:
             f"a process of the batch {_end(exit_code)} before its first molecule; a script must call run_batch under "
             "`if __name__ == '__main__':`, and not be read from standard input; if memory ran out, use fewer processes."
         )
-    if job is None:
+    if entry is None:
         return None
-    attempts[job.number] += 1
-    if attempts[job.number] < MAX_ATTEMPTS:
-        waiting.append(job)
+    attempts[entry.number] += 1
+    if attempts[entry.number] < MAX_ATTEMPTS:
+        waiting.append(entry)
         return None
     error = ResourceError(
         f"its process {_end(exit_code)}, {MAX_ATTEMPTS} times; if memory ran out, use fewer processes."
     )
-    return failure(job, error)
+    return failure(entry, error)
 
 
 def _end(exit_code):

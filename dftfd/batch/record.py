@@ -1,7 +1,7 @@
 """The file of a batch: one line of JSON for each molecule, so that an interrupted batch can go on.
 
-A line is written with one call and flushed to the disk before the next job's outcome is looked at. What an interruption
-has cut short is the last line at most, and is removed when the batch goes on.
+A line is written with one call and flushed to the disk before the next outcome is looked at. What an interruption has
+cut short is the last line at most, and is removed when the batch goes on.
 """
 
 import fcntl
@@ -12,41 +12,26 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import numpy as np
-
-from dftfd.batch.jobs import Job, Outcome
+from dftfd.batch.entries import Entry, Outcome
 from dftfd.errors import FileError, FunctionalError, InputError
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
+from dftfd.model.option_values import for_json
 from dftfd.model.options import ENERGY, SEARCH, START, STATE
+from dftfd.results.tree import MOLECULE_TEXT
 from dftfd.runtime.files import check_writable, require_regular
 from dftfd.runtime.version import VERSION
 
 MAX_BYTES = 8 * 2**30
 """Records above this size are refused unread."""
 
-MOLECULE = ("symbols", "labels", "coordinates", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp")
-
-
-class NoRecord:
-    """What takes a record's place where none was asked for."""
-
-    def outcome(self, job: Job) -> None:
-        """Nothing is known."""
-
-    def add(self, job: Job, outcome: Outcome) -> None:
-        """Nothing is kept."""
-
 
 @contextmanager
 def recorded(path, options):
-    """The Record of a batch with these Options, locked against other batches; NoRecord for path None.
+    """The Record of a batch with these Options, locked against other batches.
 
     Raises FileError for a file that is no record, cannot be written, or is in use.
     """
-    if path is None:
-        yield NoRecord()
-        return
     try:
         check_writable(path)
         with Path(path).open("a+b") as file:
@@ -70,20 +55,20 @@ class Record:
         self._context = _text({"options": given, "dftfd": VERSION})
         self._known = self._read()
 
-    def outcome(self, job: Job) -> Outcome | None:
-        """What the file has of the job: a result, converged or not. Other failures are worth another attempt."""
-        found = self._known.get(self._key(job))
-        return None if found is None else replace(found, number=job.number, name=job.name)
+    def outcome(self, entry: Entry) -> Outcome | None:
+        """What the file has of the entry: a result, converged or not. Other failures are worth another attempt."""
+        found = self._known.get(self._key(entry))
+        return None if found is None else replace(found, number=entry.number, name=entry.name)
 
-    def add(self, job: Job, outcome: Outcome) -> None:
+    def add(self, entry: Entry, outcome: Outcome) -> None:
         """Write a line."""
-        line = json.dumps({"key": self._key(job)} | asdict(outcome), allow_nan=False)
+        line = json.dumps({"key": self._key(entry)} | asdict(outcome), allow_nan=False)
         self._file.write(line.encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
 
-    def _key(self, job):
-        molecule = _text({name: getattr(job.molecule, name) for name in MOLECULE})
+    def _key(self, entry):
+        molecule = _text({name: getattr(entry.molecule, name) for name in (*MOLECULE_TEXT, "coordinates")})
         return hashlib.sha256(f"{molecule}\n{self._context}".encode()).hexdigest()
 
     def _read(self):
@@ -107,7 +92,7 @@ class Record:
 
 
 def _formulas(xc):
-    """What a functional is, besides its name; of what is none, about which each job will complain, that itself."""
+    """What a functional is, besides its name; of what is none, about which each entry will complain, that itself."""
     try:
         functional = get_functional(xc)
     except FunctionalError:
@@ -118,14 +103,6 @@ def _formulas(xc):
 def _text(value):
     """JSON that is equal for equal values."""
     try:
-        return json.dumps(value, sort_keys=True, allow_nan=False, default=_plain)
+        return json.dumps(value, sort_keys=True, allow_nan=False, default=for_json)
     except (TypeError, ValueError) as error:
         raise InputError(f"a batch with a record takes options that JSON can hold: {error}.") from error
-
-
-def _plain(value):
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, Path):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} is not one")

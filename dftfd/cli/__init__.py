@@ -16,9 +16,9 @@ from typer import Abort
 from dftfd.cli import nuclei as geometry  # noqa: F401 (registers its commands)
 from dftfd.cli.commands import app
 from dftfd.cli.interrupts import INTERRUPTED, InterruptWatch
-from dftfd.errors import DftfdError, FileError
+from dftfd.errors import DftfdError, FileError, InputError, ResourceError
 
-INTERNAL_ERROR, BAD_INPUT, OUT_OF_MEMORY = 1, 2, 6
+INTERNAL_ERROR = 1
 
 
 def main(arguments=None) -> int:
@@ -56,13 +56,14 @@ def _answer(error):
     if isinstance(error, BrokenPipeError) or isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO):
         return _unprinted(error)
     if isinstance(error, RuntimeError) and str(error).startswith("Unable to initialize backend"):
-        return _complain(f"JAX does not start: {error} Look at JAX_PLATFORMS.", BAD_INPUT)
+        return _complain(f"JAX does not start: {error} Look at JAX_PLATFORMS.", InputError.exit_code)
     if isinstance(error, MemoryError):
-        return _complain(f"out of memory ({error or 'no details'}); use a smaller basis set or grid.", OUT_OF_MEMORY)
+        message = f"out of memory ({error or 'no details'}); use a smaller basis set or grid."
+        return _complain(message, ResourceError.exit_code)
     if isinstance(error, OSError) and error.filename is not None:
         return _complain(f"{error.strerror}: {error.filename}.", FileError.exit_code)
     if hasattr(error, "format_message"):  # the argument parser's usage errors
-        return _complain(f"{error.format_message().rstrip('.')}. See dftfd --help.", BAD_INPUT)
+        return _complain(f"{error.format_message().rstrip('.')}. See dftfd --help.", InputError.exit_code)
     text = f"internal error: {type(error).__name__}: {error}. Run again with --debug for the traceback, and report it."
     return _complain(text, INTERNAL_ERROR)
 

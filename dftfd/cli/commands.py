@@ -11,10 +11,12 @@ from typing import Annotated
 import typer
 
 from dftfd.cli.option_types import with_options
+from dftfd.errors import CheckpointError, FileError, InputError, NotConvergedError
 from dftfd.model.options import OPTIONS, RUN, names
+from dftfd.runtime.progress import PlainProgress, Progress
 from dftfd.runtime.version import VERSION
 
-CHECK_FAILED, NOT_CONVERGED = 1, 3
+CHECK_FAILED = 1
 BATCH = {"jobs", "record", "scheduler"}
 ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "overwrite"}
 """Options of `run` that only a batch, and only a single molecule, understands."""
@@ -83,8 +85,7 @@ def run(
     debug: Debug = False,
 ):
     """Compute the Kohn-Sham energy of a molecule, or of many."""
-    from dftfd.batch.jobs import stands_for_many
-    from dftfd.errors import CheckpointError
+    from dftfd.batch.entries import stands_for_many
     from dftfd.results.checkpoint import as_checkpoint
     from dftfd.system.molecule import molecule
     from dftfd.tasks.run import run_scf
@@ -95,34 +96,36 @@ def run(
         from dftfd.cli.batches import run_many
 
         _refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes its results to --record")
-        with _messages(verbose, debug):
+        with messages(verbose, debug):
             code = run_many(files, of_molecule, of_run, jobs, record, scheduler, quiet)
         raise typer.Exit(code)
 
     outputs = _outputs([(json, ".json"), (report, ".html"), *((path, None) for path in output or ())], overwrite)
     kept = as_checkpoint(of_run["checkpoint"], of_run["restart"], overwrite)
     of_run["checkpoint"] = context.obj.checkpoint = kept
-    with _messages(verbose, debug):
+    with messages(verbose, debug):
         request = _request(files[0], of_molecule, of_run, given)
         system = molecule(**request.molecule)
-        with _progress(quiet) as progress:
-            progress.note(_heading(system))
+        with progress_of(system, quiet) as progress:
             result = run_scf(system, **request.settings | {"progress": progress})
     print(f"{result.energy:.10f}" if quiet else f"\n{result}")
     if stability and result.converged and not quiet:
         print(f"  stability             {result.stability()}")
     _write(result, outputs, request.driver)
-    if not result.converged:
-        print(f"dftfd: error: SCF not converged after {result.cycles} cycles.", file=sys.stderr)
-        raise typer.Exit(NOT_CONVERGED)
+    require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
     if kept is not None and kept.failure is not None:
         raise CheckpointError(f"the result is complete, but its checkpoint was not written: {kept.failure}")
 
 
+def require_convergence(converged, otherwise):
+    """End the command with the line `otherwise` and its exit code where there is no convergence."""
+    if not converged:
+        print("dftfd: error:", otherwise, file=sys.stderr)
+        raise typer.Exit(NotConvergedError.exit_code)
+
+
 def _refuse(given, names, why):
     """Raise InputError where an option was given that does not go with the rest."""
-    from dftfd.errors import InputError
-
     for name in given:
         if name in names:
             raise InputError(f"--{name.replace('_', '-')} {why}.")
@@ -130,7 +133,6 @@ def _refuse(given, names, why):
 
 def _outputs(named, overwrite):
     """Paths and endings of the files to write; FileError where one can't be, before anything is computed."""
-    from dftfd.errors import FileError
     from dftfd.results.output import check_format
 
     outputs = [(path, ending or path.suffix) for path, ending in named if path is not None]
@@ -155,8 +157,6 @@ def _request(file, of_molecule, of_run, given):
 
 def _write(result, outputs, driver):
     """Write the files; one that would hold properties of a density that is no solution is left out, with a warning."""
-    from dftfd.errors import NotConvergedError
-
     for path, ending in outputs:
         try:
             result.write(path, ending, **({"driver": driver} if ending == ".json" else {}))
@@ -186,11 +186,9 @@ def check(
     """Compare a functional, its potential and its matrix with libxc."""
     from dftfd.verify.check import check as check_functional
 
-    with _messages(verbose, debug):
+    with messages(verbose, debug):
         report = check_functional(name)
     _print(report)
-    if not report.passed:
-        raise typer.Exit(CHECK_FAILED)
 
 
 @app.command()
@@ -207,12 +205,10 @@ def audit(
     from dftfd.verify.audit import import_target
 
     is_code = ":" in target and not target.lower().startswith("libxc:") and "(" not in target
-    with _messages(verbose, debug):
+    with messages(verbose, debug):
         what = import_target(target) if is_code else target
         report = audit_target(what, xctype=xctype, reference=reference, libxc=libxc)
     _print(report)
-    if not report.passed:
-        raise typer.Exit(CHECK_FAILED)
 
 
 @app.command()
@@ -225,7 +221,7 @@ def show(
     """Show what a functional is, and which exact conditions it meets."""
     from dftfd.verify.report_card import report_card
 
-    with _messages(verbose, debug):
+    with messages(verbose, debug):
         card = report_card(name)
         print(card)
         if plot is not None:
@@ -233,17 +229,19 @@ def show(
 
 
 def _print(report):
-    """In colour on a terminal, plain elsewhere."""
+    """In colour on a terminal, plain elsewhere; the exit code tells whether it passed."""
     if sys.stdout.isatty():
         from rich import print as print_in_colour
 
         print_in_colour(report)
     else:
         print(report)
+    if not report.passed:
+        raise typer.Exit(CHECK_FAILED)
 
 
 @contextmanager
-def _messages(verbose, debug):
+def messages(verbose, debug):
     """Inside, log records and warnings are single lines on standard error."""
     handler, logger = logging.StreamHandler(), logging.getLogger("dftfd")
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
@@ -266,23 +264,26 @@ def _show_warning(message, category, filename, lineno, file=None, line=None):
     print("dftfd: warning:", " ".join(str(message).split()), file=sys.stderr)
 
 
-def _progress(quiet):
-    """The progress display that suits the output: none, a live table on a terminal, plain lines elsewhere."""
-    if quiet:
-        from dftfd.runtime.progress import Progress
+@contextmanager
+def progress_of(system, quiet=False):
+    """The progress display that suits the output: none, a live table on a terminal, plain lines elsewhere.
 
-        return Progress()
-    if sys.stdout.isatty():
+    It begins with what was read: formula, electrons, basis and the nearest atoms, so that a wrong unit shows at once.
+    """
+    if quiet:
+        display = Progress()
+    elif sys.stdout.isatty():
         from dftfd.cli.live import LiveProgress
 
-        return LiveProgress()
-    from dftfd.runtime.progress import PlainProgress
-
-    return PlainProgress()
+        display = LiveProgress()
+    else:
+        display = PlainProgress()
+    with display:
+        display.note(_heading(system))
+        yield display
 
 
 def _heading(molecule):
-    """What was read: formula, electrons, basis and the nearest pair of atoms, so that a wrong unit shows at once."""
     from dftfd.system.molecule import UNITS
 
     text = f"dftfd {VERSION}: {molecule.formula}, {molecule.n_electrons} electrons, {molecule.n_ao} basis functions"

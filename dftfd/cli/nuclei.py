@@ -1,16 +1,18 @@
 """The commands gradient and optimize: what the energy does as the nuclei move."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dftfd.cli.commands import NOT_CONVERGED, Debug, Verbose, _heading, _messages, _progress, app
+from dftfd.cli.commands import Debug, Verbose, app, messages, progress_of, require_convergence
 from dftfd.cli.option_types import with_options
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, names
 
 File = Annotated[str, typer.Argument(help="xyz file, or coordinates such as 'H 0 0 0; H 0 0 0.74'.")]
+NoGridResponse = Annotated[
+    bool, typer.Option("--no-grid-response", help="Leave out the motion of the quadrature grid.")
+]
 OFFERED = [
     name
     for name in (*names(ENERGY, STATE, START, SEARCH), "max_memory")
@@ -27,9 +29,7 @@ def gradient(
     numerical: Annotated[
         bool, typer.Option("--numerical", help="Compare with five-point differences of the energy; slow.")
     ] = False,
-    no_grid_response: Annotated[
-        bool, typer.Option("--no-grid-response", help="Leave out the motion of the quadrature grid.")
-    ] = False,
+    no_grid_response: NoGridResponse = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
@@ -41,14 +41,13 @@ def gradient(
     from dftfd.tasks.numerical_forces import numerical_forces
     from dftfd.tasks.run import run_scf
 
-    with _messages(verbose, debug):
+    with messages(verbose, debug):
         system = molecule(file, **of_molecule)
-        with _progress(False) as progress:
-            progress.note(_heading(system))
+        with progress_of(system) as progress:
             if numerical:  # a density that is less converged has forces that are further off than differences
                 of_run["conv_tol"] = min(1e-12, of_run["conv_tol"])
             result = run_scf(system, **of_run, progress=progress)
-            _require_solution(result)
+            require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
             forces = nuclear_forces(result, not no_grid_response, progress)
             print(f"\n{result}\n\n{forces}")
             if numerical:
@@ -72,9 +71,7 @@ def optimize(
         str, typer.Option(help="Internal coordinates: tric, dlc, hdlc, prim, tric-p or cart.")
     ] = "tric",
     max_steps: Annotated[int, typer.Option(help="Largest number of steps.")] = 100,
-    no_grid_response: Annotated[
-        bool, typer.Option("--no-grid-response", help="Leave out the motion of the quadrature grid.")
-    ] = False,
+    no_grid_response: NoGridResponse = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
@@ -82,10 +79,9 @@ def optimize(
     from dftfd.system.molecule import molecule
     from dftfd.tasks.optimization import optimize as find_minimum
 
-    with _messages(verbose, debug):
+    with messages(verbose, debug):
         system = molecule(file, **of_molecule)
-        with _progress(False) as progress:
-            progress.note(_heading(system))
+        with progress_of(system) as progress:
             found = find_minimum(
                 system,
                 **of_run,
@@ -98,12 +94,4 @@ def optimize(
                 progress=progress,
             )
     print(f"\n{found.result}\n\n{found}\npath in {trajectory}")
-    if not found.converged:
-        print(f"dftfd: error: geometry not converged after {max_steps} steps.", file=sys.stderr)
-        raise typer.Exit(NOT_CONVERGED)
-
-
-def _require_solution(result):
-    if not result.converged:
-        print(f"dftfd: error: SCF not converged after {result.cycles} cycles.", file=sys.stderr)
-        raise typer.Exit(NOT_CONVERGED)
+    require_convergence(found.converged, f"geometry not converged after {max_steps} steps.")

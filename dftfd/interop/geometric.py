@@ -5,11 +5,12 @@ L.-P. Wang, C. Song, J. Chem. Phys. 144, 214108 (2016). doi:10.1063/1.4952956
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from dftfd.errors import DftfdError, InputError, MissingDependencyError, UnsupportedError, closest_names
+from dftfd.errors import DftfdError, InputError, MissingDependencyError, UnsupportedError, closest_names, shown
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 
 # Name: geomeTRIC's class, whether fragments are connected, whether Cartesians are added.
@@ -78,9 +79,13 @@ def _require_known(symbols, coordinate_system, options, known):
     if coordinate_system not in _COORDINATES:
         closest = ", ".join(closest_names(str(coordinate_system), COORDINATE_SYSTEMS))
         raise InputError(f"unknown coordinate system {coordinate_system!r}; closest: {closest}.")
-    known = {name.lower() for name in known} | {"convergence_set"}
-    for name in options.keys() - known:  # geomeTRIC itself ignores what it does not know
-        raise InputError(f"unknown optimizer option {name!r}; closest: {', '.join(closest_names(name, known))}.")
+    defaults = {name.lower(): default for name, default in known.items()} | {"convergence_set": ""}
+    for name, value in options.items():  # geomeTRIC itself ignores what it does not know
+        if name not in defaults:
+            raise InputError(f"unknown optimizer option {name!r}; closest: {', '.join(closest_names(name, defaults))}.")
+        default = defaults[name]
+        if default is not None and not isinstance(value, Real if isinstance(default, float) else type(default)):
+            raise InputError(f"optimizer option {name}={shown(value)}: give a value like geomeTRIC's {default!r}.")
 
 
 def _constraints(system, text):

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pyscf
-from pyscf import gto
+from pyscf import gto, lo
 from pyscf.data import nist, radii
+from pyscf.x2c import sfx2c1e
 
 from dftfd.elements import AtomName, parse_atom_name
 from dftfd.errors import InputError, MissingDependencyError, NumericalError, UnsupportedError
-from dftfd.libcint.atoms import minimal_basis_density
-from dftfd.libcint.basis_sets import load_basis, normalise_basis_name, to_lists, to_tuples
+from dftfd.libcint.atoms import MINIMAL_BASIS, minimal_basis_density
+from dftfd.libcint.basis_sets import NO_FILE, load_basis, normalise_basis_name, to_lists, to_tuples
 
 OLDEST = (2, 9)
 if tuple(int(part) for part in pyscf.__version__.split(".")[:2]) < OLDEST:
@@ -43,7 +44,7 @@ def _build(molecule):
     mole.charge, mole.spin, mole.cart = molecule.charge, molecule.spin, molecule.cartesian
     mole.atom = [(label, tuple(xyz)) for label, xyz in zip(labels, molecule.coordinates.tolist(), strict=True)]
     mole.basis = {
-        label: to_lists(shells_of(basis, symbol))
+        label: to_lists(load_basis(basis, symbol) if isinstance(basis, str) else basis)
         for label, basis, symbol in zip(labels, molecule.atom_basis, molecule.symbols, strict=True)
     }
     mole.ecp = {label: to_lists(ecp) for label, ecp in zip(labels, molecule.atom_ecp, strict=True) if ecp is not None}
@@ -65,11 +66,6 @@ def _pyscf_labels(molecule):
         number = variants.index(data)
         labels.append(("GHOST-" if ghost else "") + symbol + (str(number) if number else ""))
     return labels
-
-
-def shells_of(basis, symbol) -> tuple:
-    """Numbers behind one entry of `Molecule.atom_basis`: the shells themselves, or the name of a basis set."""
-    return load_basis(basis, symbol) if isinstance(basis, str) else basis
 
 
 class quiet(warnings.catch_warnings):  # noqa: N801  used as a function: with quiet(): ...
@@ -205,6 +201,31 @@ def position_integrals(molecule, order: int) -> np.ndarray:
     with mole.with_common_origin((0.0, 0.0, 0.0)):
         integrals = mole.intor_symmetric({1: "int1e_r", 2: "int1e_rr"}[order], comp=3**order)
     return integrals.reshape(*[3] * order, mole.nao, mole.nao)
+
+
+def point_charge_matrix(molecule, charges, positions) -> np.ndarray:
+    """-sum_k q_k <mu| 1/|r - R_k| |nu>, (ao, ao) [hartree], of charges (k,) at positions (k, 3) [bohr]."""
+    mole = to_pyscf(molecule)
+    matrix = np.zeros((mole.nao, mole.nao))
+    for charge, position in zip(charges, positions, strict=True):
+        with mole.with_rinv_origin(position):
+            matrix -= charge * mole.intor_symmetric("int1e_rinv")
+    return matrix
+
+
+def x2c_core_hamiltonian(molecule) -> np.ndarray:
+    """Spin-free exact two-component core Hamiltonian (ao, ao) [hartree], one-electron approximation.
+
+    W. Kutzelnigg, W. Liu, J. Chem. Phys. 123, 241102 (2005). doi:10.1063/1.2137315
+    """
+    with quiet():
+        return np.array(sfx2c1e.SpinFreeX2C(to_pyscf(molecule)).get_hcore(), dtype=float)
+
+
+def meta_loewdin_orbitals(molecule) -> np.ndarray:
+    """Orthonormal orbitals C (ao, ao), each of one atom: core, valence and Rydberg sets orthogonalised in turn."""
+    with quiet():
+        return np.array(lo.orth_ao(to_pyscf(molecule), "meta_lowdin", NO_FILE + MINIMAL_BASIS), dtype=float)
 
 
 def minao_guess(molecule, spin_channels: int = 1) -> np.ndarray:

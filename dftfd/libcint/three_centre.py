@@ -12,6 +12,7 @@ class ThreeCentre:
     """Three- and two-centre Coulomb integrals of a molecule and its auxiliary functions for one operator.
 
     auxiliary: fitting functions, as from `auxiliary_basis`.   omega: as in dftfd.terms.integrals.
+    metric: (P|Q), (aux, aux).   metric_slope: (nabla P|Q), (3, aux, aux).
     """
 
     def __init__(self, molecule, auxiliary: dict, omega: float = 0.0):
@@ -21,22 +22,10 @@ class ThreeCentre:
             self._tables = gto.conc_env(
                 *(mole._atm, mole._bas, mole._env), *(self._auxmol._atm, self._auxmol._bas, self._auxmol._env)
             )
-            self._metric = self._auxmol.intor("int2c2e", hermi=1)
+            self.metric = self._auxmol.intor("int2c2e", hermi=1)
             slope = self._auxmol.intor("int2c2e_ip1", comp=3)
-        self._metric_slope = 0.5 * (
-            slope - slope.transpose(0, 2, 1)
-        )  # (nabla P|Q) + (P|nabla Q) = 0, to the last digit
+        self.metric_slope = 0.5 * (slope - slope.transpose(0, 2, 1))  # (nabla P|Q) + (P|nabla Q) = 0, to the last digit
         self.n_auxiliary = int(self._auxmol.nao)
-
-    @property
-    def metric(self) -> np.ndarray:
-        """(P|Q), (aux, aux)."""
-        return self._metric
-
-    @property
-    def metric_slope(self) -> np.ndarray:
-        """(nabla P|Q), (3, aux, aux)."""
-        return self._metric_slope
 
     def atom_sums(self, per_function) -> np.ndarray:
         """Sums over the auxiliary functions of each atom, (atom, 3) from (3, aux)."""

@@ -115,14 +115,11 @@ def _fitting_set(mole, basis, symbol):
 
 def _tabulated(mole, name):
     """Shells of a fitting set for every kind of atom, or None where it lacks one of the elements."""
-    table = {}
-    for label, _ in mole._atom:
-        try:
-            symbol = gto.mole._std_symbol_without_ghost(label)
-            table[label] = to_lists(load_basis(normalise_basis_name(name), symbol))
-        except InputError:
-            return None
-    return table
+    symbols = {label: gto.mole._std_symbol_without_ghost(label) for label, _ in mole._atom}
+    try:
+        return {label: to_lists(load_basis(normalise_basis_name(name), symbol)) for label, symbol in symbols.items()}
+    except InputError:
+        return None
 
 
 def fitting_tensor_size(molecule, auxiliary: dict) -> tuple[int, int]:
@@ -140,23 +137,12 @@ def fitting_tensor(molecule, auxiliary: dict, omega: float = 0.0) -> np.ndarray:
     """
     with mole_with_range(molecule, omega) as mole, quiet():
         auxmol = addons.make_auxmol(mole, auxiliary)
-        suffix = "_cart" if mole.cart else "_sph"
+        int3c, int2c = (name + ("_cart" if mole.cart else "_sph") for name in ("int3c2e", "int2c2e"))
+        # the tensor, the metric, and buffers; with less PySCF would work in tiny blocks
+        room = 8 * auxmol.nao * (mole.nao * (mole.nao + 1) // 2 + auxmol.nao) + WORK_BYTES
+        given = {"auxmol": auxmol, "int3c": int3c, "int2c": int2c, "lindep": LINEAR_DEPENDENCE}
         try:
-            tensor = df.incore.cholesky_eri(
-                mole,
-                auxmol=auxmol,
-                int3c="int3c2e" + suffix,
-                int2c="int2c2e" + suffix,
-                lindep=LINEAR_DEPENDENCE,
-                max_memory=_working_set(auxmol.nao, mole.nao),
-            )
+            return df.incore.cholesky_eri(mole, **given, max_memory=room / 0.98e6)
         except (scipy.linalg.LinAlgError, ValueError) as error:
-            raise NumericalError(
-                f"the Coulomb metric of the auxiliary basis could not be factorised: {error}."
-            ) from error
-    return tensor
-
-
-def _working_set(n_auxiliary, n_ao):
-    """MB for PySCF: the tensor, the metric, and WORK_BYTES of buffers; with less it would work in tiny blocks."""
-    return (8 * n_auxiliary * (n_ao * (n_ao + 1) // 2 + n_auxiliary) + WORK_BYTES) / 0.98e6
+            message = f"the Coulomb metric of the auxiliary basis could not be factorised: {error}."
+            raise NumericalError(message) from error

@@ -10,8 +10,7 @@ from dftfd.functionals.registry import get_functional
 from dftfd.model.kohn_sham import KohnSham
 from dftfd.model.option_values import method_for
 from dftfd.model.options import Options
-from dftfd.runtime.memory import memory_plan
-from dftfd.runtime.resources import memory_budget
+from dftfd.runtime.memory import memory_budget, memory_plan
 from dftfd.scf.occupation import Occupier
 from dftfd.scf.orbitals import canonical_orthonormaliser
 from dftfd.scf.problem import Problem
@@ -36,7 +35,7 @@ class Calculation:
     """Checked options that define the energy as a functional of the density matrix; `build` computes what it needs.
 
     method: 'RKS', 'UKS' or 'ROKS'.   nlc_level: of the grid of double integrals.
-    max_memory: limit of the process as in `runtime.resources.memory_budget`, for the SCF and all that follows from it.
+    max_memory: limit of the process as in `runtime.memory.memory_budget`, for the SCF and all that follows from it.
     """
 
     molecule: Molecule
@@ -124,7 +123,7 @@ class Calculation:
         molecule, functional, surroundings = self.molecule, self.functional, self.surroundings
         yield NuclearEnergy(molecule, surroundings)
         yield OneElectronEnergy(molecule, surroundings)
-        yield CoulombExchangeEnergy(self._coulomb_exchange(budget), functional.exact_exchange)
+        yield CoulombExchangeEnergy(self.coulomb_exchange(budget), functional.exact_exchange)
         if functional.terms:
             with progress.stage("functional"):
                 yield from self._exchange_correlation(orbitals, progress)
@@ -142,7 +141,7 @@ class Calculation:
             part = functional.nonlocal_part
             yield DoubleIntegralEnergy(part, self.n_spin, self.molecule, Quadrature(self.nlc_level), orbitals)
 
-    def _coulomb_exchange(self, budget: int) -> CoulombExchange:
+    def coulomb_exchange(self, budget: int) -> CoulombExchange:
         """The builder of J and K, which may take `budget` bytes."""
         exact_exchange = self.functional.exact_exchange
         if not self.density_fit:

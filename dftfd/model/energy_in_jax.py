@@ -24,9 +24,8 @@ from dftfd.libcint.two_electron import eri, unpacked_pairs
 from dftfd.model.calculation import Calculation
 from dftfd.model.options import Options
 from dftfd.runtime.arguments import public, traceable
-from dftfd.runtime.memory import Need, memory_plan
+from dftfd.runtime.memory import Need, memory_budget, memory_plan
 from dftfd.runtime.progress import as_progress
-from dftfd.runtime.resources import memory_budget
 from dftfd.system.molecule import Molecule
 from dftfd.terms import (
     COMPONENTS,
@@ -38,6 +37,7 @@ from dftfd.terms import (
 )
 from dftfd.terms.integrals import DensityFittedCoulombExchange, share
 from dftfd.terms.on_grid import Quadrature
+from dftfd.terms.term import no_change
 from dftfd.xc.in_jax import (
     OrbitalsOnGrid,
     double_integral_energy,
@@ -167,7 +167,7 @@ def energy(
     terms = calculation.energy(as_progress(None)).terms
     parts = [term for term in terms if not isinstance(term, _WRITTEN_OUT)]
     nothing = np.zeros((1, molecule.n_ao, molecule.n_ao))
-    linear = [_require_linear(term).evaluate(nothing) for term in parts]
+    linear = [_require_linear(term, nothing).evaluate(nothing) for term in parts]
     one_electron = next(term for term in parts if isinstance(term, OneElectronEnergy))
     plans = _grids(calculation)
     _require_room(calculation, terms, plans)
@@ -198,8 +198,8 @@ def _with_energy(functional) -> Functional:
     return functional
 
 
-def _require_linear(term: Term) -> Term:
-    if type(term).response is not Term.response:
+def _require_linear(term: Term, P) -> Term:
+    if term.response(P) is not no_change:
         raise UnsupportedError(f"the energy term {type(term).__name__} is not linear in P and has no code in JAX yet.")
     return term
 

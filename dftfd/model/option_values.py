@@ -1,6 +1,7 @@
 """Values of options: what they can be, how they are written as text, and what a molecule says to them."""
 
 import os
+from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
 
@@ -9,8 +10,16 @@ import numpy as np
 
 from dftfd.errors import InputError, shown
 from dftfd.runtime.arguments import Kind, anything, array, choice, each, either, number, path, text, whole
-from dftfd.runtime.resources import memory_size
+from dftfd.runtime.memory import memory_size
 from dftfd.system.geometry import read_text
+
+_SETTINGS_OF_JAX = {
+    "jax_check_tracer_leaks": (False,),
+    "jax_no_tracing": (False,),
+    **{f"jax_error_checking_behavior_{kind}": ("ignore",) for kind in ("nan", "divide", "oob")},
+    "jax_transfer_guard": ("allow", "log", "log_explicit"),
+}
+"""What of JAX's settings for finding mistakes is refused, and what it can be."""
 
 SMEARINGS = ("fermi", "gaussian")
 
@@ -101,6 +110,17 @@ def plain_value(value):
     return value
 
 
+def for_json(value):
+    """What JSON takes for an array, a mapping or a path."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is not one")
+
+
 def same_value(a, b) -> bool:
     """Whether two checked values are equal, arrays by their elements."""
     if isinstance(a, tuple) and isinstance(b, tuple):
@@ -110,13 +130,19 @@ def same_value(a, b) -> bool:
     return a == b
 
 
-def require_float64() -> None:
-    """Raise InputError where JAX was told, after the import of dftfd, to compute in single precision."""
+def require_settings_of_jax() -> None:
+    """Raise InputError where JAX was told, after the import of dftfd, what no calculation gets through."""
     if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]  # JAX does not declare its flags
         raise InputError(
             "JAX's 64-bit mode is off, but dftfd computes in float64; "
             "jax.config.update('jax_enable_x64', True) turns it on again."
         )
+    for name, allowed in _SETTINGS_OF_JAX.items():
+        if (value := getattr(jax.config, name, None)) not in (None, *allowed):
+            raise InputError(
+                f"JAX's setting {name}={value!r} ends every calculation; jax.config.update({name!r}, {allowed[0]!r}) "
+                "is what dftfd can work with."
+            )
 
 
 def method_for(method: str, spin: int) -> str:

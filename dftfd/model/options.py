@@ -16,23 +16,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar, get_type_hin
 import numpy as np
 
 from dftfd.errors import InputError, shown
-from dftfd.model.option_values import (
-    CHARGES,
-    GRID,
-    GUESS,
-    MEMORY,
-    OCCUPATIONS,
-    SMEARING,
-    SYMMETRY,
-    atoms_of_text,
-    not_negative,
-    occupations_of_text,
-    plain_value,
-    row_of_text,
-    rows_of_text,
-    same_value,
-    smearing_of_text,
-)
+from dftfd.model import option_values as values
 from dftfd.runtime.arguments import (
     Kind,
     anything,
@@ -45,8 +29,7 @@ from dftfd.runtime.arguments import (
     refuse_unknown,
     whole,
 )
-from dftfd.scf.convergence import CONV_TOL, LINEAR_DEPENDENCE, MAX_CYCLES, Convergence
-from dftfd.scf.strategy import STRATEGIES
+from dftfd.scf.convergence import CONV_TOL, LINEAR_DEPENDENCE, MAX_CYCLES, STRATEGIES, Convergence
 
 ENERGY, STATE, START, SEARCH, RUN = "energy", "state", "start", "search", "run"
 """What an option decides: the energy of a density, which of its solutions, where the search for it begins, how it goes
@@ -124,12 +107,12 @@ class Options:
     ] = True
     grid: Annotated[
         Any,
-        optional(GRID),
+        optional(values.GRID),
         Option(
             ENERGY,
             "Points and weights instead of a level: a file with rows x y z weight [bohr, bohr^3].",
             "a pair (points (point, 3), weights (point,)), or what `dftfd.molecular_grid` gives.",
-            lambda words: np.array(rows_of_text(words)),
+            lambda words: np.array(values.rows_of_text(words)),
         ),
     ] = None
     conv_tol: Annotated[
@@ -158,7 +141,7 @@ class Options:
         ),
     ] = "auto"
     level_shift: Annotated[
-        float, not_negative(" of hartree", "0.3"), Option(SEARCH, "Raises the empty orbitals [hartree].")
+        float, values.not_negative(" of hartree", "0.3"), Option(SEARCH, "Raises the empty orbitals [hartree].")
     ] = 0.0
     damping: Annotated[
         float,
@@ -167,7 +150,7 @@ class Options:
     ] = 0.0
     guess: Annotated[
         Any,
-        GUESS,
+        values.GUESS,
         Option(
             START,
             "Starting density: minao (superposed atoms in a minimal basis), atom (spherical atoms), hueckel, sap "
@@ -178,30 +161,30 @@ class Options:
     ] = "minao"
     broken_symmetry: Annotated[
         Any,
-        optional(SYMMETRY),
+        optional(values.SYMMETRY),
         Option(
             START,
             "For UKS, mix (HOMO and LUMO of the guess) or the indices of atoms, from 0, whose spin is turned over.",
-            of_text=atoms_of_text,
+            of_text=values.atoms_of_text,
         ),
     ] = None
     occupations: Annotated[
         Any,
-        optional(OCCUPATIONS),
+        optional(values.OCCUPATIONS),
         Option(
             STATE,
             "Numbers for the lowest orbitals, one list for RKS, else one for each spin, between semicolons on the "
             "command line; they decide the number of electrons.",
-            of_text=occupations_of_text,
+            of_text=values.occupations_of_text,
         ),
     ] = None
     smearing: Annotated[
         Any,
-        optional(SMEARING),
+        optional(values.SMEARING),
         Option(
             STATE,
             "Width [hartree] of Fermi occupations, or 'gaussian' and a width; the free energy is what is stationary.",
-            of_text=smearing_of_text,
+            of_text=values.smearing_of_text,
         ),
     ] = None
     follow_orbitals: Annotated[
@@ -215,12 +198,14 @@ class Options:
     electric_field: Annotated[
         Any,
         optional(array(3, expected="three finite numbers")),
-        Option(ENERGY, "Three numbers [hartree / (e bohr)].", of_text=row_of_text),
+        Option(ENERGY, "Three numbers [hartree / (e bohr)].", of_text=values.row_of_text),
     ] = None
     point_charges: Annotated[
         Any,
-        optional(CHARGES),
-        Option(ENERGY, "Rows charge, x, y, z, positions in bohr; between semicolons or in a file.", "", rows_of_text),
+        optional(values.CHARGES),
+        Option(
+            ENERGY, "Rows charge, x, y, z, positions in bohr; between semicolons or in a file.", "", values.rows_of_text
+        ),
     ] = None
     relativity: Annotated[
         str | None,
@@ -239,7 +224,7 @@ class Options:
     ] = None
     linear_dependence: Annotated[
         float,
-        not_negative("", "1e-6"),
+        values.not_negative("", "1e-6"),
         Option(ENERGY, "Overlap eigenvalues at or below it are removed from the orbital space."),
     ] = LINEAR_DEPENDENCE
     allow_unconverged: Annotated[
@@ -265,7 +250,7 @@ class Options:
     ] = None
     max_memory: Annotated[
         Any,
-        optional(MEMORY),
+        optional(values.MEMORY),
         Option(
             RUN,
             "What the process may take, in MB or as text such as '4 GB'; by default 80 % of what is free, of the "
@@ -289,7 +274,7 @@ class Options:
             raise InputError("smearing decides the occupations; leave one of the two options out.")
 
     def __eq__(self, other):
-        return isinstance(other, Options) and all(map(same_value, vars(self).values(), vars(other).values()))
+        return isinstance(other, Options) and all(map(values.same_value, vars(self).values(), vars(other).values()))
 
     def __repr__(self):
         return f"Options({', '.join(f'{name}={shown(value)}' for name, value in self.changed().items())})"
@@ -306,7 +291,7 @@ class Options:
 
     def plain(self, *decide: str) -> dict:
         """Numbers, text, lists and arrays, as files keep them, of those that decide one of the things named."""
-        return {name: plain_value(getattr(self, name)) for name in names(*decide) if OPTIONS[name].in_files}
+        return {name: values.plain_value(getattr(self, name)) for name in names(*decide) if OPTIONS[name].in_files}
 
     def document(self) -> dict:
         """What decides the answer, as documents hold it; of options that are None by default, those that were given.

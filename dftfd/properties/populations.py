@@ -12,15 +12,13 @@ Q. Sun, G. K.-L. Chan, J. Chem. Theory Comput. 10, 3784 (2014). doi:10.1021/ct50
 import numpy as np
 import scipy.linalg
 
-from dftfd.errors import InputError, closest_names
 from dftfd.libcint import mole as bridge
-from dftfd.libcint.orthogonal_orbitals import meta_loewdin_orbitals
 
 SCHEMES = ("mulliken", "loewdin", "meta-loewdin")
 
 
 def atomic_populations(molecule, P, scheme: str = "mulliken") -> np.ndarray:
-    """Electrons of each atom and spin (spin, atom), for P (spin, ao, ao)."""
+    """Electrons of each atom and spin (spin, atom), for P (spin, ao, ao); scheme: one of SCHEMES."""
     populations = _orbital_populations(molecule, np.asarray(P), scheme)
     return np.stack([populations[:, a:b].sum(axis=1) for a, b in bridge.ao_slices(molecule)], axis=1)
 
@@ -39,15 +37,11 @@ def atomic_spins(molecule, P, scheme: str = "mulliken") -> np.ndarray:
 def _orbital_populations(molecule, P, scheme):
     """Diagonal of the density matrix in the scheme's basis, (spin, ao)."""
     S = bridge.overlap_integrals(molecule)
-    match scheme:
-        case "mulliken":
-            return np.einsum("sab,ba->sa", P, S)
-        case "loewdin":
-            e, U = scipy.linalg.eigh(S)
-            T = (U * np.sqrt(e)) @ U.T
-        case "meta-loewdin":
-            T = meta_loewdin_orbitals(molecule).T @ S
-        case _:
-            closest = ", ".join(closest_names(str(scheme), SCHEMES))
-            raise InputError(f"unknown scheme {scheme!r} of charges; allowed: {', '.join(SCHEMES)} ({closest}?).")
+    if scheme == "mulliken":
+        return np.einsum("sab,ba->sa", P, S)
+    if scheme == "loewdin":
+        e, U = scipy.linalg.eigh(S)
+        T = (U * np.sqrt(e)) @ U.T
+    else:
+        T = bridge.meta_loewdin_orbitals(molecule).T @ S
     return np.einsum("ia,sab,ib->si", T, P, T, optimize=True)

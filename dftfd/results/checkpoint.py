@@ -21,19 +21,13 @@ from dftfd.errors import CheckpointError, CheckpointWarning, DamagedFileError, F
 from dftfd.model.calculation import Calculation
 from dftfd.model.options import ENERGY, STATE, Options
 from dftfd.results.result import SCFResult
-from dftfd.results.result_file import (
-    refusing_damage,
-    require_orbitals,
-    require_shapes,
-    result_of_tree,
-)
+from dftfd.results.result_file import refusing_damage, require_orbitals, require_shapes, result_of_tree
 from dftfd.results.tree import MOLECULE_TEXT, result_tree
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.files import check_writable
 from dftfd.runtime.hdf5 import begins_as_ours, read_tree, write_tree
 from dftfd.runtime.version import VERSION
-from dftfd.scf.problem import State
-from dftfd.scf.snapshot import Snapshot, Solution
+from dftfd.scf.problem import Snapshot, Solution, State
 
 SAME_POSITION = 1e-8  # bohr
 MAX_MEMORY_ENTRIES = 64
@@ -55,14 +49,12 @@ class Checkpoint:
         """Whether a state of this run is on the disk; asked of the disk, as Ctrl-C may come right behind a write."""
         return _identity_of_file(self.path) not in (None, self._found)
 
-    def prepare(self) -> None:
-        """Tell now, not after the first cycle, that the file cannot be written."""
-        self._attempt(lambda: check_writable(self.path))
-
-    def refuse_foreign(self, calculation: Calculation) -> None:
-        """Raise CheckpointError where the file is no checkpoint, or one of another molecule, basis or functional."""
-        if not self.overwrite:
+    def prepare(self, calculation: Calculation) -> None:
+        """Tell now, not after the first cycle, that the file cannot be written; CheckpointError rather than replace
+        what is no checkpoint, or one of another molecule, basis or functional. Empty and damaged ones hold nothing."""
+        if not self.overwrite and os.path.isfile(self.path) and os.path.getsize(self.path):
             _refuse_foreign(self.path, calculation)
+        self._attempt(lambda: check_writable(self.path))
 
     def write(self, result: SCFResult, snapshot: Snapshot) -> None:
         """Replace the file. result: that of the snapshot."""
@@ -94,17 +86,11 @@ def _identity_of_file(path):
 
 
 def _refuse_foreign(path, calculation):
-    """Raise CheckpointError rather than replace a file of something else. Empty and damaged ones hold nothing."""
-    if not os.path.isfile(path) or not os.path.getsize(path):
-        return
     if not begins_as_ours(path):
         raise CheckpointError(f"{path} exists and is no checkpoint of dftfd; it is kept. Take another name.")
     try:
         text = json.loads(read_tree(path, "a checkpoint")["dftfd"]["text"])
-        found = text["molecule"] | {
-            "method": text["options"]["method"],
-            "functional": text["settings"]["functional"],
-        }
+        found = text["molecule"] | {"method": text["options"]["method"], "functional": text["settings"]["functional"]}
     except (DamagedFileError, KeyError, TypeError, ValueError):
         return
     molecule, functional = calculation.molecule, calculation.functional
@@ -209,8 +195,8 @@ def _checked_memory(memory, calculation, state):
 
 def _require_same(path, result, calculation, options):
     """Raise CheckpointError, with all that differs, unless the checkpoint is of this calculation."""
-    there, here = _identity(result.calculation, result.settings.options), _identity(calculation, options)
-    there["version"], here["version"] = result.settings.versions["dftfd"], VERSION
+    there = _identity(result.calculation, result.settings.options, result.settings.versions["dftfd"])
+    here = _identity(calculation, options, VERSION)
     different = [
         f"{name} {_short(there[name])} instead of {_short(here[name])}"
         for name in here
@@ -223,7 +209,7 @@ def _require_same(path, result, calculation, options):
         )
 
 
-def _identity(calculation, options: Options):
+def _identity(calculation, options: Options, version: str):
     """What must agree for a run to go on, by the words for it; the functional is compared by its definition."""
     molecule, potential = calculation.molecule, calculation.surroundings.potential
     of_options = options.plain(ENERGY, STATE)
@@ -237,6 +223,7 @@ def _identity(calculation, options: Options):
         "shells": (molecule.atom_basis, molecule.atom_ecp),
         "external potential": np.zeros(0) if potential is None else potential.fingerprint(molecule),
         "external potential on nuclei": potential is not None and potential.on_nuclei,
+        "version": version,
     } | {name.replace("_", " "): value for name, value in of_options.items()}
 
 

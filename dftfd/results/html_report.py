@@ -10,7 +10,7 @@ from io import StringIO
 import numpy as np
 
 from dftfd.errors import MissingDependencyError
-from dftfd.results.summary import HARTREE_IN_EV, outcome, result_summary, title, without_energy
+from dftfd.results.summary import outcome, result_rows, title
 from dftfd.xc.density import evaluate_at
 
 STYLE = """
@@ -45,7 +45,6 @@ def html_report(result) -> str:
         *pictures,
         summary_table(result),
         _atoms_table(result) if result.has_properties else "",
-        f"<h2>In full</h2><pre>{escape(str(result_summary(result)))}</pre>",
         "<details><summary>Terms and parameters of the functional</summary>"
         f"<pre>{escape(json.dumps(result.settings.definition, indent=1))}</pre></details>",
         f"<p>{escape(', '.join(f'{name} {version}' for name, version in result.settings.versions.items()))}</p>",
@@ -55,20 +54,8 @@ def html_report(result) -> str:
 
 
 def summary_table(result) -> str:
-    """Energy components and what else one looks for first, as an HTML table; for notebooks too."""
-    rows = [(words, f"{value:.8f} hartree") for words, value in result.energy_table]
-    rows.append(("<b>total energy</b>", f"<b>{result.energy:.8f} hartree</b>"))
-    if without_energy(result):
-        rows.append(("<b>but</b>", escape(without_energy(result))))
-    if result.has_properties:
-        if result.gap is not None:
-            rows.append(("HOMO-LUMO gap", f"{result.gap * HARTREE_IN_EV:.3f} eV"))
-        rows.append(("dipole moment", f"{np.linalg.norm(result.dipole_debye):.4f} debye"))
-        if result.method != "RKS":
-            rows.append(("&lt;S<sup>2</sup>&gt;", f"{result.s_squared:.5f}"))
-    if result.electron_number_error is not None:
-        rows.append(("error of the electron number", f"{result.electron_number_error:.1e}"))
-    return _table(rows)
+    """The rows of the summary as an HTML table, for notebooks too."""
+    return _table([map(escape, row) for row in result_rows(result)], ("", "energies in hartree"))
 
 
 def notebook_summary(result) -> str:

@@ -7,6 +7,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -15,13 +16,16 @@ import numpy as np
 from dftfd.autofd import Function
 from dftfd.errors import InputError, NumericalError, closest_names, shown
 from dftfd.interop.molden import molden_text
-from dftfd.results.cube import Box, write_cube
+from dftfd.model.option_values import for_json
 from dftfd.results.html_report import html_report
 from dftfd.results.qcschema import atomic_result, write_json
 from dftfd.results.tree import save_result
 from dftfd.runtime.arguments import number, public
 from dftfd.runtime.files import check_writable, write_text, written_whole
 from dftfd.xc.density import evaluate_at
+
+MAX_POINTS = 20_000_000
+"""Of a cube file."""
 
 _LENGTH = number(lambda x: x > 0, "a positive number of bohr")
 
@@ -37,19 +41,6 @@ FIELDS = {
 
 
 @public
-def write(result, path: Path, ending: str | None = None, **options) -> None:
-    """Write a result in the format that the ending of `path` names, or `ending` where it is given.
-
-    options: for .cube, field=, a name of FIELDS or a Function R^3 -> R, and margin=, spacing= [bohr] of the box around
-    the atoms; for .json, driver=, of QCSchema.
-
-    Raises InputError for unknown endings and options, FileError where the file cannot be written, NotConvergedError
-    for a function of r of a run that has not converged.
-    """
-    check_format(path, ending)(result, path, **options)
-
-
-@public
 def check_format(path: Path, ending: str | None = None) -> Callable:
     """The writer of a format. InputError for an unknown one, FileError for an unwritable place: before the run."""
     ending = path.suffix if ending is None else ending
@@ -59,6 +50,46 @@ def check_format(path: Path, ending: str | None = None) -> Callable:
         )
     check_writable(path)
     return WRITERS[ending.lower()]
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Points origin + i a + j b + k c. origin (3,), steps (3, 3) with one row per axis [bohr], counts (3,)."""
+
+    origin: np.ndarray
+    steps: np.ndarray
+    counts: tuple[int, int, int]
+
+    @classmethod
+    def around(cls, coordinates, margin: float = 4.0, spacing: float = 0.2) -> "Box":
+        """The box along x, y, z that holds all atoms (atom, 3) with `margin` on every side [bohr]."""
+        low, high = np.min(coordinates, axis=0) - margin, np.max(coordinates, axis=0) + margin
+        with np.errstate(over="ignore"):
+            counts = np.ceil((high - low) / spacing) + 1
+            n_points = np.prod(counts)
+        if not n_points <= MAX_POINTS:
+            raise InputError(f"a box of {n_points:.3g} points is too large; take a wider spacing or a smaller margin.")
+        return cls(low, spacing * np.eye(3), tuple(counts.astype(int).tolist()))
+
+    @property
+    def points(self) -> np.ndarray:
+        """All points (point, 3), the last axis fastest."""
+        return self.origin + np.indices(self.counts).reshape(3, -1).T @ self.steps
+
+
+def write_cube(path, box: Box, values, molecule, title: str) -> None:
+    """Write values (point,) in the order of `box.points`; lengths in bohr, values in their atomic unit."""
+    lines = [f"dftfd: {title}", "OUTER LOOP: X, MIDDLE LOOP: Y, INNER LOOP: Z"]
+    lines.append(f"{molecule.n_atoms:5d}" + "".join(f"{x:12.6f}" for x in box.origin))
+    for count, step in zip(box.counts, box.steps, strict=True):
+        lines.append(f"{count:5d}" + "".join(f"{x:12.6f}" for x in step))
+    for Z, charge, position in zip(
+        molecule.atomic_numbers, molecule.nuclear_charges, molecule.coordinates, strict=True
+    ):
+        lines.append(f"{Z:5d}{charge:12.6f}" + "".join(f"{x:12.6f}" for x in position))
+    for row in np.reshape(values, (-1, box.counts[2])):
+        lines += ["".join(f"{v:14.6e}" for v in row[k : k + 6]) for k in range(0, len(row), 6)]
+    write_text(path, "\n".join(lines) + "\n")
 
 
 @public
@@ -94,11 +125,6 @@ def _field(result, field):
     return "function of r", field
 
 
-def _plain(value):
-    """What JSON takes for an array or a mapping."""
-    return value.tolist() if isinstance(value, np.ndarray) else dict(value)
-
-
 @public
 def molden_file(result, path: Path) -> None:
     """Geometry, basis set and orbitals."""
@@ -128,7 +154,7 @@ def npz_file(result, path: Path) -> None:
     arrays["energy_names"] = np.array(list(result.energies))
     settings = vars(result.settings) | result.settings.options.plain()
     del settings["options"], settings["grid"]
-    arrays["settings"] = np.array(json.dumps(settings, default=_plain))
+    arrays["settings"] = np.array(json.dumps(settings, default=for_json))
     with written_whole(path) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 

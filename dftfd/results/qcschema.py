@@ -58,10 +58,9 @@ def read_input(path) -> Request:
 
 def _molecule_arguments(molecule, where):
     symbols, geometry = (_field(molecule, name, list, where) for name in ("symbols", "geometry"))
-    if len(geometry) != 3 * len(symbols) or not all(isinstance(x, int | float) for x in geometry):
-        raise InputError(
-            f"{where}: geometry has {len(geometry)} entries; expected {3 * len(symbols)} numbers, in bohr."
-        )
+    n, expected = len(geometry), 3 * len(symbols)
+    if n != expected or not all(isinstance(x, int | float) for x in geometry):
+        raise InputError(f"{where}: geometry has {n} entries; expected {expected} numbers, in bohr.")
     real = molecule.get("real") or [True] * len(symbols)
     if len(real) != len(symbols):
         raise InputError(f"{where}: 'real' has {len(real)} entries for {len(symbols)} symbols.")
@@ -89,14 +88,17 @@ def atomic_result(result, driver: str = "energy") -> dict:
     """
     if driver not in RETURNS:
         raise InputError(f"unknown driver {driver!r} of QCSchema; known here: {', '.join(RETURNS)}.")
-    settings = result.settings
+    settings, potential = result.settings, result.calculation.surroundings.potential
+    keywords = settings.options.document()
+    if potential is not None:  # code, of which the name is said
+        keywords["external_potential"] = potential.name
     document = {
         "schema_name": "qcschema_output",
         "schema_version": 1,
         "molecule": _molecule(result),
         "driver": driver,
         "model": {"method": settings.functional, "basis": settings.basis},
-        "keywords": _keywords(result),
+        "keywords": keywords,
         "properties": _properties(result),
         "return_result": RETURNS[driver](result),
         "success": bool(result.converged),
@@ -136,7 +138,7 @@ def _molecule(result):
         "fix_com": True,
         "fix_orientation": True,
         "validated": False,
-        "provenance": _provenance(result.settings.versions, "dftfd.system.molecule"),
+        "provenance": _provenance(result.settings.versions, "dftfd.molecule"),
     }
 
 
@@ -161,23 +163,14 @@ def _properties(result):
     }
 
 
-def _keywords(result):
-    """What decides the answer, as options of run_scf; of an external potential, which is code, the name."""
-    potential = result.calculation.surroundings.potential
-    keywords = result.settings.options.document()
-    return keywords if potential is None else keywords | {"external_potential": potential.name}
-
-
 def _named_properties(result):
     """What the driver `properties` returns: moments [e bohr, e bohr^2], charges [e], orbital energies [hartree]."""
-    charges = {
-        f"{name}_charges": result.charges(scheme).tolist()
-        for name, scheme in (("mulliken", "mulliken"), ("lowdin", "loewdin"), ("meta_lowdin", "meta-loewdin"))
-    }
     return {
         "dipole": result.dipole.tolist(),
         "quadrupole": result.quadrupole.ravel().tolist(),
-        **charges,
+        "mulliken_charges": result.charges("mulliken").tolist(),
+        "lowdin_charges": result.charges("loewdin").tolist(),
+        "meta_lowdin_charges": result.charges("meta-loewdin").tolist(),
         "s_squared": result.s_squared,
         "mo_energy": result.mo_energy.tolist(),
     }
@@ -189,14 +182,9 @@ def _provenance(versions, routine):
 
 def _cycle(cycle):
     """A line of the SCF table; what the starting density has no value for is null, as JSON knows no NaN."""
-    values = {
-        "energy_change": cycle.energy_change,
-        "gradient_norm": cycle.gradient_norm,
-        "density_change": cycle.density_change,
-    }
-    if cycle.number == 0:
-        values = dict.fromkeys(values)
-    return {"cycle": cycle.number, "energy": cycle.energy, **values}
+    names = ("energy_change", "gradient_norm", "density_change")
+    changes = {name: getattr(cycle, name) if cycle.number > 0 else None for name in names}
+    return {"cycle": cycle.number, "energy": cycle.energy, **changes}
 
 
 def write_json(path, document) -> None:

@@ -20,13 +20,13 @@ from dftfd.properties.fields import electrostatic_potential, localisation_functi
 from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
 from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins
 from dftfd.results.html_report import notebook_summary
-from dftfd.results.output import write
+from dftfd.results.output import check_format
 from dftfd.results.qcschema import atomic_result
 from dftfd.results.settings import Settings
 from dftfd.results.summary import result_summary
 from dftfd.results.tree import save_result
 from dftfd.runtime.arguments import choice, public
-from dftfd.scf.loop import Cycle
+from dftfd.scf.convergence import Cycle
 from dftfd.scf.occupation import frontier_energies
 from dftfd.scf.orbitals import occupied_orbitals
 from dftfd.scf.stability import Stability
@@ -188,8 +188,15 @@ class SCFResult:
 
     @public
     def write(self, path: Path, ending: str | None = None, **options: Any) -> None:
-        """Write a file whose ending names the format: .h5 .json .npz .molden .cube .html; see results.output.write."""
-        write(self, path, ending, **options)
+        """Write a file in the format that its ending names, or `ending`: .h5 .json .npz .molden .cube .html.
+
+        options: for .cube, field=, a name of results.output.FIELDS or a Function R^3 -> R, and margin=, spacing= [bohr]
+        of the box around the atoms; for .json, driver=, of QCSchema.
+
+        Raises InputError for unknown endings and options, FileError where the file cannot be written, NotConvergedError
+        for a function of r of a run that has not converged.
+        """
+        check_format(path, ending)(self, path, **options)
 
     @public
     def to_qcschema(self, driver: str = "energy") -> dict:

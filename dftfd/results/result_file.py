@@ -22,7 +22,7 @@ from dftfd.results.settings import Settings
 from dftfd.results.tree import FORMAT, RESULT_ARRAYS
 from dftfd.runtime.arguments import public
 from dftfd.runtime.hdf5 import read_tree
-from dftfd.scf.loop import Cycle
+from dftfd.scf.convergence import Cycle
 from dftfd.system.basis import checked_basis, checked_ecp
 from dftfd.system.molecule import Molecule
 from dftfd.terms.external import ExternalPotential, checked_potential
@@ -87,8 +87,10 @@ def _result(text, arrays, arrays_of_options, functional) -> SCFResult:
         **text["result"] | {"steps": tuple(map(str, text["result"]["steps"]))},
     )
     require_orbitals(calculation, result.mo_energy, result.mo_occ, result.mo_coeff)
-    require_matrices(calculation, result.density_matrix)
-    require_numbers(result.energy, settings.conv_tol, *result.energies.values(), result.entropy_term)
+    require_shapes({"density_matrix": result.density_matrix}, (calculation.n_spin, *[molecule.n_ao] * 2))
+    numbers = (result.energy, settings.conv_tol, *result.energies.values(), result.entropy_term)
+    if not all(isinstance(value, int | float) and np.isfinite(value) for value in numbers):
+        raise ValueError(f"expected numbers, found {numbers}")
     return result
 
 
@@ -99,23 +101,11 @@ def require_orbitals(calculation, mo_energy, mo_occ, mo_coeff) -> None:
     require_shapes({"mo_coeff": mo_coeff}, (n_spin, n_ao, n_mo))
 
 
-def require_matrices(calculation, *matrices) -> None:
-    """Raise ValueError unless each is finite and of the shape (spin, ao, ao)."""
-    n_ao = calculation.molecule.n_ao
-    require_shapes(dict(enumerate(matrices)), (calculation.n_spin, n_ao, n_ao))
-
-
 def require_shapes(arrays, shape) -> None:
     """Raise ValueError unless all arrays are finite numbers of this shape."""
     for name, array in arrays.items():
         if np.shape(array) != shape or not np.all(np.isfinite(array)):
             raise ValueError(f"{name} has the shape {np.shape(array)}, or is not finite; expected {shape}")
-
-
-def require_numbers(*values) -> None:
-    """Raise ValueError unless all are finite real numbers."""
-    if not all(isinstance(value, int | float) and np.isfinite(value) for value in values):
-        raise ValueError(f"expected numbers, found {values}")
 
 
 def _molecule(text, coordinates) -> Molecule:

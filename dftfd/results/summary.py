@@ -10,9 +10,13 @@ HARTREE_IN_EV = 27.21138602
 
 def result_summary(result):
     """A readable account of an SCF result; energies in hartree."""
-    return "\n".join(
-        [title(result), outcome(result), *energy_lines(result), *property_lines(result), *method_lines(result)]
-    )
+    rows = (f"  {what:<22}{value}".rstrip() for what, value in result_rows(result))
+    return "\n".join([title(result), outcome(result), *rows])
+
+
+def result_rows(result) -> list[tuple[str, str]]:
+    """What the summaries list, as (what, value) in text: energies [hartree], orbitals and moments, approximations."""
+    return [*_energy_rows(result), *(_property_rows(result) if result.has_properties else ()), *_method_rows(result)]
 
 
 def title(result):
@@ -35,53 +39,37 @@ def outcome(result):
     )
 
 
-def energy_lines(result):
+def _energy_rows(result):
     """Components that are not zero, then their sum, and what has no energy to be in it."""
     shown = [*result.energy_table, ("total energy", result.energy)]
     if result.entropy_term:
         shown += [("entropy, -T S", result.entropy_term), ("free energy", result.free_energy)]
-    lines = [f"  {label:<22}{value:20.10f}" for label, value in shown]
-    return [*lines, f"  {without_energy(result)}"] if without_energy(result) else lines
-
-
-def without_energy(result) -> str:
-    """What the total energy lacks: models of the potential have orbitals and no energy. Empty for functionals."""
+    yield from ((what, f"{value:20.10f}") for what, value in shown)
     models = ", ".join(term.name for _, term in result.functional.terms if not term.has_energy)
-    return f"no energy of {models}, a model of the potential alone: the total is incomplete" if models else ""
+    if models:
+        yield f"no energy of {models}, a model of the potential alone: the total is incomplete", ""
 
 
-def property_lines(result):
-    """Frontier orbitals, dipole moment and spin; nothing where the density is no solution."""
-    if not result.has_properties:
-        return []
-    lines = []
+def _property_rows(result):
+    """Frontier orbitals, dipole moment and spin."""
     names = ("",) if len(result.frontier) == 1 else (" alpha", " beta")
     for name, (homo, lumo) in zip(names, result.frontier, strict=True):
         gap = "" if None in (homo, lumo) else f"   gap {(lumo - homo) * HARTREE_IN_EV:.4f} eV"
-        lines.append(f"  HOMO, LUMO{name:<12}{_energy(homo)}{_energy(lumo)}{gap}")
+        yield f"HOMO, LUMO{name}", "".join("none".rjust(12) if e is None else f"{e:12.6f}" for e in (homo, lumo)) + gap
     x, y, z = (round(component, 6) + 0.0 for component in result.dipole)  # + 0.0 turns -0.0 into 0.0
-    size = math.hypot(*result.dipole_debye)
-    lines.append(f"  dipole                {x:12.6f}{y:12.6f}{z:12.6f} e bohr   |mu| {size:.4f} debye")
+    yield "dipole", f"{x:12.6f}{y:12.6f}{z:12.6f} e bohr   |mu| {math.hypot(*result.dipole_debye):.4f} debye"
     if result.method != "RKS":
-        lines.append(f"  <S^2>                 {result.s_squared:12.6f}")
-    return lines
+        yield "<S^2>", f"{result.s_squared:12.6f}"
 
 
-def method_lines(result):
+def _method_rows(result):
     """The approximations that a reader of the numbers must know."""
     settings = result.settings
-    integrals = f"density fitting, {settings.auxiliary_basis}" if settings.auxiliary_basis else "exact"
-    lines = [f"  Coulomb integrals     {integrals}"]
+    yield "Coulomb integrals", f"density fitting, {settings.auxiliary_basis}" if settings.auxiliary_basis else "exact"
     if result.n_electrons_quadrature is not None:
         origin = "given by the user" if settings.grid_level is None else f"level {settings.grid_level}"
         counts = " + ".join(f"{n:.8f}" for n in result.n_electrons_quadrature)
-        lines.append(f"  grid                  {origin}, {settings.n_points} points, holds {counts} electrons")
+        yield "grid", f"{origin}, {settings.n_points} points, holds {counts} electrons"
     potential = result.calculation.surroundings.potential
     if potential is not None:
-        acts_on = "electrons and nuclei" if potential.on_nuclei else "electrons"
-        lines.append(f"  external potential    {potential.name}, acts on {acts_on}")
-    return lines
-
-
-def _energy(value):
-    return f"{'none':>12}" if value is None else f"{value:12.6f}"
+        yield "external potential", f"{potential.name}, acts on electrons{' and nuclei' if potential.on_nuclei else ''}"

@@ -11,16 +11,19 @@ No part of a file is ever executed: text is JSON of numbers and names, and formu
 
 import json
 from dataclasses import fields
+from pathlib import Path
 
 import jax
 import numpy as np
 
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.interop.mean_field import mole_text, orbital_entries
+from dftfd.model.option_values import for_json
 from dftfd.model.options import ENERGY, SEARCH, START, STATE
 from dftfd.results.settings import Settings
+from dftfd.runtime.arguments import public
 from dftfd.runtime.hdf5 import write_tree
-from dftfd.scf.loop import Cycle
+from dftfd.scf.convergence import Cycle
 
 FORMAT = 3
 MOLECULE_TEXT = ("symbols", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp", "labels")
@@ -30,7 +33,8 @@ RESULT_ARRAYS = ("mo_energy", "mo_occ", "mo_coeff", "density_matrix", "n_electro
 CYCLE = tuple(field.name for field in fields(Cycle))
 
 
-def save_result(result, path) -> None:
+@public
+def save_result(result, path: Path) -> None:
     """Write a result; the file appears whole or not at all. FileError where it cannot be written."""
     write_tree(path, result_tree(result))
 
@@ -53,7 +57,7 @@ def result_tree(result) -> dict:
     if (potential := result.calculation.surroundings.potential) is not None:
         text["external_potential"] = {"name": potential.name, "on_nuclei": potential.on_nuclei}
         arrays["external_potential"] = potential.fingerprint(molecule)
-    part = {"format": FORMAT, "text": json.dumps(text, default=dict), "arrays": arrays}
+    part = {"format": FORMAT, "text": json.dumps(text, default=for_json), "arrays": arrays}
     if arrays_of_options:
         part["options"] = arrays_of_options
     return {"mol": mole_text(molecule), "scf": orbital_entries(result), "dftfd": part}

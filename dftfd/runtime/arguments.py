@@ -26,7 +26,7 @@ import numpy as np
 from dftfd.errors import DftfdError, InputError, closest_names, shown
 
 LONGEST_SEQUENCE = 10**6
-MADE_BY = {"Molecule": ", from dftfd.system.molecule(...)", "Functional": ", from dftfd.get_functional(...)"}
+MADE_BY = {"Molecule": ", from dftfd.molecule(...)", "Functional": ", from dftfd.get_functional(...)"}
 _Code = TypeVar("_Code", bound=Callable)
 
 
@@ -59,10 +59,6 @@ def _require(fits, value):
 # -------------------------------------------------------------------------------------------------------------- kinds
 
 
-def _as_flag(value):
-    return bool(_require(isinstance(value, bool | np.bool_), value))
-
-
 def _as_text(value):
     return str.__str__(_require(isinstance(value, str), value))
 
@@ -81,14 +77,13 @@ def _as_path(value):
     return Path(os.fsdecode(os.fsencode(_require(isinstance(text, str) and text and "\0" not in text, text))))
 
 
-def _as_mapping(value):
-    return {_as_text(name): value[name] for name in _require(isinstance(value, Mapping), value)}
-
-
-flag = Kind("True or False", _as_flag)
+flag = Kind("True or False", lambda value: bool(_require(isinstance(value, bool | np.bool_), value)))
 text = Kind("text", _as_text)
 path = Kind("the name of a file", _as_path)
-mapping = Kind("a dictionary with names as keys", _as_mapping)
+mapping = Kind(
+    "a dictionary with names as keys",
+    lambda value: {_as_text(name): value[name] for name in _require(isinstance(value, Mapping), value)},
+)
 
 
 def whole(least: int | None = None, most: int | None = None) -> Kind:
@@ -98,13 +93,8 @@ def whole(least: int | None = None, most: int | None = None) -> Kind:
         value = int(_require(isinstance(value, Integral) and not isinstance(value, bool), value))
         return _require((least is None or value >= least) and (most is None or value <= most), value)
 
-    return Kind(f"a whole number{_range(least, most)}", convert)
-
-
-def _range(least, most):
-    if least is None and most is None:
-        return ""
-    return f" of at least {least}" if most is None else f" from {least} to {most}"
+    among = "" if least is None else f" of at least {least}" if most is None else f" from {least} to {most}"
+    return Kind(f"a whole number{among}", convert)
 
 
 def number(fits: Callable[[float], bool] = lambda x: True, expected: str = "a finite number") -> Kind:

@@ -32,7 +32,7 @@ from platformdirs import user_cache_path, user_data_path
 
 from dftfd.errors import FileError
 from dftfd.runtime.files import read_bytes, write_bytes
-from dftfd.runtime.resources import memory_size
+from dftfd.runtime.memory import memory_size
 
 SHORTEST_COMPILATION = 0.1  # seconds; quicker ones are not worth a file
 PREFIX = "dftfd-whole-files://"
@@ -96,22 +96,14 @@ class _Address:
         return WholeFile(address.removeprefix(PREFIX))
 
 
-def cache_folder() -> Path | None:
-    """Where compiled programs are kept; None if they are not."""
-    chosen = os.environ.get("DFTFD_CACHE_DIR")
-    if chosen == "":
-        return None
-    return Path(chosen) if chosen else user_cache_path("dftfd") / "programs"
-
-
 def enable_compilation_cache() -> None:
     """Point JAX to the folder, unless it has one, or the folder or the secret can't be used."""
-    folder = cache_folder()
-    if folder is None or jax.config.jax_compilation_cache_dir is not None:  # type: ignore[attr-defined]  # undeclared
+    chosen = os.environ.get("DFTFD_CACHE_DIR")
+    if chosen == "" or jax.config.jax_compilation_cache_dir is not None:  # type: ignore[attr-defined]  # undeclared
         return
     _limit()  # raises
     try:
-        folder = folder.absolute()
+        folder = (Path(chosen) if chosen else user_cache_path("dftfd") / "programs").absolute()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _require_own(os.stat(folder), folder, 0o022)
         _secret()
@@ -140,22 +132,19 @@ def _keep_within_limit(folder, size):
 
 def _make_room(folder):
     """Remove the programs that were not used for the longest time until the others are within the limit."""
-    with os.scandir(folder) as entries:
-        files = [(status.st_atime_ns, status.st_size, entry.path) for entry, status in _programs(entries)]
+    files = []
+    for path in os.listdir(folder):
+        if path.endswith(_ENDING):
+            with suppress(FileNotFoundError):  # another process makes room, too
+                status = os.lstat(folder / path)
+                files.append((status.st_atime_ns, status.st_size, folder / path))
     excess = sum(size for _, size, _ in files) - _limit()
     for _, size, path in sorted(files):
         if excess <= 0:
             return
-        with suppress(FileNotFoundError):  # another process makes room, too
+        with suppress(FileNotFoundError):
             os.unlink(path)
         excess -= size
-
-
-def _programs(entries):
-    for entry in entries:
-        if entry.name.endswith(_ENDING):
-            with suppress(FileNotFoundError):
-                yield entry, entry.stat(follow_symlinks=False)
 
 
 def _seal(name, program):

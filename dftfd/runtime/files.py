@@ -42,7 +42,7 @@ def written_whole(path, previous=None, lasting=True):
     check_writable(path)
     try:
         remove_orphans(path)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=".tmp")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{_start(path)}{os.getpid()}.", suffix=".tmp")
         os.close(handle)
         try:
             yield Path(temporary)
@@ -56,7 +56,8 @@ def written_whole(path, previous=None, lasting=True):
             Path(temporary).unlink(missing_ok=True)
             raise
         if lasting:
-            _flush_folder(path.parent)
+            with suppress(OSError):  # makes the rename permanent, where folders can be flushed; the file itself is
+                _flush(path.parent)
     except OSError as error:
         if isinstance(error, FileError):
             raise
@@ -107,10 +108,9 @@ def write_bytes(path, content, previous=None, lasting=True) -> None:
 def remove_orphans(path) -> None:
     """Delete temporary files of `path` that processes on this host left when they died."""
     path = Path(path)
-    start = f".{path.name}.{socket.gethostname()}-"
     for name in os.listdir(path.parent):
-        if name.startswith(start) and name.endswith(".tmp"):
-            owner = name.removeprefix(start).split(".")[0]
+        if name.startswith(_start(path)) and name.endswith(".tmp"):
+            owner = name.removeprefix(_start(path)).split(".")[0]
             if owner.isdecimal() and not _is_alive(int(owner)):
                 with suppress(OSError):  # somebody else's, or gone meanwhile
                     (path.parent / name).unlink()
@@ -130,35 +130,23 @@ def _keep(path, previous, temporary):
     Path(link).unlink(missing_ok=True)  # where both were the same file already, the rename has left it
 
 
-def _prefix(path):
-    return f".{path.name}.{socket.gethostname()}-{os.getpid()}."
+def _start(path):
+    """How the names of temporary files begin, before the number of the process."""
+    return f".{path.name}.{socket.gethostname()}-"
 
 
 def _is_alive(pid):
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 
 def _flush(path):
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-
-
-def _flush_folder(folder):
-    """Make a rename permanent, where folders can be flushed."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
-    except OSError:  # some network file systems do not flush folders; the file itself is on the disk
-        pass
     finally:
         os.close(handle)
 

@@ -73,7 +73,7 @@ def read_tree(path, what: str = "an HDF5 file") -> dict:
     except FileNotFoundError as error:
         raise FileError(f"cannot read {path} as {what}: there is no such file.") from error
     except _LIBRARY_ERRORS as error:
-        raise DamagedFileError(f"cannot read {path} as {what}: {_one_line(error)}.") from error
+        raise DamagedFileError(f"cannot read {path} as {what}: {error}.") from error
 
 
 def begins_as_ours(path) -> bool:
@@ -134,7 +134,3 @@ class _Reader:
         if item.dtype.kind not in "iufb":
             raise FileError(f"{where} holds {item.dtype}; expected numbers or one text.")
         return np.asarray(item[()])
-
-
-def _one_line(error):
-    return " ".join(str(error).split())[:200]

@@ -1,4 +1,4 @@
-"""Before anything is loaded: how the command `dftfd` answers Ctrl-C and errors meanwhile, and whether there is room.
+"""Before anything is loaded: Ctrl-C and errors of the command `dftfd`, room for the libraries, a parent that is gone.
 
 An exception between two steps of an import may end in any error, or in none. Until the command is ready to answer,
 Ctrl-C therefore ends the process at once, as it does any program: nothing has been computed, nothing is being written.
@@ -9,7 +9,10 @@ import os
 import resource
 import signal
 import sys
+import threading
+import time
 from contextlib import contextmanager
+from multiprocessing import current_process
 
 from dftfd.errors import DftfdError, ResourceError
 
@@ -20,11 +23,35 @@ With less, threads that cannot start end the process by a signal, or wait for ev
 two cores (2.0 and 2.2 GB for water); more than CORES are not counted.
 """
 
+OF_BATCH = "dftfd-batch-of-"
+"""How the names of a batch's processes begin, before the number of their parent."""
+
+GLANCE = 0.2
+"""Seconds between two looks of such a process at whether its parent is there."""
+
 
 def end_at_once_on_interrupt() -> None:
     """Leave Ctrl-C to the system if this process is the command; dftfd.cli.interrupts takes it over."""
     if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def end_with_parent() -> None:
+    """Where this process is one of a batch, end it with the one that started it, in the midst of imports or a run.
+
+    Nobody would hear what it computes. Ctrl-C is the parent's business.
+    """
+    name = current_process().name
+    if not name.startswith(OF_BATCH):
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch():
+        while os.getppid() == int(name.removeprefix(OF_BATCH)):
+            time.sleep(GLANCE)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="dftfd-parent").start()
 
 
 @contextmanager

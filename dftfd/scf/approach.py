@@ -62,15 +62,16 @@ def approach(cheaper: Problem, full: Problem, starts, strategy, max_cycles: int)
         return None
     (solution, memory), full_state = _lowest(found, full)
     state = solution.state
+    uncorrected = None if len(starts) == 1 else Approach(full_state, {}, cycles, len(found))
     if smallest_gap(state) < SMALLEST_GAP:
-        return None if len(starts) == 1 else Approach(full_state, {}, cycles, len(found))
+        return uncorrected
     corrected = replace(cheaper, fock=_Corrected(cheaper.fock, full_state.F - state.F))
     begin = _same_orbitals(corrected, state)
     memory = _moved(memory, cheaper, state, corrected, begin)
     second, memory = _solution(corrected, begin, memory, strategy, Convergence(TIGHT, max_cycles))
     state, cycles = second.state, cycles + second.cycles
     if not second.converged or smallest_gap(state) < SMALLEST_GAP:
-        return None if len(starts) == 1 else Approach(full_state, {}, cycles, len(found))
+        return uncorrected and replace(uncorrected, cycles=cycles)
     better = _same_orbitals(full, state)
     return Approach(better, _moved(memory, corrected, state, full, better), cycles, len(found))
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dftfd.scf.diis import DIIS, commutator
-from dftfd.scf.energy_diis import EnergyDIIS
+from dftfd.scf.diis import DIIS, EnergyDIIS, commutator
 
 ENERGY_DIIS_ENDS = 0.1
 """Gradient norm [hartree] below which energy DIIS has done its work."""

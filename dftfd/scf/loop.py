@@ -11,40 +11,14 @@ from typing import Any
 import numpy as np
 
 from dftfd.errors import CheckpointError
-from dftfd.scf.convergence import Convergence, Cycle
+from dftfd.scf.convergence import STRATEGIES, Convergence, Cycle, Strategy
 from dftfd.scf.extrapolation import Extrapolation
-from dftfd.scf.occupation import Aufbau
-from dftfd.scf.problem import Evaluation, FockBuilder, Problem, State
+from dftfd.scf.problem import Problem, Snapshot, Solution, State
 from dftfd.scf.second_order import direct_minimisation, newton
-from dftfd.scf.snapshot import Snapshot, Solution
 from dftfd.scf.stability import MAX_FOLLOWED, NOISE, follow_instability, look_down
-from dftfd.scf.strategy import STRATEGIES, Strategy
-
-__all__ = ["Convergence", "Cycle", "Evaluation", "FockBuilder", "Problem", "Solution", "State", "solve", "solve_scf"]
 
 SAME_ENERGY = 1e-6
 """How far [hartree] the energy of a snapshot's orbitals may be from the one that it names."""
-
-
-def solve_scf(
-    fock: FockBuilder,
-    S,
-    X,
-    P,
-    n_occupied,
-    *,
-    convergence: Convergence | None = None,
-    diis_space: int = 8,
-    on_cycle: Callable[[Cycle], None] = lambda cycle: None,
-) -> Solution:
-    """Self-consistent orbitals of the lowest `n_occupied` orbitals per spin by plain DIIS, from P (spin, ao, ao).
-
-    S is the overlap (ao, ao), X an orthonormaliser (ao, mo). One spin is a restricted run with two electrons per
-    orbital. See `solve`.
-    """
-    problem = Problem(fock, S, X, Aufbau(tuple(n_occupied), 2 if len(n_occupied) == 1 else 1))
-    strategy = Strategy(diis_space=diis_space)
-    return solve(problem, P, strategy=strategy, convergence=convergence, on_cycle=on_cycle)
 
 
 def solve(

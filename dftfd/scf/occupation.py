@@ -25,11 +25,16 @@ def aufbau(mo_energy, n_occupied, capacity):
     mo_energy (spin, mo) [hartree]. capacity is 2 for a restricted run and 1 for an unrestricted one; n_occupied has one
     entry per spin and may be zero.
     """
+    return _filled(mo_energy, [[capacity] * count for count in n_occupied])
+
+
+def _filled(mo_energy, numbers):
+    """Occupation numbers (spin, mo): numbers[s] belong to the lowest orbitals of spin s, the rest are 0."""
     occupation = np.zeros_like(mo_energy)
-    for s, (energies, count) in enumerate(zip(mo_energy, n_occupied, strict=True)):
-        _check_room(count, energies.size)
-        lowest = np.argsort(energies.round(DEGENERATE_DECIMALS), kind="stable")[:count]
-        occupation[s, lowest] = capacity
+    for s, (energies, of_spin) in enumerate(zip(mo_energy, numbers, strict=True)):
+        _check_room(len(of_spin), energies.size)
+        lowest = np.argsort(energies.round(DEGENERATE_DECIMALS), kind="stable")[: len(of_spin)]
+        occupation[s, lowest] = of_spin
     return occupation
 
 
@@ -51,12 +56,7 @@ class GivenOccupations:
     numbers: tuple[tuple[float, ...], ...]
 
     def __call__(self, mo_energy, mo_coeff):
-        occupation = np.zeros_like(mo_energy)
-        for s, (energies, numbers) in enumerate(zip(mo_energy, self.numbers, strict=True)):
-            _check_room(len(numbers), energies.size)
-            order = np.argsort(energies.round(DEGENERATE_DECIMALS), kind="stable")
-            occupation[s, order[: len(numbers)]] = numbers
-        return occupation, 0.0
+        return _filled(mo_energy, self.numbers), 0.0
 
 
 @dataclass(frozen=True, eq=False)

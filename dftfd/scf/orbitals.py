@@ -50,13 +50,11 @@ def occupied_orbitals(C, occupation):
     return tuple(C_s[:, n > 0] * np.sqrt(n[n > 0]) for C_s, n in zip(C, occupation, strict=True))
 
 
-def orbital_gradient_norm(C, occupation, F):
+def orbital_gradient_norm(C, occupation, F, shared=False):
     """Norm of the orbital gradient, |g| = (sum_s sum_{p>q} ((n_q - n_p) F_pq)^2)^(1/2) [hartree].
 
     This is half of dE/d(orbital rotation), PySCF's convention: 2 F_ai for a restricted run with occupied i and virtual
-    a, F_ai otherwise.
+    a, F_ai otherwise. shared: both spins have the same orbitals, whose gradient is the sum of theirs.
     """
-    squares = 0.0
-    for C_s, n, F_s in zip(C, occupation, F, strict=True):
-        squares += 0.5 * np.sum(((n[None, :] - n[:, None]) * (C_s.T @ F_s @ C_s)) ** 2)
-    return float(np.sqrt(squares))
+    of_spin = [(n[None, :] - n[:, None]) * (C_s.T @ F_s @ C_s) for C_s, n, F_s in zip(C, occupation, F, strict=True)]
+    return float(np.sqrt(sum(0.5 * np.sum(g**2) for g in ([sum(of_spin)] if shared else of_spin))))

@@ -1,4 +1,4 @@
-"""What an SCF solves: the Fock callback, the space of orbitals, and the rule that fills them.
+"""What an SCF solves, the Fock callback, the space of orbitals and the rule that fills them; and where it stands.
 
 Every algorithm (DIIS, second order, direct minimisation, stability) works on a `Problem` and on `State`s of it. The
 number of spins is that of the density matrices: 1 for a restricted run, 2 for an unrestricted one. A restricted
@@ -6,12 +6,13 @@ open-shell run has two spins that share their orbitals.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from dftfd.errors import NumericalError, UnsupportedError
+from dftfd.scf.convergence import Cycle
 from dftfd.scf.occupation import Occupier
 from dftfd.scf.orbitals import density_matrix, diagonalise, occupied_orbitals, orbital_gradient_norm
 
@@ -115,12 +116,7 @@ class Problem:
 
     def gradient_norm(self, state: State) -> float:
         """Norm of the orbital gradient [hartree], in PySCF's convention."""
-        if not self.shared_orbitals:
-            return orbital_gradient_norm(state.mo_coeff, state.mo_occ, state.F)
-        C, n = state.mo_coeff[0], state.mo_occ
-        F = [C.T @ F_s @ C for F_s in state.F]
-        weighted = sum((n_s[None, :] - n_s[:, None]) * F_s for n_s, F_s in zip(n, F, strict=True))
-        return float(np.sqrt(0.5 * np.sum(weighted**2)))
+        return orbital_gradient_norm(state.mo_coeff, state.mo_occ, state.F, self.shared_orbitals)
 
     def _checked(self, P, C_occ, number, *orbitals) -> State:
         """The state of density P; NaN and Inf stop the run here, where their origin still has a name."""
@@ -132,6 +128,35 @@ class Problem:
         if wrong:
             raise NumericalError(f"SCF cycle {number}: the Fock matrix has {wrong} entries NaN or Inf.")
         return State(P, evaluation, *orbitals)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where the cycle ended. `cycles` does not count closing checks.   steps: what was resorted to, in words."""
+
+    state: State
+    converged: bool
+    cycles: int
+    history: tuple[Cycle, ...]
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A run after the last cycle of `solution.history`.
+
+    A run that goes on from a snapshot of its DIIS cycles takes the very steps that it would have taken. One that was
+    minimising starts its minimiser anew from the orbitals.
+
+    solution: what would be the outcome if the run ended here.   lowest: the state of the lowest energy so far.
+    memory: arrays of the extrapolation by name; empty where a minimiser is at work.
+    minimising: whether a minimiser has taken over.
+    """
+
+    solution: Solution
+    lowest: State
+    memory: Mapping[str, np.ndarray] = field(default_factory=dict)
+    minimising: bool = False
 
 
 def roothaan_fock(F, P, S) -> np.ndarray:

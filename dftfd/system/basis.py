@@ -13,12 +13,10 @@ MAX_ANGULAR_MOMENTUM = 12
 def resolve_basis(basis, names: tuple[AtomName, ...]) -> tuple:
     """Per atom a key of the basis set library, or shells; `basis` is a name or a dictionary (see `molecule`)."""
     entries = _per_atom(basis, names, "basis")
-    resolved = []
     for index, (entry, name) in enumerate(zip(entries, names, strict=True), start=1):
         if entry is _MISSING:
             raise InputError(f"the basis dictionary has no entry for atom {index} ({name.label}) and no 'default'.")
-        resolved.append(checked_basis(entry, name))
-    return tuple(resolved)
+    return tuple(map(checked_basis, entries, names))
 
 
 def checked_basis(entry, name: AtomName):
@@ -38,8 +36,10 @@ def checked_ecp(entry, name: AtomName):
 def resolve_ecp(ecp, names: tuple[AtomName, ...], atom_basis: tuple) -> tuple:
     """Per atom None or a core potential as numbers; ghosts have none. `ecp` as in `molecule`."""
     if ecp is None:
-        entries = [basis if isinstance(basis, str) else None for basis in atom_basis]
-        return tuple(_automatic_ecp(entry, name) for entry, name in zip(entries, names, strict=True))
+        return tuple(
+            load_ecp(basis, name.symbol) if isinstance(basis, str) and not name.ghost else None
+            for basis, name in zip(atom_basis, names, strict=True)
+        )
     if ecp is False or (isinstance(ecp, Mapping) and not ecp):
         return (None,) * len(names)
     entries = _per_atom(ecp, names, "ecp")
@@ -51,10 +51,6 @@ def resolve_ecp(ecp, names: tuple[AtomName, ...], atom_basis: tuple) -> tuple:
     if isinstance(ecp, str) and not any(potentials):
         raise InputError(f"ecp {shown(ecp)} has no core potential for any element of this molecule.")
     return potentials
-
-
-def _automatic_ecp(key, name):
-    return None if key is None or name.ghost else load_ecp(key, name.symbol)
 
 
 def _given_ecp(entry, name, required):
@@ -87,15 +83,8 @@ def _per_atom(spec, names, what):
         if parsed.label not in labels and parsed.label.removeprefix("ghost-") != parsed.symbol:
             raise InputError(f"the {what} dictionary has an entry for {shown(key)}, but no atom carries this label.")
         table[parsed.label] = value
-    return [_look_up(table, name) for name in names]
-
-
-def _look_up(table, name):
-    generic = [f"ghost-{name.symbol}"] if name.ghost else []
-    for key in (name.label, *generic, name.symbol, "default"):
-        if key in table:
-            return table[key]
-    return _MISSING
+    keys = ((n.label, f"ghost-{n.symbol}" if n.ghost else n.label, n.symbol, "default") for n in names)
+    return [next((table[key] for key in of_atom if key in table), _MISSING) for of_atom in keys]
 
 
 def _check_shells(shells, name):
@@ -109,7 +98,7 @@ def _check_shells(shells, name):
             )
         rows = shell[2:] if isinstance(shell[1], Integral) else shell[1:]
         lengths = {len(row) for row in rows if isinstance(row, tuple)}
-        if len(lengths) != 1 or min(lengths) < 2 or not all(_is_primitive(row) for row in rows):
+        if len(lengths) != 1 or min(lengths) < 2 or not all(_is_row(row) and row[0] > 0 for row in rows):
             raise InputError(
                 f"basis of {name.label}: a shell with l = {shell[0]} holds {shown(rows)}; "
                 "each row needs a positive exponent and the same number of coefficients."
@@ -117,8 +106,9 @@ def _check_shells(shells, name):
     return tuple(sorted(shells, key=lambda shell: shell[0]))
 
 
-def _is_primitive(row):
-    return isinstance(row, tuple) and all(_is_finite(value) for value in row) and row[0] > 0
+def _is_row(row):
+    """A tuple of finite numbers."""
+    return isinstance(row, tuple) and all(isinstance(value, Real) and abs(float(value)) < float("inf") for value in row)
 
 
 def _check_ecp(ecp, name):
@@ -136,16 +126,8 @@ def _is_channel(channel):
         return False
     l, powers = channel
     terms = [term for power in powers if isinstance(power, tuple) for term in power]
-    return isinstance(l, Integral) and int(l) >= -1 and all(_is_term(term) for term in terms)
-
-
-def _is_term(term):
-    return isinstance(term, tuple) and len(term) >= 2 and all(_is_finite(value) for value in term)
+    return isinstance(l, Integral) and int(l) >= -1 and all(_is_row(term) and len(term) >= 2 for term in terms)
 
 
 def _is_count(value, largest):
     return isinstance(value, Integral) and not isinstance(value, bool) and 0 <= int(value) <= largest
-
-
-def _is_finite(value):
-    return isinstance(value, Real) and abs(float(value)) < float("inf")

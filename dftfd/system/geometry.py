@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dftfd.elements import AtomName, parse_atom_name
-from dftfd.errors import FileError, InputError, shown
+from dftfd.errors import FileError, InputError, UnsupportedError, shown
 
 MAX_FILE_BYTES = 32 * 2**20
 """Geometry files above this size are refused unread; 32 MiB hold about half a million atoms."""
@@ -58,7 +58,7 @@ def is_coordinate_text(source: str) -> bool:
     if "\n" not in source and ";" not in source:
         return False
     first = re.split(r"[\n;]", source.lstrip(" ;\n"), maxsplit=1)[0]
-    return _is_atom(first) or not _exists(source)
+    return _is_atom(first) or "\0" in source or not os.path.lexists(source)
 
 
 def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
@@ -113,6 +113,25 @@ def parse_atom_list(entries) -> Geometry:
     entries = list(entries)
     _check_count(len(entries))
     return _collect([_read_entry(entry, f"atom {index}") for index, entry in enumerate(entries, start=1)])
+
+
+def is_ase_atoms(source) -> bool:
+    """True for an object with the methods of `ase.Atoms` that are read here, so that ASE itself is not needed."""
+    return all(hasattr(source, name) for name in ("get_chemical_symbols", "get_positions", "get_pbc"))
+
+
+def from_ase(atoms) -> Geometry:
+    """Symbols and positions [angstrom] of an ASE Atoms; element 'X' is refused, periodic directions too.
+
+    Initial charges and magnetic moments are per-atom guesses in ASE; total charge and spin are given to `molecule`.
+    """
+    if np.any(atoms.get_pbc()):
+        raise UnsupportedError("these ASE Atoms are periodic; only molecules are supported (atoms.pbc = False).")
+    positions = np.asarray(atoms.get_positions(), dtype=float)
+    symbols = list(atoms.get_chemical_symbols())
+    if positions.shape != (len(symbols), 3):
+        raise InputError(f"ASE Atoms with {len(symbols)} symbols have positions of shape {positions.shape}.")
+    return parse_atom_list(list(zip(symbols, positions, strict=True)))
 
 
 def _parse_xyz(lines, first, source):
@@ -226,23 +245,14 @@ def read_text(path, expected: str = "an xyz file") -> str:
     except FileError:
         raise
     except (OSError, ValueError) as error:
-        raise FileError(
-            f"cannot read {name}: {getattr(error, 'strerror', None) or error}.{_looks_like_coordinates(str(path))}"
-        ) from error
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"cannot read {name}: {reason}.{_looks_like_coordinates(str(path))}") from error
     if len(data) > MAX_FILE_BYTES:
         raise FileError(f"{name} is larger than {MAX_FILE_BYTES // 2**20} MiB; expected {expected}.")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileError(f"{name} is not a text file (byte {error.start} is not UTF-8); expected {expected}.") from error
-
-
-def _exists(path):
-    """Whether there is something of this name; no text is too long or too odd to be asked for."""
-    try:
-        return os.path.lexists(path)
-    except ValueError:  # a zero byte
-        return False
 
 
 def _is_atom(text):
@@ -252,9 +262,8 @@ def _is_atom(text):
 
 
 def _looks_like_coordinates(text):
-    if _is_atom(text):
-        return " If this is meant as coordinates, separate the atoms by ';' or newlines; a single atom ends with ';'."
-    return ""
+    advice = " If this is meant as coordinates, separate the atoms by ';' or newlines; a single atom ends with ';'."
+    return advice if _is_atom(text) else ""
 
 
 def _split(line):

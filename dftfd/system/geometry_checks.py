@@ -15,6 +15,9 @@ FARTHEST = 1e6
 """Largest coordinate in bohr; beyond it even the exponents of the Gaussians lose their meaning."""
 
 
+_OTHER_UNIT = {"angstrom": "bohr", "bohr": "angstrom"}
+
+
 def check_positions(labels, ghost, coordinates, allow_close) -> None:
     """Raise InputError unless there are atoms at finite, distinct positions; coordinates (atom, 3) in bohr."""
     if not labels:
@@ -30,10 +33,12 @@ def check_positions(labels, ghost, coordinates, allow_close) -> None:
     if allow_close and not nuclei_coincide:
         return
     advice = "" if nuclei_coincide else "; pass allow_close=True if this is meant"
-    raise InputError(
-        f"atoms {first + 1} ({labels[first]}) and {second + 1} ({labels[second]}) are {distance:.4g} angstrom apart, "
-        f"nearer than 0.1 angstrom{advice}."
-    )
+    apart = _apart(labels, first, second, f"{distance:.4g}")
+    raise InputError(f"{apart}, nearer than 0.1 angstrom{advice}.")
+
+
+def _apart(labels, first, second, distance):
+    return f"atoms {first + 1} ({labels[first]}) and {second + 1} ({labels[second]}) are {distance} angstrom apart"
 
 
 def _check_finite(labels, coordinates):
@@ -85,15 +90,7 @@ def warn_about_units(molecule, unit: str) -> None:
     for suspicious, word in ((too_short, "short"), (too_long, "long")):
         if suspicious.any():
             a = int(np.flatnonzero(suspicious)[np.argmin(distances[suspicious])])
-            _warn(molecule, unit, int(real[a]), int(real[neighbours[a]]), angstrom[a], word)
+            apart = _apart(molecule.labels, int(real[a]), int(real[neighbours[a]]), f"{angstrom[a]:.3f}")
+            read = f"the coordinates were read in {unit}: should the unit be {_OTHER_UNIT[unit]}?"
+            warnings.warn(f"{apart}, {word} for a bond; {read}", InputWarning, stacklevel=4)
             return
-
-
-def _warn(molecule, unit, first, second, distance, word):
-    other = {"angstrom": "bohr", "bohr": "angstrom"}[unit]
-    warnings.warn(
-        f"atoms {first + 1} ({molecule.labels[first]}) and {second + 1} ({molecule.labels[second]}) are {distance:.3f} "
-        f"angstrom apart, {word} for a bond; the coordinates were read in {unit}: should the unit be {other}?",
-        InputWarning,
-        stacklevel=5,
-    )

@@ -20,9 +20,16 @@ from dftfd.libcint import mole as bridge
 from dftfd.libcint.basis_sets import display_name
 from dftfd.runtime.arguments import Kind, array, choice, public, whole
 from dftfd.runtime.arguments import path as as_path
-from dftfd.system.ase_atoms import from_ase, is_ase_atoms
 from dftfd.system.basis import resolve_basis, resolve_ecp
-from dftfd.system.geometry import Geometry, is_coordinate_text, parse_atom_list, parse_geometry, read_geometry_file
+from dftfd.system.geometry import (
+    Geometry,
+    from_ase,
+    is_ase_atoms,
+    is_coordinate_text,
+    parse_atom_list,
+    parse_geometry,
+    read_geometry_file,
+)
 from dftfd.system.geometry_checks import check_positions, nearest_pair, warn_about_units
 
 __all__ = ["InputWarning", "Molecule", "molecule"]
@@ -223,9 +230,8 @@ def _said_or_given(name, given, geometry):
 
 def _read_source(source, unit) -> Geometry:
     if isinstance(source, str):
-        return (
-            parse_geometry(source) if is_coordinate_text(source) or not source.strip() else read_geometry_file(source)
-        )
+        is_text = is_coordinate_text(source) or not source.strip()
+        return parse_geometry(source) if is_text else read_geometry_file(source)
     if isinstance(source, os.PathLike):
         return read_geometry_file(as_path.checked("source", source))
     if is_ase_atoms(source):
@@ -258,16 +264,11 @@ def _check_electrons(molecule):
         )
     if n == 0:
         raise InputError("the molecule has no electrons; lower the charge, or add an atom that is not a ghost.")
+    allowed = f"spin is N_alpha - N_beta, allowed here: {_allowed_spins(n)}."
     if abs(spin) > n:
-        raise InputError(
-            f"spin={spin} needs {abs(spin)} unpaired of {n} electrons; "
-            f"spin is N_alpha - N_beta, allowed here: {_allowed_spins(n)}."
-        )
+        raise InputError(f"spin={spin} needs {abs(spin)} unpaired of {n} electrons; {allowed}")
     if (n - spin) % 2:
-        raise InputError(
-            f"spin={spin} does not fit {n} electrons ({molecule.formula}); "
-            f"spin is N_alpha - N_beta, allowed here: {_allowed_spins(n)}."
-        )
+        raise InputError(f"spin={spin} does not fit {n} electrons ({molecule.formula}); {allowed}")
 
 
 def _allowed_spins(n_electrons, shown=4):

@@ -16,7 +16,6 @@ from dftfd.scf.problem import Problem, State
 from dftfd.scf.rotation import EnergyModel
 from dftfd.scf.stability import LOOKS, SUSPICIOUS, difference_response, lowest_rotation
 from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
-from dftfd.terms.integrals import DensityFittedCoulombExchange
 from dftfd.terms.on_grid import GridOrbitals, Quadrature
 
 COARSE_LEVEL = 0
@@ -32,30 +31,28 @@ MOST_CYCLES = 30
 """Of the cheaper energy from each of several starts."""
 
 
-class Cheaper:
-    """A cheaper energy of a calculation, and what is left out of it in words."""
+def cheaper_start(
+    ingredients: Ingredients, problem: Problem, occupy: Occupier, starts, strategy, max_cycles: int, progress
+) -> tuple[Problem | None, Approach | None, str]:
+    """A cheaper problem, where the SCF should start instead of starts[0] (spin, ao, ao), and how that was found.
 
-    def __init__(self, ingredients: Ingredients, occupy: Occupier, words: str):
-        self.problem: Problem = ingredients.problem(occupy)
-        self.words = words
-
-    @classmethod
-    def of(cls, ingredients: Ingredients, occupy: Occupier, looks: bool, progress) -> "Cheaper | None":
-        """None where little would be saved. looks: whether the cheaper energy is wanted for several states."""
-        found, words = cheaper_ingredients(ingredients, progress, looks)
-        return None if found is None else cls(found, occupy, words)
-
-    def begin(self, full: Problem, starts, strategy, max_cycles: int, progress) -> tuple[Approach | None, str]:
-        """Where the SCF should start instead of starts[0] (spin, ao, ao), and how in words; (None, "") for that."""
-        limit = max_cycles if len(starts) == 1 else min(max_cycles, MOST_CYCLES)
-        with progress.stage("approach"):
-            found = approach(self.problem, full, starts, strategy, limit)
-        if found is None:
-            return None, ""
-        states = f", the lowest of {found.states} states" if found.states > 1 else ""
-        words = f"began with {found.cycles} cycles {self.words}{states}"
-        progress.note(words)
-        return found, words
+    None where little would be saved, and where nothing was found, as without any `starts`.
+    """
+    found, words = cheaper_ingredients(ingredients, progress, strategy.looks)
+    if found is None:
+        return None, None, ""
+    cheaper = found.problem(occupy)
+    if not starts:
+        return cheaper, None, ""
+    limit = max_cycles if len(starts) == 1 else min(max_cycles, MOST_CYCLES)
+    with progress.stage("approach"):
+        begun = approach(cheaper, problem, starts, strategy, limit)
+    if begun is None:
+        return cheaper, None, ""
+    states = f", the lowest of {begun.states} states" if begun.states > 1 else ""
+    words = f"began with {begun.cycles} cycles {words}{states}"
+    progress.note(words)
+    return cheaper, begun, words
 
 
 def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tuple[Ingredients | None, str]:
@@ -84,21 +81,12 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tupl
     other = {id(semilocal): cheaper, id(double): None}
     if looks and not calculation.density_fit:
         words.append("with fitted integrals")
-        exact = energy.of_kind(CoulombExchangeEnergy)
-        other[id(exact)] = _fitted(ingredients)
+        exact, room = energy.of_kind(CoulombExchangeEnergy), ingredients.orbitals.room
+        fitted = replace(calculation, density_fit=True).coulomb_exchange(int(room))
+        other[id(exact)] = CoulombExchangeEnergy(fitted, calculation.functional.exact_exchange)
+        other[id(exact)].keep_within(room)
     kept = (other.get(id(term), term) for term in energy.terms)
     return ingredients.with_terms(*filter(None, kept)), " ".join(words)
-
-
-def _fitted(ingredients) -> CoulombExchangeEnergy:
-    """Coulomb and exact exchange energy from fitted integrals, within the memory that is left."""
-    calculation, room = ingredients.calculation, ingredients.orbitals.room
-    exchange = calculation.functional.exact_exchange
-    fitted = CoulombExchangeEnergy(
-        DensityFittedCoulombExchange(calculation.molecule, bool(exchange), int(room)), exchange
-    )
-    fitted.keep_within(room)
-    return fitted
 
 
 def spin_instability(ingredients: Ingredients, state: State, progress) -> float | None:

@@ -10,20 +10,21 @@ import numpy as np
 from dftfd.errors import InputError
 from dftfd.functionals.names import refuse_part
 from dftfd.model.calculation import Calculation, Ingredients
-from dftfd.model.option_values import occupations_for, require_float64, require_orbitals_of_one_matrix
+from dftfd.model.input_warnings import may_have_several_states, warn_about_electrons, warn_about_functional
+from dftfd.model.option_values import occupations_for, require_orbitals_of_one_matrix, require_settings_of_jax
 from dftfd.model.options import Options, taking
-from dftfd.model.suspicions import may_have_several_states, warn_about_electrons, warn_about_functional
 from dftfd.results.checkpoint import as_checkpoint, resume
 from dftfd.results.result import SCFResult
 from dftfd.results.settings import Settings
 from dftfd.runtime.progress import as_progress
 from dftfd.runtime.threads import blas_threads
 from dftfd.runtime.version import VERSION
-from dftfd.scf.loop import Convergence, Solution, solve
+from dftfd.scf.convergence import STRATEGIES, Convergence, Strategy
+from dftfd.scf.loop import solve
 from dftfd.scf.occupation import Aufbau, GivenOccupations, MaximumOverlap, Smearing
-from dftfd.scf.strategy import STRATEGIES, Strategy
+from dftfd.scf.problem import Solution
 from dftfd.system.molecule import Molecule
-from dftfd.tasks.cheap_start import Cheaper, spin_instability
+from dftfd.tasks.cheap_start import cheaper_start, spin_instability
 from dftfd.tasks.starting_density import checked_guess, other_starts, starting_density
 
 VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "pyscf", "jax-xc")
@@ -44,7 +45,7 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
     >>> round(result.energy, 4)
     -2.8267
     """
-    require_float64()
+    require_settings_of_jax()
     calculation = Calculation.of(molecule, options)
     occupations = occupations_for(options.occupations, calculation.n_spin, calculation.capacity)
     options = replace(options, method=calculation.method, occupations=occupations)
@@ -57,8 +58,7 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
     snapshot = None if options.restart is None else resume(options.restart, calculation, options)
     checkpoint: Any = as_checkpoint(options.checkpoint, options.restart)
     if checkpoint is not None:
-        checkpoint.refuse_foreign(calculation)
-        checkpoint.prepare()
+        checkpoint.prepare(calculation)
 
     ingredients = calculation.build(progress)
     if strategy.always_minimises:
@@ -104,12 +104,12 @@ def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progres
 
     A strategy that minimises in any case is left to its own start.
     """
-    problem, begun, words, cheaper = ingredients.problem(occupy), None, "", None
+    problem, cheaper, begun, words = ingredients.problem(occupy), None, None, ""
     with blas_threads(1):
         if strategy.looks or starts and not strategy.always_minimises:
-            cheaper = Cheaper.of(ingredients, occupy, strategy.looks, progress)
-        if cheaper and starts:
-            begun, words = cheaper.begin(problem, starts, strategy, thresholds.max_cycles, progress)
+            cheaper, begun, words = cheaper_start(
+                ingredients, problem, occupy, starts, strategy, thresholds.max_cycles, progress
+            )
         with progress.stage("scf"):
             solution = solve(
                 problem,
@@ -118,7 +118,7 @@ def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progres
                 strategy=strategy,
                 convergence=thresholds,
                 on_cycle=progress.cycle,
-                cheaper=cheaper.problem if cheaper else None,
+                cheaper=cheaper,
                 **how,
             )
     return replace(solution, steps=(words, *solution.steps)) if words else solution

@@ -13,9 +13,13 @@ from dftfd.libcint.mole import ao_slices, minao_guess, overlap_integrals
 from dftfd.model.calculation import Calculation, Ingredients
 from dftfd.results.checkpoint import result_of_checkpoint
 from dftfd.results.result import SCFResult
-from dftfd.scf.guess import checked_density, core_guess, mixed_frontier, nearest_determinant, spin_densities
+from dftfd.runtime.arguments import array
+from dftfd.scf.occupation import aufbau
+from dftfd.scf.orbitals import density_matrix, diagonalise
 
 GUESSES = ("minao", "atom", "hueckel", "sap", "core")
+
+DENSITY = array(expected="the name of a guess or of a file, a result, or a matrix (spin, ao, ao) of finite numbers")
 
 OTHER_STARTS = ("minao", "atom")
 """Guesses that are tried besides the one asked for where several states may compete."""
@@ -70,11 +74,14 @@ def starting_density(guess, ingredients: Ingredients, broken_symmetry=None):
     if calculation.method != "UKS":
         raise InputError(f"broken_symmetry needs method='UKS', not {calculation.method}.")
     if broken_symmetry == "mix":
-        return _mixed(P, ingredients), f"{name}, HOMO and LUMO mixed"
-    atoms = _checked_atoms(broken_symmetry, calculation.molecule)
+        F = ingredients.energy.evaluate(P).F.mean(axis=0)
+        return mixed_frontier(F, ingredients.X, calculation.n_occupied), f"{name}, HOMO and LUMO mixed"
+    atoms, last = list(broken_symmetry), calculation.molecule.n_atoms - 1
+    if not atoms or max(atoms) > last:
+        raise InputError(f"broken_symmetry={atoms}: give 'mix' or indices of atoms from 0 to {last}.")
     P = flip_spins(calculation.molecule, P, atoms)
     P = nearest_determinant(P, ingredients.matrices.S, ingredients.X, calculation.n_occupied)
-    return P, f"{name}, spin flipped on atoms {list(atoms)}"
+    return P, f"{name}, spin flipped on atoms {atoms}"
 
 
 def other_starts(guess: str, ingredients: Ingredients):
@@ -101,25 +108,14 @@ def _named(guess, ingredients):
 
 def _from_result(result: SCFResult, calculation: Calculation):
     """The result's density in the basis and with the number of spins of the new calculation."""
-    P, molecule = result.density_matrix, calculation.molecule
-    if not _same_functions(result.molecule, molecule):
-        P = projected_density(result.molecule, P, molecule)
-    elif not np.array_equal(result.molecule.coordinates, molecule.coordinates):
-        P = _moved_density(result.molecule, P, molecule, calculation.linear_dependence)
+    P, before, molecule = result.density_matrix, result.molecule, calculation.molecule
+    if any(getattr(before, name) != getattr(molecule, name) for name in ("symbols", "atom_basis", "cartesian")):
+        P = projected_density(before, P, molecule)
+    elif not np.array_equal(before.coordinates, molecule.coordinates):
+        P = _moved_density(before, P, molecule, calculation.linear_dependence)
     if len(P) != calculation.n_spin:
         P = spin_densities(P.sum(axis=0), calculation.n_spin)
     return checked_density(P, calculation.n_spin, molecule.n_ao)
-
-
-def _same_functions(a, b):
-    return a.symbols == b.symbols and a.atom_basis == b.atom_basis and a.cartesian == b.cartesian
-
-
-def _mixed(P, ingredients):
-    """Alpha orbitals of the density's Fock matrix with HOMO and LUMO mixed."""
-    calculation = ingredients.calculation
-    F = ingredients.energy.evaluate(P).F.mean(axis=0)
-    return mixed_frontier(F, ingredients.X, calculation.n_occupied)
 
 
 def _moved_density(old, P, new, threshold):
@@ -146,7 +142,8 @@ def flip_spins(molecule, P, atoms) -> np.ndarray:
     slices = ao_slices(molecule)
     for atom in atoms:
         flipped[slice(*slices[atom])] = True
-    if np.abs(P[0] - P[1]).max() > 1e-3 and _has_net_spin(molecule, P, slices):
+    # some atomic block of the spin density is more than noise; minao's cut beta matrix has none
+    if any(np.abs((P[0] - P[1])[a:b, a:b]).max(initial=0.0) > 1e-3 for a, b in slices):
         both = np.ix_(flipped, flipped)
         alpha, beta = P[0].copy(), P[1].copy()
         alpha[both], beta[both] = P[1][both], P[0][both]
@@ -162,11 +159,6 @@ def flip_spins(molecule, P, atoms) -> np.ndarray:
     return np.stack([alpha, beta])
 
 
-def _has_net_spin(molecule, P, slices):
-    """Whether some atomic block of the spin density is more than noise; minao's cut beta matrix has none."""
-    return any(np.abs((P[0] - P[1])[a:b, a:b]).max(initial=0.0) > 1e-3 for a, b in slices)
-
-
 def unpaired_electrons(symbol) -> int:
     """Unpaired electrons of a free atom by Hund's rule; heavy elements count like the lighter ones of their group."""
     Z = ATOMIC_NUMBERS[symbol]
@@ -175,14 +167,59 @@ def unpaired_electrons(symbol) -> int:
     return int(_UNPAIRED[Z])
 
 
-def _checked_atoms(atoms, molecule):
-    indices = range(molecule.n_atoms)
-    try:
-        atoms = tuple(int(atom) for atom in atoms if not isinstance(atom, str))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"broken_symmetry={atoms!r}: give 'mix' or indices of atoms to flip.") from error
-    if not atoms or any(atom not in indices for atom in atoms):
+def spin_densities(P_total, n_spin):
+    """A total density matrix (ao, ao) as (n_spin, ao, ao): itself for a restricted run, two halves otherwise."""
+    return np.repeat(P_total[None] / n_spin, n_spin, axis=0)
+
+
+def core_guess(H_core, X, n_occupied, capacity):
+    """P (spin, ao, ao) from the orbitals of the core Hamiltonian, electrons that do not see each other."""
+    energies, C = diagonalise(np.repeat(H_core[None], len(n_occupied), axis=0), X)
+    return density_matrix(C, aufbau(energies, n_occupied, capacity))
+
+
+def mixed_frontier(F, X, n_occupied, angle=np.pi / 4):
+    """P (2, ao, ao) of the orbitals of F (ao, ao) with HOMO and LUMO mixed, oppositely for alpha and beta.
+
+    Both spins' HOMOs become cos HOMO +- sin LUMO: localised on either side where the two are bonding and antibonding.
+    """
+    energies, C = diagonalise(F[None], X)
+    densities = []
+    for n, sign in zip(n_occupied, (1.0, -1.0), strict=True):
+        C_s = C[0].copy()
+        if 0 < n < C_s.shape[1]:
+            homo, lumo = C[0][:, n - 1], C[0][:, n]
+            C_s[:, n - 1] = np.cos(angle) * homo + sign * np.sin(angle) * lumo
+        densities.append(C_s[:, :n] @ C_s[:, :n].T)
+    return np.stack(densities)
+
+
+def nearest_determinant(P, S, X, n_occupied):
+    """P (spin, ao, ao) of the `n_occupied` natural orbitals with the largest occupations per spin of a given P.
+
+    Densities put together from pieces can have negative occupations, which no functional is made for.
+    """
+    densities = []
+    for P_s, n in zip(P, n_occupied, strict=True):
+        _, U = np.linalg.eigh(X.T @ S @ P_s @ S @ X)
+        C = X @ U[:, U.shape[1] - n :]
+        densities.append(C @ C.T)
+    return np.stack(densities)
+
+
+def checked_density(P, n_spin, n_ao):
+    """A density matrix given by the user as (n_spin, ao, ao), checked for shape, finite entries and symmetry.
+
+    A matrix (ao, ao) is taken as the total density.
+    """
+    P = DENSITY.checked("guess", P)
+    if P.shape == (n_ao, n_ao):
+        P = spin_densities(P, n_spin)
+    if P.shape != (n_spin, n_ao, n_ao):
         raise InputError(
-            f"broken_symmetry={list(atoms)}: give 'mix' or indices of atoms from 0 to {molecule.n_atoms - 1}."
+            f"the starting density has shape {P.shape}, but the basis set has {n_ao} functions: "
+            f"expected ({n_spin}, {n_ao}, {n_ao}) or the total density ({n_ao}, {n_ao})."
         )
-    return atoms
+    if not np.allclose(P, P.transpose(0, 2, 1), rtol=0.0, atol=1e-8 * max(1.0, np.abs(P).max())):
+        raise InputError("the starting density is not symmetric.")
+    return P

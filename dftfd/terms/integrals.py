@@ -20,8 +20,7 @@ from dftfd.errors import InputError, ResourceError
 from dftfd.libcint import mole as bridge
 from dftfd.libcint import two_electron
 from dftfd.libcint.derivatives import exact_coulomb_exchange_derivative, exact_exchange_derivative
-from dftfd.runtime.memory import Need
-from dftfd.runtime.resources import available_memory, in_bytes
+from dftfd.runtime.memory import Need, available_memory, in_bytes
 from dftfd.runtime.threads import blas_threads, run_on_workers, share_out, worker_count
 from dftfd.system.molecule import Molecule
 from dftfd.terms.fitted_gradient import fitted_gradient

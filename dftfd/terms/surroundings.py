@@ -10,7 +10,7 @@ from dftfd.libcint.derivatives import (
     electric_field_derivative,
     point_charge_derivative,
 )
-from dftfd.libcint.hamiltonian import point_charge_matrix, x2c_core_hamiltonian
+from dftfd.libcint.mole import point_charge_matrix, x2c_core_hamiltonian
 from dftfd.terms.external import ExternalPotential, checked_potential
 from dftfd.terms.integrals import OneElectron, one_electron
 

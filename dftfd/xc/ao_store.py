@@ -15,7 +15,7 @@ import numpy as np
 
 from dftfd.errors import InputError
 from dftfd.libcint.gto import GaussianBasis, component_count, gaussian_basis
-from dftfd.runtime.resources import available_memory
+from dftfd.runtime.memory import available_memory
 from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ def _as_molecule(value):
 
 @public
 def density_function(
-    molecule: Annotated[Any, Kind("a Molecule, from dftfd.system.molecule(...), or a PySCF Mole", _as_molecule)],
+    molecule: Annotated[Any, Kind("a Molecule, from dftfd.molecule(...), or a PySCF Mole", _as_molecule)],
     P: Annotated[Any, traceable(None, None, None, expected="a matrix (1 or 2, ao, ao) of finite numbers")],
     tau: bool = False,
     domain: Domain = SPACE,

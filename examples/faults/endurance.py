@@ -13,7 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 from common import report  # noqa: E402
 
 import dftfd  # noqa: E402
-from dftfd.runtime.resources import process_memory  # noqa: E402
+from dftfd.runtime.memory import process_memory  # noqa: E402
 from dftfd.runtime.threads import worker_count  # noqa: E402
 
 WATER = "O 0 0 0; H 0 0 0.96; H 0 0.93 -0.24"

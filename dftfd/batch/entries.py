@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from dftfd.errors import DftfdError, FileError, InputError, one_line, shown
+from dftfd.errors import DftfdError, FileError, InputError, NotConvergedError, ResourceError, one_line, shown
 from dftfd.results.qcschema import atomic_result
 from dftfd.system.geometry import is_coordinate_text, read_text, split_frames
 from dftfd.system.molecule import Molecule, molecule
 from dftfd.tasks.run import run_scf
 
-INTERNAL_ERROR, NOT_CONVERGED, OUT_OF_MEMORY = 1, 3, 6
+INTERNAL_ERROR = 1
 NAME_LENGTH = 60
 
 
 @dataclass(frozen=True)
-class Job:
+class Entry:
     """A molecule, its place in the batch and what to call it; or the error that its input ended in."""
 
     number: int
@@ -47,25 +47,25 @@ class Outcome:
     document: dict | None = None
 
 
-def read_jobs(molecules, options: dict) -> list[Job]:
-    """The jobs of a batch; patterns and trajectories stand for several.
+def read_entries(molecules, options: dict) -> list[Entry]:
+    """The entries of a batch; patterns and trajectories stand for several.
 
-    options: for `dftfd.molecule`. Input that is no molecule becomes a job with its error.
+    options: for `dftfd.molecule`. Input that is no molecule becomes an entry with its error.
     """
-    jobs: list[Job] = []
+    entries: list[Entry] = []
     for item in molecules:
         try:
             sources = list(_sources(item))
         except DftfdError as error:
-            jobs.append(Job(len(jobs), _name(item), None, error))
+            entries.append(Entry(len(entries), _name(item), None, error))
             continue
         for name, source in sources:
             try:
                 system, problem = source if isinstance(source, Molecule) else molecule(source, **options), None
             except DftfdError as error:
                 system, problem = None, error
-            jobs.append(Job(len(jobs), name, system, problem))
-    return jobs
+            entries.append(Entry(len(entries), name, system, problem))
+    return entries
 
 
 def stands_for_many(source: str) -> bool:
@@ -116,30 +116,30 @@ def _name(item):
     return text if len(text) <= NAME_LENGTH else text[: NAME_LENGTH - 3] + "..."
 
 
-def run_job(job: Job, options: dict) -> Outcome:
+def run_entry(entry: Entry, options: dict) -> Outcome:
     """Compute one molecule. Errors become part of the outcome: what is wrong with one must not end the batch."""
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         try:
-            result = run_scf(cast(Molecule, job.molecule), **options)  # jobs without a molecule are not run
+            result = run_scf(cast(Molecule, entry.molecule), **options)  # entries without a molecule are not run
         except Exception as error:
-            return failure(job, error, time.perf_counter() - start)
+            return failure(entry, error, time.perf_counter() - start)
     lacks, code = None, 0
     if not result.converged:
-        lacks, code = f"SCF not converged after {result.cycles} cycles.", NOT_CONVERGED
+        lacks, code = f"SCF not converged after {result.cycles} cycles.", NotConvergedError.exit_code
     seconds, said = time.perf_counter() - start, tuple(" ".join(str(w.message).split()) for w in caught)
     document = atomic_result(result)
-    return Outcome(job.number, job.name, result.energy, result.converged, lacks, code, seconds, said, document)
+    return Outcome(entry.number, entry.name, result.energy, result.converged, lacks, code, seconds, said, document)
 
 
-def failure(job: Job, error: BaseException, seconds: float = 0.0) -> Outcome:
-    """The outcome of a job that ended in an error."""
+def failure(entry: Entry, error: BaseException, seconds: float = 0.0) -> Outcome:
+    """The outcome of an entry that ended in an error."""
     text = " ".join(str(error).split())
     if isinstance(error, DftfdError):
         code = error.exit_code
     else:
-        code = OUT_OF_MEMORY if isinstance(error, MemoryError) else INTERNAL_ERROR
+        code = ResourceError.exit_code if isinstance(error, MemoryError) else INTERNAL_ERROR
         text = f"{type(error).__name__}: {text}"
-    return Outcome(job.number, job.name, None, False, text, code, seconds)
+    return Outcome(entry.number, entry.name, None, False, text, code, seconds)
