@@ -19,7 +19,7 @@ import numpy as np
 from dftfd.errors import DftfdError, InputError, shown
 from dftfd.runtime.arguments import Kind
 from dftfd.terms.on_grid import GridEnergy, GridOrbitals
-from dftfd.terms.term import Contribution, no_change
+from dftfd.terms.term import Contribution, Term
 from dftfd.xc.code import on_points
 from dftfd.xc.kernel import Slopes
 from dftfd.xc.matrix import XCBuilder
@@ -171,8 +171,7 @@ class ExternalEnergy(GridEnergy):
         energy = float(np.sum(P * V)) + self._energy_of_nuclei
         return Contribution({"external": energy}, V[None], np.einsum("smn,mn->s", P, overlap))
 
-    def response(self, P, C_occ=None):
-        return no_change
+    response = Term.response  # linear in P
 
     def gradient(self, P, C_occ, grid_response, progress):
         gradient = super().gradient(P, C_occ, grid_response, progress)
