@@ -47,8 +47,9 @@ def shared(kind, functional: Functional, n_spin: int, **options):
     if holds_tracers([(c, dict(parameters)) for c, _, _, parameters in terms]):
         return kind(functional, n_spin, **options)
     key = kind, n_spin, *options.items(), structural_key([(float(c), *rest) for c, *rest in terms])
-    with _lock:
-        found = _kept[key] = _kept.pop(key, None) or apart(kind, functional, n_spin, **options)
+    made = _kept.get(key) or apart(kind, functional, n_spin, **options)
+    with _lock:  # not while a formula runs, which may ask for other kernels
+        found = _kept[key] = _kept.pop(key, made)  # the first of two threads' is everybody's
         while len(_kept) > _MOST_KEPT:
             del _kept[next(iter(_kept))]
     return found
