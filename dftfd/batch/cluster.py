@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from dftfd.arguments import instance
 from dftfd.batch.jobs import Job, Outcome, failure
-from dftfd.errors import InputError, MissingDependencyError, ResourceError
+from dftfd.errors import MissingDependencyError, ResourceError
 
 
 def _distributed():
@@ -15,7 +15,7 @@ def _distributed():
     except ImportError as error:
         raise MissingDependencyError("batches on a cluster need Dask: pip install 'dftfd[dist]'.") from error
     except ValueError as error:  # of a configuration file of Dask's that Dask does not take
-        raise InputError(f"Dask does not start: {error} Mend or remove that file.") from error
+        raise MissingDependencyError(f"Dask does not start: {error} Mend or remove that file.") from error
     return distributed
 
 
