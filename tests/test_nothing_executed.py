@@ -330,6 +330,14 @@ if __name__ == "__main__":
     atoms = Atoms("He")
     atoms.calc = dftfd.ase.DFTFD(xc="lda,vwn", basis="sto-3g")
     atoms.get_potential_energy()
+    print("done")
+"""
+
+
+CLUSTER = """
+import dftfd
+
+if __name__ == "__main__":
     from distributed import Client
     with Client(n_workers=1, processes=True, dashboard_address=None) as client:
         dftfd.run_batch(["He 0 0 0;"], "lda,vwn", client=client, molecule_options={"basis": "sto-3g"})
@@ -369,12 +377,23 @@ def test_nothing_that_lies_about_is_executed(place):
 
 @pytest.mark.slow
 def test_nothing_that_lies_about_is_executed_by_the_rest(place):
-    """Optimisation, worker processes, reports, ASE, a Dask cluster."""
+    """Optimisation, worker processes, reports, ASE; a Dask cluster, which does not start on what Dask does not take."""
     (place.data / "program").mkdir()
-    program = place.data / "program" / "thorough.py"
-    program.write_text(THOROUGH)
-    done = process(place, program, 900)
-    assert done.stdout.endswith("done\n"), done.stderr
+
+    def done(name, code):
+        program = place.data / "program" / name
+        program.write_text(code)
+        return process(place, program, 900)
+
+    first = done("thorough.py", THOROUGH)
+    assert first.stdout.endswith("done\n"), first.stderr
+    refused = process(place, "from dftfd.cli import main; main(['run', 'He 0 0 0;', '--scheduler', 'tcp://x:1'])", 100)
+    assert refused.stderr.startswith("dftfd: error: Dask does not start: ") and refused.stderr.count("\n") == 1
+    assert place.executed == []
+    configuration = place.home / ".config/dask/dask.yaml"
+    configuration.write_text(configuration.read_text().partition("x: !!python")[0])
+    second = done("cluster.py", CLUSTER)
+    assert second.stdout.endswith("done\n"), second.stderr
     assert set(place.executed) <= {"dask_configuration"}  # Dask's own configuration, which only its cluster reads
 
 
