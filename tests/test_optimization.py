@@ -14,6 +14,7 @@ import dftfd
 from dftfd.errors import FileError, InputError, NotConvergedError
 from dftfd.runtime.progress import Progress
 from dftfd.tasks.trajectory import Frame, TrajectoryWriter, read_trajectory
+from tests.compilations import compilations
 
 BENT = "O 0 0.02 0.1173; H 0.1 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 OPTIONS = {"xc": "lda,vwn", "grid_level": 1}
@@ -77,21 +78,12 @@ def test_a_moved_density_keeps_its_electrons():
 
 def test_steps_compile_nothing_anew():
     """After the first energy and gradient of a functional, no other geometry makes JAX compile."""
-    compiled = []
-
-    def listen(event, seconds, **_):
-        if "backend_compile" in event:
-            compiled.append(event)
-
     dftfd.optimize(water(), max_steps=1, **OPTIONS)
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
+    with compilations() as compiled:
         jax.jit(lambda x: x * 3.0 + 1.0)(1.0)
-        assert compiled, "the listener hears compilations"
-        compiled.clear()
+    assert compiled, "compilations are counted"
+    with compilations() as compiled:
         assert len(dftfd.optimize(water(), max_steps=2, **OPTIONS).energies) > 1
-    finally:
-        jax.monitoring.clear_event_listeners()
     assert not compiled
 
 
