@@ -52,7 +52,7 @@ def test_disks(faults):
 
 @pytest.mark.slow
 def test_interrupts(faults):
-    """Ctrl-C ends a run with 130, without a traceback, and its checkpoint can be gone on from; the row tells how soon."""
+    """Ctrl-C ends a run with 130, without a traceback, and its checkpoint can be gone on from; the row tells when."""
     found = faults("interrupts", "interrupts", 1)
     assert found["exit code 130"] == 1 and found["tracebacks"] == 0
     assert found["resumed"] == found["with a checkpoint"]
