@@ -33,7 +33,7 @@ POINTS = 4096
 
 _CHUNK_OF_NUMPY = 4096  # NumPy keeps every intermediate result: they should stay in the cache
 _COMPILED_ABOVE = 50_000  # points from which compiling derivatives of second order pays (a few seconds)
-_MOST_KEPT = 256  # the library's names, both spins
+_MOST_KEPT = 64  # each holds compiled programs, of whose memory maps a process may have 65,530 on Linux
 _kept: dict = {}  # last used last
 _lock = threading.RLock()
 

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import h5py
+import jax
 import numpy as np
 
 from dftfd.errors import UnsupportedError
@@ -79,6 +80,7 @@ def compare_all(
         with h5py.File(data, "a") as file:
             write(file, name, result)
         tell(f"{name}: {verdict} ({time.perf_counter() - start:.0f} s)")
+        jax.clear_caches()  # a process may have 65,530 memory maps; the programs of a hundred functionals take more
     return read(data)
 
 
