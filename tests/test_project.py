@@ -28,6 +28,7 @@ FLOORS = [
     {"results"},
     {"tasks"},
     {"verify", "batch", "ase"},
+    {"benchmarks"},
     {"cli"},
     {"__main__"},
 ]
@@ -44,7 +45,7 @@ IMPORTERS = {
     "pyscf": {"libcint", "interop"},
     "typer": {"cli"},
     "rich": {"cli", "verify"},
-    "ase": {"ase"},
+    "ase": {"ase", "benchmarks"},
     "geometric": {"interop"},
     "distributed": {"batch"},
 }

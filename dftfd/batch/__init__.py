@@ -4,7 +4,7 @@ Molecules are independent, so each outcome is given as it comes, and one that fa
 process that dies) is reported and does not hold up the others.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from functools import partial
 from itertools import islice
@@ -46,6 +46,15 @@ def _require_portable(options: Options) -> None:
             raise InputError(f"{name}={shown(value)} cannot be sent to other processes; use jobs=1.") from error
 
 
+def _require_own(options: Options, own: Mapping, elsewhere: bool) -> None:
+    """Raise InputError for options of one entry that are none, belong to the batch, or cannot be sent elsewhere."""
+    together = Options.given_to("run_batch", **{**vars(options), **own})
+    if given := Options.given_to("run_batch", **own).changed(RUN).keys():
+        raise InputError(f"{min(given)}= cannot be an option of one molecule of a batch.")
+    if elsewhere:
+        _require_portable(together)
+
+
 _MOLECULES = Kind("a list of molecules, or of what dftfd.molecule reads", _as_many)
 
 
@@ -57,6 +66,7 @@ def run_batch(
     jobs: Annotated[int, whole(1)] = 1,
     client: Any = None,
     record: Path | None = None,
+    also: Sequence = (),
     on_outcome: Callable[[Outcome, int], None] = lambda outcome, total: None,
     molecule_options: dict | None = None,
     **options: Any,
@@ -64,11 +74,14 @@ def run_batch(
     """Energies of many molecules with the same options: one Outcome for each, in the order of `molecules`.
 
     molecules: Molecules, or what `dftfd.molecule` reads. A path may be a pattern ('*.xyz') or a trajectory, which
-        stands for all its frames; a pair (name, molecule) gives a name.
+        stands for all its frames; a pair (name, molecule) gives a name, a triple (name, molecule, options) options
+        for `run_scf` of its own, which count before the batch's.
     jobs: processes at a time, among which cores and memory are shared out.
     client: a dask.distributed.Client, whose workers compute instead; dftfd must be installed there.
     record: path of a file that gets one line of JSON for each molecule as soon as it is done. What it already holds for
         the same molecule and options is taken from it, so an interrupted batch goes on where it stopped.
+    also: functionals whose energies on the density found are computed besides; each document has them, by name and
+        component [hartree], as extras.dftfd.on_this_density.
     on_outcome: called with each Outcome as it comes, and the number of molecules.
     molecule_options: for `dftfd.molecule`, such as basis=.   options: for `run_scf`.
 
@@ -84,19 +97,21 @@ def run_batch(
     checked = Options.given_to("run_batch", xc=xc, **options)
     if given := checked.changed(RUN).keys() - {"max_memory"}:
         raise InputError(f"{min(given)}= is for one molecule; a batch has record= and on_outcome=.")
+    queue = read_entries(molecules, molecule_options or {})
+    for own in {id(entry.options): entry.options for entry in queue if entry.options}.values():
+        _require_own(checked, own, jobs > 1 or client is not None)
     if jobs > 1 or client is not None:
         _require_portable(checked)
     if client is not None:
         require_client(client)
-    queue = read_entries(molecules, molecule_options or {})
-    task = partial(run_entry, options=checked.changed())
+    task = partial(run_entry, options=checked.changed(), also=tuple(also))
     outcomes = {}
 
     def finish(outcome):
         outcomes[outcome.number] = outcome
         on_outcome(outcome, len(queue))
 
-    with nullcontext() if record is None else recorded(record, checked) as known:
+    with nullcontext() if record is None else recorded(record, checked, also) as known:
         waiting = []
         for entry in queue:
             if entry.error is not None:

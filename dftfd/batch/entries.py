@@ -4,14 +4,15 @@ import glob
 import os
 import time
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 from dftfd.errors import DftfdError, FileError, InputError, NotConvergedError, ResourceError, one_line, shown
 from dftfd.results.qcschema import atomic_result
 from dftfd.system.geometry import is_coordinate_text, read_text, split_frames
 from dftfd.system.molecule import Molecule, molecule
+from dftfd.tasks.other_functional import energies_on
 from dftfd.tasks.run import run_scf
 
 INTERNAL_ERROR = 1
@@ -20,12 +21,16 @@ NAME_LENGTH = 60
 
 @dataclass(frozen=True)
 class Entry:
-    """A molecule, its place in the batch and what to call it; or the error that its input ended in."""
+    """A molecule, its place in the batch and what to call it; or the error that its input ended in.
+
+    options: for `run_scf`, where they differ from the batch's.
+    """
 
     number: int
     name: str
     molecule: Molecule | None
     error: Exception | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,18 +59,24 @@ def read_entries(molecules, options: dict) -> list[Entry]:
     """
     entries: list[Entry] = []
     for item in molecules:
+        item, own = (item[:2], item[2]) if _has_options(item) else (item, {})
         try:
             sources = list(_sources(item))
         except DftfdError as error:
-            entries.append(Entry(len(entries), _name(item), None, error))
+            entries.append(Entry(len(entries), _name(item), None, error, own))
             continue
         for name, source in sources:
             try:
                 system, problem = source if isinstance(source, Molecule) else molecule(source, **options), None
             except DftfdError as error:
                 system, problem = None, error
-            entries.append(Entry(len(entries), name, system, problem))
+            entries.append(Entry(len(entries), name, system, problem, own))
     return entries
+
+
+def _has_options(item):
+    """True for (name, molecule, options)."""
+    return isinstance(item, tuple) and len(item) == 3 and isinstance(item[0], str) and isinstance(item[2], Mapping)
 
 
 def stands_for_many(source: str) -> bool:
@@ -116,14 +127,18 @@ def _name(item):
     return text if len(text) <= NAME_LENGTH else text[: NAME_LENGTH - 3] + "..."
 
 
-def run_entry(entry: Entry, options: dict) -> Outcome:
-    """Compute one molecule. Errors become part of the outcome: what is wrong with one must not end the batch."""
+def run_entry(entry: Entry, options: dict, also: Sequence = ()) -> Outcome:
+    """Compute one molecule. Errors become part of the outcome: what is wrong with one must not end the batch.
+
+    also: functionals whose energy on the density found is computed besides.
+    """
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         try:
-            result = run_scf(cast(Molecule, entry.molecule), **options)  # entries without a molecule are not run
+            result = run_scf(cast(Molecule, entry.molecule), **{**options, **entry.options})  # without one, it is not run
+            others = {_called(xc): energies_on(result, xc) for xc in also} if result.converged else {}
         except Exception as error:
             return failure(entry, error, time.perf_counter() - start)
     lacks, code = None, 0
@@ -131,7 +146,13 @@ def run_entry(entry: Entry, options: dict) -> Outcome:
         lacks, code = f"SCF not converged after {result.cycles} cycles.", NotConvergedError.exit_code
     seconds, said = time.perf_counter() - start, tuple(" ".join(str(w.message).split()) for w in caught)
     document = atomic_result(result)
+    if others:
+        document["extras"]["dftfd"]["on_this_density"] = others
     return Outcome(entry.number, entry.name, result.energy, result.converged, lacks, code, seconds, said, document)
+
+
+def _called(xc) -> str:
+    return xc if isinstance(xc, str) else xc.name
 
 
 def failure(entry: Entry, error: BaseException, seconds: float = 0.0) -> Outcome:

@@ -27,8 +27,8 @@ MAX_BYTES = 8 * 2**30
 
 
 @contextmanager
-def recorded(path, options):
-    """The Record of a batch with these Options, locked against other batches.
+def recorded(path, options, also=()):
+    """The Record of a batch with these Options, locked against other batches; `also` as in `run_entry`.
 
     Raises FileError for a file that is no record, cannot be written, or is in use.
     """
@@ -37,7 +37,7 @@ def recorded(path, options):
         with Path(path).open("a+b") as file:
             require_regular(file, path, MAX_BYTES)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield Record(file, path, options)
+            yield Record(file, path, options, also)
     except BlockingIOError as error:
         raise FileError(f"{path} is in use by another batch.") from error
     except FileError:
@@ -49,10 +49,9 @@ def recorded(path, options):
 class Record:
     """An open record. Results of the same molecule, formulas and options, by the same version, are known again."""
 
-    def __init__(self, file, path, options):
-        self._file, self._path = file, path
-        given = options.changed(ENERGY, STATE, START, SEARCH) | {"xc": _formulas(options.xc)}
-        self._context = _text({"options": given, "dftfd": VERSION})
+    def __init__(self, file, path, options, also=()):
+        self._file, self._path, self._options = file, path, options
+        self._also, self._contexts = [_formulas(xc) for xc in also], {}
         self._known = self._read()
 
     def outcome(self, entry: Entry) -> Outcome | None:
@@ -69,7 +68,17 @@ class Record:
 
     def _key(self, entry):
         molecule = _text({name: getattr(entry.molecule, name) for name in (*MOLECULE_TEXT, "coordinates")})
-        return hashlib.sha256(f"{molecule}\n{self._context}".encode()).hexdigest()
+        return hashlib.sha256(f"{molecule}\n{self._context(entry.options)}".encode()).hexdigest()
+
+    def _context(self, own):
+        """What the numbers depend on besides the molecule, for an entry with options of its own."""
+        named = tuple((name, id(value)) for name, value in own.items())
+        if named not in self._contexts:
+            options = replace(self._options, **own)
+            given = options.changed(ENERGY, STATE, START, SEARCH) | {"xc": _formulas(options.xc)}
+            context = {"options": given, "dftfd": VERSION} | ({"also": self._also} if self._also else {})
+            self._contexts[named] = _text(context), own  # own is kept, so that its identities stay its own
+        return self._contexts[named][0]
 
     def _read(self):
         self._file.seek(0)

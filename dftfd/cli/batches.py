@@ -15,7 +15,7 @@ REASONS = {1: "internal error", 2: "bad input", 3: "not converged", 4: "NaN or I
 
 def run_many(files, molecule_options, options, jobs, record, scheduler, quiet) -> int:
     """Compute a batch, print what becomes of it; returns the exit code, that of the first molecule that failed."""
-    with cluster_client(scheduler) if scheduler else nullcontext() as client, _Display(quiet) as display:
+    with cluster_client(scheduler) if scheduler else nullcontext() as client, Display(quiet) as display:
         outcomes = run_batch(
             files,
             jobs=jobs,
@@ -35,14 +35,15 @@ def run_many(files, molecule_options, options, jobs, record, scheduler, quiet) -
     return failed[0].exit_code if failed else 0
 
 
-class _Display:
+class Display:
     """A line for each molecule, and below them, on a terminal, the bar."""
 
     def __init__(self, quiet):
         self._quiet, self._done = quiet, 0
-        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[failed]} failed"), TimeElapsedColumn())
+        failed, left = TextColumn("{task.fields[failed]} failed"), TextColumn("{task.fields[left]}")
+        columns = (BarColumn(), MofNCompleteColumn(), failed, TimeElapsedColumn(), left)
         self._bar = Progress(*columns, console=Console(), disable=quiet or not sys.stdout.isatty())
-        self._task = self._bar.add_task("", total=None, failed=0)
+        self._task = self._bar.add_task("", total=None, failed=0, left="")
         self._failed = 0
 
     def __enter__(self):
@@ -52,15 +53,17 @@ class _Display:
     def __exit__(self, *error):
         self._bar.stop()
 
-    def show(self, outcome, total):
-        self._done += 1
+    def show(self, outcome, total, done=None, left=""):
+        """Tell of an outcome; `done`: how many there are, where they are not counted here, `left`: time, in words."""
+        self._done = self._done + 1 if done is None else done
         self._failed += outcome.error is not None
         text = f"{outcome.energy:.10f}" if outcome.error is None else f"FAILED: {outcome.error}"
         if self._quiet:
             print(f"{outcome.name} {text}", flush=True)
             return
-        self._bar.update(self._task, completed=self._done, total=total, failed=self._failed)
+        self._bar.update(self._task, completed=self._done, total=total, failed=self._failed, left=left)
         line = f"{self._done:{len(str(total))}d}/{total}  {outcome.name}  {text}  {outcome.seconds:.1f} s"
+        line += f"  {left}" if left and self._bar.disable else ""
         self._bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
         for warning in outcome.warnings:
             print(f"dftfd: warning: {outcome.name}: {warning}", file=sys.stderr)

@@ -1,7 +1,7 @@
 """The options of a calculation on the command line, made from `model.options`; those of a molecule beside them."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Annotated, Any
 
@@ -38,25 +38,25 @@ def _dashed(name):
     return name.replace("_", "-")
 
 
-def with_options(*names: str) -> Callable:
+def with_options(*names: str, molecule: Sequence[str] = tuple(OF_MOLECULE)) -> Callable:
     """Decorator: a command that takes two mappings, for molecule and calculation, gets an option for each entry.
 
-    names: those of run_scf that it offers.
+    names: those of run_scf that it offers.   molecule: those of a molecule.
     """
 
     def decorate(command):
         own = list(inspect.signature(command).parameters.values())
         at = [p.name for p in own].index("of_molecule")
         of_molecule = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[name], annotation=annotation)
-            for name, annotation in OF_MOLECULE.items()
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[name], annotation=OF_MOLECULE[name])
+            for name in molecule
         ]
         shown = [*own[:at], *of_molecule, *map(_parameter, names), *own[at + 2 :]]
 
         @wraps(command)
         def with_mappings(**given):
-            molecule = {name: given.pop(name) for name in OF_MOLECULE}
-            return command(of_molecule=molecule, of_run=_read({name: given.pop(name) for name in names}), **given)
+            own = {name: given.pop(name) for name in molecule}
+            return command(of_molecule=own, of_run=_read({name: given.pop(name) for name in names}), **given)
 
         named = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in shown]
         vars(with_mappings)["__signature__"] = inspect.Signature(named)

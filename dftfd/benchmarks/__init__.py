@@ -1,0 +1,107 @@
+"""Benchmark sets: how good a functional is, as a table of errors."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from dftfd.benchmarks.collections import read_set, shipped_sets
+from dftfd.benchmarks.energies import How, Step, compute, name_of
+from dftfd.benchmarks.reactions import BenchmarkSet
+from dftfd.benchmarks.verdict import Verdict
+from dftfd.errors import InputError
+from dftfd.functionals.registry import get_functional
+from dftfd.model.options import OPTIONS, RUN, Options
+from dftfd.runtime.arguments import Kind, optional, public, whole
+from dftfd.runtime.arguments import path as as_path
+from dftfd.runtime.version import VERSION
+
+__all__ = ["BenchmarkSet", "Step", "Verdict", "benchmark", "read_set", "shipped_sets"]
+
+BASIS = "def2-tzvp"
+"""The basis set where neither the call nor the set names one."""
+
+_FUNCTIONALS = Kind("a functional, or a list of them", lambda value: _as_functionals(value))
+
+
+def _as_functionals(value):
+    found = tuple(value) if isinstance(value, list | tuple) else (value,)
+    for xc in found:
+        get_functional(xc)  # FunctionalError for what is none
+    if not found or len({name_of(xc) for xc in found}) < len(found):
+        raise ValueError
+    return found
+
+
+@public
+def benchmark(
+    benchmark_set: Any,
+    xc: Annotated[Any, _FUNCTIONALS] = "pbe",
+    *,
+    data: Annotated[Path | None, optional(as_path)] = None,
+    only: Sequence[str] = (),
+    limit: Annotated[int, whole(1)] | None = None,
+    seed: Annotated[int, whole(0, 2**32 - 1)] = 0,
+    density: Any = None,
+    basis: str | None = None,
+    jobs: Annotated[int, whole(1)] = 1,
+    client: Any = None,
+    record: Path | None = None,
+    on_step: Callable[[Step], None] = lambda step: None,
+    molecule_options: dict | None = None,
+    **options: Any,
+) -> Verdict:
+    """Errors of functionals on a set of reactions with known energies: a Verdict, which prints as tables.
+
+    benchmark_set: name of a set ('quick'; `dftfd.benchmarks.shipped_sets()` has them all), file of the documented form,
+        collection of another maker ('gmtkn55:W4-11'), or a BenchmarkSet. See docs/benchmark.md.
+    xc: functional, or a list of them.   data: where a collection lies.   only: subsets, by name.
+    limit, seed: the first reactions in the order that a seed gives; a larger limit holds a smaller one.
+    density: functional on whose self-consistent density all energies are evaluated; None takes each one's own.
+    basis: for all molecules; by default the set's, else def2-tzvp.   jobs, client, record: as in `run_batch`.
+    on_step: called with a Step for each molecule as it is done.   molecule_options: for `dftfd.molecule`.
+    options: for `run_scf`.
+
+    Molecules that fail are tried in other ways and then listed; the rest goes on without them.
+    Raises InputError, FileError and MissingDependencyError for the benchmark as a whole.
+
+    >>> import dftfd
+    >>> verdict = dftfd.benchmark("g21ip", "pbe", limit=2, basis="6-31g", grid_level=1)
+    >>> verdict.statistics("pbe").n
+    2
+    """
+    found = benchmark_set if isinstance(benchmark_set, BenchmarkSet) else read_set(_as_name(benchmark_set), data)
+    found = found.only(only) if only else found
+    found = found if limit is None else found.sample(limit, seed)
+    if not found.reactions:
+        reason = f": {found.left_out[0][0]}: {found.left_out[0][1]}" if found.left_out else ""
+        raise InputError(f"{found.name} has no reaction that can be computed{reason}.")
+    checked = Options.given_to("benchmark", **options)
+    if given := checked.changed(RUN).keys() - {"max_memory"}:
+        raise InputError(f"{min(given)}= is for one molecule; a benchmark has record= and on_step=.")
+    if density is not None:
+        get_functional(density)
+    how = How(basis or found.basis or BASIS, checked.changed(), molecule_options or {}, density, jobs, client, record)
+    computed = compute(found, xc, how, on_step)
+    return Verdict(found, tuple(map(name_of, xc)), computed, _settings(how, checked))
+
+
+def _as_name(value) -> str:
+    if isinstance(value, Path):
+        return str(value)
+    if not isinstance(value, str) or not value.strip():
+        raise InputError("benchmark_set: give the name of a set, a path, or a BenchmarkSet.")
+    return value
+
+
+def _settings(how, options: Options) -> Mapping[str, str]:
+    """What the numbers depend on, in words."""
+    words = {
+        "basis": how.basis,
+        "grid level": str(options.grid_level),
+        "integrals": "fitted" if options.density_fit else "exact",
+    }
+    if how.density is not None:
+        words["density of"] = name_of(how.density)
+    others = {name: value for name, value in options.changed().items() if name not in ("grid_level", "density_fit")}
+    words |= {OPTIONS[name] and name.replace("_", " "): str(value) for name, value in others.items() if name != "xc"}
+    return words | {"dftfd": VERSION}

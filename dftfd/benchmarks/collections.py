@@ -1,0 +1,97 @@
+"""Sets by name: those that come with dftfd, files of the documented form, and collections of other makers by a path.
+
+    quick                     a set that comes with dftfd
+    sets/mine.json            a file
+    gmtkn55:W4-11,BH76        subsets of a collection, which lies at the path that is given as data
+
+Collections are looked for at that path, or, without one, in the folder that the variable DFTFD_BENCHMARKS names, and
+there in its own folders too.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dftfd.benchmarks.diet import is_diet, read_diet
+from dftfd.benchmarks.g2 import read_g2
+from dftfd.benchmarks.gmtkn55 import is_gmtkn55, read_gmtkn55
+from dftfd.benchmarks.gscdb import is_gscdb, read_gscdb
+from dftfd.benchmarks.quest import is_quest, read_quest
+from dftfd.benchmarks.reactions import BenchmarkSet, read_document
+from dftfd.benchmarks.refdata import is_refdata, read_refdata
+from dftfd.errors import FileError, InputError, closest_names
+
+SHIPPED = Path(__file__).parent / "shipped"
+VARIABLE = "DFTFD_BENCHMARKS"
+
+
+@dataclass(frozen=True)
+class Collection:
+    """How sets of other makers are recognised and read; `found` is None for those that need no path."""
+
+    read: Callable
+    found: Callable[[Path], bool] | None
+    lies: str = ""
+
+
+COLLECTIONS = {
+    "gmtkn55": Collection(read_gmtkn55, is_gmtkn55, "a folder with SUBSET/.res"),
+    "diet": Collection(read_diet, is_diet, "a file AllElements_030.yaml, or a folder with such files"),
+    "gscdb": Collection(read_gscdb, is_gscdb, "a folder with Info/DatasetEval.xlsx and xyz_files"),
+    "refdata": Collection(read_refdata, is_refdata, "a .din file, or a folder with 10_din"),
+    "quest": Collection(read_quest, is_quest, "a folder with data/json and geometries/xyz"),
+    "g2-97": Collection(read_g2, None),
+}
+
+
+def shipped_sets() -> list[str]:
+    """Names of the sets that come with dftfd."""
+    return sorted(path.stem for path in SHIPPED.glob("*.json"))
+
+
+def read_set(name: str, data=None) -> BenchmarkSet:
+    """The set of a name, as this module says; `data`: where a collection lies.
+
+    Raises InputError for an unknown name, FileError for a file or collection that is missing or damaged.
+    """
+    word, _, rest = name.partition(":")
+    if word.lower() in COLLECTIONS and not os.path.isfile(name):
+        collection = COLLECTIONS[word.lower()]
+        subsets = [part.strip() for part in rest.split(",") if part.strip()]
+        if collection.found is None:
+            return collection.read(None, subsets)
+        return collection.read(located(word.lower(), data), subsets)
+    if name.lower() in shipped_sets():
+        return read_document(SHIPPED / f"{name.lower()}.json")
+    if os.path.lexists(name):
+        return _at(Path(name))
+    known = [*shipped_sets(), *COLLECTIONS]
+    closest = ", ".join(closest_names(word, known))
+    raise InputError(f"no benchmark set {name!r}: no file of that name, nor a known set; the closest are {closest}.")
+
+
+def _at(path) -> BenchmarkSet:
+    """The set of a file or folder, by what it looks like."""
+    if path.suffix.lower() in (".json", ".toml"):
+        return read_document(path)
+    for collection in COLLECTIONS.values():
+        if collection.found is not None and collection.found(path):
+            return collection.read(path, ())
+    raise FileError(f"{path} looks like none of the known forms of sets: {', '.join(COLLECTIONS)}, .json, .toml.")
+
+
+def located(name: str, data=None) -> Path:
+    """Where a collection lies."""
+    found = COLLECTIONS[name].found
+    place = os.environ.get(VARIABLE, "") if data is None else data
+    if not place or found is None:
+        raise InputError(f"{name} does not come with dftfd: say where it lies with --data PATH, data= or {VARIABLE}.")
+    path = Path(place)
+    if not path.exists():
+        raise FileError(f"there is nothing at {path}, where {name} should lie.")
+    inside = sorted(path.iterdir()) if path.is_dir() else []
+    for candidate in (path, *inside):
+        if found(candidate):
+            return candidate
+    raise FileError(f"{path} does not hold {name}: {COLLECTIONS[name].lies} expected.")

@@ -1,0 +1,230 @@
+"""Energies of the molecules of a set: each once for each functional, by the batch machinery, which keeps the record.
+
+What fails or looks wrong climbs a ladder of other ways to the solution; what fails on its last rung is listed.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dftfd.batch import Outcome, run_batch
+from dftfd.benchmarks.reactions import BenchmarkSet
+from dftfd.errors import DftfdError, NotConvergedError, NumericalError
+from dftfd.results.tree import MOLECULE_TEXT
+from dftfd.system.molecule import Molecule, molecule
+
+LADDER: tuple[Mapping[str, Any], ...] = (
+    {"convergence": "hard"},
+    {"convergence": "hard", "guess": "atom"},
+    {"convergence": "hard", "guess": "hueckel", "max_cycles": 200},
+)
+"""Options that are tried, one after the other, where a molecule has failed."""
+
+RETRIED = {NotConvergedError.exit_code, NumericalError.exit_code}
+"""Exit codes of failures that another way to the solution may mend."""
+
+CONTAMINATION = 0.2
+"""<S^2> may exceed s(s + 1) by this much; beyond, a lower state is looked for, and the molecule is listed."""
+
+LOWER = 1e-6
+"""Hartree by which another state must lie lower to count."""
+
+COST_EXPONENT = 2.5
+"""Time grows with the number of basis functions to about this power, for molecules of benchmark sets."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What became of a molecule with a functional.
+
+    energy [hartree], None where there is none, for the reason `error`.   components [hartree].   s_squared: <S^2>.
+    remarks: what a reader should know: rungs of the ladder, spin contamination, warnings.   seconds: wall time.
+    """
+
+    energy: float | None
+    error: str | None = None
+    components: Mapping[str, float] = field(default_factory=dict)
+    s_squared: float | None = None
+    remarks: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far a run is: a molecule with a functional is done.
+
+    seconds_left: estimated from what was done.
+    """
+
+    name: str
+    xc: str
+    outcome: Outcome
+    done: int
+    total: int
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class How:
+    """How energies are computed.
+
+    basis: for molecules that bring none (or all, where `keep_basis` is not set).   options: for run_scf.   density:
+    functional whose density all others are evaluated on, None for their own.   jobs, client, record: of the batch.
+    """
+
+    basis: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    molecule_options: Mapping[str, Any] = field(default_factory=dict)
+    density: Any = None
+    jobs: int = 1
+    client: Any = None
+    record: Any = None
+    own_basis: bool = False
+
+
+def name_of(xc) -> str:
+    """What a functional is called in tables."""
+    return xc if isinstance(xc, str) else xc.name
+
+
+def compute(found: BenchmarkSet, functionals: Sequence, how: How, on_step: Callable[[Step], None]) -> dict:
+    """(functional, molecule) -> Computed, by names, for all molecules of a set, the cheap ones first."""
+    systems, failed = _systems(found, how)
+    distinct: dict[str, tuple[str, Molecule]] = {}
+    keys = {name: _content(system) for name, system in systems.items()}
+    for name, key in keys.items():
+        distinct.setdefault(key, (name, systems[name]))
+    order = sorted(distinct.values(), key=lambda pair: cost(pair[1]))
+    computed: dict[tuple[str, str], Computed] = {}
+    for name, error in failed.items():
+        computed |= {(name_of(xc), name): Computed(None, error) for xc in functionals}
+    of_content = _climb(order, functionals, how, on_step)
+    for name, key in keys.items():
+        first, _ = distinct[key]
+        computed |= {(name_of(xc), name): of_content[name_of(xc), first] for xc in functionals}
+    return computed
+
+
+def cost(system: Molecule) -> float:
+    """What a molecule costs, relative to others."""
+    return (2 if system.spin else 1) * system.n_ao**COST_EXPONENT
+
+
+def _systems(found, how):
+    """Molecules by name, and errors of those that are none in this basis set."""
+    systems, failed = {}, {}
+    for name, species in found.species.items():
+        basis = species.basis if how.own_basis and species.basis else how.basis
+        try:
+            systems[name] = molecule(
+                species.atoms, basis, species.charge, species.spin, allow_close=True, **how.molecule_options
+            )
+        except DftfdError as error:
+            failed[name] = str(error)
+    return systems, failed
+
+
+def _content(system) -> str:
+    """Text that is equal for equal molecules."""
+    named = {name: getattr(system, name) for name in MOLECULE_TEXT}
+    return json.dumps([named, system.coordinates.tolist()], default=str)
+
+
+def _climb(order, functionals, how, on_step) -> dict[tuple[str, str], Computed]:
+    """(functional, molecule) -> Computed: all as asked for, then what failed or is in doubt, rung by rung."""
+    jobs = [(name, system, xc) for name, system in order for xc in ((how.density,) if how.density else functionals)]
+    best = {_label(job): (outcome, ()) for job, outcome in _run(jobs, {}, functionals, how, on_step)}
+    for k, rung in enumerate(LADDER):
+        if set(rung) & set(how.options):  # what was asked for stays
+            continue
+        again = [job for job in jobs if _failed(best[_label(job)][0]) or k == 0 and _excess(best[_label(job)][0])]
+        words = ", ".join(f"{name}={value}" for name, value in rung.items())
+        for job, outcome in _run(again, rung, functionals, how, on_step):
+            best[_label(job)] = _better(*best[_label(job)], outcome, words)
+    return {
+        (name_of(xc), name): _computed(*best[name, name_of(how.density or xc)], name_of(xc) if how.density else None)
+        for name, _ in order
+        for xc in functionals
+    }
+
+
+def _label(job):
+    name, _, xc = job
+    return name, name_of(xc)
+
+
+def _failed(outcome: Outcome) -> bool:
+    return outcome.exit_code in RETRIED
+
+
+def _excess(outcome: Outcome) -> float:
+    """By how much <S^2> exceeds s(s + 1), where that is too much; else 0."""
+    if outcome.error is not None or outcome.document is None:
+        return 0.0
+    spin = (outcome.document["molecule"]["molecular_multiplicity"] - 1) / 2
+    excess = (outcome.document["extras"]["dftfd"]["s_squared"] or 0.0) - spin * (spin + 1)
+    return excess if excess > CONTAMINATION else 0.0
+
+
+def _better(old: Outcome, said: tuple, new: Outcome, words: str) -> tuple[Outcome, tuple]:
+    """The outcome to keep, and what is said of it."""
+    if new.error is not None or new.energy is None:
+        return old, said
+    if _failed(old):
+        return new, (*said, f"converged with {words}, after: {old.error}")
+    if old.energy is not None and new.energy < old.energy - LOWER:
+        return new, (*said, f"{words} led to a state lower by {old.energy - new.energy:.6f} hartree")
+    return old, said
+
+
+def _run(jobs, rung, functionals, how, on_step):
+    """Pairs of jobs, (name, molecule, functional), and outcomes."""
+    if not jobs:
+        return ()
+    own = {name_of(xc): {"xc": xc, **rung} for _, _, xc in jobs}
+    watch = _Watch(jobs, how, on_step)
+    outcomes = run_batch(
+        [(f"{name} / {name_of(xc)}", system, own[name_of(xc)]) for name, system, xc in jobs],
+        jobs[0][2],
+        jobs=how.jobs,
+        client=how.client,
+        record=how.record,
+        also=functionals if how.density else (),
+        on_outcome=watch.show,
+        **how.options,
+    )
+    return zip(jobs, outcomes, strict=True)
+
+
+class _Watch:
+    """Counts outcomes, and estimates the time that is left from those that were computed, whenever that was."""
+
+    def __init__(self, jobs, how, on_step):
+        self._jobs, self._on_step = jobs, on_step
+        self._workers = how.jobs if how.client is None else max(1, sum(how.client.nthreads().values()))
+        self._left = sum(cost(system) for _, system, _ in jobs)
+        self._done, self._cost, self._seconds = 0, 0.0, 0.0
+
+    def show(self, outcome, total):
+        name, system, xc = self._jobs[outcome.number]
+        self._done += 1
+        self._cost, self._seconds = self._cost + cost(system), self._seconds + outcome.seconds
+        self._left -= cost(system)
+        left = max(0.0, self._left) * self._seconds / self._cost / self._workers
+        self._on_step(Step(name, name_of(xc), outcome, self._done, total, left))
+
+
+def _computed(outcome: Outcome, said: tuple, other: str | None) -> Computed:
+    """What an outcome says of its functional, or of another one that was evaluated on its density."""
+    remarks = (*said, *outcome.warnings)
+    if outcome.error is not None or outcome.document is None:
+        return Computed(None, outcome.error, remarks=remarks, seconds=outcome.seconds)
+    if excess := _excess(outcome):
+        remarks += (f"<S^2> is too large by {excess:.2f}",)
+    extras = outcome.document["extras"]["dftfd"]
+    energies, total = extras["energies"], outcome.energy
+    if other is not None:
+        energies = dict(extras["on_this_density"][other])
+        total = energies.pop("total")
+    return Computed(total, None, energies, extras["s_squared"], remarks, outcome.seconds)

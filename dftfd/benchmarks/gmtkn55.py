@@ -1,0 +1,135 @@
+"""GMTKN55 as its authors give it: a folder for each subset, reactions in `.res`, molecules in folders of their own.
+
+    $tmer {alh3,al,h}/$f  x -1 1 3 $w 213.169        molecules, x, coefficients, reference energy [kcal/mol]
+
+`.CHRG` and `.UHF` hold charge and unpaired electrons, zero without. BH76 has its reaction energies in `.resRC`.
+L. Goerigk et al., Phys. Chem. Chem. Phys. 19, 32184 (2017). doi:10.1039/C7CP04913G
+"""
+
+import re
+from itertools import product
+from pathlib import Path
+
+from dftfd.benchmarks.reactions import BenchmarkSet, Reaction, Species, Subset, atom_text, checked
+from dftfd.errors import DftfdError, FileError, InputError
+from dftfd.runtime.files import read_bytes
+from dftfd.system.geometry import parse_geometry, read_text
+
+SOURCE = "GMTKN55: L. Goerigk et al., Phys. Chem. Chem. Phys. 19, 32184 (2017), doi:10.1039/C7CP04913G"
+MEAN_REFERENCE = 56.84
+"""Mean over the 55 subsets of the mean absolute reference energy [kcal/mol], eq. 2 there."""
+
+CLASSES = {
+    "basic properties and reactions of small systems": "W4-11 G21EA G21IP DIPCS10 PA26 SIE4x4 ALKBDE10 YBDE18 AL2X6 "
+    "HEAVYSB11 NBPRC ALK8 RC21 G2RC BH76RC FH51 TAUT15 DC13",
+    "reactions of large systems and isomerisations": "MB16-43 DARC RSE43 BSR36 CDIE20 ISO34 ISOL24 C60ISO PArel",
+    "barrier heights": "BH76 BHPERI BHDIV10 INV24 BHROT27 PX13 WCPT18",
+    "intermolecular noncovalent interactions": "RG18 ADIM6 S22 S66 HEAVY28 WATER27 CARBHB12 PNICO23 HAL59 AHB21 CHB6 "
+    "IL16",
+    "intramolecular noncovalent interactions": "IDISP ICONF ACONF Amino20x4 PCONF21 MCONF SCONF UPU23 BUT14DIOL",
+}
+CLASS_OF = {subset.lower(): kind for kind, names in CLASSES.items() for subset in names.split()}
+
+_CALL = re.compile(r"^\s*(?:\$tmer|tmer2\+\+)\s+(.*?)\sx\s+(.*?)\s*\$w\s+(\S+)")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+MAX_BYTES = 4 * 2**20
+
+
+def is_gmtkn55(path) -> bool:
+    """Whether a folder holds subsets, or is one."""
+    path = Path(path)
+    return path.is_dir() and ((path / ".res").is_file() or any(path.glob("*/.res")))
+
+
+def read_gmtkn55(path, subsets=()) -> BenchmarkSet:
+    """The set, or the subsets of these names. FileError and InputError where it is not as expected."""
+    path = Path(path)
+    single = (path / ".res").is_file()
+    folders = {path.name: path} if single else {p.parent.name: p.parent for p in sorted(path.glob("*/.res"))}
+    sources = {name: (folder, ".res") for name, folder in folders.items()}
+    sources |= {f"{name}RC": (folder, ".resRC") for name, folder in folders.items() if (folder / ".resRC").is_file()}
+    known = {name.lower(): name for name in sources}
+    for name in subsets:
+        if name.lower() not in known:
+            raise InputError(f"{path} has no subset {name!r}; it has {', '.join(sorted(sources))}.")
+    chosen = [known[name.lower()] for name in subsets] or sorted(sources)
+    species: dict[str, Species] = {}
+    reactions: list[Reaction] = []
+    described = {}
+    for name in chosen:
+        folder, file = sources[name]
+        found = _reactions(folder / file, name, folder.name)
+        mean = sum(abs(reaction.reference) for reaction in found) / max(1, len(found))
+        described[name] = Subset(name, CLASS_OF.get(name.lower(), ""), SOURCE, mean)
+        reactions += [_weighted(reaction, mean) for reaction in found]
+        for label in {label for reaction in found for label, _ in reaction.stoichiometry}:
+            species.setdefault(label, _molecule(folder, label))
+    return checked(
+        BenchmarkSet("GMTKN55", species, tuple(reactions), described, source=SOURCE, weighting="WTMAD-2")
+    )
+
+
+def _weighted(reaction, mean):
+    """WTMAD-2 is the mean over all reactions of this weight times the absolute error."""
+    weight = MEAN_REFERENCE / mean if mean else None
+    return Reaction(reaction.name, reaction.subset, reaction.stoichiometry, reaction.reference, weight)
+
+
+def _reactions(file, subset, folder) -> list[Reaction]:
+    reactions: list[Reaction] = []
+    for number, line in enumerate(read_bytes(file, MAX_BYTES).decode("utf-8", "replace").splitlines(), start=1):
+        if line.lstrip().startswith("#") or not (match := _CALL.match(line)):
+            continue
+        try:
+            names = [f"{folder}/{name}" for name in _expanded(match[1])]
+            coefficients = [float(word) for word in match[2].split()]
+            reactions.append(
+                Reaction(
+                    str(len(reactions) + 1), subset, _summed(zip(names, coefficients, strict=True)), float(match[3])
+                )
+            )
+        except ValueError as error:
+            raise FileError(f"{file}, line {number}: {len(names)} molecules, no reaction ({error}).") from error
+    if not reactions:
+        raise FileError(f"{file} holds no reactions; expected lines '$tmer A/$f B/$f x -1 1 $w 12.3'.")
+    return reactions
+
+
+def _summed(pairs):
+    """One coefficient for each name, in the order of their first appearance."""
+    total: dict[str, float] = {}
+    for name, coefficient in pairs:
+        total[name] = total.get(name, 0.0) + coefficient
+    return tuple(total.items())
+
+
+def _expanded(words) -> list[str]:
+    """Names of molecules, braces unfolded as a shell does: 'P_{TT,TG}/$f' are P_TT and P_TG."""
+    names = []
+    for word in words.split():
+        parts = _BRACES.split(word.removesuffix("/$f"))
+        choices = [part.split(",") if k % 2 else [part] for k, part in enumerate(parts)]
+        names += ["".join(pieces).removesuffix("/$f") for pieces in product(*choices)]
+    return names
+
+
+def _molecule(folder, label) -> Species:
+    place = folder / label.partition("/")[2]
+    try:
+        if not (place / "struc.xyz").is_file():
+            return Species(label, "", reason=f"{place / 'struc.xyz'} is missing")
+        geometry = parse_geometry(read_text(place / "struc.xyz"), str(place / "struc.xyz"))
+        return Species(label, atom_text(geometry), _whole(place / ".CHRG"), _whole(place / ".UHF"))
+    except DftfdError as error:
+        return Species(label, "", reason=str(error))
+
+
+def _whole(file) -> int:
+    """The number that stands in a file; 0 without the file."""
+    if not file.is_file():
+        return 0
+    words = read_bytes(file, 1000).decode("utf-8", "replace").split()
+    try:
+        return int(words[0])
+    except (IndexError, ValueError) as error:
+        raise FileError(f"{file} holds no whole number.") from error

@@ -1,0 +1,314 @@
+"""A benchmark set as data: molecules, reactions between them with reference energies, and the subsets they belong to.
+
+The documented form is one JSON or TOML file (docs/benchmark.md); sets of other makers are read into the same.
+Energies of reactions are in kcal/mol here, whatever unit a file has.
+"""
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dftfd.elements import ATOMIC_NUMBERS
+from dftfd.errors import DftfdError, FileError, InputError, shown
+from dftfd.runtime.arguments import Kind, mapping, number, text, whole
+from dftfd.runtime.files import read_bytes
+from dftfd.system.geometry import parse_geometry, read_geometry_file
+
+HARTREE = 627.5094740631
+"""kcal/mol in a hartree (CODATA 2018: 2625.499639 kJ/mol, 4.184 kJ in a kcal)."""
+
+UNITS = {"kcal/mol": 1.0, "hartree": HARTREE, "ev": HARTREE / 27.211386245988, "kj/mol": 1 / 4.184}
+"""Units of reference energies, in kcal/mol."""
+
+FORM = 1
+"""Version of the form of files."""
+
+MAX_BYTES = 64 * 2**20
+_CHARGE = whole(-100, 100)
+
+
+@dataclass(frozen=True)
+class Species:
+    """A molecule of a set.
+
+    atoms: as `dftfd.molecule` reads them, 'O 0 0 0.1; H ...' [angstrom].   spin: unpaired electrons.
+    basis: where a set says that this molecule needs one.   reason: why it cannot be computed here, empty where it can.
+    """
+
+    name: str
+    atoms: str
+    charge: int = 0
+    spin: int = 0
+    basis: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """A reference energy: sum of coefficient times energy over (name of a molecule, coefficient) [kcal/mol].
+
+    weight: of its error in a weighted mean, None without.   published: functional -> the energy that another program
+    found for it [kcal/mol].
+    """
+
+    name: str
+    subset: str
+    stoichiometry: tuple[tuple[str, float], ...]
+    reference: float
+    weight: float | None = None
+    published: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Subset:
+    """What is known of a subset.
+
+    kind: its class, 'barrier heights'.   source: in words, with a DOI.   mean_reference: mean absolute reference energy
+    of the whole subset [kcal/mol], where its reactions here are a part of it.
+    published: functional -> mean absolute error that others found [kcal/mol].
+    """
+
+    name: str
+    kind: str = ""
+    source: str = ""
+    mean_reference: float | None = None
+    published: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BenchmarkSet:
+    """Reactions and their molecules.
+
+    basis: the one that a run takes where none is given.   weighting: the name of the mean that the weights of reactions
+    define, 'WTMAD-2', empty without.   left_out: (reaction, reason) of what is not computed.   notes: what checks found.
+    """
+
+    name: str
+    species: Mapping[str, Species]
+    reactions: tuple[Reaction, ...]
+    subsets: Mapping[str, Subset] = field(default_factory=dict)
+    title: str = ""
+    source: str = ""
+    basis: str | None = None
+    weighting: str = ""
+    left_out: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def of(self, reactions: Iterable[Reaction]) -> "BenchmarkSet":
+        """The set with some of its reactions and the molecules that they need."""
+        kept = tuple(reactions)
+        needed = {name for reaction in kept for name, _ in reaction.stoichiometry}
+        species = {name: one for name, one in self.species.items() if name in needed}
+        return replace(self, species=species, reactions=kept)
+
+    def sample(self, count: int, seed: int) -> "BenchmarkSet":
+        """The first `count` reactions in the order that a seed gives; a larger count holds a smaller one."""
+        order = np.random.default_rng(seed).permutation(len(self.reactions))[:count]
+        return self.of(self.reactions[k] for k in order)
+
+    def only(self, names: Iterable[str]) -> "BenchmarkSet":
+        """The subsets of these names, case aside; InputError for one that is not there."""
+        known = {reaction.subset.lower(): reaction.subset for reaction in self.reactions}
+        for name in names:
+            if name.lower() not in known:
+                raise InputError(f"{self.name} has no subset {name!r}; it has {', '.join(sorted(known.values()))}.")
+        wanted = {name.lower() for name in names}
+        return self.of(reaction for reaction in self.reactions if reaction.subset.lower() in wanted)
+
+
+# --------------------------------------------------------------------------------------------------------------- checks
+
+
+def checked(found: BenchmarkSet) -> BenchmarkSet:
+    """The set without reactions that cannot be computed, each listed with its reason; duplicates are noted.
+
+    Looked at: molecules that are missing, geometries, charges and spins that no electron count allows.
+    """
+    reasons = {name: reason for name, species in found.species.items() if (reason := _reason(species))}
+    kept, left_out = [], list(found.left_out)
+    for reaction in found.reactions:
+        why = [
+            f"{name}: {reasons.get(name, 'no such molecule')}"
+            for name, _ in reaction.stoichiometry
+            if name not in found.species or name in reasons
+        ]
+        if why:
+            left_out.append((f"{reaction.subset}/{reaction.name}", why[0]))
+        else:
+            kept.append(reaction)
+    return replace(found.of(kept), left_out=tuple(left_out), notes=(*found.notes, *_duplicates(kept)))
+
+
+def _reason(species) -> str:
+    """Why a molecule cannot be computed; empty where it can."""
+    if species.reason:
+        return species.reason
+    try:
+        names = parse_geometry(species.atoms, f"molecule {species.name!r}").names
+    except DftfdError as error:
+        return str(error)
+    electrons = sum(ATOMIC_NUMBERS[name.symbol] for name in names if not name.ghost) - species.charge
+    if electrons < 1 or not 0 <= species.spin <= electrons or (electrons - species.spin) % 2:
+        return f"charge {species.charge:+d} and {species.spin} unpaired do not go with {electrons} electrons"
+    return ""
+
+
+def _duplicates(reactions) -> list[str]:
+    first: dict[Any, str] = {}
+    notes = []
+    for reaction in reactions:
+        key = frozenset(reaction.stoichiometry), reaction.reference
+        name = f"{reaction.subset}/{reaction.name}"
+        if key in first:
+            notes.append(f"{name} is {first[key]} once more")
+        else:
+            first[key] = name
+    return notes
+
+
+# ---------------------------------------------------------------------------------------------------------- the form
+
+
+def read_document(path) -> BenchmarkSet:
+    """The set of a JSON or TOML file; FileError for a file that cannot be read, InputError for what is no set."""
+    path = Path(path)
+    content = read_bytes(path, MAX_BYTES)
+    try:
+        words = content.decode()
+        document = tomllib.loads(words) if path.suffix.lower() == ".toml" else json.loads(words)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{path} is neither JSON nor TOML: {error}.") from error
+    if not isinstance(document, dict) or "dftfd_benchmark" not in document:
+        raise InputError(f"{path} is no benchmark set: it lacks 'dftfd_benchmark' (docs/benchmark.md has the form).")
+    if document["dftfd_benchmark"] != FORM:
+        raise InputError(f"{path} has form {shown(document['dftfd_benchmark'])} of benchmark sets; {FORM} is known.")
+    return checked(_from_document(document, path))
+
+
+def _from_document(document, path) -> BenchmarkSet:
+    where = f"{path.name}: "
+    factor = UNITS[Kind(f"one of {', '.join(UNITS)}", lambda unit: _known_unit(unit)).checked(
+        where + "unit", document.get("unit", "kcal/mol"))]
+    molecules = mapping.checked(where + "molecules", document.get("molecules"))
+    reactions = Kind("a list of reactions", _as_list).checked(where + "reactions", document.get("reactions"))
+    name = text.checked(where + "name", document.get("name", path.stem))
+    read = tuple(_reaction(entry, f"{where}reaction {k}", factor, name) for k, entry in enumerate(reactions, 1))
+    subsets = mapping.checked(where + "subsets", document.get("subsets", {}))
+    return BenchmarkSet(
+        name=name,
+        species={key: _species(key, value, path.parent, where) for key, value in molecules.items()},
+        reactions=read,
+        subsets={key: _subset(key, value, f"{where}subset {key}", factor) for key, value in subsets.items()},
+        title=text.checked(where + "title", document.get("title", "")),
+        source=text.checked(where + "source", document.get("source", "")),
+        basis=None if document.get("basis") is None else text.checked(where + "basis", document["basis"]),
+        weighting=text.checked(where + "weighting", document.get("weighting", "")),
+    )
+
+
+def _known_unit(unit):
+    word = text.convert(unit).lower()
+    if word not in UNITS:
+        raise ValueError
+    return word
+
+
+def _as_list(value):
+    if not isinstance(value, list | tuple):
+        raise ValueError
+    return list(value)
+
+
+def _species(name, entry, folder, where) -> Species:
+    where = f"{where}molecule {name}"
+    entry = mapping.checked(where, entry)
+    said: dict[str, Any] = {}
+    if "file" in entry:
+        try:
+            geometry = read_geometry_file(folder / text.checked(f"{where}, file", entry["file"]))
+        except DftfdError as error:
+            return Species(name, "", reason=str(error))
+        atoms = atom_text(geometry)
+        said = {key: getattr(geometry, key) for key in ("charge", "spin") if getattr(geometry, key) is not None}
+    else:
+        atoms = text.checked(f"{where}, atoms", entry.get("atoms"))
+    given = {key: _CHARGE.checked(f"{where}, {key}", entry[key]) for key in ("charge", "spin") if key in entry}
+    basis = None if entry.get("basis") is None else text.checked(f"{where}, basis", entry["basis"])
+    return Species(name, atoms, basis=basis, **said | given)
+
+
+def atom_text(geometry) -> str:
+    """The atoms of a Geometry, as `dftfd.molecule` reads them."""
+    rows = zip(geometry.names, geometry.coordinates, strict=True)
+    return "; ".join(f"{name.label} " + " ".join(f"{x:.10g}" for x in position) for name, position in rows) + ";"
+
+
+def _reaction(entry, where, factor, default) -> Reaction:
+    entry = mapping.checked(where, entry)
+    coefficients = mapping.checked(f"{where}, stoichiometry", entry.get("stoichiometry"))
+    value = number()
+    named = [(key, value.checked(f"{where}, {key}", amount)) for key, amount in coefficients.items()]
+    weight = None if entry.get("weight") is None else value.checked(f"{where}, weight", entry["weight"])
+    return Reaction(
+        name=text.checked(f"{where}, name", entry.get("name", where.rpartition(" ")[2])),
+        subset=text.checked(f"{where}, subset", entry.get("subset", default)),
+        stoichiometry=tuple(named),
+        reference=factor * value.checked(f"{where}, reference", entry.get("reference")),
+        weight=weight,
+        published=_published(entry, where, factor),
+    )
+
+
+def _published(entry, where, factor):
+    found = mapping.checked(f"{where}, published", entry.get("published", {}))
+    return {key.lower(): factor * number().checked(f"{where}, {key}", x) for key, x in found.items()}
+
+
+def _subset(name, entry, where, factor) -> Subset:
+    entry = mapping.checked(where, entry)
+    mean = entry.get("mean_reference")
+    return Subset(
+        name,
+        kind=text.checked(f"{where}, class", entry.get("class", "")),
+        source=text.checked(f"{where}, source", entry.get("source", "")),
+        mean_reference=None if mean is None else factor * number().checked(f"{where}, mean_reference", mean),
+        published=_published(entry, where, factor),
+    )
+
+
+def document_of(found: BenchmarkSet) -> dict:
+    """The set as a document of the form, for json.dump."""
+    full = {"name": found.name, "title": found.title, "source": found.source, "basis": found.basis}
+    return {
+        "dftfd_benchmark": FORM,
+        **{key: value for key, value in (full | {"weighting": found.weighting}).items() if value},
+        "unit": "kcal/mol",
+        "subsets": {name: _without_empty(_of_subset(subset)) for name, subset in found.subsets.items()},
+        "molecules": {name: _without_empty(_of_species(species)) for name, species in found.species.items()},
+        "reactions": [_without_empty(_of_reaction(reaction)) for reaction in found.reactions],
+    }
+
+
+def _without_empty(entry):
+    return {key: value for key, value in entry.items() if value not in (None, "", {})}
+
+
+def _of_subset(subset):
+    plain = {"class": subset.kind, "source": subset.source, "mean_reference": subset.mean_reference}
+    return plain | {"published": dict(subset.published)}
+
+
+def _of_species(species):
+    return {"atoms": species.atoms, "charge": species.charge, "spin": species.spin, "basis": species.basis}
+
+
+def _of_reaction(reaction):
+    plain = {"name": reaction.name, "subset": reaction.subset, "stoichiometry": dict(reaction.stoichiometry)}
+    return plain | {
+        "reference": reaction.reference, "weight": reaction.weight, "published": dict(reaction.published)
+    }

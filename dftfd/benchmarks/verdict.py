@@ -1,0 +1,250 @@
+"""What a benchmark found: errors of each reaction, in tables, as CSV, JSON and LaTeX."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dftfd.benchmarks.energies import Computed
+from dftfd.benchmarks.page import page_of
+from dftfd.benchmarks.reactions import HARTREE, BenchmarkSet, Reaction
+from dftfd.benchmarks.statistics import Statistics, interval, statistics_of, wtmad1, wtmad2
+from dftfd.benchmarks.tables import text_of
+from dftfd.errors import InputError
+from dftfd.runtime.arguments import path as as_path
+from dftfd.runtime.files import write_text
+
+OUTLIERS = 5
+"""Reactions that tables list as outliers for each functional."""
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class ReactionError:
+    """A reaction with a functional: energy and error [kcal/mol], None where a molecule has none, for the `reason`."""
+
+    reaction: Reaction
+    energy: float | None
+    error: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """Errors of functionals on a set; `print` shows the tables.
+
+    functionals: names.   computed: (functional, molecule) -> Computed.   settings: words -> what was used.
+    """
+
+    benchmark_set: BenchmarkSet
+    functionals: tuple[str, ...]
+    computed: Mapping[tuple[str, str], Computed]
+    settings: Mapping[str, str]
+
+    # ------------------------------------------------------------------------------------------------ numbers
+
+    def errors(self, xc: str) -> list[ReactionError]:
+        """Every reaction of the set with one of the functionals."""
+        if xc not in self.functionals:
+            raise InputError(f"{xc!r} was not computed; there are {', '.join(self.functionals)}.")
+        return [self._error(xc, reaction) for reaction in self.benchmark_set.reactions]
+
+    def _error(self, xc, reaction):
+        parts = [(name, coefficient, self.computed[xc, name]) for name, coefficient in reaction.stoichiometry]
+        for name, _, one in parts:
+            if one.energy is None:
+                return ReactionError(reaction, None, None, f"{name}: {one.error}")
+        energy = HARTREE * sum(coefficient * one.energy for _, coefficient, one in parts)
+        return ReactionError(reaction, energy, energy - reaction.reference)
+
+    @property
+    def subsets(self) -> list[str]:
+        """Names of the subsets, in the order of the set."""
+        return list(dict.fromkeys(reaction.subset for reaction in self.benchmark_set.reactions))
+
+    @property
+    def classes(self) -> dict[str, list[str]]:
+        """Classes with their subsets, those of more than one subset."""
+        found: dict[str, list[str]] = {}
+        for name in self.subsets:
+            known = self.benchmark_set.subsets.get(name)
+            if known is not None and known.kind:
+                found.setdefault(known.kind, []).append(name)
+        return {kind: names for kind, names in found.items() if len(names) > 1}
+
+    def statistics(self, xc: str, *subsets: str) -> Statistics | None:
+        """Statistics of a functional on some subsets, on all without; None where nothing was computed."""
+        chosen = [one for one in self.errors(xc) if not subsets or one.reaction.subset in subsets]
+        there = [one for one in chosen if one.error is not None]
+        names = [f"{one.reaction.subset}/{one.reaction.name}" for one in there]
+        return statistics_of([one.error for one in there], names, len(chosen))
+
+    def weighted(self, xc: str) -> dict[str, float]:
+        """WTMAD-1 and WTMAD-2 [kcal/mol] of a set that defines them, over the reactions that were computed."""
+        if self.benchmark_set.weighting != "WTMAD-2":
+            return {}
+        there = [one for one in self.errors(xc) if one.error is not None]
+        means, references = [], []
+        for name in self.subsets:
+            errors = [abs(one.error) for one in there if one.reaction.subset == name]
+            known = self.benchmark_set.subsets.get(name)
+            if errors:
+                means.append(float(np.mean(errors)))
+                references.append(None if known is None else known.mean_reference)
+        second = wtmad2([one.error for one in there], [one.reaction.weight for one in there])
+        found = {"WTMAD-1": wtmad1(means, references), "WTMAD-2": second}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def weighted_interval(self, xc: str) -> tuple[float, float] | None:
+        """Where WTMAD-2 lies with 95 % confidence, if these reactions are a sample of many."""
+        if "WTMAD-2" not in self.weighted(xc):
+            return None
+        there = [one for one in self.errors(xc) if one.error is not None]
+        return interval([abs(one.error) * one.reaction.weight for one in there])
+
+    def published(self) -> dict[str, dict[str, float]]:
+        """functional -> subset -> mean absolute error that others found [kcal/mol], on the same reactions or as stated.
+
+        Only functionals that are known for every subset have the entry `all`.
+        """
+        found: dict[str, dict[str, float]] = {}
+        pooled: dict[str, list[float]] = {}
+        for name in self.subsets:
+            reactions = [reaction for reaction in self.benchmark_set.reactions if reaction.subset == name]
+            for xc in sorted({xc for reaction in reactions for xc in reaction.published}):
+                errors = [abs(r.published[xc] - r.reference) for r in reactions if xc in r.published]
+                if len(errors) == len(reactions):
+                    found.setdefault(xc, {})[name] = float(np.mean(errors))
+                    pooled.setdefault(xc, []).extend(errors)
+            known = self.benchmark_set.subsets.get(name)
+            for xc, value in (known.published if known is not None else {}).items():
+                found.setdefault(xc, {}).setdefault(name, value)
+        for xc, errors in pooled.items():
+            if len(errors) == len(self.benchmark_set.reactions):
+                found[xc][ALL] = float(np.mean(errors))
+        return found
+
+    def outliers(self, xc: str, count: int = OUTLIERS) -> list[ReactionError]:
+        """The reactions of largest error."""
+        there = [one for one in self.errors(xc) if one.error is not None]
+        return sorted(there, key=lambda one: -abs(one.error))[:count]
+
+    def missing(self) -> list[tuple[str, str, str]]:
+        """(functional, reaction, reason) of what has no energy; those that a check of the set left out have ''."""
+        names = [(xc, one) for xc in self.functionals for one in self.errors(xc) if one.error is None]
+        found = [(xc, f"{one.reaction.subset}/{one.reaction.name}", one.reason) for xc, one in names]
+        return [("", name, reason) for name, reason in self.benchmark_set.left_out] + found
+
+    def remarks(self) -> list[tuple[str, str, str]]:
+        """(functional, molecule, what was remarkable)."""
+        return [(xc, name, text) for (xc, name), one in self.computed.items() for text in one.remarks]
+
+    def seconds(self, xc: str) -> float:
+        """Wall time of all its calculations, each molecule counted once for each name it has."""
+        return sum(one.seconds for (name, _), one in self.computed.items() if name == xc)
+
+    # ------------------------------------------------------------------------------------------------- output
+
+    def rows(self) -> list[dict]:
+        """A row for each functional with each subset, class and the whole, as the CSV file has them."""
+        kinds = {name: self._kind(name) for name in self.subsets}
+        groups = [(name, kinds[name], (name,)) for name in self.subsets]
+        groups += [(f"class: {kind}", kind, tuple(names)) for kind, names in self.classes.items()]
+        groups += [(ALL, "", ())]
+        published = self.published()
+        rows = []
+        for xc in self.functionals:
+            for label, kind, names in groups:
+                found = self.statistics(xc, *names)
+                row = {"functional": xc, "set": label, "class": kind}
+                numbers = asdict(found) if found is not None else {"n": 0}
+                weighted = self.weighted(xc) if label == ALL else {}
+                rows.append(row | numbers | weighted | {"published_mae": published.get(xc, {}).get(label)})
+        return rows
+
+    def _kind(self, name):
+        known = self.benchmark_set.subsets.get(name)
+        return known.kind if known is not None else ""
+
+    def document(self) -> dict:
+        """Everything, for JSON."""
+        return {
+            "schema_name": "dftfd_benchmark_verdict",
+            "schema_version": 1,
+            "set": {"name": self.benchmark_set.name, "source": self.benchmark_set.source},
+            "settings": dict(self.settings),
+            "unit": "kcal/mol",
+            "table": self.rows(),
+            "published_mean_absolute_errors": self.published(),
+            "reactions": [self._reaction_row(xc, one) for xc in self.functionals for one in self.errors(xc)],
+            "energies": [
+                {"functional": xc, "molecule": name} | asdict(one) for (xc, name), one in self.computed.items()
+            ],
+            "missing": [dict(zip(("functional", "reaction", "reason"), row, strict=True)) for row in self.missing()],
+            "notes": list(self.benchmark_set.notes),
+        }
+
+    def _reaction_row(self, xc, one):
+        reaction = one.reaction
+        return {
+            "functional": xc,
+            "set": reaction.subset,
+            "reaction": reaction.name,
+            "stoichiometry": dict(reaction.stoichiometry),
+            "reference": reaction.reference,
+            "computed": one.energy,
+            "error": one.error,
+            "weight": reaction.weight,
+            "reason": one.reason,
+        }
+
+    def csv(self) -> str:
+        """The table of errors; numbers in kcal/mol."""
+        rows, stream = self.rows(), io.StringIO()
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        writer = csv.DictWriter(stream, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return stream.getvalue()
+
+    def latex(self) -> str:
+        """A table of mean absolute errors, subsets by functionals, with the packages that LaTeX has."""
+        lines = [rf"\begin{{tabular}}{{l{'r' * (1 + len(self.functionals))}}}", r"\hline"]
+        lines.append(" & ".join(["", "$n$", *map(_tex, self.functionals)]) + r" \\ \hline")
+        for label in [*self.subsets, ALL]:
+            found = [self.statistics(xc, *(() if label == ALL else (label,))) for xc in self.functionals]
+            values = ["--" if one is None else f"{one.mean_absolute:.2f}" for one in found]
+            counts = {one.n if one is not None else 0 for one in found}
+            lines.append(" & ".join([_tex(label), "/".join(map(str, sorted(counts))), *values]) + r" \\")
+        for name in self.weighted(self.functionals[0]):
+            lines.append(" & ".join([name, "", *(f"{self.weighted(xc)[name]:.2f}" for xc in self.functionals)]) + r" \\")
+        words = ", ".join(f"{key} {value}" for key, value in self.settings.items())
+        return "\n".join([f"% mean absolute errors [kcal/mol]; {words}", *lines, r"\hline", r"\end{tabular}", ""])
+
+    def write(self, path, ending: str | None = None) -> None:
+        """Write a file in the format of its ending, or the one given: .csv (the table), .json (all), .tex or .html."""
+        path = Path(as_path.checked("path", path))
+        texts = {".csv": self.csv, ".json": self._json, ".tex": self.latex, ".html": self.html}
+        ending = path.suffix.lower() if ending is None else ending
+        if ending not in texts:
+            raise InputError(f"{path.name!r}: the ending names the format, one of {', '.join(texts)}.")
+        write_text(path, texts[ending]())
+
+    def _json(self):
+        return json.dumps(self.document(), indent=1, allow_nan=False) + "\n"
+
+    def __str__(self):
+        return text_of(self)
+
+    def html(self) -> str:
+        """One page that needs nothing else: tables, errors as pictures, outliers with their molecules to turn."""
+        return page_of(self)
+
+
+def _tex(words):
+    return "".join(rf"\{c}" if c in "_%&#$" else c for c in words)

@@ -1,0 +1,124 @@
+"""The command benchmark: how good functionals are, as tables of errors."""
+
+import os
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dftfd.cli.commands import Debug, Verbose, app, messages
+from dftfd.cli.option_types import with_options
+from dftfd.errors import FileError, NotConvergedError
+from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, names
+
+OFFERED = [
+    name
+    for name in (*names(ENERGY, STATE, START, SEARCH), "max_memory")
+    if OPTIONS[name].on_command and name not in ("xc", "allow_unconverged", "occupations", "follow_orbitals")
+]
+
+Set = Annotated[
+    str, typer.Argument(help="Set: its name (without one, the sets are listed), a file, or a collection such as gscdb:S22.")
+]
+Functionals = Annotated[
+    str, typer.Option("--xc", help="Functionals, between commas; between semicolons, where names have commas in them.")
+]
+Basis = Annotated[str | None, typer.Option(help="Basis set; default: the set's, else def2-tzvp.")]
+Data = Annotated[Path | None, typer.Option(help="Where a collection lies; default: the variable DFTFD_BENCHMARKS.")]
+Only = Annotated[str, typer.Option(help="Subsets, between commas.")]
+Limit = Annotated[int | None, typer.Option(help="So many reactions only, in the order that --seed gives.")]
+Density = Annotated[
+    str | None, typer.Option(help="Functional on whose density all energies are evaluated; default: each one's own.")
+]
+Record = Annotated[
+    Path | None, typer.Option(help="Results, one line of JSON each; what it already holds is not computed again.")
+]
+Scheduler = Annotated[str, typer.Option(help="Address of a Dask scheduler, tcp://host:8786.")]
+
+
+def _file(words):
+    return Annotated[Path | None, typer.Option(help=f"Write {words} to this file.")]
+
+
+@app.command()
+@with_options(*OFFERED, molecule=("cartesian",))
+def benchmark(
+    name: Set = "",
+    xc: Functionals = "pbe",
+    basis: Basis = None,
+    of_molecule=None,
+    of_run=None,
+    data: Data = None,
+    only: Only = "",
+    limit: Limit = None,
+    seed: Annotated[int, typer.Option(help="Of the order of --limit.")] = 0,
+    density: Density = None,
+    jobs: Annotated[int, typer.Option(help="Processes to compute in.")] = 1,
+    record: Record = None,
+    scheduler: Scheduler = "",
+    csv: _file("the table of errors") = None,
+    json: _file("everything that was found") = None,
+    latex: _file("the table for LaTeX") = None,
+    html: _file("a page with pictures and outliers") = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files.")] = False,
+    verbose: Verbose = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the tables only.")] = False,
+    debug: Debug = False,
+):
+    """Compute a set of reactions with known energies, and print the errors of functionals."""
+    from dftfd.batch.cluster import cluster_client
+    from dftfd.benchmarks import benchmark as run_benchmark
+    from dftfd.benchmarks import shipped_sets
+    from dftfd.cli.batches import Display
+
+    if not name:
+        print("\n".join(shipped_sets()))
+        return
+    outputs = _outputs({".csv": csv, ".json": json, ".tex": latex, ".html": html}, overwrite)
+    with messages(verbose, debug), Display(quiet) as display:
+        with cluster_client(scheduler) if scheduler else nullcontext() as client:
+            verdict = run_benchmark(
+                name,
+                functionals_of(xc),
+                data=data,
+                only=_words(only),
+                limit=limit,
+                seed=seed,
+                density=density,
+                basis=basis,
+                jobs=jobs,
+                client=client,
+                record=record,
+                on_step=lambda step: None if quiet else display.show(step.outcome, step.total, step.done, _left(step)),
+                molecule_options=of_molecule,
+                **of_run,
+            )
+    print(f"{'' if quiet else chr(10)}{verdict}")
+    for path, content in outputs.items():
+        verdict.write(path, content)
+    if any(xc for xc, _, _ in verdict.missing()):
+        raise typer.Exit(NotConvergedError.exit_code)
+
+
+def functionals_of(words: str) -> list[str]:
+    """Names between commas; between semicolons where there is one, since 'lda,vwn' is one name."""
+    return _words(words, ";" if ";" in words else ",")
+
+
+def _words(text, separator=","):
+    return [word.strip() for word in text.split(separator) if word.strip()]
+
+
+def _left(step):
+    minutes, seconds = divmod(round(step.seconds_left), 60)
+    return f"{minutes} min left" if minutes else f"{seconds} s left"
+
+
+def _outputs(given, overwrite):
+    """Paths and their formats; FileError where one exists already, before anything is computed."""
+    outputs = {path: ending for ending, path in given.items() if path is not None}
+    for path in outputs:
+        if not overwrite and os.path.lexists(path):
+            raise FileError(f"{path} exists; take another name, or give --overwrite to replace it.")
+    return outputs
