@@ -62,6 +62,7 @@ _PUBLIC = {
     "nuclear_forces": "dftfd.model.forces",
     "numerical_forces": "dftfd.tasks.numerical_forces",
     "run_batch": "dftfd.batch",
+    "benchmark": "dftfd.benchmarks",
     "interaction_energy": "dftfd.tasks.counterpoise",
     "SCFResult": "dftfd.results.result",
     "load_result": "dftfd.results.result_file",

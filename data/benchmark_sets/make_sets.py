@@ -17,10 +17,26 @@ HERE = Path(__file__).parents[2] / "dftfd" / "benchmarks" / "shipped"
 PUBLISHED = ("b3lyp", "pbe0", "camb3lyp", "m062x", "wb97x-v", "wb97m-v")
 LICENCE = "J. Liang, M. Head-Gordon, GSCDB137, arXiv:2508.13468, https://github.com/JiashuLiang/GSCDB, CC BY 4.0"
 SETS = {
-    "w4-17": ("TAE_W4-17nonMR", "atomisation energies", "A. Karton et al., J. Comput. Chem. 38, 2063 (2017), doi:10.1002/jcc.24854"),
-    "bh46": ("BH46", "barrier heights", "W2-F12 energies of BH76: L. Goerigk et al., doi:10.1039/C7CP04913G; Y. Zhao et al., doi:10.1021/jp045141s"),
-    "dbh22": ("DBH22", "barrier heights", "W4 energies: A. Karton et al., doi:10.1021/jp801805p; J. Zheng et al., doi:10.1021/ct600281g"),
-    "s22": ("S22", "noncovalent interactions", "P. Jurecka et al., doi:10.1039/b600027d; M. S. Marshall et al., doi:10.1063/1.3659142"),
+    "w4-17": (
+        "TAE_W4-17nonMR",
+        "atomisation energies",
+        "A. Karton et al., J. Comput. Chem. 38, 2063 (2017), doi:10.1002/jcc.24854",
+    ),
+    "bh46": (
+        "BH46",
+        "barrier heights",
+        "W2-F12 energies of BH76: L. Goerigk et al., doi:10.1039/C7CP04913G; Y. Zhao et al., doi:10.1021/jp045141s",
+    ),
+    "dbh22": (
+        "DBH22",
+        "barrier heights",
+        "W4 energies: A. Karton et al., doi:10.1021/jp801805p; J. Zheng et al., doi:10.1021/ct600281g",
+    ),
+    "s22": (
+        "S22",
+        "noncovalent interactions",
+        "P. Jurecka et al., doi:10.1039/b600027d; M. S. Marshall et al., doi:10.1063/1.3659142",
+    ),
     "a24": ("A24", "noncovalent interactions", "J. Rezac, P. Hobza, doi:10.1021/ct400057w"),
     "g21ip": ("G21IP", "ionisation energies", "L. A. Curtiss et al., doi:10.1063/1.460205; W3 values of GSCDB"),
     "g21ea": ("G21EA", "electron affinities", "L. A. Curtiss et al., doi:10.1063/1.460205; W3 values of GSCDB"),
@@ -64,7 +80,9 @@ def renamed(found, subset, kind, source):
         own = [name for name, c in reaction.stoichiometry if c < 0]
         label = names[own[0]] if kind == "atomisation energies" else reaction.name
         if subset in ("G21IP", "G21EA"):  # one molecule that loses an electron; its sum formula
-            neutral = next(one for key, one in found.species.items() if dict(reaction.stoichiometry).get(key) and not one.charge)
+            neutral = next(
+                one for key, one in found.species.items() if dict(reaction.stoichiometry).get(key) and not one.charge
+            )
             label = molecule(neutral.atoms, "sto-3g", 0, neutral.spin).formula
         pairs = tuple((names[name], c) for name, c in reaction.stoichiometry)
         reactions.append(replace(reaction, name=label, subset=subset, stoichiometry=pairs))
@@ -107,8 +125,13 @@ def quick(made):
             reactions.append(replace(r, stoichiometry=pairs))
         subsets |= found.subsets
     whole = replace(
-        made["w4-17"], name="quick", title="Six reactions of each of five kinds, for a first look",
-        species=species, reactions=tuple(reactions), subsets=subsets, basis="def2-svpd",
+        made["w4-17"],
+        name="quick",
+        title="Six reactions of each of five kinds, for a first look",
+        species=species,
+        reactions=tuple(reactions),
+        subsets=subsets,
+        basis="def2-tzvpd",
     )
     written("quick", whole)
 

@@ -137,7 +137,9 @@ def run_entry(entry: Entry, options: dict, also: Sequence = ()) -> Outcome:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         try:
-            result = run_scf(cast(Molecule, entry.molecule), **{**options, **entry.options})  # without one, it is not run
+            result = run_scf(
+                cast(Molecule, entry.molecule), **{**options, **entry.options}
+            )  # without one, it is not run
             others = {_called(xc): energies_on(result, xc) for xc in also} if result.converged else {}
         except Exception as error:
             return failure(entry, error, time.perf_counter() - start)

@@ -7,15 +7,25 @@ from typing import Annotated, Any
 from dftfd.benchmarks.collections import read_set, shipped_sets
 from dftfd.benchmarks.energies import How, Step, compute, name_of
 from dftfd.benchmarks.reactions import BenchmarkSet
+from dftfd.benchmarks.totals import Agreement, compare_totals
 from dftfd.benchmarks.verdict import Verdict
 from dftfd.errors import InputError
 from dftfd.functionals.registry import get_functional
-from dftfd.model.options import OPTIONS, RUN, Options
+from dftfd.model.options import RUN, Options
 from dftfd.runtime.arguments import Kind, optional, public, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.version import VERSION
 
-__all__ = ["BenchmarkSet", "Step", "Verdict", "benchmark", "read_set", "shipped_sets"]
+__all__ = [
+    "Agreement",
+    "BenchmarkSet",
+    "Step",
+    "Verdict",
+    "benchmark",
+    "compare_totals",
+    "read_set",
+    "shipped_sets",
+]
 
 BASIS = "def2-tzvp"
 """The basis set where neither the call nor the set names one."""
@@ -103,5 +113,5 @@ def _settings(how, options: Options) -> Mapping[str, str]:
     if how.density is not None:
         words["density of"] = name_of(how.density)
     others = {name: value for name, value in options.changed().items() if name not in ("grid_level", "density_fit")}
-    words |= {OPTIONS[name] and name.replace("_", " "): str(value) for name, value in others.items() if name != "xc"}
+    words |= {name.replace("_", " "): str(value) for name, value in others.items() if name != "xc"}
     return words | {"dftfd": VERSION}

@@ -80,9 +80,7 @@ def _read(path) -> BenchmarkSet:
 
 def _molecule(name, entry) -> Species:
     symbols, positions = _row(entry["Elements"]), entry["Positions"]
-    atoms = "; ".join(
-        " ".join([symbol, *_row(position)]) for symbol, position in zip(symbols, positions, strict=True)
-    )
+    atoms = "; ".join(" ".join([symbol, *_row(position)]) for symbol, position in zip(symbols, positions, strict=True))
     return Species(name, atoms + ";", int(entry["Charge"]), int(entry["UHF"]))
 
 

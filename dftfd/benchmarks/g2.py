@@ -6,6 +6,7 @@ doi:10.1063/1.473182
 """
 
 from collections import Counter
+from typing import Any
 
 from dftfd.benchmarks.reactions import BenchmarkSet, Reaction, Species, Subset, checked
 from dftfd.errors import InputError, MissingDependencyError
@@ -26,8 +27,9 @@ def read_g2(path=None, subsets=()) -> BenchmarkSet:
         raise InputError(f"G2/97 has the subsets {' and '.join(SUBSETS)}, not {min(unknown)!r}.")
     species: dict[str, Species] = {}
     reactions: list[Reaction] = []
+    data: dict[str, Any] = g2.data
     for name in g2.molecule_names:
-        entry = g2.data[name]
+        entry = data[name]
         subset = str(entry["database"]).lower()
         if subset not in wanted:
             continue
@@ -35,9 +37,9 @@ def read_g2(path=None, subsets=()) -> BenchmarkSet:
         counts = Counter(string2symbols(entry["symbols"]))
         species[name] = molecule
         for symbol in counts:
-            species.setdefault(f"atom {symbol}", _species(f"atom {symbol}", g2.data[symbol], [symbol]))
+            species.setdefault(f"atom {symbol}", _species(f"atom {symbol}", data[symbol], [symbol]))
         pairs = ((name, -1.0), *((f"atom {symbol}", float(count)) for symbol, count in counts.items()))
-        reactions.append(Reaction(name, subset, pairs, _atomisation(entry, counts, g2.data)))
+        reactions.append(Reaction(name, subset, pairs, _atomisation(entry, counts, data)))
     described = {name: Subset(name, "atomisation energies", SOURCE) for name in wanted}
     return checked(BenchmarkSet("G2/97", species, tuple(reactions), described, source=SOURCE))
 

@@ -64,9 +64,7 @@ def read_gmtkn55(path, subsets=()) -> BenchmarkSet:
         reactions += [_weighted(reaction, mean) for reaction in found]
         for label in {label for reaction in found for label, _ in reaction.stoichiometry}:
             species.setdefault(label, _molecule(folder, label))
-    return checked(
-        BenchmarkSet("GMTKN55", species, tuple(reactions), described, source=SOURCE, weighting="WTMAD-2")
-    )
+    return checked(BenchmarkSet("GMTKN55", species, tuple(reactions), described, source=SOURCE, weighting="WTMAD-2"))
 
 
 def _weighted(reaction, mean):

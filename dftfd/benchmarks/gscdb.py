@@ -52,7 +52,9 @@ def read_gscdb(path, subsets=()) -> BenchmarkSet:
     header, *rows = read_table(table)
     columns = {word.strip().lower(): k for k, word in enumerate(header)}
     if not {"reaction", "dataset", "reference", "stoichiometry"} <= columns.keys():
-        raise FileError(f"{table}: the first row is {header[:4]}; Reaction, Dataset, Reference, Stoichiometry expected.")
+        raise FileError(
+            f"{table}: the first row is {header[:4]}; Reaction, Dataset, Reference, Stoichiometry expected."
+        )
     rows = [row for row in rows if len(row) > max(columns.values()) and row[columns["stoichiometry"]]]
     known = {row[columns["dataset"]].lower(): row[columns["dataset"]] for row in rows}
     for name in subsets:
@@ -60,7 +62,7 @@ def read_gscdb(path, subsets=()) -> BenchmarkSet:
             raise InputError(f"{path} has no subset {name!r}; it has {', '.join(sorted(known.values()))}.")
     wanted = {name.lower() for name in subsets} or set(known)
     reactions = [
-        _reaction(*(row[columns[name]] for name in ("reaction", "dataset", "reference", "stoichiometry")), table)
+        _reaction({name: row[k] for name, k in columns.items()}, table)
         for row in rows
         if row[columns["dataset"]].lower() in wanted
     ]
@@ -70,16 +72,16 @@ def read_gscdb(path, subsets=()) -> BenchmarkSet:
     return checked(BenchmarkSet("GSCDB", species, tuple(reactions), described, source=SOURCE))
 
 
-def _reaction(name, subset, reference, stoichiometry, table) -> Reaction:
-    words = [word.strip() for word in stoichiometry.split(",")]
+def _reaction(row, table) -> Reaction:
+    name, words = row["reaction"], [word.strip() for word in row["stoichiometry"].split(",")]
     try:
         total: dict[str, float] = {}
         for coefficient, label in zip(words[::2], words[1::2], strict=True):
             total[label] = total.get(label, 0.0) + float(coefficient)
-        value = HARTREE * float(reference)
+        value = HARTREE * float(row["reference"])
     except ValueError as error:
         raise FileError(f"{table}: reaction {name!r} cannot be read ({error}).") from error
-    return Reaction(name, subset, tuple(total.items()), value)
+    return Reaction(name, row["dataset"], tuple(total.items()), value)
 
 
 def _described(path, names):

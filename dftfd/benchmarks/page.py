@@ -1,5 +1,222 @@
-"""A verdict as one HTML page that needs no network."""
+"""A verdict as one HTML page that needs no network: tables, the errors as pictures, outliers with their molecules."""
+
+import json
+from collections.abc import Iterator
+from html import escape
+
+from dftfd.elements import ATOMIC_NUMBERS
+from dftfd.system.geometry import parse_geometry
+
+WIDTH, ROW, LABELS = 860, 26, 190
+"""Of the picture of errors: width, height of a row, and where the errors begin [pixels]."""
+
+COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
+OUTLIERS = 8
+
+_STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 1000px; margin: 2em auto; padding: 0 1em; color: #222; }
+table { border-collapse: collapse; margin: 0.6em 0; } th, td { padding: 0.2em 0.7em; text-align: right; }
+th:first-child, td:first-child { text-align: left; } thead th { border-bottom: 1px solid #888; }
+tbody tr:nth-child(even) { background: #f5f5f5; } small { color: #666; }
+canvas { border: 1px solid #ddd; cursor: grab; }
+.mol { display: inline-block; margin: 0.4em; text-align: center; } details { margin: 0.5em 0; }
+"""
+
+_SCRIPT = """
+for (const canvas of document.querySelectorAll("canvas[data-name]")) {
+  const atoms = MOLECULES[canvas.dataset.name], pen = canvas.getContext("2d");
+  let a = 0.5, b = 0.4, from = null;
+  const centre = [1, 2, 3].map(k => atoms.reduce((sum, atom) => sum + atom[k], 0) / atoms.length);
+  const reach = Math.max(1.6, ...atoms.map(atom => Math.hypot(...[1, 2, 3].map(k => atom[k] - centre[k - 1])))) + 0.8;
+  const size = canvas.width, scale = size / 2 / reach;
+  const radius = z => z < 2 ? 0.25 : z < 11 ? 0.38 : 0.5;
+  const place = atom => {
+    const [x, y, z] = [1, 2, 3].map(k => atom[k] - centre[k - 1]);
+    const u = x * Math.cos(a) + z * Math.sin(a), w = -x * Math.sin(a) + z * Math.cos(a);
+    return [u, y * Math.cos(b) - w * Math.sin(b), y * Math.sin(b) + w * Math.cos(b)];
+  };
+  const draw = () => {
+    pen.clearRect(0, 0, size, size);
+    const at = atoms.map(place), things = [];
+    atoms.forEach((one, i) => {
+      things.push([at[i][2], () => {
+        pen.beginPath();
+        pen.arc(size / 2 + scale * at[i][0], size / 2 - scale * at[i][1], scale * radius(one[4]), 0, 7);
+        pen.fillStyle = COLOUR[one[0]] || "#c9a0dc"; pen.fill(); pen.strokeStyle = "#444"; pen.stroke();
+        pen.fillStyle = "#000"; pen.font = "11px sans-serif"; pen.textAlign = "center";
+        pen.fillText(one[0], size / 2 + scale * at[i][0], size / 2 - scale * at[i][1] + 4);
+      }]);
+      for (let j = 0; j < i; j++) {
+        const far = Math.hypot(...[1, 2, 3].map(k => one[k] - atoms[j][k]));
+        const limit = one[4] < 2 && atoms[j][4] < 2 ? 0.9 : one[4] < 2 || atoms[j][4] < 2 ? 1.3 : 1.9;
+        const heavy = one[4] > 10 || atoms[j][4] > 10 ? 0.4 : 0;
+        if (far < limit + heavy) things.push([(at[i][2] + at[j][2]) / 2 - 0.1, () => {
+          pen.beginPath(); pen.lineWidth = 4; pen.strokeStyle = "#999";
+          pen.moveTo(size / 2 + scale * at[i][0], size / 2 - scale * at[i][1]);
+          pen.lineTo(size / 2 + scale * at[j][0], size / 2 - scale * at[j][1]); pen.stroke(); pen.lineWidth = 1;
+        }]);
+      }
+    });
+    things.sort((p, q) => p[0] - q[0]).forEach(thing => thing[1]());
+  };
+  canvas.onpointerdown = event => { from = [event.clientX, event.clientY]; canvas.setPointerCapture(event.pointerId); };
+  canvas.onpointerup = () => { from = null; };
+  canvas.onpointermove = event => {
+    if (!from) return;
+    a += (event.clientX - from[0]) / 80; b += (event.clientY - from[1]) / 80;
+    from = [event.clientX, event.clientY]; draw();
+  };
+  draw();
+}
+"""
+
+_ATOMS = {
+    "H": "#ffffff",
+    "C": "#909090",
+    "N": "#7080ff",
+    "O": "#ff5040",
+    "F": "#90e050",
+    "S": "#ffe030",
+    "P": "#ff8000",
+}
+_ATOMS |= {"Cl": "#50e050", "Si": "#f0c8a0", "B": "#ffb5b5", "Br": "#b04040", "I": "#b060b0"}
 
 
 def page_of(verdict) -> str:
-    return ""
+    """The page of a Verdict."""
+    shown: dict[str, list] = {}
+    parts = [
+        *_head(verdict),
+        "<h2>Mean absolute errors</h2>",
+        _side_by_side(verdict),
+        *_published(verdict),
+        "<h2>Every reaction</h2>",
+        *_picture(verdict),
+        "<h2>Outliers</h2>",
+        *_outliers(verdict, shown),
+        *_gaps(verdict),
+    ]
+    data = f"const MOLECULES = {_in_script(shown)}, COLOUR = {_in_script(_ATOMS)};"
+    title = escape(verdict.benchmark_set.name)
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
+        f"</head><body>\n{chr(10).join(parts)}\n<script>{data}{_SCRIPT}</script></body></html>\n"
+    )
+
+
+def _in_script(value) -> str:
+    return json.dumps(value).replace("<", "\\u003c")
+
+
+def _head(verdict):
+    found = verdict.benchmark_set
+    yield f"<h1>{escape(found.title or found.name)}</h1>"
+    words = ", ".join(f"{name} {value}" for name, value in verdict.settings.items())
+    yield f"<p>{len(found.reactions)} reactions of {len(found.species)} molecules; {escape(words)}.</p>"
+    if found.source:
+        yield f"<p><small>Source: {escape(found.source)}</small></p>"
+
+
+def _table(head, rows) -> str:
+    cells = lambda row, tag: "".join(f"<{tag}>{escape(str(word))}</{tag}>" for word in row)
+    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
+    return f"<table><thead><tr>{cells(head, 'th')}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _side_by_side(verdict) -> str:
+    groups = [(name, (name,)) for name in verdict.subsets]
+    groups += [(kind, tuple(names)) for kind, names in verdict.classes.items()] + [("all", ())]
+    rows = []
+    for label, names in groups:
+        found = [verdict.statistics(xc, *names) for xc in verdict.functionals]
+        total = next((one.total for one in found if one is not None), 0)
+        rows.append([label, total, *("-" if one is None else _words(one) for one in found)])
+    weighted = [verdict.weighted(xc) for xc in verdict.functionals]
+    rows += [[name, "", *(f"{one[name]:.2f}" for one in weighted)] for name in weighted[0]]
+    return _table(["kcal/mol", "n", *verdict.functionals], rows)
+
+
+def _words(one):
+    words = f"{one.mean_absolute:.2f} [{one.low:.2f}, {one.high:.2f}], mean {one.mean:+.2f}"
+    return words if one.n == one.total else f"{words}; {one.n} of {one.total}"
+
+
+def _published(verdict):
+    if known := verdict.published():
+        names = sorted(known)
+        rows = [
+            [label, *(f"{known[xc][label]:.2f}" if label in known[xc] else "-" for xc in names)]
+            for label in [*verdict.subsets, "all"]
+        ]
+        yield "<p>Mean absolute errors that others published for the same reactions:</p>"
+        yield _table(["kcal/mol", *names], rows)
+
+
+def _picture(verdict) -> Iterator[str]:
+    """A row for each subset and functional, a point for each reaction at its error."""
+    errors = {xc: verdict.known(xc) for xc in verdict.functionals}
+    reach = max((abs(error) for found in errors.values() for _, error in found), default=1.0) or 1.0
+    middle, scale = (LABELS + WIDTH) / 2, (WIDTH - LABELS - 20) / 2 / reach
+    rows = [(name, k) for name in verdict.subsets for k in range(len(verdict.functionals))]
+    height = ROW * len(rows) + 40
+    yield f'<svg width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="12" role="img">'
+    for part in (-1, -0.5, 0, 0.5, 1):
+        x = middle + scale * reach * part
+        yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{height - 35}" stroke="{"#888" if part == 0 else "#ddd"}"/>'
+        yield f'<text x="{x:.1f}" y="{height - 20}" text-anchor="middle">{reach * part:+.1f}</text>'
+    for row, (name, k) in enumerate(rows):
+        xc, y = verdict.functionals[k], ROW * row + ROW / 2
+        yield f'<text x="0" y="{y + 4}">{escape(f"{name} {xc}")}</text>'
+        for one, error in errors[xc]:
+            if one.subset == name:
+                words = escape(f"{one.name}: {error:+.2f} of {one.reference:.2f} kcal/mol")
+                x = middle + scale * error
+                colour = COLOURS[k % len(COLOURS)]
+                point = f'<circle cx="{x:.1f}" cy="{y}" r="4" fill="{colour}" fill-opacity="0.6">'
+                yield f"{point}<title>{words}</title></circle>"
+    words = "error [kcal/mol], computed less reference"
+    yield f'<text x="{middle}" y="{height - 4}" text-anchor="middle">{words}</text></svg>'
+
+
+def _outliers(verdict, shown) -> Iterator[str]:
+    for xc in verdict.functionals:
+        yield f"<h3>{escape(xc)}</h3>"
+        for reaction, error in verdict.outliers(xc, OUTLIERS):
+            head = f"{reaction.subset}/{reaction.name}: {error:+.2f} kcal/mol (reference {reaction.reference:.2f})"
+            yield f"<details><summary>{escape(head)}</summary>"
+            for name, coefficient in reaction.stoichiometry:
+                shown.setdefault(name, _atoms(verdict.benchmark_set.species[name]))
+                label = escape(f"{coefficient:+g} {name}")
+                canvas = f'<canvas width="200" height="200" data-name="{escape(name)}"></canvas>'
+                yield f'<div class="mol">{canvas}<br>{label}</div>'
+            yield _components(verdict, xc, reaction)
+            yield "</details>"
+
+
+def _atoms(species):
+    """Rows of symbol, position [angstrom] and atomic number."""
+    geometry = parse_geometry(species.atoms)
+    rows = zip(geometry.names, geometry.coordinates.tolist(), strict=True)
+    return [[name.symbol, *position, ATOMIC_NUMBERS[name.symbol]] for name, position in rows]
+
+
+def _components(verdict, xc, reaction) -> str:
+    """What each part of the energy adds to the reaction, and the states that were found."""
+    parts = [(name, c, verdict.computed[xc, name]) for name, c in reaction.stoichiometry]
+    names = list(dict.fromkeys(name for _, _, one in parts for name in one.components))
+    rows = [
+        [f"{c:+g} {label}", *(f"{one.components.get(name, 0.0):.6f}" for name in names), f"{one.energy:.6f}"]
+        for label, c, one in parts
+    ]
+    sums = [sum(c * one.components.get(name, 0.0) for _, c, one in parts) for name in names]
+    rows.append(["reaction", *(f"{value:.6f}" for value in sums), f"{sum(c * one.energy for _, c, one in parts):.6f}"])
+    return _table(["hartree", *names, "total"], rows)
+
+
+def _gaps(verdict) -> Iterator[str]:
+    if missing := verdict.missing():
+        yield f"<h2>Without energy</h2>{_table(['functional', 'reaction', 'reason'], missing)}"
+    if remarks := verdict.remarks():
+        yield f"<h2>To be looked at</h2>{_table(['functional', 'molecule', 'what'], remarks)}"
+    if notes := verdict.benchmark_set.notes:
+        yield f"<h2>Notes on the set</h2><ul>{''.join(f'<li>{escape(note)}</li>' for note in notes)}</ul>"

@@ -52,7 +52,9 @@ def _triplets(path, species):
     places = _geometries(path / "geometries" / "xyz")
     for file in sorted((path / "data" / "json").glob("*/*.json")):
         states = [entry for entry in _document(file, list) if isinstance(entry, dict)]
-        found = [e for e in states if str(e.get("State", "")).startswith("^3") and _value(e.get("TBE/AVTZ")) is not None]
+        found = [
+            e for e in states if str(e.get("State", "")).startswith("^3") and _value(e.get("TBE/AVTZ")) is not None
+        ]
         if not found or any(str(e.get("State", "")).startswith("^2") for e in states):
             continue
         label = str(found[0].get("Molecule", file.stem)).strip()
@@ -74,14 +76,14 @@ def _ionisations(path, species):
 
 
 def _best(tables):
-    """Selected configuration interaction, in the largest basis set that has the lowest ionisation."""
+    """The lowest energy of selected configuration interaction, in the largest basis set that has the first one."""
     for table in tables if isinstance(tables, list) else ():
         energies = table.get("sCI", {}).get("Energy", {}) if isinstance(table, dict) else {}
         for basis in ("aug-cc-pVQZ", "aug-cc-pVTZ"):
             row = energies.get(basis) if isinstance(energies, dict) else None
-            values = [x for x in map(_value, row or ()) if x is not None]
-            if values and _value(row[0]) is not None:
-                return min(values)
+            values = [_value(x) for x in row] if isinstance(row, list) else []
+            if values and values[0] is not None:
+                return min(x for x in values if x is not None)
     return None
 
 
@@ -101,7 +103,7 @@ def _plain(name):
 
 def _geometries(folder):
     """xyz files by their names and by those in their comment lines, 'Water 7732-18-5 ...', in lower case."""
-    places = {}
+    places: dict[str, Path] = {}
     for file in sorted(folder.glob("*.xyz")):
         lines = read_text(file).splitlines()
         comment = _CAS.split(lines[1])[0] if len(lines) > 1 and _CAS.search(lines[1]) else ""

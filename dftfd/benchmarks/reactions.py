@@ -85,7 +85,7 @@ class BenchmarkSet:
     """Reactions and their molecules.
 
     basis: the one that a run takes where none is given.   weighting: the name of the mean that the weights of reactions
-    define, 'WTMAD-2', empty without.   left_out: (reaction, reason) of what is not computed.   notes: what checks found.
+    define, 'WTMAD-2', empty without.   left_out: (reaction, reason) of what is not computed.   notes: of checks.
     """
 
     name: str
@@ -129,7 +129,7 @@ def checked(found: BenchmarkSet) -> BenchmarkSet:
 
     Looked at: molecules that are missing, geometries, charges and spins that no electron count allows.
     """
-    reasons = {name: reason for name, species in found.species.items() if (reason := _reason(species))}
+    reasons = {name: reason for name, species in found.species.items() if (reason := checked_species(species))}
     kept, left_out = [], list(found.left_out)
     for reaction in found.reactions:
         why = [
@@ -144,7 +144,7 @@ def checked(found: BenchmarkSet) -> BenchmarkSet:
     return replace(found.of(kept), left_out=tuple(left_out), notes=(*found.notes, *_duplicates(kept)))
 
 
-def _reason(species) -> str:
+def checked_species(species: Species) -> str:
     """Why a molecule cannot be computed; empty where it can."""
     if species.reason:
         return species.reason
@@ -192,8 +192,11 @@ def read_document(path) -> BenchmarkSet:
 
 def _from_document(document, path) -> BenchmarkSet:
     where = f"{path.name}: "
-    factor = UNITS[Kind(f"one of {', '.join(UNITS)}", lambda unit: _known_unit(unit)).checked(
-        where + "unit", document.get("unit", "kcal/mol"))]
+    factor = UNITS[
+        Kind(f"one of {', '.join(UNITS)}", lambda unit: _known_unit(unit)).checked(
+            where + "unit", document.get("unit", "kcal/mol")
+        )
+    ]
     molecules = mapping.checked(where + "molecules", document.get("molecules"))
     reactions = Kind("a list of reactions", _as_list).checked(where + "reactions", document.get("reactions"))
     name = text.checked(where + "name", document.get("name", path.stem))
@@ -309,6 +312,4 @@ def _of_species(species):
 
 def _of_reaction(reaction):
     plain = {"name": reaction.name, "subset": reaction.subset, "stoichiometry": dict(reaction.stoichiometry)}
-    return plain | {
-        "reference": reaction.reference, "weight": reaction.weight, "published": dict(reaction.published)
-    }
+    return plain | {"reference": reaction.reference, "weight": reaction.weight, "published": dict(reaction.published)}

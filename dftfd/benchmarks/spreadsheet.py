@@ -18,7 +18,7 @@ MAX_BYTES = 256 * 2**20
 
 _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
-_COLUMN = re.compile(r"[A-Z]{1,3}")
+_CELL = re.compile(r"([A-Z]{1,3})[0-9]+")
 
 
 def read_table(path, sheet: str | None = None) -> list[list[str]]:
@@ -73,9 +73,11 @@ def _rows(sheet, texts):
 
 
 def _index(reference):
-    """0 for A, 26 for AA."""
+    """0 for A1, 26 for AA1."""
+    if (match := _CELL.fullmatch(reference)) is None:
+        raise ValueError(f"cell {reference!r}")
     number = 0
-    for letter in _COLUMN.match(reference)[0]:
+    for letter in match[1]:
         number = 26 * number + ord(letter) - ord("A") + 1
     return number - 1
 

@@ -20,7 +20,7 @@ def _head(verdict):
 
 
 def _side_by_side(verdict):
-    labels = [(name, (name,)) for name in verdict.subsets]
+    labels: list[tuple[str, tuple[str, ...]]] = [(name, (name,)) for name in verdict.subsets]
     labels += [(kind, tuple(names)) for kind, names in verdict.classes.items()]
     labels = [*labels, ("all", ())] if len(verdict.subsets) > 1 else labels
     rows = []
@@ -31,7 +31,9 @@ def _side_by_side(verdict):
         rows.append([label, str(total), *values])
     weighted = [verdict.weighted(xc) for xc in verdict.functionals]
     for name in weighted[0]:
-        rows.append([name, "", *(f"{one[name]:.2f}{_interval_of(verdict, name, xc)}" for one, xc in _zip(weighted, verdict))])
+        rows.append(
+            [name, "", *(f"{one[name]:.2f}{_interval_of(verdict, name, xc)}" for one, xc in _zip(weighted, verdict))]
+        )
     return ["", *_table(["mean absolute error", "n", *verdict.functionals], rows)]
 
 
@@ -72,9 +74,7 @@ def _in_full(verdict):
                 rows.append([label, f"{one.n}/{one.total}", *(f"{value:.2f}" for value in numbers), one.worst])
         yield ""
         yield from _table([xc, "n", "mean", "mean abs", "rms", "largest", "of"], rows)
-        worst = ", ".join(
-            f"{one.reaction.subset}/{one.reaction.name} {one.error:+.1f}" for one in verdict.outliers(xc)
-        )
+        worst = ", ".join(f"{one.subset}/{one.name} {error:+.1f}" for one, error in verdict.outliers(xc))
         yield f"outliers: {worst}"
 
 

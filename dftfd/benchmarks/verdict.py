@@ -62,6 +62,10 @@ class Verdict:
         energy = HARTREE * sum(coefficient * one.energy for _, coefficient, one in parts)
         return ReactionError(reaction, energy, energy - reaction.reference)
 
+    def known(self, xc: str) -> list[tuple[Reaction, float]]:
+        """The reactions that have an energy, with their errors [kcal/mol]."""
+        return [(one.reaction, one.error) for one in self.errors(xc) if one.error is not None]
+
     @property
     def subsets(self) -> list[str]:
         """Names of the subsets, in the order of the set."""
@@ -79,24 +83,25 @@ class Verdict:
 
     def statistics(self, xc: str, *subsets: str) -> Statistics | None:
         """Statistics of a functional on some subsets, on all without; None where nothing was computed."""
-        chosen = [one for one in self.errors(xc) if not subsets or one.reaction.subset in subsets]
-        there = [one for one in chosen if one.error is not None]
-        names = [f"{one.reaction.subset}/{one.reaction.name}" for one in there]
-        return statistics_of([one.error for one in there], names, len(chosen))
+        within = lambda reaction: not subsets or reaction.subset in subsets
+        there = [(reaction, error) for reaction, error in self.known(xc) if within(reaction)]
+        names = [f"{reaction.subset}/{reaction.name}" for reaction, _ in there]
+        total = sum(map(within, self.benchmark_set.reactions))
+        return statistics_of([error for _, error in there], names, total)
 
     def weighted(self, xc: str) -> dict[str, float]:
         """WTMAD-1 and WTMAD-2 [kcal/mol] of a set that defines them, over the reactions that were computed."""
         if self.benchmark_set.weighting != "WTMAD-2":
             return {}
-        there = [one for one in self.errors(xc) if one.error is not None]
+        there = self.known(xc)
         means, references = [], []
         for name in self.subsets:
-            errors = [abs(one.error) for one in there if one.reaction.subset == name]
+            errors = [abs(error) for reaction, error in there if reaction.subset == name]
             known = self.benchmark_set.subsets.get(name)
             if errors:
                 means.append(float(np.mean(errors)))
                 references.append(None if known is None else known.mean_reference)
-        second = wtmad2([one.error for one in there], [one.reaction.weight for one in there])
+        second = wtmad2([error for _, error in there], [reaction.weight for reaction, _ in there])
         found = {"WTMAD-1": wtmad1(means, references), "WTMAD-2": second}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -104,8 +109,7 @@ class Verdict:
         """Where WTMAD-2 lies with 95 % confidence, if these reactions are a sample of many."""
         if "WTMAD-2" not in self.weighted(xc):
             return None
-        there = [one for one in self.errors(xc) if one.error is not None]
-        return interval([abs(one.error) * one.reaction.weight for one in there])
+        return interval([abs(error) * (reaction.weight or 0.0) for reaction, error in self.known(xc)])
 
     def published(self) -> dict[str, dict[str, float]]:
         """functional -> subset -> mean absolute error that others found [kcal/mol], on the same reactions or as stated.
@@ -129,16 +133,20 @@ class Verdict:
                 found[xc][ALL] = float(np.mean(errors))
         return found
 
-    def outliers(self, xc: str, count: int = OUTLIERS) -> list[ReactionError]:
-        """The reactions of largest error."""
-        there = [one for one in self.errors(xc) if one.error is not None]
-        return sorted(there, key=lambda one: -abs(one.error))[:count]
+    def outliers(self, xc: str, count: int = OUTLIERS) -> list[tuple[Reaction, float]]:
+        """The reactions of largest error, with it."""
+        return sorted(self.known(xc), key=lambda pair: -abs(pair[1]))[:count]
 
     def missing(self) -> list[tuple[str, str, str]]:
         """(functional, reaction, reason) of what has no energy; those that a check of the set left out have ''."""
         names = [(xc, one) for xc in self.functionals for one in self.errors(xc) if one.error is None]
         found = [(xc, f"{one.reaction.subset}/{one.reaction.name}", one.reason) for xc, one in names]
         return [("", name, reason) for name, reason in self.benchmark_set.left_out] + found
+
+    @property
+    def failed(self) -> bool:
+        """Whether a molecule of a reaction has no energy, for another reason than that the set was wrong."""
+        return any(xc for xc, _, _ in self.missing())
 
     def remarks(self) -> list[tuple[str, str, str]]:
         """(functional, molecule, what was remarkable)."""
@@ -153,7 +161,7 @@ class Verdict:
     def rows(self) -> list[dict]:
         """A row for each functional with each subset, class and the whole, as the CSV file has them."""
         kinds = {name: self._kind(name) for name in self.subsets}
-        groups = [(name, kinds[name], (name,)) for name in self.subsets]
+        groups: list[tuple[str, str, tuple[str, ...]]] = [(name, kinds[name], (name,)) for name in self.subsets]
         groups += [(f"class: {kind}", kind, tuple(names)) for kind, names in self.classes.items()]
         groups += [(ALL, "", ())]
         published = self.published()
@@ -222,7 +230,9 @@ class Verdict:
             counts = {one.n if one is not None else 0 for one in found}
             lines.append(" & ".join([_tex(label), "/".join(map(str, sorted(counts))), *values]) + r" \\")
         for name in self.weighted(self.functionals[0]):
-            lines.append(" & ".join([name, "", *(f"{self.weighted(xc)[name]:.2f}" for xc in self.functionals)]) + r" \\")
+            lines.append(
+                " & ".join([name, "", *(f"{self.weighted(xc)[name]:.2f}" for xc in self.functionals)]) + r" \\"
+            )
         words = ", ".join(f"{key} {value}" for key, value in self.settings.items())
         return "\n".join([f"% mean absolute errors [kcal/mol]; {words}", *lines, r"\hline", r"\end{tabular}", ""])
 

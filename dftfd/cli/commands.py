@@ -95,7 +95,7 @@ def run(
     if len(files) > 1 or not BATCH.isdisjoint(given) or stands_for_many(files[0]):
         from dftfd.cli.batches import run_many
 
-        _refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes its results to --record")
+        refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes its results to --record")
         with messages(verbose, debug):
             code = run_many(files, of_molecule, of_run, jobs, record, scheduler, quiet)
         raise typer.Exit(code)
@@ -124,7 +124,7 @@ def require_convergence(converged, otherwise):
         raise typer.Exit(NotConvergedError.exit_code)
 
 
-def _refuse(given, names, why):
+def refuse(given, names, why):
     """Raise InputError where an option was given that does not go with the rest."""
     for name in given:
         if name in names:
@@ -149,7 +149,7 @@ def _request(file, of_molecule, of_run, given):
 
     if not file.lower().endswith(".json"):
         return Request({"source": file} | of_molecule, of_run)
-    _refuse(given, {*of_molecule, *of_run} - AROUND, f"is what {file} decides; leave it out")
+    refuse(given, {*of_molecule, *of_run} - AROUND, f"is what {file} decides; leave it out")
     request = read_input(file)
     request.settings.update({name: of_run[name] for name in AROUND})
     return request

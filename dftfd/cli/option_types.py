@@ -48,7 +48,9 @@ def with_options(*names: str, molecule: Sequence[str] = tuple(OF_MOLECULE)) -> C
         own = list(inspect.signature(command).parameters.values())
         at = [p.name for p in own].index("of_molecule")
         of_molecule = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[name], annotation=OF_MOLECULE[name])
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[name], annotation=OF_MOLECULE[name]
+            )
             for name in molecule
         ]
         shown = [*own[:at], *of_molecule, *map(_parameter, names), *own[at + 2 :]]

@@ -2,12 +2,13 @@
 
 import os
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from dftfd.cli.commands import Debug, Verbose, app, messages
+from dftfd.cli.commands import Debug, Verbose, app, messages, refuse
 from dftfd.cli.option_types import with_options
 from dftfd.errors import FileError, NotConvergedError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, names
@@ -18,8 +19,11 @@ OFFERED = [
     if OPTIONS[name].on_command and name not in ("xc", "allow_unconverged", "occupations", "follow_orbitals")
 ]
 
+TOTALS = "totals"
+
 Set = Annotated[
-    str, typer.Argument(help="Set: its name (without one, the sets are listed), a file, or a collection such as gscdb:S22.")
+    str,
+    typer.Argument(help="Set: its name (without one, the sets are listed), a file, or a collection such as gscdb:S22."),
 ]
 Functionals = Annotated[
     str, typer.Option("--xc", help="Functionals, between commas; between semicolons, where names have commas in them.")
@@ -35,10 +39,10 @@ Record = Annotated[
     Path | None, typer.Option(help="Results, one line of JSON each; what it already holds is not computed again.")
 ]
 Scheduler = Annotated[str, typer.Option(help="Address of a Dask scheduler, tcp://host:8786.")]
-
-
-def _file(words):
-    return Annotated[Path | None, typer.Option(help=f"Write {words} to this file.")]
+Csv = Annotated[Path | None, typer.Option(help="Write the table of errors to this file.")]
+Json = Annotated[Path | None, typer.Option(help="Write everything that was found to this file.")]
+Latex = Annotated[Path | None, typer.Option(help="Write the table for LaTeX to this file.")]
+Html = Annotated[Path | None, typer.Option(help="Write a page with pictures and outliers to this file.")]
 
 
 @app.command()
@@ -57,47 +61,59 @@ def benchmark(
     jobs: Annotated[int, typer.Option(help="Processes to compute in.")] = 1,
     record: Record = None,
     scheduler: Scheduler = "",
-    csv: _file("the table of errors") = None,
-    json: _file("everything that was found") = None,
-    latex: _file("the table for LaTeX") = None,
-    html: _file("a page with pictures and outliers") = None,
+    csv: Csv = None,
+    json: Json = None,
+    latex: Latex = None,
+    html: Html = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files.")] = False,
     verbose: Verbose = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the tables only.")] = False,
     debug: Debug = False,
 ):
-    """Compute a set of reactions with known energies, and print the errors of functionals."""
+    """Compute a set of reactions with known energies, and print the errors of functionals.
+
+    The set `totals` compares total energies with those of another program instead.
+    """
     from dftfd.batch.cluster import cluster_client
     from dftfd.benchmarks import benchmark as run_benchmark
-    from dftfd.benchmarks import shipped_sets
+    from dftfd.benchmarks import compare_totals, shipped_sets
     from dftfd.cli.batches import Display
 
     if not name:
-        print("\n".join(shipped_sets()))
+        print("\n".join([*shipped_sets(), TOTALS]))
         return
     outputs = _outputs({".csv": csv, ".json": json, ".tex": latex, ".html": html}, overwrite)
     with messages(verbose, debug), Display(quiet) as display:
         with cluster_client(scheduler) if scheduler else nullcontext() as client:
-            verdict = run_benchmark(
-                name,
-                functionals_of(xc),
-                data=data,
-                only=_words(only),
-                limit=limit,
-                seed=seed,
-                density=density,
-                basis=basis,
-                jobs=jobs,
-                client=client,
-                record=record,
-                on_step=lambda step: None if quiet else display.show(step.outcome, step.total, step.done, _left(step)),
-                molecule_options=of_molecule,
-                **of_run,
-            )
+            common: dict[str, Any] = {
+                "data": data,
+                "seed": seed,
+                "basis": basis,
+                "jobs": jobs,
+                "client": client,
+                "record": record,
+                "on_step": partial(_tell, display),
+                **({} if limit is None else {"limit": limit}),
+            }
+            if name == TOTALS:
+                of_set = {"only": only, "density": density, "latex": latex, "html": html} | of_molecule
+                refuse([key for key, value in of_set.items() if value], of_set, "does not go with total energies")
+                given = {key: value for key, value in of_run.items() if OPTIONS[key].differs(value)}
+                verdict = compare_totals(xc=functionals_of(xc), **common, **given)
+            else:
+                verdict = run_benchmark(
+                    name,
+                    functionals_of(xc),
+                    only=_words(only),
+                    density=density,
+                    molecule_options=of_molecule,
+                    **common,
+                    **of_run,
+                )
     print(f"{'' if quiet else chr(10)}{verdict}")
-    for path, content in outputs.items():
-        verdict.write(path, content)
-    if any(xc for xc, _, _ in verdict.missing()):
+    for path, ending in outputs.items():
+        verdict.write(path, ending)
+    if verdict.failed:
         raise typer.Exit(NotConvergedError.exit_code)
 
 
@@ -108,6 +124,10 @@ def functionals_of(words: str) -> list[str]:
 
 def _words(text, separator=","):
     return [word.strip() for word in text.split(separator) if word.strip()]
+
+
+def _tell(display, step):
+    display.show(step.outcome, step.total, step.done, _left(step))
 
 
 def _left(step):

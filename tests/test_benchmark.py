@@ -1,0 +1,646 @@
+"""Benchmarks: the documented form, readers of other makers' forms, runs that can be interrupted, numbers and tables."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+import dftfd
+from dftfd.benchmarks import energies as running
+from dftfd.benchmarks import read_set, shipped_sets
+from dftfd.benchmarks.gscdb import read_totals
+from dftfd.benchmarks.reactions import HARTREE, document_of, read_document
+from dftfd.benchmarks.spreadsheet import read_table
+from dftfd.benchmarks.statistics import interval, statistics_of, wtmad1, wtmad2
+from dftfd.cli import main
+from dftfd.cli.verdicts import functionals_of
+from dftfd.errors import FileError, FunctionalError, InputError
+
+SETTINGS = {"basis": "sto-3g", "density_fit": False}
+H2, H4 = "H 0 0 0; H 0 0 0.74;", "H 0 0 0; H 0 0 0.74; H 0 3 0; H 0 3 0.74;"
+SET = {
+    "dftfd_benchmark": 1,
+    "name": "tiny",
+    "unit": "hartree",
+    "weighting": "WTMAD-2",
+    "subsets": {
+        "bonds": {"class": "energies", "mean_reference": 0.17, "published": {"pbe": 0.02}},
+        "pairs": {"class": "energies", "mean_reference": 0.001},
+    },
+    "molecules": {
+        "h": {"atoms": "H 0 0 0;", "spin": 1},
+        "h again": {"atoms": "H 0 0 0;", "spin": 1},
+        "h2": {"atoms": H2},
+        "h4": {"atoms": H4},
+    },
+    "reactions": [
+        {
+            "name": "h2",
+            "subset": "bonds",
+            "stoichiometry": {"h2": -1, "h": 1, "h again": 1},
+            "reference": 0.17,
+            "weight": 2,
+        },
+        {"name": "h4", "subset": "pairs", "stoichiometry": {"h4": -1, "h2": 2}, "reference": 0.001, "weight": 30},
+    ],
+}
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """The path of a set with two reactions of hydrogen."""
+    path = tmp_path / "tiny.json"
+    path.write_text(json.dumps(SET))
+    return path
+
+
+# ------------------------------------------------------------------------------------------------- the documented form
+
+
+def test_a_set_is_read_from_json_and_toml_with_xyz_files(tiny, tmp_path):
+    """Both hold the same; a molecule may be an xyz file, which brings charge and spin; energies become kcal/mol."""
+    (tmp_path / "ion.xyz").write_text("2\ncharge=1 spin=1\nH 0 0 0\nH 0 0 1.06\n")
+    (tmp_path / "set.toml").write_text(
+        'dftfd_benchmark = 1\nunit = "eV"\n[molecules]\nion = {file = "ion.xyz"}\nh2 = {atoms = "H 0 0 0; H 0 0 1;"}\n'
+        '[[reactions]]\nname = "ip"\nstoichiometry = {ion = 1, h2 = -1}\nreference = 15.4\n'
+    )
+    found = read_document(tmp_path / "set.toml")
+    assert (found.species["ion"].charge, found.species["ion"].spin) == (1, 1)
+    assert found.reactions[0].reference == pytest.approx(15.4 * 23.0605478, rel=1e-7)  # kcal/mol in an eV, CODATA 2018
+    assert found.reactions[0].subset == "set"
+    tiny_set = read_document(tiny)
+    assert tiny_set.reactions[0].reference == pytest.approx(0.17 * HARTREE)
+    assert tiny_set.subsets["bonds"].published["pbe"] == pytest.approx(0.02 * HARTREE)
+    again = tmp_path / "again.json"
+    again.write_text(json.dumps(document_of(tiny_set)))
+    assert read_document(again) == tiny_set
+
+
+@pytest.mark.parametrize(
+    "change, error, words",
+    [
+        ({"dftfd_benchmark": 2}, InputError, "form 2"),
+        ({"unit": "furlong"}, InputError, "furlong"),
+        ({"reactions": None}, InputError, "list of reactions"),
+        ({"molecules": []}, InputError, "molecules"),
+        ({"reactions": [{"stoichiometry": {"h2": "x"}, "reference": 1}]}, InputError, "finite number"),
+        ({"reactions": [{"stoichiometry": {"h2": 1}}]}, InputError, "reference"),
+        ({"molecules": {"h2": {"atoms": 3}}}, InputError, "atoms"),
+    ],
+)
+def test_what_is_no_set_is_refused_with_its_place(tmp_path, change, error, words):
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps(SET | change))
+    with pytest.raises(error, match=words):
+        read_document(path)
+
+
+def test_files_that_hold_no_set_are_refused(tmp_path):
+    (tmp_path / "a.json").write_text("{")
+    (tmp_path / "b.json").write_text("[1]")
+    with pytest.raises(FileError, match="neither JSON nor TOML"):
+        read_document(tmp_path / "a.json")
+    with pytest.raises(InputError, match="no benchmark set"):
+        read_document(tmp_path / "b.json")
+    with pytest.raises(InputError, match="closest are"):
+        read_set("s23")
+    with pytest.raises(InputError, match="--data PATH"):
+        read_set("gmtkn55")
+    with pytest.raises(FileError, match="does not hold gscdb"):
+        read_set("gscdb", tmp_path)
+    with pytest.raises(FileError, match="none of the known forms"):
+        read_set(str(tmp_path))
+
+
+def test_reactions_that_cannot_be_computed_are_listed_and_duplicates_noted(tmp_path):
+    """A missing molecule, a spin that does not go with the electrons, a file that is not there, a strange element."""
+    wrong = {
+        "odd": {"atoms": H2, "spin": 1},
+        "gone": {"file": "gone.xyz"},
+        "strange": {"atoms": "Xx 0 0 0;"},
+        "bare": {"atoms": "H 0 0 0;", "charge": 1},
+    }
+    reactions = [{"name": name, "stoichiometry": {name: 1}, "reference": 1} for name in (*wrong, "nowhere")]
+    twice = [{"name": f"twice {k}", "stoichiometry": {"h2": 1}, "reference": 2} for k in (1, 2)]
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps(SET | {"molecules": SET["molecules"] | wrong, "reactions": reactions + twice}))
+    found = read_document(path)
+    assert [reaction.name for reaction in found.reactions] == ["twice 1", "twice 2"]
+    assert [name for name, _ in found.left_out] == [f"tiny/{name}" for name in (*wrong, "nowhere")]
+    reasons = " ".join(reason for _, reason in found.left_out)
+    for words in ("1 unpaired do not go with 2 electrons", "gone.xyz", "unknown element", "0 electrons", "no such"):
+        assert words in reasons
+    assert found.notes == ("tiny/twice 2 is tiny/twice 1 once more",)
+
+
+def test_a_sample_of_a_seed_grows(tiny):
+    """The first reactions of a seed are those of a larger sample; another seed gives another order."""
+    found = read_set("w4-17")
+    first, more = found.sample(10, 3), found.sample(20, 3)
+    assert more.reactions[:10] == first.reactions and len(more.reactions) == 20
+    assert found.sample(10, 4).reactions != first.reactions
+    assert set(first.species) == {name for reaction in first.reactions for name, _ in reaction.stoichiometry}
+    assert len(read_document(tiny).only(["PAIRS"]).reactions) == 1
+    with pytest.raises(InputError, match="it has bonds, pairs"):
+        read_document(tiny).only(["none"])
+
+
+# ------------------------------------------------------------------------------------------------ forms of other makers
+
+
+def test_gmtkn55_folders_are_read(tmp_path):
+    """Braces, coefficients, charges and unpaired electrons; WTMAD-2's weights are 56.84 over the mean reference."""
+    res = "f=$1\n#comment\n$tmer {h2,h}/$f  x -1 2 $w 109.493\n$tmer P_{a,b}/$f h/$f x -1 1 1 $w -10.507 # more\n"
+    molecules = {"h2": H2, "h": "H 0 0 0;", "P_a": H2, "P_b": "H 0 0 0;"}
+    for name, atoms in molecules.items():
+        place = tmp_path / "W4-11" / name
+        place.mkdir(parents=True)
+        rows = [row.strip() for row in atoms.split(";") if row.strip()]
+        (place / "struc.xyz").write_text(f"{len(rows)}\n\n" + "\n".join(rows) + "\n")
+        if len(rows) == 1:
+            (place / ".UHF").write_text("1\n")
+    (tmp_path / "W4-11" / "P_a" / ".CHRG").write_text("-1\n")
+    (tmp_path / "W4-11" / "P_a" / ".UHF").write_text("1\n")
+    (tmp_path / "W4-11" / ".res").write_text(res)
+    found = read_set("gmtkn55:w4-11", tmp_path)
+    first, second = found.reactions
+    assert first.stoichiometry == (("W4-11/h2", -1.0), ("W4-11/h", 2.0)) and first.reference == 109.493
+    assert dict(second.stoichiometry) == {"W4-11/P_a": -1.0, "W4-11/P_b": 1.0, "W4-11/h": 1.0}
+    assert found.species["W4-11/P_a"].charge == -1 and found.species["W4-11/h"].spin == 1
+    assert found.weighting == "WTMAD-2" and first.weight == pytest.approx(56.84 / 60.0)
+    assert found.subsets["W4-11"].kind.startswith("basic properties")
+    (tmp_path / "W4-11" / "h" / "struc.xyz").unlink()
+    assert len(read_set("gmtkn55", tmp_path).left_out) == 2
+    (tmp_path / "W4-11" / ".res").write_text("$tmer h2/$f h/$f x -1 $w 1\n")
+    with pytest.raises(FileError, match="line 1"):
+        read_set("gmtkn55", tmp_path)
+
+
+DIET = """
+W4-11:
+  30:
+    Energy: 109.493
+    Weight: 0.1900
+    Species:
+      h2:
+        Count: -1
+        Charge: 0
+        UHF: 0
+        Number: 2
+        Elements: [ H, H ]
+        Positions:
+          - [   0.0,   0.0,   0.0]
+          - [   0.0,   0.0,   0.74]
+      h:
+        Count: 2
+        Charge: 0
+        UHF: 1
+        Number: 1
+        Elements: [ H ]
+        Positions:
+          - [   0.0,   0.0,   0.0]
+"""
+
+
+def test_diet_files_are_read(tmp_path):
+    """The mean reference energy of the whole subset follows from the weight."""
+    (tmp_path / "AllElements_030.yaml").write_text(DIET)
+    found = read_set("diet:30", tmp_path)
+    assert found.reactions[0].stoichiometry == (("W4-11/h2", -1.0), ("W4-11/h", 2.0))
+    assert (found.reactions[0].reference, found.reactions[0].weight) == (109.493, 0.19)
+    assert found.subsets["W4-11"].mean_reference == pytest.approx(56.84 / 0.19)
+    assert found.species["W4-11/h"].spin == 1 and "0.74" in found.species["W4-11/h2"].atoms
+    with pytest.raises(InputError, match="say diet:SIZE"):
+        read_set("diet", tmp_path)
+    for broken in (DIET.replace("Energy", "Enrgy"), "nonsense\n", DIET.replace("- [   0.0,   0.0,   0.74]", "")):
+        (tmp_path / "AllElements_030.yaml").write_text(broken)
+        with pytest.raises(FileError, match="layout"):
+            read_set("diet:30", tmp_path)
+
+
+def write_xlsx(path, rows):
+    """A spreadsheet as ECMA-376 has it: words shared, numbers in place; empty cells left out."""
+    words = sorted({cell for row in rows for cell in row if isinstance(cell, str) and cell})
+    cells = lambda k, row: "".join(
+        f'<c r="{chr(65 + j)}{k}" t="s"><v>{words.index(cell)}</v></c>'
+        if isinstance(cell, str)
+        else f'<c r="{chr(65 + j)}{k}"><v>{cell!r}</v></c>'
+        for j, cell in enumerate(row)
+        if cell != ""
+    )
+    main_ns = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    rel_ns = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    body = "".join(f'<row r="{k}">{cells(k, row)}</row>' for k, row in enumerate(rows, 1))
+    parts = {
+        "xl/workbook.xml": f'<workbook xmlns="{main_ns}" xmlns:r="{rel_ns}"><sheets>'
+        '<sheet name="one" sheetId="1" r:id="rId1"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        '<Relationship Id="rId1" Target="worksheets/sheet1.xml"/></Relationships>',
+        "xl/sharedStrings.xml": f'<sst xmlns="{main_ns}">{"".join(f"<si><t>{word}</t></si>" for word in words)}</sst>',
+        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main_ns}"><sheetData>{body}</sheetData></worksheet>',
+    }
+    with zipfile.ZipFile(path, "w") as book:
+        for name, text in parts.items():
+            book.writestr(name, text)
+
+
+@pytest.fixture
+def gscdb(tmp_path):
+    """A folder of GSCDB's layout with two reactions."""
+    for folder in ("Info", "Analysis", "xyz_files"):
+        (tmp_path / folder).mkdir()
+    write_xlsx(
+        tmp_path / "Info" / "DatasetEval.xlsx",
+        [
+            ["Reaction", "Dataset", "Reference", "Stoichiometry"],
+            ["X_1", "X", 0.17, "-1,h2,2,h"],
+            ["F_1", "F", 0.17, "-1,h2,1,field"],
+        ],
+    )
+    write_xlsx(
+        tmp_path / "Analysis" / "Molecule_Energies.xlsx",
+        [["", "B3LYP", "wB97X-V"], ["h2", -1.18, -1.17], ["h", -0.5, ""]],
+    )
+    comment = "charge=0, multiplicity={}, basis=def2-QZVPPD, num_basis=1"
+    (tmp_path / "xyz_files" / "h2.xyz").write_text(f"2\n{comment.format(1)}\nH 0 0 0\nH 0 0 0.74\n")
+    (tmp_path / "xyz_files" / "h.xyz").write_text(f"1\n{comment.format(2)}\nH 0 0 0\n")
+    (tmp_path / "xyz_files" / "field.xyz").write_text(
+        f"2\n{comment.format(1)}, multipole_field=X 0.1\nH 0 0 0\nH 0 0 0.74\n"
+    )
+    return tmp_path
+
+
+def test_gscdb_is_read_from_spreadsheets_and_xyz_files(gscdb):
+    """Hartree become kcal/mol; molecules in fields are left out and say so; total energies by functional."""
+    found = read_set("gscdb", gscdb)
+    (reaction,) = found.reactions
+    assert reaction.reference == pytest.approx(0.17 * 627.5094740631) and reaction.subset == "X"
+    assert found.species["h"].spin == 1 and found.species["h2"].basis == "def2-qzvppd"
+    assert found.left_out[0][0] == "F/F_1" and "electric field" in found.left_out[0][1]
+    assert read_totals(gscdb, "wb97x-v") == {"h2": -1.17}
+    with pytest.raises(InputError, match="it has b3lyp, wb97x-v"):
+        read_totals(gscdb, "pbe")
+    with pytest.raises(InputError, match="it has F, X"):
+        read_set("gscdb:Y", gscdb)
+
+
+def test_tables_that_are_none_are_refused(tmp_path):
+    (tmp_path / "a.xlsx").write_text("no zip")
+    (tmp_path / "b.csv").write_text("a,b\n1,2\n")
+    assert read_table(tmp_path / "b.csv") == [["a", "b"], ["1", "2"]]
+    with pytest.raises(FileError, match="no table"):
+        read_table(tmp_path / "a.xlsx")
+    write_xlsx(tmp_path / "c.xlsx", [["one", "", 2.5]])
+    assert read_table(tmp_path / "c.xlsx") == [["one", "", "2.5"]]
+    with pytest.raises(FileError, match="no sheet 'two'"):
+        read_table(tmp_path / "c.xlsx", "two")
+    with zipfile.ZipFile(tmp_path / "d.xlsx", "w") as book:
+        book.writestr("xl/workbook.xml", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>')
+    with pytest.raises(FileError, match="definitions of its own"):
+        read_table(tmp_path / "d.xlsx")
+
+
+def test_refdata_is_read(tmp_path):
+    """din files name molecules, whose xyz files say charge and multiplicity in their second line."""
+    for folder in ("10_din", "20_s22", "20_other"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "10_din" / "s22.din").write_text("# S22: some.\n#@ x\n-1\nh2\n2\nh\n0\n109.5\n1\nh2\n0\n0.0\n")
+    (tmp_path / "20_s22" / "h2.xyz").write_text("2\n0 1\nH 0 0 0\nH 0 0 0.74\n")
+    (tmp_path / "20_other" / "h2.xyz").write_text("2\n0 1\nH 0 0 0\nH 0 0 9\n")
+    (tmp_path / "20_s22" / "h.xyz").write_text("1\n0 2\nH 0 0 0\n")
+    found = read_set("refdata:s22", tmp_path)
+    assert found.reactions[0].stoichiometry == (("h2", -1.0), ("h", 2.0)) and found.reactions[0].reference == 109.5
+    assert found.species["h"].spin == 1 and "0.74" in found.species["h2"].atoms
+    assert found.subsets["s22"].source.startswith("S22: some.")
+    assert read_set(str(tmp_path / "10_din" / "s22.din")).reactions == found.reactions
+    (tmp_path / "10_din" / "s22.din").write_text("-1\nh2\n2\n")
+    with pytest.raises(FileError, match="no din file"):
+        read_set("refdata:s22", tmp_path)
+    with pytest.raises(InputError, match="refdata:NAME"):
+        read_set("refdata", tmp_path)
+
+
+def test_quest_gives_lowest_triplets_and_ionisations(tmp_path):
+    """Of the states of QUEST those that differ from the ground state by spin or charge; eV become kcal/mol."""
+    for folder in ("data/json/MAIN", "geometries/xyz", "charged/valence_IPs/geometries"):
+        (tmp_path / folder).mkdir(parents=True)
+    states = [
+        {"Molecule": "Hydrogen ", "State": "^1A", "TBE/AVTZ": 5.0},
+        {"Molecule": "Hydrogen ", "State": "^3A", "TBE/AVTZ": 9.0},
+        {"Molecule": "Hydrogen ", "State": "^3B", "TBE/AVTZ": 8.0},
+    ]
+    (tmp_path / "data/json/MAIN/H.json").write_text(json.dumps(states))
+    (tmp_path / "geometries/xyz/h_1.xyz").write_text("2\nHydrogen 1333-74-0 CC3\nH 0 0 0\nH 0 0 0.74\n")
+    table = {"IP": [{"sCI": {"Energy": {"aug-cc-pVQZ": [None, 3.0], "aug-cc-pVTZ": [15.4, 20.0]}}}]}
+    (tmp_path / "charged/valence_IPs/h2.json").write_text(json.dumps(table))
+    (tmp_path / "charged/valence_IPs/geometries/H2.xyz").write_text(" 2\n\nH 0 0 0\nH 0 0 0.74\n")
+    found = read_set("quest", tmp_path)
+    energies = {reaction.subset: reaction.reference / 23.0605478 for reaction in found.reactions}
+    assert energies == {"triplets": pytest.approx(8.0), "ips": pytest.approx(15.4)}
+    spins = {(species.charge, species.spin) for species in found.species.values()}
+    assert spins == {(0, 0), (0, 2), (1, 1)}
+
+
+def test_g2_of_ase_has_known_atomisation_energies():
+    """D_e of water and methane: 232.6 and 420 kcal/mol by experiment (W4-11's: 232.97 and 420.42)."""
+    found = read_set("g2-97")
+    assert len(found.reactions) == 148 and not found.left_out
+    energies = {reaction.name: reaction.reference for reaction in found.reactions}
+    assert energies["H2O"] == pytest.approx(232.97, abs=0.6) and energies["CH4"] == pytest.approx(420.42, abs=0.6)
+    assert found.species["O2"].spin == 2 and found.species["atom N"].spin == 3
+
+
+# ------------------------------------------------------------------------------------------------- sets that come along
+
+
+RMSE_OF_GSCDB = {
+    "bh46": {"b3lyp": 5.254465417725121, "pbe0": 4.496440474966417, "wb97m-v": 1.841387908524527},
+    "s22": {"b3lyp": 4.901726193683816, "pbe0": 3.409258499590304, "wb97m-v": 0.2873540166993831},
+    "a24": {"b3lyp": 1.082256188893902, "pbe0": 0.5587816864874595, "wb97m-v": 0.09365333451608464},
+    "g21ip": {"b3lyp": 4.749317112255934, "pbe0": 4.328549322672939, "wb97m-v": 3.889985682546049},
+    "w4-17": {"b3lyp": 7.165540914763858, "pbe0": 5.542639489619553, "wb97m-v": 2.2565279057365},
+}
+"""Root mean square errors [kcal/mol] of GSCDB's own evaluation, Analysis/Errors_per_set.xlsx."""
+
+
+def test_sets_that_come_along_are_whole():
+    """Nothing is left out, sources are named, and references with Q-Chem's energies give GSCDB's own errors."""
+    assert set(shipped_sets()) == {"quick", "w4-17", "bh46", "dbh22", "s22", "a24", "g21ip", "g21ea"}
+    for name in shipped_sets():
+        found = read_set(name)
+        assert not found.left_out and found.source and all(subset.source for subset in found.subsets.values())
+        for xc, expected in RMSE_OF_GSCDB.get(name, {}).items():
+            errors = [reaction.published[xc] - reaction.reference for reaction in found.reactions]
+            assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(expected, abs=2e-4)
+    quick = read_set("quick")
+    assert len(quick.reactions) == 30 and len(quick.subsets) == 5
+
+
+# ------------------------------------------------------------------------------------------------------------- numbers
+
+
+def test_statistics_are_those_of_their_definitions():
+    found = statistics_of([1.0, -3.0, 2.0], ["a", "b", "c"], 4)
+    assert (found.n, found.total, found.mean, found.mean_absolute) == (3, 4, 0.0, 2.0)
+    assert found.root_mean_square == pytest.approx((14 / 3) ** 0.5)
+    assert (found.largest, found.worst) == (-3.0, "b")
+    assert found.low < 2.0 < found.high and 1.0 <= found.low and found.high <= 3.0
+    assert statistics_of([], [], 2) is None
+
+
+def test_the_bootstrap_interval_has_the_width_of_theory():
+    """For many normal values: mean +- 1.96 s / sqrt(n); the same values give the same interval."""
+    values = np.random.default_rng(1).normal(5.0, 2.0, 400)
+    low, high = interval(values)
+    half = 1.96 * values.std() / 20
+    assert low == pytest.approx(values.mean() - half, abs=0.1 * half)
+    assert high == pytest.approx(values.mean() + half, abs=0.1 * half)
+    assert interval(values) == (low, high)
+
+
+def test_weighted_means_are_gmtkn55s():
+    """Eqs. 1 and 2 of Goerigk et al. by hand: two subsets of 1 and 3 reactions, mean references 2 and 100."""
+    weights = [56.84 / 2, *[56.84 / 100] * 3]
+    by_subset = (1 * 56.84 / 2 * 0.5 + 3 * 56.84 / 100 * 4.0) / 4
+    assert wtmad2([0.5, 3.0, -4.0, 5.0], weights) == pytest.approx(by_subset)
+    assert wtmad1([0.5, 4.0], [2.0, 100.0]) == pytest.approx((10 * 0.5 + 0.1 * 4.0) / 2)
+    assert wtmad2([1.0], [None]) is None and wtmad1([1.0], [None]) is None
+
+
+# -------------------------------------------------------------------------------------------------------------- running
+
+
+def energy(atoms, spin=0, xc="hf"):
+    return dftfd.run_scf(dftfd.molecule(atoms, "sto-3g", spin=spin), xc, density_fit=False).energy
+
+
+def test_errors_are_reaction_energies_less_references(tiny, tmp_path):
+    """Two functionals, checked against run_scf; equal molecules under two names are computed once for each."""
+    record = tmp_path / "record.jsonl"
+    steps = []
+    verdict = dftfd.benchmark(tiny, ["hf", "pbe"], record=record, on_step=steps.append, grid_level=1, **SETTINGS)
+    h, h2, h4 = energy("H 0 0 0;", 1), energy(H2), energy(H4)
+    errors = {one.reaction.name: one.error for one in verdict.errors("hf")}
+    assert errors["h2"] == pytest.approx(HARTREE * (2 * h - h2 - 0.17), abs=1e-5)
+    assert errors["h4"] == pytest.approx(HARTREE * (2 * h2 - h4 - 0.001), abs=1e-5)
+    assert len(record.read_text().splitlines()) == 6  # three molecules with two functionals
+    assert [step.done for step in steps] == [1, 2, 3, 4, 5, 6] and steps[-1].seconds_left == 0
+    names = [step.name for step in steps]
+    assert names == ["h", "h", "h2", "h2", "h4", "h4"]  # by cost
+    weighted = verdict.weighted("hf")
+    assert weighted["WTMAD-2"] == pytest.approx((2 * abs(errors["h2"]) + 30 * abs(errors["h4"])) / 2)
+    assert weighted["WTMAD-1"] == pytest.approx((0.1 * abs(errors["h2"]) + 10 * abs(errors["h4"])) / 2)
+    text = str(verdict)
+    assert "WTMAD-2" in text and "energies" in text and "fitted" not in text and f"{errors['h4']:.2f}" in text
+
+
+def test_a_record_is_shared_by_functionals_and_sets(tiny, tmp_path, monkeypatch):
+    """What it holds is not computed again, whichever functional or set asks; another functional is."""
+    record, how = tmp_path / "record.jsonl", SETTINGS | {"grid_level": 1}
+    first = dftfd.benchmark(tiny, "hf", record=record, **how)
+    lines = record.read_text()
+    both = dftfd.benchmark(tiny, ["hf", "lda,vwn"], record=record, **how)
+    assert record.read_text().startswith(lines) and len(record.read_text().splitlines()) == 6
+    monkeypatch.setattr("dftfd.batch.entries.run_scf", lambda *a, **k: pytest.fail("computed twice"))
+    again = dftfd.benchmark(tiny, ["lda,vwn", "hf"], record=record, **how)
+    assert again.rows() == [row for xc in again.functionals for row in both.rows() if row["functional"] == xc]
+    assert again.rows()[3:] == first.rows()
+
+
+def test_interrupted_at_any_molecule_the_table_is_the_same(tiny, tmp_path):
+    """Ctrl-C after each molecule in turn: the next run goes on, and no molecule is computed twice."""
+    how = SETTINGS | {"grid_level": 1}
+    expected = dftfd.benchmark(tiny, ["hf", "lda,vwn"], **how)
+    record, seen = tmp_path / "record.jsonl", []
+
+    def interrupt(step):
+        if len(record.read_text().splitlines()) > len(seen):
+            seen.append(step.name)
+            raise KeyboardInterrupt
+
+    for _ in range(6):
+        with pytest.raises(KeyboardInterrupt):
+            dftfd.benchmark(tiny, ["hf", "lda,vwn"], record=record, on_step=interrupt, **how)
+    verdict = dftfd.benchmark(tiny, ["hf", "lda,vwn"], record=record, on_step=interrupt, **how)
+    keys = [json.loads(line)["key"] for line in record.read_text().splitlines()]
+    assert len(keys) == len(set(keys)) == 6
+    assert str(verdict) == str(expected)
+
+
+@pytest.mark.slow
+def test_killed_at_random_instants_the_table_is_the_same(tmp_path):
+    """Ten kills of the process: no molecule is in the record twice, the table is that of one run."""
+    command = [
+        sys.executable,
+        "-m",
+        "dftfd",
+        "benchmark",
+        "w4-17",
+        "--xc",
+        "hf,lda;",
+        "--limit",
+        "8",
+        "--basis",
+        "sto-3g",
+    ]
+    command[6] = "hf;lda,vwn"
+    table = lambda name: ["--quiet", "--csv", str(tmp_path / name), "--overwrite"]
+    subprocess.run([*command, *table("whole.csv")], check=True, capture_output=True)
+    record, rng, kills = tmp_path / "record.jsonl", random.Random(20261122), 0
+    while kills < 10:
+        run = subprocess.Popen([*command, "--record", str(record), *table("killed.csv")], stdout=subprocess.DEVNULL)
+        try:
+            run.wait(2.0 + 3.0 * rng.random())
+            break
+        except subprocess.TimeoutExpired:
+            run.send_signal(signal.SIGKILL)
+            run.wait()
+            kills += 1
+    subprocess.run([*command, "--record", str(record), *table("killed.csv")], check=True, capture_output=True)
+    keys = [json.loads(line)["key"] for line in record.read_text().splitlines()]
+    assert len(keys) == len(set(keys)) and kills > 0
+    assert (tmp_path / "killed.csv").read_text() == (tmp_path / "whole.csv").read_text()
+
+
+def test_energies_on_another_density(tiny):
+    """E_hf[P_lda] from PySCF's J and K; on its own density a functional has its usual energy."""
+    from pyscf import dft, gto
+
+    verdict = dftfd.benchmark(tiny, ["hf", "lda,vwn"], density="lda,vwn", grid_level=2, **SETTINGS)
+    usual = dftfd.benchmark(tiny, "lda,vwn", grid_level=2, **SETTINGS)
+    assert verdict.settings["density of"] == "lda,vwn"
+    for name, own in usual.computed.items():
+        assert verdict.computed[name].energy == pytest.approx(own.energy, abs=1e-9)
+    mole = gto.M(atom=H4, basis="sto-3g", verbose=0)
+    field = dft.RKS(mole, xc="lda,vwn")
+    field.grids.level, field.conv_tol = 2, 1e-11
+    field.kernel()
+    P = field.make_rdm1()
+    expected = mole.RHF().energy_tot(P)
+    assert verdict.computed["hf", "h4"].energy == pytest.approx(expected, abs=2e-8)
+    assert verdict.computed["hf", "h4"].energy > usual.computed["lda,vwn", "h4"].energy
+
+
+def test_a_molecule_that_does_not_converge_climbs_the_ladder(tmp_path, monkeypatch):
+    """Four cycles are too few for the first way; the second is told of. Without a ladder it is listed, not dropped."""
+    document = SET | {
+        "molecules": {"oh": {"atoms": "O 0 0 0; H 0 0 1.1;", "spin": 1}, "h2": {"atoms": H2}},
+        "reactions": [
+            {"name": name, "subset": "bonds", "stoichiometry": {name: 1}, "reference": 0, "weight": 1}
+            for name in ("oh", "h2")
+        ],
+    }
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps(document))
+    how = SETTINGS | {"max_cycles": 6, "guess": "core"}
+    verdict = dftfd.benchmark(path, "hf", **how)
+    if verdict.remarks():
+        assert "converged with" in verdict.remarks()[0][2]
+    monkeypatch.setattr(running, "LADDER", ())
+    verdict = dftfd.benchmark(path, "hf", **how)
+    assert verdict.missing() == [("hf", "bonds/oh", "oh: SCF not converged after 6 cycles.")]
+    assert verdict.statistics("hf").n == 1 and verdict.statistics("hf").total == 2
+    assert "without energy: 1" in str(verdict) and "of 2" in str(verdict)
+
+
+def test_a_molecule_without_basis_is_listed(tmp_path):
+    """Uranium has no def2-svp: the reaction is listed with the reason, the others are computed."""
+    molecules = SET["molecules"] | {"u": {"atoms": "U 0 0 0;"}}
+    reactions = [
+        *SET["reactions"],
+        {"name": "u", "subset": "bonds", "stoichiometry": {"u": 1}, "reference": 0, "weight": 1},
+    ]
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps(SET | {"molecules": molecules, "reactions": reactions}))
+    verdict = dftfd.benchmark(path, "hf", basis="sto-3g", only=["bonds"], density_fit=False)
+    assert [row[:2] for row in verdict.missing()] == [("hf", "bonds/u")]
+    assert verdict.statistics("hf").n == 1
+
+
+def test_wrong_requests_end_before_anything_is_computed(tiny, monkeypatch):
+    monkeypatch.setattr("dftfd.batch.entries.run_scf", lambda *a, **k: pytest.fail("computed"))
+    for given, error in [
+        ({"xc": "no_such"}, FunctionalError),
+        ({"xc": []}, InputError),
+        ({"xc": ["pbe", "pbe"]}, InputError),
+        ({"grid_levl": 3}, InputError),
+        ({"checkpoint": "a.chk"}, InputError),
+        ({"density": "no_such"}, FunctionalError),
+        ({"only": ["x"]}, InputError),
+        ({"limit": 0}, InputError),
+    ]:
+        with pytest.raises(error):
+            dftfd.benchmark(tiny, **given)
+    for wrong in ("", 3, None):
+        with pytest.raises(InputError):
+            dftfd.benchmark(wrong)
+
+
+# ---------------------------------------------------------------------------------------------------- command and files
+
+
+def test_the_command_prints_tables_and_writes_files(tiny, tmp_path, capsys):
+    """Exit code 0; the files agree with the verdict of Python; existing ones are not replaced without --overwrite."""
+    outputs = [tmp_path / f"out{ending}" for ending in (".csv", ".json", ".tex", ".html")]
+    named = [
+        word
+        for name, path in zip(("csv", "json", "latex", "html"), outputs, strict=True)
+        for word in (f"--{name}", str(path))
+    ]
+    command = [
+        "benchmark",
+        str(tiny),
+        "--xc",
+        "hf;lda,vwn",
+        "--basis",
+        "sto-3g",
+        "--no-density-fit",
+        "--grid-level",
+        "1",
+    ]
+    assert main([*command, "--record", str(tmp_path / "r.jsonl"), *named]) == 0
+    said = capsys.readouterr().out
+    verdict = dftfd.benchmark(tiny, ["hf", "lda,vwn"], record=tmp_path / "r.jsonl", grid_level=1, **SETTINGS)
+    assert str(verdict) in said and "h4 / hf" in said
+    table, document, latex, page = (path.read_text() for path in outputs)
+    assert table == verdict.csv() and "WTMAD-2" in table.splitlines()[0]
+    found = json.loads(document)
+    assert found["table"] == json.loads(json.dumps(verdict.rows())) and len(found["reactions"]) == 4
+    assert found["energies"][0]["components"]
+    assert r"\begin{tabular}" in latex and f"{verdict.statistics('hf', 'bonds').mean_absolute:.2f}" in latex
+    assert (
+        page.startswith("<!DOCTYPE html>") and page.count("<circle") == 4 and "http" not in page and "<canvas" in page
+    )
+    assert main([*command, *named]) == 5
+    assert main(["benchmark"]) == 0 and "quick" in capsys.readouterr().out
+    assert main(["benchmark", "s23"]) == 2
+
+
+def test_a_failing_molecule_shows_in_the_exit_code(tiny, monkeypatch, capsys):
+    monkeypatch.setattr(running, "LADDER", ())
+    assert main(["benchmark", str(tiny), "--xc", "hf", "--basis", "sto-3g", "--max-cycles", "1", "--quiet"]) == 3
+    assert "SCF not converged after 1 cycles" in capsys.readouterr().out
+
+
+def test_functionals_are_told_apart_by_commas_or_semicolons():
+    assert functionals_of("pbe, r2scan") == ["pbe", "r2scan"]
+    assert functionals_of("lda,vwn; pbe") == ["lda,vwn", "pbe"] and functionals_of("lda,vwn;") == ["lda,vwn"]
+
+
+def test_names_in_a_page_are_no_markup(tmp_path):
+    """A set may come from anywhere: what it calls its molecules cannot become part of the page."""
+    evil = "</script><script>alert(1)</script>"
+    document = SET | {
+        "name": evil,
+        "molecules": {evil: {"atoms": H2}},
+        "reactions": [{"name": evil, "stoichiometry": {evil: 1}, "reference": 0, "weight": 1}],
+    }
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps(document))
+    page = dftfd.benchmark(path, "hf", **SETTINGS).html()
+    assert "<script>alert" not in page and page.count("</script>") == 1
