@@ -48,6 +48,7 @@ Html = Annotated[Path | None, typer.Option(help="Write a page with pictures and 
 @app.command()
 @with_options(*OFFERED, molecule=("cartesian",))
 def benchmark(
+    context: typer.Context,
     name: Set = "",
     xc: Functionals = "pbe",
     basis: Basis = None,
@@ -79,6 +80,7 @@ def benchmark(
     from dftfd.benchmarks import compare_totals, shipped_sets
     from dftfd.cli.batches import Display
 
+    asked = {key for key in context.params if _is_given(context, key)}
     if not name:
         print("\n".join([*shipped_sets(), TOTALS]))
         return
@@ -92,14 +94,14 @@ def benchmark(
                 "jobs": jobs,
                 "client": client,
                 "record": record,
-                "on_step": partial(_tell, display),
+                "on_step": _say_nothing if quiet else partial(_tell, display),
                 **({} if limit is None else {"limit": limit}),
             }
             if name == TOTALS:
                 of_set = {"only": only, "density": density, "latex": latex, "html": html} | of_molecule
                 refuse([key for key, value in of_set.items() if value], of_set, "does not go with total energies")
-                given = {key: value for key, value in of_run.items() if OPTIONS[key].differs(value)}
-                verdict = compare_totals(xc=functionals_of(xc), **common, **given)
+                given = {key: value for key, value in of_run.items() if key in asked}
+                verdict: Any = compare_totals(xc=functionals_of(xc), **common, **given)
             else:
                 verdict = run_benchmark(
                     name,
@@ -117,6 +119,11 @@ def benchmark(
         raise typer.Exit(NotConvergedError.exit_code)
 
 
+def _is_given(context, key) -> bool:
+    source = context.get_parameter_source(key)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def functionals_of(words: str) -> list[str]:
     """Names between commas; between semicolons where there is one, since 'lda,vwn' is one name."""
     return _words(words, ";" if ";" in words else ",")
@@ -124,6 +131,10 @@ def functionals_of(words: str) -> list[str]:
 
 def _words(text, separator=","):
     return [word.strip() for word in text.split(separator) if word.strip()]
+
+
+def _say_nothing(step):
+    pass
 
 
 def _tell(display, step):
