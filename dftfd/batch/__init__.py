@@ -20,8 +20,9 @@ from dftfd.batch.processes import in_processes
 from dftfd.batch.record import recorded
 from dftfd.errors import InputError, shown
 from dftfd.functionals.base import Functional
+from dftfd.functionals.registry import get_functional
 from dftfd.model.options import RUN, Options
-from dftfd.runtime.arguments import LONGEST_SEQUENCE, Kind, public, whole
+from dftfd.runtime.arguments import LONGEST_SEQUENCE, Kind, anything, each, public, text, whole
 
 __all__ = ["Outcome", "run_batch"]
 
@@ -35,9 +36,9 @@ def _as_many(value):
     return found
 
 
-def _require_portable(options: Options) -> None:
+def _require_portable(options: Options, also: Sequence = ()) -> None:
     """Raise InputError for options that cannot be sent to other processes."""
-    if isinstance(options.xc, Functional):
+    if any(isinstance(xc, Functional) for xc in (options.xc, *also)):
         raise InputError("a batch in several processes takes the functional by its name, which each of them looks up.")
     for name, value in options.changed().items():
         try:
@@ -55,6 +56,14 @@ def _require_own(options: Options, own: Mapping, elsewhere: bool) -> None:
         _require_portable(together)
 
 
+def _as_functionals(value):
+    found = tuple(text.convert(xc) if isinstance(xc, str) else xc for xc in each(anything).convert(value))
+    for xc in found:
+        get_functional(xc)  # FunctionalError for what is none
+    return found
+
+
+_FUNCTIONALS = Kind("a list of functionals", _as_functionals)
 _MOLECULES = Kind("a list of molecules, or of what dftfd.molecule reads", _as_many)
 
 
@@ -66,7 +75,7 @@ def run_batch(
     jobs: Annotated[int, whole(1)] = 1,
     client: Any = None,
     record: Path | None = None,
-    also: Sequence = (),
+    also: Annotated[Sequence, _FUNCTIONALS] = (),
     on_outcome: Callable[[Outcome, int], None] = lambda outcome, total: None,
     molecule_options: dict | None = None,
     **options: Any,
@@ -101,7 +110,7 @@ def run_batch(
     for own in {id(entry.options): entry.options for entry in queue if entry.options}.values():
         _require_own(checked, own, jobs > 1 or client is not None)
     if jobs > 1 or client is not None:
-        _require_portable(checked)
+        _require_portable(checked, also)
     if client is not None:
         require_client(client)
     task = partial(run_entry, options=checked.changed(), also=tuple(also))

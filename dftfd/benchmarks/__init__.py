@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dftfd.benchmarks.collections import read_set, shipped_sets
-from dftfd.benchmarks.energies import How, Step, compute, name_of
+from dftfd.benchmarks.energies import How, Step, as_many, compute, name_of
 from dftfd.benchmarks.reactions import BenchmarkSet
 from dftfd.benchmarks.totals import Agreement, compare_totals
 from dftfd.benchmarks.verdict import Verdict
 from dftfd.errors import InputError
 from dftfd.functionals.registry import get_functional
 from dftfd.model.options import RUN, Options
-from dftfd.runtime.arguments import Kind, optional, public, whole
+from dftfd.runtime.arguments import Kind, optional, public, refuse_unknown, text, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.version import VERSION
 
@@ -34,7 +34,7 @@ _FUNCTIONALS = Kind("a functional, or a list of them", lambda value: _as_functio
 
 
 def _as_functionals(value):
-    found = tuple(value) if isinstance(value, list | tuple) else (value,)
+    found = tuple(text.convert(xc) if isinstance(xc, str) else xc for xc in as_many(value))
     for xc in found:
         get_functional(xc)  # FunctionalError for what is none
     if not found or len({name_of(xc) for xc in found}) < len(found):
@@ -42,9 +42,23 @@ def _as_functionals(value):
     return found
 
 
+_SET = Kind("the name of a set, a path, or a BenchmarkSet", lambda value: _as_set(value))
+
+
+def _as_set(value):
+    if issubclass(type(value), BenchmarkSet):
+        return value
+    if not (name := str(as_path.convert(value))).strip():
+        raise ValueError
+    return name
+
+
+_OF_MOLECULES = ("cartesian", "ecp")
+
+
 @public
 def benchmark(
-    benchmark_set: Any,
+    benchmark_set: Annotated[Any, _SET],
     xc: Annotated[Any, _FUNCTIONALS] = "pbe",
     *,
     data: Annotated[Path | None, optional(as_path)] = None,
@@ -55,7 +69,7 @@ def benchmark(
     basis: str | None = None,
     jobs: Annotated[int, whole(1)] = 1,
     client: Any = None,
-    record: Path | None = None,
+    record: Annotated[Path | None, optional(as_path)] = None,
     on_step: Callable[[Step], None] = lambda step: None,
     molecule_options: dict | None = None,
     **options: Any,
@@ -68,7 +82,7 @@ def benchmark(
     limit, seed: the first reactions in the order that a seed gives; a larger limit holds a smaller one.
     density: functional on whose self-consistent density all energies are evaluated; None takes each one's own.
     basis: for all molecules; by default the set's, else def2-tzvp.   jobs, client, record: as in `run_batch`.
-    on_step: called with a Step for each molecule as it is done.   molecule_options: for `dftfd.molecule`.
+    on_step: called with a Step for each molecule as it is done.   molecule_options: cartesian and ecp of `molecule`.
     options: for `run_scf`.
 
     Molecules that fail are tried in other ways and then listed; the rest goes on without them.
@@ -79,7 +93,7 @@ def benchmark(
     >>> verdict.statistics("pbe").n
     2
     """
-    found = benchmark_set if isinstance(benchmark_set, BenchmarkSet) else read_set(_as_name(benchmark_set), data)
+    found = benchmark_set if isinstance(benchmark_set, BenchmarkSet) else read_set(benchmark_set, data)
     found = found.only(only) if only else found
     found = found if limit is None else found.sample(limit, seed)
     if not found.reactions:
@@ -89,18 +103,11 @@ def benchmark(
     if given := checked.changed(RUN).keys() - {"max_memory"}:
         raise InputError(f"{min(given)}= is for one molecule; a benchmark has record= and on_step=.")
     if density is not None:
-        get_functional(density)
+        (density,) = _FUNCTIONALS.checked("density", (density,))
+    refuse_unknown("benchmark's molecule_options", molecule_options or {}, _OF_MOLECULES)
     how = How(basis or found.basis or BASIS, checked.changed(), molecule_options or {}, density, jobs, client, record)
     computed = compute(found, xc, how, on_step)
     return Verdict(found, tuple(map(name_of, xc)), computed, _settings(how, checked))
-
-
-def _as_name(value) -> str:
-    if isinstance(value, Path):
-        return str(value)
-    if not isinstance(value, str) or not value.strip():
-        raise InputError("benchmark_set: give the name of a set, a path, or a BenchmarkSet.")
-    return value
 
 
 def _settings(how, options: Options) -> Mapping[str, str]:

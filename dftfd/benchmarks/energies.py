@@ -10,7 +10,7 @@ from typing import Any
 
 from dftfd.batch import Outcome, run_batch
 from dftfd.benchmarks.reactions import BenchmarkSet
-from dftfd.errors import DftfdError, NotConvergedError, NumericalError
+from dftfd.errors import DftfdError, InputError, NotConvergedError, NumericalError
 from dftfd.results.tree import MOLECULE_TEXT
 from dftfd.system.molecule import Molecule, molecule
 
@@ -88,9 +88,17 @@ def name_of(xc) -> str:
     return xc if isinstance(xc, str) else xc.name
 
 
+def as_many(value) -> tuple:
+    """Functionals of a list, or the one that is none."""
+    return tuple(value) if type(value) in (list, tuple) else (value,)
+
+
 def compute(found: BenchmarkSet, functionals: Sequence, how: How, on_step: Callable[[Step], None]) -> dict:
     """(functional, molecule) -> Computed, by names, for all molecules of a set, the cheap ones first."""
     systems, failed = _systems(found, how)
+    if failed and not systems:
+        name, error = next(iter(failed.items()))
+        raise InputError(f"no molecule can be computed; {name}: {error}")
     distinct: dict[str, tuple[str, Molecule]] = {}
     keys = {name: _content(system) for name, system in systems.items()}
     for name, key in keys.items():

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from dftfd.benchmarks.collections import located
-from dftfd.benchmarks.energies import How, Step, compute, name_of
+from dftfd.benchmarks.energies import How, Step, as_many, compute, name_of
 from dftfd.benchmarks.gscdb import read_molecule, read_totals
 from dftfd.benchmarks.reactions import BenchmarkSet, Species, checked_species
 from dftfd.errors import FileError, InputError
@@ -123,7 +123,7 @@ def _words(one):
 
 @public
 def compare_totals(
-    data: Path | None = None,
+    data: Annotated[Path | None, optional(as_path)] = None,
     xc: Any = "b3lyp",
     *,
     limit: Annotated[int, whole(1)] = 50,
@@ -148,7 +148,7 @@ def compare_totals(
 
     Raises InputError and FileError for data that cannot be read.
     """
-    functionals = list(xc) if isinstance(xc, list | tuple) else [xc]
+    functionals = as_many(xc)
     for each in functionals:
         get_functional(each)
     chosen = {**DEFAULTS, **options}
