@@ -1,4 +1,4 @@
-"""The command benchmark: how good functionals are, as tables of errors."""
+"""The commands benchmark and passport: how good functionals are, as tables of errors, and which ones they are."""
 
 import os
 from contextlib import nullcontext
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dftfd.cli.commands import Debug, Verbose, app, messages, refuse
+from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, messages, refuse
 from dftfd.cli.option_types import with_options
 from dftfd.errors import FileError, NotConvergedError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, names
@@ -117,6 +117,31 @@ def benchmark(
         verdict.write(path, ending)
     if verdict.failed:
         raise typer.Exit(NotConvergedError.exit_code)
+
+
+@app.command()
+def passport(
+    name: Annotated[str, typer.Argument(help="Functional, or a passport's file (.json).")],
+    compare: Annotated[
+        str | None, typer.Option(help="Another functional or file; exit code 1 where they differ.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the passport to this file (.json).")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Show a functional's energies of atoms on fixed densities, which tell it from others of the same name."""
+    from dftfd.verify.passport import Comparison, passport_of
+
+    outputs = _outputs({".json": output}, overwrite)
+    with messages(verbose, debug):
+        found = passport_of(name)
+        comparison = None if compare is None else Comparison(found, passport_of(compare))
+    print(found if comparison is None else comparison)
+    for path in outputs:
+        found.write(path)
+    if comparison is not None and not comparison.same:
+        raise typer.Exit(CHECK_FAILED)
 
 
 def _is_given(context, key) -> bool:
