@@ -69,6 +69,36 @@ def test_not_converged_and_warnings_are_part_of_the_outcome():
     assert outcome.error is None and "exchange alone" in outcome.warnings[0]
 
 
+def test_molecules_with_options_of_their_own(tmp_path):
+    """Those of a triple count before the batch's, and make another entry of the record; unknown ones end the batch."""
+    record = tmp_path / "batch.jsonl"
+    molecules = [("a", "He 0 0 0;"), ("b", "He 0 0 0;", {"xc": "lda,vwn"}), ("c", "He 0 0 0;", {"xc": "lda,vwn"})]
+    a, b, c = run_batch(molecules, **OPTIONS, record=record)
+    system = dftfd.molecule("He 0 0 0;", basis="sto-3g")
+    assert a.energy == pytest.approx(dftfd.run_scf(system, "hf", density_fit=False).energy, abs=1e-10)
+    assert b.energy == c.energy == pytest.approx(dftfd.run_scf(system, "lda,vwn", density_fit=False).energy, abs=1e-10)
+    assert len({json.loads(line)["key"] for line in record.read_text().splitlines()}) == 2
+    before = record.read_text()
+    run_batch(molecules, **OPTIONS, record=record)
+    assert record.read_text() == before
+    for wrong in ({"grid_levl": 1}, {"grid_level": -1}, {"checkpoint": "a.chk"}):
+        with pytest.raises(InputError):
+            run_batch([("a", "He 0 0 0;", wrong)], **OPTIONS)
+
+
+def test_other_functionals_on_the_density_found(tmp_path):
+    """E_hf[P_hf] is the energy itself; the record tells batches with other functionals apart."""
+    record = tmp_path / "batch.jsonl"
+    (outcome,) = run_batch([H2], **OPTIONS, also=["hf", "lda,vwn"], record=record)
+    others = outcome.document["extras"]["dftfd"]["on_this_density"]
+    assert others["hf"]["total"] == pytest.approx(outcome.energy, abs=1e-10)
+    assert others["lda,vwn"]["xc"] < 0 and others["lda,vwn"]["exact_exchange"] == 0
+    (plain,) = run_batch([H2], **OPTIONS, record=record)
+    assert "on_this_density" not in plain.document["extras"]["dftfd"]
+    with pytest.raises(InputError):
+        run_batch([H2], **OPTIONS, also=["no_such"])
+
+
 @pytest.mark.parametrize(
     "text, frames",
     [

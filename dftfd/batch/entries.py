@@ -147,6 +147,7 @@ def run_entry(entry: Entry, options: dict, also: Sequence = ()) -> Outcome:
     if not result.converged:
         lacks, code = f"SCF not converged after {result.cycles} cycles.", NotConvergedError.exit_code
     seconds, said = time.perf_counter() - start, tuple(" ".join(str(w.message).split()) for w in caught)
+    said += tuple(step for step in result.steps if step.startswith("DOUBT"))
     document = atomic_result(result)
     if others:
         document["extras"]["dftfd"]["on_this_density"] = others

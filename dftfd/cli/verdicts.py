@@ -75,48 +75,42 @@ def benchmark(
 
     The set `totals` compares total energies with those of another program instead.
     """
-    from dftfd.batch.cluster import cluster_client
-    from dftfd.benchmarks import benchmark as run_benchmark
-    from dftfd.benchmarks import compare_totals, shipped_sets
-    from dftfd.cli.batches import Display
+    from dftfd.benchmarks import shipped_sets
 
-    asked = {key for key in context.params if _is_given(context, key)}
     if not name:
         print("\n".join([*shipped_sets(), TOTALS]))
         return
     outputs = _outputs({".csv": csv, ".json": json, ".tex": latex, ".html": html}, overwrite)
-    with messages(verbose, debug), Display(quiet) as display:
-        with cluster_client(scheduler) if scheduler else nullcontext() as client:
-            common: dict[str, Any] = {
-                "data": data,
-                "seed": seed,
-                "basis": basis,
-                "jobs": jobs,
-                "client": client,
-                "record": record,
-                "on_step": _say_nothing if quiet else partial(_tell, display),
-                **({} if limit is None else {"limit": limit}),
-            }
-            if name == TOTALS:
-                of_set = {"only": only, "density": density, "latex": latex, "html": html} | of_molecule
-                refuse([key for key, value in of_set.items() if value], of_set, "does not go with total energies")
-                given = {key: value for key, value in of_run.items() if key in asked}
-                verdict: Any = compare_totals(xc=functionals_of(xc), **common, **given)
-            else:
-                verdict = run_benchmark(
-                    name,
-                    functionals_of(xc),
-                    only=_words(only),
-                    density=density,
-                    molecule_options=of_molecule,
-                    **common,
-                    **of_run,
-                )
+    common: dict[str, Any] = {"data": data, "seed": seed, "basis": basis, "jobs": jobs, "record": record}
+    common |= {} if limit is None else {"limit": limit}
+    of_set = {"only": _words(only), "density": density, "molecule_options": of_molecule}
+    if name == TOTALS:
+        refused = {"only": only, "density": density, "latex": latex, "html": html} | of_molecule
+        refuse([key for key, value in refused.items() if value], refused, "does not go with total energies")
+        asked, of_set = {key: value for key, value in of_run.items() if _is_given(context, key)}, {}
+    else:
+        asked = of_run
+    with messages(verbose, debug):
+        verdict = _computed(name, functionals_of(xc), scheduler, quiet, common | of_set | asked)
     print(f"{'' if quiet else chr(10)}{verdict}")
     for path, ending in outputs.items():
         verdict.write(path, ending)
     if verdict.failed:
         raise typer.Exit(NotConvergedError.exit_code)
+
+
+def _computed(name, functionals, scheduler, quiet, options) -> Any:
+    """The Verdict of a set, or the Agreement of total energies, with a line for each molecule as it is done."""
+    from dftfd.batch.cluster import cluster_client
+    from dftfd.benchmarks import benchmark as run_benchmark
+    from dftfd.benchmarks import compare_totals
+    from dftfd.cli.batches import Display
+
+    with cluster_client(scheduler) if scheduler else nullcontext() as client, Display(quiet) as display:
+        options |= {"client": client, "on_step": _say_nothing if quiet else partial(_tell, display)}
+        if name == TOTALS:
+            return compare_totals(xc=functionals, **options)
+        return run_benchmark(name, functionals, **options)
 
 
 @app.command()
