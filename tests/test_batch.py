@@ -318,9 +318,22 @@ def main():
         options = {"molecule_options": {"basis": "sto-3g"}, "density_fit": False}
         outcomes = dftfd.run_batch(molecules, "hf", client=client, on_outcome=kill_one, **options)
         others = set(client.run(os.getpid).values()) != set(pids)
+        kills, found = [], []
+
+        def kill_another(step):
+            if len(kills) < 2 and step.done > 3 * len(kills):
+                kills.append(min(client.run(os.getpid).values()))
+                os.kill(kills[-1], signal.SIGKILL)
+            found.append(step.name)
+
+        how = {"limit": 6, "basis": "sto-3g", "density_fit": False}
+        table = dftfd.benchmark("w4-17", "hf", client=client, on_step=kill_another, **how)
+    same = table.csv() == dftfd.benchmark("w4-17", "hf", **how).csv()
+    once = len(found) == len(set(found))
     alone = dftfd.run_batch(molecules, "hf", **options)
     error = max(abs(a.energy - b.energy) for a, b in zip(outcomes[:-1], alone[:-1]))
-    print(json.dumps({"seen": seen, "codes": [o.exit_code for o in outcomes], "killed": others, "error": error}))
+    print(json.dumps({"seen": seen, "codes": [o.exit_code for o in outcomes], "killed": others, "error": error,
+                      "same": same, "once": once, "kills": len(kills)}))
 
 if __name__ == "__main__":
     main()
@@ -329,7 +342,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 def test_a_cluster_that_loses_a_worker(tmp_path):
-    """One of two workers of a local Dask cluster is killed: no molecule is lost, none is counted twice."""
+    """Workers of a local Dask cluster are killed, two during a benchmark: nothing is lost, nothing counted twice."""
     pytest.importorskip("distributed")
     script = tmp_path / "script.py"
     script.write_text(CLUSTER)
@@ -338,3 +351,4 @@ def test_a_cluster_that_loses_a_worker(tmp_path):
     answer = json.loads(done.stdout)
     assert sorted(answer["seen"]) == list(range(13)) and answer["codes"] == [0] * 12 + [2]
     assert answer["killed"] and answer["error"] < 1e-10
+    assert answer["kills"] == 2 and answer["same"] and answer["once"]

@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+from dftfd.batch.cluster import require_client
 from dftfd.benchmarks.collections import read_set, shipped_sets
 from dftfd.benchmarks.energies import How, Step, as_many, compute, name_of
 from dftfd.benchmarks.reactions import BenchmarkSet
 from dftfd.benchmarks.totals import Agreement, compare_totals
 from dftfd.benchmarks.verdict import Verdict
-from dftfd.errors import InputError
+from dftfd.errors import InputError, shown
 from dftfd.functionals.registry import get_functional
 from dftfd.model.options import RUN, Options
 from dftfd.runtime.arguments import Kind, optional, public, refuse_unknown, text, whole
@@ -102,6 +103,8 @@ def benchmark(
     checked = Options.given_to("benchmark", **options)
     if given := checked.changed(RUN).keys() - {"max_memory"}:
         raise InputError(f"{min(given)}= is for one molecule; a benchmark has record= and on_step=.")
+    if client is not None:
+        require_client(client)
     if density is not None:
         (density,) = _FUNCTIONALS.checked("density", (density,))
     refuse_unknown("benchmark's molecule_options", molecule_options or {}, _OF_MOLECULES)
@@ -120,5 +123,9 @@ def _settings(how, options: Options) -> Mapping[str, str]:
     if how.density is not None:
         words["density of"] = name_of(how.density)
     others = {name: value for name, value in options.changed().items() if name not in ("grid_level", "density_fit")}
-    words |= {name.replace("_", " "): str(value) for name, value in others.items() if name != "xc"}
+    words |= {name.replace("_", " "): _plainly(value) for name, value in others.items() if name != "xc"}
     return words | {"dftfd": VERSION}
+
+
+def _plainly(value) -> str:
+    return value if type(value) is str else shown(value)

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from dftfd.batch.cluster import require_client
 from dftfd.benchmarks.collections import located
 from dftfd.benchmarks.energies import How, Step, as_many, compute, name_of
 from dftfd.benchmarks.gscdb import read_molecule, read_totals
@@ -155,6 +156,8 @@ def compare_totals(
     checked = Options.given_to("compare_totals", **chosen)
     if given := checked.changed(RUN).keys() - {"max_memory"}:
         raise InputError(f"{min(given)}= is for one molecule; a comparison has record= and on_step=.")
+    if client is not None:
+        require_client(client)
     theirs, species = _chosen(data, functionals, limit, seed, max_functions, basis)
     how = How(basis or "def2-qzvppd", chosen, {}, None, jobs, client, record, own_basis=True)
     computed = compute(_set_of(species), functionals, how, on_step)
