@@ -20,6 +20,9 @@ from dftfd.xc.variables import FAMILIES, MEMBERS, VARIABLES, family_of, named_co
 BLOCK = 64
 """Points of a block: few enough that its rows stay in the nearest cache."""
 
+GROUP = 8
+"""Points that are computed together: a loop of a known length becomes vector code without a remainder."""
+
 SPINS = {1: "unpolarised", 2: "polarised"}
 
 
@@ -173,6 +176,7 @@ def kernels_header(exported: Exported) -> str:
 
 {ARITHMETIC}
 #define BLOCK {BLOCK}
+#define GROUP {GROUP}
 
 #ifdef __cplusplus
 extern "C" {{
@@ -230,7 +234,11 @@ def _kernel(exported: Exported, n_spin: int, order: int) -> str:
     return (
         f"void {kernel_name(exported, n_spin, order)}(int m, const double *RESTRICT x,\n"
         f"    const {exported.name}_parameters *RESTRICT parameters, const double *RESTRICT seeds, double *RESTRICT y)\n"
-        "{\n" + _lines(before, 4) + "    for (int p = 0; p < m; ++p) {\n" + _lines(rows, 8) + "    }\n}\n"
+        "{\n" + _lines(before, 4)
+        + "    for (int group = 0; group < m; group += GROUP)\n"
+        + "    for (int p = group; p < group + GROUP; ++p) {\n"
+        + _lines(rows, 8)
+        + "    }\n}\n"
     )
 
 
@@ -348,6 +356,13 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 set(CMAKE_C_STANDARD 99)
+
+# So that loops become vector code; no result depends on it.
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+  add_compile_options(-fno-math-errno -fno-trapping-math -fno-tree-pre)
+elseif(CMAKE_C_COMPILER_ID MATCHES "Clang")
+  add_compile_options(-fno-math-errno)
+endif()
 
 add_library({name} {sources})
 set_target_properties({name} PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -1,5 +1,6 @@
 """`dftfd.export`: a functional as files for other programs."""
 
+import logging
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,11 @@ from dftfd.runtime.arguments import public, whole
 from dftfd.runtime.files import write_text
 from dftfd.translate.c_files import Exported, c_files
 from dftfd.translate.c_test import test_program
+from dftfd.translate.fortran import fortran_module
+from dftfd.translate.libxc_source import libxc_source
 from dftfd.translate.programs import identifier
+
+log = logging.getLogger(__name__)
 
 HIGHEST = 4
 """Order of the derivatives that libxc has names for."""
@@ -40,13 +45,13 @@ def export(
     given = functional if isinstance(functional, Functional) else get_functional(functional)
     folder = _new_folder(Path(folder), overwrite)
     texts = files_of(given, order)
-    folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / name for name in texts]
     if not overwrite:
         for path in paths:
             if os.path.lexists(path):
                 raise FileError(f"{path} exists; take another folder, or give overwrite=True to replace it.")
     for path, text in zip(paths, texts.values(), strict=True):
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
     return paths
 
@@ -63,7 +68,14 @@ def files_of(functional: Functional, order: int) -> dict[str, str]:
             "be exported."
         )
     exported = Exported(identifier(functional.name), functional, order)
-    return {**c_files(exported), f"{exported.name}_test.c": test_program(exported)}
+    name = exported.name
+    texts = {**c_files(exported), f"{name}_test.c": test_program(exported)}
+    texts[f"fortran/{name}.f90"] = fortran_module(exported)
+    try:
+        texts[f"libxc/{name}_libxc.c"] = libxc_source(exported)
+    except UnsupportedError as error:
+        log.warning("no file for libxc is written: %s", error)
+    return texts
 
 
 def _new_folder(folder: Path, overwrite: bool) -> Path:

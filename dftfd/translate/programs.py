@@ -8,7 +8,7 @@ import itertools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache
 from numbers import Real
 
 import jax
@@ -61,16 +61,18 @@ class Row:
 
 
 class SpinPrograms:
-    """Programs of a functional of one or two spins: inputs are the variables `used`, the parameters, and seeds."""
+    """Programs of a functional of one or two spins, `program(order)`: inputs are the variables `used`, the parameters,
+    and seeds."""
 
-    def __init__(self, functional: Functional, n_spin: int, parameters: tuple[Parameter, ...], used=None):
+    def __init__(self, functional: Functional, n_spin: int, parameters: tuple[Parameter, ...]):
         self.n_spin, self.parameters = n_spin, parameters
         count = sum(len(p.values) for p in parameters)
         form = scalar_form(functional, n_spin, count, lambda numbers: with_numbers(functional, parameters, numbers))
         n_variables = len(VARIABLES[n_spin])
         self.used = tuple(k for k in range(n_variables) if form.depends_on({k})) or (0,)
         self._energy = restricted(form, (*self.used, *range(n_variables, n_variables + count)))
-        self._made: dict[int, ScalarProgram] = {}
+        self.program = cache(self._build)
+        self._open = cache(self._derive)
 
     @property
     def n(self) -> int:
@@ -81,25 +83,24 @@ class SpinPrograms:
         """Names among rho, sigma, lapl, tau that the energy depends on."""
         return tuple(dict.fromkeys(family_of(k, self.n_spin) for k in self.used))
 
-    def program(self, order: int) -> ScalarProgram:
+    def _build(self, order: int) -> ScalarProgram:
         """Outputs: energy, gradient, second derivatives (i, j) with i <= j; above, gradients along more and more seeds."""
-        if order not in self._made:
-            self._made[order] = self._build(order)
-        return self._made[order]
-
-    def _build(self, order):
         if order == 0:
             return retraced(self._energy, inline=True, keep=KEEP)
-        gradient = with_gradient(self._energy, count=self.n, inline=order == 1, keep=KEEP)
         if order == 1:
-            return gradient
+            return with_gradient(self._energy, count=self.n, inline=True, keep=KEEP)
         if order == WRITTEN_OUT:
-            program = with_all_derivatives(gradient, self.n, inline=True, keep=KEEP)
+            program = with_all_derivatives(self._open(1), self.n, inline=True, keep=KEEP)
             second = [1 + self.n * (1 + j) + i for i, j in itertools.combinations_with_replacement(range(self.n), 2)]
             return replace(program, outputs=tuple(program.outputs[k] for k in (*range(1 + self.n), *second)))
-        for level in range(2, order + 1):
-            gradient = with_forward_derivative(gradient, self.n, inline=level == order, keep=KEEP)
-        return replace(gradient, outputs=tuple(gradient.outputs[k] for k in self._outputs(order)))
+        program = with_forward_derivative(self._open(order - 1), self.n, inline=True, keep=KEEP)
+        return replace(program, outputs=tuple(program.outputs[k] for k in self._outputs(order)))
+
+    def _derive(self, order) -> ScalarProgram:
+        """The gradient's derivatives along seeds, with functions that have derivative rules still whole."""
+        if order == 1:
+            return with_gradient(self._energy, count=self.n, keep=KEEP)
+        return with_forward_derivative(self._open(order - 1), self.n, inline=False, keep=KEEP)
 
     def _outputs(self, order) -> list[int]:
         """What is needed of the outputs of a program with seeds: derivatives along the first seeds alone."""
@@ -154,9 +155,9 @@ def _candidates(functional):
         together = all(are_equal(values[0], value) for value in values)
         for group, value in [(tuple(places), values[0])] if together else zip(((p,) for p in places), values):
             name = key if together else f"{functional.terms[group[0]][1].name}_{key}"
-            while (name := identifier(name)) in names:
+            while (name := identifier(name)).lower() in names:  # Fortran knows no case
                 name += "_2"
-            names.add(name)
+            names.add(name.lower())
             leaves = tuple(map(float, tree_flatten(value)[0]))
             yield Parameter(name, key, leaves, not isinstance(value, Real), group)
 

@@ -24,11 +24,12 @@ _LARGEST_POWER = 64
 FORMS = {
     "add": "{} + {}", "add_any": "{} + {}", "sub": "{} - {}", "mul": "{}*{}", "div": "{}/{}", "neg": "-{}",
     "square": "{0}*{0}", "one_minus_square": "(1.0 - {0})*(1.0 + {0})", "rsqrt": "1.0/sqrt({})",
-    "logistic": "1.0/(1.0 + exp(-{}))", "max": "larger({}, {})", "min": "smaller({}, {})", "sign": "sign_of({})",
+    "logistic": "1.0/(1.0 + exp_of(-{}))", "max": "larger({}, {})", "min": "smaller({}, {})", "sign": "sign_of({})",
     "abs": "fabs({})", "lgamma": "lgamma({})", "pow": "pow({}, {})", "atan2": "atan2({}, {})",
     "clamp": "smaller(larger({1}, {0}), {2})",
-    **{name: f"{name}({{}})" for name in "sqrt cbrt exp exp2 expm1 log log1p sin cos tan sinh cosh tanh".split()},
-    **{name: f"{name}({{}})" for name in "asin acos atan asinh acosh atanh erf erfc floor ceil".split()},
+    **{name: f"{name}_of({{}})" for name in "exp expm1 log log1p tanh asinh".split()},
+    **{name: f"{name}({{}})" for name in "sqrt cbrt exp2 sin cos tan sinh cosh asin acos atan".split()},
+    **{name: f"{name}({{}})" for name in "acosh atanh erf erfc floor ceil".split()},
 }  # fmt: skip
 """Of real numbers, by their operands."""
 

@@ -1,0 +1,280 @@
+"""Exported C code: compiled without a warning, it gives the values of extended precision and of our kernels."""
+
+import itertools
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import h5py
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dftfd
+from dftfd.autofd import compose
+from dftfd.autofd.scalar.on_c import FORMS, TRUTHS, Piece, number_text, statements_of
+from dftfd.autofd.scalar.program import Node, ScalarProgram
+from dftfd.errors import FileError, FunctionalError, UnsupportedError
+from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.translate.c_files import Exported
+from dftfd.translate.programs import identifier
+from dftfd.verify.point_comparison import scaled_error
+from dftfd.xc.pointwise import pointwise_kernel
+from dftfd.xc.variables import family_of
+from tests.exported_code import COMPILER, WARNINGS, Code, run_test, shared_library
+
+ORACLE = Path(__file__).parents[1] / "data/oracle/oracle.h5"
+TOLERANCES = (1e-12, 1e-11, 1e-10, 1e-9, 1e-9)
+"""By order; errors as in `scaled_error`."""
+
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler: install gcc or clang")
+
+
+def exported_to(folder, functional, order):
+    given = functional if isinstance(functional, Functional) else dftfd.get_functional(functional)
+    dftfd.export(given, folder, order=order)
+    return Exported(identifier(given.name), given, order)
+
+
+def own_functional():
+    """Three lines of a formula that the library does not have."""
+
+    def energy(n, *, a=0.7, b=0.02):
+        gradient = dftfd.autofd.nabla(n)
+        s2 = dftfd.autofd.dot(gradient, gradient) * n ** (-8 / 3)
+        return -a * n ** (4 / 3) * (1 + compose(lambda x, b: jnp.tanh(b * x) / (1 + jnp.sqrt(1 + x)), s2, b))
+
+    return Functional("own three lines", ((1.0, EnergyTerm.from_formula(energy, "t_own")),))
+
+
+def points(n_spin):
+    """The variables of the oracle's 120 points, of two spins or of their sum."""
+    with h5py.File(ORACLE) as file:
+        x = np.hstack([group[()] for group in file["points"].values()])
+    return x if n_spin == 2 else np.stack([x[0] + x[1], x[2] + 2 * x[3] + x[4], x[5] + x[6], x[7] + x[8]])
+
+
+def largest_errors(code, functional, n_spin, order, parameters=None):
+    """By order, against our kernel at all points."""
+    x, errors = points(n_spin), []
+    n = x[0] if n_spin == 1 else x[0] + x[1]
+    reference = pointwise_kernel(functional.semilocal_part, n_spin).by_component(x, order, compiled=False)
+    for found, expected in zip(code.derivatives(x, n_spin, order, parameters), reference, strict=True):
+        zero = np.zeros_like(n)
+        kinds = {c: [family_of(k, n_spin) for k in c] for c in found}
+        errors.append(max(scaled_error(row, expected.get(c, zero), n, kinds[c]).max() for c, row in found.items()))
+    return errors
+
+
+def errors_to_oracle(code, name):
+    """By order up to the second, against energies and differences of 150 digits."""
+    errors = [0.0, 0.0, 0.0]
+    with h5py.File(ORACLE) as file:
+        for kind, group in file[name].items():
+            x = file["points"][kind][()]
+            found, n, used = code.derivatives(x, 2, 2), x[0] + x[1], group.attrs["variables"]
+            for order, key in enumerate(("energy", "first", "second")):
+                rows = np.atleast_2d(group[key][()])
+                for c, row in zip(itertools.combinations_with_replacement(used, order), rows, strict=True):
+                    ours = found[order].get(c, np.zeros_like(n))
+                    error = scaled_error(ours, row, n, [family_of(k, 2) for k in c]).max()
+                    errors[order] = max(errors[order], error)
+    return errors
+
+
+@needs_compiler
+@pytest.mark.parametrize(("name", "order"), [("gga_x_pbe", 4), ("lda_c_pw", 2)])
+def test_code_gives_what_our_kernels_give(name, order, tmp_path):
+    """Without a warning; its own test passes; energies and derivatives of both spins at the 120 points of the oracle,
+    against our kernels, and against 150 digits, in which no automatic differentiation takes part."""
+    exported = exported_to(tmp_path, name, order)
+    code = Code(shared_library(tmp_path, "-O1", "-std=c99", "-pedantic", *WARNINGS), exported)
+    assert " 0 wrong" in run_test(tmp_path, "-O0", *WARNINGS)
+    for n_spin in (1, 2):
+        errors = largest_errors(code, exported.functional, n_spin, order)
+        assert all(e <= limit for e, limit in zip(errors, TOLERANCES, strict=False)), errors
+    errors = errors_to_oracle(code, name)
+    assert all(e <= limit for e, limit in zip(errors, TOLERANCES, strict=False)), errors
+
+
+@needs_compiler
+def test_the_test_program_fails_for_wrong_code(tmp_path):
+    """One number of a kernel changed in its tenth digit."""
+    exported_to(tmp_path, "gga_x_pbe", 1)
+    kernel = tmp_path / "gga_x_pbe_order1.c"
+    text = kernel.read_text()
+    assert "0.7385587663820223" in text
+    kernel.write_text(text.replace("0.7385587663820223", "0.7385587664820223"))
+    with pytest.raises(subprocess.CalledProcessError) as failure:
+        run_test(tmp_path)
+    assert failure.value.returncode == 1
+
+
+@needs_compiler
+def test_parameters_may_be_changed_when_the_code_runs(tmp_path):
+    """kappa = 1.245 makes revPBE of PBE; the numbers are those of our kernel of revPBE, not of PBE."""
+    exported = exported_to(tmp_path, "gga_x_pbe", 1)
+    code = Code(shared_library(tmp_path), exported)
+    assert [p.name for p in exported.parameters] == ["kappa", "mu"]
+    revised = dftfd.get_functional("gga_x_pbe", kappa=1.245)
+    changed = [1.245, *exported.parameters[1].values]
+    assert largest_errors(code, revised, 2, 1, changed)[0] < 1e-14
+    assert largest_errors(code, revised, 2, 1)[0] > 1e-3
+
+
+@needs_compiler
+def test_an_own_formula(tmp_path):
+    """A name with blanks, parameters, tanh and sqrt."""
+    own = own_functional()
+    exported = exported_to(tmp_path, own, 3)
+    assert " 0 wrong" in run_test(tmp_path, *WARNINGS)
+    errors = largest_errors(Code(shared_library(tmp_path), exported), own, 2, 3)
+    assert all(e <= limit for e, limit in zip(errors, TOLERANCES, strict=False)), errors
+
+
+@needs_compiler
+def test_no_point_gives_anything_but_numbers(tmp_path):
+    """1e5 densities from 0 to 1e8, gradients from 0 to 1e40, both spins, to second order; below the floor, zeros."""
+    code = Code(shared_library(tmp_path), exported_to(tmp_path, "gga_x_pbe", 2))
+    rng = np.random.default_rng(3)
+    x = np.zeros((9, 100_000))
+    x[:2] = 10 ** rng.uniform(-40, 8, (2, x.shape[1]))
+    x[[2, 4]] = 10 ** rng.uniform(-80, 40, (2, x.shape[1]))
+    x[:, :10], x[0, 10:20], x[1, 20:30] = 0, 0, 0
+    found = code.derivatives(x, 2, 2)
+    assert all(np.isfinite(row).all() for rows in found for row in rows.values())
+    empty = x[0] + x[1] < 1e-27
+    assert 10 < empty.sum() and all((row[empty] == 0).all() for rows in found for row in rows.values())
+
+
+@needs_compiler
+def test_what_is_missing_is_said(tmp_path):
+    """No spins but one and two; an array that the functional needs."""
+    code = Code(shared_library(tmp_path), exported_to(tmp_path, "gga_x_pbe", 0))
+    rho = np.ones((5, 1))
+    results = code.results(1, 5, 0)
+    assert code.fill(results, 3, [rho, rho, None, None]) == 1
+    assert code.fill(results, 1, [rho, None, None, None]) == 2
+    assert code.fill({}, 1, [rho, None, None, None]) == 0  # nothing is wanted
+    assert code.fill(results, 1, [rho, rho, None, None]) == 0
+
+
+def test_code_says_where_it_comes_from(tmp_path):
+    """Formula, parameters, DOI, version and fingerprint, and what the calling program has to add."""
+    dftfd.export("pbe0", tmp_path / "new" / "folder", order=0)
+    text = (tmp_path / "new" / "folder" / "pbe0.h").read_text()
+    for part in ("kappa = 0.804", "10.1103/PhysRevLett.77.3865", dftfd.__version__, "0.25 * exact exchange with 1/r"):
+        assert part in text
+    assert re.search(r"fingerprint: [0-9a-f]{64}\n", text)
+
+
+def test_what_cannot_be_exported_is_refused(tmp_path):
+    """Models of the potential, double integrals alone, loops of an unknown number of turns, existing files."""
+    import jax
+
+    def turns(n):
+        return compose(lambda x: jax.lax.while_loop(lambda y: y > 1, lambda y: 0.5 * y, x), n)
+
+    looping = Functional("loop", ((1.0, EnergyTerm.from_formula(turns, "t_loop")),))
+    for functional in ("lb94", "vv10", "hf", looping):
+        with pytest.raises(UnsupportedError):
+            dftfd.export(functional, tmp_path, order=0)
+    with pytest.raises(FunctionalError):
+        dftfd.export("no_such_name", tmp_path)
+    dftfd.export("lda_x", tmp_path, order=0)
+    with pytest.raises(FileError, match="overwrite"):
+        dftfd.export("lda_x", tmp_path, order=0)
+    assert dftfd.export("lda_x", tmp_path, order=0, overwrite=True)
+    with pytest.raises(FileError):
+        dftfd.export("lda_x", tmp_path / "lda_x.h")
+
+
+@needs_compiler
+def test_every_operation_in_c_is_numpy_s(tmp_path):
+    """Each form of real numbers at several arguments, those at which logarithms and roots end included, to 4 ulp."""
+    from dftfd.autofd.scalar.on_numpy import FUNCTIONS
+    from dftfd.translate.c_text import ARITHMETIC
+
+    import jax
+    from scipy import special
+
+    known = FUNCTIONS | {
+        "exp2": np.exp2, "acosh": np.arccosh, "atanh": np.arctanh, "floor": np.floor, "ceil": np.ceil,
+        "lgamma": special.gammaln, "clamp": lambda a, x, b: np.minimum(np.maximum(x, a), b),
+    }  # fmt: skip
+    nodes, names = [Node("input", value=k) for k in range(3)], []
+    arity = {"clamp": 3} | dict.fromkeys("add add_any sub mul div max min pow atan2".split(), 2)
+    for name in FORMS:
+        nodes.append(Node(name, tuple(range(arity.get(name, 1)))))
+        names.append(name)
+    for name in ("gt", "ge", "lt", "le", "eq", "ne", "is_finite"):
+        truth = len(nodes)
+        nodes.append(Node(name, (0,) if name == "is_finite" else (0, 1), real=False))
+        nodes.append(Node("select_n", (truth, 1, 2)))
+        names.append(name)
+    assert set(TRUTHS) <= {*names, "and", "or", "xor", "not"}
+    outputs = tuple(i for i, n in enumerate(nodes) if n.op != "input" and n.real)
+    program = ScalarProgram(tuple(nodes), outputs, 3)
+    _, inside, texts = statements_of(program, [Piece("a"), Piece("b"), Piece("c")])
+    body = "\n".join([*inside, *(f"y[{k}] = {text};" for k, text in enumerate(texts))])
+    (tmp_path / "f.c").write_text(f"{ARITHMETIC}\nvoid f(double a, double b, double c, double *y) {{\n{body}\n}}\n")
+    library = shared_library(tmp_path, "-Wno-unused-function")
+
+    import ctypes
+
+    call = ctypes.CDLL(str(library)).f
+    call.argtypes = [ctypes.c_double] * 3 + [ctypes.c_void_p]
+    values = (0.0, 0.3, 1.0, -0.7, 2.5, 1e-300, 1e-310, 5e8, 800.0, -800.0, np.inf, np.nan)
+    with np.errstate(all="ignore"):
+        for a, b in itertools.product(values, (0.5, -2.0, np.nan)):
+            y = np.empty(len(outputs))
+            call(a, b, 1.5, y.ctypes.data)
+            for name, found in zip(names, y, strict=True):
+                args = np.array([a, b, 1.5])[: arity.get(name, 2 if name in TRUTHS and name != "is_finite" else 1)]
+                expected = known[name](*args)
+                expected = (1.5 if expected else b) if name in TRUTHS else expected
+                close = np.isclose(found, expected, rtol=1e-15, atol=0, equal_nan=True)
+                assert close, (name, a, b, found, expected)
+
+
+def test_numbers_are_read_as_they_are():
+    """repr's digits, with a point; signs and infinities."""
+    assert [number_text(x) for x in (1, -0.1, 1e300, -0.0)] == ["1.0", "(-0.1)", "1e+300", "(-0.0)"]
+    assert number_text(np.inf) == "INFINITY"
+
+
+FORMULAS = {
+    *("lda_x lda_c_vwn lda_c_pw lda_x_erf gga_x_pbe gga_x_b88 gga_x_pw91 gga_x_optx gga_c_pbe gga_c_lyp gga_c_p86".split()),
+    *("gga_x_wpbeh_sr hyb_gga_xc_wb97x mgga_x_tpss mgga_c_tpss mgga_x_scan mgga_x_r2scan mgga_c_r2scan".split()),
+    *("mgga_x_m06_l mgga_c_bc95 mgga_x_br89 mgga_x_mn15_l mgga_k_pc07".split()),
+}
+"""Of all rungs; Laplacians, short-range exchange, holes."""
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", sorted(FORMULAS))
+def test_all_rungs_to_fourth_order(name, tmp_path):
+    """As the first test, to fourth order, and 1e5 extreme points without a number that is none."""
+    exported = exported_to(tmp_path, name, 4)
+    code = Code(shared_library(tmp_path, "-O1", *WARNINGS), exported)
+    assert " 0 wrong" in run_test(tmp_path, "-O0")
+    for n_spin in (1, 2):
+        errors = largest_errors(code, exported.functional, n_spin, 4)
+        assert all(e <= limit for e, limit in zip(errors, TOLERANCES, strict=True)), errors
+    errors = errors_to_oracle(code, name)
+    assert all(e <= limit for e, limit in zip(errors, TOLERANCES, strict=False)), errors
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("clang") is None, reason="there is no clang")
+def test_clean_under_sanitizers_and_as_cpp(tmp_path):
+    """clang's address and undefined-behaviour sanitizers; C++ without a warning."""
+    exported_to(tmp_path, "mgga_x_scan", 3)
+    assert " 0 wrong" in run_test(tmp_path, "-fsanitize=address,undefined", "-fno-sanitize-recover", compiler="clang")
+    assert " 0 wrong" in run_test(tmp_path, "-xc++", *WARNINGS, compiler="clang")
+
+
