@@ -22,7 +22,8 @@ from tests.test_export import own_functional
 
 LIBXC = Path(pyscf.lib.__file__).parent / "deps"
 needs_libxc = pytest.mark.skipif(
-    COMPILER is None or not (LIBXC / "include/xc.h").exists(), reason="a C compiler and PySCF's libxc with headers needed"
+    COMPILER is None or not (LIBXC / "include/xc.h").exists(),
+    reason="a C compiler and PySCF's libxc with headers needed",
 )
 
 
@@ -110,7 +111,9 @@ def test_a_program_linked_with_libxc(tmp_path):
     linked = ["-lxc", f"-Wl,-rpath,{LIBXC / 'lib'}", "-lm"]
     subprocess.run([COMPILER, str(tmp_path / "client/client.c"), *folder, *linked, "-o", str(program)], check=True)
     environment = os.environ | {"LD_PRELOAD": str(preloadable(tmp_path))}
-    lines = subprocess.run([str(program)], env=environment, check=True, capture_output=True, text=True).stdout.split("\n")
+    lines = subprocess.run([str(program)], env=environment, check=True, capture_output=True, text=True).stdout.split(
+        "\n"
+    )
     assert lines[:3] == ["dftfd_gga_x_pbe 2", "kappa 0.80400000000000005", "mu 0.21951497276451709"]
     ours, theirs, revised = (np.array(line.split(), dtype=float) for line in lines[3:6])
     np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-14)

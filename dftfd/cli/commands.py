@@ -215,12 +215,20 @@ def audit(
 def show(
     name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
     plot: Annotated[Path | None, typer.Option(help="Write the enhancement factor as a picture (needs plots).")] = None,
+    latex: Annotated[bool, typer.Option("--latex", help="Print the formulas as LaTeX instead (needs SymPy).")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
     """Show what a functional is, and which exact conditions it meets."""
     from dftfd.verify.report_card import report_card
 
+    if latex:
+        from dftfd.translate.in_symbols import in_symbols
+
+        with messages(verbose, debug):
+            for term in in_symbols(name):
+                print(term.latex)
+        return
     with messages(verbose, debug):
         card = report_card(name)
         print(card)

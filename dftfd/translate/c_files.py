@@ -68,7 +68,11 @@ class Exported:
 def c_files(exported: Exported) -> dict[str, str]:
     """Texts of the files by their names, but for the test."""
     name = exported.name
-    files = {f"{name}.h": header(exported), f"{name}_kernels.h": kernels_header(exported), f"{name}.c": driver(exported)}
+    files = {
+        f"{name}.h": header(exported),
+        f"{name}_kernels.h": kernels_header(exported),
+        f"{name}.c": driver(exported),
+    }
     for order in range(exported.order + 1):
         files[f"{name}_order{order}.c"] = kernels_file(exported, order)
     files["CMakeLists.txt"] = _cmake(exported)
@@ -233,8 +237,10 @@ def _kernel(exported: Exported, n_spin: int, order: int) -> str:
     before = [f"(void){name};" for name in unused] + before
     return (
         f"void {kernel_name(exported, n_spin, order)}(int m, const double *RESTRICT x,\n"
-        f"    const {exported.name}_parameters *RESTRICT parameters, const double *RESTRICT seeds, double *RESTRICT y)\n"
-        "{\n" + _lines(before, 4)
+        f"    const {exported.name}_parameters *RESTRICT parameters, const double *RESTRICT seeds,\n"
+        "    double *RESTRICT y)\n"
+        "{\n"
+        + _lines(before, 4)
         + "    for (int group = 0; group < m; group += GROUP)\n"
         + "    for (int p = group; p < group + GROUP; ++p) {\n"
         + _lines(rows, 8)
@@ -257,9 +263,7 @@ def _lines(statements, indent: int) -> str:
 def driver(exported: Exported) -> str:
     name = exported.name
     slots = ", ".join(f"results->{slot}" for slot in exported.slots)
-    tables = "\n".join(
-        _tables(exported, n_spin, order) for n_spin in SPINS for order in range(exported.order + 1)
-    )
+    tables = "\n".join(_tables(exported, n_spin, order) for n_spin in SPINS for order in range(exported.order + 1))
     text = EVALUATE.replace("NAME", name).replace("PARAMS", f"{name}_parameters")
     text = text.replace("{SLOTS}", "{\n        " + "\n        ".join(textwrap.wrap(slots, 110)) + "}")
     return (

@@ -1,4 +1,4 @@
-"""The test program of exported C code: values in extended precision, in which no automatic differentiation takes part."""
+"""The test program of exported C code: values in extended precision, without automatic differentiation."""
 
 import itertools
 
@@ -32,7 +32,9 @@ POINTS = {
 def test_program(exported: Exported) -> str:
     """The text of the program."""
     rows = [row for n_spin in POINTS for row in _checks(exported, n_spin)]
-    table = ",\n".join(f"    {{{', '.join(map(str, place))}, {value}, {tolerance}}}" for *place, value, tolerance in rows)
+    table = ",\n".join(
+        f"    {{{', '.join(map(str, place))}, {value}, {tolerance}}}" for *place, value, tolerance in rows
+    )
     tables = [
         f"static const double {family}_{n_spin}[] = {{{', '.join(map(number_text, values))}}};"
         for n_spin, arrays in POINTS.items()
@@ -81,4 +83,3 @@ def _variables(n_spin) -> list[np.ndarray]:
     """The variables of each point, as in VARIABLES."""
     columns = [np.reshape(values, (2, -1)) for values in POINTS[n_spin]]
     return [np.array(list(itertools.chain(*(c[p] for c in columns)))) for p in range(2)]
-

@@ -145,12 +145,14 @@ INLINE double tanh_of(double x)
     return x < 0.0 ? -t : t;
 }
 
+/* ln(a + sqrt(1 + a^2)) as ln(1 + w), and as ln(2 a) where a^2 is too large. */
 INLINE double asinh_of(double x)
 {
-    const double a = fabs(x), large = a > 1e8 ? a : 1e8, inside = a > 1e8 ? 1e8 : a;
-    const double near = log1p_of(inside + inside*inside/(1.0 + sqrt(1.0 + inside*inside)));
-    const double value = a > 1e8 ? log_of(large) + 0.6931471805599453 : near;
-    return x < 0.0 ? -value : value;
+    const double a = fabs(x), inside = a > 1e150 ? 1.0 : a;
+    const double w = inside + inside*inside/(1.0 + sqrt(1.0 + inside*inside)), u = 1.0 + w;
+    const double lost = w > 1.0 ? 1.0 - (u - w) : w - (u - 1.0);
+    const double value = log_plus(a > 1e150 ? a : u, a > 1e150 ? 0.6931471805599453 : lost/u);
+    return x < 0.0 ? -value : a < INFINITY ? value : x;
 }
 """
 
@@ -241,8 +243,8 @@ TEST = """\
 #include <stdio.h>
 #include "NAME.h"
 
-/* Values of {digits} digits, rounded: energies as such, derivatives by finite differences of them. tolerance is absolute,
-   1e-12, 1e-11, 1e-10, 1e-9 and 1e-9 by order, relative to the value and the natural size of such a derivative. */
+/* Values of {digits} digits, rounded: energies as such, derivatives by finite differences of them. tolerance is
+   absolute: 1e-12, 1e-11, 1e-10, 1e-9 and 1e-9 by order, times the value and the natural size of such a derivative. */
 typedef struct { short n_spin, point, slot, stride, offset; double value, tolerance; } check;
 
 {TABLES}

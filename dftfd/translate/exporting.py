@@ -60,7 +60,7 @@ def files_of(functional: Functional, order: int) -> dict[str, str]:
     """Texts of all files by name."""
     if not functional.has_energy:
         raise UnsupportedError(
-            f"functional {functional.name!r} is a model of the potential, which has no energy; energies can be exported."
+            f"functional {functional.name!r} is a model of the potential; only what has an energy can be exported."
         )
     if not functional.is_semilocal:
         raise UnsupportedError(

@@ -26,15 +26,22 @@ def libxc_source(exported: Exported) -> str:
     """The text of the file."""
     name, family = exported.name, family_in_libxc(exported)
     values = {
-        "NAME": name, "NAME_IN_LOWER_CASE": name.lower(), "FAMILY": family, "NUMBER": number_of(exported), "INFO_FAMILY": _info_family(exported, family),
-        "TABLE": ", ".join("&functions" if f == family else "NULL" for f in FAMILIES), "KIND": _kind(exported),
-        "FLAGS": " | ".join(_flags(exported)), "DIMENSIONS": _dimensions(family),
-        "MIXED": _mixed(exported), "ARGUMENTS": ", ".join(f"const double *{f}" for f in FAMILIES[family]),
+        "NAME": name,
+        "NAME_IN_LOWER_CASE": name.lower(),
+        "FAMILY": family,
+        "NUMBER": number_of(exported),
+        "INFO_FAMILY": _info_family(exported, family),
+        "TABLE": ", ".join("&functions" if f == family else "NULL" for f in FAMILIES),
+        "KIND": _kind(exported),
+        "FLAGS": " | ".join(_flags(exported)),
+        "DIMENSIONS": _dimensions(family),
+        "MIXED": _mixed(exported),
+        "ARGUMENTS": ", ".join(f"const double *{f}" for f in FAMILIES[family]),
         "GIVEN": ", ".join(f if f in FAMILIES[family] else "NULL" for f in FAMILIES["mgga"]),
         "FUNCTIONS": ", ".join("work" if k <= exported.order else "NULL" for k in range(5)),
         "RESULTS": "".join(f"    results.{s} = out->{s};\n" for s in exported.slots if s != "e"),
         **_parameters(exported),
-    }  # fmt: skip
+    }
     text = _TEXT
     for key, value in values.items():
         text = text.replace(f"@{key}@", str(value))
@@ -91,7 +98,10 @@ def _mixed(exported):
     for coefficient, term in functional.nonlocal_part.terms:
         if coefficient != 1 or term.name != "vv10":
             raise UnsupportedError(f"libxc has no place for the double integral {term.name!r} of {functional.name!r}.")
-        lines += [f"p->nlc_b = {number_text(term.parameters['b'])};", f"p->nlc_C = {number_text(term.parameters['C'])};"]
+        lines += [
+            f"p->nlc_b = {number_text(term.parameters['b'])};",
+            f"p->nlc_C = {number_text(term.parameters['C'])};",
+        ]
     return "".join(f"    {line}\n" for line in lines)
 
 

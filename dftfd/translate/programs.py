@@ -84,7 +84,7 @@ class SpinPrograms:
         return tuple(dict.fromkeys(family_of(k, self.n_spin) for k in self.used))
 
     def _build(self, order: int) -> ScalarProgram:
-        """Outputs: energy, gradient, second derivatives (i, j) with i <= j; above, gradients along more and more seeds."""
+        """Outputs: energy, gradient, second derivatives (i, j), i <= j; above, gradients along more and more seeds."""
         if order == 0:
             return retraced(self._energy, inline=True, keep=KEEP)
         if order == 1:
@@ -153,7 +153,8 @@ def _candidates(functional):
     for key, places in holders.items():
         values = [functional.terms[place][1].parameters[key] for place in places]
         together = all(are_equal(values[0], value) for value in values)
-        for group, value in [(tuple(places), values[0])] if together else zip(((p,) for p in places), values):
+        apart = [((place,), value) for place, value in zip(places, values, strict=True)]
+        for group, value in [(tuple(places), values[0])] if together else apart:
             name = key if together else f"{functional.terms[group[0]][1].name}_{key}"
             while (name := identifier(name)).lower() in names:  # Fortran knows no case
                 name += "_2"

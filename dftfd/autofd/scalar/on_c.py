@@ -88,7 +88,9 @@ class OnC:
     def apply(self, node, args: list):
         if node.op == "call":
             if node.code.name != CUBE_ROOT:
-                raise UnsupportedError(f"operation {node.code.name!r} has no form in C; write it as straight-line code.")
+                raise UnsupportedError(
+                    f"operation {node.code.name!r} has no form in C; write it as straight-line code."
+                )
             return self._variable(Piece(f"cube_root({args[0].text})", args[0].uniform, atom=False))
         if node.op == "entry":
             return args[0]
