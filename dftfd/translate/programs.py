@@ -108,10 +108,10 @@ class SpinPrograms:
 
     def rows(self, order: int) -> list[Row]:
         """All derivatives up to an order in the outputs of its program; derivatives are positions in VARIABLES."""
-        rows = []
+        rows: list[Row] = []
         for k in range(order + 1):
             for which in itertools.combinations_with_replacement(range(self.n), k):
-                row, seeds = len(rows), ()
+                row, seeds = len(rows), tuple[int, ...]()
                 if order > WRITTEN_OUT:
                     output, seeds = place_of(which, order, self.n)
                     row = self._outputs(order).index(output)
@@ -176,7 +176,7 @@ def _is_code_of(functional, parameters) -> bool:
         form = scalar_form(functional, 2, count, lambda numbers: with_numbers(functional, parameters, numbers))
     except (DftfdError, TypeError, ValueError, jax.errors.JAXTypeError):
         return False
-    first, varying = len(VARIABLES[2]), set()
+    first, varying = len(VARIABLES[2]), set[int]()
     for i in form.needed:
         node = form.nodes[i]
         if (node.op == "input" and node.value >= first) or varying.intersection(node.args):
