@@ -28,7 +28,7 @@ FLOORS = [
     {"results"},
     {"tasks"},
     {"verify", "batch", "ase"},
-    {"benchmarks"},
+    {"translate", "benchmarks"},
     {"cli"},
     {"__main__"},
 ]
