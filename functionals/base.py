@@ -7,6 +7,7 @@ grids, orbitals or molecules.
 import functools
 import inspect
 import operator
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Number
@@ -40,6 +41,14 @@ def unknown_densities() -> tuple[Function, Function]:
     return placeholder("rho", SPACE, (2,)), placeholder("tau", SPACE, (2,))
 
 
+_made: weakref.WeakValueDictionary[str, "EnergyTerm"] = weakref.WeakValueDictionary()
+
+
+def last_made(name: str) -> "EnergyTerm | None":
+    """The last term of this name that was made in this process, registered or not, if it is still there."""
+    return _made.get(name)
+
+
 @dataclass(frozen=True)
 class EnergyTerm:
     """One formula for an energy per volume [hartree bohr^-3], with its parameters and source.
@@ -58,7 +67,8 @@ class EnergyTerm:
     @classmethod
     def from_formula(cls, formula: Callable, name: str, doi: str | None = None) -> "EnergyTerm":
         """Ingredients are the positional parameters of `formula`, parameters its keyword-only ones."""
-        return cls(name, formula, *signature_of(formula, name), doi)
+        _made[name] = term = cls(name, formula, *signature_of(formula, name), doi)
+        return term
 
     @property
     def needs_tau(self) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from dftfd.errors import DftfdError, FileError, InputError, NotConvergedError, ResourceError, one_line, shown
+from dftfd.functionals.definition import Portable, made_again
 from dftfd.results.qcschema import atomic_result
 from dftfd.system.geometry import is_coordinate_text, read_text, split_frames
 from dftfd.system.molecule import Molecule, molecule
@@ -123,7 +124,9 @@ def run_entry(entry: Entry, options: dict) -> Outcome:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         try:
-            result = run_scf(cast(Molecule, entry.molecule), **options)  # entries without a molecule are not run
+            sent = options.get("xc")
+            given = options | {"xc": made_again(sent)} if isinstance(sent, Portable) else options
+            result = run_scf(cast(Molecule, entry.molecule), **given)  # entries without a molecule are not run
         except Exception as error:
             return failure(entry, error, time.perf_counter() - start)
     lacks, code = None, 0

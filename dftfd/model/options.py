@@ -16,6 +16,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar, get_type_hin
 import numpy as np
 
 from dftfd.errors import InputError, shown
+from dftfd.functionals.files import functional_in_file, names_file
 from dftfd.model import option_values as values
 from dftfd.runtime.arguments import (
     Kind,
@@ -80,6 +81,7 @@ class Options:
             "Name of a functional ('pbe', 'b3lyp', 'lda,vwn', '0.25*HF + 0.75*PBE, PBE'); 'hf' is Hartree-Fock; see "
             "`dftfd list`.",
             "a Functional.",
+            of_text=lambda words: functional_in_file(words) if names_file(words) else words,
         ),
     ] = "pbe"
     method: Annotated[

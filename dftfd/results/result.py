@@ -33,6 +33,7 @@ from dftfd.scf.stability import Stability
 from dftfd.system.molecule import Molecule
 from dftfd.terms import COMPONENTS
 from dftfd.xc.density import density_function
+from dftfd.xc.potential import potentials
 
 ALWAYS_SHOWN = ("nuclear", "xc")
 """Components that a table of energies lists even where they are zero."""
@@ -309,10 +310,7 @@ class SCFResult:
     @cached_property
     @_of_a_solution
     def _potentials(self):
-        functional = self.functional
-        densities = (self.density, self.kinetic_energy_density) if functional.needs_tau else (self.density,)
-        potential = functional.potential(*densities, quadrature=self.calculation.nlc_grid())
-        return potential if functional.needs_tau else (potential, None)
+        return potentials(self.functional, self.molecule, self.density_matrix, self.calculation.nlc_grid())
 
     @cached_property
     @_of_a_solution

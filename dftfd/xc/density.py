@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dftfd.autofd import Domain, Function, function
+from dftfd.autofd.core.packed import quick_values
 from dftfd.errors import InputError
 from dftfd.functionals.base import SPACE
 from dftfd.libcint.mole import is_pyscf_mole
@@ -61,7 +62,8 @@ def kinetic_energy_density_at(P, tables: AOTables, r):
 
 def evaluate_at(f: Function, points, batch_size: int = 512):
     """Values of a Function on many points (point, 3), evaluated in batches so that memory stays bounded."""
-    return _mapped(f, jnp.asarray(points, dtype=jnp.float64), batch_size)
+    found = quick_values(f, points)
+    return found if found is not None else _mapped(f, jnp.asarray(points, dtype=jnp.float64), batch_size)
 
 
 def _map(f, points, batch_size):

@@ -35,7 +35,9 @@ class PointwiseKernel:
 
     def __init__(self, functional: Functional, n_spin: int):
         self.n_spin = n_spin
-        self.program = scalar_form(functional, n_spin)
+        self.program = (
+            of_equal_spins(pointwise_kernel(functional, 2).program) if n_spin == 1 else scalar_form(functional)
+        )
         self.used = tuple(k for k in range(len(VARIABLES[n_spin])) if self.program.depends_on({k})) or (0,)
         self.code = PointCode(restricted(self.program, self.used), len(self.used))
 
@@ -79,8 +81,8 @@ class PointwiseKernel:
             )
 
 
-def scalar_form(functional: Functional, n_spin: int = 2):
-    """Program of the energy per volume [hartree bohr^-3] with inputs VARIABLES[n_spin].
+def scalar_form(functional: Functional):
+    """Program of the energy per volume [hartree bohr^-3] with inputs VARIABLES[2].
 
     Raises UnsupportedError for energies that are no functions of them.
     """
@@ -97,7 +99,7 @@ def scalar_form(functional: Functional, n_spin: int = 2):
         raise UnsupportedError(f"functional {functional.name!r} depends on the position r, not on the density alone.")
     pairs, axes = list(itertools.product(range(2), range(3))), range(3)
     try:
-        program = in_scalar_products(
+        return in_scalar_products(
             program,
             plain={0: 0, 1: 1, 26: 7, 27: 8},
             vectors={2 + 3 * s + i: (s, i) for s, i in pairs},
@@ -107,4 +109,3 @@ def scalar_form(functional: Functional, n_spin: int = 2):
         )
     except UnsupportedError as error:
         raise UnsupportedError(f"functional {functional.name!r}: {error}") from error
-    return program if n_spin == 2 else of_equal_spins(program)
