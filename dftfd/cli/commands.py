@@ -179,7 +179,7 @@ def list_names(
 
 @app.command()
 def check(
-    name: Annotated[str, typer.Argument(help="Functional to compare with libxc.")],
+    name: Annotated[str, typer.Argument(help="Functional to compare with libxc; FILE.py:NAME for one in a file.")],
     verbose: Verbose = False,
     debug: Debug = False,
 ):
@@ -187,13 +187,16 @@ def check(
     from dftfd.verify.check import check as check_functional
 
     with messages(verbose, debug):
-        report = check_functional(name)
+        report = check_functional(_named(name))
     _print(report)
 
 
 @app.command()
 def audit(
-    target: Annotated[str, typer.Argument(help="Functional, or module:function or file.py:function of PySCF's kind.")],
+    target: Annotated[
+        str,
+        typer.Argument(help="Functional, also FILE.py:NAME; or code of PySCF's kind, module:function, FILE.py:NAME."),
+    ],
     libxc: Annotated[bool, typer.Option("--libxc", help="Audit libxc's own code of this name.")] = False,
     xctype: Annotated[str, typer.Option(help="LDA, GGA or MGGA: what the function takes.")] = "GGA",
     reference: Annotated[str | None, typer.Option(help="Functional that the target should be.")] = None,
@@ -207,13 +210,13 @@ def audit(
     is_code = ":" in target and not target.lower().startswith("libxc:") and "(" not in target
     with messages(verbose, debug):
         what = import_target(target) if is_code else target
-        report = audit_target(what, xctype=xctype, reference=reference, libxc=libxc)
+        report = audit_target(what, xctype=xctype, reference=reference and _named(reference), libxc=libxc)
     _print(report)
 
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
+    name: Annotated[str, typer.Argument(help="Functional, as in --xc; FILE.py:NAME for one in a file.")],
     plot: Annotated[Path | None, typer.Option(help="Write the enhancement factor as a picture (needs plots).")] = None,
     verbose: Verbose = False,
     debug: Debug = False,
@@ -222,10 +225,17 @@ def show(
     from dftfd.verify.report_card import report_card
 
     with messages(verbose, debug):
-        card = report_card(name)
+        card = report_card(_named(name))
         print(card)
         if plot is not None:
             card.plot(plot)
+
+
+def _named(name):
+    """The functional of FILE.py:NAME, which is loaded since it was named; any other name as it is."""
+    from dftfd.functionals.files import functional_in_file, names_file
+
+    return functional_in_file(name) if names_file(name) else name
 
 
 def _print(report):

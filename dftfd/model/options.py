@@ -79,7 +79,7 @@ class Options:
         Option(
             ENERGY,
             "Name of a functional ('pbe', 'b3lyp', 'lda,vwn', '0.25*HF + 0.75*PBE, PBE'); 'hf' is Hartree-Fock; see "
-            "`dftfd list`.",
+            "`dftfd list`. On the command line also FILE.py:NAME, of a file of code that is executed.",
             "a Functional.",
             of_text=lambda words: functional_in_file(words) if names_file(words) else words,
         ),
