@@ -10,13 +10,14 @@ from typing import Annotated
 
 import typer
 
-from dftfd.cli.option_types import with_options
+from dftfd.cli.option_types import functional_named, with_options
 from dftfd.errors import CheckpointError, FileError, InputError, NotConvergedError
 from dftfd.model.options import OPTIONS, RUN, names
 from dftfd.runtime.progress import PlainProgress, Progress
 from dftfd.runtime.version import VERSION
 
 CHECK_FAILED = 1
+WITHOUT_JAX = {"list", "cache"}
 BATCH = {"jobs", "record", "scheduler"}
 ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "overwrite"}
 """Options of `run` that only a batch, and only a single molecule, understands."""
@@ -59,6 +60,10 @@ def options(
         print(VERSION)
     elif context.invoked_subcommand is None:
         print(context.get_help())
+    elif context.invoked_subcommand not in WITHOUT_JAX and "--help" not in sys.argv:
+        from dftfd.runtime.jax_settings import prepare_jax
+
+        prepare_jax()
 
 
 @app.command()
@@ -164,19 +169,6 @@ def _write(result, outputs, driver):
             print(f"dftfd: warning: {path} not written: {error}", file=sys.stderr)
 
 
-@app.command("list")
-def list_names(
-    pattern: Annotated[str, typer.Argument(help="Show only names that contain this text.")] = "",
-):
-    """List the known functionals: the library's own, and libxc's under libxc:NAME."""
-    from dftfd.functionals import catalogue
-    from dftfd.functionals.registry import list_functionals
-
-    for name in (*list_functionals(), *catalogue.prefixed_names()):
-        if pattern.lower() in name.lower():
-            print(name)
-
-
 @app.command()
 def check(
     name: Annotated[str, typer.Argument(help="Functional to compare with libxc; FILE.py:NAME for one in a file.")],
@@ -187,7 +179,7 @@ def check(
     from dftfd.verify.check import check as check_functional
 
     with messages(verbose, debug):
-        report = check_functional(_named(name))
+        report = check_functional(functional_named(name))
     _print(report)
 
 
@@ -195,7 +187,7 @@ def check(
 def audit(
     target: Annotated[
         str,
-        typer.Argument(help="Functional, also FILE.py:NAME; or code of PySCF's kind, module:function, FILE.py:NAME."),
+        typer.Argument(help="Functional, also FILE.py:NAME, or module:function, FILE.py:NAME of PySCF's kind."),
     ],
     libxc: Annotated[bool, typer.Option("--libxc", help="Audit libxc's own code of this name.")] = False,
     xctype: Annotated[str, typer.Option(help="LDA, GGA or MGGA: what the function takes.")] = "GGA",
@@ -210,7 +202,7 @@ def audit(
     is_code = ":" in target and not target.lower().startswith("libxc:") and "(" not in target
     with messages(verbose, debug):
         what = import_target(target) if is_code else target
-        report = audit_target(what, xctype=xctype, reference=reference and _named(reference), libxc=libxc)
+        report = audit_target(what, xctype=xctype, reference=reference and functional_named(reference), libxc=libxc)
     _print(report)
 
 
@@ -225,17 +217,10 @@ def show(
     from dftfd.verify.report_card import report_card
 
     with messages(verbose, debug):
-        card = report_card(_named(name))
+        card = report_card(functional_named(name))
         print(card)
         if plot is not None:
             card.plot(plot)
-
-
-def _named(name):
-    """The functional of FILE.py:NAME, which is loaded since it was named; any other name as it is."""
-    from dftfd.functionals.files import functional_in_file, names_file
-
-    return functional_in_file(name) if names_file(name) else name
 
 
 def _print(report):

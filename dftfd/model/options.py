@@ -16,7 +16,6 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar, get_type_hin
 import numpy as np
 
 from dftfd.errors import InputError, shown
-from dftfd.functionals.files import functional_in_file, names_file
 from dftfd.model import option_values as values
 from dftfd.runtime.arguments import (
     Kind,
@@ -81,7 +80,6 @@ class Options:
             "Name of a functional ('pbe', 'b3lyp', 'lda,vwn', '0.25*HF + 0.75*PBE, PBE'); 'hf' is Hartree-Fock; see "
             "`dftfd list`. On the command line also FILE.py:NAME, of a file of code that is executed.",
             "a Functional.",
-            of_text=lambda words: functional_in_file(words) if names_file(words) else words,
         ),
     ] = "pbe"
     method: Annotated[
