@@ -13,16 +13,13 @@ from dataclasses import dataclass, field, replace
 from numbers import Number
 from typing import Annotated, Any
 
-import jax
-import jax.numpy as jnp
-
 from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp, with_quadrature
 from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.autofd.lowering.jets import placeholder
 from dftfd.autofd.lowering.two_points import has_integrals
 from dftfd.errors import FunctionalError, UnsupportedError, shown
 from dftfd.functionals.densities import Density, Quadrature
-from dftfd.functionals.numerics import where_dense
+from dftfd.functionals.numerics import where_dense, zero_with_slope
 from dftfd.functionals.parameters import parameter_text, plain, require_settable
 from dftfd.runtime.arguments import number, public_raising
 
@@ -113,17 +110,6 @@ def _shape(result) -> str:
     return f"{'values' if shape else 'one value'} of shape {shape} at each r"
 
 
-@jax.custom_jvp
-def _zero_with_slope(rho, v):
-    """0 for every density, with the derivative v."""
-    return jnp.zeros_like(rho)
-
-
-@_zero_with_slope.defjvp
-def _zero_with_slope_jvp(primals, tangents):
-    return jnp.zeros_like(primals[0]), primals[1] * tangents[0]
-
-
 def potential_term(formula: Callable, name: str, doi: str | None = None) -> EnergyTerm:
     """The term of a model potential (v_alpha, v_beta) [hartree], given as a formula like an energy's.
 
@@ -138,7 +124,7 @@ def potential_term(formula: Callable, name: str, doi: str | None = None) -> Ener
             raise FunctionalError(
                 f"potential {name!r} returned {_shape(v)}; (v_alpha, v_beta), a function R^3 -> R^2, expected."
             )
-        return compose(lambda rho, v: _zero_with_slope(rho, v).sum(), rho, v)
+        return compose(lambda rho, v: zero_with_slope(rho, v).sum(), rho, v)
 
     energy.__doc__, energy.__module__ = formula.__doc__, formula.__module__
     used = ("rho", "tau") if "tau" in ingredients else ("rho",)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from dftfd.errors import FunctionalError
 from dftfd.functionals.base import EnergyTerm, Functional, last_made
-from dftfd.functionals.files import file_of, load_file, made_in
 from dftfd.functionals.fingerprint import program_fingerprint
+from dftfd.functionals.named_files import file_of, load_file, made_in
 from dftfd.functionals.parameters import in_tuples, parameter_text
 from dftfd.functionals.plugins import found_plugins
 from dftfd.functionals.registry import list_functionals, lookup, source_of, unknown_name

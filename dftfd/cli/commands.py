@@ -1,5 +1,6 @@
 """The commands run, list, check, audit and show."""
 
+import json
 import logging
 import os
 import sys
@@ -44,8 +45,11 @@ Files = Annotated[
 ]
 Output = Annotated[
     list[Path] | None,
-    typer.Option(help="Write a file; .h5 .json .npz .molden .cube .html name its format. May be repeated."),
+    typer.Option(help="Write a file; .h5 .json .npz .molden .cube .html .xyz name its format. May be repeated."),
 ]
+Json = Annotated[Path | None, typer.Option(help="Write the result in QCSchema form to this file.")]
+ReportFile = Annotated[Path | None, typer.Option("--report", help="Write a report with pictures, one HTML page.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace output files, and a foreign checkpoint.")]
 Record = Annotated[
     Path | None, typer.Option(help="Results of a batch, one line of JSON each; what it already holds is not repeated.")
 ]
@@ -74,12 +78,10 @@ def run(
     of_molecule,
     of_run,
     stability: Annotated[bool, typer.Option("--stability", help="Analyse the stability of the solution.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the result in QCSchema form to this file.")] = None,
+    json: Json = None,
     output: Output = None,
-    report: Annotated[Path | None, typer.Option(help="Write a report with pictures, one HTML page.")] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace output files and a foreign checkpoint.")
-    ] = False,
+    report: ReportFile = None,
+    overwrite: Overwrite = False,
     jobs: Annotated[int, typer.Option(help="Processes that a batch runs in.")] = 1,
     record: Record = None,
     scheduler: Annotated[
@@ -105,7 +107,7 @@ def run(
             code = run_many(files, of_molecule, of_run, jobs, record, scheduler, quiet)
         raise typer.Exit(code)
 
-    outputs = _outputs([(json, ".json"), (report, ".html"), *((path, None) for path in output or ())], overwrite)
+    outputs = output_files(json, report, output, overwrite)
     kept = as_checkpoint(of_run["checkpoint"], of_run["restart"], overwrite)
     of_run["checkpoint"] = context.obj.checkpoint = kept
     with messages(verbose, debug):
@@ -116,7 +118,7 @@ def run(
     print(f"{result.energy:.10f}" if quiet else f"\n{result}")
     if stability and result.converged and not quiet:
         print(f"  stability             {result.stability()}")
-    _write(result, outputs, request.driver)
+    write_files(result, outputs, request.driver)
     require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
     if kept is not None and kept.failure is not None:
         raise CheckpointError(f"the result is complete, but its checkpoint was not written: {kept.failure}")
@@ -136,10 +138,11 @@ def _refuse(given, names, why):
             raise InputError(f"--{name.replace('_', '-')} {why}.")
 
 
-def _outputs(named, overwrite):
+def output_files(json, report, output, overwrite):
     """Paths and endings of the files to write; FileError where one can't be, before anything is computed."""
     from dftfd.results.output import check_format
 
+    named = [(json, ".json"), (report, ".html"), *((path, None) for path in output or ())]
     outputs = [(path, ending or path.suffix) for path, ending in named if path is not None]
     for path, ending in outputs:
         check_format(path, ending)
@@ -160,7 +163,7 @@ def _request(file, of_molecule, of_run, given):
     return request
 
 
-def _write(result, outputs, driver):
+def write_files(result, outputs, driver):
     """Write the files; one that would hold properties of a density that is no solution is left out, with a warning."""
     for path, ending in outputs:
         try:
@@ -169,18 +172,23 @@ def _write(result, outputs, driver):
             print(f"dftfd: warning: {path} not written: {error}", file=sys.stderr)
 
 
+JsonOut = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+
+
 @app.command()
 def check(
     name: Annotated[str, typer.Argument(help="Functional to compare with libxc; FILE.py:NAME for one in a file.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Energy density and its derivatives alone; seconds.")] = False,
+    json: JsonOut = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Compare a functional, its potential and its matrix with libxc."""
+    """Compare a functional, its potential and its matrix with libxc; exit code 1 where they differ."""
     from dftfd.verify.check import check as check_functional
 
     with messages(verbose, debug):
-        report = check_functional(functional_named(name))
-    _print(report)
+        report = check_functional(functional_named(name), with_potentials=not quick)
+    _print(report, json)
 
 
 @app.command()
@@ -192,10 +200,11 @@ def audit(
     libxc: Annotated[bool, typer.Option("--libxc", help="Audit libxc's own code of this name.")] = False,
     xctype: Annotated[str, typer.Option(help="LDA, GGA or MGGA: what the function takes.")] = "GGA",
     reference: Annotated[str | None, typer.Option(help="Functional that the target should be.")] = None,
+    json: JsonOut = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Look for mistakes in the derivatives of a functional, libxc's or anybody's."""
+    """Look for mistakes in the derivatives of a functional, libxc's or anybody's; exit code 1 where there are some."""
     from dftfd.verify.audit import audit as audit_target
     from dftfd.verify.audit import import_target
 
@@ -203,7 +212,7 @@ def audit(
     with messages(verbose, debug):
         what = import_target(target) if is_code else target
         report = audit_target(what, xctype=xctype, reference=reference and functional_named(reference), libxc=libxc)
-    _print(report)
+    _print(report, json)
 
 
 @app.command()
@@ -223,9 +232,11 @@ def show(
             card.plot(plot)
 
 
-def _print(report):
+def _print(report, as_json):
     """In colour on a terminal, plain elsewhere; the exit code tells whether it passed."""
-    if sys.stdout.isatty():
+    if as_json:
+        print(json.dumps(report.to_json(), indent=1))
+    elif sys.stdout.isatty():
         from rich import print as print_in_colour
 
         print_in_colour(report)

@@ -76,6 +76,6 @@ def _read(given: dict) -> dict:
 
 def functional_named(name):
     """The functional of FILE.py:NAME, which is loaded since it was named; any other name as it is."""
-    from dftfd.functionals.files import functional_in_file, names_file
+    from dftfd.functionals.named_files import functional_in_file, names_file
 
     return functional_in_file(name) if names_file(name) else name

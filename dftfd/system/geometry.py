@@ -33,6 +33,7 @@ _PERIODIC = re.compile(r"lattice\s*=", re.I)
 _NOT_PERIODIC = re.compile(r"""pbc\s*=\s*["']?\s*F\s+F\s+F""", re.I)
 _PROPERTIES = re.compile(r"properties\s*=\s*(\S+)", re.I)
 _ENTRY = re.compile(r"""(?<![\w.-])([A-Za-z_]\w*)\s*=\s*("[^"]*"|'[^']*'|[^\s,;]+)""")
+_FRAME = re.compile(r"(?P<file>.+)@(?P<number>-?[0-9]{1,9})", re.DOTALL)
 _WHOLE = re.compile(r"[+-]?[0-9]{1,9}(?:\.0*)?")
 _FORTRAN_EXPONENT = str.maketrans("dD", "ee")
 
@@ -84,11 +85,31 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
 
 
 def read_geometry_file(path) -> Geometry:
-    """The atoms of an xyz file (or of a text file that holds plain coordinate lines).
+    """The atoms of an xyz file (or of a text file that holds plain coordinate lines), or of a frame, see `frame_of`.
 
-    A missing, unreadable or oversized file raises FileError; contents that are no geometry raise InputError.
+    A missing, unreadable or oversized file raises FileError; contents that are no geometry, and frames that are not
+    there, raise InputError.
     """
-    return parse_geometry(read_text(path), source=f"file {str(path)!r}")
+    chosen = frame_of(str(path))
+    if chosen is None:
+        return parse_geometry(read_text(path), source=f"file {str(path)!r}")
+    file, number = chosen
+    frames = split_frames(read_text(file))
+    if not -len(frames) <= number < len(frames):
+        raise InputError(
+            f"file {file!r} has {len(frames)} frames, @0 to @{len(frames) - 1} or @-1 for the last; there is no "
+            f"@{number}."
+        )
+    return parse_geometry(frames[number], source=f"file {str(path)!r}")
+
+
+def frame_of(path: str) -> tuple[str, int] | None:
+    """(file, number) of FILE@NUMBER, a frame of a trajectory counted from 0, or from the end with -1, as ASE does.
+
+    None for other names, and where a file has the name as it stands.
+    """
+    match = _FRAME.fullmatch(path)
+    return (match["file"], int(match["number"])) if match and not os.path.lexists(path) else None
 
 
 def split_frames(text: str) -> list[str]:

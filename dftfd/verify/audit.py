@@ -13,7 +13,7 @@ import numpy as np
 
 from dftfd.errors import FunctionalError, InputError, UnsupportedError, shown
 from dftfd.functionals.base import Functional, signature_of
-from dftfd.functionals.files import code_in_file, functional_in_file, names_file
+from dftfd.functionals.named_files import code_in_file, functional_in_file, names_file
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import Kind, choice, public, whole
 from dftfd.verify.audit_sources import HIGHEST, EvalXCSource, LibxcSource, NotOfferedError, OwnSource, named

@@ -48,6 +48,15 @@ def density_function(
     return (rho, function(kinetic_energy_density_at, domain, params=(P, tables))) if tau else rho
 
 
+def orbital_function(molecule, C) -> Function:
+    """The orbital sum_m C_m chi_m(r) with coefficients C (ao,), a Function R^3 -> R [bohr^-3/2]."""
+    return function(_orbital_at, SPACE, params=(jnp.asarray(C, dtype=jnp.float64), ao_tables(molecule)))
+
+
+def _orbital_at(C, tables: AOTables, r):
+    return C @ ao_values(tables, r)
+
+
 def density_at(P, tables: AOTables, r):
     """Spin densities (2,) at the point r (3,)."""
     chi = ao_values(tables, r)

@@ -33,7 +33,7 @@ def row_of(name: str, known_years: dict[str, int]) -> dict:
     """The row of one of the library's own functionals."""
     f = dftfd.get_functional(name)
     uses = _ingredients(f)
-    letters = {k for _, t in f.terms for k in KINDS if f"_{k}_" in f"_{t.name}_"} or {"xc"} * bool(f.terms)
+    letters = {k for _, t in f.terms for k in KINDS if f"_{k}_" in f"_{t.name}_"} or ({"xc"} if f.terms else set())
     return _row(
         family="HF" if not f.terms else _family(uses, f.is_nonlocal),
         kind="model of the potential" if not f.has_energy else _kind(letters, f.exact_exchange),
