@@ -88,7 +88,7 @@ def test_interaction_prints_its_parts(said):
 
 def test_fragments_by_bonds_and_by_name(said):
     """Water and an ion hang apart; ranges and charges on the command line."""
-    pair = dftfd.molecule("O 0 0 0; Na 0 0 2.9; H 0 0.76 -0.59; H 0 -0.76 -0.59", charge=1, basis="sto-3g")
+    pair = dftfd.molecule("O 0 0 0; Na 0 0 3.4; H 0 0.76 -0.59; H 0 -0.76 -0.59", charge=1, basis="sto-3g")
     assert connected_fragments(pair) == [[0, 2, 3], [1]]
     code, out, _ = said("interaction", "Li 0 0 0; H 0 0 1.6", "--fragments", "0; 1", "--charges", "1 -1", *CHEAP)
     assert code == 0 and "fragment 2" in out and "charge -1" in out

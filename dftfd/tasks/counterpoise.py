@@ -18,6 +18,7 @@ from dftfd.model.options import Options
 from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import public
 from dftfd.runtime.notebook import ShownAsText
+from dftfd.runtime.progress import as_progress
 from dftfd.system.molecule import Molecule
 from dftfd.tasks.run import run_scf
 
@@ -98,8 +99,13 @@ def interaction_energy(
         for atoms, charge, spin in zip(fragments, charges, spins, strict=True)
     ]
     atoms = tuple(tuple(int(a) for a in fragment) for fragment in fragments)
-    results = tuple(run_scf(part, **options) for part in parts)
-    return Interaction(run_scf(molecule, **options), results, atoms, counterpoise)
+    progress = as_progress(options.get("progress"))
+    progress.note("the whole")
+    whole, results = run_scf(molecule, **options), []
+    for number, part in enumerate(parts, start=1):
+        progress.note(f"fragment {number} of {len(parts)}")
+        results.append(run_scf(part, **options))
+    return Interaction(whole, tuple(results), atoms, counterpoise)
 
 
 def connected_fragments(molecule: Molecule) -> list[list[int]]:
