@@ -186,7 +186,7 @@ def check(
     """Compare a functional, its potential and its matrix with libxc; exit code 1 where they differ."""
     from dftfd.verify.check import check as check_functional
 
-    with messages(verbose, debug):
+    with messages(verbose, debug), at_work(f"comparing {name} with libxc"):
         report = check_functional(functional_named(name), with_potentials=not quick)
     _print(report, json)
 
@@ -209,7 +209,7 @@ def audit(
     from dftfd.verify.audit import import_target
 
     is_code = ":" in target and not target.lower().startswith("libxc:") and "(" not in target
-    with messages(verbose, debug):
+    with messages(verbose, debug), at_work(f"auditing {target}"):
         what = import_target(target) if is_code else target
         report = audit_target(what, xctype=xctype, reference=reference and functional_named(reference), libxc=libxc)
     _print(report, json)
@@ -226,10 +226,23 @@ def show(
     from dftfd.verify.report_card import report_card
 
     with messages(verbose, debug):
-        card = report_card(functional_named(name))
+        with at_work(f"testing {name}"):
+            card = report_card(functional_named(name))
         print(card)
         if plot is not None:
             card.plot(plot)
+
+
+@contextmanager
+def at_work(what):
+    """A sign of life on a terminal, beside what goes to standard output."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield
 
 
 def _print(report, as_json):

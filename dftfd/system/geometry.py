@@ -1,8 +1,9 @@
 """Geometry text -> atoms. Numbers are read as numbers; nothing in a geometry is ever evaluated.
 
-Two forms are understood:
+Three forms are understood:
 
     coordinates   one atom per line or between semicolons, 'O 0.0 0.0 0.117; H 0.0 0.757 -0.469'
+    Z-matrix      'O; H 1 0.96; H 1 0.96 2 104.5', see dftfd.system.zmatrix
     xyz           a line with the number of atoms, a comment line, then one atom per line
 
 Fields are separated by blanks or commas; `#` starts a comment. Exponents may be written 1e-3 or, as Fortran does, 1d-3.
@@ -19,6 +20,7 @@ import numpy as np
 
 from dftfd.elements import AtomName, parse_atom_name
 from dftfd.errors import FileError, InputError, UnsupportedError, shown
+from dftfd.system.zmatrix import cartesian, is_zmatrix
 
 MAX_FILE_BYTES = 32 * 2**20
 """Geometry files above this size are refused unread; 32 MiB hold about half a million atoms."""
@@ -71,6 +73,11 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
     first = next((line for line in lines if line.strip()), "")
     if first.strip().isascii() and first.strip().isdigit():
         return _parse_xyz(lines, lines.index(first), source)
+    entries = [entry for line in lines for entry in line.split("#", 1)[0].split(";") if entry.strip()]
+    if is_zmatrix(entries):
+        _check_count(len(entries))
+        found = cartesian(entries, source)
+        return _collect([(parse_atom_name(name, f"atom {k}"), r) for k, (name, r) in enumerate(found, start=1)])
     atoms: list = []
     for number, line in enumerate(lines, start=1):
         for entry in line.split("#", 1)[0].split(";"):

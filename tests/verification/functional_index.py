@@ -10,10 +10,10 @@ import re
 from pathlib import Path
 
 import dftfd
-from dftfd.errors import UnsupportedError
+from dftfd.autofd.lowering.jets import lower
 from dftfd.functionals import catalogue
+from dftfd.functionals.base import unknown_densities
 from dftfd.functionals.registry import _library
-from dftfd.xc.pointwise import pointwise_kernel
 
 FOLDER = Path(dftfd.__file__).parent / "functionals"
 INDEX = FOLDER / "index.json"
@@ -46,13 +46,13 @@ def row_of(name: str, known_years: dict[str, int]) -> dict:
 
 
 def _ingredients(f):
+    """What a point has to supply, as calculations find it."""
     semilocal = f.semilocal_part
     if not semilocal.terms:
         return []
-    try:
-        return list(pointwise_kernel(semilocal, 2).ingredients)
-    except UnsupportedError:
-        return sorted(semilocal.ingredients)
+    orders = lower(semilocal.energy_density(*unknown_densities())).orders
+    names = ["rho", "sigma", "lapl"][: 1 + orders.get("rho", 0)]
+    return names + ["tau"] * ("tau" in orders)
 
 
 def _family(uses, is_nonlocal):
