@@ -13,7 +13,14 @@ from dftfd.errors import FileError, InputError, closest_names
 
 INDEX = Path(__file__).parents[1] / "functionals" / "index.json"
 FAMILIES = ("LDA", "GGA", "meta-GGA", "nonlocal", "HF")
-KINDS = ("exchange", "correlation", "exchange-correlation", "kinetic energy", "model of the potential")
+KINDS = (
+    "exchange",
+    "correlation",
+    "exchange-correlation",
+    "kinetic energy",
+    "Coulomb energy",
+    "model of the potential",
+)
 
 
 @app.command("list")

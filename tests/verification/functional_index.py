@@ -34,9 +34,13 @@ def row_of(name: str, known_years: dict[str, int]) -> dict:
     f = dftfd.get_functional(name)
     uses = _ingredients(f)
     letters = {k for _, t in f.terms for k in KINDS if f"_{k}_" in f"_{t.name}_"} or ({"xc"} if f.terms else set())
+    family = "HF" if not f.terms else _family(uses, f.is_nonlocal)
+    kind = "model of the potential" if not f.has_energy else _kind(letters, f.exact_exchange)
+    if family == "nonlocal":
+        kind = "Coulomb energy" if name == "hartree" else "correlation"
     return _row(
-        family="HF" if not f.terms else _family(uses, f.is_nonlocal),
-        kind="model of the potential" if not f.has_energy else _kind(letters, f.exact_exchange),
+        family=family,
+        kind=kind,
         year=max([known_years[doi] for doi in f.dois if doi in known_years], default=None),
         uses=uses,
         exact_exchange=[list(pair) for pair in f.exact_exchange],
