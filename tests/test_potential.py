@@ -70,7 +70,7 @@ def test_an_energy_that_knows_the_spins_keeps_both():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["pbe", "hyb_gga_xc_b97", "tpss", "r2scan", "scanl", "mgga_x_br89"])
+@pytest.mark.parametrize("name", ["pbe", "hyb_gga_xc_wb97", "tpss", "r2scan", "scanl", "mgga_x_br89"])
 @pytest.mark.parametrize("spin", [1, 2])
 def test_both_strong_forms_agree_for_the_library(name, spin):
     """Functionals of every kind (1e-9, metas lose digits in both)."""
