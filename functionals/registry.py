@@ -7,7 +7,7 @@ names than it can make beforehand (a catalogue), and what reads expressions of n
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -257,7 +257,7 @@ def lookup(name: str) -> Functional | None:
 
 
 @contextmanager
-def calling(names: Mapping[str, Functional]):
+def calling(names: Mapping[str, Functional]) -> Iterator[None]:
     """Inside, expressions may hold these names, in lower case, too."""
     token = _called.set(names)
     try:
