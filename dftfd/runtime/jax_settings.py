@@ -30,7 +30,7 @@ def prepare_jax() -> None:
 
 def _require_platforms():
     """Raise unless JAX starts on the platforms that it was told to use; the processor, "cpu", always is there."""
-    chosen = jax.config.jax_platforms
+    chosen = jax.config.jax_platforms  # type: ignore[attr-defined]  # JAX does not declare its flags
     if not chosen or chosen == "cpu":
         return
     try:

@@ -77,9 +77,10 @@ class OneOrbital:
 
         v = e_n - 1/r^2 d/dr (r^2 e_g) + 1/r^2 d/dr (r^2 d/dr e_l),   e(n, g, l) with g = n', l = n'' + 2 n' / r
         """
-        kernel, r, Z = pointwise_kernel(functional, 2), self.r, self.Z
-        shares = np.array([1.0, 0.0] if self.N == 1 else [0.5, 0.5])[:, None]
-        products = np.stack([shares[0] ** 2, shares[0] * shares[1], shares[1] ** 2])
+        kernel, r, Z = pointwise_kernel(functional, 3 - self.N), self.r, self.Z
+        shares, products = (
+            np.array(x)[:, None] for x in ([[1.0, 0.0], [1.0, 0.0, 0.0]] if self.N == 1 else [[1.0]] * 2)
+        )
         rows = lambda n, sigma, l, tau: np.concatenate([shares * n, products * sigma, shares * l, shares * tau])
         n, slope, second = self.n, -2 * Z * self.n, 4 * Z**2 * self.n  # n, g = n', n''
         tau, zero = Z**2 / 2 * n, np.zeros_like(n)
