@@ -26,7 +26,7 @@ def cache(
     if older_than is not None and not older_than >= 0:
         raise InputError(f"--older-than {older_than:g}: a number of days expected.")
     if clear or older_than is not None:
-        latest = time.time() - (0 if clear else DAY * older_than)
+        latest = time.time() - DAY * (older_than or 0)
         old = [program for program in kept_programs() if clear or program.used < latest]
         print(f"{len(old)} programs removed, {forget(old) / MB:.0f} MB")
     programs = kept_programs()
