@@ -5,6 +5,7 @@ densities, of which the lowest is gone on with, and looks at the end whether it 
 """
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -108,7 +109,7 @@ def spin_instability(ingredients: Ingredients, state: State, progress) -> float 
     P, energies, coefficients = (np.repeat(a, 2, axis=0) for a in (state.P / 2, state.mo_energy, state.mo_coeff))
     both = State(P, evaluation, energies, np.repeat(state.mo_occ / 2, 2, axis=0), coefficients)
     problem = found.problem(Aufbau(found.calculation.n_occupied, found.calculation.capacity))
-    model = EnergyModel(problem, both, difference_response(problem, P))
+    model = EnergyModel(problem, both, partial(difference_response, problem))
     value, _ = lowest_rotation(model, antisymmetric=True, products=LOOKS)
     return value if value is not None and value < SUSPICIOUS else None
 
