@@ -2,7 +2,7 @@ r"""Excitation energies, strengths and characters from time-dependent Kohn-Sham 
 
     (A + B) R = w L,   (A - B) L = w R,   R . L = 1;   Tamm-Dancoff: A X = w X
 
-M. E. Casida, in Recent Advances in Density Functional Methods I, ed. D. P. Chong (1995), p. 155. doi:10.1142/9789812830586_0005
+M. E. Casida, in Recent Advances in Density Functional Methods I (1995), p. 155. doi:10.1142/9789812830586_0005
 S. Hirata, M. Head-Gordon, Chem. Phys. Lett. 314, 291 (1999). doi:10.1016/S0009-2614(99)01149-5
 """
 
@@ -15,11 +15,12 @@ from typing import Annotated
 
 import numpy as np
 
-from dftfd.errors import ConvergenceWarning, DamagedFileError, FileError, InputError, MissingDependencyError
+from dftfd.errors import ConvergenceWarning, DamagedFileError, FileError, InputError, MissingDependencyError, shown
 from dftfd.libcint.mole import gradient_integrals, position_integrals, rotation_integrals
 from dftfd.response.linear_response import LinearResponse
 from dftfd.response.subspaces import lowest_roots
-from dftfd.runtime.arguments import array, number, public, whole
+from dftfd.runtime.arguments import array, choice, number, public, whole
+from dftfd.runtime.files import written_whole
 from dftfd.runtime.hdf5 import read_tree, write_tree
 from dftfd.runtime.progress import as_progress
 
@@ -36,7 +37,8 @@ LARGE = 3000
 MAX_PRODUCTS_PER_ROOT = 60
 NOISE, SEED = 1e-3, 5
 FORMAT = 1
-WIDTH = number(lambda x: x > 0, "a positive number of hartree, such as 0.01")
+SPINS = choice("singlet", "triplet", None)
+WIDTH = number(lambda x: 1e-6 <= x <= 10.0, "a number of hartree from 1e-6 to 10, such as 0.01")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +63,7 @@ class Excitations:
     mu . m], velocity form, which no origin changes.
     spin: 'singlet', 'triplet', or 'any' of unrestricted orbitals.   tda: Tamm-Dancoff approximation.
     converged: (root,).   residuals: (root,) [hartree].
-    X, Y: per spin (root, occupied, virtual), X . X - Y . Y = 1 in all; those of a closed shell are alpha's, times sqrt 2.
+    X, Y: per spin (root, occupied, virtual), X . X - Y . Y = 1; those of a closed shell are alpha's times sqrt 2.
     """
 
     energies: np.ndarray
@@ -87,9 +89,8 @@ class Excitations:
     ) -> NaturalTransitionOrbitals:
         """Those of the excitation number `root`, from 0; spin: 0 for alpha or a closed shell, 1 for beta."""
         if root >= len(self) or spin >= len(self.X):
-            raise InputError(
-                f"root {root} of spin {spin}: there are {len(self)} roots of {len(self.X)} sets of orbitals."
-            )
+            found = f"{len(self)} roots of {len(self.X)} sets of orbitals"
+            raise InputError(f"root {shown(root)} of spin {spin}: there are {found}.")
         U, s, V = np.linalg.svd(self.X[spin][root], full_matrices=False)
         return NaturalTransitionOrbitals(s**2, self.occupied[spin] @ U, self.virtual[spin] @ V.T)
 
@@ -132,24 +133,30 @@ class Excitations:
         """
         sigma = width / (2 * np.sqrt(2 * np.log(2)))
         x = (energies[:, None] - self.energies) / sigma
+        x = np.clip(x, -40.0, 40.0)  # beyond, it is zero
         return np.exp(-0.5 * x**2) @ self.oscillator_strengths / (sigma * np.sqrt(2 * np.pi))
 
     @public
     def plot(self, path: Path, width: Annotated[float, WIDTH] = 0.01) -> None:
-        """Draw the absorption spectrum to a file, .png, .svg or .pdf. MissingDependencyError without matplotlib."""
-        figure_class = _figure_class()
-        figure = figure_class(figsize=(7, 4), layout="constrained")
+        """Write the absorption spectrum as a picture, .png, .svg or .pdf; needs Matplotlib.   width: as of `spectrum`.
+
+        InputError for an unknown ending, FileError where the file cannot be written.
+        """
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise MissingDependencyError("pictures need Matplotlib: pip install 'dftfd[plots]'.") from error
+        figure = Figure(figsize=(7, 4), layout="constrained")
+        ending, known = path.suffix[1:].lower(), figure.canvas.get_supported_filetypes()
+        if ending not in known:
+            raise InputError(f"cannot tell the format of the picture {str(path)!r}: .png, .svg or .pdf expected.")
         axes = figure.subplots()
-        grid = np.linspace(max(0.0, self.energies.min() - 4 * width), self.energies.max() + 4 * width, 800)
-        axes.plot(grid * HARTREE_IN_EV, self.spectrum(grid, width) / HARTREE_IN_EV)
+        x = np.linspace(max(0.0, self.energies.min() - 4 * width), self.energies.max() + 4 * width, 800)
+        axes.plot(x * HARTREE_IN_EV, self.spectrum(x, width) / HARTREE_IN_EV)
         axes.vlines(self.energies * HARTREE_IN_EV, 0.0, self.oscillator_strengths, color="0.4", lw=1)
         axes.set(xlabel="energy / eV", ylabel="f, and absorption / eV$^{-1}$", title=self.what)
-        try:
-            figure.savefig(path)
-        except OSError as error:
-            raise FileError(f"cannot write {path}: {error.strerror or error}.") from error
-        except ValueError as error:
-            raise InputError(f"{path}: {error}.") from error
+        with written_whole(path) as temporary:
+            figure.savefig(temporary, dpi=150, format=ending)
 
     @public
     def save(self, path: Path) -> None:
@@ -209,7 +216,9 @@ def excitations_of(result, n: int, tda: bool, spin: str | None, progress=None, t
     if not response.is_uniform or (response.rotations.occupations[0, 0].max() != result.calculation.capacity):
         raise InputError("excitations need full and empty orbitals; this result has other occupations.")
     if n > response.size:
-        raise InputError(f"n={n} excitations of {response.size} pairs of occupied and virtual orbitals; give fewer.")
+        raise InputError(
+            f"n={shown(n)} excitations of {response.size} pairs of occupied and virtual orbitals; give fewer."
+        )
     with progress.stage("excitations"):
         start = _start(response, result, triplet, n, tda, progress)
         limit = MAX_PRODUCTS_PER_ROOT * (n + 2)
@@ -226,7 +235,7 @@ def excitations_of(result, n: int, tda: bool, spin: str | None, progress=None, t
 
 
 def _start(response, result, triplet, n, tda, progress):
-    """Vectors to begin with: the smallest gaps, with noise so that no symmetry hides a root; coarse roots for large ones."""
+    """Vectors to begin with: the smallest gaps, with noise so that no symmetry hides a root; roots of a coarse grid."""
     count = min(response.size, n + max(6, n // 2))
     chosen = np.argsort(response.gaps, kind="stable")[:count]
     start = np.random.default_rng(SEED).normal(size=(count, response.size)) * NOISE * response.gaps[chosen[0]]
@@ -244,10 +253,7 @@ def _start(response, result, triplet, n, tda, progress):
 def _excitations(result, response, roots, converged, tda, spin):
     """Strengths and amplitudes of the roots."""
     molecule, bright = result.molecule, spin != "triplet"
-    r, d, m = (
-        integrals(molecule)
-        for integrals in (lambda m: position_integrals(m, 1), gradient_integrals, rotation_integrals)
-    )
+    r, d, m = position_integrals(molecule, 1), gradient_integrals(molecule), rotation_integrals(molecule)
     weight = np.sqrt(response.scale / 2) * bright  # sqrt 2 of a closed shell: both spins
     of = lambda h, vectors: weight * vectors @ _elements(response, h).T
     position, gradient, rotation = of(r, roots.R), of(d, roots.L), of(m, roots.L)
@@ -292,13 +298,3 @@ def _lumo(k):
 def _wavelength(w):
     """Of light of the energy w, in nm."""
     return f"{45.56335252767 / w:9.2f}" if w > 1e-3 else "        -"
-
-
-def _figure_class():
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingDependencyError(
-            "the picture of a spectrum needs matplotlib: pip install 'dftfd[plots]'."
-        ) from error
-    return Figure

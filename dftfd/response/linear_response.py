@@ -6,7 +6,7 @@ for perturbations with matrix elements G_pq between an orbital p and a more occu
 A - B are those of the energy's Hessian in real and imaginary orbital rotations (dftfd.scf.rotation), which stability
 analysis and second-order minimisation use, too: every term of the energy is in them by its exact response.
 
-M. E. Casida, in Recent Advances in Density Functional Methods I, ed. D. P. Chong (1995), p. 155. doi:10.1142/9789812830586_0005
+M. E. Casida, in Recent Advances in Density Functional Methods I (1995), p. 155. doi:10.1142/9789812830586_0005
 """
 
 from dataclasses import replace

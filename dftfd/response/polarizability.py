@@ -10,9 +10,11 @@ import numpy as np
 
 from dftfd.libcint.mole import position_integrals
 from dftfd.response.linear_response import LinearResponse
+from dftfd.runtime.arguments import number
 from dftfd.runtime.progress import as_progress
 
 TOLERANCE = 1e-6
+FREQUENCY = number(lambda x: 0 <= x < 1e4, "a frequency of 0.0 or more hartree")
 
 
 def polarizabilities(result, frequencies, progress=None) -> np.ndarray:
@@ -27,3 +29,12 @@ def polarizabilities(result, frequencies, progress=None) -> np.ndarray:
         alpha = -response.scale * G @ R.T
         found.append((alpha + alpha.T) / 2)
     return np.stack(found)
+
+
+def in_words(alpha, omega: float) -> str:
+    """A table of alpha (3, 3) [bohr^3] with its mean and anisotropy."""
+    mean = np.trace(alpha) / 3
+    anisotropy = np.sqrt(1.5 * np.sum((alpha - mean * np.eye(3)) ** 2))
+    rows = [f"polarizability / bohr^3 at {omega:g} hartree"]
+    rows += [f"  {x} " + "".join(f"{value + 0.0:14.6f}" for value in row) for x, row in zip("xyz", alpha, strict=True)]
+    return "\n".join([*rows, f"  mean {mean:.6f}, anisotropy {anisotropy:.6f}"])

@@ -31,9 +31,9 @@ class Evaluation(Protocol):
 # P = C_occ C_occ^T; None for the starting density, which has no orbitals.
 FockBuilder = Callable[[np.ndarray, tuple | None], Evaluation]
 
-# response(P, C): how the Fock matrix at P changes with the orbitals C, per spin (orbital, ao): a linear map of changes dC,
-# per spin (trial, orbital, ao), to dF C alike, where dP = sum_q dC_q C_q^T + C_q dC_q^T. With imaginary=1, i dC stands in
-# the place of dC and the result is dF C / i; numbers between weigh both.
+# response(P, C): how the Fock matrix at P changes with the orbitals C, per spin (orbital, ao): a linear map of changes
+# dC, per spin (trial, orbital, ao), to dF C alike, where dP = sum_q dC_q C_q^T + C_q dC_q^T. With imaginary=1, i dC
+# stands in the place of dC and the result is dF C / i; numbers between weigh both.
 ResponseBuilder = Callable[[np.ndarray, list], Callable[..., Any]]
 
 

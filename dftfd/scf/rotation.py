@@ -27,7 +27,7 @@ from dftfd.scf.problem import Problem, ResponseBuilder, State
 class Rotations:
     """The variables of one set of orbitals per spin, or of one that both spins share, in one flat vector.
 
-    occupations: (set, spin in set, mo).   pairs: per set the indices (p, q) that are variables, p less occupied than q.
+    occupations: (set, spin in set, mo).   pairs: per set the indices (p, q) of variables, p less occupied than q.
     active: per set the orbitals that have electrons.
     """
 
@@ -70,7 +70,7 @@ class Rotations:
     def changes(self, X, C) -> list[np.ndarray]:
         """Changes dC of active orbitals, per spin (trial, active, ao), with the density's change by X (trial, size).
 
-        For D of real and imaginary rotations, dC_q = sum_p C_p x_pq (n_q - n_p) and dP = sum_q dC_q C_q^T +- C_q dC_q^T.
+        dC_q = sum_p C_p x_pq (n_q - n_p); dP = sum_q dC_q C_q^T +- C_q dC_q^T of real and of imaginary rotations.
         """
         found = []
         for n_set, (p, q), active, part in zip(self.occupations, self.pairs, self.active, self._split(X), strict=True):

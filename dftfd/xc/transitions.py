@@ -95,7 +95,7 @@ class Transitions:
         return self._sweep(None, len(potentials), lambda index, trial, _: of_block(potentials[trial], index))
 
     def _sweep(self, dC, n_trials: int, potential_of: Callable) -> list[np.ndarray]:
-        """One pass over the blocks: densities of the trials -> potential_of(block, trial, density) -> its action on C."""
+        """One pass over the blocks: densities of trials -> potential_of(block, trial, density) -> its action on C."""
         parts = self._builder._on_workers(self._blocks, dC, n_trials, potential_of)
         return [sum(of_spin) for of_spin in zip(*parts, strict=True)]
 
