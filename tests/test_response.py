@@ -1,5 +1,9 @@
 """Linear response: polarisabilities, excitations. References: PySCF, dense matrices, differences of dipoles."""
 
+import re
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -329,6 +333,18 @@ def test_unstable_ground_states_are_said():
     with pytest.raises(UnsupportedError, match="no minimum"):
         result.excitations(1, spin="triplet")
     assert result.excitations(1, tda=True, spin="triplet").energies[0] < 0
+
+
+@slow
+def test_the_scripts_of_the_documentation_run(tmp_path, capsys, monkeypatch):
+    """docs/response.md, its blocks one after the other."""
+    page = (Path(__file__).parents[1] / "docs/response.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").write_text("\n".join(re.findall(r"```python\n(.*?)```", page, re.S)))
+    found = runpy.run_path("script.py")
+    printed = capsys.readouterr().out
+    assert "HOMO -> LUMO" in printed and printed.rstrip().endswith("0.0")
+    assert str(found["again"]) == str(found["singlets"])
 
 
 def test_commands(tmp_path, capsys):

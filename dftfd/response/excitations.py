@@ -184,9 +184,9 @@ def load_excitations(path: Path) -> Excitations:
             raise FileError(f"{path} has format {part['format']}; this version of dftfd reads format {FORMAT}.")
         arrays, text = part["arrays"], json.loads(part["text"])
         n_spin = 1 if "X_1" not in arrays else 2
-        per_spin = {name: tuple(arrays.pop(f"{name}_{s}") for s in range(n_spin)) for name in _PER_SPIN}
-        arrays["converged"] = arrays["converged"].astype(bool)
-        found = Excitations(**arrays, **per_spin, **{name: text[name] for name in _TEXT})
+        entries = dict(arrays) | {name: text[name] for name in _TEXT}
+        entries |= {name: tuple(entries.pop(f"{name}_{s}") for s in range(n_spin)) for name in _PER_SPIN}
+        found = Excitations(**entries | {"converged": arrays["converged"].astype(bool)})
         _require_shapes(found)
         return found
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:

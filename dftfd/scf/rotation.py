@@ -72,7 +72,7 @@ class Rotations:
 
         dC_q = sum_p C_p x_pq (n_q - n_p); dP = sum_q dC_q C_q^T +- C_q dC_q^T of real and of imaginary rotations.
         """
-        found = []
+        found: list[np.ndarray] = []
         for n_set, (p, q), active, part in zip(self.occupations, self.pairs, self.active, self._split(X), strict=True):
             for n in n_set:
                 D = np.zeros((len(X), len(active), len(n)))

@@ -16,7 +16,6 @@ class DoubleIntegralEnergy(GridEnergy):
     stage = "nonlocal derivatives"
 
     def __init__(self, functional: Functional, n_spin: int, molecule, grid, orbitals: GridOrbitals):
-        self.functional = functional
         self._kernel_with = partial(shared, NonlocalXCKernel, functional, n_spin)
         super().__init__(self._kernel_with(), molecule, grid, orbitals)
 

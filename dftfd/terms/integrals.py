@@ -236,8 +236,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
             K, full = np.zeros(dC.shape), np.empty((block, n, n))
             for start in starts:
                 rows = B[start : start + block]
-                BQ = np.take(rows, square, axis=1, out=full[: len(rows)].reshape(-1, n * n), mode="clip")
-                BQ = BQ.reshape(-1, n, n)
+                BQ = full[: len(rows)]
+                np.take(rows, square, axis=1, out=BQ.reshape(-1, n * n), mode="clip")
                 half = np.matmul(C, BQ)  # (Q|q m)
                 pairs = np.matmul(half, C.T).reshape(-1, n_orbitals).T  # (Q|p q) as (p, Qq)
                 for K_t, dC_t in zip(K, dC, strict=True):

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -166,10 +167,11 @@ class GridEnergy(Term):
 
     def _change_of_potential(self, density, transitions, triplet):
         """dC -> dV C at a density (spin, channel, point)."""
-        kernel = shared(type(self.kernel), self.functional, 2) if triplet else self.kernel
+        kernel: Any = shared(type(self.kernel), self.kernel.functional, 2) if triplet else self.kernel
         if not kernel.whole_grid:
             return partial(transitions.through, TripletKernel(kernel) if triplet else kernel, density)
-        change = NonlocalXCResponse(kernel, *self.builder.grid, equal_spins(density) if triplet else density)
+        points, weights = self.builder.grid
+        change = NonlocalXCResponse(kernel, points, weights, equal_spins(density) if triplet else density)
         of_one = (lambda tangent: change(opposite_spins(tangent))[:1]) if triplet else change
         return lambda dC: transitions.applied([of_one(tangent) for tangent in transitions.densities(dC)])
 
