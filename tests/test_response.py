@@ -14,6 +14,7 @@ from dftfd.cli import main
 from dftfd.errors import ConvergenceWarning, DamagedFileError, FileError, InputError, UnsupportedError
 from dftfd.libcint.mole import gradient_integrals, position_integrals, rotation_integrals, to_pyscf
 from dftfd.response import excitations as module
+from dftfd.response import linear_response
 from dftfd.response.excitations import excitations_of
 from dftfd.response.linear_response import LinearResponse
 
@@ -96,6 +97,31 @@ def test_no_root_is_missed(xc, options):
             assert found.converged.all()
         tda = result.excitations(3, tda=True, spin=spin)
         assert tda.energies == pytest.approx(scipy.linalg.eigvalsh((M + N) / 2)[:3], abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("xc", "spin", "options"),
+    [
+        ("camb3lyp", 0, {"grid_level": 2}),
+        pytest.param("r2scan", 1, {"grid_level": 2, "density_fit": False}, marks=slow),
+    ],
+)
+def test_a_cheaper_energy_only_saves_products(xc, spin, options, monkeypatch):
+    """Roots and polarisability are those of the whole energy, with fewer of its products."""
+    result, counts = solved(xc, spin, **options), []
+    found = []
+    for large in (10**9, 0):
+        monkeypatch.setattr(linear_response, "LARGE", large)
+        real, products = LinearResponse.real, []
+        monkeypatch.setattr(LinearResponse, "real", lambda r, X, f=real, p=products: p.append((r, len(X))) or f(r, X))
+        found.append((excitations_of(result, 3, False, None, tolerance=1e-7), result.polarizability(0.1)))
+        monkeypatch.undo()
+        counts.append(sum(n for r, n in products if "cheaper" in vars(r)))
+    (one, alpha), (other, beta) = found
+    assert other.energies == pytest.approx(one.energies, abs=1e-9)
+    assert other.oscillator_strengths == pytest.approx(one.oscillator_strengths, abs=1e-6)
+    assert beta == pytest.approx(alpha, rel=1e-6, abs=1e-8)
+    assert counts[1] < 0.7 * counts[0]
 
 
 def test_products_are_derivatives_of_fock_matrices(rng):

@@ -125,6 +125,22 @@ def _tabulated(mole, name):
         return None
 
 
+FEW = {0: (0.2, 0.8, 3.2), 1: (0.3, 1.2), 2: (0.6,)}, {0: (0.25, 1.0), 1: (0.6,)}
+"""Exponents [bohr^-2] by angular momentum of the few fitting functions of an atom, and of hydrogen or helium."""
+
+
+def few_fitting_functions(molecule) -> dict:
+    """A tenth of a fitting basis, which gives exchange to a few percent, in the form of `auxiliary_basis`.
+
+    The idea is that of minimal auxiliary basis sets: Z. Zhou, F. Della Sala, S. M. Parker, J. Phys. Chem. Lett. 14,
+    1968 (2023). doi:10.1021/acs.jpclett.2c03698
+    """
+    table = {}
+    for label, Z in zip(molecule.labels, molecule.atomic_numbers, strict=True):
+        table[label] = [[l, [x, 1.0]] for l, exponents in FEW[int(Z <= 2)].items() for x in exponents]
+    return table
+
+
 def fitting_tensor_size(molecule, auxiliary: dict) -> tuple[int, int]:
     """Rows and columns of `fitting_tensor`: auxiliary functions and packed pairs of basis functions."""
     n = int(to_pyscf(molecule).nao)

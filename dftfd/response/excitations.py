@@ -28,11 +28,8 @@ HARTREE_IN_EV = 27.21138602
 TOLERANCE = 1e-5
 """What may be left of the equations [hartree]; energies are off by its square."""
 
-LOOSE = 1e-3
-"""The same where a coarse grid finds vectors to start with."""
-
-LARGE = 3000
-"""Pairs of orbitals from which a coarse grid is asked first."""
+LOOSE = 1e-4
+"""The same where a cheaper energy finds vectors to start with."""
 
 MAX_PRODUCTS_PER_ROOT = 60
 NOISE, SEED = 1e-3, 5
@@ -220,9 +217,7 @@ def excitations_of(result, n: int, tda: bool, spin: str | None, progress=None, t
             f"n={shown(n)} excitations of {response.size} pairs of occupied and virtual orbitals; give fewer."
         )
     with progress.stage("excitations"):
-        start = _start(response, result, triplet, n, tda, progress)
-        limit = MAX_PRODUCTS_PER_ROOT * (n + 2)
-        roots = lowest_roots(response, start, n, tda, tolerance, limit, progress.note)
+        roots = _roots(response, n, tda, tolerance, progress)
     converged = roots.residuals <= tolerance
     if not converged.all():
         warnings.warn(
@@ -234,20 +229,25 @@ def excitations_of(result, n: int, tda: bool, spin: str | None, progress=None, t
     return _excitations(result, response, roots, converged, tda, spin)
 
 
-def _start(response, result, triplet, n, tda, progress):
-    """Vectors to begin with: the smallest gaps, with noise so that no symmetry hides a root; roots of a coarse grid."""
-    count = min(response.size, n + max(6, n // 2))
+def _roots(response, n, tda, tolerance, progress):
+    """The n lowest, those of large molecules with the help of a cheaper energy."""
+    start = _start(response, min(response.size, n + max(6, n // 2)))
+    limit = MAX_PRODUCTS_PER_ROOT * (n + 2)
+    cheaper = response.cheaper
+    if cheaper is None:
+        return lowest_roots(response, (start, start), n, tda, tolerance, limit, progress.note)
+    begin = lowest_roots(cheaper, (start, start), n + 2, tda, LOOSE, limit, progress.note)
+    progress.note("now with the whole energy")
+    return lowest_roots(response, (begin.R, begin.L), n, tda, tolerance, limit, progress.note, cheaper)
+
+
+def _start(response, count):
+    """Vectors (count, size) to begin with: the smallest gaps, with noise so that no symmetry hides a root."""
     chosen = np.argsort(response.gaps, kind="stable")[:count]
     start = np.random.default_rng(SEED).normal(size=(count, response.size)) * NOISE * response.gaps[chosen[0]]
     start /= response.gaps
     start[np.arange(count), chosen] += 1.0
-    if response.size < LARGE:
-        return start
-    progress.note("excitations on a coarse grid")
-    coarse = LinearResponse(result, triplet, progress, cheaper=True)
-    guards = min(response.size, n + 2)
-    roots = lowest_roots(coarse, start, guards, tda, LOOSE, MAX_PRODUCTS_PER_ROOT * n, progress.note)
-    return roots.R
+    return start
 
 
 def _excitations(result, response, roots, converged, tda, spin):

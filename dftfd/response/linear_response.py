@@ -9,21 +9,25 @@ analysis and second-order minimisation use, too: every term of the energy is in 
 M. E. Casida, in Recent Advances in Density Functional Methods I (1995), p. 155. doi:10.1142/9789812830586_0005
 """
 
-from dataclasses import replace
-from functools import partial
+from copy import copy
+from functools import cached_property, partial
 
 import numpy as np
 
 from dftfd.errors import UnsupportedError
-from dftfd.model.kohn_sham import FockEvaluation
+from dftfd.model.cheaper_energy import cheaper_ingredients
+from dftfd.model.kohn_sham import FockEvaluation, KohnSham
 from dftfd.response.subspaces import driven_response
 from dftfd.runtime.progress import Progress
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import State
 from dftfd.scf.rotation import EnergyModel, canonical
-from dftfd.terms.on_grid import Quadrature
+from dftfd.terms import CoulombExchangeEnergy
 
 MAX_PRODUCTS = 1000
+
+LARGE = 1000
+"""Pairs of orbitals from which a cheaper energy saves more products than it costs."""
 
 
 class LinearResponse:
@@ -35,34 +39,49 @@ class LinearResponse:
     gaps: (size,) [hartree].   scale: a vector's energy is scale/2 R . (A + B) R.
     """
 
-    def __init__(self, result, triplet: bool = False, progress=None, cheaper=False):
-        """cheaper: on a coarse grid, for a first look."""
+    def __init__(self, result, triplet: bool = False, progress=None):
         result.require_converged("linear response")
         if result.settings.smearing:
             raise UnsupportedError(
                 "the response of smeared occupations, which move electrons between orbitals, is not there; give whole "
                 "or fixed occupations."
             )
-        self._progress = progress or Progress()
+        self._progress, self._triplet = progress or Progress(), triplet
         self.result, calculation = result, result.calculation
-        if cheaper and calculation.grid.moves:
-            calculation = replace(calculation, grid=Quadrature(0), nlc_level=0)
-        ingredients = calculation.build(self._progress)
-        ingredients.energy.require_response()
-        problem = ingredients.problem(Aufbau(calculation.n_occupied, calculation.capacity))
-        problem = replace(problem, response=partial(ingredients.energy.orbital_response, triplet=triplet))
+        self._ingredients = calculation.build(self._progress)
+        self._ingredients.energy.require_response()
+        self._problem = self._ingredients.problem(Aufbau(calculation.n_occupied, calculation.capacity))
         P = result.density_matrix
-        F = problem.start(P).F if result.fock is None else result.fock
+        F = self._problem.start(P).F if result.fock is None else result.fock
         state = State(P, FockEvaluation(F, {}, None), result.mo_energy, result.mo_occ, result.mo_coeff)
-        self.state = canonical(problem, state)
-        with self._progress.stage("response of the functional"):
-            self._model = EnergyModel(problem, self.state, problem.response)
+        self.state = canonical(self._problem, state)
+        self._model = self._with(self._ingredients.energy)
         self.is_local = not calculation.functional.exact_exchange
         self.rotations = self._model.rotations
         differences = np.unique(self._electrons_moved())
-        self.is_uniform = len(differences) == 1 and not problem.shared_orbitals
+        self.is_uniform = len(differences) == 1 and not self._problem.shared_orbitals
         self.scale = 2.0 * float(differences[0]) if self.is_uniform else 2.0 * calculation.capacity
         self.gaps = self._model.diagonal / self.scale
+
+    def _with(self, energy):
+        """The Hessians at the state with the response of an energy."""
+        with self._progress.stage("response of the functional"):
+            return EnergyModel(self._problem, self.state, partial(energy.orbital_response, triplet=self._triplet))
+
+    @cached_property
+    def cheaper(self) -> "LinearResponse | None":
+        """The same with the response of an energy that costs less, which others correct; None where it saves little."""
+        if self.size < LARGE:
+            return None
+        found, _ = cheaper_ingredients(self._ingredients, self._progress, looks=True)
+        if found is None:
+            return None
+        exchange = found.energy.of_kind(CoulombExchangeEnergy)
+        few = CoulombExchangeEnergy(exchange.builder.with_few_for_exchange(), exchange.exact_exchange)
+        self._progress.note("first with the response of a cheaper energy")
+        other = copy(self)
+        other._model = self._with(KohnSham(tuple(few if term is exchange else term for term in found.energy.terms)))
+        return other
 
     def _electrons_moved(self):
         """n_q - n_p of each variable, the sum over the spins that share it."""
@@ -104,7 +123,8 @@ class LinearResponse:
                 "responses at a frequency are those of RKS and UKS with full and empty orbitals; the static one, "
                 "omega=0.0, has restricted open shells and other occupations, too."
             )
-        return driven_response(self, np.asarray(G), float(omega), tolerance, MAX_PRODUCTS, self._progress.note)
+        note, cheaper = self._progress.note, self.cheaper
+        return driven_response(self, np.asarray(G), float(omega), tolerance, MAX_PRODUCTS, note, cheaper)
 
     def blocks(self, X) -> list[np.ndarray]:
         """Per spin (trial, occupied, virtual) of vectors X (trial, size) of full and empty orbitals."""

@@ -23,6 +23,12 @@ from dftfd.errors import NotConvergedError, UnsupportedError
 SMALLEST = 1e-8
 """Length of what is new in a vector, as a share of it, below which it is rounding."""
 
+FALL, MOST_CHEAPER = 1e-3, 20
+"""By which share cheaper operators may let residuals fall at a time, and with how many products for each root."""
+
+MAX_CHEAPER = 500
+"""Products with cheaper operators in one step of a driven response."""
+
 FLOOR = 0.02
 """Smallest difference [hartree] that a residual is divided by."""
 
@@ -199,16 +205,51 @@ def _unstable():
     )
 
 
+class _Corrected:
+    """Operators that are the full ones on the spaces of a pair and cheaper ones elsewhere, which stand in for those.
+
+    With E = (M - M_0) U on the orthonormal U: M_0 + E U^T + U E^T - U (U^T E) U^T, symmetric and M on U.
+    """
+
+    def __init__(self, cheaper: Operators, pair: _Pair):
+        self.gaps, self.is_local, self._tda = cheaper.gaps, cheaper.is_local, pair.tda
+        self._main = _corrected(cheaper.tamm_dancoff if pair.tda else cheaper.real, pair.U)
+        self.real = self.tamm_dancoff = self._main
+        self.imaginary = cheaper.imaginary if pair.W is None else _corrected(cheaper.imaginary, pair.W)
+
+
+def _corrected(operator: Callable, space: _Space) -> Callable:
+    if not len(space.V):
+        return operator
+    U, E = space.V, space.products - operator(space.V)
+    G = E @ U.T
+
+    def product(X):
+        inside = X @ U.T
+        return operator(X) + inside @ E + (X @ E.T - inside @ G) @ U
+
+    return product
+
+
 def lowest_roots(
-    operators: Operators, start, n: int, tda: bool, tolerance: float, max_products: int, note: Callable[[str], None]
+    operators: Operators,
+    start,
+    n: int,
+    tda: bool,
+    tolerance: float,
+    max_products: int,
+    note: Callable[[str], None],
+    cheaper: Operators | None = None,
 ) -> Roots:
     """The n lowest excitations; `residuals` tell of those that have not converged within `max_products`.
 
-    start: vectors (k, size), k >= n.   tolerance: of the residuals [hartree], of vectors of length one.
+    start: vectors (R, L), k >= n of each.   tolerance: of the residuals [hartree], of vectors of length one.
+    cheaper: operators close to the others. Then corrections are not those of the diagonal, but roots of the cheaper
+    ones, put right where the full products are known: a few full products are enough.
     """
     pair, size = _Pair(operators, tda), len(operators.gaps)
-    pair.extend(start, start)
-    largest = max(8 * n, 60, 2 * len(start))
+    pair.extend(*start)
+    largest = max(8 * n, 60, 2 * len(start[0]))
     while True:
         found = pair.lowest(n)
         open_ones = np.flatnonzero(found.residuals > tolerance)
@@ -218,7 +259,13 @@ def lowest_roots(
         )
         if not len(open_ones) or pair.count >= max_products:
             break
-        R, L = pair.corrections(found, open_ones)
+        if cheaper is None:
+            R, L = pair.corrections(found, open_ones)
+        else:
+            limit, until = MOST_CHEAPER * n, max(0.3 * tolerance, FALL * found.residuals.max())
+            inner = _Corrected(cheaper, pair), (found.R, found.L), n, tda, until, limit, _silent
+            better = lowest_roots(*inner)
+            R, L = better.R[open_ones], better.L[open_ones]
         if len(pair.U.V) + len(R) > min(largest, size):
             kept = pair.lowest(min(size, n + max(4, n // 2)))
             pair.restart(kept.R, kept.L)
@@ -227,33 +274,42 @@ def lowest_roots(
     return Roots(found.values, found.R, found.L, found.residuals, pair.count)
 
 
+def _silent(text):
+    """No progress."""
+
+
 def driven_response(
-    operators: Operators, G, omega: float, tolerance: float, max_products: int, note: Callable[[str], None]
+    operators: Operators,
+    G,
+    omega: float,
+    tolerance: float,
+    max_products: int,
+    note: Callable[[str], None],
+    cheaper: Operators | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """R and L (k, size) of M R - omega L = -G, N L - omega R = 0, for all G (k, size) at once.
 
-    tolerance: of what is left of the equations, as a share of the length of each G. Raises NotConvergedError.
+    tolerance: of what is left of the equations, as a share of the length of each G.   cheaper: as of `lowest_roots`.
+    Raises NotConvergedError.
     """
     lengths = np.linalg.norm(G, axis=1)
-    G, given = G[lengths > 0], G
+    given, G, solution = lengths > 0, G[lengths > 0], np.zeros((2, *G.shape))
     pair, omegas = _Pair(operators, False), np.full(len(G), omega)
-    first = _Approximation(omegas, G, G, G, np.zeros_like(G))
-    R, L = pair.corrections(first, np.arange(len(G)))
-    while len(G):
+    found, rest = _Approximation(omegas, 0 * G, 0 * G, G, 0 * G), np.ones(len(G))
+    while len(open_ones := np.flatnonzero(rest > tolerance)):
+        if cheaper is None:
+            R, L = pair.corrections(found, open_ones)
+        else:
+            inner = _Corrected(cheaper, pair), G[open_ones], omega, max(0.3 * tolerance, FALL * rest.max()), MAX_CHEAPER
+            R, L = driven_response(*inner, _silent)
         new = pair.extend(R, L if omega else L[:0])
-        found = pair.driven(G, omega)
-        rest = np.sqrt((found.rest_R**2).sum(1) + (found.rest_L**2).sum(1)) / lengths[lengths > 0]
-        note(f"response: {pair.count} products, largest residual {rest.max():.1e}")
-        open_ones = np.flatnonzero(rest > tolerance)
-        if not len(open_ones):
-            break
         if not new or pair.count >= max_products:
             raise NotConvergedError(
                 f"the response at omega = {omega:g} hartree has a residual of {rest.max():.1e} after {pair.count} "
                 "products: omega may lie at an excitation energy, or the state is nearly unstable."
             )
-        R, L = pair.corrections(found, open_ones)
-    solution = np.zeros((2, *given.shape))
-    if len(G):
-        solution[:, lengths > 0] = found.R, found.L
+        found = pair.driven(G, omega)
+        rest = np.sqrt((found.rest_R**2).sum(1) + (found.rest_L**2).sum(1)) / lengths[given]
+        note(f"response: {pair.count} products, largest residual {rest.max():.1e}")
+    solution[:, given] = found.R, found.L
     return solution[0], solution[1]

@@ -10,6 +10,7 @@ density; its K then belongs to the total density too. All numbers are in hartree
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -202,6 +203,13 @@ class DensityFittedCoulombExchange(CoulombExchange):
         self._tensors: dict[float, np.ndarray] = {}
         self._check_memory(1)
 
+    def with_few_for_exchange(self) -> "DensityFittedCoulombExchange":
+        """The same J, and an exchange on orbitals from a few fitting functions: for estimates that others correct."""
+        other, few = copy(self), copy(self)
+        few._auxiliary, few._tensors = two_electron.few_fitting_functions(self.molecule), {}
+        other.exchange_on_orbitals = few.exchange_on_orbitals  # type: ignore[method-assign]
+        return other
+
     def tensor(self, omega: float = 0.0) -> np.ndarray:
         """B_Q,ij of the operator, packed over i >= j, (aux, ao (ao + 1) / 2)."""
         if omega not in self._tensors:
@@ -231,6 +239,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         n_orbitals, n = C.shape
         B, square = self.tensor(omega), self._positions_in_square
         block = max(1, _BLOCK_BYTES // (8 * n * max(n, n_orbitals)))
+        columns = crossed * np.ascontiguousarray(dC.reshape(-1, n).T)
 
         def part(starts):
             K, full = np.zeros(dC.shape), np.empty((block, n, n))
@@ -240,11 +249,13 @@ class DensityFittedCoulombExchange(CoulombExchange):
                 np.take(rows, square, axis=1, out=BQ.reshape(-1, n * n), mode="clip")
                 half = np.matmul(C, BQ)  # (Q|q m)
                 pairs = np.matmul(half, C.T).reshape(-1, n_orbitals).T  # (Q|p q) as (p, Qq)
-                for K_t, dC_t in zip(K, dC, strict=True):
+                half = half.reshape(-1, n)
+                if crossed:
+                    turned = (half @ columns).reshape(len(rows), n_orbitals, *dC.shape[:2])  # (Q|p dC_q), (Q, p, t, q)
+                for t, (K_t, dC_t) in enumerate(zip(K, dC, strict=True)):
                     K_t += pairs @ np.matmul(dC_t, BQ).reshape(-1, n)  # (Q|dC_q m)
                     if crossed:
-                        turned = np.matmul(half, dC_t.T).transpose(1, 0, 2)  # (Q|p dC_q) as (p, Q, q)
-                        K_t += crossed * (turned.reshape(n_orbitals, -1) @ half.reshape(-1, n))
+                        K_t += turned[:, :, t].transpose(1, 0, 2).reshape(n_orbitals, -1) @ half
             return K
 
         return sum(share_out(range(0, len(B), block), part))

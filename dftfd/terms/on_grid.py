@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -169,7 +169,7 @@ class GridEnergy(Term):
         """dC -> dV C at a density (spin, channel, point)."""
         kernel: Any = shared(type(self.kernel), self.kernel.functional, 2) if triplet else self.kernel
         if not kernel.whole_grid:
-            return partial(transitions.through, TripletKernel(kernel) if triplet else kernel, density)
+            return transitions.potential_of(TripletKernel(kernel) if triplet else kernel, density)
         points, weights = self.builder.grid
         change = NonlocalXCResponse(kernel, points, weights, equal_spins(density) if triplet else density)
         of_one = (lambda tangent: change(opposite_spins(tangent))[:1]) if triplet else change

@@ -55,6 +55,10 @@ def potential_on_orbitals(phi, v, order: int, tau: bool, out: np.ndarray) -> Non
         out[GRADIENT] += 0.5 * v[TAU] * phi[GRADIENT]
 
 
+HESSIAN_BYTES = 2**29
+"""Second derivatives of a functional on a grid that are kept; where they are more, each change asks the kernel."""
+
+
 class Transitions:
     """Changes of the orbitals C, per spin (orbital, ao), on the grid of a MatrixBuilder.
 
@@ -65,18 +69,30 @@ class Transitions:
         self._builder, self._C = builder, C
         self._shape = len(C), builder.kernel.channels
 
-    def through(self, kernel, density, dC) -> list[np.ndarray]:
-        """What the change of a semilocal kernel's potential at `density` (spin, channel, point) does to C, like dC."""
+    def potential_of(self, kernel, density) -> Callable:
+        """dC -> what the change of a semilocal kernel's potential at `density` (spin, channel, point) does to C.
+
+        The kernel's second derivatives are computed once, where there is room, and serve every change.
+        """
         blocks, of_block = self._builder.store.blocks, self._builder._of_block
+        here = lambda index: (blocks[index].points, blocks[index].weights, of_block(density, index))
+        change = lambda index, _, tangent: kernel.response(*here(index), tangent)
+        n = density.shape[0] * density.shape[1]
+        if 8 * n * n * density.shape[2] <= HESSIAN_BYTES:
+            second: dict[int, np.ndarray] = {}
+            compute = lambda part, scratch: second.update((k, kernel_hessian(kernel, *here(k))) for k in part)
+            self._builder._on_workers(compute)
 
-        def change(index, _, tangent):
-            block = blocks[index]
-            return kernel.response(block.points, block.weights, of_block(density, index), tangent)
+            def change(index, _, tangent):
+                return np.einsum("icjdp,jdp->icp", second[index], tangent)
 
-        found = self._sweep(dC, len(dC[0]), change)
-        for array in found:
-            require_finite_response(kernel, array)
-        return found
+        def through(dC):
+            found = self._sweep(dC, len(dC[0]), change)
+            for array in found:
+                require_finite_response(kernel, array)
+            return found
+
+        return through
 
     def densities(self, dC) -> np.ndarray:
         """The changes of the density on `builder.grid`, (trial, spin, channel, point)."""
@@ -110,24 +126,57 @@ class Transitions:
             phi = [np.matmul(C.take(aos, axis=1), ao) for C in self._C]
             for trial in range(n_trials):
                 for s, dC_s in enumerate(dC or ()):
-                    chi = scratch("chi", *phi[s].shape)
-                    np.matmul(dC_s[trial].take(aos, axis=1), ao, out=chi)
-                    transition_density(phi[s], chi, kernel.order, kernel.needs_tau, tangent[s])
+                    self._density(dC_s[trial].take(aos, axis=1), phi[s], ao, tangent[s], scratch)
                 potential = potential_of(index, trial, tangent)
                 if potential is not None:
                     self._apply(potential, phi, ao, aos, [r[trial] for r in result], scratch)
         return result
 
+    @property
+    def _of_gradients(self):
+        """Whether values and gradients are all: then a derivative of a basis function or of an orbital is enough."""
+        return self._builder.kernel.order == 1 and not self._builder.kernel.needs_tau
+
+    def _density(self, dC, phi, ao, out, scratch):
+        """Writes the change of one spin's channels on a block for dC (orbital, ao of the block) to `out`."""
+        kernel = self._builder.kernel
+        if not self._of_gradients:
+            chi = np.matmul(dC, ao, out=scratch("chi", *phi.shape))
+            transition_density(phi, chi, kernel.order, kernel.needs_tau, out)
+            return
+        chi = np.matmul(dC, ao[0], out=scratch("chi", *phi.shape[1:]))
+        there = np.matmul(dC.T, phi[0], out=scratch("there", *ao.shape[1:]))  # sum_q dC_q phi_q
+        np.einsum("qp,qp->p", phi[0], chi, out=out[0])
+        np.einsum("mp,imp->ip", there, ao[1:], out=out[1:])
+        out[1:] += np.einsum("qp,iqp->ip", chi, phi[1:])
+        out *= 2.0
+
     def _apply(self, potential, phi, ao, aos, result, scratch):
         """Adds what a potential (spin, channel, point) does to the orbitals phi of a block."""
         kernel = self._builder.kernel
-        for s, phi_s in enumerate(phi):
+        for s, (phi_s, v) in enumerate(zip(phi, potential, strict=True)):
+            if self._of_gradients:
+                w = np.einsum("cqp,cp->qp", phi_s, v, out=scratch("chi", *phi_s.shape[1:]))
+                along = np.einsum("imp,ip->mp", ao[1:], v[1:], out=scratch("there", *ao.shape[1:]))
+                result[s][:, aos] += w @ ao[0].T + phi_s[0] @ along.T
+                continue
             w = scratch("chi", *phi_s.shape)
-            potential_on_orbitals(phi_s, potential[s], kernel.order, kernel.needs_tau, w)
+            potential_on_orbitals(phi_s, v, kernel.order, kernel.needs_tau, w)
             total = w[0] @ ao[0].T
             for c in range(1, len(w)):
                 total += w[c] @ ao[c].T
             result[s][:, aos] += total
+
+
+def kernel_hessian(kernel, points, weights, density) -> np.ndarray:
+    """Derivatives of a kernel's potential by the density on a block, (spin, channel, spin, channel, point)."""
+    shape = density.shape
+    hessian, direction = np.empty((*shape[:2], *shape)), np.zeros(shape)
+    for s, c in np.ndindex(shape[:2]):
+        direction[s, c] = 1.0
+        hessian[:, :, s, c] = kernel.response(points, weights, density, direction)
+        direction[s, c] = 0.0
+    return hessian
 
 
 class TripletKernel:
