@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.linalg
-from pyscf import dft, gto
+from pyscf import dft, fci, gto, scf
 
 import dftfd
 from dftfd.cli import main
@@ -288,6 +288,21 @@ def test_triplets_are_dark(water):
     assert not water.excitations(2, spin="triplet").oscillator_strengths.any()
 
 
+@pytest.mark.parametrize("density_fit", [False, pytest.param(True, marks=slow)])
+def test_spin_flips_of_hydrogens_triplet_are_exact(density_fit):
+    """H2 in STO-3G has all its singlets, and the triplet, among the spin flips of Hartree-Fock: full CI, by PySCF."""
+    molecule = dftfd.molecule("H 0 0 0; H 0 0 1.2", basis="sto-3g", spin=2)
+    result = dftfd.run_scf(molecule, "hf", "ROKS", density_fit=density_fit, grid_level=0)
+    found = result.excitations(4, spin="flip")
+    mole = gto.M(atom="H 0 0 0; H 0 0 1.2", basis="sto-3g", verbose=0)
+    expected = fci.FCI(scf.RHF(mole).run()).kernel(nroots=4)[0]
+    assert result.energy + found.energies == pytest.approx(expected, abs=1e-3 if density_fit else 1e-8)
+    assert found.tda and not found.oscillator_strengths.any()
+    assert "alpha HOMO" in found.characters[0] and "-> beta LUMO" in found.characters[0]
+    with pytest.raises(UnsupportedError, match="nothing couples flipped spins"):
+        dftfd.run_scf(molecule, "lda,vwn", grid_level=0).excitations(1, spin="flip")
+
+
 def test_files(water, tmp_path):
     """What is saved comes back; other and damaged files are refused."""
     found = water.excitations(2)
@@ -330,6 +345,12 @@ def test_roots_that_do_not_converge_are_said(water, monkeypatch):
         ({"method": "ROKS"}, lambda r: r.excitations(1), InputError, "run method='UKS'"),
         ({"method": "ROKS"}, lambda r: r.polarizability(0.1), UnsupportedError, "at a frequency"),
         ({}, lambda r: r.excitations(1, spin="triplet"), InputError, "leave it out"),
+        (
+            {"occupations": [[1, 1, 1, 0.5, 0.5, 1], [1] * 4]},
+            lambda r: r.excitations(),
+            InputError,
+            "other occupations",
+        ),
         ({}, lambda r: r.excitations(1000), InputError, "give fewer"),
         ({"smearing": 0.01}, lambda r: r.polarizability(), UnsupportedError, "smeared occupations"),
         ({"smearing": 0.01}, lambda r: r.excitations(), UnsupportedError, "smeared occupations"),

@@ -19,6 +19,7 @@ def excitations(
     n: Annotated[int, typer.Option("-n", "--number", help="How many excitations.")] = 5,
     tda: Annotated[bool, typer.Option("--tda", help="Tamm-Dancoff approximation.")] = False,
     triplets: Annotated[bool, typer.Option("--triplets", help="Triplets of a closed shell.")] = False,
+    spin_flip: Annotated[bool, typer.Option("--spin-flip", help="Alpha electrons to beta, from a high spin.")] = False,
     output: Annotated[Path | None, typer.Option(help="Write them to this HDF5 file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the absorption spectrum (needs plots).")] = None,
     verbose: Verbose = False,
@@ -28,7 +29,7 @@ def excitations(
     with messages(verbose, debug):
         result, progress = _solved(file, of_molecule, of_run)
         with progress:
-            found = result.excitations(n, tda, "triplet" if triplets else None, progress)
+            found = result.excitations(n, tda, "triplet" if triplets else "flip" if spin_flip else None, progress)
         print(f"\n{found}")
         if output is not None:
             found.save(output)

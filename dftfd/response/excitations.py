@@ -11,13 +11,14 @@ import warnings
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
 from dftfd.errors import ConvergenceWarning, DamagedFileError, FileError, InputError, MissingDependencyError, shown
 from dftfd.libcint.mole import gradient_integrals, position_integrals, rotation_integrals
 from dftfd.response.linear_response import LinearResponse
+from dftfd.response.spin_flip import SpinFlip
 from dftfd.response.subspaces import lowest_roots
 from dftfd.runtime.arguments import array, choice, number, public, whole
 from dftfd.runtime.files import written_whole
@@ -34,7 +35,7 @@ LOOSE = 1e-4
 MAX_PRODUCTS_PER_ROOT = 60
 NOISE, SEED = 1e-3, 5
 FORMAT = 1
-SPINS = choice("singlet", "triplet", None)
+SPINS = choice("singlet", "triplet", "flip", None)
 WIDTH = number(lambda x: 1e-6 <= x <= 10.0, "a number of hartree from 1e-6 to 10, such as 0.01")
 
 
@@ -58,7 +59,7 @@ class Excitations:
     energies: (root,) [hartree].   oscillator_strengths: (root,), length form.   transition_dipoles: <0|mu|n> (root, 3)
     [e bohr], of either sign.   rotatory_strengths: (root,) [e^2 bohr^3 hartree / (hbar c), that is atomic units of
     mu . m], velocity form, which no origin changes.
-    spin: 'singlet', 'triplet', or 'any' of unrestricted orbitals.   tda: Tamm-Dancoff approximation.
+    spin: 'singlet', 'triplet', 'flip', or 'any' of unrestricted orbitals.   tda: Tamm-Dancoff approximation.
     converged: (root,).   residuals: (root,) [hartree].
     X, Y: per spin (root, occupied, virtual), X . X - Y . Y = 1; those of a closed shell are alpha's times sqrt 2.
     """
@@ -98,11 +99,14 @@ class Excitations:
 
     def _character(self, root):
         found = []
-        for X, Y, name in zip(self.X, self.Y, ("alpha ", "beta ") if len(self.X) > 1 else ("",), strict=False):
+        flip = self.spin == "flip"
+        names = ("alpha ",) if flip else ("alpha ", "beta ") if len(self.X) > 1 else ("",)
+        for X, Y, name in zip(self.X, self.Y, names, strict=True):
             weights = X[root] ** 2 - Y[root] ** 2
             for place in np.argsort(-weights, axis=None)[:3]:
                 i, a = np.unravel_index(place, weights.shape)
-                found.append((float(weights[i, a]), f"{name}{_homo(len(weights) - 1 - i)} -> {_lumo(a)}"))
+                there = f"{'beta ' * flip}{_lumo(a)}"
+                found.append((float(weights[i, a]), f"{name}{_homo(len(weights) - 1 - i)} -> {there}"))
         found.sort(reverse=True)
         shown = [f"{words} {100 * weight:.0f} %" for weight, words in found if weight > 0.1]
         return ", ".join(shown[:3]) or f"{found[0][1]} {100 * found[0][0]:.0f} %, and many others"
@@ -204,14 +208,8 @@ def _require_shapes(found):
 
 def excitations_of(result, n: int, tda: bool, spin: str | None, progress=None, tolerance: float = TOLERANCE):
     """The Excitations of a result; see SCFResult.excitations."""
-    if result.method == "ROKS":
-        raise InputError("excitations are those of RKS and UKS; run method='UKS', with the result as guess.")
-    if spin is not None and result.method != "RKS":
-        raise InputError(f"spin={spin!r} is for a closed shell, RKS; UKS excitations are of any spin: leave it out.")
-    progress, triplet = as_progress(progress), spin == "triplet"
-    response = LinearResponse(result, triplet, progress)
-    if not response.is_uniform or (response.rotations.occupations[0, 0].max() != result.calculation.capacity):
-        raise InputError("excitations need full and empty orbitals; this result has other occupations.")
+    progress = as_progress(progress)
+    response, tda = _operators(result, spin, progress), tda or spin == "flip"
     if n > response.size:
         raise InputError(
             f"n={shown(n)} excitations of {response.size} pairs of occupied and virtual orbitals; give fewer."
@@ -229,6 +227,20 @@ def excitations_of(result, n: int, tda: bool, spin: str | None, progress=None, t
     return _excitations(result, response, roots, converged, tda, spin)
 
 
+def _operators(result, spin, progress) -> Any:
+    """The equations of excitations of a spin; InputError where the result has none."""
+    if spin == "flip":
+        return SpinFlip(result, progress)
+    if result.method == "ROKS":
+        raise InputError("excitations are those of RKS and UKS; run method='UKS', with the result as guess.")
+    if spin is not None and result.method != "RKS":
+        raise InputError(f"spin={spin!r} is for a closed shell, RKS; UKS excitations are of any spin: leave it out.")
+    response = LinearResponse(result, spin == "triplet", progress)
+    if not response.is_uniform or result.mo_occ.max() != result.calculation.capacity:
+        raise InputError("excitations need full and empty orbitals; this result has other occupations.")
+    return response
+
+
 def _roots(response, n, tda, tolerance, progress):
     """The n lowest, those of large molecules with the help of a cheaper energy."""
     start = _start(response, min(response.size, n + max(6, n // 2)))
@@ -236,7 +248,7 @@ def _roots(response, n, tda, tolerance, progress):
     cheaper = response.cheaper
     if cheaper is None:
         return lowest_roots(response, (start, start), n, tda, tolerance, limit, progress.note)
-    begin = lowest_roots(cheaper, (start, start), n + 2, tda, LOOSE, limit, progress.note)
+    begin = lowest_roots(cheaper, (start, start), min(n + 2, len(start)), tda, LOOSE, limit, progress.note)
     progress.note("now with the whole energy")
     return lowest_roots(response, (begin.R, begin.L), n, tda, tolerance, limit, progress.note, cheaper)
 
@@ -244,23 +256,29 @@ def _roots(response, n, tda, tolerance, progress):
 def _start(response, count):
     """Vectors (count, size) to begin with: the smallest gaps, with noise so that no symmetry hides a root."""
     chosen = np.argsort(response.gaps, kind="stable")[:count]
-    start = np.random.default_rng(SEED).normal(size=(count, response.size)) * NOISE * response.gaps[chosen[0]]
-    start /= response.gaps
+    scale = np.maximum(np.abs(response.gaps), 0.05)  # noise must not bring in the core orbitals' large elements
+    start = np.random.default_rng(SEED).normal(size=(count, response.size)) * NOISE * scale.min() / scale
     start[np.arange(count), chosen] += 1.0
     return start
 
 
 def _excitations(result, response, roots, converged, tda, spin):
     """Strengths and amplitudes of the roots."""
-    molecule, bright = result.molecule, spin != "triplet"
-    r, d, m = position_integrals(molecule, 1), gradient_integrals(molecule), rotation_integrals(molecule)
-    weight = np.sqrt(response.scale / 2) * bright  # sqrt 2 of a closed shell: both spins
-    of = lambda h, vectors: weight * vectors @ _elements(response, h).T
-    position, gradient, rotation = of(r, roots.R), of(d, roots.L), of(m, roots.L)
+    molecule = result.molecule
+    X, Y = (response.blocks(part / 2) for part in (roots.R + roots.L, roots.R - roots.L))
+    R, L = response.blocks(roots.R), response.blocks(roots.L)
+    # closed shells: sqrt 2 for both spins; triplets and flipped spins are dark
+    weight = 0.0 if spin in ("triplet", "flip") else np.sqrt(response.scale / 2)
+
+    def between(h, amplitudes):
+        """Sum over the spins of <occupied| h |virtual> times amplitudes, (root, 3)."""
+        orbitals = zip(response.occupied, response.virtual, amplitudes, strict=True)
+        parts = (np.einsum("aq,kab,bp,nqp->nk", C_o, h, C_v, X, optimize=True) for C_o, C_v, X in orbitals)
+        return weight * sum(parts)
+
+    position = between(position_integrals(molecule, 1), R)
+    gradient, rotation = between(gradient_integrals(molecule), L), between(rotation_integrals(molecule), L)
     w = roots.values
-    X, Y = (roots.R + roots.L) / 2, (roots.R - roots.L) / 2
-    n = response.rotations.occupations[:, 0]
-    C = response.state.mo_coeff
     return Excitations(
         energies=w,
         oscillator_strengths=2.0 / 3.0 * w * np.sum(position**2, axis=1),
@@ -271,19 +289,10 @@ def _excitations(result, response, roots, converged, tda, spin):
         spin=spin or ("singlet" if result.method == "RKS" else "any"),
         tda=tda,
         what=f"{molecule.formula}  {result.method} {result.settings.functional} / {result.settings.basis}",
-        X=tuple(response.blocks(X)),
-        Y=tuple(response.blocks(Y)),
-        occupied=tuple(C_s[:, n_s > 0] for C_s, n_s in zip(C, n, strict=True)),
-        virtual=tuple(C_s[:, n_s == 0] for C_s, n_s in zip(C, n, strict=True)),
-    )
-
-
-def _elements(response, h):
-    """<q| h |p> (k, size) of h (k, ao, ao) from the virtual p to the occupied q."""
-    C, n = response.state.mo_coeff, response.rotations.occupations[:, 0]
-    pairs = zip(C, n, strict=True)
-    return response.vectors(
-        [np.einsum("aq,kab,bp->kqp", c[:, o > 0], h, c[:, o == 0], optimize=True) for c, o in pairs]
+        X=tuple(X),
+        Y=tuple(Y),
+        occupied=response.occupied,
+        virtual=response.virtual,
     )
 
 

@@ -126,6 +126,16 @@ class LinearResponse:
         note, cheaper = self._progress.note, self.cheaper
         return driven_response(self, np.asarray(G), float(omega), tolerance, MAX_PRODUCTS, note, cheaper)
 
+    @property
+    def occupied(self) -> tuple[np.ndarray, ...]:
+        """Per spin the orbitals with electrons, (ao, orbital)."""
+        return tuple(C[:, n > 0] for C, n in zip(self.state.mo_coeff, self.state.mo_occ, strict=True))
+
+    @property
+    def virtual(self) -> tuple[np.ndarray, ...]:
+        """Per spin the empty orbitals, (ao, orbital)."""
+        return tuple(C[:, n == 0] for C, n in zip(self.state.mo_coeff, self.state.mo_occ, strict=True))
+
     def blocks(self, X) -> list[np.ndarray]:
         """Per spin (trial, occupied, virtual) of vectors X (trial, size) of full and empty orbitals."""
         parts = np.split(X, np.cumsum([len(p) for p, _ in self.rotations.pairs])[:-1], axis=-1)

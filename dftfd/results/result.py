@@ -204,7 +204,8 @@ class SCFResult:
     ) -> Excitations:
         """The n lowest vertical excitations by linear response: energies, strengths, characters, orbitals.
 
-        tda: Tamm-Dancoff approximation.   spin: of a closed shell, 'singlet' (the default) or 'triplet'.
+        tda: Tamm-Dancoff approximation.   spin: of a closed shell, 'singlet' (the default) or 'triplet'; 'flip' turns
+            an alpha electron of UKS or ROKS into a beta one, in that approximation.
         progress: as in run_scf. See docs/response.md.
 
         Roots that do not converge come with a ConvergenceWarning and are marked in `converged`. Raises InputError for

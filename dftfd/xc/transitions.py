@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dftfd.libcint.gto import component_count
+from dftfd.runtime.memory import available_memory
 from dftfd.xc.channels import GRADIENT, HESSIAN, PAIRS, TAU, ao_order
 from dftfd.xc.matrix import MatrixBuilder, require_finite_response
 
@@ -78,7 +79,7 @@ class Transitions:
         here = lambda index: (blocks[index].points, blocks[index].weights, of_block(density, index))
         change = lambda index, _, tangent: kernel.response(*here(index), tangent)
         n = density.shape[0] * density.shape[1]
-        if 8 * n * n * density.shape[2] <= HESSIAN_BYTES:
+        if 8 * n * n * density.shape[2] <= min(HESSIAN_BYTES, available_memory() / 4):
             second: dict[int, np.ndarray] = {}
             compute = lambda part, scratch: second.update((k, kernel_hessian(kernel, *here(k))) for k in part)
             self._builder._on_workers(compute)
