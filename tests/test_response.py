@@ -4,19 +4,24 @@ import re
 import runpy
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 import scipy.linalg
 from pyscf import dft, fci, gto, scf
 
 import dftfd
+from dftfd.autofd import compose
 from dftfd.cli import main
 from dftfd.errors import ConvergenceWarning, DamagedFileError, FileError, InputError, UnsupportedError
+from dftfd.functionals import registry
+from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
 from dftfd.libcint.mole import gradient_integrals, position_integrals, rotation_integrals, to_pyscf
 from dftfd.response import excitations as module
 from dftfd.response import linear_response
 from dftfd.response.excitations import excitations_of
 from dftfd.response.linear_response import LinearResponse
+from dftfd.runtime.progress import Progress
 
 slow = pytest.mark.slow
 GEOMETRY = {0: "O 0 0 0.1; H 0.1 0.76 -0.48; H 0 -0.74 -0.5", 1: "N 0 0 0.1; H 0.1 0.8 -0.5; H 0 -0.78 -0.52"}
@@ -124,26 +129,64 @@ def test_a_cheaper_energy_only_saves_products(xc, spin, options, monkeypatch):
     assert counts[1] < 0.7 * counts[0]
 
 
+def turned_gradient(result, response, x):
+    """t -> F_ai (pairs,) in the orbitals C exp(t kappa), from Fock matrices alone."""
+    problem = result.calculation.build(Progress()).problem(None)
+    C, n = response.state.mo_coeff, response.state.mo_occ
+    kappa = response.rotations.matrices(x)
+
+    def gradient(t):
+        turned = np.stack([c @ scipy.linalg.expm(t * k) for c, k in zip(C, kappa, strict=True)])
+        F = problem.fock(np.einsum("sai,si,sbi->sab", turned, n, turned), None).F
+        blocks = [(c.T @ f @ c)[np.ix_(o == 0, o > 0)] for c, f, o in zip(turned, F, n, strict=True)]
+        return np.concatenate([block.ravel() for block in blocks])
+
+    return gradient
+
+
+def slope(value, h=1e-2):
+    """Fourth-order central difference at 0."""
+    return (8 * (value(h) - value(-h)) - value(2 * h) + value(-2 * h)) / (12 * h)
+
+
 def test_products_are_derivatives_of_fock_matrices(rng):
     """(A + B) x of the amidogen radical by differences of Fock matrices along C exp(t kappa), to 1e-7."""
     result = solved("camb3lyp", 1)
     response = LinearResponse(result)
     x = 0.1 * rng.normal(size=response.size)
-    problem = result.calculation.build(dftfd.runtime.progress.Progress()).problem(None)
-    C, n = response.state.mo_coeff, response.state.mo_occ
-    kappa = response.rotations.matrices(x)
+    assert response.real(x[None])[0] == pytest.approx(slope(turned_gradient(result, response, x)), abs=1e-7)
 
-    def gradient(t):
-        """Half the energy's slope by further rotations, 2 F_ai / 2 in the turned orbitals."""
-        turned = np.stack([c @ scipy.linalg.expm(t * k) for c, k in zip(C, kappa, strict=True)])
-        F = problem.fock(np.einsum("sai,si,sbi->sab", turned, n, turned), None).F
-        return np.concatenate(
-            [(c.T @ f @ c)[np.ix_(o == 0, o > 0)].ravel() for c, f, o in zip(turned, F, n, strict=True)]
-        )
 
-    h = 1e-2
-    slope = (8 * (gradient(h) - gradient(-h)) - gradient(2 * h) + gradient(-2 * h)) / (12 * h)
-    assert response.real(x[None])[0] == pytest.approx(slope, abs=1e-7)
+def network_exchange():
+    """An own functional whose enhancement factor is a network of u = s^2 / (1 + s^2)."""
+    eqx = pytest.importorskip("equinox", reason="pip install 'dftfd[learned]'")
+    net = eqx.nn.MLP("scalar", "scalar", 4, 1, jax.nn.silu, key=jax.random.key(0))
+
+    @dftfd.functional("t_network")
+    @spin_scaled
+    def exchange(n):
+        s2 = reduced_gradient_squared(n)
+        return slater_exchange(n) * (1 + 0.8 * compose(net, s2 / (1 + s2)))
+
+    return exchange
+
+
+WITHOUT_PEER = [
+    "a network",
+    *(pytest.param(xc, marks=slow) for xc in ("scan-l", "r2scanl", "pbe + 1.0*vv10", "vdw-df")),
+]
+
+
+@pytest.mark.filterwarnings("ignore:the grid holds")
+@pytest.mark.parametrize("xc", WITHOUT_PEER)
+def test_excitations_that_no_other_code_has(xc, monkeypatch):
+    """All singlets of water in STO-3G from A + B by differences of Fock matrices, A - B the gaps: to 1e-6 hartree."""
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    result = solved(network_exchange() if xc == "a network" else xc, basis="sto-3g", nlc_grid_level=0)
+    response = LinearResponse(result)
+    M = np.stack([slope(turned_gradient(result, response, e)) for e in np.eye(response.size)])
+    expected = np.sqrt(np.sort(np.linalg.eigvals(response.gaps[:, None] * M).real))
+    assert result.excitations(response.size).energies == pytest.approx(expected, abs=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------------ polarisability
