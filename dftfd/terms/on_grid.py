@@ -169,7 +169,7 @@ class GridEnergy(Term):
         """dC -> dV C at a density (spin, channel, point)."""
         kernel: Any = shared(type(self.kernel), self.kernel.functional, 2) if triplet else self.kernel
         if not kernel.whole_grid:
-            return transitions.potential_of(TripletKernel(kernel) if triplet else kernel, density)
+            return transitions.change_of_potential(TripletKernel(kernel) if triplet else kernel, density)
         points, weights = self.builder.grid
         change = NonlocalXCResponse(kernel, points, weights, equal_spins(density) if triplet else density)
         of_one = (lambda tangent: change(opposite_spins(tangent))[:1]) if triplet else change

@@ -70,24 +70,28 @@ class Transitions:
         self._builder, self._C = builder, C
         self._shape = len(C), builder.kernel.channels
 
-    def potential_of(self, kernel, density) -> Callable:
+    def change_of_potential(self, kernel, density) -> Callable:
         """dC -> what the change of a semilocal kernel's potential at `density` (spin, channel, point) does to C.
 
-        The kernel's second derivatives are computed once, where there is room, and serve every change.
+        The kernel's second derivatives are computed as soon as more changes are asked for than they cost, where there
+        is room.
         """
         blocks, of_block = self._builder.store.blocks, self._builder._of_block
         here = lambda index: (blocks[index].points, blocks[index].weights, of_block(density, index))
-        change = lambda index, _, tangent: kernel.response(*here(index), tangent)
-        n = density.shape[0] * density.shape[1]
-        if 8 * n * n * density.shape[2] <= min(HESSIAN_BYTES, available_memory() / 4):
-            second: dict[int, np.ndarray] = {}
-            compute = lambda part, scratch: second.update((k, kernel_hessian(kernel, *here(k))) for k in part)
-            self._builder._on_workers(compute)
+        n, asked, second = density.shape[0] * density.shape[1], 0, {}
+        has_room = 8 * n * n * density.shape[2] <= min(HESSIAN_BYTES, available_memory() / 4)
+        compute = lambda part, scratch: second.update((k, kernel_hessian(kernel, *here(k))) for k in part)
 
-            def change(index, _, tangent):
+        def change(index, _, tangent):
+            if index in second:
                 return np.einsum("icjdp,jdp->icp", second[index], tangent)
+            return kernel.response(*here(index), tangent)
 
         def through(dC):
+            nonlocal asked
+            asked += len(dC[0])
+            if has_room and asked > n and not second:
+                self._builder._on_workers(compute)
             found = self._sweep(dC, len(dC[0]), change)
             for array in found:
                 require_finite_response(kernel, array)
