@@ -29,6 +29,7 @@ FLOORS = [
     {"results"},
     {"tasks"},
     {"verify", "batch", "ase"},
+    {"translate"},
     {"cli"},
     {"__main__"},
 ]
