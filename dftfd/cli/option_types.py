@@ -28,7 +28,7 @@ def _parameter(name) -> inspect.Parameter:
     default, kind = option.default, option.type
     if option.type is bool:
         flags = [f"--{_dashed(name)}" + (f"/--no-{_dashed(name)}" if default else "")]
-    elif option.type not in (int, float):
+    elif option.type not in (int, float, int | None):
         kind = str if isinstance(default, str) else str | None
     annotation: Any = Annotated[kind, typer.Option(*flags, help=option.meaning)]  # type: ignore[valid-type]  # made here
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
