@@ -412,18 +412,18 @@ def check_refusals(seeds, counts):
     "first", [*range(0, QUICK, 10), *(pytest.param(first, marks=pytest.mark.slow) for first in range(QUICK, MORE, 10))]
 )
 def test_formulas_at_random(first):
-    """Ten formulas each, the first to third order, the others to the first."""
+    """Ten formulas each, one of them to third order, those that are compiled to second, the others to the first."""
     counts: Counter = Counter()
     for seed in range(first, first + 10):
-        compare(seed, 3 if seed == first else 1, counts)
+        compare(seed, {first + 5: 3, first: 2}.get(seed, 1), counts)
     check_refusals(range(first, first + 10), counts)
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_operations_of_one_kind_are_not_taken_for_one(kind):
-    """Twelve draws in one formula, each with a factor of its own: most pairs differ in one setting alone."""
+    """Eight draws in one formula, each with a factor of its own: most pairs differ in one setting alone."""
     rng = np.random.default_rng(7)
-    blocks, factors = [kind(rng) for _ in range(12)], rng.uniform(0.5, 2.0, 12)
+    blocks, factors = [kind(rng) for _ in range(8)], rng.uniform(0.5, 2.0, 8)
     code = lambda x, y: sum(factor * block(1.5 * x - 0.3 * y) for factor, block in zip(factors, blocks, strict=True))
     expected = plain_derivatives(code, 1)
     ours = {"value": run(point_program(code, SCALAR, SCALAR), [jnp.asarray(x) for x in POINTS])}
@@ -460,4 +460,6 @@ def test_formulas_at_random_find_the_key_that_there_once_was(monkeypatch):
         code = formula(seed)
         found = run(point_program(code, SCALAR, SCALAR), [jnp.asarray(x) for x in POINTS])[0]
         wrong += not np.allclose(found, jax.vmap(code)(*map(jnp.asarray, POINTS)), rtol=1e-9)
-    assert wrong >= 3
+        if wrong == 3:
+            return
+    raise AssertionError(f"{wrong} wrong values")
