@@ -8,6 +8,7 @@ With chemists' (ij|kl) and a density matrix P of each spin,
 density; its K then belongs to the total density too. All numbers are in hartree.
 """
 
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,6 +34,13 @@ _BLOCK_BYTES = 4 * 2**20
 
 _RANK_TOLERANCE = 1e-14
 """Eigenvalues of a density matrix below this fraction of the largest are rounding errors of zero."""
+
+
+_LAST_FITS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+"""Of each molecule, the auxiliary basis, the last density that was fitted, and what came out: forces ask for it again.
+
+A few matrices, where the tensor that they were computed with may be gigabytes.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,9 +210,16 @@ class DensityFittedCoulombExchange(CoulombExchange):
         diagonal = np.arange(1, len(total) + 1).cumsum() - 1
         folded[diagonal] /= 2  # each pair i > j stands for ij and ji
         parts = np.array_split(self.tensor(), worker_count())
-        product = lambda B: (B @ folded) @ B
-        packed = np.sum(run_on_workers([partial(product, B) for B in parts]), axis=0)
+        fits = [np.empty(len(B)) for B in parts]
+        product = lambda B, fit: np.dot(B, folded, out=fit) @ B
+        packed = np.sum(run_on_workers([partial(product, *pair) for pair in zip(parts, fits, strict=True)]), axis=0)
+        _LAST_FITS[self.molecule] = self.auxiliary_basis, total, np.concatenate(fits)
         return packed[self._positions_in_square].reshape(total.shape)
+
+    def _last_fit(self, total):
+        """sum_ij B_Q,ij P_ij (aux,) where this density (ao, ao) was the last whose J was asked for, else None."""
+        auxiliary, P, fit = _LAST_FITS.get(self.molecule, (None, None, None))
+        return fit if auxiliary == self.auxiliary_basis and np.array_equal(P, total) else None
 
     def exchange(self, P, C_occ=None, omega=0.0):
         P = self._check(P)
@@ -216,12 +231,14 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     def gradient(self, P, C_occ, exact_exchange):
         P = self._check(P)
+        total = P.sum(axis=0)
         terms: dict[float, list] = {0.0: []}
         terms |= {omega: [(fraction * share(P), C) for C in C_occ] for omega, fraction in exact_exchange}
         return sum(
             fitted_gradient(
-                *(self.molecule, self._auxiliary, omega, None if omega else P.sum(axis=0), exchange),
+                *(self.molecule, self._auxiliary, omega, None if omega else total, exchange),
                 memory_limit=self._memory_limit,
+                fit=None if omega else self._last_fit(total),
             )
             for omega, exchange in terms.items()
         )
