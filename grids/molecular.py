@@ -28,9 +28,6 @@ ALWAYS_THERE = 32 * 2**20
 
 SMALLEST_DISTANCE = 1e-6  # bohr; nearer nuclei leave no room for a border between their cells
 
-NEIGHBOURHOOD = 2.5
-"""Edge [bohr] of the cells by which points are sorted where few atoms are to have a share in a block of them."""
-
 
 _Size = Annotated[int, whole(1, 10**9)]
 
@@ -115,28 +112,17 @@ def pull_back(atomic_numbers: Sequence[int], coordinates, d_points, d_weights, l
     """
     defaults = inspect.signature(molecular_grid).parameters.values()
     schemes = {p.name: p.default for p in defaults if p.kind is p.KEYWORD_ONLY} | schemes
-    offsets, volumes, owner, *rest = _padded(*_definition(atomic_numbers, coordinates, level, **schemes))
-    n_points, n_atoms, n_workers = len(d_weights), len(atomic_numbers), worker_count()
-    of_points = owner.reshape(-1)[:n_points]
-    order = _by_neighbourhood(offsets.reshape(-1, 3)[:n_points] + np.asarray(coordinates, dtype=float)[of_points])
-    sort = lambda array: _pad_rows(array.reshape(volumes.size, -1)[order], volumes.size).reshape(array.shape)
-    arrays = sort(offsets), sort(volumes), sort(owner)
-    d_weights = _pad_rows(np.asarray(d_weights)[order], volumes.size)
-    tasks = [partial(_weight_slopes, *arrays, *rest, d_weights, k, n_workers) for k in range(n_workers)]
-    by_point, by_centre = (sum(np.asarray(part) for part in parts) for parts in zip(*run_on_workers(tasks), strict=True))
-    sums = [
-        np.bincount(of_points, weights=direct, minlength=n_atoms)
-        + np.bincount(of_points[order], weights=through_weights, minlength=n_atoms)
-        for direct, through_weights in zip(np.asarray(d_points).T, by_point[:n_points].T, strict=True)
-    ]
-    return np.transpose(sums) + by_centre[:n_atoms]
-
-
-def _by_neighbourhood(points) -> np.ndarray:
-    """An order (point,) in which those that follow each other are mostly near each other: by cells of NEIGHBOURHOOD."""
-    cell = np.floor((points - points.min(axis=0)) / NEIGHBOURHOOD).astype(np.int64)
-    size = cell.max(axis=0) + 1
-    return np.argsort((cell[:, 0] * size[1] + cell[:, 1]) * size[2] + cell[:, 2], kind="stable")
+    arguments = _padded(*_definition(atomic_numbers, coordinates, level, **schemes))
+    owner, n_points, n_workers = arguments[2].reshape(-1), len(d_weights), worker_count()
+    d_weights = _pad_rows(np.asarray(d_weights), owner.size)
+    slopes = run_on_workers(
+        [partial(_weight_slopes, *arguments, d_weights=d_weights, first=k, step=n_workers) for k in range(n_workers)]
+    )
+    by_point, by_centre = (sum(np.asarray(part) for part in parts) for parts in zip(*slopes, strict=True))
+    by_point = np.asarray(d_points) + by_point[:n_points]
+    ends = np.searchsorted(owner[:n_points], np.arange(len(atomic_numbers)), side="right")
+    moved = [of_atom.sum(axis=0) for of_atom in np.split(by_point, ends[:-1])]
+    return np.array(moved) + by_centre[: len(atomic_numbers)]
 
 
 def _definition(charges, coordinates, level, *, radial, pruning, partition, radius_adjustment, n_radial, n_angular):
