@@ -104,6 +104,14 @@ def grid_size(atomic_numbers: Sequence[int], level: int) -> int:
     return sum(int(np.sum(pruning(charge, radial(shells, charge)[0], angular))) for charge, shells, angular in sizes)
 
 
+def grid_points(atomic_numbers: Sequence[int], coordinates, level: int) -> np.ndarray:
+    """Points (point, 3) of `molecular_grid` at a level, without their weights, which are most of the work."""
+    grids = (
+        atomic_grid(charge, *level_size(charge, level), "treutler_ahlrichs", "nwchem") for charge in atomic_numbers
+    )
+    return np.concatenate([grid.offsets + R for grid, R in zip(grids, np.asarray(coordinates), strict=True)])
+
+
 def pull_back(atomic_numbers: Sequence[int], coordinates, d_points, d_weights, level: int = 3, **schemes) -> np.ndarray:
     r"""dE/dR (atom, 3) of a quantity E of the grid, from dE/dpoints (point, 3) and dE/dweights (point,).
 

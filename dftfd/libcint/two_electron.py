@@ -19,8 +19,8 @@ from dftfd.libcint.mole import quiet, to_pyscf
 LINEAR_DEPENDENCE = 1e-7
 """Eigenvalues of the Coulomb metric below this are dropped where its Cholesky factorisation fails, as PySCF does."""
 
-WORK_BYTES = 256 * 2**20
-"""Buffers of PySCF while it builds a three-centre tensor."""
+WORK_BYTES = 64 * 2**20
+"""Buffers of PySCF while it builds a three-centre tensor; larger ones cost page faults and gain nothing."""
 
 _RANGE_LOCK = threading.RLock()
 

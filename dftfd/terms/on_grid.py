@@ -6,13 +6,13 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from dftfd.grids.molecular import BYTES_PER_POINT, grid_size, molecular_grid, pull_back
+from dftfd.grids.molecular import BYTES_PER_POINT, grid_points, grid_size, molecular_grid, pull_back
 from dftfd.libcint.derivatives import atom_sums
 from dftfd.libcint.gto import component_count
 from dftfd.runtime.memory import Need
 from dftfd.runtime.threads import worker_count
 from dftfd.terms.term import Contribution, Term
-from dftfd.xc.ao_store import AOStore, default_block_size
+from dftfd.xc.ao_store import AOStore, default_block_size, mean_orbitals
 from dftfd.xc.channels import ao_order
 from dftfd.xc.gradient import GradientBuilder
 
@@ -22,6 +22,9 @@ BLOCK_BUFFERS = 6
 NEGLIGIBLE_WEIGHT = 1e-14
 """Weight [bohr^3] up to which points are left out of a gradient: in a grid of level 3 a tenth of them, which lie in the
 cells of other atoms. Their part in a force is about as large."""
+
+WORTH_A_LOOK = 2**28
+"""Bytes of all orbitals on a grid from which on it is counted how many of them reach its points."""
 
 
 @lru_cache(maxsize=2)
@@ -59,6 +62,12 @@ class Quadrature:
         """(points, weights) for a molecule."""
         return self.given if self.level is None else quadrature_grid(molecule, self.level)
 
+    def points(self, molecule) -> np.ndarray:
+        """Points (point, 3) for a molecule, without weights."""
+        if self.level is None:
+            return self.given[0]
+        return grid_points(molecule.atomic_numbers, molecule.coordinates, self.level)
+
     def size(self, molecule) -> int:
         """The number of points, without making them."""
         return len(self.given[0]) if self.level is None else grid_size(molecule.atomic_numbers, self.level)
@@ -82,15 +91,24 @@ class GridOrbitals:
         self._reserved[grid.key] = grid, max(order, order_before), keep and kept_before
 
     def memory(self) -> Need:
-        """Bytes of the grids, and of all orbitals on them."""
+        """Bytes of the grids, and of all orbitals on them, as many as reach a block of points."""
         n_ao = self._molecule.n_ao
-        sizes = [(self.n_points(grid), 8 * component_count(order) * n_ao) for grid, order, _ in self._reserved.values()]
+        grids = [(grid, self.n_points(grid), order) for grid, order, _ in self._reserved.values()]
+        sizes = [(n, 8 * component_count(order) * n_ao) for _, n, order in grids]
         if not sizes:
             return Need()
         points = sum(n for n, _ in sizes)
         block = default_block_size(n_ao, max(n for n, _ in sizes)) * max(per_point for _, per_point in sizes)
         fixed = BYTES_PER_POINT * points + worker_count() * BLOCK_BUFFERS * block
-        return Need({"the grid": fixed}, {"orbitals on the grid": sum(n * per_point for n, per_point in sizes)})
+        values = [
+            n * per_point * (self._share_near(grid, order) if n * per_point > WORTH_A_LOOK else 1.0)
+            for (grid, n, order), (_, per_point) in zip(grids, sizes, strict=True)
+        ]
+        return Need({"the grid": fixed}, {"orbitals on the grid": sum(values)})
+
+    def _share_near(self, grid, order) -> float:
+        """The part of the orbitals that reach a block of points on average."""
+        return mean_orbitals(self._molecule, grid.points(self._molecule), order) / self._molecule.n_ao
 
     def n_points(self, grid) -> int:
         """Number of points of a grid; zero of one that no term asked for."""
