@@ -1,6 +1,5 @@
 """Integrals of density fitting: (Q|mn), its derivative and the metric, contracted as they are formed or in blocks."""
 
-import ctypes
 from functools import cached_property
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ from pyscf.df import addons
 from pyscf.scf import _vhf
 
 from dftfd.libcint.mole import quiet, to_pyscf
-from dftfd.libcint.two_electron import mole_with_range
+from dftfd.libcint.two_electron import largest_integrals, mole_with_range
 
 NEGLIGIBLE = 1e-11
 """Contributions to a gradient that the Schwarz inequality bounds below this are left out [hartree/bohr]."""
@@ -51,7 +50,7 @@ class ThreeCentre:
     def projection(self, P) -> np.ndarray:
         """sum_mn (Q|mn) P_mn, (aux,), of a symmetric P (ao, ao)."""
         with mole_with_range(self._molecule, self._omega) as mole:
-            pairs = _largest_integrals(mole, "int2e", "CVHFnr_int2e_q_cond")
+            pairs = largest_integrals(mole, "int2e", "CVHFnr_int2e_q_cond")
             screen = Screen(pairs, self._norms, NEGLIGIBLE_IN_PROJECTION)
             (X,) = _contracted(mole, self._tables, "int3c2e", "s2ij", {"ji->s1kl": P}, P, screen)
         return X[:, 0]
@@ -60,7 +59,7 @@ class ThreeCentre:
         """(nabla m n|Q) P_mn y_Q summed over n and Q, (3, ao), and over m and n, (3, aux), for symmetric P (ao, ao)."""
         bounds = self._norms * _largest(y, self._auxmol)
         with mole_with_range(self._molecule, self._omega) as mole:
-            pairs = _largest_integrals(mole, "int2e_ip1ip2", "CVHFnr_int2e_pp_q_cond")
+            pairs = largest_integrals(mole, "int2e_ip1ip2", "CVHFnr_int2e_pp_q_cond")
             matrices = {"lk->s1ij": y[None], "ji->s1kl": P}
             screen = Screen(pairs, bounds, NEGLIGIBLE)
             of_pairs, of_functions = _contracted(mole, self._tables, "int3c2e_ip1", "s1", matrices, P, screen)
@@ -135,16 +134,6 @@ def _contracted(mole, tables, name, symmetry, matrices, P, screen) -> list[np.nd
         vhfopt=plan,
         shls_slice=(0, first, 0, first, first, last, last, last + 1),
     )
-
-
-def _largest_integrals(mole, name, rule) -> np.ndarray:
-    """sqrt of the largest (ij|ij) of each pair of shells, (shell, shell), or of (nabla i j|nabla i j), by PySCF."""
-    bounds = np.empty((mole.nbas, mole.nbas))
-    getattr(_vhf.libcvhf, rule)(
-        *(getattr(_vhf.libcvhf, mole._add_suffix(name)), lib.c_null_ptr(), bounds.ctypes, mole.ao_loc_nr().ctypes),
-        *(mole._atm.ctypes, ctypes.c_int(mole.natm), mole._bas.ctypes, ctypes.c_int(mole.nbas), mole._env.ctypes),
-    )
-    return bounds
 
 
 def _largest(values, mole) -> np.ndarray:

@@ -25,6 +25,7 @@ from dftfd.runtime.memory import Need, available_memory, in_bytes
 from dftfd.runtime.threads import blas_threads, run_on_workers, share_out, worker_count
 from dftfd.system.molecule import Molecule
 from dftfd.terms.fitted_gradient import fitted_gradient
+from dftfd.terms.pair_tensor import PairTensor
 
 IN_CORE_LIMIT = 2 * 2**30
 """Bytes up to which the exact two-electron integrals are kept in memory; larger ones are recomputed in each cycle."""
@@ -181,6 +182,8 @@ class ExactCoulombExchange(CoulombExchange):
 class DensityFittedCoulombExchange(CoulombExchange):
     """J and K from (ij|kl) ~ sum_Q B_Q,ij B_Q,kl, with the tensor B (aux, ao (ao + 1) / 2) computed once and kept.
 
+    For J alone B is a PairTensor.
+
     exact_exchange: whether the functional needs K; it decides, as in PySCF, between a Coulomb fit and a
     Coulomb-and-exchange fit.   memory_limit: bytes allowed for B, by default 70 % of what is available.
 
@@ -194,12 +197,13 @@ class DensityFittedCoulombExchange(CoulombExchange):
         self.n_auxiliary, self._n_pairs = two_electron.fitting_tensor_size(molecule, self._auxiliary)
         self._memory_limit = 0.7 * available_memory() if memory_limit is None else memory_limit
         self._tensors: dict[float, np.ndarray] = {}
-        self._check_memory(1)
+        self._pairs = None if exact_exchange else PairTensor(molecule, self._auxiliary)
+        self._check_memory(self._bytes_of(1))
 
     def tensor(self, omega: float = 0.0) -> np.ndarray:
         """B_Q,ij of the operator, packed over i >= j, (aux, ao (ao + 1) / 2)."""
         if omega not in self._tensors:
-            self._check_memory(len(self._tensors) + 1)
+            self._check_memory(self._bytes_of(len(self._tensors) + 1, whole=True))
             with blas_threads(worker_count()):
                 self._tensors[omega] = two_electron.fitting_tensor(self.molecule, self._auxiliary, omega)
         return self._tensors[omega]
@@ -209,12 +213,17 @@ class DensityFittedCoulombExchange(CoulombExchange):
         folded = (total + total.T)[self._lower]
         diagonal = np.arange(1, len(total) + 1).cumsum() - 1
         folded[diagonal] /= 2  # each pair i > j stands for ij and ji
+        fit, packed = self._whole_coulomb(folded) if self._pairs is None else self._pairs.coulomb(folded)
+        _LAST_FITS[self.molecule] = self.auxiliary_basis, total, fit
+        return packed[self._positions_in_square].reshape(total.shape)
+
+    def _whole_coulomb(self, folded):
+        """As PairTensor.coulomb, with the tensor that exchange needs, too."""
         parts = np.array_split(self.tensor(), worker_count())
         fits = [np.empty(len(B)) for B in parts]
         product = lambda B, fit: np.dot(B, folded, out=fit) @ B
         packed = np.sum(run_on_workers([partial(product, *pair) for pair in zip(parts, fits, strict=True)]), axis=0)
-        _LAST_FITS[self.molecule] = self.auxiliary_basis, total, np.concatenate(fits)
-        return packed[self._positions_in_square].reshape(total.shape)
+        return np.concatenate(fits), packed
 
     def _last_fit(self, total):
         """sum_ij B_Q,ij P_ij (aux,) where this density (ao, ao) was the last whose J was asked for, else None."""
@@ -293,12 +302,14 @@ class DensityFittedCoulombExchange(CoulombExchange):
     def memory(self, omegas):
         return Need({"the fitting tensor": self._bytes_of(len({0.0, *omegas}))})
 
-    def _bytes_of(self, n_tensors):
+    def _bytes_of(self, n_tensors, whole=False):
         tensor = 8 * self.n_auxiliary * self._n_pairs
-        return n_tensors * tensor + 16 * self.n_auxiliary**2 + min(two_electron.WORK_BYTES, 2 * tensor)
+        work = min(two_electron.WORK_BYTES, 2 * tensor)
+        if self._pairs is not None and not whole:
+            tensor, work = self._pairs.nbytes, self._pairs.work_bytes
+        return n_tensors * tensor + 16 * self.n_auxiliary**2 + work
 
-    def _check_memory(self, n_tensors):
-        needed = self._bytes_of(n_tensors)
+    def _check_memory(self, needed):
         if needed > self._memory_limit:
             raise ResourceError(
                 f"density fitting needs {in_bytes(needed)} for {self.n_auxiliary} auxiliary functions and "
