@@ -126,7 +126,7 @@ def pull_back(atomic_numbers: Sequence[int], coordinates, d_points, d_weights, l
     slopes = run_on_workers(
         [partial(_weight_slopes, *arguments, d_weights=d_weights, first=k, step=n_workers) for k in range(n_workers)]
     )
-    by_point, by_centre = (sum(np.asarray(part) for part in parts) for parts in zip(*slopes, strict=True))
+    by_point, by_centre = (np.sum([np.asarray(part) for part in parts], axis=0) for parts in zip(*slopes, strict=True))
     by_point = np.asarray(d_points) + by_point[:n_points]
     ends = np.searchsorted(owner[:n_points], np.arange(len(atomic_numbers)), side="right")
     moved = [of_atom.sum(axis=0) for of_atom in np.split(by_point, ends[:-1])]
