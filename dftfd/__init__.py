@@ -79,6 +79,7 @@ _PUBLIC = {
     "check": "dftfd.verify.check",
     "audit": "dftfd.verify.audit",
     "report_card": "dftfd.verify.report_card",
+    "export": "dftfd.translate.exporting",
 }
 
 __all__ = ["DftfdError", "InputError", "__version__", "autofd", "errors", *_PUBLIC]

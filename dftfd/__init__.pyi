@@ -25,6 +25,7 @@ from dftfd.tasks.counterpoise import interaction_energy as interaction_energy
 from dftfd.tasks.numerical_forces import numerical_forces as numerical_forces
 from dftfd.tasks.optimization import optimize as optimize
 from dftfd.tasks.run import run_scf as run_scf
+from dftfd.translate.exporting import export as export
 from dftfd.verify.audit import audit as audit
 from dftfd.verify.check import check as check
 from dftfd.verify.report_card import report_card as report_card

@@ -28,6 +28,7 @@ FLOORS = [
     {"results"},
     {"tasks"},
     {"verify", "batch", "ase"},
+    {"translate"},
     {"cli"},
     {"__main__"},
 ]

@@ -1,4 +1,4 @@
-"""The commands run, list, check, audit and show."""
+"""The commands run, list, check, audit, show and export."""
 
 import logging
 import os
@@ -215,17 +215,43 @@ def audit(
 def show(
     name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
     plot: Annotated[Path | None, typer.Option(help="Write the enhancement factor as a picture (needs plots).")] = None,
+    latex: Annotated[bool, typer.Option("--latex", help="Print the formulas as LaTeX instead (needs SymPy).")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
     """Show what a functional is, and which exact conditions it meets."""
     from dftfd.verify.report_card import report_card
 
+    if latex:
+        from dftfd.translate.in_symbols import in_symbols
+
+        with messages(verbose, debug):
+            for term in in_symbols(name):
+                print(term.latex)
+        return
     with messages(verbose, debug):
         card = report_card(name)
         print(card)
         if plot is not None:
             card.plot(plot)
+
+
+@app.command()
+def export(
+    name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
+    folder: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files; made where it is not there.")],
+    order: Annotated[int, typer.Option(help="Order of the highest derivatives, 0 to 4.")] = 4,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Write a functional and its derivatives as C for other programs."""
+    from dftfd.translate.exporting import export as export_functional
+
+    with messages(verbose, debug):
+        paths = export_functional(name, folder, order, overwrite)
+    for path in paths:
+        print(path)
 
 
 def _print(report):
