@@ -137,7 +137,7 @@ class GradientBuilder(MatrixBuilder):
             D = scratch("D", n_slopes, rows.stop - start, n_points)
             few = None if weighted is None else weighted[rows]
             orbital_slopes(PA[:, rows], few, potential, kernel.order, kernel.needs_tau, D)
-            for x, c in itertools.product(range(3), range(n_slopes if kernel.order or kernel.needs_tau else 1)):
+            for x, c in itertools.product(range(3), range(n_slopes)):
                 A = ao[RAISED[x, c], rows]
                 by_orbital[x, rows] += np.einsum("mp,mp->m", D[c], A)
                 by_point[x] += np.einsum("mp,mp->p", D[c], A)
