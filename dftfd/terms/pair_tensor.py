@@ -34,7 +34,7 @@ class PairTensor:
 
     def __init__(self, molecule, auxiliary: dict):
         self._molecule, self._auxiliary = molecule, auxiliary
-        self.n_auxiliary, self._n_pairs = fitting_tensor_size(molecule, auxiliary)
+        self.n_auxiliary, _ = fitting_tensor_size(molecule, auxiliary)
         bounds = schwarz_bounds(molecule)
         self._double = np.flatnonzero(bounds >= SINGLE)
         self._single = np.flatnonzero((bounds < SINGLE) & (bounds >= DROPPED))
@@ -67,28 +67,25 @@ class PairTensor:
         return double[:n_rows], single[:n_rows]
 
     def coulomb(self, folded) -> tuple[np.ndarray, np.ndarray]:
-        """(B P (aux,), B^T B P (pair,)) of a density packed over i >= j, where i > j stands for ij and ji."""
+        """(B P (n, aux), B^T B P (n, pair)) of densities (n, pair) packed over i >= j, where i > j stands for both."""
         double, single = self._values
-        P_double, P_single = folded[self._double], folded[self._single]
-        fit, size = np.empty(len(double)), max(1, _BLOCK_BYTES // (8 * len(folded)))
+        P_double, P_single = (np.ascontiguousarray(folded[:, kept]) for kept in (self._double, self._single))
+        fits, size = np.empty((len(folded), len(double))), max(1, _BLOCK_BYTES // (8 * folded.shape[1]))
 
         def part(starts):
-            J_double, J_single, rows_single = (
-                np.zeros(len(P_double)),
-                np.zeros(len(P_single)),
-                np.empty((size, len(P_single))),
-            )
+            J_double, J_single = np.zeros_like(P_double), np.zeros_like(P_single)
+            in_double = np.empty((size, P_single.shape[1]))
             for start in starts:
-                rows = slice(start, min(start + size, len(fit)))
-                B, b = double[rows], rows_single[: rows.stop - start]
+                rows = slice(start, min(start + size, len(double)))
+                B, b = double[rows], in_double[: rows.stop - start]
                 b[...] = single[rows]
-                fit[rows] = B @ P_double + b @ P_single
-                J_double += fit[rows] @ B
-                J_single += fit[rows] @ b
+                fits[:, rows] = P_double @ B.T + P_single @ b.T
+                J_double += fits[:, rows] @ B
+                J_single += fits[:, rows] @ b
             return J_double, J_single
 
-        J = np.zeros(self._n_pairs)
-        for J_double, J_single in share_out(range(0, len(fit), size), part):
-            J[self._double] += J_double
-            J[self._single] += J_single
-        return fit, J
+        J = np.zeros(folded.shape)
+        for J_double, J_single in share_out(range(0, len(double), size), part):
+            J[:, self._double] += J_double
+            J[:, self._single] += J_single
+        return fits, J
