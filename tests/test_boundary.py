@@ -557,6 +557,8 @@ def calls():
         "SCFResult.to_pyscf": (found.to_pyscf, {}),
         "SCFResult.charges": (found.charges, {}),
         "SCFResult.spin_populations": (found.spin_populations, {}),
+        "SCFResult.bond_orders": (found.bond_orders, {}),
+        "SCFResult.orbital": (found.orbital, {"number": 0}),
         "SCFResult.require_converged": (found.require_converged, {}),
         "SCFResult.density": (lambda r: found.density(r), {}),
         "SCFResult.kinetic_energy_density": (lambda r: found.kinetic_energy_density(r), {}),
