@@ -6,6 +6,7 @@ process that dies) is reported and does not hold up the others.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from multiprocessing.reduction import ForkingPickler
@@ -18,9 +19,9 @@ from dftfd.batch.cluster import on_cluster, require_client
 from dftfd.batch.entries import Outcome, failure, read_entries, run_entry
 from dftfd.batch.processes import in_processes
 from dftfd.batch.record import recorded
-from dftfd.errors import InputError, shown
-from dftfd.functionals.base import Functional
-from dftfd.functionals.registry import get_functional
+from dftfd.errors import FunctionalError, InputError, shown
+from dftfd.functionals.definition import portable
+from dftfd.functionals.registry import get_functional, is_of_library
 from dftfd.model.options import RUN, Options
 from dftfd.runtime.arguments import LONGEST_SEQUENCE, Kind, anything, each, public, text, whole
 
@@ -36,24 +37,39 @@ def _as_many(value):
     return found
 
 
-def _require_portable(options: Options, also: Sequence = ()) -> None:
-    """Raise InputError for options that cannot be sent to other processes."""
-    if any(isinstance(xc, Functional) for xc in (options.xc, *also)):
-        raise InputError("a batch in several processes takes the functional by its name, which each of them looks up.")
-    for name, value in options.changed().items():
+def _sent(options: Options) -> dict:
+    """The options that are not the default, as other processes get them; InputError where they cannot be sent."""
+    changed = options.changed()
+    for name, value in changed.items():
+        if name == "xc":
+            continue
         try:
             ForkingPickler.dumps(value)
         except Exception as error:  # whatever somebody's object says to it
             raise InputError(f"{name}={shown(value)} cannot be sent to other processes; use jobs=1.") from error
+    try:
+        functional = get_functional(options.xc)
+    except FunctionalError:  # about which each entry will complain
+        return changed
+    return (
+        changed if isinstance(options.xc, str) and is_of_library(functional) else changed | {"xc": portable(functional)}
+    )
 
 
-def _require_own(options: Options, own: Mapping, elsewhere: bool) -> None:
-    """Raise InputError for options of one entry that are none, belong to the batch, or cannot be sent elsewhere."""
-    together = Options.given_to("run_batch", **{**vars(options), **own})
+def _require_own(options: Options, own: Mapping) -> Options:
+    """The options of one entry; InputError where its own are none, or belong to the batch."""
     if given := Options.given_to("run_batch", **own).changed(RUN).keys():
         raise InputError(f"{min(given)}= cannot be an option of one molecule of a batch.")
-    if elsewhere:
-        _require_portable(together)
+    return Options.given_to("run_batch", **{**vars(options), **own})
+
+
+def _sent_entries(entries, together: Mapping):
+    """Entries as other processes get them; `together`: their options by the identity of their own."""
+    sent = {key: _sent(options) for key, options in together.items()}
+    for entry in entries:
+        known = sent.get(id(entry.options), {})
+        own = {name: known.get(name, value) for name, value in entry.options.items()}
+        yield replace(entry, options=own) if own else entry
 
 
 def _as_functionals(value):
@@ -106,14 +122,16 @@ def run_batch(
     checked = Options.given_to("run_batch", xc=xc, **options)
     if given := checked.changed(RUN).keys() - {"max_memory"}:
         raise InputError(f"{min(given)}= is for one molecule; a batch has record= and on_outcome=.")
-    queue = read_entries(molecules, molecule_options or {})
-    for own in {id(entry.options): entry.options for entry in queue if entry.options}.values():
-        _require_own(checked, own, jobs > 1 or client is not None)
-    if jobs > 1 or client is not None:
-        _require_portable(checked, also)
+    elsewhere = jobs > 1 or client is not None
+    given = (_sent if elsewhere else Options.changed)(checked)
+    others = {xc if isinstance(xc, str) else xc.name: replace(checked, xc=xc) for xc in also}
+    sent = {name: _sent(options).get("xc", "pbe") if elsewhere else options.xc for name, options in others.items()}
+    task = partial(run_entry, options=given, also=sent)
     if client is not None:
         require_client(client)
-    task = partial(run_entry, options=checked.changed(), also=tuple(also))
+    queue = read_entries(molecules, molecule_options or {})
+    own = {id(entry.options): entry.options for entry in queue if entry.options}
+    together = {key: _require_own(checked, options) for key, options in own.items()}
     outcomes = {}
 
     def finish(outcome):
@@ -129,6 +147,7 @@ def run_batch(
                 finish(found)
             else:
                 waiting.append(entry)
+        waiting = list(_sent_entries(waiting, together)) if elsewhere else waiting
         with closing(_outcomes(task, waiting, jobs, client)) as arriving:
             for outcome in arriving:
                 if known:

@@ -4,13 +4,14 @@ import glob
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from dftfd.errors import DftfdError, FileError, InputError, NotConvergedError, ResourceError, one_line, shown
+from dftfd.functionals.definition import Portable, made_again
 from dftfd.results.qcschema import atomic_result
-from dftfd.system.geometry import is_coordinate_text, read_text, split_frames
+from dftfd.system.geometry import frame_of, is_coordinate_text, read_text, split_frames
 from dftfd.system.molecule import Molecule, molecule
 from dftfd.tasks.other_functional import energies_on
 from dftfd.tasks.run import run_scf
@@ -81,7 +82,7 @@ def _has_options(item):
 
 def stands_for_many(source: str) -> bool:
     """True for a pattern, and for a file of several frames."""
-    if is_coordinate_text(source):
+    if is_coordinate_text(source) or frame_of(source) is not None:
         return False
     if not os.path.isfile(source):
         return _is_pattern(source)
@@ -93,6 +94,9 @@ def _sources(item) -> Iterator[tuple[str, object]]:
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
         yield item
     elif isinstance(item, os.PathLike) or (isinstance(item, str) and not is_coordinate_text(item)):
+        if frame_of(str(item)) is not None:
+            yield str(item), str(item)
+            return
         for path in _paths(str(item)):
             if path.lower().endswith(".json"):
                 raise InputError(
@@ -127,20 +131,20 @@ def _name(item):
     return text if len(text) <= NAME_LENGTH else text[: NAME_LENGTH - 3] + "..."
 
 
-def run_entry(entry: Entry, options: dict, also: Sequence = ()) -> Outcome:
+def run_entry(entry: Entry, options: dict, also: Mapping[str, Any] | None = None) -> Outcome:
     """Compute one molecule. Errors become part of the outcome: what is wrong with one must not end the batch.
 
-    also: functionals whose energy on the density found is computed besides.
+    also: functionals, by what they are called, whose energy on the density found is computed besides.
     """
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         try:
-            result = run_scf(
-                cast(Molecule, entry.molecule), **{**options, **entry.options}
-            )  # without one, it is not run
-            others = {_called(xc): energies_on(result, xc) for xc in also} if result.converged else {}
+            given = {**options, **entry.options}
+            given |= {"xc": _functional(given["xc"])} if "xc" in given else {}
+            result = run_scf(cast(Molecule, entry.molecule), **given)  # entries without a molecule are not run
+            others = {name: energies_on(result, _functional(xc)) for name, xc in (also or {}).items()}
         except Exception as error:
             return failure(entry, error, time.perf_counter() - start)
     lacks, code = None, 0
@@ -149,13 +153,14 @@ def run_entry(entry: Entry, options: dict, also: Sequence = ()) -> Outcome:
     seconds, said = time.perf_counter() - start, tuple(" ".join(str(w.message).split()) for w in caught)
     said += tuple(step for step in result.steps if step.startswith("DOUBT"))
     document = atomic_result(result)
-    if others:
+    if others and result.converged:
         document["extras"]["dftfd"]["on_this_density"] = others
     return Outcome(entry.number, entry.name, result.energy, result.converged, lacks, code, seconds, said, document)
 
 
-def _called(xc) -> str:
-    return xc if isinstance(xc, str) else xc.name
+def _functional(sent):
+    """The functional that was sent from another process; any other as it is."""
+    return made_again(sent) if isinstance(sent, Portable) else sent
 
 
 def failure(entry: Entry, error: BaseException, seconds: float = 0.0) -> Outcome:

@@ -8,12 +8,13 @@ import fcntl
 import hashlib
 import json
 import os
+import warnings
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from dftfd.batch.entries import Entry, Outcome
-from dftfd.errors import FileError, FunctionalError, InputError
+from dftfd.errors import FileError, FunctionalError, InputError, InputWarning
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
 from dftfd.model.option_values import for_json
@@ -51,62 +52,77 @@ class Record:
 
     def __init__(self, file, path, options, also=()):
         self._file, self._path, self._options = file, path, options
-        self._also, self._contexts = [_formulas(xc) for xc in also], {}
-        self._known = self._read()
+        self._also, self._contexts = [_formulas(xc)[1] for xc in also], {}
+        self._known, self._asked = self._read()
+        self._has_warned = False
 
     def outcome(self, entry: Entry) -> Outcome | None:
         """What the file has of the entry: a result, converged or not. Other failures are worth another attempt."""
-        found = self._known.get(self._key(entry))
+        name, context, names = self._of(entry.options)
+        found = self._known.get(self._key(entry, context))
+        if found is None and self._key(entry, names) in self._asked and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"the formula or a parameter of functional {name!r} is not what it was in results that "
+                f"{self._path} holds; they are computed anew.",
+                InputWarning,
+                stacklevel=2,
+            )
         return None if found is None else replace(found, number=entry.number, name=entry.name)
 
     def add(self, entry: Entry, outcome: Outcome) -> None:
         """Write a line."""
-        line = json.dumps({"key": self._key(entry)} | asdict(outcome), allow_nan=False)
+        _, context, names = self._of(entry.options)
+        keys = {"key": self._key(entry, context), "asked": self._key(entry, names)}
+        line = json.dumps(keys | asdict(outcome), allow_nan=False)
         self._file.write(line.encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
 
-    def _key(self, entry):
+    def _key(self, entry, context):
         molecule = _text({name: getattr(entry.molecule, name) for name in (*MOLECULE_TEXT, "coordinates")})
-        return hashlib.sha256(f"{molecule}\n{self._context(entry.options)}".encode()).hexdigest()
+        return hashlib.sha256(f"{molecule}\n{context}".encode()).hexdigest()
 
-    def _context(self, own):
-        """What the numbers depend on besides the molecule, for an entry with options of its own."""
+    def _of(self, own):
+        """Name of the functional, what the numbers depend on besides the molecule, and the same by names alone."""
         named = tuple((name, id(value)) for name, value in own.items())
         if named not in self._contexts:
             options = replace(self._options, **own)
-            given = options.changed(ENERGY, STATE, START, SEARCH) | {"xc": _formulas(options.xc)}
-            context = {"options": given, "dftfd": VERSION} | ({"also": self._also} if self._also else {})
-            self._contexts[named] = _text(context), own  # own is kept, so that its identities stay its own
+            given = options.changed(ENERGY, STATE, START, SEARCH)
+            name, formulas = _formulas(options.xc)
+            common = {"dftfd": VERSION} | ({"also": self._also} if self._also else {})
+            texts = [_text({"options": given | {"xc": xc}} | common) for xc in (formulas, name)]
+            self._contexts[named] = (name, *texts), own  # own is kept, so that its identities stay its own
         return self._contexts[named][0]
 
     def _read(self):
         self._file.seek(0)
         text = self._file.read()
         whole = text[: text.rfind(b"\n") + 1]
-        known = {}
+        known, asked = {}, set()
         for number, line in enumerate(whole.splitlines(), start=1):
             try:
                 fields = json.loads(line)
-                key = fields.pop("key")
+                key, question = fields.pop("key"), fields.pop("asked", None)
                 outcome = Outcome(**fields | {"warnings": tuple(fields["warnings"])})
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise FileError(f"{self._path}, line {number}: no outcome of a batch; give another file.") from error
             if outcome.document is not None:
                 known[key] = outcome
+                asked.add(question)
         if not whole and text and not text.startswith(b'{"key": '):
             raise FileError(f"{self._path} is no record of a batch; give another file.")
         self._file.truncate(len(whole))
-        return known
+        return known, asked
 
 
 def _formulas(xc):
-    """What a functional is, besides its name; of what is none, about which each entry will complain, that itself."""
+    """Name and contents of a functional; of what is none, about which each entry will complain, that itself."""
     try:
         functional = get_functional(xc)
     except FunctionalError:
-        return xc
-    return functional.definition, program_fingerprint(functional)
+        return xc, xc
+    return functional.name, (functional.definition, program_fingerprint(functional))
 
 
 def _text(value):

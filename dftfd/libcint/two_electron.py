@@ -4,11 +4,12 @@
 """
 
 import contextlib
+import ctypes
 import threading
 
 import numpy as np
 import scipy.linalg
-from pyscf import df, gto
+from pyscf import df, gto, lib
 from pyscf.df import addons
 from pyscf.scf import _vhf
 
@@ -19,8 +20,8 @@ from dftfd.libcint.mole import quiet, to_pyscf
 LINEAR_DEPENDENCE = 1e-7
 """Eigenvalues of the Coulomb metric below this are dropped where its Cholesky factorisation fails, as PySCF does."""
 
-WORK_BYTES = 256 * 2**20
-"""Buffers of PySCF while it builds a three-centre tensor."""
+WORK_BYTES = 64 * 2**20
+"""Buffers of PySCF while it builds a three-centre tensor; larger ones cost page faults and gain nothing."""
 
 _RANGE_LOCK = threading.RLock()
 
@@ -52,13 +53,16 @@ def unpacked_pairs(tensor, n_ao: int) -> np.ndarray:
     return full
 
 
-def contract_packed_eri(eri, density, coulomb: bool, exchange: bool):
-    """J and K (n, ao, ao) of symmetric densities (n, ao, ao) from `packed_eri`; None for what was not asked."""
-    return _vhf.incore(eri, np.ascontiguousarray(density), 1, coulomb, exchange)
+def contract_packed_eri(eri, density, coulomb: bool, exchange: bool, symmetric: bool = True):
+    """J and K (n, ao, ao) of densities (n, ao, ao) from `packed_eri`; None for what was not asked.
+
+    K_mn = sum_rs (mr|sn) P_rs; J only of symmetric densities.
+    """
+    return _vhf.incore(eri, np.ascontiguousarray(density), int(symmetric), coulomb, exchange)
 
 
 class DirectCoulombExchange:
-    """J and K (n, ao, ao) of symmetric densities (n, ao, ao), with integrals computed on the fly.
+    """J and K as from `contract_packed_eri`, with integrals computed on the fly.
 
     threshold: contributions that the Schwarz inequality bounds below it are skipped.
     """
@@ -67,14 +71,14 @@ class DirectCoulombExchange:
         self._molecule, self._threshold = molecule, threshold
         self._bounds: dict[float, object] = {}
 
-    def __call__(self, density, coulomb: bool, exchange: bool, omega: float = 0.0):
+    def __call__(self, density, coulomb: bool, exchange: bool, omega: float = 0.0, symmetric: bool = True):
         with mole_with_range(self._molecule, omega) as mole:
             if omega not in self._bounds:
                 names = ("CVHFnrs8_prescreen", "CVHFnr_int2e_q_cond", "CVHFnr_dm_cond")
                 self._bounds[omega] = _vhf._VHFOpt(mole, "int2e", *names, self._threshold)
             density = np.ascontiguousarray(density)
             environment = mole._atm, mole._bas, mole._env, self._bounds[omega]
-            return _vhf.direct(density, *environment, 1, mole.cart, coulomb, exchange)
+            return _vhf.direct(density, *environment, int(symmetric), mole.cart, coulomb, exchange)
 
 
 def auxiliary_basis(molecule, exact_exchange: bool) -> tuple[dict, str]:
@@ -122,6 +126,22 @@ def _tabulated(mole, name):
         return None
 
 
+FEW = {0: (0.2, 0.8, 3.2), 1: (0.3, 1.2), 2: (0.6,)}, {0: (0.25, 1.0), 1: (0.6,)}
+"""Exponents [bohr^-2] by angular momentum of the few fitting functions of an atom, and of hydrogen or helium."""
+
+
+def few_fitting_functions(molecule) -> dict:
+    """A tenth of a fitting basis, which gives exchange to a few percent, in the form of `auxiliary_basis`.
+
+    The idea is that of minimal auxiliary basis sets: Z. Zhou, F. Della Sala, S. M. Parker, J. Phys. Chem. Lett. 14,
+    1968 (2023). doi:10.1021/acs.jpclett.2c03698
+    """
+    table = {}
+    for label, Z in zip(molecule.labels, molecule.atomic_numbers, strict=True):
+        table[label] = [[l, [x, 1.0]] for l, exponents in FEW[int(Z <= 2)].items() for x in exponents]
+    return table
+
+
 def fitting_tensor_size(molecule, auxiliary: dict) -> tuple[int, int]:
     """Rows and columns of `fitting_tensor`: auxiliary functions and packed pairs of basis functions."""
     n = int(to_pyscf(molecule).nao)
@@ -146,3 +166,60 @@ def fitting_tensor(molecule, auxiliary: dict, omega: float = 0.0) -> np.ndarray:
         except (scipy.linalg.LinAlgError, ValueError) as error:
             message = f"the Coulomb metric of the auxiliary basis could not be factorised: {error}."
             raise NumericalError(message) from error
+
+
+def fitting_tensor_blocks(molecule, auxiliary: dict, pairs):
+    """`fitting_tensor` of 1/r for some packed pairs, ascending (n,): yields (pairs of a block, B (aux, pair)).
+
+    What is left out is not transformed either, which is most of the work in large molecules.
+    """
+    with mole_with_range(molecule, 0.0) as mole, quiet():
+        auxmol = addons.make_auxmol(mole, auxiliary)
+        apply = _inverse_root(auxmol.intor("int2c2e", hermi=1))
+        tables = gto.conc_env(mole._atm, mole._bas, mole._env, auxmol._atm, auxmol._bas, auxmol._env)
+        name, shells = mole._add_suffix("int3c2e"), mole.nbas
+        optimiser = gto.moleintor.make_cintopt(mole._atm, mole._bas, mole._env, name)
+        first_pair = np.array([i * (i + 1) // 2 for i in mole.ao_loc_nr()])
+        width = max(1, WORK_BYTES // (24 * auxmol.nao))
+        start = 0
+        while start < shells:
+            stop = max(start + 1, int(np.searchsorted(first_pair, first_pair[start] + width, side="right")) - 1)
+            chosen = pairs[slice(*np.searchsorted(pairs, first_pair[[start, stop]]))]
+            if len(chosen):
+                part = start, stop, 0, shells, shells, shells + auxmol.nbas
+                values = gto.moleintor.getints3c(name, *tables, part, 1, "s2ij", cintopt=optimiser)
+                yield chosen, apply(values.T.take(chosen - first_pair[start], axis=1, mode="clip"))
+            start = stop
+
+
+def _inverse_root(V):
+    """The map X -> L^-1 X with V = L L^T, or the inverse root of V without the eigenvalues that are next to zero."""
+    try:
+        L = scipy.linalg.cholesky(V, lower=True)
+    except scipy.linalg.LinAlgError:
+        s, U = scipy.linalg.eigh(V)
+        kept = s > LINEAR_DEPENDENCE
+        root = U[:, kept].T / np.sqrt(s[kept])[:, None]
+        return lambda X: root @ X
+    except ValueError as error:
+        raise NumericalError(f"the Coulomb metric of the auxiliary basis could not be factorised: {error}.") from error
+    (trsm,) = scipy.linalg.get_blas_funcs(("trsm",), (L,))
+    return lambda X: trsm(1.0, L, X.T, side=1, lower=True, trans_a=1, overwrite_b=True).T  # in place: X L^-T of X^T
+
+
+def schwarz_bounds(molecule) -> np.ndarray:
+    """sqrt of the largest (ij|ij) of the shells of each pair of basis functions, packed over i >= j, (pair,)."""
+    mole = to_pyscf(molecule)
+    of_shells = largest_integrals(mole, "int2e", "CVHFnr_int2e_q_cond")
+    widths = np.diff(mole.ao_loc_nr())
+    return np.repeat(np.repeat(of_shells, widths, axis=0), widths, axis=1)[np.tril_indices(mole.nao)]
+
+
+def largest_integrals(mole, name: str, rule: str) -> np.ndarray:
+    """sqrt of the largest (ij|ij) of each pair of shells, (shell, shell), or of (nabla i j|nabla i j), by PySCF."""
+    bounds = np.empty((mole.nbas, mole.nbas))
+    getattr(_vhf.libcvhf, rule)(
+        *(getattr(_vhf.libcvhf, mole._add_suffix(name)), lib.c_null_ptr(), bounds.ctypes, mole.ao_loc_nr().ctypes),
+        *(mole._atm.ctypes, ctypes.c_int(mole.natm), mole._bas.ctypes, ctypes.c_int(mole.nbas), mole._env.ctypes),
+    )
+    return bounds

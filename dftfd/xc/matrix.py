@@ -67,6 +67,13 @@ def density_jet(ao, P, C, order: int, tau: bool, out: np.ndarray, scratch: Scrat
             X_0 = np.matmul(C, orbitals[0], out=scratch("X", n_ao, n_points))
         if n_left == 1 and order == 1:
             left, right = X_0[None], ao
+    if order < 2:
+        X_0 = None
+    jet_of_products(left, right, X_0, ao, order, tau, out)
+
+
+def jet_of_products(left, right, X_0, ao, order: int, tau: bool, out: np.ndarray) -> None:
+    """What `density_jet` writes, from L, R and X_0 of its formulas; L and X are the same where R = A."""
     np.einsum("mp,mp->p", left[0], right[0], out=out[0])
     if order >= 1:
         np.einsum("mp,imp->ip", left[0], right[GRADIENT], out=out[GRADIENT])
@@ -217,15 +224,16 @@ class MatrixBuilder:
         return self.store.values(index, scratch("ao", self.store.scratch_size))
 
     def _density(self, index: int, ao, P, C_occ, out, scratch: Scratch) -> None:
-        """Density of one block, written to `out` (spin, channel, point).
-
-        NaN ends here: the guards of functionals would take it for a density too small to count.
-        """
+        """Density of one block, written to `out` (spin, channel, point)."""
         for s in range(len(P)):
             P_s, C_s = self._density_form(index, s, P, C_occ)
             density_jet(ao, P_s, C_s, self.kernel.order, self.kernel.needs_tau, out[s], scratch)
-        if not np.isfinite(out.sum()):
-            value, name = out[~np.isfinite(out)][0], self._functional_name
+        self._require_finite(out)
+
+    def _require_finite(self, density) -> None:
+        """NaN ends here: the guards of functionals would take it for a density too small to count."""
+        if not np.isfinite(density.sum()):
+            value, name = density[~np.isfinite(density)][0], self._functional_name
             raise NumericalError(f"the density is {value} somewhere on the grid, before functional {name!r} is asked.")
 
     @property
@@ -262,7 +270,7 @@ class XCBuilder(MatrixBuilder):
     """Exchange-correlation energy and its matrix for density matrices in the basis of `store`.
 
     kernel(points, weights, density (spin, channel, point)) -> (energy, potential (spin, channel, point)), with
-    attributes `order`, `needs_tau` and `channels`; see dftfd/xc/kernel.py. The response asks for kernel.response.
+    attributes `order`, `needs_tau` and `channels`; see dftfd/xc/kernel.py. Responses stand in dftfd/xc/transitions.py.
     """
 
     def build(self, P: np.ndarray, C_occ: Sequence[np.ndarray] | None = None) -> XCContribution:
@@ -298,34 +306,6 @@ class XCBuilder(MatrixBuilder):
             if self._progress is not None:
                 self._progress(next(done), len(self.store.blocks))
         return XCContribution(energy, M, n_electrons)
-
-    def response(self, P, C_occ=None) -> Callable[[np.ndarray], np.ndarray]:
-        r"""The linear map dP -> dV at P, both (spin, ao, ao) [hartree], dP symmetric.
-
-            dV[dP] = d/dt V_xc[P + t dP] at t = 0
-
-        It is the derivative of the very number that `build` differentiates: the kernel's potential at each point is
-        differentiated once more, along the channels of dP. The density is kept, 8 bytes for each spin, channel, point.
-        """
-        density = self.density(P, C_occ)
-
-        def change(dP):
-            dP, _ = self._checked(dP, None)
-            M = sum(self._on_workers(self._change_part, dP, density))
-            require_finite_response(self.kernel, M)
-            return M + M.transpose(0, 2, 1)
-
-        return change
-
-    def _change_part(self, part, scratch, dP, density):
-        M = np.zeros_like(dP)
-        tangent = scratch("tangent", len(dP), self.kernel.channels, self.store.block_size)
-        for index in part:
-            block, ao = self.store.blocks[index], self._values(index, scratch)
-            self._density(index, ao, dP, None, tangent, scratch)
-            change = self.kernel.response(block.points, block.weights, self._of_block(density, index), tangent)
-            self._add_half_matrix(index, ao, change, M, scratch)
-        return M
 
     def _not_finite(self, block, density) -> NumericalError:
         """The error that says where in a block, and for which density, the functional is NaN or Inf."""
