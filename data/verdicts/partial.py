@@ -1,6 +1,6 @@
 """The verdict over those reactions of a set that a record has all molecules of: python data/verdicts/partial.py ...
 
-Arguments: set, functional, basis set, record, output file, where the set lies. For runs that were ended early: nothing is
+Arguments: set, functional, basis set, record, output file, where the set lies. For runs that were ended: nothing is
 computed, and how far they came stands in the table.
 """
 
