@@ -215,6 +215,7 @@ def audit(
 def show(
     name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
     plot: Annotated[Path | None, typer.Option(help="Write the enhancement factor as a picture (needs plots).")] = None,
+    prove: Annotated[bool, typer.Option("--prove", help="Decide the local conditions by proof as well.")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
@@ -223,9 +224,35 @@ def show(
 
     with messages(verbose, debug):
         card = report_card(name)
+        if prove:
+            from dftfd.verify.proof_report import with_proofs
+
+            card = with_proofs(card)
         print(card)
         if plot is not None:
             card.plot(plot)
+
+
+@app.command()
+def prove(
+    name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
+    condition: Annotated[
+        list[str] | None, typer.Option(help="A condition; may be given again. All if none is.")
+    ] = None,
+    domain: Annotated[list[str] | None, typer.Option(help="VARIABLE=FROM:TO, as zeta=0:1; may be given again.")] = None,
+    boxes: Annotated[int, typer.Option(help="Boxes that are looked at before it is undecided.")] = 2_000_000,
+    recheck: Annotated[float | None, typer.Option(help="Recheck proofs with Arb, for so many seconds each.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the certificate (of one condition) as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write the map (of one condition) as a picture.")] = None,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Prove local exact conditions for all points of a domain, or show a point that violates them."""
+    from dftfd.verify.proof_report import prove_and_report
+
+    with messages(verbose, debug):
+        if not prove_and_report(name, condition, domain, boxes, recheck, save, plot, print):
+            raise typer.Exit(CHECK_FAILED)
 
 
 def _print(report):

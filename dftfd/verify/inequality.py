@@ -1,7 +1,7 @@
 """An inequality on a box of its variables, and its proof by subdivision.
 
-A box is done where the enclosure of the left side is nowhere negative. Else it loses the directions along which the left
-side is monotonous (its least value lies on a face), or is cut in two where the value varies most.
+A box is done where the enclosure of the left side is nowhere negative. Else it loses the directions along which the
+left side is monotonous (its least value lies on a face), or is cut in two where the value varies most.
 """
 
 from dataclasses import dataclass, field
@@ -109,7 +109,9 @@ class Subdivision:
         return found
 
 
-def subdivide(inequality: Inequality, limit: int, whole_map: bool = False, stop=None) -> tuple[Subdivision, np.ndarray | None]:
+def subdivide(
+    inequality: Inequality, limit: int, whole_map: bool = False, stop=None
+) -> tuple[Subdivision, np.ndarray | None]:
     """The tree of at most `limit` evaluated boxes, and a point (input,) that violates the inequality, or None.
 
     whole_map: go on after a violation, until all is decided or the limit is reached.   stop: () -> True ends it.

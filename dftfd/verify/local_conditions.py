@@ -106,7 +106,8 @@ class Gas:
 
     def __init__(self, algebra: Factored, variables: dict, polarised: bool):
         a, number = algebra, algebra.number
-        self.algebra, zero = algebra, {}
+        self.algebra = algebra
+        zero: dict = {}
         rs, s = variables["rs"], variables.get("s", zero)
         scaled = lambda x, c: a.mul(number(c), x)
         self.n = n = scaled(a.power(rs, Fraction(-3)), 3 / (4 * math.pi))

@@ -7,7 +7,7 @@ import random
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from dftfd.autofd.scalar.factored import Factored, factored
 from dftfd.autofd.scalar.intervals import Interval
 from dftfd.autofd.scalar.reader import point_program
-from dftfd.errors import DamagedFileError, FileError, InputError, NumericalError, UnsupportedError, closest_names, shown
+from dftfd.errors import DamagedFileError, FileError, InputError, NumericalError, closest_names, shown
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import path as a_path
@@ -26,8 +26,9 @@ from dftfd.runtime.files import written_whole
 from dftfd.runtime.version import VERSION
 from dftfd.verify.exact_point import left_side_in_digits
 from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, subdivide
-from dftfd.verify.local_conditions import CONDITIONS, DOMAIN, VARIABLES, enhancements, part_of, used_variables
+from dftfd.verify.local_conditions import CONDITIONS, DOMAIN, VARIABLES, enhancements, used_variables
 from dftfd.verify.proof_checker import recheck_tree, values_at
+from dftfd.verify.proof_map import draw
 
 SAMPLE = 4096
 """Random points that are looked at before boxes are."""
@@ -68,9 +69,7 @@ class Proof:
         return self.outcome == "proved"
 
     def __str__(self) -> str:
-        on = ", ".join(
-            f"{k} = {a:g}" if a == b else f"{k} from {a:g} to {b:g}" for k, (a, b) in self.domain.items()
-        )
+        on = ", ".join(f"{k} = {a:g}" if a == b else f"{k} from {a:g} to {b:g}" for k, (a, b) in self.domain.items())
         head = f"{self.functional}: {self.statement}\non {on}"
         if self.outcome == "proved":
             return f"{head}\nproved, {self.boxes} boxes, {self.seconds:.1f} s"
@@ -83,9 +82,19 @@ class Proof:
             return "\n".join(lines)
         return f"{head}\nundecided: {self.boxes} boxes proved, {len(self.open_boxes)} listed that are open"
 
+    @property
+    def line(self) -> str:
+        """proved, violated at a point, or undecided, and where: as the report card says it."""
+        on = ", ".join(f"{k} {a:g} to {b:g}" for k, (a, b) in self.domain.items())
+        if self.outcome == "violated":
+            at = ", ".join(f"{k} = {v:.6g}" for k, v in (self.point or {}).items())
+            return f"  violated at {at}: {self.statement}"
+        return f"  {self.outcome}: {self.statement}, {on}"
+
     def save(self, path: Annotated[Path, a_path]) -> None:
         """Write the certificate as JSON; `load_proof` reads it. FileError where the file cannot be written."""
-        entries = {k: v for k, v in asdict_without_code(self).items() if k != "tree"}
+        names = [f.name for f in fields(self) if f.name not in ("tree", "inequality")]
+        entries = {name: getattr(self, name) for name in names}
         packed = base64.b64encode(zlib.compress(np.asarray(self.tree, dtype="<i2").tobytes(), 9)).decode()
         text = json.dumps({"kind": _KIND, **entries, "tree": packed}, indent=1)
         with written_whole(path) as temporary:
@@ -133,14 +142,7 @@ class Proof:
 
         MissingDependencyError without Matplotlib, InputError for an unknown ending, FileError where it is not written.
         """
-        from dftfd.verify.proof_map import draw
-
         draw(self, self.inequality or self._rebuilt(), path, boxes)
-
-
-def asdict_without_code(proof: Proof) -> dict:
-    shallow = {k: getattr(proof, k) for k in Proof.__dataclass_fields__ if k != "inequality"}
-    return {k: asdict(v) if hasattr(v, "__dataclass_fields__") else v for k, v in shallow.items()}
 
 
 @public
@@ -279,7 +281,9 @@ def own_inequality(f: Functional | None, code: Callable, given: Mapping) -> tupl
             lambda *x: code(**dict(zip(wanted, x, strict=True))), *[jax.ShapeDtypeStruct((), np.float64)] * len(wanted)
         )
     except Exception as error:
-        raise InputError(f"the inequality cannot be read: {type(error).__name__}. Write it in JAX's functions.") from error
+        raise InputError(
+            f"the inequality cannot be read: {type(error).__name__}. Write it in JAX's functions."
+        ) from error
     if len(program.outputs) != 1:
         raise InputError(f"the inequality has {len(program.outputs)} values; one expected.")
     polynomials = factored(program, [variables[k] for k in wanted], algebra)
@@ -287,8 +291,8 @@ def own_inequality(f: Functional | None, code: Callable, given: Mapping) -> tupl
 
 
 def _inequality(algebra, polynomials, domain, names, terms, constant) -> Inequality:
-    ends = [np.array([domain[k][side] for k in names], dtype=float) for side in (0, 1)]
-    return Inequality(algebra.program(polynomials), names, *ends, terms, constant)
+    lo, hi = (np.array([domain[k][side] for k in names], dtype=float) for side in (0, 1))
+    return Inequality(algebra.program(polynomials), names, lo, hi, terms, constant)
 
 
 def _sampled(inequality: Inequality):
@@ -329,9 +333,7 @@ def _decided(inequality: Inequality, texts, domain, f, boxes: int, began: float)
     n_proved, left = int((kinds == PROVED).sum()), np.flatnonzero(kinds == UNDECIDED)
     if not left.size:
         preorder = tuple(tree.preorder())
-        return Proof(
-            **found, outcome="proved", boxes=n_proved, tree=preorder, seconds=elapsed(), inequality=inequality
-        )
+        return Proof(**found, outcome="proved", boxes=n_proved, tree=preorder, seconds=elapsed(), inequality=inequality)
     shown_boxes = tuple((tuple(tree.lo[:, i].tolist()), tuple(tree.hi[:, i].tolist())) for i in left[:1000])
     return Proof(
         **found, outcome="undecided", boxes=n_proved, open_boxes=shown_boxes, seconds=elapsed(), inequality=inequality
@@ -346,16 +348,3 @@ def _verified(inequality, f, condition, named, point) -> str:
         return value if value.startswith("-") else ""
     (ball,) = values_at(inequality.program, point)
     return ball.str(50, radius=False) if ball < 0 else ""
-
-
-def decidable(functional: Any) -> list[str]:
-    """Names of the conditions that are about a functional."""
-    f, found = get_functional(functional), []
-    for name, known in CONDITIONS.items():
-        try:
-            for part in known.parts:
-                part_of(f, part[0])
-        except UnsupportedError:
-            continue
-        found.append(name)
-    return found

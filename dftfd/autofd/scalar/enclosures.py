@@ -8,7 +8,8 @@ condition depends on, and that of both branches along the others.
 A Series [f_0, f_1, f_2] of Duals holds the Taylor coefficients of f(exp(t) x_0, x_1, ...) at t = 0: with x_0 = r_s,
 f_1 = r_s df/dr_s and 2 f_2 = r_s d(r_s df/dr_s)/dr_s. Missing ones are zero.
 
-R. E. Moore, R. B. Kearfott, M. J. Cloud, Introduction to Interval Analysis, SIAM 2009, ch. 6. doi:10.1137/1.9780898717716
+R. E. Moore, R. B. Kearfott, M. J. Cloud, Introduction to Interval Analysis, SIAM 2009, ch. 6.
+doi:10.1137/1.9780898717716
 E. R. Hansen, Computing 28, 187 (1982) (slopes kept at every operation). doi:10.1007/BF02241819
 """
 
@@ -197,8 +198,10 @@ SECOND_DERIVATIVES = {
     "erf": lambda x, y: _times(x, -2.0) * _bell(x),
     "erfc": lambda x, y: _times(x, 2.0) * _bell(x),
     "logistic": lambda x, y: y * _plus(_times(y, -1.0), 1.0) * _plus(_times(y, -2.0), 1.0),
-    "lambert_w": lambda x, y: _times(_plus(y, 2.0), -1.0)
-    * (_of("exp", _times(y, 2.0)) * _plus(y, 1.0).power(Fraction(3))).power(Fraction(-1)),
+    "lambert_w": lambda x, y: (
+        _times(_plus(y, 2.0), -1.0)
+        * (_of("exp", _times(y, 2.0)) * _plus(y, 1.0).power(Fraction(3))).power(Fraction(-1))
+    ),
     "cbrt": lambda x, y: _third(y.power(Fraction(-5)), -2, 9),
     "abs": lambda x, y: _times(x, 0.0),
     "sign": lambda x, y: _times(x, 0.0),
@@ -246,7 +249,11 @@ class OnSeries:
             x = args[0][0]
             return COMPARISONS[op](x.r), COMPARISONS[op](x.c), frozenset(x.g)
         if op in ("and", "or", "not"):
-            return logic(op, *(a[0] for a in args)), logic(op, *(a[1] for a in args)), frozenset().union(*(a[2] for a in args))
+            return (
+                logic(op, *(a[0] for a in args)),
+                logic(op, *(a[1] for a in args)),
+                frozenset().union(*(a[2] for a in args)),
+            )
         if op == "select":
             return self._selected(*args)
         if op in ("min0", "max0"):

@@ -4,9 +4,10 @@ An Interval holds arrays lo and hi, (box,) or (): the set of reals between them,
 intervals that contain every value of the function on its arguments. NaN as an end says that nothing is known, so what
 is undefined somewhere in an argument is never taken for something known; infinite ends say that there is no bound.
 
-Sums, products and roots are rounded to the nearest number by IEEE 754, off by half an ulp at most; ends are moved by one
-ulp or more. (Sums that are too small for that are exact.) NumPy's elementary functions are off by 4 ulp at most (its SIMD code; the C library's by 2 in glibc's own list);
-their ends are moved by 32. Ends of the Lambert function are verified by the inverse.
+Sums, products and roots are rounded to the nearest number by IEEE 754, off by half an ulp at most; ends are moved by
+one ulp or more. (Sums that are too small for that are exact.) NumPy's elementary functions are off by 4 ulp at most
+(its vector code; the C library's by 2 in glibc's own list); their ends are moved by 32. Ends of the Lambert function
+are verified by the inverse.
 
 G. Alefeld, G. Mayer, J. Comput. Appl. Math. 121, 421 (2000) (interval analysis). doi:10.1016/S0377-0427(00)00342-3
 """
@@ -125,7 +126,10 @@ ZERO, UNKNOWN = exactly(0.0), Interval(np.nan, np.nan)
 
 def fraction(x: Fraction) -> Interval:
     """Of a rational number, which is rounded correctly."""
-    near = float(x)
+    try:
+        near = float(x)
+    except OverflowError:
+        return UNKNOWN
     return exactly(near) if Fraction(near) == x else Interval(down(near), up(near))
 
 
@@ -169,14 +173,13 @@ def _even(f):
 
 
 def _bounded(f):
-    """Of sine and cosine: their values are known for numbers, and between -1 and 1 else."""
+    """Of sine and cosine, whose slope and values lie between -1 and 1."""
 
     def enclosed(x):
-        thin = np.asarray(x.width) == 0
-        return Interval(
-            np.where(thin, np.maximum(down(f(x.lo), _LIBRARY) - _LIBRARY, -1.0), -1.0),
-            np.where(thin, np.minimum(up(f(x.hi), _LIBRARY) + _LIBRARY, 1.0), 1.0),
-        )
+        middle = x.lo + 0.5 * (x.hi - x.lo)
+        reach = np.maximum(up(x.hi - middle), up(middle - x.lo)) + _LIBRARY
+        value = f(middle)
+        return Interval(np.maximum(down(value - reach), -1.0), np.minimum(up(value + reach), 1.0))
 
     return enclosed
 
