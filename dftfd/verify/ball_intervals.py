@@ -84,7 +84,7 @@ class Between:
     def __ne__(self, x):
         return bool(self.hi < x) or bool(self.lo > x)
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def is_finite(self):
         return self.lo.is_finite() and self.hi.is_finite()

@@ -1,8 +1,9 @@
 """Power series in ln r_s with gradients, on boxes, in Arb's arithmetic; derivatives by recurrences."""
 
+import functools
 from fractions import Fraction
 
-from dftfd.verify.ball_intervals import FUNCTIONS, SLOPES, TESTS, Between, logic, union
+from dftfd.verify.ball_intervals import FUNCTIONS, SLOPES, TESTS, Between, clip, logic, union
 
 
 class Coefficient:
@@ -138,7 +139,7 @@ class OnBalls:
                 if j < len(s.a) and i - j < len(z):
                     part = (s.a[j] * z[i - j]).times(self.rational(Fraction(j, i)))
                     total = part if total is None else total + part
-            a.append(total)
+            a.append(self._zero() if total is None else total)
         return BallSeries(a, s.depends)
 
     def _power(self, s, p: Fraction):
@@ -160,7 +161,7 @@ class OnBalls:
 
     def _unary(self, name, s):
         x = s.a[0]
-        simple = SLOPES.get(name)
+        simple = SLOPES[name]
         y = x.through(getattr(self, f"_{name}", None) or FUNCTIONS[name], lambda v: simple(self, v))
         if len(s.a) == 1:
             return BallSeries([y], s.depends)
@@ -200,10 +201,11 @@ class OnBalls:
 
     def _term(self, value, args):
         coefficient, powers = value
-        result = None
-        for x, p in zip(args, powers, strict=True):
-            factor = self._radius(p) if x is self._first and self.moves_first else self._power(x, p)
-            result = factor if result is None else self._product(result, factor)
+        factors = [
+            self._radius(p) if x is self._first and self.moves_first else self._power(x, p)
+            for x, p in zip(args, powers, strict=True)
+        ]
+        result = functools.reduce(self._product, factors)
         number = self.rational(coefficient)
         return BallSeries([x.times(number) for x in result.a], result.depends)
 

@@ -125,11 +125,12 @@ def subdivide(
         lo, hi = tree.lo[:, numbers], tree.hi[:, numbers]
         value = inequality.enclosed(lo, hi)
         evaluated += numbers.size
-        violated = value.c.hi < 0
+        highest = np.asarray(value.c.hi)
+        violated = highest < 0
         if violated.any():
-            i = int(np.argmin(np.where(violated, value.c.hi, 0.0)))
-            if value.c.hi[i] < worst:
-                worst, point = value.c.hi[i], np.array([m.lo[i] for m in value.boxes.centres])
+            i = int(np.argmin(np.where(violated, highest, 0.0)))
+            if highest[i] < worst:
+                worst, point = highest[i], np.array([np.asarray(m.lo)[i] for m in value.boxes.centres])
             if not whole_map:
                 return tree, point
         proved, wrong = value.r.lo >= 0, value.r.hi < 0

@@ -109,7 +109,8 @@ def recheck_tree(inequality: Inequality, tree: list[int], seconds: float | None 
 
 def _tasks(inequality, tree) -> list:
     """(lo, hi, None) for each box to be positive, (lo, hi, code) for each that is to be monotonous."""
-    tasks, pending = [], [(inequality.lo.tolist(), inequality.hi.tolist())]
+    tasks: list = []
+    pending = [(inequality.lo.tolist(), inequality.hi.tolist())]
     for kind in tree:
         lo, hi = pending.pop()
         if kind == PROVED:
@@ -156,7 +157,7 @@ def _is_monotonous(flint, inequality, lo, hi, code, depth=0) -> bool:
         return False
     low, high = list(lo), list(hi)
     low[k], high[k] = middle, middle
-    return all(_is_monotonous(flint, inequality, *box, code, depth + 1) for box in ((lo, high), (low, hi)))
+    return all(_is_monotonous(flint, inequality, a, b, code, depth + 1) for a, b in ((lo, high), (low, hi)))
 
 
 def values_at(program: ScalarProgram, point, bits: int = 220) -> list:

@@ -25,7 +25,7 @@ from dftfd.runtime.arguments import public, whole
 from dftfd.runtime.files import written_whole
 from dftfd.runtime.version import VERSION
 from dftfd.verify.exact_point import left_side_in_digits
-from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, subdivide
+from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, Subdivision, subdivide
 from dftfd.verify.local_conditions import CONDITIONS, DOMAIN, VARIABLES, enhancements, used_variables
 from dftfd.verify.proof_checker import recheck_tree, values_at
 from dftfd.verify.proof_map import draw
@@ -309,35 +309,32 @@ def _sampled(inequality: Inequality):
 
 def _decided(inequality: Inequality, texts, domain, f, boxes: int, began: float) -> Proof:
     functional, condition, statement = texts
-    found = dict(functional=functional, condition=condition, statement=statement, domain=dict(domain))
+    found: dict[str, Any] = {"functional": functional, "condition": condition, "statement": statement}
+    found["domain"] = dict(domain)
     if not inequality.names:
         raise InputError("the domain is a single point: give one variable a width.")
     x, sides = _sampled(inequality)
-    bad = sides.hi < 0
+    bad, point, tree = np.asarray(sides.hi) < 0, None, Subdivision()
     if bad.any():
         where = x[:, bad]
         found["region"] = {k: (float(v.min()), float(v.max())) for k, v in zip(inequality.names, where, strict=True)}
         found["fraction"] = float(bad.mean())
-        point, tree = x[:, int(np.argmin(np.where(bad, sides.hi, np.inf)))], None
+        point = x[:, int(np.argmin(np.where(bad, sides.hi, np.inf)))]
     else:
         tree, point = subdivide(inequality, boxes)
-    elapsed = lambda: time.perf_counter() - began
+    found["inequality"] = inequality
     if point is not None:
         named = {k: a for k, (a, _) in domain.items()} | dict(zip(inequality.names, map(float, point), strict=True))
         value = _verified(inequality, f, condition, named, point)
-        return Proof(
-            **found, outcome="violated" if value else "undecided", point=named if value else None, value=value or "",
-            seconds=elapsed(), inequality=inequality,
-        )  # fmt: skip
+        if value:
+            found |= {"point": named, "value": value}
+        return Proof(**found, outcome="violated" if value else "undecided", seconds=time.perf_counter() - began)
     kinds = tree.kind[: tree.count]
-    n_proved, left = int((kinds == PROVED).sum()), np.flatnonzero(kinds == UNDECIDED)
-    if not left.size:
-        preorder = tuple(tree.preorder())
-        return Proof(**found, outcome="proved", boxes=n_proved, tree=preorder, seconds=elapsed(), inequality=inequality)
-    shown_boxes = tuple((tuple(tree.lo[:, i].tolist()), tuple(tree.hi[:, i].tolist())) for i in left[:1000])
-    return Proof(
-        **found, outcome="undecided", boxes=n_proved, open_boxes=shown_boxes, seconds=elapsed(), inequality=inequality
-    )
+    found["boxes"], left = int((kinds == PROVED).sum()), np.flatnonzero(kinds == UNDECIDED)
+    if left.size:
+        ends = tuple((tuple(tree.lo[:, i].tolist()), tuple(tree.hi[:, i].tolist())) for i in left[:1000])
+        return Proof(**found, outcome="undecided", open_boxes=ends, seconds=time.perf_counter() - began)
+    return Proof(**found, outcome="proved", tree=tuple(tree.preorder()), seconds=time.perf_counter() - began)
 
 
 def _verified(inequality, f, condition, named, point) -> str:
