@@ -17,6 +17,7 @@ from dftfd.grids.molecular import Grid as Grid
 from dftfd.grids.molecular import molecular_grid as molecular_grid
 from dftfd.model.energy_in_jax import energy as energy
 from dftfd.model.forces import nuclear_forces as nuclear_forces
+from dftfd.response.excitations import load_excitations as load_excitations
 from dftfd.results.result import SCFResult as SCFResult
 from dftfd.results.result_file import load_result as load_result
 from dftfd.system.molecule import Molecule as Molecule
@@ -25,6 +26,7 @@ from dftfd.tasks.counterpoise import interaction_energy as interaction_energy
 from dftfd.tasks.numerical_forces import numerical_forces as numerical_forces
 from dftfd.tasks.optimization import optimize as optimize
 from dftfd.tasks.run import run_scf as run_scf
+from dftfd.translate.exporting import export as export
 from dftfd.verify.audit import audit as audit
 from dftfd.verify.check import check as check
 from dftfd.verify.proofs import load_proof as load_proof

@@ -25,9 +25,11 @@ FLOORS = [
     {"xc"},
     {"terms", "interop", "scf", "properties"},
     {"model"},
+    {"response"},
     {"results"},
     {"tasks"},
     {"verify", "batch", "ase"},
+    {"translate"},
     {"cli"},
     {"__main__"},
 ]

@@ -159,7 +159,7 @@ def _settings(ingredients: Ingredients, options: Options, guess: str) -> Setting
         n_points=ingredients.n_points,
         guess=guess,
         versions=dict(_versions()),
-        nlc_grid_level=options.nlc_grid_level if functional.is_nonlocal else None,
+        nlc_grid_level=ingredients.calculation.nlc_level if functional.is_nonlocal else None,
     )
 
 

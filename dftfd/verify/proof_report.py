@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from dftfd.errors import InputError, UnsupportedError
+from dftfd.errors import InputError, UnsupportedError, shown
 from dftfd.functionals.registry import get_functional
 from dftfd.verify.local_conditions import CONDITIONS, part_of
 from dftfd.verify.proofs import prove
@@ -27,7 +27,7 @@ def prove_and_report(name, conditions, domain, boxes, recheck, save, plot, say) 
     """`dftfd prove`: says what is found, condition by condition; True if all is proved."""
     ends, wanted = parsed_domain(domain), conditions or decidable(name)
     if not wanted:
-        raise UnsupportedError(f"no local condition is about {name!r}: it has no value at a point, or no kind.")
+        raise UnsupportedError(f"no local condition is about {shown(name)}: it has no value at a point, or no kind.")
     if (save or plot) and len(wanted) > 1:
         raise InputError(f"a certificate or picture holds one condition, {len(wanted)} asked for: give --condition.")
     fine = True

@@ -227,18 +227,24 @@ class PointCode:
 
 
 def _entry(out, combination, order, n, place):
-    r"""Row of a derivative in the outputs of an order's program.
+    """Row of a derivative in the outputs of an order's program, of all lanes."""
+    row, lane = place_of(combination, order, n)
+    return out[row][place[lane]]
+
+
+def place_of(combination, order: int, n: int) -> tuple[int, tuple[int, ...]]:
+    r"""(output, seeds) of a derivative by n variables in an order's program, order >= 2, whose seeds are unit vectors.
 
     The outputs are (e, grad) and, after m forward levels, the derivatives of grad along each subset of levels; subset
     number s (bits: levels) starts at 1 + n s. Derivative (i, j, ..): component i of grad, seeds j, .. in the first
     levels, the others in any lane that agrees.
     """
     if not combination:
-        return out[0][0]
+        return 0, (0,) * (order - 1)
     component, *seeds = combination
     lane = tuple(seeds) + (n - 1,) * (order - 1 - len(seeds))
     subset = (1 << len(seeds)) - 1
-    return out[1 + n * subset + component][place[lane]]
+    return 1 + n * subset + component, lane
 
 
 def on_points(code):

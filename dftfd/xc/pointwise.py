@@ -35,7 +35,9 @@ class PointwiseKernel:
 
     def __init__(self, functional: Functional, n_spin: int):
         self.n_spin = n_spin
-        self.program = scalar_form(functional, n_spin)
+        self.program = (
+            of_equal_spins(pointwise_kernel(functional, 2).program) if n_spin == 1 else scalar_form(functional)
+        )
         self.used = tuple(k for k in range(len(VARIABLES[n_spin])) if self.program.depends_on({k})) or (0,)
         self.code = PointCode(restricted(self.program, self.used), len(self.used))
 
@@ -79,19 +81,29 @@ class PointwiseKernel:
             )
 
 
-def scalar_form(functional: Functional, n_spin: int = 2):
-    """Program of the energy per volume [hartree bohr^-3] with inputs VARIABLES[n_spin].
+def scalar_form(functional: Functional, n_spin: int = 2, count: int = 0, with_numbers=None):
+    """Program of the energy per volume [hartree bohr^-3] with inputs VARIABLES[n_spin], then `count` numbers.
 
+    with_numbers: makes the functional of these numbers, parameters for instance; None: it is the given one.
     Raises UnsupportedError for energies that are no functions of them.
     """
-    lowered = lower(functional.energy_density(*unknown_densities()))
-    if any(lowered.orders.get(name, 0) > highest for name, highest in HIGHEST.items()):
-        raise UnsupportedError(
-            f"functional {functional.name!r} needs derivatives of order {lowered.orders}; arrays of rho, sigma, lapl "
-            "and tau hold the density to order 2 (as Laplacian) and tau to order 0."
-        )
-    shapes = ((2,), (2, 3), (2, 3, 3), (2,), (3,))
-    code = lambda rho, gradient, hessian, tau, r: lowered({"rho": [rho, gradient, hessian], "tau": [tau]}, r)
+
+    def lowered_form(given):
+        lowered = lower(given.energy_density(*unknown_densities()))
+        if any(lowered.orders.get(name, 0) > highest for name, highest in HIGHEST.items()):
+            raise UnsupportedError(
+                f"functional {functional.name!r} needs derivatives of order {lowered.orders}; arrays of rho, sigma, "
+                "lapl and tau hold the density to order 2 (as Laplacian) and tau to order 0."
+            )
+        return lowered
+
+    given = lowered_form(functional)
+
+    def code(rho, gradient, hessian, tau, r, *numbers):
+        lowered = lowered_form(with_numbers(numbers)) if numbers else given
+        return lowered({"rho": [rho, gradient, hessian], "tau": [tau]}, r)
+
+    shapes = ((2,), (2, 3), (2, 3, 3), (2,), (3,), *[()] * count)
     program = point_program(code, *(jax.ShapeDtypeStruct(s, np.float64) for s in shapes))
     if program.depends_on({28, 29, 30}):
         raise UnsupportedError(f"functional {functional.name!r} depends on the position r, not on the density alone.")
@@ -99,7 +111,7 @@ def scalar_form(functional: Functional, n_spin: int = 2):
     try:
         program = in_scalar_products(
             program,
-            plain={0: 0, 1: 1, 26: 7, 27: 8},
+            plain={0: 0, 1: 1, 26: 7, 27: 8, **{31 + k: 9 + k for k in range(count)}},
             vectors={2 + 3 * s + i: (s, i) for s, i in pairs},
             matrices={8 + 9 * s + 3 * i + j: (s, i, j) for (s, i), j in itertools.product(pairs, axes)},
             products={(0, 0): 2, (0, 1): 3, (1, 1): 4},

@@ -12,9 +12,12 @@ from dftfd.errors import UnsupportedError
 SCALAR = jax.ShapeDtypeStruct((), np.float64)
 
 
-def with_gradient(program: ScalarProgram, count: int | None = None, inline: bool = False) -> ScalarProgram:
+def with_gradient(
+    program: ScalarProgram, count: int | None = None, inline: bool = False, keep=frozenset()
+) -> ScalarProgram:
     """Program of (value, derivatives with respect to the first `count` inputs) from the program of one value.
 
+    inline, keep: see `point_program`.
     UnsupportedError for loops whose number of turns depends on the inputs, which have no derivative in reverse.
     """
     if any(node.op == "call" and node.code.name == "while" for node in map(program.nodes.__getitem__, program.needed)):
@@ -26,10 +29,10 @@ def with_gradient(program: ScalarProgram, count: int | None = None, inline: bool
         value, pull = jax.vjp(lambda *x: run(program, [*x, *still])[0], *moving)
         return value, *pull(jnp.ones_like(value))
 
-    return point_program(code, *[SCALAR] * program.n_inputs, inline=inline)
+    return point_program(code, *[SCALAR] * program.n_inputs, inline=inline, keep=keep)
 
 
-def with_forward_derivative(program: ScalarProgram, n: int, inline: bool) -> ScalarProgram:
+def with_forward_derivative(program: ScalarProgram, n: int, inline: bool, keep=frozenset()) -> ScalarProgram:
     """Adds n seeds for the first n inputs, and to the outputs the derivative along them of all but the first."""
 
     def code(*inputs):
@@ -38,17 +41,31 @@ def with_forward_derivative(program: ScalarProgram, n: int, inline: bool) -> Sca
         values, derivatives = jax.jvp(lambda *a: tuple(run(program, list(a))), before, (*seeds, *rest))
         return *values, *derivatives[1:]
 
-    return point_program(code, *[SCALAR] * (program.n_inputs + n), inline=inline)
+    return point_program(code, *[SCALAR] * (program.n_inputs + n), inline=inline, keep=keep)
+
+
+def with_all_derivatives(program: ScalarProgram, n: int, inline: bool, keep=frozenset()) -> ScalarProgram:
+    """Adds to the outputs the derivatives of all but the first with respect to each of the first n inputs in turn."""
+
+    def code(*inputs):
+        values = run(program, list(inputs))
+        along = lambda x, still: tuple(run(program, [*x, *still])[1:])
+        moving, still = inputs[:n], inputs[n:]
+        found = [jax.jvp(lambda *x: along(x, still), moving, tuple(unit))[1] for unit in np.eye(n)]
+        return *values, *(derivative for of_one in found for derivative in of_one)
+
+    return point_program(code, *[SCALAR] * program.n_inputs, inline=inline, keep=keep)
 
 
 def of_equal_spins(program: ScalarProgram) -> ScalarProgram:
-    """Program of (rho, sigma, lapl, tau) of the total density; what spin symmetry makes zero is gone."""
+    """Program of (rho, sigma, lapl, tau) of the total density, and of what else it takes; what spin symmetry makes zero
+    is gone."""
 
-    def code(rho, sigma, lapl, tau):
+    def code(rho, sigma, lapl, tau, *others):
         n, s, l, t = 0.5 * rho, 0.25 * sigma, 0.5 * lapl, 0.5 * tau
-        return run(program, [n, n, s, s, s, l, l, t, t])
+        return run(program, [n, n, s, s, s, l, l, t, t, *others])
 
-    return point_program(code, *[SCALAR] * 4)
+    return point_program(code, *[SCALAR] * (program.n_inputs - 5))
 
 
 def restricted(program: ScalarProgram, used) -> ScalarProgram:
@@ -61,6 +78,6 @@ def restricted(program: ScalarProgram, used) -> ScalarProgram:
     return point_program(code, *[SCALAR] * len(used))
 
 
-def retraced(program: ScalarProgram, inline: bool) -> ScalarProgram:
+def retraced(program: ScalarProgram, inline: bool, keep=frozenset()) -> ScalarProgram:
     """The same program, simplified once more."""
-    return point_program(lambda *x: run(program, list(x)), *[SCALAR] * program.n_inputs, inline=inline)
+    return point_program(lambda *x: run(program, list(x)), *[SCALAR] * program.n_inputs, inline=inline, keep=keep)

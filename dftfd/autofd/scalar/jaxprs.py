@@ -19,6 +19,13 @@ def closed(program) -> ClosedJaxpr:
     return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, ())
 
 
+def function_name(eqn) -> str:
+    """The name of an operation; of a function with a derivative rule the name that it has in Python."""
+    program = CUSTOM.get(eqn.primitive.name)
+    info = closed(eqn.params[program]).jaxpr.debug_info if program else None
+    return info.func_src_info.split(" ")[0] if info and info.func_src_info else eqn.primitive.name
+
+
 def live_equations(jaxpr: Jaxpr, results=None, given=()) -> list:
     """The equations that the results depend on, in order.   given: variables whose values are known."""
     results = jaxpr.outvars if results is None else results

@@ -19,7 +19,7 @@ import numpy as np
 from jax.extend.core import Literal, jaxpr_as_fun
 
 from dftfd.autofd.scalar import vocabulary
-from dftfd.autofd.scalar.jaxprs import CUSTOM, closed, equation_code, operands_of, walk
+from dftfd.autofd.scalar.jaxprs import CUSTOM, closed, equation_code, function_name, operands_of, walk
 from dftfd.autofd.scalar.keys import NoKey, equation_key, value_key
 from dftfd.autofd.scalar.on_numpy import FUNCTIONS
 from dftfd.autofd.scalar.program import Node, ScalarProgram
@@ -38,13 +38,13 @@ def scalar_program(code, *specs, rules: dict = ENTRIES) -> ScalarProgram:
     return _read(code, specs, _Reader(rules, whole=None))
 
 
-def point_program(code, *specs, inline: bool = False) -> ScalarProgram:
+def point_program(code, *specs, inline: bool = False, keep=frozenset()) -> ScalarProgram:
     """The same for pointwise code; what has no scalar form is kept whole.
 
-    inline: functions with derivative rules are opened, too, for code that is final.
+    inline: functions with derivative rules are opened, too, for code that is final, but those with names in `keep`.
     """
     whole = vocabulary.LOOPS if inline else vocabulary.LOOPS | vocabulary.WITH_RULES
-    return _read(code, specs, _Reader(POINT, whole))
+    return _read(code, specs, _Reader(POINT, whole, keep=keep))
 
 
 def symbolic_program(code, *specs) -> ScalarProgram:
@@ -94,9 +94,7 @@ class Whole:
     @property
     def name(self) -> str:
         """Of the operation; of a function with a derivative rule the name that it has in Python."""
-        program = CUSTOM.get(self.eqn.primitive.name)
-        info = closed(self.eqn.params[program]).jaxpr.debug_info if program else None
-        return info.func_src_info.split(" ")[0] if info and info.func_src_info else self.eqn.primitive.name
+        return function_name(self.eqn)
 
     @property
     def has_rule(self) -> bool:
@@ -153,11 +151,12 @@ class _Reader(Nodes):
 
     whole: operations that are kept as they are, besides those without scalar form; None: both are refused.
     straight: only the operations in `whole` are kept, all others without scalar form refused.
+    keep: names of functions with derivative rules that are kept whole as well.
     """
 
-    def __init__(self, rules, whole, straight: bool = False):
+    def __init__(self, rules, whole, straight: bool = False, keep=frozenset()):
         super().__init__(rules)
-        self.whole, self.straight = whole or frozenset(), straight or whole is None
+        self.whole, self.straight, self.keep = whole or frozenset(), straight or whole is None, keep
 
     def constants(self, value):
         """Node numbers of the entries of a concrete array; a Table where they are many."""
@@ -173,7 +172,7 @@ class _Reader(Nodes):
     def _equation(self, eqn, args) -> list[np.ndarray]:
         name = eqn.primitive.name
         tables, constant = any(isinstance(a, Table) for a in args), all(map(self._is_constant, args))
-        if name in CUSTOM and (constant or name not in self.whole):
+        if name in CUSTOM and (constant or not (name in self.whole or function_name(eqn) in self.keep)):
             return self.read(eqn.params[CUSTOM[name]], args)
         if constant and (tables or name not in _MOVES):
             return self._folded(eqn, args)

@@ -1,0 +1,1 @@
+"""Functionals for other programs: C99 in libxc's variables and layout, docs/export.md."""

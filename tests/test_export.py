@@ -1,0 +1,423 @@
+"""Exported C code: compiled without a warning, it gives the values of extended precision and of our kernels. Behind
+libxc's interface PySCF, unchanged, computes with it; Fortran calls it."""
+
+import ctypes
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pyscf.lib
+import pytest
+from pyscf import dft
+from scipy import special
+
+import dftfd
+from dftfd.autofd import compose
+from dftfd.autofd.scalar.on_c import FORMS, TRUTHS, Piece, number_text, statements_of
+from dftfd.autofd.scalar.on_numpy import FUNCTIONS
+from dftfd.autofd.scalar.program import Node, ScalarProgram
+from dftfd.errors import FileError, FunctionalError, UnsupportedError
+from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.interop.pyscf import numint
+from dftfd.translate.c_files import Exported, header
+from dftfd.translate.c_text import ARITHMETIC
+from dftfd.translate.programs import identifier
+from dftfd.verify.point_comparison import scaled_error
+from dftfd.xc.pointwise import pointwise_kernel
+from dftfd.xc.variables import family_of
+from tests.exported_code import COMPILER, WARNINGS, Code, run_test, shared_library
+from tests.libxc_client import BASIS, LEVEL, WATER, molecule, observed, prepared
+
+ORACLE = Path(__file__).parents[1] / "data/oracle/oracle.h5"
+TOLERANCES = (1e-12, 1e-11, 1e-10, 1e-9, 1e-9)
+"""By order; errors as in `scaled_error`."""
+
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler: install gcc or clang")
+
+
+def exported_to(folder, functional, order):
+    given = functional if isinstance(functional, Functional) else dftfd.get_functional(functional)
+    dftfd.export(given, folder, order=order)
+    return Exported(identifier(given.name), given, order)
+
+
+def own_functional():
+    """Three lines of a formula that the library does not have."""
+
+    def energy(n, *, a=0.7, b=0.02):
+        gradient = dftfd.autofd.nabla(n)
+        s2 = dftfd.autofd.dot(gradient, gradient) * n ** (-8 / 3)
+        return -a * n ** (4 / 3) * (1 + compose(lambda x, b: jnp.tanh(b * x) / (1 + jnp.sqrt(1 + x)), s2, b))
+
+    return Functional("own three lines", ((1.0, EnergyTerm.from_formula(energy, "t_own")),))
+
+
+def points(n_spin):
+    """The variables of the oracle's 120 points, of two spins or of their sum."""
+    with h5py.File(ORACLE) as file:
+        x = np.hstack([group[()] for group in file["points"].values()])
+    return x if n_spin == 2 else np.stack([x[0] + x[1], x[2] + 2 * x[3] + x[4], x[5] + x[6], x[7] + x[8]])
+
+
+def largest_errors(code, functional, n_spin, order, parameters=None):
+    """By order, against our kernel at all points."""
+    x, errors = points(n_spin), []
+    n = x[0] if n_spin == 1 else x[0] + x[1]
+    reference = pointwise_kernel(functional.semilocal_part, n_spin).by_component(x, order, compiled=False)
+    for found, expected in zip(code.derivatives(x, n_spin, order, parameters), reference, strict=True):
+        zero = np.zeros_like(n)
+        kinds = {c: [family_of(k, n_spin) for k in c] for c in found}
+        errors.append(max(scaled_error(row, expected.get(c, zero), n, kinds[c]).max() for c, row in found.items()))
+    return errors
+
+
+def errors_to_oracle(code, name):
+    """By order up to the second, against energies and differences of 150 digits."""
+    errors = [0.0, 0.0, 0.0]
+    with h5py.File(ORACLE) as file:
+        for kind, group in file[name].items():
+            x = file["points"][kind][()]
+            found, n, used = code.derivatives(x, 2, 2), x[0] + x[1], group.attrs["variables"]
+            for order, key in enumerate(("energy", "first", "second")):
+                rows = np.atleast_2d(group[key][()])
+                for c, row in zip(itertools.combinations_with_replacement(used, order), rows, strict=True):
+                    ours = found[order].get(c, np.zeros_like(n))
+                    error = scaled_error(ours, row, n, [family_of(k, 2) for k in c]).max()
+                    errors[order] = max(errors[order], error)
+    return errors
+
+
+@pytest.fixture(scope="module")
+def pbe(tmp_path_factory):
+    """(folder, what was exported, the compiled code) of PBE exchange to second order, compiled without a warning."""
+    folder = tmp_path_factory.mktemp("pbe")
+    exported = exported_to(folder, "gga_x_pbe", 2)
+    return folder, exported, Code(shared_library(folder, "-O1", "-std=c99", "-pedantic", *WARNINGS), exported)
+
+
+def require_right(code, name, order):
+    """Energies and derivatives of both spins at the 120 points of the oracle, against our kernels, and against 150
+    digits, in which no automatic differentiation takes part."""
+    functional = dftfd.get_functional(name)
+    errors = [largest_errors(code, functional, n_spin, order) for n_spin in (1, 2)]
+    errors.append(errors_to_oracle(code, name))
+    for of_kind in errors:
+        assert all(e <= limit for e, limit in zip(of_kind, TOLERANCES, strict=False)), errors
+
+
+@needs_compiler
+def test_code_gives_what_our_kernels_give(pbe):
+    """To second order; its own test passes."""
+    require_right(pbe[2], "gga_x_pbe", 2)
+    assert " 0 wrong" in run_test(pbe[0], "-O0", *WARNINGS)
+
+
+@needs_compiler
+def test_derivatives_of_fourth_order(tmp_path):
+    """Exchange of the uniform gas."""
+    exported = exported_to(tmp_path, "lda_x", 4)
+    code = Code(shared_library(tmp_path, "-O1"), exported)
+    require_right(code, "lda_x", 4)
+    assert " 0 wrong" in run_test(tmp_path, "-O0", *WARNINGS)
+
+
+@needs_compiler
+def test_the_test_program_fails_for_wrong_code(pbe, tmp_path):
+    """One number of a kernel changed in its tenth digit."""
+    folder = shutil.copytree(pbe[0], tmp_path / "copy")
+    kernel = folder / "gga_x_pbe_order2.c"
+    text = kernel.read_text()
+    assert "0.7385587663820223" in text
+    kernel.write_text(text.replace("0.7385587663820223", "0.7385587664820223"))
+    with pytest.raises(subprocess.CalledProcessError) as failure:
+        run_test(folder)
+    assert failure.value.returncode == 1
+
+
+@needs_compiler
+def test_parameters_may_be_changed_when_the_code_runs(pbe):
+    """kappa = 1.245 makes revPBE of PBE; the numbers are those of our kernel of revPBE, not of PBE."""
+    _, exported, code = pbe
+    assert [p.name for p in exported.parameters] == ["kappa", "mu"]
+    revised = dftfd.get_functional("gga_x_pbe", kappa=1.245)
+    changed = [1.245, *exported.parameters[1].values]
+    assert largest_errors(code, revised, 2, 1, changed)[0] < 1e-14
+    assert largest_errors(code, revised, 2, 1)[0] > 1e-3
+
+
+@needs_compiler
+def test_an_own_formula(tmp_path):
+    """A name with blanks, parameters, tanh and sqrt."""
+    own = own_functional()
+    exported = exported_to(tmp_path, own, 1)
+    assert " 0 wrong" in run_test(tmp_path, *WARNINGS)
+    errors = largest_errors(Code(shared_library(tmp_path), exported), own, 2, 1)
+    assert all(e <= limit for e, limit in zip(errors, TOLERANCES, strict=False)), errors
+
+
+@needs_compiler
+def test_no_point_gives_anything_but_numbers(pbe):
+    """1e5 densities from 0 to 1e8, gradients from 0 to 1e40, both spins, to second order; below the floor, zeros."""
+    code = pbe[2]
+    rng = np.random.default_rng(3)
+    x = np.zeros((9, 100_000))
+    x[:2] = 10 ** rng.uniform(-40, 8, (2, x.shape[1]))
+    x[[2, 4]] = 10 ** rng.uniform(-80, 40, (2, x.shape[1]))
+    x[:, :10], x[0, 10:20], x[1, 20:30] = 0, 0, 0
+    found = code.derivatives(x, 2, 2)
+    assert all(np.isfinite(row).all() for rows in found for row in rows.values())
+    empty = 2 * np.maximum(x[0], x[1]) < 1e-27  # exchange is that of each spin
+    assert 10 < empty.sum() and all((row[empty] == 0).all() for rows in found for row in rows.values())
+
+
+@needs_compiler
+def test_what_is_missing_is_said(pbe):
+    """No spins but one and two; an array that the functional needs."""
+    code = pbe[2]
+    rho = np.ones((5, 1))
+    results = code.results(1, 5, 0)
+    assert code.fill(results, 3, [rho, rho, None, None]) == 1
+    assert code.fill(results, 1, [rho, None, None, None]) == 2
+    assert code.fill({}, 1, [rho, None, None, None]) == 0  # nothing is wanted
+    assert code.fill(results, 1, [rho, rho, None, None]) == 0
+
+
+def test_code_says_where_it_comes_from():
+    """Formula, parameters, DOI, version and fingerprint, and what the calling program has to add."""
+    text = header(Exported("mine", dftfd.get_functional("0.25*HF + 0.75*gga_x_pbe"), 0))
+    for part in ("kappa = 0.804", "10.1103/PhysRevLett.77.3865", dftfd.__version__, "0.25 * exact exchange with 1/r"):
+        assert part in text
+    assert re.search(r"fingerprint: [0-9a-f]{64}\n", text)
+
+
+def test_what_cannot_be_exported_is_refused(tmp_path):
+    """Models of the potential, double integrals alone, loops of an unknown number of turns, existing files."""
+
+    def turns(n):
+        return compose(lambda x: jax.lax.while_loop(lambda y: y > 1, lambda y: 0.5 * y, x), n)
+
+    looping = Functional("loop", ((1.0, EnergyTerm.from_formula(turns, "t_loop")),))
+    for functional in ("lb94", "vv10", "hf", looping):
+        with pytest.raises(UnsupportedError):
+            dftfd.export(functional, tmp_path, order=0)
+    with pytest.raises(FunctionalError):
+        dftfd.export("no_such_name", tmp_path)
+    assert dftfd.export("lda_x", tmp_path / "new" / "folder", order=0)
+    tmp_path = tmp_path / "new" / "folder"
+    with pytest.raises(FileError, match="overwrite"):
+        dftfd.export("lda_x", tmp_path, order=0)
+    assert dftfd.export("lda_x", tmp_path, order=0, overwrite=True)
+    with pytest.raises(FileError):
+        dftfd.export("lda_x", tmp_path / "lda_x.h")
+
+
+IN_NUMPY = FUNCTIONS | {
+    "exp2": np.exp2, "acosh": np.arccosh, "atanh": np.arctanh, "floor": np.floor, "ceil": np.ceil,
+    "lgamma": lambda x: special.gammaln(x) if not 0 < abs(x) < 1e-300 else -np.log(abs(x)),  # SciPy gives inf
+    "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
+}  # fmt: skip
+ARITY = {"clamp": 3} | dict.fromkeys("add add_any sub mul div max min pow atan2 gt ge lt le eq ne".split(), 2)
+
+
+@needs_compiler
+def test_every_operation_in_c_is_numpy_s(tmp_path):
+    """Each form at several arguments, those at which logarithms and roots end included, to 1e-15; truth values choose
+    between b and c."""
+    nodes, names = [Node("input", value=k) for k in range(3)], [*FORMS, "gt", "ge", "lt", "le", "eq", "ne", "is_finite"]
+    assert set(TRUTHS) <= {*names, "and", "or", "xor", "not"}
+    for name in names:
+        is_truth = name in TRUTHS
+        nodes.append(Node(name, tuple(range(ARITY.get(name, 1))), real=not is_truth))
+        nodes += [Node("select_n", (len(nodes) - 1, 1, 2))] * is_truth
+    outputs = tuple(i for i, n in enumerate(nodes) if n.op != "input" and n.real)
+    program = ScalarProgram(tuple(nodes), outputs, 3)
+    _, inside, texts = statements_of(program, [Piece("a"), Piece("b"), Piece("c")])
+    body = "\n".join([*inside, *(f"y[{k}] = {text};" for k, text in enumerate(texts))])
+    (tmp_path / "f.c").write_text(f"{ARITHMETIC}\nvoid f(double a, double b, double c, double *y) {{\n{body}\n}}\n")
+    call = ctypes.CDLL(str(shared_library(tmp_path))).f
+    call.argtypes = [ctypes.c_double] * 3 + [ctypes.c_void_p]
+    values = (0.0, 0.3, 1.0, -0.7, 2.5, 1e-300, 1e-310, 5e8, 800.0, -800.0, np.inf, np.nan)
+    with np.errstate(all="ignore"):
+        for a, b in itertools.product(values, (0.5, -2.0, np.nan)):
+            y = np.empty(len(outputs))
+            call(a, b, 1.5, y.ctypes.data)
+            for name, found in zip(names, y, strict=True):
+                expected = IN_NUMPY[name](*np.array([a, b, 1.5])[: ARITY.get(name, 1)])
+                expected = (1.5 if expected else b) if name in TRUTHS else expected
+                assert np.isclose(found, expected, rtol=1e-15, atol=0, equal_nan=True), (name, a, b, found, expected)
+
+
+def test_numbers_are_read_as_they_are():
+    """repr's digits, with a point; signs and infinities."""
+    assert [number_text(x) for x in (1, -0.1, 1e300, -0.0)] == ["1.0", "(-0.1)", "1e+300", "(-0.0)"]
+    assert number_text(np.inf) == "INFINITY"
+
+
+FORMULAS = {
+    *("lda_x", "lda_c_vwn", "lda_c_pw", "lda_x_erf", "gga_x_pbe", "gga_x_b88", "gga_x_pw91", "gga_x_optx", "gga_c_pbe"),
+    *("gga_c_lyp", "gga_c_p86", "gga_x_wpbeh_sr", "hyb_gga_xc_wb97x", "mgga_x_tpss", "mgga_c_tpss", "mgga_x_scan"),
+    *("mgga_x_r2scan", "mgga_c_r2scan", "mgga_x_m06_l", "mgga_c_bc95", "mgga_x_br89", "mgga_x_mn15_l", "mgga_k_pc07"),
+}
+"""Of all rungs; Laplacians, short-range exchange, holes."""
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", sorted(FORMULAS))
+def test_all_rungs_to_fourth_order(name, tmp_path):
+    """As the first test, to fourth order."""
+    exported = exported_to(tmp_path, name, 4)
+    require_right(Code(shared_library(tmp_path, "-O1", *WARNINGS), exported), name, 4)
+    assert " 0 wrong" in run_test(tmp_path, "-O0")
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("clang") is None, reason="there is no clang")
+def test_clean_under_sanitizers_and_as_cpp(tmp_path):
+    """clang's address and undefined-behaviour sanitizers; C++ without a warning."""
+    exported_to(tmp_path, "mgga_x_scan", 3)
+    assert " 0 wrong" in run_test(tmp_path, "-fsanitize=address,undefined", "-fno-sanitize-recover", compiler="clang")
+    assert " 0 wrong" in run_test(tmp_path, "-xc++", *WARNINGS, compiler="clang")
+
+
+LIBXC = Path(pyscf.lib.__file__).parent / "deps"
+needs_libxc = pytest.mark.skipif(
+    COMPILER is None or not (LIBXC / "include/xc.h").exists(),
+    reason="a C compiler and PySCF's libxc with headers needed",
+)
+
+
+def preloadable(folder: Path) -> Path:
+    """The folder's code behind libxc's interface, as a library that loads PySCF's libxc."""
+    sources = [p for p in (*sorted(folder.glob("*.c")), *folder.glob("libxc/*.c")) if not p.name.endswith("_test.c")]
+    library = folder / "before_libxc.so"
+    flags = [*WARNINGS, "-std=c99", "-O1", "-shared", "-fPIC", f"-I{folder}", f"-I{LIBXC / 'include'}"]
+    linked = [f"-L{LIBXC / 'lib'}", "-Wl,--no-as-needed", "-lxc", f"-Wl,-rpath,{LIBXC / 'lib'}", "-ldl", "-lm"]
+    subprocess.run([COMPILER, *flags, *map(str, sources), "-o", str(library), *linked], check=True)
+    return library
+
+
+def number_in(folder: Path) -> str:
+    """The number under which clients of libxc find the functional."""
+    (source,) = folder.glob("libxc/*.c")
+    return re.search(r"number (\d+), in xc_func_init", source.read_text())[1]
+
+
+@needs_libxc
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["own hybrid", "r2scan", "camb3lyp"])
+def test_pyscf_computes_with_an_exported_functional(name, tmp_path):
+    """SCF of one and of two spins, gradients, TDDFT: 1e-8 hartree from dftfd's energies, and from PySCF with dftfd's
+    own kernels in place of libxc; libxc's PBE stays what it is."""
+    own = (own_functional() + 0.2 * dftfd.exact_exchange).named(name)
+    functional = own if name == "own hybrid" else dftfd.get_functional(name)
+    dftfd.export(functional, tmp_path, order=2)
+    environment = os.environ | {"LD_PRELOAD": str(preloadable(tmp_path)), "OMP_NUM_THREADS": "1"}
+    client = [sys.executable, str(Path(__file__).parent / "libxc_client.py"), number_in(tmp_path)]
+    found = json.loads(subprocess.run(client, env=environment, check=True, capture_output=True, text=True).stdout)
+
+    closed, cation = dft.RKS(molecule()), dft.UKS(molecule(1))
+    for mean_field in (closed, cation):
+        mean_field._numint = numint(functional)
+    expected = observed(prepared(closed), prepared(cation))
+    assert found["converged"] and expected["converged"]
+    for key in ("energy", "energy of the cation", "gradient", "excitations"):
+        np.testing.assert_allclose(found[key], expected[key], rtol=0, atol=1e-8, err_msg=key)
+    assert found["pbe"] == pytest.approx(dft.RKS(molecule(), xc="pbe").kernel(), abs=1e-9)
+    run = dftfd.run_scf(dftfd.molecule(WATER, basis=BASIS), functional, grid_level=LEVEL, density_fit=False)
+    assert found["energy"] == pytest.approx(run.energy, abs=1e-8)
+
+
+CLIENT = r"""
+#include <stdio.h>
+#include <string.h>
+#include <xc.h>
+
+int main(void)
+{
+    const double rho[] = {0.3, 0.2}, sigma[] = {0.1, 0.02, 0.05};
+    double zk, vrho[2], vsigma[3], v2rho2[3], v2rhosigma[6], v2sigma2[6];
+    const int number = xc_functional_get_number("DFTFD_gga_x_pbe");
+    xc_func_type *p = xc_func_alloc(), *other = xc_func_alloc();
+    if (xc_func_init(p, number, XC_POLARIZED) != 0 || xc_func_init(other, 101, XC_POLARIZED) != 0) return 1;
+    const xc_func_info_type *info = xc_func_get_info(p);
+    printf("%s %d\n", xc_func_info_get_name(info), xc_family_from_id(number, NULL, NULL));
+    for (int k = 0; k < xc_func_info_get_n_ext_params(info); ++k)
+        printf("%s %.17g\n", xc_func_info_get_ext_params_name(info, k),
+            xc_func_info_get_ext_params_default_value(info, k));
+    xc_func_type *both[] = {p, other, p};
+    for (int k = 0; k < 3; ++k) {
+        xc_gga_exc_vxc_fxc(both[k], 1, rho, sigma, &zk, vrho, vsigma, v2rho2, v2rhosigma, v2sigma2);
+        printf("%.17g %.17g %.17g %.17g %.17g %.17g\n", zk, vrho[0], vsigma[1], v2rho2[0], v2rhosigma[5], v2sigma2[0]);
+        xc_func_set_ext_params_name(p, "kappa", 1.245);
+    }
+    xc_func_end(p);
+    xc_func_end(other);
+    xc_func_free(p);
+    xc_func_free(other);
+    return 0;
+}
+"""
+
+
+@needs_libxc
+def test_a_program_linked_with_libxc(pbe, tmp_path):
+    """By name and number; parameters by name, their defaults; second derivatives; libxc's own PBE beside it. After
+    kappa was set it is revPBE, whose energy our kernel gives."""
+    (tmp_path / "client.c").write_text(CLIENT)
+    program, folder = tmp_path / "client", [f"-I{LIBXC / 'include'}", f"-L{LIBXC / 'lib'}"]
+    linked = ["-lxc", f"-Wl,-rpath,{LIBXC / 'lib'}", "-lm"]
+    subprocess.run([COMPILER, str(tmp_path / "client.c"), *folder, *linked, "-o", str(program)], check=True)
+    environment = os.environ | {"LD_PRELOAD": str(preloadable(pbe[0]))}
+    lines = subprocess.run([str(program)], env=environment, check=True, capture_output=True, text=True).stdout.split(
+        "\n"
+    )
+    assert lines[:3] == ["dftfd_gga_x_pbe 2", "kappa 0.80400000000000005", "mu 0.21951497276451709"]
+    ours, theirs, revised = (np.array(line.split(), dtype=float) for line in lines[3:6])
+    np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-14)
+    x = np.array([[0.3], [0.2], [0.1], [0.02], [0.05], [0], [0], [0], [0]])
+    energy = pointwise_kernel(dftfd.get_functional("gga_x_pbe", kappa=1.245), 2)(x, 0)[0][0, 0]
+    assert revised[0] == pytest.approx(energy / 0.5, rel=1e-14) and abs(revised[0] - ours[0]) > 1e-5
+
+
+FORTRAN = """
+program client
+  use gga_x_pbe
+  implicit none
+  real(c_double), target :: rho(2, 1) = reshape([0.3d0, 0.2d0], [2, 1]), zk(1), vrho(2, 1)
+  real(c_double), target :: sigma(3, 1) = reshape([0.1d0, 0.02d0, 0.05d0], [3, 1])
+  type(gga_x_pbe_parameters) :: parameters
+  type(gga_x_pbe_results) :: results
+  results%zk = c_loc(zk)
+  results%vrho = c_loc(vrho)
+  if (gga_x_pbe_evaluate(2_c_int, 1_c_size_t, c_loc(rho), c_loc(sigma), c_null_ptr, c_null_ptr, &
+      parameters, results) /= 0) stop 1
+  print *, zk, vrho
+end program
+"""
+
+
+@pytest.mark.skipif(shutil.which("gfortran") is None or COMPILER is None, reason="there is no gfortran")
+def test_fortran_calls_it(pbe, tmp_path):
+    """Energy and slopes of one point, with default parameters, as our kernel has them."""
+    (tmp_path / "client.f90").write_text(FORTRAN)
+    sources = [pbe[0] / f"gga_x_pbe{part}.c" for part in ("", "_order0", "_order1", "_order2")]
+    sources += [pbe[0] / "fortran/gga_x_pbe.f90", tmp_path / "client.f90"]
+    flags = ["-Wall", "-Werror", f"-J{tmp_path}", f"-I{pbe[0]}"]
+    subprocess.run(["gfortran", *flags, *map(str, sources), "-o", str(tmp_path / "client"), "-lm"], check=True)
+    printed = subprocess.run([str(tmp_path / "client")], check=True, capture_output=True, text=True).stdout
+    x = np.array([[0.3], [0.2], [0.1], [0.02], [0.05], [0], [0], [0], [0]])
+    energy, slopes = pointwise_kernel(dftfd.get_functional("gga_x_pbe"), 2)(x, 1)
+    expected = [energy[0, 0] / 0.5, *slopes[:2, 0]]
+    np.testing.assert_allclose(np.array(printed.split(), dtype=float), expected, rtol=1e-14)
