@@ -269,7 +269,7 @@ def prove(
             raise typer.Exit(CHECK_FAILED)
 
 
-def _print(report):
+@app.command()
 def export(
     name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
     folder: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files; made where it is not there.")],
