@@ -1,6 +1,6 @@
 """All local conditions tried on functionals: one line of JSON for each pair, in data/proofs/record.jsonl.
 
-    python -m tests.verification.proofs [--boxes N] [NAME ...]
+    python -m tests.verification.proofs [--boxes N] [--table] [NAME ...]
 
 Names are all that are registered where none is given. Pairs that stand in the record are not tried again, so a run that
 was ended goes on where it was.
@@ -39,11 +39,25 @@ def tried(name: str, condition: str, boxes: int) -> dict:
     return entry
 
 
+def table() -> str:
+    """The record in Markdown: proved, violated, undecided, or - where a condition is not about a functional."""
+    found = known()
+    rows = ["| Functional | " + " | ".join(CONDITIONS) + " |", "| --- |" + " --- |" * len(CONDITIONS)]
+    for name in sorted({name for name, _ in found}):
+        cells = [found.get((name, c), {}).get("outcome", "-") for c in CONDITIONS]
+        rows.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     parser.add_argument("--boxes", type=int, default=60_000)
+    parser.add_argument("--table", action="store_true", help="print the record in Markdown and end")
     arguments = parser.parse_args()
+    if arguments.table:
+        print(table())
+        return
     done = known()
     for name in arguments.names or dftfd.list_functionals():
         try:
