@@ -36,6 +36,11 @@ class Coefficient:
         return Coefficient(f(self.v), f(self.c), {k: a * d for k, a in self.g.items()})
 
 
+JUMPS = -1
+"""Among the inputs that a series depends on: it, or a derivative of it, may jump along ln r_s, so that its coefficients
+are values on both sides and no slopes."""
+
+
 class BallSeries:
     """Taylor coefficients in t of f(exp(t) x_0, ...), and the inputs that f depends on."""
 
@@ -101,7 +106,7 @@ class OnBalls:
             bound = a.c
             for k, g in a.g.items():
                 bound = bound + g * self.offsets[k]
-            if self.moves_first and 0 in s.depends and i + 1 < len(s.a):
+            if self.moves_first and 0 in s.depends and JUMPS not in s.depends and i + 1 < len(s.a):
                 bound = bound + self.first_offset * s.a[i + 1].v * (i + 1)
             if bound.is_finite():
                 v = bound.intersection(a.v) if a.v.is_finite() else bound
@@ -218,14 +223,13 @@ class OnBalls:
         for i in range(max(len(no.a), len(yes.a))):
             n, y = (s.a[i] if i < len(s.a) else zero for s in (no, yes))
             a.append(self._one_of(inside, at_centre, depends, n, y))
-        if inside is None and 0 in depends:  # it may jump along ln r_s
-            a = a[:1] + [Coefficient(self.arb("nan"), self.arb("nan"), {})] * self.order
-        return BallSeries(a, no.depends | yes.depends | depends)
+        jumps = {JUMPS} if inside is None and 0 in depends else set()
+        return BallSeries(a, no.depends | yes.depends | depends | jumps)
 
     def _one_of(self, inside, at_centre, depends, n, y):
         pick = lambda truth, u, v: v if truth else u if truth is False else union(u, v)
         zero, nan, g = self.arb(0), self.arb("nan"), {}
-        for k in (set(n.g) | set(y.g) | set(depends)) - ({0} if self.moves_first else set()):
+        for k in (set(n.g) | set(y.g) | set(depends)) - ({0, JUMPS} if self.moves_first else {JUMPS}):
             u, v = n.g.get(k, zero), y.g.get(k, zero)
             g[k] = nan if inside is None and k in depends else pick(inside, u, v)
         return Coefficient(pick(inside, n.v, y.v), pick(at_centre, n.c, y.c), g)
@@ -236,12 +240,11 @@ class OnBalls:
         inside, at_centre = test(x.v), test(x.c)
         pick = lambda truth, v: v if truth else zero if truth is False else union(v, zero)
         a = [Coefficient(clip(x.v, op, zero), clip(x.c, op, zero), {k: pick(inside, g) for k, g in x.g.items()})]
-        for i, y in enumerate(s.a[1:]):
-            jumps = i > 0 and inside is None  # the first derivative may jump, so the second is unknown
+        for y in s.a[1:]:
             g = {k: self.arb("nan") if inside is None else pick(inside, v) for k, v in y.g.items()}
-            v = self.arb("nan") if jumps else pick(inside, y.v)
-            a.append(Coefficient(v, pick(at_centre, y.c), g))
-        return BallSeries(a, s.depends)
+            a.append(Coefficient(pick(inside, y.v), pick(at_centre, y.c), g))
+        jumps = {JUMPS} if inside is None and 0 in s.depends else set()
+        return BallSeries(a, s.depends | jumps)
 
 
 def _one_plus(algebra, s, sign=1):

@@ -18,7 +18,7 @@ from fractions import Fraction
 from dftfd.autofd.scalar.program import ScalarProgram, evaluate
 from dftfd.errors import MissingDependencyError
 from dftfd.verify.ball_intervals import Between
-from dftfd.verify.ball_series import BallSeries, OnBalls
+from dftfd.verify.ball_series import JUMPS, BallSeries, OnBalls
 from dftfd.verify.inequality import FACE, PROVED, Inequality, cut
 
 BITS, DEEPEST = 106, 24
@@ -48,6 +48,7 @@ def _left_side(flint, inequality: Inequality, lo, hi) -> tuple:
             total = BallSeries([total.a[0] + part.a[0]], frozenset())
         if 0 in s.depends and algebra.moves_first:
             slope = s.a[order + 1].v * number * (order + 1) if order + 1 < len(s.a) else algebra.arb(0)
+            slope = slope * float("nan") if JUMPS in s.depends else slope
             first = slope if first is None else first + slope
     x = total.a[0]
     bound, gradient = x.c, dict(x.g)

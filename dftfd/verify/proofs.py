@@ -134,7 +134,9 @@ class Proof:
             named = {k: v for k, (v, _) in self.domain.items()} | dict(zip(inequality.names, point, strict=True))
             for part, ball in zip(CONDITIONS[self.condition].parts, balls, strict=True):
                 exact = left_side_in_digits(functional, {(part, 0): 1.0}, 0.0, named)
-                if abs(float(ball.lo if hasattr(ball, 'lo') else ball) - float(exact)) > 1e-11 * (1 + abs(float(exact))):
+                if abs(float(ball.lo if hasattr(ball, "lo") else ball) - float(exact)) > 1e-11 * (
+                    1 + abs(float(exact))
+                ):
                     raise NumericalError(f"the factored program of {self.functional!r} is not the formula at {named}.")
 
     def plot(self, path: Annotated[Path, a_path], boxes: int = 6000) -> None:
