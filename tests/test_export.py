@@ -27,6 +27,7 @@ from dftfd.autofd.scalar.on_numpy import FUNCTIONS
 from dftfd.autofd.scalar.program import Node, ScalarProgram
 from dftfd.errors import FileError, FunctionalError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
 from dftfd.interop.pyscf import numint
 from dftfd.translate.c_files import Exported, header
 from dftfd.translate.c_text import ARITHMETIC
@@ -164,6 +165,39 @@ def test_an_own_formula(tmp_path):
     assert all(e <= limit for e, limit in zip(errors, TOLERANCES, strict=False)), errors
 
 
+def learned(width, depth):
+    """Exchange with a network of s^2 / (1 + s^2) as enhancement factor."""
+    eqx = pytest.importorskip("equinox", reason="pip install 'dftfd[learned]'")
+    net = eqx.nn.MLP("scalar", "scalar", width, depth, jax.nn.silu, key=jax.random.key(2))
+
+    @spin_scaled
+    def energy(n, *, net=net, kappa=0.804):
+        s2 = reduced_gradient_squared(n)
+        u = s2 / (1 + s2)
+        return slater_exchange(n) * (1 + kappa * u * compose(net, u))
+
+    return Functional(f"learned {width}", ((1.0, EnergyTerm.from_formula(energy, "t_learned")),))
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("width", "depth", "order"),
+    [(4, 1, 1), pytest.param(8, 2, 4, marks=pytest.mark.slow), pytest.param(40, 2, 1, marks=pytest.mark.slow)],
+)
+def test_networks(width, depth, order, tmp_path):
+    """Weights are numbers of the code, large layers arrays (static const double w_...), products with them loops."""
+    functional = learned(width, depth)
+    exported = exported_to(tmp_path, functional, order)
+    text = (tmp_path / f"{exported.name}_order1.c").read_text()
+    assert ("static const double w_" in text) == (width > 32)
+    assert [p.name for p in exported.parameters] == ["kappa"]
+    assert " 0 wrong" in run_test(tmp_path, *WARNINGS)
+    code = Code(shared_library(tmp_path), exported)
+    for n_spin in (1, 2):
+        errors = largest_errors(code, functional, n_spin, order)
+        assert all(e <= limit for e, limit in zip(errors, TOLERANCES, strict=False)), errors
+
+
 @needs_compiler
 def test_no_point_gives_anything_but_numbers(pbe):
     """1e5 densities from 0 to 1e8, gradients from 0 to 1e40, both spins, to second order; below the floor, zeros."""
@@ -240,8 +274,8 @@ def test_every_operation_in_c_is_numpy_s(tmp_path):
         nodes += [Node("select_n", (len(nodes) - 1, 1, 2))] * is_truth
     outputs = tuple(i for i, n in enumerate(nodes) if n.op != "input" and n.real)
     program = ScalarProgram(tuple(nodes), outputs, 3)
-    _, inside, texts = statements_of(program, [Piece("a"), Piece("b"), Piece("c")])
-    body = "\n".join([*inside, *(f"y[{k}] = {text};" for k, text in enumerate(texts))])
+    written, texts = statements_of(program, [Piece("a"), Piece("b"), Piece("c")])
+    body = "\n".join([*written.inside, *(f"y[{k}] = {text};" for k, text in enumerate(texts))])
     (tmp_path / "f.c").write_text(f"{ARITHMETIC}\nvoid f(double a, double b, double c, double *y) {{\n{body}\n}}\n")
     call = ctypes.CDLL(str(shared_library(tmp_path))).f
     call.argtypes = [ctypes.c_double] * 3 + [ctypes.c_void_p]
