@@ -11,7 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import h5py
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -37,8 +36,8 @@ from dftfd.xc.pointwise import pointwise_kernel
 from dftfd.xc.variables import family_of
 from tests.exported_code import COMPILER, WARNINGS, Code, run_test, shared_library
 from tests.libxc_client import BASIS, LEVEL, WATER, molecule, observed, prepared
+from tests.verification.oracle_points import errors_to_oracle, oracle_points
 
-ORACLE = Path(__file__).parents[1] / "data/oracle/oracle.h5"
 TOLERANCES = (1e-12, 1e-11, 1e-10, 1e-9, 1e-9)
 """By order; errors as in `scaled_error`."""
 
@@ -62,38 +61,15 @@ def own_functional():
     return Functional("own three lines", ((1.0, EnergyTerm.from_formula(energy, "t_own")),))
 
 
-def points(n_spin):
-    """The variables of the oracle's 120 points, of two spins or of their sum."""
-    with h5py.File(ORACLE) as file:
-        x = np.hstack([group[()] for group in file["points"].values()])
-    return x if n_spin == 2 else np.stack([x[0] + x[1], x[2] + 2 * x[3] + x[4], x[5] + x[6], x[7] + x[8]])
-
-
 def largest_errors(code, functional, n_spin, order, parameters=None):
     """By order, against our kernel at all points."""
-    x, errors = points(n_spin), []
+    x, errors = oracle_points(n_spin), []
     n = x[0] if n_spin == 1 else x[0] + x[1]
     reference = pointwise_kernel(functional.semilocal_part, n_spin).by_component(x, order, compiled=False)
     for found, expected in zip(code.derivatives(x, n_spin, order, parameters), reference, strict=True):
         zero = np.zeros_like(n)
         kinds = {c: [family_of(k, n_spin) for k in c] for c in found}
         errors.append(max(scaled_error(row, expected.get(c, zero), n, kinds[c]).max() for c, row in found.items()))
-    return errors
-
-
-def errors_to_oracle(code, name):
-    """By order up to the second, against energies and differences of 150 digits."""
-    errors = [0.0, 0.0, 0.0]
-    with h5py.File(ORACLE) as file:
-        for kind, group in file[name].items():
-            x = file["points"][kind][()]
-            found, n, used = code.derivatives(x, 2, 2), x[0] + x[1], group.attrs["variables"]
-            for order, key in enumerate(("energy", "first", "second")):
-                rows = np.atleast_2d(group[key][()])
-                for c, row in zip(itertools.combinations_with_replacement(used, order), rows, strict=True):
-                    ours = found[order].get(c, np.zeros_like(n))
-                    error = scaled_error(ours, row, n, [family_of(k, 2) for k in c]).max()
-                    errors[order] = max(errors[order], error)
     return errors
 
 
