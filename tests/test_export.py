@@ -293,6 +293,16 @@ def test_all_rungs_to_fourth_order(name, tmp_path):
 
 @needs_compiler
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["libxc:gga_x_pbe", "libxc:gga_c_lyp", "libxc:mgga_x_tpss"])
+def test_formulas_of_libxc_s_catalogue(name, tmp_path):
+    """What jax-xc brings along goes the same way."""
+    pytest.importorskip("jax_xc", reason="jax-xc is not installed")
+    exported_to(tmp_path, name, 1)
+    assert " 0 wrong" in run_test(tmp_path, *WARNINGS)
+
+
+@needs_compiler
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("clang") is None, reason="there is no clang")
 def test_clean_under_sanitizers_and_as_cpp(tmp_path):
     """clang's address and undefined-behaviour sanitizers; C++ without a warning."""

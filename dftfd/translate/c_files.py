@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dftfd.autofd.scalar.on_c import Piece, number_text, statements_of
+from dftfd.errors import one_line
 from dftfd.functionals.base import Functional
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.parameters import parameter_text
@@ -101,7 +102,11 @@ def provenance(exported: Exported) -> str:
 
 def comment(text: str) -> str:
     """A block comment in C."""
-    lines = [wrapped for line in text.replace("*/", "* /").splitlines() for wrapped in textwrap.wrap(line, 112) or [""]]
+    lines = [
+        wrapped
+        for line in text.replace("*/", "* /").replace("/*", "/ *").splitlines()
+        for wrapped in textwrap.wrap(line, 112) or [""]
+    ]
     return "/* " + "\n   ".join(lines).replace("   \n", "\n") + " */\n"
 
 
@@ -355,7 +360,7 @@ def _cmake(exported: Exported) -> str:
     name = exported.name
     sources = " ".join([f"{name}.c", *(f"{name}_order{k}.c" for k in range(exported.order + 1))])
     return f"""\
-# {exported.functional.name}, exported by dftfd {VERSION}
+# {one_line(exported.functional.name)}, exported by dftfd {VERSION}
 cmake_minimum_required(VERSION 3.10)
 project({name} C)
 
