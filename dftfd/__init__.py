@@ -65,6 +65,7 @@ _PUBLIC = {
     "interaction_energy": "dftfd.tasks.counterpoise",
     "SCFResult": "dftfd.results.result",
     "load_result": "dftfd.results.result_file",
+    "load_excitations": "dftfd.response.excitations",
     "functional": "dftfd.functionals.registry",
     "potential": "dftfd.functionals.registry",
     "register": "dftfd.functionals.registry",

@@ -13,7 +13,7 @@ import sys
 
 from typer import Abort
 
-from dftfd.cli import nuclei as geometry  # noqa: F401 (registers its commands)
+from dftfd.cli import electrons, nuclei  # noqa: F401 (register their commands)
 from dftfd.cli.commands import app
 from dftfd.cli.interrupts import INTERRUPTED, InterruptWatch
 from dftfd.errors import DftfdError, FileError, InputError, ResourceError

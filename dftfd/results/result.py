@@ -19,13 +19,15 @@ from dftfd.model.stability_analysis import result_stability
 from dftfd.properties.fields import electrostatic_potential, localisation_function
 from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
 from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins
+from dftfd.response.excitations import SPINS, Excitations, excitations_of
+from dftfd.response.polarizability import FREQUENCY, polarizabilities
 from dftfd.results.html_report import notebook_summary
 from dftfd.results.output import check_format
 from dftfd.results.qcschema import atomic_result
 from dftfd.results.settings import Settings
 from dftfd.results.summary import result_summary
 from dftfd.results.tree import save_result
-from dftfd.runtime.arguments import choice, public
+from dftfd.runtime.arguments import choice, public, whole
 from dftfd.scf.convergence import Cycle
 from dftfd.scf.occupation import frontier_energies
 from dftfd.scf.orbitals import occupied_orbitals
@@ -180,6 +182,41 @@ class SCFResult:
         the energy.
         """
         return nuclear_forces(self, grid_response).values
+
+    @public
+    def polarizability(self, omega: Annotated[float, FREQUENCY] = 0.0, progress: Any = None) -> np.ndarray:
+        """Dipole polarisability (3, 3) [bohr^3] at a frequency omega [hartree], by default static.
+
+        The derivative of the dipole moment by an electric field, of the whole energy: coupled-perturbed Kohn-Sham.
+        At a frequency, of RKS and UKS with full and empty orbitals. progress: as in run_scf. See docs/response.md.
+
+        Raises NotConvergedError at a resonance, UnsupportedError for smeared occupations and models of the potential.
+        """
+        return polarizabilities(self, [omega], progress)[0]
+
+    @public
+    def excitations(
+        self,
+        n: Annotated[int, whole(1)] = 5,
+        tda: bool = False,
+        spin: Annotated[str | None, SPINS] = None,
+        progress: Any = None,
+    ) -> Excitations:
+        """The n lowest vertical excitations by linear response: energies, strengths, characters, orbitals.
+
+        tda: Tamm-Dancoff approximation.   spin: of a closed shell, 'singlet' (the default) or 'triplet'; 'flip' turns
+            an alpha electron of UKS or ROKS into a beta one, in that approximation.
+        progress: as in run_scf. See docs/response.md.
+
+        Roots that do not converge come with a ConvergenceWarning and are marked in `converged`. Raises InputError for
+        ROKS and partly filled orbitals, UnsupportedError for an unstable ground state and models of the potential.
+
+        >>> import dftfd
+        >>> helium = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), "pbe")
+        >>> print(helium.excitations(1).characters[0])
+        HOMO -> LUMO 100 %
+        """
+        return excitations_of(self, n, tda, spin, progress)
 
     @public
     def save(self, path: Path) -> None:
