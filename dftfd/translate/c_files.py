@@ -371,7 +371,7 @@ set(CMAKE_C_STANDARD 99)
 
 # So that loops become vector code; no result depends on it.
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
-  add_compile_options(-fno-math-errno -fno-trapping-math -fno-tree-pre)
+  add_compile_options(-fno-math-errno -fno-trapping-math -fno-tree-pre -fno-thread-jumps)
 elseif(CMAKE_C_COMPILER_ID MATCHES "Clang")
   add_compile_options(-fno-math-errno)
 endif()

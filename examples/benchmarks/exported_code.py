@@ -32,7 +32,7 @@ from dftfd.xc.variables import FAMILIES, MEMBERS, named_components
 FORMULAS = """lda_x lda_c_vwn lda_c_pw lda_c_pz lda_x_erf gga_x_pbe gga_x_b88 gga_x_pw91 gga_x_optx gga_c_pbe gga_c_lyp
 gga_c_p86 gga_c_pw91 gga_xc_hcth_407 hyb_gga_xc_wb97x mgga_x_tpss mgga_c_tpss mgga_x_scan mgga_c_scan mgga_x_r2scan
 mgga_c_r2scan mgga_x_m06_l mgga_c_m06_l mgga_c_bc95 mgga_x_br89 mgga_x_mn15_l mgga_k_pc07 hyb_mgga_xc_wb97m_v""".split()
-VECTORISED = ("-fno-math-errno", "-fno-trapping-math", "-fno-tree-pre")
+VECTORISED = ("-fno-math-errno", "-fno-trapping-math", "-fno-tree-pre", "-fno-thread-jumps")
 """What the exported CMake file adds for GCC."""
 
 
