@@ -28,7 +28,7 @@ def _parameter(name) -> inspect.Parameter:
     default, kind = option.default, option.type
     if option.type is bool:
         flags = [f"--{_dashed(name)}" + (f"/--no-{_dashed(name)}" if default else "")]
-    elif option.type not in (int, float):
+    elif option.type not in (int, float, int | None):
         kind = str if isinstance(default, str) else str | None
     annotation: Any = Annotated[kind, typer.Option(*flags, help=option.meaning)]  # type: ignore[valid-type]  # made here
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -71,4 +71,11 @@ def _read(given: dict) -> dict:
     return {
         name: OPTIONS[name].read(name, value) if isinstance(value, str) and OPTIONS[name].of_text else value
         for name, value in given.items()
-    }
+    } | ({"xc": functional_named(given["xc"])} if "xc" in given else {})
+
+
+def functional_named(name):
+    """The functional of FILE.py:NAME, which is loaded since it was named; any other name as it is."""
+    from dftfd.functionals.named_files import functional_in_file, names_file
+
+    return functional_in_file(name) if names_file(name) else name

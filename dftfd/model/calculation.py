@@ -25,6 +25,7 @@ from dftfd.terms import (
     SemilocalEnergy,
     Term,
 )
+from dftfd.terms.double_integral import suitable_level
 from dftfd.terms.integrals import CoulombExchange, DensityFittedCoulombExchange, ExactCoulombExchange, OneElectron
 from dftfd.terms.on_grid import GridOrbitals, Quadrature, quadrature_grid
 from dftfd.terms.surroundings import Surroundings, surroundings_for
@@ -51,12 +52,13 @@ class Calculation:
     @classmethod
     def of(cls, molecule: Molecule, options: Options) -> "Calculation":
         """The calculation that options ask for; InputError for what does not suit the molecule."""
+        functional, nlc_level = get_functional(options.xc), options.nlc_grid_level
         return cls(
             molecule=molecule,
-            functional=get_functional(options.xc),
+            functional=functional,
             method=method_for(options.method, molecule.spin),
             grid=Quadrature(options.grid_level) if options.grid is None else Quadrature(None, options.grid),
-            nlc_level=options.nlc_grid_level,
+            nlc_level=suitable_level(functional) if nlc_level is None else nlc_level,
             density_fit=options.density_fit,
             linear_dependence=options.linear_dependence,
             surroundings=surroundings_for(

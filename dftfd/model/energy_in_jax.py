@@ -124,7 +124,7 @@ def energy(
     functional: Any = "pbe",
     *,
     grid_level: int = 3,
-    nlc_grid_level: int = 3,
+    nlc_grid_level: int | None = None,
     density_fit: bool = True,
     grid: Any = None,
     electric_field: Any = None,

@@ -78,7 +78,7 @@ class Options:
         Option(
             ENERGY,
             "Name of a functional ('pbe', 'b3lyp', 'lda,vwn', '0.25*HF + 0.75*PBE, PBE'); 'hf' is Hartree-Fock; see "
-            "`dftfd list`.",
+            "`dftfd list`. On the command line also FILE.py:NAME, of a file of code that is executed.",
             "a Functional.",
         ),
     ] = "pbe"
@@ -90,14 +90,14 @@ class Options:
     _: KW_ONLY
     grid_level: Annotated[int, whole(0, 9), Option(ENERGY, "Quality of the quadrature grid, 0 to 9.")] = 3
     nlc_grid_level: Annotated[
-        int,
-        whole(0, 9),
+        int | None,
+        optional(whole(0, 9)),
         Option(
             ENERGY,
-            "The same for the double integrals of nonlocal functionals, such as VV10; their cost grows with the square "
-            "of the number of points.",
+            "The same for the double integrals of nonlocal functionals, whose cost grows with the square of the number "
+            "of points; by default 1 for VV10 and rVV10, within 1e-6 hartree per atom of 3, and 3 for all others.",
         ),
-    ] = 3
+    ] = None
     density_fit: Annotated[
         bool,
         Option(

@@ -9,16 +9,17 @@ from typing import Annotated, Any, TypeVar, cast
 import numpy as np
 
 from dftfd.autofd import Function
-from dftfd.errors import NotConvergedError
+from dftfd.errors import InputError, NotConvergedError
 from dftfd.functionals.base import Functional
 from dftfd.interop.mean_field import mean_field
 from dftfd.libcint import mole as bridge
 from dftfd.model.calculation import Calculation
 from dftfd.model.forces import nuclear_forces
+from dftfd.model.parameter_gradient import parameter_gradient
 from dftfd.model.stability_analysis import result_stability
 from dftfd.properties.fields import electrostatic_potential, localisation_function
 from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
-from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins
+from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins, bond_orders
 from dftfd.response.excitations import SPINS, Excitations, excitations_of
 from dftfd.response.polarizability import FREQUENCY, polarizabilities
 from dftfd.results.html_report import notebook_summary
@@ -33,8 +34,9 @@ from dftfd.scf.occupation import frontier_energies
 from dftfd.scf.orbitals import occupied_orbitals
 from dftfd.scf.stability import Stability
 from dftfd.system.molecule import Molecule
-from dftfd.terms import COMPONENTS
-from dftfd.xc.density import density_function
+from dftfd.terms import COMPONENTS, OneElectronEnergy
+from dftfd.xc.density import density_function, orbital_function
+from dftfd.xc.potential import potentials
 
 ALWAYS_SHOWN = ("nuclear", "xc")
 """Components that a table of energies lists even where they are zero."""
@@ -308,6 +310,33 @@ class SCFResult:
         """Unpaired electrons, N_alpha - N_beta, of each atom (atom,); scheme as in `charges`."""
         return atomic_spins(self.molecule, self.density_matrix, scheme)
 
+    @public
+    @_of_a_solution
+    def bond_orders(self) -> np.ndarray:
+        """Mayer's bond orders (atom, atom): about 1 for a single bond, 2 for a double one."""
+        return bond_orders(self.molecule, self.density_matrix)
+
+    @cached_property
+    def overlap(self) -> np.ndarray:
+        """Overlap of the basis functions (ao, ao)."""
+        return bridge.overlap_integrals(self.molecule)
+
+    @cached_property
+    def core_hamiltonian(self) -> np.ndarray:
+        """Kinetic energy, nuclei, core potentials and external fields in the basis, (ao, ao) [hartree]."""
+        return np.asarray(OneElectronEnergy(self.molecule, self.calculation.surroundings).matrices.H_core)
+
+    @cached_property
+    def grid(self) -> tuple[np.ndarray, np.ndarray]:
+        """Points (point, 3) [bohr] and weights (point,) [bohr^3] of the quadrature."""
+        return self.calculation.grid.on(self.molecule)
+
+    @public
+    @_of_a_solution
+    def parameter_gradient(self) -> dict:
+        """dE/dp of each parameter of the functional: {'gga_x_pbe': {'kappa': ..., 'mu': ...}, ...} [hartree]."""
+        return parameter_gradient(self.calculation, self.density_matrix)
+
     @property
     def electron_number_error(self) -> float | None:
         """Integral of the density on the grid less the number of electrons; None without a grid."""
@@ -322,6 +351,15 @@ class SCFResult:
     def density(self) -> Function:
         """The spin densities (alpha, beta), R^3 -> R^2 [bohr^-3]."""
         return density_function(self.molecule, self.density_matrix)
+
+    @public
+    @_of_a_solution
+    def orbital(self, number: Annotated[int, whole(0)], spin: Annotated[int, whole(0, 1)] = 0) -> Function:
+        """An orbital, R^3 -> R [bohr^-3/2], by its place in mo_energy, the lowest is 0; spin 0 or 1 (beta)."""
+        C = self.mo_coeff[min(spin, len(self.mo_coeff) - 1)]
+        if number >= C.shape[1]:
+            raise InputError(f"orbital {number} was asked for; there are {C.shape[1]}, 0 to {C.shape[1] - 1}.")
+        return orbital_function(self.molecule, C[:, number])
 
     @cached_property
     @_of_a_solution
@@ -346,10 +384,7 @@ class SCFResult:
     @cached_property
     @_of_a_solution
     def _potentials(self):
-        functional = self.functional
-        densities = (self.density, self.kinetic_energy_density) if functional.needs_tau else (self.density,)
-        potential = functional.potential(*densities, quadrature=self.calculation.nlc_grid())
-        return potential if functional.needs_tau else (potential, None)
+        return potentials(self.functional, self.molecule, self.density_matrix, self.calculation.nlc_grid())
 
     @cached_property
     @_of_a_solution

@@ -8,6 +8,19 @@ from dftfd.xc.code import shared
 from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
 from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
 
+SMOOTH = ("vv10", "rvv10")
+"""Double integrals whose kernels are smooth where two points meet, so that a coarse grid will do."""
+
+SMOOTH_LEVEL, OTHER_LEVEL = 1, 3
+"""Grid levels of these, and of all others. VV10's energy on level 1 is within 1e-6 hartree per atom of that on level 3
+(docs/nonlocal.md, twenty molecules); the kernel of vdW-DF, short in the core, needs more than any level has."""
+
+
+def suitable_level(functional: Functional) -> int:
+    """Level of the grid that suits the double integrals of a functional, where none is asked for."""
+    smooth = all(term.name in SMOOTH for _, term in functional.terms if term.is_nonlocal)
+    return SMOOTH_LEVEL if smooth else OTHER_LEVEL
+
 
 class DoubleIntegralEnergy(GridEnergy):
     """E[rho, tau] of double integrals, on a grid as a whole."""
