@@ -11,6 +11,7 @@ import numpy as np
 from dftfd.model.calculation import Calculation, Ingredients
 from dftfd.model.kohn_sham import FockEvaluation
 from dftfd.scf.approach import Approach, approach, smallest_gap
+from dftfd.scf.convergence import Convergence
 from dftfd.scf.occupation import Aufbau, Occupier
 from dftfd.scf.problem import Problem, State
 from dftfd.scf.rotation import EnergyModel
@@ -20,7 +21,7 @@ from dftfd.terms.on_grid import GridOrbitals, Quadrature
 
 COARSE_LEVEL = 0
 
-HEAVY_ATOMS = 10
+HEAVY_ATOMS = 4
 """From this number on a coarse grid saves more cycles on the fine one than it costs to build."""
 
 SMALL_GAP, EXCHANGE_GAP = 0.125, 0.3
@@ -32,7 +33,7 @@ MOST_CYCLES = 30
 
 
 def cheaper_start(
-    ingredients: Ingredients, problem: Problem, occupy: Occupier, starts, strategy, max_cycles: int, progress
+    ingredients: Ingredients, problem: Problem, occupy: Occupier, starts, strategy, thresholds: Convergence, progress
 ) -> tuple[Problem | None, Approach | None, str]:
     """A cheaper problem, where the SCF should start instead of starts[0] (spin, ao, ao), and how that was found.
 
@@ -44,9 +45,9 @@ def cheaper_start(
     cheaper = found.problem(occupy)
     if not starts:
         return cheaper, None, ""
-    limit = max_cycles if len(starts) == 1 else min(max_cycles, MOST_CYCLES)
+    limit = thresholds.max_cycles if len(starts) == 1 else min(thresholds.max_cycles, MOST_CYCLES)
     with progress.stage("approach"):
-        begun = approach(cheaper, problem, starts, strategy, limit)
+        begun = approach(cheaper, problem, starts, strategy, limit, thresholds)
     if begun is None:
         return cheaper, None, ""
     states = f", the lowest of {begun.states} states" if begun.states > 1 else ""
@@ -121,4 +122,4 @@ def _has_finer_grid(calculation: Calculation) -> bool:
 def _is_large(calculation: Calculation) -> bool:
     """Whether the semilocal matrix is most of the work."""
     heavy = sum(charge > 2 for charge in calculation.molecule.atomic_numbers)
-    return heavy >= HEAVY_ATOMS and calculation.density_fit and not calculation.functional.exact_exchange
+    return heavy >= HEAVY_ATOMS and calculation.density_fit
