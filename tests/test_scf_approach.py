@@ -47,7 +47,10 @@ class Counted:
         monkeypatch.setattr(kind, "build", counting)
 
 
-@pytest.mark.parametrize(("xc", "charge"), [("pbe", 0), pytest.param("pbe", 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("xc", "charge"),
+    [("pbe", 0), *(pytest.param(*case, marks=pytest.mark.slow) for case in (("pbe", 1), ("b3lyp", 0)))],
+)
 def test_coarse_grid_first(monkeypatch, xc, charge):
     """Naphthalene and its cation: the energy of a run on the fine grid alone to 1e-9, with at most half its builds."""
     molecule = dftfd.molecule(NAPHTHALENE, basis="sto-3g", charge=charge, spin=charge)
