@@ -14,41 +14,13 @@ with startup.said_by_the_command():
 # ruff: noqa: E402
 import importlib
 import logging
-import os
-
-import jax
 
 from dftfd import errors
 from dftfd.errors import DftfdError, InputError
-from dftfd.runtime.compilation_cache import enable_compilation_cache
 from dftfd.runtime.version import VERSION as __version__
 
-
-def _require_platforms():
-    """Raise unless JAX starts on the platforms that it was told to use; the processor, "cpu", always is there."""
-    chosen = jax.config.jax_platforms
-    if not chosen or chosen == "cpu":
-        return
-    try:
-        jax.devices()
-    except (RuntimeError, AssertionError) as error:  # the latter, without words, where the platform has no device
-        reason = str(error).partition(" (set")[0].rstrip(".") or "no device of this platform"
-        raise InputError(
-            f"JAX does not start: {reason}. Look at JAX_PLATFORMS, here {chosen!r}: unset it, or name what this "
-            "machine has, such as cpu."
-        ) from error
-
-
-_FALSE = {"0", "false", "off", "no", "f", "n"}
-with startup.said_by_the_command():
-    if os.environ.get("JAX_ENABLE_X64", "").lower() in _FALSE - {""}:
-        raise InputError(
-            f"JAX_ENABLE_X64={os.environ['JAX_ENABLE_X64']!r} asks for 32-bit arithmetic, but dftfd computes in "
-            "float64. Unset the variable."
-        )
-    jax.config.update("jax_enable_x64", True)
-    _require_platforms()
-    enable_compilation_cache()
+if not startup.is_command():
+    importlib.import_module("dftfd.runtime.jax_settings").prepare_jax()
 logging.getLogger("dftfd").addHandler(logging.NullHandler())
 
 # Public names and the modules that hold them; loaded at first use so that `import dftfd` stays fast. __init__.pyi
@@ -65,6 +37,7 @@ _PUBLIC = {
     "interaction_energy": "dftfd.tasks.counterpoise",
     "SCFResult": "dftfd.results.result",
     "load_result": "dftfd.results.result_file",
+    "load_excitations": "dftfd.response.excitations",
     "functional": "dftfd.functionals.registry",
     "potential": "dftfd.functionals.registry",
     "register": "dftfd.functionals.registry",

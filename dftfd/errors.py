@@ -72,6 +72,10 @@ class InputWarning(UserWarning):
     """The input is legal but looks like a mistake, for example bohr read as angstrom."""
 
 
+class ConvergenceWarning(UserWarning):
+    """A part of an answer has not converged; the answer says which."""
+
+
 class CheckpointWarning(UserWarning):
     """A checkpoint could not be written, or its previous generation was read; the calculation goes on."""
 

@@ -7,13 +7,11 @@ grids, orbitals or molecules.
 import functools
 import inspect
 import operator
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Number
 from typing import Annotated, Any
-
-import jax
-import jax.numpy as jnp
 
 from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp, with_quadrature
 from dftfd.autofd.core.jax_adapter import is_tracer
@@ -21,7 +19,7 @@ from dftfd.autofd.lowering.jets import placeholder
 from dftfd.autofd.lowering.two_points import has_integrals
 from dftfd.errors import FunctionalError, UnsupportedError, shown
 from dftfd.functionals.densities import Density, Quadrature
-from dftfd.functionals.numerics import where_dense
+from dftfd.functionals.numerics import where_dense, zero_with_slope
 from dftfd.functionals.parameters import parameter_text, plain, require_settable
 from dftfd.runtime.arguments import number, public_raising
 
@@ -38,6 +36,14 @@ INGREDIENTS = {
 def unknown_densities() -> tuple[Function, Function]:
     """(rho, tau), functions that stand for any density: what a functional is lowered from."""
     return placeholder("rho", SPACE, (2,)), placeholder("tau", SPACE, (2,))
+
+
+_made: weakref.WeakValueDictionary[str, "EnergyTerm"] = weakref.WeakValueDictionary()
+
+
+def last_made(name: str) -> "EnergyTerm | None":
+    """The last term of this name that was made in this process, registered or not, if it is still there."""
+    return _made.get(name)
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,8 @@ class EnergyTerm:
     @classmethod
     def from_formula(cls, formula: Callable, name: str, doi: str | None = None) -> "EnergyTerm":
         """Ingredients are the positional parameters of `formula`, parameters its keyword-only ones."""
-        return cls(name, formula, *signature_of(formula, name), doi)
+        _made[name] = term = cls(name, formula, *signature_of(formula, name), doi)
+        return term
 
     @property
     def needs_tau(self) -> bool:
@@ -103,17 +110,6 @@ def _shape(result) -> str:
     return f"{'values' if shape else 'one value'} of shape {shape} at each r"
 
 
-@jax.custom_jvp
-def _zero_with_slope(rho, v):
-    """0 for every density, with the derivative v."""
-    return jnp.zeros_like(rho)
-
-
-@_zero_with_slope.defjvp
-def _zero_with_slope_jvp(primals, tangents):
-    return jnp.zeros_like(primals[0]), primals[1] * tangents[0]
-
-
 def potential_term(formula: Callable, name: str, doi: str | None = None) -> EnergyTerm:
     """The term of a model potential (v_alpha, v_beta) [hartree], given as a formula like an energy's.
 
@@ -128,7 +124,7 @@ def potential_term(formula: Callable, name: str, doi: str | None = None) -> Ener
             raise FunctionalError(
                 f"potential {name!r} returned {_shape(v)}; (v_alpha, v_beta), a function R^3 -> R^2, expected."
             )
-        return compose(lambda rho, v: _zero_with_slope(rho, v).sum(), rho, v)
+        return compose(lambda rho, v: zero_with_slope(rho, v).sum(), rho, v)
 
     energy.__doc__, energy.__module__ = formula.__doc__, formula.__module__
     used = ("rho", "tau") if "tau" in ingredients else ("rho",)

@@ -1,13 +1,20 @@
-"""The way back from `Functional.definition`, a functional written down as plain data.
+"""The way back from `Functional.definition`, a functional written down as plain data, in this process or another.
 
-Formulas stand under their names: whoever reads a definition has to have a functional registered that holds a term of
-that name. Everything else, coefficients, parameters, omegas, is in the data.
+Formulas stand under their names: whoever reads a definition has to have a functional that holds a term of that name,
+registered or made in this process. Everything else, coefficients, parameters, omegas, is in the data.
 """
 
-from dataclasses import replace
+import importlib
+import json
+import sys
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 
 from dftfd.errors import FunctionalError
-from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.base import EnergyTerm, Functional, last_made
+from dftfd.functionals.fingerprint import program_fingerprint
+from dftfd.functionals.named_files import file_of, load_file, made_in
 from dftfd.functionals.parameters import in_tuples, parameter_text
 from dftfd.functionals.plugins import found_plugins
 from dftfd.functionals.registry import list_functionals, lookup, source_of, unknown_name
@@ -16,10 +23,10 @@ from dftfd.functionals.registry import list_functionals, lookup, source_of, unkn
 def from_definition(data: dict, name: str) -> Functional:
     """The functional of a definition under a name.
 
-    FunctionalError if a term's formula is not registered here, or a parameter is a network, whose numbers alone stand
-    in a definition.
+    FunctionalError if a term's formula is not known here, or a parameter is a network, whose numbers alone stand in a
+    definition.
     """
-    terms = tuple((t["coefficient"], _with_parameters(find_term(t["name"]), t["parameters"])) for t in data["terms"])
+    terms = tuple((t["coefficient"], _with_parameters(_known_term(t["name"]), t["parameters"])) for t in data["terms"])
     exact_exchange = tuple((omega, fraction) for omega, fraction in data["exact_exchange"])
     dispersion = tuple(data["dispersion"]) if "dispersion" in data else None
     return Functional(name, terms, exact_exchange, dispersion)
@@ -33,6 +40,16 @@ def _with_parameters(term, values) -> EnergyTerm:
                 f"parameter {key!r} of {term.name!r} is {parameter_text(known)}, which numbers alone do not make again."
             )
     return replace(term, parameters={key: in_tuples(value) for key, value in values.items()})
+
+
+def _known_term(name) -> EnergyTerm:
+    try:
+        return find_term(name)
+    except FunctionalError:
+        made = last_made(name)
+        if made is None:
+            raise
+        return made
 
 
 def find_term(name: str) -> EnergyTerm:
@@ -73,3 +90,62 @@ def require_reproducible(functional: Functional) -> None:
                 "@dftfd.functional, in a module that is imported there too."
             )
     from_definition(functional.definition, functional.name)
+
+
+@dataclass(frozen=True)
+class Portable:
+    """A functional as another process of the same program makes it again, and knows that it is the same.
+
+    definition: JSON.   files, modules: where formulas that are not the library's stand.
+    """
+
+    name: str
+    definition: str
+    fingerprint: str
+    files: tuple[Path, ...]
+    modules: tuple[str, ...]
+
+
+def portable(functional: Functional) -> Portable:
+    """FunctionalError for formulas that another process can't find, those typed in an interactive session."""
+    files, modules = [], []
+    for _, part in functional.terms:
+        module = getattr(part.formula, "__module__", None) or ""
+        file = file_of(part.formula)
+        if file is not None:
+            files.append(file)
+        elif module == "__main__":  # which processes that a script starts import
+            _require_script(part)
+        elif not module.startswith("dftfd."):
+            modules.append(module)
+    definition = json.dumps(functional.definition, sort_keys=True)
+    from_definition(json.loads(definition), functional.name)
+    places = tuple(dict.fromkeys(files)), tuple(dict.fromkeys(modules))
+    return Portable(functional.name, definition, program_fingerprint(functional), *places)
+
+
+def _require_script(part):
+    if getattr(sys.modules["__main__"], "__file__", None) is None:
+        raise FunctionalError(
+            f"the formula of {part.name!r} was typed in, so no other process has it; write it to a file and import it "
+            "from there, or use jobs=1."
+        )
+
+
+@lru_cache(maxsize=1)
+def made_again(sent: Portable) -> Functional:
+    """The functional that was sent; FunctionalError where its formulas are not there, or are others here."""
+    definition = json.loads(sent.definition)
+    made = [made_in(load_file(file), t["name"]) for file in sent.files for t in definition["terms"]]
+    for module in sent.modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise FunctionalError(
+                f"functional {sent.name!r} is of the module {module}, which can't be imported: {error}."
+            ) from error
+    functional = from_definition(definition, sent.name)
+    del made  # known by name as long as somebody holds them
+    if program_fingerprint(functional) != sent.fingerprint:
+        raise FunctionalError(f"functional {sent.name!r} has another formula here than where it was asked for.")
+    return functional

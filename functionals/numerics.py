@@ -7,6 +7,7 @@ that is rare beside a dense one does not cut anything off: other values of its d
 What each floor costs is measured in docs/floors.md.
 """
 
+import jax
 import jax.numpy as jnp
 
 from dftfd.autofd import Function, compose, elementary
@@ -149,3 +150,14 @@ def admissible_tau(tau: Function, tau_W: Function, tau_unif: Function) -> Functi
     continuous derivatives.
     """
     return compose(_admissible_tau, tau, tau_W, tau_unif)
+
+
+@jax.custom_jvp
+def zero_with_slope(rho, v):
+    """0 for every density, with the derivative v."""
+    return jnp.zeros_like(rho)
+
+
+@zero_with_slope.defjvp
+def _zero_with_slope_jvp(primals, tangents):
+    return jnp.zeros_like(primals[0]), primals[1] * tangents[0]

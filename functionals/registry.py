@@ -5,16 +5,22 @@ names than it can make beforehand (a catalogue), and what reads expressions of n
 """
 
 import re
-from collections.abc import Callable
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import jax
 import numpy as np
 
-from dftfd.errors import FunctionalError, closest_names, shown
+from dftfd.errors import FunctionalError, InputWarning, closest_names, shown
 from dftfd.functionals import pytree  # noqa: F401  makes Functional a pytree
 from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, potential_term
+from dftfd.functionals.fingerprint import differences
 from dftfd.functionals.parameters import are_equal, require_known
 from dftfd.functionals.plugins import found_plugins, load
 from dftfd.functionals.validation import require_valid
@@ -29,6 +35,11 @@ _library: set[str] = set()  # the library's own names, from `seal` on
 _sources: dict[str, "Source"] = {}  # by the prefix of their names
 
 _parsers: list[Callable[[str], Functional]] = []  # one, of expressions
+
+_called: ContextVar[Mapping[str, Functional]] = ContextVar("dftfd_called", default=MappingProxyType({}))
+
+_OURS = {__file__, public_raising.__code__.co_filename}
+"""Files of the frames between a user's line and `register`."""
 
 _NUMBERS = (float, complex, np.ndarray, np.generic, jax.Array)
 _public = public_raising(FunctionalError)
@@ -120,26 +131,42 @@ def _plain_name(name, decorator):
 
 @_public
 def register(f: Any, name: Any = None, *, spin_symmetric: bool = True) -> Functional:
-    """Enter a Functional, such as a combination of others, under its name, after a look at each of its new terms."""
+    """Enter a Functional, such as a combination of others, under its name, after a look at each of its new terms.
+
+    A name of one's own may be registered again, as a cell or a file that runs again does; where it then stands for
+    something else, a warning says what has changed. Those of the library and of plug-ins are taken.
+    """
     if not issubclass(type(f), Functional):
         raise FunctionalError(f"register: a Functional expected, {shown(f)} found.")
     name = f.name if name is None else name
     if not issubclass(type(name), str) or not NAME.fullmatch(name):
         raise FunctionalError(f"{shown(name)} is no name for a functional: lower-case letters, digits and _ expected.")
     name = str.__str__(name)
-    if name in _REGISTRY:
+    if name in _REGISTRY and (name in _library or not _library):
         raise FunctionalError(
             f"a functional named {name!r} is registered already; choose another name, or try a formula without a name "
             "of its own: dftfd.functionals.registry.term('trial')(formula)."
         )
-    if not _is_of_library(f) and name not in _loading and name in found_plugins():  # looking for them takes 5 ms
+    if not is_of_library(f) and name not in _loading and name in found_plugins():  # looking for them takes 5 ms
         raise FunctionalError(f"an installed plug-in offers a functional {name!r} already; choose another name.")
     _require_numbers(f, name)
     for _, part in f.terms:
         if not _is_validated(part):
             require_valid(part, spin_symmetric)
-    _REGISTRY[name] = f.named(name)
+    before, _REGISTRY[name] = _REGISTRY.get(name), f.named(name)
+    if before is not None:
+        _say_what_changed(before, f)
     return _REGISTRY[name]
+
+
+def _say_what_changed(before: Functional, after: Functional) -> None:
+    """A warning where a name that was registered stands for something else now; a cell that runs again has none."""
+    changes = differences(before, after)
+    if changes:
+        level, frame = 1, sys._getframe()
+        while frame.f_back is not None and frame.f_code.co_filename in _OURS:
+            level, frame = level + 1, frame.f_back
+        warnings.warn(f"functional {before.name!r} is redefined: {changes}.", InputWarning, stacklevel=level)
 
 
 def _require_numbers(f: Functional, name: str) -> None:
@@ -175,7 +202,8 @@ def _is_same(a: EnergyTerm, b: EnergyTerm) -> bool:
     return all(are_equal(value, b.parameters[name]) for name, value in a.parameters.items())
 
 
-def _is_of_library(f: Functional) -> bool:
+def is_of_library(f: Functional) -> bool:
+    """Whether all formulas are the library's own."""
     return all(_is_library_code(part) for _, part in f.terms)
 
 
@@ -212,6 +240,8 @@ def lookup(name: str) -> Functional | None:
     A name with the prefix of a source, as libxc:, is looked up there, see `dftfd.functionals.catalogue`.
     """
     name = name.lower()
+    if name in _called.get():
+        return _called.get()[name]
     source, plain = source_of(name)
     if source is not None:
         return source.find(plain)
@@ -224,6 +254,16 @@ def lookup(name: str) -> Functional | None:
         finally:
             _loading.discard(name)
     return _REGISTRY.get(name)
+
+
+@contextmanager
+def calling(names: Mapping[str, Functional]) -> Iterator[None]:
+    """Inside, expressions may hold these names, in lower case, too."""
+    token = _called.set(names)
+    try:
+        yield
+    finally:
+        _called.reset(token)
 
 
 @_public

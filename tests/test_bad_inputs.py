@@ -427,7 +427,9 @@ def _(ask, folder):
 @answers("duplicate_registration")
 def _(ask, folder):
     registering(lambda n: n, "twice")()
-    ask.refused(FunctionalError, registering(lambda n: 2.0 * n, "twice"), "'twice' is registered already")
+    with pytest.warns(InputWarning, match="'twice' is redefined: its formula has changed"):
+        registering(lambda n: 2.0 * n, "twice")()
+    ask.refused(FunctionalError, registering(lambda n: 2.0 * n, "pbe"), "'pbe' is registered already")
     ask.refused(FunctionalError, registering(lambda n: n, "TWICE"), "lower-case")
 
 

@@ -141,8 +141,8 @@ def test_options_of_the_batch_as_a_whole():
     for jobs in (0, -1, 1.5, True):
         with pytest.raises(InputError, match="jobs=.*: give a whole number of at least 1"):
             run_batch(["He 0 0 0;"], jobs=jobs)
-    with pytest.raises(InputError, match="by its name"):
-        run_batch(["He 0 0 0;"], dftfd.get_functional("pbe"), jobs=2)
+    with pytest.raises(InputError, match="external_potential=.* cannot be sent to other processes; use jobs=1"):
+        run_batch(["He 0 0 0;"], external_potential=lambda r: r[0], jobs=2)
 
 
 @pytest.mark.slow

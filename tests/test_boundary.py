@@ -37,6 +37,7 @@ from dftfd.errors import DftfdError
 from dftfd.functionals.base import Functional
 from dftfd.grids.molecular import Grid
 from dftfd.model.forces import Forces
+from dftfd.response.excitations import Excitations
 from dftfd.results.result import SCFResult
 from dftfd.tasks.counterpoise import Interaction
 from dftfd.tasks.optimization import Optimization
@@ -482,6 +483,12 @@ def result():
     return dftfd.run_scf(HYDROGEN, "lda,vwn", grid_level=1)
 
 
+@functools.cache
+def excitations():
+    """Those of the small result."""
+    return result().excitations(1)
+
+
 # ------------------------------------------------------------------------------------------------------- positions
 
 
@@ -506,6 +513,7 @@ def calls():
         "energy": (dftfd.energy, {"molecule": HYDROGEN, "functional": "lda,vwn"}),
         "energy's density matrix": (hartree_fock, {}),
         "load_result": (dftfd.load_result, {"path": "good.h5"}),
+        "load_excitations": (dftfd.load_excitations, {"path": "excitations.h5"}),
         "functional": (lambda **given: dftfd.functional(**given)(formula), {"name": "t_boundary"}),
         "functional's formula": (lambda formula: dftfd.functional("t_boundary")(formula), {}),
         "potential": (lambda **given: dftfd.potential(**given)(formula), {"name": "t_boundary"}),
@@ -530,6 +538,12 @@ def calls():
         "Energy.with_functional": (hartree_fock.with_functional, {}),
         "SCFResult.stability": (found.stability, {}),
         "SCFResult.forces": (found.forces, {}),
+        "SCFResult.polarizability": (found.polarizability, {}),
+        "SCFResult.excitations": (found.excitations, {}),
+        "Excitations.natural_transition_orbitals": (excitations().natural_transition_orbitals, {"root": 0}),
+        "Excitations.spectrum": (excitations().spectrum, {"energies": [0.1, 0.2]}),
+        "Excitations.plot": (excitations().plot, {"path": "spectrum.png"}),
+        "Excitations.save": (excitations().save, {}),
         "SCFResult.save": (found.save, {}),
         "SCFResult.write": (found.write, {"path": "out.npz"}),
         "SCFResult.write cube": (
@@ -543,6 +557,8 @@ def calls():
         "SCFResult.to_pyscf": (found.to_pyscf, {}),
         "SCFResult.charges": (found.charges, {}),
         "SCFResult.spin_populations": (found.spin_populations, {}),
+        "SCFResult.bond_orders": (found.bond_orders, {}),
+        "SCFResult.orbital": (found.orbital, {"number": 0}),
         "SCFResult.require_converged": (found.require_converged, {}),
         "SCFResult.density": (lambda r: found.density(r), {}),
         "SCFResult.kinetic_energy_density": (lambda r: found.kinetic_energy_density(r), {}),
@@ -596,6 +612,7 @@ def positions():
 def nothing_is_computed(monkeypatch, tmp_path):
     """Calculations end where they would begin; files go to an empty folder."""
     result().save(tmp_path / "good.h5")
+    excitations().save(tmp_path / "excitations.h5")
     monkeypatch.chdir(tmp_path)
 
     def stop(*arguments, **named):
@@ -655,7 +672,7 @@ def test_the_walk_leaves_nothing_out():
     """Each public name is called with wrong values, or says why not; so is each public method with arguments."""
     called = {name.split("'")[0] for name in calls()}
     assert {*dftfd.__all__} == {*NOT_CALLED} | {name for name in called if "." not in name}
-    for kind in (dftfd.Molecule, SCFResult, Functional, Optimization, Interaction, Outcome, Forces, Grid):
+    for kind in (dftfd.Molecule, SCFResult, Functional, Optimization, Interaction, Outcome, Forces, Grid, Excitations):
         for name, method in vars(kind).items():
             if (
                 inspect.isfunction(method)

@@ -174,10 +174,15 @@ def test_check_prints_a_table_and_its_verdict(dftfd_command, monkeypatch):
     module = importlib.import_module("dftfd.verify.check")  # the attribute dftfd.check is the function
     for error, expected in ((1e-14, 0), (1e-3, 1), (float("nan"), 1)):
         row = Row("e, dense", 2, error, "n = 1", 1e-12)
-        monkeypatch.setattr(module, "check", lambda name, row=row: Report(name, "libxc", (row,)))
+        report = lambda name, with_potentials, row=row: Report(name, f"libxc {with_potentials}", (row,))
+        monkeypatch.setattr(module, "check", report)
         code, out, err = dftfd_command("check", "lda_x")
         assert (code, err) == (expected, "")
-        assert "lda_x against libxc" in out and "e, dense" in out
+        assert "lda_x against libxc True" in out and "e, dense" in out
+        assert "libxc False" in dftfd_command("check", "lda_x", "--quick")[1]
+        code, out, _ = dftfd_command("check", "lda_x", "--json")
+        document = json.loads(out, parse_constant=pytest.fail)
+        assert code == expected and document["passed"] == (code == 0) and document["rows"][0]["quantity"] == "e, dense"
 
 
 def test_a_reader_that_leaves_early_is_not_an_error():

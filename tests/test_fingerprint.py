@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import jax
 import jax.numpy as jnp
@@ -29,9 +30,10 @@ def entered(power):
 def test_a_record_does_not_give_the_energy_of_the_formula_before(tmp_path):
     """The energy of helium by a batch with a record: another one after the exponent has changed, known after that."""
     energies, record = [], tmp_path / "record.jsonl"
-    for power in (1.3, 1.4, 1.4):
+    for power, says in ((1.3, nullcontext()), (1.4, pytest.warns(match="not what it was")), (1.4, nullcontext())):
         mine = entered(power)
-        (outcome,) = dftfd.run_batch([HELIUM], mine, record=record, molecule_options={"basis": "sto-3g"})
+        with says:
+            (outcome,) = dftfd.run_batch([HELIUM], mine, record=record, molecule_options={"basis": "sto-3g"})
         energies.append(outcome.energy)
         direct = dftfd.run_scf(dftfd.molecule(HELIUM, basis="sto-3g"), mine)
         assert outcome.energy == pytest.approx(direct.energy, abs=1e-9)

@@ -25,6 +25,7 @@ FLOORS = [
     {"xc"},
     {"terms", "interop", "scf", "properties"},
     {"model"},
+    {"response"},
     {"results"},
     {"tasks"},
     {"verify", "batch", "ase"},

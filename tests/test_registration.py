@@ -33,7 +33,7 @@ def refused(formula, match, name="t_refused", **options):
 
 
 def test_a_sound_functional_is_registered():
-    """Decorator, parameters and use by name; the same name twice is refused."""
+    """Decorator, parameters and use by name; the library's names are refused, as are bad formulas of a known name."""
 
     @dftfd.functional("t_sound", doi="10.1000/none")
     @spin_scaled
@@ -42,7 +42,10 @@ def test_a_sound_functional_is_registered():
 
     assert dftfd.get_functional("t_sound", mu=0.3).parameters == {"mu": 0.3}
     with pytest.raises(FunctionalError, match="registered already"):
-        dftfd.functional("t_sound")(lambda n: n)
+        dftfd.functional("gga_x_pbe")(lambda n: n)
+    with pytest.raises(FunctionalError, match="energy nan"):
+        dftfd.functional("t_sound")(lambda n: compose(lambda x: jnp.log(1 - x), n))
+    assert dftfd.get_functional("t_sound").terms == exchange.terms
 
 
 def test_a_name_of_another_class_is_kept_as_plain_text():

@@ -9,6 +9,7 @@ from pyscf.scf import chkfile
 
 import dftfd
 from dftfd.errors import FileError, FunctionalError, UnsupportedError
+from dftfd.functionals import base
 from dftfd.functionals.registry import term
 from dftfd.xc.density import evaluate_at
 
@@ -48,14 +49,17 @@ def test_pyscf_reads_the_file(result, tmp_path):
     np.testing.assert_allclose(mole.atom_coords(), result.molecule.coordinates, atol=1e-12)
 
 
-def test_own_functional_is_looked_up_not_stored(tmp_path):
-    """A file names its formulas; unknown ones and changed ones are refused, given ones taken."""
+def test_own_functional_is_looked_up_not_stored(tmp_path, monkeypatch):
+    """A file names its formulas; ones that are gone and changed ones are refused, given ones taken."""
     system = dftfd.molecule("He 0 0 0;", basis="6-31g")
     slater = dftfd.get_functional("lda_x")
     mine = term("my_exchange_of_this_test")(lambda n: -0.7 * n ** (4 / 3))
     dftfd.run_scf(system, xc=mine, grid_level=0).save(tmp_path / "he.h5")
-    with pytest.raises(FunctionalError, match="'my_exchange_of_this_test' is not known here"):
-        dftfd.load_result(tmp_path / "he.h5")
+    assert dftfd.load_result(tmp_path / "he.h5").functional.terms == mine.terms  # the formula is still there
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(base, "_made", {})
+        with pytest.raises(FunctionalError, match="'my_exchange_of_this_test' is not known here"):
+            dftfd.load_result(tmp_path / "he.h5")
     with pytest.raises(FunctionalError, match="other terms or parameters"):
         dftfd.load_result(tmp_path / "he.h5", functional=0.8 * slater)
     assert dftfd.load_result(tmp_path / "he.h5", functional=mine).converged

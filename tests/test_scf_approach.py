@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dftfd
+from dftfd.model import cheaper_energy
 from dftfd.scf.approach import approach
 from dftfd.scf.convergence import STRATEGIES, Convergence
 from dftfd.scf.loop import solve
@@ -59,7 +60,7 @@ def test_coarse_grid_first(monkeypatch, xc, charge):
     fine = max(counted.calls)
     with_start = counted.calls.count(fine)
     counted.calls.clear()
-    monkeypatch.setattr(cheaper, "HEAVY_ATOMS", 1000)
+    monkeypatch.setattr(cheaper_energy, "HEAVY_ATOMS", 1000)
     plain = dftfd.run_scf(molecule, xc=xc, grid_level=2, convergence="fast")  # auto would look at open shells
     assert found.converged and "grid level 0" in found.steps[0] and not plain.steps
     assert abs(found.energy - plain.energy) < 1e-9

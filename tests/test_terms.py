@@ -75,13 +75,12 @@ NAMES = [pytest.param(name, marks=slow) if name in EXPENSIVE else name for name 
 
 
 def density_of(calculation, rng):
-    """A density matrix that is no solution, its orbitals, and a symmetric change of it."""
+    """A density matrix that is no solution, its orbitals, and a change of them."""
     P = calculation.build(Progress())
     C = np.linalg.qr(rng.normal(size=P.X.shape))[0] @ np.eye(P.X.shape[1])
     occupied = [np.sqrt(calculation.capacity) * (P.X @ C[:, :n]) for n in calculation.n_occupied]
     density = np.stack([c @ c.T for c in occupied])
-    change = rng.normal(size=density.shape)
-    return density, occupied, 0.05 * (change + change.transpose(0, 2, 1))
+    return density, occupied, [0.1 * rng.normal(size=c.T.shape) for c in occupied]
 
 
 def slope(value, h):
@@ -95,7 +94,8 @@ def test_matrix_and_response_of_every_term(name, rng):
     """F is the slope of each term's energies and the response that of its F: to 1e-7 of the largest element."""
     xc, method, options = CASES[name]
     calculation = calculation_of(ion(method), xc, method, **options)
-    P, C_occ, dP = density_of(calculation, rng)
+    P, C_occ, dC = density_of(calculation, rng)
+    dP = np.stack([dC_s.T @ C_s.T + C_s @ dC_s for dC_s, C_s in zip(dC, C_occ, strict=True)])
     energy = calculation.energy(Progress())
     assert not energy.lacks_response
     for term in energy.terms:
@@ -105,8 +105,12 @@ def test_matrix_and_response_of_every_term(name, rng):
             assert total(0.0) == total(0.3)
             continue
         assert np.sum(matrix(0.0) * dP) == pytest.approx(slope(total, 1e-3), rel=1e-8, abs=1e-7)
-        expected, found = slope(matrix, 1e-3), term.response(P, C_occ)(dP)
-        np.testing.assert_allclose(np.broadcast_to(found, P.shape), expected, atol=1e-7 * max(1, abs(expected).max()))
+        changes, C = slope(matrix, 1e-3), [c.T for c in C_occ]
+        found = term.response(P, C)([dC_s[None] for dC_s in dC])
+        for matrix_s, C_s, found_s in zip(changes, C, found, strict=True):
+            np.testing.assert_allclose(
+                found_s + 0 * C_s[None], (C_s @ matrix_s)[None], atol=1e-7 * max(1, abs(changes).max())
+            )
 
 
 @pytest.mark.filterwarnings("ignore:the grid holds")

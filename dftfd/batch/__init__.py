@@ -18,8 +18,9 @@ from dftfd.batch.cluster import on_cluster, require_client
 from dftfd.batch.entries import Outcome, failure, read_entries, run_entry
 from dftfd.batch.processes import in_processes
 from dftfd.batch.record import recorded
-from dftfd.errors import InputError, shown
-from dftfd.functionals.base import Functional
+from dftfd.errors import FunctionalError, InputError, shown
+from dftfd.functionals.definition import portable
+from dftfd.functionals.registry import get_functional, is_of_library
 from dftfd.model.options import RUN, Options
 from dftfd.runtime.arguments import LONGEST_SEQUENCE, Kind, public, whole
 
@@ -35,15 +36,23 @@ def _as_many(value):
     return found
 
 
-def _require_portable(options: Options) -> None:
-    """Raise InputError for options that cannot be sent to other processes."""
-    if isinstance(options.xc, Functional):
-        raise InputError("a batch in several processes takes the functional by its name, which each of them looks up.")
-    for name, value in options.changed().items():
+def _sent(options: Options) -> dict:
+    """The options that are not the default, as other processes get them; InputError where they cannot be sent."""
+    changed = options.changed()
+    for name, value in changed.items():
+        if name == "xc":
+            continue
         try:
             ForkingPickler.dumps(value)
         except Exception as error:  # whatever somebody's object says to it
             raise InputError(f"{name}={shown(value)} cannot be sent to other processes; use jobs=1.") from error
+    try:
+        functional = get_functional(options.xc)
+    except FunctionalError:  # about which each entry will complain
+        return changed
+    return (
+        changed if isinstance(options.xc, str) and is_of_library(functional) else changed | {"xc": portable(functional)}
+    )
 
 
 _MOLECULES = Kind("a list of molecules, or of what dftfd.molecule reads", _as_many)
@@ -84,12 +93,10 @@ def run_batch(
     checked = Options.given_to("run_batch", xc=xc, **options)
     if given := checked.changed(RUN).keys() - {"max_memory"}:
         raise InputError(f"{min(given)}= is for one molecule; a batch has record= and on_outcome=.")
-    if jobs > 1 or client is not None:
-        _require_portable(checked)
+    task = partial(run_entry, options=checked.changed() if jobs == 1 and client is None else _sent(checked))
     if client is not None:
         require_client(client)
     queue = read_entries(molecules, molecule_options or {})
-    task = partial(run_entry, options=checked.changed())
     outcomes = {}
 
     def finish(outcome):

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from dftfd.errors import DftfdError, FileError, InputError, NotConvergedError, ResourceError, one_line, shown
+from dftfd.functionals.definition import Portable, made_again
 from dftfd.results.qcschema import atomic_result
-from dftfd.system.geometry import is_coordinate_text, read_text, split_frames
+from dftfd.system.geometry import frame_of, is_coordinate_text, read_text, split_frames
 from dftfd.system.molecule import Molecule, molecule
 from dftfd.tasks.run import run_scf
 
@@ -70,7 +71,7 @@ def read_entries(molecules, options: dict) -> list[Entry]:
 
 def stands_for_many(source: str) -> bool:
     """True for a pattern, and for a file of several frames."""
-    if is_coordinate_text(source):
+    if is_coordinate_text(source) or frame_of(source) is not None:
         return False
     if not os.path.isfile(source):
         return _is_pattern(source)
@@ -82,6 +83,9 @@ def _sources(item) -> Iterator[tuple[str, object]]:
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
         yield item
     elif isinstance(item, os.PathLike) or (isinstance(item, str) and not is_coordinate_text(item)):
+        if frame_of(str(item)) is not None:
+            yield str(item), str(item)
+            return
         for path in _paths(str(item)):
             if path.lower().endswith(".json"):
                 raise InputError(
@@ -123,7 +127,9 @@ def run_entry(entry: Entry, options: dict) -> Outcome:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         try:
-            result = run_scf(cast(Molecule, entry.molecule), **options)  # entries without a molecule are not run
+            sent = options.get("xc")
+            given = options | {"xc": made_again(sent)} if isinstance(sent, Portable) else options
+            result = run_scf(cast(Molecule, entry.molecule), **given)  # entries without a molecule are not run
         except Exception as error:
             return failure(entry, error, time.perf_counter() - start)
     lacks, code = None, 0

@@ -8,12 +8,13 @@ import fcntl
 import hashlib
 import json
 import os
+import warnings
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from dftfd.batch.entries import Entry, Outcome
-from dftfd.errors import FileError, FunctionalError, InputError
+from dftfd.errors import FileError, FunctionalError, InputError, InputWarning
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
 from dftfd.model.option_values import for_json
@@ -51,53 +52,66 @@ class Record:
 
     def __init__(self, file, path, options):
         self._file, self._path = file, path
-        given = options.changed(ENERGY, STATE, START, SEARCH) | {"xc": _formulas(options.xc)}
-        self._context = _text({"options": given, "dftfd": VERSION})
-        self._known = self._read()
+        given = options.changed(ENERGY, STATE, START, SEARCH)
+        self._name, formulas = _formulas(options.xc)
+        self._context = _text({"options": given | {"xc": formulas}, "dftfd": VERSION})
+        self._names = _text({"options": given | {"xc": self._name}, "dftfd": VERSION})
+        self._known, self._asked = self._read()
+        self._has_warned = False
 
     def outcome(self, entry: Entry) -> Outcome | None:
         """What the file has of the entry: a result, converged or not. Other failures are worth another attempt."""
-        found = self._known.get(self._key(entry))
+        found = self._known.get(self._key(entry, self._context))
+        if found is None and self._key(entry, self._names) in self._asked and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"the formula or a parameter of functional {self._name!r} is not what it was in results that "
+                f"{self._path} holds; they are computed anew.",
+                InputWarning,
+                stacklevel=2,
+            )
         return None if found is None else replace(found, number=entry.number, name=entry.name)
 
     def add(self, entry: Entry, outcome: Outcome) -> None:
         """Write a line."""
-        line = json.dumps({"key": self._key(entry)} | asdict(outcome), allow_nan=False)
+        keys = {"key": self._key(entry, self._context), "asked": self._key(entry, self._names)}
+        line = json.dumps(keys | asdict(outcome), allow_nan=False)
         self._file.write(line.encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
 
-    def _key(self, entry):
+    def _key(self, entry, context):
         molecule = _text({name: getattr(entry.molecule, name) for name in (*MOLECULE_TEXT, "coordinates")})
-        return hashlib.sha256(f"{molecule}\n{self._context}".encode()).hexdigest()
+        return hashlib.sha256(f"{molecule}\n{context}".encode()).hexdigest()
 
     def _read(self):
         self._file.seek(0)
         text = self._file.read()
         whole = text[: text.rfind(b"\n") + 1]
-        known = {}
+        known, asked = {}, set()
         for number, line in enumerate(whole.splitlines(), start=1):
             try:
                 fields = json.loads(line)
-                key = fields.pop("key")
+                key, question = fields.pop("key"), fields.pop("asked", None)
                 outcome = Outcome(**fields | {"warnings": tuple(fields["warnings"])})
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise FileError(f"{self._path}, line {number}: no outcome of a batch; give another file.") from error
             if outcome.document is not None:
                 known[key] = outcome
+                asked.add(question)
         if not whole and text and not text.startswith(b'{"key": '):
             raise FileError(f"{self._path} is no record of a batch; give another file.")
         self._file.truncate(len(whole))
-        return known
+        return known, asked
 
 
 def _formulas(xc):
-    """What a functional is, besides its name; of what is none, about which each entry will complain, that itself."""
+    """Name and contents of a functional; of what is none, about which each entry will complain, that itself."""
     try:
         functional = get_functional(xc)
     except FunctionalError:
-        return xc
-    return functional.definition, program_fingerprint(functional)
+        return xc, xc
+    return functional.name, (functional.definition, program_fingerprint(functional))
 
 
 def _text(value):

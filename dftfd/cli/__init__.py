@@ -13,7 +13,7 @@ import sys
 
 from typer import Abort
 
-from dftfd.cli import nuclei as geometry  # noqa: F401 (registers its commands)
+from dftfd.cli import cached, electrons, listing, nuclei  # noqa: F401  each registers its commands
 from dftfd.cli.commands import app
 from dftfd.cli.interrupts import INTERRUPTED, InterruptWatch
 from dftfd.errors import DftfdError, FileError, InputError, ResourceError
@@ -63,7 +63,9 @@ def _answer(error):
     if isinstance(error, OSError) and error.filename is not None:
         return _complain(f"{error.strerror}: {error.filename}.", FileError.exit_code)
     if hasattr(error, "format_message"):  # the argument parser's usage errors
-        return _complain(f"{error.format_message().rstrip('.')}. See dftfd --help.", InputError.exit_code)
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "dftfd"
+        return _complain(f"{error.format_message().rstrip('.')}. See {command} --help.", InputError.exit_code)
     text = f"internal error: {type(error).__name__}: {error}. Run again with --debug for the traceback, and report it."
     return _complain(text, INTERNAL_ERROR)
 

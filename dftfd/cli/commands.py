@@ -1,5 +1,6 @@
-"""The commands run, list, check, audit, show and export."""
+"""The commands run, check, audit, show and export."""
 
+import json
 import logging
 import os
 import sys
@@ -10,13 +11,14 @@ from typing import Annotated
 
 import typer
 
-from dftfd.cli.option_types import with_options
+from dftfd.cli.option_types import functional_named, with_options
 from dftfd.errors import CheckpointError, FileError, InputError, NotConvergedError
 from dftfd.model.options import OPTIONS, RUN, names
 from dftfd.runtime.progress import PlainProgress, Progress
 from dftfd.runtime.version import VERSION
 
 CHECK_FAILED = 1
+WITHOUT_JAX = {"list", "cache"}
 BATCH = {"jobs", "record", "scheduler"}
 ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "overwrite"}
 """Options of `run` that only a batch, and only a single molecule, understands."""
@@ -43,8 +45,11 @@ Files = Annotated[
 ]
 Output = Annotated[
     list[Path] | None,
-    typer.Option(help="Write a file; .h5 .json .npz .molden .cube .html name its format. May be repeated."),
+    typer.Option(help="Write a file; .h5 .json .npz .molden .cube .html .xyz name its format. May be repeated."),
 ]
+Json = Annotated[Path | None, typer.Option(help="Write the result in QCSchema form to this file.")]
+ReportFile = Annotated[Path | None, typer.Option("--report", help="Write a report with pictures, one HTML page.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace output files, and a foreign checkpoint.")]
 Record = Annotated[
     Path | None, typer.Option(help="Results of a batch, one line of JSON each; what it already holds is not repeated.")
 ]
@@ -59,6 +64,10 @@ def options(
         print(VERSION)
     elif context.invoked_subcommand is None:
         print(context.get_help())
+    elif context.invoked_subcommand not in WITHOUT_JAX and "--help" not in sys.argv:
+        from dftfd.runtime.jax_settings import prepare_jax
+
+        prepare_jax()
 
 
 @app.command()
@@ -69,12 +78,10 @@ def run(
     of_molecule,
     of_run,
     stability: Annotated[bool, typer.Option("--stability", help="Analyse the stability of the solution.")] = False,
-    json: Annotated[Path | None, typer.Option(help="Write the result in QCSchema form to this file.")] = None,
+    json: Json = None,
     output: Output = None,
-    report: Annotated[Path | None, typer.Option(help="Write a report with pictures, one HTML page.")] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace output files and a foreign checkpoint.")
-    ] = False,
+    report: ReportFile = None,
+    overwrite: Overwrite = False,
     jobs: Annotated[int, typer.Option(help="Processes that a batch runs in.")] = 1,
     record: Record = None,
     scheduler: Annotated[
@@ -100,7 +107,7 @@ def run(
             code = run_many(files, of_molecule, of_run, jobs, record, scheduler, quiet)
         raise typer.Exit(code)
 
-    outputs = _outputs([(json, ".json"), (report, ".html"), *((path, None) for path in output or ())], overwrite)
+    outputs = output_files(json, report, output, overwrite)
     kept = as_checkpoint(of_run["checkpoint"], of_run["restart"], overwrite)
     of_run["checkpoint"] = context.obj.checkpoint = kept
     with messages(verbose, debug):
@@ -111,7 +118,7 @@ def run(
     print(f"{result.energy:.10f}" if quiet else f"\n{result}")
     if stability and result.converged and not quiet:
         print(f"  stability             {result.stability()}")
-    _write(result, outputs, request.driver)
+    write_files(result, outputs, request.driver)
     require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
     if kept is not None and kept.failure is not None:
         raise CheckpointError(f"the result is complete, but its checkpoint was not written: {kept.failure}")
@@ -131,10 +138,11 @@ def _refuse(given, names, why):
             raise InputError(f"--{name.replace('_', '-')} {why}.")
 
 
-def _outputs(named, overwrite):
+def output_files(json, report, output, overwrite):
     """Paths and endings of the files to write; FileError where one can't be, before anything is computed."""
     from dftfd.results.output import check_format
 
+    named = [(json, ".json"), (report, ".html"), *((path, None) for path in output or ())]
     outputs = [(path, ending or path.suffix) for path, ending in named if path is not None]
     for path, ending in outputs:
         check_format(path, ending)
@@ -155,7 +163,7 @@ def _request(file, of_molecule, of_run, given):
     return request
 
 
-def _write(result, outputs, driver):
+def write_files(result, outputs, driver):
     """Write the files; one that would hold properties of a density that is no solution is left out, with a warning."""
     for path, ending in outputs:
         try:
@@ -164,56 +172,52 @@ def _write(result, outputs, driver):
             print(f"dftfd: warning: {path} not written: {error}", file=sys.stderr)
 
 
-@app.command("list")
-def list_names(
-    pattern: Annotated[str, typer.Argument(help="Show only names that contain this text.")] = "",
-):
-    """List the known functionals: the library's own, and libxc's under libxc:NAME."""
-    from dftfd.functionals import catalogue
-    from dftfd.functionals.registry import list_functionals
-
-    for name in (*list_functionals(), *catalogue.prefixed_names()):
-        if pattern.lower() in name.lower():
-            print(name)
+JsonOut = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 
 
 @app.command()
 def check(
-    name: Annotated[str, typer.Argument(help="Functional to compare with libxc.")],
+    name: Annotated[str, typer.Argument(help="Functional to compare with libxc; FILE.py:NAME for one in a file.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Energy density and its derivatives alone; seconds.")] = False,
+    json: JsonOut = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Compare a functional, its potential and its matrix with libxc."""
+    """Compare a functional, its potential and its matrix with libxc; exit code 1 where they differ."""
     from dftfd.verify.check import check as check_functional
 
-    with messages(verbose, debug):
-        report = check_functional(name)
-    _print(report)
+    with messages(verbose, debug), at_work(f"comparing {name} with libxc"):
+        report = check_functional(functional_named(name), with_potentials=not quick)
+    _print(report, json)
 
 
 @app.command()
 def audit(
-    target: Annotated[str, typer.Argument(help="Functional, or module:function or file.py:function of PySCF's kind.")],
+    target: Annotated[
+        str,
+        typer.Argument(help="Functional, also FILE.py:NAME, or module:function, FILE.py:NAME of PySCF's kind."),
+    ],
     libxc: Annotated[bool, typer.Option("--libxc", help="Audit libxc's own code of this name.")] = False,
     xctype: Annotated[str, typer.Option(help="LDA, GGA or MGGA: what the function takes.")] = "GGA",
     reference: Annotated[str | None, typer.Option(help="Functional that the target should be.")] = None,
+    json: JsonOut = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Look for mistakes in the derivatives of a functional, libxc's or anybody's."""
+    """Look for mistakes in the derivatives of a functional, libxc's or anybody's; exit code 1 where there are some."""
     from dftfd.verify.audit import audit as audit_target
     from dftfd.verify.audit import import_target
 
     is_code = ":" in target and not target.lower().startswith("libxc:") and "(" not in target
-    with messages(verbose, debug):
+    with messages(verbose, debug), at_work(f"auditing {target}"):
         what = import_target(target) if is_code else target
-        report = audit_target(what, xctype=xctype, reference=reference, libxc=libxc)
-    _print(report)
+        report = audit_target(what, xctype=xctype, reference=reference and functional_named(reference), libxc=libxc)
+    _print(report, json)
 
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
+    name: Annotated[str, typer.Argument(help="Functional, as in --xc; FILE.py:NAME for one in a file.")],
     plot: Annotated[Path | None, typer.Option(help="Write the enhancement factor as a picture (needs plots).")] = None,
     latex: Annotated[bool, typer.Option("--latex", help="Print the formulas as LaTeX instead (needs SymPy).")] = False,
     verbose: Verbose = False,
@@ -226,11 +230,12 @@ def show(
         from dftfd.translate.in_symbols import in_symbols
 
         with messages(verbose, debug):
-            for term in in_symbols(name):
+            for term in in_symbols(functional_named(name)):
                 print(term.latex)
         return
     with messages(verbose, debug):
-        card = report_card(name)
+        with at_work(f"testing {name}"):
+            card = report_card(functional_named(name))
         print(card)
         if plot is not None:
             card.plot(plot)
@@ -249,14 +254,28 @@ def export(
     from dftfd.translate.exporting import export as export_functional
 
     with messages(verbose, debug):
-        paths = export_functional(name, folder, order, overwrite)
+        paths = export_functional(functional_named(name), folder, order, overwrite)
     for path in paths:
         print(path)
 
 
-def _print(report):
+@contextmanager
+def at_work(what):
+    """A sign of life on a terminal, beside what goes to standard output."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield
+
+
+def _print(report, as_json):
     """In colour on a terminal, plain elsewhere; the exit code tells whether it passed."""
-    if sys.stdout.isatty():
+    if as_json:
+        print(json.dumps(report.to_json(), indent=1))
+    elif sys.stdout.isatty():
         from rich import print as print_in_colour
 
         print_in_colour(report)

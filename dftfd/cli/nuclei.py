@@ -1,13 +1,28 @@
-"""The commands gradient and optimize: what the energy does as the nuclei move."""
+"""The commands gradient, optimize and interaction: what the energy does as nuclei move, or parts come together."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dftfd.cli.commands import Debug, Verbose, app, messages, progress_of, require_convergence
+from dftfd.cli.commands import (
+    Debug,
+    Json,
+    Output,
+    Overwrite,
+    ReportFile,
+    Verbose,
+    app,
+    messages,
+    output_files,
+    progress_of,
+    require_convergence,
+    write_files,
+)
 from dftfd.cli.option_types import with_options
+from dftfd.errors import InputError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, names
+from dftfd.system.geometry import MAX_ATOMS
 
 File = Annotated[str, typer.Argument(help="xyz file, or coordinates such as 'H 0 0 0; H 0 0 0.74'.")]
 NoGridResponse = Annotated[
@@ -30,6 +45,10 @@ def gradient(
         bool, typer.Option("--numerical", help="Compare with five-point differences of the energy; slow.")
     ] = False,
     no_grid_response: NoGridResponse = False,
+    json: Json = None,
+    output: Output = None,
+    report: ReportFile = None,
+    overwrite: Overwrite = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
@@ -41,6 +60,7 @@ def gradient(
     from dftfd.tasks.numerical_forces import numerical_forces
     from dftfd.tasks.run import run_scf
 
+    outputs = output_files(json, report, output, overwrite)
     with messages(verbose, debug):
         system = molecule(file, **of_molecule)
         with progress_of(system) as progress:
@@ -54,6 +74,7 @@ def gradient(
                 differences = numerical_forces(system, **of_run | {"guess": result}, progress=progress)
                 print(f"\nby differences of the energy, {differences}")
                 print(f"largest deviation {np.abs(forces.values - differences.values).max():.1e} hartree/bohr")
+    write_files(result, outputs, "gradient")
 
 
 @app.command()
@@ -72,6 +93,10 @@ def optimize(
     ] = "tric",
     max_steps: Annotated[int, typer.Option(help="Largest number of steps.")] = 100,
     no_grid_response: NoGridResponse = False,
+    json: Json = None,
+    output: Output = None,
+    report: ReportFile = None,
+    overwrite: Overwrite = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
@@ -79,6 +104,7 @@ def optimize(
     from dftfd.system.molecule import molecule
     from dftfd.tasks.optimization import optimize as find_minimum
 
+    outputs = output_files(json, report, output, overwrite)
     with messages(verbose, debug):
         system = molecule(file, **of_molecule)
         with progress_of(system) as progress:
@@ -94,4 +120,63 @@ def optimize(
                 progress=progress,
             )
     print(f"\n{found.result}\n\n{found}\npath in {trajectory}")
+    write_files(found.result, outputs, "gradient")
     require_convergence(found.converged, f"geometry not converged after {max_steps} steps.")
+
+
+@app.command()
+@with_options(*OFFERED)
+def interaction(
+    file: File,
+    of_molecule,
+    of_run,
+    fragments: Annotated[
+        str,
+        typer.Option(help="Atoms of each fragment, from 0, '0-2; 3 4 5'; default: what hangs together by bonds."),
+    ] = "",
+    charges: Annotated[str, typer.Option(help="Charges of the fragments, '0 1'; default: all zero.")] = "",
+    spins: Annotated[str, typer.Option(help="Unpaired electrons of the fragments; default: none.")] = "",
+    no_counterpoise: Annotated[
+        bool, typer.Option("--no-counterpoise", help="Fragments in their own basis functions alone.")
+    ] = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Compute the energy that binds the fragments of a molecule."""
+    from dftfd.system.molecule import molecule
+    from dftfd.tasks.counterpoise import connected_fragments, interaction_energy
+
+    with messages(verbose, debug):
+        system = molecule(file, **of_molecule)
+        parts = _atom_lists(fragments) if fragments else connected_fragments(system)
+        if len(parts) < 2:
+            raise InputError("one fragment was found, all atoms are bonded; say --fragments '0-2; 3-5'.")
+        with progress_of(system) as progress:
+            given = {"charges": _numbers(charges), "spins": _numbers(spins)}
+            found = interaction_energy(
+                system, parts, **of_run, **given, counterpoise=not no_counterpoise, progress=progress
+            )
+    print(f"\n{found}")
+    require_convergence(found.converged, "SCF of the whole or of a fragment not converged.")
+
+
+def _atom_lists(text):
+    """[[0, 1, 2], [3, 4]] of '0-2; 3 4'."""
+    lists = []
+    for part in text.split(";"):
+        atoms: list[int] = []
+        for word in part.replace(",", " ").split():
+            first, _, last = word.partition("-")
+            if not first.isdecimal() or (last or "0").isdecimal() is False or len(word) > 20:
+                raise InputError(f"--fragments: {word!r} is no atom or range of atoms; '0-2; 3 4 5' expected.")
+            atoms += range(int(first), min(int(last or first), int(first) + MAX_ATOMS) + 1)
+        lists.append(atoms)
+    return lists
+
+
+def _numbers(text):
+    """Whole numbers between blanks; None for none."""
+    try:
+        return [int(word) for word in text.replace(",", " ").split()] or None
+    except ValueError as error:
+        raise InputError(f"{text!r}: whole numbers between blanks expected, such as '0 1'.") from error

@@ -71,4 +71,11 @@ def _read(given: dict) -> dict:
     return {
         name: OPTIONS[name].read(name, value) if isinstance(value, str) and OPTIONS[name].of_text else value
         for name, value in given.items()
-    }
+    } | ({"xc": functional_named(given["xc"])} if "xc" in given else {})
+
+
+def functional_named(name):
+    """The functional of FILE.py:NAME, which is loaded since it was named; any other name as it is."""
+    from dftfd.functionals.named_files import functional_in_file, names_file
+
+    return functional_in_file(name) if names_file(name) else name

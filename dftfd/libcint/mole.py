@@ -203,6 +203,18 @@ def position_integrals(molecule, order: int) -> np.ndarray:
     return integrals.reshape(*[3] * order, mole.nao, mole.nao)
 
 
+def gradient_integrals(molecule) -> np.ndarray:
+    """<mu| nabla |nu> (3, ao, ao), antisymmetric [1/bohr]."""
+    return -to_pyscf(molecule).intor("int1e_ipovlp", comp=3)
+
+
+def rotation_integrals(molecule) -> np.ndarray:
+    """<mu| r x nabla |nu> (3, ao, ao), antisymmetric, about the origin of coordinates."""
+    mole = to_pyscf(molecule)
+    with mole.with_common_origin((0.0, 0.0, 0.0)):
+        return mole.intor("int1e_cg_irxp", comp=3)
+
+
 def point_charge_matrix(molecule, charges, positions) -> np.ndarray:
     """-sum_k q_k <mu| 1/|r - R_k| |nu>, (ao, ao) [hartree], of charges (k,) at positions (k, 3) [bohr]."""
     mole = to_pyscf(molecule)

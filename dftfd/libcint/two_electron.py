@@ -52,13 +52,16 @@ def unpacked_pairs(tensor, n_ao: int) -> np.ndarray:
     return full
 
 
-def contract_packed_eri(eri, density, coulomb: bool, exchange: bool):
-    """J and K (n, ao, ao) of symmetric densities (n, ao, ao) from `packed_eri`; None for what was not asked."""
-    return _vhf.incore(eri, np.ascontiguousarray(density), 1, coulomb, exchange)
+def contract_packed_eri(eri, density, coulomb: bool, exchange: bool, symmetric: bool = True):
+    """J and K (n, ao, ao) of densities (n, ao, ao) from `packed_eri`; None for what was not asked.
+
+    K_mn = sum_rs (mr|sn) P_rs; J only of symmetric densities.
+    """
+    return _vhf.incore(eri, np.ascontiguousarray(density), int(symmetric), coulomb, exchange)
 
 
 class DirectCoulombExchange:
-    """J and K (n, ao, ao) of symmetric densities (n, ao, ao), with integrals computed on the fly.
+    """J and K as from `contract_packed_eri`, with integrals computed on the fly.
 
     threshold: contributions that the Schwarz inequality bounds below it are skipped.
     """
@@ -67,14 +70,14 @@ class DirectCoulombExchange:
         self._molecule, self._threshold = molecule, threshold
         self._bounds: dict[float, object] = {}
 
-    def __call__(self, density, coulomb: bool, exchange: bool, omega: float = 0.0):
+    def __call__(self, density, coulomb: bool, exchange: bool, omega: float = 0.0, symmetric: bool = True):
         with mole_with_range(self._molecule, omega) as mole:
             if omega not in self._bounds:
                 names = ("CVHFnrs8_prescreen", "CVHFnr_int2e_q_cond", "CVHFnr_dm_cond")
                 self._bounds[omega] = _vhf._VHFOpt(mole, "int2e", *names, self._threshold)
             density = np.ascontiguousarray(density)
             environment = mole._atm, mole._bas, mole._env, self._bounds[omega]
-            return _vhf.direct(density, *environment, 1, mole.cart, coulomb, exchange)
+            return _vhf.direct(density, *environment, int(symmetric), mole.cart, coulomb, exchange)
 
 
 def auxiliary_basis(molecule, exact_exchange: bool) -> tuple[dict, str]:
@@ -120,6 +123,22 @@ def _tabulated(mole, name):
         return {label: to_lists(load_basis(normalise_basis_name(name), symbol)) for label, symbol in symbols.items()}
     except InputError:
         return None
+
+
+FEW = {0: (0.2, 0.8, 3.2), 1: (0.3, 1.2), 2: (0.6,)}, {0: (0.25, 1.0), 1: (0.6,)}
+"""Exponents [bohr^-2] by angular momentum of the few fitting functions of an atom, and of hydrogen or helium."""
+
+
+def few_fitting_functions(molecule) -> dict:
+    """A tenth of a fitting basis, which gives exchange to a few percent, in the form of `auxiliary_basis`.
+
+    The idea is that of minimal auxiliary basis sets: Z. Zhou, F. Della Sala, S. M. Parker, J. Phys. Chem. Lett. 14,
+    1968 (2023). doi:10.1021/acs.jpclett.2c03698
+    """
+    table = {}
+    for label, Z in zip(molecule.labels, molecule.atomic_numbers, strict=True):
+        table[label] = [[l, [x, 1.0]] for l, exponents in FEW[int(Z <= 2)].items() for x in exponents]
+    return table
 
 
 def fitting_tensor_size(molecule, auxiliary: dict) -> tuple[int, int]:

@@ -177,7 +177,7 @@ class Ingredients:
     def problem(self, occupy: Occupier) -> Problem:
         """The SCF problem with a rule for the occupations."""
         shared = self.calculation.method == "ROKS"
-        response = None if self.energy.lacks_response else self.energy.response
+        response = None if self.energy.lacks_response else self.energy.orbital_response
         return Problem(self.energy.evaluate, self.matrices.S, self.X, occupy, shared, response)
 
     def grid_overlap(self) -> np.ndarray:

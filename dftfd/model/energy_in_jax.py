@@ -199,7 +199,7 @@ def _with_energy(functional) -> Functional:
 
 
 def _require_linear(term: Term, P) -> Term:
-    if term.response(P) is not no_change:
+    if term.response(P, [np.eye(P.shape[1])] * len(P)) is not no_change:
         raise UnsupportedError(f"the energy term {type(term).__name__} is not linear in P and has no code in JAX yet.")
     return term
 

@@ -21,12 +21,13 @@ from dftfd.errors import NumericalError, UnsupportedError
 from dftfd.libcint.derivatives import overlap_derivative
 from dftfd.libcint.mole import overlap_integrals
 from dftfd.runtime.arguments import Kind, public
+from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.progress import as_progress
 from dftfd.scf.orbitals import occupied_orbitals
 
 
 @dataclass(frozen=True, eq=False)
-class Forces:
+class Forces(ShownAsText):
     """values: forces on the nuclei, (atom, 3) [hartree/bohr].   coordinates: (atom, 3) [bohr].
 
     grid_response: whether the quadrature grid's motion is part of them.   fixed_grid: the points were given by the

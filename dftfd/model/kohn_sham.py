@@ -14,6 +14,7 @@ import numpy as np
 
 from dftfd.errors import UnsupportedError
 from dftfd.terms import COMPONENTS, Term
+from dftfd.terms.term import ChangeOfOrbitals
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,21 +48,24 @@ class KohnSham:
                 n_electrons = part.n_electrons
         return FockEvaluation(F, energies, n_electrons)
 
-    def response(self, P, C_occ=None) -> Callable[[np.ndarray], np.ndarray]:
-        """The linear map dP -> dF at P, both (spin, ao, ao), dP symmetric: the exact derivative of `evaluate`'s F.
+    def orbital_response(self, P, C, triplet: bool = False) -> ChangeOfOrbitals:
+        """The sum of the terms' responses: the exact derivative of `evaluate`'s F; see `Term.response`.
 
         Raises UnsupportedError where a term has none; nothing is left out.
         """
         self.require_response()
-        changes = [term.response(P, C_occ) for term in self.terms]
+        changes = [term.response(P, C, triplet) for term in self.terms]
 
-        def change(dP):
-            dF = np.zeros(np.shape(dP))
-            for term_change in changes:
-                dF += term_change(dP)
-            return dF
+        def change(dC, imaginary=0.0):
+            found = (term_change(dC, imaginary) for term_change in changes)
+            return [sum(parts, start=np.zeros(dC_s.shape)) for dC_s, *parts in zip(dC, *found, strict=True)]
 
         return change
+
+    def response(self, P) -> Callable[[np.ndarray], np.ndarray]:
+        """The linear map dP -> dF at P, both (spin, ao, ao), dP symmetric; the orbitals are all basis functions."""
+        change = self.orbital_response(P, [np.eye(P.shape[1])] * len(P))
+        return lambda dP: np.concatenate(change([dP_s[None] / 2 for dP_s in dP]))
 
     @property
     def lacks_response(self) -> str:

@@ -1,11 +1,11 @@
 """Values of options: what they can be, how they are written as text, and what a molecule says to them."""
 
 import os
+import sys
 from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
 
-import jax
 import numpy as np
 
 from dftfd.errors import InputError, shown
@@ -132,13 +132,14 @@ def same_value(a, b) -> bool:
 
 def require_settings_of_jax() -> None:
     """Raise InputError where JAX was told, after the import of dftfd, what no calculation gets through."""
-    if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]  # JAX does not declare its flags
+    config = sys.modules["jax"].config  # options themselves are read before JAX is loaded
+    if not config.jax_enable_x64:  # type: ignore[attr-defined]  # JAX does not declare its flags
         raise InputError(
             "JAX's 64-bit mode is off, but dftfd computes in float64; "
             "jax.config.update('jax_enable_x64', True) turns it on again."
         )
     for name, allowed in _SETTINGS_OF_JAX.items():
-        if (value := getattr(jax.config, name, None)) not in (None, *allowed):
+        if (value := getattr(config, name, None)) not in (None, *allowed):
             raise InputError(
                 f"JAX's setting {name}={value!r} ends every calculation; jax.config.update({name!r}, {allowed[0]!r}) "
                 "is what dftfd can work with."

@@ -78,7 +78,7 @@ class Options:
         Option(
             ENERGY,
             "Name of a functional ('pbe', 'b3lyp', 'lda,vwn', '0.25*HF + 0.75*PBE, PBE'); 'hf' is Hartree-Fock; see "
-            "`dftfd list`.",
+            "`dftfd list`. On the command line also FILE.py:NAME, of a file of code that is executed.",
             "a Functional.",
         ),
     ] = "pbe"

@@ -34,6 +34,21 @@ def atomic_spins(molecule, P, scheme: str = "mulliken") -> np.ndarray:
     return populations[0] - populations[1] if len(populations) == 2 else np.zeros(molecule.n_atoms)
 
 
+def bond_orders(molecule, P) -> np.ndarray:
+    """Mayer's bond orders (atom, atom), for P (spin, ao, ao); the diagonal is zero.
+
+    B_AB = 2 sum over spins, m in A, n in B of (P_s S)_mn (P_s S)_nm, about 1 for a single bond, 2 for a double one.
+    I. Mayer, Chem. Phys. Lett. 97, 270 (1983). doi:10.1016/0009-2614(83)80005-0
+    """
+    PS = np.asarray(P) @ bridge.overlap_integrals(molecule)
+    scale = 2.0 if len(PS) == 2 else 1.0  # of one spin, P is the total: (P/2)^2, twice
+    pairs = scale * np.einsum("smn,snm->mn", PS, PS)
+    slices = bridge.ao_slices(molecule)
+    orders = np.array([[pairs[a:b, c:d].sum() for c, d in slices] for a, b in slices])
+    np.fill_diagonal(orders, 0.0)
+    return orders
+
+
 def _orbital_populations(molecule, P, scheme):
     """Diagonal of the density matrix in the scheme's basis, (spin, ao)."""
     S = bridge.overlap_integrals(molecule)

@@ -3,6 +3,7 @@
 .h5      everything, for dftfd.load_result and PySCF        .molden   geometry, basis set, orbitals
 .json    QCSchema AtomicResult                              .cube     a function of r on a box of points
 .npz     arrays, for NumPy                                  .html     a report for people, one self-contained file
+.xyz     the geometry, with charge and spin
 """
 
 import json
@@ -16,6 +17,7 @@ import numpy as np
 from dftfd.autofd import Function
 from dftfd.errors import InputError, NumericalError, closest_names, shown
 from dftfd.interop.molden import molden_text
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.model.option_values import for_json
 from dftfd.results.html_report import html_report
 from dftfd.results.qcschema import atomic_result, write_json
@@ -159,6 +161,17 @@ def npz_file(result, path: Path) -> None:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
+@public
+def xyz_file(result, path: Path) -> None:
+    """The geometry [angstrom], with charge, spin and energy in the comment line, as `dftfd.molecule` reads it."""
+    molecule = result.molecule
+    said = f"charge={molecule.charge} spin={molecule.spin} energy_hartree={result.energy!r}"
+    rows = [str(molecule.n_atoms), f'{said} model="{result.settings.functional}/{result.settings.basis}"']
+    for label, position in zip(molecule.labels, molecule.coordinates * BOHR_IN_ANGSTROM, strict=True):
+        rows.append(f"{label:<4}" + "".join(f"{x:18.10f}" for x in position))
+    write_text(path, "\n".join(rows) + "\n")
+
+
 WRITERS = {
     ".h5": save_result,
     ".json": json_file,
@@ -166,4 +179,5 @@ WRITERS = {
     ".molden": molden_file,
     ".cube": cube_file,
     ".html": html_file,
+    ".xyz": xyz_file,
 }

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, cast
 import numpy as np
 
 from dftfd.autofd import Function
-from dftfd.errors import NotConvergedError
+from dftfd.errors import InputError, NotConvergedError
 from dftfd.functionals.base import Functional
 from dftfd.interop.mean_field import mean_field
 from dftfd.libcint import mole as bridge
@@ -18,21 +18,24 @@ from dftfd.model.forces import nuclear_forces
 from dftfd.model.stability_analysis import result_stability
 from dftfd.properties.fields import electrostatic_potential, localisation_function
 from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
-from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins
+from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins, bond_orders
+from dftfd.response.excitations import SPINS, Excitations, excitations_of
+from dftfd.response.polarizability import FREQUENCY, polarizabilities
 from dftfd.results.html_report import notebook_summary
 from dftfd.results.output import check_format
 from dftfd.results.qcschema import atomic_result
 from dftfd.results.settings import Settings
 from dftfd.results.summary import result_summary
 from dftfd.results.tree import save_result
-from dftfd.runtime.arguments import choice, public
+from dftfd.runtime.arguments import choice, public, whole
 from dftfd.scf.convergence import Cycle
 from dftfd.scf.occupation import frontier_energies
 from dftfd.scf.orbitals import occupied_orbitals
 from dftfd.scf.stability import Stability
 from dftfd.system.molecule import Molecule
-from dftfd.terms import COMPONENTS
-from dftfd.xc.density import density_function
+from dftfd.terms import COMPONENTS, OneElectronEnergy
+from dftfd.xc.density import density_function, orbital_function
+from dftfd.xc.potential import potentials
 
 ALWAYS_SHOWN = ("nuclear", "xc")
 """Components that a table of energies lists even where they are zero."""
@@ -182,6 +185,41 @@ class SCFResult:
         return nuclear_forces(self, grid_response).values
 
     @public
+    def polarizability(self, omega: Annotated[float, FREQUENCY] = 0.0, progress: Any = None) -> np.ndarray:
+        """Dipole polarisability (3, 3) [bohr^3] at a frequency omega [hartree], by default static.
+
+        The derivative of the dipole moment by an electric field, of the whole energy: coupled-perturbed Kohn-Sham.
+        At a frequency, of RKS and UKS with full and empty orbitals. progress: as in run_scf. See docs/response.md.
+
+        Raises NotConvergedError at a resonance, UnsupportedError for smeared occupations and models of the potential.
+        """
+        return polarizabilities(self, [omega], progress)[0]
+
+    @public
+    def excitations(
+        self,
+        n: Annotated[int, whole(1)] = 5,
+        tda: bool = False,
+        spin: Annotated[str | None, SPINS] = None,
+        progress: Any = None,
+    ) -> Excitations:
+        """The n lowest vertical excitations by linear response: energies, strengths, characters, orbitals.
+
+        tda: Tamm-Dancoff approximation.   spin: of a closed shell, 'singlet' (the default) or 'triplet'; 'flip' turns
+            an alpha electron of UKS or ROKS into a beta one, in that approximation.
+        progress: as in run_scf. See docs/response.md.
+
+        Roots that do not converge come with a ConvergenceWarning and are marked in `converged`. Raises InputError for
+        ROKS and partly filled orbitals, UnsupportedError for an unstable ground state and models of the potential.
+
+        >>> import dftfd
+        >>> helium = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), "pbe")
+        >>> print(helium.excitations(1).characters[0])
+        HOMO -> LUMO 100 %
+        """
+        return excitations_of(self, n, tda, spin, progress)
+
+    @public
     def save(self, path: Path) -> None:
         """Write the result to an HDF5 file, for `dftfd.load_result(path)` and PySCF's own loader."""
         save_result(self, path)
@@ -271,6 +309,27 @@ class SCFResult:
         """Unpaired electrons, N_alpha - N_beta, of each atom (atom,); scheme as in `charges`."""
         return atomic_spins(self.molecule, self.density_matrix, scheme)
 
+    @public
+    @_of_a_solution
+    def bond_orders(self) -> np.ndarray:
+        """Mayer's bond orders (atom, atom): about 1 for a single bond, 2 for a double one."""
+        return bond_orders(self.molecule, self.density_matrix)
+
+    @cached_property
+    def overlap(self) -> np.ndarray:
+        """Overlap of the basis functions (ao, ao)."""
+        return bridge.overlap_integrals(self.molecule)
+
+    @cached_property
+    def core_hamiltonian(self) -> np.ndarray:
+        """Kinetic energy, nuclei, core potentials and external fields in the basis, (ao, ao) [hartree]."""
+        return np.asarray(OneElectronEnergy(self.molecule, self.calculation.surroundings).matrices.H_core)
+
+    @cached_property
+    def grid(self) -> tuple[np.ndarray, np.ndarray]:
+        """Points (point, 3) [bohr] and weights (point,) [bohr^3] of the quadrature."""
+        return self.calculation.grid.on(self.molecule)
+
     @property
     def electron_number_error(self) -> float | None:
         """Integral of the density on the grid less the number of electrons; None without a grid."""
@@ -285,6 +344,18 @@ class SCFResult:
     def density(self) -> Function:
         """The spin densities (alpha, beta), R^3 -> R^2 [bohr^-3]."""
         return density_function(self.molecule, self.density_matrix)
+
+    @public
+    @_of_a_solution
+    def orbital(self, number: Annotated[int, whole(0)], spin: Annotated[int, whole(0, 1)] = 0) -> Function:
+        """An orbital, R^3 -> R [bohr^-3/2], by its place in mo_energy from 0, which is the lowest; spin 0 or 1 (beta).
+
+        `result.write("homo.cube", field=result.orbital(4))` is its picture. InputError beyond the last one.
+        """
+        C = self.mo_coeff[min(spin, len(self.mo_coeff) - 1)]
+        if number >= C.shape[1]:
+            raise InputError(f"orbital {number} was asked for; there are {C.shape[1]}, 0 to {C.shape[1] - 1}.")
+        return orbital_function(self.molecule, C[:, number])
 
     @cached_property
     @_of_a_solution
@@ -309,10 +380,7 @@ class SCFResult:
     @cached_property
     @_of_a_solution
     def _potentials(self):
-        functional = self.functional
-        densities = (self.density, self.kinetic_energy_density) if functional.needs_tau else (self.density,)
-        potential = functional.potential(*densities, quadrature=self.calculation.nlc_grid())
-        return potential if functional.needs_tau else (potential, None)
+        return potentials(self.functional, self.molecule, self.density_matrix, self.calculation.nlc_grid())
 
     @cached_property
     @_of_a_solution

@@ -10,6 +10,7 @@ InputError of one line that names the argument. What a function receives needs n
 
 import inspect
 import os
+import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,6 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dftfd.errors import DftfdError, InputError, closest_names, shown
@@ -144,8 +143,10 @@ def traceable(*shape: int | None, expected: str = "an array of finite real numbe
     def convert(value):
         try:
             return concrete.convert(value)
-        except jax.errors.TracerArrayConversionError:
-            traced = jnp.asarray(value)
+        except TypeError as error:
+            if type(error).__name__ != "TracerArrayConversionError":
+                raise
+            traced = sys.modules["jax"].numpy.asarray(value)  # loaded by whoever traces
             return _require(_fits(traced.shape, shape) and traced.dtype.kind in "iuf", traced)
 
     return Kind(expected, convert)
@@ -155,7 +156,8 @@ def each(kind: Kind, expected: str | None = None) -> Kind:
     """Sequences, arrays among them, of one kind; a tuple."""
 
     def convert(values):
-        values = np.asarray(values) if isinstance(values, jax.Array) else values
+        jax = sys.modules.get("jax")  # this module answers before JAX is loaded
+        values = np.asarray(values) if jax and isinstance(values, jax.Array) else values
         _require(isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes | bytearray), values)
         _require(len(values) <= LONGEST_SEQUENCE, values)
         return tuple(kind.convert(value) for value in islice(values, LONGEST_SEQUENCE + 1))

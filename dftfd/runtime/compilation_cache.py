@@ -3,7 +3,7 @@
 The folder is DFTFD_CACHE_DIR, or `programs` under the user's cache directory; an empty DFTFD_CACHE_DIR switches the
 cache off. A folder that JAX was told of already (JAX_COMPILATION_CACHE_DIR or jax.config) is left alone. Where the
 folder can't be written, or belongs to somebody else, everything works without it. DFTFD_CACHE_SIZE, 1 GB if not set,
-bounds it: programs that were not used for the longest time go first.
+bounds it: programs that were not used for the longest time go first, and after DFTFD_CACHE_DAYS, 90 if not set, all do.
 
 JAX writes into a local folder in place: who reads at that moment, or after the writer was killed, finds half a program,
 and JAX never replaces a file that is there. It takes other storage by the prefix of its address, through etils.epath;
@@ -22,15 +22,17 @@ import secrets
 import stat
 import tempfile
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 from etils import epath
 from platformdirs import user_cache_path, user_data_path
 
-from dftfd.errors import FileError
+from dftfd.errors import FileError, InputError
 from dftfd.runtime.files import read_bytes, write_bytes
 from dftfd.runtime.memory import memory_size
 
@@ -38,6 +40,7 @@ SHORTEST_COMPILATION = 0.1  # seconds; quicker ones are not worth a file
 PREFIX = "dftfd-whole-files://"
 LIMIT = "1 GB"
 LARGEST_PROGRAM = 2**28  # bytes
+DAYS = 90
 
 _ENDING = "-cache"  # of JAX's names
 _SEAL = hashlib.sha256().digest_size
@@ -101,9 +104,9 @@ def enable_compilation_cache() -> None:
     chosen = os.environ.get("DFTFD_CACHE_DIR")
     if chosen == "" or jax.config.jax_compilation_cache_dir is not None:  # type: ignore[attr-defined]  # undeclared
         return
-    _limit()  # raises
+    _limit(), _longest()  # raise
     try:
-        folder = (Path(chosen) if chosen else user_cache_path("dftfd") / "programs").absolute()
+        folder = cache_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _require_own(os.stat(folder), folder, 0o022)
         _secret()
@@ -116,9 +119,58 @@ def enable_compilation_cache() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", SHORTEST_COMPILATION)
 
 
-def _limit():
+def cache_folder() -> Path:
+    """Where programs are kept, unless DFTFD_CACHE_DIR is empty."""
+    chosen = os.environ.get("DFTFD_CACHE_DIR")
+    return (Path(chosen) if chosen else user_cache_path("dftfd") / "programs").absolute()
+
+
+class Kept(NamedTuple):
+    """A compiled program: time of its last use [s since 1970], bytes, file."""
+
+    used: float
+    size: int
+    path: Path
+
+
+def kept_programs() -> list[Kept]:
+    """The programs in the folder, those that were not used for the longest time first."""
+    return _programs(cache_folder()) if cache_folder().is_dir() else []
+
+
+def forget(programs: Iterable[Kept]) -> int:
+    """Remove programs; the number of bytes that became free. FileError where one can't be removed."""
+    freed = 0
+    for program in programs:
+        try:
+            os.unlink(program.path)
+        except FileNotFoundError:  # another process makes room, too
+            continue
+        except OSError as error:
+            raise FileError(f"cannot remove {program.path}: {error.strerror}.") from error
+        freed += program.size
+    return freed
+
+
+def cache_limit() -> int:
     """Bytes that the folder may hold."""
+    return _limit()
+
+
+def _limit():
     return memory_size(os.environ.get("DFTFD_CACHE_SIZE") or LIMIT, "DFTFD_CACHE_SIZE")
+
+
+def _longest():
+    """Seconds after which a program that nobody used goes."""
+    given = os.environ.get("DFTFD_CACHE_DAYS") or str(DAYS)
+    try:
+        days = float(given)
+    except ValueError:
+        days = float("nan")
+    if not days > 0:
+        raise InputError(f"DFTFD_CACHE_DAYS={given!r}: a positive number of days expected, such as {DAYS}.")
+    return 86400 * days
 
 
 def _keep_within_limit(folder, size):
@@ -130,21 +182,27 @@ def _keep_within_limit(folder, size):
     _written[folder] = written
 
 
-def _make_room(folder):
-    """Remove the programs that were not used for the longest time until the others are within the limit."""
-    files = []
-    for path in os.listdir(folder):
-        if path.endswith(_ENDING):
+def _programs(folder):
+    found = []
+    for name in os.listdir(folder):
+        if name.endswith(_ENDING):
             with suppress(FileNotFoundError):  # another process makes room, too
-                status = os.lstat(folder / path)
-                files.append((status.st_atime_ns, status.st_size, folder / path))
-    excess = sum(size for _, size, _ in files) - _limit()
-    for _, size, path in sorted(files):
+                status = os.lstat(folder / name)
+                found.append(Kept(status.st_atime, status.st_size, folder / name))
+    return sorted(found)
+
+
+def _make_room(folder):
+    """Remove old programs, then those that were not used for the longest time until the others are within the limit."""
+    programs = _programs(folder)
+    old = [program for program in programs if program.used < time.time() - _longest()]
+    excess, more = sum(p.size for p in programs[len(old) :]) - _limit(), []
+    for program in programs[len(old) :]:
         if excess <= 0:
-            return
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-        excess -= size
+            break
+        excess -= program.size
+        more.append(program)
+    forget([*old, *more])
 
 
 def _seal(name, program):

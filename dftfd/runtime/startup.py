@@ -32,7 +32,7 @@ GLANCE = 0.2
 
 def end_at_once_on_interrupt() -> None:
     """Leave Ctrl-C to the system if this process is the command; dftfd.cli.interrupts takes it over."""
-    if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -60,7 +60,7 @@ def said_by_the_command():
     try:
         yield
     except DftfdError as error:
-        if not _is_command():
+        if not is_command():
             raise
         print("dftfd: error:", error, file=sys.stderr)
         sys.exit(error.exit_code)
@@ -78,8 +78,10 @@ def require_address_space() -> None:
         )
 
 
-def _is_command():
-    """Whether the process was started as `dftfd ...` or `python -m dftfd ...`."""
+def is_command() -> bool:
+    """Whether the process was started as `dftfd ...` or `python -m dftfd ...`, and is not one of its batch."""
+    if current_process().name != "MainProcess":
+        return False
     words = sys.orig_argv
     as_module = "-m" in words[:-1] and words[words.index("-m") + 1] == "dftfd"
     return as_module or bool(sys.argv) and os.path.basename(sys.argv[0]) == "dftfd"

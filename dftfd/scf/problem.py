@@ -31,8 +31,10 @@ class Evaluation(Protocol):
 # P = C_occ C_occ^T; None for the starting density, which has no orbitals.
 FockBuilder = Callable[[np.ndarray, tuple | None], Evaluation]
 
-# response(P, C_occ): the linear map dP -> dF at a density, both (spin, ao, ao).
-ResponseBuilder = Callable[[np.ndarray, tuple | None], Callable[[np.ndarray], np.ndarray]]
+# response(P, C): how the Fock matrix at P changes with the orbitals C, per spin (orbital, ao): a linear map of changes
+# dC, per spin (trial, orbital, ao), to dF C alike, where dP = sum_q dC_q C_q^T + C_q dC_q^T. With imaginary=1, i dC
+# stands in the place of dC and the result is dF C / i; numbers between weigh both.
+ResponseBuilder = Callable[[np.ndarray, list], Callable[..., Any]]
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,11 @@ class Problem:
         """The state of a starting density, which has no orbitals."""
         return self._checked(P, None, 0)
 
-    def response_at(self, state: State) -> Callable:
-        """The linear map dP -> dF at a state; UnsupportedError where there is none."""
+    def required_response(self) -> ResponseBuilder:
+        """The response; UnsupportedError where there is none."""
         if self.response is None:
             raise UnsupportedError("the energy has no second derivative here; use convergence='auto' or 'diis'.")
-        return self.response(state.P, state.C_occ)
+        return self.response
 
     def fock_of_orbitals(self, state: State) -> np.ndarray:
         """The matrices whose eigenvectors are the orbitals, (1 or 2, ao, ao): F, or Roothaan's one for shared ones."""

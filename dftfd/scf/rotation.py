@@ -5,38 +5,45 @@ n + D + [kappa, D]/2 + ..., so that to second order
 
     E(kappa) = E + tr(F D) + 1/2 tr(F [kappa, D]) + 1/2 <D, F'>,      F' = response of F to D
 
-Derivatives for p > q are gradient g_pq = 2 (n_q - n_p) F_pq and Hessian times kappa
-(H kappa)_pq = -2 A_pq, A = ([D, F] + [n, [F, kappa]])/2 + [n, F']. It holds for any occupations, and for orbitals that
-two spins share (restricted open shell) as the sum over spins. Pairs of equal occupation do not change the density and
-are no variables.
+Derivatives for a pair of orbitals, p less occupied than q, are gradient g_pq = 2 (n_q - n_p) F_pq and Hessian times
+kappa (H kappa)_pq = -2 A_pq, A = ([D, F] + [n, [F, kappa]])/2 + [n, F']. It holds for any occupations, and for orbitals
+that two spins share (restricted open shell) as the sum over spins. Pairs of equal occupation do not change the density
+and are no variables.
+
+Orbitals may turn into i times others, too: kappa = i s with symmetric s, D = i [s, n], and the same A with [s, n] and
+F'/i. For full and empty orbitals the two Hessians are 2 n (A + B) and 2 n (A - B) of linear response theory.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from dftfd.scf.problem import Problem, State
+from dftfd.scf.problem import Problem, ResponseBuilder, State
 
 
 @dataclass(frozen=True, eq=False)
 class Rotations:
     """The variables of one set of orbitals per spin, or of one that both spins share, in one flat vector.
 
-    occupations: (set, spin in set, mo).   pairs: per set the indices (p, q), p > q, that are variables.
+    occupations: (set, spin in set, mo).   pairs: per set the indices (p, q) of variables, p less occupied than q.
+    active: per set the orbitals that have electrons.
     """
 
     occupations: np.ndarray
     pairs: tuple[tuple[np.ndarray, ...], ...]
+    active: tuple[np.ndarray, ...]
 
     @classmethod
     def of(cls, problem: Problem, state: State) -> "Rotations":
         """The variables at a state."""
         n = state.mo_occ[None] if problem.shared_orbitals else state.mo_occ[:, None]
         differs = (n[:, :, :, None] != n[:, :, None, :]).any(axis=1)
-        return cls(n, tuple(np.nonzero(np.tril(d, -1)) for d in differs))
+        total = n.sum(axis=1)
+        less, same = total[:, :, None] < total[:, None, :], total[:, :, None] == total[:, None, :]
+        pairs = differs & (less | np.tril(same, -1))
+        return cls(n, tuple(map(np.nonzero, pairs)), tuple(np.flatnonzero(n_s.any(axis=0)) for n_s in n))
 
     @property
     def size(self) -> int:
@@ -44,19 +51,44 @@ class Rotations:
         return sum(len(p) for p, _ in self.pairs)
 
     def flat(self, matrices) -> np.ndarray:
-        """The variables' elements of (set, mo, mo), as one vector."""
-        return np.concatenate([M[pair] for M, pair in zip(matrices, self.pairs, strict=True)])
+        """The variables' elements of (set, ..., mo, mo), as vectors (..., size)."""
+        return np.concatenate([M[..., p, q] for M, (p, q) in zip(matrices, self.pairs, strict=True)], axis=-1)
 
-    def matrices(self, x) -> np.ndarray:
-        """Antisymmetric kappa (set, mo, mo) of a vector."""
+    def matrices(self, x, imaginary: bool = False) -> np.ndarray:
+        """kappa (set, ..., mo, mo) of vectors x (..., size): antisymmetric, or the symmetric s of kappa = i s."""
         n_sets, _, n_mo = self.occupations.shape
-        kappa = np.zeros((n_sets, n_mo, n_mo))
-        start = 0
-        for K, (p, q) in zip(kappa, self.pairs, strict=True):
-            K[p, q] = x[start : start + len(p)]
-            K[q, p] = -K[p, q]
-            start += len(p)
+        kappa = np.zeros((n_sets, *x.shape[:-1], n_mo, n_mo))
+        for K, (p, q), part in zip(kappa, self.pairs, self._split(x), strict=True):
+            K[..., p, q] = part
+            K[..., q, p] = part if imaginary else -part
         return kappa
+
+    def _split(self, x):
+        """Per set the variables of vectors (..., size)."""
+        return np.split(x, np.cumsum([len(p) for p, _ in self.pairs])[:-1], axis=-1)
+
+    def changes(self, X, C) -> list[np.ndarray]:
+        """Changes dC of active orbitals, per spin (trial, active, ao), with the density's change by X (trial, size).
+
+        dC_q = sum_p C_p x_pq (n_q - n_p); dP = sum_q dC_q C_q^T +- C_q dC_q^T of real and of imaginary rotations.
+        """
+        found: list[np.ndarray] = []
+        for n_set, (p, q), active, part in zip(self.occupations, self.pairs, self.active, self._split(X), strict=True):
+            for n in n_set:
+                D = np.zeros((len(X), len(active), len(n)))
+                D[:, np.searchsorted(active, q), p] = part * (n[q] - n[p])
+                found.append(D @ C[len(found)].T)
+        return found
+
+    def forces(self, dF, C) -> np.ndarray:
+        """-2 [n, F'] of the variables (trial, size) from F' on the active orbitals, per spin (trial, active, ao)."""
+        columns, dF = [], iter(zip(dF, C, strict=True))
+        for n_set, (p, q), active in zip(self.occupations, self.pairs, self.active, strict=True):
+            column = 0.0
+            for n, (dF_s, C_s) in zip(n_set, dF, strict=False):
+                column = column + 2.0 * (n[q] - n[p]) * (dF_s @ C_s)[:, np.searchsorted(active, q), p]
+            columns.append(column)
+        return np.concatenate(columns, axis=-1)
 
     def by_set(self, spin_matrices) -> np.ndarray:
         """(spin, ...) as (set, spin in set, ...)."""
@@ -66,13 +98,13 @@ class Rotations:
 class EnergyModel:
     """Gradient, diagonal and Hessian-vector products of the energy at a state, in its `Rotations`.
 
-    response: the map dP -> dF at the state; None leaves that part of the Hessian out.
+    response: as of `Problem`; None leaves that part of the Hessian out.
     """
 
-    def __init__(self, problem: Problem, state: State, response: Callable | None):
+    def __init__(self, problem: Problem, state: State, response: ResponseBuilder | None):
         self.rotations = Rotations.of(problem, state)
         self._C = state.mo_coeff
-        self._response: Any = response
+        self._response: Any = response and response(state.P, self._active_orbitals())
         in_orbitals = np.stack([C.T @ F @ C for C, F in zip(state.mo_coeff, state.F, strict=True)])
         self._F = self.rotations.by_set(in_orbitals)
         n = self.rotations.occupations
@@ -82,21 +114,31 @@ class EnergyModel:
         gaps = difference * (e[:, :, :, None] - e[:, :, None, :])
         self.diagonal = self.rotations.flat(2.0 * np.sum(gaps, axis=1))
 
-    def hessian_times(self, x) -> np.ndarray:
-        """H x."""
-        kappa = self.rotations.matrices(x)[:, None]
-        n, F = self.rotations.occupations, self._F
-        D = kappa * (n[:, :, None, :] - n[:, :, :, None])
-        A = 0.5 * (_commutator(D, F) + _with_diagonal(n, _commutator(F, kappa)))
-        if self._response is not None:
-            A = A + _with_diagonal(n, self._change_of_fock(D))
-        return self.rotations.flat(-2.0 * np.sum(A, axis=1))
+    def _active_orbitals(self):
+        """Per spin the orbitals with electrons, (orbital, ao)."""
+        repeat = len(self._C) // len(self.rotations.active)
+        active = [a for a in self.rotations.active for _ in range(repeat)]
+        return [np.ascontiguousarray(C[:, a].T) for C, a in zip(self._C, active, strict=True)]
 
-    def _change_of_fock(self, D):
-        D = D.reshape(len(self._C), *D.shape[2:])
-        dP = np.stack([C @ D_s @ C.T for C, D_s in zip(self._C, D, strict=True)])
-        dF = self._response((dP + dP.transpose(0, 2, 1)) / 2)
-        return self.rotations.by_set([C.T @ F @ C for C, F in zip(self._C, dF, strict=True)])
+    def hessian_times(self, X, imaginary: float = 0.0) -> np.ndarray:
+        """H X for vectors X (..., size), of the energy in real rotations.
+
+        imaginary: the share of the Hessian in imaginary ones, as in (1 - imaginary) H + imaginary H_i.
+        """
+        trials = np.reshape(X, (-1, X.shape[-1]))
+        found = self._without_response(trials, 0.0 if imaginary == 0.5 else imaginary)
+        if self._response is not None:
+            changes = self._response(self.rotations.changes(trials, self._C), *([imaginary] if imaginary else []))
+            found += self.rotations.forces(changes, self._C)
+        return found.reshape(X.shape)
+
+    def _without_response(self, X, imaginary):
+        """-2 A without F', whose commutators are of (set, spin in set, trial, mo, mo)."""
+        kappa = self.rotations.matrices(X, imaginary == 1.0)[:, None]
+        n, F = self.rotations.occupations[:, :, None], self._F[:, :, None]
+        D = kappa * (n[..., None, :] - n[..., :, None])
+        A = 0.5 * (_commutator(D, F) + _with_diagonal(n, _commutator(F, kappa)))
+        return self.rotations.flat(-2.0 * np.sum(A, axis=1))
 
 
 def _commutator(A, B):

@@ -31,7 +31,7 @@ def newton(problem: Problem, state: State, convergence: Convergence, first: int,
     """(state, converged, cycles) of a descent from `state`, whose table goes on with cycle number `first`."""
     state, radius = canonical(problem, state), FIRST_RADIUS
     for number in range(first, first + convergence.max_cycles):
-        model = EnergyModel(problem, state, problem.response_at(state))
+        model = EnergyModel(problem, state, problem.required_response())
         if not np.any(np.abs(model.gradient) > TINY_GRADIENT):
             record(Cycle(number, state.energy, 0.0, problem.gradient_norm(state), 0.0), state)
             return state, True, number

@@ -6,6 +6,7 @@ unrestricted orbitals. R. Seeger, J. A. Pople, J. Chem. Phys. 66, 3045 (1977). d
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -153,7 +154,7 @@ def _first_vectors(diagonal, n_start, seed, share):
 
 def energy_model(problem: Problem, state: State) -> EnergyModel:
     """Gradient and full Hessian at a state."""
-    return EnergyModel(problem, state, problem.response_at(state))
+    return EnergyModel(problem, state, problem.required_response())
 
 
 def downhill(problem: Problem, state: State, model: EnergyModel, direction, number: int) -> State | None:
@@ -200,15 +201,23 @@ def follow_instability(problem: Problem, state: State, convergence: Convergence,
     return state, True, number, tuple(steps)
 
 
-def difference_response(problem: Problem, P) -> Callable[[np.ndarray], np.ndarray]:
-    """dP -> dF at P by a difference of two Fock matrices: for every kind of term, with nothing more to compile."""
+def difference_response(problem: Problem, P, C) -> Callable:
+    """The response of `Problem` at P, real changes alone, by a difference of two Fock matrices: for every kind of
+    term, with nothing more to compile."""
     F = problem.fock(P, None).F
     root = problem.S @ problem.X
 
-    def change(dP):
+    def of_one(*dC):
+        half = np.stack([dC_s.T @ C_s for dC_s, C_s in zip(dC, C, strict=True)])
+        dP = half + half.transpose(0, 2, 1)
         size = np.sqrt(sum(np.sum((root.T @ dP_s @ root) ** 2) for dP_s in dP))
         step = DIFFERENCE / max(size, np.finfo(float).tiny)
-        return (problem.fock(P + step * dP, None).F - F) / step
+        dF = (problem.fock(P + step * dP, None).F - F) / step
+        return [C_s @ dF_s for C_s, dF_s in zip(C, dF, strict=True)]
+
+    def change(dC):
+        trials = [of_one(*trial) for trial in zip(*dC, strict=True)]
+        return [np.stack(of_spin) for of_spin in zip(*trials, strict=True)]
 
     return change
 
@@ -221,7 +230,7 @@ def look_down(problem: Problem, cheaper: Problem, state: State, number: int) -> 
     NOISE counts.
     """
     state = canonical(problem, state)
-    model = EnergyModel(problem, state, difference_response(cheaper, state.P))
+    model = EnergyModel(problem, state, partial(difference_response, cheaper))
     value, direction = lowest_rotation(model, products=LOOKS)
     if value is None or value > SUSPICIOUS:
         return value, None

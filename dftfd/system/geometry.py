@@ -1,8 +1,9 @@
 """Geometry text -> atoms. Numbers are read as numbers; nothing in a geometry is ever evaluated.
 
-Two forms are understood:
+Three forms are understood:
 
     coordinates   one atom per line or between semicolons, 'O 0.0 0.0 0.117; H 0.0 0.757 -0.469'
+    Z-matrix      'O; H 1 0.96; H 1 0.96 2 104.5', see dftfd.system.zmatrix
     xyz           a line with the number of atoms, a comment line, then one atom per line
 
 Fields are separated by blanks or commas; `#` starts a comment. Exponents may be written 1e-3 or, as Fortran does, 1d-3.
@@ -19,6 +20,7 @@ import numpy as np
 
 from dftfd.elements import AtomName, parse_atom_name
 from dftfd.errors import FileError, InputError, UnsupportedError, shown
+from dftfd.system.zmatrix import cartesian, is_zmatrix
 
 MAX_FILE_BYTES = 32 * 2**20
 """Geometry files above this size are refused unread; 32 MiB hold about half a million atoms."""
@@ -33,6 +35,7 @@ _PERIODIC = re.compile(r"lattice\s*=", re.I)
 _NOT_PERIODIC = re.compile(r"""pbc\s*=\s*["']?\s*F\s+F\s+F""", re.I)
 _PROPERTIES = re.compile(r"properties\s*=\s*(\S+)", re.I)
 _ENTRY = re.compile(r"""(?<![\w.-])([A-Za-z_]\w*)\s*=\s*("[^"]*"|'[^']*'|[^\s,;]+)""")
+_FRAME = re.compile(r"(?P<file>.+)@(?P<number>-?[0-9]{1,9})", re.DOTALL)
 _WHOLE = re.compile(r"[+-]?[0-9]{1,9}(?:\.0*)?")
 _FORTRAN_EXPONENT = str.maketrans("dD", "ee")
 
@@ -70,6 +73,11 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
     first = next((line for line in lines if line.strip()), "")
     if first.strip().isascii() and first.strip().isdigit():
         return _parse_xyz(lines, lines.index(first), source)
+    entries = [entry for line in lines for entry in line.split("#", 1)[0].split(";") if entry.strip()]
+    if is_zmatrix(entries):
+        _check_count(len(entries))
+        found = cartesian(entries, source)
+        return _collect([(parse_atom_name(name, f"atom {k}"), r) for k, (name, r) in enumerate(found, start=1)])
     atoms: list = []
     for number, line in enumerate(lines, start=1):
         for entry in line.split("#", 1)[0].split(";"):
@@ -84,11 +92,31 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
 
 
 def read_geometry_file(path) -> Geometry:
-    """The atoms of an xyz file (or of a text file that holds plain coordinate lines).
+    """The atoms of an xyz file (or of a text file that holds plain coordinate lines), or of a frame, see `frame_of`.
 
-    A missing, unreadable or oversized file raises FileError; contents that are no geometry raise InputError.
+    A missing, unreadable or oversized file raises FileError; contents that are no geometry, and frames that are not
+    there, raise InputError.
     """
-    return parse_geometry(read_text(path), source=f"file {str(path)!r}")
+    chosen = frame_of(str(path))
+    if chosen is None:
+        return parse_geometry(read_text(path), source=f"file {str(path)!r}")
+    file, number = chosen
+    frames = split_frames(read_text(file))
+    if not -len(frames) <= number < len(frames):
+        raise InputError(
+            f"file {file!r} has {len(frames)} frames, @0 to @{len(frames) - 1} or @-1 for the last; there is no "
+            f"@{number}."
+        )
+    return parse_geometry(frames[number], source=f"file {str(path)!r}")
+
+
+def frame_of(path: str) -> tuple[str, int] | None:
+    """(file, number) of FILE@NUMBER, a frame of a trajectory counted from 0, or from the end with -1, as ASE does.
+
+    None for other names, and where a file has the name as it stands.
+    """
+    match = _FRAME.fullmatch(path)
+    return (match["file"], int(match["number"])) if match and not os.path.lexists(path) else None
 
 
 def split_frames(text: str) -> list[str]:

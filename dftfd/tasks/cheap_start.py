@@ -5,10 +5,12 @@ densities, of which the lowest is gone on with, and looks at the end whether it 
 """
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from dftfd.model.calculation import Calculation, Ingredients
+from dftfd.model.calculation import Ingredients
+from dftfd.model.cheaper_energy import cheaper_ingredients, has_finer_grid
 from dftfd.model.kohn_sham import FockEvaluation
 from dftfd.scf.approach import Approach, approach, smallest_gap
 from dftfd.scf.convergence import Convergence
@@ -16,13 +18,6 @@ from dftfd.scf.occupation import Aufbau, Occupier
 from dftfd.scf.problem import Problem, State
 from dftfd.scf.rotation import EnergyModel
 from dftfd.scf.stability import LOOKS, SUSPICIOUS, difference_response, lowest_rotation
-from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
-from dftfd.terms.on_grid import GridOrbitals, Quadrature
-
-COARSE_LEVEL = 0
-
-HEAVY_ATOMS = 4
-"""From this number on a coarse grid saves more cycles on the fine one than it costs to build."""
 
 SMALL_GAP, EXCHANGE_GAP = 0.125, 0.3
 """Gap [hartree] from which on a closed shell is not asked whether its electrons would rather part, and what a whole
@@ -56,40 +51,6 @@ def cheaper_start(
     return cheaper, begun, words
 
 
-def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tuple[Ingredients | None, str]:
-    """The calculation with what costs most left out, and what that is; (None, "") where little would be saved.
-
-    A coarse grid does not help to save cycles where these are spent on exact integrals or exact exchange; a look at
-    several states, `looks`, needs no more than it gives.
-    """
-    calculation, energy = ingredients.calculation, ingredients.energy
-    semilocal, double = energy.of_kind(SemilocalEnergy), energy.of_kind(DoubleIntegralEnergy)
-    coarse = _has_finer_grid(calculation) and (looks or _is_large(calculation))
-    if semilocal is None or not (coarse or double):
-        return None, ""
-    words: list[str] = []
-    cheaper = semilocal
-    if coarse:
-        words.append(f"on grid level {COARSE_LEVEL}")
-        orbitals = GridOrbitals(calculation.molecule, progress)
-        orbitals.room = ingredients.orbitals.room
-        cheaper = SemilocalEnergy(
-            semilocal.functional, calculation.n_spin, calculation.molecule, Quadrature(COARSE_LEVEL), orbitals, progress
-        )
-        cheaper.prepare(progress)
-    if double is not None:
-        words.append("without double integrals")
-    other = {id(semilocal): cheaper, id(double): None}
-    if looks and not calculation.density_fit:
-        words.append("with fitted integrals")
-        exact, room = energy.of_kind(CoulombExchangeEnergy), ingredients.orbitals.room
-        fitted = replace(calculation, density_fit=True).coulomb_exchange(int(room))
-        other[id(exact)] = CoulombExchangeEnergy(fitted, calculation.functional.exact_exchange)
-        other[id(exact)].keep_within(room)
-    kept = (other.get(id(term), term) for term in energy.terms)
-    return ingredients.with_terms(*filter(None, kept)), " ".join(words)
-
-
 def spin_instability(ingredients: Ingredients, state: State, progress) -> float | None:
     """Hessian eigenvalue [hartree] with which a closed shell goes downhill to different orbitals for both spins.
 
@@ -98,7 +59,7 @@ def spin_instability(ingredients: Ingredients, state: State, progress) -> float 
     """
     calculation = ingredients.calculation
     share = sum(fraction for _, fraction in calculation.functional.exact_exchange)
-    if calculation.method != "RKS" or not _has_finer_grid(calculation):
+    if calculation.method != "RKS" or not has_finer_grid(calculation):
         return None
     if smallest_gap(state) > SMALL_GAP + EXCHANGE_GAP * share:
         return None
@@ -109,17 +70,6 @@ def spin_instability(ingredients: Ingredients, state: State, progress) -> float 
     P, energies, coefficients = (np.repeat(a, 2, axis=0) for a in (state.P / 2, state.mo_energy, state.mo_coeff))
     both = State(P, evaluation, energies, np.repeat(state.mo_occ / 2, 2, axis=0), coefficients)
     problem = found.problem(Aufbau(found.calculation.n_occupied, found.calculation.capacity))
-    model = EnergyModel(problem, both, difference_response(problem, P))
+    model = EnergyModel(problem, both, partial(difference_response, problem))
     value, _ = lowest_rotation(model, antisymmetric=True, products=LOOKS)
     return value if value is not None and value < SUSPICIOUS else None
-
-
-def _has_finer_grid(calculation: Calculation) -> bool:
-    """Whether a coarse grid is coarser than the one that is asked for."""
-    return calculation.grid.finer_than(COARSE_LEVEL + 1)
-
-
-def _is_large(calculation: Calculation) -> bool:
-    """Whether the semilocal matrix is most of the work."""
-    heavy = sum(charge > 2 for charge in calculation.molecule.atomic_numbers)
-    return heavy >= HEAVY_ATOMS and calculation.density_fit

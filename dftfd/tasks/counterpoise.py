@@ -10,25 +10,54 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from dftfd.errors import InputError, shown
+from dftfd.libcint.mole import covalent_radii
 from dftfd.model.options import Options
 from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import public
+from dftfd.runtime.notebook import ShownAsText
+from dftfd.runtime.progress import as_progress
 from dftfd.system.molecule import Molecule
 from dftfd.tasks.run import run_scf
 
+HARTREE_IN_KCAL = 627.5094740631  # per mol
+BOND = 1.3
+
 
 @dataclass(frozen=True, eq=False)
-class Interaction:
-    """whole: the result of the complex.   fragments: those of its parts, in its geometry."""
+class Interaction(ShownAsText):
+    """whole: the result of the complex.   fragments: those of its parts, in its geometry.
+
+    atoms: indices of the atoms of each.   counterpoise: whether the fragments have the basis of the whole.
+    """
 
     whole: SCFResult
     fragments: tuple[SCFResult, ...]
+    atoms: tuple[tuple[int, ...], ...] = ()
+    counterpoise: bool = True
 
     @property
     def energy(self) -> float:
         """E(whole) - sum of E(fragment) [hartree], negative where they attract each other."""
         return self.whole.energy - sum(part.energy for part in self.fragments)
+
+    @property
+    def energy_kcal(self) -> float:
+        """The same in kcal/mol."""
+        return self.energy * HARTREE_IN_KCAL
+
+    def __str__(self):
+        how = "counterpoise corrected" if self.counterpoise else "without counterpoise correction"
+        doubt = "" if self.converged else "  NOT CONVERGED: these numbers are no solution"
+        rows = [f"interaction energy {self.energy_kcal:.4f} kcal/mol ({self.energy:.10f} hartree), {how}{doubt}"]
+        rows.append(f"  {'whole':<24}{self.whole.energy:20.10f}  {self.whole.molecule.formula}")
+        for number, part in enumerate(self.fragments, start=1):
+            words = f"charge {part.molecule.charge:+d}, spin {part.molecule.spin}"
+            atoms = f", atoms {' '.join(map(str, self.atoms[number - 1]))}" if self.atoms else ""
+            rows.append(f"  {f'fragment {number}':<24}{part.energy:20.10f}  {words}{atoms}")
+        return "\n".join(rows)
 
     @property
     def converged(self) -> bool:
@@ -69,7 +98,31 @@ def interaction_energy(
         fragment(molecule, atoms, charge, spin, counterpoise)
         for atoms, charge, spin in zip(fragments, charges, spins, strict=True)
     ]
-    return Interaction(run_scf(molecule, **options), tuple(run_scf(part, **options) for part in parts))
+    atoms = tuple(tuple(int(a) for a in fragment) for fragment in fragments)
+    progress = as_progress(options.get("progress"))
+    progress.note("the whole")
+    whole, results = run_scf(molecule, **options), []
+    for number, part in enumerate(parts, start=1):
+        progress.note(f"fragment {number} of {len(parts)}")
+        results.append(run_scf(part, **options))
+    return Interaction(whole, tuple(results), atoms, counterpoise)
+
+
+def connected_fragments(molecule: Molecule) -> list[list[int]]:
+    """Indices of the atoms that hang together by bonds, which are shorter than BOND times the sum of covalent radii."""
+    real = [a for a in range(molecule.n_atoms) if not molecule.ghost[a]]
+    radii, positions = covalent_radii(molecule.atomic_numbers), molecule.coordinates
+    bonded = lambda a, b: np.linalg.norm(positions[a] - positions[b]) < BOND * (radii[a] + radii[b])
+    left, found = list(real), []
+    while left:
+        fragment, front = [left[0]], [left.pop(0)]
+        while front:
+            a = front.pop()
+            near = [b for b in left if bonded(a, b)]
+            left = [b for b in left if b not in near]
+            fragment, front = fragment + near, front + near
+        found.append(sorted(fragment))
+    return found
 
 
 def fragment(molecule: Molecule, atoms: Sequence[int], charge: int = 0, spin: int = 0, ghosts: bool = True) -> Molecule:

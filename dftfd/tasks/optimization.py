@@ -20,6 +20,7 @@ from dftfd.model.options import ENERGY, START, STATE, Options
 from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import public, whole
 from dftfd.runtime.files import check_writable
+from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.system.geometry import read_text
 from dftfd.system.molecule import Molecule
@@ -30,7 +31,7 @@ SAME_GEOMETRY = 1e-6  # bohr; a recorded step nearer than this is the one that t
 
 
 @dataclass(frozen=True, eq=False)
-class Optimization:
+class Optimization(ShownAsText):
     """converged: whether the geometry is; False after max_steps.   result: the SCF at the last geometry.
 
     coordinates (step, atom, 3) [bohr], energies (step,) [hartree] (free energies with smearing), forces

@@ -33,12 +33,23 @@ class CoulombExchangeEnergy(Term):
         energies["exact_exchange"] = -0.5 * sum(float(np.sum(P * K)) for K in scaled)
         return Contribution(energies, J - sum(scaled))
 
-    def response(self, P, C_occ=None):
-        def change(dP):
-            J, scaled = self._coulomb_and_exchange(dP, None)
-            return J - sum(scaled) if scaled else J[None]
+    def response(self, P, C, triplet=False):
+        def change(dC, imaginary=0.0):
+            real = 1.0 - imaginary
+            found: list = [0.0] * len(C) if triplet or not real else self._coulomb_on_orbitals(C, dC, real)
+            for omega, fraction in self.exact_exchange:
+                for s, pair in enumerate(zip(C, dC, strict=True)):
+                    K = self.builder.exchange_on_orbitals(*pair, omega, real - imaginary)
+                    found[s] = found[s] - share(P) * fraction * K
+            return found
 
         return change
+
+    def _coulomb_on_orbitals(self, C, dC, factor):
+        """Per spin (trial, orbital, ao): J of the change of the whole density, on the orbitals, times a factor."""
+        half = factor * sum(np.matmul(dC_s.transpose(0, 2, 1), C_s) for C_s, dC_s in zip(C, dC, strict=True))
+        J = self.builder.coulomb_of_each(half + half.transpose(0, 2, 1))
+        return [C_s @ J for C_s in C]
 
     def gradient(self, P, C_occ, grid_response, progress):
         return self.builder.gradient(P, C_occ, self.exact_exchange)

@@ -10,6 +10,7 @@ density; its K then belongs to the total density too. All numbers are in hartree
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -70,9 +71,20 @@ class CoulombExchange(ABC):
 
     molecule: Molecule
 
-    @abstractmethod
     def coulomb(self, P) -> np.ndarray:
         """J (ao, ao) of the total density, that is of the sum over the spin channels of P (spin, ao, ao)."""
+        return self.coulomb_of_each(self._check(P).sum(axis=0, keepdims=True))[0]
+
+    @abstractmethod
+    def coulomb_of_each(self, P) -> np.ndarray:
+        """J (n, ao, ao) of symmetric density matrices P (n, ao, ao)."""
+
+    @abstractmethod
+    def exchange_on_orbitals(self, C, dC, omega: float = 0.0, crossed: float = 1.0) -> np.ndarray:
+        """(K^T + crossed K) C of the matrices sum_q dC_q C_q^T, like dC: C (orbital, ao), dC (trial, orbital, ao).
+
+        For an orbital p and a basis function m it is sum_q (p q|dC_q m) + crossed sum_q (p dC_q|q m).
+        """
 
     @abstractmethod
     def exchange(self, P, C_occ: Sequence | None = None, omega: float = 0.0) -> np.ndarray:
@@ -131,9 +143,12 @@ class ExactCoulombExchange(CoulombExchange):
         """Whether the integrals are kept."""
         return self._kept_bytes <= min(self._in_core_limit, available_memory() // 2)
 
-    def coulomb(self, P):
-        total = self._check(P).sum(axis=0, keepdims=True)
-        return self._contract(total, 0.0, coulomb=True, exchange=False)[0][0]
+    def coulomb_of_each(self, P):
+        return self._contract(P, 0.0, coulomb=True, exchange=False)[0]
+
+    def exchange_on_orbitals(self, C, dC, omega=0.0, crossed=1.0):
+        K = self._contract(np.matmul(dC.transpose(0, 2, 1), C), omega, coulomb=False, exchange=True, symmetric=False)[1]
+        return C @ (K.transpose(0, 2, 1) + crossed * K)
 
     def exchange(self, P, C_occ=None, omega=0.0):
         return self._contract(self._check(P), omega, coulomb=False, exchange=True)[1]
@@ -161,13 +176,13 @@ class ExactCoulombExchange(CoulombExchange):
     def within(self, room):
         return self if room >= self._kept_bytes else ExactCoulombExchange(self.molecule, 0)
 
-    def _contract(self, P, omega, coulomb, exchange):
-        P = (P + P.transpose(0, 2, 1)) / 2
+    def _contract(self, P, omega, coulomb, exchange, symmetric=True):
+        P = (P + P.transpose(0, 2, 1)) / 2 if symmetric else P
         if not self.in_core:
-            return self._direct(P, coulomb, exchange, omega)
+            return self._direct(P, coulomb, exchange, omega, symmetric)
         if omega not in self._integrals:
             self._integrals[omega] = two_electron.packed_eri(self.molecule, omega)
-        return two_electron.contract_packed_eri(self._integrals[omega], P, coulomb, exchange)
+        return two_electron.contract_packed_eri(self._integrals[omega], P, coulomb, exchange, symmetric)
 
 
 class DensityFittedCoulombExchange(CoulombExchange):
@@ -188,6 +203,13 @@ class DensityFittedCoulombExchange(CoulombExchange):
         self._tensors: dict[float, np.ndarray] = {}
         self._check_memory(1)
 
+    def with_few_for_exchange(self) -> "DensityFittedCoulombExchange":
+        """The same J, and an exchange on orbitals from a few fitting functions: for estimates that others correct."""
+        other, few = copy(self), copy(self)
+        few._auxiliary, few._tensors = two_electron.few_fitting_functions(self.molecule), {}
+        other.exchange_on_orbitals = few.exchange_on_orbitals  # type: ignore[method-assign]
+        return other
+
     def tensor(self, omega: float = 0.0) -> np.ndarray:
         """B_Q,ij of the operator, packed over i >= j, (aux, ao (ao + 1) / 2)."""
         if omega not in self._tensors:
@@ -196,15 +218,14 @@ class DensityFittedCoulombExchange(CoulombExchange):
                 self._tensors[omega] = two_electron.fitting_tensor(self.molecule, self._auxiliary, omega)
         return self._tensors[omega]
 
-    def coulomb(self, P):
-        total = self._check(P).sum(axis=0)
-        folded = (total + total.T)[self._lower]
-        diagonal = np.arange(1, len(total) + 1).cumsum() - 1
-        folded[diagonal] /= 2  # each pair i > j stands for ij and ji
+    def coulomb_of_each(self, P):
+        folded = (P + P.transpose(0, 2, 1))[:, *self._lower]
+        diagonal = np.arange(1, P.shape[1] + 1).cumsum() - 1
+        folded[:, diagonal] /= 2  # each pair i > j stands for ij and ji
         parts = np.array_split(self.tensor(), worker_count())
-        product = lambda B: (B @ folded) @ B
+        product = lambda B: (folded @ B.T) @ B
         packed = np.sum(run_on_workers([partial(product, B) for B in parts]), axis=0)
-        return packed[self._positions_in_square].reshape(total.shape)
+        return packed[:, self._positions_in_square].reshape(P.shape)
 
     def exchange(self, P, C_occ=None, omega=0.0):
         P = self._check(P)
@@ -213,6 +234,31 @@ class DensityFittedCoulombExchange(CoulombExchange):
         if len(C_occ) != len(P):
             raise InputError(f"orbitals of {len(C_occ)} spin channels were given for {len(P)} density matrices.")
         return np.stack([self._exchange_of_orbitals(np.asarray(C, dtype=float), omega) for C in C_occ])
+
+    def exchange_on_orbitals(self, C, dC, omega=0.0, crossed=1.0):
+        n_orbitals, n = C.shape
+        B, square = self.tensor(omega), self._positions_in_square
+        block = max(1, _BLOCK_BYTES // (8 * n * max(n, n_orbitals)))
+        columns = crossed * np.ascontiguousarray(dC.reshape(-1, n).T)
+
+        def part(starts):
+            K, full = np.zeros(dC.shape), np.empty((block, n, n))
+            for start in starts:
+                rows = B[start : start + block]
+                BQ = full[: len(rows)]
+                np.take(rows, square, axis=1, out=BQ.reshape(-1, n * n), mode="clip")
+                half = np.matmul(C, BQ)  # (Q|q m)
+                pairs = np.matmul(half, C.T).reshape(-1, n_orbitals).T  # (Q|p q) as (p, Qq)
+                half = half.reshape(-1, n)
+                if crossed:
+                    turned = (half @ columns).reshape(len(rows), n_orbitals, *dC.shape[:2])  # (Q|p dC_q), (Q, p, t, q)
+                for t, (K_t, dC_t) in enumerate(zip(K, dC, strict=True)):
+                    K_t += pairs @ np.matmul(dC_t, BQ).reshape(-1, n)  # (Q|dC_q m)
+                    if crossed:
+                        K_t += turned[:, :, t].transpose(1, 0, 2).reshape(n_orbitals, -1) @ half
+            return K
+
+        return sum(share_out(range(0, len(B), block), part))
 
     def gradient(self, P, C_occ, exact_exchange):
         P = self._check(P)

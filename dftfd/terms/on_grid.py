@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +12,13 @@ from dftfd.libcint.derivatives import atom_sums
 from dftfd.libcint.gto import component_count
 from dftfd.runtime.memory import Need
 from dftfd.runtime.threads import worker_count
-from dftfd.terms.term import Contribution, Term
+from dftfd.terms.term import Contribution, Term, no_change
 from dftfd.xc.ao_store import AOStore, default_block_size
 from dftfd.xc.channels import ao_order
+from dftfd.xc.code import shared
 from dftfd.xc.gradient import GradientBuilder
+from dftfd.xc.nonlocal_response import NonlocalXCResponse
+from dftfd.xc.transitions import Transitions, TripletKernel, equal_spins, opposite_spins
 
 BLOCK_BUFFERS = 6
 """Buffers of the size of a block's orbitals that a worker holds while it builds the matrix."""
@@ -130,7 +134,7 @@ class GridEnergy(Term):
 
     @abstractmethod
     def made_on(self, store: AOStore):
-        """Builder with `build(P, C_occ)` and `response(P, C_occ)` as those of dftfd.xc.matrix.XCBuilder."""
+        """Builder with `build(P, C_occ)` as that of dftfd.xc.matrix.XCBuilder."""
 
     @cached_property
     def builder(self):
@@ -150,8 +154,26 @@ class GridEnergy(Term):
         (name,) = self.components
         return Contribution({name: found.energy}, found.matrix, found.n_electrons)
 
-    def response(self, P, C_occ=None):
-        return self.builder.response(P, C_occ)
+    def response(self, P, C, triplet=False):
+        change = self._change_of_potential(self.builder.density(P), Transitions(self.builder, C), triplet)
+
+        def respond(dC, imaginary=0.0):
+            if imaginary == 1.0:  # the density does not change
+                return no_change(dC)
+            found = change(dC)
+            return found if imaginary == 0.0 else [(1.0 - imaginary) * of_spin for of_spin in found]
+
+        return respond
+
+    def _change_of_potential(self, density, transitions, triplet):
+        """dC -> dV C at a density (spin, channel, point)."""
+        kernel: Any = shared(type(self.kernel), self.kernel.functional, 2) if triplet else self.kernel
+        if not kernel.whole_grid:
+            return transitions.change_of_potential(TripletKernel(kernel) if triplet else kernel, density)
+        points, weights = self.builder.grid
+        change = NonlocalXCResponse(kernel, points, weights, equal_spins(density) if triplet else density)
+        of_one = (lambda tangent: change(opposite_spins(tangent))[:1]) if triplet else change
+        return lambda dC: transitions.applied([of_one(tangent) for tangent in transitions.densities(dC)])
 
     def gradient(self, P, C_occ, grid_response, progress):
         return gradient_on_grid(self._molecule, self.gradient_kernel, self.grid, P, C_occ, grid_response, progress)

@@ -1,9 +1,9 @@
 """What a term of the energy is. The energy of a molecule is a list of them; everything else is a sum over the list."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -23,6 +23,18 @@ class Contribution:
     n_electrons: np.ndarray | None = None
 
 
+class ChangeOfOrbitals(Protocol):
+    """A linear map of changes of orbitals dC to what the change dF of the Fock matrix does to them, dF C.
+
+    dC and the result: per spin (trial, orbital, ao). Orbitals that change by dC change the density by
+    dP = sum_q dC_q C_q^T + C_q dC_q^T; those that change by i dC by dP = i sum_q (dC_q C_q^T - C_q dC_q^T), for which
+    the result is dF C / i: only exact exchange has any.   imaginary: what is returned is (1 - imaginary) times the
+    former and `imaginary` times the latter: 0 and 1 are the kernels of A + B and A - B, 1/2 that of A.
+    """
+
+    def __call__(self, dC: Sequence[np.ndarray], imaginary: float = 0.0) -> Sequence[Any]: ...
+
+
 class Term(ABC):
     """One piece of the energy as a functional of the density matrix P (spin, ao, ao); one spin is the total density.
 
@@ -40,9 +52,11 @@ class Term(ABC):
     def evaluate(self, P, C_occ=None) -> Contribution:
         """Energies and matrix at P."""
 
-    def response(self, P, C_occ=None) -> Callable[[np.ndarray], np.ndarray]:
-        """The linear map dP -> dF at P, both (spin, ao, ao), dP symmetric; without change for a term linear in P.
+    def response(self, P, C, triplet: bool = False) -> ChangeOfOrbitals:
+        """How the Fock matrix at P changes with orbitals, in its action on them; without change for a term linear in P.
 
+        C: per spin the orbitals that change, (orbital, ao), all that have electrons among them.   triplet: P is a
+        closed shell's, and beta orbitals change opposite to the alpha ones; then F is alpha's.
         Not asked for where `lacks_response` is not empty.
         """
         return no_change
@@ -74,6 +88,6 @@ class Term(ABC):
         """Computes now what `evaluate` needs at every density."""
 
 
-def no_change(dP):
+def no_change(dC, imaginary=0.0):
     """The response of a term that is linear in P."""
-    return 0.0
+    return [0.0] * len(dC)

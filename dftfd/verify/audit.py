@@ -5,15 +5,15 @@ same code's derivatives of order k - 1, extrapolated so that a relative error of
 this package is given as reference, with its derivatives by functional automatic differentiation.
 """
 
-import importlib.util
+import importlib
 import itertools
-from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
 from dftfd.errors import FunctionalError, InputError, UnsupportedError, shown
+from dftfd.functionals.base import Functional, signature_of
+from dftfd.functionals.named_files import code_in_file, functional_in_file, names_file
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import Kind, choice, public, whole
 from dftfd.verify.audit_sources import HIGHEST, EvalXCSource, LibxcSource, NotOfferedError, OwnSource, named
@@ -112,23 +112,27 @@ def _counterpart(name):
         return None
 
 
-def import_target(text: str) -> Callable:
-    """The function that "module:function" or "file.py:function" names."""
+def import_target(text: str) -> Any:
+    """What "module:function" or "file.py:function" names: code of PySCF's kind, or a functional in a file."""
+    if names_file(text):
+        found = code_in_file(text)
+        return functional_in_file(text) if isinstance(found, Functional) or _is_formula(found) else found
     place, _, attribute = text.rpartition(":")
     try:
-        if place.endswith(".py"):
-            spec = importlib.util.spec_from_file_location(Path(place).stem, place)
-            if spec is None or spec.loader is None:
-                raise InputError(f"target {shown(text)}: {place} is no file of Python code.")
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-        else:
-            module = importlib.import_module(place)
-        return getattr(module, attribute)
-    except (ImportError, AttributeError, OSError) as error:
+        return getattr(importlib.import_module(place), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
             f"{text!r} can't be imported: {error}; module:function or file.py:function expected."
         ) from error
+
+
+def _is_formula(found):
+    """Whether this is code of densities, def own(n, *, mu=0.2)."""
+    try:
+        signature_of(found, "")
+    except FunctionalError:
+        return False
+    return True
 
 
 # ---- derivatives in the inside

@@ -1,10 +1,7 @@
 """Systems with known exact conditions: the electron gas, and one orbital exp(-Z r)."""
 
-import functools
 import math
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dftfd.functionals.base import Functional
@@ -32,6 +29,13 @@ def uniform_gas(rs, fraction) -> np.ndarray:
     """(9, point), the uniform gas of r_s (point,) in which alpha is the given fraction of the density."""
     ones = np.ones((2, len(rs)))
     return variables(uniform_density(rs) * np.stack([fraction, 1 - fraction])[:, None], 0 * ones, ones, 0 * ones, 1.0)
+
+
+def _with_unused(rows, used, x):
+    """Rows of all variables, zero for those that the energy does not depend on."""
+    full = np.zeros_like(x)
+    full[list(used)] = rows
+    return full
 
 
 class OneOrbital:
@@ -73,26 +77,35 @@ class OneOrbital:
 
         v = e_n - 1/r^2 d/dr (r^2 e_g) + 1/r^2 d/dr (r^2 d/dr e_l),   e(n, g, l) with g = n', l = n'' + 2 n' / r
         """
-        kernel, N, Z = pointwise_kernel(functional, 2), self.N, self.Z
-        shares = (1.0, 0.0) if N == 1 else (0.5, 0.5)
+        kernel, r, Z = pointwise_kernel(functional, 3 - self.N), self.r, self.Z
+        shares, products = (
+            np.array(x)[:, None] for x in ([[1.0, 0.0], [1.0, 0.0, 0.0]] if self.N == 1 else [[1.0]] * 2)
+        )
+        rows = lambda n, sigma, l, tau: np.concatenate([shares * n, products * sigma, shares * l, shares * tau])
+        n, slope, second = self.n, -2 * Z * self.n, 4 * Z**2 * self.n  # n, g = n', n''
+        tau, zero = Z**2 / 2 * n, np.zeros_like(n)
+        l = 4 * Z * n * (Z - 1 / r)
+        l_1 = 4 * Z * (slope * (Z - 1 / r) + n / r**2)
+        l_2 = 4 * Z * (second * (Z - 1 / r) + 2 * slope / r**2 - 2 * n / r**3)
+        x = rows(n, slope**2, l, tau)
+        x_1 = rows(slope, 2 * slope * second, l_1, -2 * Z * tau)
+        x_2 = rows(second, 16 * Z**2 * slope**2, l_2, 4 * Z**2 * tau)  # n'^2 falls as exp(-4 Z r)
+        # tau = n'^2 / 8 n: its derivatives by n and n' are constant here, as n' / n is
+        by_n, by_g = rows(zero + 1, zero, zero, zero - Z**2 / 2), rows(zero, 2 * slope, zero, zero - Z / 2)
+        by_g_1 = rows(zero, 2 * second, zero, zero)
+        by_l = rows(zero, zero, zero + 1, zero)
 
-        def variables(n, g, l):
-            both = lambda a: [share * a for share in shares]
-            sigma = [s * t * g * g for s, t in ((shares[0], shares[0]), shares, (shares[1], shares[1]))]
-            return [*both(n), *sigma, *both(l), *both(g * g / (8 * n))]
+        def along(*directions):
+            _, *found = kernel.along(x, np.stack(directions))
+            return [_with_unused(rows, kernel.used, x) for rows in found]
 
-        def slope(k, r):
-            n = N * Z**3 / math.pi * jnp.exp(-2 * Z * r)
-            x = n, -2 * Z * n, 4 * Z * n * (Z - 1 / r)
-            _, pull = jax.vjp(lambda *x: kernel.energy(variables(*x)), *x)
-            return pull(jnp.ones_like(r))[k]
-
-        derivative = lambda f: lambda r: jax.jvp(f, (r,), (jnp.ones_like(r),))[1]
-        r = jnp.asarray(self.r)
-        v = slope(0, r) - derivative(lambda r: r * r * slope(1, r))(r) / (r * r)
+        s, s_1 = along(x_1)
+        e_g, e_g_1 = np.sum(s * by_g, axis=0), np.sum(s_1 * by_g + s * by_g_1, axis=0)
+        v = np.sum(s * by_n, axis=0) - e_g_1 - 2 * e_g / r
         if "lapl" in kernel.ingredients:
-            v = v + derivative(lambda r: r * r * derivative(functools.partial(slope, 2))(r))(r) / (r * r)
-        return np.asarray(v)
+            e_l_2 = np.sum((along(x_1, x_1)[2] + along(x_2)[1]) * by_l, axis=0)
+            v += e_l_2 + 2 * np.sum(s_1 * by_l, axis=0) / r
+        return v
 
     def virial(self, functional: Functional) -> float:
         r"""-\int n r . grad v = \int v (3 n + r n') [hartree]."""

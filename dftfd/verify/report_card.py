@@ -13,6 +13,7 @@ from dftfd.functionals.parameters import parameter_text
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import public
 from dftfd.runtime.files import written_whole
+from dftfd.runtime.notebook import ShownAsText
 from dftfd.verify.conditions import CONDITIONS, Condition, Parts
 from dftfd.verify.counterpart import counterpart
 from dftfd.verify.model_systems import C_F, C_X, energy, gas
@@ -25,7 +26,7 @@ _FLAT = 1e-3
 
 
 @dataclass(frozen=True)
-class ReportCard:
+class ReportCard(ShownAsText):
     """What `report_card` found; print it.
 
     conditions: the outcome of each exact condition; `passed` is None where it is not about this functional.

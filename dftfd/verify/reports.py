@@ -1,20 +1,35 @@
 """The results of comparisons and audits, as values and as tables."""
 
 import io
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass
 
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from dftfd.runtime.notebook import ShownAsText
 
-class Printed:
-    """What rich prints in colour, as plain text."""
+
+class Printed(ShownAsText):
+    """What rich prints in colour, as plain text, and as data."""
+
+    def to_json(self) -> dict:
+        """Plain dictionaries, lists, numbers and text; numbers that are not finite as text."""
+        return _plain(asdict(self) | {"passed": self.passed})  # type: ignore[call-overload, attr-defined]  # dataclasses
 
     def __str__(self) -> str:
         text = io.StringIO()
         Console(file=text, width=160, no_color=True).print(self)
         return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def _plain(value):
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _table(headings, rows, right=(), **options) -> Table:

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dftfd.autofd import Domain, Function, function
+from dftfd.autofd.core.packed import quick_values
 from dftfd.errors import InputError
 from dftfd.functionals.base import SPACE
 from dftfd.libcint.mole import is_pyscf_mole
@@ -47,6 +48,15 @@ def density_function(
     return (rho, function(kinetic_energy_density_at, domain, params=(P, tables))) if tau else rho
 
 
+def orbital_function(molecule, C) -> Function:
+    """The orbital sum_m C_m chi_m(r) with coefficients C (ao,), a Function R^3 -> R [bohr^-3/2]."""
+    return function(_orbital_at, SPACE, params=(jnp.asarray(C, dtype=jnp.float64), ao_tables(molecule)))
+
+
+def _orbital_at(C, tables: AOTables, r):
+    return C @ ao_values(tables, r)
+
+
 def density_at(P, tables: AOTables, r):
     """Spin densities (2,) at the point r (3,)."""
     chi = ao_values(tables, r)
@@ -61,7 +71,8 @@ def kinetic_energy_density_at(P, tables: AOTables, r):
 
 def evaluate_at(f: Function, points, batch_size: int = 512):
     """Values of a Function on many points (point, 3), evaluated in batches so that memory stays bounded."""
-    return _mapped(f, jnp.asarray(points, dtype=jnp.float64), batch_size)
+    found = quick_values(f, points)
+    return found if found is not None else _mapped(f, jnp.asarray(points, dtype=jnp.float64), batch_size)
 
 
 def _map(f, points, batch_size):

@@ -262,7 +262,7 @@ class XCBuilder(MatrixBuilder):
     """Exchange-correlation energy and its matrix for density matrices in the basis of `store`.
 
     kernel(points, weights, density (spin, channel, point)) -> (energy, potential (spin, channel, point)), with
-    attributes `order`, `needs_tau` and `channels`; see dftfd/xc/kernel.py. The response asks for kernel.response.
+    attributes `order`, `needs_tau` and `channels`; see dftfd/xc/kernel.py. Responses stand in dftfd/xc/transitions.py.
     """
 
     def build(self, P: np.ndarray, C_occ: Sequence[np.ndarray] | None = None) -> XCContribution:
@@ -298,34 +298,6 @@ class XCBuilder(MatrixBuilder):
             if self._progress is not None:
                 self._progress(next(done), len(self.store.blocks))
         return XCContribution(energy, M, n_electrons)
-
-    def response(self, P, C_occ=None) -> Callable[[np.ndarray], np.ndarray]:
-        r"""The linear map dP -> dV at P, both (spin, ao, ao) [hartree], dP symmetric.
-
-            dV[dP] = d/dt V_xc[P + t dP] at t = 0
-
-        It is the derivative of the very number that `build` differentiates: the kernel's potential at each point is
-        differentiated once more, along the channels of dP. The density is kept, 8 bytes for each spin, channel, point.
-        """
-        density = self.density(P, C_occ)
-
-        def change(dP):
-            dP, _ = self._checked(dP, None)
-            M = sum(self._on_workers(self._change_part, dP, density))
-            require_finite_response(self.kernel, M)
-            return M + M.transpose(0, 2, 1)
-
-        return change
-
-    def _change_part(self, part, scratch, dP, density):
-        M = np.zeros_like(dP)
-        tangent = scratch("tangent", len(dP), self.kernel.channels, self.store.block_size)
-        for index in part:
-            block, ao = self.store.blocks[index], self._values(index, scratch)
-            self._density(index, ao, dP, None, tangent, scratch)
-            change = self.kernel.response(block.points, block.weights, self._of_block(density, index), tangent)
-            self._add_half_matrix(index, ao, change, M, scratch)
-        return M
 
     def _not_finite(self, block, density) -> NumericalError:
         """The error that says where in a block, and for which density, the functional is NaN or Inf."""

@@ -35,7 +35,9 @@ class PointwiseKernel:
 
     def __init__(self, functional: Functional, n_spin: int):
         self.n_spin = n_spin
-        self.program = scalar_form(functional, n_spin)
+        self.program = (
+            of_equal_spins(pointwise_kernel(functional, 2).program) if n_spin == 1 else scalar_form(functional)
+        )
         self.used = tuple(k for k in range(len(VARIABLES[n_spin])) if self.program.depends_on({k})) or (0,)
         self.code = PointCode(restricted(self.program, self.used), len(self.used))
 

@@ -147,10 +147,11 @@ class Function(Overloads, HasKey):
 class GraphStructure:
     """The graph without its arrays; compared by structural key."""
 
-    __slots__ = ("program", "key", "_hash")
+    __slots__ = ("program", "key", "is_quick", "_hash")
 
     def __init__(self, program, key):
         self.program, self.key, self._hash = program, key, hash(key)
+        self.is_quick = any(hasattr(static.get("code"), "on_points") for *_, static, _, _ in program)
 
     @property
     def signature(self):

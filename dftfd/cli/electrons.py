@@ -1,0 +1,71 @@
+"""The commands excitations and polarizability: how the electrons answer to light and fields."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dftfd.cli.commands import Debug, Verbose, app, messages, progress_of, require_convergence
+from dftfd.cli.nuclei import OFFERED, File
+from dftfd.cli.option_types import with_options
+
+
+@app.command()
+@with_options(*OFFERED)
+def excitations(
+    file: File,
+    of_molecule,
+    of_run,
+    n: Annotated[int, typer.Option("-n", "--number", help="How many excitations.")] = 5,
+    tda: Annotated[bool, typer.Option("--tda", help="Tamm-Dancoff approximation.")] = False,
+    triplets: Annotated[bool, typer.Option("--triplets", help="Triplets of a closed shell.")] = False,
+    spin_flip: Annotated[bool, typer.Option("--spin-flip", help="Alpha electrons to beta, from a high spin.")] = False,
+    output: Annotated[Path | None, typer.Option(help="Write them to this HDF5 file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the absorption spectrum (needs plots).")] = None,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Compute vertical excitation energies and absorption strengths."""
+    with messages(verbose, debug):
+        result, progress = _solved(file, of_molecule, of_run)
+        with progress:
+            found = result.excitations(n, tda, "triplet" if triplets else "flip" if spin_flip else None, progress)
+        print(f"\n{found}")
+        if output is not None:
+            found.save(output)
+        if plot is not None:
+            found.plot(plot)
+    require_convergence(found.converged.all(), "some excitations have not converged.")
+
+
+@app.command()
+@with_options(*OFFERED)
+def polarizability(
+    file: File,
+    of_molecule,
+    of_run,
+    omega: Annotated[list[float] | None, typer.Option(help="Frequency [hartree]; may be repeated. Default: 0.")] = None,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Compute the dipole polarisability, static or at frequencies."""
+    from dftfd.response.polarizability import in_words
+
+    with messages(verbose, debug):
+        result, progress = _solved(file, of_molecule, of_run)
+        with progress:
+            for frequency in omega or [0.0]:
+                print(f"\n{in_words(result.polarizability(frequency, progress), frequency)}")
+
+
+def _solved(file, of_molecule, of_run):
+    """The converged result for a file, and a display of what follows."""
+    from dftfd.system.molecule import molecule
+    from dftfd.tasks.run import run_scf
+
+    system = molecule(file, **of_molecule)
+    with progress_of(system) as progress:
+        result = run_scf(system, **of_run, progress=progress)
+    require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
+    print(f"\n{result}\n")
+    return result, progress

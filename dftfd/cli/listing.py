@@ -1,0 +1,90 @@
+"""The command list: names of functionals, and what is known of them, from a file; nothing is loaded for it."""
+
+import importlib.util
+import json
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dftfd.cli.commands import app
+from dftfd.errors import FileError, InputError, closest_names
+
+INDEX = Path(__file__).parents[1] / "functionals" / "index.json"
+FAMILIES = ("LDA", "GGA", "meta-GGA", "nonlocal", "HF")
+KINDS = (
+    "exchange",
+    "correlation",
+    "exchange-correlation",
+    "kinetic energy",
+    "Coulomb energy",
+    "model of the potential",
+)
+
+
+@app.command("list")
+def list_names(
+    pattern: Annotated[str, typer.Argument(help="Show only names that contain this text.")] = "",
+    long: Annotated[bool, typer.Option("--long", help="Show family, kind, year, exact exchange, source.")] = False,
+    family: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(FAMILIES)}.")] = None,
+    kind: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(KINDS)}.")] = None,
+    hybrid: Annotated[
+        bool | None, typer.Option("--hybrid/--no-hybrid", help="Only those with exact exchange, or without.")
+    ] = None,
+    uses: Annotated[str | None, typer.Option(help="Only those that use it: sigma, lapl, tau.")] = None,
+    since: Annotated[int | None, typer.Option(help="Only those published in this year or later.")] = None,
+    json_form: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+):
+    """List the known functionals: the library's own, and libxc's under libxc:NAME."""
+    family, kind = _one_of("family", family, FAMILIES), _one_of("kind", kind, KINDS)
+    wanted = {
+        name: row
+        for name, row in known_functionals().items()
+        if pattern.lower() in name.lower()
+        and family in (None, row.get("family"))
+        and kind in (None, row.get("kind"))
+        and hybrid in (None, bool(row.get("exact_exchange")) and row.get("family") != "HF")
+        and (uses is None or uses in row.get("uses", ()))
+        and (since is None or row.get("year", 0) >= since)
+    }
+    if json_form:
+        print(json.dumps(wanted, indent=1))
+        return
+    width = max(map(len, wanted), default=0)
+    for name, row in wanted.items():
+        print(f"{name:{width}}  {_about(row)}".rstrip() if long else name)
+
+
+def known_functionals() -> dict[str, dict]:
+    """What is known of each functional that can be asked for, by name: the library's, plug-ins', libxc's."""
+    try:
+        index = json.loads(INDEX.read_text())
+    except OSError as error:
+        raise FileError(f"cannot read {INDEX}: {error.strerror}; install dftfd again.") from error
+    plugins = {entry.name.lower(): {"plug-in": entry.value} for entry in entry_points(group="dftfd.functionals")}
+    own = dict(sorted((plugins | index["own"]).items()))
+    has_catalogue = importlib.util.find_spec("jax_xc") is not None
+    return own | {f"libxc:{name}": row for name, row in index["libxc"].items() if has_catalogue}
+
+
+def _one_of(option, given, known):
+    if given is None:
+        return None
+    found = {word.lower(): word for word in known}.get(given.lower())
+    if found is None:
+        close = ", ".join(closest_names(given, known))
+        raise InputError(f"--{option} {given!r}: one of {', '.join(known)} expected; the closest are {close}.")
+    return found
+
+
+def _about(row):
+    """One line: family, kind, year, exact exchange, what it uses, sources."""
+    if "plug-in" in row:
+        return f"plug-in {row['plug-in']}"
+    shares = row.get("exact_exchange", ())
+    exchange = " ".join(f"{100 * c:+.4g}%" + (f" beyond 1/{w:g} bohr" if w else "") for w, c in shares)
+    parts = [row["family"], row["kind"], str(row.get("year", "")), f"{exchange} exact exchange" if exchange else ""]
+    parts += ["nonlocal correlation" if row.get("nonlocal_correlation") else "", "/".join(row.get("uses", ()))]
+    parts += [f"doi:{doi}" for doi in row.get("doi", ())[:1]]
+    return ", ".join(part for part in parts if part)

@@ -1,0 +1,1 @@
+"""Linear response: how orbitals follow a perturbation, polarisabilities, and excitations."""

@@ -1,0 +1,309 @@
+r"""Excitation energies, strengths and characters from time-dependent Kohn-Sham theory.
+
+    (A + B) R = w L,   (A - B) L = w R,   R . L = 1;   Tamm-Dancoff: A X = w X
+
+M. E. Casida, in Recent Advances in Density Functional Methods I (1995), p. 155. doi:10.1142/9789812830586_0005
+S. Hirata, M. Head-Gordon, Chem. Phys. Lett. 314, 291 (1999). doi:10.1016/S0009-2614(99)01149-5
+"""
+
+import json
+import warnings
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from dftfd.errors import ConvergenceWarning, DamagedFileError, FileError, InputError, MissingDependencyError, shown
+from dftfd.libcint.mole import gradient_integrals, position_integrals, rotation_integrals
+from dftfd.response.linear_response import LinearResponse
+from dftfd.response.spin_flip import SpinFlip
+from dftfd.response.subspaces import lowest_roots
+from dftfd.runtime.arguments import array, choice, number, public, whole
+from dftfd.runtime.files import written_whole
+from dftfd.runtime.hdf5 import read_tree, write_tree
+from dftfd.runtime.progress import as_progress
+
+HARTREE_IN_EV = 27.21138602
+TOLERANCE = 1e-5
+"""What may be left of the equations [hartree]; energies are off by its square."""
+
+LOOSE = 1e-4
+"""The same where a cheaper energy finds vectors to start with."""
+
+MAX_PRODUCTS_PER_ROOT = 60
+NOISE, SEED = 1e-3, 5
+FORMAT = 1
+SPINS = choice("singlet", "triplet", "flip", None)
+WIDTH = number(lambda x: 1e-6 <= x <= 10.0, "a number of hartree from 1e-6 to 10, such as 0.01")
+
+
+@dataclass(frozen=True, eq=False)
+class NaturalTransitionOrbitals:
+    """Pairs of orbitals between which one excitation goes, of one spin, the largest weight first.
+
+    weights: (pair,), which add up to the share of the spin, of |X|^2.   holes, particles: (ao, pair).
+    R. L. Martin, J. Chem. Phys. 118, 4775 (2003). doi:10.1063/1.1558471
+    """
+
+    weights: np.ndarray
+    holes: np.ndarray
+    particles: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Excitations:
+    """Vertical excitations of a Kohn-Sham state, in ascending order. Atomic units.
+
+    energies: (root,) [hartree].   oscillator_strengths: (root,), length form.   transition_dipoles: <0|mu|n> (root, 3)
+    [e bohr], of either sign.   rotatory_strengths: (root,) [e^2 bohr^3 hartree / (hbar c), that is atomic units of
+    mu . m], velocity form, which no origin changes.
+    spin: 'singlet', 'triplet', 'flip', or 'any' of unrestricted orbitals.   tda: Tamm-Dancoff approximation.
+    converged: (root,).   residuals: (root,) [hartree].
+    X, Y: per spin (root, occupied, virtual), X . X - Y . Y = 1; those of a closed shell are alpha's times sqrt 2.
+    """
+
+    energies: np.ndarray
+    oscillator_strengths: np.ndarray
+    transition_dipoles: np.ndarray
+    rotatory_strengths: np.ndarray
+    converged: np.ndarray
+    residuals: np.ndarray
+    spin: str
+    tda: bool
+    what: str
+    X: tuple[np.ndarray, ...] = field(repr=False)
+    Y: tuple[np.ndarray, ...] = field(repr=False)
+    occupied: tuple[np.ndarray, ...] = field(repr=False)
+    virtual: tuple[np.ndarray, ...] = field(repr=False)
+
+    def __len__(self):
+        return len(self.energies)
+
+    @public
+    def natural_transition_orbitals(
+        self, root: Annotated[int, whole(0)], spin: Annotated[int, whole(0, 1)] = 0
+    ) -> NaturalTransitionOrbitals:
+        """Those of the excitation number `root`, from 0; spin: 0 for alpha or a closed shell, 1 for beta."""
+        if root >= len(self) or spin >= len(self.X):
+            found = f"{len(self)} roots of {len(self.X)} sets of orbitals"
+            raise InputError(f"root {shown(root)} of spin {spin}: there are {found}.")
+        U, s, V = np.linalg.svd(self.X[spin][root], full_matrices=False)
+        return NaturalTransitionOrbitals(s**2, self.occupied[spin] @ U, self.virtual[spin] @ V.T)
+
+    @cached_property
+    def characters(self) -> tuple[str, ...]:
+        """The transitions that each excitation consists of, in words: 'HOMO -> LUMO 94 %'."""
+        return tuple(self._character(root) for root in range(len(self)))
+
+    def _character(self, root):
+        found = []
+        flip = self.spin == "flip"
+        names = ("alpha ",) if flip else ("alpha ", "beta ") if len(self.X) > 1 else ("",)
+        for X, Y, name in zip(self.X, self.Y, names, strict=True):
+            weights = X[root] ** 2 - Y[root] ** 2
+            for place in np.argsort(-weights, axis=None)[:3]:
+                i, a = np.unravel_index(place, weights.shape)
+                there = f"{'beta ' * flip}{_lumo(a)}"
+                found.append((float(weights[i, a]), f"{name}{_homo(len(weights) - 1 - i)} -> {there}"))
+        found.sort(reverse=True)
+        shown = [f"{words} {100 * weight:.0f} %" for weight, words in found if weight > 0.1]
+        return ", ".join(shown[:3]) or f"{found[0][1]} {100 * found[0][0]:.0f} %, and many others"
+
+    def __str__(self):
+        method = "Tamm-Dancoff approximation" if self.tda else "full linear response"
+        rows = [f"{self.what}: {len(self)} excitations ({self.spin}), {method}"]
+        rows.append("   n    hartree         eV        nm         f   rotatory   character")
+        for n, words in enumerate(self.characters):
+            w = self.energies[n]
+            end = "" if self.converged[n] else f"   NOT CONVERGED, residual {self.residuals[n]:.0e}"
+            rows.append(
+                f"{n + 1:4d} {w:10.6f} {w * HARTREE_IN_EV:10.4f} {_wavelength(w)} {self.oscillator_strengths[n]:9.5f} "
+                f"{self.rotatory_strengths[n]:10.5f}   {words}{end}"
+            )
+        return "\n".join(rows)
+
+    @public
+    def spectrum(
+        self, energies: Annotated[np.ndarray, array(None)], width: Annotated[float, WIDTH] = 0.01
+    ) -> np.ndarray:
+        """Absorption sum_n f_n g(w - w_n) [1/hartree] at energies w (k,) [hartree], with Gaussians g of area one.
+
+        width: their full width at half maximum [hartree].
+        """
+        sigma = width / (2 * np.sqrt(2 * np.log(2)))
+        x = (energies[:, None] - self.energies) / sigma
+        x = np.clip(x, -40.0, 40.0)  # beyond, it is zero
+        return np.exp(-0.5 * x**2) @ self.oscillator_strengths / (sigma * np.sqrt(2 * np.pi))
+
+    @public
+    def plot(self, path: Path, width: Annotated[float, WIDTH] = 0.01) -> None:
+        """Write the absorption spectrum as a picture, .png, .svg or .pdf; needs Matplotlib.   width: as of `spectrum`.
+
+        InputError for an unknown ending, FileError where the file cannot be written.
+        """
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise MissingDependencyError("pictures need Matplotlib: pip install 'dftfd[plots]'.") from error
+        figure = Figure(figsize=(7, 4), layout="constrained")
+        ending, known = path.suffix[1:].lower(), figure.canvas.get_supported_filetypes()
+        if ending not in known:
+            raise InputError(f"cannot tell the format of the picture {str(path)!r}: .png, .svg or .pdf expected.")
+        axes = figure.subplots()
+        x = np.linspace(max(0.0, self.energies.min() - 4 * width), self.energies.max() + 4 * width, 800)
+        axes.plot(x * HARTREE_IN_EV, self.spectrum(x, width) / HARTREE_IN_EV)
+        axes.vlines(self.energies * HARTREE_IN_EV, 0.0, self.oscillator_strengths, color="0.4", lw=1)
+        axes.set(xlabel="energy / eV", ylabel="f, and absorption / eV$^{-1}$", title=self.what)
+        with written_whole(path) as temporary:
+            figure.savefig(temporary, dpi=150, format=ending)
+
+    @public
+    def save(self, path: Path) -> None:
+        """Write everything to an HDF5 file, for `dftfd.load_excitations(path)`."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+        arrays["converged"] = arrays["converged"].astype(np.int64)
+        for name in _PER_SPIN:
+            arrays |= {f"{name}_{s}": array for s, array in enumerate(values[name])}
+        text = {name: values[name] for name in _TEXT}
+        write_tree(path, {"excitations": {"format": FORMAT, "text": json.dumps(text), "arrays": arrays}})
+
+
+_PER_SPIN, _TEXT = ("X", "Y", "occupied", "virtual"), ("spin", "tda", "what")
+
+
+@public
+def load_excitations(path: Path) -> Excitations:
+    """The Excitations in a file that `Excitations.save` wrote. Raises FileError for other files."""
+    part = read_tree(path, "excitations").get("excitations")
+    if not isinstance(part, dict) or not {"format", "text", "arrays"} <= set(part):
+        raise FileError(f"{path} holds no excitations of dftfd; expected a file written by excitations.save(...).")
+    try:
+        if int(part["format"]) != FORMAT:
+            raise FileError(f"{path} has format {part['format']}; this version of dftfd reads format {FORMAT}.")
+        arrays, text = part["arrays"], json.loads(part["text"])
+        n_spin = 1 if "X_1" not in arrays else 2
+        entries = dict(arrays) | {name: text[name] for name in _TEXT}
+        entries |= {name: tuple(entries.pop(f"{name}_{s}") for s in range(n_spin)) for name in _PER_SPIN}
+        found = Excitations(**entries | {"converged": arrays["converged"].astype(bool)})
+        _require_shapes(found)
+        return found
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise DamagedFileError(f"{path} is damaged: {type(error).__name__}: {error}.") from error
+
+
+def _require_shapes(found):
+    n = len(found.energies)
+    for name in ("energies", "oscillator_strengths", "rotatory_strengths", "converged", "residuals"):
+        if getattr(found, name).shape != (n,):
+            raise ValueError(f"{name} has the shape {getattr(found, name).shape}")
+    for X, Y, C_o, C_v in zip(found.X, found.Y, found.occupied, found.virtual, strict=True):
+        if X.shape != (n, C_o.shape[1], C_v.shape[1]) or Y.shape != X.shape or len(C_o) != len(C_v):
+            raise ValueError("amplitudes and orbitals of different sizes")
+
+
+def excitations_of(result, n: int, tda: bool, spin: str | None, progress=None, tolerance: float = TOLERANCE):
+    """The Excitations of a result; see SCFResult.excitations."""
+    progress = as_progress(progress)
+    response, tda = _operators(result, spin, progress), tda or spin == "flip"
+    if n > response.size:
+        raise InputError(
+            f"n={shown(n)} excitations of {response.size} pairs of occupied and virtual orbitals; give fewer."
+        )
+    with progress.stage("excitations"):
+        roots = _roots(response, n, tda, tolerance, progress)
+    converged = roots.residuals <= tolerance
+    if not converged.all():
+        warnings.warn(
+            f"{np.sum(~converged)} of {n} excitations have not converged: residuals up to {roots.residuals.max():.1e} "
+            f"hartree after {roots.products} products.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    return _excitations(result, response, roots, converged, tda, spin)
+
+
+def _operators(result, spin, progress) -> Any:
+    """The equations of excitations of a spin; InputError where the result has none."""
+    if spin == "flip":
+        return SpinFlip(result, progress)
+    if result.method == "ROKS":
+        raise InputError("excitations are those of RKS and UKS; run method='UKS', with the result as guess.")
+    if spin is not None and result.method != "RKS":
+        raise InputError(f"spin={spin!r} is for a closed shell, RKS; UKS excitations are of any spin: leave it out.")
+    response = LinearResponse(result, spin == "triplet", progress)
+    if not response.is_uniform or result.mo_occ.max() != result.calculation.capacity:
+        raise InputError("excitations need full and empty orbitals; this result has other occupations.")
+    return response
+
+
+def _roots(response, n, tda, tolerance, progress):
+    """The n lowest, those of large molecules with the help of a cheaper energy."""
+    start = _start(response, min(response.size, n + max(6, n // 2)))
+    limit = MAX_PRODUCTS_PER_ROOT * (n + 2)
+    cheaper = response.cheaper
+    if cheaper is None:
+        return lowest_roots(response, (start, start), n, tda, tolerance, limit, progress.note)
+    begin = lowest_roots(cheaper, (start, start), min(n + 2, len(start)), tda, LOOSE, limit, progress.note)
+    progress.note("now with the whole energy")
+    return lowest_roots(response, (begin.R, begin.L), n, tda, tolerance, limit, progress.note, cheaper)
+
+
+def _start(response, count):
+    """Vectors (count, size) to begin with: the smallest gaps, with noise so that no symmetry hides a root."""
+    chosen = np.argsort(response.gaps, kind="stable")[:count]
+    scale = np.maximum(np.abs(response.gaps), 0.05)  # noise must not bring in the core orbitals' large elements
+    start = np.random.default_rng(SEED).normal(size=(count, response.size)) * NOISE * scale.min() / scale
+    start[np.arange(count), chosen] += 1.0
+    return start
+
+
+def _excitations(result, response, roots, converged, tda, spin):
+    """Strengths and amplitudes of the roots."""
+    molecule = result.molecule
+    X, Y = (response.blocks(part / 2) for part in (roots.R + roots.L, roots.R - roots.L))
+    R, L = response.blocks(roots.R), response.blocks(roots.L)
+    # closed shells: sqrt 2 for both spins; triplets and flipped spins are dark
+    weight = 0.0 if spin in ("triplet", "flip") else np.sqrt(response.scale / 2)
+
+    def between(h, amplitudes):
+        """Sum over the spins of <occupied| h |virtual> times amplitudes, (root, 3)."""
+        orbitals = zip(response.occupied, response.virtual, amplitudes, strict=True)
+        parts = (np.einsum("aq,kab,bp,nqp->nk", C_o, h, C_v, X, optimize=True) for C_o, C_v, X in orbitals)
+        return weight * sum(parts)
+
+    position = between(position_integrals(molecule, 1), R)
+    gradient, rotation = between(gradient_integrals(molecule), L), between(rotation_integrals(molecule), L)
+    w = roots.values
+    return Excitations(
+        energies=w,
+        oscillator_strengths=2.0 / 3.0 * w * np.sum(position**2, axis=1),
+        transition_dipoles=-position,
+        rotatory_strengths=np.sum(gradient * rotation, axis=1) / (2.0 * w),
+        converged=converged,
+        residuals=roots.residuals,
+        spin=spin or ("singlet" if result.method == "RKS" else "any"),
+        tda=tda,
+        what=f"{molecule.formula}  {result.method} {result.settings.functional} / {result.settings.basis}",
+        X=tuple(X),
+        Y=tuple(Y),
+        occupied=response.occupied,
+        virtual=response.virtual,
+    )
+
+
+def _homo(k):
+    return "HOMO" if k == 0 else f"HOMO-{k}"
+
+
+def _lumo(k):
+    return "LUMO" if k == 0 else f"LUMO+{k}"
+
+
+def _wavelength(w):
+    """Of light of the energy w, in nm."""
+    return f"{45.56335252767 / w:9.2f}" if w > 1e-3 else "        -"

@@ -1,0 +1,147 @@
+r"""The response of a result's orbitals to a perturbation: coupled-perturbed Kohn-Sham, static and at a frequency.
+
+    (A + B) R - w L = -G,   (A - B) L - w R = 0,   R = X + Y,   L = X - Y
+
+for perturbations with matrix elements G_pq between an orbital p and a more occupied one q. The products with A + B and
+A - B are those of the energy's Hessian in real and imaginary orbital rotations (dftfd.scf.rotation), which stability
+analysis and second-order minimisation use, too: every term of the energy is in them by its exact response.
+
+M. E. Casida, in Recent Advances in Density Functional Methods I (1995), p. 155. doi:10.1142/9789812830586_0005
+"""
+
+from copy import copy
+from functools import cached_property, partial
+
+import numpy as np
+
+from dftfd.errors import UnsupportedError
+from dftfd.model.cheaper_energy import cheaper_ingredients
+from dftfd.model.kohn_sham import FockEvaluation, KohnSham
+from dftfd.response.subspaces import driven_response
+from dftfd.runtime.progress import Progress
+from dftfd.scf.occupation import Aufbau
+from dftfd.scf.problem import State
+from dftfd.scf.rotation import EnergyModel, canonical
+from dftfd.terms import CoulombExchangeEnergy
+
+MAX_PRODUCTS = 1000
+
+LARGE = 1000
+"""Pairs of orbitals from which a cheaper energy saves more products than it costs."""
+
+
+class LinearResponse:
+    """A + B, A - B and A of a result, on vectors (trial, size) of its pairs of orbitals.
+
+    Restricted and unrestricted results, and, for static responses, restricted open shells and any given occupations;
+    smeared ones also move electrons, which is not done: UnsupportedError.
+    triplet: of a closed shell, changes of one spin that are minus those of the other.
+    gaps: (size,) [hartree].   scale: a vector's energy is scale/2 R . (A + B) R.
+    """
+
+    def __init__(self, result, triplet: bool = False, progress=None):
+        result.require_converged("linear response")
+        if result.settings.smearing:
+            raise UnsupportedError(
+                "the response of smeared occupations, which move electrons between orbitals, is not there; give whole "
+                "or fixed occupations."
+            )
+        self._progress, self._triplet = progress or Progress(), triplet
+        self.result, calculation = result, result.calculation
+        self._ingredients = calculation.build(self._progress)
+        self._ingredients.energy.require_response()
+        self._problem = self._ingredients.problem(Aufbau(calculation.n_occupied, calculation.capacity))
+        P = result.density_matrix
+        F = self._problem.start(P).F if result.fock is None else result.fock
+        state = State(P, FockEvaluation(F, {}, None), result.mo_energy, result.mo_occ, result.mo_coeff)
+        self.state = canonical(self._problem, state)
+        self._model = self._with(self._ingredients.energy)
+        self.is_local = not calculation.functional.exact_exchange
+        self.rotations = self._model.rotations
+        differences = np.unique(self._electrons_moved())
+        self.is_uniform = len(differences) == 1 and not self._problem.shared_orbitals
+        self.scale = 2.0 * float(differences[0]) if self.is_uniform else 2.0 * calculation.capacity
+        self.gaps = self._model.diagonal / self.scale
+
+    def _with(self, energy):
+        """The Hessians at the state with the response of an energy."""
+        with self._progress.stage("response of the functional"):
+            return EnergyModel(self._problem, self.state, partial(energy.orbital_response, triplet=self._triplet))
+
+    @cached_property
+    def cheaper(self) -> "LinearResponse | None":
+        """The same with the response of an energy that costs less, which others correct; None where it saves little."""
+        if self.size < LARGE:
+            return None
+        found, _ = cheaper_ingredients(self._ingredients, self._progress, looks=True)
+        if found is None:
+            return None
+        exchange = found.energy.of_kind(CoulombExchangeEnergy)
+        few = CoulombExchangeEnergy(exchange.builder.with_few_for_exchange(), exchange.exact_exchange)
+        self._progress.note("first with the response of a cheaper energy")
+        other = copy(self)
+        other._model = self._with(KohnSham(tuple(few if term is exchange else term for term in found.energy.terms)))
+        return other
+
+    def _electrons_moved(self):
+        """n_q - n_p of each variable, the sum over the spins that share it."""
+        n = self.rotations.occupations
+        return self.rotations.flat(np.sum(n[:, :, None, :] - n[:, :, :, None], axis=1))
+
+    @property
+    def size(self) -> int:
+        """Number of pairs."""
+        return self.rotations.size
+
+    def real(self, X) -> np.ndarray:
+        """(A + B) X."""
+        return self._model.hessian_times(X) / self.scale
+
+    def imaginary(self, X) -> np.ndarray:
+        """(A - B) X."""
+        return self.gaps * X if self.is_local else self._model.hessian_times(X, 1.0) / self.scale
+
+    def tamm_dancoff(self, X) -> np.ndarray:
+        """A X."""
+        return self._model.hessian_times(X, 0.5) / self.scale
+
+    def of_operators(self, h) -> np.ndarray:
+        """G (k, size) of perturbations h (k, ao, ao), the same for both spins: h_pq for full and empty orbitals."""
+        spins = [np.einsum("ap,kab,bq->kpq", C, h, C, optimize=True) for C in self.state.mo_coeff]
+        n = self.rotations.occupations
+        moved = n[:, :, None, None, :] - n[:, :, None, :, None]  # (set, spin, 1, p, q)
+        return self.rotations.flat(2.0 * np.sum(moved * self.rotations.by_set(spins), axis=1)) / self.scale
+
+    def solve(self, G, omega: float = 0.0, tolerance: float = 1e-6) -> tuple[np.ndarray, np.ndarray]:
+        """R and L (k, size) for perturbations G (k, size) at a frequency omega [hartree].
+
+        Static, R holds the derivatives of orbitals, kappa_pq = R_pq in C -> C exp(kappa); see `blocks`.
+        tolerance: of the equations, as a share of each G. Raises NotConvergedError, at a resonance for example.
+        """
+        if omega and not self.is_uniform:
+            raise UnsupportedError(
+                "responses at a frequency are those of RKS and UKS with full and empty orbitals; the static one, "
+                "omega=0.0, has restricted open shells and other occupations, too."
+            )
+        note, cheaper = self._progress.note, self.cheaper
+        return driven_response(self, np.asarray(G), float(omega), tolerance, MAX_PRODUCTS, note, cheaper)
+
+    @property
+    def occupied(self) -> tuple[np.ndarray, ...]:
+        """Per spin the orbitals with electrons, (ao, orbital)."""
+        return tuple(C[:, n > 0] for C, n in zip(self.state.mo_coeff, self.state.mo_occ, strict=True))
+
+    @property
+    def virtual(self) -> tuple[np.ndarray, ...]:
+        """Per spin the empty orbitals, (ao, orbital)."""
+        return tuple(C[:, n == 0] for C, n in zip(self.state.mo_coeff, self.state.mo_occ, strict=True))
+
+    def blocks(self, X) -> list[np.ndarray]:
+        """Per spin (trial, occupied, virtual) of vectors X (trial, size) of full and empty orbitals."""
+        parts = np.split(X, np.cumsum([len(p) for p, _ in self.rotations.pairs])[:-1], axis=-1)
+        shapes = [(int((n == 0).sum()), int((n > 0).sum())) for n in self.rotations.occupations[:, 0]]
+        return [part.reshape(-1, *shape).transpose(0, 2, 1) for part, shape in zip(parts, shapes, strict=True)]
+
+    def vectors(self, blocks) -> np.ndarray:
+        """The X (trial, size) whose `blocks` these are."""
+        return np.concatenate([np.moveaxis(b, 1, 2).reshape(len(b), -1) for b in blocks], axis=-1)

@@ -1,0 +1,154 @@
+"""Functionals in files of Python code: "FILE.py:NAME", for who says so on a command line or in a call.
+
+Such a file is executed. It happens only where somebody has written this text as the functional that is wanted: no name
+in a document, a result or a record is read this way, and no file is executed because it lies somewhere.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from dftfd.errors import FileError, FunctionalError, closest_names, one_line, shown
+from dftfd.functionals.base import Functional
+from dftfd.functionals.registry import calling, get_functional, term
+from dftfd.functionals.validation import require_valid
+
+_NAMED = re.compile(r"(?P<path>.+\.py):(?P<what>.+)", re.DOTALL | re.IGNORECASE)
+_loaded: dict[Path, tuple[tuple, ModuleType]] = {}  # with size and time of the file as it was executed
+
+
+def names_file(text: Any) -> bool:
+    """Whether this text is FILE.py:NAME."""
+    return isinstance(text, str) and _NAMED.fullmatch(text.strip()) is not None
+
+
+def functional_in_file(text: str) -> Functional:
+    """The functional that FILE.py:NAME or FILE.py:EXPRESSION says, unregistered or registered by the file.
+
+    NAME: of a Functional or of a formula, def own(n, *, mu=0.2), in the file; else an expression as for
+    `get_functional`, in which the names in the file, and those that it registers, count ("own.py:own_x, pbe").
+
+    Raises FileError for a file that cannot be read, FunctionalError for code that fails and names that are not there.
+    """
+    path, what = _parts(text)
+    module = load_file(path)
+    found = made_in(module, what)
+    if found is not None:
+        return found
+    if hasattr(module, what):
+        raise FunctionalError(
+            f"{what!r} in {path} is {shown(getattr(module, what))}; a Functional or a formula expected."
+        )
+    try:
+        with calling({key.lower(): value for key, value in vars(module).items() if isinstance(value, Functional)}):
+            return get_functional(what)
+    except FunctionalError as error:
+        if not what.isidentifier():
+            raise
+        raise FunctionalError(f"{path} has no functional {what!r}; {_offered(module)}") from error
+
+
+def made_in(module: ModuleType, name: str) -> Functional | None:
+    """The Functional of this name in a module, or one of a formula of this name, looked at as registration does."""
+    found = getattr(module, name, None)
+    if isinstance(found, Functional) or not callable(found):
+        return found if isinstance(found, Functional) else None
+    made = term(name)(found)
+    for _, part in made.terms:
+        require_valid(part)
+    return made
+
+
+def code_in_file(text: str) -> Any:
+    """What FILE.py:NAME names; FunctionalError where there is nothing of this name."""
+    path, what = _parts(text)
+    module = load_file(path)
+    if not hasattr(module, what):
+        close = ", ".join(closest_names(what, [name for name in vars(module) if not name.startswith("_")]))
+        raise FunctionalError(f"{path} has no {what!r}; the closest names are {close or 'none: it is empty'}.")
+    return getattr(module, what)
+
+
+def _parts(text):
+    match = _NAMED.fullmatch(text.strip())
+    if match is None:
+        raise FunctionalError(f"{shown(text)}: FILE.py:NAME expected.")
+    return match["path"], match["what"].strip()
+
+
+def _offered(module):
+    names = [name for name, value in vars(module).items() if isinstance(value, Functional)]
+    return f"it has {', '.join(names)}." if names else "it has none: def own(n): ... makes one."
+
+
+def load_file(path: str | os.PathLike) -> ModuleType:
+    """The module that a file of Python code makes, executed once, and again when the file has changed."""
+    place = Path(path).absolute()
+    try:
+        status = place.stat()
+    except (OSError, ValueError) as error:
+        raise FileError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
+    known = _loaded.get(place)
+    version = status.st_size, status.st_mtime_ns
+    if known is not None and known[0] == version:
+        return known[1]
+    module = _executed(place, path)
+    _loaded[place] = version, module
+    return module
+
+
+class _Anew(importlib.machinery.SourceFileLoader):
+    """Reads the source each time: what is compiled beside it is told apart by whole seconds and the size alone."""
+
+    def path_stats(self, path):
+        raise OSError
+
+    def set_data(self, path, data, *, _mode=0o666):
+        """Nothing is left beside the file."""
+
+
+def _executed(place, path):
+    name = f"dftfd_file_{place.stem}_{abs(hash(place)):x}"
+    loader = _Anew(name, str(place))
+    spec = importlib.util.spec_from_loader(name, loader)
+    if spec is None:
+        raise FileError(f"{path} is no file of Python code.")
+    module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+        if isinstance(error, OSError) and error.filename is not None and Path(error.filename) == place:
+            raise FileError(f"cannot read {path}: {error.strerror}.") from error
+        raise FunctionalError(
+            f"{path}, {_line(error, place)}: {type(error).__name__}: {one_line(str(error))}"
+        ) from error
+    return module
+
+
+def _line(error, place):
+    """The line of the file at which it failed, in words."""
+    if isinstance(error, SyntaxError):
+        return f"line {error.lineno}"
+    numbers, trace = [], error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(place):
+            numbers.append(trace.tb_lineno)
+        trace = trace.tb_next
+    return f"line {numbers[-1]}" if numbers else "read as code"
+
+
+def file_of(formula: Callable) -> Path | None:
+    """The file that a formula was loaded from by its user's word; None for all others."""
+    return next((p for p, (_, module) in _loaded.items() if module.__name__ == formula.__module__), None)

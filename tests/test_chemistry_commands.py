@@ -1,0 +1,129 @@
+"""Files in and out of the commands: frames, geometries, results of gradient and optimize, interaction energies."""
+
+import json
+
+import numpy as np
+import pytest
+
+import dftfd
+from dftfd.cli import main
+from dftfd.errors import InputError
+from dftfd.tasks.counterpoise import HARTREE_IN_KCAL, connected_fragments
+
+FRAMES = "".join(f"2\nframe {k}\nH 0 0 0\nH 0 0 {0.7 + 0.1 * k:.1f}\n" for k in range(3))
+CHEAP = ("--basis", "sto-3g", "--xc", "hf")
+DIMER = "He 0 0 0; He 0 0 2.5"
+
+
+@pytest.fixture
+def said(capsys):
+    def run(*words):
+        code = main([str(word) for word in words])
+        out = capsys.readouterr()
+        return code, out.out, out.err
+
+    return run
+
+
+@pytest.mark.parametrize(("frame", "length"), [("@0", 0.7), ("@2", 0.9), ("@-1", 0.9), ("@-3", 0.7)])
+def test_a_frame_of_a_trajectory_by_its_number(tmp_path, frame, length):
+    """From 0, or from the end, as in ASE; a file of that very name comes first."""
+    (tmp_path / "path.xyz").write_text(FRAMES)
+    molecule = dftfd.molecule(f"{tmp_path}/path.xyz{frame}", basis="sto-3g")
+    assert molecule.coordinates[1, 2] * 0.529177210903 == pytest.approx(length, abs=1e-8)
+    (tmp_path / f"path.xyz{frame}").write_text("1\n\nHe 0 0 0\n")
+    assert dftfd.molecule(tmp_path / f"path.xyz{frame}").formula == "He"
+
+
+def test_frames_that_are_not_there(tmp_path, said):
+    (tmp_path / "path.xyz").write_text(FRAMES)
+    with pytest.raises(InputError, match="has 3 frames, @0 to @2 or @-1 for the last; there is no @3"):
+        dftfd.molecule(f"{tmp_path}/path.xyz@3")
+    assert said("run", f"{tmp_path}/none.xyz@-1", *CHEAP)[0] == 5
+    names = [f"{tmp_path}/path.xyz@{k}" for k in (0, -1)]
+    outcomes = dftfd.run_batch(names, "hf", molecule_options={"basis": "sto-3g"})
+    assert [o.name for o in outcomes] == names and outcomes[0].energy != outcomes[1].energy
+    code, out, _ = said("run", names[1], *CHEAP, "--quiet")
+    assert code == 0 and float(out) == pytest.approx(outcomes[1].energy, abs=1e-9)
+
+
+def test_geometry_files_are_read_again(tmp_path):
+    """Charge, spin and names of atoms; the energy is that of the result."""
+    ion = dftfd.molecule("ghost-He 0 0 1.5; H@one 0 0 0; H 0 0 1.06", basis="sto-3g", charge=1, spin=1)
+    result = dftfd.run_scf(ion, "hf")
+    result.write(tmp_path / "ion.xyz")
+    again = dftfd.molecule(tmp_path / "ion.xyz", basis="sto-3g")
+    assert (again.charge, again.spin, again.ghost) == (1, 1, (True, False, False))
+    np.testing.assert_allclose(again.coordinates, ion.coordinates, atol=1e-9)
+    assert f"energy_hartree={result.energy!r}" in (tmp_path / "ion.xyz").read_text()
+
+
+def test_gradient_and_optimize_write_what_run_writes(tmp_path, said):
+    """A QCSchema gradient is the derivative that is printed; an optimised molecule has a result and a geometry."""
+    code, out, err = said("gradient", "H 0 0 0; H 0 0 0.8", *CHEAP, "--json", tmp_path / "g.json")
+    document = json.loads((tmp_path / "g.json").read_text())
+    assert (code, err, document["driver"]) == (0, "", "gradient")
+    assert f"{-document['return_result'][5]:.10f}" in out
+    files = ("--output", tmp_path / "min.h5", "--output", tmp_path / "min.xyz", "--trajectory", tmp_path / "t.xyz")
+    code, out, err = said("optimize", "H 0 0 0; H 0 0 0.8", *CHEAP, *files)
+    result = dftfd.load_result(tmp_path / "min.h5")
+    best = dftfd.molecule(tmp_path / "min.xyz", basis="sto-3g")
+    assert code == 0 and np.abs(result.forces()).max() < 1e-3
+    np.testing.assert_allclose(best.coordinates, result.molecule.coordinates, atol=1e-9)
+    assert said("optimize", "H 0 0 0; H 0 0 0.8", *CHEAP, *files)[0] == 5  # before anything is computed
+
+
+def test_interaction_prints_its_parts(said):
+    """kcal/mol, the energies of whole and fragments, which are those of run_scf on ghosts."""
+    code, out, err = said("interaction", DIMER, "--basis", "6-31g", "--xc", "hf")
+    dimer = dftfd.molecule(DIMER, basis="6-31g")
+    found = dftfd.interaction_energy(dimer, [(0,), (1,)], "hf")
+    alone = dftfd.run_scf(dftfd.molecule("He 0 0 0; ghost-He 0 0 2.5", basis="6-31g"), "hf").energy
+    assert found.energy == pytest.approx(found.whole.energy - 2 * alone, abs=1e-9)
+    assert (code, err) == (0, "") and str(found) in out
+    assert f"{found.energy * 627.5094740631:.4f} kcal/mol" in str(found) and "counterpoise corrected" in str(found)
+    assert HARTREE_IN_KCAL == 627.5094740631 and "<pre>interaction" in found._repr_html_()
+    assert "without counterpoise" in said("interaction", DIMER, *CHEAP, "--no-counterpoise")[1]
+
+
+def test_fragments_by_bonds_and_by_name(said):
+    """Water and an ion hang apart; ranges and charges on the command line."""
+    pair = dftfd.molecule("O 0 0 0; Na 0 0 3.4; H 0 0.76 -0.59; H 0 -0.76 -0.59", charge=1, basis="sto-3g")
+    assert connected_fragments(pair) == [[0, 2, 3], [1]]
+    code, out, _ = said("interaction", "Li 0 0 0; H 0 0 1.6", "--fragments", "0; 1", "--charges", "1 -1", *CHEAP)
+    assert code == 0 and "fragment 2" in out and "charge -1" in out
+    for words, match in (
+        (["--fragments", "0-x; 1"], "'0-x' is no atom or range"),
+        (["--fragments", "0; 0"], "must hold each of the atoms"),
+        ([], "one fragment was found"),
+        (["--fragments", "0; 1", "--charges", "a"], "whole numbers between blanks"),
+    ):
+        code, _, err = said("interaction", "Li 0 0 0; H 0 0 1.6", *words, *CHEAP)
+        assert code == 2 and match in err and err.count("\n") == 1
+
+
+def test_bond_orders_matrices_and_orbitals():
+    """A triple bond, and the sum rule of Mayer's orders: a pair of electrons is one bond (H2). PySCF's matrices."""
+    for text, order in (("N 0 0 0; N 0 0 1.1", 3.0), ("H 0 0 0; H 0 0 0.74", 1.0)):
+        result = dftfd.run_scf(dftfd.molecule(text, basis="sto-3g"), "hf")
+        np.testing.assert_allclose(result.bond_orders(), [[0, order], [order, 0]], atol=1e-3)
+    mf = result.to_pyscf()
+    np.testing.assert_allclose(result.overlap, mf.get_ovlp(), atol=1e-14)
+    np.testing.assert_allclose(result.core_hamiltonian, mf.get_hcore(), atol=1e-12)
+    point = np.array([0.1, 0.2, 0.3])
+    expected = mf.mol.eval_gto("GTOval", point[None])[0] @ result.mo_coeff[0][:, 1]
+    assert float(result.orbital(1)(point)) == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(InputError, match="orbital 2 was asked for; there are 2, 0 to 1"):
+        result.orbital(2)
+    points, weights = result.grid
+    density = np.array([float(sum(result.density(r))) for r in points[:3]])
+    assert points.shape == (len(weights), 3) and np.all(density >= 0)
+
+
+def test_unrestricted_bond_orders_count_each_spin():
+    """H2+, half a bond; the restricted and the unrestricted solution of H2 agree."""
+    ion = dftfd.run_scf(dftfd.molecule("H 0 0 0; H 0 0 1.06", basis="sto-3g", charge=1, spin=1), "hf")
+    assert ion.bond_orders()[0, 1] == pytest.approx(0.5, abs=1e-6)
+    molecule = dftfd.molecule("H 0 0 0; H 0 0 0.74", basis="6-31g")
+    one, two = (dftfd.run_scf(molecule, "hf", method) for method in ("RKS", "UKS"))
+    np.testing.assert_allclose(one.bond_orders(), two.bond_orders(), atol=1e-6)

@@ -1,0 +1,458 @@
+"""Linear response: polarisabilities, excitations. References: PySCF, dense matrices, differences of dipoles."""
+
+import re
+import runpy
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import scipy.linalg
+from pyscf import dft, fci, gto, scf
+
+import dftfd
+from dftfd.autofd import compose
+from dftfd.cli import main
+from dftfd.errors import ConvergenceWarning, DamagedFileError, FileError, InputError, UnsupportedError
+from dftfd.functionals import registry
+from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
+from dftfd.libcint.mole import gradient_integrals, position_integrals, rotation_integrals, to_pyscf
+from dftfd.response import excitations as module
+from dftfd.response import linear_response
+from dftfd.response.excitations import excitations_of
+from dftfd.response.linear_response import LinearResponse
+from dftfd.runtime.progress import Progress
+
+slow = pytest.mark.slow
+GEOMETRY = {0: "O 0 0 0.1; H 0.1 0.76 -0.48; H 0 -0.74 -0.5", 1: "N 0 0 0.1; H 0.1 0.8 -0.5; H 0 -0.78 -0.52"}
+TIGHT = {"grid_level": 0, "conv_tol": 1e-11}
+
+
+def solved(xc, spin=0, basis="6-31g", **options):
+    """Water or the amidogen radical, both bent out of their symmetry."""
+    return dftfd.run_scf(dftfd.molecule(GEOMETRY[spin], basis=basis, spin=spin), xc, **TIGHT | options)
+
+
+def pyscfs(result, xc):
+    """PySCF's mean field for a result, on the same grid level, from its density."""
+    mole = gto.M(atom=GEOMETRY[result.molecule.spin], basis="6-31g", spin=result.molecule.spin, verbose=0)
+    mf = (dft.RKS if result.method == "RKS" else dft.UKS)(mole, xc=xc)
+    mf = mf.density_fit() if result.settings.auxiliary_basis else mf
+    mf.grids.level, mf.nlcgrids.level, mf.conv_tol, mf.conv_tol_grad = result.settings.grid_level, 0, 1e-11, 1e-7
+    P = np.array(result.density_matrix)
+    mf.kernel(dm0=P if len(P) == 2 else P[0])
+    return mf
+
+
+FUNCTIONALS = ["lda,vwn", "pbe", "tpss", "r2scan", "b3lyp", "camb3lyp", "wb97x-v"]
+QUICK = {("pbe", 0, True), ("camb3lyp", 1, False)}
+
+
+@pytest.mark.filterwarnings("ignore:the grid holds")
+@pytest.mark.parametrize(
+    ("xc", "spin", "fitted"),
+    [
+        pytest.param(xc, spin, fitted, marks=[slow] * ((xc, spin, fitted) not in QUICK))
+        for xc in FUNCTIONALS
+        for spin in (0, 1)
+        for fitted in (True, False)
+    ],
+)
+def test_excitations_are_pyscfs(xc, spin, fitted, monkeypatch):
+    """Energies to 1e-6 hartree, strengths to 1e-5, full and TDA, singlets, triplets, open shells.
+
+    PySCF leaves VV10's response out of excitations, so it is left out here, too.
+    """
+    if xc == "wb97x-v":
+        monkeypatch.setattr("dftfd.terms.double_integral.DoubleIntegralEnergy.response", dftfd.terms.Term.response)
+    result = solved(xc, spin, density_fit=fitted, nlc_grid_level=0)
+    mf = pyscfs(result, xc)
+    assert result.energy == pytest.approx(mf.e_tot, abs=1e-7)
+    for tda, wanted in [(True, None), (False, None), *([(False, "triplet")] * (spin == 0))]:
+        found = excitations_of(result, 4, tda, wanted, tolerance=1e-6)
+        td = mf.TDA() if tda else mf.TDDFT()
+        td.nstates, td.conv_tol, td.verbose = 6, 1e-7, 0
+        if spin == 0:
+            td.singlet = wanted is None
+        td.kernel()
+        order = np.argsort(td.e)[:4]
+        assert found.energies == pytest.approx(td.e[order], abs=1e-6)
+        if wanted is None:
+            expected = np.array(td.oscillator_strength())[order]
+            assert found.oscillator_strengths == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def dense(response):
+    """A + B and A - B as matrices."""
+    unit = np.eye(response.size)
+    return response.real(unit), response.imaginary(unit)
+
+
+@pytest.mark.parametrize(("xc", "options"), [("pbe0", {}), ("lda,vwn", {"density_fit": False})])
+def test_no_root_is_missed(xc, options):
+    """All singlets and triplets of water in STO-3G, in order, against the dense problem (A - B)(A + B) R = w^2 R."""
+    result = solved(xc, basis="sto-3g", **options)
+    for spin in ("singlet", "triplet"):
+        M, N = dense(LinearResponse(result, spin == "triplet"))
+        assert M == pytest.approx(M.T, abs=1e-10) and N == pytest.approx(N.T, abs=1e-10)
+        expected = np.sqrt(np.sort(np.linalg.eigvals(N @ M).real))
+        for n in (2, len(M)):
+            found = result.excitations(n, spin=spin)
+            assert found.energies == pytest.approx(expected[:n], abs=1e-8)
+            assert found.converged.all()
+        tda = result.excitations(3, tda=True, spin=spin)
+        assert tda.energies == pytest.approx(scipy.linalg.eigvalsh((M + N) / 2)[:3], abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("xc", "spin", "options"),
+    [
+        ("camb3lyp", 0, {"grid_level": 2}),
+        pytest.param("r2scan", 1, {"grid_level": 2, "density_fit": False}, marks=slow),
+    ],
+)
+def test_a_cheaper_energy_only_saves_products(xc, spin, options, monkeypatch):
+    """Roots and polarisability are those of the whole energy, with fewer of its products."""
+    result, counts = solved(xc, spin, **options), []
+    found = []
+    for large in (10**9, 0):
+        monkeypatch.setattr(linear_response, "LARGE", large)
+        real, products = LinearResponse.real, []
+        monkeypatch.setattr(LinearResponse, "real", lambda r, X, f=real, p=products: p.append((r, len(X))) or f(r, X))
+        found.append((excitations_of(result, 3, False, None, tolerance=1e-7), result.polarizability(0.1)))
+        monkeypatch.undo()
+        counts.append(sum(n for r, n in products if "cheaper" in vars(r)))
+    (one, alpha), (other, beta) = found
+    assert other.energies == pytest.approx(one.energies, abs=1e-9)
+    assert other.oscillator_strengths == pytest.approx(one.oscillator_strengths, abs=1e-6)
+    assert beta == pytest.approx(alpha, rel=1e-6, abs=1e-8)
+    assert counts[1] < 0.7 * counts[0]
+
+
+def turned_gradient(result, response, x):
+    """t -> F_ai (pairs,) in the orbitals C exp(t kappa), from Fock matrices alone."""
+    problem = result.calculation.build(Progress()).problem(None)
+    C, n = response.state.mo_coeff, response.state.mo_occ
+    kappa = response.rotations.matrices(x)
+
+    def gradient(t):
+        turned = np.stack([c @ scipy.linalg.expm(t * k) for c, k in zip(C, kappa, strict=True)])
+        F = problem.fock(np.einsum("sai,si,sbi->sab", turned, n, turned), None).F
+        blocks = [(c.T @ f @ c)[np.ix_(o == 0, o > 0)] for c, f, o in zip(turned, F, n, strict=True)]
+        return np.concatenate([block.ravel() for block in blocks])
+
+    return gradient
+
+
+def slope(value, h=1e-2):
+    """Fourth-order central difference at 0."""
+    return (8 * (value(h) - value(-h)) - value(2 * h) + value(-2 * h)) / (12 * h)
+
+
+def test_products_are_derivatives_of_fock_matrices(rng):
+    """(A + B) x of the amidogen radical by differences of Fock matrices along C exp(t kappa), to 1e-7."""
+    result = solved("camb3lyp", 1)
+    response = LinearResponse(result)
+    x = 0.1 * rng.normal(size=response.size)
+    assert response.real(x[None])[0] == pytest.approx(slope(turned_gradient(result, response, x)), abs=1e-7)
+
+
+def network_exchange():
+    """An own functional whose enhancement factor is a network of u = s^2 / (1 + s^2)."""
+    eqx = pytest.importorskip("equinox", reason="pip install 'dftfd[learned]'")
+    net = eqx.nn.MLP("scalar", "scalar", 4, 1, jax.nn.silu, key=jax.random.key(0))
+
+    @dftfd.functional("t_network")
+    @spin_scaled
+    def exchange(n):
+        s2 = reduced_gradient_squared(n)
+        return slater_exchange(n) * (1 + 0.8 * compose(net, s2 / (1 + s2)))
+
+    return exchange
+
+
+WITHOUT_PEER = [
+    "a network",
+    *(pytest.param(xc, marks=slow) for xc in ("scan-l", "r2scanl", "pbe + 1.0*vv10", "vdw-df")),
+]
+
+
+@pytest.mark.filterwarnings("ignore:the grid holds", "ignore:the energy of .* needs a fine grid")
+@pytest.mark.parametrize("xc", WITHOUT_PEER)
+def test_excitations_that_no_other_code_has(xc, monkeypatch):
+    """All singlets of water in STO-3G from A + B by differences of Fock matrices, A - B the gaps: to 1e-6 hartree."""
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    result = solved(network_exchange() if xc == "a network" else xc, basis="sto-3g", nlc_grid_level=0)
+    response = LinearResponse(result)
+    M = np.stack([slope(turned_gradient(result, response, e)) for e in np.eye(response.size)])
+    expected = np.sqrt(np.sort(np.linalg.eigvals(response.gaps[:, None] * M).real))
+    assert result.excitations(response.size).energies == pytest.approx(expected, abs=1e-6)
+
+
+# ------------------------------------------------------------------------------------------------------ polarisability
+
+
+def by_differences(result, h=2e-3):
+    """alpha (3, 3) from dipole moments in fields of +-h, +-2h."""
+
+    def dipole(field):
+        options = {"density_fit": result.settings.density_fit, "nlc_grid_level": result.settings.nlc_grid_level or 3}
+        system, xc = result.molecule, result.settings.xc
+        return dftfd.run_scf(
+            system,
+            xc,
+            result.method,
+            electric_field=field,
+            guess=result,
+            convergence="second-order",
+            occupations=result.settings.occupations,
+            **TIGHT | {"conv_tol": 1e-12} | options,
+        ).dipole
+
+    slopes = [
+        (8 * (dipole(h * e) - dipole(-h * e)) - dipole(2 * h * e) + dipole(-2 * h * e)) / (12 * h) for e in np.eye(3)
+    ]
+    return np.stack(slopes)
+
+
+CASES = [
+    pytest.param("pbe", 0, {}, id="GGA"),
+    pytest.param("tpss", 1, {}, id="tau, two spins", marks=slow),
+    pytest.param("pbe", 1, {"method": "ROKS", "convergence": "second-order"}, id="restricted open shell"),
+    pytest.param(
+        "pbe",
+        1,
+        {"occupations": [[1, 1, 1, 1, 0.75], [1, 1, 1, 1]], "convergence": "second-order"},
+        id="given occupations",
+        marks=slow,
+    ),
+    pytest.param("scan-l", 0, {}, id="SCAN-L", marks=slow),
+    pytest.param("r2scanl", 0, {}, id="r2SCAN-L", marks=slow),
+    pytest.param("wb97m-v", 0, {"nlc_grid_level": 0}, id="with VV10's response", marks=slow),
+    pytest.param("vdw-df", 0, {"nlc_grid_level": 0}, id="vdW-DF", marks=slow),
+    pytest.param("camb3lyp", 1, {"density_fit": False}, id="range separation, exact", marks=slow),
+]
+
+
+@pytest.mark.filterwarnings("ignore:the grid holds", "ignore:the energy of .* needs a fine grid")
+@pytest.mark.parametrize(("xc", "spin", "options"), CASES)
+def test_polarizability_is_the_slope_of_the_dipole(xc, spin, options):
+    """Whatever PySCF has not: to 1e-6 of differences of dipole moments in fields."""
+    result = solved(xc, spin, **options)
+    alpha = result.polarizability()
+    assert alpha == pytest.approx(by_differences(result), abs=2e-6)
+
+
+@pytest.mark.parametrize(("xc", "spin"), [("pbe", 0), ("pbe0", 1)])
+def test_dynamic_polarizability_is_that_of_dense_matrices(xc, spin):
+    """At frequencies below the first resonance, between resonances, and beyond; refused at one."""
+    result = solved(xc, spin, basis="sto-3g")
+    response = LinearResponse(result)
+    M, N = dense(response)
+    G = response.of_operators(position_integrals(result.molecule, 1))
+    resonance = float(np.sqrt(np.sort(np.linalg.eigvals(N @ M).real))[0])
+    for omega in (0.0, 0.1, resonance + 0.05, 3.0):
+        expected = response.scale * G @ np.linalg.solve(M - omega**2 * np.linalg.inv(N), G.T)
+        assert result.polarizability(omega) == pytest.approx(expected, rel=1e-6, abs=1e-7)
+
+
+def test_solutions_have_blocks_of_occupied_and_virtual_orbitals():
+    """`vectors` turns `blocks` back, and a static solution is the first-order density's: tr(P' r) = -alpha."""
+    result = solved("lda,vwn", 1)
+    response = LinearResponse(result)
+    r = position_integrals(result.molecule, 1)
+    R, L = response.solve(response.of_operators(r))
+    blocks = response.blocks(R)
+    assert [b.shape[1:] for b in blocks] == [(5, 8), (4, 9)]
+    assert np.array_equal(response.vectors(blocks), R) and not L.any()
+    alpha = np.zeros((3, 3))
+    for X, C, n in zip(blocks, response.state.mo_coeff, response.state.mo_occ, strict=True):
+        half = np.einsum("bp,xqp,aq->xab", C[:, n == 0], X, C[:, n > 0])
+        alpha -= np.einsum("yab,xab->xy", r, half + half.transpose(0, 2, 1))
+    assert alpha == pytest.approx(result.polarizability(), abs=1e-8)
+
+
+# --------------------------------------------------------------------------------------------------------- excitations
+
+
+def test_rotatory_strengths_of_mirror_images():
+    """Hydrogen peroxide, twisted left and right: opposite strengths; moved and turned: the same. Signs of integrals."""
+
+    def found(sign, shift=0.0):
+        atoms = (
+            f"O 0 0.7 {shift}; O 0 -0.7 {shift}; H {0.8 * sign} 0.9 {0.4 + shift}; H {-0.8 * sign} -0.9 {0.4 + shift}"
+        )
+        return dftfd.run_scf(dftfd.molecule(atoms, basis="sto-3g"), "lda,vwn", grid_level=1).excitations(3)
+
+    left, right, moved = found(1), found(-1), found(1, 3.0)
+    assert abs(left.rotatory_strengths).max() > 1e-3
+    assert right.rotatory_strengths == pytest.approx(-left.rotatory_strengths, abs=1e-5)
+    assert moved.rotatory_strengths == pytest.approx(left.rotatory_strengths, abs=1e-5)
+
+
+def test_signs_of_gradient_and_rotation():
+    """Gaussians of exponent 1: p_x = 2 x s gives <s| d/dx |p_x> = 1, and (r x nabla)_z p_y = p_x."""
+    helium = dftfd.molecule("He 0 0 0;", basis={"He": [[0, [1.0, 1.0]], [1, [1.0, 1.0]]]})
+    d, rotation = gradient_integrals(helium), rotation_integrals(helium)
+    assert d[0, 0, 1] == pytest.approx(1.0) and d[0, 1, 0] == pytest.approx(-1.0)
+    assert rotation[2, 1, 2] == pytest.approx(1.0) and rotation[2, 2, 1] == pytest.approx(-1.0)
+
+
+@pytest.fixture(scope="module")
+def water():
+    return solved("lda,vwn", basis="sto-3g")
+
+
+def test_length_and_velocity_have_one_sign(water):
+    """<0|nabla|n> and w <0|r|n> are equal in a complete basis, and alike in a small one; full response, not TDA."""
+    found = water.excitations(6)
+    assert found.oscillator_strengths.max() > 0.1
+    assert found.transition_dipoles.shape == (6, 3)
+    expected = 2 / 3 * found.energies * np.sum(found.transition_dipoles**2, axis=1)
+    assert found.oscillator_strengths == pytest.approx(expected)
+
+
+def test_characters_and_natural_orbitals(water):
+    """Weights add up to |X|^2, the first pair is the character's; orbitals are orthonormal."""
+    found = water.excitations(3, tda=True)
+    assert found.characters[0].startswith("HOMO -> LUMO ")
+    pairs = found.natural_transition_orbitals(0)
+    assert pairs.weights.sum() == pytest.approx(1.0) and pairs.weights[0] > 0.9
+    S = to_pyscf(water.molecule).intor("int1e_ovlp")
+    for orbitals in (pairs.holes, pairs.particles):
+        assert orbitals.T @ S @ orbitals == pytest.approx(np.eye(orbitals.shape[1]), abs=1e-8)
+    assert (found.Y[0] == 0).all() and len(found) == 3
+    for root, spin in ((3, 0), (0, 1)):
+        with pytest.raises(InputError, match="there are 3 roots of 1 sets"):
+            found.natural_transition_orbitals(root, spin)
+
+
+def test_open_shells_name_the_spin():
+    found = solved("lda,vwn", 1, basis="sto-3g").excitations(2)
+    assert "beta HOMO -> LUMO " in found.characters[0] and found.spin == "any"
+    assert sum((X**2).sum() - (Y**2).sum() for X, Y in zip(found.X, found.Y, strict=True)) == pytest.approx(2.0)
+
+
+def test_triplets_are_dark(water):
+    assert not water.excitations(2, spin="triplet").oscillator_strengths.any()
+
+
+@pytest.mark.parametrize("density_fit", [False, pytest.param(True, marks=slow)])
+def test_spin_flips_of_hydrogens_triplet_are_exact(density_fit):
+    """H2 in STO-3G has all its singlets, and the triplet, among the spin flips of Hartree-Fock: full CI, by PySCF."""
+    molecule = dftfd.molecule("H 0 0 0; H 0 0 1.2", basis="sto-3g", spin=2)
+    result = dftfd.run_scf(molecule, "hf", "ROKS", density_fit=density_fit, grid_level=0)
+    found = result.excitations(4, spin="flip")
+    mole = gto.M(atom="H 0 0 0; H 0 0 1.2", basis="sto-3g", verbose=0)
+    expected = fci.FCI(scf.RHF(mole).run()).kernel(nroots=4)[0]
+    assert result.energy + found.energies == pytest.approx(expected, abs=1e-3 if density_fit else 1e-8)
+    assert found.tda and not found.oscillator_strengths.any()
+    assert "alpha HOMO" in found.characters[0] and "-> beta LUMO" in found.characters[0]
+    with pytest.raises(UnsupportedError, match="nothing couples flipped spins"):
+        dftfd.run_scf(molecule, "lda,vwn", grid_level=0).excitations(1, spin="flip")
+
+
+def test_files(water, tmp_path):
+    """What is saved comes back; other and damaged files are refused."""
+    found = water.excitations(2)
+    found.save(tmp_path / "e.h5")
+    again = dftfd.load_excitations(tmp_path / "e.h5")
+    assert str(again) == str(found) and np.array_equal(again.X[0], found.X[0])
+    water.save(tmp_path / "r.h5")
+    with pytest.raises(FileError, match="holds no excitations"):
+        dftfd.load_excitations(tmp_path / "r.h5")
+    content = bytearray((tmp_path / "e.h5").read_bytes())
+    content[-100] ^= 1
+    (tmp_path / "d.h5").write_bytes(content)
+    with pytest.raises(DamagedFileError):
+        dftfd.load_excitations(tmp_path / "d.h5")
+
+
+def test_spectrum(water, tmp_path):
+    """The area under the absorption is the sum of the oscillator strengths."""
+    pytest.importorskip("matplotlib")
+    found = water.excitations(3)
+    x = np.linspace(0, 3, 3001)
+    assert np.trapezoid(found.spectrum(x, 0.02), x) == pytest.approx(found.oscillator_strengths.sum(), rel=1e-6)
+    found.plot(tmp_path / "s.svg")
+    assert "energy / eV" in (tmp_path / "s.svg").read_text() or (tmp_path / "s.svg").stat().st_size > 1000
+    for name, error in (("s.nothing", InputError), ("missing/s.png", FileError)):
+        with pytest.raises(error):
+            found.plot(tmp_path / name)
+
+
+def test_roots_that_do_not_converge_are_said(water, monkeypatch):
+    monkeypatch.setattr(module, "MAX_PRODUCTS_PER_ROOT", 2)
+    with pytest.warns(ConvergenceWarning, match="of 2 excitations have not converged"):
+        found = excitations_of(water, 2, False, None, tolerance=1e-12)
+    assert not found.converged.all() and "NOT CONVERGED" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("run", "ask", "error", "words"),
+    [
+        ({"method": "ROKS"}, lambda r: r.excitations(1), InputError, "run method='UKS'"),
+        ({"method": "ROKS"}, lambda r: r.polarizability(0.1), UnsupportedError, "at a frequency"),
+        ({}, lambda r: r.excitations(1, spin="triplet"), InputError, "leave it out"),
+        (
+            {"occupations": [[1, 1, 1, 1, 0.5, 0.5], [1] * 4]},
+            lambda r: r.excitations(),
+            InputError,
+            "other occupations",
+        ),
+        ({}, lambda r: r.excitations(1000), InputError, "give fewer"),
+        ({"smearing": 0.01}, lambda r: r.polarizability(), UnsupportedError, "smeared occupations"),
+        ({"smearing": 0.01}, lambda r: r.excitations(), UnsupportedError, "smeared occupations"),
+        (
+            {"max_cycles": 1, "convergence": "diis"},
+            lambda r: r.polarizability(),
+            dftfd.errors.NotConvergedError,
+            "linear",
+        ),
+    ],
+)
+def test_refusals(run, ask, error, words):
+    result = solved("lda,vwn", 1, basis="sto-3g", **run)
+    with pytest.raises(error, match=words):
+        ask(result)
+
+
+def test_models_of_the_potential_have_no_response():
+    result = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), "lb94", grid_level=0)
+    with pytest.raises(UnsupportedError, match="is a model of the potential alone"):
+        result.polarizability()
+
+
+def test_unstable_ground_states_are_said():
+    """Stretched hydrogen as a closed shell: its triplet has an imaginary energy; the Tamm-Dancoff one is negative."""
+    result = dftfd.run_scf(dftfd.molecule("H 0 0 0; H 0 0 3", basis="6-31g"), "pbe", grid_level=0)
+    with pytest.raises(UnsupportedError, match="no minimum"):
+        result.excitations(1, spin="triplet")
+    assert result.excitations(1, tda=True, spin="triplet").energies[0] < 0
+
+
+@slow
+def test_the_scripts_of_the_documentation_run(tmp_path, capsys, monkeypatch):
+    """docs/response.md, its blocks one after the other."""
+    page = (Path(__file__).parents[1] / "docs/response.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").write_text("\n".join(re.findall(r"```python\n(.*?)```", page, re.S)))
+    found = runpy.run_path("script.py")
+    printed = capsys.readouterr().out
+    assert "HOMO -> LUMO" in printed and printed.rstrip().endswith("0.0")
+    assert str(found["again"]) == str(found["singlets"])
+
+
+def test_commands(tmp_path, capsys):
+    """Tables of both commands, the file, and exit code 2 for what is refused."""
+    base = ["He 0 0 0;", "--xc", "pbe", "--basis", "6-31g", "--grid-level", "0"]
+    assert main(["excitations", *base, "-n", "1", "--tda", "--output", str(tmp_path / "e.h5")]) == 0
+    out = capsys.readouterr().out
+    assert "HOMO -> LUMO 100 %" in out and "Tamm-Dancoff" in out
+    assert len(dftfd.load_excitations(tmp_path / "e.h5")) == 1
+    assert main(["excitations", *base, "-n", "1", "--triplets"]) == 0
+    assert "triplet" in capsys.readouterr().out
+    assert main(["polarizability", *base, "--omega", "0.0", "--omega", "0.1"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("polarizability / bohr^3") == 2 and "anisotropy" in out
+    assert main(["excitations", *base, "-n", "9"]) == 2
