@@ -560,6 +560,7 @@ def calls():
         "SCFResult.to_pyscf": (found.to_pyscf, {}),
         "SCFResult.charges": (found.charges, {}),
         "SCFResult.spin_populations": (found.spin_populations, {}),
+        "SCFResult.parameter_gradient": (found.parameter_gradient, {}),
         "SCFResult.bond_orders": (found.bond_orders, {}),
         "SCFResult.orbital": (found.orbital, {"number": 0}),
         "SCFResult.require_converged": (found.require_converged, {}),

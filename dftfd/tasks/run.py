@@ -77,7 +77,7 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
     chooses_state = not isinstance(guess, str) or options.broken_symmetry is not None or not isinstance(occupy, Aufbau)
     doubts = strategy.looks and not chooses_state and not ingredients.energy.lacks_response
     strategy = replace(strategy, looks=doubts and may_have_several_states(calculation))
-    starts = () if snapshot is not None or chooses_state else (P,)
+    starts = (P,) if snapshot is None and (not chooses_state or _goes_on(guess, molecule, options, occupy)) else ()
     if starts and strategy.looks:
         starts += tuple(other_starts(guess_name, ingredients))
     solution = _converge(
@@ -99,6 +99,14 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
     return result
 
 
+def _goes_on(guess, molecule, options: Options, occupy) -> bool:
+    """Whether a result at another geometry is gone on with, as in an optimisation: a cheaper energy is near it, too."""
+    if not isinstance(guess, SCFResult) or options.broken_symmetry is not None or not isinstance(occupy, Aufbau):
+        return False
+    before = guess.molecule
+    return before.symbols == molecule.symbols and not np.array_equal(before.coordinates, molecule.coordinates)
+
+
 def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progress, *, starts, **how) -> Solution:
     """The solution of the SCF from the density P or from where a cheaper energy leads from one of the `starts`.
 
@@ -107,14 +115,13 @@ def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progres
     problem, cheaper, begun, words = ingredients.problem(occupy), None, None, ""
     with blas_threads(1):
         if strategy.looks or starts and not strategy.always_minimises:
-            cheaper, begun, words = cheaper_start(
-                ingredients, problem, occupy, starts, strategy, thresholds.max_cycles, progress
-            )
+            cheaper, begun, words = cheaper_start(ingredients, problem, occupy, starts, strategy, thresholds, progress)
         with progress.stage("scf"):
             solution = solve(
                 problem,
                 begun.state if begun else P,
                 memory=begun.memory if begun else None,
+                change=begun.change if begun else float("nan"),
                 strategy=strategy,
                 convergence=thresholds,
                 on_cycle=progress.cycle,
