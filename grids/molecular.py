@@ -18,6 +18,7 @@ from dftfd.grids.radial import RADIAL_SCHEMES
 from dftfd.grids.radii import HEAVIEST_ELEMENT
 from dftfd.runtime.arguments import choice, each, public, traceable, whole
 from dftfd.runtime.memory import in_bytes, memory_budget
+from dftfd.runtime.threads import run_on_workers, worker_count
 
 BYTES_PER_POINT = 240
 """Memory that a grid takes while it is built and sorted; measured."""
@@ -103,6 +104,14 @@ def grid_size(atomic_numbers: Sequence[int], level: int) -> int:
     return sum(int(np.sum(pruning(charge, radial(shells, charge)[0], angular))) for charge, shells, angular in sizes)
 
 
+def grid_points(atomic_numbers: Sequence[int], coordinates, level: int) -> np.ndarray:
+    """Points (point, 3) of `molecular_grid` at a level, without their weights, which are most of the work."""
+    grids = (
+        atomic_grid(charge, *level_size(charge, level), "treutler_ahlrichs", "nwchem") for charge in atomic_numbers
+    )
+    return np.concatenate([grid.offsets + R for grid, R in zip(grids, np.asarray(coordinates), strict=True)])
+
+
 def pull_back(atomic_numbers: Sequence[int], coordinates, d_points, d_weights, level: int = 3, **schemes) -> np.ndarray:
     r"""dE/dR (atom, 3) of a quantity E of the grid, from dE/dpoints (point, 3) and dE/dweights (point,).
 
@@ -112,12 +121,16 @@ def pull_back(atomic_numbers: Sequence[int], coordinates, d_points, d_weights, l
     defaults = inspect.signature(molecular_grid).parameters.values()
     schemes = {p.name: p.default for p in defaults if p.kind is p.KEYWORD_ONLY} | schemes
     arguments = _padded(*_definition(atomic_numbers, coordinates, level, **schemes))
-    volumes, owner, n_points = arguments[1], arguments[2].reshape(-1), len(d_weights)
-    by_point, by_centre = _weight_slopes(*arguments, _pad_rows(np.asarray(d_weights), volumes.size))
-    by_point = np.asarray(d_points) + np.asarray(by_point)[:n_points]
+    owner, n_points, n_workers = arguments[2].reshape(-1), len(d_weights), worker_count()
+    d_weights = _pad_rows(np.asarray(d_weights), owner.size)
+    slopes = run_on_workers(
+        [partial(_weight_slopes, *arguments, d_weights=d_weights, first=k, step=n_workers) for k in range(n_workers)]
+    )
+    by_point, by_centre = (np.sum([np.asarray(part) for part in parts], axis=0) for parts in zip(*slopes, strict=True))
+    by_point = np.asarray(d_points) + by_point[:n_points]
     ends = np.searchsorted(owner[:n_points], np.arange(len(atomic_numbers)), side="right")
     moved = [of_atom.sum(axis=0) for of_atom in np.split(by_point, ends[:-1])]
-    return np.array(moved) + np.asarray(by_centre)[: len(atomic_numbers)]
+    return np.array(moved) + by_centre[: len(atomic_numbers)]
 
 
 def _definition(charges, coordinates, level, *, radial, pruning, partition, radius_adjustment, n_radial, n_angular):
@@ -175,19 +188,24 @@ def _partitioned(offsets, volumes, owner, coordinates, adjustment, n_atoms, n_bl
 
 
 @partial(jax.jit, static_argnames="partition")
-def _weight_slopes(offsets, volumes, owner, coordinates, adjustment, n_atoms, n_blocks, partition, d_weights):
-    """Slopes by points (block * point, 3) and by centres (atom, 3) of a quantity with the given slopes by weights."""
+def _weight_slopes(
+    offsets, volumes, owner, coordinates, adjustment, n_atoms, n_blocks, partition, d_weights, first, step
+):
+    """Slopes by points (block * point, 3) and by centres (atom, 3) of a quantity with the given slopes by weights.
+
+    Those of every `step`-th block from the `first` on, which is the share of one worker.
+    """
     inverse_distance, to_centres = jax.vjp(lambda R: cells(R, adjustment, n_atoms).inverse_distance, coordinates)
     borders = cells(coordinates, adjustment, n_atoms)
     points, d_shares = offsets + coordinates[owner], d_weights.reshape(volumes.shape) * volumes
 
-    def of_block(k, slopes):
-        by_point, by_centre, by_inverse = slopes
+    def of_block(number, slopes):
+        k, (by_point, by_centre, by_inverse) = first + number * step, slopes
         of_points, *more = pull_share_back(d_shares[k], points[k], owner[k], borders, PARTITION_SCHEMES[partition])
         return by_point.at[k].set(of_points), by_centre + more[0], by_inverse + more[1]
 
     start = jnp.zeros_like(points), jnp.zeros_like(coordinates), jnp.zeros_like(inverse_distance)
-    by_point, by_centre, by_inverse = jax.lax.fori_loop(0, n_blocks, of_block, start)
+    by_point, by_centre, by_inverse = jax.lax.fori_loop(0, (n_blocks - first + step - 1) // step, of_block, start)
     return by_point.reshape(-1, 3), by_centre + to_centres(by_inverse)[0]
 
 

@@ -10,6 +10,7 @@ a large and a small atom.
 A. D. Becke, J. Chem. Phys. 88, 2547 (1988). doi:10.1063/1.454033
 """
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -21,6 +22,9 @@ import numpy as np
 from dftfd.grids.radii import BRAGG_SLATER
 
 Step = Callable[[jax.Array], jax.Array]
+
+NEGLIGIBLE = 1e-15
+"""Slopes by the logarithm of a cell function that are left out; a gradient sums some 1e5 of any sign."""
 
 
 def becke_step(nu: jax.Array) -> jax.Array:
@@ -123,6 +127,8 @@ def pull_share_back(d_share, points, owner, borders: Cells, step: Step) -> tuple
     d_share (point,) by `owner_share`. The same as reverse differentiation of it, in one loop over pairs of atoms.
 
     dw = w sum_A (delta_A,owner - P_A / sum_B P_B) sum_B d(border_AB) / border_AB
+
+    Near a nucleus, and for neighbouring points, most atoms have no share, nor a slope: they are left out as A.
     """
     vector = points[None, :, :] - borders.centers[:, None, :]
     distance = _length(vector)
@@ -133,17 +139,33 @@ def pull_share_back(d_share, points, owner, borders: Cells, step: Step) -> tuple
     own = jnp.sum(jnp.where(is_own, relative, 0.0), axis=0)
     G = (d_share * own)[None, :] * (jnp.where(is_own, 1.0, 0.0) - relative)
 
+    largest = jnp.max(jnp.abs(G), axis=1)
+    by_importance = jnp.argsort(-largest)
+    n_atoms = len(largest)
+    sizes = [*itertools.takewhile(lambda size: size < n_atoms, (4 << k for k in range(n_atoms))), n_atoms]
+    smallest = jnp.searchsorted(jnp.array(sizes), jnp.sum(largest > NEGLIGIBLE))
+    branches = [partial(_slopes_of_rows, step, size) for size in sizes]
+    by_distance, by_inverse = jax.lax.switch(smallest, branches, by_importance, G, distance, borders)
+    by_vector = vector * (by_distance / jnp.where(distance > 0.0, distance, 1.0))[..., None]
+    return jnp.sum(by_vector, axis=0), -jnp.sum(by_vector, axis=1), by_inverse
+
+
+def _slopes_of_rows(step, size, by_importance, G, distance, borders):
+    """Slopes by distances (atom, point) and inverse distances (atom, atom) of the `size` most important atoms A."""
+    rows = by_importance[:size]
+    G, distance_of_rows = G[rows], distance[rows]
+
     def accumulate(by_distance, partner):
         distance_to_partner, inverse, shift, no_pair = partner
-        mu = _mu(distance, distance_to_partner, inverse, no_pair)
+        mu = _mu(distance_of_rows, distance_to_partner, inverse, no_pair)
         by_mu = G * _relative_slope(step, mu, shift)
-        by_inverse = jnp.sum(by_mu * (distance - distance_to_partner[None, :]), axis=1)
+        by_inverse = jnp.sum(by_mu * (distance_of_rows - distance_to_partner[None, :]), axis=1)
         return by_distance + by_mu * inverse[:, None], (inverse @ by_mu, by_inverse)
 
-    partners = (distance, borders.inverse_distance, borders.adjustment.T, borders.no_pair)
-    by_distance, (to_partner, by_inverse) = jax.lax.scan(accumulate, jnp.zeros_like(distance), partners)
-    by_vector = vector * ((by_distance - to_partner) / jnp.where(distance > 0.0, distance, 1.0))[..., None]
-    return jnp.sum(by_vector, axis=0), -jnp.sum(by_vector, axis=1), by_inverse
+    of_partners = (borders.inverse_distance[:, rows], borders.adjustment.T[:, rows], borders.no_pair[:, rows])
+    start = jnp.zeros_like(distance_of_rows)
+    by_distance, (to_partner, by_inverse) = jax.lax.scan(accumulate, start, (distance, *of_partners))
+    return (-to_partner).at[rows].add(by_distance), jnp.zeros_like(borders.adjustment).at[:, rows].add(by_inverse)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

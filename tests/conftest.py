@@ -1,5 +1,6 @@
 """The test session: float64, strict dtype promotion, no rank promotion; warnings are errors (pyproject.toml)."""
 
+import gc
 import os
 import signal
 from importlib.metadata import version
@@ -27,6 +28,9 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # thousands of small programs, at every run
 pyscf_hf.MUTE_CHKFILE = True  # its temporary checkpoint files are closed by the garbage collector only, with a warning
+gc.set_threshold(
+    50_000, 50, 100
+)  # tracing makes millions of objects that go by themselves; looking for others is a tenth
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells turn off for what runs in the background
 # PySCF takes other paths when the process holds more than this, as it does after thousands of compiled programs
 gto.Mole.max_memory = 10**6  # MB

@@ -13,6 +13,7 @@ import pytest
 from dftfd import autofd
 from dftfd.autofd import function, integrate
 from dftfd.errors import LeakError, SignatureError
+from tests.compilations import traces
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)
 X = autofd.Domain((), points=(NODES + 1) / 2, weights=WEIGHTS / 2, name="x")
@@ -120,7 +121,7 @@ def test_transformations_between_the_two_doors():
     direction = function(lambda x: jnp.exp(-x), X)
     third = float(autofd.taylor(energy, (f,), (direction,), 3)[3])
     along = lambda t: energy(f + t * direction)
-    expected = float(jax.grad(jax.grad(jax.grad(along)))(0.0))
+    expected = float(jax.jit(jax.grad(jax.grad(jax.grad(along))))(0.0))
     assert third == pytest.approx(expected, rel=1e-12)
     slope = lambda grad, functional: lambda f: integrate(grad(functional)(f) * direction)
     nested = slope(jax.grad, slope(autofd.grad, slope(jax.grad, energy)))
@@ -138,3 +139,20 @@ def test_an_argument_named_twice_is_refused():
     for argnums in ((1, 1), (1, -1)):
         with pytest.raises(SignatureError, match="twice"):
             autofd.grad(product, argnums=argnums)(f, f)
+
+
+def test_the_same_arithmetic_is_traced_once():
+    """Sums, products and elementary functions of values of one kind ask JAX once; values of another kind ask again."""
+    seven = lambda code: function(lambda x: code(x) * jnp.ones(7), X)
+    g, h = seven(jnp.sin), seven(jnp.cos)
+    arithmetic = lambda f: autofd.exp(f * f + 2.0) / f - 0.5
+    with traces() as first:
+        arithmetic(g)
+    with traces() as again:
+        arithmetic(h)
+    assert first and not again
+    assert (h * 2.0).dtype == jnp.float64 and (h * 2.0j).dtype == jnp.complex128
+    assert autofd.integrate(h * 2.0j).dtype == jnp.complex128
+    single = function(lambda x: jnp.float32(2.0) * jnp.ones(7, jnp.float32), X)
+    assert (single * 2.0).dtype == jnp.float32 and (single * single).dtype == jnp.float32
+    np.testing.assert_allclose(arithmetic(h)(0.4), np.exp(np.cos(0.4) ** 2 + 2) / np.cos(0.4) - 0.5 * np.ones(7))

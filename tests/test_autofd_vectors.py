@@ -166,7 +166,7 @@ def test_brachistochrone_losses_as_printed():
     L = lambda y, v: jnp.sqrt(1 + v**2) / jnp.sqrt(-y)
     momentum = lambda x: jax.grad(L, 1)(c(x), jax.grad(c)(x))
     euler = lambda x: jax.grad(L, 0)(c(x), jax.grad(c)(x)) - jax.grad(momentum)(x)
-    values, w = jax.vmap(euler)(space.points), space.weights
+    values, w = jax.jit(jax.vmap(euler))(space.points), space.weights
     assert fd.integrate(jax.grad(time)(y) ** 2) == pytest.approx(float(jnp.dot(w, values**2)), rel=1e-10)
     curve = jax.vmap(c)(space.points)
     assert fd.integrate(jax.grad(time)(y) * y) == pytest.approx(float(jnp.dot(w, values * curve)), rel=1e-10)

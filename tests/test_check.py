@@ -310,10 +310,15 @@ def test_command_reports_the_verdict_as_exit_code(monkeypatch, capsys):
     """`dftfd check` ends with 0 where everything is within tolerance, not 0 otherwise, 2 for a bad name."""
     module = sys.modules["dftfd.verify.check"]
     for error, code in ((1e-15, 0), (1.0, 1)):
-        monkeypatch.setattr(
-            module, "check", lambda name, error=error: Report(name, "x", (Row("e", 1, error, "", 0.1),))
-        )
-        assert main(["check", "lda_x"]) == code
+        asked = []
+
+        def check(name, with_potentials, error=error, asked=asked):
+            asked.append(with_potentials)
+            return Report(name, "x", (Row("e", 1, error, "", 0.1),))
+
+        monkeypatch.setattr(module, "check", check)
+        assert main(["check", "lda_x"]) == main(["check", "lda_x", "--quick"]) == code
+        assert asked == [True, False]
     monkeypatch.undo()
     assert main(["check", "no_such_functional"]) == 2
     assert "closest known names" in capsys.readouterr().err

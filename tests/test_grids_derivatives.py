@@ -74,6 +74,19 @@ def test_pulling_back_is_the_transpose_of_the_derivative(partition, rng):
     assert np.sum(gradient * direction) == pytest.approx(expected, rel=1e-11)
 
 
+@pytest.mark.parametrize("partition", PARTITIONS)
+def test_pulling_back_leaves_out_atoms_without_a_share_and_nothing_else(partition, rng):
+    """The same transpose for a chain of twelve atoms, most of which have no share in a block of points, to 1e-12."""
+    charges, coordinates = (6, 1, 8) * 4, np.outer(np.arange(12.0), [2.2, 0.3, -0.4]) + rng.normal(size=(12, 3)) / 4
+    direction = rng.normal(size=coordinates.shape)
+    at = lambda R: (g := molecular_grid(charges, R, 0, partition=partition), (g.points, g.weights))[1]
+    (points, weights), (d_points, d_weights) = jax.jvp(at, (coordinates,), (direction,))
+    by_points, by_weights = rng.normal(size=points.shape), rng.normal(size=weights.shape)
+    gradient = pull_back(charges, coordinates, by_points, by_weights, 0, partition=partition)
+    expected = float(np.sum(by_points * d_points) + np.sum(by_weights * d_weights))
+    assert np.sum(gradient * direction) == pytest.approx(expected, rel=1e-12, abs=1e-9)
+
+
 def test_second_derivative_of_an_integral(rng):
     """Hessian times vector equals the finite difference of the gradient, and the Hessian is symmetric."""
     gradient = jax.jit(jax.grad(integral))

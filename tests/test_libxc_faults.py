@@ -4,6 +4,7 @@ data/regression/explanations.json names these causes.
 """
 
 import ctypes
+import itertools
 
 import jax.numpy as jnp
 import mpmath
@@ -170,3 +171,43 @@ def test_a_derivative_of_m06_2x_is_lost_in_the_rounding_of_the_variables():
     with mpmath.workdps(DIGITS):
         exact, moved = (float(energy.derivative(y, place)) for y in (x, near))
     assert scaled_error(moved, exact, x[0] + x[1], ["rho", "rho", "tau"]) > 1e-10
+
+
+def products_of_derivatives(f, g, m, n, order):
+    """The terms of the derivative of f^m g^n to this order, over order!; f, g: Taylor coefficients."""
+
+    def of_power(c, k, degree):  # c_0^(k - m) times products of m others, one for each way in which they may follow
+        falling = lambda m: mpmath.ff(k, m) / mpmath.factorial(m) * c[0] ** (k - m)
+        ways = lambda m: (w for w in itertools.product(range(1, degree + 1), repeat=m) if sum(w) == degree)
+        return [falling(m) * mpmath.fsum(mpmath.fprod(c[i] for i in w) for w in ways(m)) for m in range(degree + 1)]
+
+    pairs = [(of_power(f, m, i), of_power(g, n, order - i)) for i in range(order + 1)]
+    return [a * b for first, second in pairs for a in first for b in second]
+
+
+def test_terms_of_wb97m_v_cancel_in_libxc():
+    """w^6, w = (p - q)/(p + q), by the quotient rule: terms of d3/drho_b^3 are 1e4 times their sum, dftfd's code not.
+
+    p = 0.3 (6 pi^2)^(2/3) (r_a + r_b), q = 2 r_a r_b, r_s = tau_s / rho_s^(5/3), at the point where libxc is off most.
+    """
+    x = sample(2, "polarised", 100)
+    x = x[:, np.argmin(x[1])]
+    with mpmath.workdps(DIGITS):
+        r_a = mpmath.mpf(x[7]) / mpmath.mpf(x[0]) ** (mpmath.mpf(5) / 3)
+        r_b = lambda rho: mpmath.mpf(x[8]) / rho ** (mpmath.mpf(5) / 3)
+        p = lambda rho: 3 * (6 * mpmath.pi**2) ** (mpmath.mpf(2) / 3) * (r_a + r_b(rho)) / 10
+        q = lambda rho: 2 * r_a * r_b(rho)
+        taylor = lambda f: mpmath.taylor(f, mpmath.mpf(x[1]), 3)
+        terms = products_of_derivatives(taylor(lambda r: p(r) - q(r)), taylor(lambda r: p(r) + q(r)), 6, -6, 3)
+        exact = taylor(lambda r: ((p(r) - q(r)) / (p(r) + q(r))) ** 6)[3]
+        assert abs(sum(terms) / exact - 1) < 1e-20
+        assert max(map(abs, terms)) > 1e4 * abs(exact)
+    place, name, n = (1, 1, 1), "hyb_mgga_xc_wb97m_v", x[0] + x[1]
+    near = x[:, None] * (1 + np.random.default_rng(3).uniform(-1e-6, 1e-6, (9, 60)))
+    near[:, 0] = x
+    ours = lowered_derivatives(get_functional(name).semilocal_part, 2, order=3)(near)[3][place]
+    theirs = libxc.reference([(1.0, name)], near, 2, 3, LIBXC_THRESHOLD).third[place]
+    with mpmath.workdps(DIGITS):
+        exact = float(ExtendedEnergy(get_functional(name), 2).derivative(x, place))
+    assert scaled_error(ours[0], exact, n, ["rho"] * 3) < 1e-11
+    assert 2e-10 < np.max(scaled_error(theirs, ours, n, ["rho"] * 3)) < 2e-9

@@ -1,14 +1,21 @@
 """Limits of memory: found in whatever stands around the process, estimated for, kept."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import dftfd
 from dftfd.errors import InputError, ResourceError
-from dftfd.grids.molecular import grid_size, molecular_grid
+from dftfd.grids.molecular import grid_points, grid_size, molecular_grid
+from dftfd.libcint.gto import component_count
 from dftfd.runtime import memory as resources
 from dftfd.runtime.memory import available_memory, memory_budget, memory_size, process_memory
 from dftfd.runtime.progress import Progress
+from dftfd.terms.on_grid import quadrature_grid
+from dftfd.xc.ao_store import AOStore, mean_orbitals
 
 GIB = 2**30
 WATER = "O 0 0 0; H 0 0 0.96; H 0 0.93 -0.24"
@@ -94,6 +101,52 @@ def test_sizes_of_grids_are_known_before():
     for charges, level in (([8, 1, 1], 3), ([26, 0, 6], 0), ([92, 17], 1)):
         coordinates = np.arange(3.0 * len(charges)).reshape(-1, 3)
         assert grid_size(charges, level) == len(molecular_grid(charges, coordinates, level).weights)
+
+
+def test_points_of_grids_are_known_without_their_weights():
+    """The same points as those of the whole grid, in the same order."""
+    charges, coordinates = [8, 1, 26], np.arange(9.0).reshape(3, 3) ** 1.3
+    expected = molecular_grid(charges, coordinates, 1).points
+    np.testing.assert_allclose(grid_points(charges, coordinates, 1), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_orbitals_on_a_grid_are_estimated_from_a_part_of_its_points(order):
+    """A chain of atoms that do not all reach each other: bytes of the store to 5 %, of which a fifth is left out."""
+    atoms = "; ".join(f"{'C' if k % 2 else 'O'} {2.4 * k} {k % 3} 0" for k in range(8))
+    molecule = dftfd.molecule(atoms, basis="def2-tzvp")
+    points, weights = quadrature_grid(molecule, 3)
+    store = AOStore(molecule, points, weights, order, memory_limit=0)
+    mean = mean_orbitals(molecule, points, order)
+    assert 8 * component_count(order) * mean * len(points) == pytest.approx(store.total_nbytes, rel=0.05)
+    assert mean < 0.8 * molecule.n_ao
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", [None, "1 GB"])
+def test_what_caffeine_takes_is_known_before(limit):
+    """Peak memory of a process that computes energy and forces: within 15 % of the estimate, or below the limit."""
+    code = f"""
+import resource, sys
+sys.path.insert(0, "examples/benchmarks")
+from molecules import atoms
+import dftfd
+from dftfd.runtime.memory import process_memory
+from dftfd.runtime.progress import Progress
+class Notes(Progress):
+    def note(self, text):
+        if text.startswith("memory: about") and not seen:
+            words = text.split()
+            seen.append(process_memory() + float(words[2]) * {{"GiB": 2**30, "MiB": 2**20}}[words[3]])
+seen = []
+text = "; ".join(f"{{s}} {{x}} {{y}} {{z}}" for s, (x, y, z) in atoms("caffeine"))
+dftfd.run_scf(dftfd.molecule(text, basis="def2-svp"), max_memory={limit!r}, progress=Notes()).forces()
+print(seen[0], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+    root = Path(__file__).parents[1]
+    printed = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout
+    estimate, peak = map(float, printed.split())
+    assert peak == pytest.approx(estimate, rel=0.15) if limit is None else peak < 1e9
 
 
 @pytest.mark.parametrize("density_fit", [True, False])

@@ -192,7 +192,7 @@ def test_excitations_that_no_other_code_has(xc, monkeypatch):
 # ------------------------------------------------------------------------------------------------------ polarisability
 
 
-def by_differences(result, h=2e-3):
+def by_differences(result, h):
     """alpha (3, 3) from dipole moments in fields of +-h, +-2h."""
 
     def dipole(field):
@@ -240,7 +240,10 @@ def test_polarizability_is_the_slope_of_the_dipole(xc, spin, options):
     """Whatever PySCF has not: to 1e-6 of differences of dipole moments in fields."""
     result = solved(xc, spin, **options)
     alpha = result.polarizability()
-    assert alpha == pytest.approx(by_differences(result), abs=2e-6)
+    step = (
+        5e-4 if xc == "scan-l" else 1e-3
+    )  # its energy bends on the scale of 1e-3: differences go with the fourth power
+    assert alpha == pytest.approx(by_differences(result, step), abs=2e-6)
 
 
 @pytest.mark.parametrize(("xc", "spin"), [("pbe", 0), ("pbe0", 1)])

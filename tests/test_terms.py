@@ -210,9 +210,12 @@ def test_limit_of_memory_reaches_forces_and_stability(monkeypatch):
     result = dftfd.run_scf(water(), "b3lyp", max_memory=f"{limit} b", **COARSE)
     told = []
     inner = integrals.fitted_gradient
-    monkeypatch.setattr(
-        integrals, "fitted_gradient", lambda *a, memory_limit: told.append(memory_limit) or inner(*a, memory_limit)
-    )
+
+    def spy(*arguments, memory_limit, **more):
+        told.append(memory_limit)
+        return inner(*arguments, memory_limit=memory_limit, **more)
+
+    monkeypatch.setattr(integrals, "fitted_gradient", spy)
     forces = result.forces()
     assert told and max(told) <= 2**30
     unlimited = dftfd.run_scf(water(), "b3lyp", **COARSE)

@@ -1,11 +1,24 @@
-"""Integrals of density fitting one block of auxiliary functions at a time: (Q|mn), its derivative, and the metric."""
+"""Integrals of density fitting: (Q|mn), its derivative and the metric, contracted as they are formed or in blocks."""
+
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from pyscf import gto, lib
 from pyscf.df import addons
+from pyscf.scf import _vhf
 
-from dftfd.libcint.mole import quiet
-from dftfd.libcint.two_electron import mole_with_range
+from dftfd.libcint.mole import quiet, to_pyscf
+from dftfd.libcint.two_electron import largest_integrals, mole_with_range
+
+NEGLIGIBLE = 1e-11
+"""Contributions to a gradient that the Schwarz inequality bounds below this are left out [hartree/bohr]."""
+
+NEGLIGIBLE_IN_PROJECTION = 1e-16
+"""The same for what a nearly singular metric is solved for: errors come out 10^4 times larger."""
+
+_PLACEHOLDER = [0, 0, 1, 1, 0, 0, 0, 0]
+"""A shell of one function, which PySCF's driver for four indices takes for the missing one."""
 
 
 class ThreeCentre:
@@ -32,26 +45,97 @@ class ThreeCentre:
         slices = self._auxmol.aoslice_by_atom()[:, 2:]
         return np.array([per_function[:, start:stop].sum(axis=1) for start, stop in slices])
 
-    def blocks(self, n_bytes: float):
-        """Yields (slice of auxiliary functions, (Q|mn) (aux, ao, ao)) within `n_bytes` each."""
-        for functions, packed in self._blocks("int3c2e", "s2ij", 1, n_bytes):
-            yield functions, lib.unpack_tril(np.ascontiguousarray(packed.T))
+    # ------------------------------------------------------------------------------------------- contracted as formed
 
-    def slope_blocks(self, n_bytes: float):
-        """Yields (slice of auxiliary functions, (nabla m n|Q) as (3, aux, n, m)) within `n_bytes` each."""
-        for functions, values in self._blocks("int3c2e_ip1", "s1", 3, n_bytes):
-            yield functions, values.transpose(0, 3, 2, 1)
-
-    def _blocks(self, name, symmetry, components, n_bytes):
+    def projection(self, P) -> np.ndarray:
+        """sum_mn (Q|mn) P_mn, (aux,), of a symmetric P (ao, ao)."""
         with mole_with_range(self._molecule, self._omega) as mole:
-            name = mole._add_suffix(name)
-            optimiser = gto.moleintor.make_cintopt(mole._atm, mole._bas, mole._env, name)
-            width = max(1, int(n_bytes / (8 * components * mole.nao**2)))
-            offsets = self._auxmol.ao_loc
-            first = 0
-            while first < self._auxmol.nbas:
-                last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + width, side="right")) - 1)
-                shells = (0, mole.nbas, 0, mole.nbas, mole.nbas + first, mole.nbas + last)
-                values = gto.moleintor.getints3c(name, *self._tables, shells, components, symmetry, cintopt=optimiser)
-                yield slice(int(offsets[first]), int(offsets[last])), values
-                first = last
+            pairs = largest_integrals(mole, "int2e", "CVHFnr_int2e_q_cond")
+            screen = Screen(pairs, self._norms, NEGLIGIBLE_IN_PROJECTION)
+            (X,) = _contracted(mole, self._tables, "int3c2e", "s2ij", {"ji->s1kl": P}, P, screen)
+        return X[:, 0]
+
+    def slopes(self, P, y) -> tuple[np.ndarray, np.ndarray]:
+        """(nabla m n|Q) P_mn y_Q summed over n and Q, (3, ao), and over m and n, (3, aux), for symmetric P (ao, ao)."""
+        bounds = self._norms * _largest(y, self._auxmol)
+        with mole_with_range(self._molecule, self._omega) as mole:
+            pairs = largest_integrals(mole, "int2e_ip1ip2", "CVHFnr_int2e_pp_q_cond")
+            matrices = {"lk->s1ij": y[None], "ji->s1kl": P}
+            screen = Screen(pairs, bounds, NEGLIGIBLE)
+            of_pairs, of_functions = _contracted(mole, self._tables, "int3c2e_ip1", "s1", matrices, P, screen)
+        return np.einsum("xmn,mn->xm", of_pairs, P), of_functions[..., 0] * y
+
+    @cached_property
+    def _norms(self):
+        """sqrt (Q|Q), the largest of each auxiliary shell."""
+        return _largest(np.sqrt(self.metric.diagonal()), self._auxmol)
+
+    # ---------------------------------------------------------------------------------------------------- in blocks
+
+    def parts(self, n_bytes: float) -> list["Part"]:
+        """The auxiliary functions in parts whose `slope_block` takes about `n_bytes`, at least a shell each."""
+        width = max(1, int(n_bytes / (24 * self._molecule.n_ao**2)))
+        offsets, found, first = self._auxmol.ao_loc, [], 0
+        while first < self._auxmol.nbas:
+            last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + width, side="right")) - 1)
+            found.append(Part(slice(int(offsets[first]), int(offsets[last])), (first, last)))
+            first = last
+        return found
+
+    def block(self, part: "Part") -> np.ndarray:
+        """(Q|mn) of a part, (aux, ao, ao). May be called from several threads."""
+        return lib.unpack_tril(self._block("int3c2e", part, 1, "s2ij").T)
+
+    def slope_block(self, part: "Part") -> np.ndarray:
+        """(nabla m n|Q) of a part as (3, aux, n, m). May be called from several threads."""
+        return self._block("int3c2e_ip1", part, 3, "s1").transpose(0, 3, 2, 1)
+
+    def _block(self, name, part, components, symmetry):
+        n_shells, (first, last) = len(self._tables[1]) - self._auxmol.nbas, part.shells
+        shells = (0, n_shells, 0, n_shells, n_shells + first, n_shells + last)
+        full_name = to_pyscf(self._molecule)._add_suffix(name)
+        optimiser = self._optimisers[name]
+        return gto.moleintor.getints3c(full_name, *self._tables, shells, components, symmetry, cintopt=optimiser)
+
+    @cached_property
+    def _optimisers(self):
+        """libcint's tables of pairs of shells for each kind of integral, shared by all blocks."""
+        with mole_with_range(self._molecule, self._omega) as mole:
+            tables = mole._atm, mole._bas, mole._env
+            names = "int3c2e", "int3c2e_ip1"
+            return {name: gto.moleintor.make_cintopt(*tables, mole._add_suffix(name)) for name in names}
+
+
+class Part(NamedTuple):
+    """Neighbouring auxiliary functions: which they are, and the first and one past the last of their shells."""
+
+    functions: slice
+    shells: tuple[int, int]
+
+
+class Screen(NamedTuple):
+    """pairs (shell, shell), functions (aux shell,): their product bounds an integral.   negligible: times P."""
+
+    pairs: np.ndarray
+    functions: np.ndarray
+    negligible: float
+
+
+def _contracted(mole, tables, name, symmetry, matrices, P, screen) -> list[np.ndarray]:
+    """Contractions (component..., left, right) of integrals (ij|k) with each of the matrices by its indices."""
+    atm, bas, env = tables
+    plan = _vhf._VHFOpt(mole, name, "CVHFnr3c2e_vj_pass1_prescreen", direct_scf_tol=screen.negligible)
+    plan.q_cond = np.hstack([screen.pairs.ravel(), screen.functions])
+    plan.dm_cond = np.ascontiguousarray(_largest(_largest(P, mole).T, mole))
+    first, last = mole.nbas, len(bas)
+    return _vhf.direct_bindm(
+        *(mole._add_suffix(name), symmetry, list(matrices), list(map(np.ascontiguousarray, matrices.values()))),
+        *(3 if symmetry == "s1" else 1, atm, np.vstack([bas, _PLACEHOLDER]).astype(np.int32), env),
+        vhfopt=plan,
+        shls_slice=(0, first, 0, first, first, last, last, last + 1),
+    )
+
+
+def _largest(values, mole) -> np.ndarray:
+    """Largest magnitude of each shell's values, along the first axis."""
+    return np.maximum.reduceat(np.abs(values), mole.ao_loc_nr()[:-1])

@@ -4,11 +4,12 @@
 """
 
 import contextlib
+import ctypes
 import threading
 
 import numpy as np
 import scipy.linalg
-from pyscf import df, gto
+from pyscf import df, gto, lib
 from pyscf.df import addons
 from pyscf.scf import _vhf
 
@@ -19,8 +20,8 @@ from dftfd.libcint.mole import quiet, to_pyscf
 LINEAR_DEPENDENCE = 1e-7
 """Eigenvalues of the Coulomb metric below this are dropped where its Cholesky factorisation fails, as PySCF does."""
 
-WORK_BYTES = 256 * 2**20
-"""Buffers of PySCF while it builds a three-centre tensor."""
+WORK_BYTES = 64 * 2**20
+"""Buffers of PySCF while it builds a three-centre tensor; larger ones cost page faults and gain nothing."""
 
 _RANGE_LOCK = threading.RLock()
 
@@ -165,3 +166,60 @@ def fitting_tensor(molecule, auxiliary: dict, omega: float = 0.0) -> np.ndarray:
         except (scipy.linalg.LinAlgError, ValueError) as error:
             message = f"the Coulomb metric of the auxiliary basis could not be factorised: {error}."
             raise NumericalError(message) from error
+
+
+def fitting_tensor_blocks(molecule, auxiliary: dict, pairs):
+    """`fitting_tensor` of 1/r for some packed pairs, ascending (n,): yields (pairs of a block, B (aux, pair)).
+
+    What is left out is not transformed either, which is most of the work in large molecules.
+    """
+    with mole_with_range(molecule, 0.0) as mole, quiet():
+        auxmol = addons.make_auxmol(mole, auxiliary)
+        apply = _inverse_root(auxmol.intor("int2c2e", hermi=1))
+        tables = gto.conc_env(mole._atm, mole._bas, mole._env, auxmol._atm, auxmol._bas, auxmol._env)
+        name, shells = mole._add_suffix("int3c2e"), mole.nbas
+        optimiser = gto.moleintor.make_cintopt(mole._atm, mole._bas, mole._env, name)
+        first_pair = np.array([i * (i + 1) // 2 for i in mole.ao_loc_nr()])
+        width = max(1, WORK_BYTES // (24 * auxmol.nao))
+        start = 0
+        while start < shells:
+            stop = max(start + 1, int(np.searchsorted(first_pair, first_pair[start] + width, side="right")) - 1)
+            chosen = pairs[slice(*np.searchsorted(pairs, first_pair[[start, stop]]))]
+            if len(chosen):
+                part = start, stop, 0, shells, shells, shells + auxmol.nbas
+                values = gto.moleintor.getints3c(name, *tables, part, 1, "s2ij", cintopt=optimiser)
+                yield chosen, apply(values.T.take(chosen - first_pair[start], axis=1, mode="clip"))
+            start = stop
+
+
+def _inverse_root(V):
+    """The map X -> L^-1 X with V = L L^T, or the inverse root of V without the eigenvalues that are next to zero."""
+    try:
+        L = scipy.linalg.cholesky(V, lower=True)
+    except scipy.linalg.LinAlgError:
+        s, U = scipy.linalg.eigh(V)
+        kept = s > LINEAR_DEPENDENCE
+        root = U[:, kept].T / np.sqrt(s[kept])[:, None]
+        return lambda X: root @ X
+    except ValueError as error:
+        raise NumericalError(f"the Coulomb metric of the auxiliary basis could not be factorised: {error}.") from error
+    (trsm,) = scipy.linalg.get_blas_funcs(("trsm",), (L,))
+    return lambda X: trsm(1.0, L, X.T, side=1, lower=True, trans_a=1, overwrite_b=True).T  # in place: X L^-T of X^T
+
+
+def schwarz_bounds(molecule) -> np.ndarray:
+    """sqrt of the largest (ij|ij) of the shells of each pair of basis functions, packed over i >= j, (pair,)."""
+    mole = to_pyscf(molecule)
+    of_shells = largest_integrals(mole, "int2e", "CVHFnr_int2e_q_cond")
+    widths = np.diff(mole.ao_loc_nr())
+    return np.repeat(np.repeat(of_shells, widths, axis=0), widths, axis=1)[np.tril_indices(mole.nao)]
+
+
+def largest_integrals(mole, name: str, rule: str) -> np.ndarray:
+    """sqrt of the largest (ij|ij) of each pair of shells, (shell, shell), or of (nabla i j|nabla i j), by PySCF."""
+    bounds = np.empty((mole.nbas, mole.nbas))
+    getattr(_vhf.libcvhf, rule)(
+        *(getattr(_vhf.libcvhf, mole._add_suffix(name)), lib.c_null_ptr(), bounds.ctypes, mole.ao_loc_nr().ctypes),
+        *(mole._atm.ctypes, ctypes.c_int(mole.natm), mole._bas.ctypes, ctypes.c_int(mole.nbas), mole._env.ctypes),
+    )
+    return bounds

@@ -23,6 +23,7 @@ from dftfd.libcint.mole import overlap_integrals
 from dftfd.runtime.arguments import Kind, public
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.progress import as_progress
+from dftfd.runtime.threads import blas_threads
 from dftfd.scf.orbitals import occupied_orbitals
 
 
@@ -98,7 +99,8 @@ def nuclear_forces(
     F = energy.evaluate(P, C_occ).F if result.fock is None else result.fock
     S = overlap_integrals(molecule)
     W = energy_weighted_density(S, P, F, result.mo_coeff[0], calculation.linear_dependence)
-    gradient = energy.gradient(P, C_occ, grid_response, progress) - overlap_derivative(molecule, W)
+    with blas_threads(1):
+        gradient = energy.gradient(P, C_occ, grid_response, progress) - overlap_derivative(molecule, W)
     if not np.isfinite(gradient).all():
         raise NumericalError("the forces contain NaN or Inf; look for coinciding nuclei or extreme exponents.")
     fixed = not calculation.grid.moves

@@ -15,6 +15,7 @@ from dftfd.interop.mean_field import mean_field
 from dftfd.libcint import mole as bridge
 from dftfd.model.calculation import Calculation
 from dftfd.model.forces import nuclear_forces
+from dftfd.model.parameter_gradient import parameter_gradient
 from dftfd.model.stability_analysis import result_stability
 from dftfd.properties.fields import electrostatic_potential, localisation_function
 from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
@@ -330,6 +331,12 @@ class SCFResult:
         """Points (point, 3) [bohr] and weights (point,) [bohr^3] of the quadrature."""
         return self.calculation.grid.on(self.molecule)
 
+    @public
+    @_of_a_solution
+    def parameter_gradient(self) -> dict:
+        """dE/dp of each parameter of the functional: {'gga_x_pbe': {'kappa': ..., 'mu': ...}, ...} [hartree]."""
+        return parameter_gradient(self.calculation, self.density_matrix)
+
     @property
     def electron_number_error(self) -> float | None:
         """Integral of the density on the grid less the number of electrons; None without a grid."""
@@ -348,10 +355,7 @@ class SCFResult:
     @public
     @_of_a_solution
     def orbital(self, number: Annotated[int, whole(0)], spin: Annotated[int, whole(0, 1)] = 0) -> Function:
-        """An orbital, R^3 -> R [bohr^-3/2], by its place in mo_energy from 0, which is the lowest; spin 0 or 1 (beta).
-
-        `result.write("homo.cube", field=result.orbital(4))` is its picture. InputError beyond the last one.
-        """
+        """An orbital, R^3 -> R [bohr^-3/2], by its place in mo_energy, the lowest is 0; spin 0 or 1 (beta)."""
         C = self.mo_coeff[min(spin, len(self.mo_coeff) - 1)]
         if number >= C.shape[1]:
             raise InputError(f"orbital {number} was asked for; there are {C.shape[1]}, 0 to {C.shape[1] - 1}.")

@@ -1,9 +1,10 @@
 """Geometry text -> atoms. Numbers are read as numbers; nothing in a geometry is ever evaluated.
 
-Three forms are understood:
+Four forms are understood:
 
     coordinates   one atom per line or between semicolons, 'O 0.0 0.0 0.117; H 0.0 0.757 -0.469'
     Z-matrix      'O; H 1 0.96; H 1 0.96 2 104.5', see dftfd.system.zmatrix
+    mol, SD       files of version V2000, see dftfd.system.molfile
     xyz           a line with the number of atoms, a comment line, then one atom per line
 
 Fields are separated by blanks or commas; `#` starts a comment. Exponents may be written 1e-3 or, as Fortran does, 1d-3.
@@ -20,6 +21,7 @@ import numpy as np
 
 from dftfd.elements import AtomName, parse_atom_name
 from dftfd.errors import FileError, InputError, UnsupportedError, shown
+from dftfd.system.molfile import atoms_of, is_molfile, records
 from dftfd.system.zmatrix import cartesian, is_zmatrix
 
 MAX_FILE_BYTES = 32 * 2**20
@@ -70,6 +72,11 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
     source: what to call the text in error messages.
     """
     lines = text.splitlines()
+    if is_molfile(lines):
+        found, charge, spin = atoms_of(lines, source)
+        _check_count(len(found))
+        atoms = [(parse_atom_name(name, f"atom {k}"), r) for k, (name, r) in enumerate(found, start=1)]
+        return replace(_collect(atoms), charge=charge, spin=spin)
     first = next((line for line in lines if line.strip()), "")
     if first.strip().isascii() and first.strip().isdigit():
         return _parse_xyz(lines, lines.index(first), source)
@@ -120,11 +127,15 @@ def frame_of(path: str) -> tuple[str, int] | None:
 
 
 def split_frames(text: str) -> list[str]:
-    """The frames of an xyz trajectory, cut by the numbers of atoms that they announce; any other text as a whole.
+    """The records of an SD file, or frames of an xyz trajectory, cut by the numbers of atoms that they announce.
+
+    Any other text comes back as a whole.
 
     Lines between frames that announce nothing make it such another text, for `parse_geometry` to refuse.
     """
     lines = text.splitlines()
+    if is_molfile(lines):
+        return records(text)
     frames, start = [], 0
     while start < len(lines):
         count = lines[start].strip()

@@ -77,7 +77,7 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
     chooses_state = not isinstance(guess, str) or options.broken_symmetry is not None or not isinstance(occupy, Aufbau)
     doubts = strategy.looks and not chooses_state and not ingredients.energy.lacks_response
     strategy = replace(strategy, looks=doubts and may_have_several_states(calculation))
-    starts = () if snapshot is not None or chooses_state else (P,)
+    starts = (P,) if snapshot is None and (not chooses_state or _goes_on(guess, molecule, options, occupy)) else ()
     if starts and strategy.looks:
         starts += tuple(other_starts(guess_name, ingredients))
     solution = _converge(
@@ -97,6 +97,14 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
     result = _result(calculation, settings, solution, progress.seconds)
     warn_about_electrons(result, ingredients)
     return result
+
+
+def _goes_on(guess, molecule, options: Options, occupy) -> bool:
+    """Whether a result at another geometry is gone on with, as in an optimisation: a cheaper energy is near it, too."""
+    if not isinstance(guess, SCFResult) or options.broken_symmetry is not None or not isinstance(occupy, Aufbau):
+        return False
+    before = guess.molecule
+    return before.symbols == molecule.symbols and not np.array_equal(before.coordinates, molecule.coordinates)
 
 
 def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progress, *, starts, **how) -> Solution:

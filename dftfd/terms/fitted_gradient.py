@@ -21,8 +21,11 @@ import scipy.linalg
 from dftfd.libcint.derivatives import atom_sums
 from dftfd.libcint.three_centre import ThreeCentre
 from dftfd.libcint.two_electron import LINEAR_DEPENDENCE
+from dftfd.runtime.threads import blas_threads, share_out, worker_count
 
-_BLOCK_BYTES = 48 * 2**20
+_BLOCK_BYTES = 8 * 2**20
+"""Derivatives of integrals of a worker at a time."""
+
 _COPIES = 3  # of the projections: X in pieces, X or Y whole, and what the solver works on
 
 
@@ -48,6 +51,10 @@ class Metric:
         s, U, *_ = self._spectrum
         return U @ ((U.T @ X) / s[:, None])
 
+    def unfitted(self, fit) -> np.ndarray | None:
+        """X (aux,) of L^-1 X, with V = L L^T; None without that, or where a fit does not hold all of X."""
+        return None if fit is None or self._factor is None else self._factor @ fit
+
     def pull_back(self, X, Y) -> np.ndarray:
         """G (aux, aux) with tr(G dV) = 1/2 tr(X^T dV^-1 X) for X (aux, k) and Y = V^-1 X.
 
@@ -64,7 +71,7 @@ class Metric:
 class _Coulomb:
     """The projection on a density matrix P (ao, ao)."""
 
-    factor = 1.0
+    factor, columns = 1.0, 1
 
     def __init__(self, P):
         self._P = P
@@ -86,6 +93,7 @@ class _Exchange:
 
     def __init__(self, fraction, C, first):
         self.factor, self._C, self._first = -fraction, C, C[:, first]
+        self.columns = len(first) * C.shape[1]
 
     def project(self, integrals):
         return (self._first.T @ (integrals @ self._C)).reshape(len(integrals), -1)
@@ -102,6 +110,7 @@ def fitted_gradient(
     P,
     exchange: Sequence[tuple[float, np.ndarray]],
     memory_limit: float,
+    fit: np.ndarray | None = None,
 ) -> np.ndarray:
     """dE/dR (atom, 3) [hartree/bohr] at fixed densities of 1/2 tr(P J[P]) - sum_s f_s/2 tr(P_s K[P_s]).
 
@@ -109,9 +118,12 @@ def fitted_gradient(
     exchange: pairs (f_s, C_s) with P_s = C_s C_s^T.
     memory_limit: bytes for the projections; where they do not fit, they and the integrals are computed in several
         passes.
+    fit: B P (aux,) with the tensor B of `fitting_tensor`, where it is known.
     """
     integrals = ThreeCentre(molecule, auxiliary, omega)
     metric = Metric(integrals.metric)
+    if not exchange:
+        return np.zeros((molecule.n_atoms, 3)) if P is None else _coulomb_gradient(P, fit, molecule, integrals, metric)
     columns = sum(C.shape[1] ** 2 for _, C in exchange)
     n_passes = max(1, math.ceil(_COPIES * 8 * integrals.n_auxiliary * columns / memory_limit))
     gradient = np.zeros((molecule.n_atoms, 3))
@@ -125,25 +137,49 @@ def fitted_gradient(
     return gradient
 
 
-def _gradient_of(terms, molecule, integrals, metric):
-    parts: list[list[np.ndarray]] = [[] for _ in terms]
-    for _, values in integrals.blocks(_BLOCK_BYTES):
-        for blocks, term in zip(parts, terms, strict=True):
-            blocks.append(term.project(values))
-    X = [np.concatenate(blocks) for blocks in parts]
-    Y = [metric.solve(x) for x in X]
-    G = sum(term.factor * metric.pull_back(x, y) for term, x, y in zip(terms, X, Y, strict=True))
-    del X
-    gradient = -2.0 * integrals.atom_sums(np.einsum("xpq,pq->xp", integrals.metric_slope, G))
+def _coulomb_gradient(P, fit, molecule, integrals, metric):
+    """That of the Coulomb energy alone: Gamma_Q = Y_Q P lets each integral be contracted as soon as it is formed."""
+    X = metric.unfitted(fit)
+    X = (integrals.projection(P) if X is None else X)[:, None]
+    Y = metric.solve(X)
+    per_ao, per_function = integrals.slopes(P, Y[:, 0])
+    return _by_atom(molecule, integrals, metric.pull_back(X, Y), per_ao, per_function)
 
-    n = molecule.n_ao
-    per_ao, per_function = np.zeros((3, n)), np.zeros((3, integrals.n_auxiliary))
-    for functions, slopes in integrals.slope_blocks(_BLOCK_BYTES):
-        Gamma = np.zeros(slopes.shape[1:])
-        for term, y in zip(terms, Y, strict=True):
-            term.add_expanded(y[functions], Gamma)
-        for x in range(3):
-            product = np.multiply(slopes[x], Gamma, out=slopes[x])
-            per_function[x, functions] = product.sum(axis=(1, 2))
-            per_ao[x] += product.sum(axis=(0, 1))
-    return gradient + 2.0 * integrals.atom_sums(per_function) - 2.0 * atom_sums(molecule, per_ao)
+
+def _gradient_of(terms, molecule, integrals, metric):
+    """Each worker forms the integrals of its auxiliary functions, in blocks that stay near its processor."""
+    n, parts = molecule.n_ao, integrals.parts(_BLOCK_BYTES)
+    X = [np.empty((integrals.n_auxiliary, term.columns)) for term in terms]
+
+    def project(parts):
+        for part in parts:
+            values = integrals.block(part)
+            for x, term in zip(X, terms, strict=True):
+                x[part.functions] = term.project(values)
+
+    share_out(parts, project)
+    with blas_threads(worker_count()):
+        Y = [metric.solve(x) for x in X]
+        G = sum(term.factor * metric.pull_back(x, y) for term, x, y in zip(terms, X, Y, strict=True))
+    X.clear()
+    per_function = np.zeros((3, integrals.n_auxiliary))
+
+    def contract(parts):
+        per_ao = np.zeros((3, n))
+        for part in parts:
+            slopes = integrals.slope_block(part)
+            Gamma = np.zeros(slopes.shape[1:])
+            for term, y in zip(terms, Y, strict=True):
+                term.add_expanded(y[part.functions], Gamma)
+            contracted = np.einsum("xqnm,qnm->xqm", slopes, Gamma)
+            per_function[:, part.functions] = contracted.sum(axis=2)
+            per_ao += contracted.sum(axis=1)
+        return per_ao
+
+    return _by_atom(molecule, integrals, G, sum(share_out(parts, contract)), per_function)
+
+
+def _by_atom(molecule, integrals, G, per_ao, per_function):
+    """The gradient (atom, 3): sum_PQ G_PQ dV_PQ and the slopes by basis functions (3, ao) and fitting functions."""
+    by_metric = np.einsum("xpq,pq->xp", integrals.metric_slope, G)
+    return 2.0 * (integrals.atom_sums(per_function - by_metric) - atom_sums(molecule, per_ao))

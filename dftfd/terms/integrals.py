@@ -8,6 +8,7 @@ With chemists' (ij|kl) and a density matrix P of each spin,
 density; its K then belongs to the total density too. All numbers are in hartree.
 """
 
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
@@ -25,6 +26,7 @@ from dftfd.runtime.memory import Need, available_memory, in_bytes
 from dftfd.runtime.threads import blas_threads, run_on_workers, share_out, worker_count
 from dftfd.system.molecule import Molecule
 from dftfd.terms.fitted_gradient import fitted_gradient
+from dftfd.terms.pair_tensor import PairTensor
 
 IN_CORE_LIMIT = 2 * 2**30
 """Bytes up to which the exact two-electron integrals are kept in memory; larger ones are recomputed in each cycle."""
@@ -34,6 +36,13 @@ _BLOCK_BYTES = 4 * 2**20
 
 _RANK_TOLERANCE = 1e-14
 """Eigenvalues of a density matrix below this fraction of the largest are rounding errors of zero."""
+
+
+_LAST_FITS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+"""Of each molecule, the auxiliary basis, the last density that was fitted, and what came out: forces ask for it again.
+
+A few matrices, where the tensor that they were computed with may be gigabytes.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +197,8 @@ class ExactCoulombExchange(CoulombExchange):
 class DensityFittedCoulombExchange(CoulombExchange):
     """J and K from (ij|kl) ~ sum_Q B_Q,ij B_Q,kl, with the tensor B (aux, ao (ao + 1) / 2) computed once and kept.
 
+    For J alone B is a PairTensor.
+
     exact_exchange: whether the functional needs K; it decides, as in PySCF, between a Coulomb fit and a
     Coulomb-and-exchange fit.   memory_limit: bytes allowed for B, by default 70 % of what is available.
 
@@ -201,7 +212,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
         self.n_auxiliary, self._n_pairs = two_electron.fitting_tensor_size(molecule, self._auxiliary)
         self._memory_limit = 0.7 * available_memory() if memory_limit is None else memory_limit
         self._tensors: dict[float, np.ndarray] = {}
-        self._check_memory(1)
+        self._pairs = None if exact_exchange else PairTensor(molecule, self._auxiliary)
+        self._check_memory(self._bytes_of(1))
 
     def with_few_for_exchange(self) -> "DensityFittedCoulombExchange":
         """The same J, and an exchange on orbitals from a few fitting functions: for estimates that others correct."""
@@ -213,7 +225,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
     def tensor(self, omega: float = 0.0) -> np.ndarray:
         """B_Q,ij of the operator, packed over i >= j, (aux, ao (ao + 1) / 2)."""
         if omega not in self._tensors:
-            self._check_memory(len(self._tensors) + 1)
+            self._check_memory(self._bytes_of(len(self._tensors) + 1, whole=True))
             with blas_threads(worker_count()):
                 self._tensors[omega] = two_electron.fitting_tensor(self.molecule, self._auxiliary, omega)
         return self._tensors[omega]
@@ -222,10 +234,23 @@ class DensityFittedCoulombExchange(CoulombExchange):
         folded = (P + P.transpose(0, 2, 1))[:, *self._lower]
         diagonal = np.arange(1, P.shape[1] + 1).cumsum() - 1
         folded[:, diagonal] /= 2  # each pair i > j stands for ij and ji
-        parts = np.array_split(self.tensor(), worker_count())
-        product = lambda B: (folded @ B.T) @ B
-        packed = np.sum(run_on_workers([partial(product, B) for B in parts]), axis=0)
+        fits, packed = self._whole_coulomb(folded) if self._pairs is None else self._pairs.coulomb(folded)
+        if len(P) == 1:
+            _LAST_FITS[self.molecule] = self.auxiliary_basis, P[0].copy(), fits[0]
         return packed[:, self._positions_in_square].reshape(P.shape)
+
+    def _whole_coulomb(self, folded):
+        """As PairTensor.coulomb, with the tensor that exchange needs, too."""
+        parts = np.array_split(self.tensor(), worker_count())
+        fits = [np.empty((len(folded), len(B))) for B in parts]
+        product = lambda B, fit: np.matmul(folded, B.T, out=fit) @ B
+        packed = np.sum(run_on_workers([partial(product, *pair) for pair in zip(parts, fits, strict=True)]), axis=0)
+        return np.concatenate(fits, axis=1), packed
+
+    def _last_fit(self, total):
+        """sum_ij B_Q,ij P_ij (aux,) where this density (ao, ao) was the last whose J was asked for, else None."""
+        auxiliary, P, fit = _LAST_FITS.get(self.molecule, (None, None, None))
+        return fit if auxiliary == self.auxiliary_basis and np.array_equal(P, total) else None
 
     def exchange(self, P, C_occ=None, omega=0.0):
         P = self._check(P)
@@ -262,12 +287,14 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     def gradient(self, P, C_occ, exact_exchange):
         P = self._check(P)
+        total = P.sum(axis=0)
         terms: dict[float, list] = {0.0: []}
         terms |= {omega: [(fraction * share(P), C) for C in C_occ] for omega, fraction in exact_exchange}
         return sum(
             fitted_gradient(
-                *(self.molecule, self._auxiliary, omega, None if omega else P.sum(axis=0), exchange),
+                *(self.molecule, self._auxiliary, omega, None if omega else total, exchange),
                 memory_limit=self._memory_limit,
+                fit=None if omega else self._last_fit(total),
             )
             for omega, exchange in terms.items()
         )
@@ -322,12 +349,14 @@ class DensityFittedCoulombExchange(CoulombExchange):
     def memory(self, omegas):
         return Need({"the fitting tensor": self._bytes_of(len({0.0, *omegas}))})
 
-    def _bytes_of(self, n_tensors):
+    def _bytes_of(self, n_tensors, whole=False):
         tensor = 8 * self.n_auxiliary * self._n_pairs
-        return n_tensors * tensor + 16 * self.n_auxiliary**2 + min(two_electron.WORK_BYTES, 2 * tensor)
+        work = min(two_electron.WORK_BYTES, 2 * tensor)
+        if self._pairs is not None and not whole:
+            tensor, work = self._pairs.nbytes, self._pairs.work_bytes
+        return n_tensors * tensor + 16 * self.n_auxiliary**2 + work
 
-    def _check_memory(self, n_tensors):
-        needed = self._bytes_of(n_tensors)
+    def _check_memory(self, needed):
         if needed > self._memory_limit:
             raise ResourceError(
                 f"density fitting needs {in_bytes(needed)} for {self.n_auxiliary} auxiliary functions and "

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dftfd.grids.molecular import BYTES_PER_POINT, grid_size, molecular_grid, pull_back
+from dftfd.grids.molecular import BYTES_PER_POINT, grid_points, grid_size, molecular_grid, pull_back
 from dftfd.libcint.derivatives import atom_sums
 from dftfd.libcint.gto import component_count
 from dftfd.runtime.memory import Need
 from dftfd.runtime.threads import worker_count
 from dftfd.terms.term import Contribution, Term, no_change
-from dftfd.xc.ao_store import AOStore, default_block_size
+from dftfd.xc.ao_store import AOStore, default_block_size, mean_orbitals
 from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
 from dftfd.xc.gradient import GradientBuilder
@@ -22,6 +22,13 @@ from dftfd.xc.transitions import Transitions, TripletKernel, equal_spins, opposi
 
 BLOCK_BUFFERS = 6
 """Buffers of the size of a block's orbitals that a worker holds while it builds the matrix."""
+
+NEGLIGIBLE_WEIGHT = 1e-14
+"""Weight [bohr^3] up to which points are left out of a gradient: in a grid of level 3 a tenth of them, which lie in the
+cells of other atoms. Their part in a force is about as large."""
+
+WORTH_A_LOOK = 2**28
+"""Bytes of all orbitals on a grid from which on it is counted how many of them reach its points."""
 
 
 @lru_cache(maxsize=2)
@@ -59,6 +66,12 @@ class Quadrature:
         """(points, weights) for a molecule."""
         return self.given if self.level is None else quadrature_grid(molecule, self.level)
 
+    def points(self, molecule) -> np.ndarray:
+        """Points (point, 3) for a molecule, without weights."""
+        if self.level is None:
+            return self.given[0]
+        return grid_points(molecule.atomic_numbers, molecule.coordinates, self.level)
+
     def size(self, molecule) -> int:
         """The number of points, without making them."""
         return len(self.given[0]) if self.level is None else grid_size(molecule.atomic_numbers, self.level)
@@ -82,15 +95,24 @@ class GridOrbitals:
         self._reserved[grid.key] = grid, max(order, order_before), keep and kept_before
 
     def memory(self) -> Need:
-        """Bytes of the grids, and of all orbitals on them."""
+        """Bytes of the grids, and of all orbitals on them, as many as reach a block of points."""
         n_ao = self._molecule.n_ao
-        sizes = [(self.n_points(grid), 8 * component_count(order) * n_ao) for grid, order, _ in self._reserved.values()]
+        grids = [(grid, self.n_points(grid), order) for grid, order, _ in self._reserved.values()]
+        sizes = [(n, 8 * component_count(order) * n_ao) for _, n, order in grids]
         if not sizes:
             return Need()
         points = sum(n for n, _ in sizes)
         block = default_block_size(n_ao, max(n for n, _ in sizes)) * max(per_point for _, per_point in sizes)
         fixed = BYTES_PER_POINT * points + worker_count() * BLOCK_BUFFERS * block
-        return Need({"the grid": fixed}, {"orbitals on the grid": sum(n * per_point for n, per_point in sizes)})
+        values = [
+            n * per_point * (self._share_near(grid, order) if n * per_point > WORTH_A_LOOK else 1.0)
+            for (grid, n, order), (_, per_point) in zip(grids, sizes, strict=True)
+        ]
+        return Need({"the grid": fixed}, {"orbitals on the grid": sum(values)})
+
+    def _share_near(self, grid, order) -> float:
+        """The part of the orbitals that reach a block of points on average."""
+        return mean_orbitals(self._molecule, grid.points(self._molecule), order) / self._molecule.n_ao
 
     def n_points(self, grid) -> int:
         """Number of points of a grid; zero of one that no term asked for."""
@@ -114,11 +136,14 @@ class GridOrbitals:
 def gradient_on_grid(molecule, kernel, grid, P, C_occ, grid_response: bool, progress) -> np.ndarray:
     """dE/dR (atom, 3) [hartree/bohr] at fixed P of the energy of one kernel on a Quadrature."""
     points, weights = grid.on(molecule)
-    store = AOStore(molecule, points, weights, ao_order(kernel) + 1, memory_limit=0)
+    counting = np.abs(weights) > NEGLIGIBLE_WEIGHT
+    store = AOStore(molecule, points[counting], weights[counting], ao_order(kernel) + 1, memory_limit=0)
     slopes = GradientBuilder(kernel, store, progress.part).build(P, C_occ)
     gradient = atom_sums(molecule, slopes.orbitals)
     if grid.moves and grid_response:
-        gradient += pull_back(molecule.atomic_numbers, molecule.coordinates, slopes.points, slopes.weights, grid.level)
+        by_points, by_weights = np.zeros(points.shape), np.zeros(weights.shape)
+        by_points[counting], by_weights[counting] = slopes.points, slopes.weights
+        gradient += pull_back(molecule.atomic_numbers, molecule.coordinates, by_points, by_weights, grid.level)
     return gradient
 
 

@@ -40,6 +40,33 @@ class Block:
     members: np.ndarray
 
 
+SAMPLE = 8
+"""Of so many points one is looked at where the orbitals of a grid are estimated."""
+
+
+class _Near:
+    """The shells of a basis that reach a block of points: whose values and derivatives exceed a cutoff somewhere."""
+
+    def __init__(self, basis: GaussianBasis, order: int, cutoff: float):
+        self._reach = basis.reach(order, cutoff)
+        self._atoms, of_shell = np.unique(basis.centres, axis=0, return_inverse=True)
+        self._atom_of_shell = of_shell.reshape(-1)
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """Their numbers, ascending, for points (point, 3)."""
+        distances = np.sqrt(_smallest_squared_distances(self._atoms, points))
+        return np.flatnonzero(distances[self._atom_of_shell] < self._reach)
+
+
+def mean_orbitals(molecule, points: np.ndarray, order: int) -> float:
+    """How many orbitals an AOStore keeps in a block of these points (point, 3), nearly: from a part of them."""
+    basis, few = gaussian_basis(molecule), points[::SAMPLE]
+    near = _Near(basis, order, CUTOFF)
+    size = min(default_block_size(basis.n_ao, len(points)) // SAMPLE, len(few))
+    counts = [len(basis.aos_of_shells(near(few[members]))) for members in sort_into_blocks(few, size)]
+    return float(np.mean(counts))
+
+
 def default_block_size(n_ao: int, n_points: int) -> int:
     """Points per block, one of three numbers, since kernels are compiled for each.
 
@@ -161,17 +188,14 @@ class AOStore:
 
     def _screen(self, points, weights) -> list[Block]:
         members = sort_into_blocks(points, self.block_size)
-        reach = self.basis.reach(self.order, self.cutoff)
-        atoms, atom_of_shell = np.unique(self.basis.centres, axis=0, return_inverse=True)
-        atom_of_shell = atom_of_shell.reshape(-1)
+        near = _Near(self.basis, self.order, self.cutoff)
 
         def make(indices: np.ndarray) -> Block:
             filled, block_weights = indices, weights[indices]
             if padding := self.block_size - len(indices):
                 filled, block_weights = np.pad(indices, (0, padding), mode="edge"), np.pad(block_weights, (0, padding))
             block_points = np.asfortranarray(points[filled])
-            distances = np.sqrt(_smallest_squared_distances(atoms, block_points))
-            shells = np.flatnonzero(distances[atom_of_shell] < reach)
+            shells = near(block_points)
             return Block(block_points, block_weights, self.basis.aos_of_shells(shells), shells, indices)
 
         return [make(indices) for indices in members]

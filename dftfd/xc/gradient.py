@@ -16,7 +16,10 @@ import numpy as np
 from dftfd.libcint.gto import component_count
 from dftfd.xc.channels import RAISED, ROW, TAU
 from dftfd.xc.kernel import Slopes
-from dftfd.xc.matrix import MatrixBuilder
+from dftfd.xc.matrix import MatrixBuilder, jet_of_products
+
+_ROWS = 32
+"""Orbitals whose slopes are formed at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,40 +35,38 @@ class XCGradient:
     weights: np.ndarray
 
 
-def orbital_slopes(ao, potential, P, C, order: int, tau: bool, scratch) -> np.ndarray:
+def orbital_slopes(PA, weighted, potential, order: int, tau: bool, D) -> None:
     r"""D_c = dE/dA_c (component, ao, point) for the potential dE/d(channel) (channel, point) of a block.
 
     D_0 = 2 P (v_0 A_0 + sum_i v_i A_i + sum_{i<=j} v_ij A_ij),   D_ij = 2 v_ij P A_0,
     D_i = 2 v_i P A_0 + 2 sum_{j != i} v_ij P A_j + 4 v_ii P A_i + v_tau P A_i
 
-    Arguments as in dftfd.xc.matrix.density_jet and half_matrix.
+    PA: (component, ao, point), all that D_i takes.   weighted: P times the part of D_0 / 2 whose components PA does not
+    have, or None.   All rows of orbitals are independent of each other.
     """
-    _, n_ao, n_points = ao.shape
-    n_density = component_count(order)
-    n_moved = 4 if order >= 2 or tau else 1
-    D = scratch("D", max(n_density, n_moved), n_ao, n_points)
-    PA = _density_times(ao[:n_moved], P, C, scratch, "PA")
-    weighted = np.einsum("cmp,cp->mp", ao[:n_density], potential[:n_density], out=scratch("weighted", n_ao, n_points))
-    np.multiply(_density_times(weighted, P, C, scratch, "P weighted"), 2.0, out=D[0])
+    np.multiply(PA[0], potential[0], out=D[0])
+    for v, A in zip(potential[1 : len(PA)] if order else (), PA[1:], strict=False):
+        D[0] += v * A
+    if weighted is not None:
+        D[0] += weighted
+    D[0] *= 2.0
+    for c in range(1, component_count(order)):
+        np.multiply(PA[0], 2.0 * potential[c], out=D[c])
     if order == 0:
         D[1:] = 0.0
-    for c in range(1, n_density):
-        np.multiply(PA[0], 2.0 * potential[c], out=D[c])
     if order >= 2:
         for i, j in itertools.product(range(3), repeat=2):
-            v = potential[ROW[i, j]]
-            D[1 + i] += (4.0 if i == j else 2.0) * v * PA[1 + j]
+            D[1 + i] += (4.0 if i == j else 2.0) * potential[ROW[i, j]] * PA[1 + j]
     if tau:
-        D[1:4] += potential[TAU] * PA[1:]
-    return D
+        D[1:4] += potential[TAU] * PA[1:4]
 
 
-def _density_times(A, P, C, scratch, name):
-    """P A, through the occupied orbitals where they are given."""
+def density_times(A, P, C, scratch, name):
+    """P A for A (..., ao, point), through the occupied orbitals where they are given."""
     out = scratch(name, *A.shape)
     if C is None:
         return np.matmul(P, A, out=out)
-    orbitals = np.matmul(C.T, A, out=scratch(f"{name} orbitals", *A.shape[:-2], C.shape[1], A.shape[-1]))
+    orbitals = np.matmul(C.T, A, out=scratch("orbitals", *A.shape[:-2], C.shape[1], A.shape[-1]))
     return np.matmul(C, orbitals, out=out)
 
 
@@ -82,23 +83,24 @@ class GradientBuilder(MatrixBuilder):
         parts = self._on_workers(self._build_part, P, C_occ, slopes, points, weights, done)
         return XCGradient(sum(parts), points, weights)
 
+    @property
+    def _n_moved(self) -> int:
+        """Components of P A that the slopes take."""
+        return 4 if self.kernel.order >= 2 or self.kernel.needs_tau else 1
+
     def _build_part(self, part, scratch, P, C_occ, slopes, points, weights, done) -> np.ndarray:
         """Sum (3, ao) over the blocks of one worker; writes to `points` and `weights`."""
         per_ao = np.zeros((3, self.store.n_ao))
-        density = scratch("density", len(P), self.kernel.channels, self.store.block_size)
         for index in part:
             block = self.store.blocks[index]
             ao = self._values(index, scratch)
-            if slopes is None:
-                self._density(index, ao, P, C_occ, density, scratch)
-                of_block = self.kernel.slopes(block.points, block.weights, density)
-            else:
-                of_block = Slopes(*(self._of_block(s, index) for s in slopes))
+            forms = [self._density_form(index, s, P, C_occ) for s in range(len(P))]
+            PA = [density_times(ao[: self._n_moved], *form, scratch, f"PA {s}") for s, form in enumerate(forms)]
+            of_block = self._slopes_of_block(index, ao, PA, slopes, scratch)
             by_point = of_block.points.copy()
-            for s in range(len(P)):
-                P_s, C_s = self._density_form(index, s, P, C_occ)
-                D = orbital_slopes(ao, of_block.density[s], P_s, C_s, self.kernel.order, self.kernel.needs_tau, scratch)
-                per_ao[:, block.aos] -= _moved(ao, D, by_point, scratch)
+            for potential, form, PA_s in zip(of_block.density, forms, PA, strict=True):
+                weighted = self._weighted(ao, potential, form, scratch)
+                per_ao[:, block.aos] -= self._moved(ao, PA_s, weighted, potential, by_point, scratch)
             n = len(block.members)
             points[block.members] = by_point.T[:n]
             weights[block.members] = of_block.weights[:n]
@@ -106,16 +108,37 @@ class GradientBuilder(MatrixBuilder):
                 self._progress(next(done), len(self.store.blocks))
         return per_ao
 
+    def _slopes_of_block(self, index, ao, PA, slopes, scratch) -> Slopes:
+        """From those of the whole grid, or by the kernel from the products P A of each spin."""
+        if slopes is not None:
+            return Slopes(*(self._of_block(s, index) for s in slopes))
+        kernel, block = self.kernel, self.store.blocks[index]
+        density = scratch("density", len(PA), kernel.channels, self.store.block_size)
+        for PA_s, out in zip(PA, density, strict=True):
+            jet_of_products(PA_s, ao, PA_s[0], ao, kernel.order, kernel.needs_tau, out)
+        self._require_finite(density)
+        return kernel.slopes(block.points, block.weights, density)
 
-def _moved(ao, D, by_point, scratch) -> np.ndarray:
-    """sum_p X (3, ao); adds sum_mu X to by_point (3, point)."""
-    by_orbital = np.empty((3, ao.shape[1]))
-    X = scratch("X", *D.shape[1:])
-    product = scratch("product", *D.shape[1:])
-    for x in range(3):
-        np.multiply(D[0], ao[RAISED[x, 0]], out=X)
-        for c in range(1, len(D)):
-            X += np.multiply(D[c], ao[RAISED[x, c]], out=product)
-        by_orbital[x] = X.sum(axis=1)
-        by_point[x] += X.sum(axis=0)
-    return by_orbital
+    def _weighted(self, ao, potential, form, scratch):
+        """P times sum_c v_c A_c over the components that `_n_moved` leaves out; None without any."""
+        rest = slice(self._n_moved, component_count(self.kernel.order))
+        if rest.stop <= rest.start:
+            return None
+        weighted = np.einsum("cmp,cp->mp", ao[rest], potential[rest], out=scratch("weighted", *ao.shape[1:]))
+        return density_times(weighted, *form, scratch, "P weighted")
+
+    def _moved(self, ao, PA, weighted, potential, by_point, scratch) -> np.ndarray:
+        """sum_p X (3, ao) of a block; adds sum_mu X to by_point (3, point). A few orbitals at a time stay in cache."""
+        kernel, (_, n_ao, n_points) = self.kernel, ao.shape
+        n_slopes = max(component_count(kernel.order), self._n_moved)
+        by_orbital = np.zeros((3, n_ao))
+        for start in range(0, n_ao, _ROWS):
+            rows = slice(start, min(start + _ROWS, n_ao))
+            D = scratch("D", n_slopes, rows.stop - start, n_points)
+            few = None if weighted is None else weighted[rows]
+            orbital_slopes(PA[:, rows], few, potential, kernel.order, kernel.needs_tau, D)
+            for x, c in itertools.product(range(3), range(n_slopes)):
+                A = ao[RAISED[x, c], rows]
+                by_orbital[x, rows] += np.einsum("mp,mp->m", D[c], A)
+                by_point[x] += np.einsum("mp,mp->p", D[c], A)
+        return by_orbital

@@ -67,6 +67,13 @@ def density_jet(ao, P, C, order: int, tau: bool, out: np.ndarray, scratch: Scrat
             X_0 = np.matmul(C, orbitals[0], out=scratch("X", n_ao, n_points))
         if n_left == 1 and order == 1:
             left, right = X_0[None], ao
+    if order < 2:
+        X_0 = None
+    jet_of_products(left, right, X_0, ao, order, tau, out)
+
+
+def jet_of_products(left, right, X_0, ao, order: int, tau: bool, out: np.ndarray) -> None:
+    """What `density_jet` writes, from L, R and X_0 of its formulas; L and X are the same where R = A."""
     np.einsum("mp,mp->p", left[0], right[0], out=out[0])
     if order >= 1:
         np.einsum("mp,imp->ip", left[0], right[GRADIENT], out=out[GRADIENT])
@@ -217,15 +224,16 @@ class MatrixBuilder:
         return self.store.values(index, scratch("ao", self.store.scratch_size))
 
     def _density(self, index: int, ao, P, C_occ, out, scratch: Scratch) -> None:
-        """Density of one block, written to `out` (spin, channel, point).
-
-        NaN ends here: the guards of functionals would take it for a density too small to count.
-        """
+        """Density of one block, written to `out` (spin, channel, point)."""
         for s in range(len(P)):
             P_s, C_s = self._density_form(index, s, P, C_occ)
             density_jet(ao, P_s, C_s, self.kernel.order, self.kernel.needs_tau, out[s], scratch)
-        if not np.isfinite(out.sum()):
-            value, name = out[~np.isfinite(out)][0], self._functional_name
+        self._require_finite(out)
+
+    def _require_finite(self, density) -> None:
+        """NaN ends here: the guards of functionals would take it for a density too small to count."""
+        if not np.isfinite(density.sum()):
+            value, name = density[~np.isfinite(density)][0], self._functional_name
             raise NumericalError(f"the density is {value} somewhere on the grid, before functional {name!r} is asked.")
 
     @property

@@ -1,6 +1,7 @@
 """What Python code closes over: arrays become arguments, so that JAX and the operators see them."""
 
 import types
+from typing import Any
 
 import jax
 import numpy as np
@@ -13,6 +14,11 @@ from dftfd.autofd.core.packed import pack, unpack
 from dftfd.autofd.core.structure import HasKey, Identity, globals_key, structural_key
 from dftfd.autofd.scalar.keys import Keys
 from dftfd.errors import LeakError
+
+MOST_RESULTS = 4096
+_results: dict[
+    Any, Any
+] = {}  # shapes and types of results by code and arguments: the same sums and products come again
 
 
 def label_of(code) -> str:
@@ -119,15 +125,31 @@ def freeze(code, arrays, specs):
     objects and partial applications, which `lift_closure` leaves. Code with a key of its own has no state.
     """
     stateless = isinstance(code, HasKey) and not isinstance(code, Lifted)
+    known = _of_plain_code(code, specs) if stateless and not arrays else None
+    if known in _results:
+        return code, arrays, _results[known]
     traced = code if stateless else lambda *args: code(*args)  # JAX keeps the program of a function that it has seen
     closed, result = jax.make_jaxpr(traced, return_shape=True)(*arrays, *specs)
     jaxpr, structure = closed.jaxpr, tree_structure(result)
     if holds_tracers(closed.consts):
         return Frozen(code, jaxpr, None, structure, Identity(jaxpr)), (*closed.consts, *arrays), result
     if stateless:
+        if known is not None:
+            _results[known] = result
+            if len(_results) > MOST_RESULTS:
+                _results.pop(next(iter(_results)))
         return code, arrays, result
     consts = [c if isinstance(c, jax.Array) else np.array(c) for c in closed.consts]  # NumPy arrays may change
     return Frozen(code, jaxpr, consts, structure, structural_key(code)), arrays, result
+
+
+def _of_plain_code(code, specs):
+    """What the spec of the result depends on; None for code that holds arrays or functions, which would be kept."""
+    held = tree_leaves(vars(code), is_leaf=lambda value: isinstance(value, HasKey))
+    if any(isinstance(value, HasKey | jax.Array) for value in held):
+        return None
+    leaves, structure = tree_flatten(specs)
+    return code.structural_key(), structure, *leaves
 
 
 class _ProgramKeys(Keys):

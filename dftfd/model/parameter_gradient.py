@@ -1,0 +1,61 @@
+r"""How the energy changes with the numbers in its functional: dE/dp for every parameter at once.
+
+The energy is stationary in the orbitals, so its derivative by a parameter p is that of E_xc at fixed density,
+
+    dE/dp = sum over grid points w_i de(rho(r_i), ...; p)/dp
+
+and JAX differentiates the energy per volume by all parameters in reverse.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import tree_map
+
+from dftfd.errors import UnsupportedError
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.channels import ao_order
+from dftfd.xc.code import shared
+from dftfd.xc.kernel import XCKernel
+from dftfd.xc.matrix import MatrixBuilder
+
+
+def parameter_gradient(calculation, P) -> dict[str, dict[str, Any]]:
+    """{name of a term: {parameter: dE/dp [hartree per unit of p]}} of a converged density matrix P (spin, ao, ao).
+
+    Where terms share a parameter, its derivative is the sum of theirs. UnsupportedError for double integrals and models
+    of the potential.
+    """
+    functional = calculation.functional
+    others = [t.name for _, t in functional.terms if t.is_nonlocal or not t.has_energy]
+    if others:
+        raise UnsupportedError(
+            f"the gradient by parameters is that of semilocal energies, which {', '.join(others)} is not; "
+            "dftfd.energy(molecule, functional) is code that JAX differentiates by parameters of double integrals too."
+        )
+    semilocal, n_spin = functional.semilocal_part, len(P)
+    if not semilocal.terms:
+        return {}
+    kernel = shared(XCKernel, semilocal, n_spin)
+    points, weights = calculation.grid.on(calculation.molecule)
+    store = AOStore(calculation.molecule, points, weights, ao_order(kernel), memory_limit=0)
+    density = np.split(MatrixBuilder(kernel, store).density(P), len(store.blocks), axis=-1)
+    parts = [_slopes(semilocal, n_spin, b.points, b.weights, d) for b, d in zip(store.blocks, density, strict=True)]
+    total = tree_map(lambda *x: sum(x), *parts)
+    found: dict[str, dict[str, Any]] = {}
+    for _, slope in total.terms:
+        of_term = found.setdefault(slope.name, {})
+        for name, value in slope.parameters.items():
+            if any(isinstance(x, jax.Array) for x in jax.tree_util.tree_leaves(value)):  # integers stay as they are
+                value = tree_map(lambda x: float(x) if jnp.ndim(x) == 0 else np.asarray(x), value)
+                of_term[name] = value if name not in of_term else tree_map(lambda a, b: a + b, of_term[name], value)
+    return found
+
+
+@partial(jax.jit, static_argnums=1)
+def _slopes(functional, n_spin, points, weights, density):
+    """A Functional of the derivatives of E_xc on a block by all coefficients and parameters."""
+    return jax.grad(lambda f: XCKernel(f, n_spin).energy(points, weights, density))(functional)

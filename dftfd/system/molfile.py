@@ -1,0 +1,61 @@
+"""MDL mol and SD files, version V2000: positions, elements, charges and radicals; bonds and data are left aside.
+
+A. Dalby et al., J. Chem. Inf. Comput. Sci. 32, 244 (1992). doi:10.1021/ci00007a012
+"""
+
+import re
+
+from dftfd.errors import InputError, UnsupportedError, shown
+
+END = "$$$$"
+"""The line between the records of an SD file."""
+
+_NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)\s*")
+_OLD_CHARGES = {1: 3, 2: 2, 3: 1, 5: -1, 6: -2, 7: -3}
+"""Charges by the codes of the atoms' lines, which count where no line says M  CHG; code 4 is a doublet."""
+_DOUBLET = 4
+
+
+def is_molfile(lines) -> bool:
+    """Whether a text is a mol file: its fourth line tells the version."""
+    return len(lines) > 3 and lines[3].rstrip()[-5:] in ("V2000", "V3000")
+
+
+def records(text: str) -> list[str]:
+    """The records of an SD file."""
+    found = re.split(rf"^{re.escape(END)}[ \t]*\r?\n?", text, flags=re.MULTILINE)
+    return [record for record in found if record.strip()]
+
+
+def atoms_of(lines, source: str) -> tuple[list[tuple[str, list[float]]], int, int | None]:
+    """((name, [x, y, z]), ...) in the unit of the input, charge, and spin where radicals are said, else None."""
+    if lines[3].rstrip().endswith("V3000"):
+        raise UnsupportedError(f"{source} is a mol file of version V3000; V2000 is read.")
+    if any(line.strip() == END for line in lines):
+        raise InputError(f"{source} holds several molecules; name one as FILE@0, or run a batch.")
+    count = lines[3][:3].strip()
+    if not count.isdecimal() or len(lines) < 4 + int(count):
+        raise InputError(f"{source}, line 4: {shown(lines[3])} does not count the atoms that follow.")
+    atoms, codes = [], []
+    for number, line in enumerate(lines[4 : 4 + int(count)], start=5):
+        fields = [line[k : k + 10] for k in (0, 10, 20)]
+        if not all(_NUMBER.fullmatch(field) for field in fields):
+            raise InputError(f"{source}, line {number}: three numbers in columns of ten expected, found {shown(line)}.")
+        atoms.append((line[31:34].strip(), [float(field) for field in fields]))
+        codes.append(int(line[36:39]) if line[36:39].strip().isdecimal() else 0)
+    if len(atoms) > 1 and lines[1][20:22] == "2D":
+        raise InputError(f"{source} holds a drawing in two dimensions; a geometry in three expected.")
+    charges, radicals = (_property(lines[4 + int(count) :], name, source) for name in ("CHG", "RAD"))
+    if charges is None and radicals is None:
+        spin = codes.count(_DOUBLET)
+        return atoms, sum(_OLD_CHARGES.get(code, 0) for code in codes), spin or None
+    return atoms, sum(charges or ()), sum(value - 1 for value in radicals) if radicals else None
+
+
+def _property(lines, name, source) -> list[int] | None:
+    """The values of lines such as 'M  CHG  2   1   1   5  -1'; None without any."""
+    found = [line.split()[3:] for line in lines if line.startswith(f"M  {name}")]
+    try:
+        return [int(word) for words in found for word in words[1::2]] if found else None
+    except ValueError as error:
+        raise InputError(f"{source}: a line M  {name} that is not made of whole numbers.") from error

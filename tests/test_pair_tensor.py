@@ -1,0 +1,64 @@
+"""The fitting tensor in two precisions against the whole one in double precision, which PySCF makes."""
+
+import numpy as np
+import pytest
+
+import dftfd
+from dftfd.libcint.two_electron import auxiliary_basis, fitting_tensor
+from dftfd.terms import integrals
+from dftfd.terms.integrals import DensityFittedCoulombExchange
+from dftfd.terms.pair_tensor import DROPPED, SINGLE, PairTensor
+
+CHAIN = "; ".join(f"{'CO'[k % 2]} {1.3 * k} {0.4 * (k % 2)} {0.3 * (k % 3)}" for k in range(10))
+
+
+@pytest.fixture(scope="module")
+def chain():
+    """Molecule, its fitting functions, the whole tensor, and densities packed as PairTensor takes them, (3, pair)."""
+    molecule = dftfd.molecule(CHAIN, basis="def2-svp")
+    auxiliary, _ = auxiliary_basis(molecule, exact_exchange=False)
+    B = fitting_tensor(molecule, auxiliary)
+    return molecule, auxiliary, B, np.random.default_rng(5).normal(size=(3, B.shape[1]))
+
+
+def test_coulomb_matrices_are_those_of_the_whole_tensor(chain):
+    """Relative to the largest element 1e-11, with pairs of all kinds, in less than three quarters of the memory."""
+    molecule, auxiliary, B, densities = chain
+    tensor = PairTensor(molecule, auxiliary)
+    for P, fit, J in zip(densities, *tensor.coulomb(densities), strict=True):
+        np.testing.assert_allclose(fit, B @ P, atol=1e-11 * np.abs(B @ P).max())
+        np.testing.assert_allclose(J, (B @ P) @ B, atol=1e-11 * np.abs((B @ P) @ B).max())
+    assert 0 < tensor.nbytes < 0.75 * B.nbytes
+    norms = np.sqrt((B * B).sum(axis=0))
+    assert (norms < DROPPED).any() and ((norms > DROPPED) & (norms < SINGLE)).any()
+
+
+def test_the_map_is_symmetric(chain):
+    """<P, J[P']> = <P', J[P]> to rounding, whatever was rounded: J is the gradient of an energy."""
+    molecule, auxiliary, _, (first, second, _) = chain
+    tensor = PairTensor(molecule, auxiliary)
+    left, right = first @ tensor.coulomb(second[None])[1][0], second @ tensor.coulomb(first[None])[1][0]
+    assert left == pytest.approx(right, rel=1e-12)
+
+
+def test_fitting_functions_that_depend_on_each_other(chain):
+    """Every function twice: the metric has no inverse, and as many eigenvalues as before."""
+    molecule = dftfd.molecule("O 0 0 0; H 0 0 0.96; H 0 0.93 -0.24", basis="def2-svp")
+    auxiliary, _ = auxiliary_basis(molecule, exact_exchange=False)
+    doubled = {label: [*shells, *shells] for label, shells in auxiliary.items()}
+    P = np.random.default_rng(6).normal(size=molecule.n_ao * (molecule.n_ao + 1) // 2)
+    whole = [fitting_tensor(molecule, functions) for functions in (auxiliary, doubled)]
+    expected = [B.T @ (B @ P) for B in whole]
+    np.testing.assert_allclose(PairTensor(molecule, doubled).coulomb(P[None])[1][0], expected[1], atol=1e-9)
+    np.testing.assert_allclose(expected[1], expected[0], atol=1e-5)
+
+
+def test_forces_take_the_fit_of_the_last_density_and_of_no_other(monkeypatch):
+    """A remembered fit gives the forces that are computed anew without it; one of another density is not taken."""
+    water = dftfd.molecule("O 0 0 0; H 0 0.1 0.96; H 0 0.93 -0.24", basis="def2-svp")
+    result = dftfd.run_scf(water, "lda,vwn", grid_level=0)
+    remembered = result.forces()
+    DensityFittedCoulombExchange(water, False).coulomb(2.0 * result.density_matrix)
+    np.testing.assert_allclose(result.forces(), remembered, atol=1e-10)
+    monkeypatch.setattr(integrals, "_LAST_FITS", {})
+    np.testing.assert_allclose(result.forces(), remembered, atol=1e-10)
