@@ -83,8 +83,8 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
     entries = [entry for line in lines for entry in line.split("#", 1)[0].split(";") if entry.strip()]
     if is_zmatrix(entries):
         _check_count(len(entries))
-        found = cartesian(entries, source)
-        return _collect([(parse_atom_name(name, f"atom {k}"), r) for k, (name, r) in enumerate(found, start=1)])
+        placed = cartesian(entries, source)
+        return _collect([(parse_atom_name(name, f"atom {k}"), r) for k, (name, r) in enumerate(placed, start=1)])
     atoms: list = []
     for number, line in enumerate(lines, start=1):
         for entry in line.split("#", 1)[0].split(";"):
