@@ -125,7 +125,7 @@ class Proof:
         return condition_of(get_functional(self.functional), self.condition, self.domain)
 
     def _compare_at_points(self, inequality, count: int = 20) -> None:
-        """Raise NumericalError unless factored and unfactored formula agree at random points, to 1e-11 (1 + |value|)."""
+        """Raise NumericalError unless factored and unfactored formula agree at random points to 1e-11 (1 + |value|)."""
         rng = random.Random(3)
         functional = get_functional(self.functional)
         for _ in range(count):
