@@ -53,6 +53,8 @@ _PUBLIC = {
     "check": "dftfd.verify.check",
     "audit": "dftfd.verify.audit",
     "report_card": "dftfd.verify.report_card",
+    "prove": "dftfd.verify.proofs",
+    "load_proof": "dftfd.verify.proofs",
     "export": "dftfd.translate.exporting",
 }
 

@@ -30,6 +30,8 @@ from dftfd.tasks.run import run_scf as run_scf
 from dftfd.translate.exporting import export as export
 from dftfd.verify.audit import audit as audit
 from dftfd.verify.check import check as check
+from dftfd.verify.proofs import load_proof as load_proof
+from dftfd.verify.proofs import prove as prove
 from dftfd.verify.report_card import report_card as report_card
 from dftfd.xc.density import density_function as density_function
 

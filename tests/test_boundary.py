@@ -533,6 +533,9 @@ def calls():
         "check": (dftfd.check, {"functional": "pbe"}),
         "audit": (dftfd.audit, {"target": "pbe"}),
         "report_card": (dftfd.report_card, {"functional": "pbe"}),
+        "prove": (dftfd.prove, {"functional": "lda_c_vwn_rpa", "condition": "ec_nonpositive", "boxes": 10}),
+        "prove's own inequality": (lambda code: dftfd.prove("lda_c_vwn_rpa", code, boxes=10), {}),
+        "load_proof": (dftfd.load_proof, {"path": "none.json"}),
         "export": (dftfd.export, {"functional": "pbe", "folder": "exported"}),
         # methods
         "Molecule.at": (HYDROGEN.at, {}),
@@ -630,6 +633,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
     monkeypatch.setattr("dftfd.model.energy_in_jax.orbitals_on_grid", stop)
     monkeypatch.setattr("dftfd.model.forces.overlap_integrals", stop)
     monkeypatch.setattr("dftfd.verify.report_card.Parts", stop)
+    monkeypatch.setattr("dftfd.verify.proofs._decided", stop)
     monkeypatch.setattr("dftfd.translate.exporting.files_of", stop)
     monkeypatch.setattr("dftfd.results.result.nuclear_forces", stop)
     monkeypatch.setattr("dftfd.verify.check.pointwise_rows", stop)

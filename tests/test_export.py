@@ -11,7 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import h5py
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +25,9 @@ from dftfd.autofd.scalar.on_c import FORMS, TRUTHS, Piece, number_text, statemen
 from dftfd.autofd.scalar.on_numpy import FUNCTIONS
 from dftfd.autofd.scalar.program import Node, ScalarProgram
 from dftfd.errors import FileError, FunctionalError, UnsupportedError
+from dftfd.functionals import jax_xc_kernels
 from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
 from dftfd.interop.pyscf import numint
 from dftfd.translate.c_files import Exported, header
 from dftfd.translate.c_text import ARITHMETIC
@@ -36,8 +37,8 @@ from dftfd.xc.pointwise import pointwise_kernel
 from dftfd.xc.variables import family_of
 from tests.exported_code import COMPILER, WARNINGS, Code, run_test, shared_library
 from tests.libxc_client import BASIS, LEVEL, WATER, molecule, observed, prepared
+from tests.verification.oracle_points import errors_to_oracle, oracle_points
 
-ORACLE = Path(__file__).parents[1] / "data/oracle/oracle.h5"
 TOLERANCES = (1e-12, 1e-11, 1e-10, 1e-9, 1e-9)
 """By order; errors as in `scaled_error`."""
 
@@ -61,38 +62,15 @@ def own_functional():
     return Functional("own three lines", ((1.0, EnergyTerm.from_formula(energy, "t_own")),))
 
 
-def points(n_spin):
-    """The variables of the oracle's 120 points, of two spins or of their sum."""
-    with h5py.File(ORACLE) as file:
-        x = np.hstack([group[()] for group in file["points"].values()])
-    return x if n_spin == 2 else np.stack([x[0] + x[1], x[2] + 2 * x[3] + x[4], x[5] + x[6], x[7] + x[8]])
-
-
 def largest_errors(code, functional, n_spin, order, parameters=None):
     """By order, against our kernel at all points."""
-    x, errors = points(n_spin), []
+    x, errors = oracle_points(n_spin), []
     n = x[0] if n_spin == 1 else x[0] + x[1]
     reference = pointwise_kernel(functional.semilocal_part, n_spin).by_component(x, order, compiled=False)
     for found, expected in zip(code.derivatives(x, n_spin, order, parameters), reference, strict=True):
         zero = np.zeros_like(n)
         kinds = {c: [family_of(k, n_spin) for k in c] for c in found}
         errors.append(max(scaled_error(row, expected.get(c, zero), n, kinds[c]).max() for c, row in found.items()))
-    return errors
-
-
-def errors_to_oracle(code, name):
-    """By order up to the second, against energies and differences of 150 digits."""
-    errors = [0.0, 0.0, 0.0]
-    with h5py.File(ORACLE) as file:
-        for kind, group in file[name].items():
-            x = file["points"][kind][()]
-            found, n, used = code.derivatives(x, 2, 2), x[0] + x[1], group.attrs["variables"]
-            for order, key in enumerate(("energy", "first", "second")):
-                rows = np.atleast_2d(group[key][()])
-                for c, row in zip(itertools.combinations_with_replacement(used, order), rows, strict=True):
-                    ours = found[order].get(c, np.zeros_like(n))
-                    error = scaled_error(ours, row, n, [family_of(k, 2) for k in c]).max()
-                    errors[order] = max(errors[order], error)
     return errors
 
 
@@ -162,6 +140,39 @@ def test_an_own_formula(tmp_path):
     assert " 0 wrong" in run_test(tmp_path, *WARNINGS)
     errors = largest_errors(Code(shared_library(tmp_path), exported), own, 2, 1)
     assert all(e <= limit for e, limit in zip(errors, TOLERANCES, strict=False)), errors
+
+
+def learned(width, depth):
+    """Exchange with a network of s^2 / (1 + s^2) as enhancement factor."""
+    eqx = pytest.importorskip("equinox", reason="pip install 'dftfd[learned]'")
+    net = eqx.nn.MLP("scalar", "scalar", width, depth, jax.nn.silu, key=jax.random.key(2))
+
+    @spin_scaled
+    def energy(n, *, net=net, kappa=0.804):
+        s2 = reduced_gradient_squared(n)
+        u = s2 / (1 + s2)
+        return slater_exchange(n) * (1 + kappa * u * compose(net, u))
+
+    return Functional(f"learned {width}", ((1.0, EnergyTerm.from_formula(energy, "t_learned")),))
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("width", "depth", "order"),
+    [(4, 1, 1), pytest.param(8, 2, 4, marks=pytest.mark.slow), pytest.param(40, 2, 1, marks=pytest.mark.slow)],
+)
+def test_networks(width, depth, order, tmp_path):
+    """Weights are numbers of the code, large layers arrays (static const double w_...), products with them loops."""
+    functional = learned(width, depth)
+    exported = exported_to(tmp_path, functional, order)
+    text = (tmp_path / f"{exported.name}_order1.c").read_text()
+    assert ("static const double w_" in text) == (width > 32)
+    assert [p.name for p in exported.parameters] == ["kappa"]
+    assert " 0 wrong" in run_test(tmp_path, *WARNINGS)
+    code = Code(shared_library(tmp_path), exported)
+    for n_spin in (1, 2):
+        errors = largest_errors(code, functional, n_spin, order)
+        assert all(e <= limit for e, limit in zip(errors, TOLERANCES, strict=False)), errors
 
 
 @needs_compiler
@@ -240,8 +251,8 @@ def test_every_operation_in_c_is_numpy_s(tmp_path):
         nodes += [Node("select_n", (len(nodes) - 1, 1, 2))] * is_truth
     outputs = tuple(i for i, n in enumerate(nodes) if n.op != "input" and n.real)
     program = ScalarProgram(tuple(nodes), outputs, 3)
-    _, inside, texts = statements_of(program, [Piece("a"), Piece("b"), Piece("c")])
-    body = "\n".join([*inside, *(f"y[{k}] = {text};" for k, text in enumerate(texts))])
+    written, texts = statements_of(program, [Piece("a"), Piece("b"), Piece("c")])
+    body = "\n".join([*written.inside, *(f"y[{k}] = {text};" for k, text in enumerate(texts))])
     (tmp_path / "f.c").write_text(f"{ARITHMETIC}\nvoid f(double a, double b, double c, double *y) {{\n{body}\n}}\n")
     call = ctypes.CDLL(str(shared_library(tmp_path))).f
     call.argtypes = [ctypes.c_double] * 3 + [ctypes.c_void_p]
@@ -279,6 +290,16 @@ def test_all_rungs_to_fourth_order(name, tmp_path):
     exported = exported_to(tmp_path, name, 4)
     require_right(Code(shared_library(tmp_path, "-O1", *WARNINGS), exported), name, 4)
     assert " 0 wrong" in run_test(tmp_path, "-O0")
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.skipif(not jax_xc_kernels.is_installed(), reason="no jax-xc for this Python")
+@pytest.mark.parametrize("name", ["libxc:gga_x_pbe", "libxc:gga_c_lyp", "libxc:mgga_x_tpss"])
+def test_formulas_of_libxc_s_catalogue(name, tmp_path):
+    """What jax-xc brings along goes the same way."""
+    exported_to(tmp_path, name, 1)
+    assert " 0 wrong" in run_test(tmp_path, *WARNINGS)
 
 
 @needs_compiler

@@ -12,7 +12,7 @@ from dftfd.model.calculation import Calculation
 from dftfd.model.options import Options
 from dftfd.runtime.progress import Progress
 from dftfd.scf.approach import approach
-from dftfd.scf.convergence import STRATEGIES
+from dftfd.scf.convergence import STRATEGIES, Convergence
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.stability import LOOKS, NOISE, difference_response, look_down, lowest_eigenpair
 from dftfd.xc.matrix import XCBuilder
@@ -132,7 +132,7 @@ def test_the_lowest_of_several_starts_is_gone_on_with():
     n[0, [1, 2]] = 0.0, 1.0  # 2s to 2p
     high = np.einsum("sai,si,sbi->sab", low.mo_coeff, n, low.mo_coeff)
     for starts in ([low.density_matrix, high], [high, low.density_matrix]):
-        found = approach(problem, problem, starts, STRATEGIES["auto"], 30)
+        found = approach(problem, problem, starts, STRATEGIES["auto"], 30, Convergence())
         assert found.state.energy == pytest.approx(low.energy, abs=1e-6)
 
 

@@ -219,6 +219,7 @@ def audit(
 def show(
     name: Annotated[str, typer.Argument(help="Functional, as in --xc; FILE.py:NAME for one in a file.")],
     plot: Annotated[Path | None, typer.Option(help="Write the enhancement factor as a picture (needs plots).")] = None,
+    prove: Annotated[bool, typer.Option("--prove", help="Decide the local conditions by proof as well.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print the formulas as LaTeX instead (needs SymPy).")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
@@ -236,9 +237,36 @@ def show(
     with messages(verbose, debug):
         with at_work(f"testing {name}"):
             card = report_card(functional_named(name))
+        if prove:
+            from dftfd.verify.proof_report import with_proofs
+
+            with at_work(f"proving conditions of {name}"):
+                card = with_proofs(card)
         print(card)
         if plot is not None:
             card.plot(plot)
+
+
+@app.command()
+def prove(
+    name: Annotated[str, typer.Argument(help="Functional, as in --xc; FILE.py:NAME for one in a file.")],
+    condition: Annotated[
+        list[str] | None, typer.Option(help="A condition; may be given again. All if none is.")
+    ] = None,
+    domain: Annotated[list[str] | None, typer.Option(help="VARIABLE=FROM:TO, as zeta=0:1; may be given again.")] = None,
+    boxes: Annotated[int, typer.Option(help="Boxes that are looked at before it is undecided.")] = 2_000_000,
+    recheck: Annotated[float | None, typer.Option(help="Recheck proofs with Arb, for so many seconds each.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the certificate (of one condition) as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write the map (of one condition) as a picture.")] = None,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Prove local exact conditions for all points of a domain, or show a point that violates them."""
+    from dftfd.verify.proof_report import prove_and_report
+
+    with messages(verbose, debug):
+        if not prove_and_report(functional_named(name), condition, domain, boxes, recheck, save, plot, print):
+            raise typer.Exit(CHECK_FAILED)
 
 
 @app.command()

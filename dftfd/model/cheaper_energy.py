@@ -11,15 +11,15 @@ from dftfd.terms.on_grid import GridOrbitals, Quadrature
 
 COARSE_LEVEL = 0
 
-HEAVY_ATOMS = 10
+HEAVY_ATOMS = 4
 """From this number on a coarse grid saves more cycles on the fine one than it costs to build."""
 
 
 def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tuple[Ingredients | None, str]:
     """The calculation with what costs most left out, and what that is; (None, "") where little would be saved.
 
-    A coarse grid does not help to save cycles where these are spent on exact integrals or exact exchange; a look at
-    several states, `looks`, needs no more than it gives.
+    A coarse grid does not help to save cycles where these are spent on exact integrals; a look at several states,
+    `looks`, needs no more than it gives.
     """
     calculation, energy = ingredients.calculation, ingredients.energy
     semilocal, double = energy.of_kind(SemilocalEnergy), energy.of_kind(DoubleIntegralEnergy)
@@ -57,4 +57,4 @@ def has_finer_grid(calculation: Calculation) -> bool:
 def _is_large(calculation: Calculation) -> bool:
     """Whether the semilocal matrix is most of the work."""
     heavy = sum(charge > 2 for charge in calculation.molecule.atomic_numbers)
-    return heavy >= HEAVY_ATOMS and calculation.density_fit and not calculation.functional.exact_exchange
+    return heavy >= HEAVY_ATOMS and calculation.density_fit

@@ -1,13 +1,16 @@
 """A start close to the solution, from an energy that costs less: that of a coarser grid, or without double integrals.
 
 The Fock matrix F of the full energy and F' of the cheaper one differ by a matrix that hardly changes with the density.
-One full matrix, at the cheaper solution P_0, therefore corrects the cheaper problem,
+One full matrix, at a density P_k, therefore corrects the cheaper problem,
 
-    F'(P) + [F(P_0) - F'(P_0)],
+    F'(P) + [F(P_k) - F'(P_k)],
 
-whose solution is off in the second order of that change (defect correction). The full problem starts from there, with
-the memory of the extrapolation: its Fock matrices and errors move by the difference of the two problems at the last
-density. The converged result is that of the full problem alone.
+whose solution P_k+1 is off by the change of that difference alone (defect correction). Each round costs one full matrix
+and takes two to three digits off the full gradient. The full problem goes on from the last density, where it has not
+converged there, with the memory of the extrapolation: its Fock matrices and errors move by the difference of the two
+problems at the last density. The converged result is that of the full problem alone.
+
+K. Bohmer, P. W. Hemker, H. J. Stetter, Computing Suppl. 5, 1 (1984). doi:10.1007/978-3-7091-7023-6_1
 """
 
 from dataclasses import dataclass, replace
@@ -16,14 +19,17 @@ import numpy as np
 
 from dftfd.scf.convergence import Convergence
 from dftfd.scf.diis import commutator
-from dftfd.scf.loop import solve
+from dftfd.scf.extrapolation import Extrapolation
 from dftfd.scf.problem import FockBuilder, Problem, State
 
-LOOSE, TIGHT = 1e-7, 1e-8
-"""Energy thresholds [hartree] of the cheaper problem and of the corrected one."""
+SCOUTING = 3e-3
+"""Orbital gradient [hartree] to which the cheaper problem is solved first: what is left out moves the density more."""
 
-SCOUTING = 1e-5
-"""Energy threshold [hartree] of the cheaper problem where several densities are tried: states differ by more."""
+ROUND_GAIN = 1e-3
+"""What a round is to take the full gradient down by: the corrected problem is solved as well as that."""
+
+LEAST_GAIN, ROUNDS = 0.1, 4
+"""A round that gains less than this factor is the last, and so is this one: DIIS of the full problem does better."""
 
 SMALLEST_GAP = 0.03
 """Gap [hartree] below which the order of the orbitals may depend on what is left out; no correction is tried then."""
@@ -39,58 +45,89 @@ SAME_DENSITY = 0.3
 class Approach:
     """A state of the full problem, the memory of the extrapolation, and the cycles of the cheaper problem.
 
-    states: how many different ones the given starts led to.
+    change: of the full energy in the last round [hartree], NaN without one.   states: how many different ones the given
+    starts led to.
     """
 
     state: State
     memory: dict[str, np.ndarray]
     cycles: int
+    change: float = float("nan")
     states: int = 1
 
 
-def approach(cheaper: Problem, full: Problem, starts, strategy, max_cycles: int) -> Approach | None:
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """Where DIIS of a problem ended, and what it remembers."""
+
+    problem: Problem
+    state: State
+    memory: dict[str, np.ndarray]
+    cycles: int
+    converged: bool
+
+
+def approach(
+    cheaper: Problem, full: Problem, starts, strategy, max_cycles: int, convergence: Convergence
+) -> Approach | None:
     """Where to start the full problem, from the lowest state that the densities `starts` (each (spin, ao, ao)) lead to.
 
+    convergence: of the full problem; rounds end where it is far exceeded.
     None where the cheaper problem does not help: if it does not converge in `max_cycles`, or, from a single start, to a
     gap that is next to nothing.
     """
-    threshold = Convergence(LOOSE if len(starts) == 1 else SCOUTING, max_cycles)
-    tried = [_solution(cheaper, P, {}, strategy, threshold) for P in starts]
-    cycles = sum(solution.cycles for solution, _ in tried)
-    found = _different([pair for pair in tried if pair[0].converged], full)
-    if not found:
+    tried = [_solution(cheaper, cheaper.start(P), {}, strategy, SCOUTING, max_cycles) for P in starts]
+    cycles = sum(found.cycles for found in tried)
+    different = _different([found for found in tried if found.converged], full)
+    if not different:
         return None
-    (solution, memory), full_state = _lowest(found, full)
-    state = solution.state
-    uncorrected = None if len(starts) == 1 else Approach(full_state, {}, cycles, len(found))
-    if smallest_gap(state) < SMALLEST_GAP:
-        return uncorrected
-    corrected = replace(cheaper, fock=_Corrected(cheaper.fock, full_state.F - state.F))
-    begin = _same_orbitals(corrected, state)
-    memory = _moved(memory, cheaper, state, corrected, begin)
-    second, memory = _solution(corrected, begin, memory, strategy, Convergence(TIGHT, max_cycles))
-    state, cycles = second.state, cycles + second.cycles
-    if not second.converged or smallest_gap(state) < SMALLEST_GAP:
-        return uncorrected and replace(uncorrected, cycles=cycles)
-    better = _same_orbitals(full, state)
-    return Approach(better, _moved(memory, corrected, state, full, better), cycles, len(found))
+    found, state = _lowest(different, full)
+    reached = None if len(starts) == 1 else Approach(state, {}, cycles, states=len(different))
+    gradient = full.gradient_norm(state)
+    for _ in range(ROUNDS):
+        if smallest_gap(found.state) < SMALLEST_GAP:
+            return reached and replace(reached, cycles=cycles)
+        target = max(ROUND_GAIN * gradient, 0.3 * convergence.far_gradient)
+        found = _corrected_solution(cheaper, found, state, strategy, target, max_cycles)
+        cycles += found.cycles
+        if not found.converged or smallest_gap(found.state) < SMALLEST_GAP:
+            return reached and replace(reached, cycles=cycles)
+        before, state = state, _same_orbitals(full, found.state)
+        before_gradient, gradient = gradient, full.gradient_norm(state)
+        memory = _moved(found.memory, found.problem, found.state, full, state)
+        reached = Approach(state, memory, cycles, state.energy - before.energy, len(different))
+        done = gradient < convergence.far_gradient and abs(reached.change) < convergence.energy
+        if done or gradient > LEAST_GAIN * before_gradient:
+            break
+    return reached
+
+
+def _corrected_solution(cheaper, found, full_state, strategy, target, max_cycles) -> _Found:
+    """From the orbitals of `found`, of which `full_state` is made too, to those of the problem corrected there."""
+    evaluation = found.state.evaluation
+    if isinstance(found.problem.fock, _Corrected):
+        evaluation = found.problem.fock.uncorrected(found.state)
+    corrected = replace(cheaper, fock=_Corrected(cheaper.fock, full_state.F - evaluation.F))
+    begin = replace(found.state, evaluation=corrected.fock.corrected(evaluation, found.state.P))
+    memory = _moved(found.memory, found.problem, found.state, corrected, begin)
+    return _solution(corrected, begin, memory, strategy, target, max_cycles)
 
 
 def _different(found, full):
-    """The pairs (solution, memory) of different states, ascending in the cheaper energy."""
+    """Those of different states, ascending in the cheaper energy."""
     kept: list[tuple] = []
     root = full.X.T @ full.S
-    for pair in sorted(found, key=lambda pair: pair[0].state.energy):
-        P = root @ pair[0].state.P @ root.T
+    for one in sorted(found, key=lambda one: one.state.energy):
+        P = root @ one.state.P @ root.T
         if all(np.linalg.norm(P - other) > SAME_DENSITY for _, other in kept):
-            kept.append((pair, P))
-    return [pair for pair, _ in kept]
+            kept.append((one, P))
+    return [one for one, _ in kept]
 
 
 def _lowest(found, full):
-    """(pair, state of the full problem) of the lowest full energy among those whose cheaper energies are close."""
-    limit = found[0][0].state.energy + RIVAL
-    rivals = [(pair, _same_orbitals(full, pair[0].state)) for pair in found if pair[0].state.energy <= limit]
+    """(what was found, state of the full problem) of the lowest full energy among those of close cheaper energies."""
+    limit = found[0].state.energy + RIVAL
+    rivals = [(one, _same_orbitals(full, one.state)) for one in found if one.state.energy <= limit]
     return min(rivals, key=lambda rival: rival[1].energy)
 
 
@@ -102,23 +139,29 @@ class _Corrected:
     shift: np.ndarray
 
     def __call__(self, P, C_occ):
-        evaluation = self.fock(P, C_occ)
+        return self.corrected(self.fock(P, C_occ), P)
+
+    def corrected(self, evaluation, P):
+        """What `fock` said of P, with the correction."""
         energies = dict(evaluation.energies) | {"correction": float(np.sum(self.shift * P))}
-        return replace(evaluation, F=evaluation.F + self.shift, energies=energies)  # type: ignore[type-var]  # a dataclass
+        return replace(evaluation, F=evaluation.F + self.shift, energies=energies)
+
+    def uncorrected(self, state):
+        """What `fock` said of a state's density."""
+        energies = {name: E for name, E in state.evaluation.energies.items() if name != "correction"}
+        return replace(state.evaluation, F=state.F - self.shift, energies=energies)
 
 
-def _solution(problem, start, memory, strategy, convergence):
-    """(solution, memory) of an SCF that only DIIS drives."""
-    snapshots: list = []
-    solution = solve(
-        problem,
-        start,
-        memory=memory,
-        strategy=replace(strategy, minimiser=None, follow=False),
-        convergence=convergence,
-        on_snapshot=lambda snapshot: snapshots.__setitem__(slice(None), [snapshot]),
-    )
-    return solution, snapshots[-1].memory
+def _solution(problem, state, memory, strategy, target, max_cycles) -> _Found:
+    """DIIS from a state, with what it remembers, until the orbital gradient [hartree] is below `target`."""
+    extrapolation, gradient = Extrapolation(problem, strategy), float("nan")
+    extrapolation.restore(memory)
+    for number in range(1, max_cycles + 1):
+        state = problem.fill(extrapolation.next(state, gradient), number)
+        gradient = problem.gradient_norm(state)
+        if gradient < target:
+            return _Found(problem, state, extrapolation.arrays(), number, True)
+    return _Found(problem, state, extrapolation.arrays(), max_cycles, False)
 
 
 def _same_orbitals(problem, state) -> State:

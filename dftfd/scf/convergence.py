@@ -45,13 +45,18 @@ class Convergence:
         """Threshold of the orbital gradient norm [hartree]."""
         return float(np.sqrt(self.energy))
 
+    @property
+    def far_gradient(self):
+        """Orbital gradient norm [hartree] below which nothing is left to check: a hundredth of the threshold."""
+        return 0.01 * self.gradient
+
     def reached_by(self, cycle):
         """Whether a cycle meets both thresholds."""
         return abs(cycle.energy_change) < self.energy and cycle.gradient_norm < self.gradient
 
     def is_far_exceeded_by(self, cycle):
         """Whether a closing check would tell nothing: the gradient is below a hundredth of its threshold."""
-        return self.reached_by(cycle) and cycle.gradient_norm < 0.01 * self.gradient
+        return self.reached_by(cycle) and cycle.gradient_norm < self.far_gradient
 
     def confirmed_by(self, check):
         """Whether the closing check agrees within 10 times the energy and 3 times the gradient threshold.

@@ -26,6 +26,7 @@ def solve(
     start,
     *,
     memory: Mapping[str, np.ndarray] | None = None,
+    change: float = float("nan"),
     strategy: Strategy = STRATEGIES["diis"],
     convergence: Convergence | None = None,
     on_cycle: Callable[[Cycle], None] = lambda cycle: None,
@@ -36,7 +37,8 @@ def solve(
     """Self-consistent orbitals, starting from the density matrix P (spin, ao, ao), or where `resume` was taken.
 
     Each cycle extrapolates the Fock matrix, diagonalises it, fills orbitals and builds the Fock matrix of the new
-    density; `on_cycle` sees each line as it is done, `on_snapshot` what it takes to go on from there. After convergence
+    density; `on_cycle` sees each line as it is done, `on_snapshot` what it takes to go on from there. A start that is a
+    state came there with a `change` of its energy [hartree], and may be the end already. After convergence
     one diagonalisation without extrapolation must confirm the result, unless the gradient is a hundred times smaller
     than it has to be; its orbitals and energy are returned. Where it does not, as with a nearly vanishing gap, whose
     response amplifies the smallest error, the cycle goes on with what was learned (PySCF would stop here, not
@@ -46,7 +48,7 @@ def solve(
     """
     convergence = convergence or Convergence()
     run = _Run(problem, strategy, convergence, on_cycle, on_snapshot)
-    solution = run.begin(start, memory) if resume is None else run.go_on(resume)
+    solution = run.begin(start, memory, change) if resume is None else run.go_on(resume)
     if not solution.converged and run.hands_over:
         solution = run.minimise()
     if not solution.converged or problem.response is None:
@@ -93,14 +95,16 @@ class _Run:
         self.minimising = True
         self.record(cycle, state, self.convergence.reached_by(cycle))
 
-    def begin(self, start, memory) -> Solution:
+    def begin(self, start, memory, change) -> Solution:
         """From the starting density, or a state, and what the extrapolation is to remember."""
-        state = start if isinstance(start, State) else self.problem.start(start)
+        state, gradient = start if isinstance(start, State) else self.problem.start(start), np.nan
         if state.mo_coeff is not None:
-            self.lowest = state
+            self.lowest, gradient = state, self.problem.gradient_norm(state)
         self.extrapolation.restore(memory or {})
-        self.record(Cycle(0, state.energy, np.nan, np.nan, np.nan), state)
-        return self.iterate(state)
+        cycle = Cycle(0, state.energy, change, gradient, np.nan)
+        converged = self.convergence.is_far_exceeded_by(cycle) and not self.strategy.always_minimises
+        self.record(cycle, state, converged)
+        return self.solution(state, converged=True) if converged else self.iterate(state)
 
     def go_on(self, snapshot) -> Solution:
         """From where the snapshot was taken, with as many cycles as a new run may have."""

@@ -66,6 +66,11 @@ def is_coordinate_text(source: str) -> bool:
     return _is_atom(first) or "\0" in source or not os.path.lexists(source)
 
 
+def _named(found):
+    """A Geometry of names and places, (name, r)."""
+    return _collect([(parse_atom_name(name, f"atom {k}"), r) for k, (name, r) in enumerate(found, start=1)])
+
+
 def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
     """The atoms of a coordinate string or of xyz text, which is recognised by its first line, a bare atom count.
 
@@ -75,16 +80,14 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
     if is_molfile(lines):
         found, charge, spin = atoms_of(lines, source)
         _check_count(len(found))
-        atoms = [(parse_atom_name(name, f"atom {k}"), r) for k, (name, r) in enumerate(found, start=1)]
-        return replace(_collect(atoms), charge=charge, spin=spin)
+        return replace(_named(found), charge=charge, spin=spin)
     first = next((line for line in lines if line.strip()), "")
     if first.strip().isascii() and first.strip().isdigit():
         return _parse_xyz(lines, lines.index(first), source)
     entries = [entry for line in lines for entry in line.split("#", 1)[0].split(";") if entry.strip()]
     if is_zmatrix(entries):
         _check_count(len(entries))
-        found = cartesian(entries, source)
-        return _collect([(parse_atom_name(name, f"atom {k}"), r) for k, (name, r) in enumerate(found, start=1)])
+        return _named(cartesian(entries, source))
     atoms: list = []
     for number, line in enumerate(lines, start=1):
         for entry in line.split("#", 1)[0].split(";"):

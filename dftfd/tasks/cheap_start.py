@@ -13,6 +13,7 @@ from dftfd.model.calculation import Ingredients
 from dftfd.model.cheaper_energy import cheaper_ingredients, has_finer_grid
 from dftfd.model.kohn_sham import FockEvaluation
 from dftfd.scf.approach import Approach, approach, smallest_gap
+from dftfd.scf.convergence import Convergence
 from dftfd.scf.occupation import Aufbau, Occupier
 from dftfd.scf.problem import Problem, State
 from dftfd.scf.rotation import EnergyModel
@@ -27,7 +28,7 @@ MOST_CYCLES = 30
 
 
 def cheaper_start(
-    ingredients: Ingredients, problem: Problem, occupy: Occupier, starts, strategy, max_cycles: int, progress
+    ingredients: Ingredients, problem: Problem, occupy: Occupier, starts, strategy, thresholds: Convergence, progress
 ) -> tuple[Problem | None, Approach | None, str]:
     """A cheaper problem, where the SCF should start instead of starts[0] (spin, ao, ao), and how that was found.
 
@@ -39,9 +40,9 @@ def cheaper_start(
     cheaper = found.problem(occupy)
     if not starts:
         return cheaper, None, ""
-    limit = max_cycles if len(starts) == 1 else min(max_cycles, MOST_CYCLES)
+    limit = thresholds.max_cycles if len(starts) == 1 else min(thresholds.max_cycles, MOST_CYCLES)
     with progress.stage("approach"):
-        begun = approach(cheaper, problem, starts, strategy, limit)
+        begun = approach(cheaper, problem, starts, strategy, limit, thresholds)
     if begun is None:
         return cheaper, None, ""
     states = f", the lowest of {begun.states} states" if begun.states > 1 else ""

@@ -115,14 +115,13 @@ def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progres
     problem, cheaper, begun, words = ingredients.problem(occupy), None, None, ""
     with blas_threads(1):
         if strategy.looks or starts and not strategy.always_minimises:
-            cheaper, begun, words = cheaper_start(
-                ingredients, problem, occupy, starts, strategy, thresholds.max_cycles, progress
-            )
+            cheaper, begun, words = cheaper_start(ingredients, problem, occupy, starts, strategy, thresholds, progress)
         with progress.stage("scf"):
             solution = solve(
                 problem,
                 begun.state if begun else P,
                 memory=begun.memory if begun else None,
+                change=begun.change if begun else float("nan"),
                 strategy=strategy,
                 convergence=thresholds,
                 on_cycle=progress.cycle,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dftfd.autofd.scalar.on_c import Piece, number_text, statements_of
+from dftfd.errors import one_line
 from dftfd.functionals.base import Functional
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.parameters import parameter_text
@@ -101,7 +102,11 @@ def provenance(exported: Exported) -> str:
 
 def comment(text: str) -> str:
     """A block comment in C."""
-    lines = [wrapped for line in text.replace("*/", "* /").splitlines() for wrapped in textwrap.wrap(line, 112) or [""]]
+    lines = [
+        wrapped
+        for line in text.replace("*/", "* /").replace("/*", "/ *").splitlines()
+        for wrapped in textwrap.wrap(line, 112) or [""]
+    ]
     return "/* " + "\n   ".join(lines).replace("   \n", "\n") + " */\n"
 
 
@@ -206,11 +211,13 @@ def kernel_name(exported: Exported, n_spin: int, order: int) -> str:
 
 def kernels_file(exported: Exported, order: int) -> str:
     """Both spins' kernels of one order."""
-    kernels = "\n\n".join(_kernel(exported, n_spin, order) for n_spin in SPINS)
-    return comment(provenance(exported)) + f'\n#include "{exported.name}_kernels.h"\n\n{kernels}'
+    tables: dict[str, str] = {}
+    kernels = "\n\n".join(_kernel(exported, n_spin, order, tables) for n_spin in SPINS)
+    weights = "".join(f"{table}\n" for table in tables.values())
+    return comment(provenance(exported)) + f'\n#include "{exported.name}_kernels.h"\n\n{weights}{kernels}'
 
 
-def _kernel(exported: Exported, n_spin: int, order: int) -> str:
+def _kernel(exported: Exported, n_spin: int, order: int, tables: dict[str, str]) -> str:
     programs = exported.spins[n_spin]
     program = programs.program(order)
     variables = [VARIABLES[n_spin][k] for k in programs.used]
@@ -221,10 +228,11 @@ def _kernel(exported: Exported, n_spin: int, order: int) -> str:
     ]
     seeds = [f"seeds[{k}]" for k in range(program.n_inputs - len(variables) - len(numbers))]
     inputs = [*(Piece(v) for v in variables), *(Piece(text, uniform=True) for text in (*numbers, *seeds))]
-    before, inside, outputs = statements_of(program, inputs)
+    written, outputs = statements_of(program, inputs)
+    tables |= written.tables
     depends = [program.depends_on({k}) for k in range(program.n_inputs)]
     rows = [f"const double {v} = x[{k}*BLOCK + p];" for k, v in enumerate(variables) if depends[k]]
-    rows += [*inside, *(f"y[{k}*BLOCK + p] = {text};" for k, text in enumerate(outputs))]
+    rows += [*written.inside, *(f"y[{k}*BLOCK + p] = {text};" for k, text in enumerate(outputs))]
     unused = [
         name
         for name, first, last in (
@@ -234,7 +242,7 @@ def _kernel(exported: Exported, n_spin: int, order: int) -> str:
         )
         if not any(depends[first:last])
     ]
-    before = [f"(void){name};" for name in unused] + before
+    before = [f"(void){name};" for name in unused] + written.before
     return (
         f"void {kernel_name(exported, n_spin, order)}(int m, const double *RESTRICT x,\n"
         f"    const {exported.name}_parameters *RESTRICT parameters, const double *RESTRICT seeds,\n"
@@ -352,7 +360,7 @@ def _cmake(exported: Exported) -> str:
     name = exported.name
     sources = " ".join([f"{name}.c", *(f"{name}_order{k}.c" for k in range(exported.order + 1))])
     return f"""\
-# {exported.functional.name}, exported by dftfd {VERSION}
+# {one_line(exported.functional.name)}, exported by dftfd {VERSION}
 cmake_minimum_required(VERSION 3.10)
 project({name} C)
 
@@ -363,7 +371,7 @@ set(CMAKE_C_STANDARD 99)
 
 # So that loops become vector code; no result depends on it.
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
-  add_compile_options(-fno-math-errno -fno-trapping-math -fno-tree-pre)
+  add_compile_options(-fno-math-errno -fno-trapping-math -fno-tree-pre -fno-thread-jumps)
 elseif(CMAKE_C_COMPILER_ID MATCHES "Clang")
   add_compile_options(-fno-math-errno)
 endif()

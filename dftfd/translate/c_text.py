@@ -64,22 +64,14 @@ INLINE double power_of_two(double k)
     return power;
 }
 
-/* exp(r) - 1 = r + r^2/2 + ... for |r| < 0.35. */
+/* exp(r) - 1 = r + r^2/2 + ... for |r| < 0.35; in pairs, which processors add at the same time. */
 INLINE double short_expm1(double r)
 {
-    double sum = 1.0/6227020800.0;
-    sum = sum*r + 1.0/479001600.0;
-    sum = sum*r + 1.0/39916800.0;
-    sum = sum*r + 1.0/3628800.0;
-    sum = sum*r + 1.0/362880.0;
-    sum = sum*r + 1.0/40320.0;
-    sum = sum*r + 1.0/5040.0;
-    sum = sum*r + 1.0/720.0;
-    sum = sum*r + 1.0/120.0;
-    sum = sum*r + 1.0/24.0;
-    sum = sum*r + 1.0/6.0;
-    sum = sum*r + 0.5;
-    return r + r*r*sum;
+    const double r2 = r*r, r4 = r2*r2, r8 = r4*r4;
+    const double low = (0.5 + r*(1.0/6.0)) + r2*(1.0/24.0 + r*(1.0/120.0));
+    const double middle = (1.0/720.0 + r*(1.0/5040.0)) + r2*(1.0/40320.0 + r*(1.0/362880.0));
+    const double high = (1.0/3628800.0 + r*(1.0/39916800.0)) + r2*(1.0/479001600.0 + r*(1.0/6227020800.0));
+    return r + r2*(low + (r4*middle + r8*high));
 }
 
 INLINE double exp_of(double x)
@@ -94,11 +86,11 @@ INLINE double exp_of(double x)
 INLINE double expm1_of(double x)
 {
     const double above = x < -50.0 ? -50.0 : x;
-    const double inside = above > 50.0 ? 50.0 : above;
-    const double k = nearest(inside*1.4426950408889634), power = power_of_two(k);
+    const double inside = above > 710.0 ? 710.0 : above;
+    const double k = nearest(inside*1.4426950408889634), half = nearest(0.5*k);
     const double r = (inside - k*0.6931471803691238) - k*1.9082149292705877e-10;
-    const double near = power*short_expm1(r) + (power - 1.0);
-    return x > 50.0 ? exp_of(x) : near;
+    const double rest = short_expm1(r), a = power_of_two(half), b = power_of_two(k - half);
+    return x > 50.0 ? (a + a*rest)*b : a*b*rest + (a*b - 1.0);
 }
 
 /* ln(x) + small, a correction: with x = 2^k (1 + f), 1/sqrt(2) < 1 + f < sqrt(2), and s = f/(2 + f),
@@ -116,17 +108,11 @@ INLINE double log_plus(double x, double small)
     bits = (bits & UINT64_C(0x000fffffffffffff)) + UINT64_C(0x3fe6a09e667f3bcd);
     memcpy(&one_plus_f, &bits, sizeof one_plus_f);
     const double f = one_plus_f - 1.0, s = f/(2.0 + f), z = s*s, half = 0.5*f*f;
-    double rest = 2.0/23.0;
-    rest = rest*z + 2.0/21.0;
-    rest = rest*z + 2.0/19.0;
-    rest = rest*z + 2.0/17.0;
-    rest = rest*z + 2.0/15.0;
-    rest = rest*z + 2.0/13.0;
-    rest = rest*z + 2.0/11.0;
-    rest = rest*z + 2.0/9.0;
-    rest = rest*z + 2.0/7.0;
-    rest = rest*z + 2.0/5.0;
-    rest = rest*z + 2.0/3.0;
+    const double z2 = z*z, z4 = z2*z2, z8 = z4*z4;
+    const double low = (2.0/3.0 + z*(2.0/5.0)) + z2*(2.0/7.0 + z*(2.0/9.0));
+    const double middle = (2.0/11.0 + z*(2.0/13.0)) + z2*(2.0/15.0 + z*(2.0/17.0));
+    const double high = (2.0/19.0 + z*(2.0/21.0)) + z2*(2.0/23.0);
+    const double rest = low + (z4*middle + z8*high);
     const double value = k*0.6931471803691238 - ((half - (s*(half + z*rest) + (k*1.9082149292705877e-10 + small))) - f);
     return x > 0.0 ? (x < INFINITY ? value : x) : x == 0.0 ? -INFINITY : NAN;
 }

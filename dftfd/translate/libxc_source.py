@@ -5,9 +5,10 @@ before libxc: it answers for its own number and name, and hands all others on. E
 the functional, as they find all that they need in the info structure.
 """
 
+import hashlib
+
 from dftfd.autofd.scalar.on_c import number_text
 from dftfd.errors import UnsupportedError
-from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.translate.c_files import Exported, comment, filled, provenance
 from dftfd.xc.variables import MEMBERS, named_components
 
@@ -18,8 +19,8 @@ _FIRST_NUMBER, _COUNT = 100_000, 900_000
 
 
 def number_of(exported: Exported) -> int:
-    """The number under which clients of libxc find the functional, from its fingerprint."""
-    return _FIRST_NUMBER + int(program_fingerprint(exported.functional), 16) % _COUNT
+    """The number under which clients of libxc find the functional, from its name."""
+    return _FIRST_NUMBER + int(hashlib.sha256(exported.name.encode()).hexdigest(), 16) % _COUNT
 
 
 def libxc_source(exported: Exported) -> str:

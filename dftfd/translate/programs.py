@@ -4,6 +4,7 @@ Parameters that are real numbers may be changed when the exported code runs. Tho
 the code itself, exponents for instance, and the arrays of networks.
 """
 
+import hashlib
 import itertools
 import re
 from collections.abc import Iterable
@@ -186,6 +187,9 @@ def _is_code_of(functional, parameters) -> bool:
     return True
 
 
+_LONGEST_NAME = 48
+"""Characters; Fortran allows 63, endings included."""
+
 _RESERVED = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while class new
@@ -197,5 +201,7 @@ _RESERVED = frozenset(
 def identifier(name: str) -> str:
     """A name as C, C++ and Fortran take it."""
     text = re.sub(r"[^0-9A-Za-z]+", "_", name).strip("_") or "functional"
+    if len(text) > _LONGEST_NAME:
+        text = f"{text[: _LONGEST_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
     text = text if text[0].isalpha() else f"f_{text}"
     return f"{text}_" if text.lower() in _RESERVED else text

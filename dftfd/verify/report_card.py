@@ -30,10 +30,12 @@ class ReportCard(ShownAsText):
     """What `report_card` found; print it.
 
     conditions: the outcome of each exact condition; `passed` is None where it is not about this functional.
+    proofs: a line for each local condition that was decided for all points of a domain (dftfd show NAME --prove).
     """
 
     functional: Functional
     conditions: tuple[Condition, ...]
+    proofs: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Condition:
         """The outcome of the condition with this name."""
@@ -48,7 +50,9 @@ class ReportCard(ShownAsText):
             )
         for coefficient, term in f.terms:
             lines += _about(coefficient, term)
-        lines += ["", "exact conditions:", *self._outcomes()]
+        lines += ["", "exact conditions, sampled:", *self._outcomes()]
+        if self.proofs:
+            lines += ["", "local conditions, for all points of their domains:", *self.proofs]
         return "\n".join([*lines, *_text_plot(f)])
 
     def _outcomes(self) -> list[str]:

@@ -4,6 +4,7 @@ What is used once stands inside the expression that uses it, what is used twice 
 variable. Selections are C's own, on values that are there already, so a loop over points has no branches.
 """
 
+import hashlib
 import math
 from collections import Counter
 from dataclasses import dataclass, field
@@ -59,16 +60,25 @@ class Piece:
         return self.text if self.atom else f"({self.text})"
 
 
+@dataclass(frozen=True)
+class Vector:
+    """Several results of one operation: an array in C."""
+
+    name: str
+
+
 @dataclass
 class OnC:
     """Scalars are pieces of C.
 
     before: statements for what is the same at all points.   inside: statements for one point.
+    tables: definitions of constant arrays by their names, which tell their contents.
     """
 
     uses: Counter
     before: list[str] = field(default_factory=list)
     inside: list[str] = field(default_factory=list)
+    tables: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, program: ScalarProgram) -> "OnC":
@@ -87,13 +97,9 @@ class OnC:
 
     def apply(self, node, args: list):
         if node.op == "call":
-            if node.code.name != CUBE_ROOT:
-                raise UnsupportedError(
-                    f"operation {node.code.name!r} has no form in C; write it as straight-line code."
-                )
-            return self._variable(Piece(f"cube_root({args[0].text})", args[0].uniform, atom=False))
+            return self._call(node.code, args)
         if node.op == "entry":
-            return args[0]
+            return Piece(f"{args[0].name}[{node.params['index']}]") if isinstance(args[0], Vector) else args[0]
         if not node.real or any(a.truth for a in args):
             return self._with_truths(node, args)
         if node.op == "integer_pow":
@@ -103,6 +109,26 @@ class OnC:
         if node.op in _REPEATED:
             args = [self._named(args[0])]
         return self._piece(node, self._text(FORMS[node.op], args), args)
+
+    def _call(self, code, args):
+        """What is kept whole: cube roots, and products of a large constant array (weights) with a vector."""
+        if code.name == CUBE_ROOT:
+            return self._variable(Piece(f"cube_root({args[0].text})", args[0].uniform, atom=False))
+        matrix = code.matrix
+        if matrix is None:
+            raise UnsupportedError(f"operation {code.name!r} has no form in C; write it as straight-line code.")
+        table = f"w_{hashlib.sha256(matrix.tobytes()).hexdigest()[:12]}"
+        rows = ",\n".join(f"    {{{', '.join(map(number_text, row))}}}" for row in matrix)
+        n_out, n_in = matrix.shape
+        self.tables[table] = f"static const double {table}[{n_out}][{n_in}] = {{\n{rows}}};\n"
+        given, found = f"a{len(self.inside)}", f"v{len(self.inside)}"
+        self.inside += [
+            f"const double {given}[{n_in}] = {{{', '.join(a.text for a in args)}}};",
+            f"double {found}[{n_out}];",
+            f"for (int i = 0; i < {n_out}; ++i) {{ {found}[i] = 0.0; "
+            f"for (int j = 0; j < {n_in}; ++j) {found}[i] += {table}[i][j]*{given}[j]; }}",
+        ]
+        return Vector(found)
 
     def _with_truths(self, node, args):
         """Operations that take or give truth values."""
@@ -168,8 +194,8 @@ def number_text(value: float) -> str:
     return text if math.copysign(1.0, value) > 0 else f"(-{text})"
 
 
-def statements_of(program: ScalarProgram, inputs: list[Piece]) -> tuple[list[str], list[str], list[str]]:
-    """(statements before the loop over points, statements for a point, expressions of the outputs)."""
+def statements_of(program: ScalarProgram, inputs: list[Piece]) -> tuple[OnC, list[str]]:
+    """(the algebra with its statements and tables, expressions of the outputs)."""
     algebra = OnC.of(program)
     outputs = evaluate(program, algebra, inputs)
-    return algebra.before, algebra.inside, [piece.text for piece in outputs]
+    return algebra, [piece.text for piece in outputs]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dftfd.autofd.scalar.program import evaluate
+from dftfd.autofd.scalar.vocabulary import ALIASES
 from dftfd.errors import UnsupportedError
 
 ARITHMETIC: dict[str, Callable] = {
@@ -57,9 +58,16 @@ class Objects:
                 if not node.real:
                     raise NotInAlgebra(f"rounding ({node.op}) of an unknown value")
                 return args[0]
+            case "call" if node.code.name == "stop_gradient":
+                return [[a] for a in args]
             case "call" if node.code.has_rule:
                 known = self.custom(node.code, args)
                 return self._inside(node.code, args) if known is None else known
+            case "call" if node.code.name in ALIASES:
+                return [args]
+            case "call" if node.code.matrix is not None:
+                rows = [[self.constant(entry) for entry in row] for row in node.code.matrix]
+                return [[sum(c * x for c, x in zip(row, args, strict=True)) for row in rows]]
             case "entry":
                 return args[0][node.params["result"]][node.params["index"]]
         raise NotInAlgebra(f"the operation {node.code.name if node.op == 'call' else node.op!r}")

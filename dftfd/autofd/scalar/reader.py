@@ -121,6 +121,14 @@ class Whole:
         specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in self.inputs]
         return symbolic_program(lambda *inputs: jaxpr_as_fun(value)(*self.numbers(inputs)), *specs)
 
+    @functools.cached_property
+    def matrix(self) -> np.ndarray | None:
+        """(result, operand) of the product of a table, such as weights, with one array; None for anything else."""
+        if self.eqn.primitive.name != "dot_general" or len(self.inputs) != 1 or len(self.operands) != 2:
+            return None
+        size = int(np.prod(self.inputs[0].aval.shape))
+        return np.asarray(jax.vmap(lambda unit: self.bind(*unit)[0])(jnp.eye(size))).T
+
     def _results(self, values):
         values = iter(values)
         return self._code(*(self._tables[v] if v in self._tables else next(values) for v in self.operands))

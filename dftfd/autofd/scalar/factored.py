@@ -1,0 +1,214 @@
+"""Scalar programs in sums of products, exactly: what cancels is gone before intervals are put in.
+
+Interval arithmetic takes each occurrence of a variable for another one. With n = c r_s^-3 and its gradient's square
+c' s^2 n^(8/3) put into a formula, almost all occurrences of r_s cancel; here they do, with rational coefficients and
+exponents. A value is a polynomial {factors: coefficient}; factors are nodes of the new program with exponents.
+Conditions that the domain decides are decided. Numbers of a formula are the float64 that they are; exponents, the
+fractions that they stand for.
+
+Inputs are taken as their domain says. x / x is 1, also where x vanishes: removable singularities are removed.
+
+Nodes of the new program: input, const (a Fraction), between (an Interval: any number in it), term (coefficient times
+powers of the operands), sum, min0 and max0 (of one operand and zero), select, comparisons with zero (lt0, le0, gt0,
+ge0, eq0, ne0), and, or, not, and functions of one operand by name.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+
+from dftfd.autofd.scalar.intervals import FUNCTIONS, UNKNOWN
+from dftfd.autofd.scalar.on_objects import NotInAlgebra
+from dftfd.autofd.scalar.polynomials import ROUNDING, Polynomial, Polynomials, Predicate
+from dftfd.autofd.scalar.program import ScalarProgram, evaluate
+
+_COMPARISONS = {"lt": "lt0", "le": "le0", "gt": "gt0", "ge": "ge0", "eq": "eq0", "ne": "ne0"}
+_UNARY = frozenset(FUNCTIONS) - {"abs", "sign", "cbrt", "exp"}
+_POWERS = {"sqrt": Fraction(1, 2), "rsqrt": Fraction(-1, 2), "square": Fraction(2)}
+
+
+def factored(program: ScalarProgram, inputs, algebra: "Factored") -> list[Polynomial]:
+    """The program's outputs for inputs that are polynomials; nodes are added to the algebra's."""
+    return evaluate(program, algebra, inputs)
+
+
+def exponent(value: float) -> Fraction:
+    """The fraction that a floating-point exponent stands for."""
+    near = Fraction(value).limit_denominator(48)
+    return near if abs(float(near) - value) <= 1e-14 * max(1.0, abs(value)) else Fraction(value)
+
+
+class Factored(Polynomials):
+    """The algebra of programs' operations on polynomials."""
+
+    def constant(self, value):
+        if value.dtype.kind == "b":
+            return bool(value)
+        if value.dtype.kind != "f":
+            return int(value)
+        return self.number(value) if np.isfinite(value) else self._atom(self.intern("between", (), UNKNOWN))
+
+    def select(self, predicate, no, yes):
+        """The choice among polynomials, or among truth values."""
+        if isinstance(predicate, bool):
+            return yes if predicate else no
+        if not isinstance(no, dict) or not isinstance(yes, dict):
+            raise NotInAlgebra("a choice between conditions")
+        return no if no == yes else self._selection(predicate, no, yes)
+
+    def compare(self, op: str, a, b):
+        """True, False, or a Predicate."""
+        if not isinstance(a, dict) or not isinstance(b, dict):
+            if isinstance(a, Predicate) or isinstance(b, Predicate):
+                raise NotInAlgebra("a comparison of conditions")
+            return bool(getattr(np, _NUMPY[op])(a, b))
+        difference = self._joined(self.add(a, b, -1))
+        node = self.intern(_COMPARISONS[op], (self.node_of(difference),))
+        truth = self.ranges[node]
+        if np.all(truth.lo == truth.hi):
+            return bool(truth.lo)
+        return Predicate(node, _COMPARISONS[op], tuple(sorted(difference.items())))
+
+    def _logic(self, op, *args):
+        known = [a for a in args if isinstance(a, bool)]
+        open_ones = [a for a in args if isinstance(a, Predicate)]
+        if op == "not":
+            return not known[0] if known else Predicate(self.intern("not", (open_ones[0].node,)))
+        if not open_ones:
+            return all(known) if op == "and" else any(known)
+        if any(k is (op == "or") for k in known):
+            return op == "or"
+        if len(open_ones) == 1:
+            return open_ones[0]
+        return Predicate(self.intern(op, tuple(p.node for p in open_ones)))
+
+    def _extreme(self, op, a, b):
+        """max(a, b) = b + max(a - b, 0)."""
+        difference = self.node_of(self.add(a, b, -1))
+        lo, hi = (np.asarray(end) for end in (self.ranges[difference].lo, self.ranges[difference].hi))
+        if lo >= 0 or hi <= 0:
+            return a if (lo >= 0) == (op == "max") else b
+        part = self.intern("max0" if op == "max" else "min0", (difference,))
+        return self.add(b, self._atom(part))
+
+    def unary(self, name: str, a: Polynomial) -> Polynomial:
+        if name == "exp":
+            c, factors = self.as_product(a) if a else (Fraction(0), ())
+            if len(factors) == 1 and factors[0][1] == 1 and self.nodes[factors[0][0]].op == "log":
+                return self.power(self._atom(self.nodes[factors[0][0]].args[0]), exponent(float(c)))
+        if name == "log1p" and a:
+            found = self._log1p(a)
+            if found is not None:
+                return found
+        node = self.node_of(a)
+        if name == "sign" and self.ranges[node].lo > 0:
+            return self.number(1.0)
+        if name in ("abs", "cbrt") and self._nonnegative(node):
+            return a if name == "abs" else self.power(a, Fraction(1, 3))
+        return self._atom(self.intern(name, (node,)))
+
+    def _log1p(self, a: Polynomial) -> Polynomial | None:
+        """ln(1 + w (1 - G) + R), w = exp(u) - 1, as u + ln(1 + (exp(-u) - 1) G + exp(-u) R); None if a is not such.
+
+        Gradient corrections are such logarithms beside a local correlation energy -u, which they cancel where G is
+        small. Here -u + u is nothing, and what is left is small without a difference.
+        """
+        c, factors = self.as_product(a)
+        for i, p in factors:
+            if self.nodes[i].op == "expm1" and p == 1:  # w (1 - G)
+                rest = {tuple(f for f in factors if f[0] != i): c}
+                return self._rewritten(i, self.add(self.number(1.0), self._opened(rest), -1), {})
+        for i, p in factors:
+            if i in self._sums and p == -1:  # w (S - S_0) / S
+                S = self._sums[i]
+                above = self._opened({tuple(f for f in factors if f[0] != i): c})
+                for w in {k for f in S for k, _ in f if self.nodes[k].op == "expm1"}:
+                    lead = S.get((), 0)
+                    if not lead:
+                        continue
+                    target = self.scaled(self.add(S, {(): lead}, -1), Fraction(1), ((w, Fraction(1)),))
+                    residual = self.add(above, target, -1)
+                    if all(abs(v) <= ROUNDING * abs(target.get(k, 0)) for k, v in residual.items()):
+                        over = {((i, Fraction(-1)),): Fraction(1)}
+                        return self._rewritten(w, self.scaled(over, lead), self.mul(residual, over))
+        return None
+
+    def _rewritten(self, w: int, G: Polynomial, R: Polynomial) -> Polynomial:
+        minus_u = self.scaled(self._atom(self.nodes[w].args[0]), Fraction(-1))
+        u = self._polynomials.get(self.nodes[w].args[0], self._atom(self.nodes[w].args[0]))
+        small = self.mul(self.unary("expm1", minus_u), G)
+        if R:
+            small = self.add(small, self.mul(self.unary("exp", minus_u), R))
+        return self.add(u, self._atom(self.intern("log1p", (self.node_of(small),))))
+
+    def apply(self, node, args):
+        op = node.op
+        if op in ("add", "add_any", "sub"):
+            return self.add(*args, sign=-1 if op == "sub" else 1)
+        if op == "mul":
+            return self.mul(*args)
+        if op == "div":
+            return self.mul(args[0], self.power(args[1], Fraction(-1)))
+        if op == "neg":
+            return self.scaled(args[0], Fraction(-1))
+        if op in _POWERS:
+            return self.power(args[0], _POWERS[op])
+        if op == "integer_pow":
+            return self.power(args[0], Fraction(node.params["y"])) if node.params["y"] else self.number(1.0)
+        if op == "one_minus_square":
+            return self.add(self.number(1.0), self.power(args[0], Fraction(2)), -1)
+        if op == "pow":
+            return self._general_power(*args)
+        if op in ("max", "min"):
+            return self._extreme(op, *args)
+        if op in _UNARY or op in ("exp", "abs", "cbrt", "sign"):
+            return self.unary(op, args[0])
+        return self._other(node, args)
+
+    def _general_power(self, a, b):
+        if isinstance(b, int):
+            return self.power(a, Fraction(b))
+        if set(b) <= {()}:
+            return self.power(a, exponent(float(b.get((), 0)))) if b else self.number(1.0)
+        return self.unary("exp", self.mul(b, self.unary("log", a)))
+
+    def _other(self, node, args):
+        op = node.op
+        if op in _COMPARISONS:
+            return self.compare(op, *args)
+        if op in ("and", "or", "not"):
+            return self._logic(op, *args)
+        if op == "select_n" and len(args) == 3:
+            return self.select(*args)
+        if op == "exp2":
+            return self.unary("exp", self.mul(args[0], self.unary("log", self.number(2.0))))
+        if op == "is_finite":
+            return True
+        if op == "clamp":
+            return self._extreme("min", self._extreme("max", args[1], args[0]), args[2])
+        if op in ("convert_element_type", "reduce_precision", "copy", "copy_p") and node.real:
+            if isinstance(args[0], dict):
+                return args[0]
+            if isinstance(args[0], int):
+                return self.number(float(args[0]))
+            return self.select(args[0], {}, self.number(1.0))
+        if op == "entry":
+            return args[0][node.params["result"]][node.params["index"]]
+        if op == "call":
+            return self._call(node.code, args)
+        raise NotInAlgebra(f"the operation {op!r}")
+
+    def _call(self, code, args):
+        if code.name == "stop_gradient" or code.eqn.primitive.name == "stop_gradient":
+            return [[a] for a in args]
+        if code.name == "_cube_root":
+            return [[self.power(args[0], Fraction(1, 3))]]
+        if code.name == "lambert_w":
+            return [[self.unary("lambert_w", args[0])]]
+        if not code.has_rule:
+            raise NotInAlgebra(f"the operation {code.name!r}")
+        flat = iter(evaluate(code.program, self, args))
+        return [[next(flat) for _ in range(int(np.prod(v.aval.shape)))] for v in code.eqn.outvars]
+
+
+_NUMPY = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal"}

@@ -1,0 +1,211 @@
+"""An inequality on a box of its variables, and its proof by subdivision.
+
+A box is done where the enclosure of the left side is nowhere negative. Else it loses the directions along which the
+left side is monotonous (its least value lies on a face), or is cut in two where the value varies most.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dftfd.autofd.scalar.enclosures import Boxes, Dual, OnSeries
+from dftfd.autofd.scalar.intervals import Interval, exactly
+from dftfd.autofd.scalar.program import ScalarProgram, evaluate
+
+PROVED, VIOLATED, UNDECIDED, FACE = 16, 17, 18, 32
+"""Kinds of a node of the tree; numbers below 16 are the input that is cut, those from FACE on say which sides remain:
+FACE + sum of 3^k for the lower and 2 * 3^k for the upper side of input k."""
+
+BATCH = 2048
+_CLEAR = 1e-6
+"""Least over largest slope that counts as monotonous; at s = 0 slopes vanish, and rounding decides nothing."""
+_SMALLEST = 1e-9
+"""Width of a box, in units of the domain's, that is not cut any more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inequality:
+    """constant + sum of coefficient times Taylor coefficient of an output >= 0 on a domain.
+
+    program: factored, of inputs `names`.   terms: (output, order along ln of input 0, coefficient).
+    lo, hi: ends of the domain (input,).
+    """
+
+    program: ScalarProgram
+    names: tuple[str, ...]
+    lo: np.ndarray
+    hi: np.ndarray
+    terms: tuple[tuple[int, int, float], ...]
+    constant: float = 0.0
+
+    @property
+    def order(self) -> int:
+        return max((k for _, k, _ in self.terms), default=0)
+
+    def enclosed(self, lo: np.ndarray, hi: np.ndarray) -> Dual:
+        """The left side on boxes with ends (input, box)."""
+        boxes = Boxes.of(lo, hi)
+        algebra = OnSeries(boxes, self.order)
+        with np.errstate(all="ignore"):
+            outputs = evaluate(self.program, algebra, algebra.inputs)
+            total = algebra.number(exactly(self.constant))[0]
+            for output, order, coefficient in self.terms:
+                if order < len(outputs[output]):
+                    total = total + outputs[output][order].times(exactly(coefficient))
+            total = total._met()
+        shape = lo.shape[1]
+        full = lambda x: Interval(np.broadcast_to(x.lo, shape), np.broadcast_to(x.hi, shape))
+        return Dual(full(total.r), full(total.c), {k: full(g) for k, g in total.g.items()}, boxes)
+
+
+def cut(lo: float, hi: float) -> float:
+    """Where a side is cut: in the geometric mean where it spans more than a factor of four."""
+    if lo > 0 and hi > 4 * lo:
+        return float(np.sqrt(lo) * np.sqrt(hi))
+    return float(lo + 0.5 * (hi - lo))
+
+
+def _cuts(lo, hi):
+    geometric = (lo > 0) & (hi > 4 * lo)
+    return np.where(geometric, np.sqrt(np.abs(lo)) * np.sqrt(np.abs(hi)), lo + 0.5 * (hi - lo))
+
+
+@dataclass
+class Subdivision:
+    """The tree of boxes: kind of each node, number of its first child (the second follows), ends (input, node)."""
+
+    kinds: list[np.ndarray] = field(default_factory=list)
+    kind: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    child: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    lo: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    hi: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    count: int = 0
+
+    def grow(self, lo, hi) -> np.ndarray:
+        """Adds boxes; their numbers."""
+        n, new = self.count, lo.shape[1]
+        if n + new > self.kind.size:
+            size = max(2 * self.kind.size, n + new, 4096)
+            wider = lambda a: np.concatenate([a, np.zeros((*a.shape[:-1], size - a.shape[-1]), a.dtype)], axis=-1)
+            if not n:
+                self.lo = self.hi = np.zeros((lo.shape[0], 0))
+            self.kind, self.child, self.lo, self.hi = map(wider, (self.kind, self.child, self.lo, self.hi))
+        self.lo[:, n : n + new], self.hi[:, n : n + new] = lo, hi
+        self.kind[n : n + new] = UNDECIDED
+        self.count = n + new
+        return np.arange(n, n + new)
+
+    def preorder(self) -> list[int]:
+        """Kinds of the nodes, each before its children."""
+        found, pending = [], [0]
+        kind, child = self.kind.tolist(), self.child.tolist()
+        while pending:
+            i = pending.pop()
+            found.append(kind[i])
+            if kind[i] < PROVED:
+                pending += [child[i] + 1, child[i]]
+            elif kind[i] >= FACE:
+                pending.append(child[i])
+        return found
+
+
+def subdivide(
+    inequality: Inequality, limit: int, whole_map: bool = False, stop=None
+) -> tuple[Subdivision, np.ndarray | None]:
+    """The tree of at most `limit` evaluated boxes, and a point (input,) that violates the inequality, or None.
+
+    whole_map: go on after a violation, until all is decided or the limit is reached.   stop: () -> True ends it.
+    """
+    tree, point, worst = Subdivision(), None, 0.0
+    queue = [tree.grow(inequality.lo[:, None], inequality.hi[:, None])]
+    scale = np.maximum(inequality.hi - inequality.lo, 1e-300)[:, None]
+    evaluated = 0
+    while queue and evaluated < limit and not (stop and stop()):
+        numbers = _next_batch(queue)
+        lo, hi = tree.lo[:, numbers], tree.hi[:, numbers]
+        value = inequality.enclosed(lo, hi)
+        evaluated += numbers.size
+        highest = np.asarray(value.c.hi)
+        violated = highest < 0
+        if violated.any():
+            i = int(np.argmin(np.where(violated, highest, 0.0)))
+            if highest[i] < worst:
+                worst, point = highest[i], np.array([np.asarray(m.lo)[i] for m in value.boxes.centres])
+            if not whole_map:
+                return tree, point
+        proved, wrong = value.r.lo >= 0, value.r.hi < 0
+        tree.kind[numbers[proved]], tree.kind[numbers[wrong]] = PROVED, VIOLATED
+        open_ones = ~(proved | wrong)
+        width = (hi - lo) / scale
+        open_ones &= (width > _SMALLEST).any(axis=0)
+        if open_ones.any():
+            queue += _refined(tree, value, numbers, open_ones, lo, hi, width, whole_map)
+    return tree, point
+
+
+def _next_batch(queue) -> np.ndarray:
+    """Boxes from the end of the queue, as many as a batch has; small groups are joined."""
+    taken, count = [], 0
+    while queue and count < BATCH:
+        group = queue.pop()
+        room = BATCH - count
+        if group.size > room:
+            queue.append(group[room:])
+            group = group[:room]
+        taken.append(group)
+        count += group.size
+    return np.concatenate(taken)
+
+
+def _refined(tree, value, numbers, open_ones, lo, hi, width, whole_map) -> list[np.ndarray]:
+    """Numbers of the children of boxes that are open: faces, or halves."""
+    d = lo.shape[0]
+    code = np.zeros(numbers.size, dtype=np.int32)
+    smear = np.where(width > _SMALLEST, width * 1e-3, 0.0)
+    for k in range(d):
+        g = value.g.get(k)
+        if g is None:  # constant along this input
+            smear[k] = 0.0
+            code += np.where(hi[k] > lo[k], 3**k, 0).astype(np.int32)
+            continue
+        rising, falling = (g.lo > _CLEAR * g.hi) & (hi[k] > lo[k]), (g.hi < _CLEAR * g.lo) & (hi[k] > lo[k])
+        code += (np.where(rising, 1, np.where(falling, 2, 0)) * 3**k).astype(np.int32)
+        change = np.maximum(np.abs(g.lo), np.abs(g.hi)) * (hi[k] - lo[k])
+        smear[k] = np.where(np.isfinite(change) & (width[k] > _SMALLEST), change, smear[k])
+    # where a gradient is unknown, the widest side of those is cut
+    for k in range(d):
+        g = value.g.get(k)
+        if g is not None:
+            blind = ~(np.isfinite(g.lo) & np.isfinite(g.hi)) & (width[k] > _SMALLEST)
+            smear[k] = np.where(blind, 1e30 * width[k], smear[k])
+    children = []
+    faces = open_ones & (code > 0) & (not whole_map)
+    if faces.any():
+        children.append(_faces(tree, numbers[faces], code[faces], lo[:, faces], hi[:, faces]))
+    halves = open_ones & ~faces & (smear.max(axis=0) > 0)
+    if halves.any():
+        axis = np.argmax(smear, axis=0)
+        children.append(_halves(tree, numbers[halves], axis[halves], lo[:, halves], hi[:, halves]))
+    return children
+
+
+def _faces(tree, numbers, code, lo, hi) -> np.ndarray:
+    lo, hi = lo.copy(), hi.copy()
+    for k in range(lo.shape[0]):
+        side = code // 3**k % 3
+        hi[k] = np.where(side == 1, lo[k], hi[k])
+        lo[k] = np.where(side == 2, hi[k], lo[k])
+    new = tree.grow(lo, hi)
+    tree.kind[numbers], tree.child[numbers] = FACE + code, new
+    return new
+
+
+def _halves(tree, numbers, axis, lo, hi) -> np.ndarray:
+    columns = np.arange(numbers.size)
+    middle = _cuts(lo[axis, columns], hi[axis, columns])
+    low, high = np.repeat(lo, 2, axis=1), np.repeat(hi, 2, axis=1)
+    high[axis, 2 * columns] = middle
+    low[axis, 2 * columns + 1] = middle
+    new = tree.grow(low, high)
+    tree.kind[numbers], tree.child[numbers] = axis, new[::2]
+    return new

@@ -1,0 +1,349 @@
+"""`prove`: an inequality decided for all points of a domain, by proof, or by a counterexample."""
+
+import base64
+import inspect
+import json
+import random
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import numpy as np
+
+from dftfd.autofd.scalar.factored import Factored, factored
+from dftfd.autofd.scalar.intervals import Interval
+from dftfd.autofd.scalar.reader import point_program
+from dftfd.errors import DamagedFileError, FileError, InputError, NumericalError, closest_names, shown
+from dftfd.functionals.base import Functional
+from dftfd.functionals.registry import get_functional
+from dftfd.runtime.arguments import path as a_path
+from dftfd.runtime.arguments import public, whole
+from dftfd.runtime.files import written_whole
+from dftfd.runtime.version import VERSION
+from dftfd.verify.exact_point import left_side_in_digits
+from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, Subdivision, subdivide
+from dftfd.verify.local_conditions import CONDITIONS, DOMAIN, VARIABLES, enhancements, used_variables
+from dftfd.verify.proof_checker import recheck_tree, values_at
+from dftfd.verify.proof_map import draw
+
+SAMPLE = 4096
+"""Random points that are looked at before boxes are."""
+
+_KIND = "dftfd proof"
+_PARTS = {"F_x": ("x",), "F_c": ("c",), "F_xc": ("x", "c")}
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What `prove` found; print it.
+
+    outcome: "proved" on the whole domain, "violated" at `point`, or "undecided" in the boxes `open_boxes`.
+    functional, condition: names; condition is "" for an inequality given as code.   statement: the inequality.
+    domain: {variable: (from, to)}.   value: the left side at `point`, in digits.
+    region: where random points violate it, {variable: (from, to)}, and fraction of them.
+    tree: kinds of the boxes, each before its parts (dftfd.verify.inequality).   boxes: how many were proved.
+    """
+
+    functional: str
+    condition: str
+    statement: str
+    domain: dict[str, tuple[float, float]]
+    outcome: str
+    point: dict[str, float] | None = None
+    value: str = ""
+    region: dict[str, tuple[float, float]] = field(default_factory=dict)
+    fraction: float = 0.0
+    boxes: int = 0
+    open_boxes: tuple = ()
+    tree: tuple[int, ...] = ()
+    seconds: float = 0.0
+    version: str = VERSION
+    inequality: Inequality | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def proved(self) -> bool:
+        return self.outcome == "proved"
+
+    def __str__(self) -> str:
+        on = ", ".join(f"{k} = {a:g}" if a == b else f"{k} from {a:g} to {b:g}" for k, (a, b) in self.domain.items())
+        head = f"{self.functional}: {self.statement}\non {on}"
+        if self.outcome == "proved":
+            return f"{head}\nproved, {self.boxes} boxes, {self.seconds:.1f} s"
+        if self.outcome == "violated":
+            at = ", ".join(f"{k} = {v:.17g}" for k, v in (self.point or {}).items())
+            lines = [head, f"violated at {at}", f"left side {self.value}"]
+            if self.region:
+                where = ", ".join(f"{k} {a:.3g} to {b:.3g}" for k, (a, b) in self.region.items())
+                lines.append(f"{100 * self.fraction:.1f} % of {SAMPLE} random points violate it, at {where}")
+            return "\n".join(lines)
+        return f"{head}\nundecided: {self.boxes} boxes proved, {len(self.open_boxes)} listed that are open"
+
+    @property
+    def line(self) -> str:
+        """proved, violated at a point, or undecided, and where: as the report card says it."""
+        on = ", ".join(f"{k} {a:g} to {b:g}" for k, (a, b) in self.domain.items())
+        if self.outcome == "violated":
+            at = ", ".join(f"{k} = {v:.6g}" for k, v in (self.point or {}).items())
+            return f"  violated at {at}: {self.statement}"
+        return f"  {self.outcome}: {self.statement}, {on}"
+
+    def save(self, path: Annotated[Path, a_path]) -> None:
+        """Write the certificate as JSON; `load_proof` reads it. FileError where the file cannot be written."""
+        names = [f.name for f in fields(self) if f.name not in ("tree", "inequality")]
+        entries = {name: getattr(self, name) for name in names}
+        packed = base64.b64encode(zlib.compress(np.asarray(self.tree, dtype="<i2").tobytes(), 9)).decode()
+        text = json.dumps({"kind": _KIND, **entries, "tree": packed}, indent=1)
+        with written_whole(path) as temporary:
+            Path(temporary).write_text(text + "\n")
+
+    def recheck(self, seconds: float | None = None) -> tuple[int, int]:
+        """(boxes rechecked, boxes in all) by Arb ball arithmetic (python-flint); after `seconds` the rest is left.
+
+        NumericalError if a box does not hold, or the factored program is not the formula. InputError for what was not
+        proved, and for inequalities given as code that were read from a file: prove those again.
+        """
+        if not self.proved:
+            raise InputError(f"only a proof can be rechecked; this one is {self.outcome!r}.")
+        inequality = self.inequality or self._rebuilt()
+        if not self.inequality or self.condition:
+            self._compare_at_points(inequality)
+        done, total, holds = recheck_tree(inequality, list(self.tree), seconds)
+        if not holds:
+            raise NumericalError(
+                f"the certificate of {self.functional!r}, {self.condition or 'own inequality'}, does not hold in "
+                f"Arb's arithmetic after {done} of {total} boxes."
+            )
+        return done, total
+
+    def _rebuilt(self) -> Inequality:
+        if self.condition not in CONDITIONS:
+            raise InputError("the inequality was given as code, which the file does not hold: prove it again.")
+        return condition_of(get_functional(self.functional), self.condition, self.domain)
+
+    def _compare_at_points(self, inequality, count: int = 20) -> None:
+        """Raise NumericalError unless factored and unfactored formula agree at random points to 1e-11 (1 + |value|)."""
+        rng = random.Random(3)
+        functional = get_functional(self.functional)
+        for _ in range(count):
+            point = [rng.uniform(a, b) for a, b in zip(inequality.lo, inequality.hi, strict=True)]
+            balls = values_at(inequality.program, point)
+            named = {k: v for k, (v, _) in self.domain.items()} | dict(zip(inequality.names, point, strict=True))
+            for part, ball in zip(CONDITIONS[self.condition].parts, balls, strict=True):
+                exact = left_side_in_digits(functional, {(part, 0): 1.0}, 0.0, named)
+                if abs(float(ball.lo if hasattr(ball, "lo") else ball) - float(exact)) > 1e-11 * (
+                    1 + abs(float(exact))
+                ):
+                    raise NumericalError(f"the factored program of {self.functional!r} is not the formula at {named}.")
+
+    def plot(self, path: Annotated[Path, a_path], boxes: int = 6000) -> None:
+        """Write the map of the first two variables, at the ends and the middle of a third, as a picture.
+
+        MissingDependencyError without Matplotlib, InputError for an unknown ending, FileError where it is not written.
+        """
+        draw(self, self.inequality or self._rebuilt(), path, boxes)
+
+
+@public
+def load_proof(path: Path) -> Proof:
+    """The certificate that `Proof.save` wrote. FileError where it cannot be read, DamagedFileError if it is no such."""
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"cannot read the proof {str(path)!r}: {type(error).__name__}.") from error
+    try:
+        entries = json.loads(text)
+        if entries.pop("kind") != _KIND:
+            raise ValueError
+        tree = np.frombuffer(zlib.decompress(base64.b64decode(entries.pop("tree"), validate=True)), dtype="<i2")
+        pairs = lambda d: {str(k): (float(a), float(b)) for k, (a, b) in d.items()}
+        entries["domain"], entries["region"] = pairs(entries["domain"]), pairs(entries["region"])
+        entries["open_boxes"] = tuple(tuple(map(tuple, box)) for box in entries["open_boxes"])
+        proof = Proof(**entries, tree=tuple(tree.tolist()))
+        if proof.outcome not in ("proved", "violated", "undecided") or not isinstance(proof.functional, str):
+            raise ValueError
+        return proof
+    except Exception as error:
+        raise DamagedFileError(f"{str(path)!r} is no proof that dftfd saved.") from error
+
+
+@public
+def prove(
+    functional: Any,
+    condition: Any = None,
+    domain: dict | None = None,
+    *,
+    boxes: Annotated[int, whole(1, 10**8)] = 2_000_000,
+) -> Proof:
+    """Decide an inequality for all points of a domain.
+
+    functional: name, expression or Functional, with `condition` one of `dftfd.verify.local_conditions.CONDITIONS`, or
+        code that is to be >= 0 of F_x, F_c, F_xc (energy over that of the unpolarised gas's exchange) and variables, by
+        these names. Or code of variables alone, without a condition.
+    domain: {variable: (from, to)}; variables rs, s, alpha, q, zeta are from XCVerifier's domain where not given:
+        r_s 1e-4 to 5, s and alpha 0 to 5, zeta 0; q -1 to 1.
+    boxes: how many are looked at before it is undecided.
+
+    InputError for unknown names and domains that are none, UnsupportedError for what has no value at a point.
+
+    >>> import dftfd
+    >>> dftfd.prove("lda_c_vwn_rpa", "ec_scaling").outcome
+    'proved'
+    >>> dftfd.prove(lambda x: x * x - x + 0.26, domain={"x": (0, 1)}).outcome
+    'proved'
+    """
+    began = time.perf_counter()
+    if condition is None and not isinstance(functional, str | int | Functional) and callable(functional):
+        inequality, names = own_inequality(None, functional, domain or {})
+        return _decided(inequality, ("", "", _text_of(functional)), names, None, boxes, began)
+    f = get_functional(functional)
+    if callable(condition):
+        inequality, names = own_inequality(f, condition, domain or {})
+        return _decided(inequality, (f.name, "", _text_of(condition)), names, None, boxes, began)
+    if not isinstance(condition, str) or condition not in CONDITIONS:
+        close = ", ".join(closest_names(str(condition), CONDITIONS))
+        raise InputError(f"condition={shown(condition)}: give code or a known condition; the closest are {close}.")
+    whole_domain = _domain(f, domain or {})
+    inequality = condition_of(f, condition, whole_domain)
+    texts = f.name, condition, CONDITIONS[condition].title
+    return _decided(inequality, texts, whole_domain, f, boxes, began)
+
+
+def _text_of(code) -> str:
+    return f"{getattr(code, '__name__', 'code')}({', '.join(inspect.signature(code).parameters)}) >= 0"
+
+
+def _checked_ends(name: str, ends) -> tuple[float, float]:
+    try:
+        a, b = (float(x) for x in ends)
+    except Exception as error:
+        raise InputError(f"domain of {name}: {shown(ends)} found; a pair of numbers expected.") from error
+    least = {"rs": 1e-12, "s": 0.0, "zeta": -1.0}.get(name, -1e30)
+    if not (least <= a <= b <= (1.0 if name == "zeta" else 1e30)):
+        raise InputError(f"domain of {name}: ({a:g}, {b:g}) found; give ends in order, from {least:g} on.")
+    return a, b
+
+
+def _domain(f: Functional, given: Mapping) -> dict[str, tuple[float, float]]:
+    """The whole domain of a functional's variables."""
+    _require_names(given, VARIABLES)
+    used = used_variables(f.semilocal_part) if f.semilocal_part.terms else ("rs",)
+    ends = {k: _checked_ends(k, given.get(k, DOMAIN[k])) for k in used}
+    if (ends.get("zeta", (0.0, 0.0))) == (0.0, 0.0):
+        ends.pop("zeta", None)
+    return ends
+
+
+def _require_names(given, known) -> None:
+    for name in given:
+        if name not in known:
+            close = ", ".join(closest_names(str(name), known)) or "none"
+            raise InputError(f"domain has no variable {shown(name)}; the closest are {close}.")
+
+
+def _prepared(domain: Mapping, keep: tuple[str, ...]) -> tuple[Factored, dict, tuple[str, ...]]:
+    """Algebra and polynomials of the variables; those of no width are numbers, but for `keep`."""
+    names = tuple(k for k, (a, b) in domain.items() if a < b or k in keep)
+    algebra = Factored([Interval(*domain[k]) for k in names])
+    variables = {k: algebra.number(a) for k, (a, _) in domain.items() if k not in names}
+    return algebra, variables | dict(zip(names, algebra.inputs, strict=True)), names
+
+
+def condition_of(f: Functional, condition: str, domain: Mapping) -> Inequality:
+    """A known condition of a functional on a domain."""
+    known = CONDITIONS[condition]
+    algebra, variables, names = _prepared(domain, ("rs",))
+    polarised = "zeta" in domain
+    polynomials = enhancements(f, known.parts, algebra, variables, polarised)
+    terms = tuple((known.parts.index(part), k, c) for part, k, c in known.terms)
+    return _inequality(algebra, polynomials, domain, names, terms, known.constant)
+
+
+def own_inequality(f: Functional | None, code: Callable, given: Mapping) -> tuple[Inequality, dict]:
+    """An inequality that is given as code; and its domain."""
+    wanted = tuple(inspect.signature(code).parameters)
+    energies = [k for k in wanted if f is not None and k in _PARTS]
+    domain = _domain(f, {k: v for k, v in given.items() if k in VARIABLES}) if energies and f is not None else {}
+    for k in wanted:
+        if k not in energies and k not in domain:
+            if k not in given and k not in DOMAIN:
+                raise InputError(f"the domain of {k!r} is missing: give domain={{{k!r}: (from, to)}}.")
+            domain[k] = _checked_ends(k, given.get(k, DOMAIN.get(k)))
+    _require_names(given, domain)
+    algebra, variables, names = _prepared(domain, ())
+    if f is not None:
+        for k in energies:
+            found = enhancements(f, _PARTS[k], algebra, variables, "zeta" in domain)
+            variables[k] = found[0] if len(found) == 1 else algebra.add(*found)
+    try:
+        program = point_program(
+            lambda *x: code(**dict(zip(wanted, x, strict=True))), *[jax.ShapeDtypeStruct((), np.float64)] * len(wanted)
+        )
+    except Exception as error:
+        raise InputError(
+            f"the inequality cannot be read: {type(error).__name__}. Write it in JAX's functions."
+        ) from error
+    if len(program.outputs) != 1:
+        raise InputError(f"the inequality has {len(program.outputs)} values; one expected.")
+    polynomials = factored(program, [variables[k] for k in wanted], algebra)
+    return _inequality(algebra, polynomials, domain, names, ((0, 0, 1.0),), 0.0), domain
+
+
+def _inequality(algebra, polynomials, domain, names, terms, constant) -> Inequality:
+    lo, hi = (np.array([domain[k][side] for k in names], dtype=float) for side in (0, 1))
+    return Inequality(algebra.program(polynomials), names, lo, hi, terms, constant)
+
+
+def _sampled(inequality: Inequality):
+    """(points (input, point), left sides surely negative, upper bounds) of random points and the corners' middle."""
+    rng = np.random.default_rng(5)
+    u = rng.uniform(size=(len(inequality.names), SAMPLE))
+    x = inequality.lo[:, None] + u * (inequality.hi - inequality.lo)[:, None]
+    if inequality.names and inequality.names[0] == "rs":  # half of them evenly in ln r_s
+        a, b = np.log(inequality.lo[0]), np.log(inequality.hi[0])
+        x[0, ::2] = np.exp(a + u[0, ::2] * (b - a))
+    x = np.clip(x, inequality.lo[:, None], inequality.hi[:, None])
+    return x, inequality.enclosed(x, x).r
+
+
+def _decided(inequality: Inequality, texts, domain, f, boxes: int, began: float) -> Proof:
+    functional, condition, statement = texts
+    found: dict[str, Any] = {"functional": functional, "condition": condition, "statement": statement}
+    found["domain"] = dict(domain)
+    if not inequality.names:
+        raise InputError("the domain is a single point: give one variable a width.")
+    x, sides = _sampled(inequality)
+    bad, point, tree = np.asarray(sides.hi) < 0, None, Subdivision()
+    if bad.any():
+        where = x[:, bad]
+        found["region"] = {k: (float(v.min()), float(v.max())) for k, v in zip(inequality.names, where, strict=True)}
+        found["fraction"] = float(bad.mean())
+        point = x[:, int(np.argmin(np.where(bad, sides.hi, np.inf)))]
+    else:
+        tree, point = subdivide(inequality, boxes)
+    found["inequality"] = inequality
+    if point is not None:
+        named = {k: a for k, (a, _) in domain.items()} | dict(zip(inequality.names, map(float, point), strict=True))
+        value = _verified(inequality, f, condition, named, point)
+        if value:
+            found |= {"point": named, "value": value}
+        return Proof(**found, outcome="violated" if value else "undecided", seconds=time.perf_counter() - began)
+    kinds = tree.kind[: tree.count]
+    found["boxes"], left = int((kinds == PROVED).sum()), np.flatnonzero(kinds == UNDECIDED)
+    if left.size:
+        ends = tuple((tuple(tree.lo[:, i].tolist()), tuple(tree.hi[:, i].tolist())) for i in left[:1000])
+        return Proof(**found, outcome="undecided", open_boxes=ends, seconds=time.perf_counter() - began)
+    return Proof(**found, outcome="proved", tree=tuple(tree.preorder()), seconds=time.perf_counter() - began)
+
+
+def _verified(inequality, f, condition, named, point) -> str:
+    """The negative left side at a point in 50 digits, or nothing if it is not negative there."""
+    if f is not None:
+        known = CONDITIONS[condition]
+        value = left_side_in_digits(f, {(p, k): c for p, k, c in known.terms}, known.constant, named)
+        return value if value.startswith("-") else ""
+    (ball,) = values_at(inequality.program, point)
+    return ball.str(50, radius=False) if ball < 0 else ""
