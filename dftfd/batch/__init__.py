@@ -123,10 +123,10 @@ def run_batch(
     if given := checked.changed(RUN).keys() - {"max_memory"}:
         raise InputError(f"{min(given)}= is for one molecule; a batch has record= and on_outcome=.")
     elsewhere = jobs > 1 or client is not None
-    given = (_sent if elsewhere else Options.changed)(checked)
+    common = (_sent if elsewhere else Options.changed)(checked)
     others = {xc if isinstance(xc, str) else xc.name: replace(checked, xc=xc) for xc in also}
     sent = {name: _sent(options).get("xc", "pbe") if elsewhere else options.xc for name, options in others.items()}
-    task = partial(run_entry, options=given, also=sent)
+    task = partial(run_entry, options=common, also=sent)
     if client is not None:
         require_client(client)
     queue = read_entries(molecules, molecule_options or {})
