@@ -213,7 +213,16 @@ def prove(
 
 
 def _text_of(code) -> str:
-    return f"{getattr(code, '__name__', 'code')}({', '.join(inspect.signature(code).parameters)}) >= 0"
+    return f"{getattr(code, '__name__', 'code')}({', '.join(_arguments(code))}) >= 0"
+
+
+def _arguments(code) -> tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(code).parameters)
+    except Exception as error:
+        raise InputError(
+            f"the inequality cannot be read: its arguments have no names ({type(error).__name__}); write a function."
+        ) from error
 
 
 def _checked_ends(name: str, ends) -> tuple[float, float]:
@@ -264,7 +273,7 @@ def condition_of(f: Functional, condition: str, domain: Mapping) -> Inequality:
 
 def own_inequality(f: Functional | None, code: Callable, given: Mapping) -> tuple[Inequality, dict]:
     """An inequality that is given as code; and its domain."""
-    wanted = tuple(inspect.signature(code).parameters)
+    wanted = _arguments(code)
     energies = [k for k in wanted if f is not None and k in _PARTS]
     domain = _domain(f, {k: v for k, v in given.items() if k in VARIABLES}) if energies and f is not None else {}
     for k in wanted:
