@@ -273,6 +273,6 @@ def test_the_command_audits_files(capsys, tmp_path):
     assert main(["audit", f"{path}:made_up"]) == 1
     assert "2 findings" in capsys.readouterr().out
     assert main(["audit", f"{path}:absent"]) == 2
-    assert "module:function or file.py:function expected" in capsys.readouterr().err
+    assert "mine.py has no 'absent'; the closest names are made_up" in capsys.readouterr().err
     assert main(["audit", "lda_x", "--libxc"]) == 0
     assert "nothing wrong found" in capsys.readouterr().out

@@ -57,14 +57,14 @@ def test_equal_content_is_one_kernel_and_other_content_another(kind):
 
 
 def test_the_last_kernels_are_kept(monkeypatch):
-    """Beyond the limit the one that was asked for longest ago goes."""
+    """Beyond the limit the one that was asked for longest ago goes. (A kernel of one spin is made of one of two.)"""
     monkeypatch.setattr(code, "_MOST_KEPT", 2)
     monkeypatch.setattr(code, "_kept", {})
-    a, b = pointwise_kernel(power(1.5), 1), pointwise_kernel(power(1.25), 1)
-    assert pointwise_kernel(power(1.5), 1) is a
-    pointwise_kernel(power(1.75), 1)
-    assert pointwise_kernel(power(1.5), 1) is a
-    assert pointwise_kernel(power(1.25), 1) is not b
+    a, b = pointwise_kernel(power(1.5), 2), pointwise_kernel(power(1.25), 2)
+    assert pointwise_kernel(power(1.5), 2) is a
+    pointwise_kernel(power(1.75), 2)
+    assert pointwise_kernel(power(1.5), 2) is a
+    assert pointwise_kernel(power(1.25), 2) is not b
 
 
 def test_parameters_under_a_transformation():

@@ -53,6 +53,8 @@ def in_symbols(functional: Any, n_spin: Annotated[int, whole(1, 2)] = 1) -> list
     that have no symbol.
     """
     functional = functional if isinstance(functional, Functional) else get_functional(functional)
+    if not functional.has_energy:
+        raise UnsupportedError(f"{functional.name!r} is a model of the potential: it has no energy to be shown.")
     return [_term(functional, c, t, n_spin) for c, t in functional.semilocal_part.terms]
 
 
@@ -92,8 +94,3 @@ class _Dense(SympyAlgebra):
     def _compared(self, a, b, relation):
         floor = b.is_number and a.free_symbols and abs(float(b)) <= _HIGHEST_FLOOR
         return relation(1, 0) if floor else relation(a, b)
-
-    def custom(self, code, args):
-        if code.name == "_zero_with_slope":
-            raise UnsupportedError("a model of the potential has no energy to be shown.")
-        return super().custom(code, args)
