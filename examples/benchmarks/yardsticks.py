@@ -5,7 +5,9 @@
     python examples/benchmarks/yardsticks.py --codes psi4 --xc b3lyp               Psi4 alone
 
 Psi4 takes part where `psi4` is on the path. On Debian and Ubuntu: `apt install psi4 libopenblas0-openmp`; with the
-reference BLAS that comes with psi4 alone it is four times slower, and the comparison would be worth nothing.
+reference BLAS that comes with psi4 alone it is four times slower, and the comparison would be worth nothing. The same
+holds where another OpenBLAS stands first: `update-alternatives --config libblas.so.3-x86_64-linux-gnu` (and
+liblapack.so.3) has to say openblas-openmp.
 
 What is the same: geometries (those of scf.py, displaced in each round), basis, number of threads, energy threshold.
 What is not, and what it costs in energy:
