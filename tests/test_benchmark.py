@@ -614,6 +614,21 @@ def test_the_command_prints_tables_and_writes_files(tiny, tmp_path, capsys):
     assert main(["benchmark", "s23"]) == 2
 
 
+def test_a_functional_of_a_file_is_computed_by_its_formula(tiny, tmp_path, capsys):
+    """Twice Slater's exchange in a file, is what an expression of the library's name gives."""
+    path = tmp_path / "mine.py"
+    path.write_text("import dftfd\n\ntwice = 2 * dftfd.get_functional('lda_x')\n")
+    command = ["benchmark", str(tiny), "--quiet", "--basis", "sto-3g", "--grid-level", "1", "--json"]
+    energies = []
+    for xc in (f"{path}:twice", "2*lda_x"):
+        output = tmp_path / f"{len(energies)}.json"
+        assert main([*command, str(output), "--xc", xc]) == 0
+        energies.append([row["energy"] for row in json.loads(output.read_text())["energies"]])
+    assert energies[0] and energies[0] == energies[1]
+    assert main([*command, str(tmp_path / "none.json"), "--xc", f"{path}:absent"]) == 2
+    assert "has no functional 'absent'; it has twice" in capsys.readouterr().err
+
+
 def test_a_failing_molecule_shows_in_the_exit_code(tiny, monkeypatch, capsys):
     monkeypatch.setattr(running, "LADDER", ())
     assert main(["benchmark", str(tiny), "--xc", "hf", "--basis", "sto-3g", "--max-cycles", "1", "--quiet"]) == 3

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, messages, refuse
-from dftfd.cli.option_types import with_options
+from dftfd.cli.option_types import functional_named, with_options
 from dftfd.errors import FileError, NotConvergedError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, names
 
@@ -106,6 +106,7 @@ def _computed(name, functionals, scheduler, quiet, options) -> Any:
     from dftfd.benchmarks import compare_totals
     from dftfd.cli.batches import Display
 
+    functionals = [functional_named(one) for one in functionals]
     with cluster_client(scheduler) if scheduler else nullcontext() as client, Display(quiet) as display:
         options |= {"client": client, "on_step": _say_nothing if quiet else partial(_tell, display)}
         if name == TOTALS:
@@ -129,8 +130,9 @@ def passport(
 
     outputs = _outputs({".json": output}, overwrite)
     with messages(verbose, debug):
-        found = passport_of(name)
-        comparison = None if compare is None else Comparison(found, passport_of(compare))
+        of_word = lambda word: passport_of(functional_named(word))
+        found = of_word(name)
+        comparison = None if compare is None else Comparison(found, of_word(compare))
     print(found if comparison is None else comparison)
     for path in outputs:
         found.write(path)
