@@ -11,7 +11,8 @@ from dftfd.libcint import two_electron
 from dftfd.libcint.mole import minao_guess, to_pyscf
 from dftfd.runtime.memory import available_memory, in_bytes
 from dftfd.system.molecule import molecule
-from dftfd.terms.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, one_electron
+from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
+from dftfd.terms.integrals import ExactCoulombExchange, one_electron
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 CASES = {
