@@ -204,7 +204,7 @@ def test_exchange_does_not_depend_on_the_block_size(rng, monkeypatch):
     P = random_densities(rng, mol.n_ao)
     K = builder.exchange(P)
     for size in (1, 8 * mol.n_ao**2 * 7):
-        monkeypatch.setattr("dftfd.terms.integrals._BLOCK_BYTES", size)
+        monkeypatch.setattr("dftfd.terms.fitted_integrals._BLOCK_BYTES", size)
         np.testing.assert_allclose(builder.exchange(P), K, atol=1e-12)
 
 

@@ -15,6 +15,7 @@ K. Bohmer, P. W. Hemker, H. J. Stetter, Computing Suppl. 5, 1 (1984). doi:10.100
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -46,8 +47,9 @@ SAME_DENSITY = 0.3
 class Approach:
     """A state of the full problem, the memory of the extrapolation, and the cycles of the cheaper problem.
 
-    change: of the full energy in the last round [hartree], NaN without one.   states: how many different ones the given
-    starts led to.
+    change: what another round would change the full energy by [hartree], NaN where there was none: it is above its
+    minimum by a multiple of the squared gradient, whose last change is known.   states: how many different ones the
+    given starts led to.
     """
 
     state: State
@@ -96,7 +98,9 @@ def approach(
         before, state = state, _same_orbitals(full, found.state)
         before_gradient, gradient = gradient, full.gradient_norm(state)
         memory = _moved(found.memory, found.problem, found.state, full, state)
-        reached = Approach(state, memory, cycles, state.energy - before.energy, len(different))
+        gain = min(1.0, gradient / before_gradient) if before_gradient else 0.0
+        change = (state.energy - before.energy) * gain**2
+        reached = Approach(state, memory, cycles, change, len(different))
         done = gradient < convergence.far_gradient and abs(reached.change) < convergence.energy
         if done or gradient > LEAST_GAIN * before_gradient:
             break
@@ -142,7 +146,7 @@ class _Corrected:
     def __call__(self, P, C_occ):
         F, change = self.state.F, self.change(P, C_occ)
         correction = float(np.sum((F + change / 2) * (P - self.state.P)))
-        evaluation = self.state.evaluation
+        evaluation: Any = self.state.evaluation
         return replace(evaluation, F=F + change, energies=dict(evaluation.energies) | {"correction": correction})
 
 

@@ -3,6 +3,7 @@
 import weakref
 from copy import copy
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -242,7 +243,8 @@ class _SinglePrecision(DensityFittedCoulombExchange):
             return super().changes_from(P, C_occ, omegas)
 
         def change(P_new, C_new):
-            dP, J, K = (P_new - P).sum(axis=0), 0.0, []
+            dP, K = (P_new - P).sum(axis=0), []
+            J: Any = 0.0
             for omega in omegas:
                 found = [
                     self._of(omega).changes(C, before, dP if omega == 0.0 and s == 0 else None)

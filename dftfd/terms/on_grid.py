@@ -13,7 +13,7 @@ from dftfd.libcint.gto import component_count
 from dftfd.runtime.memory import Need
 from dftfd.runtime.threads import worker_count
 from dftfd.terms.term import Contribution, Term, no_change
-from dftfd.xc.ao_store import AOStore, default_block_size, mean_orbitals
+from dftfd.xc.ao_store import CUTOFF, AOStore, default_block_size, mean_orbitals
 from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
 from dftfd.xc.gradient import GradientBuilder
@@ -92,9 +92,8 @@ class GridOrbitals:
     and none below ESTIMATE.
     """
 
-    def __init__(self, molecule, progress, estimates: bool = False):
-        self._molecule, self._progress = molecule, progress
-        self._precision = {"single": True, "cutoff": ESTIMATE} if estimates else {}
+    def __init__(self, molecule, progress, estimates=False):
+        self._molecule, self._progress, self._estimates = molecule, progress, estimates
         self._reserved, self._stores = {}, {}
         self.room = 0.0
 
@@ -139,7 +138,9 @@ class GridOrbitals:
                 points, weights = points[counting], weights[counting]
             with self._progress.stage("orbitals on the grid"):
                 limit = self.room if keep else 0
-                store = AOStore(self._molecule, points, weights, order, memory_limit=limit, **self._precision)
+                cutoff = ESTIMATE if self._estimates else CUTOFF
+                precision = {"cutoff": cutoff, "single": self._estimates, "memory_limit": limit}
+                store = AOStore(self._molecule, points, weights, order, **precision)
             self.room -= store.nbytes
             self._stores[grid.key] = store
         return self._stores[grid.key]
