@@ -96,8 +96,8 @@ def test_estimates_need_room(water):
 def test_change_of_xc_matrix(water, xc, n_spin):
     """The matrix of a change on orbitals in single precision, beside the difference of two exact matrices.
 
-    To 1e-4 of the change, where a round of corrections counts on 1e-3; r2SCAN's second derivative feels the seventh digit
-    of the density that the change is taken from.
+    To 1e-4 of the change, where a round of corrections counts on 1e-3; r2SCAN's second derivative feels the seventh
+    digit of the density that the change is taken from.
     """
     kernel = XCKernel(get_functional(xc), n_spin)
     points, weights = Quadrature(0).on(water)
