@@ -30,6 +30,7 @@ FLOORS = [
     {"tasks"},
     {"verify", "batch", "ase"},
     {"translate", "benchmarks"},
+    {"interactive"},
     {"cli"},
     {"__main__"},
 ]
