@@ -67,8 +67,11 @@ class Quadratics:
         return {(): self._plain(node, [self.value(form) for form in forms])}
 
     def _settled(self, form):
-        """A sum by its value, where it has one, so that what follows is computed as it is written: in 1 - min(x, c) as a
-        sum of selected coefficients, and in x q - y q for (x - y) q, rounding undoes what the formula promises."""
+        """A sum by its value, where it has one, so that what follows is computed as it is written.
+
+        In 1 - min(x, c) as a sum of selected coefficients, and in x q - y q for (x - y) q, rounding undoes what the
+        formula promises.
+        """
         if () not in form or len(form) == 1:
             return form
         try:
