@@ -31,6 +31,8 @@ _PUBLIC = {
     "run_scf": "dftfd.tasks.run",
     "energy": "dftfd.model.energy_in_jax",
     "optimize": "dftfd.tasks.optimization",
+    "scan": "dftfd.tasks.scanning",
+    "load_scan": "dftfd.tasks.scanning",
     "nuclear_forces": "dftfd.model.forces",
     "numerical_forces": "dftfd.tasks.numerical_forces",
     "run_batch": "dftfd.batch",

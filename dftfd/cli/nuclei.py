@@ -1,5 +1,6 @@
-"""The commands gradient, optimize and interaction: what the energy does as nuclei move, or parts come together."""
+"""The commands gradient, optimize, scan and interaction: the energy as nuclei move, or parts come together."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,7 @@ from dftfd.cli.commands import (
     write_files,
 )
 from dftfd.cli.option_types import with_options
-from dftfd.errors import InputError
+from dftfd.errors import FileError, InputError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, names
 from dftfd.system.geometry import MAX_ATOMS
 
@@ -126,6 +127,70 @@ def optimize(
 
 @app.command()
 @with_options(*OFFERED)
+def scan(
+    file: File,
+    of_molecule,
+    of_run,
+    bond: Annotated[tuple[int, int] | None, typer.Option(help="Two atoms, from 0, whose distance is scanned.")] = None,
+    angle: Annotated[
+        tuple[int, int, int] | None, typer.Option(help="Three atoms, whose angle at the second is scanned.")
+    ] = None,
+    dihedral: Annotated[
+        tuple[int, int, int, int] | None, typer.Option(help="Four atoms, whose dihedral angle is scanned.")
+    ] = None,
+    first: Annotated[float | None, typer.Option("--from", help="First value, angstrom or degree.")] = None,
+    last: Annotated[float | None, typer.Option("--to", help="Last value, angstrom or degree.")] = None,
+    steps: Annotated[int, typer.Option(help="Number of values, both ends included.", min=1)] = 10,
+    relaxed: Annotated[bool, typer.Option("--relaxed", help="Optimise all else at each value.")] = False,
+    record: Annotated[
+        Path | None, typer.Option(help="File (.json) that holds the points done so far; --restart goes on from it.")
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Go on with the points of --record.")] = False,
+    constraints: Annotated[Path | None, typer.Option(help="File of more constraints, in geomeTRIC's format.")] = None,
+    max_steps: Annotated[int, typer.Option(help="Largest number of steps at a value.")] = 100,
+    output: Annotated[
+        list[Path] | None, typer.Option(help="Write a file; .csv .xyz .json .png .svg .pdf. May be repeated.")
+    ] = None,
+    overwrite: Overwrite = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Compute energies along a bond, an angle or a dihedral angle."""
+    import numpy as np
+
+    from dftfd.system.molecule import molecule
+    from dftfd.tasks.scanning import scan as scan_energies
+
+    given = [atoms for atoms in (bond, angle, dihedral) if atoms is not None]
+    if len(given) != 1 or first is None or last is None:
+        raise InputError(
+            "a scan needs one of --bond, --angle, --dihedral, and --from, --to; as in --bond 0 1 --from 1 --to 2."
+        )
+    _check_scan_outputs(output or (), overwrite)
+    with messages(verbose, debug):
+        system = molecule(file, **of_molecule)
+        with progress_of(system) as progress:
+            found = scan_energies(
+                system,
+                **of_run,
+                atoms=given[0],
+                values=np.linspace(first, last, steps),
+                relaxed=relaxed,
+                path=record,
+                restart=restart,
+                constraints=constraints,
+                max_steps=max_steps,
+                progress=progress,
+            )
+    print(f"\n{found}")
+    for path in output or ():
+        found.write(path)
+    failed = np.count_nonzero(~found.converged)
+    require_convergence(not failed, f"{failed} of {len(found.values)} points not converged.")
+
+
+@app.command()
+@with_options(*OFFERED)
 def interaction(
     file: File,
     of_molecule,
@@ -158,6 +223,19 @@ def interaction(
             )
     print(f"\n{found}")
     require_convergence(found.converged, "SCF of the whole or of a fragment not converged.")
+
+
+def _check_scan_outputs(paths, overwrite):
+    """Raise, before anything is computed, where a file of a scan can't be written."""
+    from dftfd.runtime.pictures import ENDINGS, require_matplotlib
+    from dftfd.tasks.scanning import check_ending
+
+    for path in paths:
+        check_ending(path)
+        if path.suffix in ENDINGS:
+            require_matplotlib()
+        if not overwrite and os.path.lexists(path):
+            raise FileError(f"{path} exists; take another name, or give --overwrite to replace it.")
 
 
 def _atom_lists(text):

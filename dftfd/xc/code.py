@@ -109,7 +109,7 @@ class OnPoints:
             return ()
         inputs = list(np.zeros((self._of_numbers.n_inputs, 1)))
         inputs[self._uniform.start : self._uniform.stop] = np.reshape(values, (-1, 1))
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), jax.ensure_compile_time_eval():  # they are numbers inside of jit as well
             return tuple(jax.device_put(x[0]) for x in run_on_numpy(self._of_numbers, inputs))
 
     def _compile(self, blocks, numbers):

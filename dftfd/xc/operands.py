@@ -11,7 +11,6 @@ from functools import cache
 from numbers import Real
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from jax.tree_util import tree_flatten, tree_unflatten
 

@@ -92,8 +92,10 @@ def with_numbers_first(program: ScalarProgram, uniform: range) -> tuple[ScalarPr
     nodes, alone = program.nodes, set[int]()
     for i in program.needed:
         node = nodes[i]
-        inside = node.value in uniform if node.op == "input" else bool(node.args) and all(
-            a in alone or nodes[a].op == "const" for a in node.args
+        inside = (
+            node.value in uniform
+            if node.op == "input"
+            else bool(node.args) and all(a in alone or nodes[a].op == "const" for a in node.args)
         )
         if inside:
             alone.add(i)
