@@ -1,27 +1,36 @@
 """The commands gradient, optimize, scan and interaction: the energy as nuclei move, or parts come together."""
 
-import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dftfd.cli.commands import (
+    ONE_MOLECULE,
     Debug,
+    Files,
+    Jobs,
     Json,
     Output,
     Overwrite,
+    Record,
     ReportFile,
+    Scheduler,
     Verbose,
     app,
+    are_many,
+    given_options,
     messages,
     output_files,
     progress_of,
+    refuse,
+    refuse_existing,
     require_convergence,
+    run_batch_of,
     write_files,
 )
 from dftfd.cli.option_types import with_options
-from dftfd.errors import FileError, InputError
+from dftfd.errors import InputError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, names
 from dftfd.system.geometry import MAX_ATOMS
 
@@ -39,7 +48,8 @@ OFFERED = [
 @app.command()
 @with_options(*OFFERED)
 def gradient(
-    file: File,
+    context: typer.Context,
+    files: Files,
     of_molecule,
     of_run,
     numerical: Annotated[
@@ -50,10 +60,13 @@ def gradient(
     output: Output = None,
     report: ReportFile = None,
     overwrite: Overwrite = False,
+    jobs: Jobs = 1,
+    record: Record = None,
+    scheduler: Scheduler = "",
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Compute the energy's gradient by the positions of the nuclei, as forces."""
+    """Compute the energy's gradient by the positions of the nuclei, as forces, of a molecule or of many."""
     import numpy as np
 
     from dftfd.model.forces import nuclear_forces
@@ -61,9 +74,13 @@ def gradient(
     from dftfd.tasks.numerical_forces import numerical_forces
     from dftfd.tasks.run import run_scf
 
+    given = given_options(context)
+    if are_many(files, given):
+        refuse(given, {*ONE_MOLECULE, "numerical", "no_grid_response"}, "is for one molecule; a batch has --record")
+        run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, task="gradient")
     outputs = output_files(json, report, output, overwrite)
     with messages(verbose, debug):
-        system = molecule(file, **of_molecule)
+        system = molecule(files[0], **of_molecule)
         with progress_of(system) as progress:
             if numerical:  # a density that is less converged has forces that are further off than differences
                 of_run["conv_tol"] = min(1e-12, of_run["conv_tol"])
@@ -81,7 +98,8 @@ def gradient(
 @app.command()
 @with_options(*OFFERED)
 def optimize(
-    file: File,
+    context: typer.Context,
+    files: Files,
     of_molecule,
     of_run,
     trajectory: Annotated[
@@ -98,27 +116,38 @@ def optimize(
     output: Output = None,
     report: ReportFile = None,
     overwrite: Overwrite = False,
+    jobs: Jobs = 1,
+    record: Record = None,
+    scheduler: Scheduler = "",
+    geometries: Annotated[
+        Path | None, typer.Option(help="Of a batch: write the last geometry of each molecule to this xyz file.")
+    ] = None,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Optimise the geometry of a molecule."""
+    """Optimise the geometry of a molecule, or of many."""
     from dftfd.system.molecule import molecule
     from dftfd.tasks.optimization import optimize as find_minimum
 
+    search: dict[str, Any] = {"coordinate_system": coordinates, "max_steps": max_steps, "constraints": constraints}
+    search["grid_response"] = not no_grid_response
+    given = given_options(context)
+    if are_many(files, given) or "geometries" in given:
+        refuse(given, {*ONE_MOLECULE, "trajectory"} - {"overwrite"}, "is for one molecule; a batch has --record")
+        refuse_existing([geometries] if geometries else [], overwrite)
+        of_batch: dict[str, Any] = {"task": "optimization", "search": search, "geometries": geometries}
+        run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, **of_batch)
     outputs = output_files(json, report, output, overwrite)
     with messages(verbose, debug):
-        system = molecule(file, **of_molecule)
+        system = molecule(files[0], **of_molecule)
         with progress_of(system) as progress:
             found = find_minimum(
                 system,
                 **of_run,
                 trajectory=trajectory,
                 restart=restart,
-                constraints=constraints,
-                coordinate_system=coordinates,
-                max_steps=max_steps,
-                grid_response=not no_grid_response,
                 progress=progress,
+                **search,
             )
     print(f"\n{found.result}\n\n{found}\npath in {trajectory}")
     write_files(found.result, outputs, "gradient")
@@ -234,8 +263,7 @@ def _check_scan_outputs(paths, overwrite):
         check_ending(path)
         if path.suffix in ENDINGS:
             require_matplotlib()
-        if not overwrite and os.path.lexists(path):
-            raise FileError(f"{path} exists; take another name, or give --overwrite to replace it.")
+    refuse_existing(paths, overwrite)
 
 
 def _atom_lists(text):
