@@ -1,0 +1,516 @@
+r"""The self-consistent solution as a function of a functional's numbers that JAX differentiates.
+
+    E(p) = min over P of E[P; p],    dE/dp = (dE/dp) at fixed P
+    dP/dp = X dF/dp at fixed P,      X the response of the density to a change of the Fock matrix
+
+The SCF is that of `run_scf`; nothing of it is differentiated. X solves the coupled-perturbed equations at the solution
+(dftfd.response), where only pairs of unequal occupation turn into each other, and is symmetric: a derivative in
+reverse takes one solution for each scalar, whatever the number of parameters, and that of an energy none.
+
+Operations of the host (SCF, X, integrals, densities on a grid) are primitives of JAX with rules, evaluated at once: no
+callbacks from compiled programs. What depends on the parameters alone is JAX throughout.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dftfd.autofd.core.jax_adapter import (
+    derivative_rules,
+    host_primitive,
+    is_tracer,
+    is_undefined_primal,
+    is_zero,
+    shaped,
+    whole_tangents,
+)
+from dftfd.errors import InputError, UnsupportedError
+from dftfd.functionals.base import Functional
+from dftfd.functionals.pytree import put_together, taken_apart
+from dftfd.functionals.registry import get_functional
+from dftfd.libcint.gto import gaussian_basis
+from dftfd.libcint.mole import position_integrals
+from dftfd.model.calculation import Calculation, Ingredients
+from dftfd.model.forces import nuclear_forces, require_energy
+from dftfd.model.options import Options, taking
+from dftfd.model.other_numbers import plain_numbers, with_numbers
+from dftfd.response.linear_response import LinearResponse
+from dftfd.results.result import SCFResult
+from dftfd.runtime.arguments import array, public, traceable
+from dftfd.runtime.progress import as_progress
+from dftfd.system.molecule import Molecule
+from dftfd.tasks.run import solution_of
+from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, OneElectronEnergy, SemilocalEnergy
+from dftfd.terms.integrals import share
+from dftfd.xc.parametric import double_integral_energy_of, semilocal_energy_of
+
+RESPONSE_TOLERANCE = 1e-9
+"""Of the coupled-perturbed equations, as a share of the perturbation."""
+
+SMALLEST_GAP = 1e-6
+"""Difference [hartree] of orbital energies below which an occupied and an empty orbital count as degenerate."""
+
+KEPT = 4
+"""Solutions, and ingredients, that are kept: for a derivative after a value, and for their neighbours."""
+
+
+@dataclass(frozen=True, eq=False)
+class DifferentiableResult:
+    """The self-consistent solution for one functional, of arrays that JAX differentiates.
+
+    energy [hartree].   density_matrix, fock: (spin, ao, ao).   mo_coeff (spin, ao, mo), mo_occ (spin, mo): without
+    derivatives.   functional, electric_field: what they were computed for.
+    """
+
+    scf: "DifferentiableSCF"
+    functional: Functional
+    electric_field: Any
+    coordinates: Any
+    energy: Any
+    density_matrix: Any
+    fock: Any
+    mo_coeff: Any
+    mo_occ: Any
+
+    @property
+    def energies(self) -> dict[str, Any]:
+        """Components of the energy [hartree], those that the functional has."""
+        self.scf.require_fixed_nuclei(self.coordinates)
+        structure, values = taken_apart(self.functional)
+        return self.scf.components(structure, self.electric_field, values, self.density_matrix)
+
+    @property
+    def mo_energy(self) -> Any:
+        """Orbital energies (spin, mo) [hartree]; of degenerate orbitals the mean has a derivative, in any case."""
+        if self.scf.method == "ROKS":
+            raise UnsupportedError("orbital energies of ROKS have no derivative here; take method='UKS'.")
+        C = self.mo_coeff
+        return jnp.einsum("sap,sab,sbp->sp", C, self.fock, C)
+
+    @property
+    def gap(self) -> Any:
+        """LUMO less HOMO [hartree], the lowest and the highest of both spins."""
+        filled = self.mo_occ > 0
+        return jnp.min(jnp.where(filled, jnp.inf, self.mo_energy)) - jnp.max(
+            jnp.where(filled, self.mo_energy, -jnp.inf)
+        )
+
+    @property
+    def dipole(self) -> Any:
+        """Dipole moment (3,) [e bohr], origin zero."""
+        self.scf.require_fixed_nuclei(self.coordinates)
+        return self.scf.nuclear_dipole - jnp.einsum("xab,sab->x", self.scf.positions, self.density_matrix)
+
+    @public
+    def density(self, points: Annotated[np.ndarray, array(None, 3)]) -> Any:
+        """The densities (spin, point) [bohr^-3] at points (point, 3) [bohr]; one spin of RKS is the total."""
+        self.scf.require_fixed_nuclei(self.coordinates)
+        ao = gaussian_basis(self.scf.molecule).evaluate(points, 0)[0]
+        return jnp.einsum("ap,sab,bp->sp", ao, self.density_matrix, ao)
+
+
+class DifferentiableSCF:
+    """scf(functional) -> DifferentiableResult, from `dftfd.differentiable_scf(molecule, **options)`."""
+
+    def __init__(self, molecule: Molecule, options: Options):
+        _require_differentiable(options)
+        self.molecule, self._options = molecule, options
+        calculation = Calculation.of(molecule, replace(options, xc="hf"))
+        self.method, self._field = calculation.method, np.asarray(calculation.surroundings.electric_field)
+        self._n_spin = calculation.n_spin
+        self._ingredients: OrderedDict = OrderedDict()
+        self._solutions: OrderedDict = OrderedDict()
+        self.positions = position_integrals(molecule, 1)
+        self.nuclear_dipole = molecule.nuclear_charges @ molecule.coordinates
+
+    @public
+    def __call__(
+        self, functional: Any = None, *, electric_field: Any = None, coordinates: Any = None, guess: Any = None
+    ) -> DifferentiableResult:
+        """The solution for a functional, by default that of the options, whose numbers may be traced by JAX.
+
+        electric_field: (3,) [hartree / (e bohr)] in the place of the options', may be traced.
+        coordinates: (atom, 3) [bohr] in the place of the molecule's; traced, the energy has a derivative in reverse.
+        guess: density matrix (spin, ao, ao) where the search begins.
+
+        Raises NotConvergedError where the SCF does not converge, UnsupportedError for models of the potential alone.
+        """
+        functional = get_functional(self._options.xc if functional is None else functional)
+        require_energy(functional)
+        structure, values = taken_apart(functional)
+        _require_fixed_ranges(functional)
+        field = self._field if electric_field is None else _FIELD.checked("electric_field", electric_field)
+        shape = self.molecule.coordinates.shape
+        centres = self.molecule.coordinates
+        if coordinates is not None:
+            wanted = f"coordinates of shape {shape}, finite numbers"
+            centres = traceable(*shape, expected=wanted).checked("coordinates", coordinates)
+        start = _no_guess() if guess is None else _GUESS.checked("guess", guess)
+        operands = [jnp.asarray(x, dtype=jnp.float64) for x in (centres, field, start, *values)]
+        found = SOLUTION.bind(*operands, scf=self, structure=structure)
+        return DifferentiableResult(self, functional, operands[1], operands[0], *found)
+
+    def require_fixed_nuclei(self, coordinates) -> None:
+        """UnsupportedError where nuclei are not where the molecule has them: matrices of operators are the molecule's."""
+        if is_tracer(coordinates) or not np.array_equal(coordinates, self.molecule.coordinates):
+            raise UnsupportedError(
+                "with coordinates there are the energy and the density matrix; make a differentiable_scf of the "
+                "molecule there, molecule.at(coordinates), for other properties."
+            )
+
+    # --------------------------------------------------------------------------------------------------- on the host
+
+    def solution(self, structure, centres, field, start, values) -> "_Solved":
+        """The converged solution; for what was asked last it is still there."""
+        key = _key(structure, centres, field, start, *values)
+        if key not in self._solutions:
+            ingredients = self.ingredients(structure, centres, field, values)
+            guess = {} if start.size == 0 else {"guess": start}
+            options = replace(self._options, xc=ingredients.calculation.functional, electric_field=field, **guess)
+            result = solution_of(ingredients.calculation, options, lambda progress: ingredients)
+            result.require_converged("a derivative")
+            self._solutions[key] = _Solved(result, ingredients)
+            _drop_oldest(self._solutions)
+        return self._solutions[key]
+
+    def at_density(self, structure, centres, field, values, P) -> "_Solved":
+        """The solution whose density matrix is P, as `solution` found it; where it was dropped, found again from P."""
+        beginning = _key(structure, centres, field)
+        for key, solved in self._solutions.items():
+            same = key[: len(beginning)] == beginning and key[len(beginning) + 1 :] == _key(*values)
+            if same and np.array_equal(solved.result.density_matrix, P):
+                return solved
+        return self.solution(structure, centres, field, P, values)
+
+    def ingredients(self, structure, centres, field, values) -> Ingredients:
+        """Integrals and grids for a structure, as often as it has other numbers the same."""
+        functional, progress = put_together(structure, values), as_progress(None)
+        return with_numbers(self._base(structure, centres, functional), functional, field, progress)
+
+    def _base(self, structure, centres, functional) -> Ingredients:
+        key = _key(structure, centres)
+        if key not in self._ingredients:
+            molecule = self.molecule
+            if not np.array_equal(centres, molecule.coordinates):
+                molecule = molecule.at(np.asarray(centres))
+            options = replace(self._options, xc=plain_numbers(functional))
+            self._ingredients[key] = Calculation.of(molecule, options).build(as_progress(self._options.progress))
+            _drop_oldest(self._ingredients)
+        return self._ingredients[key]
+
+    # ------------------------------------------------------------------------------------- code that JAX transforms
+
+    def components(self, structure, field, values, P, changing_alone=False) -> dict[str, Any]:
+        """Energies [hartree] by component at P (spin, ao, ao); changing_alone: those parts that values or field are in.
+
+        At the molecule's own coordinates.
+        """
+        functional, found = put_together(structure, values), {}
+        concrete = put_together(structure, [np.ones(np.shape(v)) for v in values])
+        base = self._base(structure, self.molecule.coordinates, concrete)
+        in_field = jnp.einsum("x,xab,sab->", field, self.positions, P) - self.nuclear_dipole @ field
+        if changing_alone:
+            found["one_electron"] = in_field
+        else:
+            found |= self._constant_and_linear(base, P)
+            found["one_electron"] += jnp.einsum("x,xab,sab->", field, self.positions, P)
+            found["nuclear"] -= self.nuclear_dipole @ field
+            coulomb = base.energy.of_kind(CoulombExchangeEnergy).builder.coulomb
+            J = lambda P: np.broadcast_to(coulomb(P), P.shape)
+            found["coulomb"] = 0.5 * jnp.sum(P * symmetric_map(J, P))
+        exchange = self._exact_exchange(base, functional, P, changing_alone)
+        if exchange is not None:
+            found["exact_exchange"] = exchange
+        parts = ("xc", functional.semilocal_part), ("nonlocal", functional.nonlocal_part)
+        for name, part in parts:
+            if part.terms and (taken_apart(part)[1] or not changing_alone):
+                found[name] = self._on_grid(base, part, P)
+        return found
+
+    def _constant_and_linear(self, base, P):
+        """Components of terms without anything of the functional, of which what is linear in P is a matrix."""
+        found: dict[str, Any] = {}
+        nothing = np.zeros((1, self.molecule.n_ao, self.molecule.n_ao))
+        quiet = with_numbers(base, base.calculation.functional, np.zeros(3), as_progress(None))
+        for term in quiet.energy.terms:
+            if not isinstance(term, CoulombExchangeEnergy | SemilocalEnergy | DoubleIntegralEnergy):
+                part = term.evaluate(nothing)
+                for name, energy in part.energies.items():
+                    found[name] = found.get(name, 0.0) + energy
+                    if part.matrix is not None:
+                        found[name] += jnp.sum(P * part.matrix)
+        return found
+
+    def _exact_exchange(self, base, functional, P, changing_alone):
+        builder, found = base.energy.of_kind(CoulombExchangeEnergy).builder, None
+        for omega, fraction in functional.exact_exchange:
+            if changing_alone and isinstance(fraction, float | int):
+                continue
+            K = lambda P, omega=omega: share(P) * builder.exchange(P, omega=omega)
+            part = -0.5 * fraction * jnp.sum(P * symmetric_map(K, P))
+            found = part if found is None else found + part
+        return found
+
+    def _on_grid(self, base, part, P):
+        builder = base.energy.of_kind(DoubleIntegralEnergy if part.is_nonlocal else SemilocalEnergy).builder
+        points, weights = builder.grid
+        shape = len(P), builder.kernel.channels, len(weights)
+        density = linear_map(builder.density, builder.matrix, shape, P)
+        if part.is_nonlocal:
+            return double_integral_energy_of(part, points, weights, density)
+        return semilocal_energy_of(part, self._n_spin, points, weights, density)
+
+
+@taking(Options)
+def differentiable_scf(molecule: Molecule, options: Options) -> DifferentiableSCF:
+    """The self-consistent solution as a function of the functional, scf(functional), that JAX differentiates.
+
+    `jax.grad`, `jax.jvp`, `jax.vjp`, `jax.value_and_grad` of anything made of `.energy`, `.energies`,
+    `.density_matrix`, `.density(points)`, `.dipole`, `.mo_energy`, `.gap` by the functional's numbers (a pytree) and an
+    electric field; `.energy` also by coordinates. `jax.vmap` goes from one to the next; `jax.jit` is refused. See
+    docs/training.md.
+
+    {options}
+
+    Raises UnsupportedError for smeared occupations and checkpoints.
+
+    >>> import dftfd, jax
+    >>> scf = dftfd.differentiable_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), grid_level=1)
+    >>> x, c = dftfd.get_functional("gga_x_pbe"), dftfd.get_functional("gga_c_pbe")
+    >>> energy = lambda kappa: scf(x.with_parameters(kappa=kappa) + c).energy
+    >>> round(float(jax.grad(energy)(0.804)), 4)
+    -0.0111
+    """
+    return DifferentiableSCF(molecule, options)
+
+
+class _Solved:
+    """A solution with what it was made of, and its responses once they are asked for."""
+
+    def __init__(self, result: SCFResult, ingredients: Ingredients):
+        self.result, self._ingredients, self._response, self._kernel = result, ingredients, None, None
+
+    def density_response(self, dF) -> np.ndarray:
+        """dP (spin, ao, ao) of a change dF (spin, ao, ao) of the Fock matrix."""
+        if self._response is None:
+            self._response = LinearResponse(self.result, ingredients=self._ingredients)
+            _require_gaps(self._response)
+        G = self._response.of_matrices(0.5 * (dF + dF.transpose(0, 2, 1))[:, None])
+        return self._response.density_changes(self._response.solve(G, 0.0, RESPONSE_TOLERANCE)[0])[0]
+
+    def fock_response(self, dP) -> np.ndarray:
+        """dF (spin, ao, ao) of a change dP of the density matrix, at fixed functional."""
+        if self._kernel is None:
+            self._kernel = self._ingredients.energy.response(self.result.density_matrix)
+        return self._kernel(0.5 * (dP + dP.transpose(0, 2, 1)))
+
+    def energy_gradient(self) -> np.ndarray:
+        """dE/dR (atom, 3) [hartree/bohr]."""
+        return -nuclear_forces(self.result).values
+
+
+def _require_differentiable(options: Options) -> None:
+    if options.smearing is not None:
+        raise UnsupportedError(
+            "smeared occupations move electrons between orbitals, and their response is not there; give whole or fixed "
+            "occupations."
+        )
+    for name in ("checkpoint", "restart"):
+        if getattr(options, name) is not None:
+            raise InputError(f"differentiable_scf takes no {name}: begin from a density with scf(functional, guess=P).")
+
+
+def _require_fixed_ranges(functional) -> None:
+    if any(is_tracer(omega) for omega, _ in functional.exact_exchange):
+        raise UnsupportedError(
+            f"functional {functional.name[:60]!r}: derivatives by the range omega of exact exchange need integrals that "
+            "are not there; differentiate by the other parameters."
+        )
+
+
+def _require_gaps(response: LinearResponse) -> None:
+    """UnsupportedError where an occupied and an empty orbital have one energy: the density has no derivative there."""
+    if response.size == 0 or np.abs(response.gaps).min() > SMALLEST_GAP:
+        return
+    worst = int(np.argmin(np.abs(response.gaps)))
+    for s, (p, q) in enumerate(response.rotations.pairs):
+        if worst < len(p):
+            break
+        worst -= len(p)
+    e = response.state.mo_energy[s]
+    raise UnsupportedError(
+        f"orbitals {int(q[worst])} (occupied) and {int(p[worst])} (less) of {'alpha' if s == 0 else 'beta'} spin are "
+        f"degenerate, {e[q[worst]]:.6f} and {e[p[worst]]:.6f} hartree: the density has no derivative there; occupy "
+        "them alike with occupations=."
+    )
+
+
+def _no_guess():
+    return np.zeros((0,))
+
+
+_FIELD = traceable(3, expected="three finite numbers")
+_GUESS = array(None, None, None, expected="a density matrix (spin, ao, ao) of finite numbers")
+
+
+def _key(*parts) -> tuple:
+    return tuple(p if isinstance(p, tuple) else np.asarray(p).tobytes() for p in parts)
+
+
+def _drop_oldest(kept: OrderedDict) -> None:
+    while len(kept) > KEPT:
+        kept.popitem(last=False)
+
+
+# ------------------------------------------------------------------------------------------------ primitives of JAX
+
+_COMPILED = (
+    "a self-consistent calculation runs outside of compiled programs: take jax.jit, lax.scan and the like off what calls "
+    "it; what depends on its results may be compiled."
+)
+
+
+def _solve(centres, field, start, *values, scf, structure):
+    arrays = [np.asarray(x) for x in (centres, field, start)]
+    result = scf.solution(structure, *arrays, [np.asarray(v) for v in values]).result
+    return [result.energy, result.density_matrix, result.fock, result.mo_coeff, result.mo_occ]
+
+
+def _shapes_of_solution(centres, field, start, *values, scf, structure):
+    n, spins = scf.molecule.n_ao, scf._n_spin
+    base = next(iter(scf._ingredients.values()), None)
+    n_mo = n if base is None else base.X.shape[1]
+    shapes = (), (spins, n, n), (spins, n, n), (spins, n, n_mo), (spins, n_mo)
+    return [shaped(jax.ShapeDtypeStruct(shape, np.float64)) for shape in shapes]
+
+
+SOLUTION = host_primitive("self_consistent_solution", _solve, _shapes_of_solution, _COMPILED)
+"""(centres, field, guess, *values) -> energy, density matrix, Fock matrix, orbitals, occupations."""
+
+
+def _jvp_of_solution(primals, tangents, *, scf, structure):
+    centres, field, _, *values = primals
+    found = SOLUTION.bind(*primals, scf=scf, structure=structure)
+    P = found[1]
+    moves = not is_zero(tangents[0])
+    dcentres, dfield, _, *dvalues = whole_tangents(tangents)
+
+    def energy(field, values, P):
+        return sum(scf.components(structure, field, values, P, changing_alone=True).values())
+
+    def along(f):
+        return jax.jvp(f, (field, values), (dfield, dvalues))[1]
+
+    dE = along(lambda field, values: energy(field, values, P))
+    dF = along(lambda field, values: jax.grad(energy, argnums=2)(field, values, P))
+    residual = centres, field, *values, P
+    if moves:
+        (slope,) = NUCLEAR_GRADIENT.bind(*residual, scf=scf, structure=structure)
+        dE = dE + jnp.sum(slope * dcentres)
+        dF = dF + linear_map(_no_moving_orbitals, _no_moving_orbitals, P.shape, dcentres)
+    (dP,) = RESPONSE.bind(*residual, dF, scf=scf, structure=structure, of="density_response")
+    (change,) = RESPONSE.bind(*residual, dP, scf=scf, structure=structure, of="fock_response")
+    return found, [dE, dP, dF + change, *map(jnp.zeros_like, found[3:])]
+
+
+derivative_rules(SOLUTION, _jvp_of_solution)
+
+
+def _no_moving_orbitals(x):
+    raise UnsupportedError(
+        "by coordinates there is the derivative of the energy alone, in reverse mode (jax.grad): those of densities need "
+        "derivatives of integrals that are not there."
+    )
+
+
+def _respond(centres, field, *rest, scf, structure, of):
+    *values, P, X = map(np.asarray, rest)
+    solved = scf.at_density(structure, np.asarray(centres), np.asarray(field), values, P)
+    return [getattr(solved, of)(X)]
+
+
+RESPONSE = host_primitive("response", _respond, lambda *avals, **_: [avals[-1]], _COMPILED)
+"""(centres, field, *values, P, X) -> a symmetric linear map of X (spin, ao, ao) at a solution."""
+
+
+def _jvp_of_response(primals, tangents, **params):
+    _require_constant(tangents[:-1])
+    found = RESPONSE.bind(*primals, **params)
+    return found, RESPONSE.bind(*primals[:-1], *whole_tangents(tangents[-1:]), **params)
+
+
+def _require_constant(tangents):
+    if not all(map(is_zero, tangents)):
+        raise UnsupportedError(
+            "second derivatives by parameters are those of energies, as jax.jvp(jax.grad(f), ...) takes them; those of "
+            "densities, dipoles and orbital energies need the response of the response, which is not there."
+        )
+
+
+def _transposed_response(cotangents, *operands, **params):
+    (cotangent,) = cotangents
+    if is_zero(cotangent):
+        return [None] * len(operands)
+    return [*[None] * (len(operands) - 1), *RESPONSE.bind(*operands[:-1], cotangent, **params)]
+
+
+derivative_rules(RESPONSE, _jvp_of_response, _transposed_response)
+
+
+def _nuclear_gradient(centres, field, *rest, scf, structure):
+    *values, P = map(np.asarray, rest)
+    return [scf.at_density(structure, np.asarray(centres), np.asarray(field), values, P).energy_gradient()]
+
+
+NUCLEAR_GRADIENT = host_primitive("nuclear_gradient", _nuclear_gradient, lambda *avals, **_: [avals[0]], _COMPILED)
+
+
+def _jvp_of_gradient(primals, tangents, **params):
+    _require_constant(tangents)
+    return NUCLEAR_GRADIENT.bind(*primals, **params), [jnp.zeros_like(primals[0])]
+
+
+derivative_rules(NUCLEAR_GRADIENT, _jvp_of_gradient)
+
+
+def linear_map(forward, backward, shape, x) -> Any:
+    """forward(x), an array of this shape, of a linear map with the adjoint `backward`, both on NumPy arrays."""
+    return LINEAR.bind(x, forward=forward, backward=backward, shape=tuple(shape))[0]
+
+
+def symmetric_map(code, x) -> Any:
+    """code(x) of a linear map that is its own adjoint."""
+    return linear_map(code, code, x.shape, x)
+
+
+def _apply(x, *, forward, backward, shape):
+    return [forward(np.asarray(x))]
+
+
+def _shape_of_image(x, *, forward, backward, shape):
+    return [shaped(jax.ShapeDtypeStruct(shape, np.float64))]
+
+
+LINEAR = host_primitive("linear_map", _apply, _shape_of_image, _COMPILED)
+
+
+def _jvp_of_linear(primals, tangents, **params):
+    return LINEAR.bind(*primals, **params), LINEAR.bind(*whole_tangents(tangents), **params)
+
+
+def _transposed_linear(cotangents, x, *, forward, backward, shape):
+    (cotangent,) = cotangents
+    if is_zero(cotangent):
+        return [None]
+    return LINEAR.bind(cotangent, forward=backward, backward=forward, shape=_shape_of(x))
+
+
+def _shape_of(x):
+    return tuple((x.aval if is_undefined_primal(x) else x).shape)
+
+
+derivative_rules(LINEAR, _jvp_of_linear, _transposed_linear)
