@@ -5,7 +5,6 @@ takes a Functional runs for other parameter values without compiling again. Name
 omegas of exact exchange belong to the structure. Where a Functional is not an argument, its numbers are constants.
 """
 
-from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -53,7 +52,7 @@ def _unflatten(structure: _Structure, leaves) -> Functional:
     for (_, term), (_, _, _, tree, kept) in zip(structure.functional.terms, rows, strict=True):
         coefficient = next(leaves)
         values = [next(leaves) if v is None else v for v in kept]
-        terms.append((coefficient, replace(term, parameters=tree_unflatten(tree, values))))
+        terms.append((coefficient, term.with_values(tree_unflatten(tree, values))))
     exact_exchange = tuple((omega, next(leaves)) for omega in omegas)
     return Functional(structure.functional.name, tuple(terms), exact_exchange, dispersion)
 

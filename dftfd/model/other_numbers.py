@@ -5,11 +5,11 @@ have its arrays as arguments (xc.parametric).
 """
 
 from dataclasses import replace
-from typing import Any
 
 import jax
 
 from dftfd.functionals.base import Functional
+from dftfd.functionals.pytree import taken_apart
 from dftfd.model.calculation import Ingredients
 from dftfd.terms import (
     CoulombExchangeEnergy,
@@ -19,6 +19,7 @@ from dftfd.terms import (
     SemilocalEnergy,
     Term,
 )
+from dftfd.xc.kernel import XCKernel
 from dftfd.xc.parametric import ParametricKernel
 
 
@@ -43,9 +44,9 @@ def with_numbers(ingredients: Ingredients, functional: Functional, electric_fiel
             case CoulombExchangeEnergy():
                 return CoulombExchangeEnergy(term.builder, plain.exact_exchange)
             case SemilocalEnergy():
-                given: Any = molecule, term.grid, orbitals, progress
-                part = functional.semilocal_part
-                return SemilocalEnergy(part, calculation.n_spin, *given, kind=ParametricKernel)
+                part, n_spin = functional.semilocal_part, calculation.n_spin
+                kind = ParametricKernel if taken_apart(part)[1] else XCKernel
+                return SemilocalEnergy(part, n_spin, molecule, term.grid, orbitals, progress, kind)
             case DoubleIntegralEnergy():
                 part = plain.nonlocal_part
                 return DoubleIntegralEnergy(part, calculation.n_spin, molecule, term.grid, orbitals)

@@ -113,7 +113,9 @@ class LinearResponse:
 
     def of_matrices(self, h) -> np.ndarray:
         """G (k, size) of changes h (spin, k, ao, ao) of the Fock matrices."""
-        spins = [np.einsum("ap,kab,bq->kpq", C, h_s, C, optimize=True) for C, h_s in zip(self.state.mo_coeff, h, strict=True)]
+        spins = [
+            np.einsum("ap,kab,bq->kpq", C, h_s, C, optimize=True) for C, h_s in zip(self.state.mo_coeff, h, strict=True)
+        ]
         n = self.rotations.occupations
         moved = n[:, :, None, None, :] - n[:, :, None, :, None]  # (set, spin, 1, p, q)
         return self.rotations.flat(2.0 * np.sum(moved * self.rotations.by_set(spins), axis=1)) / self.scale

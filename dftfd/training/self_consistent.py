@@ -13,27 +13,19 @@ callbacks from compiled programs. What depends on the parameters alone is JAX th
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.core.jax_adapter import (
-    derivative_rules,
-    host_primitive,
-    is_tracer,
-    is_undefined_primal,
-    is_zero,
-    shaped,
-    whole_tangents,
-)
+from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.pytree import put_together, taken_apart
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.gto import gaussian_basis
-from dftfd.libcint.mole import position_integrals
+from dftfd.libcint.mole import overlap_integrals, position_integrals
 from dftfd.model.calculation import Calculation, Ingredients
 from dftfd.model.forces import nuclear_forces, require_energy
 from dftfd.model.options import Options, taking
@@ -42,11 +34,13 @@ from dftfd.response.linear_response import LinearResponse
 from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import array, public, traceable
 from dftfd.runtime.progress import as_progress
+from dftfd.scf.orbitals import canonical_orthonormaliser
 from dftfd.system.molecule import Molecule
 from dftfd.tasks.run import solution_of
-from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, OneElectronEnergy, SemilocalEnergy
+from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
 from dftfd.terms.integrals import share
-from dftfd.xc.parametric import double_integral_energy_of, semilocal_energy_of
+from dftfd.training.operations import SOLUTION, linear_map, symmetric_map
+from dftfd.xc.parametric import SemilocalOnGrid, double_integral_energy_of, parametric_code
 
 RESPONSE_TOLERANCE = 1e-9
 """Of the coupled-perturbed equations, as a share of the perturbation."""
@@ -121,9 +115,11 @@ class DifferentiableSCF:
         self.molecule, self._options = molecule, options
         calculation = Calculation.of(molecule, replace(options, xc="hf"))
         self.method, self._field = calculation.method, np.asarray(calculation.surroundings.electric_field)
-        self._n_spin = calculation.n_spin
+        self.n_spin = calculation.n_spin
         self._ingredients: OrderedDict = OrderedDict()
         self._solutions: OrderedDict = OrderedDict()
+        X = canonical_orthonormaliser(overlap_integrals(molecule), options.linear_dependence)
+        self.n_orbitals = X.shape[1]
         self.positions = position_integrals(molecule, 1)
         self.nuclear_dipole = molecule.nuclear_charges @ molecule.coordinates
 
@@ -155,7 +151,7 @@ class DifferentiableSCF:
         return DifferentiableResult(self, functional, operands[1], operands[0], *found)
 
     def require_fixed_nuclei(self, coordinates) -> None:
-        """UnsupportedError where nuclei are not where the molecule has them: matrices of operators are the molecule's."""
+        """UnsupportedError where nuclei are not where the molecule has them, whose operators these are."""
         if is_tracer(coordinates) or not np.array_equal(coordinates, self.molecule.coordinates):
             raise UnsupportedError(
                 "with coordinates there are the energy and the density matrix; make a differentiable_scf of the "
@@ -262,7 +258,11 @@ class DifferentiableSCF:
         density = linear_map(builder.density, builder.matrix, shape, P)
         if part.is_nonlocal:
             return double_integral_energy_of(part, points, weights, density)
-        return semilocal_energy_of(part, self._n_spin, points, weights, density)
+        values = taken_apart(part)[1]
+        like = put_together(taken_apart(part)[0], [np.zeros(np.shape(v)) for v in values])
+        code, _ = parametric_code(like, self.n_spin)
+        numbers = jnp.concatenate([jnp.zeros(0), *(jnp.ravel(v) for v in values)])
+        return SemilocalOnGrid(code, points, weights).energy(density, numbers)
 
 
 @taking(Options)
@@ -292,20 +292,25 @@ class _Solved:
     """A solution with what it was made of, and its responses once they are asked for."""
 
     def __init__(self, result: SCFResult, ingredients: Ingredients):
-        self.result, self._ingredients, self._response, self._kernel = result, ingredients, None, None
+        self.result, self._ingredients = result, ingredients
+
+    @cached_property
+    def _response(self):
+        found = LinearResponse(self.result, ingredients=self._ingredients)
+        _require_gaps(found)
+        return found
+
+    @cached_property
+    def _kernel(self):
+        return self._ingredients.energy.response(self.result.density_matrix)
 
     def density_response(self, dF) -> np.ndarray:
         """dP (spin, ao, ao) of a change dF (spin, ao, ao) of the Fock matrix."""
-        if self._response is None:
-            self._response = LinearResponse(self.result, ingredients=self._ingredients)
-            _require_gaps(self._response)
         G = self._response.of_matrices(0.5 * (dF + dF.transpose(0, 2, 1))[:, None])
         return self._response.density_changes(self._response.solve(G, 0.0, RESPONSE_TOLERANCE)[0])[0]
 
     def fock_response(self, dP) -> np.ndarray:
         """dF (spin, ao, ao) of a change dP of the density matrix, at fixed functional."""
-        if self._kernel is None:
-            self._kernel = self._ingredients.energy.response(self.result.density_matrix)
         return self._kernel(0.5 * (dP + dP.transpose(0, 2, 1)))
 
     def energy_gradient(self) -> np.ndarray:
@@ -327,8 +332,8 @@ def _require_differentiable(options: Options) -> None:
 def _require_fixed_ranges(functional) -> None:
     if any(is_tracer(omega) for omega, _ in functional.exact_exchange):
         raise UnsupportedError(
-            f"functional {functional.name[:60]!r}: derivatives by the range omega of exact exchange need integrals that "
-            "are not there; differentiate by the other parameters."
+            f"functional {functional.name[:60]!r}: derivatives by the range omega of exact exchange need integrals "
+            "that are not there; differentiate by the other parameters."
         )
 
 
@@ -337,14 +342,13 @@ def _require_gaps(response: LinearResponse) -> None:
     if response.size == 0 or np.abs(response.gaps).min() > SMALLEST_GAP:
         return
     worst = int(np.argmin(np.abs(response.gaps)))
-    for s, (p, q) in enumerate(response.rotations.pairs):
-        if worst < len(p):
-            break
-        worst -= len(p)
+    pairs = response.rotations.pairs
+    p, q = (np.concatenate([pair[k] for pair in pairs])[worst] for k in (0, 1))
+    s = int(np.repeat(np.arange(len(pairs)), [len(less) for less, _ in pairs])[worst])
     e = response.state.mo_energy[s]
     raise UnsupportedError(
-        f"orbitals {int(q[worst])} (occupied) and {int(p[worst])} (less) of {'alpha' if s == 0 else 'beta'} spin are "
-        f"degenerate, {e[q[worst]]:.6f} and {e[p[worst]]:.6f} hartree: the density has no derivative there; occupy "
+        f"orbitals {int(q)} (occupied) and {int(p)} (less) of {'alpha' if s == 0 else 'beta'} spin are "
+        f"degenerate, {e[q]:.6f} and {e[p]:.6f} hartree: the density has no derivative there; occupy "
         "them alike with occupations=."
     )
 
@@ -364,153 +368,3 @@ def _key(*parts) -> tuple:
 def _drop_oldest(kept: OrderedDict) -> None:
     while len(kept) > KEPT:
         kept.popitem(last=False)
-
-
-# ------------------------------------------------------------------------------------------------ primitives of JAX
-
-_COMPILED = (
-    "a self-consistent calculation runs outside of compiled programs: take jax.jit, lax.scan and the like off what calls "
-    "it; what depends on its results may be compiled."
-)
-
-
-def _solve(centres, field, start, *values, scf, structure):
-    arrays = [np.asarray(x) for x in (centres, field, start)]
-    result = scf.solution(structure, *arrays, [np.asarray(v) for v in values]).result
-    return [result.energy, result.density_matrix, result.fock, result.mo_coeff, result.mo_occ]
-
-
-def _shapes_of_solution(centres, field, start, *values, scf, structure):
-    n, spins = scf.molecule.n_ao, scf._n_spin
-    base = next(iter(scf._ingredients.values()), None)
-    n_mo = n if base is None else base.X.shape[1]
-    shapes = (), (spins, n, n), (spins, n, n), (spins, n, n_mo), (spins, n_mo)
-    return [shaped(jax.ShapeDtypeStruct(shape, np.float64)) for shape in shapes]
-
-
-SOLUTION = host_primitive("self_consistent_solution", _solve, _shapes_of_solution, _COMPILED)
-"""(centres, field, guess, *values) -> energy, density matrix, Fock matrix, orbitals, occupations."""
-
-
-def _jvp_of_solution(primals, tangents, *, scf, structure):
-    centres, field, _, *values = primals
-    found = SOLUTION.bind(*primals, scf=scf, structure=structure)
-    P = found[1]
-    moves = not is_zero(tangents[0])
-    dcentres, dfield, _, *dvalues = whole_tangents(tangents)
-
-    def energy(field, values, P):
-        return sum(scf.components(structure, field, values, P, changing_alone=True).values())
-
-    def along(f):
-        return jax.jvp(f, (field, values), (dfield, dvalues))[1]
-
-    dE = along(lambda field, values: energy(field, values, P))
-    dF = along(lambda field, values: jax.grad(energy, argnums=2)(field, values, P))
-    residual = centres, field, *values, P
-    if moves:
-        (slope,) = NUCLEAR_GRADIENT.bind(*residual, scf=scf, structure=structure)
-        dE = dE + jnp.sum(slope * dcentres)
-        dF = dF + linear_map(_no_moving_orbitals, _no_moving_orbitals, P.shape, dcentres)
-    (dP,) = RESPONSE.bind(*residual, dF, scf=scf, structure=structure, of="density_response")
-    (change,) = RESPONSE.bind(*residual, dP, scf=scf, structure=structure, of="fock_response")
-    return found, [dE, dP, dF + change, *map(jnp.zeros_like, found[3:])]
-
-
-derivative_rules(SOLUTION, _jvp_of_solution)
-
-
-def _no_moving_orbitals(x):
-    raise UnsupportedError(
-        "by coordinates there is the derivative of the energy alone, in reverse mode (jax.grad): those of densities need "
-        "derivatives of integrals that are not there."
-    )
-
-
-def _respond(centres, field, *rest, scf, structure, of):
-    *values, P, X = map(np.asarray, rest)
-    solved = scf.at_density(structure, np.asarray(centres), np.asarray(field), values, P)
-    return [getattr(solved, of)(X)]
-
-
-RESPONSE = host_primitive("response", _respond, lambda *avals, **_: [avals[-1]], _COMPILED)
-"""(centres, field, *values, P, X) -> a symmetric linear map of X (spin, ao, ao) at a solution."""
-
-
-def _jvp_of_response(primals, tangents, **params):
-    _require_constant(tangents[:-1])
-    found = RESPONSE.bind(*primals, **params)
-    return found, RESPONSE.bind(*primals[:-1], *whole_tangents(tangents[-1:]), **params)
-
-
-def _require_constant(tangents):
-    if not all(map(is_zero, tangents)):
-        raise UnsupportedError(
-            "second derivatives by parameters are those of energies, as jax.jvp(jax.grad(f), ...) takes them; those of "
-            "densities, dipoles and orbital energies need the response of the response, which is not there."
-        )
-
-
-def _transposed_response(cotangents, *operands, **params):
-    (cotangent,) = cotangents
-    if is_zero(cotangent):
-        return [None] * len(operands)
-    return [*[None] * (len(operands) - 1), *RESPONSE.bind(*operands[:-1], cotangent, **params)]
-
-
-derivative_rules(RESPONSE, _jvp_of_response, _transposed_response)
-
-
-def _nuclear_gradient(centres, field, *rest, scf, structure):
-    *values, P = map(np.asarray, rest)
-    return [scf.at_density(structure, np.asarray(centres), np.asarray(field), values, P).energy_gradient()]
-
-
-NUCLEAR_GRADIENT = host_primitive("nuclear_gradient", _nuclear_gradient, lambda *avals, **_: [avals[0]], _COMPILED)
-
-
-def _jvp_of_gradient(primals, tangents, **params):
-    _require_constant(tangents)
-    return NUCLEAR_GRADIENT.bind(*primals, **params), [jnp.zeros_like(primals[0])]
-
-
-derivative_rules(NUCLEAR_GRADIENT, _jvp_of_gradient)
-
-
-def linear_map(forward, backward, shape, x) -> Any:
-    """forward(x), an array of this shape, of a linear map with the adjoint `backward`, both on NumPy arrays."""
-    return LINEAR.bind(x, forward=forward, backward=backward, shape=tuple(shape))[0]
-
-
-def symmetric_map(code, x) -> Any:
-    """code(x) of a linear map that is its own adjoint."""
-    return linear_map(code, code, x.shape, x)
-
-
-def _apply(x, *, forward, backward, shape):
-    return [forward(np.asarray(x))]
-
-
-def _shape_of_image(x, *, forward, backward, shape):
-    return [shaped(jax.ShapeDtypeStruct(shape, np.float64))]
-
-
-LINEAR = host_primitive("linear_map", _apply, _shape_of_image, _COMPILED)
-
-
-def _jvp_of_linear(primals, tangents, **params):
-    return LINEAR.bind(*primals, **params), LINEAR.bind(*whole_tangents(tangents), **params)
-
-
-def _transposed_linear(cotangents, x, *, forward, backward, shape):
-    (cotangent,) = cotangents
-    if is_zero(cotangent):
-        return [None]
-    return LINEAR.bind(cotangent, forward=backward, backward=forward, shape=_shape_of(x))
-
-
-def _shape_of(x):
-    return tuple((x.aval if is_undefined_primal(x) else x).shape)
-
-
-derivative_rules(LINEAR, _jvp_of_linear, _transposed_linear)

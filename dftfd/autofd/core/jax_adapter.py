@@ -90,7 +90,11 @@ def is_zero(tangent) -> bool:
     return isinstance(tangent, Zero)
 
 
+def is_argument(x) -> bool:
+    """Whether an operand of a transposition is what the linear map is of."""
+    return is_undefined_primal(x)
+
+
 def whole_tangents(tangents) -> list:
     """Tangents as arrays."""
     return [ad.instantiate_zeros(t) for t in tangents]
-
