@@ -283,7 +283,7 @@ def differentiable_scf(molecule: Molecule, options: Options) -> DifferentiableSC
     >>> x, c = dftfd.get_functional("gga_x_pbe"), dftfd.get_functional("gga_c_pbe")
     >>> energy = lambda kappa: scf(x.with_parameters(kappa=kappa) + c).energy
     >>> round(float(jax.grad(energy)(0.804)), 4)
-    -0.0111
+    -0.0448
     """
     return DifferentiableSCF(molecule, options)
 
