@@ -30,7 +30,7 @@ FLOORS = [
     {"tasks"},
     {"verify", "batch", "ase"},
     {"translate", "benchmarks"},
-    {"interactive"},
+    {"training", "interactive"},
     {"cli"},
     {"__main__"},
 ]
