@@ -131,5 +131,5 @@ def test_the_script_gives_the_numbers_of_the_file(name):
             e, first, second = script.derivatives(energy, x[:, 3], list(group.attrs["variables"]))
             np.testing.assert_allclose(e, group["energy"][3], rtol=1e-15)
             np.testing.assert_allclose(first, group["first"][:, 3], rtol=1e-14)
-            # zero between spins that do not interact, where the file has what differences in 150 digits leave, 1e-91
-            np.testing.assert_allclose(second, group["second"][:, 3], rtol=1e-13, atol=1e-85)
+            # zero between spins that do not interact, where the file has what differences in 150 digits leave, 1e-83
+            np.testing.assert_allclose(second, group["second"][:, 3], rtol=1e-13, atol=1e-70)
