@@ -107,7 +107,8 @@ def _name(index: int, part: Part) -> str:
 
 def _functional_data(index: int, functional: Functional, parts: list[Part]) -> dict:
     """parameters: numbers behind sliders.   places: which of them each part takes, in its order."""
-    numbers, described = {}, []
+    numbers: dict[tuple, int] = {}
+    described: list[dict] = []
     of_parts = []
     for part in parts:
         places = []
