@@ -203,6 +203,10 @@ JsonOut = Annotated[bool, typer.Option("--json", help="Print one JSON document i
 def check(
     name: Annotated[str, typer.Argument(help="Functional to compare with libxc; FILE.py:NAME for one in a file.")],
     quick: Annotated[bool, typer.Option("--quick", help="Energy density and its derivatives alone; seconds.")] = False,
+    values: Annotated[
+        Path | None, typer.Option(help="Table of points and of your own values, which are compared with ours.")
+    ] = None,
+    tolerance: Annotated[float | None, typer.Option(help="Allowed error of --values; default: 1e-10.")] = None,
     json: JsonOut = False,
     verbose: Verbose = False,
     debug: Debug = False,
@@ -210,8 +214,9 @@ def check(
     """Compare a functional, its potential and its matrix with libxc; exit code 1 where they differ."""
     from dftfd.verify.check import check as check_functional
 
-    with messages(verbose, debug), at_work(f"comparing {name} with libxc"):
-        report = check_functional(functional_named(name), with_potentials=not quick)
+    against = "libxc" if values is None else values
+    with messages(verbose, debug), at_work(f"comparing {name} with {against}"):
+        report = check_functional(functional_named(name), not quick, values=values, tolerance=tolerance)
     _print(report, json)
 
 

@@ -90,7 +90,10 @@ class EvalXCSource:
         self.rows = next((rows for rows in _ROWS[xctype][:-1] if self._takes(rows)), _ROWS[xctype][-1])
 
     def _takes(self, rows):
-        """True unless the function fails on a density of these rows as code does that unpacks another number."""
+        """True unless the function fails on a density of these rows as code does that unpacks another number.
+
+        One spin decides where it is offered: a function without spins fails on two whatever their rows.
+        """
         for n_spin in (1, 2):
             try:
                 self._offered(np.ones((2, len(rows), 2))[:n_spin].reshape([2] * (n_spin - 1) + [-1, 2]), n_spin, 1)
@@ -98,6 +101,7 @@ class EvalXCSource:
                 return False
             except NotOfferedError:
                 continue
+            return True
         return True
 
     def ingredients(self, n_spin):
