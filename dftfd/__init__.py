@@ -30,6 +30,7 @@ _PUBLIC = {
     "Molecule": "dftfd.system.molecule",
     "run_scf": "dftfd.tasks.run",
     "energy": "dftfd.model.energy_in_jax",
+    "differentiable_scf": "dftfd.training.self_consistent",
     "optimize": "dftfd.tasks.optimization",
     "scan": "dftfd.tasks.scanning",
     "load_scan": "dftfd.tasks.scanning",

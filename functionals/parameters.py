@@ -1,6 +1,7 @@
 """Parameters of formulas, numbers or pytrees of arrays such as networks: what may be set, as text and as plain data."""
 
 import sys
+from collections.abc import Mapping
 from numbers import Number, Real
 
 import jax
@@ -126,3 +127,14 @@ def in_tuples(value):
     if isinstance(value, list | tuple):
         return tuple(map(in_tuples, value))
     return {k: in_tuples(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def plain_leaves(value, place=()) -> set:
+    """(place, number) of all plain numbers, and whatever else is no array, in nested containers."""
+    if isinstance(value, Mapping):
+        return {leaf for key, part in value.items() for leaf in plain_leaves(part, (*place, key))}
+    if isinstance(value, tuple | list):
+        return {leaf for key, part in enumerate(value) for leaf in plain_leaves(part, (*place, key))}
+    if isinstance(value, Number):
+        return {(place, value)}
+    return set() if hasattr(value, "dtype") else {(place, id(value))}

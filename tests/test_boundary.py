@@ -43,6 +43,7 @@ from dftfd.results.result import SCFResult
 from dftfd.tasks.counterpoise import Interaction
 from dftfd.tasks.optimization import Optimization
 from dftfd.tasks.scanning import Scan
+from dftfd.training.self_consistent import DifferentiableResult
 
 SAMPLE, SEED = 1000, 20261122
 
@@ -491,6 +492,13 @@ def excitations():
     return result().excitations(1)
 
 
+@functools.cache
+def differentiable():
+    """A differentiable SCF and what it gives."""
+    scf = dftfd.differentiable_scf(HYDROGEN, grid_level=1)
+    return scf, scf("lda,vwn")
+
+
 # ------------------------------------------------------------------------------------------------------- positions
 
 
@@ -520,6 +528,9 @@ def calls():
         ),
         "energy": (dftfd.energy, {"molecule": HYDROGEN, "functional": "lda,vwn"}),
         "energy's density matrix": (hartree_fock, {}),
+        "differentiable_scf": (dftfd.differentiable_scf, {"molecule": HYDROGEN}),
+        "DifferentiableSCF.call": (differentiable()[0], {"functional": "lda,vwn"}),
+        "DifferentiableResult.density": (differentiable()[1].density, {}),
         "load_result": (dftfd.load_result, {"path": "good.h5"}),
         "load_excitations": (dftfd.load_excitations, {"path": "excitations.h5"}),
         "functional": (lambda **given: dftfd.functional(**given)(formula), {"name": "t_boundary"}),
@@ -627,6 +638,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
     """Calculations end where they would begin; files go to an empty folder."""
     result().save(tmp_path / "good.h5")
     excitations().save(tmp_path / "excitations.h5")
+    differentiable()
     monkeypatch.chdir(tmp_path)
 
     def stop(*arguments, **named):
@@ -687,18 +699,8 @@ def test_the_walk_leaves_nothing_out():
     """Each public name is called with wrong values, or says why not; so is each public method with arguments."""
     called = {name.split("'")[0] for name in calls()}
     assert {*dftfd.__all__} == {*NOT_CALLED} | {name for name in called if "." not in name}
-    for kind in (
-        dftfd.Molecule,
-        SCFResult,
-        Functional,
-        Optimization,
-        Interaction,
-        Outcome,
-        Forces,
-        Grid,
-        Excitations,
-        Scan,
-    ):
+    kinds = dftfd.Molecule, SCFResult, Functional, Optimization, Interaction, Outcome, Forces, Grid, Excitations, Scan
+    for kind in (*kinds, DifferentiableResult):
         for name, method in vars(kind).items():
             if (
                 inspect.isfunction(method)
