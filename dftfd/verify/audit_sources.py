@@ -75,6 +75,10 @@ class LibxcSource:
         return result
 
 
+class CodeRaisedError(FunctionalError):
+    """Somebody's code raised instead of answering."""
+
+
 class EvalXCSource:
     """A function of PySCF's kind: eval_xc(xc_code, rho, spin=, deriv=) -> (exc, vxc, fxc, kxc).
 
@@ -129,7 +133,7 @@ class EvalXCSource:
             except NotImplementedError as error:
                 reason = error
             except Exception as error:  # somebody's code: whatever it raises, it is that which cannot be audited
-                raise FunctionalError(
+                raise CodeRaisedError(
                     f"{self.name} raised {type(error).__name__} ({one_line(str(error), 80)}) for rho of shape "
                     f"{np.shape(rho)}, spin={n_spin - 1}, deriv={deriv}; a function as PySCF's eval_xc expected."
                 ) from error
