@@ -341,7 +341,7 @@ class Functional:
         pairs = ((0.0, float(fraction)),) if fraction else ()
         return replace(self, name=f"{self.name}(exact_exchange={fraction})", terms=terms, exact_exchange=pairs)
 
-    def __add__(self, other):
+    def __add__(self, other: "Functional") -> "Functional":
         if not isinstance(other, Functional):
             return NotImplemented
         _refuse_dispersion(self, other)
@@ -351,10 +351,10 @@ class Functional:
             _merged(self.exact_exchange + other.exact_exchange),
         )
 
-    def __sub__(self, other):
+    def __sub__(self, other: "Functional") -> "Functional":
         return self + (-1) * other
 
-    def __mul__(self, factor):
+    def __mul__(self, factor: Any) -> "Functional":
         if isinstance(factor, Functional | str) or not (isinstance(factor, Number) or hasattr(factor, "dtype")):
             return NotImplemented
         _refuse_dispersion(self)
@@ -366,10 +366,10 @@ class Functional:
 
     __rmul__ = __mul__
 
-    def __neg__(self):
+    def __neg__(self) -> "Functional":
         return (-1) * self
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Functional({self.name})"
 
 

@@ -248,13 +248,23 @@ def audit(
 def show(
     name: Annotated[str, typer.Argument(help="Functional, as in --xc; FILE.py:NAME for one in a file.")],
     plot: Annotated[Path | None, typer.Option(help="Write the enhancement factor as a picture (needs plots).")] = None,
+    compare: Annotated[str | None, typer.Option(help="Of the picture: another functional, in broken lines.")] = None,
+    surface: Annotated[
+        bool, typer.Option("--surface", help="Of the picture: the factor over s and alpha as well.")
+    ] = False,
     prove: Annotated[bool, typer.Option("--prove", help="Decide the local conditions by proof as well.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print the formulas as LaTeX instead (needs SymPy).")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
     """Show what a functional is, and which exact conditions it meets."""
+    from dftfd.runtime.pictures import require_matplotlib
     from dftfd.verify.report_card import report_card
+
+    if plot is None and (compare is not None or surface):
+        raise InputError("--compare and --surface are about the picture; say --plot FILE.png.")
+    if plot is not None:
+        require_matplotlib()
 
     if latex:
         from dftfd.translate.in_symbols import in_symbols
@@ -273,7 +283,7 @@ def show(
                 card = with_proofs(card)
         print(card)
         if plot is not None:
-            card.plot(plot)
+            card.plot(plot, functional_named(compare), surface)
 
 
 @app.command()
