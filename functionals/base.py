@@ -61,7 +61,7 @@ class EnergyTerm:
     parameters: Mapping[str, float] = field(default_factory=dict)
     doi: str | None = None
     has_energy: bool = True
-    set_by_hand: frozenset[str] = frozenset()
+    set_by_hand: frozenset[str] = field(default=frozenset(), compare=False)
 
     @classmethod
     def from_formula(cls, formula: Callable, name: str, doi: str | None = None) -> "EnergyTerm":
