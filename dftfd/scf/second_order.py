@@ -51,7 +51,7 @@ def newton(problem: Problem, state: State, convergence: Convergence, first: int,
             trial = rotated(problem, state, model.rotations, y / metric, number)
             ratio = _share(state, trial, reduction)
             if ratio < WELL_FORESEEN:
-                bend = _bend(problem, model, metric, y, trial)
+                bend = bend_of(problem, model, metric, y, trial)
                 if np.linalg.norm(bend) < LARGEST_BEND * np.linalg.norm(y):
                     bent = rotated(problem, state, model.rotations, (y + bend) / metric, number)
                     trial = min(trial, bent, key=lambda found: found.energy)
@@ -103,7 +103,7 @@ def _share(state, trial, reduction):
     return 1.0 if reduction < 100 * noise and abs(change) < 100 * noise else -change / reduction
 
 
-def _bend(problem: Problem, model: EnergyModel, metric, y, trial: State):
+def bend_of(problem: Problem, model: EnergyModel, metric, y, trial: State):
     """The correction, across the step y, that takes away what the model did not foresee of the gradient at its end.
 
     By conjugate gradients that leave soft directions alone: those are the way, and the model knows them badly.
