@@ -30,6 +30,7 @@ FLOORS = [
     {"tasks"},
     {"verify", "batch", "ase"},
     {"translate", "benchmarks"},
+    {"training"},
     {"cli"},
     {"__main__"},
 ]
