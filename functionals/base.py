@@ -295,11 +295,11 @@ class Functional:
     def named(self, name: str) -> "Functional":
         return replace(self, name=name)
 
-    @_public
     def workbench(self, other: Any = None):
         """A page on which this functional, or two, are evaluated while parameters are moved; see `dftfd.workbench`."""
         return sys.modules["dftfd"].workbench(self, other)  # a public name, loaded when it is asked for
 
+    @_public
     def with_parameters(self, **changes: Any) -> "Functional":
         """The functional with other parameter values, as in `with_parameters(kappa=1.245)`.
 
