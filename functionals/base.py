@@ -7,6 +7,7 @@ grids, orbitals or molecules.
 import functools
 import inspect
 import operator
+import sys
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -293,6 +294,10 @@ class Functional:
     @_public
     def named(self, name: str) -> "Functional":
         return replace(self, name=name)
+
+    def workbench(self, other: Any = None):
+        """A page on which this functional, or two, are evaluated while parameters are moved; see `dftfd.workbench`."""
+        return sys.modules["dftfd"].workbench(self, other)  # a public name, loaded when it is asked for
 
     @_public
     def with_parameters(self, **changes: Any) -> "Functional":

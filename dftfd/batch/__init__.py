@@ -93,10 +93,9 @@ def _sent_entries(entries, together: Mapping):
 
 
 def _as_functionals(value):
-    found = tuple(text.convert(xc) if isinstance(xc, str) else xc for xc in each(anything).convert(value))
-    for xc in found:
-        get_functional(xc)  # FunctionalError for what is none
-    return found
+    given = tuple(text.convert(xc) if isinstance(xc, str) else xc for xc in each(anything).convert(value))
+    found = [get_functional(xc) for xc in given]  # FunctionalError for what is none
+    return tuple(xc if isinstance(xc, str) else f for xc, f in zip(given, found, strict=True))  # numbers are libxc's
 
 
 _FUNCTIONALS = Kind("a list of functionals", _as_functionals)

@@ -326,6 +326,27 @@ def export(
         print(path)
 
 
+@app.command()
+def workbench(
+    name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
+    other: Annotated[str | None, typer.Argument(help="Another one, to stand beside it.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page, .html.")] = Path("workbench.html"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Write a page on which a functional is evaluated while its parameters are moved; it needs no network."""
+    from dftfd.interactive.workbench import require_new
+    from dftfd.interactive.workbench import workbench as page_of
+
+    with messages(verbose, debug):
+        require_new(output, overwrite)
+        with at_work("translating the functional"):
+            page = page_of(functional_named(name), None if other is None else functional_named(other))
+        page.write(output, overwrite)
+    print(f"{output}: {page}")
+
+
 @contextmanager
 def at_work(what):
     """A sign of life on a terminal, beside what goes to standard output."""

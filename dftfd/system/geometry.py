@@ -135,7 +135,7 @@ def frame_of(path: str) -> tuple[str, int] | None:
     return (match["file"], int(match["number"])) if match and not os.path.lexists(path) else None
 
 
-def electrons_of(path: str) -> tuple[str, dict[str, int]] | None:
+def electrons_of(path: str) -> tuple[str, dict[str, Any]] | None:
     """(file, charge and spin) of FILE:CHARGE or FILE:CHARGE,MULTIPLICITY, as oh.xyz:-1 and no2.xyz:0,2.
 
     None for other names, for charges without a sign but 0, and where a file has the name as it stands.
