@@ -31,6 +31,8 @@ _PUBLIC = {
     "run_scf": "dftfd.tasks.run",
     "energy": "dftfd.model.energy_in_jax",
     "differentiable_scf": "dftfd.training.self_consistent",
+    "fit": "dftfd.training.fitting",
+    "load_functional": "dftfd.training.saved",
     "optimize": "dftfd.tasks.optimization",
     "nuclear_forces": "dftfd.model.forces",
     "numerical_forces": "dftfd.tasks.numerical_forces",
@@ -59,12 +61,14 @@ _PUBLIC = {
     "export": "dftfd.translate.exporting",
 }
 
-__all__ = ["DftfdError", "InputError", "__version__", "autofd", "errors", *_PUBLIC]
+_MODULES = {"autofd": "dftfd.autofd", "losses": "dftfd.training.losses"}
+
+__all__ = ["DftfdError", "InputError", "__version__", "errors", *_MODULES, *_PUBLIC]
 
 
 def __getattr__(name):
-    if name == "autofd":
-        return importlib.import_module("dftfd.autofd")
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'dftfd' has no attribute {name!r}")

@@ -27,6 +27,9 @@ from dftfd.tasks.counterpoise import interaction_energy as interaction_energy
 from dftfd.tasks.numerical_forces import numerical_forces as numerical_forces
 from dftfd.tasks.optimization import optimize as optimize
 from dftfd.tasks.run import run_scf as run_scf
+from dftfd.training import losses as losses
+from dftfd.training.fitting import fit as fit
+from dftfd.training.saved import load_functional as load_functional
 from dftfd.training.self_consistent import differentiable_scf as differentiable_scf
 from dftfd.translate.exporting import export as export
 from dftfd.verify.audit import audit as audit
