@@ -5,6 +5,7 @@ import runpy
 from pathlib import Path
 
 import jax
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
