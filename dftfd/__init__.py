@@ -34,6 +34,8 @@ _PUBLIC = {
     "fit": "dftfd.training.fitting",
     "load_functional": "dftfd.training.saved",
     "optimize": "dftfd.tasks.optimization",
+    "scan": "dftfd.tasks.scanning",
+    "load_scan": "dftfd.tasks.scanning",
     "nuclear_forces": "dftfd.model.forces",
     "numerical_forces": "dftfd.tasks.numerical_forces",
     "run_batch": "dftfd.batch",
@@ -59,6 +61,7 @@ _PUBLIC = {
     "prove": "dftfd.verify.proofs",
     "load_proof": "dftfd.verify.proofs",
     "export": "dftfd.translate.exporting",
+    "workbench": "dftfd.interactive.workbench",
 }
 
 _MODULES = {"autofd": "dftfd.autofd", "losses": "dftfd.training.losses"}

@@ -7,6 +7,7 @@ grids, orbitals or molecules.
 import functools
 import inspect
 import operator
+import sys
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -52,6 +53,7 @@ class EnergyTerm:
 
     formula: code of the ingredient Functions named in `ingredients` and of keyword parameters.
     has_energy: False for a model of the potential alone, see `potential_term`.
+    set_by_hand: parameters that a user gave another value, and may give more: no code is compiled for each.
     """
 
     name: str
@@ -60,6 +62,7 @@ class EnergyTerm:
     parameters: Mapping[str, float] = field(default_factory=dict)
     doi: str | None = None
     has_energy: bool = True
+    set_by_hand: frozenset[str] = frozenset()
 
     @classmethod
     def from_formula(cls, formula: Callable, name: str, doi: str | None = None) -> "EnergyTerm":
@@ -87,6 +90,10 @@ class EnergyTerm:
         if "is_nonlocal" in vars(self) and plain_leaves(parameters) <= plain_leaves(self.parameters):
             vars(made)["is_nonlocal"] = self.is_nonlocal
         return made
+
+    def set_to(self, changes: Mapping) -> "EnergyTerm":
+        """The same by a user's hand."""
+        return replace(self.with_parameters(changes), set_by_hand=self.set_by_hand | changes.keys())
 
     def energy_density(self, rho: Function, tau: Function | None = None) -> Function:
         """Energy per volume as a Function of r; zero where the density is below the floor of `where_dense`."""
@@ -288,6 +295,10 @@ class Functional:
     def named(self, name: str) -> "Functional":
         return replace(self, name=name)
 
+    def workbench(self, other: Any = None):
+        """A page on which this functional, or two, are evaluated while parameters are moved; see `dftfd.workbench`."""
+        return sys.modules["dftfd"].workbench(self, other)  # a public name, loaded when it is asked for
+
     @_public
     def with_parameters(self, **changes: Any) -> "Functional":
         """The functional with other parameter values, as in `with_parameters(kappa=1.245)`.
@@ -299,9 +310,7 @@ class Functional:
             return self
         for name, value in changes.items():
             require_settable(self.name, [t for _, t in self.terms], name, value)
-        terms = tuple(
-            (c, t.with_parameters({k: v for k, v in changes.items() if k in t.parameters})) for c, t in self.terms
-        )
+        terms = tuple((c, t.set_to({k: v for k, v in changes.items() if k in t.parameters})) for c, t in self.terms)
         shown = ", ".join(f"{k}={parameter_text(v)}" for k, v in changes.items())
         return replace(self, name=f"{self.name}({shown})", terms=terms, exact_exchange=self._with_omega(changes))
 

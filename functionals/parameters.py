@@ -27,7 +27,7 @@ def require_settable(functional: str, terms, name: str, value) -> None:
     for term in holders:
         known = term.parameters[name]
         if not is_acceptable(value, known):
-            shape = _shape(known)
+            shape = shape_of(known)
             expected = f"real numbers of shape {shape}" if shape else "a real number"
             found = f"{shown(value)} given, {expected} expected"
             raise FunctionalError(
@@ -73,18 +73,18 @@ def is_acceptable(value, known) -> bool:
 
 
 def _fits(value, known):
-    shape = _shape(known)
+    shape = shape_of(known)
     layers = isinstance(known, tuple | list) and any(map(np.ndim, jax.tree_util.tree_leaves(known)))
-    return shape is None or layers or _shape(value) == shape
+    return shape is None or layers or shape_of(value) == shape
 
 
-def _shape(value) -> tuple | None:
+def shape_of(value) -> tuple | None:
     """The shape of real numbers, where lengths differ that of each entry; None for what is not made of real numbers."""
     if isinstance(value, Number) or isinstance(getattr(value, "shape", None), tuple):
         return tuple(np.shape(value)) if _is_real(value) else None
     if not isinstance(value, tuple | list):
         return None
-    shapes = [_shape(entry) for entry in value]
+    shapes = [shape_of(entry) for entry in value]
     if None in shapes:
         return None
     if shapes and shapes.count(shapes[0]) == len(shapes):

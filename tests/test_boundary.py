@@ -42,6 +42,7 @@ from dftfd.response.excitations import Excitations
 from dftfd.results.result import SCFResult
 from dftfd.tasks.counterpoise import Interaction
 from dftfd.tasks.optimization import Optimization
+from dftfd.tasks.scanning import Scan
 from dftfd.training.fitting import Fit
 from dftfd.training.self_consistent import DifferentiableResult
 
@@ -540,6 +541,11 @@ def calls():
         "run_scf": (dftfd.run_scf, {"molecule": HYDROGEN, "xc": "lda,vwn"}),
         "molecule": (dftfd.molecule, {"source": "He 0 0 0;", "basis": "sto-3g"}),
         "optimize": (dftfd.optimize, {"molecule": HYDROGEN, "xc": "lda,vwn"}),
+        "scan": (dftfd.scan, {"molecule": HYDROGEN, "xc": "lda,vwn", "atoms": (0, 1), "values": [0.8]}),
+        "load_scan": (dftfd.load_scan, {"path": "none.json"}),
+        "Scan.plot": (SCAN.plot, {"path": "scan.svg"}),
+        "Scan.save": (SCAN.save, {}),
+        "Scan.write": (SCAN.write, {}),
         "numerical_forces": (dftfd.numerical_forces, {"molecule": HYDROGEN, "xc": "lda,vwn"}),
         "nuclear_forces": (dftfd.nuclear_forces, {"result": found}),
         "run_batch": (dftfd.run_batch, {"molecules": [HYDROGEN], "xc": "lda,vwn"}),
@@ -583,6 +589,7 @@ def calls():
         "prove's own inequality": (lambda code: dftfd.prove("lda_c_vwn_rpa", code, boxes=10), {}),
         "load_proof": (dftfd.load_proof, {"path": "none.json"}),
         "export": (dftfd.export, {"functional": "pbe", "folder": "exported"}),
+        "workbench": (dftfd.workbench, {"functional": "lda"}),
         # methods
         "Molecule.at": (HYDROGEN.at, {}),
         "Energy.components": (hartree_fock.components, {}),
@@ -627,6 +634,7 @@ def calls():
 
 
 QUADRATURE = (np.zeros((2, 3)), np.ones(2))
+SCAN = Scan(("H", "H"), (0, 1), False, "hf", np.array([0.7]), np.array([-1.0]), np.array([True]), np.zeros((1, 2, 3)))
 BENCHMARK = read_set("g21ip").sample(1, 0)
 
 NOT_CALLED = {
@@ -684,6 +692,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
     monkeypatch.setattr("dftfd.verify.report_card.Parts", stop)
     monkeypatch.setattr("dftfd.verify.proofs._decided", stop)
     monkeypatch.setattr("dftfd.translate.exporting.files_of", stop)
+    monkeypatch.setattr("dftfd.interactive.workbench.parts_of", stop)
     monkeypatch.setattr("dftfd.results.result.nuclear_forces", stop)
     monkeypatch.setattr("dftfd.verify.check.pointwise_rows", stop)
     monkeypatch.setattr("dftfd.verify.audit._audit_layout", stop)
@@ -729,7 +738,7 @@ def test_the_walk_leaves_nothing_out():
     """Each public name is called with wrong values, or says why not; so is each public method with arguments."""
     called = {name.split("'")[0] for name in calls()}
     assert {*dftfd.__all__} == {*NOT_CALLED} | {name for name in called if "." not in name}
-    kinds = dftfd.Molecule, SCFResult, Functional, Optimization, Interaction, Outcome, Forces, Grid, Excitations
+    kinds = dftfd.Molecule, SCFResult, Functional, Optimization, Interaction, Outcome, Forces, Grid, Excitations, Scan
     for kind in (*kinds, DifferentiableResult, Fit):
         for name, method in vars(kind).items():
             if (
