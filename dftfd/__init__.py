@@ -33,6 +33,7 @@ _PUBLIC = {
     "differentiable_scf": "dftfd.training.self_consistent",
     "fit": "dftfd.training.fitting",
     "load_functional": "dftfd.training.saved",
+    "losses": "dftfd.training",
     "optimize": "dftfd.tasks.optimization",
     "scan": "dftfd.tasks.scanning",
     "load_scan": "dftfd.tasks.scanning",
@@ -64,14 +65,12 @@ _PUBLIC = {
     "workbench": "dftfd.interactive.workbench",
 }
 
-_MODULES = {"autofd": "dftfd.autofd", "losses": "dftfd.training.losses"}
-
-__all__ = ["DftfdError", "InputError", "__version__", "errors", *_MODULES, *_PUBLIC]
+__all__ = ["DftfdError", "InputError", "__version__", "autofd", "errors", *_PUBLIC]
 
 
 def __getattr__(name):
-    if name in _MODULES:
-        return importlib.import_module(_MODULES[name])
+    if name == "autofd":
+        return importlib.import_module("dftfd.autofd")
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'dftfd' has no attribute {name!r}")

@@ -2,8 +2,8 @@
 
     OMP_NUM_THREADS=1 python examples/benchmarks/gradient_of_losses.py [--save data/benchmarks/gradient_of_losses.json]
 
-Each parameter value is new, so that nothing is kept from the one before, and programs are compiled beforehand. SCFs begin
-at the usual guess. What counts is the ratio: (value and gradient) less SCF, over SCF.
+Each parameter value is new, so that nothing is kept from the one before, and programs are compiled beforehand. SCFs
+begin at the usual guess. What counts is the ratio: (value and gradient) less SCF, over SCF.
 """
 
 import argparse
