@@ -1,0 +1,113 @@
+"""Pages of reference, written from signatures and docstrings of what is public."""
+
+import html
+import importlib
+import inspect
+import re
+
+PAGES = {
+    "Molecules and calculations": "dftfd: molecule run_scf energy optimize nuclear_forces numerical_forces "
+    "interaction_energy run_batch density_function molecular_grid Molecule Grid",
+    "Results": "dftfd: SCFResult load_result load_excitations",
+    "Functionals": "dftfd: functional potential register get_functional list_functionals Functional exact_exchange "
+    "long_range_exchange export",
+    "Verification and benchmarks": "dftfd: check audit report_card prove load_proof benchmark",
+    "Functional derivatives": "dftfd.autofd: *",
+    "Building blocks of formulas": "dftfd.functionals.common: *",
+    "Errors": "dftfd.errors: *",
+    "Other programs": "dftfd.interop.pyscf: numint; dftfd.ase: DFTFD",
+}
+
+
+def pages() -> dict[str, str]:
+    """{path: Markdown} of all pages of reference."""
+    found, rows = {}, []
+    for title, content in PAGES.items():
+        path = f"reference/{title.lower().replace(' ', '_')}.md"
+        objects = [pair for part in content.split(";") for pair in _objects(*part.strip().split(":"))]
+        found[path] = f"# {title}\n\n" + "\n\n".join(_entry(name, thing) for name, thing in objects) + "\n"
+        rows.append(
+            f"- [{title}]({path.removeprefix('reference/')}): {', '.join(f'`{n.split(chr(46))[-1]}`' for n, _ in objects)}"
+        )
+    head = "# Reference\n\nFrom the docstrings, with units and shapes. Atomic units, unless something else is said.\n\n"
+    return {"reference/index.md": head + "\n".join(rows) + "\n"} | found
+
+
+def _objects(module, names):
+    loaded = importlib.import_module(module)
+    wanted = names.split()
+    if wanted == ["*"]:
+        own = [n for n, thing in vars(loaded).items() if getattr(thing, "__module__", "").startswith(module)]
+        wanted = sorted(n for n in getattr(loaded, "__all__", own) if not n.startswith("_"))
+    return [
+        (f"{module}.{name}", getattr(loaded, name)) for name in wanted if not inspect.ismodule(getattr(loaded, name))
+    ]
+
+
+def _entry(name, thing):
+    short = name.rpartition(".")[2]
+    text = f"## `{short}` {{ #{short.lower()} }}\n\n~~~ {{ .python .signature .no-copy }}\n{name}{_signature(thing)}\n~~~\n\n{as_markdown(inspect.getdoc(thing))}"
+    if inspect.isclass(thing) and not issubclass(thing, Exception):
+        text += "".join(
+            _member(short, member, attribute) for member, attribute in sorted(vars(thing).items()) if member[0] != "_"
+        )
+    return text
+
+
+def _member(owner, name, attribute):
+    function = (
+        getattr(attribute, "fget", None)
+        or getattr(attribute, "func", None)
+        or getattr(attribute, "__func__", attribute)
+    )
+    if not callable(function) or not (doc := inspect.getdoc(function)):
+        return ""
+    arguments = "" if isinstance(attribute, property) or hasattr(attribute, "func") else _signature(function)
+    return f"\n\n### `{owner}.{name}` {{ #{owner.lower()}-{name.lower()} }}\n\n~~~ {{ .python .signature .no-copy }}\n.{name}{arguments}\n~~~\n\n{as_markdown(doc)}"
+
+
+def _signature(thing):
+    try:
+        signature = inspect.signature(thing)
+    except (TypeError, ValueError):
+        return ""
+    bare = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values() if p.name != "self"]
+    if any(" at 0x" in str(p) for p in bare):
+        return "(...)"
+    words = [str(p).replace("*kw", "**kw") if p.kind is not p.VAR_KEYWORD else str(p) for p in bare]
+    names, keyword = [], False
+    for parameter, word in zip(bare, words, strict=True):
+        if parameter.kind is parameter.KEYWORD_ONLY and not keyword:
+            names.append("*")
+        keyword = keyword or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
+        names.append(word)
+    line = f"({', '.join(names)})"
+    return line if len(line) < 70 else "(\n" + "".join(f"    {n},\n" for n in names) + ")"
+
+
+def as_markdown(doc: str | None) -> str:
+    """A docstring as Markdown: paragraphs, `name: meaning` as lists, what is indented or a dialogue as code."""
+    if not doc:
+        return ""
+    return "\n\n".join(_paragraph(part) for part in re.split(r"\n\s*\n", doc.strip("\n")))
+
+
+def _paragraph(text):
+    lines = text.splitlines()
+    if lines[0].lstrip().startswith(">>>"):
+        return f"~~~ python\n{inspect.cleandoc(text)}\n~~~"
+    if lines[0].startswith("  ") or any(re.search(r"\S {4,}\S", line) for line in lines[1:]):
+        return f"~~~ {{ .text .no-copy }}\n{text}\n~~~"
+    entries = re.split(r"\n(?=\S)", text)
+    if all(re.match(r"(- |[\w, *()]+:( |$))", entry) for entry in entries) and not entries[0].startswith("Raises"):
+        items = [re.match(r"(?:- )?(?:([\w, *]+):)?(.*)", " ".join(e.split()), re.S).groups() for e in entries]
+        return (
+            "<ul>"
+            + "".join(f"<li>{f'<code>{html.escape(n)}</code>: ' if n else ''}{_words(t)}</li>" for n, t in items)
+            + "</ul>"
+        )
+    return f"<p>{_words(' '.join(text.split()))}</p>"
+
+
+def _words(text):
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text.strip(), quote=False))

@@ -1,0 +1,164 @@
+"""The site's own steps in MkDocs' build: what pages print and draw, equations, the gallery, the reference.
+
+`make docs` calls MkDocs with mkdocs.yml, which names this file. The pages of docs/ are the source; what lies outside of
+docs/ and is linked from there, and what is written from docstrings, becomes a page here.
+"""
+
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from latex2mathml.converter import convert
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.verification import pages, reference_pages  # noqa: E402  which MkDocs, started elsewhere, does not find
+
+GENERATED = ROOT / "build" / "generated"
+OUTSIDE = re.compile(
+    r"\]\(((?:\.\./)+)((?:data|examples|functionals|tests)/[^)#\s]+|README\.md|CHANGELOG\.md|CONTRIBUTING\.md)"
+)
+EQUATION = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.S)
+PICTURE = '<div class="picture" data-number="{}"></div>'
+_drawn: dict[str, list[str]] = {}
+
+
+def on_files(files, config):
+    """Add the gallery, the reference and whatever pages link to outside of docs/; run all pages."""
+    written = {"README.md": None} | gallery() | reference_pages.pages()
+    for page in sorted(ROOT.glob("docs/**/*.md")):
+        for _, target in OUTSIDE.findall(page.read_text()):
+            written.setdefault(_inside(target), None)
+    for name, text in written.items():
+        source = ROOT / (name.removesuffix(".md") if name.endswith((".py.md", ".json.md")) else name)
+        if text is None:
+            text = _as_page(source)
+        path = GENERATED / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+        files.append(File.generated(config, name, abs_src_path=str(path)))
+    _run_all([Path(file.abs_src_path) for file in files.documentation_pages()])
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Write what came of each piece behind it; take out the marks of numbers and hidden code."""
+    path = Path(page.file.abs_src_path)
+    try:
+        results = pages.outcomes(path) if path.name != "CHANGELOG.md" else []
+    except pages.PageError as error:
+        raise PluginError(str(error)) from error
+    found = pages.pieces(markdown)
+    assert len(found) == len(results), f"{path.name}: front matter with code"
+    drawn = _drawn[page.file.src_uri] = []
+    for piece, outcome in reversed(list(zip(found, results, strict=True))):
+        behind = _shown(piece, outcome, drawn)
+        start = piece.end if piece.kind in ("python", "console") else piece.start
+        markdown = markdown[:start] + behind + markdown[piece.end :]
+    markdown = re.sub(r"<!--.*?-->\n?", "", markdown, flags=re.S)
+    up = "../" * page.file.src_uri.count("/")
+    return OUTSIDE.sub(lambda m: f"]({up}{_inside(m[2])}", markdown) if "docs" in path.parts else markdown
+
+
+def on_page_content(html, page, config, files):
+    """Put pictures where they belong, and equations as MathML, which browsers draw without a script."""
+    for number, svg in enumerate(_drawn.get(page.file.src_uri, ())):
+        mark = f"p{number}-"
+        svg = re.sub(r'\bid="', f'id="{mark}', svg)
+        svg = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{mark}", svg)
+        html = html.replace(PICTURE.format(number), f'<div class="picture">{svg}</div>')
+    return EQUATION.sub(_mathml, html)
+
+
+def gallery() -> dict[str, str]:
+    """A page for each script of examples/: its words, its code, and what it prints and draws."""
+    scripts = sorted(ROOT.glob("examples/*.py"))
+    found = {}
+    for script in scripts:
+        words, code = re.fullmatch(r'"""(.*?)"""\n(.*)', script.read_text(), re.S).groups()
+        title, _, rest = words.partition("\n\n")
+        rest = re.sub(r"(?m)^    (.*)$", r"        \1", rest)
+        run = f'<!-- run\nimport runpy\n\nrunpy.run_path("examples/{script.name}", run_name="__main__")\n{SHOW}-->'
+        text = f"# {title.rstrip('.')}\n\n{rest}\n\nWhat it prints and draws:\n\n{run}\n\n## The script\n\n"
+        found[f"examples/{script.name}.md"] = f"{text}`examples/{script.name}`\n\n~~~ python\n{code.strip()}\n~~~\n"
+    rows = [f"- [{text.partition(chr(10))[0][2:]}]({name.removeprefix('examples/')})" for name, text in found.items()]
+    others = [
+        path for folder in ("paper", "benchmarks", "faults") for path in sorted(ROOT.glob(f"examples/{folder}/*.py"))
+    ]
+    for path in others:
+        name = f"examples/{path.parent.name}/{path.name}.md"
+        found[name] = _as_page(path)
+        rows.append(
+            f"- [{path.parent.name}: {found[name].partition(chr(10))[0][2:]}]({path.parent.name}/{path.name}.md)"
+        )
+    head = "# Gallery\n\nScripts that run as tests. Those of `paper`, `benchmarks` and `faults` take minutes to hours and are shown as code.\n\n"
+    return {"examples/index.md": head + "\n".join(rows) + "\n"} | found
+
+
+SHOW = """
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+
+for path in sorted(Path().glob("*.png")):
+    plt.figure("picture drawn by the script", figsize=(8, 6))
+    plt.imshow(plt.imread(path))
+    plt.axis("off")
+"""
+
+
+def _as_page(path):
+    """A Markdown file as it is, code and data between fences."""
+    text = path.read_text()
+    if path.suffix == ".md":
+        return (
+            re.sub(r"\]\(docs/", "](", text)
+            if path.name != "CHANGELOG.md"
+            else re.sub(r"\]\((?!http)([^)]*)\)", "]", text)
+        )
+    title = re.match(r'"""(.*?)[.\n]', text)
+    language = {".py": "python", ".json": "json"}.get(path.suffix, "text")
+    return f"# {title[1] if title else path.name}\n\n`{path.relative_to(ROOT)}`\n\n~~~ {language}\n{text}\n~~~\n"
+
+
+def _inside(target):
+    """Where a file outside of docs/ stands in the site."""
+    return target if target.endswith(".md") else f"{target}.md"
+
+
+def _run_all(paths):
+    """All pages at once, as many as there are cores; outcomes are kept, so that this is the only time they run."""
+    from dftfd.runtime.threads import worker_count
+
+    with ThreadPoolExecutor(worker_count()) as pool:
+        failures = [error for error in pool.map(_failure, paths) if error]
+    if failures:
+        raise PluginError("\n\n".join(failures))
+
+
+def _failure(path):
+    try:
+        pages.outcomes(path) if path.suffix == ".md" and path.name != "CHANGELOG.md" else None
+    except pages.PageError as error:
+        return str(error)
+
+
+def _shown(piece, outcome, drawn):
+    """The Markdown of an outcome. Pictures are counted from the end of the page, where the caller begins."""
+    text = outcome.text.rstrip() if piece.kind != "=" and piece.shown is None and ">>> " not in piece.code else ""
+    behind = f"\n\n~~~ {{ .text .output .no-copy }}\n{text}\n~~~\n" if text else ""
+    for svg in outcome.pictures:
+        behind += f"\n\n{PICTURE.format(len(drawn))}\n"
+        drawn.append(svg)
+    return behind
+
+
+def _mathml(match):
+    display = "block" if match[1] == "div" else "inline"
+    latex = match[2].replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">").strip()
+    return convert(latex, display=display)
