@@ -224,7 +224,7 @@ def _same(shown, printed):
 
 
 def outcomes(path: Path) -> list[Outcome]:
-    """What came of each piece of a page: from an earlier run where nothing has changed, else in a process of its own."""
+    """What came of each piece of a page: kept from a run before where nothing has changed, else of a process of its own."""
     found = pieces(path.read_text())
     if not found:
         return []
@@ -243,16 +243,15 @@ def _key(found):
     digest = hashlib.sha256(_sources().encode())
     for piece in found:
         digest.update(repr((piece.kind, piece.code, piece.shown, piece.named)).encode())
-    named = {name for piece in found for name in re.findall(r"data\(\"([^\"]+)\"\)", piece.code)}
-    for name in sorted(named | {f"../{name}" for name in _files_named(found)}):
-        digest.update((ROOT / "data" / name).read_bytes())
+    named = {ROOT / "data" / name for piece in found for name in re.findall(r"data\(\"([^\"]+)\"\)", piece.code)}
+    named |= {ROOT / name for piece in found for name in re.findall(r"examples/[\w./-]+\.\w+", piece.code)}
+    if any("charts" in piece.code for piece in found):
+        folders = ("benchmarks", "reliability", "regression")
+        named |= {path for folder in folders for path in (ROOT / "data" / folder).iterdir()}
+        named.add(Path(__file__).with_name("charts.py"))
+    for path in sorted(path for path in named if path.is_file()):
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:24]
-
-
-def _files_named(found):
-    """Files of examples/ that pieces name."""
-    names = {name for piece in found for name in re.findall(r"examples/[\w./-]+\.\w+", piece.code)}
-    return sorted(name for name in names if (ROOT / name).is_file())
 
 
 @cache

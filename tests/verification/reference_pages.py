@@ -19,11 +19,15 @@ PAGES = {
 }
 
 
+def paths() -> list[str]:
+    """Where the pages stand in the site."""
+    return ["reference/index.md", *(f"reference/{title.lower().replace(' ', '_')}.md" for title in PAGES)]
+
+
 def pages() -> dict[str, str]:
     """{path: Markdown} of all pages of reference."""
     found, rows = {}, []
-    for title, content in PAGES.items():
-        path = f"reference/{title.lower().replace(' ', '_')}.md"
+    for path, (title, content) in zip(paths()[1:], PAGES.items(), strict=True):
         objects = [pair for part in content.split(";") for pair in _objects(*part.strip().split(":"))]
         found[path] = f"# {title}\n\n" + "\n\n".join(_entry(name, thing) for name, thing in objects) + "\n"
         rows.append(

@@ -27,9 +27,21 @@ PICTURE = '<div class="picture" data-number="{}"></div>'
 _drawn: dict[str, list[str]] = {}
 
 
+def on_config(config):
+    """Name the generated pages in the menu, and the pages of docs/ that are named nowhere."""
+    menu = {title: part for entry in config["nav"] for title, part in entry.items()}
+    menu["Gallery"] += [name for name in gallery() if name != "examples/index.md"]
+    menu["Reference"] += [name for name in reference_pages.paths() if name != "reference/index.md"]
+    menu["House"] += ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "data/reference/README.md"]
+    named = set(re.findall(r"[\w/]+\.md", str(config["nav"])))
+    left = sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name not in named)
+    menu["Guides"] += [{"More": left}] if left else []
+    return config
+
+
 def on_files(files, config):
     """Add the gallery, the reference and whatever pages link to outside of docs/; run all pages."""
-    written = {"README.md": None} | gallery() | reference_pages.pages()
+    written = dict.fromkeys(("README.md", "CONTRIBUTING.md", "CHANGELOG.md")) | gallery() | reference_pages.pages()
     for page in sorted(ROOT.glob("docs/**/*.md")):
         for _, target in OUTSIDE.findall(page.read_text()):
             written.setdefault(_inside(target), None)
