@@ -81,5 +81,7 @@ def test_versions_and_their_bounds(found, bounds, fits):
 
 def test_jax_is_not_loaded_for_it():
     """The command answers before a second has passed, and where JAX does not start."""
-    code = "import sys; sys.argv = ['dftfd', 'doctor']; from dftfd.cli import main; main(); sys.exit('jax' in sys.modules)"
+    code = (
+        "import sys; sys.argv = ['dftfd', 'doctor']; from dftfd.cli import main; main(); sys.exit('jax' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0

@@ -224,7 +224,7 @@ def _same(shown, printed):
 
 
 def outcomes(path: Path) -> list[Outcome]:
-    """What came of each piece of a page: kept from a run before where nothing has changed, else of a process of its own."""
+    """What came of each piece of a page: kept where nothing has changed since, else from a process of its own."""
     found = pieces(path.read_text())
     if not found:
         return []

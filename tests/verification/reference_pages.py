@@ -30,9 +30,8 @@ def pages() -> dict[str, str]:
     for path, (title, content) in zip(paths()[1:], PAGES.items(), strict=True):
         objects = [pair for part in content.split(";") for pair in _objects(*part.strip().split(":"))]
         found[path] = f"# {title}\n\n" + "\n\n".join(_entry(name, thing) for name, thing in objects) + "\n"
-        rows.append(
-            f"- [{title}]({path.removeprefix('reference/')}): {', '.join(f'`{n.split(chr(46))[-1]}`' for n, _ in objects)}"
-        )
+        names = ", ".join(f"`{name.rpartition('.')[2]}`" for name, _ in objects)
+        rows.append(f"- [{title}]({path.removeprefix('reference/')}): {names}")
     head = "# Reference\n\nFrom the docstrings, with units and shapes. Atomic units, unless something else is said.\n\n"
     return {"reference/index.md": head + "\n".join(rows) + "\n"} | found
 
@@ -49,25 +48,31 @@ def _objects(module, names):
 
 
 def _entry(name, thing):
+    """A class or function; of a class its public methods and properties, too."""
     short = name.rpartition(".")[2]
-    text = f"## `{short}` {{ #{short.lower()} }}\n\n~~~ {{ .python .signature .no-copy }}\n{name}{_signature(thing)}\n~~~\n\n{as_markdown(inspect.getdoc(thing))}"
+    text = _section("##", short, f"{name}{_signature(thing)}", thing)
     if inspect.isclass(thing) and not issubclass(thing, Exception):
-        text += "".join(
-            _member(short, member, attribute) for member, attribute in sorted(vars(thing).items()) if member[0] != "_"
-        )
+        members = sorted((name, member) for name, member in vars(thing).items() if name[0] != "_")
+        text += "".join(_member(short, *member) for member in members)
     return text
 
 
 def _member(owner, name, attribute):
-    function = (
-        getattr(attribute, "fget", None)
-        or getattr(attribute, "func", None)
-        or getattr(attribute, "__func__", attribute)
+    is_value = isinstance(attribute, property) or hasattr(attribute, "func")
+    function = next(
+        (getattr(attribute, kind) for kind in ("fget", "func", "__func__") if hasattr(attribute, kind)), attribute
     )
-    if not callable(function) or not (doc := inspect.getdoc(function)):
+    if not callable(function) or not inspect.getdoc(function):
         return ""
-    arguments = "" if isinstance(attribute, property) or hasattr(attribute, "func") else _signature(function)
-    return f"\n\n### `{owner}.{name}` {{ #{owner.lower()}-{name.lower()} }}\n\n~~~ {{ .python .signature .no-copy }}\n.{name}{arguments}\n~~~\n\n{as_markdown(doc)}"
+    arguments = "" if is_value else _signature(function)
+    return "\n\n" + _section("###", f"{owner}.{name}", f".{name}{arguments}", function)
+
+
+def _section(level, name, signature, thing):
+    """A heading with an anchor, the signature, the docstring."""
+    anchor = name.lower().replace(".", "-")
+    code = f"~~~ {{ .python .signature .no-copy }}\n{signature}\n~~~"
+    return f"{level} `{name}` {{ #{anchor} }}\n\n{code}\n\n{as_markdown(inspect.getdoc(thing))}"
 
 
 def _signature(thing):
@@ -78,13 +83,12 @@ def _signature(thing):
     bare = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values() if p.name != "self"]
     if any(" at 0x" in str(p) for p in bare):
         return "(...)"
-    words = [str(p).replace("*kw", "**kw") if p.kind is not p.VAR_KEYWORD else str(p) for p in bare]
     names, keyword = [], False
-    for parameter, word in zip(bare, words, strict=True):
+    for parameter in bare:
         if parameter.kind is parameter.KEYWORD_ONLY and not keyword:
             names.append("*")
         keyword = keyword or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
-        names.append(word)
+        names.append(str(parameter))
     line = f"({', '.join(names)})"
     return line if len(line) < 70 else "(\n" + "".join(f"    {n},\n" for n in names) + ")"
 

@@ -22,6 +22,7 @@ GENERATED = ROOT / "build" / "generated"
 OUTSIDE = re.compile(
     r"\]\(((?:\.\./)+)((?:data|examples|functionals|tests)/[^)#\s]+|README\.md|CHANGELOG\.md|CONTRIBUTING\.md)"
 )
+BESIDE = ("README.md", "CONTRIBUTING.md")
 EQUATION = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.S)
 PICTURE = '<div class="picture" data-number="{}"></div>'
 _drawn: dict[str, list[str]] = {}
@@ -41,12 +42,15 @@ def on_config(config):
 
 def on_files(files, config):
     """Add the gallery, the reference and whatever pages link to outside of docs/; run all pages."""
-    written = dict.fromkeys(("README.md", "CONTRIBUTING.md", "CHANGELOG.md")) | gallery() | reference_pages.pages()
+    written = dict.fromkeys((*BESIDE, "CHANGELOG.md")) | gallery() | reference_pages.pages()
     for page in sorted(ROOT.glob("docs/**/*.md")):
         for _, target in OUTSIDE.findall(page.read_text()):
             written.setdefault(_inside(target), None)
+    for name in BESIDE:
+        for target in re.findall(r"\]\(((?!http|docs/)[^)#]+\.\w+)\)", (ROOT / name).read_text()):
+            written.setdefault(_inside(target), None)
     for name, text in written.items():
-        source = ROOT / (name.removesuffix(".md") if name.endswith((".py.md", ".json.md")) else name)
+        source = ROOT / (name if (ROOT / name).is_file() else name.removesuffix(".md"))
         if text is None:
             text = _as_page(source)
         path = GENERATED / name
@@ -98,20 +102,18 @@ def gallery() -> dict[str, str]:
         run = f'<!-- run\nimport runpy\n\nrunpy.run_path("examples/{script.name}", run_name="__main__")\n{SHOW}-->'
         text = f"# {title.rstrip('.')}\n\n{rest}\n\nWhat it prints and draws:\n\n{run}\n\n## The script\n\n"
         found[f"examples/{script.name}.md"] = f"{text}`examples/{script.name}`\n\n~~~ python\n{code.strip()}\n~~~\n"
-    rows = [f"- [{text.partition(chr(10))[0][2:]}]({name.removeprefix('examples/')})" for name, text in found.items()]
-    others = [
-        path for folder in ("paper", "benchmarks", "faults") for path in sorted(ROOT.glob(f"examples/{folder}/*.py"))
-    ]
-    for path in others:
-        name = f"examples/{path.parent.name}/{path.name}.md"
-        found[name] = _as_page(path)
-        rows.append(
-            f"- [{path.parent.name}: {found[name].partition(chr(10))[0][2:]}]({path.parent.name}/{path.name}.md)"
-        )
-    head = "# Gallery\n\nScripts that run as tests. Those of `paper`, `benchmarks` and `faults` take minutes to hours and are shown as code.\n\n"
+    for path in (path for folder in SHOWN for path in sorted(ROOT.glob(f"examples/{folder}/*.py"))):
+        found[f"examples/{path.parent.name}/{path.name}.md"] = _as_page(path)
+    rows = []
+    for name, text in found.items():
+        inside, title = name.removeprefix("examples/"), text.partition("\n")[0][2:]
+        rows.append(f"- [{inside.partition('/')[0]}: {title}]({inside})" if "/" in inside else f"- [{title}]({inside})")
+    head = "# Gallery\n\nScripts that run as tests. Those of `paper`, `benchmarks` and `faults` take minutes to hours and are "
+    head += "shown as code.\n\n"
     return {"examples/index.md": head + "\n".join(rows) + "\n"} | found
 
 
+SHOWN = ("paper", "benchmarks", "faults")
 SHOW = """
 from pathlib import Path
 
@@ -125,17 +127,22 @@ for path in sorted(Path().glob("*.png")):
 
 
 def _as_page(path):
-    """A Markdown file as it is, code and data between fences."""
+    """A Markdown file with links as they are here, code and data between fences."""
     text = path.read_text()
     if path.suffix == ".md":
-        return (
-            re.sub(r"\]\(docs/", "](", text)
-            if path.name != "CHANGELOG.md"
-            else re.sub(r"\]\((?!http)([^)]*)\)", "]", text)
-        )
+        return re.sub(r"\]\((?!http|#)([^)]*)\)", lambda match: _relinked(path, match[1]), text)
     title = re.match(r'"""(.*?)[.\n]', text)
     language = {".py": "python", ".json": "json"}.get(path.suffix, "text")
     return f"# {title[1] if title else path.name}\n\n`{path.relative_to(ROOT)}`\n\n~~~ {language}\n{text}\n~~~\n"
+
+
+def _relinked(path, target):
+    """The end of a link of a page outside of docs/: to what has a page, or none."""
+    if path.name not in BESIDE:
+        return "]"
+    if target.startswith("docs/"):
+        return f"]({target.removeprefix('docs/')})"
+    return f"]({'examples/index.md' if target == 'examples' else _inside(target)})"
 
 
 def _inside(target):
