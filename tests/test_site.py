@@ -31,7 +31,7 @@ def page(tmp_path, text):
 
 
 def test_pieces_run_in_one_session(tmp_path):
-    """Code, dialogue, hidden code, commands and numbers of a page see the same names; `code` in a line is left alone."""
+    """Code, dialogue, hidden code, commands and numbers see the same names; `code` in a line is left alone."""
     text = """
 ```python
 x = 6 * 7

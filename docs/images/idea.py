@@ -1,6 +1,6 @@
 """The one idea in one picture: an energy is written, everything else is derived. Writes idea.svg beside this file.
 
-All four pictures on the right are computed from the formula on the left, for water (PBE, def2-SVP).
+All four pictures on the right are computed for water (def2-SVP) with PBE, whose exchange is the formula on the left.
 
     python docs/images/idea.py
 """
@@ -33,7 +33,7 @@ def main():
     plt.rcParams.update({"xtick.color": INK, "ytick.color": INK, "svg.hashsalt": "idea", "axes.titlesize": 12})
     figure = plt.figure(figsize=(11, 5.2), facecolor="white")
     formula(figure)
-    places = [(0.60, 0.60, 0.165, 0.27), (0.825, 0.60, 0.165, 0.27), (0.60, 0.10, 0.165, 0.27), (0.825, 0.10, 0.165, 0.27)]
+    places = [(x, y, 0.165, 0.27) for y in (0.555, 0.09) for x in (0.60, 0.825)]
     for draw, place in zip((potential, matrix, spectrum, forces), places, strict=True):
         draw(figure.add_axes(place), result)
     path = Path(__file__).with_name("idea.svg")
@@ -42,15 +42,16 @@ def main():
 
 
 def formula(figure):
-    figure.text(0.02, 0.93, "You write the energy ...", fontsize=17, color=BLUE, weight="bold")
+    figure.text(0.02, 0.945, "You write the energy ...", fontsize=17, color=BLUE, weight="bold")
     box = {"boxstyle": "round,pad=0.9", "facecolor": "#eef0fb", "edgecolor": BLUE}
-    figure.text(0.035, 0.53, CODE, family="monospace", fontsize=9.2, va="center", linespacing=1.7, bbox=box)
-    figure.text(0.02, 0.17, "no derivative, no potential, no gradient code", fontsize=11.5, style="italic")
-    arrow = {"arrowstyle": "simple,head_width=1.3,head_length=1.1,tail_width=0.45", "facecolor": BLUE, "edgecolor": BLUE}
-    figure.add_artist(matplotlib.patches.FancyArrowPatch((0.435, 0.53), (0.535, 0.53), mutation_scale=22, **arrow,
-                                                         transform=figure.transFigure))
-    figure.text(0.485, 0.385, "functional\nautomatic\ndifferentiation", fontsize=9.5, ha="center", va="center", color=BLUE)
-    figure.text(0.565, 0.93, "... and get everything else", fontsize=17, color=ORANGE, weight="bold")
+    figure.text(0.035, 0.53, CODE, family="monospace", fontsize=9.8, va="center", linespacing=1.7, bbox=box)
+    figure.text(0.035, 0.24, "no derivative, no potential, no gradient code", fontsize=11.5, style="italic")
+    style = {"arrowstyle": "simple,head_width=1.3,head_length=1.1,tail_width=0.45", "mutation_scale": 22, "color": BLUE}
+    arrow = matplotlib.patches.FancyArrowPatch((0.452, 0.53), (0.545, 0.53), **style, transform=figure.transFigure)
+    figure.add_artist(arrow)
+    words = {"fontsize": 9.5, "ha": "center", "va": "center", "color": BLUE}
+    figure.text(0.497, 0.385, "functional\nautomatic\ndifferentiation", **words)
+    figure.text(0.565, 0.945, "... and get everything else", fontsize=17, color=ORANGE, weight="bold")
 
 
 def potential(axes, result):
@@ -83,7 +84,8 @@ def forces(axes, result):
     where, F = result.molecule.coordinates[:, 1:], result.forces()[:, 1:]
     axes.plot(*where[[1, 0, 2]].T, color="0.6", linewidth=4, zorder=0)
     axes.scatter(*where.T, s=[420, 190, 190], color=["#d64545", "#e4e7eb", "#e4e7eb"], edgecolor=INK, zorder=1)
-    axes.quiver(*where.T, *F.T, color=ORANGE, angles="xy", scale_units="xy", scale=np.abs(F).max() / 0.9, width=0.022, zorder=2)
+    style = {"angles": "xy", "scale_units": "xy", "scale": np.abs(F).max() / 0.9, "width": 0.022, "zorder": 2}
+    axes.quiver(*where.T, *F.T, color=ORANGE, **style)
     axes.set(title="forces", xticks=[], yticks=[], xlim=(-2.8, 2.8), ylim=(-2.4, 1.6), xlabel=r"$-dE/dR$")
     axes.set_aspect("equal")
 

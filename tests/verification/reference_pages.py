@@ -109,11 +109,8 @@ def _paragraph(text):
     entries = re.split(r"\n(?=\S)", text)
     if all(re.match(r"(- |[\w, *()]+:( |$))", entry) for entry in entries) and not entries[0].startswith("Raises"):
         items = [re.match(r"(?:- )?(?:([\w, *]+):)?(.*)", " ".join(e.split()), re.S).groups() for e in entries]
-        return (
-            "<ul>"
-            + "".join(f"<li>{f'<code>{html.escape(n)}</code>: ' if n else ''}{_words(t)}</li>" for n, t in items)
-            + "</ul>"
-        )
+        named = [f"<code>{html.escape(name)}</code>: {_words(rest)}" if name else _words(rest) for name, rest in items]
+        return "<ul>" + "".join(f"<li>{item}</li>" for item in named) + "</ul>"
     return f"<p>{_words(' '.join(text.split()))}</p>"
 
 

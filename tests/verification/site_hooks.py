@@ -107,9 +107,10 @@ def gallery() -> dict[str, str]:
     rows = []
     for name, text in found.items():
         inside, title = name.removeprefix("examples/"), text.partition("\n")[0][2:]
-        rows.append(f"- [{inside.partition('/')[0]}: {title}]({inside})" if "/" in inside else f"- [{title}]({inside})")
-    head = "# Gallery\n\nScripts that run as tests. Those of `paper`, `benchmarks` and `faults` take minutes to hours and are "
-    head += "shown as code.\n\n"
+        folder = f"{inside.partition('/')[0]}: " if "/" in inside else ""
+        rows.append(f"- [{folder}{title}]({inside})")
+    head = "# Gallery\n\nScripts that run as tests. Those of `paper`, `benchmarks` and `faults` take minutes to hours "
+    head += "and are shown as code.\n\n"
     return {"examples/index.md": head + "\n".join(rows) + "\n"} | found
 
 
