@@ -31,7 +31,7 @@ test-all: $(VENV)/.installed-for-tests
 	$(PYTEST) -m "not gpu and not benchmark"
 
 docs: $(VENV)/.installed-for-docs
-	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build
 	@echo "The site is build/site/index.html"
 
 notebooks: $(VENV)/.installed-for-docs

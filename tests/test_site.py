@@ -119,7 +119,7 @@ def site():
     """The folder of the site, built anew; pages that have not changed since the last build are not run again."""
     pytest.importorskip("mkdocs", reason="MkDocs is not installed: pip install 'dftfd[docs]'")
     built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet"], cwd=ROOT, capture_output=True, text=True, timeout=3600
+        [sys.executable, "-m", "mkdocs", "build"], cwd=ROOT, capture_output=True, text=True, timeout=3600
     )
     assert built.returncode == 0, built.stderr[-3000:]
     return SITE

@@ -97,7 +97,8 @@ def as_markdown(doc: str | None) -> str:
     """A docstring as Markdown: paragraphs, `name: meaning` as lists, what is indented or a dialogue as code."""
     if not doc:
         return ""
-    return "\n\n".join(_paragraph(part) for part in re.split(r"\n\s*\n", doc.strip("\n")))
+    first, *others = re.split(r"\n\s*\n", doc.strip("\n"))
+    return "\n\n".join([f"<p>{_words(' '.join(first.split()))}</p>", *map(_paragraph, others)])
 
 
 def _paragraph(text):

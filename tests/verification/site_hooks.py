@@ -6,12 +6,13 @@ docs/ and is linked from there, and what is written from docstrings, becomes a p
 
 import re
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from latex2mathml.converter import convert
 from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import File
+from mkdocs.structure.files import File, InclusionLevel
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -33,7 +34,7 @@ def on_config(config):
     menu = {title: part for entry in config["nav"] for title, part in entry.items()}
     menu["Gallery"] += [name for name in gallery() if name != "examples/index.md"]
     menu["Reference"] += [name for name in reference_pages.paths() if name != "reference/index.md"]
-    menu["House"] += ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "data/reference/README.md"]
+    menu["House"] += ["readme_first.md", "CONTRIBUTING.md", "CHANGELOG.md", "data/reference/README.md"]
     named = set(re.findall(r"[\w/]+\.md", str(config["nav"])))
     left = sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name not in named)
     menu["Guides"] += [{"More": left}] if left else []
@@ -42,7 +43,9 @@ def on_config(config):
 
 def on_files(files, config):
     """Add the gallery, the reference and whatever pages link to outside of docs/; run all pages."""
-    written = dict.fromkeys((*BESIDE, "CHANGELOG.md")) | gallery() | reference_pages.pages()
+    written = (
+        {"readme_first.md": None, "CONTRIBUTING.md": None, "CHANGELOG.md": None} | gallery() | reference_pages.pages()
+    )
     for page in sorted(ROOT.glob("docs/**/*.md")):
         for _, target in OUTSIDE.findall(page.read_text()):
             written.setdefault(_inside(target), None)
@@ -50,14 +53,17 @@ def on_files(files, config):
         for target in re.findall(r"\]\(((?!http|docs/)[^)#]+\.\w+)\)", (ROOT / name).read_text()):
             written.setdefault(_inside(target), None)
     for name, text in written.items():
-        source = ROOT / (name if (ROOT / name).is_file() else name.removesuffix(".md"))
+        source = ROOT / (
+            "README.md" if name == "readme_first.md" else name if (ROOT / name).is_file() else name.removesuffix(".md")
+        )
         if text is None:
             text = _as_page(source)
         path = GENERATED / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
-        files.append(File.generated(config, name, abs_src_path=str(path)))
+        level = InclusionLevel.INCLUDED if name in str(config["nav"]) else InclusionLevel.NOT_IN_NAV
+        files.append(File.generated(config, name, abs_src_path=str(path), inclusion=level))
     _run_all([Path(file.abs_src_path) for file in files.documentation_pages()])
     return files
 
@@ -91,6 +97,21 @@ def on_page_content(html, page, config, files):
     return EQUATION.sub(_mathml, html)
 
 
+def on_post_page(output, page, config):
+    """Names that the theme leaves out for those who hear a page: of the search, and of each part of the menu."""
+    search = 'data-md-component="search" role="dialog"'
+    output = output.replace(search, f'{search} aria-label="Search"')
+    return re.sub(r'aria-labelledby="__nav_([\d_]+)_label"', r'aria-label="Menu \1"', output)
+
+
+def on_post_build(config):
+    """Take out the page of servers for what is not found; forget what came of pages a month ago and longer."""
+    Path(config["site_dir"], "404.html").unlink()
+    for kept in pages.KEPT.glob("*.json"):
+        if kept.stat().st_mtime < time.time() - 30 * 86400:
+            kept.unlink()
+
+
 def gallery() -> dict[str, str]:
     """A page for each script of examples/: its words, its code, and what it prints and draws."""
     scripts = sorted(ROOT.glob("examples/*.py"))
@@ -103,6 +124,8 @@ def gallery() -> dict[str, str]:
         text = f"# {title.rstrip('.')}\n\n{rest}\n\nWhat it prints and draws:\n\n{run}\n\n## The script\n\n"
         found[f"examples/{script.name}.md"] = f"{text}`examples/{script.name}`\n\n~~~ python\n{code.strip()}\n~~~\n"
     for path in (path for folder in SHOWN for path in sorted(ROOT.glob(f"examples/{folder}/*.py"))):
+        if "__main__" not in path.read_text() and path.parent.name != "paper":
+            continue
         found[f"examples/{path.parent.name}/{path.name}.md"] = _as_page(path)
     rows = []
     for name, text in found.items():
@@ -148,6 +171,8 @@ def _relinked(path, target):
 
 def _inside(target):
     """Where a file outside of docs/ stands in the site."""
+    if target == "README.md":  # MkDocs would take it for the start page
+        return "readme_first.md"
     return target if target.endswith(".md") else f"{target}.md"
 
 
@@ -181,4 +206,5 @@ def _shown(piece, outcome, drawn):
 def _mathml(match):
     display = "block" if match[1] == "div" else "inline"
     latex = match[2].replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">").strip()
-    return convert(latex, display=display)
+    drawn = convert(latex, display=display)
+    return f'<div class="equation" tabindex="0">{drawn}</div>' if display == "block" else drawn
