@@ -34,6 +34,7 @@ SERVES = {
     "verify": "referees in extended precision",
     "proofs": "proofs of exact conditions, rechecked",
     "learned": "networks as parameters",
+    "smiles": "molecules from SMILES",
 }
 """What each extra of the package is for. Those of developers are not in the list."""
 
