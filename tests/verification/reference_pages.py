@@ -6,12 +6,12 @@ import inspect
 import re
 
 PAGES = {
-    "Molecules and calculations": "dftfd: molecule run_scf energy optimize nuclear_forces numerical_forces "
-    "interaction_energy run_batch density_function molecular_grid Molecule Grid",
+    "Molecules and calculations": "dftfd: molecule run_scf energy differentiable_scf optimize nuclear_forces "
+    "numerical_forces interaction_energy scan load_scan run_batch density_function molecular_grid Molecule Grid",
     "Results": "dftfd: SCFResult load_result load_excitations",
     "Functionals": "dftfd: functional potential register get_functional list_functionals Functional exact_exchange "
     "long_range_exchange export",
-    "Verification and benchmarks": "dftfd: check audit report_card prove load_proof benchmark",
+    "Verification and benchmarks": "dftfd: check audit report_card prove load_proof benchmark workbench",
     "Functional derivatives": "dftfd.autofd: *",
     "Building blocks of formulas": "dftfd.functionals.common: *",
     "Errors": "dftfd.errors: *",
