@@ -17,7 +17,7 @@ from dftfd.runtime.progress import PlainProgress, Progress
 from dftfd.runtime.version import VERSION
 
 CHECK_FAILED = 1
-WITHOUT_JAX = {"list", "cache", "completion"}
+WITHOUT_JAX = {"list", "cache", "completion", "doctor"}
 BATCH = {"jobs", "record", "scheduler"}
 ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "overwrite"}
 """Options of `run` that only a batch, and only a single molecule, understands."""
