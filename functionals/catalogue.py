@@ -1,7 +1,7 @@
 """libxc's catalogue: its functionals as formulas on functions, from jax-xc's kernels or from libxc's own source.
 
 jax-xc has those of libxc 6.0; the formulas of libxc 7.0.0 are read from a source tree that the user has and names
-(dftfd.functionals.libxc_source), where jax-xc is not installed or does not serve a name. Each is a Functional like the library's own: it adds, scales, takes other parameters, and all its derivatives are
+(dftfd.functionals.libxc_tree), where jax-xc is not installed or does not serve a name. Each is a Functional like the library's own: it adds, scales, takes other parameters, and all its derivatives are
 derived. A name is served only after a comparison with libxc 7 for both spin layouts (docs/catalogue.md); the others
 answer with the reason why not. `jax_xc_parameters.json` holds the parameters, `jax_xc_verdicts.json` the comparison's
 outcome; data/jax_xc/ makes both. `libxc_parameters.json` and `libxc_verdicts.json`, of data/libxc_formulas/, are the
@@ -14,13 +14,13 @@ K. Zheng, M. Lin, JAX-XC, AI for Accelerated Materials Design workshop, ICLR 202
 import functools
 import json
 import operator
+from collections.abc import Callable
 from importlib.resources import files
 
 from dftfd.errors import UnsupportedError
-from dftfd.functionals import libxc_source
+from dftfd.functionals import jax_xc_kernels, libxc_tree
 from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, long_range_exchange
 from dftfd.functionals.jax_xc_formula import JaxXCFormula
-from dftfd.functionals.jax_xc_kernels import is_installed, require_installed
 from dftfd.functionals.parameters import in_tuples
 from dftfd.functionals.registry import Source, add_source
 from dftfd.functionals.vv10 import rvv10, vv10
@@ -54,22 +54,32 @@ def source_verdicts() -> dict:
 
 
 def _from_jax_xc(name) -> bool:
-    return name in verdicts()["verified"] and is_installed()
+    return name in verdicts()["verified"] and jax_xc_kernels.is_installed()
 
 
 def _from_source(name) -> bool:
-    return name in source_verdicts()["verified"] and libxc_source.folder() is not None
+    return name in source_verdicts()["verified"] and libxc_tree.folder() is not None
 
 
 def names() -> list[str]:
-    """The verified names, sorted, without prefix; those of libxc's own formulas where a source tree is named."""
-    found = set(verdicts()["verified"])
-    return sorted(found | set(source_verdicts()["verified"]) if libxc_source.folder() is not None else found)
+    """The names that jax-xc serves, sorted, without prefix."""
+    return sorted(verdicts()["verified"])
+
+
+def source_names() -> list[str]:
+    """The names that a source tree of libxc serves, sorted, without prefix."""
+    return sorted(source_verdicts()["verified"])
+
+
+def served_names() -> list[str]:
+    """The names that can be asked for here, without prefix: none without jax-xc and without libxc's source."""
+    found = names() if jax_xc_kernels.is_installed() else []
+    return sorted({*found, *(source_names() if libxc_tree.folder() is not None else [])})
 
 
 def prefixed_names() -> list[str]:
-    """The names that can be asked for here with the prefix: none without jax-xc and without libxc's source."""
-    return [PREFIX + name for name in names() if _from_jax_xc(name) or _from_source(name)]
+    """`served_names` with the prefix."""
+    return [PREFIX + name for name in served_names()]
 
 
 @functools.cache
@@ -99,11 +109,11 @@ def find(name: str) -> Functional | None:
         return build_from_source(name)
     by_jax_xc, by_source = (name in found["verified"] for found in (verdicts(), source_verdicts()))
     if by_jax_xc:
-        require_installed(f"libxc's {name!r}", libxc_source.WHERE if by_source else "")
-    reason = verdicts()["refused"].get(name)
+        jax_xc_kernels.require_installed(f"libxc's {name!r}", libxc_tree.WHERE if by_source else "")
+    reasons = [found["refused"].get(name) for found in (verdicts(), source_verdicts())]
     if by_source:
-        raise UnsupportedError(f"libxc's {name!r} is not served from jax-xc: {reason}. It needs {libxc_source.WHERE}.")
-    reason = source_verdicts()["refused"].get(name) or reason
+        raise UnsupportedError(f"libxc's {name!r} needs {libxc_tree.WHERE}; jax-xc does not serve it: {reasons[0]}.")
+    reason = next(filter(None, reasons if libxc_tree.folder() is None else reasons[::-1]), None)
     if reason is None:
         return None
     raise UnsupportedError(f"libxc's {name!r} is not served: {reason}.")
@@ -111,10 +121,10 @@ def find(name: str) -> Functional | None:
 
 def find_term(name: str) -> EnergyTerm | None:
     """The term of this name, of which functionals are sums, whether it is served alone or not."""
-    makers = [(table(), build)] if is_installed() else []
-    makers += [(source_table(), build_from_source)] if libxc_source.folder() is not None else []
+    makers: list[tuple[dict, Callable[[str], Functional]]] = [(table(), build)] if jax_xc_kernels.is_installed() else []
+    makers += [(source_table(), build_from_source)] if libxc_tree.folder() is not None else []
     if not makers and name in table():
-        require_installed()
+        jax_xc_kernels.require_installed()
     found = (term for known, make in makers if name in known for _, term in make(name).terms)
     return next((term for term in found if term.name == PREFIX + name), None)
 
@@ -127,7 +137,7 @@ def build(name: str) -> Functional:
 
 def build_from_source(name: str) -> Functional:
     """The functional of any name in the table of libxc's own formulas, of the tree that is named now."""
-    return _built_from_source(name, libxc_source.folder())
+    return _built_from_source(name, libxc_tree.folder())
 
 
 @functools.lru_cache(1024)
@@ -135,10 +145,10 @@ def _built_from_source(name, folder) -> Functional:
     entry = source_table()[name]
     known = source_verdicts()["texts"]
     for record in [r for _, term in entry["terms"] for r in (term, term.get("tau")) if r]:
-        text = libxc_source.kernel(record["kernel"], record["reads"])
-        if known.get(record["kernel"], "") not in ("", libxc_source.text_key(text)):
+        text = libxc_tree.kernel(record["kernel"], record["reads"])
+        if known.get(record["kernel"], "") not in ("", libxc_tree.text_key(text)):
             raise UnsupportedError(
-                f"{folder}/{record['kernel']}.mpl is not the text of libxc {libxc_source.VERSION} that was compared "
+                f"{folder}/{record['kernel']}.mpl is not the text of libxc {libxc_tree.VERSION} that was compared "
                 f"with libxc's numbers; give that version's tree, or read the file by itself: dftfd read FILE.mpl."
             )
     return _built(name, entry)
@@ -176,9 +186,15 @@ def _exact_exchange(omega, full, short_range):
         yield full * exact_exchange
 
 
+def exact_exchange_of(entry) -> tuple[tuple[float, float], ...]:
+    """Pairs (omega, fraction) of a row of a table."""
+    parts = list(_exact_exchange(*entry["exact_exchange"]))
+    return functools.reduce(operator.add, parts).exact_exchange if parts else ()
+
+
 def _nonlocal(name, b, C):
     if b:
         yield (rvv10 if "rvv10" in name else vv10).with_parameters(b=b, C=C)
 
 
-add_source(Source(PREFIX, find, find_term, names))
+add_source(Source(PREFIX, find, find_term, served_names))

@@ -11,10 +11,12 @@ import numpy as np
 
 from dftfd.autofd import compose, dot, laplacian, nabla
 from dftfd.autofd.core.structure import HasKey
+from dftfd.autofd.operators.elementary import cbrt
 from dftfd.errors import FunctionalError
-from dftfd.functionals import libxc_source
+from dftfd.functionals import libxc_tree
 from dftfd.functionals.jax_xc_kernels import load, read
 from dftfd.functionals.maple_kernel import MapleKernel
+from dftfd.functionals.numerics import zero_with_slope
 from dftfd.functionals.parameters import in_tuples
 
 _ZETA_THRESHOLD, _TAU_THRESHOLD = float(np.finfo(float).eps), 1e-20
@@ -45,7 +47,7 @@ class Kernel:
         given = {k: v for k, v in record.items() if k not in ("name", "kernel", "params", "tau", "cam_omega", "reads")}
         params = record.get("params", {}) if with_parameters else {}
         fixed = tuple(sorted(in_tuples(params).items()))
-        text = libxc_source.kernel(record["kernel"], record["reads"]) if "reads" in record else None
+        text = libxc_tree.kernel(record["kernel"], record["reads"]) if "reads" in record else None
         return cls(record["kernel"], parameters=fixed, text=text, **given)
 
     @property
@@ -169,14 +171,17 @@ class JaxXCFormula(HasKey):
         return zero_with_slope(given[0], v_a) + zero_with_slope(given[1], v_b)
 
     def _kinetic_energies(self, rho, sigma, lapl):
-        """tau of each spin from the kinetic energy functional of that spin alone."""
+        """tau of each spin from the kinetic energy functional of that spin alone.
+
+        The other spin is absent: a ratio of the densities that is lost in rounding. libxc puts its threshold there,
+        which is 1e-7 of a density of 1e-8.
+        """
         kinetic: Any = self.kinetic
-        least, least_sigma = kinetic.dens_threshold, kinetic.sigma_threshold**2
-        absent = jnp.full_like(rho[0], least)
-        no_gradient, zero = jnp.full_like(rho[0], least_sigma), jnp.zeros_like(rho[0])
+        absent = [jax.lax.stop_gradient(_MINORITY * n) for n in rho]
+        no_gradient, zero = [cbrt(n) ** 8 for n in absent], jnp.zeros_like(rho[0])
         alone = (
-            ((rho[0], absent), (sigma[0], no_gradient, no_gradient), (lapl[0], zero)),
-            ((absent, rho[1]), (no_gradient, no_gradient, sigma[2]), (zero, lapl[1])),
+            ((rho[0], absent[0]), (sigma[0], zero, no_gradient[0]), (lapl[0], zero)),
+            ((absent[1], rho[1]), (no_gradient[1], zero, sigma[2]), (zero, lapl[1])),
         )
         of_spin = lambda given: kinetic.energy_per_electron(*given, (zero, zero), {})
         return tuple(n * of_spin(given) for n, given in zip(rho, alone, strict=True))

@@ -39,6 +39,7 @@ _RADII = {1: 0.5, 2: np.pi**-0.5, 3: (3 / (4 * np.pi)) ** (1 / 3)}
 
 _ARGUMENTS = {"lda": 2, "gga": 5, "mgga": 9}
 _VARIABLES = ("rho", "rho", "sigma", "sigma", "sigma", "lapl", "lapl", "tau", "tau")
+_SLACK = 1 + 1e-12
 _SETTINGS = ("zeta_threshold", "dens_threshold", "cam_omega", "cam_alpha", "cam_beta")
 
 
@@ -127,9 +128,11 @@ def _given(kernel, p, seen, name):
         return _parameter(p.params, name)
     if name.startswith("p_a_") and name.removeprefix("p_a_") in _SETTINGS:
         seen.add(name.removeprefix("p_a_"))
-        return getattr(p, name.removeprefix("p_a_"))
+        # a density is compared with its threshold, at which libxc puts it: by rounding it may be above here
+        return getattr(p, name.removeprefix("p_a_")) * (_SLACK if name == "p_a_dens_threshold" else 1)
     replaced = {old: (new, rest) for old, new, rest in kernel.replaced}
-    return _special(*replaced.get(name, (name, "")), name, functools.partial(_given, kernel, p, seen))
+    function, rest = replaced.get(name, (name, ""))
+    return _special(function, rest, name, functools.partial(_given, kernel, p, seen))
 
 
 def _parameter(params, name):
@@ -186,7 +189,7 @@ def read_kernel(path: Path | str, folders: tuple[Path, ...] = (), own_parameters
     text = expanded(path.name, lambda name: head if name == path.name else find(name), defined)
     if any((place / COMMON_FILE).is_file() for place in places):
         text += "\n" + expanded(COMMON_FILE, find, defined)
-    replaced = tuple(tuple(match.group("old", "new", "rest")) for match in _REPLACED.finditer(head))
+    replaced = tuple((m["old"], m["new"], m["rest"]) for m in _REPLACED.finditer(head))
     struct = _STRUCT.search(head)
     kernel = MapleKernel(path.stem, text, type_["family"], type_["kind"], struct and struct["name"], replaced)
     kernel = replace(kernel, own_parameters=own_parameters)

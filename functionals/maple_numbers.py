@@ -19,7 +19,7 @@ from dftfd.functionals.maple_special import dilogarithm
 
 DIGITS = 60
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211707")
-_CONTEXT = Context(prec=DIGITS, Emin=-10**6, Emax=10**6)
+_CONTEXT = Context(prec=DIGITS, Emin=-(10**6), Emax=10**6)
 _NEGLIGIBLE = Decimal(10) ** -(DIGITS - 15)
 _LARGEST_POWER, _LARGEST_INTEGER = 4096, 64
 
@@ -120,6 +120,8 @@ def _quotient(a, b):
 
 def power(a: Any, e: Any) -> Any:
     """a^e, with roots where e is a ratio of small numbers."""
+    _require_number(a)
+    _require_number(e)
     if isinstance(e, Fraction):
         if e in (0, 1):
             return a if e == 1 else Fraction(1)

@@ -16,7 +16,7 @@ from typing import Any
 
 from dftfd.errors import FunctionalError
 
-MAX_CHARACTERS, MAX_INCLUDES, MAX_DEPTH, MAX_EXPONENT = 2_000_000, 200, 200, 400
+MAX_CHARACTERS, MAX_INCLUDES, MAX_DEPTH, MAX_EXPONENT = 2_000_000, 200, 40, 400
 _TOKEN = re.compile(
     r"(?P<space>\s+|\#[^\n]*|\(\*.*?\*\)|\\\n)"
     r"|(?P<number>(?:\d+\.(?!\.)\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)"
@@ -112,7 +112,8 @@ def _expanded(name, find, defined, count):
     count[0] += 1
     if count[0] > MAX_INCLUDES:
         raise FunctionalError(f"{name}: more than {MAX_INCLUDES} files are included; does a file include itself?")
-    lines, kept = [], []  # kept: of each open $ifdef, whether this part counts, and whether one has counted
+    lines: list[str] = []
+    kept: list[tuple[bool, bool]] = []  # of each open $ifdef, whether this part counts, and whether one has counted
     for number, line in enumerate(find(name).split("\n"), 1):
         match = _DIRECTIVE.match(line)
         if match is None:
@@ -164,7 +165,10 @@ def parse(text: str, where: str) -> tuple[Any, ...]:
     if len(text) > MAX_CHARACTERS:
         raise FunctionalError(f"{where}: {len(text)} characters; {MAX_CHARACTERS} are allowed.")
     reader = _Reader(_tokens(text, where), where)
-    statements = reader.statements(())
+    try:
+        statements = reader.statements(())
+    except RecursionError as error:
+        raise FunctionalError(f"{where}: expressions in each other without end.") from error
     reader.require("end of text")
     return statements
 
@@ -286,7 +290,7 @@ class _Reader:
     def arrow(self):
         """name -> expression, (names) -> expression; None for anything else."""
         start = self.position
-        names = None
+        names: tuple[str, ...] | None = None
         if self.tokens[start][0] == "name" and self.tokens[start + 1][1] == "->":
             names = (self.take(),)
         elif self.next == "(":

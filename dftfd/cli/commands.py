@@ -59,7 +59,13 @@ Record = Annotated[
 def options(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    libxc_source: Annotated[
+        Path | None,
+        typer.Option(help="Source tree of libxc 7.0.0, whose formulas libxc:NAME is read from; or DFTFD_LIBXC_SOURCE."),
+    ] = None,
 ):
+    if libxc_source is not None:
+        os.environ["DFTFD_LIBXC_SOURCE"] = str(libxc_source.absolute())  # processes that a batch starts see it too
     if version:
         print(VERSION)
     elif context.invoked_subcommand is None:
@@ -208,11 +214,28 @@ def audit(
     from dftfd.verify.audit import audit as audit_target
     from dftfd.verify.audit import import_target
 
-    is_code = ":" in target and not target.lower().startswith("libxc:") and "(" not in target
+    is_code = (
+        (":" in target or target.lower().endswith(".mpl"))
+        and not target.lower().startswith("libxc:")
+        and "(" not in target
+    )
     with messages(verbose, debug), at_work(f"auditing {target}"):
         what = import_target(target) if is_code else target
         report = audit_target(what, xctype=xctype, reference=reference and functional_named(reference), libxc=libxc)
     _print(report, json)
+
+
+@app.command()
+def read(
+    file: Annotated[Path, typer.Argument(help="FILE.mpl, a formula in the notation of libxc's sources.")],
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Read a formula in libxc's notation, and say what it holds; FILE.mpl then stands wherever --xc does."""
+    from dftfd.functionals.maple_files import described
+
+    with messages(verbose, debug):
+        print(described(file))
 
 
 @app.command()

@@ -23,7 +23,9 @@ def folder() -> Path | None:
         return None
     found = Path(named).expanduser() / "maple"
     if not (found / COMMON_FILE).is_file():
-        raise FileError(f"{VARIABLE}={named!r}: {found / COMMON_FILE} is not there; the folder of libxc's source expected.")
+        raise FileError(
+            f"{VARIABLE}={named!r}: {found / COMMON_FILE} is not there; the folder of libxc's source expected."
+        )
     return found
 
 
