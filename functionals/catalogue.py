@@ -1,11 +1,12 @@
 """libxc's catalogue: its functionals as formulas on functions, from jax-xc's kernels or from libxc's own source.
 
 jax-xc has those of libxc 6.0; the formulas of libxc 7.0.0 are read from a source tree that the user has and names
-(dftfd.functionals.libxc_tree), where jax-xc is not installed or does not serve a name. Each is a Functional like the library's own: it adds, scales, takes other parameters, and all its derivatives are
-derived. A name is served only after a comparison with libxc 7 for both spin layouts (docs/catalogue.md); the others
-answer with the reason why not. `jax_xc_parameters.json` holds the parameters, `jax_xc_verdicts.json` the comparison's
-outcome; data/jax_xc/ makes both. `libxc_parameters.json` and `libxc_verdicts.json`, of data/libxc_formulas/, are the
-same for libxc's own formulas; a verdict is of a text, and a tree that has another one is refused.
+(dftfd.functionals.libxc_tree), where jax-xc is not installed or does not serve a name. Each is a Functional like the
+library's own: it adds, scales, takes other parameters, and all its derivatives are derived. A name is served only after
+a comparison with libxc 7 for both spin layouts (docs/catalogue.md, docs/libxc_formulas.md); the others answer with the
+reason why not. `jax_xc_parameters.json` holds the parameters, `jax_xc_verdicts.json` the comparison's outcome;
+data/jax_xc/ makes both. `libxc_parameters.json` and `libxc_verdicts.json`, of data/libxc_formulas/, are the same for
+libxc's own formulas; a verdict is of a text, and a tree that has another one is refused.
 
 S. Lehtola, C. Steigemann, M. J. T. Oliveira, M. A. L. Marques, SoftwareX 7, 1 (2018). doi:10.1016/j.softx.2017.11.002
 K. Zheng, M. Lin, JAX-XC, AI for Accelerated Materials Design workshop, ICLR 2023 (https://github.com/sail-sg/jax_xc).

@@ -1,4 +1,4 @@
-"""Functionals of files in libxc's notation, FILE.mpl, for who names such a file. Nothing of it is executed as Python."""
+"""Functionals of files in libxc's notation, FILE.mpl, for who names such a file. Nothing is executed as Python."""
 
 import math
 from pathlib import Path
@@ -17,8 +17,8 @@ from dftfd.functionals.validation import require_valid
 
 SUFFIX = ".mpl"
 _VARIABLES, _DENSITIES = ("rho", "sigma", "lapl", "tau"), (1e-3, 0.1, 10.0)
-_DENSITY = 1e-15
-"""libxc's usual threshold [bohr^-3]; that of gradients is its power 4/3."""
+_DENSITY = 1e-22
+"""Density [bohr^-3] that smaller ones are replaced by, as libxc does with 1e-15; for gradients its power 4/3."""
 
 
 def functional_of_formula(path: Path | str) -> Functional:
@@ -34,8 +34,10 @@ def functional_of_formula(path: Path | str) -> Functional:
     try:
         kernel = kernel.with_reads(parameters)
     except UnknownName as error:
-        common = "" if folder is not None else f" libxc's common names need {libxc_tree.WHERE}."
-        raise FunctionalError(f"{Path(path).name}: {error}{common}") from error
+        help_ = " A parameter has its number in the file: params_a_NAME := 0.4:" if "'params_a_" in str(error) else ""
+        if not help_ and folder is None:
+            help_ = f" libxc's common names need {libxc_tree.WHERE}."
+        raise FunctionalError(f"{Path(path).name}: {error}{help_}") from error
     except FunctionalError as error:
         raise FunctionalError(f"{Path(path).name}: {error}") from error
     read = {name for name in parameters if f"params_a_{name}" in kernel.reads}

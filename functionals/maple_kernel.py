@@ -23,7 +23,7 @@ import numpy as np
 from dftfd.errors import FileError, FunctionalError
 from dftfd.functionals import maple_numbers as numbers
 from dftfd.functionals.maple_program import PARAMETER, Definitions, Evaluation
-from dftfd.functionals.maple_special import cubic_splines, dilogarithm, integral_from_zero
+from dftfd.functionals.maple_special import cubic_splines, integral_from_zero
 from dftfd.functionals.maple_text import expanded, parse
 
 FOLDERS = ("", "lda_exc", "lda_vxc", "gga_exc", "gga_vxc", "mgga_exc", "mgga_vxc")

@@ -356,10 +356,11 @@ class Series:
         _, h = self._split()
         s, c = [function("sin", constant)], [Fraction(1) if is_zero(constant) else function("cos", constant)]
         for n in range(1, len(h) + 1):
-            of = lambda other: [multiply(multiply(Fraction(k, n), h[k - 1]), other[n - k]) for k in range(1, n + 1)]
-            ds, dc = of(c), of(s)
-            s.append(_sum(ds))
-            c.append(negative(_sum(dc)))
+            slopes = [multiply(Fraction(k, n), h[k - 1]) for k in range(1, n + 1)]
+            ds = _sum(map(multiply, slopes, reversed(c)))
+            dc = _sum(map(multiply, slopes, reversed(s)))
+            s.append(ds)
+            c.append(negative(dc))
         return Series(0, s), Series(0, c)
 
     def _hyperbolic(self, name):

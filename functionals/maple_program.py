@@ -20,16 +20,8 @@ from dftfd.functionals.maple_functions import FORMS, FORMS_OF_LIBXC, FUNCTIONS, 
 from dftfd.functionals.maple_numbers import Series, is_known
 from dftfd.functionals.maple_text import (
     Assignment,
-    Call,
     Choice,
-    Entry,
-    Listing,
     Name,
-    Number,
-    Operation,
-    Procedure,
-    Range,
-    Text,
 )
 
 MAX_CALLS = 2_000_000
@@ -235,7 +227,10 @@ class Evaluation:
                 return FORMS_OF_LIBXC[name](self, tree.arguments, local)
         arguments = [self.value(argument, local) for argument in tree.arguments]
         if isinstance(tree.function, Name) and name not in local and name not in self.names:
-            return self._built_in(name, arguments)
+            key = self._key(name, arguments)
+            if key not in self.results:
+                self.results[key] = self._built_in(name, arguments), name, arguments
+            return self.results[key][0]
         return self.apply(self.value(tree.function, local), arguments)
 
     def _built_in(self, name, arguments):
@@ -251,6 +246,11 @@ class Evaluation:
         except TypeError as error:
             raise FunctionalError(f"{name} with {len(arguments)} arguments: {error}") from error
 
+    @staticmethod
+    def _key(function, arguments):
+        """What tells a call from others in one evaluation: the arguments themselves, which are kept with the result."""
+        return (function, *((a,) if isinstance(a, Fraction) else id(a) for a in arguments))
+
     def apply(self, function, arguments) -> Any:
         """A procedure of values; a result is remembered with them."""
         if not isinstance(function, Closure):
@@ -260,7 +260,7 @@ class Evaluation:
         self.calls += 1
         if self.calls > MAX_CALLS:
             raise FunctionalError(f"more than {MAX_CALLS} calls.")
-        key = (id(function), *((a,) if isinstance(a, Fraction) else id(a) for a in arguments))
+        key = self._key(id(function), arguments)
         if key not in self.results:
             names = function.procedure.arguments
             local = {**function.around, **dict(zip(names, arguments, strict=False))}

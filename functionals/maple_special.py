@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 _TERMS = 48
-_NODES = 40
+_NODES = 72
 _CLUSTERED = 4
 """Nodes of integrals from zero, of which log is integrable, stand at fourth powers of Gauss's."""
 

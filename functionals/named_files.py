@@ -1,7 +1,8 @@
 """Functionals in files: "FILE.py:NAME" of Python code, "FILE.mpl" of a formula in libxc's notation.
 
-They are for who says so on a command line or in a call. A file of Python code is executed. It happens only where somebody has written this text as the functional that is wanted: no name
-in a document, a result or a record is read this way, and no file is executed because it lies somewhere.
+They are for who says so on a command line or in a call. A file of Python code is executed. It happens only where
+somebody has written this text as the functional that is wanted: no name in a document, a result or a record is read
+this way, and no file is executed because it lies somewhere.
 """
 
 import importlib.machinery

@@ -60,7 +60,7 @@ class Tree:
         self.path = Path(path)
         read = lambda path: COMMENT.sub(" ", path.read_text(encoding="utf-8", errors="replace"))
         self.sources = {p.name: read(p) for p in sorted((self.path / "src").glob("*.[ch]"))}
-        self.files, self.reads = {}, {}
+        self.files, self.reads, self.cancelled = {}, {}, {}
         for text in self.sources.values():
             work = WORK.search(text)
             if work is not None:
@@ -143,6 +143,8 @@ def read_by(tree, file, kernel, params):
             if missing is None or missing[1] in params:
                 raise
             params[missing[1]] = 1.0
+            tree.cancelled.setdefault(file, {})[missing[1]] = 1.0
+    params.update(tree.cancelled.get(file, {}))
     return tree.reads[file]
 
 
