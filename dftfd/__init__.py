@@ -30,7 +30,10 @@ _PUBLIC = {
     "Molecule": "dftfd.system.molecule",
     "run_scf": "dftfd.tasks.run",
     "energy": "dftfd.model.energy_in_jax",
+    "differentiable_scf": "dftfd.training.self_consistent",
     "optimize": "dftfd.tasks.optimization",
+    "scan": "dftfd.tasks.scanning",
+    "load_scan": "dftfd.tasks.scanning",
     "nuclear_forces": "dftfd.model.forces",
     "numerical_forces": "dftfd.tasks.numerical_forces",
     "run_batch": "dftfd.batch",
@@ -56,6 +59,7 @@ _PUBLIC = {
     "prove": "dftfd.verify.proofs",
     "load_proof": "dftfd.verify.proofs",
     "export": "dftfd.translate.exporting",
+    "workbench": "dftfd.interactive.workbench",
 }
 
 __all__ = ["DftfdError", "InputError", "__version__", "autofd", "errors", *_PUBLIC]

@@ -16,6 +16,7 @@ from dftfd.functionals.registry import potential as potential
 from dftfd.functionals.registry import register as register
 from dftfd.grids.molecular import Grid as Grid
 from dftfd.grids.molecular import molecular_grid as molecular_grid
+from dftfd.interactive.workbench import workbench as workbench
 from dftfd.model.energy_in_jax import energy as energy
 from dftfd.model.forces import nuclear_forces as nuclear_forces
 from dftfd.response.excitations import load_excitations as load_excitations
@@ -27,6 +28,9 @@ from dftfd.tasks.counterpoise import interaction_energy as interaction_energy
 from dftfd.tasks.numerical_forces import numerical_forces as numerical_forces
 from dftfd.tasks.optimization import optimize as optimize
 from dftfd.tasks.run import run_scf as run_scf
+from dftfd.tasks.scanning import load_scan as load_scan
+from dftfd.tasks.scanning import scan as scan
+from dftfd.training.self_consistent import differentiable_scf as differentiable_scf
 from dftfd.translate.exporting import export as export
 from dftfd.verify.audit import audit as audit
 from dftfd.verify.check import check as check

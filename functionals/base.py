@@ -7,6 +7,7 @@ grids, orbitals or molecules.
 import functools
 import inspect
 import operator
+import sys
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,9 +19,9 @@ from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.autofd.lowering.jets import placeholder
 from dftfd.autofd.lowering.two_points import has_integrals
 from dftfd.errors import FunctionalError, UnsupportedError, shown
-from dftfd.functionals.densities import Density, Quadrature
+from dftfd.functionals.densities import Density, Quadrature, in_words
 from dftfd.functionals.numerics import where_dense, zero_with_slope
-from dftfd.functionals.parameters import parameter_text, plain, require_settable
+from dftfd.functionals.parameters import parameter_text, plain, plain_leaves, require_settable
 from dftfd.runtime.arguments import number, public_raising
 
 SPACE = Domain((3,), name="r", grid_later=True)
@@ -52,6 +53,7 @@ class EnergyTerm:
 
     formula: code of the ingredient Functions named in `ingredients` and of keyword parameters.
     has_energy: False for a model of the potential alone, see `potential_term`.
+    set_by_hand: parameters that a user gave another value, and may give more: no code is compiled for each.
     """
 
     name: str
@@ -60,6 +62,7 @@ class EnergyTerm:
     parameters: Mapping[str, float] = field(default_factory=dict)
     doi: str | None = None
     has_energy: bool = True
+    set_by_hand: frozenset[str] = frozenset()
 
     @classmethod
     def from_formula(cls, formula: Callable, name: str, doi: str | None = None) -> "EnergyTerm":
@@ -77,7 +80,20 @@ class EnergyTerm:
         return has_integrals(self.energy_density(*unknown_densities()))
 
     def with_parameters(self, changes: Mapping) -> "EnergyTerm":
-        return replace(self, parameters={**self.parameters, **changes})
+        if any(hasattr(value, "dtype") for value in changes.values()):
+            self.is_nonlocal  # noqa: B018  asked once, of the term that others come from
+        return self.with_values({**self.parameters, **changes})
+
+    def with_values(self, parameters: Mapping) -> "EnergyTerm":
+        """The term with these; where arrays alone are new, which decide no branch, it has integrals as it had."""
+        made = replace(self, parameters=parameters)
+        if "is_nonlocal" in vars(self) and plain_leaves(parameters) <= plain_leaves(self.parameters):
+            vars(made)["is_nonlocal"] = self.is_nonlocal
+        return made
+
+    def set_to(self, changes: Mapping) -> "EnergyTerm":
+        """The same by a user's hand."""
+        return replace(self.with_parameters(changes), set_by_hand=self.set_by_hand | changes.keys())
 
     def energy_density(self, rho: Function, tau: Function | None = None) -> Function:
         """Energy per volume as a Function of r; zero where the density is below the floor of `where_dense`."""
@@ -96,18 +112,10 @@ class EnergyTerm:
         e = evaluate(rho) if getattr(self.formula, "is_guarded", False) else where_dense(evaluate, rho)
         if not isinstance(e, Function) or e.result.shape != ():
             raise FunctionalError(
-                f"functional {self.name!r} returned {_shape(e)}; an energy per volume, one number at each r, expected "
-                "(sum over components, as in tau[0] + tau[1] or dot(nabla(n), nabla(n)))."
+                f"functional {self.name!r} returned {in_words(e)}; an energy per volume, one number at each r, "
+                "expected (sum over components, as in tau[0] + tau[1] or dot(nabla(n), nabla(n)))."
             )
         return e
-
-
-def _shape(result) -> str:
-    """What a formula returned, in words."""
-    if not isinstance(result, Function):
-        return f"{shown(result)}, which is no function of r"
-    shape = result.result.shape
-    return f"{'values' if shape else 'one value'} of shape {shape} at each r"
 
 
 def potential_term(formula: Callable, name: str, doi: str | None = None) -> EnergyTerm:
@@ -122,7 +130,7 @@ def potential_term(formula: Callable, name: str, doi: str | None = None) -> Ener
         v = formula(*(given[i] for i in ingredients), **parameters)
         if not isinstance(v, Function) or v.result.shape != (2,):
             raise FunctionalError(
-                f"potential {name!r} returned {_shape(v)}; (v_alpha, v_beta), a function R^3 -> R^2, expected."
+                f"potential {name!r} returned {in_words(v)}; (v_alpha, v_beta), a function R^3 -> R^2, expected."
             )
         return compose(lambda rho, v: zero_with_slope(rho, v).sum(), rho, v)
 
@@ -287,6 +295,10 @@ class Functional:
     def named(self, name: str) -> "Functional":
         return replace(self, name=name)
 
+    def workbench(self, other: Any = None):
+        """A page on which this functional, or two, are evaluated while parameters are moved; see `dftfd.workbench`."""
+        return sys.modules["dftfd"].workbench(self, other)  # a public name, loaded when it is asked for
+
     @_public
     def with_parameters(self, **changes: Any) -> "Functional":
         """The functional with other parameter values, as in `with_parameters(kappa=1.245)`.
@@ -298,9 +310,7 @@ class Functional:
             return self
         for name, value in changes.items():
             require_settable(self.name, [t for _, t in self.terms], name, value)
-        terms = tuple(
-            (c, t.with_parameters({k: v for k, v in changes.items() if k in t.parameters})) for c, t in self.terms
-        )
+        terms = tuple((c, t.set_to({k: v for k, v in changes.items() if k in t.parameters})) for c, t in self.terms)
         shown = ", ".join(f"{k}={parameter_text(v)}" for k, v in changes.items())
         return replace(self, name=f"{self.name}({shown})", terms=terms, exact_exchange=self._with_omega(changes))
 

@@ -119,9 +119,19 @@ def portable(functional: Functional) -> Portable:
         elif not module.startswith("dftfd."):
             modules.append(module)
     definition = json.dumps(functional.definition, sort_keys=True)
-    from_definition(json.loads(definition), functional.name)
     places = tuple(dict.fromkeys(files)), tuple(dict.fromkeys(modules))
-    return Portable(functional.name, definition, program_fingerprint(functional), *places)
+    sent = Portable(functional.name, definition, program_fingerprint(functional), *places)
+    _from_files(sent)
+    return sent
+
+
+def _from_files(sent: Portable) -> Functional:
+    """The functional, with the formulas that stand in its files, registered or not."""
+    definition = json.loads(sent.definition)
+    made = [made_in(load_file(file), t["name"]) for file in sent.files for t in definition["terms"]]
+    functional = from_definition(definition, sent.name)
+    del made  # known by name as long as somebody holds them
+    return functional
 
 
 def _require_script(part):
@@ -135,8 +145,6 @@ def _require_script(part):
 @lru_cache(maxsize=1)
 def made_again(sent: Portable) -> Functional:
     """The functional that was sent; FunctionalError where its formulas are not there, or are others here."""
-    definition = json.loads(sent.definition)
-    made = [made_in(load_file(file), t["name"]) for file in sent.files for t in definition["terms"]]
     for module in sent.modules:
         try:
             importlib.import_module(module)
@@ -144,8 +152,7 @@ def made_again(sent: Portable) -> Functional:
             raise FunctionalError(
                 f"functional {sent.name!r} is of the module {module}, which can't be imported: {error}."
             ) from error
-    functional = from_definition(definition, sent.name)
-    del made  # known by name as long as somebody holds them
+    functional = _from_files(sent)
     if program_fingerprint(functional) != sent.fingerprint:
         raise FunctionalError(f"functional {sent.name!r} has another formula here than where it was asked for.")
     return functional

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from dftfd.autofd import Function
+from dftfd.errors import shown
 from dftfd.runtime.arguments import Kind, traceable
 
 
@@ -19,3 +20,11 @@ def _as_quadrature(value):
 
 Density = Annotated[Function, Kind("a density R^3 -> R^2 (alpha, beta), a Function", _as_density)]
 Quadrature = Annotated[tuple, Kind("a pair (points (n, 3), weights (n,)) of finite numbers", _as_quadrature)]
+
+
+def in_words(result) -> str:
+    """What a formula of densities returned."""
+    if not isinstance(result, Function):
+        return f"{shown(result)}, which is no function of r"
+    shape = result.result.shape
+    return f"{'values' if shape else 'one value'} of shape {shape} at each r"

@@ -17,7 +17,7 @@ from dftfd.functionals import libxc_tree
 from dftfd.functionals.jax_xc_kernels import load, read
 from dftfd.functionals.maple_kernel import MapleKernel
 from dftfd.functionals.numerics import zero_with_slope
-from dftfd.functionals.parameters import in_tuples
+from dftfd.functionals.parameters import in_tuples, shape_of
 
 _ZETA_THRESHOLD, _TAU_THRESHOLD = float(np.finfo(float).eps), 1e-20
 _MINORITY = 2 * _ZETA_THRESHOLD
@@ -140,10 +140,9 @@ class JaxXCFormula(HasKey):
     def _require_shapes(self, parameters):
         """The kernels index their parameters, which JAX answers beyond the end of an array too."""
         for name, shape in self.shapes:
-            if np.shape(parameters[name]) != shape:
+            if (given := shape_of(parameters[name])) != shape:
                 raise FunctionalError(
-                    f"parameter {name!r} of libxc's kernel {self.kernel.name!r} has shape {shape}, "
-                    f"{np.shape(parameters[name])} was given."
+                    f"parameter {name!r} of libxc's kernel {self.kernel.name!r} has shape {shape}, {given} was given."
                 )
 
     def energy_per_volume(self, rho, sigma, lapl, tau, parameters):

@@ -1,6 +1,7 @@
 """Parameters of formulas, numbers or pytrees of arrays such as networks: what may be set, as text and as plain data."""
 
 import sys
+from collections.abc import Mapping
 from numbers import Number, Real
 
 import jax
@@ -26,7 +27,7 @@ def require_settable(functional: str, terms, name: str, value) -> None:
     for term in holders:
         known = term.parameters[name]
         if not is_acceptable(value, known):
-            shape = _shape(known)
+            shape = shape_of(known)
             expected = f"real numbers of shape {shape}" if shape else "a real number"
             found = f"{shown(value)} given, {expected} expected"
             raise FunctionalError(
@@ -72,18 +73,18 @@ def is_acceptable(value, known) -> bool:
 
 
 def _fits(value, known):
-    shape = _shape(known)
+    shape = shape_of(known)
     layers = isinstance(known, tuple | list) and any(map(np.ndim, jax.tree_util.tree_leaves(known)))
-    return shape is None or layers or _shape(value) == shape
+    return shape is None or layers or shape_of(value) == shape
 
 
-def _shape(value) -> tuple | None:
+def shape_of(value) -> tuple | None:
     """The shape of real numbers, where lengths differ that of each entry; None for what is not made of real numbers."""
     if isinstance(value, Number) or isinstance(getattr(value, "shape", None), tuple):
         return tuple(np.shape(value)) if _is_real(value) else None
     if not isinstance(value, tuple | list):
         return None
-    shapes = [_shape(entry) for entry in value]
+    shapes = [shape_of(entry) for entry in value]
     if None in shapes:
         return None
     if shapes and shapes.count(shapes[0]) == len(shapes):
@@ -126,3 +127,14 @@ def in_tuples(value):
     if isinstance(value, list | tuple):
         return tuple(map(in_tuples, value))
     return {k: in_tuples(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def plain_leaves(value, place=()) -> set:
+    """(place, number) of all plain numbers, and whatever else is no array, in nested containers."""
+    if isinstance(value, Mapping):
+        return {leaf for key, part in value.items() for leaf in plain_leaves(part, (*place, key))}
+    if isinstance(value, tuple | list):
+        return {leaf for key, part in enumerate(value) for leaf in plain_leaves(part, (*place, key))}
+    if isinstance(value, Number):
+        return {(place, value)}
+    return set() if hasattr(value, "dtype") else {(place, id(value))}

@@ -5,8 +5,8 @@ takes a Functional runs for other parameter values without compiling again. Name
 omegas of exact exchange belong to the structure. Where a Functional is not an argument, its numbers are constants.
 """
 
-from dataclasses import replace
 from numbers import Real
+from typing import Any
 
 import jax
 from jax.tree_util import tree_flatten, tree_unflatten
@@ -52,9 +52,25 @@ def _unflatten(structure: _Structure, leaves) -> Functional:
     for (_, term), (_, _, _, tree, kept) in zip(structure.functional.terms, rows, strict=True):
         coefficient = next(leaves)
         values = [next(leaves) if v is None else v for v in kept]
-        terms.append((coefficient, replace(term, parameters=tree_unflatten(tree, values))))
+        terms.append((coefficient, term.with_values(tree_unflatten(tree, values))))
     exact_exchange = tuple((omega, next(leaves)) for omega in omegas)
     return Functional(structure.functional.name, tuple(terms), exact_exchange, dispersion)
 
 
 jax.tree_util.register_pytree_node(Functional, _flatten, _unflatten)
+
+
+def taken_apart(functional: Functional) -> tuple[Any, list]:
+    """(structure, values): arrays, which programs take as arguments, and the rest with all plain numbers.
+
+    Plain numbers stay numbers in a program, as in the engine: formulas may choose their branches by them.
+    """
+    leaves, tree = tree_flatten(functional)
+    plain = tuple(leaf if isinstance(leaf, Real) else None for leaf in leaves)
+    return (tree, plain), [leaf for leaf in leaves if not isinstance(leaf, Real)]
+
+
+def put_together(structure: Any, values) -> Functional:
+    """The functional of a structure with these values."""
+    (tree, plain), values = structure, iter(values)
+    return tree_unflatten(tree, [next(values) if leaf is None else leaf for leaf in plain])

@@ -8,8 +8,6 @@ J. P. Perdew, A. Ruzsinszky, G. I. Csonka, L. A. Constantin, J. Sun, Phys. Rev. 
 doi:10.1103/PhysRevLett.103.026403
 """
 
-import math
-
 from dftfd.autofd import maximum, sqrt
 from dftfd.functionals import pw92
 from dftfd.functionals.common import (
@@ -53,10 +51,10 @@ def enhancement(p, t, z_term, *, kappa, b, c, e, mu):
         + 146 / 2025 * q * q
         - 73 / 405 * q * p * sqrt(0.5 + 0.5 / (t * t))
         + _MU_GE**2 / kappa * p * p
-        + 2 * math.sqrt(e) * _MU_GE * z2
+        + 2 * e**0.5 * _MU_GE * z2
         + e * mu * p * p * p
     )
-    x = series / (1 + math.sqrt(e) * p) ** 2
+    x = series / (1 + e**0.5 * p) ** 2
     return 1 + kappa - kappa / (1 + x / kappa)
 
 

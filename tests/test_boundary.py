@@ -42,6 +42,8 @@ from dftfd.response.excitations import Excitations
 from dftfd.results.result import SCFResult
 from dftfd.tasks.counterpoise import Interaction
 from dftfd.tasks.optimization import Optimization
+from dftfd.tasks.scanning import Scan
+from dftfd.training.self_consistent import DifferentiableResult
 
 SAMPLE, SEED = 1000, 20261122
 
@@ -490,6 +492,13 @@ def excitations():
     return result().excitations(1)
 
 
+@functools.cache
+def differentiable():
+    """A differentiable SCF and what it gives."""
+    scf = dftfd.differentiable_scf(HYDROGEN, grid_level=1)
+    return scf, scf("lda,vwn")
+
+
 # ------------------------------------------------------------------------------------------------------- positions
 
 
@@ -504,6 +513,11 @@ def calls():
         "run_scf": (dftfd.run_scf, {"molecule": HYDROGEN, "xc": "lda,vwn"}),
         "molecule": (dftfd.molecule, {"source": "He 0 0 0;", "basis": "sto-3g"}),
         "optimize": (dftfd.optimize, {"molecule": HYDROGEN, "xc": "lda,vwn"}),
+        "scan": (dftfd.scan, {"molecule": HYDROGEN, "xc": "lda,vwn", "atoms": (0, 1), "values": [0.8]}),
+        "load_scan": (dftfd.load_scan, {"path": "none.json"}),
+        "Scan.plot": (SCAN.plot, {"path": "scan.svg"}),
+        "Scan.save": (SCAN.save, {}),
+        "Scan.write": (SCAN.write, {}),
         "numerical_forces": (dftfd.numerical_forces, {"molecule": HYDROGEN, "xc": "lda,vwn"}),
         "nuclear_forces": (dftfd.nuclear_forces, {"result": found}),
         "run_batch": (dftfd.run_batch, {"molecules": [HYDROGEN], "xc": "lda,vwn"}),
@@ -514,6 +528,9 @@ def calls():
         ),
         "energy": (dftfd.energy, {"molecule": HYDROGEN, "functional": "lda,vwn"}),
         "energy's density matrix": (hartree_fock, {}),
+        "differentiable_scf": (dftfd.differentiable_scf, {"molecule": HYDROGEN}),
+        "DifferentiableSCF.call": (differentiable()[0], {"functional": "lda,vwn"}),
+        "DifferentiableResult.density": (differentiable()[1].density, {}),
         "load_result": (dftfd.load_result, {"path": "good.h5"}),
         "load_excitations": (dftfd.load_excitations, {"path": "excitations.h5"}),
         "functional": (lambda **given: dftfd.functional(**given)(formula), {"name": "t_boundary"}),
@@ -537,6 +554,7 @@ def calls():
         "prove's own inequality": (lambda code: dftfd.prove("lda_c_vwn_rpa", code, boxes=10), {}),
         "load_proof": (dftfd.load_proof, {"path": "none.json"}),
         "export": (dftfd.export, {"functional": "pbe", "folder": "exported"}),
+        "workbench": (dftfd.workbench, {"functional": "lda"}),
         # methods
         "Molecule.at": (HYDROGEN.at, {}),
         "Energy.components": (hartree_fock.components, {}),
@@ -581,6 +599,7 @@ def calls():
 
 
 QUADRATURE = (np.zeros((2, 3)), np.ones(2))
+SCAN = Scan(("H", "H"), (0, 1), False, "hf", np.array([0.7]), np.array([-1.0]), np.array([True]), np.zeros((1, 2, 3)))
 BENCHMARK = read_set("g21ip").sample(1, 0)
 
 NOT_CALLED = {
@@ -620,6 +639,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
     """Calculations end where they would begin; files go to an empty folder."""
     result().save(tmp_path / "good.h5")
     excitations().save(tmp_path / "excitations.h5")
+    differentiable()
     monkeypatch.chdir(tmp_path)
 
     def stop(*arguments, **named):
@@ -635,6 +655,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
     monkeypatch.setattr("dftfd.verify.report_card.Parts", stop)
     monkeypatch.setattr("dftfd.verify.proofs._decided", stop)
     monkeypatch.setattr("dftfd.translate.exporting.files_of", stop)
+    monkeypatch.setattr("dftfd.interactive.workbench.parts_of", stop)
     monkeypatch.setattr("dftfd.results.result.nuclear_forces", stop)
     monkeypatch.setattr("dftfd.verify.check.pointwise_rows", stop)
     monkeypatch.setattr("dftfd.verify.audit._audit_layout", stop)
@@ -680,7 +701,8 @@ def test_the_walk_leaves_nothing_out():
     """Each public name is called with wrong values, or says why not; so is each public method with arguments."""
     called = {name.split("'")[0] for name in calls()}
     assert {*dftfd.__all__} == {*NOT_CALLED} | {name for name in called if "." not in name}
-    for kind in (dftfd.Molecule, SCFResult, Functional, Optimization, Interaction, Outcome, Forces, Grid, Excitations):
+    kinds = dftfd.Molecule, SCFResult, Functional, Optimization, Interaction, Outcome, Forces, Grid, Excitations, Scan
+    for kind in (*kinds, DifferentiableResult):
         for name, method in vars(kind).items():
             if (
                 inspect.isfunction(method)

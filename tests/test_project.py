@@ -30,6 +30,7 @@ FLOORS = [
     {"tasks"},
     {"verify", "batch", "ase"},
     {"translate", "benchmarks"},
+    {"training", "interactive"},
     {"cli"},
     {"__main__"},
 ]

@@ -1,5 +1,7 @@
 """One kernel for one content: what is compiled for a functional is found again, and only then; and what it computes."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -34,9 +36,84 @@ def test_a_functional_is_compiled_once_however_often_it_is_made():
     with compilations() as compiled:
         again = run(0.917)
     assert not compiled and again == energy
-    with compilations() as compiled:
-        assert abs(run(0.918) - energy) > 1e-6
-    assert compiled
+
+
+def constants(functional):
+    """The same functional with its parameters as constants of the code, as those of the library are."""
+    terms = [(c, replace(t, set_by_hand=frozenset())) for c, t in functional.terms]
+    return replace(functional, terms=tuple(terms))
+
+
+def test_another_value_of_a_parameter_compiles_nothing():
+    """Whole calculations with forces: the energy is that of constants to rounding, of a hybrid and of lists too."""
+    molecule = dftfd.molecule("H 0 0 0; F 0 0 0.92", basis="sto-3g")
+    run = lambda functional: dftfd.run_scf(molecule, functional, grid_level=1, density_fit=False)
+    series = lambda c: tuple(c * x for x in (0.59, 0.9269, 0.6225, 2.154))
+    cases = [
+        ("pbe", "kappa", (0.9, 0.8, 0.804)),
+        ("pbe0", "mu", (0.21, 0.22)),
+        ("revtpss", "C0", (series(1.1), series(1.0))),
+    ]
+    for name, parameter, (first, *others) in cases:
+        run(get_functional(name, **{parameter: first})).forces()
+        for value in others:
+            functional = get_functional(name, **{parameter: value})
+            with compilations() as compiled:
+                result = run(functional)
+                forces = result.forces()
+            assert not compiled
+            expected = run(constants(functional))
+            assert result.energy == pytest.approx(expected.energy, abs=1e-10)
+            np.testing.assert_allclose(forces, expected.forces(), atol=1e-8)
+    assert result.energy == pytest.approx(run("revtpss").energy, abs=1e-10)  # C0 is the paper's again
+
+
+@pytest.mark.parametrize("n_spin", [1, 2])
+def test_values_of_parameters_reach_energy_potential_and_response(n_spin):
+    """Code of operands against code of constants, with several parameters at once."""
+    rng = np.random.default_rng(8)
+    functional = get_functional("b3lyp", beta=0.0041).semilocal_part + get_functional("pbe", kappa=0.7, gamma=0.03)
+    by_value, plain = XCKernel(functional, n_spin), XCKernel(constants(functional), n_spin)
+    points, weights = rng.normal(size=(40, 3)), rng.uniform(size=40)
+    density, tangent = (np.exp(0.3 * rng.normal(size=(n_spin, plain.channels, 40))) for _ in range(2))
+    for found, expected in zip(by_value(points, weights, density), plain(points, weights, density), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
+    found, expected = (k.response(points, weights, density, tangent) for k in (by_value, plain))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+
+
+def looked_at(n, *, c=1.0, p=1.5, q=4):
+    """-c n^p, for c above 2 -c n^p / 2: a formula that looks at its number."""
+    c = c / 2 if c > 2 else c
+    return compose(lambda n: -c * n**p + 0.01 * n**q, n)
+
+
+def told_apart(n, *, c=1.0, p=1.5):
+    """A formula that does something else with a traced number than with one of Python's, and says nothing."""
+    c = c if isinstance(c, float) else 7.0 * c
+    return compose(lambda n: -c * n**p, n)
+
+
+def test_exponents_and_what_a_formula_looks_at_stay_constants():
+    """Powers keep their roots, branches on a value are right on both sides, and what differs when traced is noticed."""
+    kernel = lambda formula, **p: XCKernel(
+        Functional("f", ((1.0, EnergyTerm.from_formula(formula, "f")),)).with_parameters(**p), 1
+    )
+    points, weights, density = np.zeros((5, 3)), np.ones(5), np.linspace(0.1, 2.0, 5).reshape(1, 1, 5)
+    n = density[0, 0]
+    for formula in (looked_at, told_apart):
+        for c, p in ((1.5, 1.5), (3.0, 1.5), (3.0, 1.25), (2.5, 1.0)):
+            scale = c / 2 if c > 2 and formula is looked_at else c
+            quartic = 0.01 * n**4 if formula is looked_at else 0
+            energy, _ = kernel(formula, c=c, p=p)(points, weights, density)
+            assert energy == pytest.approx(np.sum(-scale * n**p + quartic), rel=1e-13)
+    plain = lambda n, *, c=1.0, p=1.5: compose(lambda n: -c * n**p, n)
+    assert kernel(plain, c=2.0, p=1.25).code._values == (2.0,)
+    for p in (1.25, 1.75):
+        energy, potential = kernel(plain, c=3.0, p=p)(points, weights, density)
+        assert energy == pytest.approx(np.sum(-3 * n**p), rel=1e-13)
+        np.testing.assert_allclose(potential[0, 0], -3 * p * n ** (p - 1), rtol=1e-13)
+    assert kernel(looked_at, q=3, p=1.3)(points, weights, density)[0] == pytest.approx(np.sum(-(n**1.3) + 0.01 * n**3))
 
 
 @pytest.mark.parametrize("kind", [XCKernel, PointwiseKernel])

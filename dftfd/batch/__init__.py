@@ -16,14 +16,15 @@ from typing import Annotated, Any
 import numpy as np
 
 from dftfd.batch.cluster import on_cluster, require_client
-from dftfd.batch.entries import Outcome, failure, read_entries, run_entry
+from dftfd.batch.entries import TASKS, Outcome, failure, read_entries, run_entry
 from dftfd.batch.processes import in_processes
 from dftfd.batch.record import recorded
 from dftfd.errors import FunctionalError, InputError, shown
 from dftfd.functionals.definition import portable
 from dftfd.functionals.registry import get_functional, is_of_library
 from dftfd.model.options import RUN, Options
-from dftfd.runtime.arguments import LONGEST_SEQUENCE, Kind, anything, each, public, text, whole
+from dftfd.runtime.arguments import LONGEST_SEQUENCE, Kind, anything, choice, each, public, text, whole
+from dftfd.tasks.optimization import text_of_constraints
 
 __all__ = ["Outcome", "run_batch"]
 
@@ -63,6 +64,25 @@ def _require_own(options: Options, own: Mapping) -> Options:
     return Options.given_to("run_batch", **{**vars(options), **own})
 
 
+_SEARCH = ("constraints", "coordinate_system", "max_steps", "optimizer", "grid_response")
+
+
+def _require_search(task, search):
+    """The arguments of an optimisation; InputError for others, and for other tasks."""
+    if search and task != "optimization":
+        raise InputError(f"search= belongs to task='optimization', this is task={task!r}.")
+    for name in search:
+        if name not in _SEARCH:
+            raise InputError(f"search= holds {shown(name)}; arguments of optimize expected: {', '.join(_SEARCH)}.")
+    fixed = {"constraints": text_of_constraints(search["constraints"])} if search.get("constraints") else {}
+    return search | fixed  # the text of a file, which other machines need not have
+
+
+def _asked(task, search):
+    """What a record's answers depend on besides options, nothing for energies."""
+    return {} if task == "energy" else {"task": task} | ({"search": search} if search else {})
+
+
 def _sent_entries(entries, together: Mapping):
     """Entries as other processes get them; `together`: their options by the identity of their own."""
     sent = {key: _sent(options) for key, options in together.items()}
@@ -73,10 +93,9 @@ def _sent_entries(entries, together: Mapping):
 
 
 def _as_functionals(value):
-    found = tuple(text.convert(xc) if isinstance(xc, str) else xc for xc in each(anything).convert(value))
-    for xc in found:
-        get_functional(xc)  # FunctionalError for what is none
-    return found
+    given = tuple(text.convert(xc) if isinstance(xc, str) else xc for xc in each(anything).convert(value))
+    found = [get_functional(xc) for xc in given]  # FunctionalError for what is none
+    return tuple(xc if isinstance(xc, str) else f for xc, f in zip(given, found, strict=True))  # numbers are libxc's
 
 
 _FUNCTIONALS = Kind("a list of functionals", _as_functionals)
@@ -92,6 +111,8 @@ def run_batch(
     client: Any = None,
     record: Path | None = None,
     also: Annotated[Sequence, _FUNCTIONALS] = (),
+    task: Annotated[str, choice(*TASKS)] = "energy",
+    search: dict | None = None,
     on_outcome: Callable[[Outcome, int], None] = lambda outcome, total: None,
     molecule_options: dict | None = None,
     **options: Any,
@@ -107,6 +128,9 @@ def run_batch(
         the same molecule and options is taken from it, so an interrupted batch goes on where it stopped.
     also: functionals whose energies on the density found are computed besides; each document has them, by name and
         component [hartree], as extras.dftfd.on_this_density.
+    task: "gradient" computes forces too, "optimization" finds the nearest minimum of each; the document is then that of
+        the last geometry, with the energies of the path as extras.dftfd.optimization.
+    search: of optimisations, the arguments of `dftfd.optimize` that are no options of a calculation, as max_steps=.
     on_outcome: called with each Outcome as it comes, and the number of molecules.
     molecule_options: for `dftfd.molecule`, such as basis=.   options: for `run_scf`.
 
@@ -124,9 +148,10 @@ def run_batch(
         raise InputError(f"{min(given)}= is for one molecule; a batch has record= and on_outcome=.")
     elsewhere = jobs > 1 or client is not None
     common = (_sent if elsewhere else Options.changed)(checked)
+    search = _require_search(task, search or {})
     others = {xc if isinstance(xc, str) else xc.name: replace(checked, xc=xc) for xc in also}
     sent = {name: _sent(options).get("xc", "pbe") if elsewhere else options.xc for name, options in others.items()}
-    task = partial(run_entry, options=common, also=sent)
+    work = partial(run_entry, options=common, also=sent, task=task, search=search)
     if client is not None:
         require_client(client)
     queue = read_entries(molecules, molecule_options or {})
@@ -138,7 +163,7 @@ def run_batch(
         outcomes[outcome.number] = outcome
         on_outcome(outcome, len(queue))
 
-    with nullcontext() if record is None else recorded(record, checked, also) as known:
+    with nullcontext() if record is None else recorded(record, checked, also, _asked(task, search)) as known:
         waiting = []
         for entry in queue:
             if entry.error is not None:
@@ -148,7 +173,7 @@ def run_batch(
             else:
                 waiting.append(entry)
         waiting = list(_sent_entries(waiting, together)) if elsewhere else waiting
-        with closing(_outcomes(task, waiting, jobs, client)) as arriving:
+        with closing(_outcomes(work, waiting, jobs, client)) as arriving:
             for outcome in arriving:
                 if known:
                     known.add(queue[outcome.number], outcome)

@@ -1,18 +1,24 @@
 """One molecule of a batch: what is to be computed, and what became of it."""
 
+import csv
 import glob
 import os
+import re
 import time
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import numpy as np
+
 from dftfd.errors import DftfdError, FileError, InputError, NotConvergedError, ResourceError, one_line, shown
 from dftfd.functionals.definition import Portable, made_again
 from dftfd.results.qcschema import atomic_result
-from dftfd.system.geometry import frame_of, is_coordinate_text, read_text, split_frames
+from dftfd.system.geometry import electrons_of, frame_of, is_coordinate_text, read_text, split_frames
 from dftfd.system.molecule import Molecule, molecule
+from dftfd.system.smiles import is_smiles
+from dftfd.tasks.optimization import optimize
 from dftfd.tasks.other_functional import energies_on
 from dftfd.tasks.run import run_scf
 
@@ -40,6 +46,7 @@ class Outcome:
 
     energy [hartree], None where there is none.   error: None, or one line.   exit_code: as the command line's.
     seconds: wall time.   warnings: one line each.   document: QCSchema AtomicResult, None where there is no result.
+    largest_force [hartree/bohr], steps of the geometry: of gradients and optimisations.
     """
 
     number: int
@@ -51,6 +58,8 @@ class Outcome:
     seconds: float
     warnings: tuple[str, ...] = ()
     document: dict | None = None
+    largest_force: float | None = None
+    steps: int | None = None
 
 
 def read_entries(molecules, options: dict) -> list[Entry]:
@@ -81,11 +90,13 @@ def _has_options(item):
 
 
 def stands_for_many(source: str) -> bool:
-    """True for a pattern, and for a file of several frames."""
-    if is_coordinate_text(source) or frame_of(source) is not None:
+    """True for a pattern, a table of molecules, and a file of several frames."""
+    if is_coordinate_text(source) or _is_one(source):
         return False
     if not os.path.isfile(source):
         return _is_pattern(source)
+    if source.lower().endswith(TABLE):
+        return True
     return len(split_frames(read_text(source))) > 1
 
 
@@ -94,10 +105,13 @@ def _sources(item) -> Iterator[tuple[str, object]]:
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
         yield item
     elif isinstance(item, os.PathLike) or (isinstance(item, str) and not is_coordinate_text(item)):
-        if frame_of(str(item)) is not None:
+        if _is_one(str(item)):
             yield str(item), str(item)
             return
         for path in _paths(str(item)):
+            if path.lower().endswith(TABLE):
+                yield from _rows(path)
+                continue
             if path.lower().endswith(".json"):
                 raise InputError(
                     f"{path!r} is taken for a QCSchema document, which has a calculation of its own; molecules of a "
@@ -107,6 +121,40 @@ def _sources(item) -> Iterator[tuple[str, object]]:
             yield from ((f"{path}:{k}", text) for k, text in enumerate(frames, 1)) if frames[1:] else [(path, path)]
     else:
         yield _name(item), item
+
+
+TABLE = ".csv"
+
+
+def _is_one(source):
+    """True for names that say more than the file: a frame, charge and multiplicity, SMILES."""
+    return frame_of(source) is not None or electrons_of(source) is not None or is_smiles(source)
+
+
+def _rows(path):
+    """Names and sources of a table with the columns file and, where they are wanted, name, charge, spin, multiplicity.
+
+    Files are looked for beside the table.
+    """
+    rows = list(csv.DictReader(read_text(path, "a table of molecules").splitlines(), skipinitialspace=True))
+    for number, row in enumerate(rows, start=2):
+        given = {key.strip().lower(): (value or "").strip() for key, value in row.items() if isinstance(key, str)}
+        if "file" not in given or set(given) - {"file", "name", "charge", "spin", "multiplicity"}:
+            raise InputError(
+                f"{path} has the columns {', '.join(map(shown, given))}; file is expected, and name, charge, spin or "
+                "multiplicity as far as wanted."
+            )
+        numbers = {key: given[key] for key in ("charge", "spin", "multiplicity") if given.get(key)}
+        if not given["file"] or not all(re.fullmatch(r"[+-]?[0-9]{1,3}", text) for text in numbers.values()):
+            raise InputError(
+                f"{path}, line {number}: a file and whole numbers expected, {shown(dict(given), 80)} found."
+            )
+        source = os.path.join(os.path.dirname(path), given["file"])
+        if numbers:
+            source += f":{int(numbers.get('charge', 0)):+d}"
+        if "multiplicity" in numbers or "spin" in numbers:
+            source += f",{numbers.get('multiplicity') or abs(int(numbers['spin'])) + 1}"
+        yield given.get("name") or given["file"], source
 
 
 def _paths(path):
@@ -131,10 +179,20 @@ def _name(item):
     return text if len(text) <= NAME_LENGTH else text[: NAME_LENGTH - 3] + "..."
 
 
-def run_entry(entry: Entry, options: dict, also: Mapping[str, Any] | None = None) -> Outcome:
+TASKS = ("energy", "gradient", "optimization")
+
+
+def run_entry(
+    entry: Entry,
+    options: dict,
+    also: Mapping[str, Any] | None = None,
+    task: str = "energy",
+    search: Mapping[str, Any] | None = None,
+) -> Outcome:
     """Compute one molecule. Errors become part of the outcome: what is wrong with one must not end the batch.
 
     also: functionals, by what they are called, whose energy on the density found is computed besides.
+    task: one of TASKS.   search: arguments of `dftfd.optimize` that are no options of a calculation.
     """
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
@@ -143,19 +201,41 @@ def run_entry(entry: Entry, options: dict, also: Mapping[str, Any] | None = None
         try:
             given = {**options, **entry.options}
             given |= {"xc": _functional(given["xc"])} if "xc" in given else {}
-            result = run_scf(cast(Molecule, entry.molecule), **given)  # entries without a molecule are not run
+            result, lacks, found = _computed(cast(Molecule, entry.molecule), given, task, search or {})
             others = {name: energies_on(result, _functional(xc)) for name, xc in (also or {}).items()}
         except Exception as error:
             return failure(entry, error, time.perf_counter() - start)
-    lacks, code = None, 0
-    if not result.converged:
-        lacks, code = f"SCF not converged after {result.cycles} cycles.", NotConvergedError.exit_code
+    code = 0 if lacks is None else NotConvergedError.exit_code
     seconds, said = time.perf_counter() - start, tuple(" ".join(str(w.message).split()) for w in caught)
     said += tuple(step for step in result.steps if step.startswith("DOUBT"))
-    document = atomic_result(result)
+    document = atomic_result(result) | found.pop("document", {})
     if others and result.converged:
         document["extras"]["dftfd"]["on_this_density"] = others
-    return Outcome(entry.number, entry.name, result.energy, result.converged, lacks, code, seconds, said, document)
+    if "path" in found:
+        document["extras"]["dftfd"]["optimization"] = found.pop("path")
+    return Outcome(
+        entry.number, entry.name, result.energy, lacks is None, lacks, code, seconds, said, document, **found
+    )
+
+
+def _computed(system, given, task, search):
+    """(result, what is missing in words or None, more for the outcome)."""
+    if task == "optimization":
+        found = optimize(system, **given, **search)
+        lacks = None if found.converged else f"geometry not converged after {len(found.energies)} steps."
+        path = {"converged": found.converged, "energies": found.energies.tolist()}
+        more = {"path": path, "steps": len(found.energies)}
+        return found.result, lacks, more | _with_forces(found.forces[-1])
+    result = run_scf(system, **given)
+    if not result.converged:
+        return result, f"SCF not converged after {result.cycles} cycles.", {}
+    return result, None, {} if task == "energy" else _with_forces(result.forces())
+
+
+def _with_forces(forces):
+    """The largest force, and what of a QCSchema document differs for the driver gradient."""
+    document = {"driver": "gradient", "return_result": (-forces).ravel().tolist()}
+    return {"largest_force": float(np.linalg.norm(forces, axis=1).max()), "document": document}
 
 
 def _functional(sent):

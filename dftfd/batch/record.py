@@ -28,8 +28,10 @@ MAX_BYTES = 8 * 2**30
 
 
 @contextmanager
-def recorded(path, options, also=()):
+def recorded(path, options, also=(), asked=None):
     """The Record of a batch with these Options, locked against other batches; `also` as in `run_entry`.
+
+    asked: what else the answers depend on, as the task, by name.
 
     Raises FileError for a file that is no record, cannot be written, or is in use.
     """
@@ -38,7 +40,7 @@ def recorded(path, options, also=()):
         with Path(path).open("a+b") as file:
             require_regular(file, path, MAX_BYTES)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield Record(file, path, options, also)
+            yield Record(file, path, options, also, asked or {})
     except BlockingIOError as error:
         raise FileError(f"{path} is in use by another batch.") from error
     except FileError:
@@ -50,9 +52,9 @@ def recorded(path, options, also=()):
 class Record:
     """An open record. Results of the same molecule, formulas and options, by the same version, are known again."""
 
-    def __init__(self, file, path, options, also=()):
+    def __init__(self, file, path, options, also, asked):
         self._file, self._path, self._options = file, path, options
-        self._also, self._contexts = [_formulas(xc)[1] for xc in also], {}
+        self._also, self._contexts, self._more = [_formulas(xc)[1] for xc in also], {}, asked
         self._known, self._asked = self._read()
         self._has_warned = False
 
@@ -90,7 +92,7 @@ class Record:
             options = replace(self._options, **own)
             given = options.changed(ENERGY, STATE, START, SEARCH)
             name, formulas = _formulas(options.xc)
-            common = {"dftfd": VERSION} | ({"also": self._also} if self._also else {})
+            common = {"dftfd": VERSION} | ({"also": self._also} if self._also else {}) | self._more
             texts = [_text({"options": given | {"xc": xc}} | common) for xc in (formulas, name)]
             self._contexts[named] = (name, *texts), own  # own is kept, so that its identities stay its own
         return self._contexts[named][0]

@@ -18,7 +18,7 @@ from dftfd.runtime.progress import PlainProgress, Progress
 from dftfd.runtime.version import VERSION
 
 CHECK_FAILED = 1
-WITHOUT_JAX = {"list", "cache"}
+WITHOUT_JAX = {"list", "cache", "completion"}
 BATCH = {"jobs", "record", "scheduler"}
 ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "overwrite"}
 """Options of `run` that only a batch, and only a single molecule, understands."""
@@ -52,6 +52,11 @@ ReportFile = Annotated[Path | None, typer.Option("--report", help="Write a repor
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace output files, and a foreign checkpoint.")]
 Record = Annotated[
     Path | None, typer.Option(help="Results of a batch, one line of JSON each; what it already holds is not repeated.")
+]
+
+Jobs = Annotated[int, typer.Option(help="Processes that a batch runs in.")]
+Scheduler = Annotated[
+    str, typer.Option(help="Address of a Dask scheduler whose workers run the batch, tcp://host:8786.")
 ]
 
 
@@ -88,31 +93,22 @@ def run(
     output: Output = None,
     report: ReportFile = None,
     overwrite: Overwrite = False,
-    jobs: Annotated[int, typer.Option(help="Processes that a batch runs in.")] = 1,
+    jobs: Jobs = 1,
     record: Record = None,
-    scheduler: Annotated[
-        str, typer.Option(help="Address of a Dask scheduler whose workers run the batch, tcp://host:8786.")
-    ] = "",
+    scheduler: Scheduler = "",
     verbose: Verbose = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the total energy only.")] = False,
     debug: Debug = False,
 ):
     """Compute the Kohn-Sham energy of a molecule, or of many."""
-    from dftfd.batch.entries import stands_for_many
     from dftfd.results.checkpoint import as_checkpoint
     from dftfd.system.molecule import molecule
     from dftfd.tasks.run import run_scf
 
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
-    if len(files) > 1 or not BATCH.isdisjoint(given) or stands_for_many(files[0]):
-        from dftfd.cli.batches import run_many
-
+    given = given_options(context)
+    if are_many(files, given):
         refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes its results to --record")
-        with messages(verbose, debug):
-            code = run_many(files, of_molecule, of_run, jobs, record, scheduler, quiet)
-        raise typer.Exit(code)
-
+        run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, quiet=quiet)
     outputs = output_files(json, report, output, overwrite)
     kept = as_checkpoint(of_run["checkpoint"], of_run["restart"], overwrite)
     of_run["checkpoint"] = context.obj.checkpoint = kept
@@ -128,6 +124,28 @@ def run(
     require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
     if kept is not None and kept.failure is not None:
         raise CheckpointError(f"the result is complete, but its checkpoint was not written: {kept.failure}")
+
+
+def given_options(context) -> list[str]:
+    """Names of the options that stand on the command line."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+
+
+def are_many(files, given) -> bool:
+    """Whether files, or options on the command line, make a batch."""
+    from dftfd.batch.entries import stands_for_many
+
+    return len(files) > 1 or not BATCH.isdisjoint(given) or stands_for_many(files[0])
+
+
+def run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, quiet=False, **task):
+    """Compute a batch and end the command with its exit code."""
+    from dftfd.cli.batches import run_many
+
+    with messages(verbose, debug):
+        code = run_many(files, of_molecule, of_run, jobs, record, scheduler, quiet, **task)
+    raise typer.Exit(code)
 
 
 def require_convergence(converged, otherwise):
@@ -152,9 +170,15 @@ def output_files(json, report, output, overwrite):
     outputs = [(path, ending or path.suffix) for path, ending in named if path is not None]
     for path, ending in outputs:
         check_format(path, ending)
+        refuse_existing([path], overwrite)
+    return outputs
+
+
+def refuse_existing(paths, overwrite):
+    """FileError for files that are there already, which only --overwrite replaces."""
+    for path in paths:
         if not overwrite and os.path.lexists(path):
             raise FileError(f"{path} exists; take another name, or give --overwrite to replace it.")
-    return outputs
 
 
 def _request(file, of_molecule, of_run, given):
@@ -308,6 +332,27 @@ def export(
         paths = export_functional(functional_named(name), folder, order, overwrite)
     for path in paths:
         print(path)
+
+
+@app.command()
+def workbench(
+    name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
+    other: Annotated[str | None, typer.Argument(help="Another one, to stand beside it.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page, .html.")] = Path("workbench.html"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Write a page on which a functional is evaluated while its parameters are moved; it needs no network."""
+    from dftfd.interactive.workbench import require_new
+    from dftfd.interactive.workbench import workbench as page_of
+
+    with messages(verbose, debug):
+        require_new(output, overwrite)
+        with at_work("translating the functional"):
+            page = page_of(functional_named(name), None if other is None else functional_named(other))
+        page.write(output, overwrite)
+    print(f"{output}: {page}")
 
 
 @contextmanager

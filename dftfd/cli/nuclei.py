@@ -1,22 +1,32 @@
-"""The commands gradient, optimize and interaction: what the energy does as nuclei move, or parts come together."""
+"""The commands gradient, optimize, scan and interaction: the energy as nuclei move, or parts come together."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dftfd.cli.commands import (
+    ONE_MOLECULE,
     Debug,
+    Files,
+    Jobs,
     Json,
     Output,
     Overwrite,
+    Record,
     ReportFile,
+    Scheduler,
     Verbose,
     app,
+    are_many,
+    given_options,
     messages,
     output_files,
     progress_of,
+    refuse,
+    refuse_existing,
     require_convergence,
+    run_batch_of,
     write_files,
 )
 from dftfd.cli.option_types import with_options
@@ -38,7 +48,8 @@ OFFERED = [
 @app.command()
 @with_options(*OFFERED)
 def gradient(
-    file: File,
+    context: typer.Context,
+    files: Files,
     of_molecule,
     of_run,
     numerical: Annotated[
@@ -49,10 +60,13 @@ def gradient(
     output: Output = None,
     report: ReportFile = None,
     overwrite: Overwrite = False,
+    jobs: Jobs = 1,
+    record: Record = None,
+    scheduler: Scheduler = "",
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Compute the energy's gradient by the positions of the nuclei, as forces."""
+    """Compute the energy's gradient by the positions of the nuclei, as forces, of a molecule or of many."""
     import numpy as np
 
     from dftfd.model.forces import nuclear_forces
@@ -60,9 +74,13 @@ def gradient(
     from dftfd.tasks.numerical_forces import numerical_forces
     from dftfd.tasks.run import run_scf
 
+    given = given_options(context)
+    if are_many(files, given):
+        refuse(given, {*ONE_MOLECULE, "numerical", "no_grid_response"}, "is for one molecule; a batch has --record")
+        run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, task="gradient")
     outputs = output_files(json, report, output, overwrite)
     with messages(verbose, debug):
-        system = molecule(file, **of_molecule)
+        system = molecule(files[0], **of_molecule)
         with progress_of(system) as progress:
             if numerical:  # a density that is less converged has forces that are further off than differences
                 of_run["conv_tol"] = min(1e-12, of_run["conv_tol"])
@@ -80,7 +98,8 @@ def gradient(
 @app.command()
 @with_options(*OFFERED)
 def optimize(
-    file: File,
+    context: typer.Context,
+    files: Files,
     of_molecule,
     of_run,
     trajectory: Annotated[
@@ -97,31 +116,106 @@ def optimize(
     output: Output = None,
     report: ReportFile = None,
     overwrite: Overwrite = False,
+    jobs: Jobs = 1,
+    record: Record = None,
+    scheduler: Scheduler = "",
+    geometries: Annotated[
+        Path | None, typer.Option(help="Of a batch: write the last geometry of each molecule to this xyz file.")
+    ] = None,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Optimise the geometry of a molecule."""
+    """Optimise the geometry of a molecule, or of many."""
     from dftfd.system.molecule import molecule
     from dftfd.tasks.optimization import optimize as find_minimum
 
+    search: dict[str, Any] = {"coordinate_system": coordinates, "max_steps": max_steps, "constraints": constraints}
+    search["grid_response"] = not no_grid_response
+    given = given_options(context)
+    if are_many(files, given) or "geometries" in given:
+        refuse(given, {*ONE_MOLECULE, "trajectory"} - {"overwrite"}, "is for one molecule; a batch has --record")
+        refuse_existing([geometries] if geometries else [], overwrite)
+        of_batch: dict[str, Any] = {"task": "optimization", "search": search, "geometries": geometries}
+        run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, **of_batch)
     outputs = output_files(json, report, output, overwrite)
     with messages(verbose, debug):
-        system = molecule(file, **of_molecule)
+        system = molecule(files[0], **of_molecule)
         with progress_of(system) as progress:
             found = find_minimum(
                 system,
                 **of_run,
                 trajectory=trajectory,
                 restart=restart,
-                constraints=constraints,
-                coordinate_system=coordinates,
-                max_steps=max_steps,
-                grid_response=not no_grid_response,
                 progress=progress,
+                **search,
             )
     print(f"\n{found.result}\n\n{found}\npath in {trajectory}")
     write_files(found.result, outputs, "gradient")
     require_convergence(found.converged, f"geometry not converged after {max_steps} steps.")
+
+
+@app.command()
+@with_options(*OFFERED)
+def scan(
+    file: File,
+    of_molecule,
+    of_run,
+    bond: Annotated[tuple[int, int] | None, typer.Option(help="Two atoms, from 0, whose distance is scanned.")] = None,
+    angle: Annotated[
+        tuple[int, int, int] | None, typer.Option(help="Three atoms, whose angle at the second is scanned.")
+    ] = None,
+    dihedral: Annotated[
+        tuple[int, int, int, int] | None, typer.Option(help="Four atoms, whose dihedral angle is scanned.")
+    ] = None,
+    first: Annotated[float | None, typer.Option("--from", help="First value, angstrom or degree.")] = None,
+    last: Annotated[float | None, typer.Option("--to", help="Last value, angstrom or degree.")] = None,
+    steps: Annotated[int, typer.Option(help="Number of values, both ends included.", min=1)] = 10,
+    relaxed: Annotated[bool, typer.Option("--relaxed", help="Optimise all else at each value.")] = False,
+    record: Annotated[
+        Path | None, typer.Option(help="File (.json) that holds the points done so far; --restart goes on from it.")
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Go on with the points of --record.")] = False,
+    constraints: Annotated[Path | None, typer.Option(help="File of more constraints, in geomeTRIC's format.")] = None,
+    max_steps: Annotated[int, typer.Option(help="Largest number of steps at a value.")] = 100,
+    output: Annotated[
+        list[Path] | None, typer.Option(help="Write a file; .csv .xyz .json .png .svg .pdf. May be repeated.")
+    ] = None,
+    overwrite: Overwrite = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Compute energies along a bond, an angle or a dihedral angle."""
+    import numpy as np
+
+    from dftfd.system.molecule import molecule
+    from dftfd.tasks.scanning import scan as scan_energies
+
+    given = [atoms for atoms in (bond, angle, dihedral) if atoms is not None]
+    if len(given) != 1 or first is None or last is None:
+        raise InputError(
+            "a scan needs one of --bond, --angle, --dihedral, and --from, --to; as in --bond 0 1 --from 1 --to 2."
+        )
+    _check_scan_outputs(output or (), overwrite)
+    with messages(verbose, debug):
+        system = molecule(file, **of_molecule)
+        with progress_of(system) as progress:
+            found = scan_energies(
+                system,
+                **of_run,
+                atoms=given[0],
+                values=np.linspace(first, last, steps).tolist(),
+                relaxed=relaxed,
+                path=record,
+                restart=restart,
+                constraints=constraints,
+                max_steps=max_steps,
+                progress=progress,
+            )
+    print(f"\n{found}")
+    for path in output or ():
+        found.write(path)
+    failed = np.count_nonzero(~found.converged)
+    require_convergence(not failed, f"{failed} of {len(found.values)} points not converged.")
 
 
 @app.command()
@@ -158,6 +252,18 @@ def interaction(
             )
     print(f"\n{found}")
     require_convergence(found.converged, "SCF of the whole or of a fragment not converged.")
+
+
+def _check_scan_outputs(paths, overwrite):
+    """Raise, before anything is computed, where a file of a scan can't be written."""
+    from dftfd.runtime.pictures import ENDINGS, require_matplotlib
+    from dftfd.tasks.scanning import check_ending
+
+    for path in paths:
+        check_ending(path)
+        if path.suffix in ENDINGS:
+            require_matplotlib()
+    refuse_existing(paths, overwrite)
 
 
 def _atom_lists(text):

@@ -32,8 +32,9 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tupl
         words.append(f"on grid level {COARSE_LEVEL}")
         orbitals = GridOrbitals(calculation.molecule, progress)
         orbitals.room = ingredients.orbitals.room
+        grid, molecule = Quadrature(COARSE_LEVEL), calculation.molecule
         cheaper = SemilocalEnergy(
-            semilocal.functional, calculation.n_spin, calculation.molecule, Quadrature(COARSE_LEVEL), orbitals, progress
+            semilocal.functional, calculation.n_spin, molecule, grid, orbitals, progress, semilocal.kind
         )
         cheaper.prepare(progress)
     if double is not None:

@@ -9,7 +9,6 @@ a functional's parameters how they change the energy.
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from numbers import Real
 from typing import Any
 
 import jax
@@ -18,6 +17,7 @@ import numpy as np
 
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.functionals.base import Functional
+from dftfd.functionals.pytree import put_together, taken_apart
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.gto import component_count
 from dftfd.libcint.two_electron import eri, unpacked_pairs
@@ -87,7 +87,7 @@ class Energy:
         P = jnp.asarray(kind.checked("P", P), dtype=jnp.float64)
         if P.shape[0] not in (1, 2):
             raise InputError(f"P has the shape {P.shape}: give {kind.expected}.")
-        structure, values = _taken_apart(self.functional)
+        structure, values = taken_apart(self.functional)
         found = _components(structure, replace(self, functional=_ELSEWHERE), values, P)
         return {name: found[name] for name in COMPONENTS if name in found}
 
@@ -253,25 +253,10 @@ _ELSEWHERE = Functional("")
 """Stands for the functional of an Energy where it comes beside it."""
 
 
-def _taken_apart(functional: Functional):
-    """(structure, values): arrays, which programs take as arguments, and the rest with all plain numbers.
-
-    Plain numbers stay numbers in a program, as in the engine: formulas may choose their branches by them.
-    """
-    leaves, tree = jax.tree_util.tree_flatten(functional)
-    plain = tuple(leaf if isinstance(leaf, Real) else None for leaf in leaves)
-    return (tree, plain), [leaf for leaf in leaves if not isinstance(leaf, Real)]
-
-
-def _put_together(structure, values) -> Functional:
-    (tree, plain), values = structure, iter(values)
-    return jax.tree_util.tree_unflatten(tree, [next(values) if leaf is None else leaf for leaf in plain])
-
-
 @partial(jax.jit, static_argnums=0)
 def _components(structure, arrays: Energy, values, P):
     """Energies by component of an Energy, compiled once for a functional; its own, taken apart, stands beside it."""
-    functional = _put_together(structure, values)
+    functional = put_together(structure, values)
     P = 0.5 * (P + P.transpose(0, 2, 1))
     total = P.sum(axis=0)
     found = dict(arrays.constants)

@@ -15,14 +15,14 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.errors import ConvergenceWarning, DamagedFileError, FileError, InputError, MissingDependencyError, shown
+from dftfd.errors import ConvergenceWarning, DamagedFileError, FileError, InputError, shown
 from dftfd.libcint.mole import gradient_integrals, position_integrals, rotation_integrals
 from dftfd.response.linear_response import LinearResponse
 from dftfd.response.spin_flip import SpinFlip
 from dftfd.response.subspaces import lowest_roots
 from dftfd.runtime.arguments import array, choice, number, public, whole
-from dftfd.runtime.files import written_whole
 from dftfd.runtime.hdf5 import read_tree, write_tree
+from dftfd.runtime.pictures import picture
 from dftfd.runtime.progress import as_progress
 
 HARTREE_IN_EV = 27.21138602
@@ -143,21 +143,12 @@ class Excitations:
 
         InputError for an unknown ending, FileError where the file cannot be written.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise MissingDependencyError("pictures need Matplotlib: pip install 'dftfd[plots]'.") from error
-        figure = Figure(figsize=(7, 4), layout="constrained")
-        ending, known = path.suffix[1:].lower(), figure.canvas.get_supported_filetypes()
-        if ending not in known:
-            raise InputError(f"cannot tell the format of the picture {str(path)!r}: .png, .svg or .pdf expected.")
-        axes = figure.subplots()
-        x = np.linspace(max(0.0, self.energies.min() - 4 * width), self.energies.max() + 4 * width, 800)
-        axes.plot(x * HARTREE_IN_EV, self.spectrum(x, width) / HARTREE_IN_EV)
-        axes.vlines(self.energies * HARTREE_IN_EV, 0.0, self.oscillator_strengths, color="0.4", lw=1)
-        axes.set(xlabel="energy / eV", ylabel="f, and absorption / eV$^{-1}$", title=self.what)
-        with written_whole(path) as temporary:
-            figure.savefig(temporary, dpi=150, format=ending)
+        with picture(path) as figure:
+            axes = figure.subplots()
+            x = np.linspace(max(0.0, self.energies.min() - 4 * width), self.energies.max() + 4 * width, 800)
+            axes.plot(x * HARTREE_IN_EV, self.spectrum(x, width) / HARTREE_IN_EV)
+            axes.vlines(self.energies * HARTREE_IN_EV, 0.0, self.oscillator_strengths, color="0.4", lw=1)
+            axes.set(xlabel="energy / eV", ylabel="f, and absorption / eV$^{-1}$", title=self.what)
 
     @public
     def save(self, path: Path) -> None:

@@ -15,6 +15,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from dftfd.errors import UnsupportedError
+from dftfd.model.calculation import Ingredients
 from dftfd.model.cheaper_energy import cheaper_ingredients
 from dftfd.model.kohn_sham import FockEvaluation, KohnSham
 from dftfd.response.subspaces import driven_response
@@ -39,7 +40,8 @@ class LinearResponse:
     gaps: (size,) [hartree].   scale: a vector's energy is scale/2 R . (A + B) R.
     """
 
-    def __init__(self, result, triplet: bool = False, progress=None):
+    def __init__(self, result, triplet: bool = False, progress=None, ingredients: Ingredients | None = None):
+        """ingredients: of the result's calculation, where they are still there."""
         result.require_converged("linear response")
         if result.settings.smearing:
             raise UnsupportedError(
@@ -48,7 +50,7 @@ class LinearResponse:
             )
         self._progress, self._triplet = progress or Progress(), triplet
         self.result, calculation = result, result.calculation
-        self._ingredients = calculation.build(self._progress)
+        self._ingredients = ingredients or calculation.build(self._progress)
         self._ingredients.energy.require_response()
         self._problem = self._ingredients.problem(Aufbau(calculation.n_occupied, calculation.capacity))
         P = result.density_matrix
@@ -107,10 +109,23 @@ class LinearResponse:
 
     def of_operators(self, h) -> np.ndarray:
         """G (k, size) of perturbations h (k, ao, ao), the same for both spins: h_pq for full and empty orbitals."""
-        spins = [np.einsum("ap,kab,bq->kpq", C, h, C, optimize=True) for C in self.state.mo_coeff]
+        return self.of_matrices(np.broadcast_to(h, (len(self.state.mo_coeff), *h.shape)))
+
+    def of_matrices(self, h) -> np.ndarray:
+        """G (k, size) of changes h (spin, k, ao, ao) of the Fock matrices."""
+        spins = [
+            np.einsum("ap,kab,bq->kpq", C, h_s, C, optimize=True) for C, h_s in zip(self.state.mo_coeff, h, strict=True)
+        ]
         n = self.rotations.occupations
         moved = n[:, :, None, None, :] - n[:, :, None, :, None]  # (set, spin, 1, p, q)
         return self.rotations.flat(2.0 * np.sum(moved * self.rotations.by_set(spins), axis=1)) / self.scale
+
+    def density_changes(self, R) -> np.ndarray:
+        """dP (k, spin, ao, ao) of orbitals that change by R (k, size)."""
+        occupied = self._model.active_orbitals()
+        changes = self.rotations.changes(R, self.state.mo_coeff)
+        half = [dC.transpose(0, 2, 1) @ C for dC, C in zip(changes, occupied, strict=True)]
+        return np.stack([X + X.transpose(0, 2, 1) for X in half], axis=1)
 
     def solve(self, G, omega: float = 0.0, tolerance: float = 1e-6) -> tuple[np.ndarray, np.ndarray]:
         """R and L (k, size) for perturbations G (k, size) at a frequency omega [hartree].

@@ -104,7 +104,7 @@ class EnergyModel:
     def __init__(self, problem: Problem, state: State, response: ResponseBuilder | None):
         self.rotations = Rotations.of(problem, state)
         self._C = state.mo_coeff
-        self._response: Any = response and response(state.P, self._active_orbitals())
+        self._response: Any = response and response(state.P, self.active_orbitals())
         in_orbitals = np.stack([C.T @ F @ C for C, F in zip(state.mo_coeff, state.F, strict=True)])
         self._F = self.rotations.by_set(in_orbitals)
         n = self.rotations.occupations
@@ -114,7 +114,7 @@ class EnergyModel:
         gaps = difference * (e[:, :, :, None] - e[:, :, None, :])
         self.diagonal = self.rotations.flat(2.0 * np.sum(gaps, axis=1))
 
-    def _active_orbitals(self):
+    def active_orbitals(self):
         """Per spin the orbitals with electrons, (orbital, ao)."""
         repeat = len(self._C) // len(self.rotations.active)
         active = [a for a in self.rotations.active for _ in range(repeat)]

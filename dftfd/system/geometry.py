@@ -8,7 +8,8 @@ Four forms are understood:
     xyz           a line with the number of atoms, a comment line, then one atom per line
 
 Fields are separated by blanks or commas; `#` starts a comment. Exponents may be written 1e-3 or, as Fortran does, 1d-3.
-The comment line of xyz may say `charge=1`, and `spin=1` (unpaired electrons) or `multiplicity=2`.
+The comment line of xyz may say `charge=1`, and `spin=1` (unpaired electrons) or `multiplicity=2`. So may the end of a
+file's name, `oh.xyz:-1`, `no2.xyz:0,2`: charge and multiplicity.
 """
 
 import os
@@ -38,6 +39,7 @@ _NOT_PERIODIC = re.compile(r"""pbc\s*=\s*["']?\s*F\s+F\s+F""", re.I)
 _PROPERTIES = re.compile(r"properties\s*=\s*(\S+)", re.I)
 _ENTRY = re.compile(r"""(?<![\w.-])([A-Za-z_]\w*)\s*=\s*("[^"]*"|'[^']*'|[^\s,;]+)""")
 _FRAME = re.compile(r"(?P<file>.+)@(?P<number>-?[0-9]{1,9})", re.DOTALL)
+_ELECTRONS = re.compile(r"(?P<file>.+):(?P<charge>[+-][0-9]{1,3}|0)(?:,(?P<multiplicity>[0-9]{1,3}))?", re.DOTALL)
 _WHOLE = re.compile(r"[+-]?[0-9]{1,9}(?:\.0*)?")
 _FORTRAN_EXPONENT = str.maketrans("dD", "ee")
 
@@ -105,8 +107,11 @@ def read_geometry_file(path) -> Geometry:
     """The atoms of an xyz file (or of a text file that holds plain coordinate lines), or of a frame, see `frame_of`.
 
     A missing, unreadable or oversized file raises FileError; contents that are no geometry, and frames that are not
-    there, raise InputError.
+    there, raise InputError. What `electrons_of` reads from the name counts before what the comment line says.
     """
+    named = electrons_of(str(path))
+    if named is not None:
+        return replace(read_geometry_file(named[0]), **named[1])
     chosen = frame_of(str(path))
     if chosen is None:
         return parse_geometry(read_text(path), source=f"file {str(path)!r}")
@@ -127,6 +132,22 @@ def frame_of(path: str) -> tuple[str, int] | None:
     """
     match = _FRAME.fullmatch(path)
     return (match["file"], int(match["number"])) if match and not os.path.lexists(path) else None
+
+
+def electrons_of(path: str) -> tuple[str, dict[str, Any]] | None:
+    """(file, charge and spin) of FILE:CHARGE or FILE:CHARGE,MULTIPLICITY, as oh.xyz:-1 and no2.xyz:0,2.
+
+    None for other names, for charges without a sign but 0, and where a file has the name as it stands.
+    """
+    match = _ELECTRONS.fullmatch(path)
+    if match is None or os.path.lexists(path):
+        return None
+    found = {"charge": int(match["charge"])}
+    if match["multiplicity"] is not None:
+        found["spin"] = int(match["multiplicity"]) - 1
+        if found["spin"] < 0:
+            raise InputError(f"{shown(path)}: multiplicity 0 does not exist; it is the unpaired electrons plus one.")
+    return match["file"], found
 
 
 def split_frames(text: str) -> list[str]:

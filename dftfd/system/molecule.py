@@ -31,6 +31,7 @@ from dftfd.system.geometry import (
     read_geometry_file,
 )
 from dftfd.system.geometry_checks import check_positions, nearest_pair, warn_about_units
+from dftfd.system.smiles import atoms_of_smiles, is_smiles
 
 __all__ = ["InputWarning", "Molecule", "molecule"]
 
@@ -163,13 +164,15 @@ def molecule(
     """The molecule described by a file, a text, a list of atoms, an ASE Atoms or a PySCF Mole.
 
     source: path of an xyz file; coordinates as text (recognised by a newline or ';'), 'O 0 0 0.1; H 0 0.8 -0.5; ...';
-        a list of (symbol, (x, y, z)); an ASE Atoms; a built PySCF Mole, which brings its own charge, spin and basis.
+        'smiles:CCO' (RDKit); a list of (symbol, (x, y, z)); an ASE Atoms; a built PySCF Mole, which brings its own
+        charge, spin and basis.
         Symbols may be of either case, carry a label ('H1') or be atomic numbers; 'ghost-O' (or 'X-O', 'Bq-O') is a
         ghost: basis functions and grid points of oxygen without its nucleus and electrons.
     basis: name of a basis set (default 'def2-svp'), or a dictionary from label, element or 'default' to a name or to
         shells [[l, [exponent, coefficient, ...], ...], ...].
     charge, spin: total charge and N_alpha - N_beta; None takes what the comment line of xyz says, 'charge=1 spin=1' or
-        'charge=1 multiplicity=2', else 0. Given, they count, with a warning where the file says something else.
+        'charge=1 multiplicity=2', or the end of the name, 'oh.xyz:-1', 'no2.xyz:0,2', else 0. Given, they count, with a
+        warning where the file says something else.
     unit: 'angstrom' or 'bohr'.
     cartesian: use Cartesian instead of spherical Gaussians.
     ecp: effective core potentials. None takes those that belong to the basis set, False takes none, a name or a
@@ -229,6 +232,11 @@ def _said_or_given(name, given, geometry):
 
 
 def _read_source(source, unit) -> Geometry:
+    if isinstance(source, str) and is_smiles(source):
+        if unit != "angstrom":
+            raise InputError(f"positions from SMILES are in angstrom, but unit={unit!r} was given; leave it out.")
+        atoms, charge, spin = atoms_of_smiles(source)
+        return replace(parse_atom_list(atoms), charge=charge, spin=spin)
     if isinstance(source, str):
         is_text = is_coordinate_text(source) or not source.strip()
         return parse_geometry(source) if is_text else read_geometry_file(source)

@@ -10,20 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from dftfd.errors import InputError, shown
-from dftfd.libcint.mole import covalent_radii
 from dftfd.model.options import Options
 from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import public
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.progress import as_progress
+from dftfd.system.internal_coordinates import neighbours, reached
 from dftfd.system.molecule import Molecule
 from dftfd.tasks.run import run_scf
 
 HARTREE_IN_KCAL = 627.5094740631  # per mol
-BOND = 1.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,19 +106,11 @@ def interaction_energy(
 
 
 def connected_fragments(molecule: Molecule) -> list[list[int]]:
-    """Indices of the atoms that hang together by bonds, which are shorter than BOND times the sum of covalent radii."""
-    real = [a for a in range(molecule.n_atoms) if not molecule.ghost[a]]
-    radii, positions = covalent_radii(molecule.atomic_numbers), molecule.coordinates
-    bonded = lambda a, b: np.linalg.norm(positions[a] - positions[b]) < BOND * (radii[a] + radii[b])
-    left, found = list(real), []
-    while left:
-        fragment, front = [left[0]], [left.pop(0)]
-        while front:
-            a = front.pop()
-            near = [b for b in left if bonded(a, b)]
-            left = [b for b in left if b not in near]
-            fragment, front = fragment + near, front + near
-        found.append(sorted(fragment))
+    """Indices of the atoms that hang together by bonds, those shorter than 1.3 times the sum of covalent radii."""
+    bonds, found = neighbours(molecule), list[list[int]]()
+    for atom in range(molecule.n_atoms):
+        if not molecule.ghost[atom] and not any(atom in fragment for fragment in found):
+            found.append(reached(bonds, atom))
     return found
 
 

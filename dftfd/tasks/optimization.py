@@ -95,8 +95,8 @@ def optimize(
         raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= to optimise.")
     progress = as_progress(progress)
     require_energy(functional)
-    fixed = _text(constraints)
-    model = _model(molecule, options, grid_response)
+    fixed = text_of_constraints(constraints)
+    model = model_in_words(molecule, options, grid_response)
     path = _Path(molecule, model, trajectory, restart, progress)
     last: list[SCFResult] = []  # at most one: older results would keep their memory
 
@@ -170,7 +170,7 @@ class _Path:
         return frame
 
 
-def _model(molecule, options, grid_response) -> str:
+def model_in_words(molecule, options, grid_response) -> str:
     """What an energy of the path depends on besides the positions, in words, so that no other path is gone on with."""
     of_energy = options.changed(ENERGY, STATE, START)
     of_energy = {name: value for name, value in of_energy.items() if name not in ("xc", "method", "guess")}
@@ -200,7 +200,7 @@ def _earlier_frames(molecule, model, trajectory, restart) -> list[Frame]:
     return frames
 
 
-def _text(constraints):
+def text_of_constraints(constraints) -> str | None:
     """Constraints as text: given so, or the contents of a file."""
     if constraints is None or "$" in str(constraints):
         return constraints

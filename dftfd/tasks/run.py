@@ -1,5 +1,6 @@
 """run_scf: from a molecule and a functional to a self-consistent result. Here the pieces are put together."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from importlib import metadata
@@ -47,6 +48,12 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
     """
     require_settings_of_jax()
     calculation = Calculation.of(molecule, options)
+    return solution_of(calculation, options, calculation.build)
+
+
+def solution_of(calculation: Calculation, options: Options, build: Callable[[Any], Ingredients]) -> SCFResult:
+    """The result of `run_scf` for a calculation whose ingredients `build(progress)` makes, or has made before."""
+    molecule = calculation.molecule
     occupations = occupations_for(options.occupations, calculation.n_spin, calculation.capacity)
     options = replace(options, method=calculation.method, occupations=occupations)
     require_orbitals_of_one_matrix(options)
@@ -60,7 +67,7 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
     if checkpoint is not None:
         checkpoint.prepare(calculation)
 
-    ingredients = calculation.build(progress)
+    ingredients = build(progress)
     if strategy.always_minimises:
         ingredients.energy.require_response()
     if snapshot is None:

@@ -14,10 +14,13 @@ class SemilocalEnergy(GridEnergy):
     components = {"xc": "exchange-correlation"}
     stage = "semilocal derivatives"
 
-    def __init__(self, functional: Functional, n_spin: int, molecule, grid, orbitals: GridOrbitals, progress):
-        self.functional, self._progress = functional, progress
+    def __init__(
+        self, functional: Functional, n_spin: int, molecule, grid, orbitals: GridOrbitals, progress, kind=XCKernel
+    ):
+        """kind: the class of the kernel."""
+        self.functional, self.kind, self._progress = functional, kind, progress
         self._devices = accelerated_devices()
-        super().__init__(shared(XCKernel, functional, n_spin), molecule, grid, orbitals, keep=self._devices is None)
+        super().__init__(shared(kind, functional, n_spin), molecule, grid, orbitals, keep=self._devices is None)
 
     def made_on(self, store):
         if self._devices is None:

@@ -1,6 +1,7 @@
 """Systems with known exact conditions: the electron gas, and one orbital exp(-Z r)."""
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -38,12 +39,16 @@ def _with_unused(rows, used, x):
     return full
 
 
+_gauss_legendre = cache(np.polynomial.legendre.leggauss)
+"""Nodes and weights on [-1, 1] by their number, whose eigenvalue problem takes longer than what they serve here."""
+
+
 class OneOrbital:
     """One (alpha) or two electrons in the orbital exp(-Z r): n = N Z^3 / pi exp(-2 Z r), with a radial quadrature."""
 
     def __init__(self, n_electrons: int, Z: float, count: int = 200):
         self.N, self.Z = n_electrons, Z
-        x, w = np.polynomial.legendre.leggauss(count)
+        x, w = _gauss_legendre(count)
         u = 0.5 * (x + 1)
         self.r = u / (1 - u) / Z
         self.weights = 0.5 * w / (1 - u) ** 2 / Z * 4 * math.pi * self.r**2
@@ -64,7 +69,7 @@ class OneOrbital:
 
         -N/2 \int\int phi^2 phi'^2 w(|r - r'|) = -N / pi \int F(k)^2 exp(-k^2 / 4 omega^2) dk,   F = (1 + k^2/4Z^2)^-2
         """
-        x, w = np.polynomial.legendre.leggauss(200)
+        x, w = _gauss_legendre(200)
         u = 0.5 * (x + 1)
         k = 2 * self.Z * u / (1 - u)
         screened = np.exp(-((k / (2 * omega)) ** 2)) if omega else 1.0

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dftfd.errors import InputError, MissingDependencyError
-from dftfd.runtime.files import written_whole
+from dftfd.runtime.pictures import picture
 from dftfd.verify.inequality import PROVED, UNDECIDED, VIOLATED, Inequality, subdivide
 
 _COLOURS = {PROVED: "#7fb77e", VIOLATED: "#c8553d", UNDECIDED: "#d9d9d9"}
@@ -35,17 +34,16 @@ def classified(inequality: Inequality, fixed: dict[int, float], boxes: int) -> l
 
 def draw(proof, inequality: Inequality, path, boxes: int) -> None:
     """Write the map as a picture; see `Proof.plot`."""
-    try:
-        from matplotlib.collections import PatchCollection
-        from matplotlib.figure import Figure
-        from matplotlib.patches import Patch, Rectangle
-    except ImportError as error:
-        raise MissingDependencyError("pictures need Matplotlib: pip install 'dftfd[plots]'.") from error
     cuts = slices(inequality)
-    figure = Figure(figsize=(4 * len(cuts) + 1, 3.6), layout="constrained")
-    ending, known = Path(path).suffix[1:].lower(), figure.canvas.get_supported_filetypes()
-    if ending not in known:
-        raise InputError(f"cannot tell the format of the picture {str(path)!r}: .png, .svg or .pdf expected.")
+    with picture(Path(path), 4 * len(cuts) + 1, 3.6) as figure:
+        _fill(figure, proof, inequality, cuts, boxes)
+
+
+def _fill(figure, proof, inequality, cuts, boxes):
+    """The slices beside each other, with the point of a violation."""
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Patch, Rectangle
+
     flat = len(inequality.names) == 1
     for axes, fixed in zip(np.atleast_1d(figure.subplots(1, len(cuts))), cuts, strict=True):
         groups: dict[int, list] = {}
@@ -62,5 +60,3 @@ def draw(proof, inequality: Inequality, path, boxes: int) -> None:
             axes.plot(*(proof.point[k] for k in inequality.names[:2]), "kx")
     figure.suptitle(f"{proof.functional}: {proof.statement}", fontsize=10)
     figure.legend(handles=[Patch(color=_COLOURS[k], label=w) for k, w in _WORDS.items()], loc="outside right upper")
-    with written_whole(path) as temporary:
-        figure.savefig(temporary, dpi=150, format=ending)

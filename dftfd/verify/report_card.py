@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dftfd.errors import InputError, MissingDependencyError, UnsupportedError
+from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.parameters import parameter_text
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import public
-from dftfd.runtime.files import written_whole
 from dftfd.runtime.notebook import ShownAsText
+from dftfd.runtime.pictures import picture
 from dftfd.verify.conditions import CONDITIONS, Condition, Parts
 from dftfd.verify.counterpart import counterpart
 from dftfd.verify.model_systems import C_F, C_X, energy, gas
@@ -72,29 +72,18 @@ class ReportCard(ShownAsText):
         UnsupportedError for what has none: models of the potential, double integrals alone, exact exchange. InputError
         for an unknown ending, FileError where the file cannot be written.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise MissingDependencyError(
-                "pictures need Matplotlib: pip install 'dftfd[plots]'. The printed card has a plot in text."
-            ) from error
-        figure = Figure(figsize=(5, 3.5), layout="constrained")
-        ending, known = Path(path).suffix[1:].lower(), figure.canvas.get_supported_filetypes()
-        if ending not in known:
-            raise InputError(f"cannot tell the format of the picture {str(path)!r}: .png, .svg or .pdf expected.")
-        axes = figure.subplots()
-        s = np.linspace(0, 5, 201)
-        for rs in (0.5, 2.0, 5.0):
-            axes.plot(s, enhancement_factor(self.functional, s, rs), label=f"$r_s$ = {rs:g}")
-        what = "$t / t_{TF}$" if _is_kinetic(self.functional) else r"$e_{xc} / e_x^{LDA}$"
-        part = ", semilocal part" if self.functional.exact_exchange or self.functional.is_nonlocal else ""
-        axes.set(xlabel="reduced gradient s", ylabel=what + part, title=self.functional.name)
-        low, high = axes.get_ylim()
-        if high - low < _FLAT:
-            axes.set_ylim(0.5 * (low + high) - _FLAT, 0.5 * (low + high) + _FLAT)
-        axes.legend()
-        with written_whole(path) as temporary:
-            figure.savefig(temporary, dpi=150, format=ending)
+        with picture(Path(path), 5, 3.5) as figure:
+            axes = figure.subplots()
+            s = np.linspace(0, 5, 201)
+            for rs in (0.5, 2.0, 5.0):
+                axes.plot(s, enhancement_factor(self.functional, s, rs), label=f"$r_s$ = {rs:g}")
+            what = "$t / t_{TF}$" if _is_kinetic(self.functional) else r"$e_{xc} / e_x^{LDA}$"
+            part = ", semilocal part" if self.functional.exact_exchange or self.functional.is_nonlocal else ""
+            axes.set(xlabel="reduced gradient s", ylabel=what + part, title=self.functional.name)
+            low, high = axes.get_ylim()
+            if high - low < _FLAT:
+                axes.set_ylim(0.5 * (low + high) - _FLAT, 0.5 * (low + high) + _FLAT)
+            axes.legend()
 
 
 @public

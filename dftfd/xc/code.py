@@ -6,6 +6,7 @@ one fused loop over the points, compiled once for each number of points, or NumP
 What is made of a functional is kept, for the last few functionals, by their content.
 """
 
+import copy
 import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ import numpy as np
 
 from dftfd.autofd.core.jax_adapter import holds_tracers
 from dftfd.autofd.core.structure import structural_key
-from dftfd.autofd.scalar.derive import retraced, with_forward_derivative, with_gradient
+from dftfd.autofd.scalar.derive import retraced, with_forward_derivative, with_gradient, with_numbers_first
 from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.program import ScalarProgram
@@ -43,11 +44,20 @@ def shared(kind, functional: Functional, n_spin: int, **options):
 
     Equal are functionals of the same formulas, coefficients and parameters, whoever made them and whatever their names.
     """
-    terms = [(c, t.formula, t.ingredients, sorted(t.parameters.items())) for c, t in functional.terms]
-    if holds_tracers([(c, dict(parameters)) for c, _, _, parameters in terms]):
+    if holds_tracers([(c, dict(t.parameters)) for c, t in functional.terms]):
         return kind(functional, n_spin, **options)
-    key = kind, n_spin, *options.items(), structural_key([(float(c), *rest) for c, *rest in terms])
-    made = _kept.get(key) or apart(kind, functional, n_spin, **options)
+    return kept((kind, n_spin, *options.items(), content_key(functional)), kind, functional, n_spin, **options)
+
+
+def content_key(functional: Functional):
+    """A hashable key: equal for equal formulas, coefficients and parameters, which are set by hand or not."""
+    terms = [(float(c), t.formula, t.ingredients, sorted(t.parameters.items())) for c, t in functional.terms]
+    return structural_key([*terms, *(tuple(sorted(t.set_by_hand)) for _, t in functional.terms)])
+
+
+def kept(key, make, *arguments, **options):
+    """make(...), the same object for equal keys as long as it is one of the last that were asked for."""
+    made = _kept.get(key) or apart(make, *arguments, **options)
     with _lock:  # not while a formula runs, which may ask for other kernels
         found = _kept[key] = _kept.pop(key, made)  # the first of two threads' is everybody's
         while len(_kept) > _MOST_KEPT:
@@ -68,52 +78,74 @@ class OnPoints:
     """A scalar program on arrays of points, in one loop; compiled for each number of points when it is first met.
 
     arrange: (code of rows (point,) -> the program's outputs, rows) -> what to give instead of the outputs.
+    uniform: positions of inputs that are numbers, the same for all points; other numbers need no compilation.
     """
 
-    def __init__(self, program: ScalarProgram, arrange=None):
+    def __init__(self, program: ScalarProgram, arrange=None, uniform=range(0)):
+        self._uniform = uniform
+        if uniform:
+            self._of_numbers, program = with_numbers_first(program, uniform)
         nodes = [program.nodes[i] for i in program.outputs]
         self._numbers = [node.value if node.op == "const" and not arrange else None for node in nodes]
         varying = (i for i, number in zip(program.outputs, self._numbers, strict=True) if number is None)
         self._program, self._arrange = replace(program, outputs=tuple(varying)), arrange
         self._compiled, self._lock = {}, threading.Lock()
 
-    def __call__(self, *blocks) -> list[np.ndarray]:
+    def __call__(self, *blocks, numbers=()) -> list[np.ndarray]:
         """Its outputs (point,), from arrays (row, point) and (point,) whose rows are the inputs, float64.
 
-        Inputs that the program does not depend on may be left out at the end.
+        Inputs that the program does not depend on may be left out at the end. numbers: what `at` gives.
         """
-        code, constants = self._compiled.get(blocks[0].shape[-1]) or self._compile(blocks)
-        found = [np.asarray(row) for row in code(*blocks)]
+        code, constants = self._compiled.get(blocks[0].shape[-1]) or self._compile(blocks, numbers)
+        found = [np.asarray(row) for row in code(*blocks, *numbers)]
         if not constants:
             return found
         varying = iter(found)
         return [next(varying) if constant is None else constant for constant in constants]
 
-    def _compile(self, blocks):
+    def at(self, values) -> tuple[jax.Array, ...]:
+        """What the program needs to know of values of the inputs `uniform`."""
+        if not self._uniform:
+            return ()
+        inputs = list(np.zeros((self._of_numbers.n_inputs, 1)))
+        inputs[self._uniform.start : self._uniform.stop] = np.reshape(values, (-1, 1))
+        with np.errstate(all="ignore"), jax.ensure_compile_time_eval():  # they are numbers inside of jit as well
+            return tuple(jax.device_put(x[0]) for x in run_on_numpy(self._of_numbers, inputs))
+
+    def _compile(self, blocks, numbers):
         n_points = blocks[0].shape[-1]
         with self._lock:  # all workers ask for the first block at once
             if n_points not in self._compiled:
-                arrays = [jax.ShapeDtypeStruct(block.shape, np.float64) for block in blocks]
+                arrays = [jax.ShapeDtypeStruct(np.shape(x), np.float64) for x in (*blocks, *numbers)]
                 code = jax.jit(self._rows).lower(*arrays).compile() if self._program.outputs else lambda *blocks: ()
                 constants = [None if c is None else np.broadcast_to(c, n_points) for c in self._numbers]
                 self._compiled[n_points] = code, constants if len(self._program.outputs) < len(constants) else None
         return self._compiled[n_points]
 
-    def _rows(self, *blocks):
-        rows = [row for b in blocks for row in (b if b.ndim == 2 else [b])]
-        code = partial(run_in_one_loop, self._program)
+    def _rows(self, *arrays):
+        rows = [row for a in arrays if a.ndim for row in (a if a.ndim == 2 else [a])]
+        code = partial(run_in_one_loop, self._program, numbers=[a for a in arrays if not a.ndim])
         return self._arrange(code, rows) if self._arrange else code(rows)
 
 
 class PointCode:
     """Numbers from the program of an energy per volume whose first `n` inputs are its variables.
 
-    By further inputs (the point) there are first derivatives only.
+    By further inputs (the point) there are first derivatives only. operands: so many of the last inputs are numbers for
+    all points, such as parameters; `at` gives the code for their values, which shares what is compiled.
     """
 
-    def __init__(self, program: ScalarProgram, n: int):
+    def __init__(self, program: ScalarProgram, n: int, operands: int = 0):
         self.n, self._energy = n, program
+        self._uniform, self._values = range(program.n_inputs - operands, program.n_inputs), ()
+        self._of_values: dict = {}
         self._made, self._lock = {}, threading.RLock()
+
+    def at(self, values) -> "PointCode":
+        """The same code, `slopes` and `change_of_slopes`, for these values of the operands."""
+        other = copy.copy(self)
+        other._values, other._of_values = tuple(map(float, values)), {}
+        return other
 
     def combinations(self, order: int) -> list[tuple[int, ...]]:
         """The distinct derivatives of an order, as ascending tuples of positions of variables."""
@@ -125,16 +157,22 @@ class PointCode:
 
     def slopes(self, *blocks) -> list[np.ndarray]:
         """[energy, its derivatives by all inputs], (point,) each; blocks: see `OnPoints`."""
-        return self._once("slopes", lambda: OnPoints(self.program(1)))(*blocks)
+        return self._on_points("slopes", lambda: self.program(1), blocks)
 
     def change_of_slopes(self, *blocks) -> list[np.ndarray]:
         """[derivative of de/dx_i along a direction for each variable]; blocks: the inputs, then the direction."""
 
         def make():
             program = self.program(2)
-            return OnPoints(replace(program, outputs=program.outputs[-self.n :]))
+            return replace(program, outputs=program.outputs[-self.n :])
 
-        return self._once("change", make)(*blocks)
+        return self._on_points("change", make, blocks)
+
+    def _on_points(self, name, make, blocks):
+        code = self._once(name, lambda: OnPoints(make(), uniform=self._uniform))
+        if name not in self._of_values:
+            self._of_values[name] = code.at(self._values)
+        return code(*blocks, numbers=self._of_values[name])
 
     def derivatives(self, x, order: int, compiled: bool | None = None) -> tuple[np.ndarray, ...]:
         """By order up to `order`: (combination, point), one row for each of `combinations`; x: n rows (point,).
@@ -194,7 +232,7 @@ class PointCode:
     def _build(self, order):
         if order == 0:
             return retraced(self._energy, inline=True)
-        program = with_gradient(self._energy, count=None if order == 1 else self.n, inline=order == 1)
+        program = with_gradient(self._energy, self._uniform.start if order == 1 else self.n, inline=order == 1)
         for level in range(2, order + 1):
             program = with_forward_derivative(program, self.n, inline=level == order)
         return program

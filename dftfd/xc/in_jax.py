@@ -81,8 +81,13 @@ def double_integral_energy(functional: Functional, P, grid: OrbitalsOnGrid):
 
     with jets j, features a and b, and charges c, as in dftfd.xc.nonlocal_kernel.
     """
-    program, (order, tau) = _lowered_pairs(functional)
-    density = _density(functional, P, grid, order, tau)
+    density = _density(functional, P, grid, *_lowered_pairs(functional)[1])
+    return double_integral_of_density(functional, density, grid.points, grid.weights)
+
+
+def double_integral_of_density(functional: Functional, density, points, weights):
+    """The same of a density (spin, channel, point), whose channels are those of the functional's kernel."""
+    program, (order, _) = _lowered_pairs(functional)
     integrals: dict[str, jax.Array] = {}
 
     def at_points(code):
@@ -92,13 +97,13 @@ def double_integral_energy(functional: Functional, P, grid: OrbitalsOnGrid):
             known = {name: [S] for name, S in integrals.items()}
             return code(jets(density, order) | {CELL_VOLUME: [weight]} | known, point)
 
-        return jax.vmap(at, in_axes=(-1, 0, 0, 0))(density, grid.points, grid.weights, integrals)
+        return jax.vmap(at, in_axes=(-1, 0, 0, 0))(density, points, weights, integrals)
 
     for integral in program.integrals:
-        charge = grid.weights * at_points(integral.charge)
+        charge = weights * at_points(integral.charge)
         left, right = at_points(integral.left), at_points(integral.right)
-        integrals[integral.name] = _sums_over_pairs(integral, grid.points, charge, left, right)
-    return grid.weights @ at_points(program.outer)
+        integrals[integral.name] = _sums_over_pairs(integral, points, charge, left, right)
+    return weights @ at_points(program.outer)
 
 
 def _sums_over_pairs(integral, points, charge, left, right):

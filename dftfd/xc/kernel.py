@@ -18,7 +18,8 @@ from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional, unknown_densities
 from dftfd.xc.channels import channel_count, channels_for, jets
-from dftfd.xc.code import PointCode, apart
+from dftfd.xc.code import PointCode, apart, kept
+from dftfd.xc.operands import key_without_values, operands_of, program_of_operands, with_values
 
 
 class Slopes(NamedTuple):
@@ -102,9 +103,40 @@ class XCKernel:
 
     def _point_code(self):
         self._refuse_tracers([(c, dict(t.parameters)) for c, t in self.functional.terms])
-        shapes = (self.n_spin, self.channels), (3,)
-        program = apart(point_program, self.energy_density, *(jax.ShapeDtypeStruct(s, np.float64) for s in shapes))
-        return PointCode(program, self.n_spin * self.channels)
+        operands = operands_of(self.functional)
+        if not operands:
+            return PointCode(apart(self._program), self.n_spin * self.channels)
+        operands = self._current(kept(self._key("choice", operands), self._choice, operands))
+        code = kept(self._key("code", operands), lambda: self._code_of(self._program(operands), operands))
+        return code.at(operand.value for operand in operands)
+
+    def _key(self, kind, operands):
+        return kind, self.n_spin, key_without_values(self.functional, operands)
+
+    def _choice(self, operands):
+        """Those that code of the formulas can take."""
+        program, taken = program_of_operands(operands, self._program)
+        kept(self._key("code", taken), self._code_of, program, taken)
+        return taken
+
+    def _current(self, taken):
+        """With this functional's values: the choice may have been made for others."""
+        places = {operand[:3] for operand in taken}
+        return tuple(operand for operand in operands_of(self.functional) if operand[:3] in places)
+
+    def _code_of(self, program, operands):
+        return PointCode(program, self.n_spin * self.channels, len(operands))
+
+    def _program(self, operands=()):
+        """The energy per volume at a point, with inputs: density, point, values of operands."""
+
+        def of_values(density, point, *values):
+            given = with_values(self.functional, operands, values)
+            return lower(given.energy_density(*unknown_densities()))(jets(density, self.order), point)
+
+        shapes = (self.n_spin, self.channels), (3,), *[()] * len(operands)
+        code = of_values if operands else self.energy_density
+        return point_program(code, *(jax.ShapeDtypeStruct(s, np.float64) for s in shapes))
 
     def _refuse_tracers(self, values):
         if holds_tracers(values):

@@ -16,9 +16,8 @@ from dftfd.autofd.scalar.keys import Keys
 from dftfd.errors import LeakError
 
 MOST_RESULTS = 4096
-_results: dict[
-    Any, Any
-] = {}  # shapes and types of results by code and arguments: the same sums and products come again
+# shapes and types of results by code and arguments: the same sums and products come again
+_results: dict[Any, Any] = {}
 
 
 def label_of(code) -> str:

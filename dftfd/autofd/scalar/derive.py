@@ -1,11 +1,13 @@
 """Scalar programs from scalar programs: with derivatives, with fewer inputs."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd.scalar.on_jax import run
-from dftfd.autofd.scalar.program import ScalarProgram
+from dftfd.autofd.scalar.program import Node, ScalarProgram
 from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import UnsupportedError
 
@@ -81,3 +83,36 @@ def restricted(program: ScalarProgram, used) -> ScalarProgram:
 def retraced(program: ScalarProgram, inline: bool, keep=frozenset()) -> ScalarProgram:
     """The same program, simplified once more."""
     return point_program(lambda *x: run(program, list(x)), *[SCALAR] * program.n_inputs, inline=inline, keep=keep)
+
+
+def with_numbers_first(program: ScalarProgram, uniform: range) -> tuple[ScalarProgram, ScalarProgram]:
+    """(what depends on the inputs `uniform` alone, the rest): the second takes the other inputs, then the first's
+    outputs. Where `uniform` are the same for many points, the first is computed once for all of them.
+    """
+    nodes, alone = program.nodes, set[int]()
+    for i in program.needed:
+        node = nodes[i]
+        inside = (
+            node.value in uniform
+            if node.op == "input"
+            else bool(node.args) and all(a in alone or nodes[a].op == "const" for a in node.args)
+        )
+        if inside:
+            alone.add(i)
+    used = {a for i in program.needed if i not in alone for a in nodes[i].args if a in alone}
+    border = sorted(used | alone.intersection(program.outputs))
+    count = program.n_inputs - len(uniform)
+    place = {i: count + k for k, i in enumerate(border)}
+    shifted = lambda k: k if k < uniform.start else k - len(uniform)
+    rest = [
+        Node("input", value=place[i])
+        if i in place
+        else Node("input", value=shifted(node.value))
+        if node.op == "input" and i not in alone
+        else node
+        for i, node in enumerate(nodes)
+    ]
+    return (
+        replace(program, outputs=tuple(border)),
+        ScalarProgram(tuple(rest), program.outputs, count + len(border)),
+    )

@@ -48,16 +48,22 @@ def run(program: ScalarProgram, inputs) -> list:
     return evaluate(program, OnJax(jnp.shape(inputs[0]) if len(inputs) else ()), inputs)
 
 
-def run_in_one_loop(program: ScalarProgram, inputs) -> list:
-    """Outputs (point,) of a program on arrays (point,), to be compiled; for results that JAX need not differentiate."""
+def run_in_one_loop(program: ScalarProgram, inputs, numbers=()) -> list:
+    """Outputs (point,) of a program on arrays (point,), to be compiled; for results that JAX need not differentiate.
+
+    numbers: its last inputs, each the same for all points. Inputs before them that it does not need may be left out.
+    """
+    absent = [None] * (program.n_inputs - len(inputs) - len(numbers))
+    plain = lambda part: run(part, [*inputs, *absent, *(jnp.full(inputs[0].shape, number) for number in numbers)])
     if any(program.nodes[i].op in KEPT_APART for i in program.needed):
-        return run(program, inputs)
+        return plain(program)
     if program.length <= LONGEST:
-        return _loop(program, inputs)
+        return _loop(program, inputs, absent, numbers)
     values = {}
     for group in summands_in_groups(program):
         part = replace(program, outputs=group)
-        values |= dict(zip(group, _loop(part, inputs) if part.length <= LONGEST else run(part, inputs), strict=True))
+        found = _loop(part, inputs, absent, numbers) if part.length <= LONGEST else plain(part)
+        values |= dict(zip(group, found, strict=True))
     return [sum(factor * values[i] for factor, i in _summands(program, output)) for output in program.outputs]
 
 
@@ -101,14 +107,19 @@ def _summands(program, output) -> list[tuple[float, int]]:
     return found
 
 
-def _loop(program, inputs):
-    """All of the program in one loop."""
-    n_out = len(program.outputs)
-    operands = [*inputs, *[inputs[0]] * (n_out - len(inputs))]  # a reduction has as many operands as results
+def _loop(program, inputs, absent, numbers):
+    """All of the program in one loop.
 
-    def code(_, values):
-        out = run(program, list(values[: len(inputs)]))
+    Windows of one point meet what a reduction starts from, (start, value), so that numbers come along as starts: they
+    cost no arrays.
+    """
+    n_out = len(program.outputs)
+    count = max(len(inputs), n_out, len(numbers))  # a reduction has as many operands as results and starts
+    operands = [*inputs, *[inputs[0]] * (count - len(inputs))]
+
+    def code(starts, values):
+        out = run(program, [*values[: len(inputs)], *absent, *starts[: len(numbers)]])
         return (*out, *values[len(out) :])
 
-    zeros = (jnp.zeros(()),) * len(operands)
-    return list(jax.lax.reduce_window(tuple(operands), zeros, code, (1,), (1,), "VALID"))[:n_out]
+    starts = (*numbers, *[jnp.zeros(())] * (count - len(numbers)))
+    return list(jax.lax.reduce_window(tuple(operands), starts, code, (1,), (1,), "VALID"))[:n_out]

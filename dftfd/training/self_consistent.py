@@ -1,0 +1,370 @@
+r"""The self-consistent solution as a function of a functional's numbers that JAX differentiates.
+
+    E(p) = min over P of E[P; p],    dE/dp = (dE/dp) at fixed P
+    dP/dp = X dF/dp at fixed P,      X the response of the density to a change of the Fock matrix
+
+The SCF is that of `run_scf`; nothing of it is differentiated. X solves the coupled-perturbed equations at the solution
+(dftfd.response), where only pairs of unequal occupation turn into each other, and is symmetric: a derivative in
+reverse takes one solution for each scalar, whatever the number of parameters, and that of an energy none.
+
+Operations of the host (SCF, X, integrals, densities on a grid) are primitives of JAX with rules, evaluated at once: no
+callbacks from compiled programs. What depends on the parameters alone is JAX throughout.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.errors import InputError, UnsupportedError
+from dftfd.functionals.base import Functional
+from dftfd.functionals.pytree import put_together, taken_apart
+from dftfd.functionals.registry import get_functional
+from dftfd.libcint.gto import gaussian_basis
+from dftfd.libcint.mole import overlap_integrals, position_integrals
+from dftfd.model.calculation import Calculation, Ingredients
+from dftfd.model.forces import nuclear_forces, require_energy
+from dftfd.model.options import Options, taking
+from dftfd.model.other_numbers import plain_numbers, with_numbers
+from dftfd.response.linear_response import LinearResponse
+from dftfd.results.result import SCFResult
+from dftfd.runtime.arguments import array, public, traceable
+from dftfd.runtime.progress import as_progress
+from dftfd.scf.orbitals import canonical_orthonormaliser
+from dftfd.system.molecule import Molecule
+from dftfd.tasks.run import solution_of
+from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
+from dftfd.terms.integrals import share
+from dftfd.training.operations import SOLUTION, linear_map, symmetric_map
+from dftfd.xc.parametric import SemilocalOnGrid, double_integral_energy_of, parametric_code
+
+RESPONSE_TOLERANCE = 1e-9
+"""Of the coupled-perturbed equations, as a share of the perturbation."""
+
+SMALLEST_GAP = 1e-6
+"""Difference [hartree] of orbital energies below which an occupied and an empty orbital count as degenerate."""
+
+KEPT = 4
+"""Solutions, and ingredients, that are kept: for a derivative after a value, and for their neighbours."""
+
+
+@dataclass(frozen=True, eq=False)
+class DifferentiableResult:
+    """The self-consistent solution for one functional, of arrays that JAX differentiates.
+
+    energy [hartree].   density_matrix, fock: (spin, ao, ao).   mo_coeff (spin, ao, mo), mo_occ (spin, mo): without
+    derivatives.   functional, electric_field: what they were computed for.
+    """
+
+    scf: "DifferentiableSCF"
+    functional: Functional
+    electric_field: Any
+    coordinates: Any
+    energy: Any
+    density_matrix: Any
+    fock: Any
+    mo_coeff: Any
+    mo_occ: Any
+
+    @property
+    def energies(self) -> dict[str, Any]:
+        """Components of the energy [hartree], those that the functional has."""
+        self.scf.require_fixed_nuclei(self.coordinates)
+        structure, values = taken_apart(self.functional)
+        return self.scf.components(structure, self.electric_field, values, self.density_matrix)
+
+    @property
+    def mo_energy(self) -> Any:
+        """Orbital energies (spin, mo) [hartree]; of degenerate orbitals the mean has a derivative, in any case."""
+        if self.scf.method == "ROKS":
+            raise UnsupportedError("orbital energies of ROKS have no derivative here; take method='UKS'.")
+        C = self.mo_coeff
+        return jnp.einsum("sap,sab,sbp->sp", C, self.fock, C)
+
+    @property
+    def gap(self) -> Any:
+        """LUMO less HOMO [hartree], the lowest and the highest of both spins."""
+        filled = self.mo_occ > 0
+        return jnp.min(jnp.where(filled, jnp.inf, self.mo_energy)) - jnp.max(
+            jnp.where(filled, self.mo_energy, -jnp.inf)
+        )
+
+    @property
+    def dipole(self) -> Any:
+        """Dipole moment (3,) [e bohr], origin zero."""
+        self.scf.require_fixed_nuclei(self.coordinates)
+        return self.scf.nuclear_dipole - jnp.einsum("xab,sab->x", self.scf.positions, self.density_matrix)
+
+    @public
+    def density(self, points: Annotated[np.ndarray, array(None, 3)]) -> Any:
+        """The densities (spin, point) [bohr^-3] at points (point, 3) [bohr]; one spin of RKS is the total."""
+        self.scf.require_fixed_nuclei(self.coordinates)
+        ao = gaussian_basis(self.scf.molecule).evaluate(points, 0)[0]
+        return jnp.einsum("ap,sab,bp->sp", ao, self.density_matrix, ao)
+
+
+class DifferentiableSCF:
+    """scf(functional) -> DifferentiableResult, from `dftfd.differentiable_scf(molecule, **options)`."""
+
+    def __init__(self, molecule: Molecule, options: Options):
+        _require_differentiable(options)
+        self.molecule, self._options = molecule, options
+        calculation = Calculation.of(molecule, replace(options, xc="hf"))
+        self.method, self._field = calculation.method, np.asarray(calculation.surroundings.electric_field)
+        self.n_spin = calculation.n_spin
+        self._ingredients: OrderedDict = OrderedDict()
+        self._solutions: OrderedDict = OrderedDict()
+        X = canonical_orthonormaliser(overlap_integrals(molecule), options.linear_dependence)
+        self.n_orbitals = X.shape[1]
+        self.positions = position_integrals(molecule, 1)
+        self.nuclear_dipole = molecule.nuclear_charges @ molecule.coordinates
+
+    @public
+    def __call__(
+        self, functional: Any = None, *, electric_field: Any = None, coordinates: Any = None, guess: Any = None
+    ) -> DifferentiableResult:
+        """The solution for a functional, by default that of the options, whose numbers may be traced by JAX.
+
+        electric_field: (3,) [hartree / (e bohr)] in the place of the options', may be traced.
+        coordinates: (atom, 3) [bohr] in the place of the molecule's; traced, the energy has a derivative in reverse.
+        guess: density matrix (spin, ao, ao) where the search begins.
+
+        Raises NotConvergedError where the SCF does not converge, UnsupportedError for models of the potential alone.
+        """
+        functional = get_functional(self._options.xc if functional is None else functional)
+        require_energy(functional)
+        structure, values = taken_apart(functional)
+        _require_fixed_ranges(functional)
+        field = self._field if electric_field is None else _FIELD.checked("electric_field", electric_field)
+        shape = self.molecule.coordinates.shape
+        centres = self.molecule.coordinates
+        if coordinates is not None:
+            wanted = f"coordinates of shape {shape}, finite numbers"
+            centres = traceable(*shape, expected=wanted).checked("coordinates", coordinates)
+        start = _no_guess() if guess is None else _GUESS.checked("guess", guess)
+        operands = [jnp.asarray(x, dtype=jnp.float64) for x in (centres, field, start, *values)]
+        found = SOLUTION.bind(*operands, scf=self, structure=structure)
+        return DifferentiableResult(self, functional, operands[1], operands[0], *found)
+
+    def require_fixed_nuclei(self, coordinates) -> None:
+        """UnsupportedError where nuclei are not where the molecule has them, whose operators these are."""
+        if is_tracer(coordinates) or not np.array_equal(coordinates, self.molecule.coordinates):
+            raise UnsupportedError(
+                "with coordinates there are the energy and the density matrix; make a differentiable_scf of the "
+                "molecule there, molecule.at(coordinates), for other properties."
+            )
+
+    # --------------------------------------------------------------------------------------------------- on the host
+
+    def solution(self, structure, centres, field, start, values) -> "_Solved":
+        """The converged solution; for what was asked last it is still there."""
+        key = _key(structure, centres, field, start, *values)
+        if key not in self._solutions:
+            ingredients = self.ingredients(structure, centres, field, values)
+            guess = {} if start.size == 0 else {"guess": start}
+            options = replace(self._options, xc=ingredients.calculation.functional, electric_field=field, **guess)
+            result = solution_of(ingredients.calculation, options, lambda progress: ingredients)
+            result.require_converged("a derivative")
+            self._solutions[key] = _Solved(result, ingredients)
+            _drop_oldest(self._solutions)
+        return self._solutions[key]
+
+    def at_density(self, structure, centres, field, values, P) -> "_Solved":
+        """The solution whose density matrix is P, as `solution` found it; where it was dropped, found again from P."""
+        beginning = _key(structure, centres, field)
+        for key, solved in self._solutions.items():
+            same = key[: len(beginning)] == beginning and key[len(beginning) + 1 :] == _key(*values)
+            if same and np.array_equal(solved.result.density_matrix, P):
+                return solved
+        return self.solution(structure, centres, field, P, values)
+
+    def ingredients(self, structure, centres, field, values) -> Ingredients:
+        """Integrals and grids for a structure, as often as it has other numbers the same."""
+        functional, progress = put_together(structure, values), as_progress(None)
+        return with_numbers(self._base(structure, centres, functional), functional, field, progress)
+
+    def _base(self, structure, centres, functional) -> Ingredients:
+        key = _key(structure, centres)
+        if key not in self._ingredients:
+            molecule = self.molecule
+            if not np.array_equal(centres, molecule.coordinates):
+                molecule = molecule.at(np.asarray(centres))
+            options = replace(self._options, xc=plain_numbers(functional))
+            self._ingredients[key] = Calculation.of(molecule, options).build(as_progress(self._options.progress))
+            _drop_oldest(self._ingredients)
+        return self._ingredients[key]
+
+    # ------------------------------------------------------------------------------------- code that JAX transforms
+
+    def components(self, structure, field, values, P, changing_alone=False) -> dict[str, Any]:
+        """Energies [hartree] by component at P (spin, ao, ao); changing_alone: those parts that values or field are in.
+
+        At the molecule's own coordinates.
+        """
+        functional, found = put_together(structure, values), {}
+        concrete = put_together(structure, [np.ones(np.shape(v)) for v in values])
+        base = self._base(structure, self.molecule.coordinates, concrete)
+        in_field = jnp.einsum("x,xab,sab->", field, self.positions, P) - self.nuclear_dipole @ field
+        if changing_alone:
+            found["one_electron"] = in_field
+        else:
+            found |= self._constant_and_linear(base, P)
+            found["one_electron"] += jnp.einsum("x,xab,sab->", field, self.positions, P)
+            found["nuclear"] -= self.nuclear_dipole @ field
+            coulomb = base.energy.of_kind(CoulombExchangeEnergy).builder.coulomb
+            J = lambda P: np.broadcast_to(coulomb(P), P.shape)
+            found["coulomb"] = 0.5 * jnp.sum(P * symmetric_map(J, P))
+        exchange = self._exact_exchange(base, functional, P, changing_alone)
+        if exchange is not None:
+            found["exact_exchange"] = exchange
+        parts = ("xc", functional.semilocal_part), ("nonlocal", functional.nonlocal_part)
+        for name, part in parts:
+            if part.terms and (taken_apart(part)[1] or not changing_alone):
+                found[name] = self._on_grid(base, part, P)
+        return found
+
+    def _constant_and_linear(self, base, P):
+        """Components of terms without anything of the functional, of which what is linear in P is a matrix."""
+        found: dict[str, Any] = {}
+        nothing = np.zeros((1, self.molecule.n_ao, self.molecule.n_ao))
+        quiet = with_numbers(base, base.calculation.functional, np.zeros(3), as_progress(None))
+        for term in quiet.energy.terms:
+            if not isinstance(term, CoulombExchangeEnergy | SemilocalEnergy | DoubleIntegralEnergy):
+                part = term.evaluate(nothing)
+                for name, energy in part.energies.items():
+                    found[name] = found.get(name, 0.0) + energy
+                    if part.matrix is not None:
+                        found[name] += jnp.sum(P * part.matrix)
+        return found
+
+    def _exact_exchange(self, base, functional, P, changing_alone):
+        builder, found = base.energy.of_kind(CoulombExchangeEnergy).builder, None
+        for omega, fraction in functional.exact_exchange:
+            if changing_alone and isinstance(fraction, float | int):
+                continue
+            K = lambda P, omega=omega: share(P) * builder.exchange(P, omega=omega)
+            part = -0.5 * fraction * jnp.sum(P * symmetric_map(K, P))
+            found = part if found is None else found + part
+        return found
+
+    def _on_grid(self, base, part, P):
+        builder = base.energy.of_kind(DoubleIntegralEnergy if part.is_nonlocal else SemilocalEnergy).builder
+        points, weights = builder.grid
+        shape = len(P), builder.kernel.channels, len(weights)
+        density = linear_map(builder.density, builder.matrix, shape, P)
+        if part.is_nonlocal:
+            return double_integral_energy_of(part, points, weights, density)
+        values = taken_apart(part)[1]
+        like = put_together(taken_apart(part)[0], [np.zeros(np.shape(v)) for v in values])
+        code, _ = parametric_code(like, self.n_spin)
+        numbers = jnp.concatenate([jnp.zeros(0), *(jnp.ravel(v) for v in values)])
+        return SemilocalOnGrid(code, points, weights).energy(density, numbers)
+
+
+@taking(Options)
+def differentiable_scf(molecule: Molecule, options: Options) -> DifferentiableSCF:
+    """The self-consistent solution as a function of the functional, scf(functional), that JAX differentiates.
+
+    `jax.grad`, `jax.jvp`, `jax.vjp`, `jax.value_and_grad` of anything made of `.energy`, `.energies`,
+    `.density_matrix`, `.density(points)`, `.dipole`, `.mo_energy`, `.gap` by the functional's numbers (a pytree) and an
+    electric field; `.energy` also by coordinates. `jax.vmap` goes from one to the next; `jax.jit` is refused. See
+    docs/training.md.
+
+    {options}
+
+    Raises UnsupportedError for smeared occupations and checkpoints.
+
+    >>> import dftfd, jax
+    >>> scf = dftfd.differentiable_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), grid_level=1)
+    >>> x, c = dftfd.get_functional("gga_x_pbe"), dftfd.get_functional("gga_c_pbe")
+    >>> energy = lambda kappa: scf(x.with_parameters(kappa=kappa) + c).energy
+    >>> round(float(jax.grad(energy)(0.804)), 4)
+    -0.0448
+    """
+    return DifferentiableSCF(molecule, options)
+
+
+class _Solved:
+    """A solution with what it was made of, and its responses once they are asked for."""
+
+    def __init__(self, result: SCFResult, ingredients: Ingredients):
+        self.result, self._ingredients = result, ingredients
+
+    @cached_property
+    def _response(self):
+        found = LinearResponse(self.result, ingredients=self._ingredients)
+        _require_gaps(found)
+        return found
+
+    @cached_property
+    def _kernel(self):
+        return self._ingredients.energy.response(self.result.density_matrix)
+
+    def density_response(self, dF) -> np.ndarray:
+        """dP (spin, ao, ao) of a change dF (spin, ao, ao) of the Fock matrix."""
+        G = self._response.of_matrices(0.5 * (dF + dF.transpose(0, 2, 1))[:, None])
+        return self._response.density_changes(self._response.solve(G, 0.0, RESPONSE_TOLERANCE)[0])[0]
+
+    def fock_response(self, dP) -> np.ndarray:
+        """dF (spin, ao, ao) of a change dP of the density matrix, at fixed functional."""
+        return self._kernel(0.5 * (dP + dP.transpose(0, 2, 1)))
+
+    def energy_gradient(self) -> np.ndarray:
+        """dE/dR (atom, 3) [hartree/bohr]."""
+        return -nuclear_forces(self.result).values
+
+
+def _require_differentiable(options: Options) -> None:
+    if options.smearing is not None:
+        raise UnsupportedError(
+            "smeared occupations move electrons between orbitals, and their response is not there; give whole or fixed "
+            "occupations."
+        )
+    for name in ("checkpoint", "restart"):
+        if getattr(options, name) is not None:
+            raise InputError(f"differentiable_scf takes no {name}: begin from a density with scf(functional, guess=P).")
+
+
+def _require_fixed_ranges(functional) -> None:
+    if any(is_tracer(omega) for omega, _ in functional.exact_exchange):
+        raise UnsupportedError(
+            f"functional {functional.name[:60]!r}: derivatives by the range omega of exact exchange need integrals "
+            "that are not there; differentiate by the other parameters."
+        )
+
+
+def _require_gaps(response: LinearResponse) -> None:
+    """UnsupportedError where an occupied and an empty orbital have one energy: the density has no derivative there."""
+    if response.size == 0 or np.abs(response.gaps).min() > SMALLEST_GAP:
+        return
+    worst = int(np.argmin(np.abs(response.gaps)))
+    pairs = response.rotations.pairs
+    p, q = (np.concatenate([pair[k] for pair in pairs])[worst] for k in (0, 1))
+    s = int(np.repeat(np.arange(len(pairs)), [len(less) for less, _ in pairs])[worst])
+    e = response.state.mo_energy[s]
+    raise UnsupportedError(
+        f"orbitals {int(q)} (occupied) and {int(p)} (less) of {'alpha' if s == 0 else 'beta'} spin are "
+        f"degenerate, {e[q]:.6f} and {e[p]:.6f} hartree: the density has no derivative there; occupy "
+        "them alike with occupations=."
+    )
+
+
+def _no_guess():
+    return np.zeros((0,))
+
+
+_FIELD = traceable(3, expected="three finite numbers")
+_GUESS = array(None, None, None, expected="a density matrix (spin, ao, ao) of finite numbers")
+
+
+def _key(*parts) -> tuple:
+    return tuple(p if isinstance(p, tuple) else np.asarray(p).tobytes() for p in parts)
+
+
+def _drop_oldest(kept: OrderedDict) -> None:
+    while len(kept) > KEPT:
+        kept.popitem(last=False)
