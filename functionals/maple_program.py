@@ -180,6 +180,15 @@ class Evaluation:
             inner = self.value(tree.parts[0], local)
             return not inner if isinstance(inner, bool) else jnp.logical_not(inner)
         parts = [self.value(part, local) for part in tree.parts]
+        if sign in ("=", "<>"):
+            return self._is_same(*parts) == (sign == "=")
+        key = self._key(sign, parts)  # equal expressions of the same values are one value
+        if key not in self.results:
+            self.results[key] = self._joined_values(sign, parts), sign, parts
+        return self.results[key][0]
+
+    @staticmethod
+    def _joined_values(sign, parts):
         if sign == "neg":
             return numbers.negative(parts[0])
         if sign == "-":
@@ -187,8 +196,6 @@ class Evaluation:
         if sign in _COMPARED:
             a, b = map(numbers.plain, parts) if not all(map(numbers.is_constant, parts)) else parts
             return _COMPARED[sign](a, b)
-        if sign in ("=", "<>"):
-            return self._is_same(*parts) == (sign == "=")
         return {"+": numbers.add, "*": numbers.multiply, "/": numbers.divide, "^": numbers.power}[sign](*parts)
 
     @staticmethod

@@ -101,7 +101,7 @@ f := (rs, z, xt, xs0, xs1) -> of_spin(rs, z, xs0) + of_spin(rs, -z, xs1):
 
 {n_agreed} of its {n_names} names agree with the libxc that PySCF brings along: energy per volume to 1e-10 and first
 derivatives (the potential, for models of the potential) to 1e-8 at the 99th percentile of 3,000 points of both spin
-layouts, finite at all of them; points of seeds {seeds}, see [catalogue.md](catalogue.md) for what they are and how
+layouts, finite at all of them; points of seed {seeds}, see [catalogue.md](catalogue.md) for what they are and how
 errors count. Nine of ten are below {e_90:.0e} in energies and {d_90:.0e} in derivatives. {n_served} are served;
 {n_unserved} agree and are not. A verdict is of a text: a tree with another one (another version) is refused.
 Parameters, thresholds, weights and exact exchange are libxc's, read from its memory
