@@ -250,19 +250,6 @@ def audit(
 
 
 @app.command()
-def read(
-    file: Annotated[Path, typer.Argument(help="FILE.mpl, a formula in the notation of libxc's sources.")],
-    verbose: Verbose = False,
-    debug: Debug = False,
-):
-    """Read a formula in libxc's notation, and say what it holds; FILE.mpl then stands wherever --xc does."""
-    from dftfd.functionals.maple_files import described
-
-    with messages(verbose, debug):
-        print(described(file))
-
-
-@app.command()
 def show(
     name: Annotated[str, typer.Argument(help="Functional, as in --xc; FILE.py:NAME for one in a file.")],
     plot: Annotated[Path | None, typer.Option(help="Write the enhancement factor as a picture (needs plots).")] = None,
