@@ -62,7 +62,7 @@ class EnergyTerm:
     parameters: Mapping[str, float] = field(default_factory=dict)
     doi: str | None = None
     has_energy: bool = True
-    set_by_hand: frozenset[str] = frozenset()
+    set_by_hand: frozenset[str] = field(default=frozenset(), compare=False)
 
     @classmethod
     def from_formula(cls, formula: Callable, name: str, doi: str | None = None) -> "EnergyTerm":
@@ -346,7 +346,7 @@ class Functional:
         pairs = ((0.0, float(fraction)),) if fraction else ()
         return replace(self, name=f"{self.name}(exact_exchange={fraction})", terms=terms, exact_exchange=pairs)
 
-    def __add__(self, other):
+    def __add__(self, other: "Functional") -> "Functional":
         if not isinstance(other, Functional):
             return NotImplemented
         _refuse_dispersion(self, other)
@@ -356,10 +356,10 @@ class Functional:
             _merged(self.exact_exchange + other.exact_exchange),
         )
 
-    def __sub__(self, other):
+    def __sub__(self, other: "Functional") -> "Functional":
         return self + (-1) * other
 
-    def __mul__(self, factor):
+    def __mul__(self, factor: Any) -> "Functional":
         if isinstance(factor, Functional | str) or not (isinstance(factor, Number) or hasattr(factor, "dtype")):
             return NotImplemented
         _refuse_dispersion(self)
@@ -371,10 +371,10 @@ class Functional:
 
     __rmul__ = __mul__
 
-    def __neg__(self):
+    def __neg__(self) -> "Functional":
         return (-1) * self
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Functional({self.name})"
 
 

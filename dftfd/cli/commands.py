@@ -209,6 +209,10 @@ JsonOut = Annotated[bool, typer.Option("--json", help="Print one JSON document i
 def check(
     name: Annotated[str, typer.Argument(help="Functional to compare with libxc; FILE.py:NAME for one in a file.")],
     quick: Annotated[bool, typer.Option("--quick", help="Energy density and its derivatives alone; seconds.")] = False,
+    values: Annotated[
+        Path | None, typer.Option(help="Table of points and of your own values, which are compared with ours.")
+    ] = None,
+    tolerance: Annotated[float | None, typer.Option(help="Allowed error of --values; default: 1e-10.")] = None,
     json: JsonOut = False,
     verbose: Verbose = False,
     debug: Debug = False,
@@ -216,8 +220,9 @@ def check(
     """Compare a functional, its potential and its matrix with libxc; exit code 1 where they differ."""
     from dftfd.verify.check import check as check_functional
 
-    with messages(verbose, debug), at_work(f"comparing {name} with libxc"):
-        report = check_functional(functional_named(name), with_potentials=not quick)
+    against = "libxc" if values is None else values
+    with messages(verbose, debug), at_work(f"comparing {name} with {against}"):
+        report = check_functional(functional_named(name), not quick, values=values, tolerance=tolerance)
     _print(report, json)
 
 
@@ -253,13 +258,23 @@ def audit(
 def show(
     name: Annotated[str, typer.Argument(help="Functional, as in --xc; FILE.py:NAME for one in a file.")],
     plot: Annotated[Path | None, typer.Option(help="Write the enhancement factor as a picture (needs plots).")] = None,
+    compare: Annotated[str | None, typer.Option(help="Of the picture: another functional, in broken lines.")] = None,
+    surface: Annotated[
+        bool, typer.Option("--surface", help="Of the picture: the factor over s and alpha as well.")
+    ] = False,
     prove: Annotated[bool, typer.Option("--prove", help="Decide the local conditions by proof as well.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print the formulas as LaTeX instead (needs SymPy).")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
     """Show what a functional is, and which exact conditions it meets."""
+    from dftfd.runtime.pictures import require_matplotlib
     from dftfd.verify.report_card import report_card
+
+    if plot is None and (compare is not None or surface):
+        raise InputError("--compare and --surface are about the picture; say --plot FILE.png.")
+    if plot is not None:
+        require_matplotlib()
 
     if latex:
         from dftfd.translate.in_symbols import in_symbols
@@ -278,7 +293,7 @@ def show(
                 card = with_proofs(card)
         print(card)
         if plot is not None:
-            card.plot(plot)
+            card.plot(plot, functional_named(compare), surface)
 
 
 @app.command()
