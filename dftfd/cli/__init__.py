@@ -17,17 +17,9 @@ from dftfd.cli import (  # noqa: F401  each registers its commands
     cached,
     completion,
     electrons,
-from dftfd.cli import (  # noqa: F401  each registers its commands
-    cached,
-    completion,
-    electrons,
     fits,
     formulas,
     installation,
-    listing,
-    nuclei,
-    verdicts,
-)
     listing,
     nuclei,
     verdicts,

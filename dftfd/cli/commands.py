@@ -63,7 +63,13 @@ Scheduler = Annotated[
 def options(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    libxc_source: Annotated[
+        Path | None,
+        typer.Option(help="Source tree of libxc 7.0.0, whose formulas libxc:NAME is read from; or DFTFD_LIBXC_SOURCE."),
+    ] = None,
 ):
+    if libxc_source is not None:
+        os.environ["DFTFD_LIBXC_SOURCE"] = str(libxc_source.absolute())  # processes that a batch starts see it too
     if version:
         print(VERSION)
     elif context.invoked_subcommand is None:

@@ -1,4 +1,4 @@
-"""The commands check, audit, show, prove, export and workbench: what a functional is, and whether it is right."""
+"""The commands check, audit, show, prove, read, export and workbench: what a functional is, and whether it is right."""
 
 import json
 import sys
@@ -52,7 +52,11 @@ def audit(
     from dftfd.verify.audit import audit as audit_target
     from dftfd.verify.audit import import_target
 
-    is_code = ":" in target and not target.lower().startswith("libxc:") and "(" not in target
+    is_code = (
+        (":" in target or target.lower().endswith(".mpl"))
+        and not target.lower().startswith("libxc:")
+        and "(" not in target
+    )
     with messages(verbose, debug), at_work(f"auditing {target}"):
         what = import_target(target) if is_code else target
         report = audit_target(what, xctype=xctype, reference=reference and functional_named(reference), libxc=libxc)
@@ -174,3 +178,16 @@ def _print(report, as_json):
         print(report)
     if not report.passed:
         raise typer.Exit(CHECK_FAILED)
+
+
+@app.command()
+def read(
+    file: Annotated[Path, typer.Argument(help="FILE.mpl, a formula in the notation of libxc's sources.")],
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Read a formula in libxc's notation, and say what it holds; FILE.mpl then stands wherever --xc does."""
+    from dftfd.functionals.maple_files import described
+
+    with messages(verbose, debug):
+        print(described(file))

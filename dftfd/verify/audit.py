@@ -13,7 +13,7 @@ import numpy as np
 
 from dftfd.errors import FunctionalError, InputError, UnsupportedError, shown
 from dftfd.functionals.base import Functional, signature_of
-from dftfd.functionals.named_files import code_in_file, functional_in_file, names_file
+from dftfd.functionals.named_files import code_in_file, functional_in_file, names_file, names_formula
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import Kind, choice, public, whole
 from dftfd.verify.audit_sources import (
@@ -127,6 +127,8 @@ def _counterpart(name):
 
 def import_target(text: str) -> Any:
     """What "module:function" or "file.py:function" names: code of PySCF's kind, or a functional in a file."""
+    if names_formula(text):
+        return functional_in_file(text)
     if names_file(text):
         found = code_in_file(text)
         return functional_in_file(text) if isinstance(found, Functional) or _is_formula(found) else found
