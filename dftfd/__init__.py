@@ -59,6 +59,7 @@ _PUBLIC = {
     "prove": "dftfd.verify.proofs",
     "load_proof": "dftfd.verify.proofs",
     "export": "dftfd.translate.exporting",
+    "workbench": "dftfd.interactive.workbench",
 }
 
 __all__ = ["DftfdError", "InputError", "__version__", "autofd", "errors", *_PUBLIC]

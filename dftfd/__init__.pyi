@@ -16,6 +16,7 @@ from dftfd.functionals.registry import potential as potential
 from dftfd.functionals.registry import register as register
 from dftfd.grids.molecular import Grid as Grid
 from dftfd.grids.molecular import molecular_grid as molecular_grid
+from dftfd.interactive.workbench import workbench as workbench
 from dftfd.model.energy_in_jax import energy as energy
 from dftfd.model.forces import nuclear_forces as nuclear_forces
 from dftfd.response.excitations import load_excitations as load_excitations

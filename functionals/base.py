@@ -7,6 +7,7 @@ grids, orbitals or molecules.
 import functools
 import inspect
 import operator
+import sys
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -61,7 +62,7 @@ class EnergyTerm:
     parameters: Mapping[str, float] = field(default_factory=dict)
     doi: str | None = None
     has_energy: bool = True
-    set_by_hand: frozenset[str] = frozenset()
+    set_by_hand: frozenset[str] = field(default=frozenset(), compare=False)
 
     @classmethod
     def from_formula(cls, formula: Callable, name: str, doi: str | None = None) -> "EnergyTerm":
@@ -294,6 +295,10 @@ class Functional:
     def named(self, name: str) -> "Functional":
         return replace(self, name=name)
 
+    def workbench(self, other: Any = None):
+        """A page on which this functional, or two, are evaluated while parameters are moved; see `dftfd.workbench`."""
+        return sys.modules["dftfd"].workbench(self, other)  # a public name, loaded when it is asked for
+
     @_public
     def with_parameters(self, **changes: Any) -> "Functional":
         """The functional with other parameter values, as in `with_parameters(kappa=1.245)`.
@@ -341,7 +346,7 @@ class Functional:
         pairs = ((0.0, float(fraction)),) if fraction else ()
         return replace(self, name=f"{self.name}(exact_exchange={fraction})", terms=terms, exact_exchange=pairs)
 
-    def __add__(self, other):
+    def __add__(self, other: "Functional") -> "Functional":
         if not isinstance(other, Functional):
             return NotImplemented
         _refuse_dispersion(self, other)
@@ -351,10 +356,10 @@ class Functional:
             _merged(self.exact_exchange + other.exact_exchange),
         )
 
-    def __sub__(self, other):
+    def __sub__(self, other: "Functional") -> "Functional":
         return self + (-1) * other
 
-    def __mul__(self, factor):
+    def __mul__(self, factor: Any) -> "Functional":
         if isinstance(factor, Functional | str) or not (isinstance(factor, Number) or hasattr(factor, "dtype")):
             return NotImplemented
         _refuse_dispersion(self)
@@ -366,10 +371,10 @@ class Functional:
 
     __rmul__ = __mul__
 
-    def __neg__(self):
+    def __neg__(self) -> "Functional":
         return (-1) * self
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Functional({self.name})"
 
 

@@ -15,7 +15,7 @@ from dftfd.errors import FunctionalError
 from dftfd.functionals.base import EnergyTerm, Functional, last_made
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.named_files import file_of, load_file, made_in
-from dftfd.functionals.parameters import in_tuples, parameter_text
+from dftfd.functionals.parameters import are_equal, in_tuples, parameter_text
 from dftfd.functionals.plugins import found_plugins
 from dftfd.functionals.registry import list_functionals, lookup, source_of, unknown_name
 
@@ -39,7 +39,9 @@ def _with_parameters(term, values) -> EnergyTerm:
             raise FunctionalError(
                 f"parameter {key!r} of {term.name!r} is {parameter_text(known)}, which numbers alone do not make again."
             )
-    return replace(term, parameters={key: in_tuples(value) for key, value in values.items()})
+    given = {key: in_tuples(value) for key, value in values.items()}
+    changed = (key for key, value in given.items() if key in term.parameters and not are_equal(value, term.parameters[key]))
+    return replace(term, parameters=given, set_by_hand=term.set_by_hand | frozenset(changed))
 
 
 def _known_term(name) -> EnergyTerm:

@@ -45,7 +45,7 @@ def table() -> Table:
     return Table()
 
 
-def _cubic(x, values, **conditions):
+def _cubic_spline(x, values, **conditions):
     """Polynomials of a cubic spline, (power, cell, ...), highest powers first."""
     from scipy.interpolate import CubicSpline  # loading it takes longer than all of the other functionals
 
@@ -54,8 +54,8 @@ def _cubic(x, values, **conditions):
 
 def _bicubic(x, y, values):
     """Polynomials (cell_x, cell_y, power_x, power_y) of the bicubic spline, in units of the cells' edges."""
-    in_y = _cubic(y, values, axis=1, bc_type=("clamped", "not-a-knot"))  # (power, cell_y, x); even in delta
-    both = _cubic(x, in_y, axis=2)  # (power_x, cell_x, power_y, cell_y), highest powers first
+    in_y = _cubic_spline(y, values, axis=1, bc_type=("clamped", "not-a-knot"))  # (power, cell_y, x); even in delta
+    both = _cubic_spline(x, in_y, axis=2)  # (power_x, cell_x, power_y, cell_y), highest powers first
     h_x, h_y, powers = x[1] - x[0], y[1] - y[0], np.arange(4)
     return both[::-1, :, ::-1, :].transpose(1, 3, 0, 2) * h_x ** powers[:, None] * h_y ** powers[None, :]
 
@@ -103,7 +103,7 @@ def _mean_spline():
     start = t.psi([t.low], [0.0])[0, 0] / ((5 + np.exp(2 * t.low)) ** 2 * (10 + 2 * np.exp(2 * t.low)))
     first = np.exp(3 * t.low) * (start - SLOPE_AT_ZERO / 3)  # of phi = start + slope (u - low) below the table
     mean = np.concatenate([[first], first + np.cumsum(parts)]) / np.exp(3 * edges)
-    c = _cubic(edges, mean * (10 + np.exp(2 * edges)) ** 1.5)
+    c = _cubic_spline(edges, mean * (10 + np.exp(2 * edges)) ** 1.5)
     h = edges[1] - edges[0]
     return c[::-1].T * h ** np.arange(4)
 

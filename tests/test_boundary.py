@@ -554,6 +554,7 @@ def calls():
         "prove's own inequality": (lambda code: dftfd.prove("lda_c_vwn_rpa", code, boxes=10), {}),
         "load_proof": (dftfd.load_proof, {"path": "none.json"}),
         "export": (dftfd.export, {"functional": "pbe", "folder": "exported"}),
+        "workbench": (dftfd.workbench, {"functional": "lda"}),
         # methods
         "Molecule.at": (HYDROGEN.at, {}),
         "Energy.components": (hartree_fock.components, {}),
@@ -654,6 +655,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
     monkeypatch.setattr("dftfd.verify.report_card.Parts", stop)
     monkeypatch.setattr("dftfd.verify.proofs._decided", stop)
     monkeypatch.setattr("dftfd.translate.exporting.files_of", stop)
+    monkeypatch.setattr("dftfd.interactive.workbench.parts_of", stop)
     monkeypatch.setattr("dftfd.results.result.nuclear_forces", stop)
     monkeypatch.setattr("dftfd.verify.check.pointwise_rows", stop)
     monkeypatch.setattr("dftfd.verify.audit._audit_layout", stop)

@@ -16,6 +16,7 @@ import pytest
 import dftfd
 from dftfd.functionals.numerics import DENSITY_FLOOR
 from dftfd.xc.kernel import XCKernel
+from dftfd.xc.pointwise import pointwise_kernel
 
 _K_F = (6 * math.pi**2) ** (1 / 3)
 
@@ -140,3 +141,18 @@ def test_energy_and_potential_hardly_jump_at_the_density_floor(name):
     e, slope = energy(density)
     assert np.abs(e[:3] - e[3:]).max() < 2e-8
     assert np.abs(slope[:3, :, 0] - slope[3:, :, 0]).max() < 2e-8
+
+
+OF_TAU = [name for name in NAMES if name.startswith("mgga") and name != "mgga_x_br89"]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", [n if n == "mgga_x_scan" else pytest.param(n, marks=pytest.mark.slow) for n in OF_TAU])
+def test_tails_of_one_orbital(name, compiled):
+    """Hydrogen's density to 32 bohr, where tau is tau_W, both 1e16 times tau_unif, and alpha what rounding leaves."""
+    r = np.linspace(0.01, 32, 8001)
+    n, zero = np.exp(-2 * r) / np.pi, np.zeros_like(r)
+    x = [n, zero, 4 * n * n, zero, zero, 4 * n * (1 - 1 / r), zero, 0.5 * n, zero]
+    kernel = pointwise_kernel(dftfd.get_functional(name), 2)
+    for rows in kernel(x, 1, compiled=compiled):
+        assert np.isfinite(rows).all()

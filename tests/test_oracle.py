@@ -33,6 +33,8 @@ SECOND_ORDER = {
 TOLERANCES = {"energy": 1e-12, "first": 1e-10, "second": 1e-10}
 
 KNOWN = {
+    ("mgga_x_scanl", "polarised", "first"): 4e-10,
+    ("mgga_x_r2scanl", "polarised", "first"): 4e-10,
     ("gga_x_wpbeh_sr", "polarised", "second"): 2e-10,
     ("gga_x_wpbeh_sr of hyb_gga_xc_lc_wpbe", "polarised", "second"): 2e-10,
     ("mgga_c_rscan", "polarised", "second"): 2e-9,
@@ -43,7 +45,8 @@ KNOWN = {
 """Errors above the tolerance by (formula, points, quantity): the limit that holds instead, below twice the error.
 
 Second derivatives with respect to a spin of 1e-14 of the density: tau - tau_W is a difference of numbers that are
-nearly equal, and multiplies (1 - |zeta|)^(-4/3).
+nearly equal, and multiplies (1 - |zeta|)^(-4/3). First derivatives of SCAN-L by sigma of such a spin, where alpha is 0
+and s small: 4e11 is what is left of terms of 5e20, since tau - tau_W, which cancels, has slopes that cancel to a unit.
 """
 
 
@@ -128,4 +131,5 @@ def test_the_script_gives_the_numbers_of_the_file(name):
             e, first, second = script.derivatives(energy, x[:, 3], list(group.attrs["variables"]))
             np.testing.assert_allclose(e, group["energy"][3], rtol=1e-15)
             np.testing.assert_allclose(first, group["first"][:, 3], rtol=1e-14)
-            np.testing.assert_allclose(second, group["second"][:, 3], rtol=1e-13)
+            # zero between spins that do not interact, where the file has what differences in 150 digits leave, 1e-83
+            np.testing.assert_allclose(second, group["second"][:, 3], rtol=1e-13, atol=1e-70)

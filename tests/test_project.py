@@ -30,7 +30,7 @@ FLOORS = [
     {"tasks"},
     {"verify", "batch", "ase"},
     {"translate", "benchmarks"},
-    {"training"},
+    {"training", "interactive"},
     {"cli"},
     {"__main__"},
 ]

@@ -104,17 +104,17 @@ _MOLECULES = Kind("a list of molecules, or of what dftfd.molecule reads", _as_ma
 
 @public
 def run_batch(
-    molecules: Annotated[Iterable, _MOLECULES],
+    molecules: Annotated[Iterable[Any], _MOLECULES],
     xc: Any = "pbe",
     *,
     jobs: Annotated[int, whole(1)] = 1,
     client: Any = None,
     record: Path | None = None,
-    also: Annotated[Sequence, _FUNCTIONALS] = (),
+    also: Annotated[Sequence[Any], _FUNCTIONALS] = (),
     task: Annotated[str, choice(*TASKS)] = "energy",
-    search: dict | None = None,
+    search: dict[str, Any] | None = None,
     on_outcome: Callable[[Outcome, int], None] = lambda outcome, total: None,
-    molecule_options: dict | None = None,
+    molecule_options: dict[str, Any] | None = None,
     **options: Any,
 ) -> list[Outcome]:
     """Energies of many molecules with the same options: one Outcome for each, in the order of `molecules`.

@@ -203,6 +203,10 @@ JsonOut = Annotated[bool, typer.Option("--json", help="Print one JSON document i
 def check(
     name: Annotated[str, typer.Argument(help="Functional to compare with libxc; FILE.py:NAME for one in a file.")],
     quick: Annotated[bool, typer.Option("--quick", help="Energy density and its derivatives alone; seconds.")] = False,
+    values: Annotated[
+        Path | None, typer.Option(help="Table of points and of your own values, which are compared with ours.")
+    ] = None,
+    tolerance: Annotated[float | None, typer.Option(help="Allowed error of --values; default: 1e-10.")] = None,
     json: JsonOut = False,
     verbose: Verbose = False,
     debug: Debug = False,
@@ -210,8 +214,9 @@ def check(
     """Compare a functional, its potential and its matrix with libxc; exit code 1 where they differ."""
     from dftfd.verify.check import check as check_functional
 
-    with messages(verbose, debug), at_work(f"comparing {name} with libxc"):
-        report = check_functional(functional_named(name), with_potentials=not quick)
+    against = "libxc" if values is None else values
+    with messages(verbose, debug), at_work(f"comparing {name} with {against}"):
+        report = check_functional(functional_named(name), not quick, values=values, tolerance=tolerance)
     _print(report, json)
 
 
@@ -243,13 +248,23 @@ def audit(
 def show(
     name: Annotated[str, typer.Argument(help="Functional, as in --xc; FILE.py:NAME for one in a file.")],
     plot: Annotated[Path | None, typer.Option(help="Write the enhancement factor as a picture (needs plots).")] = None,
+    compare: Annotated[str | None, typer.Option(help="Of the picture: another functional, in broken lines.")] = None,
+    surface: Annotated[
+        bool, typer.Option("--surface", help="Of the picture: the factor over s and alpha as well.")
+    ] = False,
     prove: Annotated[bool, typer.Option("--prove", help="Decide the local conditions by proof as well.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print the formulas as LaTeX instead (needs SymPy).")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
     """Show what a functional is, and which exact conditions it meets."""
+    from dftfd.runtime.pictures import require_matplotlib
     from dftfd.verify.report_card import report_card
+
+    if plot is None and (compare is not None or surface):
+        raise InputError("--compare and --surface are about the picture; say --plot FILE.png.")
+    if plot is not None:
+        require_matplotlib()
 
     if latex:
         from dftfd.translate.in_symbols import in_symbols
@@ -268,7 +283,7 @@ def show(
                 card = with_proofs(card)
         print(card)
         if plot is not None:
-            card.plot(plot)
+            card.plot(plot, functional_named(compare), surface)
 
 
 @app.command()
@@ -309,6 +324,27 @@ def export(
         paths = export_functional(functional_named(name), folder, order, overwrite)
     for path in paths:
         print(path)
+
+
+@app.command()
+def workbench(
+    name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
+    other: Annotated[str | None, typer.Argument(help="Another one, to stand beside it.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page, .html.")] = Path("workbench.html"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Write a page on which a functional is evaluated while its parameters are moved; it needs no network."""
+    from dftfd.interactive.workbench import require_new
+    from dftfd.interactive.workbench import workbench as page_of
+
+    with messages(verbose, debug):
+        require_new(output, overwrite)
+        with at_work("translating the functional"):
+            page = page_of(functional_named(name), None if other is None else functional_named(other))
+        page.write(output, overwrite)
+    print(f"{output}: {page}")
 
 
 @contextmanager

@@ -203,7 +203,7 @@ def scan(
                 system,
                 **of_run,
                 atoms=given[0],
-                values=np.linspace(first, last, steps),
+                values=np.linspace(first, last, steps).tolist(),
                 relaxed=relaxed,
                 path=record,
                 restart=restart,

@@ -111,7 +111,8 @@ def read_geometry_file(path) -> Geometry:
     """
     named = electrons_of(str(path))
     if named is not None:
-        return replace(read_geometry_file(named[0]), **named[1])
+        said: dict[str, Any] = named[1]
+        return replace(read_geometry_file(named[0]), **said)
     chosen = frame_of(str(path))
     if chosen is None:
         return parse_geometry(read_text(path), source=f"file {str(path)!r}")
@@ -134,7 +135,7 @@ def frame_of(path: str) -> tuple[str, int] | None:
     return (match["file"], int(match["number"])) if match and not os.path.lexists(path) else None
 
 
-def electrons_of(path: str) -> tuple[str, dict[str, int]] | None:
+def electrons_of(path: str) -> tuple[str, dict[str, Any]] | None:
     """(file, charge and spin) of FILE:CHARGE or FILE:CHARGE,MULTIPLICITY, as oh.xyz:-1 and no2.xyz:0,2.
 
     None for other names, for charges without a sign but 0, and where a file has the name as it stands.

@@ -33,19 +33,27 @@ def atoms_of_smiles(source: str) -> tuple[list[tuple[str, tuple[float, float, fl
     if not text or len(text) > _LONGEST:
         raise InputError(f"{shown(source)}: a molecule expected after smiles:, as in 'smiles:CCO'.")
     chem: Any = Chem
-    RDLogger.DisableLog("rdApp.*")  # type: ignore[attr-defined]  # it writes to standard error what is said below
+    RDLogger.DisableLog("rdApp.*")  # it writes to standard error what is said below
     try:
         read = chem.MolFromSmiles(text)
         if read is None:
             raise InputError(f"{shown(source)} is no SMILES that RDKit reads; 'smiles:CCO' is ethanol.")
         whole = chem.AddHs(read)
-        if AllChem.EmbedMolecule(whole, randomSeed=SEED) != 0:  # type: ignore[attr-defined]
+        if AllChem.EmbedMolecule(whole, randomSeed=SEED) != 0:
             raise InputError(f"{shown(source)}: RDKit finds no three-dimensional form; give coordinates.")
         _relax(AllChem, whole)
     finally:
-        RDLogger.EnableLog("rdApp.*")  # type: ignore[attr-defined]
+        RDLogger.EnableLog("rdApp.*")
     places = whole.GetConformer().GetPositions()
-    atoms = [(a.GetSymbol(), tuple(map(float, r))) for a, r in zip(whole.GetAtoms(), places, strict=True)]
+<<<<<<< HEAD
+    symbols = [atom.GetSymbol() for atom in whole.GetAtoms()]
+    atoms = [(symbol, (float(x), float(y), float(z))) for symbol, (x, y, z) in zip(symbols, places, strict=True)]
+=======
+    atoms = [
+        (str(atom.GetSymbol()), (float(x), float(y), float(z)))
+        for atom, (x, y, z) in zip(whole.GetAtoms(), places, strict=True)
+    ]
+>>>>>>> ready/day17
     radicals = sum(atom.GetNumRadicalElectrons() for atom in whole.GetAtoms())
     return atoms, chem.GetFormalCharge(whole), radicals
 

@@ -20,6 +20,7 @@ from dftfd.functionals.registry import get_functional
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.model.forces import require_energy
 from dftfd.model.options import Options
+from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import each, number, public, whole
 from dftfd.runtime.files import check_writable, read_bytes, write_text
 from dftfd.runtime.notebook import ShownAsText
@@ -162,7 +163,7 @@ def scan(
     constraints: str | Path | None = None,
     coordinate_system: str = "tric",
     max_steps: Annotated[int, whole(1)] = 100,
-    optimizer: dict | None = None,
+    optimizer: dict[str, Any] | None = None,
     guess: Any = "minao",
     progress: Any = None,
     **scf_options: Any,
@@ -204,7 +205,8 @@ class _Rigid:
     """Energy and convergence at given positions, each from the density of the last one."""
 
     def __init__(self, options: Options):
-        self.options, self.last = options, None
+        self.options = options
+        self.last: SCFResult | None = None
 
     def start(self) -> dict:
         given = self.options.changed() if self.last is None else self.options.going_on_from(self.last)
@@ -300,8 +302,12 @@ def load_scan(path: Path) -> Scan:
             raise ValueError
         symbols, atoms = tuple(map(str, document["symbols"])), tuple(map(int, document["atoms"]))
         points = [(p["value"], p["energy"], p["converged"], p["coordinates"]) for p in document["points"]]
+<<<<<<< HEAD
+        values, found, converged, coordinates = zip(*points, strict=True)
+        energies = [math.nan if e is None else e for e in found]
+=======
         values, energies, converged, coordinates = zip(*points, strict=True)
-        energies = [math.nan if e is None else e for e in energies]
+>>>>>>> ready/day17
         x = np.array(coordinates, dtype=float)
         if x.shape != (len(points), len(symbols), 3) or len(atoms) not in KINDS or max(atoms) >= len(symbols):
             raise ValueError

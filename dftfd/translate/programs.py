@@ -97,6 +97,11 @@ class SpinPrograms:
         program = with_forward_derivative(self._open(order - 1), self.n, inline=True, keep=KEEP)
         return replace(program, outputs=tuple(program.outputs[k] for k in self._outputs(order)))
 
+    def along(self, levels: int) -> ScalarProgram:
+        """Outputs: energy, gradient, then for each level a seed for each variable used, and behind what is there its
+        derivative along them, energy apart: slopes, along 1; along 2, along 1 and 2."""
+        return with_forward_derivative(self._open(levels), self.n, inline=True, keep=KEEP)
+
     def _derive(self, order) -> ScalarProgram:
         """The gradient's derivatives along seeds, with functions that have derivative rules still whole."""
         if order == 1:

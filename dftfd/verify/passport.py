@@ -79,7 +79,7 @@ class Passport:
             "functional": self.functional,
             "definition": dict(self.definition),
             "version": self.version,
-            "densities": _tables()["source"],
+            "densities": atom_tables()["source"],
             "unit": "hartree",
             "atoms": {
                 symbol: {"energy": atom.energy, "error": atom.error, "terms": dict(atom.terms)}
@@ -144,7 +144,7 @@ def passport(functional: Annotated[Any, _NAME]) -> Passport:
         )
     if not all(term.has_energy for _, term in found.terms):
         raise UnsupportedError(f"functional {found.name!r} is a model of the potential, which has no energy.")
-    atoms = {symbol: _atom(found, symbol) for symbol in _tables()["atoms"]}
+    atoms = {symbol: _atom(found, symbol) for symbol in atom_tables()["atoms"]}
     return Passport(found.name, found.definition, atoms, f"dftfd {VERSION}")
 
 
@@ -174,7 +174,7 @@ def _energies(functional, symbol, n_points) -> dict[str, float]:
 
 
 @lru_cache(maxsize=1)
-def _tables() -> dict:
+def atom_tables() -> dict:
     return json.loads(_ATOMS.read_bytes())
 
 
@@ -187,7 +187,7 @@ def spherical_density(symbol: str, n_points: int) -> tuple[np.ndarray, np.ndarra
     s, step = np.linspace(math.log(INSIDE), math.log(OUTSIDE), n_points, retstep=True)
     r = np.exp(s)
     n, slope, curvature, tau = (np.zeros((2, n_points)) for _ in range(4))
-    for shell in _tables()["atoms"][symbol]["shells"]:
+    for shell in atom_tables()["atoms"][symbol]["shells"]:
         l = shell["l"]
         for orbital in shell["orbitals"]:
             R, R1, R2 = _radial(shell, orbital["coefficients"], r)

@@ -50,6 +50,8 @@ class Quadratics:
         return {(): self.build.intern(Node("const", value=value))}
 
     def apply(self, node, forms):
+        if node.op not in ("add", "add_any", "sub", "neg"):
+            forms = [self._settled(form) for form in forms]
         if all(form.keys() == {()} for form in forms):
             return {(): self._plain(node, [form[()] for form in forms])}
         if node.op in ("add", "add_any"):
@@ -63,6 +65,19 @@ class Quadratics:
         if node.op == "select_n" and forms[0].keys() == {()}:
             return self._selected(node, forms)
         return {(): self._plain(node, [self.value(form) for form in forms])}
+
+    def _settled(self, form):
+        """A sum by its value, where it has one, so that what follows is computed as it is written.
+
+        In 1 - min(x, c) as a sum of selected coefficients, and in x q - y q for (x - y) q, rounding undoes what the
+        formula promises.
+        """
+        if () not in form or len(form) == 1:
+            return form
+        try:
+            return {(): self.value(form)}
+        except UnsupportedError:
+            return form
 
     def _plain(self, node, args) -> int:
         if not node.real or node.value is not None:

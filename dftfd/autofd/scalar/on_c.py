@@ -8,6 +8,7 @@ import hashlib
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -80,8 +81,12 @@ class OnC:
     inside: list[str] = field(default_factory=list)
     tables: dict[str, str] = field(default_factory=dict)
 
+    language: ClassVar[str] = "C code"
+    types: ClassVar[tuple[str, str]] = ("double ", "int ")
+    number_of_truth: ClassVar[str] = "(double){}"
+
     @classmethod
-    def of(cls, program: ScalarProgram) -> "OnC":
+    def of(cls, program: ScalarProgram) -> Self:
         """An algebra that knows how often each node of a program is used."""
         uses = Counter(id(program.nodes[a]) for i in program.needed for a in program.nodes[i].args)
         uses.update(id(program.nodes[i]) for i in program.outputs)
@@ -92,7 +97,7 @@ class OnC:
         if value.dtype == bool:
             return Piece(str(int(value)), uniform=True, truth=True, number=True)
         if value.dtype.kind != "f":
-            raise UnsupportedError(f"the integer {value} has no place in C code of real numbers.")
+            raise UnsupportedError(f"the integer {value} has no place in {self.language} of real numbers.")
         return Piece(number_text(float(value)), uniform=True, number=True)
 
     def apply(self, node, args: list):
@@ -105,7 +110,7 @@ class OnC:
         if node.op == "integer_pow":
             return self._power(node, args[0])
         if node.op not in FORMS:
-            raise UnsupportedError(f"operation {node.op!r} has no form in C.")
+            raise UnsupportedError(f"operation {node.op!r} has no form in {self.language}.")
         if node.op in _REPEATED:
             args = [self._named(args[0])]
         return self._piece(node, self._text(FORMS[node.op], args), args)
@@ -116,19 +121,31 @@ class OnC:
             return self._variable(Piece(f"cube_root({args[0].text})", args[0].uniform, atom=False))
         matrix = code.matrix
         if matrix is None:
-            raise UnsupportedError(f"operation {code.name!r} has no form in C; write it as straight-line code.")
+            raise UnsupportedError(
+                f"operation {code.name!r} has no form in {self.language}; write it as straight-line code."
+            )
         table = f"w_{hashlib.sha256(matrix.tobytes()).hexdigest()[:12]}"
+        self.tables[table] = self._table(table, matrix)
+        given, found = f"a{len(self.inside)}", f"v{len(self.inside)}"
+        self.inside += self._product(table, matrix.shape, given, [a.text for a in args], found)
+        return Vector(found)
+
+    @staticmethod
+    def _table(name, matrix) -> str:
         rows = ",\n".join(f"    {{{', '.join(map(number_text, row))}}}" for row in matrix)
         n_out, n_in = matrix.shape
-        self.tables[table] = f"static const double {table}[{n_out}][{n_in}] = {{\n{rows}}};\n"
-        given, found = f"a{len(self.inside)}", f"v{len(self.inside)}"
-        self.inside += [
-            f"const double {given}[{n_in}] = {{{', '.join(a.text for a in args)}}};",
+        return f"static const double {name}[{n_out}][{n_in}] = {{\n{rows}}};\n"
+
+    @staticmethod
+    def _product(table, shape, given, operands, found) -> list[str]:
+        """Statements: the array `found` is the table times the array `given` of the operands."""
+        n_out, n_in = shape
+        return [
+            f"const double {given}[{n_in}] = {{{', '.join(operands)}}};",
             f"double {found}[{n_out}];",
             f"for (int i = 0; i < {n_out}; ++i) {{ {found}[i] = 0.0; "
             f"for (int j = 0; j < {n_in}; ++j) {found}[i] += {table}[i][j]*{given}[j]; }}",
         ]
-        return Vector(found)
 
     def _with_truths(self, node, args):
         """Operations that take or give truth values."""
@@ -142,8 +159,8 @@ class OnC:
             text = f"({which.operand} & {yes.operand}) | (!{which.operand} & {no.operand})"
             return self._piece(node, text, args, truth=True)
         if node.op == "convert_element_type" and node.real and args[0].truth:
-            return self._piece(node, f"(double){args[0].operand}", args)
-        raise UnsupportedError(f"operation {node.op!r} on integers has no form in C.")
+            return self._piece(node, self.number_of_truth.format(args[0].operand), args)
+        raise UnsupportedError(f"operation {node.op!r} on integers has no form in {self.language}.")
 
     @staticmethod
     def _text(form, args):
@@ -178,7 +195,7 @@ class OnC:
         """A variable with this value."""
         statements = self.before if piece.uniform else self.inside
         name = f"{'u' if piece.uniform else 't'}{len(statements)}"
-        statements.append(f"const {'int' if piece.truth else 'double'} {name} = {piece.text};")
+        statements.append(f"const {self.types[piece.truth]}{name} = {piece.text};")
         return Piece(name, piece.uniform, piece.truth)
 
 
@@ -194,8 +211,8 @@ def number_text(value: float) -> str:
     return text if math.copysign(1.0, value) > 0 else f"(-{text})"
 
 
-def statements_of(program: ScalarProgram, inputs: list[Piece]) -> tuple[OnC, list[str]]:
+def statements_of(program: ScalarProgram, inputs: list[Piece], language: type[OnC] = OnC) -> tuple[OnC, list[str]]:
     """(the algebra with its statements and tables, expressions of the outputs)."""
-    algebra = OnC.of(program)
+    algebra = language.of(program)
     outputs = evaluate(program, algebra, inputs)
     return algebra, [piece.text for piece in outputs]

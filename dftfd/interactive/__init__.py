@@ -1,0 +1,1 @@
+"""Pages that evaluate functionals in the browser, docs/workbench.md."""

@@ -1,0 +1,284 @@
+"""`dftfd.workbench`: a functional as one page of HTML, evaluated in the browser while its parameters are moved."""
+
+import base64
+import inspect
+import json
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dftfd.autofd.scalar.on_javascript import ARITHMETIC
+from dftfd.errors import FileError, FunctionalError, MissingDependencyError, UnsupportedError
+from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.registry import get_functional
+from dftfd.interactive.kernels import Part, javascript, parts_of, require_page
+from dftfd.interactive.spherical_atoms import ATOMS, CORRELATION, Atom, atom
+from dftfd.interop import libxc
+from dftfd.runtime.arguments import public
+from dftfd.runtime.files import write_text
+from dftfd.runtime.version import VERSION
+from dftfd.translate.in_symbols import TermInSymbols, in_symbols
+from dftfd.verify.counterpart import counterpart
+from dftfd.verify.passport import atom_tables
+from dftfd.xc.variables import FAMILIES
+
+MOST = 2
+"""Functionals side by side."""
+
+LONGEST_FORMULA = 400
+"""Operations up to which a formula is written out."""
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """A page of one or two functionals; notebooks show it."""
+
+    functionals: tuple[Functional, ...]
+    html: str
+
+    def write(self, path: Path | str, overwrite: bool = False) -> None:
+        """Write the page; FileError for a file that is there already, but for overwrite=True."""
+        require_new(path, overwrite)
+        write_text(path, self.html)
+
+    def __str__(self):
+        return f"workbench of {' and '.join(f.name for f in self.functionals)}, {len(self.html) / 1e6:.1f} MB of HTML"
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{escape(self.html)}" style="width:100%;height:900px;border:0"></iframe>'
+
+
+def require_new(path: Path | str, overwrite: bool) -> None:
+    """FileError for a file that is there and is not to be replaced."""
+    if not overwrite and os.path.lexists(path):
+        raise FileError(f"{path} exists; take another name, or ask for it to be overwritten.")
+
+
+@public
+def workbench(functional: Any, other: Any = None) -> Workbench:
+    """One self-contained page for a functional, or for two side by side; it needs no network.
+
+    functional, other: name, expression or Functional. The semilocal part is shown: enhancement factors, the potential
+    in atoms beside libxc's and the exact one, the kernel, local exact conditions, energies of atoms beside exact ones,
+    smoothness and cost, all evaluated in the browser while sliders move the parameters.
+    UnsupportedError for what has no semilocal energy, FunctionalError for the same functional twice.
+
+        dftfd.workbench("pbe", "r2scan").write("page.html")
+    """
+    chosen = [as_functional(f) for f in (functional, other) if f is not None]
+    if len({f.name for f in chosen}) < len(chosen):
+        raise FunctionalError(f"the functional {chosen[0].name!r} was given twice; give two names that differ.")
+    for f in chosen:
+        require_page(f)
+    parts = [parts_of(f) for f in chosen]
+    code = "\n".join(javascript(_name(i, p), p) for i, of_one in enumerate(parts) for p in of_one)
+    names = [f"{_name(i, p)}_{k}" for i, of_one in enumerate(parts) for p in of_one for k in p.orders]
+    data = {
+        "functionals": [_functional_data(i, *pair) for i, pair in enumerate(zip(chosen, parts, strict=True))],
+        "atoms": [_atom_data(atom(symbol)) for symbol in ATOMS],
+    }
+    script = "\n".join(
+        [
+            f"const BENCH = {_json(data)};",
+            f"{ARITHMETIC}\n{code}\nconst KERNELS = {{{', '.join(names)}}};",
+            (_HERE / "workbench.js").read_text(encoding="utf-8"),
+        ]
+    )
+    return Workbench(tuple(chosen), _page(chosen, script))
+
+
+def as_functional(given) -> Functional:
+    return given if isinstance(given, Functional) else get_functional(given)
+
+
+# ---------------------------------------------------------------------------------------------------------------- data
+
+
+def _name(index: int, part: Part) -> str:
+    return f"f{index}_{part.kind}"
+
+
+def _functional_data(index: int, functional: Functional, parts: list[Part]) -> dict:
+    """parameters: numbers behind sliders.   places: which of them each part takes, in its order."""
+    numbers: dict[tuple, int] = {}
+    described: list[dict] = []
+    of_parts = []
+    for part in parts:
+        places = []
+        for p in part.parameters:
+            for k, value in enumerate(p.values):
+                key = (p.name, k, value)
+                if key not in numbers:
+                    numbers[key] = len(described)
+                    label = f"{p.name}[{k}]" if p.is_list else p.name
+                    described.append({"name": p.name, "key": p.key, "label": label, "value": value, "list": p.is_list})
+                places.append(numbers[key])
+        of_parts.append({"kind": part.kind, "name": _name(index, part), "used": part.programs.used, "places": places})
+    families = {family for part in parts for family in part.programs.families}
+    return {
+        "name": functional.name,
+        "parameters": described,
+        "parts": of_parts,
+        "ingredients": [family for family in FAMILIES if family in families],
+        "kinetic": [part.kind for part in parts] == ["k"],
+        "hybrid": bool(functional.exact_exchange),
+        "exactExchange": sum(fraction for omega, fraction in functional.exact_exchange if omega == 0),
+        "operations": [sum(part.program(order).length for part in parts) for order in (0, 1)],
+        "libxc": _libxc_potentials(functional, "lapl" in families),
+    }
+
+
+def _libxc_potentials(functional, with_laplacian) -> dict | None:
+    """libxc's potential in the atoms, of the functional with the published parameters; None where it has none."""
+    if with_laplacian:
+        return None
+    try:
+        terms = counterpart(functional)
+        found = {symbol: _text(_libxc_potential(terms, atom(symbol))) for symbol in ATOMS}
+    except UnsupportedError:
+        return None
+    return {"name": " + ".join(name for _, name in terms), **found}
+
+
+def _libxc_potential(terms, known: Atom) -> np.ndarray:
+    """v of spin alpha (point,): e_n - div(2 e_aa grad n_a + e_ab grad n_b) with libxc's derivatives."""
+    derivatives = libxc.reference(terms, known.x, 2, 2)
+    if derivatives.second is None:
+        raise UnsupportedError("libxc has no second derivatives of it.")
+    change = np.einsum("kjp,jp->kp", derivatives.second[2:4], known.change)
+    lapl, slope, first = known.x[5:7], known.slope, derivatives.first
+    v = first[0] - 2 * (first[2] * lapl[0] + change[0] * slope[0])
+    return v - first[3] * lapl[1] - change[1] * slope[1]
+
+
+@lru_cache(maxsize=32)
+def _atom_text(symbol: str) -> dict[str, str]:
+    known = atom(symbol)
+    arrays = {key: getattr(known, key) for key in ("r", "weights", "x", "change", "laplacian", "slope")}
+    return {key: _text(array) for key, array in (arrays | {"hartree": known.hartree_potential}).items()}
+
+
+def _atom_data(known: Atom) -> dict:
+    exact = known.exact_potential
+    return _atom_text(known.symbol) | {
+        "symbol": known.symbol,
+        "exchange": known.exact_exchange,
+        "correlation": CORRELATION.get(known.symbol),
+        "kinetic": atom_tables()["atoms"][known.symbol]["kinetic_energy"],
+        "exact": exact and {"kind": exact[0], "share": float(-exact[1][0] / known.hartree_potential[0])},
+    }
+
+
+def _json(data) -> str:
+    """JSON that may stand in a script: nothing in it ends the element."""
+    return json.dumps(data).replace("<", "\\u003c")
+
+
+def _text(array) -> str:
+    return base64.b64encode(np.ascontiguousarray(array, dtype="<f8").tobytes()).decode()
+
+
+# ---------------------------------------------------------------------------------------------------------------- page
+
+_CARDS = (
+    ("fx", "Exchange: F<sub>x</sub>(s)", "e<sub>x</sub> over that of the uniform gas of the density."),
+    ("fc", "Correlation: F<sub>c</sub>(s, r<sub>s</sub>)", "In the same unit, at the ζ and α of the sliders."),
+    ("surface", '<span id="surface-title">F</span>', "Semilocal part; r<sub>s</sub>, ζ as the sliders say."),
+    (
+        "potential",
+        "Potential v<sub>xc</sub>(r) in an atom",
+        'Spin α, <label class="pick">atom <select id="atom"></select></label> The part by the density alone: that of τ '
+        "is not multiplicative. libxc's is that of the published parameters.",
+    ),
+    ("kernel", "Kernel n<sup>2/3</sup> ∂²e/∂n²", "At fixed σ, ∇²n and τ."),
+    ("smooth", "Smoothness: F″(s), F‴(s)", "A functional that oscillates here needs fine grids."),
+    ("grid", "Grid: log₁₀ |ΔE| over the number of radial points", "Of the atom above, hartree."),
+)
+
+
+def _page(functionals, script) -> str:
+    title = " and ".join(escape(f.name) for f in functionals)
+    cards = "\n".join(_card(name, head, text) for name, head, text in _CARDS)
+    conditions = _card(
+        "conditions",
+        "Local exact conditions",
+        'Red where violated, over s and r<sub>s</sub>; sampled, not proved. <label id="shown-label" class="pick">of '
+        '<select id="shown"></select></label><span id="chips"></span><span id="conditions-none" hidden>None: the names '
+        "of the terms do not tell exchange from correlation.</span>",
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}: workbench</title><style>{(_HERE / "workbench.css").read_text(encoding="utf-8")}</style></head><body>
+<header><h1>{title}</h1><p>Move a parameter, and everything below is evaluated again, here in the page, from the same
+program that calculations run. dftfd {VERSION}. {_outside(functionals)}</p></header>
+<main><aside aria-label="controls"><fieldset id="place"><legend>Where</legend></fieldset><div id="parameters"></div>
+<p><button type="button" id="reset">published values</button> <button type="button" data-copy="link">copy link</button>
+</p><h2>As Python</h2><pre id="python" tabindex="0"></pre><button type="button" data-copy="python">copy</button></aside>
+<div id="cards">{cards}{conditions}
+<section><h2>Atoms</h2><p><small>Hartree-Fock densities; E_x is exact for them, E_c exact for the atom (Chakravorty et
+al. 1993). Differences from both in hartree; * without a reference.</small></p><div class="scroll" tabindex="0">
+<table id="energies"><thead></thead><tbody></tbody></table></div></section>
+<section><h2>Cost</h2><p id="cost"></p></section>
+<section class="wide"><h2>Formulas</h2>{"".join(map(_formulas, functionals))}</section>
+</div></main><script>{script}</script></body></html>
+"""
+
+
+def _card(name, head, text) -> str:
+    return (
+        f'<section><h2>{head}</h2><p><small>{text}</small></p><canvas id="{name}" role="img"></canvas>'
+        f'<div class="legend" id="{name}-legend"></div><div class="value" id="{name}-value"></div></section>\n'
+    )
+
+
+def _outside(functionals) -> str:
+    """What a functional has that is not on the page."""
+    found = []
+    for f in functionals:
+        rest = [
+            f"{fraction:.4g} of {'exact' if not w else 'long-range exact'} exchange" for w, fraction in f.exact_exchange
+        ]
+        rest += ["double integrals"] * f.is_nonlocal + ["a dispersion correction"] * (f.dispersion is not None)
+        if rest:
+            found.append(f"{escape(f.name)} has {', '.join(rest)} besides.")
+    return " ".join(found)
+
+
+def _formulas(functional) -> str:
+    return "".join(_formula(functional, c, term) for c, term in functional.semilocal_part.terms)
+
+
+def _formula(functional, coefficient: float, term: EnergyTerm) -> str:
+    link = f' <a href="https://doi.org/{escape(term.doi)}">{escape(term.doi)}</a>' if term.doi else ""
+    about = escape(inspect.getdoc(term.formula) or "")
+    try:
+        source = f"<details><summary>Code</summary><pre>{escape(inspect.getsource(term.formula))}</pre></details>"
+    except (OSError, TypeError):
+        source = ""
+    head = f"<h2>{coefficient:+.6g} {escape(term.name)}{link}</h2><pre>{about}</pre>"
+    return head + _written_out(functional, coefficient, term) + source
+
+
+def _written_out(functional, coefficient, term) -> str:
+    """The energy per volume without polarisation as MathML; nothing without SymPy, or where it fills pages."""
+    alone = Functional(functional.name, ((coefficient, term),))
+    try:
+        if Part("xc", alone).program(0).length > LONGEST_FORMULA:
+            return ""
+        (shown,) = in_symbols(alone)
+        return f'<div class="formula" tabindex="0">{_mathml(shown)}</div>'
+    except (MissingDependencyError, UnsupportedError):
+        return ""
+
+
+def _mathml(shown: TermInSymbols) -> str:
+    from sympy.printing.mathml import mathml
+
+    return f'<math display="block">{mathml(shown.expression, printer="presentation")}</math>'
