@@ -1,9 +1,12 @@
-"""libxc's catalogue: the functionals of libxc 6.0 as formulas on functions, from jax-xc's kernels.
+"""libxc's catalogue: its functionals as formulas on functions, from jax-xc's kernels or from libxc's own source.
 
-Each is a Functional like the library's own: it adds, scales, takes other parameters, and all its derivatives are
-derived. A name is served only after a comparison with libxc 7 for both spin layouts (docs/catalogue.md); the others
-answer with the reason why not. `jax_xc_parameters.json` holds the parameters, `jax_xc_verdicts.json` the comparison's
-outcome; data/jax_xc/ makes both.
+jax-xc has those of libxc 6.0; the formulas of libxc 7.0.0 are read from a source tree that the user has and names
+(dftfd.functionals.libxc_tree), where jax-xc is not installed or does not serve a name. Each is a Functional like the
+library's own: it adds, scales, takes other parameters, and all its derivatives are derived. A name is served only after
+a comparison with libxc 7 for both spin layouts (docs/catalogue.md, docs/libxc_formulas.md); the others answer with the
+reason why not. `jax_xc_parameters.json` holds the parameters, `jax_xc_verdicts.json` the comparison's outcome;
+data/jax_xc/ makes both. `libxc_parameters.json` and `libxc_verdicts.json`, of data/libxc_formulas/, are the same for
+libxc's own formulas; a verdict is of a text, and a tree that has another one is refused.
 
 S. Lehtola, C. Steigemann, M. J. T. Oliveira, M. A. L. Marques, SoftwareX 7, 1 (2018). doi:10.1016/j.softx.2017.11.002
 K. Zheng, M. Lin, JAX-XC, AI for Accelerated Materials Design workshop, ICLR 2023 (https://github.com/sail-sg/jax_xc).
@@ -12,12 +15,13 @@ K. Zheng, M. Lin, JAX-XC, AI for Accelerated Materials Design workshop, ICLR 202
 import functools
 import json
 import operator
+from collections.abc import Callable
 from importlib.resources import files
 
 from dftfd.errors import UnsupportedError
+from dftfd.functionals import jax_xc_kernels, libxc_tree
 from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, long_range_exchange
 from dftfd.functionals.jax_xc_formula import JaxXCFormula
-from dftfd.functionals.jax_xc_kernels import is_installed, require_installed
 from dftfd.functionals.parameters import in_tuples
 from dftfd.functionals.registry import Source, add_source
 from dftfd.functionals.vv10 import rvv10, vv10
@@ -39,43 +43,78 @@ def verdicts() -> dict:
 
 
 @functools.cache
-def _verified() -> frozenset[str]:
-    return frozenset(verdicts()["verified"])
+def source_table() -> dict:
+    """What libxc 7.0.0's C code adds to its formulas, by name, as in `table`."""
+    return json.loads((files("dftfd.functionals") / "libxc_parameters.json").read_text())
+
+
+@functools.cache
+def source_verdicts() -> dict:
+    """As `verdicts`, of formulas read from libxc's source, with "texts": {file: key of its text when compared}."""
+    return json.loads((files("dftfd.functionals") / "libxc_verdicts.json").read_text())
+
+
+def _from_jax_xc(name) -> bool:
+    return name in verdicts()["verified"] and jax_xc_kernels.is_installed()
+
+
+def _from_source(name) -> bool:
+    return name in source_verdicts()["verified"] and libxc_tree.folder() is not None
 
 
 def names() -> list[str]:
-    """The verified names, sorted, without prefix."""
-    return sorted(_verified())
+    """The names that jax-xc serves, sorted, without prefix."""
+    return sorted(verdicts()["verified"])
+
+
+def source_names() -> list[str]:
+    """The names that a source tree of libxc serves, sorted, without prefix."""
+    return sorted(source_verdicts()["verified"])
+
+
+def served_names() -> list[str]:
+    """The names that can be asked for here, without prefix: none without jax-xc and without libxc's source."""
+    found = names() if jax_xc_kernels.is_installed() else []
+    return sorted({*found, *(source_names() if libxc_tree.folder() is not None else [])})
 
 
 def prefixed_names() -> list[str]:
-    """The names that can be asked for here with the prefix, none without jax-xc."""
-    return [PREFIX + name for name in names()] if is_installed() else []
+    """`served_names` with the prefix."""
+    return [PREFIX + name for name in served_names()]
 
 
 @functools.cache
 def name_of(number: int) -> str | None:
-    """The name of libxc's functional of this number; None if libxc 6.0 has none."""
-    return next((name for name, entry in table().items() if entry["number"] == number), None)
+    """The name of libxc's functional of this number; None if libxc has none."""
+    entries = {**source_table(), **table()}.items()
+    return next((name for name, entry in entries if entry["number"] == number), None)
 
 
 @functools.cache
 def _spellings() -> dict[str, str]:
     """Names by their spelling without underscores, with which PySCF knows them too."""
-    return {name.replace("_", ""): name for name in (*table(), *verdicts()["refused"])}
+    known = (*table(), *source_table(), *verdicts()["refused"], *source_verdicts()["refused"])
+    return {name.replace("_", ""): name for name in known}
 
 
 def find(name: str) -> Functional | None:
     """The functional of a libxc name in lower case, underscores or not; None for a name that libxc does not have.
 
     UnsupportedError, with the reason, for a name that did not pass the comparison; MissingDependencyError without
-    jax-xc.
+    jax-xc and without libxc's source.
     """
     name = _spellings().get(name.replace("_", ""), name)
-    if name in _verified():
-        require_installed()
+    if _from_jax_xc(name):
         return build(name)
-    reason = verdicts()["refused"].get(name)
+    if _from_source(name):
+        return build_from_source(name)
+    by_jax_xc, by_source = (name in found["verified"] for found in (verdicts(), source_verdicts()))
+    if by_jax_xc:
+        jax_xc_kernels.require_installed(f"libxc's {name!r}", libxc_tree.WHERE if by_source else "")
+    reasons = [found["refused"].get(name) for found in (verdicts(), source_verdicts())]
+    if by_source:
+        raise UnsupportedError(f"libxc's {name!r} needs {libxc_tree.WHERE}; jax-xc does not serve it: {reasons[0]}.")
+    reason = next(filter(None, reasons if libxc_tree.folder() is None else reasons[::-1]), None)
     if reason is None:
         return None
     raise UnsupportedError(f"libxc's {name!r} is not served: {reason}.")
@@ -83,16 +122,40 @@ def find(name: str) -> Functional | None:
 
 def find_term(name: str) -> EnergyTerm | None:
     """The term of this name, of which functionals are sums, whether it is served alone or not."""
-    if name not in table():
-        return None
-    require_installed()
-    return next((term for _, term in build(name).terms if term.name == PREFIX + name), None)
+    makers: list[tuple[dict, Callable[[str], Functional]]] = [(table(), build)] if jax_xc_kernels.is_installed() else []
+    makers += [(source_table(), build_from_source)] if libxc_tree.folder() is not None else []
+    if not makers and name in table():
+        jax_xc_kernels.require_installed()
+    found = (term for known, make in makers if name in known for _, term in make(name).terms)
+    return next((term for term in found if term.name == PREFIX + name), None)
 
 
 @functools.cache
 def build(name: str) -> Functional:
     """The functional of any name in the table, whatever its comparison said."""
-    entry = table()[name]
+    return _built(name, table()[name])
+
+
+def build_from_source(name: str) -> Functional:
+    """The functional of any name in the table of libxc's own formulas, of the tree that is named now."""
+    return _built_from_source(name, libxc_tree.folder())
+
+
+@functools.lru_cache(1024)
+def _built_from_source(name, folder) -> Functional:
+    entry = source_table()[name]
+    known = source_verdicts()["texts"]
+    for record in [r for _, term in entry["terms"] for r in (term, term.get("tau")) if r]:
+        text = libxc_tree.kernel(record["kernel"], record["reads"])
+        if known.get(record["kernel"], "") not in ("", libxc_tree.text_key(text)):
+            raise UnsupportedError(
+                f"{folder}/{record['kernel']}.mpl is not the text of libxc {libxc_tree.VERSION} that was compared "
+                f"with libxc's numbers; give that version's tree, or read the file by itself: dftfd read FILE.mpl."
+            )
+    return _built(name, entry)
+
+
+def _built(name, entry):
     primitives = [(weight, _primitive(primitive)) for weight, primitive in entry["terms"]]
     parts = [part if weight == 1 else weight * part for weight, part in primitives]
     parts += [*_exact_exchange(*entry["exact_exchange"]), *_nonlocal(name, *entry["nonlocal"])]
@@ -111,7 +174,8 @@ def _primitive(record) -> Functional:
         parameters["omega"] = record["cam_omega"]
     ingredients = ("rho", "tau") if formula.needs_tau else ("rho",)
     name = PREFIX + record["name"]
-    return Functional(name, ((1.0, EnergyTerm(name, formula, ingredients, parameters, DOI)),))
+    term = EnergyTerm(name, formula, ingredients, parameters, DOI, has_energy=formula.has_energy)
+    return Functional(name, ((1.0, term),))
 
 
 def _exact_exchange(omega, full, short_range):
@@ -123,9 +187,15 @@ def _exact_exchange(omega, full, short_range):
         yield full * exact_exchange
 
 
+def exact_exchange_of(entry) -> tuple[tuple[float, float], ...]:
+    """Pairs (omega, fraction) of a row of a table."""
+    parts = list(_exact_exchange(*entry["exact_exchange"]))
+    return functools.reduce(operator.add, parts).exact_exchange if parts else ()
+
+
 def _nonlocal(name, b, C):
     if b:
         yield (rvv10 if "rvv10" in name else vv10).with_parameters(b=b, C=C)
 
 
-add_source(Source(PREFIX, find, find_term, names))
+add_source(Source(PREFIX, find, find_term, served_names))

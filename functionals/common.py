@@ -30,7 +30,7 @@ def total_density(rho: Function) -> Function:
     return rho[0] + rho[1]
 
 
-def spin_scaled(formula: Callable) -> Callable:
+def spin_scaled(formula: Callable[..., Function]) -> Callable[..., Function]:
     """Exchange of a spin-polarised density from a formula for the unpolarised one.
 
     E_x[rho_a, rho_b] = (E_x[2 rho_a] + E_x[2 rho_b]) / 2. The kinetic energy density, if taken, is doubled too.

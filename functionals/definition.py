@@ -15,7 +15,7 @@ from dftfd.errors import FunctionalError
 from dftfd.functionals.base import EnergyTerm, Functional, last_made
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.named_files import file_of, load_file, made_in
-from dftfd.functionals.parameters import in_tuples, parameter_text
+from dftfd.functionals.parameters import are_equal, in_tuples, parameter_text
 from dftfd.functionals.plugins import found_plugins
 from dftfd.functionals.registry import list_functionals, lookup, source_of, unknown_name
 
@@ -39,7 +39,11 @@ def _with_parameters(term, values) -> EnergyTerm:
             raise FunctionalError(
                 f"parameter {key!r} of {term.name!r} is {parameter_text(known)}, which numbers alone do not make again."
             )
-    return replace(term, parameters={key: in_tuples(value) for key, value in values.items()})
+    given = {key: in_tuples(value) for key, value in values.items()}
+    changed = (
+        key for key, value in given.items() if key in term.parameters and not are_equal(value, term.parameters[key])
+    )
+    return replace(term, parameters=given, set_by_hand=term.set_by_hand | frozenset(changed))
 
 
 def _known_term(name) -> EnergyTerm:
@@ -119,9 +123,19 @@ def portable(functional: Functional) -> Portable:
         elif not module.startswith("dftfd."):
             modules.append(module)
     definition = json.dumps(functional.definition, sort_keys=True)
-    from_definition(json.loads(definition), functional.name)
     places = tuple(dict.fromkeys(files)), tuple(dict.fromkeys(modules))
-    return Portable(functional.name, definition, program_fingerprint(functional), *places)
+    sent = Portable(functional.name, definition, program_fingerprint(functional), *places)
+    _from_files(sent)
+    return sent
+
+
+def _from_files(sent: Portable) -> Functional:
+    """The functional, with the formulas that stand in its files, registered or not."""
+    definition = json.loads(sent.definition)
+    made = [made_in(load_file(file), t["name"]) for file in sent.files for t in definition["terms"]]
+    functional = from_definition(definition, sent.name)
+    del made  # known by name as long as somebody holds them
+    return functional
 
 
 def _require_script(part):
@@ -135,8 +149,6 @@ def _require_script(part):
 @lru_cache(maxsize=1)
 def made_again(sent: Portable) -> Functional:
     """The functional that was sent; FunctionalError where its formulas are not there, or are others here."""
-    definition = json.loads(sent.definition)
-    made = [made_in(load_file(file), t["name"]) for file in sent.files for t in definition["terms"]]
     for module in sent.modules:
         try:
             importlib.import_module(module)
@@ -144,8 +156,7 @@ def made_again(sent: Portable) -> Functional:
             raise FunctionalError(
                 f"functional {sent.name!r} is of the module {module}, which can't be imported: {error}."
             ) from error
-    functional = from_definition(definition, sent.name)
-    del made  # known by name as long as somebody holds them
+    functional = _from_files(sent)
     if program_fingerprint(functional) != sent.fingerprint:
         raise FunctionalError(f"functional {sent.name!r} has another formula here than where it was asked for.")
     return functional

@@ -11,8 +11,12 @@ import numpy as np
 
 from dftfd.autofd import compose, dot, laplacian, nabla
 from dftfd.autofd.core.structure import HasKey
+from dftfd.autofd.operators.elementary import cbrt
 from dftfd.errors import FunctionalError
+from dftfd.functionals import libxc_tree
 from dftfd.functionals.jax_xc_kernels import load, read
+from dftfd.functionals.maple_kernel import MapleKernel
+from dftfd.functionals.numerics import zero_with_slope
 from dftfd.functionals.parameters import in_tuples, shape_of
 
 _ZETA_THRESHOLD, _TAU_THRESHOLD = float(np.finfo(float).eps), 1e-20
@@ -23,7 +27,10 @@ are both evaluated, have derivatives that are not finite. The energy changes in 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One file of jax-xc with the thresholds that libxc evaluates it with [bohr^-3, bohr^-4, hartree bohr^-3]."""
+    """A formula of libxc's with the thresholds that libxc evaluates it with [bohr^-3, bohr^-4, hartree bohr^-3].
+
+    text: the formula itself, as libxc's source has it; without, it is the file of jax-xc of this name.
+    """
 
     name: str
     dens_threshold: float
@@ -33,17 +40,19 @@ class Kernel:
     cam_alpha: float = 0.0
     cam_beta: float = 0.0
     parameters: tuple = ()  # of a kinetic energy in the place of tau; others come with each call
+    text: MapleKernel | None = None
 
     @classmethod
     def from_record(cls, record, with_parameters=False) -> "Kernel":
-        given = {k: v for k, v in record.items() if k not in ("name", "kernel", "params", "tau", "cam_omega")}
+        given = {k: v for k, v in record.items() if k not in ("name", "kernel", "params", "tau", "cam_omega", "reads")}
         params = record.get("params", {}) if with_parameters else {}
         fixed = tuple(sorted(in_tuples(params).items()))
-        return cls(record["kernel"], parameters=fixed, **given)
+        text = libxc_tree.kernel(record["kernel"], record["reads"]) if "reads" in record else None
+        return cls(record["kernel"], parameters=fixed, text=text, **given)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        return read(self.name)
+        return self.text.reads if self.text is not None else read(self.name)
 
     def energy_per_electron(self, rho, sigma, lapl, tau, parameters):
         """The kernel itself, on values within the thresholds; without a parameter omega nothing is screened."""
@@ -57,7 +66,8 @@ class Kernel:
             cam_beta=self.cam_beta,
             nspin=2,
         )
-        return load(self.name)(p, rho, sigma, lapl, tau)
+        code = self.text if self.text is not None else load(self.name)
+        return code(p, rho, sigma, lapl, tau)
 
     def clamped(self, rho, sigma, tau):
         """rho, sigma and tau at or above their thresholds, |sigma_ab| at most the mean of the others.
@@ -137,24 +147,40 @@ class JaxXCFormula(HasKey):
 
     def energy_per_volume(self, rho, sigma, lapl, tau, parameters):
         """Energy per volume of one point; zero where the total density is below the threshold, as in libxc."""
-        is_dense = rho[0] + rho[1] >= self.kernel.dens_threshold
+        is_dense, given = rho[0] + rho[1] >= self.kernel.dens_threshold, rho
         safe = lambda values, v: tuple(jnp.where(is_dense, x, v) for x in values)
         n, lapl = sum(safe(rho, 0.5)), safe(lapl, 0.0)
         rho, sigma, tau = self.kernel.clamped(safe(rho, 0.5), safe(sigma, 0.1), safe(tau, 1.0))
         if self.kinetic is not None:
             tau = self._kinetic_energies(rho, sigma, lapl)
+        if not self.has_energy:
+            return jnp.where(is_dense, self._with_slope(given, rho, sigma, lapl, tau, parameters), 0.0)
         e = self.kernel.energy_per_electron(rho, sigma, lapl, tau, parameters)
         return jnp.where(is_dense, _moved((rho[0] + rho[1]) * e, n * e), 0.0)
 
+    @property
+    def has_energy(self) -> bool:
+        """False for models of the potential."""
+        return self.kernel.text is None or self.kernel.text.kind == "exc"
+
+    def _with_slope(self, given, rho, sigma, lapl, tau, parameters):
+        """Zero, with the potential of each spin as the derivative by its density."""
+        v_a = self.kernel.energy_per_electron(rho, sigma, lapl, tau, parameters)
+        v_b = self.kernel.energy_per_electron(rho[::-1], sigma[::-1], lapl[::-1], tau[::-1], parameters)
+        return zero_with_slope(given[0], v_a) + zero_with_slope(given[1], v_b)
+
     def _kinetic_energies(self, rho, sigma, lapl):
-        """tau of each spin from the kinetic energy functional of that spin alone."""
+        """tau of each spin from the kinetic energy functional of that spin alone.
+
+        The other spin is absent: a ratio of the densities that is lost in rounding. libxc puts its threshold there,
+        which is 1e-7 of a density of 1e-8.
+        """
         kinetic: Any = self.kinetic
-        least, least_sigma = kinetic.dens_threshold, kinetic.sigma_threshold**2
-        absent = jnp.full_like(rho[0], least)
-        no_gradient, zero = jnp.full_like(rho[0], least_sigma), jnp.zeros_like(rho[0])
+        absent = [jax.lax.stop_gradient(_MINORITY * n) for n in rho]
+        no_gradient, zero = [cbrt(n) ** 8 for n in absent], jnp.zeros_like(rho[0])
         alone = (
-            ((rho[0], absent), (sigma[0], no_gradient, no_gradient), (lapl[0], zero)),
-            ((absent, rho[1]), (no_gradient, no_gradient, sigma[2]), (zero, lapl[1])),
+            ((rho[0], absent[0]), (sigma[0], zero, no_gradient[0]), (lapl[0], zero)),
+            ((absent[1], rho[1]), (no_gradient[1], zero, sigma[2]), (zero, lapl[1])),
         )
         of_spin = lambda given: kinetic.energy_per_electron(*given, (zero, zero), {})
         return tuple(n * of_spin(given) for n, given in zip(rho, alone, strict=True))

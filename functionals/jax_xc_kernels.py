@@ -42,11 +42,13 @@ def is_installed() -> bool:
     return importlib.util.find_spec("jax_xc") is not None
 
 
-def require_installed() -> None:
+def require_installed(what: str = "the libxc catalogue", instead: str = "") -> None:
+    """MissingDependencyError without jax-xc.   what: needs it.   instead: what would do, too."""
     if not is_installed():
         raise MissingDependencyError(
-            "the libxc catalogue needs jax-xc 0.0.11, which is not installed; it exists for Python below 3.13 on Linux "
-            "and x86-64 (pip install jax-xc==0.0.11). The library's own functionals, see dftfd list, work without it."
+            f"{what} needs jax-xc 0.0.11, which is not installed (Python below 3.13, Linux, x86-64: pip install "
+            "jax-xc==0.0.11)"
+            + (f", or {instead}." if instead else "; the library's own functionals, see dftfd list, work without it.")
         )
 
 

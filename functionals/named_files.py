@@ -1,7 +1,8 @@
-"""Functionals in files of Python code: "FILE.py:NAME", for who says so on a command line or in a call.
+"""Functionals in files: "FILE.py:NAME" of Python code, "FILE.mpl" of a formula in libxc's notation.
 
-Such a file is executed. It happens only where somebody has written this text as the functional that is wanted: no name
-in a document, a result or a record is read this way, and no file is executed because it lies somewhere.
+They are for who says so on a command line or in a call. A file of Python code is executed. It happens only where
+somebody has written this text as the functional that is wanted: no name in a document, a result or a record is read
+this way, and no file is executed because it lies somewhere.
 """
 
 import importlib.machinery
@@ -16,6 +17,7 @@ from typing import Any
 
 from dftfd.errors import FileError, FunctionalError, closest_names, one_line, shown
 from dftfd.functionals.base import Functional
+from dftfd.functionals.maple_files import SUFFIX, functional_of_formula
 from dftfd.functionals.registry import calling, get_functional, term
 from dftfd.functionals.validation import require_valid
 
@@ -24,18 +26,25 @@ _loaded: dict[Path, tuple[tuple, ModuleType]] = {}  # with size and time of the 
 
 
 def names_file(text: Any) -> bool:
-    """Whether this text is FILE.py:NAME."""
-    return isinstance(text, str) and _NAMED.fullmatch(text.strip()) is not None
+    """Whether this text is FILE.py:NAME or FILE.mpl."""
+    return isinstance(text, str) and (names_formula(text) or _NAMED.fullmatch(text.strip()) is not None)
+
+
+def names_formula(text: str) -> bool:
+    """Whether this text is FILE.mpl, see dftfd.functionals.maple_files."""
+    return text.strip().lower().endswith(SUFFIX)
 
 
 def functional_in_file(text: str) -> Functional:
-    """The functional that FILE.py:NAME or FILE.py:EXPRESSION says, unregistered or registered by the file.
+    """The functional that FILE.mpl, FILE.py:NAME or FILE.py:EXPRESSION says, unregistered or registered by the file.
 
     NAME: of a Functional or of a formula, def own(n, *, mu=0.2), in the file; else an expression as for
     `get_functional`, in which the names in the file, and those that it registers, count ("own.py:own_x, pbe").
 
     Raises FileError for a file that cannot be read, FunctionalError for code that fails and names that are not there.
     """
+    if names_formula(text):
+        return functional_of_formula(text.strip())
     path, what = _parts(text)
     module = load_file(path)
     found = made_in(module, what)

@@ -79,7 +79,9 @@ def source_of(name: str) -> tuple[Source | None, str]:
 
 
 @_public
-def functional(name: Any, *, doi: str | None = None, spin_symmetric: bool = True) -> Callable[[Callable], Functional]:
+def functional(
+    name: Any, *, doi: str | None = None, spin_symmetric: bool = True
+) -> Callable[[Callable[..., Any]], Functional]:
     """Decorator: register a formula for an energy per volume under `name`; gives back the Functional.
 
     The formula's parameter names choose the ingredients: n (total density, R^3 -> R), rho (spin-resolved, R^3 -> R^2),
@@ -101,7 +103,7 @@ def functional(name: Any, *, doi: str | None = None, spin_symmetric: bool = True
     return lambda formula: register(term(name, doi=doi)(formula), spin_symmetric=spin_symmetric)
 
 
-def term(name: str, *, doi: str | None = None) -> Callable[[Callable], Functional]:
+def term(name: str, *, doi: str | None = None) -> Callable[[Callable[..., Any]], Functional]:
     """`functional` without registration: a formula that is one part of what is registered under its name."""
 
     def make(formula) -> Functional:
@@ -111,7 +113,9 @@ def term(name: str, *, doi: str | None = None) -> Callable[[Callable], Functiona
 
 
 @_public
-def potential(name: Any, *, doi: str | None = None, spin_symmetric: bool = True) -> Callable[[Callable], Functional]:
+def potential(
+    name: Any, *, doi: str | None = None, spin_symmetric: bool = True
+) -> Callable[[Callable[..., Any]], Functional]:
     """Decorator: register a model of the potential that is no functional's derivative.
 
     The formula takes the same ingredients as an energy's and gives (v_alpha, v_beta) [hartree], a Function R^3 -> R^2.

@@ -103,7 +103,7 @@ def _mean_spline():
     start = t.psi([t.low], [0.0])[0, 0] / ((5 + np.exp(2 * t.low)) ** 2 * (10 + 2 * np.exp(2 * t.low)))
     first = np.exp(3 * t.low) * (start - SLOPE_AT_ZERO / 3)  # of phi = start + slope (u - low) below the table
     mean = np.concatenate([[first], first + np.cumsum(parts)]) / np.exp(3 * edges)
-    c = _spline(edges, mean * (10 + np.exp(2 * edges)) ** 1.5)
+    c = _cubic_spline(edges, mean * (10 + np.exp(2 * edges)) ** 1.5)
     h = edges[1] - edges[0]
     return c[::-1].T * h ** np.arange(4)
 

@@ -312,7 +312,7 @@ def test_command_reports_the_verdict_as_exit_code(monkeypatch, capsys):
     for error, code in ((1e-15, 0), (1.0, 1)):
         asked = []
 
-        def check(name, with_potentials, error=error, asked=asked):
+        def check(name, with_potentials, error=error, asked=asked, values=None, tolerance=None):
             asked.append(with_potentials)
             return Report(name, "x", (Row("e", 1, error, "", 0.1),))
 

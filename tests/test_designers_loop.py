@@ -1,5 +1,6 @@
 """Writing a functional, running it, changing it: cells and files that run again, FILE.py:NAME, other processes."""
 
+import gc
 import json
 import pickle
 import sys
@@ -184,6 +185,13 @@ def test_what_was_typed_in_stays_in_its_process(monkeypatch):
     monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
     with pytest.raises(FunctionalError, match="'loop_typed' was typed in, so no other process has it"):
         dftfd.run_batch([HELIUM], typed, jobs=2)
+
+
+def test_another_process_can_make_one_whose_origin_is_gone(own):
+    """A formula of a file with a changed parameter, of which nobody holds the unchanged one."""
+    f = functional_in_file(f"{own}:plain").with_parameters(scale=0.9)
+    gc.collect()
+    assert made_again(portable(f)).definition == f.definition
 
 
 @pytest.mark.slow

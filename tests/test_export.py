@@ -37,6 +37,7 @@ from dftfd.xc.pointwise import pointwise_kernel
 from dftfd.xc.variables import family_of
 from tests.exported_code import COMPILER, WARNINGS, Code, run_test, shared_library
 from tests.libxc_client import BASIS, LEVEL, WATER, molecule, observed, prepared
+from tests.test_oracle import KNOWN
 from tests.verification.oracle_points import errors_to_oracle, oracle_points
 
 TOLERANCES = (1e-12, 1e-11, 1e-10, 1e-9, 1e-9)
@@ -66,12 +67,53 @@ def largest_errors(code, functional, n_spin, order, parameters=None):
     """By order, against our kernel at all points."""
     x, errors = oracle_points(n_spin), []
     n = x[0] if n_spin == 1 else x[0] + x[1]
-    reference = pointwise_kernel(functional.semilocal_part, n_spin).by_component(x, order, compiled=False)
-    for found, expected in zip(code.derivatives(x, n_spin, order, parameters), reference, strict=True):
-        zero = np.zeros_like(n)
-        kinds = {c: [family_of(k, n_spin) for k in c] for c in found}
-        errors.append(max(scaled_error(row, expected.get(c, zero), n, kinds[c]).max() for c, row in found.items()))
+    kernel = pointwise_kernel(functional.semilocal_part, n_spin)
+    reference = kernel.by_component(x, order, compiled=False)
+    found, zero = code.derivatives(x, n_spin, order, parameters), np.zeros_like(n)
+    kinds = [{c: [family_of(k, n_spin) for k in c] for c in rows} for rows in found]
+    lost = None
+    for k, rows in enumerate(found):
+        scaled = {c: scaled_error(row, reference[k].get(c, zero), n, kinds[k][c]) for c, row in rows.items()}
+        if n_spin == 2 and functional.name in TIES:
+            scaled = {c: np.where(absent_spin(c, x), 0.0, error) for c, error in scaled.items()}
+        if k > 2 and max(error.max() for error in scaled.values()) > TOLERANCES[k]:
+            lost = lost or [kernel.by_component(moved, order, compiled=False) for moved in moved_by_a_unit(x)]
+            scaled = {c: np.maximum(e - LOST * noise(c, k, reference, lost, n, kinds), 0.0) for c, e in scaled.items()}
+        errors.append(max(error.max() for error in scaled.values()))
     return errors
+
+
+TIES = {"mgga_c_tpss"}
+"""The greater of two energies that are equal where one spin is alone: what a change of the other does there depends on
+which of both rounding makes the greater (docs/floors.md)."""
+
+
+def absent_spin(component, x):
+    """Where a component is a derivative with respect to a variable of a spin that has no density."""
+    spins = {spin for k in component for spin, members in enumerate(((0, 2, 3, 5, 7), (1, 3, 4, 6, 8))) if k in members}
+    return np.any([x[spin] == 0.0 for spin in spins], axis=0) if spins else np.zeros(x.shape[1], bool)
+
+
+LOST = 10
+"""Third and higher derivatives may be off by this many times what a rounding unit in the variables does to our kernel.
+
+With respect to a spin of 1e-14 of the density the leading terms of short-range exchange cancel: ten digits are gone in
+the third derivative, whoever computes it.
+"""
+
+
+def moved_by_a_unit(x):
+    """The points, eight times, each variable moved by a rounding unit up, down or not at all."""
+    rng = np.random.default_rng(24)
+    return [x * (1 + 2.0**-51 * rng.choice([-1, 0, 1], size=x.shape)) for _ in range(8)]
+
+
+def noise(component, order, reference, moved, n, kinds):
+    """The largest change of our kernel's component between the points and the moved ones."""
+    zero = np.zeros_like(n)
+    exact = reference[order].get(component, zero)
+    changes = [scaled_error(m[order].get(component, zero), exact, n, kinds[order][component]) for m in moved]
+    return np.max(changes, axis=0)
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +128,12 @@ def require_right(code, name, order):
     """Energies and derivatives of both spins at the 120 points of the oracle, against our kernels, and against 150
     digits, in which no automatic differentiation takes part."""
     functional = dftfd.get_functional(name)
-    errors = [largest_errors(code, functional, n_spin, order) for n_spin in (1, 2)]
-    errors.append(errors_to_oracle(code, name))
-    for of_kind in errors:
-        assert all(e <= limit for e, limit in zip(of_kind, TOLERANCES, strict=False)), errors
+    for n_spin in (1, 2):
+        errors = largest_errors(code, functional, n_spin, order)
+        assert all(e <= limit for e, limit in zip(errors, TOLERANCES, strict=False)), errors
+    known = [limit for (formula, _, quantity), limit in KNOWN.items() if (formula, quantity) == (name, "second")]
+    energy, first, second = errors_to_oracle(code, name)
+    assert energy < TOLERANCES[0] and first < TOLERANCES[1] and second < max([TOLERANCES[2], *known])
 
 
 @needs_compiler

@@ -1,6 +1,7 @@
 """Proofs of local conditions: enclosures hold, true inequalities are proved, false ones never, certificates checked."""
 
 import json
+import zlib
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,6 +18,7 @@ from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.program import Node, ScalarProgram, evaluate
 from dftfd.cli import main
 from dftfd.errors import DamagedFileError, FileError, InputError, NumericalError, UnsupportedError
+from dftfd.verify import proofs
 from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, subdivide
 from dftfd.verify.local_conditions import Gas, enhancements
 from dftfd.verify.proof_report import decidable
@@ -323,3 +325,13 @@ def test_the_command(tmp_path, capsys):
     assert "rechecked in Arb's ball arithmetic: 22 of 22 boxes" in out
     assert picture.stat().st_size > 1000
     assert dftfd.load_proof(certificate).proved
+
+
+def test_a_small_file_cannot_fill_the_memory(monkeypatch):
+    """A device without end, and a compressed tree that is longer than trees can be."""
+    with pytest.raises(FileError, match="no regular file"):
+        dftfd.load_proof("/dev/zero")
+    assert proofs._inflated(zlib.compress(bytes(2000))) == bytes(2000)
+    monkeypatch.setattr(proofs, "_LARGEST", 1000)
+    with pytest.raises(ValueError):
+        proofs._inflated(zlib.compress(bytes(2000)))

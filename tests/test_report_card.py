@@ -9,6 +9,7 @@ from dftfd.cli import main
 from dftfd.functionals.common import slater_exchange, spin_scaled, total_density
 from dftfd.functionals.registry import term
 from dftfd.interop import libxc
+from dftfd.interop.libxc import evaluate
 from dftfd.verify.conditions import CONDITIONS, Parts
 from dftfd.verify.model_systems import OneOrbital
 from dftfd.verify.report_card import enhancement_factor, report_card
@@ -273,3 +274,18 @@ def test_unknown_names_are_answered(capsys):
     """As everywhere: the closest names, exit code 2."""
     assert main(["show", "pbee"]) == 2
     assert "closest known names are pbe" in capsys.readouterr().err
+
+
+def test_two_functionals_and_a_surface_in_one_picture(capsys, tmp_path):
+    """Factors over s and alpha: r2SCAN's own F(s, alpha) at points of the surface is what the picture draws."""
+    picture = tmp_path / "two.png"
+    shown(capsys, "pbe", "--plot", str(picture), "--compare", "revpbe", "--surface")
+    assert picture.stat().st_size > 20_000
+    s, alpha = np.array([0.5, 2.0]), np.array([0.3, 2.0])
+    found = enhancement_factor(dftfd.get_functional("r2scan"), s, 2.0, alpha)
+    n = 3 / (4 * np.pi * 2.0**3)
+    sigma = (2 * (3 * np.pi**2 * n) ** (1 / 3) * n * s) ** 2
+    tau = sigma / (8 * n) + alpha * 0.3 * (3 * np.pi**2) ** (2 / 3) * n ** (5 / 3)
+    exc = evaluate("r2scan", rho=np.full(2, n), sigma=sigma, tau=tau, order=0).exc
+    np.testing.assert_allclose(found, exc / (-0.75 * (3 / np.pi) ** (1 / 3) * n ** (1 / 3)), rtol=1e-12)
+    assert main(["show", "pbe", "--surface"]) == 2 and "--plot FILE.png" in capsys.readouterr().err

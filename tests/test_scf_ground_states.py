@@ -14,7 +14,9 @@ from dftfd.runtime.progress import Progress
 from dftfd.scf.approach import approach
 from dftfd.scf.convergence import STRATEGIES, Convergence
 from dftfd.scf.occupation import Aufbau
-from dftfd.scf.stability import LOOKS, NOISE, difference_response, look_down, lowest_eigenpair
+from dftfd.scf.rotation import canonical, rotated
+from dftfd.scf.second_order import SMALLEST_METRIC, bend_of
+from dftfd.scf.stability import LOOKS, NOISE, difference_response, energy_model, look_down, lowest_eigenpair
 from dftfd.xc.matrix import XCBuilder
 
 ROWS = json.loads((Path(__file__).parents[1] / "data/reference/ground_states.json").read_text())["rows"]
@@ -134,6 +136,27 @@ def test_the_lowest_of_several_starts_is_gone_on_with():
     for starts in ([low.density_matrix, high], [high, low.density_matrix]):
         found = approach(problem, problem, starts, STRATEGIES["auto"], 30, Convergence())
         assert found.state.energy == pytest.approx(low.energy, abs=1e-6)
+
+
+def test_a_step_along_a_soft_rotation_is_bent_back_to_the_floor_of_its_valley():
+    """Turning the hole of fluorine's p shell costs 1e-8 hartree, but the straight step, which follows the shell's
+    turning to first order, climbs by the fourth power of its length."""
+    system = dftfd.molecule("F 0 0 0;", basis="6-31g", spin=1)
+    problem = problem_of(system, "pbe", "UKS", level=2)
+    plain = dftfd.run_scf(system, "pbe", convergence="fast", grid_level=2)
+    state = canonical(problem, problem.state_of(plain.mo_energy, plain.mo_occ, plain.mo_coeff, 0))
+    model = energy_model(problem, state)
+    metric = np.sqrt(np.maximum(np.abs(model.diagonal), SMALLEST_METRIC))
+    values, vectors = np.linalg.eigh(model.hessian_times(np.eye(len(metric)) / metric) / metric)
+    assert abs(values[0]) < 1e-3 < 0.5 < values[2]
+    y = 0.125 * vectors[:, 0]
+
+    def end_of(step):
+        return rotated(problem, state, model.rotations, step / metric, 0)
+
+    straight = end_of(y)
+    bent = end_of(y + bend_of(problem, model, metric, y, straight))
+    assert straight.energy > state.energy + 5e-6 and abs(bent.energy - state.energy) < 2e-8
 
 
 @pytest.mark.parametrize("symbol, spin", [("O", 2), ("F", 1)])

@@ -4,13 +4,16 @@ Exact Coulomb integrals throughout. PySCF's own grid points and weights must giv
 of the same level must agree within the case's tolerance (it does so to 1e-8 as well, the points being the same).
 """
 
+import contextlib
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dftfd
+from dftfd.errors import InputWarning
 
 CASES = json.loads((Path(__file__).parents[1] / "data/reference/scf_cases.json").read_text())["cases"]
 SLOW = {
@@ -22,6 +25,11 @@ SLOW = {
 }
 
 
+TOO_COARSE = 1e-5
+"""Share of the electrons that PySCF's grid loses, from which on a warning has to say so: eight hydrogens in a cube of
+0.7 angstrom, where level 3 errs by 1.4e-4 hartree (level 7 by less than 1e-6)."""
+
+
 def build(case):
     given = case["input"]
     return dftfd.molecule(
@@ -29,6 +37,14 @@ def build(case):
         **{name: given[name] for name in ("unit", "charge", "spin", "basis", "cartesian")},
         allow_close=True,
     )
+
+
+def grid_too_coarse(reference, system):
+    """A context that wants the warning about lost electrons where PySCF's count says that they are lost."""
+    count = sum(reference["n_electrons_quadrature"])
+    if abs(count - system.n_electrons) < TOO_COARSE * system.n_electrons:
+        return contextlib.nullcontext()
+    return pytest.warns(InputWarning, match=re.escape(f"{count:.6f}"[:6]))
 
 
 @pytest.mark.parametrize(
@@ -41,11 +57,14 @@ def test_energy_and_its_parts_match_pyscf(case, pyscf_grid):
     """
     given, reference, system = case["input"], case["reference"], build(case)
     options = {"xc": given["xc"], "method": given["method"], "density_fit": False}
-    own = dftfd.run_scf(system, grid_level=given["grid_level"], **options)
+    with grid_too_coarse(reference, system):
+        own = dftfd.run_scf(system, grid_level=given["grid_level"], **options)
     assert own.converged
     assert own.energy == pytest.approx(reference["energy"], abs=case["tolerance"]["own_grid"])
 
-    same = dftfd.run_scf(system, grid=pyscf_grid(system, given["grid_level"]), guess=own.density_matrix, **options)
+    with grid_too_coarse(reference, system):
+        points = pyscf_grid(system, given["grid_level"])
+        same = dftfd.run_scf(system, grid=points, guess=own.density_matrix, **options)
     assert same.converged
     assert same.settings.n_points == reference["n_points"]
     assert same.energy == pytest.approx(reference["energy"], abs=case["tolerance"]["same_grid"])

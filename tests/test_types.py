@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import json
 import subprocess
 import sys
 from functools import cached_property
@@ -115,6 +116,25 @@ def test_a_checker_knows_every_option_of_run_scf(tmp_path):
     assert "Array]" in said[1]
     assert "5: error: Unexpected keyword argument" in said[2] and "grid_level" in said[2]
     assert any('6: error: Argument 1 to "run_scf"' in line for line in said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_strict_checkers_pass_a_users_script(checker, tmp_path):
+    """Fifty lines over the public API (tests/typed_script.py): no error. pyright: pip install 'pyright[nodejs]'."""
+    pytest.importorskip(checker)
+    script = str(PACKAGE.parent / "tests" / "typed_script.py")
+    command = [sys.executable, "-m", checker]
+    if checker == "mypy":
+        options = ["--cache-dir", str(tmp_path / "cache"), "--config-file", str(PACKAGE.parent / "pyproject.toml")]
+        command += [*options, "--strict", "--no-warn-return-any", script]  # arithmetic of Functions has no types
+    else:
+        settings = {"typeCheckingMode": "strict", "include": [script], "extraPaths": [str(PACKAGE.parent)]}
+        (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+        command += ["--project", str(tmp_path), "--pythonpath", sys.executable]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = [line for line in run.stdout.splitlines() if "typed_script.py:" in line and "error" in line]
+    assert not said and ("0 errors" in run.stdout or "Success" in run.stdout or checker == "mypy"), run.stdout
 
 
 def test_calculations_do_without_mpmath():

@@ -71,6 +71,9 @@ Made by data/jax_xc/verify.py.
 prefix means the library's own functional where it has one, else the catalogue's. Parameters can be set by name, all
 derivatives are derived.
 
+With a source tree of libxc 7.0.0 names are served that jax-xc lacks, and all of them without jax-xc: see
+[libxc_formulas.md](libxc_formulas.md).
+
 ```python
 import dftfd
 

@@ -93,10 +93,9 @@ def _sent_entries(entries, together: Mapping):
 
 
 def _as_functionals(value):
-    found = tuple(text.convert(xc) if isinstance(xc, str) else xc for xc in each(anything).convert(value))
-    for xc in found:
-        get_functional(xc)  # FunctionalError for what is none
-    return found
+    given = tuple(text.convert(xc) if isinstance(xc, str) else xc for xc in each(anything).convert(value))
+    found = [get_functional(xc) for xc in given]  # FunctionalError for what is none
+    return tuple(xc if isinstance(xc, str) else f for xc, f in zip(given, found, strict=True))  # numbers are libxc's
 
 
 _FUNCTIONALS = Kind("a list of functionals", _as_functionals)
@@ -105,17 +104,17 @@ _MOLECULES = Kind("a list of molecules, or of what dftfd.molecule reads", _as_ma
 
 @public
 def run_batch(
-    molecules: Annotated[Iterable, _MOLECULES],
+    molecules: Annotated[Iterable[Any], _MOLECULES],
     xc: Any = "pbe",
     *,
     jobs: Annotated[int, whole(1)] = 1,
     client: Any = None,
     record: Path | None = None,
-    also: Annotated[Sequence, _FUNCTIONALS] = (),
+    also: Annotated[Sequence[Any], _FUNCTIONALS] = (),
     task: Annotated[str, choice(*TASKS)] = "energy",
-    search: dict | None = None,
+    search: dict[str, Any] | None = None,
     on_outcome: Callable[[Outcome, int], None] = lambda outcome, total: None,
-    molecule_options: dict | None = None,
+    molecule_options: dict[str, Any] | None = None,
     **options: Any,
 ) -> list[Outcome]:
     """Energies of many molecules with the same options: one Outcome for each, in the order of `molecules`.

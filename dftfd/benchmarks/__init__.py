@@ -72,7 +72,7 @@ def benchmark(
     client: Any = None,
     record: Annotated[Path | None, optional(as_path)] = None,
     on_step: Callable[[Step], None] = lambda step: None,
-    molecule_options: dict | None = None,
+    molecule_options: dict[str, Any] | None = None,
     **options: Any,
 ) -> Verdict:
     """Errors of functionals on a set of reactions with known energies: a Verdict, which prints as tables.

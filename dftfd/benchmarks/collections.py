@@ -75,9 +75,12 @@ def _at(path) -> BenchmarkSet:
     """The set of a file or folder, by what it looks like."""
     if path.suffix.lower() in (".json", ".toml"):
         return read_document(path)
-    for collection in COLLECTIONS.values():
-        if collection.found is not None and collection.found(path):
-            return collection.read(path, ())
+    try:
+        fitting = [c for c in COLLECTIONS.values() if c.found is not None and c.found(path)]
+    except OSError as error:  # folders that may not be read, or go while one looks
+        raise FileError(f"cannot read {path}: {error.strerror or error}.") from error
+    if fitting:
+        return fitting[0].read(path, ())
     raise FileError(f"{path} looks like none of the known forms of sets: {', '.join(COLLECTIONS)}, .json, .toml.")
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
@@ -64,8 +65,13 @@ def known_functionals() -> dict[str, dict]:
         raise FileError(f"cannot read {INDEX}: {error.strerror}; install dftfd again.") from error
     plugins = {entry.name.lower(): {"plug-in": entry.value} for entry in entry_points(group="dftfd.functionals")}
     own = dict(sorted((plugins | index["own"]).items()))
-    has_catalogue = importlib.util.find_spec("jax_xc") is not None
-    return own | {f"libxc:{name}": row for name, row in index["libxc"].items() if has_catalogue}
+    rows, has_jax_xc = index["libxc"], importlib.util.find_spec("jax_xc") is not None
+    if os.environ.get("DFTFD_LIBXC_SOURCE"):
+        rows = {n: r for n, r in rows.items() if has_jax_xc or n not in index["libxc_without_source"]}
+        rows = dict(sorted((rows | index["libxc_source"]).items()))
+    elif not has_jax_xc:
+        rows = {}
+    return own | {f"libxc:{name}": row for name, row in rows.items()}
 
 
 def _one_of(option, given, known):

@@ -80,4 +80,4 @@ def functional_named(name):
     """The functional of FILE.py:NAME, which is loaded since it was named; any other name as it is."""
     from dftfd.functionals.named_files import functional_in_file, names_file
 
-    return functional_in_file(name) if names_file(name) else name
+    return functional_in_file(name) if name is not None and names_file(name) else name

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, cast
 import numpy as np
 
 from dftfd.autofd import Function
-from dftfd.errors import InputError, NotConvergedError
+from dftfd.errors import InputError, NotConvergedError, shown
 from dftfd.functionals.base import Functional
 from dftfd.interop.mean_field import mean_field
 from dftfd.libcint import mole as bridge
@@ -358,7 +358,7 @@ class SCFResult:
         """An orbital, R^3 -> R [bohr^-3/2], by its place in mo_energy, the lowest is 0; spin 0 or 1 (beta)."""
         C = self.mo_coeff[min(spin, len(self.mo_coeff) - 1)]
         if number >= C.shape[1]:
-            raise InputError(f"orbital {number} was asked for; there are {C.shape[1]}, 0 to {C.shape[1] - 1}.")
+            raise InputError(f"orbital {shown(number)} was asked for; there are {C.shape[1]}, 0 to {C.shape[1] - 1}.")
         return orbital_function(self.molecule, C[:, number])
 
     @cached_property

@@ -5,6 +5,11 @@ ball's surface or where they meet negative curvature (Steihaug, Toint), so the e
 saddle points repel. Lengths are measured with the orbital-energy differences as metric.
 T. Steihaug, SIAM J. Numer. Anal. 20, 626 (1983). doi:10.1137/0720042
 
+Where a turn costs next to nothing (the hole of an open shell, which only the grid ties down) the energy has a long
+valley, and valleys are bent: a straight step that is worth its while climbs the wall. The gradient at its end tells by
+how much, and one correction across the step leads back to the floor.
+M. K. Transtrum, B. B. Machta, J. P. Sethna, Phys. Rev. E 83, 036701 (2011). doi:10.1103/PhysRevE.83.036701
+
 Direct minimisation: limited-memory BFGS along geodesics of orbital rotations, needs Fock matrices only.
 T. Van Voorhis, M. Head-Gordon, Mol. Phys. 100, 1713 (2002). doi:10.1080/00268970110103642
 """
@@ -22,6 +27,10 @@ SMALLEST_METRIC = 0.2
 
 FIRST_RADIUS, LARGEST_RADIUS, SMALLEST_RADIUS = 0.5, 4.0, 1e-5
 MAX_PRODUCTS = 30  # Hessian-vector products of one step
+WELL_FORESEEN = 0.7  # share of the predicted fall above which a step was good, and may be longer next time
+BEND_PRODUCTS = 10  # Hessian-vector products of a correction
+LARGEST_BEND = 0.1  # of the step's length: more than that is no correction of it
+SOFT = 0.1  # curvature in units of the metric below which a direction is along the valley, not up its walls
 TINY_GRADIENT = 1e-13  # elements of a gradient that is all rounding errors
 NOISE = 1e-13  # relative rounding error of an energy
 MEMORY = 12  # pairs kept by BFGS
@@ -40,19 +49,22 @@ def newton(problem: Problem, state: State, convergence: Convergence, first: int,
         while not accepted:
             y, reduction, at_border = trust_region_step(model, metric, radius)
             trial = rotated(problem, state, model.rotations, y / metric, number)
-            change = trial.energy - state.energy
-            noise = NOISE * max(1.0, abs(state.energy))
-            ratio = 1.0 if reduction < 100 * noise and abs(change) < 100 * noise else -change / reduction
+            ratio = _share(state, trial, reduction)
+            if ratio < WELL_FORESEEN:
+                bend = bend_of(problem, model, metric, y, trial)
+                if np.linalg.norm(bend) < LARGEST_BEND * np.linalg.norm(y):
+                    bent = rotated(problem, state, model.rotations, (y + bend) / metric, number)
+                    trial = min(trial, bent, key=lambda found: found.energy)
+                    ratio = _share(state, trial, reduction)
             accepted = ratio > 1e-3
             if ratio < 0.25:
                 radius = 0.25 * min(radius, float(np.linalg.norm(y)))
-            elif ratio > 0.7 and at_border:
+            elif ratio > WELL_FORESEEN and at_border:
                 radius = min(2.0 * radius, LARGEST_RADIUS)
             if not accepted and radius < SMALLEST_RADIUS:
                 return state, False, number
-        cycle = Cycle(
-            number, trial.energy, change, problem.gradient_norm(trial), float(np.linalg.norm(trial.P - state.P))
-        )
+        change, moved = trial.energy - state.energy, float(np.linalg.norm(trial.P - state.P))
+        cycle = Cycle(number, trial.energy, change, problem.gradient_norm(trial), moved)
         state = canonical(problem, trial)
         record(cycle, state)
         if convergence.reached_by(cycle):
@@ -83,6 +95,37 @@ def trust_region_step(model: EnergyModel, metric, radius):
             break
         p, r = new + (new @ new) / (r @ r) * p, new
     return outcome(y, Hy, False)
+
+
+def _share(state, trial, reduction):
+    """The fall of the energy from one state to the other as a share of the predicted one; 1 where both are noise."""
+    change, noise = trial.energy - state.energy, NOISE * max(1.0, abs(state.energy))
+    return 1.0 if reduction < 100 * noise and abs(change) < 100 * noise else -change / reduction
+
+
+def bend_of(problem: Problem, model: EnergyModel, metric, y, trial: State):
+    """The correction, across the step y, that takes away what the model did not foresee of the gradient at its end.
+
+    By conjugate gradients that leave soft directions alone: those are the way, and the model knows them badly.
+    """
+    along = y / np.linalg.norm(y)
+
+    def across(v):
+        return v - (along @ v) * along
+
+    unforeseen = EnergyModel(problem, trial, None).gradient - model.gradient - model.hessian_times(y / metric)
+    r = p = -across(unforeseen / metric)
+    z, target = np.zeros_like(y), 0.1 * np.linalg.norm(r)
+    for _ in range(BEND_PRODUCTS):
+        Hp = across(model.hessian_times(p / metric) / metric)
+        if p @ Hp <= SOFT * (p @ p):
+            break
+        t = (r @ r) / (p @ Hp)
+        z, new = z + t * p, r - t * Hp
+        if np.linalg.norm(new) < target:
+            break
+        p, r = new + (new @ new) / (r @ r) * p, new
+    return z
 
 
 def _to_border(y, p, radius):

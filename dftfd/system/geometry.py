@@ -111,7 +111,8 @@ def read_geometry_file(path) -> Geometry:
     """
     named = electrons_of(str(path))
     if named is not None:
-        return replace(read_geometry_file(named[0]), **named[1])
+        said: dict[str, Any] = named[1]
+        return replace(read_geometry_file(named[0]), **said)
     chosen = frame_of(str(path))
     if chosen is None:
         return parse_geometry(read_text(path), source=f"file {str(path)!r}")

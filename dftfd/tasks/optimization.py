@@ -70,7 +70,7 @@ def optimize(
     constraints: str | Path | None = None,
     coordinate_system: str = "tric",
     max_steps: Annotated[int, whole(1)] = 100,
-    optimizer: dict | None = None,
+    optimizer: dict[str, Any] | None = None,
     grid_response: bool = True,
     guess: Any = "minao",
     progress: Any = None,

@@ -163,7 +163,7 @@ def scan(
     constraints: str | Path | None = None,
     coordinate_system: str = "tric",
     max_steps: Annotated[int, whole(1)] = 100,
-    optimizer: dict | None = None,
+    optimizer: dict[str, Any] | None = None,
     guess: Any = "minao",
     progress: Any = None,
     **scf_options: Any,

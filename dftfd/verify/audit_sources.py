@@ -75,6 +75,10 @@ class LibxcSource:
         return result
 
 
+class CodeRaisedError(FunctionalError):
+    """Somebody's code raised instead of answering."""
+
+
 class EvalXCSource:
     """A function of PySCF's kind: eval_xc(xc_code, rho, spin=, deriv=) -> (exc, vxc, fxc, kxc).
 
@@ -90,7 +94,10 @@ class EvalXCSource:
         self.rows = next((rows for rows in _ROWS[xctype][:-1] if self._takes(rows)), _ROWS[xctype][-1])
 
     def _takes(self, rows):
-        """True unless the function fails on a density of these rows as code does that unpacks another number."""
+        """True unless the function fails on a density of these rows as code does that unpacks another number.
+
+        One spin decides where it is offered: a function without spins fails on two whatever their rows.
+        """
         for n_spin in (1, 2):
             try:
                 self._offered(np.ones((2, len(rows), 2))[:n_spin].reshape([2] * (n_spin - 1) + [-1, 2]), n_spin, 1)
@@ -98,6 +105,7 @@ class EvalXCSource:
                 return False
             except NotOfferedError:
                 continue
+            return True
         return True
 
     def ingredients(self, n_spin):
@@ -125,7 +133,7 @@ class EvalXCSource:
             except NotImplementedError as error:
                 reason = error
             except Exception as error:  # somebody's code: whatever it raises, it is that which cannot be audited
-                raise FunctionalError(
+                raise CodeRaisedError(
                     f"{self.name} raised {type(error).__name__} ({one_line(str(error), 80)}) for rho of shape "
                     f"{np.shape(rho)}, spin={n_spin - 1}, deriv={deriv}; a function as PySCF's eval_xc expected."
                 ) from error

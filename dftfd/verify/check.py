@@ -8,21 +8,23 @@ import functools
 import logging
 import time
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.errors import NumericalError
+from dftfd.errors import InputError, NumericalError
 from dftfd.functionals.registry import get_functional
 from dftfd.grids.molecular import molecular_grid
 from dftfd.interop import libxc
-from dftfd.runtime.arguments import public
+from dftfd.runtime.arguments import number, public
 from dftfd.system.molecule import molecule
 from dftfd.tasks.run import run_scf
 from dftfd.verify import point_comparison as pointwise
 from dftfd.verify import potential_comparison as potentials
 from dftfd.verify import sampling
 from dftfd.verify.counterpart import counterpart
+from dftfd.verify.own_points import rows_of_file
 from dftfd.verify.referee import Referee
 from dftfd.verify.reports import Report, Row
 
@@ -44,12 +46,20 @@ WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 
 
 @public
-def check(functional: Any, with_potentials: bool = True) -> Report:
+def check(
+    functional: Any,
+    with_potentials: bool = True,
+    *,
+    values: Path | None = None,
+    tolerance: Annotated[float, number(lambda x: x > 0, "a positive number, such as 1e-10")] | None = None,
+) -> Report:
     """Comparison of a functional with libxc, a `Report`; print it for the table, ask `.passed` for the verdict.
 
     functional: name, expression or Functional. It is compared with the libxc functional of the same name, or else with
     the sum of the libxc functionals that its terms are named after. Exact exchange is left out, its fraction compared.
     with_potentials: False leaves out the last two of the following, which take most of the time.
+    values: file of points, and of values of somebody's own, see `dftfd.verify.own_points`. Values are compared with
+        dftfd's, without them dftfd is with libxc, at these points alone.   tolerance: then allowed, 1e-10 by default.
 
     What is compared, and the tolerances (errors are relative where the quantity is large, see
     `dftfd.verify.point_comparison.scaled_error`):
@@ -72,6 +82,11 @@ def check(functional: Any, with_potentials: bool = True) -> Report:
     True
     """
     whole = get_functional(functional)
+    if values is not None:
+        rows, reference = rows_of_file(whole.semilocal_part, values, tolerance)
+        return Report(whole.name, reference, tuple(rows), _notes(whole))
+    if tolerance is not None:
+        raise InputError("tolerance= belongs to values=; the comparison with libxc has its own, by quantity.")
     functional, terms = whole.semilocal_part, counterpart(whole)
     notes = _notes(whole)
     rows = _exchange_rows(whole, terms)

@@ -5,7 +5,7 @@ from jax.tree_util import tree_leaves
 
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
-from dftfd.functionals.registry import list_functionals, lookup
+from dftfd.functionals.registry import list_functionals, lookup, source_of
 from dftfd.interop import libxc
 
 
@@ -19,10 +19,10 @@ def counterpart(functional: Functional) -> libxc.Terms:
     terms = functional.semilocal_part.terms
     if not terms:
         raise UnsupportedError(f"functional {functional.name!r} has no semilocal part to compare with libxc.")
-    for name in (functional.name, *_other_names(functional)):
+    for name in map(_plain, (functional.name, *_other_names(functional))):
         if libxc.is_known(name):
             return ((1.0, name),)
-    unknown = [term.name for _, term in terms if not libxc.is_known(term.name)]
+    unknown = [term.name for _, term in terms if not libxc.is_known(_plain(term.name))]
     if unknown:
         raise UnsupportedError(
             f"libxc {libxc.version()} has no counterpart of {', '.join(map(repr, unknown))}, so there is nothing to "
@@ -30,7 +30,12 @@ def counterpart(functional: Functional) -> libxc.Terms:
         )
     for _, term in terms:
         _require_default_parameters(term)
-    return tuple((float(c), term.name) for c, term in terms)
+    return tuple((float(c), _plain(term.name)) for c, term in terms)
+
+
+def _plain(name):
+    """libxc's own name: those of its catalogue have a prefix here."""
+    return source_of(name)[1] if name.startswith("libxc:") else name
 
 
 def _other_names(functional):

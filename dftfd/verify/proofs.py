@@ -17,12 +17,12 @@ import numpy as np
 from dftfd.autofd.scalar.factored import Factored, factored
 from dftfd.autofd.scalar.intervals import Interval
 from dftfd.autofd.scalar.reader import point_program
-from dftfd.errors import DamagedFileError, FileError, InputError, NumericalError, closest_names, shown
+from dftfd.errors import DamagedFileError, InputError, NumericalError, closest_names, shown
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import path as a_path
-from dftfd.runtime.arguments import public, whole
-from dftfd.runtime.files import written_whole
+from dftfd.runtime.arguments import public, text, whole
+from dftfd.runtime.files import read_bytes, written_whole
 from dftfd.runtime.version import VERSION
 from dftfd.verify.exact_point import left_side_in_digits
 from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, Subdivision, subdivide
@@ -34,6 +34,7 @@ SAMPLE = 4096
 """Random points that are looked at before boxes are."""
 
 _KIND = "dftfd proof"
+_LARGEST = 10**9  # bytes of a certificate and of the tree in it: ten for each box that may be asked for
 _PARTS = {"F_x": ("x",), "F_c": ("c",), "F_xc": ("x", "c")}
 
 
@@ -150,15 +151,12 @@ class Proof:
 @public
 def load_proof(path: Path) -> Proof:
     """The certificate that `Proof.save` wrote. FileError where it cannot be read, DamagedFileError if it is no such."""
+    content = read_bytes(path, _LARGEST)
     try:
-        text = Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"cannot read the proof {str(path)!r}: {type(error).__name__}.") from error
-    try:
-        entries = json.loads(text)
+        entries = json.loads(content)
         if entries.pop("kind") != _KIND:
             raise ValueError
-        tree = np.frombuffer(zlib.decompress(base64.b64decode(entries.pop("tree"), validate=True)), dtype="<i2")
+        tree = np.frombuffer(_inflated(base64.b64decode(entries.pop("tree"), validate=True)), dtype="<i2")
         pairs = lambda d: {str(k): (float(a), float(b)) for k, (a, b) in d.items()}
         entries["domain"], entries["region"] = pairs(entries["domain"]), pairs(entries["region"])
         entries["open_boxes"] = tuple(tuple(map(tuple, box)) for box in entries["open_boxes"])
@@ -168,6 +166,15 @@ def load_proof(path: Path) -> Proof:
         return proof
     except Exception as error:
         raise DamagedFileError(f"{str(path)!r} is no proof that dftfd saved.") from error
+
+
+def _inflated(content: bytes) -> bytes:
+    """Decompressed, but no more than a tree can be: a small file can be made to stand for any number of bytes."""
+    inflater = zlib.decompressobj()
+    found = inflater.decompress(content, _LARGEST)
+    if not inflater.eof:
+        raise ValueError("it goes on")
+    return found
 
 
 @public
@@ -200,11 +207,12 @@ def prove(
         inequality, names = own_inequality(None, functional, domain or {})
         return _decided(inequality, ("", "", _text_of(functional)), names, None, boxes, began)
     f = get_functional(functional)
+    condition = text.checked("condition", condition) if isinstance(condition, str) else condition
     if callable(condition):
         inequality, names = own_inequality(f, condition, domain or {})
         return _decided(inequality, (f.name, "", _text_of(condition)), names, None, boxes, began)
     if not isinstance(condition, str) or condition not in CONDITIONS:
-        close = ", ".join(closest_names(str(condition), CONDITIONS))
+        close = ", ".join(closest_names(condition if isinstance(condition, str) else "", CONDITIONS))
         raise InputError(f"condition={shown(condition)}: give code or a known condition; the closest are {close}.")
     whole_domain = _domain(f, domain or {})
     inequality = condition_of(f, condition, whole_domain)
@@ -249,7 +257,7 @@ def _domain(f: Functional, given: Mapping) -> dict[str, tuple[float, float]]:
 def _require_names(given, known) -> None:
     for name in given:
         if name not in known:
-            close = ", ".join(closest_names(str(name), known)) or "none"
+            close = ", ".join(closest_names(name if isinstance(name, str) else "", known)) or "none"
             raise InputError(f"domain has no variable {shown(name)}; the closest are {close}.")
 
 

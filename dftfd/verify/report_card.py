@@ -66,24 +66,48 @@ class ReportCard(ShownAsText):
             lines.append(f"  -     not tested, as {reason}: {shown}")
         return lines or ["  none is about such terms"]
 
-    def plot(self, path: Path | str) -> None:
+    @public
+    def plot(self, path: Path, compared_with: Any = None, surface: bool = False) -> None:
         """Write the enhancement factor for r_s = 0.5, 2 and 5 as a picture; needs Matplotlib.
+
+        compared_with: another functional (name, expression, Functional), drawn with broken lines.
+        surface: a second panel, the factor over s and alpha = (tau - tau_W) / tau_unif at r_s = 2; with two functionals
+            their difference.
 
         UnsupportedError for what has none: models of the potential, double integrals alone, exact exchange. InputError
         for an unknown ending, FileError where the file cannot be written.
         """
-        with picture(Path(path), 5, 3.5) as figure:
-            axes = figure.subplots()
-            s = np.linspace(0, 5, 201)
-            for rs in (0.5, 2.0, 5.0):
-                axes.plot(s, enhancement_factor(self.functional, s, rs), label=f"$r_s$ = {rs:g}")
-            what = "$t / t_{TF}$" if _is_kinetic(self.functional) else r"$e_{xc} / e_x^{LDA}$"
-            part = ", semilocal part" if self.functional.exact_exchange or self.functional.is_nonlocal else ""
-            axes.set(xlabel="reduced gradient s", ylabel=what + part, title=self.functional.name)
-            low, high = axes.get_ylim()
-            if high - low < _FLAT:
-                axes.set_ylim(0.5 * (low + high) - _FLAT, 0.5 * (low + high) + _FLAT)
-            axes.legend()
+        other = None if compared_with is None else get_functional(compared_with)
+        with picture(path, 10 if surface else 5, 3.5) as figure:
+            panels = figure.subplots(1, 1 + surface, squeeze=False)[0]
+            self._curves(panels[0], other)
+            if surface:
+                _surface(figure, panels[1], self.functional, other)
+
+    def _curves(self, axes, other):
+        s = np.linspace(0, 5, 201)
+        for colour, rs in enumerate((0.5, 2.0, 5.0)):
+            axes.plot(s, enhancement_factor(self.functional, s, rs), f"C{colour}", label=f"$r_s$ = {rs:g}")
+            if other is not None:
+                axes.plot(s, enhancement_factor(other, s, rs), f"C{colour}--")
+        what = "$t / t_{TF}$" if _is_kinetic(self.functional) else r"$e_{xc} / e_x^{LDA}$"
+        part = ", semilocal part" if self.functional.exact_exchange or self.functional.is_nonlocal else ""
+        title = self.functional.name if other is None else f"{self.functional.name}, broken: {other.name}"
+        axes.set(xlabel="reduced gradient s", ylabel=what + part, title=title)
+        low, high = axes.get_ylim()
+        if high - low < _FLAT:
+            axes.set_ylim(0.5 * (low + high) - _FLAT, 0.5 * (low + high) + _FLAT)
+        axes.legend()
+
+
+def _surface(figure, axes, functional, other, rs=2.0):
+    """The factor, or the difference of two, over s and alpha."""
+    s, alpha = np.meshgrid(np.linspace(0, 4, 81), np.linspace(0, 4, 81))
+    factor = lambda f: enhancement_factor(f, s.ravel(), rs, alpha.ravel()).reshape(s.shape)
+    values = factor(functional) if other is None else factor(functional) - factor(other)
+    figure.colorbar(axes.contourf(s, alpha, values, 20), ax=axes)
+    what = "factor" if other is None else f"less that of {other.name}"
+    axes.set(xlabel="reduced gradient s", ylabel=r"$\alpha$", title=f"{what}, $r_s$ = {rs:g}")
 
 
 @public
@@ -98,9 +122,9 @@ def report_card(functional: Any, **parameters: Any) -> ReportCard:
     return ReportCard(functional, tuple(test(Parts(functional)) for test in CONDITIONS.values()))
 
 
-def enhancement_factor(functional: Functional, s, rs: float) -> np.ndarray:
-    """e_xc / e_x^LDA, or t / t^TF for kinetic energies, of the semilocal part at zeta = 0, alpha = 1, q = 0."""
-    x = gas(rs, s)
+def enhancement_factor(functional: Functional, s, rs: float, alpha=1.0) -> np.ndarray:
+    """e_xc / e_x^LDA, or t / t^TF for kinetic energies, of the semilocal part at zeta = 0 and q = 0."""
+    x = gas(rs, s, alpha)
     scale, power = (C_F, 5 / 3) if _is_kinetic(functional) else (C_X, 4 / 3)
     return energy(Parts(functional).semilocal(), x) / (scale * x[0] ** power)
 

@@ -72,17 +72,19 @@ def _kind(letters, exact_exchange):
     return "exchange-correlation" if has_x and has_c else "exchange" if has_x else "correlation"
 
 
-def catalogue_row(name: str) -> dict:
+def catalogue_row(name: str, entries: dict) -> dict:
     """The row of a name of libxc's catalogue, by its name and libxc's mixing of exact exchange."""
     words = name.split("_")
     family = {"lda": "LDA", "gga": "GGA", "mgga": "meta-GGA"}[next(w for w in words if w in ("lda", "gga", "mgga"))]
     letter = next(w for w in words if w in KINDS)
-    f = catalogue.build(name)
+    entry = entries[name]
+    exchange = catalogue.exact_exchange_of(entry)
+    is_model = any(record["kernel"].split("/")[0].endswith("_vxc") for _, record in entry["terms"])
     return _row(
         family=family,
-        kind=_kind({letter}, f.exact_exchange),
-        exact_exchange=[list(pair) for pair in f.exact_exchange],
-        nonlocal_correlation=f.is_nonlocal,
+        kind="model of the potential" if is_model else _kind({letter}, exchange),
+        exact_exchange=[list(pair) for pair in exchange],
+        nonlocal_correlation=bool(entry["nonlocal"][0]),
     )
 
 
@@ -91,10 +93,15 @@ def _row(**entries):
 
 
 def index() -> dict:
-    """{"own": {name: row}, "libxc": {name: row}}"""
+    """{"own": {name: row}, "libxc": those that jax-xc serves, "libxc_source": those that a tree of libxc adds,
+    "libxc_without_source": those of jax-xc that a tree does not serve}; the last with empty rows."""
     known = years()
     own = {name: row_of(name, known) for name in sorted(_library)}
-    return {"own": own, "libxc": {name: catalogue_row(name) for name in catalogue.names()}}
+    from_jax_xc = {name: catalogue_row(name, catalogue.table()) for name in catalogue.names()}
+    more = [name for name in catalogue.source_names() if name not in from_jax_xc]
+    from_source = {name: catalogue_row(name, catalogue.source_table()) for name in more}
+    alone: dict[str, dict] = {name: {} for name in from_jax_xc if name not in catalogue.source_names()}
+    return {"own": own, "libxc": from_jax_xc, "libxc_source": from_source, "libxc_without_source": alone}
 
 
 if __name__ == "__main__":

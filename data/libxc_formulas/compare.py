@@ -1,0 +1,231 @@
+"""Every formula of libxc's source against libxc's own numbers: which names are served, and why not the others.
+
+    python data/libxc_formulas/compare.py measure SEED OUT.json [PART PARTS]   errors of all functionals
+    python data/libxc_formulas/compare.py decide OUT.json [OUT.json ...]     functionals/libxc_verdicts.json, docs page
+
+DFTFD_LIBXC_SOURCE names the source tree (7.0.0, as PySCF's libxc). Points and errors are those of
+data/jax_xc/verify.py: 3,000 points for each spin layout, a third of them from the density of the water cation; errors
+relative to the value plus the natural size of the quantity. A name agrees if energy and first derivatives are finite at
+all points and their errors at the 99th percentile are below 1e-10 and 1e-8, on all seeds; the first derivatives of
+models of the potential are the potential.
+"""
+
+import json
+import math
+import sys
+import textwrap
+import traceback
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "data" / "jax_xc"))
+
+import verify  # noqa: E402  of data/jax_xc
+
+from dftfd.functionals import catalogue, libxc_tree  # noqa: E402
+from dftfd.interop import libxc  # noqa: E402
+from dftfd.verify.point_comparison import compare  # noqa: E402
+from dftfd.xc.variables import VARIABLES  # noqa: E402
+
+VERDICTS, PAGE = ROOT / "functionals" / "libxc_verdicts.json", ROOT / "docs" / "libxc_formulas.md"
+DEORBITALISED = 1e-30
+"""What libxc puts in place of smaller densities for functionals with a kinetic energy in the place of tau. Its own
+number, 1e-15, stands for the other spin there and enters at every density, by 1e-7 where that is 1e-8."""
+
+LIMITS = {"e": 1e-10, "d": 1e-8}
+
+SCREENED = "agrees, but its exact exchange is screened by exp(-omega r), for which there are no integrals"
+ABSENT = dict.fromkeys(
+    ("lda_x_1d_exponential", "lda_x_1d_soft"), "libxc integrates a special function numerically, which is not done here"
+)
+CAUSES = {
+    "hyb_mgga_xc_b0kcis": "libxc counts its correlation twice",
+    **dict.fromkeys(
+        ("gga_c_ft97", "hyb_gga_xc_lc_wpbe"), "the formula loses digits, here and in libxc (in_sixty_digits.py)"
+    ),
+}
+"""What is behind a difference, where it is known."""
+PAGE_TEXT = """# libxc's formulas without Maple
+
+Made by data/libxc_formulas/compare.py.
+
+libxc keeps its functionals as formulas in Maple's language, from which its authors generate C code. dftfd reads these
+files itself: no Maple, no licence, no generated code. They are at a path that you give; nothing of libxc is in dftfd.
+
+```
+tar xf libxc-{version}.tar.bz2                        # https://libxc.gitlab.io
+export DFTFD_LIBXC_SOURCE=$PWD/libxc-{version}        # or dftfd --libxc-source libxc-{version} COMMAND ...
+dftfd check libxc:mgga_x_eel
+```
+
+```python
+import dftfd
+
+f = dftfd.get_functional("libxc:mgga_x_eel")  # a Functional like any other; all derivatives are derived
+```
+
+With a tree, names of [libxc's catalogue](catalogue.md) are served that jax-xc does not have, and all of them where
+jax-xc is not installed (Python 3.13). jax-xc goes first where it serves a name.
+
+## A formula of one's own in this notation
+
+`FILE.mpl` stands wherever `FILE.py:NAME` does: `dftfd run molecule.xyz --xc own.mpl`, `check`, `audit`, `show`,
+`export`; `dftfd read own.mpl` says what a file holds. In Python it is
+`dftfd.functionals.maple_files.functional_of_formula`.
+
+```
+(* type: gga_exc *)
+params_a_kappa := 0.804:
+params_a_mu := 0.21951:
+c_x := -3/4*(3/Pi)^(1/3):
+F := x -> 1 + params_a_kappa*(1 - params_a_kappa/(params_a_kappa + params_a_mu*x^2/(4*(6*Pi^2)^(2/3)))):
+of_spin := (rs, z, x) -> c_x*((1 + z)/2)^(4/3)*2^(1/3)*(3/(4*Pi))^(1/3)/rs*F(x):
+f := (rs, z, xt, xs0, xs1) -> of_spin(rs, z, xs0) + of_spin(rs, -z, xs1):
+```
+
+- `f` is the energy per electron of an LDA (rs, z), a GGA (rs, z, xt, xs0, xs1) or a meta-GGA (..., u0, u1, t0, t1), as
+  the line `type` says; `vxc` instead of `exc` is a model of the potential. x = |grad n| / n^(4/3), u = lapl / n^(5/3),
+  t = tau / n^(5/3), of the whole density or of a spin.
+- Numbers given to `params_a_NAME` are parameters that can be changed: `f.with_parameters(kappa=1.245)`.
+- `$include`, `$define`, `$ifdef` and its kin; included files are looked for beside the file, then in libxc's tree,
+  whose common definitions (util.mpl) are there if a tree is.
+- Known are procedures (`->` and `proc`), lists, `if` with conditions that numbers decide, `piecewise`,
+  `my_piecewise3/5`, `add`, `sum`, `mul`, `seq`, `eval`, `diff` with a value, `series` and `taylor` around zero and
+  infinity with `convert(..., polynom)`, `simplify` (nothing is done), Legendre and Chebyshev polynomials, exp, log,
+  roots, circular and hyperbolic functions, erf, Ei, Lambert's W, Bessel's I_0 and I_1, and libxc's special functions.
+- Constants are kept exact, or in sixty digits, until they meet a value of the density. Nothing is executed as Python.
+
+## Comparison with libxc {version}
+
+{n_agreed} of its {n_names} names agree with the libxc that PySCF brings along: energy per volume to 1e-10 and first
+derivatives (the potential, for models of the potential) to 1e-8 at the 99th percentile of 3,000 points of both spin
+layouts, finite at all of them; points of seed {seeds}, see [catalogue.md](catalogue.md) for what they are and how
+errors count. Nine of ten are below {e_90:.0e} in energies and {d_90:.0e} in derivatives. {n_served} are served;
+{n_unserved} agree and are not. A verdict is of a text: a tree with another one (another version) is refused.
+Parameters, thresholds, weights and exact exchange are libxc's, read from its memory
+(data/libxc_formulas/make_parameters.py).
+
+For functionals with a kinetic energy in the place of tau (SCAN-L and its kin) libxc is told to take 1e-30 as its
+smallest density: its own, 1e-15, stands for the other spin and enters by 1e-7 where the density is 1e-8.
+
+Served from a tree and not by jax-xc ({n_new}):
+
+{new}
+
+## Names that are not served, and why
+
+| name | reason |
+| --- | --- |
+{table}
+"""
+
+
+class Measurement(verify.Measurement):
+    """Energies and derivatives of formulas on fixed points, each formula computed once."""
+
+    def errors(self, name) -> dict:
+        """By spins and quantity: error at the 99th percentile, largest error, number of points that are not finite."""
+        entry, result = catalogue.source_table()[name], {}
+        functional = catalogue._built(name, entry).semilocal_part
+        for n_spin in (1, 2):
+            parts = [self.term(c, t, n_spin) for c, t in functional.terms]
+            ours = [sum(a) for a in zip(*parts, strict=True)]
+            if functional.has_energy:
+                threshold = DEORBITALISED if any("tau" in record for _, record in entry["terms"]) else None
+                reference = libxc.reference([(1.0, name)], self.x[n_spin], n_spin, order=1, threshold=threshold)
+                reference = libxc.Reference(reference.energy, reference.first, None)
+            else:
+                first = np.zeros((len(VARIABLES[n_spin]), self.x[n_spin].shape[1]))
+                first[:n_spin] = libxc.model_potential(name, self.x[n_spin], n_spin)
+                reference = libxc.Reference(np.zeros(first.shape[1]), first, None)
+            for quantity, error in compare((*ours, None), reference, self.x[n_spin], n_spin).items():
+                bad = int(np.sum(~np.isfinite(error)))
+                error = np.where(np.isfinite(error), error, np.inf)
+                result[f"{n_spin} {quantity}"] = [float(np.quantile(error, 0.99)), float(error.max()), bad]
+        return result
+
+
+def measure(seed, out, part=0, parts=1, *wanted):
+    measurement, results = Measurement(int(seed)), {}
+    for name in wanted or sorted(catalogue.source_table())[int(part) :: int(parts)]:
+        try:
+            errors = measurement.errors(name)
+            results[name] = {"errors": errors, "exact_exchange": exchange_difference(name)}
+            worst = max(v[0] for v in errors.values()), sum(v[2] for v in errors.values())
+        except Exception as error:  # noqa: BLE001  each reason is recorded and shown on the page
+            where = traceback.extract_tb(error.__traceback__)[-1].name
+            results[name] = {"failed": f"{type(error).__name__}: {error}"[:300], "in": where}
+            worst = results[name]["failed"]
+        print(name, worst, flush=True)
+        Path(out).write_text(json.dumps({"seed": int(seed), "names": results}))
+
+
+def exchange_difference(name):
+    functional = catalogue._built(name, catalogue.source_table()[name])
+    ours, reference = dict(functional.exact_exchange), dict(libxc.exact_exchange(name))
+    return max((abs(ours.get(w, 0.0) - reference.get(w, 0.0)) for w in {*ours, *reference}), default=0.0)
+
+
+def decide(*files):
+    by_seed = {}
+    for file in files:
+        data = json.loads(Path(file).read_text())
+        by_seed.setdefault(data["seed"], {}).update(data["names"])
+    reasons = [{name: reason(name, entry) for name, entry in names.items()} for names in by_seed.values()]
+    agreed, other = {}, {}
+    for name in libxc.names():
+        why = ABSENT.get(name) or next((r[name] for r in reasons if r.get(name)), None)
+        if why is None and all(name in names for names in by_seed.values()):
+            agreed[name] = verify.worst(name, by_seed.values())
+        else:
+            other[name] = why or "not compared"
+    unserved = {name: SCREENED for name in agreed if libxc.is_yukawa_screened(name)}
+    verified = {name: errors for name, errors in agreed.items() if name not in unserved}
+    texts = {}
+    for entry in catalogue.source_table().values():
+        for record in [r for _, term in entry["terms"] for r in (term, term.get("tau")) if r]:
+            text = libxc_tree.kernel(record["kernel"], record["reads"])
+            texts[record["kernel"]] = libxc_tree.text_key(text)
+    rows = lambda entries: ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(entries.items()))
+    parts = {"verified": verified, "refused": other | unserved, "texts": texts}
+    VERDICTS.write_text("{" + ",\n".join(f'"{key}": {{\n{rows(part)}\n}}' for key, part in parts.items()) + "}\n")
+    PAGE.write_text(page(list(by_seed), agreed, other, unserved))
+    print(f"{len(agreed)} of {len(libxc.names())} names agree on seeds {list(by_seed)}, {len(verified)} are served")
+
+
+def reason(name, entry) -> str | None:
+    """Why a name does not agree, None if it does."""
+    if "failed" in entry:
+        return entry["failed"].partition(": ")[2].rstrip(".")
+    if entry["exact_exchange"] > 1e-12:
+        return f"its fractions of exact exchange differ by {entry['exact_exchange']:.1g}"
+    found = []
+    for quantity, (typical, _, bad) in entry["errors"].items():
+        spins, what = quantity.split(" ", 1)
+        limit, what = LIMITS[what[0]], {"e": "energy"}.get(what, what)
+        where = verify.SPINS[spins]
+        if bad:
+            found.append((math.inf, f"{what} is not finite at {bad} of {verify.N_POINTS:,} points ({where})"))
+        elif typical > limit:
+            found.append((typical / limit, f"{what} differs by {typical:.1e} at the 99th percentile ({where})"))
+    if not found:
+        return None
+    return "; ".join(filter(None, (CAUSES.get(name), max(found)[1])))
+
+
+def page(seeds, agreed, other, unserved) -> str:
+    energies, slopes = (sorted(v[k] for v in agreed.values()) for k in (0, 1))
+    new = sorted(set(agreed) - set(unserved) - set(catalogue.verdicts()["verified"]))
+    table = "\n".join(f"| `{name}` | {why} |" for name, why in sorted((other | unserved).items()))
+    return PAGE_TEXT.format(
+        version=libxc.version(), n_names=len(libxc.names()), n_agreed=len(agreed), seeds=" and ".join(map(str, seeds)),
+        n_served=len(agreed) - len(unserved), n_unserved=len(unserved), n_new=len(new), table=table,
+        new=textwrap.fill(", ".join(f"`{name}`" for name in new), 120),
+        e_90=energies[int(0.9 * len(energies))], d_90=slopes[int(0.9 * len(slopes))],
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    {"measure": measure, "decide": decide}[sys.argv[1]](*sys.argv[2:])

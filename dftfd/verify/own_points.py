@@ -1,0 +1,107 @@
+"""Points and values of a user's file against dftfd, or, where the file has points alone, dftfd against libxc at them.
+
+The file is a table with a header, columns between commas or blanks. Variables as libxc names them decide the number of
+spins: rho, sigma, lapl, tau, or rho_a, rho_b, sigma_aa, .., tau_b. Other columns are values: exc (per electron), e (per
+volume), and derivatives by libxc's names, vrho, v2rhosigma, .., of two spins with the component's number in libxc's
+order, vrho_0, vrho_1, vsigma_0, ...
+"""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from dftfd.errors import InputError, shown
+from dftfd.functionals.base import Functional
+from dftfd.interop import libxc
+from dftfd.interop.libxc_layout import MAX_ORDER
+from dftfd.system.geometry import read_text
+from dftfd.verify import point_comparison as pointwise
+from dftfd.verify.counterpart import counterpart
+from dftfd.verify.reports import Row
+from dftfd.xc.pointwise import pointwise_kernel
+from dftfd.xc.variables import FAMILIES, VARIABLES, family_of, named_components
+
+TOLERANCE = 1e-10
+MOST_POINTS = 10**6
+
+
+def rows_of_file(functional: Functional, path: Path, tolerance: float | None) -> tuple[list[Row], str]:
+    """(a Row for each column of values or, without them, for each quantity that libxc has; what was compared with)."""
+    table = read_table(path)
+    n_spin = 2 if "rho_a" in table else 1
+    x = _variables(functional, table, n_spin, path)
+    allowed = TOLERANCE if tolerance is None else tolerance
+    values = {name: column for name, column in table.items() if name not in VARIABLES[n_spin]}
+    where = lambda error: f"row {int(np.argmax(np.where(np.isnan(error), np.inf, error))) + 1}"
+    if values:
+        errors = _of_columns(functional, x, n_spin, values, path)
+        return [Row(name, n_spin, float(np.max(e)), where(e), allowed) for name, e in errors.items()], str(path)
+    terms = counterpart(functional)
+    reference = libxc.reference(terms, x, n_spin, order=2, threshold=pointwise.LIBXC_THRESHOLD)
+    found = pointwise.compare(pointwise.lowered_derivatives(functional, n_spin)(x), reference, x, n_spin)
+    return [Row(q, n_spin, float(np.max(e)), where(e), allowed) for q, e in found.items()], f"libxc {libxc.version()}"
+
+
+def read_table(path: Path) -> dict[str, np.ndarray]:
+    """Columns (point,) by name. InputError, with the line, for what is no number."""
+    lines = [line for line in read_text(path, "a table of points").splitlines() if line.strip() and line[0] != "#"]
+    rows = [re.split(r"\s*,\s*|\s+", line.strip().strip(",")) for line in lines]
+    if len(rows) < 2 or len(rows) > MOST_POINTS or len({*rows[0]}) != len(rows[0]):
+        raise InputError(
+            f"{path}: a header with names of columns and lines of numbers expected; {len(rows)} lines found."
+        )
+    numbers = np.empty((len(rows) - 1, len(rows[0])))
+    for number, row in enumerate(rows[1:], start=1):
+        try:
+            numbers[number - 1] = [float(word) for word in row]
+        except ValueError as error:
+            raise InputError(
+                f"{path}, row {number}: {len(rows[0])} numbers expected, {shown(' '.join(row), 60)} found."
+            ) from error
+    return dict(zip(rows[0], numbers.T, strict=True))
+
+
+def _variables(functional, table, n_spin, path):
+    """Rows (variable, point) of all VARIABLES, zero for those that are not needed."""
+    names = VARIABLES[n_spin]
+    needed = [names[k] for k in pointwise_kernel(functional, n_spin).used]
+    missing = [name for name in dict.fromkeys([*names[:n_spin], *needed]) if name not in table]
+    if missing:
+        raise InputError(
+            f"{path} has no column {', '.join(missing)}, which {functional.name!r} depends on; it has "
+            f"{shown(', '.join(table), 80)}. Variables are rho, sigma, lapl, tau, or rho_a, rho_b, sigma_aa, ..."
+        )
+    x = np.array([table.get(name, np.zeros_like(table[names[0]])) for name in names])
+    if not (np.all(np.isfinite(x)) and np.all(x[:n_spin].sum(axis=0) > 0) and np.all(x[:n_spin] >= 0)):
+        raise InputError(f"{path}: finite variables with densities above zero expected.")
+    return x
+
+
+def _of_columns(functional, x, n_spin, values, path):
+    """Errors (point,) of each column of values, scaled as all comparisons are; those of dftfd count as right."""
+    known = {"exc": (), "e": ()} | _components(n_spin)
+    for name in values:
+        if name not in known:
+            examples = "vrho, v2rhosigma" if n_spin == 1 else "vrho_0, vrho_1, vsigma_0"
+            raise InputError(f"{path} has the column {shown(name)}; exc, e or derivatives such as {examples} expected.")
+    order = max(len(known[name]) for name in values)
+    by_order = pointwise_kernel(functional, n_spin).by_component(x, order)
+    n, errors = x[:n_spin].sum(axis=0), {}
+    for name, column in values.items():
+        place = known[name]
+        ours = by_order[len(place)].get(place, np.zeros_like(n))
+        given = column * n if name == "exc" else column
+        errors[name] = pointwise.scaled_error(given, ours, n, [family_of(k, n_spin) for k in place])
+    return errors
+
+
+def _components(n_spin) -> dict[str, tuple[int, ...]]:
+    """Derivatives by the names of columns, to the highest order."""
+    found = {}
+    for order in range(1, MAX_ORDER + 1):
+        for name, places in named_components(n_spin, FAMILIES, order).items():
+            if len(places) == 1:
+                found[name] = places[0]
+            found |= {f"{name}_{k}": place for k, place in enumerate(places)}
+    return found

@@ -1,0 +1,48 @@
+"""The source tree of libxc that the environment variable DFTFD_LIBXC_SOURCE names: its formulas, read when asked for.
+
+The tree is the user's (https://libxc.gitlab.io, MPL-2.0), version 7.0.0: folders maple, with the formulas, and src.
+"""
+
+import functools
+import hashlib
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from dftfd.errors import FileError
+from dftfd.functionals.maple_kernel import COMMON_FILE, MapleKernel, read_kernel
+
+VARIABLE, VERSION = "DFTFD_LIBXC_SOURCE", "7.0.0"
+WHERE = f"the source tree of libxc {VERSION} (https://libxc.gitlab.io), named by {VARIABLE} or --libxc-source"
+
+
+def folder() -> Path | None:
+    """The tree's folder maple; None if no tree is named. FileError for a path that is no tree of libxc."""
+    named = os.environ.get(VARIABLE)
+    if not named:
+        return None
+    found = Path(named).expanduser() / "maple"
+    if not (found / COMMON_FILE).is_file():
+        raise FileError(
+            f"{VARIABLE}={named!r}: {found / COMMON_FILE} is not there; the folder of libxc's source expected."
+        )
+    return found
+
+
+def kernel(file: str, reads) -> MapleKernel:
+    """The formula of a file such as "gga_exc/gga_x_pbe".   reads: what it looks at, see `MapleKernel.with_reads`."""
+    found = folder()
+    if found is None:
+        raise FileError(f"libxc's formulas need {WHERE}.")
+    return replace(_read(found, file), reads=tuple(reads))
+
+
+@functools.lru_cache(512)
+def _read(folder, file) -> MapleKernel:
+    inner, _, name = file.partition("/")
+    return read_kernel(folder / inner / f"{name}.mpl", (folder,))
+
+
+def text_key(formula: MapleKernel) -> str:
+    """The text of a formula, with all that it includes, as sixteen letters."""
+    return hashlib.sha256(formula.text.encode()).hexdigest()[:16]
