@@ -5,6 +5,7 @@ before anything is computed: matrices, quadrature points and the three-centre te
 and exact two-electron integrals are kept as far as there is room; the rest is computed again in every cycle.
 """
 
+import ctypes
 import os
 import re
 import resource
@@ -64,7 +65,9 @@ def memory_budget(max_memory=None) -> int:
     free = int(SHARE * available_memory())
     if max_memory is None:
         return free
-    limit, used = memory_size(max_memory), process_memory()
+    limit = memory_size(max_memory)
+    _give_back()
+    used = process_memory()
     if limit <= used:
         raise ResourceError(
             f"max_memory={max_memory!r} allows {in_bytes(limit)}, but Python and its libraries take {in_bytes(used)} "
@@ -88,6 +91,13 @@ def process_memory() -> int:
     """Bytes of this process in memory."""
     pages = _read(PROC / "self/statm").split()
     return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if len(pages) > 1 else 0
+
+
+def _give_back() -> None:
+    """Returns what was freed to the system, where the C library can: an SCF leaves holes of a hundred megabytes."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def in_bytes(n_bytes: float) -> str:
