@@ -43,8 +43,8 @@ from dftfd.terms.integrals import share
 from dftfd.training.operations import SOLUTION, linear_map, symmetric_map
 from dftfd.xc.parametric import SemilocalOnGrid, double_integral_energy_of, parametric_code
 
-RESPONSE_TOLERANCE = 1e-9
-"""Of the coupled-perturbed equations, as a share of the perturbation."""
+RESPONSE_TOLERANCE = 0.01
+"""Of the coupled-perturbed equations, as a share of the perturbation: this part of the SCF's own orbital gradient."""
 
 SMALLEST_GAP = 1e-6
 """Difference [hartree] of orbital energies below which an occupied and an empty orbital count as degenerate."""
@@ -320,8 +320,9 @@ class _Solved:
 
     def density_response(self, dF) -> np.ndarray:
         """dP (spin, ao, ao) of a change dF (spin, ao, ao) of the Fock matrix."""
+        tolerance = RESPONSE_TOLERANCE * np.sqrt(self.result.settings.options.conv_tol)
         G = self._response.of_matrices(0.5 * (dF + dF.transpose(0, 2, 1))[:, None])
-        return self._response.density_changes(self._response.solve(G, 0.0, RESPONSE_TOLERANCE)[0])[0]
+        return self._response.density_changes(self._response.solve(G, 0.0, tolerance)[0])[0]
 
     def fock_response(self, dP) -> np.ndarray:
         """dF (spin, ao, ao) of a change dP of the density matrix, at fixed functional."""
