@@ -2,6 +2,7 @@
 # make test       the quick tests, on all cores, in programs that are quick to compile (docs/house.md says what is in them)
 # make test-all   all tests, in programs compiled as everybody's are; make test-slow those that make test leaves out
 # make lint       style and types
+# make docs       the site, each page run, in build/site/index.html; make notebooks the lessons in build/notebooks
 # make regression every functional against libxc (about an hour); writes data/regression and docs/regression.md
 # make bench      water, benzene and caffeine against PySCF (under 40 minutes); make bench-full the larger molecules
 #
@@ -15,7 +16,7 @@ SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTEST := OMP_NUM_THREADS=1 $(RUN)/python -m pytest --numprocesses auto --dist worksteal
 PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow test-all lint regression bench bench-full clean
+.PHONY: demo test test-slow test-all docs notebooks lint regression bench bench-full clean
 
 demo: $(VENV)/.installed
 	$(RUN)/dftfd run examples/water.xyz --xc pbe --basis def2-svp
@@ -28,6 +29,14 @@ test-slow: $(VENV)/.installed-for-tests
 
 test-all: $(VENV)/.installed-for-tests
 	$(PYTEST) -m "not gpu and not benchmark"
+
+docs: $(VENV)/.installed-for-docs
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build
+	@echo "The site is build/site/index.html"
+
+notebooks: $(VENV)/.installed-for-docs
+	@mkdir -p build/notebooks
+	for page in docs/lessons/*.md; do $(RUN)/jupytext --quiet --to ipynb $$page --output build/notebooks/$$(basename $$page .md).ipynb; done
 
 lint: $(VENV)/.installed-for-tests
 	$(RUN)/ruff check .
@@ -73,3 +82,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.installed-for-tests: $(VENV)/.installed
 	@echo "Installing what the tests need"
 	@$(PIP) --editable '.[dev]' && touch $@
+
+$(VENV)/.installed-for-docs: $(VENV)/.installed
+	@echo "Installing what the site needs"
+	@$(PIP) --editable '.[docs,all]' && touch $@

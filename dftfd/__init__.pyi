@@ -30,6 +30,9 @@ from dftfd.tasks.optimization import optimize as optimize
 from dftfd.tasks.run import run_scf as run_scf
 from dftfd.tasks.scanning import load_scan as load_scan
 from dftfd.tasks.scanning import scan as scan
+from dftfd.training import losses as losses
+from dftfd.training.fitting import fit as fit
+from dftfd.training.saved import load_functional as load_functional
 from dftfd.training.self_consistent import differentiable_scf as differentiable_scf
 from dftfd.translate.exporting import export as export
 from dftfd.verify.audit import audit as audit

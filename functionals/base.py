@@ -9,7 +9,7 @@ import inspect
 import operator
 import sys
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Number
 from typing import Annotated, Any
@@ -79,21 +79,17 @@ class EnergyTerm:
         """True if the formula holds integrals."""
         return has_integrals(self.energy_density(*unknown_densities()))
 
-    def with_parameters(self, changes: Mapping) -> "EnergyTerm":
+    def with_parameters(self, changes: Mapping, by_hand: bool = False) -> "EnergyTerm":
         if any(hasattr(value, "dtype") for value in changes.values()):
             self.is_nonlocal  # noqa: B018  asked once, of the term that others come from
-        return self.with_values({**self.parameters, **changes})
+        return self.with_values({**self.parameters, **changes}, changes if by_hand else ())
 
-    def with_values(self, parameters: Mapping) -> "EnergyTerm":
+    def with_values(self, parameters: Mapping, by_hand: Iterable[str] = ()) -> "EnergyTerm":
         """The term with these; where arrays alone are new, which decide no branch, it has integrals as it had."""
-        made = replace(self, parameters=parameters)
+        made = replace(self, parameters=parameters, set_by_hand=self.set_by_hand.union(by_hand))
         if "is_nonlocal" in vars(self) and plain_leaves(parameters) <= plain_leaves(self.parameters):
             vars(made)["is_nonlocal"] = self.is_nonlocal
         return made
-
-    def set_to(self, changes: Mapping) -> "EnergyTerm":
-        """The same by a user's hand."""
-        return replace(self.with_parameters(changes), set_by_hand=self.set_by_hand | changes.keys())
 
     def energy_density(self, rho: Function, tau: Function | None = None) -> Function:
         """Energy per volume as a Function of r; zero where the density is below the floor of `where_dense`."""
@@ -153,9 +149,8 @@ def signature_of(formula: Any, name: str) -> tuple[tuple[str, ...], dict]:
     try:
         signature = inspect.signature(formula)
     except Exception as error:  # somebody's object
-        raise FunctionalError(
-            f"functional {name!r}: {shown(formula)} does not tell its arguments; write a def."
-        ) from error
+        message = f"functional {name!r}: {shown(formula)} does not tell its arguments; write a def."
+        raise FunctionalError(message) from error
     ingredients, parameters = [], {}
     for p in signature.parameters.values():
         if p.kind is p.KEYWORD_ONLY:
@@ -310,7 +305,8 @@ class Functional:
             return self
         for name, value in changes.items():
             require_settable(self.name, [t for _, t in self.terms], name, value)
-        terms = tuple((c, t.set_to({k: v for k, v in changes.items() if k in t.parameters})) for c, t in self.terms)
+        own = lambda t: {k: v for k, v in changes.items() if k in t.parameters}
+        terms = tuple((c, t.with_parameters(own(t), by_hand=True)) for c, t in self.terms)
         shown = ", ".join(f"{k}={parameter_text(v)}" for k, v in changes.items())
         return replace(self, name=f"{self.name}({shown})", terms=terms, exact_exchange=self._with_omega(changes))
 
@@ -321,9 +317,8 @@ class Functional:
         omegas = {t.parameters["omega"] for _, t in self.terms if "omega" in t.parameters}
         if len(omegas) > 1 or any(w and w not in omegas for w, _ in self.exact_exchange):
             given = sorted({*omegas, *(w for w, _ in self.exact_exchange if w)})
-            raise FunctionalError(
-                f"functional {self.name!r} has several omegas, {given}; one value can't replace them."
-            )
+            message = f"functional {self.name!r} has several omegas, {given}; one value can't replace them."
+            raise FunctionalError(message)
         return tuple((changes["omega"] if w else w, c) for w, c in self.exact_exchange)
 
     @_public

@@ -40,7 +40,9 @@ def _with_parameters(term, values) -> EnergyTerm:
                 f"parameter {key!r} of {term.name!r} is {parameter_text(known)}, which numbers alone do not make again."
             )
     given = {key: in_tuples(value) for key, value in values.items()}
-    changed = (key for key, value in given.items() if key in term.parameters and not are_equal(value, term.parameters[key]))
+    changed = (
+        key for key, value in given.items() if key in term.parameters and not are_equal(value, term.parameters[key])
+    )
     return replace(term, parameters=given, set_by_hand=term.set_by_hand | frozenset(changed))
 
 

@@ -79,7 +79,9 @@ def source_of(name: str) -> tuple[Source | None, str]:
 
 
 @_public
-def functional(name: Any, *, doi: str | None = None, spin_symmetric: bool = True) -> Callable[[Callable[..., Any]], Functional]:
+def functional(
+    name: Any, *, doi: str | None = None, spin_symmetric: bool = True
+) -> Callable[[Callable[..., Any]], Functional]:
     """Decorator: register a formula for an energy per volume under `name`; gives back the Functional.
 
     The formula's parameter names choose the ingredients: n (total density, R^3 -> R), rho (spin-resolved, R^3 -> R^2),
@@ -111,7 +113,9 @@ def term(name: str, *, doi: str | None = None) -> Callable[[Callable[..., Any]],
 
 
 @_public
-def potential(name: Any, *, doi: str | None = None, spin_symmetric: bool = True) -> Callable[[Callable[..., Any]], Functional]:
+def potential(
+    name: Any, *, doi: str | None = None, spin_symmetric: bool = True
+) -> Callable[[Callable[..., Any]], Functional]:
     """Decorator: register a model of the potential that is no functional's derivative.
 
     The formula takes the same ingredients as an energy's and gives (v_alpha, v_beta) [hartree], a Function R^3 -> R^2.

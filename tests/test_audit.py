@@ -1,8 +1,6 @@
 """The auditor finds seeded mistakes in otherwise correct derivatives, and nothing in correct ones."""
 
 import hashlib
-import re
-import runpy
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from dftfd.verify.audit_sources import INGREDIENTS, EvalXCSource, named
 from dftfd.verify.finite_differences import differences
 from dftfd.verify.sampling import inner_points
 from dftfd.xc.variables import named_components
+from tests.verification import pages
 
 BASES = {
     "lda,vwn": "LDA",
@@ -253,23 +252,22 @@ def test_differences_know_their_error():
     assert np.median(result["noisy"].error) > 1e-6
 
 
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (Path(__file__).parents[1] / "docs" / "audit.md").read_text(), re.S)
+PAGE = Path(__file__).parents[1] / "docs" / "audit.md"
 
 
-def test_the_first_case_of_the_documentation(tmp_path, capsys):
+def test_the_first_case_of_the_documentation():
     """docs/audit.md: the script prints the report that is shown; written as an energy, the same functional passes."""
-    (_, script), (_, shown), (_, own) = BLOCKS[1:]
-    for number, code in enumerate((script, own)):
-        path = tmp_path / f"block_{number}.py"
-        path.write_text(code)
-        runpy.run_path(str(path))
-    assert capsys.readouterr().out.strip() == shown.strip()
+    session, (*_, script, own) = pages.Session(PAGE), pages.pieces(PAGE.read_text())
+    assert "2 findings" in script.shown and session.outcome(script).text.strip() == script.shown.strip()
+    assert "audit(ni).passed" in own.code
+    session.outcome(own)
 
 
 def test_the_command_audits_files(capsys, tmp_path):
     """A function in a file: the report on standard output, exit code 1 if something was found."""
     path = tmp_path / "mine.py"
-    path.write_text(BLOCKS[1][1].partition("print(")[0])
+    script = next(piece for piece in pages.pieces(PAGE.read_text()) if piece.shown)
+    path.write_text(script.code.partition("print(")[0])
     assert main(["audit", f"{path}:made_up"]) == 1
     assert "2 findings" in capsys.readouterr().out
     assert main(["audit", f"{path}:absent"]) == 2

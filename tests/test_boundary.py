@@ -43,6 +43,7 @@ from dftfd.results.result import SCFResult
 from dftfd.tasks.counterpoise import Interaction
 from dftfd.tasks.optimization import Optimization
 from dftfd.tasks.scanning import Scan
+from dftfd.training.fitting import Fit
 from dftfd.training.self_consistent import DifferentiableResult
 
 SAMPLE, SEED = 1000, 20261122
@@ -499,6 +500,33 @@ def differentiable():
     return scf, scf("lda,vwn")
 
 
+@functools.cache
+def fitted():
+    """A fit of one parameter to one number."""
+    return dftfd.fit("gga_x_pbe", parameters=["kappa"], terms=[lambda f: jnp.reshape(f.parameters["kappa"] - 0.9, 1)])
+
+
+def losses():
+    """Those of dftfd.losses, as `calls` has them."""
+    scf, found = differentiable()
+    P, points, ones = np.asarray(found.density_matrix), np.zeros((2, 3)), np.ones(2)
+    valid = {
+        "energy": {"scf": scf, "reference": 0.0},
+        "reaction_energy": {"scfs": {"H2": scf}, "stoichiometry": {"H2": 1.0}, "reference": 0.0},
+        "density": {"scf": scf, "points": points, "weights": ones, "reference": np.zeros((1, 2))},
+        "dipole": {"scf": scf, "reference": np.zeros(3)},
+        "orbital_energies": {"scf": scf, "reference": np.zeros((1, 1))},
+        "fock_matrix": {"scf": scf, "P": P, "reference": P},
+        "potential": {"rho": result().density, "points": points, "weights": ones, "reference": np.zeros((2, 2))},
+        "uniform_gas": {"densities": ones},
+        "penalty": {"violation": lambda f: 0.0},
+        "scaled": {"term": lambda f: 0.0, "unit": 1.0},
+    }
+    return {f"losses.{name}": (getattr(dftfd.losses, name), given) for name, given in valid.items()} | {
+        "losses.mean_square": (lambda term: dftfd.losses.mean_square(term), {})
+    }
+
+
 # ------------------------------------------------------------------------------------------------------- positions
 
 
@@ -531,6 +559,13 @@ def calls():
         "differentiable_scf": (dftfd.differentiable_scf, {"molecule": HYDROGEN}),
         "DifferentiableSCF.call": (differentiable()[0], {"functional": "lda,vwn"}),
         "DifferentiableResult.density": (differentiable()[1].density, {}),
+        "fit": (
+            dftfd.fit,
+            {"functional": "gga_x_pbe", "training": BENCHMARK, "parameters": ["kappa"], "basis": "sto-3g"},
+        ),
+        "Fit.save": (fitted().save, {"path": "fitted.json", "name": "t_boundary"}),
+        "load_functional": (dftfd.load_functional, {"path": "none.json"}),
+        **losses(),
         "load_result": (dftfd.load_result, {"path": "good.h5"}),
         "load_excitations": (dftfd.load_excitations, {"path": "excitations.h5"}),
         "functional": (lambda **given: dftfd.functional(**given)(formula), {"name": "t_boundary"}),
@@ -608,6 +643,7 @@ NOT_CALLED = {
     "__version__": "text",
     "autofd": "the operator calculus has a boundary of its own",
     "errors": "a module",
+    "losses": "a module, whose functions are called",
     "exact_exchange": "a Functional",
     "Molecule": "built by `molecule`",
     "SCFResult": "built by `run_scf`",
@@ -640,6 +676,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
     result().save(tmp_path / "good.h5")
     excitations().save(tmp_path / "excitations.h5")
     differentiable()
+    fitted()
     monkeypatch.chdir(tmp_path)
 
     def stop(*arguments, **named):
@@ -702,7 +739,7 @@ def test_the_walk_leaves_nothing_out():
     called = {name.split("'")[0] for name in calls()}
     assert {*dftfd.__all__} == {*NOT_CALLED} | {name for name in called if "." not in name}
     kinds = dftfd.Molecule, SCFResult, Functional, Optimization, Interaction, Outcome, Forces, Grid, Excitations, Scan
-    for kind in (*kinds, DifferentiableResult):
+    for kind in (*kinds, DifferentiableResult, Fit):
         for name, method in vars(kind).items():
             if (
                 inspect.isfunction(method)

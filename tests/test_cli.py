@@ -174,7 +174,7 @@ def test_check_prints_a_table_and_its_verdict(dftfd_command, monkeypatch):
     module = importlib.import_module("dftfd.verify.check")  # the attribute dftfd.check is the function
     for error, expected in ((1e-14, 0), (1e-3, 1), (float("nan"), 1)):
         row = Row("e, dense", 2, error, "n = 1", 1e-12)
-        report = lambda name, with_potentials, row=row: Report(name, f"libxc {with_potentials}", (row,))
+        report = lambda name, with_potentials, row=row, **_: Report(name, f"libxc {with_potentials}", (row,))
         monkeypatch.setattr(module, "check", report)
         code, out, err = dftfd_command("check", "lda_x")
         assert (code, err) == (expected, "")

@@ -5,8 +5,6 @@ energy and Fock matrix on the same grid; and finite differences of the engine's 
 """
 
 import inspect
-import re
-import runpy
 from pathlib import Path
 
 import jax
@@ -23,6 +21,7 @@ from dftfd.libcint.mole import to_pyscf
 from dftfd.model.calculation import Calculation
 from dftfd.model.options import OPTIONS, Options
 from dftfd.runtime.progress import Progress
+from tests.verification import pages
 
 BENT = "O 0 0.02 0.1173; H 0.1 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 AROUND = {"electric_field": (0.01, 0.02, -0.03), "point_charges": [(0.5, 4.0, 1.0, 1.0)]}
@@ -261,13 +260,9 @@ def test_options_are_those_of_run_scf():
 
 
 @slow
-def test_the_script_of_the_documentation_runs(tmp_path, capsys):
+def test_the_script_of_the_documentation_runs(capsys):
     """docs/energy.md, its blocks one after the other: differences of zero, ten electrons."""
-    page = (Path(__file__).parents[1] / "docs/energy.md").read_text()
-    script = tmp_path / "script.py"
-    script.write_text("\n".join(re.findall(r"```python\n(.*?)```", page, re.S)))
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        found = runpy.run_path(str(script))
+    found = pages.run(Path(__file__).parents[1] / "docs/energy.md")
     assert float(found["E"](found["P"])) < -75
     assert np.asarray(found["F"]) == pytest.approx(found["result"].fock, abs=1e-4)  # of the density before the last
     printed = capsys.readouterr().out.split("\n")

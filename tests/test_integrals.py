@@ -11,7 +11,8 @@ from dftfd.libcint import two_electron
 from dftfd.libcint.mole import minao_guess, to_pyscf
 from dftfd.runtime.memory import available_memory, in_bytes
 from dftfd.system.molecule import molecule
-from dftfd.terms.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, one_electron
+from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
+from dftfd.terms.integrals import ExactCoulombExchange, one_electron
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 CASES = {
@@ -203,7 +204,7 @@ def test_exchange_does_not_depend_on_the_block_size(rng, monkeypatch):
     P = random_densities(rng, mol.n_ao)
     K = builder.exchange(P)
     for size in (1, 8 * mol.n_ao**2 * 7):
-        monkeypatch.setattr("dftfd.terms.integrals._BLOCK_BYTES", size)
+        monkeypatch.setattr("dftfd.terms.fitted_integrals._BLOCK_BYTES", size)
         np.testing.assert_allclose(builder.exchange(P), K, atol=1e-12)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from dftfd.cli import main
 from dftfd.cli.listing import INDEX, known_functionals
+from dftfd.errors import InputError
 from dftfd.functionals import catalogue
 from dftfd.functionals.registry import _library
 from tests.verification import functional_index
@@ -103,5 +104,5 @@ def test_programs_that_nobody_uses_go(tmp_path, monkeypatch):
     compilation_cache._make_room(tmp_path)
     assert new.exists() and not old.exists()
     monkeypatch.setenv("DFTFD_CACHE_DAYS", "none")
-    with pytest.raises(compilation_cache.InputError, match="DFTFD_CACHE_DAYS='none': a positive number of days"):
+    with pytest.raises(InputError, match="DFTFD_CACHE_DAYS='none': a positive number of days"):
         compilation_cache._make_room(tmp_path)

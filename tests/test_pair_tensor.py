@@ -5,8 +5,8 @@ import pytest
 
 import dftfd
 from dftfd.libcint.two_electron import auxiliary_basis, fitting_tensor
-from dftfd.terms import integrals
-from dftfd.terms.integrals import DensityFittedCoulombExchange
+from dftfd.terms import fitted_integrals
+from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
 from dftfd.terms.pair_tensor import DROPPED, SINGLE, PairTensor
 
 CHAIN = "; ".join(f"{'CO'[k % 2]} {1.3 * k} {0.4 * (k % 2)} {0.3 * (k % 3)}" for k in range(10))
@@ -60,5 +60,5 @@ def test_forces_take_the_fit_of_the_last_density_and_of_no_other(monkeypatch):
     remembered = result.forces()
     DensityFittedCoulombExchange(water, False).coulomb(2.0 * result.density_matrix)
     np.testing.assert_allclose(result.forces(), remembered, atol=1e-10)
-    monkeypatch.setattr(integrals, "_LAST_FITS", {})
+    monkeypatch.setattr(fitted_integrals, "_LAST_FITS", {})
     np.testing.assert_allclose(result.forces(), remembered, atol=1e-10)

@@ -4,7 +4,6 @@ import copy
 import io
 import pickle
 import re
-import runpy
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from dftfd.functionals.registry import functional, get_functional, lookup
 from dftfd.interop import numint as module
 from dftfd.interop.pyscf import numint
 from tests.compilations import compilations
+from tests.verification import pages
 
 WATER = "O 0 0 .1173; H 0 .7572 -.4692; H 0 -.7572 -.4692"
 METHYLENE = "C 0 0 0; H 0 .99 .33; H 0 -.99 .33"
@@ -268,15 +268,12 @@ def test_other_versions_of_pyscf_are_named(monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_script_of_the_documentation(tmp_path):
+def test_the_script_of_the_documentation():
     """docs/pyscf.md: a functional of three lines that is PBE, with PySCF's forces and excitations.
 
     1e-8 in energy, 1e-6 in forces, 1e-5 in excitations: what PySCF's default thresholds leave.
     """
-    text = (Path(__file__).parents[1] / "docs" / "pyscf.md").read_text()
-    path = tmp_path / "script.py"
-    path.write_text(re.search(r"```python\n(.*?)```", text, re.S)[1])
-    found = runpy.run_path(str(path))
+    found = pages.run(Path(__file__).parents[1] / "docs" / "pyscf.md")
     mf = dft.RKS(found["mf"].mol, xc="pbe").run()
     assert found["energy"] == pytest.approx(mf.e_tot, abs=1e-8)
     np.testing.assert_allclose(found["forces"], mf.nuc_grad_method().kernel(), atol=1e-6)

@@ -1,7 +1,5 @@
 """Linear response: polarisabilities, excitations. References: PySCF, dense matrices, differences of dipoles."""
 
-import re
-import runpy
 from pathlib import Path
 
 import jax
@@ -22,6 +20,7 @@ from dftfd.response import linear_response
 from dftfd.response.excitations import excitations_of
 from dftfd.response.linear_response import LinearResponse
 from dftfd.runtime.progress import Progress
+from tests.verification import pages
 
 slow = pytest.mark.slow
 GEOMETRY = {0: "O 0 0 0.1; H 0.1 0.76 -0.48; H 0 -0.74 -0.5", 1: "N 0 0 0.1; H 0.1 0.8 -0.5; H 0 -0.78 -0.52"}
@@ -436,10 +435,8 @@ def test_unstable_ground_states_are_said():
 @slow
 def test_the_scripts_of_the_documentation_run(tmp_path, capsys, monkeypatch):
     """docs/response.md, its blocks one after the other."""
-    page = (Path(__file__).parents[1] / "docs/response.md").read_text()
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "script.py").write_text("\n".join(re.findall(r"```python\n(.*?)```", page, re.S)))
-    found = runpy.run_path("script.py")
+    found = pages.run(Path(__file__).parents[1] / "docs/response.md")
     printed = capsys.readouterr().out
     assert "HOMO -> LUMO" in printed and printed.rstrip().endswith("0.0")
     assert str(found["again"]) == str(found["singlets"])

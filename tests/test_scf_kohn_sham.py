@@ -11,7 +11,8 @@ from dftfd.scf.convergence import Convergence
 from dftfd.scf.orbitals import canonical_orthonormaliser, occupied_orbitals
 from dftfd.system.molecule import molecule
 from dftfd.terms import Contribution, CoulombExchangeEnergy, NuclearEnergy, OneElectronEnergy
-from dftfd.terms.integrals import DensityFittedCoulombExchange, ExactCoulombExchange, one_electron
+from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
+from dftfd.terms.integrals import ExactCoulombExchange, one_electron
 from dftfd.terms.surroundings import surroundings_for
 from tests.plain_scf import solve_scf
 

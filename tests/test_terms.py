@@ -22,7 +22,7 @@ from dftfd.scf import convergence
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import State
 from dftfd.scf.rotation import Rotations, rotated
-from dftfd.terms import integrals
+from dftfd.terms import fitted_integrals
 from dftfd.terms.on_grid import Quadrature
 from dftfd.terms.surroundings import surroundings_for
 
@@ -209,13 +209,13 @@ def test_limit_of_memory_reaches_forces_and_stability(monkeypatch):
     limit = process_memory() + 2**30
     result = dftfd.run_scf(water(), "b3lyp", max_memory=f"{limit} b", **COARSE)
     told = []
-    inner = integrals.fitted_gradient
+    inner = fitted_integrals.fitted_gradient
 
     def spy(*arguments, memory_limit, **more):
         told.append(memory_limit)
         return inner(*arguments, memory_limit=memory_limit, **more)
 
-    monkeypatch.setattr(integrals, "fitted_gradient", spy)
+    monkeypatch.setattr(fitted_integrals, "fitted_gradient", spy)
     forces = result.forces()
     assert told and max(told) <= 2**30
     unlimited = dftfd.run_scf(water(), "b3lyp", **COARSE)

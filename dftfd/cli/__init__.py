@@ -13,7 +13,18 @@ import sys
 
 from typer import Abort
 
-from dftfd.cli import cached, completion, electrons, formulas, listing, nuclei, verdicts  # noqa: F401  each registers its commands
+from dftfd.cli import (  # noqa: F401  each registers its commands
+    cached,
+    completion,
+    electrons,
+    fits,
+    formulas,
+    installation,
+    listing,
+    notation,
+    nuclei,
+    verdicts,
+)
 from dftfd.cli.commands import app
 from dftfd.cli.interrupts import INTERRUPTED, InterruptWatch
 from dftfd.errors import DftfdError, FileError, InputError, ResourceError

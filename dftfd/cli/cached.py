@@ -18,7 +18,7 @@ def cache(
     older_than: Annotated[float | None, typer.Option(help="Remove those that were not used for so many days.")] = None,
 ):
     """Show or clear the compiled programs that are kept between runs."""
-    from dftfd.runtime.compilation_cache import cache_folder, cache_limit, forget, kept_programs
+    from dftfd.runtime.kept_programs import cache_folder, cache_limit, forget, kept_programs
 
     if os.environ.get("DFTFD_CACHE_DIR") == "":
         print("no compiled programs are kept: DFTFD_CACHE_DIR is empty")

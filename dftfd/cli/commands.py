@@ -1,6 +1,5 @@
-"""The commands run, check, audit, show and export."""
+"""The command run, and what the commands have in common."""
 
-import json
 import logging
 import os
 import sys
@@ -11,14 +10,14 @@ from typing import Annotated
 
 import typer
 
-from dftfd.cli.option_types import functional_named, with_options
+from dftfd.cli.option_types import with_options
 from dftfd.errors import CheckpointError, FileError, InputError, NotConvergedError
 from dftfd.model.options import OPTIONS, RUN, names
 from dftfd.runtime.progress import PlainProgress, Progress
 from dftfd.runtime.version import VERSION
 
 CHECK_FAILED = 1
-WITHOUT_JAX = {"list", "cache", "completion"}
+WITHOUT_JAX = {"list", "cache", "completion", "doctor"}
 BATCH = {"jobs", "record", "scheduler"}
 ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "overwrite"}
 """Options of `run` that only a batch, and only a single molecule, understands."""
@@ -202,161 +201,6 @@ def write_files(result, outputs, driver):
             print(f"dftfd: warning: {path} not written: {error}", file=sys.stderr)
 
 
-JsonOut = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
-
-
-@app.command()
-def check(
-    name: Annotated[str, typer.Argument(help="Functional to compare with libxc; FILE.py:NAME for one in a file.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Energy density and its derivatives alone; seconds.")] = False,
-    values: Annotated[
-        Path | None, typer.Option(help="Table of points and of your own values, which are compared with ours.")
-    ] = None,
-    tolerance: Annotated[float | None, typer.Option(help="Allowed error of --values; default: 1e-10.")] = None,
-    json: JsonOut = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
-):
-    """Compare a functional, its potential and its matrix with libxc; exit code 1 where they differ."""
-    from dftfd.verify.check import check as check_functional
-
-    against = "libxc" if values is None else values
-    with messages(verbose, debug), at_work(f"comparing {name} with {against}"):
-        report = check_functional(functional_named(name), not quick, values=values, tolerance=tolerance)
-    _print(report, json)
-
-
-@app.command()
-def audit(
-    target: Annotated[
-        str,
-        typer.Argument(help="Functional, also FILE.py:NAME, or module:function, FILE.py:NAME of PySCF's kind."),
-    ],
-    libxc: Annotated[bool, typer.Option("--libxc", help="Audit libxc's own code of this name.")] = False,
-    xctype: Annotated[str, typer.Option(help="LDA, GGA or MGGA: what the function takes.")] = "GGA",
-    reference: Annotated[str | None, typer.Option(help="Functional that the target should be.")] = None,
-    json: JsonOut = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
-):
-    """Look for mistakes in the derivatives of a functional, libxc's or anybody's; exit code 1 where there are some."""
-    from dftfd.verify.audit import audit as audit_target
-    from dftfd.verify.audit import import_target
-
-    is_code = (
-        (":" in target or target.lower().endswith(".mpl"))
-        and not target.lower().startswith("libxc:")
-        and "(" not in target
-    )
-    with messages(verbose, debug), at_work(f"auditing {target}"):
-        what = import_target(target) if is_code else target
-        report = audit_target(what, xctype=xctype, reference=reference and functional_named(reference), libxc=libxc)
-    _print(report, json)
-
-
-@app.command()
-def show(
-    name: Annotated[str, typer.Argument(help="Functional, as in --xc; FILE.py:NAME for one in a file.")],
-    plot: Annotated[Path | None, typer.Option(help="Write the enhancement factor as a picture (needs plots).")] = None,
-    compare: Annotated[str | None, typer.Option(help="Of the picture: another functional, in broken lines.")] = None,
-    surface: Annotated[
-        bool, typer.Option("--surface", help="Of the picture: the factor over s and alpha as well.")
-    ] = False,
-    prove: Annotated[bool, typer.Option("--prove", help="Decide the local conditions by proof as well.")] = False,
-    latex: Annotated[bool, typer.Option("--latex", help="Print the formulas as LaTeX instead (needs SymPy).")] = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
-):
-    """Show what a functional is, and which exact conditions it meets."""
-    from dftfd.runtime.pictures import require_matplotlib
-    from dftfd.verify.report_card import report_card
-
-    if plot is None and (compare is not None or surface):
-        raise InputError("--compare and --surface are about the picture; say --plot FILE.png.")
-    if plot is not None:
-        require_matplotlib()
-
-    if latex:
-        from dftfd.translate.in_symbols import in_symbols
-
-        with messages(verbose, debug):
-            for term in in_symbols(functional_named(name)):
-                print(term.latex)
-        return
-    with messages(verbose, debug):
-        with at_work(f"testing {name}"):
-            card = report_card(functional_named(name))
-        if prove:
-            from dftfd.verify.proof_report import with_proofs
-
-            with at_work(f"proving conditions of {name}"):
-                card = with_proofs(card)
-        print(card)
-        if plot is not None:
-            card.plot(plot, functional_named(compare), surface)
-
-
-@app.command()
-def prove(
-    name: Annotated[str, typer.Argument(help="Functional, as in --xc; FILE.py:NAME for one in a file.")],
-    condition: Annotated[
-        list[str] | None, typer.Option(help="A condition; may be given again. All if none is.")
-    ] = None,
-    domain: Annotated[list[str] | None, typer.Option(help="VARIABLE=FROM:TO, as zeta=0:1; may be given again.")] = None,
-    boxes: Annotated[int, typer.Option(help="Boxes that are looked at before it is undecided.")] = 2_000_000,
-    recheck: Annotated[float | None, typer.Option(help="Recheck proofs with Arb, for so many seconds each.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Write the certificate (of one condition) as JSON.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write the map (of one condition) as a picture.")] = None,
-    verbose: Verbose = False,
-    debug: Debug = False,
-):
-    """Prove local exact conditions for all points of a domain, or show a point that violates them."""
-    from dftfd.verify.proof_report import prove_and_report
-
-    with messages(verbose, debug):
-        if not prove_and_report(functional_named(name), condition, domain, boxes, recheck, save, plot, print):
-            raise typer.Exit(CHECK_FAILED)
-
-
-@app.command()
-def export(
-    name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
-    folder: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files; made where it is not there.")],
-    order: Annotated[int, typer.Option(help="Order of the highest derivatives, 0 to 4.")] = 4,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
-):
-    """Write a functional and its derivatives as C for other programs."""
-    from dftfd.translate.exporting import export as export_functional
-
-    with messages(verbose, debug):
-        paths = export_functional(functional_named(name), folder, order, overwrite)
-    for path in paths:
-        print(path)
-
-
-@app.command()
-def workbench(
-    name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
-    other: Annotated[str | None, typer.Argument(help="Another one, to stand beside it.")] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page, .html.")] = Path("workbench.html"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
-):
-    """Write a page on which a functional is evaluated while its parameters are moved; it needs no network."""
-    from dftfd.interactive.workbench import require_new
-    from dftfd.interactive.workbench import workbench as page_of
-
-    with messages(verbose, debug):
-        require_new(output, overwrite)
-        with at_work("translating the functional"):
-            page = page_of(functional_named(name), None if other is None else functional_named(other))
-        page.write(output, overwrite)
-    print(f"{output}: {page}")
-
-
 @contextmanager
 def at_work(what):
     """A sign of life on a terminal, beside what goes to standard output."""
@@ -367,20 +211,6 @@ def at_work(what):
 
     with Console(stderr=True).status(what):
         yield
-
-
-def _print(report, as_json):
-    """In colour on a terminal, plain elsewhere; the exit code tells whether it passed."""
-    if as_json:
-        print(json.dumps(report.to_json(), indent=1))
-    elif sys.stdout.isatty():
-        from rich import print as print_in_colour
-
-        print_in_colour(report)
-    else:
-        print(report)
-    if not report.passed:
-        raise typer.Exit(CHECK_FAILED)
 
 
 @contextmanager

@@ -53,6 +53,11 @@ def unpacked_pairs(tensor, n_ao: int) -> np.ndarray:
     return full
 
 
+def unpack(packed, out) -> np.ndarray:
+    """Symmetric matrices (n, ao, ao) from their lower triangles (n, ao (ao + 1) / 2), written to `out`."""
+    return lib.unpack_tril(packed, out=out)
+
+
 def contract_packed_eri(eri, density, coulomb: bool, exchange: bool, symmetric: bool = True):
     """J and K (n, ao, ao) of densities (n, ao, ao) from `packed_eri`; None for what was not asked.
 

@@ -26,7 +26,8 @@ from dftfd.terms import (
     Term,
 )
 from dftfd.terms.double_integral import suitable_level
-from dftfd.terms.integrals import CoulombExchange, DensityFittedCoulombExchange, ExactCoulombExchange, OneElectron
+from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
+from dftfd.terms.integrals import CoulombExchange, ExactCoulombExchange, OneElectron
 from dftfd.terms.on_grid import GridOrbitals, Quadrature, quadrature_grid
 from dftfd.terms.surroundings import Surroundings, surroundings_for
 
@@ -178,7 +179,8 @@ class Ingredients:
         """The SCF problem with a rule for the occupations."""
         shared = self.calculation.method == "ROKS"
         response = None if self.energy.lacks_response else self.energy.orbital_response
-        return Problem(self.energy.evaluate, self.matrices.S, self.X, occupy, shared, response)
+        changes_from = self.energy.changes_from
+        return Problem(self.energy.evaluate, self.matrices.S, self.X, occupy, shared, response, changes_from)
 
     def grid_overlap(self) -> np.ndarray:
         """Integrals of products of orbitals by the quadrature that counts the electrons, (ao, ao)."""

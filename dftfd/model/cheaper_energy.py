@@ -30,7 +30,7 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tupl
     cheaper = semilocal
     if coarse:
         words.append(f"on grid level {COARSE_LEVEL}")
-        orbitals = GridOrbitals(calculation.molecule, progress)
+        orbitals = GridOrbitals(calculation.molecule, progress, estimates=not looks)
         orbitals.room = ingredients.orbitals.room
         grid, molecule = Quadrature(COARSE_LEVEL), calculation.molecule
         cheaper = SemilocalEnergy(
@@ -46,6 +46,9 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tupl
         fitted = replace(calculation, density_fit=True).coulomb_exchange(int(room))
         other[id(exact)] = CoulombExchangeEnergy(fitted, calculation.functional.exact_exchange)
         other[id(exact)].keep_within(room)
+    elif not looks and calculation.density_fit:
+        fitted = energy.of_kind(CoulombExchangeEnergy)
+        other[id(fitted)] = CoulombExchangeEnergy(fitted.builder.for_estimates(), fitted.exact_exchange)
     kept = (other.get(id(term), term) for term in energy.terms)
     return ingredients.with_terms(*filter(None, kept)), " ".join(words)
 

@@ -35,7 +35,8 @@ from dftfd.terms import (
     SemilocalEnergy,
     Term,
 )
-from dftfd.terms.integrals import DensityFittedCoulombExchange, share
+from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
+from dftfd.terms.integrals import share
 from dftfd.terms.on_grid import Quadrature
 from dftfd.terms.term import no_change
 from dftfd.xc.in_jax import (

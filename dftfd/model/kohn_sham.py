@@ -48,6 +48,11 @@ class KohnSham:
                 n_electrons = part.n_electrons
         return FockEvaluation(F, energies, n_electrons)
 
+    def changes_from(self, P, C_occ=None) -> Callable[..., np.ndarray]:
+        """(P', C_occ') -> F(P') - F(P) (spin, ao, ao), the sum of `Term.changes_from`."""
+        changes = [term.changes_from(P, C_occ) for term in self.terms]
+        return lambda P, C_occ=None: sum((change(P, C_occ) for change in changes), start=np.zeros(P.shape))
+
     def orbital_response(self, P, C, triplet: bool = False) -> ChangeOfOrbitals:
         """The sum of the terms' responses: the exact derivative of `evaluate`'s F; see `Term.response`.
 

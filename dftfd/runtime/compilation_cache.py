@@ -22,27 +22,22 @@ import secrets
 import stat
 import tempfile
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import jax
 from etils import epath
-from platformdirs import user_cache_path, user_data_path
+from platformdirs import user_data_path
 
-from dftfd.errors import FileError, InputError
+from dftfd.errors import FileError
 from dftfd.runtime.files import read_bytes, write_bytes
-from dftfd.runtime.memory import memory_size
+from dftfd.runtime.kept_programs import ENDING, cache_folder, cache_limit, forget, longest_unused, programs_in
 
 SHORTEST_COMPILATION = 0.1  # seconds; quicker ones are not worth a file
 PREFIX = "dftfd-whole-files://"
-LIMIT = "1 GB"
 LARGEST_PROGRAM = 2**28  # bytes
-DAYS = 90
 
-_ENDING = "-cache"  # of JAX's names
 _SEAL = hashlib.sha256().digest_size
 
 log = logging.getLogger(__name__)
@@ -55,7 +50,7 @@ class WholeFile(type(Path())):  # type: ignore[misc]  # the system's own kind of
 
     def exists(self, **options) -> bool:
         """Whether an intact program is there; of anything else, whether there is something."""
-        return self._program() is not None if self.name.endswith(_ENDING) else super().exists(**options)
+        return self._program() is not None if self.name.endswith(ENDING) else super().exists(**options)
 
     def read_bytes(self) -> bytes:
         """A program; JAX has asked before whether it exists."""
@@ -104,7 +99,7 @@ def enable_compilation_cache() -> None:
     chosen = os.environ.get("DFTFD_CACHE_DIR")
     if chosen == "" or jax.config.jax_compilation_cache_dir is not None:  # type: ignore[attr-defined]  # undeclared
         return
-    _limit(), _longest()  # raise
+    cache_limit(), longest_unused()  # raise
     try:
         folder = cache_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -119,84 +114,20 @@ def enable_compilation_cache() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", SHORTEST_COMPILATION)
 
 
-def cache_folder() -> Path:
-    """Where programs are kept, unless DFTFD_CACHE_DIR is empty."""
-    chosen = os.environ.get("DFTFD_CACHE_DIR")
-    return (Path(chosen) if chosen else user_cache_path("dftfd") / "programs").absolute()
-
-
-class Kept(NamedTuple):
-    """A compiled program: time of its last use [s since 1970], bytes, file."""
-
-    used: float
-    size: int
-    path: Path
-
-
-def kept_programs() -> list[Kept]:
-    """The programs in the folder, those that were not used for the longest time first."""
-    return _programs(cache_folder()) if cache_folder().is_dir() else []
-
-
-def forget(programs: Iterable[Kept]) -> int:
-    """Remove programs; the number of bytes that became free. FileError where one can't be removed."""
-    freed = 0
-    for program in programs:
-        try:
-            os.unlink(program.path)
-        except FileNotFoundError:  # another process makes room, too
-            continue
-        except OSError as error:
-            raise FileError(f"cannot remove {program.path}: {error.strerror}.") from error
-        freed += program.size
-    return freed
-
-
-def cache_limit() -> int:
-    """Bytes that the folder may hold."""
-    return _limit()
-
-
-def _limit():
-    return memory_size(os.environ.get("DFTFD_CACHE_SIZE") or LIMIT, "DFTFD_CACHE_SIZE")
-
-
-def _longest():
-    """Seconds after which a program that nobody used goes."""
-    given = os.environ.get("DFTFD_CACHE_DAYS") or str(DAYS)
-    try:
-        days = float(given)
-    except ValueError:
-        days = float("nan")
-    if not days > 0:
-        raise InputError(f"DFTFD_CACHE_DAYS={given!r}: a positive number of days expected, such as {DAYS}.")
-    return 86400 * days
-
-
 def _keep_within_limit(folder, size):
     """Make room at the first program of the process and after each 64th of the limit: that looks at every file."""
-    written = _written.get(folder, _limit()) + size
-    if 64 * written > _limit():
+    written = _written.get(folder, cache_limit()) + size
+    if 64 * written > cache_limit():
         _make_room(folder)
         written = 0
     _written[folder] = written
 
 
-def _programs(folder):
-    found = []
-    for name in os.listdir(folder):
-        if name.endswith(_ENDING):
-            with suppress(FileNotFoundError):  # another process makes room, too
-                status = os.lstat(folder / name)
-                found.append(Kept(status.st_atime, status.st_size, folder / name))
-    return sorted(found)
-
-
 def _make_room(folder):
     """Remove old programs, then those that were not used for the longest time until the others are within the limit."""
-    programs = _programs(folder)
-    old = [program for program in programs if program.used < time.time() - _longest()]
-    excess, more = sum(p.size for p in programs[len(old) :]) - _limit(), []
+    programs = programs_in(folder)
+    old = [program for program in programs if program.used < time.time() - longest_unused()]
+    excess, more = sum(p.size for p in programs[len(old) :]) - cache_limit(), []
     for program in programs[len(old) :]:
         if excess <= 0:
             break

@@ -3,7 +3,7 @@
 The Fock matrix F of the full energy and F' of the cheaper one differ by a matrix that hardly changes with the density.
 One full matrix, at a density P_k, therefore corrects the cheaper problem,
 
-    F'(P) + [F(P_k) - F'(P_k)],
+    F(P_k) + [F'(P) - F'(P_k)],
 
 whose solution P_k+1 is off by the change of that difference alone (defect correction). Each round costs one full matrix
 and takes two to three digits off the full gradient. The full problem goes on from the last density, where it has not
@@ -13,14 +13,16 @@ problems at the last density. The converged result is that of the full problem a
 K. Bohmer, P. W. Hemker, H. J. Stetter, Computing Suppl. 5, 1 (1984). doi:10.1007/978-3-7091-7023-6_1
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from dftfd.scf.convergence import Convergence
 from dftfd.scf.diis import commutator
 from dftfd.scf.extrapolation import Extrapolation
-from dftfd.scf.problem import FockBuilder, Problem, State
+from dftfd.scf.problem import Problem, State
 
 SCOUTING = 3e-3
 """Orbital gradient [hartree] to which the cheaper problem is solved first: what is left out moves the density more."""
@@ -45,8 +47,9 @@ SAME_DENSITY = 0.3
 class Approach:
     """A state of the full problem, the memory of the extrapolation, and the cycles of the cheaper problem.
 
-    change: of the full energy in the last round [hartree], NaN without one.   states: how many different ones the given
-    starts led to.
+    change: what another round would change the full energy by [hartree], NaN where there was none: it is above its
+    minimum by a multiple of the squared gradient, whose last change is known.   states: how many different ones the
+    given starts led to.
     """
 
     state: State
@@ -95,7 +98,9 @@ def approach(
         before, state = state, _same_orbitals(full, found.state)
         before_gradient, gradient = gradient, full.gradient_norm(state)
         memory = _moved(found.memory, found.problem, found.state, full, state)
-        reached = Approach(state, memory, cycles, state.energy - before.energy, len(different))
+        gain = min(1.0, gradient / before_gradient) if before_gradient else 0.0
+        change = (state.energy - before.energy) * gain**2
+        reached = Approach(state, memory, cycles, change, len(different))
         done = gradient < convergence.far_gradient and abs(reached.change) < convergence.energy
         if done or gradient > LEAST_GAIN * before_gradient:
             break
@@ -104,11 +109,8 @@ def approach(
 
 def _corrected_solution(cheaper, found, full_state, strategy, target, max_cycles) -> _Found:
     """From the orbitals of `found`, of which `full_state` is made too, to those of the problem corrected there."""
-    evaluation = found.state.evaluation
-    if isinstance(found.problem.fock, _Corrected):
-        evaluation = found.problem.fock.uncorrected(found.state)
-    corrected = replace(cheaper, fock=_Corrected(cheaper.fock, full_state.F - evaluation.F))
-    begin = replace(found.state, evaluation=corrected.fock.corrected(evaluation, found.state.P))
+    corrected = replace(cheaper, fock=_Corrected(full_state, _changes(cheaper, full_state)))
+    begin = replace(found.state, evaluation=full_state.evaluation)
     memory = _moved(found.memory, found.problem, found.state, corrected, begin)
     return _solution(corrected, begin, memory, strategy, target, max_cycles)
 
@@ -133,23 +135,27 @@ def _lowest(found, full):
 
 @dataclass(frozen=True, eq=False)
 class _Corrected:
-    """A Fock callback with a constant matrix added to F, and its trace with P to the energy."""
+    """A Fock callback: the full matrix at a state, and what the cheaper problem says of the change from there.
 
-    fock: FockBuilder
-    shift: np.ndarray
+    The energy is that of a Fock matrix that changes in proportion to the density.
+    """
+
+    state: State
+    change: Callable
 
     def __call__(self, P, C_occ):
-        return self.corrected(self.fock(P, C_occ), P)
+        F, change = self.state.F, self.change(P, C_occ)
+        correction = float(np.sum((F + change / 2) * (P - self.state.P)))
+        evaluation: Any = self.state.evaluation
+        return replace(evaluation, F=F + change, energies=dict(evaluation.energies) | {"correction": correction})
 
-    def corrected(self, evaluation, P):
-        """What `fock` said of P, with the correction."""
-        energies = dict(evaluation.energies) | {"correction": float(np.sum(self.shift * P))}
-        return replace(evaluation, F=evaluation.F + self.shift, energies=energies)
 
-    def uncorrected(self, state):
-        """What `fock` said of a state's density."""
-        energies = {name: E for name, E in state.evaluation.energies.items() if name != "correction"}
-        return replace(state.evaluation, F=state.F - self.shift, energies=energies)
+def _changes(problem, state):
+    """(P, C_occ) -> how much the Fock matrix of `problem` differs from that at a state's density."""
+    if problem.changes_from is not None:
+        return problem.changes_from(state.P, state.C_occ)
+    before = problem.fock(state.P, state.C_occ).F
+    return lambda P, C_occ: problem.fock(P, C_occ).F - before
 
 
 def _solution(problem, state, memory, strategy, target, max_cycles) -> _Found:

@@ -38,8 +38,8 @@ def solve(
 
     Each cycle extrapolates the Fock matrix, diagonalises it, fills orbitals and builds the Fock matrix of the new
     density; `on_cycle` sees each line as it is done, `on_snapshot` what it takes to go on from there. A start that is a
-    state came there with a `change` of its energy [hartree], and may be the end already. After convergence
-    one diagonalisation without extrapolation must confirm the result, unless the gradient is a hundred times smaller
+    state says what `change` of its energy [hartree] is to be expected, and may be the end already. After convergence
+    one diagonalisation without extrapolation must confirm the result, unless the gradient is thirty times smaller
     than it has to be; its orbitals and energy are returned. Where it does not, as with a nearly vanishing gap, whose
     response amplifies the smallest error, the cycle goes on with what was learned (PySCF would stop here, not
     converged). Where the strategy asks for it, minimisation takes over from the lowest state that was seen.

@@ -31,6 +31,10 @@ class Evaluation(Protocol):
 # P = C_occ C_occ^T; None for the starting density, which has no orbitals.
 FockBuilder = Callable[[np.ndarray, tuple | None], Evaluation]
 
+# changes_from(P, C_occ): a callback with the arguments of `fock` and the result F(P') - F(P) (spin, ao, ao), with an
+# error that is a small part of that difference.
+ChangeBuilder = Callable[[np.ndarray, tuple | None], Callable[[np.ndarray, tuple | None], np.ndarray]]
+
 # response(P, C): how the Fock matrix at P changes with the orbitals C, per spin (orbital, ao): a linear map of changes
 # dC, per spin (trial, orbital, ao), to dF C alike, where dP = sum_q dC_q C_q^T + C_q dC_q^T. With imaginary=1, i dC
 # stands in the place of dC and the result is dF C / i; numbers between weigh both.
@@ -79,6 +83,7 @@ class Problem:
 
     shared_orbitals: True for a restricted open shell, whose two spins have the same orbitals.
     response: the derivative of the Fock matrix, for second-order methods; None where there is none.
+    changes_from: a cheaper way to differences of Fock matrices; None where `fock` is asked for both.
     """
 
     fock: FockBuilder
@@ -87,6 +92,7 @@ class Problem:
     occupy: Occupier
     shared_orbitals: bool = False
     response: ResponseBuilder | None = None
+    changes_from: ChangeBuilder | None = None
 
     def start(self, P) -> State:
         """The state of a starting density, which has no orbitals."""

@@ -45,15 +45,8 @@ def atoms_of_smiles(source: str) -> tuple[list[tuple[str, tuple[float, float, fl
     finally:
         RDLogger.EnableLog("rdApp.*")
     places = whole.GetConformer().GetPositions()
-<<<<<<< HEAD
     symbols = [atom.GetSymbol() for atom in whole.GetAtoms()]
     atoms = [(symbol, (float(x), float(y), float(z))) for symbol, (x, y, z) in zip(symbols, places, strict=True)]
-=======
-    atoms = [
-        (str(atom.GetSymbol()), (float(x), float(y), float(z)))
-        for atom, (x, y, z) in zip(whole.GetAtoms(), places, strict=True)
-    ]
->>>>>>> ready/day17
     radicals = sum(atom.GetNumRadicalElectrons() for atom in whole.GetAtoms())
     return atoms, chem.GetFormalCharge(whole), radicals
 

@@ -302,12 +302,8 @@ def load_scan(path: Path) -> Scan:
             raise ValueError
         symbols, atoms = tuple(map(str, document["symbols"])), tuple(map(int, document["atoms"]))
         points = [(p["value"], p["energy"], p["converged"], p["coordinates"]) for p in document["points"]]
-<<<<<<< HEAD
         values, found, converged, coordinates = zip(*points, strict=True)
         energies = [math.nan if e is None else e for e in found]
-=======
-        values, energies, converged, coordinates = zip(*points, strict=True)
->>>>>>> ready/day17
         x = np.array(coordinates, dtype=float)
         if x.shape != (len(points), len(symbols), 3) or len(atoms) not in KINDS or max(atoms) >= len(symbols):
             raise ValueError

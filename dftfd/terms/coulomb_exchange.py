@@ -33,6 +33,15 @@ class CoulombExchangeEnergy(Term):
         energies["exact_exchange"] = -0.5 * sum(float(np.sum(P * K)) for K in scaled)
         return Contribution(energies, J - sum(scaled))
 
+    def changes_from(self, P, C_occ=None):
+        change = self.builder.changes_from(P, C_occ, [omega for omega, _ in self.exact_exchange])
+
+        def of_matrix(P, C_occ=None):
+            J, K = change(P, C_occ)
+            return J - sum(share(P) * f * K_f for (_, f), K_f in zip(self.exact_exchange, K, strict=True))
+
+        return of_matrix
+
     def response(self, P, C, triplet=False):
         def change(dC, imaginary=0.0):
             real = 1.0 - imaginary
@@ -58,7 +67,7 @@ class CoulombExchangeEnergy(Term):
         return self.builder.memory([omega for omega, _ in self.exact_exchange])
 
     def keep_within(self, room):
-        self.builder = self.builder.within(room)
+        self.builder = self.builder.within(room, [omega for omega, _ in self.exact_exchange])
         return sum(self.memory().flexible.values())
 
     def prepare(self, progress):

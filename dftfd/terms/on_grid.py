@@ -13,7 +13,7 @@ from dftfd.libcint.gto import component_count
 from dftfd.runtime.memory import Need
 from dftfd.runtime.threads import worker_count
 from dftfd.terms.term import Contribution, Term, no_change
-from dftfd.xc.ao_store import AOStore, default_block_size, mean_orbitals
+from dftfd.xc.ao_store import CUTOFF, AOStore, default_block_size, mean_orbitals
 from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
 from dftfd.xc.gradient import GradientBuilder
@@ -26,6 +26,13 @@ BLOCK_BUFFERS = 6
 NEGLIGIBLE_WEIGHT = 1e-14
 """Weight [bohr^3] up to which points are left out of a gradient: in a grid of level 3 a tenth of them, which lie in the
 cells of other atoms. Their part in a force is about as large."""
+
+ESTIMATE = 1e-4
+"""Cutoff of orbitals on the grid of an energy that others correct."""
+
+LEAST_WEIGHT = 1e-15
+"""Weight [bohr^3] up to which points are left out of energies: in caffeine's grid of level 3 a twelfth of them, whose
+weights add up to 1e-12, where an energy per volume is a few hundred hartree at most."""
 
 WORTH_A_LOOK = 2**28
 """Bytes of all orbitals on a grid from which on it is counted how many of them reach its points."""
@@ -81,11 +88,12 @@ class GridOrbitals:
     """The orbitals of a molecule on its quadrature grids: one AO store for each grid, whichever terms ask for it.
 
     Terms say beforehand which order of derivatives they will need on which Quadrature, so that a grid used by several
-    is stored once, to the highest order.
+    is stored once, to the highest order.   estimates: for an energy that others correct: values in single precision,
+    and none below ESTIMATE.
     """
 
-    def __init__(self, molecule, progress):
-        self._molecule, self._progress = molecule, progress
+    def __init__(self, molecule, progress, estimates=False):
+        self._molecule, self._progress, self._estimates = molecule, progress, estimates
         self._reserved, self._stores = {}, {}
         self.room = 0.0
 
@@ -125,9 +133,14 @@ class GridOrbitals:
             with self._progress.stage("grid"):
                 points, weights = grid.on(self._molecule)
                 self._progress.note(f"grid of {len(points)} points")
+            if grid.moves:  # points of a user's own grid have weights of their own kind
+                counting = np.abs(weights) > LEAST_WEIGHT
+                points, weights = points[counting], weights[counting]
             with self._progress.stage("orbitals on the grid"):
                 limit = self.room if keep else 0
-                store = AOStore(self._molecule, points, weights, order, memory_limit=limit)
+                cutoff = ESTIMATE if self._estimates else CUTOFF
+                precision = {"cutoff": cutoff, "single": self._estimates, "memory_limit": limit}
+                store = AOStore(self._molecule, points, weights, order, **precision)
             self.room -= store.nbytes
             self._stores[grid.key] = store
         return self._stores[grid.key]

@@ -1,7 +1,7 @@
 """What a term of the energy is. The energy of a molecule is a list of them; everything else is a sum over the list."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -51,6 +51,14 @@ class Term(ABC):
     @abstractmethod
     def evaluate(self, P, C_occ=None) -> Contribution:
         """Energies and matrix at P."""
+
+    def changes_from(self, P, C_occ=None) -> Callable[..., Any]:
+        """(P', C_occ') -> how much the matrix at P' differs from that at P, which may be less exact than `evaluate`.
+
+        Its error is a small part of the difference itself, so it vanishes where P' comes close to P.
+        """
+        before = self.evaluate(P, C_occ).matrix
+        return lambda P, C_occ=None: 0.0 if before is None else self.evaluate(P, C_occ).matrix - before
 
     def response(self, P, C, triplet: bool = False) -> ChangeOfOrbitals:
         """How the Fock matrix at P changes with orbitals, in its action on them; without change for a term linear in P.

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -118,8 +119,8 @@ class DifferentiableSCF:
         self.n_spin = calculation.n_spin
         self._ingredients: OrderedDict = OrderedDict()
         self._solutions: OrderedDict = OrderedDict()
-        X = canonical_orthonormaliser(overlap_integrals(molecule), options.linear_dependence)
-        self.n_orbitals = X.shape[1]
+        self.orthonormal = canonical_orthonormaliser(overlap_integrals(molecule), options.linear_dependence)
+        self.n_orbitals = self.orthonormal.shape[1]
         self.positions = position_integrals(molecule, 1)
         self.nuclear_dipole = molecule.nuclear_charges @ molecule.coordinates
 
@@ -149,6 +150,19 @@ class DifferentiableSCF:
         operands = [jnp.asarray(x, dtype=jnp.float64) for x in (centres, field, start, *values)]
         found = SOLUTION.bind(*operands, scf=self, structure=structure)
         return DifferentiableResult(self, functional, operands[1], operands[0], *found)
+
+    @public
+    def fock(self, functional: Any, P: Annotated[np.ndarray, array(None, None, None)]) -> Any:
+        """Fock matrices dE/dP (spin, ao, ao) [hartree] at a given density matrix P (spin, ao, ao), without an SCF."""
+        functional = get_functional(functional)
+        require_energy(functional)
+        shape = self.n_spin, self.molecule.n_ao, self.molecule.n_ao
+        if P.shape != shape:
+            raise InputError(f"a density matrix of shape {P.shape} was given; expected {shape}.")
+        structure, values = taken_apart(functional)
+        field = jnp.asarray(self._field)
+        total = lambda P: sum(self.components(structure, field, values, P).values())
+        return jax.grad(total)(jnp.asarray(P))
 
     def require_fixed_nuclei(self, coordinates) -> None:
         """UnsupportedError where nuclei are not where the molecule has them, whose operators these are."""

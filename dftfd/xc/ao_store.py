@@ -16,6 +16,7 @@ import numpy as np
 from dftfd.errors import InputError
 from dftfd.libcint.gto import GaussianBasis, component_count, gaussian_basis
 from dftfd.runtime.memory import available_memory
+from dftfd.runtime.precision import to_single
 from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
 
 log = logging.getLogger(__name__)
@@ -106,6 +107,7 @@ class AOStore:
     order: highest AO derivative.   block_size: points per block, by default `default_block_size`.
     cutoff: a shell is left out of a block where its values and derivatives stay below this; 0 keeps every shell.
     memory_limit: bytes of AO values to keep; default half of the memory that is available now.
+    single: values in single precision, and to 1e-12.
     """
 
     def __init__(
@@ -118,6 +120,7 @@ class AOStore:
         block_size: int | None = None,
         cutoff: float = CUTOFF,
         memory_limit: float | None = None,
+        single: bool = False,
     ):
         start = time.perf_counter()
         points = np.asarray(points, dtype=np.float64)
@@ -129,6 +132,7 @@ class AOStore:
         self.basis: GaussianBasis = gaussian_basis(molecule)
         self.order = order
         self.cutoff = cutoff
+        self.dtype = np.dtype(np.float32 if single else np.float64)
         self.n_points = len(points)
         block_size = block_size or default_block_size(self.n_ao, len(points))
         self.block_size = min(block_size, _round_up(len(points), 8))
@@ -149,7 +153,7 @@ class AOStore:
     @property
     def total_nbytes(self) -> int:
         """Bytes that all values would take."""
-        return sum(self._value_counts()) * 8
+        return sum(self._value_counts()) * self.dtype.itemsize
 
     def __str__(self) -> str:
         mean = np.mean([len(block.aos) for block in self.blocks])
@@ -168,11 +172,18 @@ class AOStore:
         block = self.blocks[index]
         if index < len(self._kept):
             return self._kept[index]
-        return self.basis.evaluate(block.points, self.order, block.shells, out=scratch)
+        return self._evaluated(block, scratch)
+
+    def _evaluated(self, block: Block, out: np.ndarray) -> np.ndarray:
+        """Values of a block, written to the beginning of `out` (flat, of the store's precision)."""
+        if self.dtype == np.float64:
+            return self.basis.evaluate(block.points, self.order, block.shells, out=out)
+        values = self.basis.evaluate(block.points, self.order, block.shells)
+        return to_single(values, out[: values.size].reshape(values.shape))
 
     def overlap(self) -> np.ndarray:
         """Integrals of products of orbitals by the quadrature, (ao, ao): the overlap as the grid has it."""
-        S, scratch = np.zeros((self.n_ao, self.n_ao)), np.empty(self.scratch_size)
+        S, scratch = np.zeros((self.n_ao, self.n_ao)), np.empty(self.scratch_size, self.dtype)
         for index, block in enumerate(self.blocks):
             A = self.values(index, scratch)[0]
             S[np.ix_(block.aos, block.aos)] += (A * block.weights) @ A.T
@@ -203,21 +214,13 @@ class AOStore:
     def _keep(self, memory_limit: float):
         sizes = self._value_counts()
         ends = np.cumsum(sizes)
-        n_kept = int(np.searchsorted(ends * 8, memory_limit, side="right"))
+        n_kept = int(np.searchsorted(ends * self.dtype.itemsize, memory_limit, side="right"))
         starts = ends - sizes
         # One large allocation: the system backs it with huge pages, first touch is several times faster.
-        self._arena = np.empty(int(ends[n_kept - 1]) if n_kept else 0)
+        self._arena = np.empty(int(ends[n_kept - 1]) if n_kept else 0, self.dtype)
 
         def fill(indices: Iterable[int]) -> list[tuple[int, np.ndarray]]:
-            return [
-                (
-                    i,
-                    self.basis.evaluate(
-                        self.blocks[i].points, self.order, self.blocks[i].shells, self._arena[starts[i] :]
-                    ),
-                )
-                for i in indices
-            ]
+            return [(i, self._evaluated(self.blocks[i], self._arena[starts[i] :])) for i in indices]
 
         parts = split_evenly(sizes[:n_kept], worker_count())
         filled = run_on_workers([lambda part=part: fill(part) for part in parts])

@@ -16,6 +16,7 @@ import numpy as np
 
 from dftfd.errors import InputError, NumericalError
 from dftfd.libcint.gto import component_count
+from dftfd.runtime.precision import to_single
 from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import GRADIENT, HESSIAN, PAIRS, ROW, TAU, ao_order
@@ -35,14 +36,15 @@ class XCContribution:
 class Scratch:
     """Named work arrays that are allocated once and reused: fresh large arrays cost a page fault per 4 kB."""
 
-    def __init__(self):
+    def __init__(self, dtype=np.float64):
         self._flat: dict[str, np.ndarray] = {}
+        self._dtype = dtype
 
     def __call__(self, name: str, *shape: int) -> np.ndarray:
         """An uninitialised array; valid until the next request for the same name."""
         size = math.prod(shape)
         if name not in self._flat or self._flat[name].size < size:
-            self._flat[name] = np.empty(size)
+            self._flat[name] = np.empty(size, self._dtype)
         return self._flat[name][:size].reshape(shape)
 
 
@@ -164,7 +166,7 @@ class MatrixBuilder:
         self._progress = progress
         n_workers = min(worker_count(), len(store.blocks))
         self._parts = split_evenly([len(block.aos) ** 2 + 1.0 for block in store.blocks], n_workers)
-        self._scratch = [Scratch() for _ in range(n_workers)]
+        self._scratch = [Scratch(store.dtype) for _ in range(n_workers)]
 
     @cached_property
     def grid(self) -> tuple[np.ndarray, np.ndarray]:
@@ -204,11 +206,11 @@ class MatrixBuilder:
         return np.ascontiguousarray(values[..., self._block_slice(index)])
 
     def _checked(self, P, C_occ):
-        P = np.asarray(P, dtype=np.float64)
+        P = np.asarray(P, dtype=self.store.dtype)
         n_ao = self.store.n_ao
         if P.ndim != 3 or P.shape[1:] != (n_ao, n_ao) or P.shape[0] not in (1, 2):
             raise InputError(f"a density matrix of shape {P.shape} was given; expected (1 or 2, {n_ao}, {n_ao}).")
-        return P, None if C_occ is None else [np.asarray(C, dtype=np.float64) for C in C_occ]
+        return P, None if C_occ is None else [np.asarray(C, dtype=self.store.dtype) for C in C_occ]
 
     def _on_workers(self, code, *args) -> list:
         """code(blocks of one worker, its scratch, *args) for each worker."""
@@ -250,6 +252,8 @@ class MatrixBuilder:
     def _add_half_matrix(self, index: int, ao, potential, M, scratch: Scratch) -> None:
         """Adds the block's part, for a potential (spin, channel, point), to M (spin, ao, ao)."""
         aos = self.store.blocks[index].aos
+        if self.store.dtype == np.float32:
+            potential = to_single(np.array(potential))
         for s in range(len(M)):
             rows = scratch("rows", len(aos), self.store.n_ao)  # faster than indexing both axes at once
             rows[...] = 0.0
@@ -287,11 +291,43 @@ class XCBuilder(MatrixBuilder):
         log.debug("xc build: %d blocks, %.3f s", len(self.store.blocks), time.perf_counter() - start)
         return XCContribution(energy, M + M.transpose(0, 2, 1), sum(part.n_electrons for part in parts))
 
+    def changes_from(self, P, C_occ=None) -> Callable[[np.ndarray], np.ndarray]:
+        """P' -> matrix at P' less matrix at P (spin, ao, ao), formed from P' - P: rounding errors are those of that."""
+        density = np.asarray(self.density(P, C_occ), dtype=np.float64)
+        potential = np.empty(density.shape)
+        self._on_workers(self._potentials, density, potential)
+
+        def change(changed):
+            M = sum(self._on_workers(self._changes_of_part, self._checked(changed - P, None)[0], density, potential))
+            return M + M.transpose(0, 2, 1)
+
+        return change
+
+    def _potentials(self, part, scratch, density, potential):
+        for index in part:
+            block = self.store.blocks[index]
+            _, potential[..., self._block_slice(index)] = self.kernel(
+                block.points, block.weights, self._of_block(density, index)
+            )
+
+    def _changes_of_part(self, part, scratch, dP, density, potential):
+        """Half of the change of the matrix, from the blocks of one worker."""
+        M, change = np.zeros(dP.shape), scratch("density", *density.shape[:2], self.store.block_size)
+        for index in part:
+            block, ao = self.store.blocks[index], self._values(index, scratch)
+            self._density(index, ao, dP, None, change, scratch)
+            changed = self._of_block(density, index) + change
+            _, after = self.kernel(block.points, block.weights, changed)
+            if not np.isfinite(after).all():
+                raise self._not_finite(block, changed)
+            self._add_half_matrix(index, ao, after - self._of_block(potential, index), M, scratch)
+        return M
+
     def _build_part(self, part, scratch, P, C_occ, done) -> XCContribution:
         """Sum over the blocks of one worker, in ascending order; `matrix` is M here."""
         n_spin = len(P)
         energy, n_electrons = 0.0, np.zeros(n_spin)
-        M = np.zeros_like(P)
+        M = np.zeros(P.shape)
         density = scratch("density", n_spin, self.kernel.channels, self.store.block_size)
         for index in part:
             block = self.store.blocks[index]

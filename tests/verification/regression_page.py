@@ -90,6 +90,11 @@ def _table(reports):
     lines = [
         "## Largest differences",
         "",
+        "<!-- run",
+        "from tests.verification import charts",
+        "",
+        "charts.against_libxc()",
+        "-->",
         "Over dense, dilute and polarised points, with one and two spins. `v(r)` is the strong form of the potential,",
         "`matrix` the error of the matrix in hartree; where they are empty they were not compared.",
         "",

@@ -1,0 +1,96 @@
+"""The command fit: parameters of a functional that fit reaction energies."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dftfd.cli.commands import Debug, Verbose, app, messages
+from dftfd.cli.option_types import functional_named, with_options
+from dftfd.errors import FileError, InputError
+from dftfd.model.options import ENERGY, OPTIONS, SEARCH, STATE, names
+
+OFFERED = [
+    name
+    for name in names(ENERGY, STATE, SEARCH)
+    if OPTIONS[name].on_command and name not in ("xc", "allow_unconverged", "occupations", "smearing")
+]
+
+Names = Annotated[str, typer.Option("--parameters", help="Parameters that vary, between commas.")]
+Validation = Annotated[str, typer.Option(help="Set that is held out: the fit ends where it gets no better.")]
+Prior = Annotated[str, typer.Option(help="Standard deviations about the start: kappa=0.1,mu=0.05.")]
+Bounds = Annotated[str, typer.Option(help="Lowest and highest values: kappa=0.5:0.804.")]
+Record = Annotated[Path | None, typer.Option(help="File of what was evaluated; an interrupted fit goes on from it.")]
+Save = Annotated[Path | None, typer.Option(help="Write the fitted functional to this file (.json).")]
+
+
+@app.command()
+@with_options(*OFFERED, molecule=())
+def fit(
+    xc: Annotated[str, typer.Argument(help="Functional to begin with; also FILE.py:NAME.")],
+    training: Annotated[str, typer.Argument(help="Set of reactions: its name or file, see `dftfd benchmark`.")],
+    parameters: Names = "",
+    of_molecule=None,
+    of_run=None,
+    validation: Validation = "",
+    basis: Annotated[str | None, typer.Option(help="Basis set; default: the set's, else def2-svp.")] = None,
+    prior: Prior = "",
+    bounds: Bounds = "",
+    evaluations: Annotated[int, typer.Option(help="At most.")] = 20,
+    record: Record = None,
+    save: Save = None,
+    name: Annotated[str, typer.Option(help="Name under which `--save` keeps it.")] = "fitted",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
+    verbose: Verbose = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
+    debug: Debug = False,
+):
+    """Fit parameters of a functional to reaction energies, through self-consistent calculations."""
+    from dftfd.training.fitting import fit as run_fit
+
+    if save is not None and os.path.lexists(save) and not overwrite:
+        raise FileError(f"{save} exists; choose another name, or --overwrite.")
+    with messages(verbose, debug):
+        found = run_fit(
+            functional_named(xc),
+            training,
+            parameters=[word.strip() for word in parameters.split(",") if word.strip()],
+            validation=validation or None,
+            basis=basis,
+            prior=_pairs("prior", prior, float),
+            bounds=_pairs("bounds", bounds, lambda text: tuple(float(x) for x in text.split(":"))),
+            evaluations=evaluations,
+            record=record,
+            on_step=_say_nothing if quiet else _tell,
+            **of_run,
+        )
+    print(found)
+    if save is not None:
+        found.save(save, name)
+
+
+def _pairs(option, words, read) -> dict[str, Any]:
+    """{name: value} of 'a=1,b=2'; InputError where it is not that."""
+    pairs = {}
+    for word in filter(None, words.split(",")):
+        name, _, value = word.partition("=")
+        try:
+            pairs[name.strip()] = read(value)
+        except ValueError as error:
+            raise InputError(f"--{option} {word!r}: NAME=NUMBER expected (of bounds NAME=LOWEST:HIGHEST).") from error
+    return pairs
+
+
+def _tell(step):
+    of = lambda what, error: "" if error is None else f", {what} {error:.3f} kcal/mol"
+    better = "" if step.accepted else ", no better"
+    print(
+        f"{step.number:4d}: loss {step.loss:.6g}{of('training', step.training)}"
+        f"{of('held out', step.validation)}{better}",
+        flush=True,
+    )
+
+
+def _say_nothing(step):
+    """No line for a step."""

@@ -1,0 +1,78 @@
+r"""Fitted exchange in single precision, for cycles whose results others correct.
+
+Far from the solution 7 digits are plenty. Near it the change of K from a known density is asked for, of orbitals
+D = C - C_0 and S = (C + C_0) / 2 with both sets turned to be as close as can be:
+
+    K[C C^T] - K[C_0 C_0^T] = M + M^T,   M_ij = sum_Q,o X[D]_Q,o,i X[S]_Q,o,j,   X[C]_Q,o,i = sum_k C_k,o B_Q,ki
+
+Its rounding errors are 1e-7 of that change, not of K, and vanish with it.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from dftfd.libcint.two_electron import unpack
+from dftfd.runtime.precision import to_single
+from dftfd.runtime.threads import share_out
+
+_BLOCK_BYTES = 4 * 2**20
+"""Of the tensor at a time: it should stay in a worker's cache."""
+
+
+class SingleTensor:
+    """The fitting tensor, unpacked: (aux, ao, ao) in single precision, from B (aux, ao (ao + 1) / 2)."""
+
+    def __init__(self, B: np.ndarray, n_ao: int):
+        self._values = np.empty((len(B), n_ao, n_ao), dtype=np.float32)
+        self._block = max(1, _BLOCK_BYTES // (4 * n_ao**2))
+        self._share_out(partial(self._fill, B))
+
+    @staticmethod
+    def nbytes(n_auxiliary: int, n_ao: int) -> int:
+        """Bytes of the values."""
+        return 4 * n_auxiliary * n_ao**2
+
+    def exchange(self, C) -> np.ndarray:
+        """K (ao, ao) of the density C C^T of orbitals C (ao, occupied)."""
+        return sum(self._share_out(partial(self._exchange, np.ascontiguousarray(C.T, dtype=np.float32))))
+
+    def changes(self, C, before, dP=None) -> tuple[np.ndarray, np.ndarray]:
+        """J (ao, ao) of dP (ao, ao), zero without it, and K of C less K of `before`, both orbitals (ao, occupied)."""
+        U, _, V = np.linalg.svd(C.T @ before)
+        turned = C @ (U @ V)
+        both = np.stack([(turned - before).T, (turned + before).T / 2]).astype(np.float32)
+        dP = None if dP is None else dP.astype(np.float32).ravel()
+        J, M = (sum(parts) for parts in zip(*self._share_out(partial(self._changes, both, dP)), strict=True))
+        return J, M + M.T
+
+    def _share_out(self, code):
+        return share_out(range(0, len(self._values), self._block), code)
+
+    def _fill(self, B, starts):
+        wide = np.empty((self._block, *self._values.shape[1:]))
+        for start in starts:
+            rows = B[start : start + self._block]
+            to_single(unpack(rows, wide[: len(rows)]), self._values[start : start + self._block])
+
+    def _exchange(self, C, starts):
+        n_occ, n = C.shape
+        X, product, K = np.empty((self._block, n_occ, n), C.dtype), np.empty((n, n), C.dtype), np.zeros((n, n))
+        for start in starts:
+            B = self._values[start : start + self._block]
+            half = np.matmul(C, B, out=X[: len(B)]).reshape(-1, n)
+            K += np.matmul(half.T, half, out=product)
+        return K
+
+    def _changes(self, both, dP, starts):
+        _, n_occ, n = both.shape
+        X, product = np.empty((2, self._block, n_occ, n), both.dtype), np.empty((n, n), both.dtype)
+        J, M = np.zeros(n * n), np.zeros((n, n))
+        for start in starts:
+            B = self._values[start : start + self._block]
+            of_D, of_S = (np.matmul(C, B, out=x[: len(B)]).reshape(-1, n) for C, x in zip(both, X, strict=True))
+            M += np.matmul(of_D.T, of_S, out=product)
+            if dP is not None:
+                B = B.reshape(len(B), -1)
+                J += (B @ dP) @ B
+        return J.reshape(n, n), M

@@ -1,0 +1,160 @@
+"""Losses: what of a functional's results is compared with what, as small functions that compose.
+
+Each makes a term, code of a Functional that gives residuals (k,) and that JAX differentiates by the functional's
+numbers. `mean_square` makes one loss of terms, `scaled` says what counts as large.
+
+    loss = losses.mean_square(losses.scaled(losses.energy(scf, E), 1e-3), losses.dipole(scf, mu))
+    jax.value_and_grad(lambda kappa: loss(x.with_parameters(kappa=kappa) + c))(0.804)
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dftfd.errors import InputError
+from dftfd.functionals.registry import get_functional
+from dftfd.runtime.arguments import array, callback, instance, mapping, number, public
+from dftfd.training.self_consistent import DifferentiableSCF
+from dftfd.xc.kernel import XCKernel
+
+Term = Callable[[Any], Any]
+"""Functional -> residuals (k,)."""
+
+SCF = Annotated[
+    DifferentiableSCF, instance(DifferentiableSCF, expected="what dftfd.differentiable_scf(molecule) gives")
+]
+Numbers = Annotated[np.ndarray, array()]
+Number = Annotated[float, number()]
+Code = Annotated[Callable, callback(1)]
+Positive = Annotated[float, number(lambda x: x > 0, "a positive number")]
+
+UNIFORM = "lda_x + lda_c_pw_mod"
+"""What the energy of the uniform gas is compared with."""
+
+
+@public
+def energy(scf: SCF, reference: Number) -> Term:
+    """E - reference [hartree]."""
+    return lambda f: jnp.reshape(scf(f).energy - reference, (1,))
+
+
+@public
+def reaction_energy(
+    scfs: Annotated[Mapping, mapping], stoichiometry: Annotated[Mapping, mapping], reference: Number
+) -> Term:
+    """sum of coefficient times energy - reference [hartree]; both mappings by the names of molecules."""
+    if not stoichiometry or not set(stoichiometry) <= set(scfs):
+        raise InputError("reaction_energy: each name in the stoichiometry has to be one of the molecules.")
+    return lambda f: jnp.reshape(sum(c * scfs[name](f).energy for name, c in stoichiometry.items()) - reference, (1,))
+
+
+@public
+def density(
+    scf: SCF,
+    points: Annotated[np.ndarray, array(None, 3)],
+    weights: Annotated[np.ndarray, array(None)],
+    reference: Annotated[np.ndarray, array(None, None)],
+) -> Term:
+    """sqrt(|w|) (n - reference) at points (point, 3) [bohr]: the squares add up to int |n - n_ref|^2.
+
+    reference: (spin, point) [bohr^-3], one spin of RKS the total.
+    """
+    root = np.sqrt(np.abs(weights))[None]
+    return lambda f: jnp.ravel((scf(f).density(points) - reference) * root)
+
+
+@public
+def dipole(scf: SCF, reference: Annotated[np.ndarray, array(3)]) -> Term:
+    """Dipole moment - reference (3,) [e bohr]."""
+    return lambda f: scf(f).dipole - reference
+
+
+@public
+def orbital_energies(scf: SCF, reference: Annotated[np.ndarray, array(None, None)]) -> Term:
+    """Energies of the lowest orbitals - reference (spin, orbital) [hartree]."""
+    n = reference.shape[1]
+    return lambda f: jnp.ravel(scf(f).mo_energy[:, :n] - reference)
+
+
+@public
+def fock_matrix(
+    scf: SCF,
+    P: Annotated[np.ndarray, array(None, None, None)],
+    reference: Annotated[np.ndarray, array(None, None, None)],
+) -> Term:
+    """X^T (F[P] - reference) X at a fixed density P: the derivative of the energy by the density, without an SCF.
+
+    P, reference: (spin, ao, ao).   X: orthonormal functions (ao, mo), S^(-1/2) for a complete set.
+    """
+    X = scf.orthonormal
+    return lambda f: jnp.ravel(jnp.einsum("am,sab,bn->smn", X, scf.fock(f, P) - reference, X))
+
+
+@public
+def potential(
+    rho: Any,
+    points: Annotated[np.ndarray, array(None, 3)],
+    weights: Annotated[np.ndarray, array(None)],
+    reference: Annotated[np.ndarray, array(None, None)],
+) -> Term:
+    """sqrt(|w|) (v_xc - reference) at points (point, 3), of a fixed density: the potential's strong form.
+
+    rho: spin densities R^3 -> R^2, such as result.density.   reference: (point, spin) [hartree]. Semilocal functionals
+    without tau.
+    """
+    root = np.sqrt(np.abs(weights))[:, None]
+
+    def residuals(f):
+        v = jax.vmap(get_functional(f).potential(rho))(jnp.asarray(points))
+        return jnp.ravel((v - reference) * root)
+
+    return residuals
+
+
+@public
+def uniform_gas(densities: Annotated[np.ndarray, array(None)], polarization: Number = 0.0) -> Term:
+    """e_xc / e_xc of the uniform gas - 1 at densities (point,) [bohr^-3]: zero where the functional has that limit.
+
+    polarization: (n_alpha - n_beta) / n. Semilocal functionals, without exact exchange.
+    """
+    exact = _of_uniform_gas(get_functional(UNIFORM), densities, polarization)
+    return lambda f: _of_uniform_gas(get_functional(f), densities, polarization) / exact - 1.0
+
+
+def _of_uniform_gas(functional, densities, polarization):
+    """Energy per volume (point,)."""
+    kernel = XCKernel(functional.semilocal_part, 2)
+    spins = jnp.stack([0.5 * densities * (1 + polarization), 0.5 * densities * (1 - polarization)])
+    tau = 0.3 * (6 * jnp.pi**2) ** (2 / 3) * spins ** (5 / 3)
+    at = lambda k: kernel.energy_density(_channels(spins[:, k], tau[:, k], kernel), jnp.zeros(3))
+    return jnp.stack([at(k) for k in range(len(densities))])
+
+
+def _channels(n, tau, kernel):
+    columns = [n, *[jnp.zeros(2)] * (kernel.channels - 1)]
+    if kernel.needs_tau:
+        columns[-1] = tau
+    return jnp.stack(columns, axis=1)
+
+
+@public
+def penalty(violation: Code) -> Term:
+    """What is positive of violation(functional), an array: an exact condition f <= 0 where it does not hold."""
+    return lambda f: jnp.ravel(jnp.maximum(jnp.asarray(violation(f)), 0.0))
+
+
+@public
+def scaled(term: Code, unit: Positive) -> Term:
+    """The residuals in another unit, term / unit: 1e-3 counts a millihartree as one."""
+    return lambda f: term(f) / unit
+
+
+@public
+def mean_square(*terms: Code) -> Callable[[Any], Any]:
+    """The sum over the terms of the mean of their squares, a number."""
+    if not terms:
+        raise InputError("mean_square: give one term or more.")
+    return lambda f: sum(jnp.mean(term(f) ** 2) for term in terms)

@@ -1,0 +1,205 @@
+"""Fits: parameters that made the data are found again, interruptions change no bit, files know their formulas."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dftfd
+from dftfd.benchmarks.reactions import HARTREE
+from dftfd.errors import CheckpointError, DamagedFileError, FunctionalError, InputError
+from dftfd.functionals import registry
+from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
+
+OPTIONS = {"basis": "sto-3g", "grid_level": 1, "conv_tol": 1e-11, "density_fit": False}
+SMALL = OPTIONS | {"conv_tol": 1e-9}
+ATOMS = {
+    "H": ("H 0 0 0;", 1),
+    "Li": ("Li 0 0 0;", 1),
+    "H2": ("H 0 0 0; H 0 0 0.75", 0),
+    "LiH": ("Li 0 0 0; H 0 0 1.6", 0),
+}
+REACTIONS = {"H2": {"H2": -1, "H": 2}, "LiH": {"LiH": -1, "Li": 1, "H": 1}}
+TRUE = {"mu": 0.31, "kappa": 0.62}
+
+
+def formula(c=1.0):
+    """A gradient-corrected exchange that compiles quickly, times c."""
+
+    @spin_scaled
+    def exchange(n, *, mu=0.2, kappa=0.8):
+        s2 = reduced_gradient_squared(n)
+        return c * slater_exchange(n) * (1 + mu * s2 / (1 + mu * s2 / kappa))
+
+    return exchange
+
+
+@pytest.fixture(scope="module")
+def toy():
+    """A registered functional of two parameters."""
+    made = dftfd.functional("t_fit_x")(formula())
+    yield made
+    registry._REGISTRY.pop("t_fit_x", None)
+    registry._REGISTRY.pop("t_fitted_x", None)
+
+
+def energies(functional):
+    """Of all molecules, by run_scf [hartree]."""
+    options = {name: value for name, value in OPTIONS.items() if name != "basis"}
+    return {
+        name: dftfd.run_scf(dftfd.molecule(atoms, basis="sto-3g", spin=spin), functional, **options).energy
+        for name, (atoms, spin) in ATOMS.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def data(toy, tmp_path_factory):
+    """A file of two atomisation energies of the functional with TRUE parameters, which run_scf computed."""
+    E = energies(toy.with_parameters(**TRUE))
+    document = {
+        "dftfd_benchmark": 1,
+        "name": "made",
+        "unit": "kcal/mol",
+        "molecules": {name: {"atoms": atoms, "spin": spin} for name, (atoms, spin) in ATOMS.items()},
+        "reactions": [
+            {
+                "name": name,
+                "subset": "made",
+                "stoichiometry": reaction,
+                "reference": HARTREE * sum(c * E[of] for of, c in reaction.items()),
+            }
+            for name, reaction in REACTIONS.items()
+        ],
+    }
+    path = tmp_path_factory.mktemp("fit") / "made.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_parameters_that_made_the_data_are_found(toy, data):
+    """Two energies of run_scf, two parameters; and the derivatives are differences of run_scf's energies."""
+    found = dftfd.fit(toy, data, parameters=["mu", "kappa"], validation=data, evaluations=9, **OPTIONS)
+    assert found.names == ("kappa", "mu")
+    np.testing.assert_allclose(found.parameters, [TRUE["kappa"], TRUE["mu"]], rtol=1e-4)
+    assert np.abs(found.errors).max() < 1e-4 < np.abs(found.errors_before).max()
+    assert "mean absolute error of 2 reactions" in str(found)
+    h, (kappa, mu) = 2e-3, found.parameters
+    at = lambda t: energies(toy.with_parameters(kappa=kappa, mu=mu + t))
+    plus, minus = at(h), at(-h)
+    slopes = [HARTREE * sum(c * (plus[of] - minus[of]) for of, c in r.items()) / (2 * h) for r in REACTIONS.values()]
+    np.testing.assert_allclose(found.sensitivities[:, 1], slopes, rtol=1e-4)
+
+
+def test_a_fit_that_is_killed_goes_on_to_the_same_bits(toy, data, tmp_path):
+    """Stopped after two evaluations, and after the fourth; the record of another fit is refused."""
+    how = {"parameters": ["mu", "kappa"], "evaluations": 5, **SMALL}
+    whole = dftfd.fit(toy, data, **how)
+
+    def stop_at(number):
+        def on_step(step):
+            if step.number == number:
+                raise KeyboardInterrupt
+
+        return on_step
+
+    record = tmp_path / "fit.h5"
+    for number in (2, 4):
+        with pytest.raises(KeyboardInterrupt):
+            dftfd.fit(toy, data, record=record, on_step=stop_at(number), **how)
+    again = dftfd.fit(toy, data, record=record, **how)
+    assert again.parameters.tobytes() == whole.parameters.tobytes()
+    assert [step.loss for step in again.steps] == [step.loss for step in whole.steps]
+    with pytest.raises(CheckpointError, match="another fit"):
+        dftfd.fit(toy, data, record=record, **how | {"parameters": ["mu"]})
+
+
+def test_prior_bounds_and_terms(toy, data):
+    """A narrow prior holds a parameter, a bound stops one, a term pulls one to where it says."""
+    how = {"parameters": ["mu", "kappa"], "evaluations": 5, **SMALL}
+    held = dftfd.fit(toy, data, prior={"mu": 1e-6}, **how)
+    assert held.parameters[1] == pytest.approx(0.2, abs=1e-6)
+    bounded = dftfd.fit(toy, data, bounds={"mu": (0.1, 0.25)}, **how)
+    assert bounded.parameters[1] == 0.25
+    pulled = dftfd.fit(toy, parameters=["mu"], terms=[lambda f: jnp.reshape(f.parameters["mu"] - 0.4, (1,))])
+    np.testing.assert_allclose(pulled.parameters, [0.4], rtol=1e-6)
+
+
+def test_a_fitted_functional_is_a_file_that_knows_its_formula(toy, tmp_path):
+    """It comes back under its name; another formula, or a damaged file, is refused."""
+    fitted = dftfd.fit(toy, parameters=["mu"], terms=[lambda f: jnp.reshape(f.parameters["mu"] - 0.4, (1,))])
+    path = tmp_path / "fitted.json"
+    fitted.save(path, "t_fitted_x")
+    assert dftfd.load_functional(path).parameters["mu"] == fitted.functional.parameters["mu"]
+    assert dftfd.get_functional("t_fitted_x").parameters["mu"] == fitted.functional.parameters["mu"]
+    path.with_name("half.json").write_text(path.read_text()[:100])
+    with pytest.raises(DamagedFileError, match="no saved functional"):
+        dftfd.load_functional(path.with_name("half.json"))
+    registry._REGISTRY["t_fit_x"] = registry.term("t_fit_x")(formula(1.001))
+    try:
+        with pytest.raises(FunctionalError, match="not what was fitted"):
+            dftfd.load_functional(path)
+    finally:
+        registry._REGISTRY["t_fit_x"] = toy
+
+
+def test_what_a_fit_cannot_take_is_refused(toy, data):
+    """Names, bounds and data that do not fit."""
+    with pytest.raises(FunctionalError, match="no parameter 'nu'"):
+        dftfd.fit(toy, data, parameters=["nu"])
+    with pytest.raises(InputError, match="outside of their bounds"):
+        dftfd.fit(toy, data, parameters=["mu"], bounds={"mu": (0.3, 0.4)})
+    with pytest.raises(InputError, match="training set, or terms"):
+        dftfd.fit(toy, parameters=["mu"])
+
+
+@pytest.mark.parametrize(
+    "slopes",
+    [
+        ("dipole", "potential"),
+        pytest.param(("energy", "reaction", "density", "orbitals", "fock"), marks=pytest.mark.slow),
+    ],
+    ids=["two slopes", "the others"],
+)
+def test_losses_vanish_where_they_should_and_have_slopes(toy, slopes):
+    """Each loss of a functional's own results is zero; its gradient, elsewhere, is a difference."""
+    options = {name: value for name, value in OPTIONS.items() if name != "basis"}
+    scf = dftfd.differentiable_scf(dftfd.molecule(ATOMS["LiH"][0], basis="sto-3g"), **options | {"conv_tol": 1e-13})
+    true = toy.with_parameters(**TRUE)
+    found = scf(true)
+    P, points, weights = np.asarray(found.density_matrix), np.array([[0.0, 0.1, 0.2], [0.3, 0.0, 2.0]]), np.ones(2)
+    rho = dftfd.density_function(scf.molecule, P)
+    v = true.potential(rho)
+    losses = dftfd.losses
+    terms = {
+        "energy": losses.energy(scf, float(found.energy)),
+        "reaction": losses.reaction_energy({"a": scf}, {"a": 2.0}, 2 * float(found.energy)),
+        "density": losses.density(scf, points, weights, np.asarray(found.density(points))),
+        "dipole": losses.dipole(scf, np.asarray(found.dipole)),
+        "orbitals": losses.orbital_energies(scf, np.asarray(found.mo_energy)[:, :3]),
+        "fock": losses.fock_matrix(scf, P, np.asarray(found.fock)),
+        "potential": losses.potential(rho, points, weights, np.stack([v(r) for r in points])),
+    }
+    for name, term in terms.items():
+        assert float(jnp.abs(term(true)).max()) < 1e-7, name
+        if name not in slopes:
+            continue
+        loss = losses.mean_square(losses.scaled(term, 0.1))
+        at = lambda mu, loss=loss: loss(toy.with_parameters(mu=mu, kappa=0.7))
+        h = 5e-3
+        difference = (8 * (at(0.3 + h) - at(0.3 - h)) - (at(0.3 + 2 * h) - at(0.3 - 2 * h))) / (12 * h)
+        assert float(jax.grad(at)(0.3)) == pytest.approx(float(difference), rel=2e-5), name
+
+
+def test_exact_conditions_as_penalties(toy):
+    """PBE has the uniform gas as its limit, three quarters of PBE have not; a bound that holds costs nothing."""
+    gas = dftfd.losses.uniform_gas([0.01, 0.1, 1.0], 0.3)
+    pbe = dftfd.get_functional("pbe")
+    assert float(jnp.abs(gas(pbe)).max()) < 1e-5
+    np.testing.assert_allclose(gas(0.75 * pbe), -0.25, atol=1e-5)
+    tpss = dftfd.get_functional("tpss")
+    assert float(jnp.abs(gas(tpss)).max()) < 1e-4
+    lieb_oxford = dftfd.losses.penalty(lambda f: f.parameters["kappa"] - 0.804)
+    assert float(lieb_oxford(toy)[0]) == 0.0
+    assert float(lieb_oxford(toy.with_parameters(kappa=0.9))[0]) == pytest.approx(0.096)

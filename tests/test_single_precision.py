@@ -1,0 +1,117 @@
+"""Estimates in single precision: what is asked for as a change has errors that are a small part of the change."""
+
+import numpy as np
+import pytest
+
+import dftfd
+from dftfd.functionals.registry import get_functional
+from dftfd.libcint.two_electron import unpacked_pairs
+from dftfd.runtime.precision import to_single
+from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
+from dftfd.terms.on_grid import Quadrature
+from dftfd.terms.single_precision import SingleTensor
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.kernel import XCKernel
+from dftfd.xc.matrix import XCBuilder
+
+
+@pytest.fixture(scope="module")
+def water():
+    return dftfd.molecule("O 0 0 0; H 0 0.757 0.587; H 0 -0.757 0.587", basis="6-31g")
+
+
+def orbitals(n, occupied=5, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.linalg.qr(rng.normal(size=(n, n)))[0][:, :occupied] * np.sqrt(2)
+
+
+def rotation(n, seed=1):
+    return np.linalg.qr(np.random.default_rng(seed).normal(size=(n, n)))[0]
+
+
+def test_rounding_leaves_nothing_that_is_slow():
+    """Values come out within half of 2^-40 or of their own last digit, those below it as zero."""
+    values = np.array([1.0, -3e-5, 3e-13, -1e-30, 1e-40, 7.25])
+    rounded = to_single(values.copy())
+    assert rounded.dtype == np.float32
+    assert np.all(rounded[2:5] == 0.0) and rounded[0] == 1.0 and rounded[5] == 7.25
+    assert abs(rounded[1] - values[1]) < 2.0**-40
+
+
+@pytest.mark.parametrize("size", [1e-1, 1e-3, 1e-5])
+def test_change_of_exchange(water, size):
+    """K and J of a change of orbitals, which are turned among themselves besides, to 1e-6 of the change."""
+    builder = DensityFittedCoulombExchange(water, True)
+    B = unpacked_pairs(builder.tensor(), water.n_ao)
+    single = SingleTensor(builder.tensor(), water.n_ao)
+    before = orbitals(water.n_ao)
+    C = (before + size * orbitals(water.n_ao, seed=2)) @ rotation(5)
+    dP = C @ C.T - before @ before.T
+    J, K = single.changes(C, before, dP)
+    expected_K = np.einsum("Qik,Qjl,kl->ij", B, B, dP, optimize=True)
+    expected_J = np.einsum("Qij,Qkl,kl->ij", B, B, dP, optimize=True)
+    assert np.abs(K - expected_K).max() < 1e-6 * np.abs(expected_K).max()
+    assert np.abs(J - expected_J).max() < 1e-6 * np.abs(expected_J).max()
+
+
+def test_exchange_in_single_precision(water):
+    """K as a whole to six digits."""
+    builder = DensityFittedCoulombExchange(water, True)
+    B, C = unpacked_pairs(builder.tensor(), water.n_ao), orbitals(water.n_ao)
+    X = np.einsum("Qik,ko->Qoi", B, C)
+    expected = np.einsum("Qoi,Qoj->ij", X, X)
+    found = SingleTensor(builder.tensor(), water.n_ao).exchange(C)
+    assert np.abs(found - expected).max() < 1e-6 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("omegas", [[0.0], [0.0, 0.3], [0.3]])
+def test_estimates_of_two_spins_and_ranges(water, omegas):
+    """What a builder for estimates says of a change is what the exact one says, one matrix a spin and range."""
+    exact = DensityFittedCoulombExchange(water, True)
+    estimates = exact.for_estimates()
+    assert type(estimates) is not type(exact)
+    before = [orbitals(water.n_ao, k) / np.sqrt(2) for k in (5, 4)]
+    after = [C + 1e-3 * orbitals(water.n_ao, C.shape[1], seed=3) for C in before]
+    P, P_new = (np.stack([C @ C.T for C in spins]) for spins in (before, after))
+    J, K = estimates.changes_from(P, before, omegas)(P_new, after)
+    assert np.abs(J - (exact.coulomb(P_new) - exact.coulomb(P))).max() < 1e-6 * np.abs(J).max()
+    assert len(K) == len(omegas)
+    for K_omega, omega in zip(K, omegas, strict=True):
+        expected = exact.exchange(P_new, omega=omega) - exact.exchange(P, omega=omega)
+        assert np.abs(K_omega - expected).max() < 3e-6 * np.abs(expected).max()
+
+
+def test_estimates_need_room(water):
+    """Without room for a second tensor the exact builder makes the estimates; the plan of memory says which."""
+    builder = DensityFittedCoulombExchange(water, True)
+    (needed,) = builder.memory([0.0]).flexible.values()
+    assert needed == 4 * builder.n_auxiliary * water.n_ao**2
+    cramped = builder.within(needed - 1, [0.0])
+    assert cramped.for_estimates() is cramped and not cramped.memory([0.0]).flexible
+    assert builder.within(needed, [0.0]).memory([0.0]).flexible
+
+
+@pytest.mark.parametrize("xc", ["lda,vwn", "pbe", "r2scan"])
+@pytest.mark.parametrize("n_spin", [1, 2])
+def test_change_of_xc_matrix(water, xc, n_spin):
+    """The matrix of a change on orbitals in single precision, beside the difference of two exact matrices.
+
+    To 1e-4 of the change, where a round of corrections counts on 1e-3; r2SCAN's second derivative feels the seventh
+    digit of the density that the change is taken from.
+    """
+    kernel = XCKernel(get_functional(xc), n_spin)
+    points, weights = Quadrature(0).on(water)
+    exact, single = (
+        XCBuilder(kernel, AOStore(water, points, weights, max(1, kernel.order), single=single))
+        for single in (False, True)
+    )
+    C = np.linalg.qr(orbitals(water.n_ao))[0]
+    P = np.stack([C @ C.T] * n_spin) * (3 - n_spin)
+    errors = []
+    for size in (1e-2, 1e-4):
+        turned = C + size * orbitals(water.n_ao, seed=4)
+        P_new = np.stack([turned @ turned.T] * n_spin) * (3 - n_spin)
+        expected = exact.build(P_new).matrix - exact.build(P).matrix
+        found = single.changes_from(P, [C * np.sqrt(3 - n_spin)] * n_spin)(P_new)
+        errors.append(np.abs(found - expected).max() / np.abs(expected).max())
+    assert max(errors) < 1e-4

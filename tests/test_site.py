@@ -1,0 +1,221 @@
+"""The documentation as programs, and the site that is made of it, in a browser (docs/house.md says how to have one).
+
+The plain run looks at the mechanism; the slow one builds the site, which runs every page, and opens each in Chromium.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+import dftfd
+from tests.verification import pages, reference_pages
+
+ROOT = Path(__file__).parents[1]
+SITE = ROOT / "build" / "site"
+PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
+EVERY_KIND = ["index", "howto/grid", "learn/teach", "theory", "performance", "reference/functionals", "examples/index"]
+
+
+def page(tmp_path, text):
+    """The outcomes of a page of this text."""
+    path = tmp_path / "page.md"
+    path.write_text(text)
+    session = pages.Session(path)
+    return [session.outcome(piece) for piece in pages.pieces(text)]
+
+
+def test_pieces_run_in_one_session(tmp_path):
+    """Code, dialogue, hidden code, commands and numbers see the same names; `code` in a line is left alone."""
+    text = """
+```python
+x = 6 * 7
+print("x is", x)
+```
+```text
+x is ...
+```
+<!-- run
+print("hidden", x)
+-->
+```python
+>>> x + 1
+43
+
+```
+```console
+$ dftfd list lda_x_erf
+$ dftfd list --family none  # exit code 2
+```
+<!-- not run: it would fail -->
+```python
+undefined
+```
+In the text x is 42<!-- = x -->, a third of it 14.0<!-- = x / 3 -->, 1.4e1 <!-- = x / 3 -->
+and 4,200 %<!-- = 100 * x -->, a word
+**list**<!-- = list.__name__ -->. `<!-- = none -->`
+"""
+    code, hidden, dialogue, command, *numbers = page(tmp_path, text)
+    assert (code.text, hidden.text, dialogue.text) == ("x is 42\n", "hidden 42\n", "")
+    assert command.text.startswith("lda_x_erf\n") and "one of LDA, GGA" in command.text
+    assert len(numbers) == 5
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("```python\n1 / 0\n```\n", "ZeroDivisionError"),
+        ("```python\n>>> 1 + 1\n3\n\n```\n", "Expected:\n    3"),
+        ("```python\nprint(1)\n```\n```text\n2\n```\n", "where the page shows"),
+        ("```console\n$ dftfd list --family none\n```\n", "ends with exit code 2, not 0"),
+        ("```console\n$ ls nowhere\n```\n", "ends with exit code 2, not 0"),
+        ("the answer is 41<!-- = 42 -->", "the page says 41, 42 is 42"),
+        ("the answer is 42.10<!-- = 42.106 -->", "says 42.10"),
+        ("no number<!-- = 1 -->", "says number, 1 is 1"),
+        ("```python\nimport matplotlib.pyplot as plt\nplt.figure()\n```\n", "words for those who do not see it"),
+    ],
+)
+def test_what_is_wrong_on_a_page_is_an_error(tmp_path, text, message):
+    """Failing code, other output, exit codes, numbers off by more than the last digit, pictures without words."""
+    with pytest.raises(pages.PageError, match=re.escape(message)):
+        page(tmp_path, text)
+    plt.close("all")
+
+
+def test_pictures_are_kept_with_their_words(tmp_path):
+    """Text takes the colour of the page; the words stand for the picture."""
+    text = '```python\nimport matplotlib.pyplot as plt\n\nplt.figure("a <line>")\nplt.plot([1, 2])\n```\n'
+    ((picture,),) = [outcome.pictures for outcome in page(tmp_path, text)]
+    assert picture.startswith('<svg role="img" aria-label="a &lt;line&gt;"') and picture.rstrip().endswith("</svg>")
+
+
+def test_every_page_of_code_is_run_or_says_why_not():
+    """No block of Python in docs/ is outside of the mechanism."""
+    for path in sorted(ROOT.glob("docs/**/*.md")):
+        text = path.read_text()
+        blocks = len(re.findall(r"^```python$", text, re.M)) - len(re.findall(r"^<!-- not run: \S", text, re.M))
+        assert blocks == sum(piece.kind == "python" for piece in pages.pieces(text)), path
+
+
+def test_the_reference_names_what_is_public():
+    """Each public name has an entry with its signature; docstrings' shapes are kept."""
+    found = "\n".join(reference_pages.pages().values())
+    for name in set(dftfd.__all__) - {"autofd", "errors", "__version__"}:
+        assert f"`{name}`" in found, name
+    assert "<li><code>charge, spin</code>: total charge" in found and "max_memory" in found
+    assert reference_pages.as_markdown("Says.\n\n    x < 1\n\n>>> 1\n1").count("~~~") == 4
+
+
+# --------------------------------------------------------------------------------------------- the site, in a browser
+
+
+@pytest.fixture(scope="module")
+def site():
+    """The folder of the site, built anew; pages that have not changed since the last build are not run again."""
+    pytest.importorskip("mkdocs", reason="MkDocs is not installed: pip install 'dftfd[docs]'")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build"], cwd=ROOT, capture_output=True, text=True, timeout=3600
+    )
+    assert built.returncode == 0, built.stderr[-3000:]
+    return SITE
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's Chromium, driven by Playwright."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'dftfd[browser]'")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no browser: apt install chromium")
+    with playwright.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.mark.slow
+def test_the_site_needs_no_network(site):
+    """No page loads a script, style, font or picture from elsewhere."""
+    for path in site.rglob("*.html"):
+        loaded = re.findall(
+            r"<(?:script|img|iframe)[^>]* src=\"?(?:https?:)?//|<link[^>]*stylesheet[^>]*//", path.read_text()
+        )
+        assert not loaded, path
+
+
+@pytest.mark.slow
+def test_pages_open_without_errors(site, browser):
+    """Each page from its file: nothing on the console, nothing wider than a phone's screen."""
+    opened = browser.new_page(viewport=PHONE)
+    told = []
+    opened.on("console", lambda message: message.type in ("error", "warning") and told.append(message.text))
+    opened.on("pageerror", lambda error: told.append(str(error)))
+    for path in sorted(site.rglob("*.html")):
+        opened.goto(path.as_uri())
+        width = opened.evaluate("document.documentElement.scrollWidth")
+        assert not told and width <= PHONE["width"], (path, told, width)
+    opened.close()
+
+
+@pytest.mark.slow
+def test_search_finds_and_buttons_copy(site, browser):
+    """A question is found by a word of it; the button of a block copies its code and nothing else."""
+    context = browser.new_context(viewport=DESKTOP)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    opened = context.new_page()
+    opened.goto((site / "index.html").as_uri())
+    opened.locator(".md-search__input").click()
+    opened.keyboard.type("superposition error")
+    found = opened.locator(".md-search-result__link").first
+    found.wait_for()
+    assert "howto/interaction.html" in found.get_attribute("href")
+    opened.goto((site / "howto" / "grid.html").as_uri())
+    opened.locator("[data-clipboard-target], [data-md-type=copy]").first.click()
+    copied = opened.evaluate("navigator.clipboard.readText()")
+    shown = (ROOT / "docs/howto/grid.md").read_text()
+    assert copied.strip() == re.search(r"```python\n(.*?)```", shown, re.S)[1].strip()
+    context.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EVERY_KIND)
+def test_pages_are_accessible(site, browser, name):
+    """axe finds nothing wrong on a page of each kind, in light and dark; screenshots go to build/screenshots."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: pip install 'dftfd[browser]'")
+    folder = ROOT / "build" / "screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    for width, viewport in (("phone", PHONE), ("desktop", DESKTOP)):
+        for scheme in ("light", "dark"):
+            context = browser.new_context(viewport=viewport, color_scheme=scheme)
+            opened = context.new_page()
+            opened.goto((site / f"{name}.html").as_uri())
+            opened.screenshot(path=folder / f"{name.replace('/', '_')}_{width}_{scheme}.png")
+            found = axe.Axe().run(opened).response["violations"]
+            assert not found, json.dumps(
+                [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found], indent=1
+            )
+            context.close()
+
+
+# ------------------------------------------------------------------------------------------------------- notebooks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", sorted((ROOT / "docs/lessons").glob("*.md")), ids=lambda path: path.stem)
+def test_lessons_run_as_notebooks(lesson, tmp_path):
+    """What `make notebooks` writes runs from the first cell to the last in a kernel of its own."""
+    jupytext = pytest.importorskip("jupytext", reason="Jupytext is not installed: pip install 'dftfd[docs]'")
+    target = tmp_path / f"{lesson.stem}.ipynb"
+    jupytext.write(jupytext.read(lesson), target)
+    code = (
+        f"import nbformat, nbclient; nbclient.NotebookClient(nbformat.read({str(target)!r}, 4), timeout=900).execute()"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    cells = json.loads(target.read_text())["cells"]
+    assert sum(cell["cell_type"] == "code" for cell in cells) == lesson.read_text().count("```python")
