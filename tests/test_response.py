@@ -27,9 +27,10 @@ GEOMETRY = {0: "O 0 0 0.1; H 0.1 0.76 -0.48; H 0 -0.74 -0.5", 1: "N 0 0 0.1; H 0
 TIGHT = {"grid_level": 0, "conv_tol": 1e-11}
 
 
-def solved(xc, spin=0, basis="6-31g", **options):
-    """Water or the amidogen radical, both bent out of their symmetry."""
-    return dftfd.run_scf(dftfd.molecule(GEOMETRY[spin], basis=basis, spin=spin), xc, **TIGHT | options)
+def solved(xc, spin=0, basis="6-31g", geometry=None, **options):
+    """Water or the amidogen radical, both bent out of their symmetry, or another molecule."""
+    molecule = dftfd.molecule(geometry or GEOMETRY[spin], basis=basis, spin=spin)
+    return dftfd.run_scf(molecule, xc, **TIGHT | options)
 
 
 def pyscfs(result, xc):
@@ -200,7 +201,8 @@ def along(direction, result, h):
     """alpha @ direction (3,) from dipole moments in fields of +-h, +-2h."""
 
     def dipole(strength):
-        options = {"density_fit": result.settings.density_fit, "nlc_grid_level": result.settings.nlc_grid_level or 3}
+        level = result.settings.nlc_grid_level
+        options = {"density_fit": result.settings.density_fit} | ({} if level is None else {"nlc_grid_level": level})
         system, xc = result.molecule, result.settings.xc
         return dftfd.run_scf(
             system,
@@ -216,6 +218,8 @@ def along(direction, result, h):
     return slope(dipole, h)
 
 
+PAIRS = {"nlc_grid_level": 0, "geometry": "H 0 0 0; H 0.1 0.3 0.68"}  # products cost the square of the points
+
 CASES = [
     pytest.param("pbe", 0, {}, id="GGA"),
     pytest.param("tpss", 1, {}, id="tau, two spins", marks=slow),
@@ -229,8 +233,8 @@ CASES = [
     ),
     pytest.param("scan-l", 0, {}, id="SCAN-L", marks=slow),
     pytest.param("r2scanl", 0, {}, id="r2SCAN-L", marks=slow),
-    pytest.param("wb97m-v", 0, {"nlc_grid_level": 0}, id="with VV10's response", marks=slow),
-    pytest.param("vdw-df", 0, {"nlc_grid_level": 0}, id="vdW-DF", marks=slow),
+    pytest.param("wb97m-v", 0, PAIRS, id="with VV10's response", marks=slow),
+    pytest.param("vdw-df", 0, PAIRS, id="vdW-DF", marks=slow),
     pytest.param("camb3lyp", 1, {"density_fit": False}, id="range separation, exact", marks=slow),
 ]
 

@@ -21,7 +21,6 @@ from dftfd.cli import (  # noqa: F401  each registers its commands
     formulas,
     installation,
     listing,
-    notation,
     nuclei,
     verdicts,
 )

@@ -1,4 +1,4 @@
-"""The commands check, audit, show, prove, export and workbench: what a functional is, and whether it is right."""
+"""The commands check, audit, show, prove, read, export and workbench: what a functional is, and whether it is right."""
 
 import json
 import sys
@@ -178,3 +178,16 @@ def _print(report, as_json):
         print(report)
     if not report.passed:
         raise typer.Exit(CHECK_FAILED)
+
+
+@app.command()
+def read(
+    file: Annotated[Path, typer.Argument(help="FILE.mpl, a formula in the notation of libxc's sources.")],
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Read a formula in libxc's notation, and say what it holds; FILE.mpl then stands wherever --xc does."""
+    from dftfd.functionals.maple_files import described
+
+    with messages(verbose, debug):
+        print(described(file))
