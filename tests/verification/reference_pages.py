@@ -14,7 +14,7 @@ PAGES = {
     "Verification and benchmarks": "dftfd: check audit report_card prove load_proof benchmark workbench",
     "Functional derivatives": "dftfd.autofd: *",
     "Building blocks of formulas": "dftfd.functionals.common: *",
-    "Losses": "dftfd.losses: *",
+    "Losses": "dftfd.training.losses: *",
     "More of dftfd": "dftfd: +",  # public names that stand on no other page
     "Errors": "dftfd.errors: *",
     "Other programs": "dftfd.interop.pyscf: numint; dftfd.ase: DFTFD",
