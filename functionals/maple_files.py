@@ -10,8 +10,8 @@ from dftfd.errors import FunctionalError
 from dftfd.functionals import libxc_tree
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.jax_xc_formula import JaxXCFormula, Kernel
+from dftfd.functionals.maple_functions import UnknownName
 from dftfd.functionals.maple_kernel import read_kernel
-from dftfd.functionals.maple_program import UnknownName
 from dftfd.functionals.parameters import parameter_text
 from dftfd.functionals.validation import require_valid
 
