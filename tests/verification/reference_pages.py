@@ -14,6 +14,8 @@ PAGES = {
     "Verification and benchmarks": "dftfd: check audit report_card prove load_proof benchmark workbench",
     "Functional derivatives": "dftfd.autofd: *",
     "Building blocks of formulas": "dftfd.functionals.common: *",
+    "Losses": "dftfd.training.losses: *",
+    "More of dftfd": "dftfd: +",  # public names that stand on no other page
     "Errors": "dftfd.errors: *",
     "Other programs": "dftfd.interop.pyscf: numint; dftfd.ase: DFTFD",
 }
@@ -39,6 +41,9 @@ def pages() -> dict[str, str]:
 def _objects(module, names):
     loaded = importlib.import_module(module)
     wanted = names.split()
+    if wanted == ["+"]:
+        elsewhere = set(" ".join(PAGES.values()).split()) | {"autofd", "errors", "__version__"}
+        wanted = [n for n in loaded.__all__ if n not in elsewhere]
     if wanted == ["*"]:
         own = [n for n, thing in vars(loaded).items() if getattr(thing, "__module__", "").startswith(module)]
         wanted = sorted(n for n in getattr(loaded, "__all__", own) if not n.startswith("_"))

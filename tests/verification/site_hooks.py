@@ -152,6 +152,8 @@ for path in sorted(Path().glob("*.png")):
 
 def _as_page(path):
     """A Markdown file with links as they are here, code and data between fences."""
+    if path.is_dir():
+        return f"# {path.relative_to(ROOT)}\n\n" + "".join(f"- `{inside.name}`\n" for inside in sorted(path.iterdir()))
     text = path.read_text()
     if path.suffix == ".md":
         return re.sub(r"\]\((?!http|#)([^)]*)\)", lambda match: _relinked(path, match[1]), text)
@@ -173,7 +175,7 @@ def _inside(target):
     """Where a file outside of docs/ stands in the site."""
     if target == "README.md":  # MkDocs would take it for the start page
         return "readme_first.md"
-    return target if target.endswith(".md") else f"{target}.md"
+    return target if target.endswith(".md") else f"{target.rstrip('/')}.md"
 
 
 def _run_all(paths):
