@@ -290,7 +290,7 @@ class Functional:
     def named(self, name: str) -> "Functional":
         return replace(self, name=name)
 
-    def workbench(self, other: Any = None):
+    def workbench(self, other: Any = None) -> Any:
         """A page on which this functional, or two, are evaluated while parameters are moved; see `dftfd.workbench`."""
         return sys.modules["dftfd"].workbench(self, other)  # a public name, loaded when it is asked for
 

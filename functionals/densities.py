@@ -1,6 +1,6 @@
 """Densities and quadratures as arguments of functionals."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from dftfd.autofd import Function
 from dftfd.errors import shown
@@ -22,7 +22,7 @@ Density = Annotated[Function, Kind("a density R^3 -> R^2 (alpha, beta), a Functi
 Quadrature = Annotated[tuple, Kind("a pair (points (n, 3), weights (n,)) of finite numbers", _as_quadrature)]
 
 
-def in_words(result) -> str:
+def in_words(result: Any) -> str:
     """What a formula of densities returned."""
     if not isinstance(result, Function):
         return f"{shown(result)}, which is no function of r"

@@ -628,6 +628,7 @@ def calls():
         "Functional.energy": (tpss.energy, {"rho": rho, "tau": tau, "quadrature": QUADRATURE}),
         "Functional.potential": (tpss.potential, {"rho": rho, "tau": tau, "quadrature": QUADRATURE}),
         "Functional.named": (pbe.named, {}),
+        "Functional.workbench": (pbe.workbench, {}),
         "Functional.with_parameters": (lambda kappa: pbe.with_parameters(kappa=kappa), {}),
         "Functional.with_exact_exchange": (pbe.with_exact_exchange, {}),
     }

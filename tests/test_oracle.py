@@ -42,7 +42,8 @@ KNOWN = {
     ("mgga_c_r2scanl", "polarised", "second"): 4e-5,
     ("mgga_x_scanl", "extreme", "second"): 2e-9,
 }
-"""Errors above the tolerance by (formula, points, quantity): the limit that holds instead, below twice the error.
+"""Errors above the tolerance by (formula, points, quantity): the limit that holds instead, below four times the
+error, which depends on how XLA compiles what cancels.
 
 Second derivatives with respect to a spin of 1e-14 of the density: tau - tau_W is a difference of numbers that are
 nearly equal, and multiplies (1 - |zeta|)^(-4/3). First derivatives of SCAN-L by sigma of such a spin, where alpha is 0
@@ -96,7 +97,7 @@ def test_energy_and_derivatives_are_those_of_extended_precision(name, order):
     for (kind, quantity), error in errors(name, order).items():
         limit = KNOWN.get((name, kind, quantity), TOLERANCES[quantity])
         assert error <= limit, (kind, quantity)
-        assert limit == TOLERANCES[quantity] or error > limit / 2, "KNOWN holds more than it has to"
+        assert limit == TOLERANCES[quantity] or error > limit / 4, "KNOWN holds more than it has to"
 
 
 def test_every_formula_is_there():

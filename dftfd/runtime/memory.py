@@ -66,7 +66,7 @@ def memory_budget(max_memory=None) -> int:
     if max_memory is None:
         return free
     limit = memory_size(max_memory)
-    _give_back()
+    give_back()
     used = process_memory()
     if limit <= used:
         raise ResourceError(
@@ -93,7 +93,7 @@ def process_memory() -> int:
     return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if len(pages) > 1 else 0
 
 
-def _give_back() -> None:
+def give_back() -> None:
     """Returns what was freed to the system, where the C library can: an SCF leaves holes of a hundred megabytes."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
