@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import signal
 from importlib.metadata import version
 
@@ -80,3 +81,16 @@ def pyscf_grid():
         return grids.coords, grids.weights
 
     return build
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's Chromium, driven by Playwright."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'dftfd[browser]'")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no browser: apt install chromium")
+    with playwright.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield running
+        running.close()

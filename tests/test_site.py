@@ -6,7 +6,6 @@ The plain run looks at the mechanism; the slow one builds the site, which runs e
 import inspect
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -126,19 +125,6 @@ def site():
     )
     assert built.returncode == 0, built.stderr[-3000:]
     return SITE
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Debian's Chromium, driven by Playwright."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'dftfd[browser]'")
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("no browser: apt install chromium")
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 @pytest.mark.slow

@@ -217,3 +217,25 @@ def test_the_command_writes_the_page(tmp_path):
 
 def test_functionals_have_the_page_as_a_method():
     assert dftfd.get_functional("lda").workbench().functionals[0].name == dftfd.get_functional("lda").name
+
+
+@pytest.mark.slow
+def test_the_page_follows_its_sliders(browser, tmp_path):
+    """In a browser: nothing on the console, no wider than a phone, axe finds nothing; a moved parameter stands in the
+    code to copy and in the address, and the address brings it back."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe: pip install 'dftfd[browser]'")
+    path, told = tmp_path / "page.html", []
+    dftfd.workbench("pbe", "lda").write(path)
+    opened = browser.new_page(viewport={"width": 390, "height": 800})
+    opened.on("console", lambda message: message.type in ("error", "warning") and told.append(message.text))
+    opened.on("pageerror", lambda error: told.append(str(error)))
+    opened.goto(path.as_uri())
+    opened.get_by_label("kappa, value").fill("1.245")
+    opened.get_by_label("kappa, value").press("Enter")
+    opened.wait_for_function("document.getElementById('python').textContent.includes('kappa=1.245')")
+    assert opened.evaluate("document.documentElement.scrollWidth") <= 390
+    again = browser.new_page()
+    again.goto(opened.url)
+    assert again.get_by_label("kappa, value").input_value() == "1.245"
+    found = axe.Axe().run(opened)
+    assert not told and found.violations_count == 0, (told, found.generate_report())

@@ -393,7 +393,7 @@ function drawEnergies() {
 }
 
 function energyHeader() {
-  const cells = ["", "E_x", "E_c"].map(text => cell(text, "th"));
+  const cells = ["atom", "E_x", "E_c"].map(text => cell(text, "th"));
   for (const one of BENCH.functionals) for (const kind of kindsOf(one)) cells.push(cell(`${label(one)}Δ${{x: "E_x", c: "E_c", xc: "E_xc", k: "T"}[kind]}`, "th"));
   document.querySelector("#energies thead").replaceChildren(tableRow(cells));
 }

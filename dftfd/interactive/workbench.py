@@ -259,10 +259,11 @@ def _formula(functional, coefficient: float, term: EnergyTerm) -> str:
     link = f' <a href="https://doi.org/{escape(term.doi)}">{escape(term.doi)}</a>' if term.doi else ""
     about = escape(inspect.getdoc(term.formula) or "")
     try:
-        source = f"<details><summary>Code</summary><pre>{escape(inspect.getsource(term.formula))}</pre></details>"
+        code = escape(inspect.getsource(term.formula))
+        source = f'<details><summary>Code</summary><pre tabindex="0">{code}</pre></details>'
     except (OSError, TypeError):
         source = ""
-    head = f"<h2>{coefficient:+.6g} {escape(term.name)}{link}</h2><pre>{about}</pre>"
+    head = f'<h2>{coefficient:+.6g} {escape(term.name)}{link}</h2><pre tabindex="0">{about}</pre>'
     return head + _written_out(functional, coefficient, term) + source
 
 
