@@ -5,7 +5,7 @@ The positions are those of a force field (MMFF94, else UFF) after embedding by d
 optimisation, not a result.
 """
 
-from typing import Any
+from typing import Any, cast
 
 from dftfd.errors import InputError, MissingDependencyError, shown
 
@@ -32,18 +32,18 @@ def atoms_of_smiles(source: str) -> tuple[list[tuple[str, tuple[float, float, fl
         raise MissingDependencyError("reading SMILES needs RDKit: pip install 'dftfd[smiles]'.") from error
     if not text or len(text) > _LONGEST:
         raise InputError(f"{shown(source)}: a molecule expected after smiles:, as in 'smiles:CCO'.")
-    chem: Any = Chem
-    RDLogger.DisableLog("rdApp.*")  # it writes to standard error what is said below
+    chem, fields, logger = (cast(Any, module) for module in (Chem, AllChem, RDLogger))
+    logger.DisableLog("rdApp.*")  # it writes to standard error what is said below
     try:
         read = chem.MolFromSmiles(text)
         if read is None:
             raise InputError(f"{shown(source)} is no SMILES that RDKit reads; 'smiles:CCO' is ethanol.")
         whole = chem.AddHs(read)
-        if AllChem.EmbedMolecule(whole, randomSeed=SEED) != 0:
+        if fields.EmbedMolecule(whole, randomSeed=SEED) != 0:
             raise InputError(f"{shown(source)}: RDKit finds no three-dimensional form; give coordinates.")
-        _relax(AllChem, whole)
+        _relax(fields, whole)
     finally:
-        RDLogger.EnableLog("rdApp.*")
+        logger.EnableLog("rdApp.*")
     places = whole.GetConformer().GetPositions()
     symbols = [atom.GetSymbol() for atom in whole.GetAtoms()]
     atoms = [(symbol, (float(x), float(y), float(z))) for symbol, (x, y, z) in zip(symbols, places, strict=True)]
