@@ -56,10 +56,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     def with_few_for_exchange(self) -> "DensityFittedCoulombExchange":
         """The same J, and an exchange on orbitals from a few fitting functions: for estimates that others correct."""
-        other, few = copy(self), copy(self)
-        few._auxiliary, few._tensors = two_electron.few_fitting_functions(self.molecule), {}
-        other.exchange_on_orbitals = few.exchange_on_orbitals  # type: ignore[method-assign]
-        return other
+        return _FewForExchange(self)
 
     def for_estimates(self) -> "DensityFittedCoulombExchange":
         """The same with exchange in single precision, where a second tensor for it has its place."""
@@ -221,6 +218,18 @@ class DensityFittedCoulombExchange(CoulombExchange):
                 f"{self.molecule.n_ao} basis functions, the limit is {in_bytes(self._memory_limit)}; use a smaller "
                 "basis set, more memory, or density_fit=False."
             )
+
+
+class _FewForExchange(DensityFittedCoulombExchange):
+    """J as the builder that it is made of, K on orbitals from a few fitting functions."""
+
+    def __init__(self, exact: DensityFittedCoulombExchange):
+        self.__dict__.update(exact.__dict__)
+        self._few = copy(exact)
+        self._few._auxiliary, self._few._tensors = two_electron.few_fitting_functions(exact.molecule), {}
+
+    def exchange_on_orbitals(self, C, dC, omega=0.0, crossed=1.0):
+        return self._few.exchange_on_orbitals(C, dC, omega, crossed)
 
 
 class _SinglePrecision(DensityFittedCoulombExchange):
