@@ -27,7 +27,7 @@ from dftfd.autofd.scalar.on_mpmath import OnMpmath
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.on_sympy import SympyAlgebra
 from dftfd.autofd.scalar.program import evaluate
-from dftfd.autofd.scalar.reader import point_program, symbolic_program
+from dftfd.autofd.scalar.reader import point_program, scalar_program, symbolic_program
 from dftfd.autofd.series.coefficients import Series
 from dftfd.autofd.series.on_series import run_series
 from dftfd.errors import DftfdError
@@ -394,9 +394,9 @@ def compare(seed: int, order: int, counts: Counter) -> None:
         except DftfdError:
             counts[name, "refused"] += 1
             continue
-        for order, (ours, theirs) in enumerate(zip(found, expected, strict=False)):  # as many orders as both have
-            scale = TOLERANCE * 10**order * (1 + np.max(np.abs(theirs)))
-            message = f"formula({seed}) by {name}, derivative of order {order}"
+        for k, (ours, theirs) in enumerate(zip(found, expected, strict=False)):  # as many orders as both have
+            scale = TOLERANCE * 10**k * (1 + np.max(np.abs(theirs)))
+            message = f"formula({seed}) by {name}, derivative of order {k}"
             np.testing.assert_allclose(ours, theirs, atol=scale, rtol=0, err_msg=message)
         counts[name, "agreed"] += 1
 
@@ -417,6 +417,13 @@ def test_formulas_at_random(first):
     for seed in range(first, first + 10):
         compare(seed, {first + 5: 3, first: 2}.get(seed, 1), counts)
     check_refusals(range(first, first + 10), counts)
+
+
+def test_arithmetic_of_pair_kernels():
+    """Their rules (ENTRIES), which only one formula in twenty above is read with: each line of arithmetic."""
+    for code in (*ARITHMETIC, *JOINED):
+        found = run(scalar_program(code, SCALAR, SCALAR), [jnp.asarray(x) for x in POINTS])[0]
+        np.testing.assert_allclose(found, [code(*map(jnp.asarray, point)) for point in POINTS.T], rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", BLOCKS)
