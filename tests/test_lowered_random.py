@@ -419,10 +419,11 @@ def test_formulas_at_random(first):
     check_refusals(range(first, first + 10), counts)
 
 
-def test_arithmetic_of_pair_kernels():
-    """Their rules (ENTRIES), which only one formula in twenty above is read with: each line of arithmetic."""
+@pytest.mark.parametrize("reader", [point_program, scalar_program])
+def test_each_line_of_arithmetic(reader):
+    """By both sets of rules, of points and of pairs, which a formula at random above may leave out."""
     for code in (*ARITHMETIC, *JOINED):
-        found = run(scalar_program(code, SCALAR, SCALAR), [jnp.asarray(x) for x in POINTS])[0]
+        found = run(reader(code, SCALAR, SCALAR), [jnp.asarray(x) for x in POINTS])[0]
         np.testing.assert_allclose(found, [code(*map(jnp.asarray, point)) for point in POINTS.T], rtol=1e-12)
 
 

@@ -24,7 +24,7 @@ from tests.verification.mutation_list import MUTATIONS, NETS, Mutation
 
 ROOT = Path(__file__).parents[2]
 RECORD = ROOT / "data" / "reliability" / "mutations.json"
-FIRST_FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+FIRST_FAILURE = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 
 @dataclass
