@@ -1,4 +1,4 @@
-"""The energy on the grid of a calculation as a primitive of JAX, with derivatives by the density and by the numbers of a
+"""The energy on the grid of a calculation as a primitive of JAX, with derivatives by the density and the numbers of a
 functional: the code of an XCKernel whose arrays vary, run outside of compiled programs.
 """
 
