@@ -395,9 +395,11 @@ def compare(seed: int, order: int, counts: Counter) -> None:
             counts[name, "refused"] += 1
             continue
         for k, (ours, theirs) in enumerate(zip(found, expected, strict=False)):  # as many orders as both have
-            scale = TOLERANCE * 10**k * (1 + np.max(np.abs(theirs)))
+            ordinary = np.isfinite(theirs)  # a power of a power may overflow in plain JAX itself
+            scale = TOLERANCE * 10**k * (1 + np.max(np.abs(theirs), where=ordinary, initial=0.0))
             message = f"formula({seed}) by {name}, derivative of order {k}"
-            np.testing.assert_allclose(ours, theirs, atol=scale, rtol=0, err_msg=message)
+            np.testing.assert_allclose(ours[ordinary], theirs[ordinary], atol=scale, rtol=0, err_msg=message)
+            counts["points that overflow"] += int(np.sum(~ordinary))
         counts[name, "agreed"] += 1
 
 
