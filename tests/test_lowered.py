@@ -79,6 +79,10 @@ def gathered(mode):
     return lambda n: n * get(n)
 
 
+def outside(value):
+    return lambda n: n + jnp.stack([n, 2 * n]).at[5].get(mode="fill", fill_value=value)
+
+
 PAIRS = {
     "cond": (
         lambda n: lax.cond(n < 0.1, lambda n: -(n**1.2), lambda n: -1.5 * n**1.3, n),
@@ -98,6 +102,7 @@ PAIRS = {
     "triangular solve": (triangular(True), triangular(False)),
     "sort": (sorted_entry(0), sorted_entry(2)),
     "table": (gathered("fill"), gathered("clip")),
+    "a place outside": (outside(0.5), outside(-0.5)),
     "reduction of its own": (
         lambda n: lax.reduce(jnp.stack([n, 2 * n, n * n]), 0.0, lambda a, b: jnp.hypot(a, b), (0,)),
         lambda n: lax.reduce(jnp.stack([n, 2 * n, n * n]), 0.0, lambda a, b: jnp.maximum(a, b), (0,)),
