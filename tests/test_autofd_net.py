@@ -23,6 +23,7 @@ NAMES = tuple(SPACES)
 F, A, B, K = ("f",), ("a", 0), ("a", 1), ("k", 0)
 TWO = lambda a, b, how="mul": ("two", how, a, b)
 SQUARE = lambda e: ("point", "square", e)
+ROW = ("fix", ("left", F), 0, 2)
 
 # operator -> a functional that uses it on f
 TABLE = {
@@ -50,9 +51,12 @@ TABLE = {
     "jvp inside": ("integral", TWO(("jvp", TWO(SQUARE(F), A), A), F)),
     "vjp inside": ("integral", TWO(("vjp", SQUARE(F), A), F)),
     "grad inside": ("integral", SQUARE(("grad", ("number", "mul", ("integral", SQUARE(F)), ("integral", F))))),
+    "vjp of a gradient, partial": ("integral", TWO(("vjp", ("grad", ("integral", SQUARE(ROW))), A), F)),
+    "vjp of a gradient, outer": ("integral", TWO(("vjp", ("grad", ("integral", TWO(SQUARE(("outer", F)), A))), A), F)),
 }
 NEEDS_SLOPES = ("nabla", "nabla of products", "nabla of an integral", "laplacian", "linearize")
 NEEDS_WILD = ("elementary", "power")
+OUTER = "vjp of a gradient, outer"
 
 
 def answers(space, program, seed, kinds=("value", "jvp", "grad", "hvp")):
@@ -99,7 +103,7 @@ def judged(space, program, seed, kinds=("value", "jvp", "grad", "hvp")) -> Count
 
 
 def suits(name, space) -> bool:
-    if not space.lines and name in (*NEEDS_SLOPES, "outer function", "outer and inner"):
+    if not space.lines and name in (*NEEDS_SLOPES, "outer function", "outer and inner", OUTER):
         return False
     return space.wild or name not in NEEDS_WILD
 
@@ -218,6 +222,8 @@ MUTANTS = [
     ("partial", "Partial", "tangent", "partial", "points"),
     ("dirac", "Dirac", "tangent", "point value", "points"),
     ("dirac", "Image", "tangent", "outer function", "interval with ends"),
+    ("dirac", "Image", "transpose", OUTER, "interval with ends"),
+    ("dirac", "Dirac", "transpose", "vjp of a gradient, partial", "points"),
 ]
 
 

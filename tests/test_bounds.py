@@ -30,7 +30,7 @@ from dftfd.libcint.dispersion_correction import dispersion_correction
 from dftfd.libcint.gto import GaussianBasis, component_count, gaussian_basis
 from dftfd.libcint.mole import to_pyscf
 from dftfd.terms.integrals import ExactCoulombExchange
-from dftfd.terms.on_grid import quadrature_grid
+from dftfd.terms.on_grid import LEAST_WEIGHT, counting_points, quadrature_grid
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.ao_values import ao_tables, ao_values
 from dftfd.xc.channels import ao_order
@@ -267,6 +267,25 @@ def test_integrals_of_steep_and_diffuse_functions_equal_their_formulas(distance)
         assert mole.intor("int1e_ovlp")[0, 1] == pytest.approx(overlap, rel=1e-12, abs=1e-14)
         assert mole.intor("int3c2e", shls_slice=slices).item() == pytest.approx(three, rel=1e-12, abs=1e-13)
         assert mole.intor("int2e", shls_slice=(*slices, 2, 3)).item() == pytest.approx(four, rel=1e-12, abs=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("atoms", "basis", "count"),
+    [("Rn 0 0 0;", "dyallv2z", 0), ("Ar 0 0 0; Ar 0 0 3.8", "6-31g", 10), ("O 0 0 0; C 0 0 1.1", "6-31g", 20)],
+)
+def test_points_that_are_left_out_weigh_nothing(atoms, basis, count):
+    """Of superposed atoms, LDA exchange at points of weights below 1e-15: at most 1e-11 of all of it.
+
+    The shells next to a nucleus have such weights too, and densities of up to 1e7: radon would lose 1.7e-5 hartree.
+    """
+    molecule = dftfd.molecule(atoms, basis=basis)
+    points, weights = quadrature_grid(molecule, 3)
+    mole = to_pyscf(molecule)
+    out = ~counting_points(molecule, points, weights, LEAST_WEIGHT)
+    n = dft.numint.eval_rho(mole, mole.eval_gto("GTOval", points), scf.hf.init_guess_by_minao(mole))
+    exchange = weights * np.maximum(n, 0.0) ** (4 / 3)
+    assert out.sum() >= count
+    assert np.abs(exchange[out]).sum() < 1e-11 * exchange.sum()
 
 
 def test_pairs_of_points_are_never_too_far_apart():

@@ -6,6 +6,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from dftfd.grids.molecular import BYTES_PER_POINT, grid_points, grid_size, molecular_grid, pull_back
 from dftfd.libcint.derivatives import atom_sums
@@ -33,6 +34,10 @@ ESTIMATE = 1e-4
 LEAST_WEIGHT = 1e-15
 """Weight [bohr^3] up to which points are left out of energies: in caffeine's grid of level 3 a twelfth of them, whose
 weights add up to 1e-12, where an energy per volume is a few hundred hartree at most."""
+
+NEXT_TO_A_NUCLEUS = 0.3
+"""Distance [bohr] within which no point is left out: the shells next to a nucleus have weights of 1e-16, but energies
+per volume of 4e3 (neon) to 1e9 hartree (radon)."""
 
 WORTH_A_LOOK = 2**28
 """Bytes of all orbitals on a grid from which on it is counted how many of them reach its points."""
@@ -134,7 +139,7 @@ class GridOrbitals:
                 points, weights = grid.on(self._molecule)
                 self._progress.note(f"grid of {len(points)} points")
             if grid.moves:  # points of a user's own grid have weights of their own kind
-                counting = np.abs(weights) > LEAST_WEIGHT
+                counting = counting_points(self._molecule, points, weights, LEAST_WEIGHT)
                 points, weights = points[counting], weights[counting]
             with self._progress.stage("orbitals on the grid"):
                 limit = self.room if keep else 0
@@ -146,10 +151,19 @@ class GridOrbitals:
         return self._stores[grid.key]
 
 
+def counting_points(molecule, points: np.ndarray, weights: np.ndarray, least: float) -> np.ndarray:
+    """Whether points are not to be left out (point,): by a weight above `least`, or by a nucleus next to them."""
+    counting = np.abs(weights) > least
+    thin = np.flatnonzero(~counting)
+    distances, _ = cKDTree(molecule.coordinates).query(points[thin], distance_upper_bound=NEXT_TO_A_NUCLEUS)
+    counting[thin] = np.isfinite(distances)
+    return counting
+
+
 def gradient_on_grid(molecule, kernel, grid, P, C_occ, grid_response: bool, progress) -> np.ndarray:
     """dE/dR (atom, 3) [hartree/bohr] at fixed P of the energy of one kernel on a Quadrature."""
     points, weights = grid.on(molecule)
-    counting = np.abs(weights) > NEGLIGIBLE_WEIGHT
+    counting = counting_points(molecule, points, weights, NEGLIGIBLE_WEIGHT)
     store = AOStore(molecule, points[counting], weights[counting], ao_order(kernel) + 1, memory_limit=0)
     slopes = GradientBuilder(kernel, store, progress.part).build(P, C_occ)
     gradient = atom_sums(molecule, slopes.orbitals)

@@ -22,7 +22,12 @@ NETS = {
         "tests/test_fingerprint.py",
         "tests/test_vocabulary.py",
     ),
-    "operators": ("tests/test_autofd_net.py", "tests/test_autofd_adjoints.py"),
+    "operators": (
+        "tests/test_autofd_net.py",
+        "tests/test_autofd_adjoints.py",
+        "tests/test_autofd_measures.py",
+        "tests/test_autofd_inverse_dirac.py",
+    ),
     "bounds": ("tests/test_bounds.py",),
 }
 

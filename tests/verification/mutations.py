@@ -98,20 +98,26 @@ def row(trial: Trial) -> dict:
         "old": mutation.old,
         "new": mutation.new,
         "found by": trial.found_by,
-        "seconds": round(trial.seconds, 1),
     }
+
+
+def _place(row: dict) -> tuple:
+    return row["file"], row["old"], row["new"]
 
 
 def main(arguments=None) -> int:
     """Try all mutations of the nets that are asked for; the number of those that no test found."""
     parser = argparse.ArgumentParser(prog="mutations", description="Make lines wrong and see whether a test notices.")
     parser.add_argument("--net", nargs="+", choices=NETS, default=list(NETS), help="names of nets; all by default")
+    parser.add_argument("--missed", action="store_true", help="only what is not in the record, or was not found")
     parser.add_argument("--save", action="store_true", help=f"keep what was found in {RECORD.relative_to(ROOT)}")
     given = parser.parse_args(arguments)
-    chosen, rows = [m for m in MUTATIONS if m.net in given.net], []
+    kept, rows = json.loads(RECORD.read_text()) if RECORD.exists() else [], []
+    found = {_place(r) for r in kept if r["found by"]} if given.missed else set()
+    chosen = [m for m in MUTATIONS if m.net in given.net and _place(row(Trial(m, None, 0.0))) not in found]
     with tempfile.TemporaryDirectory() as folder:
         copy = Copy(Path(folder))
-        for net in given.net:
+        for net in {m.net for m in chosen}:
             failure, seconds = copy.first_failure(NETS[net])
             print(f"{net}: {seconds:.0f} s without a mutation", flush=True)
             if failure:
@@ -121,12 +127,10 @@ def main(arguments=None) -> int:
             found = rows[-1]["found by"] or "NOT FOUND"
             print(f"{mutation.file}: {mutation.old!r} -> {mutation.new!r}: {found}", flush=True)
     missed = sum(not r["found by"] for r in rows)
-    print(
-        f"{len(rows)} mutations, {len(rows) - missed} found, {sum(r['seconds'] for r in rows):.0f} s of processor time"
-    )
+    print(f"{len(rows)} mutations, {len(rows) - missed} found")
     if given.save:
-        kept = json.loads(RECORD.read_text()) if RECORD.exists() else []
-        kept = [r for r in kept if r["net"] not in given.net] + rows
+        listed, new = {_place(row(Trial(m, None, 0.0))) for m in MUTATIONS}, {_place(r) for r in rows}
+        kept = [r for r in kept if _place(r) in listed - new] + rows
         RECORD.write_text(json.dumps(kept, indent=1) + "\n")
     return missed
 
