@@ -1,5 +1,6 @@
 """The command run, and what the commands have in common."""
 
+import gc
 import logging
 import os
 import sys
@@ -14,6 +15,7 @@ from dftfd.cli.option_types import with_options
 from dftfd.errors import CheckpointError, FileError, InputError, NotConvergedError
 from dftfd.model.options import OPTIONS, RUN, names
 from dftfd.runtime.progress import PlainProgress, Progress
+from dftfd.runtime.startup import loaded
 from dftfd.runtime.version import VERSION
 
 CHECK_FAILED = 1
@@ -24,6 +26,10 @@ ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability"
 
 AROUND = {*names(RUN), "allow_unconverged"} - {"progress"}
 """Options beside a QCSchema file, which decides the others."""
+
+FORMULA_OBJECTS = 50_000
+"""Objects that a command about a formula makes before it looks for garbage: formulas are many small objects that live
+as long as the command, and looking at them again and again takes an eighth of its time."""
 
 
 app = typer.Typer(
@@ -78,6 +84,7 @@ def options(
         from dftfd.runtime.jax_settings import prepare_jax
 
         prepare_jax()
+        loaded()
 
 
 @app.command()
@@ -203,7 +210,8 @@ def write_files(result, outputs, driver):
 
 @contextmanager
 def at_work(what):
-    """A sign of life on a terminal, beside what goes to standard output."""
+    """A sign of life on a terminal, beside what goes to standard output, while a formula is looked at."""
+    gc.set_threshold(FORMULA_OBJECTS)
     if not sys.stderr.isatty():
         yield
         return
