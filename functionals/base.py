@@ -11,6 +11,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from html import escape
 from numbers import Number
 from typing import Annotated, Any
 
@@ -185,6 +186,16 @@ class Functional:
     terms: tuple[tuple[float, EnergyTerm], ...] = ()
     exact_exchange: tuple[tuple[float, float], ...] = ()
     dispersion: tuple[str, str] | None = None
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the terms with their parameters, and exact exchange."""
+        rows = [self.name]
+        for coefficient, term in self.terms:
+            numbers = ", ".join(f"{name} = {value}" for name, value in term.parameters.items())
+            rows.append(f"{coefficient:+10.6g} {term.name}  {numbers}".rstrip())
+        for omega, fraction in self.exact_exchange:
+            rows.append(f"{fraction:+10.6g} exact exchange" + (f", erf(omega r)/r, omega = {omega:g}" if omega else ""))
+        return f"<pre>{escape(chr(10).join(rows))}</pre>"
 
     @property
     def is_semilocal(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from dftfd.cli.option_types import with_options
+from dftfd.cli.terminal import complain, say, warn
 from dftfd.errors import CheckpointError, FileError, InputError, NotConvergedError
 from dftfd.model.options import OPTIONS, RUN, names
 from dftfd.runtime.progress import PlainProgress, Progress
@@ -123,9 +124,9 @@ def run(
         system = molecule(**request.molecule)
         with progress_of(system, quiet) as progress:
             result = run_scf(system, **request.settings | {"progress": progress})
-    print(f"{result.energy:.10f}" if quiet else f"\n{result}")
+    say(f"{result.energy:.10f}" if quiet else f"\n{result}")
     if stability and result.converged and not quiet:
-        print(f"  stability             {result.stability()}")
+        say(f"  stability             {result.stability()}")
     write_files(result, outputs, request.driver)
     require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
     if kept is not None and kept.failure is not None:
@@ -157,7 +158,7 @@ def run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, d
 def require_convergence(converged, otherwise):
     """End the command with the line `otherwise` and its exit code where there is no convergence."""
     if not converged:
-        print("dftfd: error:", otherwise, file=sys.stderr)
+        complain(otherwise)
         raise typer.Exit(NotConvergedError.exit_code)
 
 
@@ -205,7 +206,7 @@ def write_files(result, outputs, driver):
         try:
             result.write(path, ending, **({"driver": driver} if ending == ".json" else {}))
         except NotConvergedError as error:
-            print(f"dftfd: warning: {path} not written: {error}", file=sys.stderr)
+            warn(f"{path} not written: {error}")
 
 
 @contextmanager
@@ -223,7 +224,7 @@ def at_work(what):
 
 @contextmanager
 def messages(verbose, debug):
-    """Inside, log records and warnings are single lines on standard error."""
+    """Inside, log records and warnings are single lines on standard error, each warning once."""
     handler, logger = logging.StreamHandler(), logging.getLogger("dftfd")
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
     level = logger.level
@@ -234,15 +235,23 @@ def messages(verbose, debug):
             if not debug:
                 warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = _show_warning
+            warnings.showwarning = _each_once()
             yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
 
 
-def _show_warning(message, category, filename, lineno, file=None, line=None):
-    print("dftfd: warning:", " ".join(str(message).split()), file=sys.stderr)
+def _each_once():
+    """Code in place of `warnings.showwarning`; the points of a scan need not repeat one another."""
+    said: set[str] = set()
+
+    def show(message, category, filename, lineno, file=None, line=None):
+        if str(message) not in said:
+            said.add(str(message))
+            warn(message)
+
+    return show
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from dftfd.results.html_report import notebook_summary
 from dftfd.results.output import check_format
 from dftfd.results.qcschema import atomic_result
 from dftfd.results.settings import Settings
-from dftfd.results.summary import result_summary
+from dftfd.results.summary import in_one_line, result_summary
 from dftfd.results.tree import save_result
 from dftfd.runtime.arguments import choice, public, whole
 from dftfd.scf.convergence import Cycle
@@ -63,7 +63,7 @@ def _of_a_solution(method: _Code) -> _Code:
     return cast(_Code, checked)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SCFResult:
     """Energy, orbitals and density of a Kohn-Sham calculation. Atomic units; `spin` is 1 (restricted) or 2.
 
@@ -103,11 +103,7 @@ class SCFResult:
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
 
-    def __str__(self):
-        return result_summary(self)
-
-    def _repr_html_(self):
-        return notebook_summary(self)
+    __repr__, __str__, _repr_html_ = in_one_line, result_summary, notebook_summary
 
     @property
     def has_properties(self) -> bool:
