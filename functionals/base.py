@@ -11,7 +11,6 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from html import escape
 from numbers import Number
 from typing import Annotated, Any
 
@@ -22,7 +21,7 @@ from dftfd.autofd.lowering.two_points import has_integrals
 from dftfd.errors import FunctionalError, UnsupportedError, shown
 from dftfd.functionals.densities import Density, Quadrature, in_words
 from dftfd.functionals.numerics import where_dense, zero_with_slope
-from dftfd.functionals.parameters import parameter_text, plain, plain_leaves, require_settable
+from dftfd.functionals.parameters import in_notebooks, parameter_text, plain, plain_leaves, require_settable
 from dftfd.runtime.arguments import number, public_raising
 
 SPACE = Domain((3,), name="r", grid_later=True)
@@ -186,16 +185,7 @@ class Functional:
     terms: tuple[tuple[float, EnergyTerm], ...] = ()
     exact_exchange: tuple[tuple[float, float], ...] = ()
     dispersion: tuple[str, str] | None = None
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the terms with their parameters, and exact exchange."""
-        rows = [self.name]
-        for coefficient, term in self.terms:
-            numbers = ", ".join(f"{name} = {value}" for name, value in term.parameters.items())
-            rows.append(f"{coefficient:+10.6g} {term.name}  {numbers}".rstrip())
-        for omega, fraction in self.exact_exchange:
-            rows.append(f"{fraction:+10.6g} exact exchange" + (f", erf(omega r)/r, omega = {omega:g}" if omega else ""))
-        return f"<pre>{escape(chr(10).join(rows))}</pre>"
+    _repr_html_ = in_notebooks
 
     @property
     def is_semilocal(self) -> bool:
@@ -268,8 +258,7 @@ class Functional:
         if not self.terms:
             return constant(0.0, *rho.domains)
         parts = [(coefficient, term.energy_density(rho, tau)) for coefficient, term in self.terms]
-        scaled = [e if isinstance(c, Number) and c == 1 else c * e for c, e in parts]
-        return functools.reduce(operator.add, scaled)
+        return functools.reduce(operator.add, (e if isinstance(c, Number) and c == 1 else c * e for c, e in parts))
 
     @_public
     def energy(self, rho: Density, tau: Density | None = None, *, quadrature: Quadrature | None = None) -> Any:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, at_work, messages
+from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, at_work, messages, refuse_existing
 from dftfd.cli.option_types import functional_named
 from dftfd.cli.terminal import say
 from dftfd.errors import InputError
@@ -179,6 +179,35 @@ def workbench(
             page = page_of(functional_named(name), None if other is None else functional_named(other))
         page.write(output, overwrite)
     print(f"{output}: {page}")
+
+
+@app.command()
+def oracle(
+    name: Annotated[str, typer.Argument(help="A formula, as gga_x_pbe; without it, all are listed.")] = "",
+    points: Annotated[
+        str, typer.Option(help="Kind of points: regular, polarised, extreme, below, one spin.")
+    ] = "regular",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the table to this file (.csv).")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    debug: Debug = False,
+):
+    """Print energies and derivatives computed in 150 digits.
+
+    A table of points and values, for `dftfd check --values` or other programs.
+    """
+    from dftfd.verify.oracle import oracle as table_of
+    from dftfd.verify.oracle import oracle_names
+
+    if not name:
+        print("\n".join(oracle_names()))
+        return
+    refuse_existing([output] if output else [], overwrite)
+    with messages(False, debug):
+        table = table_of(name, points)
+    if output is None:
+        print(table.csv(), end="")
+    else:
+        table.write(output)
 
 
 def _print(report, as_json):
