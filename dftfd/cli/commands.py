@@ -194,7 +194,7 @@ def _request(file, of_molecule, of_run, given):
 
     if not file.lower().endswith(".json"):
         return Request({"source": file} | of_molecule, of_run)
-    refuse(given, {*of_molecule, *of_run} - AROUND, f"is what {file} decides; leave it out")
+    refuse(given, {*of_molecule, "multiplicity", *of_run} - AROUND, f"is what {file} decides; leave it out")
     request = read_input(file)
     request.settings.update({name: of_run[name] for name in AROUND})
     return request
