@@ -603,6 +603,7 @@ def calls():
         "Excitations.plot": (excitations().plot, {"path": "spectrum.png"}),
         "Excitations.save": (excitations().save, {}),
         "SCFResult.save": (found.save, {}),
+        "SCFResult.view": (found.view, {}),
         "SCFResult.write": (found.write, {"path": "out.npz"}),
         "SCFResult.write cube": (
             lambda *, field="density", margin=1.0, spacing=2.0: found.write(

@@ -22,13 +22,14 @@ from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, sp
 from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins, bond_orders
 from dftfd.response.excitations import SPINS, Excitations, excitations_of
 from dftfd.response.polarizability import FREQUENCY, polarizabilities
-from dftfd.results.html_report import notebook_summary
+from dftfd.results.html_report import html_report, notebook_summary
 from dftfd.results.output import check_format
 from dftfd.results.qcschema import atomic_result
 from dftfd.results.settings import Settings
-from dftfd.results.summary import result_summary
+from dftfd.results.summary import result_summary, title
 from dftfd.results.tree import save_result
 from dftfd.runtime.arguments import choice, public, whole
+from dftfd.runtime.notebook import Page
 from dftfd.scf.convergence import Cycle
 from dftfd.scf.occupation import frontier_energies
 from dftfd.scf.orbitals import occupied_orbitals
@@ -191,7 +192,6 @@ class SCFResult:
 
         The derivative of the dipole moment by an electric field, of the whole energy: coupled-perturbed Kohn-Sham.
         At a frequency, of RKS and UKS with full and empty orbitals. progress: as in run_scf. See docs/response.md.
-
         Raises NotConvergedError at a resonance, UnsupportedError for smeared occupations and models of the potential.
         """
         return polarizabilities(self, [omega], progress)[0]
@@ -212,11 +212,6 @@ class SCFResult:
 
         Roots that do not converge come with a ConvergenceWarning and are marked in `converged`. Raises InputError for
         ROKS and partly filled orbitals, UnsupportedError for an unstable ground state and models of the potential.
-
-        >>> import dftfd
-        >>> helium = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), "pbe")
-        >>> print(helium.excitations(1).characters[0])
-        HOMO -> LUMO 100 %
         """
         return excitations_of(self, n, tda, spin, progress)
 
@@ -230,12 +225,18 @@ class SCFResult:
         """Write a file in the format that its ending names, or `ending`: .h5 .json .npz .molden .cube .html.
 
         options: for .cube, field=, a name of results.output.FIELDS or a Function R^3 -> R, and margin=, spacing= [bohr]
-        of the box around the atoms; for .json, driver=, of QCSchema.
-
-        Raises InputError for unknown endings and options, FileError where the file cannot be written, NotConvergedError
-        for a function of r of a run that has not converged.
+        of the box around the atoms; for .json, driver=, of QCSchema; for .html, excitations=.
+        InputError for unknown endings and options, FileError for places, NotConvergedError for functions of r.
         """
         check_format(path, ending)(self, path, **options)
+
+    @public
+    def view(self, excitations: Excitations | None = None) -> Page:
+        """The report as a page that notebooks show; `.open()` shows it in the browser, `.write(path)` keeps it.
+
+        excitations: those of this result, for their spectrum and orbitals. MissingDependencyError without Matplotlib.
+        """
+        return Page(title(self), html_report(self, excitations))
 
     @public
     def to_qcschema(self, driver: str = "energy") -> dict:
