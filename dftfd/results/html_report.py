@@ -33,12 +33,12 @@ IN_PLANE = 0.5
 
 def html_report(result) -> str:
     """The page. Raises MissingDependencyError without matplotlib."""
-    pictures = [_picture(_draw_convergence, result)]
+    pictures = [drawn(_draw_convergence, result)]
     if result.has_properties:
-        pictures.append(_picture(_draw_orbitals, result))
+        pictures.append(drawn(_draw_orbitals, result))
         bond = _bond(result.molecule)
         if bond is not None:
-            pictures += [_picture(draw, result, bond) for draw in (_draw_line, _draw_plane)]
+            pictures += [drawn(draw, result, bond) for draw in (_draw_line, _draw_plane)]
     body = [
         f"<h1>{escape(title(result))}</h1>",
         f'<p class="{"" if result.converged else "warning"}">{escape(outcome(result))}</p>',
@@ -55,7 +55,7 @@ def html_report(result) -> str:
 
 def summary_table(result) -> str:
     """The rows of the summary as an HTML table, for notebooks too."""
-    return _table([map(escape, row) for row in result_rows(result)], ("", "energies in hartree"))
+    return table([map(escape, row) for row in result_rows(result)], ("", "energies in hartree"))
 
 
 def notebook_summary(result) -> str:
@@ -64,7 +64,7 @@ def notebook_summary(result) -> str:
     return f"<div>{head}{summary_table(result)}</div>"
 
 
-def _table(rows, header=()):
+def table(rows, header=()):
     cells = lambda row, tag: "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in row) + "</tr>"
     return "<table>" + (cells(header, "th") if header else "") + "".join(cells(row, "td") for row in rows) + "</table>"
 
@@ -79,10 +79,10 @@ def _atoms_table(result):
         (escape(f"{label} {number}"), *(f"{value:.4f}" for value in values))
         for number, (label, *values) in enumerate(zip(result.molecule.labels, *columns, strict=True), start=1)
     ]
-    return "<h2>Charges</h2>" + _table(rows, header)
+    return "<h2>Charges</h2>" + table(rows, header)
 
 
-def _picture(draw, *arguments):
+def drawn(draw, *arguments):
     """An SVG figure drawn by `draw(axes, ...)`."""
     try:
         from matplotlib import rc_context

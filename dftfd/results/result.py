@@ -21,6 +21,7 @@ from dftfd.properties.fields import electrostatic_potential, localisation_functi
 from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
 from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins, bond_orders
 from dftfd.response.excitations import SPINS, Excitations, excitations_of
+from dftfd.response.hessian import METHODS, POINTS, STEP, second_derivatives
 from dftfd.response.polarizability import FREQUENCY, polarizabilities
 from dftfd.results.html_report import notebook_summary
 from dftfd.results.output import check_format
@@ -28,11 +29,13 @@ from dftfd.results.qcschema import atomic_result
 from dftfd.results.settings import Settings
 from dftfd.results.summary import result_summary
 from dftfd.results.tree import save_result
+from dftfd.results.vibrations import Vibrations, vibrations_of
 from dftfd.runtime.arguments import choice, public, whole
 from dftfd.scf.convergence import Cycle
 from dftfd.scf.occupation import frontier_energies
 from dftfd.scf.orbitals import occupied_orbitals
 from dftfd.scf.stability import Stability
+from dftfd.system.isotopes import ISOTOPES
 from dftfd.system.molecule import Molecule
 from dftfd.terms import COMPONENTS, OneElectronEnergy
 from dftfd.xc.density import density_function, orbital_function
@@ -186,6 +189,51 @@ class SCFResult:
         return nuclear_forces(self, grid_response).values
 
     @public
+    def hessian(
+        self,
+        method: Annotated[str, METHODS] = "auto",
+        points: Annotated[int, POINTS] = 2,
+        step: Annotated[float | None, STEP] = None,
+        progress: Any = None,
+    ) -> np.ndarray:
+        """Second derivatives of the energy by the positions of the nuclei, (atom, 3, atom, 3) [hartree/bohr^2].
+
+        Of the free energy with smeared occupations; the motion of the quadrature grid is part of them. See
+        `vibrations` for the arguments, docs/vibrations.md for how.
+
+        Raises NotConvergedError where an SCF or the coupled-perturbed equations do not converge, UnsupportedError for
+        models of the potential alone, InputError for a given grid.
+        """
+        return second_derivatives(self, method, points, step, progress=progress).hessian
+
+    @public
+    def vibrations(
+        self,
+        isotopes: Annotated[Any, ISOTOPES] = None,
+        *,
+        raman: bool = False,
+        method: Annotated[str, METHODS] = "auto",
+        points: Annotated[int, POINTS] = 2,
+        step: Annotated[float | None, STEP] = None,
+        record: Path | None = None,
+        restart: bool = False,
+        progress: Any = None,
+    ) -> Vibrations:
+        """Harmonic vibrations: wavenumbers, modes, infrared intensities, thermochemistry.
+
+        isotopes: {atom: mass number or mass [u]}, 'average', or None for the most abundant ones.
+        raman: polarisabilities are differentiated, too.
+        method: 'response' by coupled-perturbed orbitals, 'differences' of forces at displaced geometries, each solved
+            anew; 'auto' takes the former where it is possible, and raman= and record= are not asked for.
+        points, step: of differences, 2 or 4 points, displacements [bohr]; see docs/vibrations.md for the defaults.
+        record: file that holds the displacements done so far; restart=True goes on from it.   progress: as in run_scf.
+
+        Raises as `hessian`; FileError for a record that exists already, without restart.
+        """
+        found = second_derivatives(self, method, points, step, raman, record, restart, progress)
+        return vibrations_of(self, found, isotopes, atomic_result(self))
+
+    @public
     def polarizability(self, omega: Annotated[float, FREQUENCY] = 0.0, progress: Any = None) -> np.ndarray:
         """Dipole polarisability (3, 3) [bohr^3] at a frequency omega [hartree], by default static.
 
@@ -241,7 +289,8 @@ class SCFResult:
     def to_qcschema(self, driver: str = "energy") -> dict:
         """The result as a QCSchema AtomicResult: plain dictionaries, lists, numbers and text.
 
-        driver: 'energy', 'gradient' [hartree/bohr] or 'properties', which decides what `return_result` holds.
+        driver: 'energy', 'gradient' [hartree/bohr], 'hessian' [hartree/bohr^2] or 'properties', which decides what
+            `return_result` holds.
         """
         return atomic_result(self, driver)
 
