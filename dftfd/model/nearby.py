@@ -29,7 +29,7 @@ def solution_at(result: Any, coordinates: np.ndarray, thresholds: Convergence, p
     plan = replace(options.strategy, looks=False, follow=False)
     with blas_threads(1), progress.stage("scf"):
         problem = ingredients.problem(occupy)
-        solution = solve(problem, P, strategy=plan, convergence=thresholds, on_cycle=progress.cycle)
+        solution: Any = solve(problem, P, strategy=plan, convergence=thresholds, on_cycle=progress.cycle)
     state = solution.state
     return replace(
         result,

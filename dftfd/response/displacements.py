@@ -49,7 +49,7 @@ class Record:
             self._go_on()
 
     def _go_on(self):
-        part = read_tree(self._path, "a record of displacements").get("displacements")
+        part: Any = read_tree(self._path, "a record of displacements").get("displacements")
         try:
             if int(part["format"]) != FORMAT:
                 raise FileError(f"{self._path} has format {part['format']}; this version reads format {FORMAT}.")
