@@ -34,7 +34,7 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tupl
         orbitals.room = ingredients.orbitals.room
         grid, molecule = Quadrature(COARSE_LEVEL), calculation.molecule
         cheaper = SemilocalEnergy(
-            semilocal.functional, calculation.n_spin, molecule, grid, orbitals, progress, semilocal.kind
+            semilocal.functional, calculation.n_spin, molecule, grid, orbitals, progress, semilocal.arrays_vary
         )
         cheaper.prepare(progress)
     if double is not None:

@@ -1,7 +1,7 @@
 """The ingredients of a calculation for other numbers in its functional, or another field: what stays is kept.
 
 Integrals, grids and orbitals on them depend on the functional's structure alone, and programs of its semilocal part
-have its arrays as arguments (xc.parametric).
+have its arrays as arguments (xc.operands).
 """
 
 from dataclasses import replace
@@ -19,8 +19,6 @@ from dftfd.terms import (
     SemilocalEnergy,
     Term,
 )
-from dftfd.xc.kernel import XCKernel
-from dftfd.xc.parametric import ParametricKernel
 
 
 def plain_numbers(functional: Functional) -> Functional:
@@ -45,8 +43,8 @@ def with_numbers(ingredients: Ingredients, functional: Functional, electric_fiel
                 return CoulombExchangeEnergy(term.builder, plain.exact_exchange)
             case SemilocalEnergy():
                 part, n_spin = functional.semilocal_part, calculation.n_spin
-                kind = ParametricKernel if taken_apart(part)[1] else XCKernel
-                return SemilocalEnergy(part, n_spin, molecule, term.grid, orbitals, progress, kind)
+                arrays = bool(taken_apart(part)[1])
+                return SemilocalEnergy(part, n_spin, molecule, term.grid, orbitals, progress, arrays_vary=arrays)
             case DoubleIntegralEnergy():
                 part = plain.nonlocal_part
                 return DoubleIntegralEnergy(part, calculation.n_spin, molecule, term.grid, orbitals)

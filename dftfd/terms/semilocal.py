@@ -15,12 +15,13 @@ class SemilocalEnergy(GridEnergy):
     stage = "semilocal derivatives"
 
     def __init__(
-        self, functional: Functional, n_spin: int, molecule, grid, orbitals: GridOrbitals, progress, kind=XCKernel
+        self, functional: Functional, n_spin: int, molecule, grid, orbitals: GridOrbitals, progress, arrays_vary=False
     ):
-        """kind: the class of the kernel."""
-        self.functional, self.kind, self._progress = functional, kind, progress
+        """arrays_vary: as in XCKernel."""
+        self.functional, self.arrays_vary, self._progress = functional, arrays_vary, progress
         self._devices = accelerated_devices()
-        super().__init__(shared(kind, functional, n_spin), molecule, grid, orbitals, keep=self._devices is None)
+        kernel = shared(XCKernel, functional, n_spin, **({"arrays_vary": True} if arrays_vary else {}))
+        super().__init__(kernel, molecule, grid, orbitals, keep=self._devices is None)
 
     def made_on(self, store):
         if self._devices is None:

@@ -41,7 +41,9 @@ from dftfd.tasks.run import solution_of
 from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
 from dftfd.terms.integrals import share
 from dftfd.training.operations import SOLUTION, linear_map, symmetric_map
-from dftfd.xc.parametric import SemilocalOnGrid, double_integral_energy_of, parametric_code
+from dftfd.xc.code import shared
+from dftfd.xc.derivatives_by_numbers import SemilocalOnGrid, double_integral_energy_of
+from dftfd.xc.kernel import XCKernel
 
 RESPONSE_TOLERANCE = 0.01
 """Of the coupled-perturbed equations, as a share of the perturbation: this part of the SCF's own orbital gradient."""
@@ -274,7 +276,7 @@ class DifferentiableSCF:
             return double_integral_energy_of(part, points, weights, density)
         values = taken_apart(part)[1]
         like = put_together(taken_apart(part)[0], [np.zeros(np.shape(v)) for v in values])
-        code, _ = parametric_code(like, self.n_spin)
+        code = shared(XCKernel, like, self.n_spin, arrays_vary=True).code
         numbers = jnp.concatenate([jnp.zeros(0), *(jnp.ravel(v) for v in values)])
         return SemilocalOnGrid(code, points, weights).energy(density, numbers)
 

@@ -132,7 +132,8 @@ class PointCode:
     """Numbers from the program of an energy per volume whose first `n` inputs are its variables.
 
     By further inputs (the point) there are first derivatives only. operands: so many of the last inputs are numbers for
-    all points, such as parameters; `at` gives the code for their values, which shares what is compiled.
+    all points, such as parameters; `at` gives the code for their values, which shares what is compiled. Derivatives by
+    them, of first and second order, have methods of their own, `*_by_all`.
     """
 
     def __init__(self, program: ScalarProgram, n: int, operands: int = 0):
@@ -167,6 +168,27 @@ class PointCode:
             return replace(program, outputs=program.outputs[-self.n :])
 
         return self._on_points("change", make, blocks)
+
+    def slopes_by_all(self, *blocks) -> list[np.ndarray]:
+        """The same as `slopes`, and after them the derivatives by the operands."""
+        return self._on_points("slopes by all", lambda: retraced(self._slopes_by_all, inline=True), blocks)
+
+    def changes_by_all(self, *blocks) -> list[np.ndarray]:
+        """How derivatives by all inputs and operands change along a direction; blocks: inputs, direction of them all.
+
+        The direction has rows for operands too.
+        """
+
+        def make():
+            n = self._energy.n_inputs
+            program = with_forward_derivative(self._slopes_by_all, n, inline=True)
+            return replace(program, outputs=program.outputs[-n:])
+
+        return self._on_points("changes by all", make, blocks)
+
+    @property
+    def _slopes_by_all(self):
+        return self._once("gradient by all", lambda: with_gradient(self._energy))
 
     def _on_points(self, name, make, blocks):
         code = self._once(name, lambda: OnPoints(make(), uniform=self._uniform))

@@ -19,7 +19,7 @@ from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional, unknown_densities
 from dftfd.xc.channels import channel_count, channels_for, jets
 from dftfd.xc.code import PointCode, apart, kept
-from dftfd.xc.operands import key_without_values, operands_of, program_of_operands, with_values
+from dftfd.xc.operands import arrays_of, key_without_values, program_of_operands, set_by_hand, with_values
 
 
 class Slopes(NamedTuple):
@@ -42,18 +42,24 @@ class XCKernel:
     potential: (spin, channel, point), w_p de/d(channel).
 
     order: highest derivative of the density, 0, 1 or 2, found by tracing.   channels: their number.
+    arrays_vary: of all numbers, those in arrays are operands of the code, which has derivatives by them too.
     `energy` and `energy_density` are the same energy in code that JAX can transform.
     """
 
     whole_grid = False
 
-    def __init__(self, functional: Functional, n_spin: int):
-        self._lowered = lower(functional.energy_density(*unknown_densities()))
-        self.functional = functional
-        self.n_spin = n_spin
-        self.order, self.needs_tau = channels_for(functional, self._lowered.orders)
+    def __init__(self, functional: Functional, n_spin: int, arrays_vary: bool = False):
+        self.functional, self.n_spin, self.arrays_vary = functional, n_spin, arrays_vary
+        self._arrays = arrays_of(functional) if arrays_vary else ()
+        orders = lambda: self._lowered.orders
+        orders = kept(self._key("orders", self._arrays), orders) if self._arrays else orders()
+        self.order, self.needs_tau = channels_for(functional, orders)
         self.channels = channel_count(self.order, self.needs_tau)
         self._code, self._lock = None, threading.Lock()
+
+    @cached_property
+    def _lowered(self):
+        return lower(self.functional.energy_density(*unknown_densities()))
 
     def energy_density(self, density, point):
         """Energy per volume at one point (3,) from density (spin, channel); pure JAX."""
@@ -103,29 +109,29 @@ class XCKernel:
 
     def _point_code(self):
         self._refuse_tracers([(c, dict(t.parameters)) for c, t in self.functional.terms])
-        operands = operands_of(self.functional)
+        operands = self._arrays if self.arrays_vary else self._chosen(set_by_hand(self.functional))
         if not operands:
-            return PointCode(apart(self._program), self.n_spin * self.channels)
-        operands = self._current(kept(self._key("choice", operands), self._choice, operands))
+            return self._code_of(apart(self._program), ())
         code = kept(self._key("code", operands), lambda: self._code_of(self._program(operands), operands))
-        return code.at(operand.value for operand in operands)
+        return code.at(np.concatenate([np.ravel(operand.value) for operand in operands]))
 
     def _key(self, kind, operands):
         return kind, self.n_spin, key_without_values(self.functional, operands)
 
+    def _chosen(self, operands):
+        """Those that code of the formulas can take, with this functional's values: others may have made the choice."""
+        if not operands:
+            return ()
+        places = {operand.leaf for operand in kept(self._key("choice", operands), self._choice, operands)}
+        return tuple(operand for operand in operands if operand.leaf in places)
+
     def _choice(self, operands):
-        """Those that code of the formulas can take."""
         program, taken = program_of_operands(operands, self._program)
         kept(self._key("code", taken), self._code_of, program, taken)
         return taken
 
-    def _current(self, taken):
-        """With this functional's values: the choice may have been made for others."""
-        places = {operand[:3] for operand in taken}
-        return tuple(operand for operand in operands_of(self.functional) if operand[:3] in places)
-
     def _code_of(self, program, operands):
-        return PointCode(program, self.n_spin * self.channels, len(operands))
+        return PointCode(program, self.n_spin * self.channels, sum(np.size(operand.value) for operand in operands))
 
     def _program(self, operands=()):
         """The energy per volume at a point, with inputs: density, point, values of operands."""
@@ -134,7 +140,7 @@ class XCKernel:
             given = with_values(self.functional, operands, values)
             return lower(given.energy_density(*unknown_densities()))(jets(density, self.order), point)
 
-        shapes = (self.n_spin, self.channels), (3,), *[()] * len(operands)
+        shapes = (self.n_spin, self.channels), (3,), *(np.shape(operand.value) for operand in operands)
         code = of_values if operands else self.energy_density
         return point_program(code, *(jax.ShapeDtypeStruct(s, np.float64) for s in shapes))
 

@@ -1,67 +1,81 @@
-"""Parameters that were set by hand as operands of compiled code, so that another value compiles nothing.
+"""Numbers of a functional as operands of compiled code, so that other values compile nothing.
 
-Kernels hold the numbers of a functional as constants, from which simplification and XLA make the shortest code. Of
-parameters that a user sets, and will set again, the code takes the values when it runs. Constants stay what decides
-about the code itself: exponents, integers, zeros, networks, and whatever a formula looks at in Python.
+Kernels hold the numbers of a functional as constants, from which simplification and XLA make the shortest code. Code
+takes when it runs: the values of parameters that a user set, and will set again (`set_by_hand`), as far as the formulas
+let it; and all arrays of a functional that is fitted or differentiated (`arrays_of`). Constants stay what decides about
+the code itself: exponents, integers, zeros, and whatever a formula looks at in Python.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from jax.tree_util import tree_flatten, tree_unflatten
+from jax.tree_util import tree_flatten, tree_leaves, tree_unflatten
 
 from dftfd.autofd.core.structure import structural_key
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.program import ScalarProgram
+from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
+from dftfd.functionals.pytree import owners
 
 MOST = 64
-"""Numbers that code takes as operands; a functional with more of them is a network, or like one."""
+"""Numbers set by hand that code takes as operands; a functional with more of them is a network, or like one."""
+
+MOST_IN_ARRAYS = 400
+"""Numbers in arrays that are scalars of one program; twice as many compile for minutes."""
 
 _SAMPLES = 64  # points where code with operands is compared with that of the constants
 
 
 class Operand(NamedTuple):
-    """A number of a functional: entry `leaf` of a parameter of a term, with its value."""
+    """A leaf of a functional as a pytree, with its value; owner: (term, parameter) that it belongs to."""
 
-    term: int
-    parameter: str
     leaf: int
-    value: float
+    owner: tuple[int | None, str]
+    value: Any
 
 
-def operands_of(functional: Functional) -> tuple[Operand, ...]:
+def set_by_hand(functional: Functional) -> tuple[Operand, ...]:
     """The numbers set by hand that code may take as operands."""
+    by_hand = {(place, name) for place, (_, term) in enumerate(functional.terms) for name in term.set_by_hand}
     found = [
-        Operand(place, name, k, float(x))
-        for place, (_, term) in enumerate(functional.terms)
-        for name in sorted(term.set_by_hand)
-        for k, x in enumerate(tree_flatten(term.parameters[name])[0])
-        if isinstance(x, Real) and not isinstance(x, int) and np.isfinite(x) and x != 0
+        Operand(k, owner, float(x))
+        for k, (owner, x) in enumerate(zip(owners(functional), tree_leaves(functional), strict=True))
+        if owner in by_hand and isinstance(x, Real) and np.isfinite(x) and x != 0
     ]
     return tuple(found) if len(found) <= MOST else ()
 
 
+def arrays_of(functional: Functional) -> tuple[Operand, ...]:
+    """The arrays of a functional, which code takes whatever they hold. UnsupportedError where they are too large."""
+    places = zip(owners(functional), tree_leaves(functional), strict=True)
+    found = tuple(Operand(k, owner, x) for k, (owner, x) in enumerate(places) if not isinstance(x, Real))
+    count = sum(np.size(operand.value) for operand in found)
+    if count > MOST_IN_ARRAYS:
+        raise UnsupportedError(
+            f"a functional with {count} numbers that vary; at most {MOST_IN_ARRAYS} are served: hold others fixed as "
+            "plain numbers, or train a large network on densities with dftfd.energy."
+        )
+    return found
+
+
 def with_values(functional: Functional, operands, values) -> Functional:
-    """The functional with other numbers, traced or not, in the places of operands."""
-    terms = list(functional.terms)
+    """The functional with others, traced or not, in the places of operands."""
+    leaves, structure = tree_flatten(functional)
     for operand, value in zip(operands, values, strict=True):
-        coefficient, term = terms[operand.term]
-        leaves, structure = tree_flatten(term.parameters[operand.parameter])
         leaves[operand.leaf] = value
-        terms[operand.term] = coefficient, term.with_parameters({operand.parameter: tree_unflatten(structure, leaves)})
-    return replace(functional, terms=tuple(terms))
+    return tree_unflatten(structure, leaves)
 
 
 def key_without_values(functional: Functional, operands):
     """Equal for functionals that differ by the values of their operands alone."""
-    same = with_values(functional, operands, [structural_key] * len(operands))
-    terms = [(float(c), t.formula, t.ingredients, sorted(t.parameters.items())) for c, t in same.terms]
-    return structural_key([terms, [operand[:3] for operand in operands]])
+    same = with_values(functional, operands, [f"operand of shape {np.shape(o.value)}" for o in operands])
+    terms = [(t.formula, t.ingredients, sorted(t.parameters.items())) for _, t in same.terms]
+    coefficients = [c if isinstance(c, str) else float(c) for c, _ in same.terms]
+    return structural_key([coefficients, terms, [operand.leaf for operand in operands]])
 
 
 def program_of_operands(
@@ -73,7 +87,7 @@ def program_of_operands(
     """
     trace = cache(trace)
     constants = trace(())
-    parameters = [tuple(o for o in operands if o[:2] == key) for key in dict.fromkeys(o[:2] for o in operands)]
+    parameters = [tuple(o for o in operands if o.owner == owner) for owner in dict.fromkeys(o.owner for o in operands)]
     taken = _taken(constants, operands, trace)
     if taken is None:
         taken = tuple(o for alone in parameters for o in _taken(constants, alone, trace) or ())
