@@ -170,8 +170,8 @@ def workbench(
 
     There it is evaluated while parameters are moved; the page needs no network.
     """
-    from dftfd.interactive.workbench import require_new
     from dftfd.interactive.workbench import workbench as page_of
+    from dftfd.runtime.notebook import require_new
 
     with messages(verbose, debug):
         require_new(output, overwrite)
