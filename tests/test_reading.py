@@ -22,7 +22,7 @@ from dftfd.runtime.progress import LogProgress, NotebookProgress, as_progress
 
 COLUMNS = 80
 COMMANDS = (
-    "run gradient optimize scan interaction excitations polarizability fit list check audit read show prove export "
+    "run gradient optimize frequencies view scan interaction excitations polarizability fit list check audit read show prove export "
     "workbench oracle completion cache doctor benchmark passport"
 ).split()
 HELIUM = "He 0 0 0;"

@@ -72,7 +72,10 @@ def view(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Show a result in the browser: the molecule with orbitals, density and potential to turn, and its report."""
+    """Show a result in the browser.
+
+    The molecule with orbitals, density and potential to turn, and its report.
+    """
     from dftfd.response.excitations import load_excitations
     from dftfd.results.result_file import load_result
     from dftfd.runtime.notebook import require_new

@@ -187,7 +187,7 @@ def frequencies(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Compute vibrations: wavenumbers, intensities, thermochemistry."""
+    """Compute vibrations and the thermochemistry of a gas."""
     from dftfd.results.vibration_files import writer_for
     from dftfd.system.isotopes import isotopes_of_text
     from dftfd.system.molecule import molecule
@@ -211,7 +211,7 @@ def frequencies(
             require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
             vibrations = result.vibrations(**wanted, progress=progress)
         of_gas = vibrations.thermochemistry(temperature, pressure, symmetry_number, quasi_harmonic)
-        print(f"\n{result}\n\n{vibrations}\n\n{of_gas}")
+        say(f"\n{result}\n\n{vibrations}\n\n{of_gas}")
         for path in output or ():
             vibrations.write(path)
 
