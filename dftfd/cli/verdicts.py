@@ -169,6 +169,8 @@ def _tell(display, step):
 
 
 def _left(step):
+    if step.seconds_left is None:
+        return ""
     minutes, seconds = divmod(round(step.seconds_left), 60)
     return f"{minutes} min left" if minutes else f"{seconds} s left"
 
