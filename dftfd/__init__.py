@@ -8,6 +8,7 @@ from dftfd.runtime import startup  # isort: skip
 
 startup.end_at_once_on_interrupt()
 startup.end_with_parent()
+startup.load_without_collections()
 with startup.said_by_the_command():
     startup.require_address_space()
 
@@ -45,6 +46,7 @@ _PUBLIC = {
     "SCFResult": "dftfd.results.result",
     "load_result": "dftfd.results.result_file",
     "load_excitations": "dftfd.response.excitations",
+    "load_vibrations": "dftfd.results.vibrations",
     "functional": "dftfd.functionals.registry",
     "potential": "dftfd.functionals.registry",
     "register": "dftfd.functionals.registry",
