@@ -61,7 +61,6 @@ MUTATIONS = (
         ('n.product(n.number(scale), n.plain("select_n"', 'n.product(n.number(1.0), n.plain("select_n"'),
         ("!= len(branches) - 1:", "> len(branches) - 1:"),
         ("rest = y if x is None else x if y is None", "rest = x if x is None else x if y is None"),
-        ("return n.number(a * b * c)\n", "return n.number(a * b)\n"),
         ('if n.nodes[y].op == "div" and n.nodes[y].args[1] == x:', 'if n.nodes[y].op == "div":'),
         ("n.product(n.number(1.0 / number), _reciprocal", "n.product(n.number(number), _reciprocal"),
         ("n.number(a.value + b.value)", "n.number(a.value - b.value)"),
