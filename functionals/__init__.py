@@ -17,6 +17,7 @@ from dftfd.functionals import (  # noqa: E402  each registers its functionals
     hybrids,
     kinetic,
     lda,
+    local_hybrids,
     lyp,
     minnesota,
     optx,

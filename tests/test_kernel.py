@@ -15,8 +15,9 @@ import pytest
 import dftfd
 from dftfd.autofd import compose, dot, function, laplacian, nabla
 from dftfd.errors import UnsupportedError
-from dftfd.functionals.base import SPACE, EnergyTerm, Functional
+from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.common import slater_exchange, spin_scaled, total_density
+from dftfd.functionals.densities import SPACE
 from dftfd.functionals.registry import get_functional
 from dftfd.verify.potential_comparison import molecular_jet
 from dftfd.xc.ao_store import AOStore
