@@ -54,6 +54,7 @@ __all__ = [
     "hybrids",
     "kinetic",
     "lda",
+    "local_hybrids",
     "lyp",
     "minnesota",
     "optx",

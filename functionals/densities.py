@@ -76,4 +76,7 @@ def signature_of(formula: Any, name: str) -> tuple[tuple[str, ...], dict]:
             )
     if not ingredients:
         raise FunctionalError(f"functional {name!r} takes no density: name its argument n or rho.")
+    if "e_x_lr" in ingredients and "omega" not in parameters:
+        message = f"functional {name!r} takes e_x_lr, exact exchange of erf(omega r)/r, so it needs a parameter omega."
+        raise FunctionalError(message)
     return tuple(ingredients), parameters

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.errors import UnsupportedError
+from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.mole import to_pyscf
@@ -102,7 +102,7 @@ def test_one_electron_has_no_self_interaction():
     )
 
 
-def test_what_needs_a_density_alone_refuses():
+def test_what_needs_a_density_alone_refuses(tmp_path):
     molecule = dftfd.molecule("He 0 0 0;", basis="sto-3g")
     f = get_functional("lh07t_svwn")
     result = dftfd.run_scf(molecule, f, density_fit=False, grid_level=1)
@@ -112,15 +112,31 @@ def test_what_needs_a_density_alone_refuses():
         lambda: f.potential(rho, tau),
         lambda: dftfd.energy(molecule, f),
         lambda: dftfd.differentiable_scf(molecule, xc=f)(f),
-        lambda: dftfd.export(f, "nowhere"),
+        lambda: dftfd.export(f, tmp_path),
         lambda: result.v_xc(np.zeros((1, 3))),
-        lambda: result.parameter_gradient(),
         lambda: result.to_pyscf(),
-        lambda: dftfd.check(f),
-        lambda: dftfd.prove(f),
+        lambda: dftfd.audit(f),
     ):
-        with pytest.raises(UnsupportedError, match="exact-exchange energy densit"):
+        with pytest.raises(UnsupportedError, match="takes the exact-exchange energy density"):
             refused()
+
+
+def test_formulas_of_long_range_exchange_say_their_omega():
+    with pytest.raises(FunctionalError, match="needs a parameter omega"):
+        EnergyTerm.from_formula(lambda e_x_lr: e_x_lr[0], "f")
+    molecule = dftfd.molecule("He 0 0 0;", basis="sto-3g")
+    with pytest.raises(FunctionalError, match="omega > 0"):
+        dftfd.run_scf(molecule, local(constant_mixing_of_long_range, omega=0.0), density_fit=False)
+    two = local(constant_mixing_of_long_range) + local(constant_mixing_of_long_range, omega=0.4)
+    with pytest.raises(UnsupportedError, match=r"0\.3, 0\.4"):
+        dftfd.run_scf(molecule, two, density_fit=False)
+
+
+def test_derivative_by_a_parameter_is_a_difference():
+    molecule = dftfd.molecule(OH, spin=1, basis="6-31g")
+    run = lambda a: dftfd.run_scf(molecule, get_functional("lh07t_svwn", a=a), **OPTIONS | {"grid_level": 1})
+    difference = (run(0.481).energy - run(0.479).energy) / 2e-3
+    assert run(0.48).parameter_gradient()["lh07t_x"]["a"] == pytest.approx(difference, abs=1e-6)
 
 
 def test_another_fraction_compiles_nothing_and_is_right():

@@ -42,11 +42,11 @@ def channel_count(order: int, tau: bool, exchange: Sequence[str] = ()) -> int:
     return component_count(order) + len(exchange) + int(tau)
 
 
-def without_exact_exchange(functional, orders, what: str) -> None:
-    """UnsupportedError for a functional whose lowered form takes an energy density of exact exchange."""
-    if any(name in orders for name in EXACT_EXCHANGE):
+def without_exact_exchange(functional, ingredients, what: str) -> None:
+    """UnsupportedError for a functional that has an energy density of exact exchange among its ingredients."""
+    if any(name in ingredients for name in EXACT_EXCHANGE):
         raise UnsupportedError(
-            f"functional {functional.name!r} takes the exact-exchange energy density, {what}; it has its energy, "
+            f"functional {functional.name[:60]!r} takes the exact-exchange energy density, {what}; it has its energy, "
             "matrix, response and forces in calculations (dftfd.run_scf)."
         )
 

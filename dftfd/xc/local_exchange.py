@@ -15,7 +15,7 @@ A restricted run's total density has e_x = -1/4 X . G, the sum of both spins.
 
 import numpy as np
 
-from dftfd.errors import UnsupportedError
+from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.libcint.gto import component_count
 from dftfd.libcint.pair_potentials import PairPotentials
 from dftfd.xc.ao_store import AOStore
@@ -38,6 +38,10 @@ class _Rows:
                 f"functional {kernel.functional.name!r} takes exact-exchange energy densities of several ranges, omega "
                 f"= {', '.join(str(omega) for omega in ranges if omega)}; one besides 1/r is served."
             )
+        for omega in ranges[len(ranges) - ("e_x_lr" in kernel.exact_exchange) :]:
+            if not omega > 0:
+                message = f"functional {kernel.functional.name[:60]!r} has omega={omega} of e_x_lr; omega > 0 expected."
+                raise FunctionalError(message)
         start = component_count(kernel.order)
         self.of_channel = {start + k: PairPotentials(molecule, omega) for k, omega in enumerate(ranges)}
 
@@ -58,6 +62,8 @@ def density_on_orbitals(ao, aos, P) -> np.ndarray:
 
 class LocalExchangeBuilder(XCBuilder):
     """An XCBuilder for kernels with energy densities of exact exchange among their channels."""
+
+    has_exact_exchange = True
 
     def __init__(self, kernel, store: AOStore, molecule, progress=None):
         super().__init__(kernel, store, progress)
@@ -95,6 +101,8 @@ class LocalExchangeResponse(MatrixBuilder):
     triplet: P is a closed shell's total, and changes of alpha are minus those of beta; then the matrix is alpha's.
     Changes i D, D antisymmetric, leave the density as it is, and change the matrix by that of -1/2 v (D chi) A (D chi).
     """
+
+    has_exact_exchange = True
 
     def __init__(self, kernel, response_kernel, store: AOStore, molecule, P):
         super().__init__(kernel, store)
@@ -154,6 +162,8 @@ class LocalExchangeGradientBuilder(GradientBuilder):
     The potentials A change with the centres of their functions, -(nabla m n|, and with the point, (nabla m n| +
     (m nabla n|.
     """
+
+    has_exact_exchange = True
 
     def __init__(self, kernel, store: AOStore, molecule, progress=None):
         super().__init__(kernel, store, progress)
