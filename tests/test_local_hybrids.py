@@ -54,8 +54,15 @@ def test_potentials_of_pairs_are_pyscf_s_integrals(omega):
     np.testing.assert_allclose(found.slopes(points, X), np.einsum("xpmn,anp->axmp", slopes, X), atol=1e-11)
 
 
-@pytest.mark.parametrize("kind", PAIRS)
-@pytest.mark.parametrize("atoms, spin", [(WATER, 0), (OH, 1)], ids=["water", "OH"])
+@pytest.mark.parametrize(
+    "kind, atoms, spin",
+    [
+        ("both", WATER, 0),
+        pytest.param("full range", OH, 1, marks=pytest.mark.slow),
+        pytest.param("long range", OH, 1, marks=pytest.mark.slow),
+        pytest.param("both", OH, 1, marks=pytest.mark.slow),
+    ],
+)
 def test_constant_mixing_is_a_global_hybrid(kind, atoms, spin):
     """Energies and forces against exact exchange from integrals over both electrons, to the error of the grid."""
     molecule = dftfd.molecule(atoms, spin=spin, basis="6-31g")
@@ -64,22 +71,25 @@ def test_constant_mixing_is_a_global_hybrid(kind, atoms, spin):
     np.testing.assert_allclose(ours.forces(), expected.forces(), atol=1e-5)
 
 
-def test_response_of_constant_mixing_is_a_global_hybrid_s():
+@pytest.mark.parametrize("kind", ["both", pytest.param("long range", marks=pytest.mark.slow)])
+def test_response_of_constant_mixing_is_a_global_hybrid_s(kind):
     """Excitations, full and TDA, singlets, triplets and of an open shell, and a polarisability."""
-    molecule = dftfd.molecule(WATER, basis="6-31g")
-    ours, expected = (dftfd.run_scf(molecule, xc, **OPTIONS) for xc in PAIRS["both"])
+    molecule = dftfd.molecule(WATER, basis="sto-3g")
+    ours, expected = (dftfd.run_scf(molecule, xc, **OPTIONS) for xc in PAIRS[kind])
     np.testing.assert_allclose(ours.polarizability(), expected.polarizability(), rtol=1e-5, atol=1e-5)
     for options in ({}, {"tda": True}, {"spin": "triplet"}):
         found, other = (result.excitations(2, **options).energies for result in (ours, expected))
         np.testing.assert_allclose(found, other, atol=2e-6)
-    molecule = dftfd.molecule(OH, spin=1, basis="6-31g")
-    found, other = (dftfd.run_scf(molecule, xc, **OPTIONS).excitations(3).energies for xc in PAIRS["both"])
+    molecule = dftfd.molecule("N 0 0 0.1; H 0 0.8 -0.5; H 0.1 -0.8 -0.52", spin=1, basis="sto-3g")
+    found, other = (dftfd.run_scf(molecule, xc, **OPTIONS).excitations(3).energies for xc in PAIRS[kind])
     np.testing.assert_allclose(found, other, atol=2e-6)
 
 
-@pytest.mark.parametrize("atoms, spin", [(WATER, 0), (OH, 1)], ids=["water", "OH"])
+@pytest.mark.parametrize(
+    "atoms, spin", [("F 0 0 0; H 0.1 0.2 0.9", 0), pytest.param(OH, 1, marks=pytest.mark.slow)], ids=["HF", "OH"]
+)
 def test_matrix_and_forces_of_a_local_hybrid_are_differences(atoms, spin):
-    molecule = dftfd.molecule(atoms, spin=spin, basis="6-31g")
+    molecule = dftfd.molecule(atoms, spin=spin, basis="3-21g")
     energy = lambda molecule: dftfd.run_scf(molecule, "lh07t_svwn", **OPTIONS | {"grid_level": 1}).energy
     forces, x, h = (
         dftfd.run_scf(molecule, "lh07t_svwn", **OPTIONS | {"grid_level": 1}).forces(),
@@ -133,7 +143,7 @@ def test_formulas_of_long_range_exchange_say_their_omega():
 
 
 def test_derivative_by_a_parameter_is_a_difference():
-    molecule = dftfd.molecule(OH, spin=1, basis="6-31g")
+    molecule = dftfd.molecule("Li 0 0 0;", spin=1, basis="sto-3g")
     run = lambda a: dftfd.run_scf(molecule, get_functional("lh07t_svwn", a=a), **OPTIONS | {"grid_level": 1})
     difference = (run(0.481).energy - run(0.479).energy) / 2e-3
     assert run(0.48).parameter_gradient()["lh07t_x"]["a"] == pytest.approx(difference, abs=1e-6)
