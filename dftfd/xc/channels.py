@@ -10,6 +10,7 @@ Orbitals and their derivatives, the components A_c of (component, ao, point), ha
 third derivatives.
 """
 
+import math
 from collections.abc import Sequence
 
 import jax.numpy as jnp
@@ -17,7 +18,6 @@ import numpy as np
 
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.densities import EXACT_EXCHANGE
-from dftfd.libcint.gto import component_count
 
 GRADIENT, HESSIAN, TAU = slice(1, 4), slice(4, 10), -1
 
@@ -37,9 +37,14 @@ HIGHEST = {"rho": 2, "tau": 0, "e_x": 0, "e_x_lr": 0}
 """Order of the derivatives that there are channels for."""
 
 
+def derivative_count(order: int) -> int:
+    """Number of derivatives up to an order in three dimensions, values included; n_xy and n_yx are one."""
+    return math.comb(order + 3, 3)
+
+
 def channel_count(order: int, tau: bool, exchange: Sequence[str] = ()) -> int:
     """Number of channels of one spin."""
-    return component_count(order) + len(exchange) + int(tau)
+    return derivative_count(order) + len(exchange) + int(tau)
 
 
 def without_exact_exchange(functional, ingredients, what: str) -> None:
@@ -80,5 +85,5 @@ def jets(density, order: int, exchange: Sequence[str] = ()) -> dict[str, list]:
     """
     density = both_spins(density)
     rows = (0, GRADIENT, ROW)[: order + 1]
-    others = {name: [density[:, row]] for row, name in enumerate(exchange, start=component_count(order))}
+    others = {name: [density[:, row]] for row, name in enumerate(exchange, start=derivative_count(order))}
     return {"rho": [density[:, which] for which in rows], "tau": [density[:, TAU]]} | others
