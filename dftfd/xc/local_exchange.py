@@ -15,7 +15,7 @@ A restricted run's total density has e_x = -1/4 X . G, the sum of both spins.
 
 import numpy as np
 
-from dftfd.errors import FunctionalError, UnsupportedError
+from dftfd.errors import FunctionalError, NumericalError, UnsupportedError
 from dftfd.libcint.gto import component_count
 from dftfd.libcint.pair_potentials import PairPotentials
 from dftfd.xc.ao_store import AOStore
@@ -87,8 +87,9 @@ class LocalExchangeBuilder(XCBuilder):
 
     def _add_half_matrix(self, index, ao, potential, M, scratch):
         super()._add_half_matrix(index, ao, potential, M, scratch)
-        of_block, G = self._at_hand.pop(id(scratch))
-        assert of_block == index
+        of_block, G = self._at_hand.pop(id(scratch), (None, {}))
+        if of_block != index:
+            raise NumericalError(f"the matrix of block {index} was asked for without its density.")
         for row, of_row in G.items():
             for s in range(len(M)):
                 weighted = share(len(M)) * potential[s, row] * ao[0]
