@@ -29,7 +29,7 @@ OPEN_SHELLS = {"H": {"A1g": (1, 0)}, "C": {"A1g": (2, 2), "E1ux": (1, 0), "E1uy"
                "F": {"A1g": (2, 2), "A1u": (1, 0), "E1ux": (1, 1), "E1uy": (1, 1)}}  # fmt: skip
 """Electrons by irreducible representation of Dooh and spin: densities around the z axis."""
 
-XI, ETA, RADIAL, COSINE = 32, 32, 48, 8
+XI, ETA, RADIAL, COSINE = 34, 40, 56, 14
 REACH = 4.0  # bohr beyond either atom, of the line
 LINE = 161
 LEAST = 1e-9  # of weight times density, below which a point is left out
