@@ -45,6 +45,7 @@ _PUBLIC = {
     "SCFResult": "dftfd.results.result",
     "load_result": "dftfd.results.result_file",
     "load_excitations": "dftfd.response.excitations",
+    "load_vibrations": "dftfd.results.vibrations",
     "functional": "dftfd.functionals.registry",
     "potential": "dftfd.functionals.registry",
     "register": "dftfd.functionals.registry",

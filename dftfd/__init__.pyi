@@ -22,6 +22,7 @@ from dftfd.model.forces import nuclear_forces as nuclear_forces
 from dftfd.response.excitations import load_excitations as load_excitations
 from dftfd.results.result import SCFResult as SCFResult
 from dftfd.results.result_file import load_result as load_result
+from dftfd.results.vibrations import load_vibrations as load_vibrations
 from dftfd.system.molecule import Molecule as Molecule
 from dftfd.system.molecule import molecule as molecule
 from dftfd.tasks.counterpoise import interaction_energy as interaction_energy

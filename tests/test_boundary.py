@@ -40,6 +40,7 @@ from dftfd.grids.molecular import Grid
 from dftfd.model.forces import Forces
 from dftfd.response.excitations import Excitations
 from dftfd.results.result import SCFResult
+from dftfd.results.vibrations import Vibrations
 from dftfd.tasks.counterpoise import Interaction
 from dftfd.tasks.optimization import Optimization
 from dftfd.tasks.scanning import Scan
@@ -494,6 +495,18 @@ def excitations():
 
 
 @functools.cache
+def vibrations():
+    """Those of two atoms with made-up second derivatives."""
+    along = np.zeros((3, 3))
+    along[2, 2] = 0.4
+    H = np.einsum("ab,xy->axby", np.array([[1.0, -1.0], [-1.0, 1.0]]), along)
+    arrays = {"hessian": H, "dipole_derivatives": np.zeros((2, 3, 3)), "polarizability_derivatives": None}
+    arrays |= {"coordinates": HYDROGEN.coordinates, "masses": np.ones(2), "forces": np.zeros((2, 3))}
+    words = {"energy": -1.0, "multiplicity": 1, "free": True, "method": "none", "asymmetry": 0.0, "what": "H2"}
+    return Vibrations(symbols=HYDROGEN.symbols, **arrays, **words)
+
+
+@functools.cache
 def differentiable():
     """A differentiable SCF and what it gives."""
     scf = dftfd.differentiable_scf(HYDROGEN, grid_level=1)
@@ -568,6 +581,7 @@ def calls():
         **losses(),
         "load_result": (dftfd.load_result, {"path": "good.h5"}),
         "load_excitations": (dftfd.load_excitations, {"path": "excitations.h5"}),
+        "load_vibrations": (dftfd.load_vibrations, {"path": "vibrations.h5"}),
         "functional": (lambda **given: dftfd.functional(**given)(formula), {"name": "t_boundary"}),
         "functional's formula": (lambda formula: dftfd.functional("t_boundary")(formula), {}),
         "potential": (lambda **given: dftfd.potential(**given)(formula), {"name": "t_boundary"}),
@@ -602,6 +616,13 @@ def calls():
         "Excitations.spectrum": (excitations().spectrum, {"energies": [0.1, 0.2]}),
         "Excitations.plot": (excitations().plot, {"path": "spectrum.png"}),
         "Excitations.save": (excitations().save, {}),
+        "SCFResult.hessian": (found.hessian, {}),
+        "SCFResult.vibrations": (found.vibrations, {}),
+        "Vibrations.with_isotopes": (vibrations().with_isotopes, {}),
+        "Vibrations.thermochemistry": (vibrations().thermochemistry, {}),
+        "Vibrations.spectrum": (vibrations().spectrum, {"wavenumbers": [100.0, 4000.0]}),
+        "Vibrations.write": (vibrations().write, {"path": "modes.xyz"}),
+        "Vibrations.save": (vibrations().save, {}),
         "SCFResult.save": (found.save, {}),
         "SCFResult.view": (found.view, {}),
         "SCFResult.write": (found.write, {"path": "out.npz"}),
@@ -677,6 +698,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
     """Calculations end where they would begin; files go to an empty folder."""
     result().save(tmp_path / "good.h5")
     excitations().save(tmp_path / "excitations.h5")
+    vibrations().save(tmp_path / "vibrations.h5")
     differentiable()
     fitted()
     monkeypatch.chdir(tmp_path)
@@ -695,7 +717,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
     monkeypatch.setattr("dftfd.verify.proofs._decided", stop)
     monkeypatch.setattr("dftfd.translate.exporting.files_of", stop)
     monkeypatch.setattr("dftfd.interactive.workbench.parts_of", stop)
-    monkeypatch.setattr("dftfd.results.result.nuclear_forces", stop)
+    monkeypatch.setattr("dftfd.results.responses.nuclear_forces", stop)
     monkeypatch.setattr("dftfd.verify.check.pointwise_rows", stop)
     monkeypatch.setattr("dftfd.verify.audit._audit_layout", stop)
     monkeypatch.setattr("dftfd.functionals.registry.require_valid", stop)
@@ -741,7 +763,7 @@ def test_the_walk_leaves_nothing_out():
     called = {name.split("'")[0] for name in calls()}
     assert {*dftfd.__all__} == {*NOT_CALLED} | {name for name in called if "." not in name}
     kinds = dftfd.Molecule, SCFResult, Functional, Optimization, Interaction, Outcome, Forces, Grid, Excitations, Scan
-    for kind in (*kinds, DifferentiableResult, Fit):
+    for kind in (*kinds, DifferentiableResult, Fit, Vibrations):
         for name, method in vars(kind).items():
             if (
                 inspect.isfunction(method)

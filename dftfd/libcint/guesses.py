@@ -11,7 +11,7 @@ from pyscf.scf import hf
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.libcint.atoms import atomic_orbitals, superposed_atoms
 from dftfd.libcint.basis_sets import load_basis
-from dftfd.libcint.mole import quiet, to_pyscf
+from dftfd.libcint.mole import overlap_integrals, quiet, to_pyscf
 
 SAP_BASIS = "sapgraspsmall"
 """Gaussian fit of atomic potentials. S. Lehtola et al., J. Chem. Phys. 152, 144105 (2020). doi:10.1063/5.0004046"""
@@ -67,3 +67,16 @@ def projected_density(source, P, target) -> np.ndarray:
         new.intor_symmetric("int1e_ovlp"), gto.mole.intor_cross("int1e_ovlp", new, old), assume_a="pos"
     )
     return np.stack([Q @ P_s @ Q.T for P_s in P])
+
+
+def moved_density(old, P, new, threshold: float) -> np.ndarray:
+    """P at a new geometry: T P T^T with T = S_new^-1/2 S_old^1/2, idempotent in the new overlap where it was so before.
+
+    Eigenvalues of S_new up to the threshold are left out.
+    """
+    s, U = scipy.linalg.eigh(overlap_integrals(old))
+    root = U * np.sqrt(np.maximum(s, 0.0)) @ U.T
+    s, U = scipy.linalg.eigh(overlap_integrals(new))
+    kept = s > threshold
+    T = (U[:, kept] / np.sqrt(s[kept])) @ (U[:, kept].T @ root)
+    return T @ P @ T.T

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyscf
 from pyscf import gto, lo
-from pyscf.data import nist, radii
+from pyscf.data import elements, nist, radii
 from pyscf.x2c import sfx2c1e
 
 from dftfd.elements import AtomName, parse_atom_name
@@ -26,6 +26,14 @@ if tuple(int(part) for part in pyscf.__version__.split(".")[:2]) < OLDEST:
 
 BOHR_IN_ANGSTROM = nist.BOHR
 """0.52917721092 angstrom: one constant for every conversion, so that energies agree with PySCF to the last digit."""
+
+DALTON_IN_ELECTRON_MASSES = nist.AMU2AU
+HARTREE_IN_WAVENUMBERS = nist.HARTREE2WAVENUMBER
+BOLTZMANN = nist.BOLTZMANN / nist.HARTREE2J
+"""CODATA 2014, as PySCF has them: 1822.888 m_e, 219474.63 cm^-1, k_B [hartree/K]."""
+
+PASCAL = nist.BOHR_SI**3 / nist.HARTREE2J
+"""One pascal [hartree/bohr^3]."""
 
 _MOLES: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
@@ -257,3 +265,13 @@ def minao_guess(molecule, spin_channels: int = 1) -> np.ndarray:
         for start, stop in ao_slices(molecule):
             beta[start:stop, start:stop] = alpha[start:stop, start:stop]
     return np.stack([alpha, beta])
+
+
+def common_masses(atomic_numbers) -> np.ndarray:
+    """Masses (atom,) [u] of the most abundant isotope of elements."""
+    return np.array([elements.COMMON_ISOTOPE_MASSES[Z] for Z in atomic_numbers])
+
+
+def average_masses(atomic_numbers) -> np.ndarray:
+    """Masses (atom,) [u] of elements, averages over their isotopes."""
+    return np.array([elements.MASSES[Z] for Z in atomic_numbers])

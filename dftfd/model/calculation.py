@@ -11,7 +11,7 @@ from dftfd.model.kohn_sham import KohnSham
 from dftfd.model.option_values import method_for
 from dftfd.model.options import Options
 from dftfd.runtime.memory import memory_budget, memory_plan
-from dftfd.scf.occupation import Occupier
+from dftfd.scf.occupation import Aufbau, GivenOccupations, Occupier, Smearing
 from dftfd.scf.orbitals import canonical_orthonormaliser
 from dftfd.scf.problem import Problem
 from dftfd.system.molecule import Molecule
@@ -86,6 +86,16 @@ class Calculation:
     def n_occupied(self) -> tuple[int, ...]:
         """Occupied orbitals per spin."""
         return (self.molecule.n_alpha, self.molecule.n_beta)[: self.n_spin]
+
+    def occupier(self, options: Options) -> Occupier:
+        """The rule for occupation numbers that options ask for, but for orbitals that are to be followed."""
+        if options.occupations is not None:
+            return GivenOccupations(options.occupations)
+        if options.smearing is not None:
+            kind, width = options.smearing
+            n_electrons = tuple(self.capacity * n for n in self.n_occupied)
+            return Smearing(n_electrons, self.capacity, width, kind)
+        return Aufbau(self.n_occupied, self.capacity)
 
     def unrestricted(self) -> "Calculation":
         """The same energy for different orbitals of both spins."""

@@ -29,7 +29,7 @@ from dftfd.runtime.arguments import (
     refuse_unknown,
     whole,
 )
-from dftfd.scf.convergence import CONV_TOL, LINEAR_DEPENDENCE, MAX_CYCLES, STRATEGIES, Convergence
+from dftfd.scf.convergence import CONV_TOL, LINEAR_DEPENDENCE, MAX_CYCLES, STRATEGIES, Convergence, Strategy
 
 ENERGY, STATE, START, SEARCH, RUN = "energy", "state", "start", "search", "run"
 """What an option decides: the energy of a density, which of its solutions, where the search for it begins, how it goes
@@ -311,6 +311,16 @@ class Options:
     def going_on_from(self, result) -> dict:
         """Options, by name, of the same calculation for a geometry nearby, from the density of a result."""
         return self.changed() | {"guess": result, "broken_symmetry": None}
+
+    @property
+    def strategy(self) -> Strategy:
+        """The plan of the SCF cycle that the options ask for."""
+        strategy = STRATEGIES[self.convergence]
+        if self.level_shift:
+            strategy = replace(strategy, level_shift=self.level_shift)
+        if self.smearing or self.follow_orbitals:  # others would lie lower: nothing to minimise
+            strategy = replace(strategy, minimiser=None, always_minimises=False, follow=False)
+        return replace(strategy, damping=self.damping)
 
     def kept(self, **changes) -> "Options":
         """What a result remembers of its options: not the objects of its run, nor a guess that has no name."""

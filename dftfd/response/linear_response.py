@@ -120,6 +120,16 @@ class LinearResponse:
         moved = n[:, :, None, None, :] - n[:, :, None, :, None]  # (set, spin, 1, p, q)
         return self.rotations.flat(2.0 * np.sum(moved * self.rotations.by_set(spins), axis=1)) / self.scale
 
+    @property
+    def active_orbitals(self) -> list[np.ndarray]:
+        """Per spin the indices of orbitals that have electrons in any spin that shares them."""
+        repeat = len(self.state.mo_coeff) // len(self.rotations.active)
+        return [active for active in self.rotations.active for _ in range(repeat)]
+
+    def fock_changes(self, dC) -> list[np.ndarray]:
+        """dF C of active orbitals, per spin (k, active, ao), with changes dC of the same shape; see `Term.response`."""
+        return self._model.response(dC)
+
     def density_changes(self, R) -> np.ndarray:
         """dP (k, spin, ao, ao) of orbitals that change by R (k, size)."""
         occupied = self._model.active_orbitals()

@@ -39,14 +39,14 @@ IN_PLANE = 0.5
 def html_report(result, excitations=None) -> str:
     """The page. Raises MissingDependencyError without matplotlib.   excitations: of this result, for their spectrum."""
     scene = result_scene(result, excitations)
-    pictures = [_picture(_draw_convergence, result)]
+    pictures = [drawn(_draw_convergence, result)]
     if excitations is not None:
-        pictures.append(_picture(draw_spectrum, excitations))
+        pictures.append(drawn(draw_spectrum, excitations))
     if result.has_properties:
-        pictures.append(_picture(_draw_orbitals, result))
+        pictures.append(drawn(_draw_orbitals, result))
         bond = _bond(result.molecule)
         if bond is not None:
-            pictures += [_picture(draw, result, bond) for draw in (_draw_line, _draw_plane)]
+            pictures += [drawn(draw, result, bond) for draw in (_draw_line, _draw_plane)]
     body = [
         f"<h1>{escape(title(result))}</h1>",
         f'<p class="{"" if result.converged else "warning"}">{escape(outcome(result))}</p>',
@@ -72,7 +72,7 @@ def html_report(result, excitations=None) -> str:
 
 def summary_table(result) -> str:
     """The rows of the summary as an HTML table, for notebooks too."""
-    return _table([map(escape, row) for row in result_rows(result)], ("quantity", "energies in hartree"))
+    return table([map(escape, row) for row in result_rows(result)], ("quantity", "energies in hartree"))
 
 
 def notebook_summary(result) -> str:
@@ -81,7 +81,7 @@ def notebook_summary(result) -> str:
     return f"<div>{head}{summary_table(result)}</div>"
 
 
-def _table(rows, header=()):
+def table(rows, header=()):
     cells = lambda row, tag: "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in row) + "</tr>"
     return "<table>" + (cells(header, "th") if header else "") + "".join(cells(row, "td") for row in rows) + "</table>"
 
@@ -96,7 +96,7 @@ def _atoms_table(result):
         (escape(f"{label} {number}"), *(f"{value:.4f}" for value in values))
         for number, (label, *values) in enumerate(zip(result.molecule.labels, *columns, strict=True), start=1)
     ]
-    return "<h2>Charges</h2>" + _table(rows, header)
+    return "<h2>Charges</h2>" + table(rows, header)
 
 
 def _excitations_table(found):
@@ -106,10 +106,10 @@ def _excitations_table(found):
             zip(found.energies, found.oscillator_strengths, found.characters, strict=True)
         )
     ]
-    return f"<h2>Excitations ({escape(found.spin)})</h2>" + _table(rows, ("number", "eV", "strength", "character"))
+    return f"<h2>Excitations ({escape(found.spin)})</h2>" + table(rows, ("number", "eV", "strength", "character"))
 
 
-def _picture(draw, *arguments):
+def drawn(draw, *arguments):
     """An SVG figure drawn by `draw(axes, ...)`."""
     try:
         from matplotlib import rc_context

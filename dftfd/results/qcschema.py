@@ -14,6 +14,7 @@ from dftfd.system.geometry import read_text
 RETURNS = {
     "energy": lambda result: result.energy,
     "gradient": lambda result: (-result.forces()).ravel().tolist(),
+    "hessian": lambda result: result.hessian().ravel().tolist(),
     "properties": lambda result: _named_properties(result) if result.has_properties else {},
 }
 """What a document's driver returns."""

@@ -1,10 +1,10 @@
 """What a finished SCF run knows, and what follows from it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -14,17 +14,15 @@ from dftfd.functionals.base import Functional
 from dftfd.interop.mean_field import mean_field
 from dftfd.libcint import mole as bridge
 from dftfd.model.calculation import Calculation
-from dftfd.model.forces import nuclear_forces
 from dftfd.model.parameter_gradient import parameter_gradient
-from dftfd.model.stability_analysis import result_stability
 from dftfd.properties.fields import electrostatic_potential, localisation_function
 from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
 from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins, bond_orders
-from dftfd.response.excitations import SPINS, Excitations, excitations_of
-from dftfd.response.polarizability import FREQUENCY, polarizabilities
+from dftfd.response.excitations import Excitations
 from dftfd.results.html_report import html_report, notebook_summary
 from dftfd.results.output import check_format
 from dftfd.results.qcschema import atomic_result
+from dftfd.results.responses import Responses, of_a_solution
 from dftfd.results.settings import Settings
 from dftfd.results.summary import result_summary, title
 from dftfd.results.tree import save_result
@@ -33,7 +31,6 @@ from dftfd.runtime.notebook import Page
 from dftfd.scf.convergence import Cycle
 from dftfd.scf.occupation import frontier_energies
 from dftfd.scf.orbitals import occupied_orbitals
-from dftfd.scf.stability import Stability
 from dftfd.system.molecule import Molecule
 from dftfd.terms import COMPONENTS, OneElectronEnergy
 from dftfd.xc.density import density_function, orbital_function
@@ -50,22 +47,8 @@ def _settled(number) -> float:
     return round(float(number), 9) + 0.0  # + 0.0 turns -0.0 into 0.0
 
 
-_Code = TypeVar("_Code", bound=Callable)
-
-
-def _of_a_solution(method: _Code) -> _Code:
-    """A property that raises NotConvergedError where the density is no solution."""
-
-    @wraps(method)
-    def checked(result, *arguments, **named):
-        result.require_converged(method.__name__.strip("_").replace("_", " "))
-        return method(result, *arguments, **named)
-
-    return cast(_Code, checked)
-
-
 @dataclass(frozen=True, eq=False)
-class SCFResult:
+class SCFResult(Responses):
     """Energy, orbitals and density of a Kohn-Sham calculation. Atomic units; `spin` is 1 (restricted) or 2.
 
     energy [hartree], and energies, its components by the names of dftfd.terms.COMPONENTS.
@@ -166,56 +149,6 @@ class SCFResult:
         return self.energy + self.entropy_term
 
     @public
-    @_of_a_solution
-    def stability(self) -> Stability:
-        """Whether the solution is a minimum: lowest eigenvalues of the energy's Hessian, internal and RKS to UKS.
-
-        The Hessian is exact, double integrals included; UnsupportedError for models of the potential alone, which have
-        none. Takes about as long as the calculation, longer with double integrals. Returns a
-        dftfd.scf.stability.Stability, whose `guess` leads on from an instability: run_scf(molecule, xc, 'UKS',
-        guess=stability.guess, convergence='hard').
-        """
-        return result_stability(self)
-
-    @public
-    def forces(self, grid_response: bool = True) -> np.ndarray:
-        """Forces on the nuclei (atom, 3) [hartree/bohr]; dftfd.model.forces.nuclear_forces tells more, and how.
-
-        grid_response=False leaves out the quadrature grid's motion with the nuclei; such forces are not the gradient of
-        the energy.
-        """
-        return nuclear_forces(self, grid_response).values
-
-    @public
-    def polarizability(self, omega: Annotated[float, FREQUENCY] = 0.0, progress: Any = None) -> np.ndarray:
-        """Dipole polarisability (3, 3) [bohr^3] at a frequency omega [hartree], by default static.
-
-        The derivative of the dipole moment by an electric field, of the whole energy: coupled-perturbed Kohn-Sham.
-        At a frequency, of RKS and UKS with full and empty orbitals. progress: as in run_scf. See docs/response.md.
-        Raises NotConvergedError at a resonance, UnsupportedError for smeared occupations and models of the potential.
-        """
-        return polarizabilities(self, [omega], progress)[0]
-
-    @public
-    def excitations(
-        self,
-        n: Annotated[int, whole(1)] = 5,
-        tda: bool = False,
-        spin: Annotated[str | None, SPINS] = None,
-        progress: Any = None,
-    ) -> Excitations:
-        """The n lowest vertical excitations by linear response: energies, strengths, characters, orbitals.
-
-        tda: Tamm-Dancoff approximation.   spin: of a closed shell, 'singlet' (the default) or 'triplet'; 'flip' turns
-            an alpha electron of UKS or ROKS into a beta one, in that approximation.
-        progress: as in run_scf. See docs/response.md.
-
-        Roots that do not converge come with a ConvergenceWarning and are marked in `converged`. Raises InputError for
-        ROKS and partly filled orbitals, UnsupportedError for an unstable ground state and models of the potential.
-        """
-        return excitations_of(self, n, tda, spin, progress)
-
-    @public
     def save(self, path: Path) -> None:
         """Write the result to an HDF5 file, for `dftfd.load_result(path)` and PySCF's own loader."""
         save_result(self, path)
@@ -242,7 +175,8 @@ class SCFResult:
     def to_qcschema(self, driver: str = "energy") -> dict:
         """The result as a QCSchema AtomicResult: plain dictionaries, lists, numbers and text.
 
-        driver: 'energy', 'gradient' [hartree/bohr] or 'properties', which decides what `return_result` holds.
+        driver: 'energy', 'gradient' [hartree/bohr], 'hessian' [hartree/bohr^2] or 'properties', which decides what
+            `return_result` holds.
         """
         return atomic_result(self, driver)
 
@@ -257,7 +191,7 @@ class SCFResult:
     # ------------------------------------------------------------------------------------------------- orbitals
 
     @property
-    @_of_a_solution
+    @of_a_solution
     def frontier(self) -> tuple:
         """Per spin the energies (HOMO, LUMO) [hartree]; None where there is no such orbital.
 
@@ -273,7 +207,7 @@ class SCFResult:
         return min(lumos) - max(homos) if homos and lumos else None
 
     @cached_property
-    @_of_a_solution
+    @of_a_solution
     def s_squared(self) -> float:
         """<S^2> of the determinant."""
         if self.method == "RKS":
@@ -283,7 +217,7 @@ class SCFResult:
     # -------------------------------------------------------------------------------------------------- density
 
     @cached_property
-    @_of_a_solution
+    @of_a_solution
     def dipole(self) -> np.ndarray:
         """Dipole moment (3,) [e bohr], origin zero."""
         return dipole_moment(self.molecule, self.density_matrix)
@@ -294,25 +228,25 @@ class SCFResult:
         return self.dipole * DEBYE
 
     @cached_property
-    @_of_a_solution
+    @of_a_solution
     def quadrupole(self) -> np.ndarray:
         """Traceless quadrupole moment (3, 3) [e bohr^2], origin zero; see dftfd.properties.moments."""
         return quadrupole_moment(self.molecule, self.density_matrix)
 
     @public
-    @_of_a_solution
+    @of_a_solution
     def charges(self, scheme: Annotated[str, _SCHEME] = "mulliken") -> np.ndarray:
         """Atomic charges (atom,) [e]; scheme: 'mulliken', 'loewdin' or 'meta-loewdin'."""
         return atomic_charges(self.molecule, self.density_matrix, scheme)
 
     @public
-    @_of_a_solution
+    @of_a_solution
     def spin_populations(self, scheme: Annotated[str, _SCHEME] = "mulliken") -> np.ndarray:
         """Unpaired electrons, N_alpha - N_beta, of each atom (atom,); scheme as in `charges`."""
         return atomic_spins(self.molecule, self.density_matrix, scheme)
 
     @public
-    @_of_a_solution
+    @of_a_solution
     def bond_orders(self) -> np.ndarray:
         """Mayer's bond orders (atom, atom): about 1 for a single bond, 2 for a double one."""
         return bond_orders(self.molecule, self.density_matrix)
@@ -333,7 +267,7 @@ class SCFResult:
         return self.calculation.grid.on(self.molecule)
 
     @public
-    @_of_a_solution
+    @of_a_solution
     def parameter_gradient(self) -> dict:
         """dE/dp of each parameter of the functional: {'gga_x_pbe': {'kappa': ..., 'mu': ...}, ...} [hartree]."""
         return parameter_gradient(self.calculation, self.density_matrix)
@@ -348,13 +282,13 @@ class SCFResult:
     # ------------------------------------------------------------------------------------- functions of the point
 
     @cached_property
-    @_of_a_solution
+    @of_a_solution
     def density(self) -> Function:
         """The spin densities (alpha, beta), R^3 -> R^2 [bohr^-3]."""
         return density_function(self.molecule, self.density_matrix)
 
     @public
-    @_of_a_solution
+    @of_a_solution
     def orbital(self, number: Annotated[int, whole(0)], spin: Annotated[int, whole(0, 1)] = 0) -> Function:
         """An orbital, R^3 -> R [bohr^-3/2], by its place in mo_energy, the lowest is 0; spin 0 or 1 (beta)."""
         C = self.mo_coeff[min(spin, len(self.mo_coeff) - 1)]
@@ -363,7 +297,7 @@ class SCFResult:
         return orbital_function(self.molecule, C[:, number])
 
     @cached_property
-    @_of_a_solution
+    @of_a_solution
     def kinetic_energy_density(self) -> Function:
         """tau = 1/2 sum occ |grad phi|^2 (alpha, beta), R^3 -> R^2 [hartree bohr^-3]."""
         return density_function(self.molecule, self.density_matrix, tau=True)[1]
@@ -383,18 +317,18 @@ class SCFResult:
         return self._potentials[1]
 
     @cached_property
-    @_of_a_solution
+    @of_a_solution
     def _potentials(self):
         return potentials(self.functional, self.molecule, self.density_matrix, self.calculation.nlc_grid())
 
     @cached_property
-    @_of_a_solution
+    @of_a_solution
     def electrostatic_potential(self) -> Function:
         """Potential of nuclei and electrons on a unit positive charge, R^3 -> R [hartree / e]."""
         return electrostatic_potential(self.molecule, self.density_matrix)
 
     @cached_property
-    @_of_a_solution
+    @of_a_solution
     def elf(self) -> Function:
         """Electron localisation function, R^3 -> R, between 0 and 1; see dftfd.properties.fields."""
         return localisation_function(self.density, self.kinetic_energy_density)

@@ -31,10 +31,12 @@ class Convergence:
     """When to stop: energy change below `energy` [hartree] and orbital gradient norm below sqrt(energy).
 
     max_cycles: of DIIS, and again of second order where it takes over.
+    orbital_gradient: another threshold of that norm [hartree], for what it enters to first order.
     """
 
     energy: float = 1e-9
     max_cycles: int = 50
+    orbital_gradient: float | None = None
 
     def __post_init__(self):
         CONV_TOL.checked("conv_tol", self.energy)
@@ -43,7 +45,7 @@ class Convergence:
     @property
     def gradient(self):
         """Threshold of the orbital gradient norm [hartree]."""
-        return float(np.sqrt(self.energy))
+        return float(np.sqrt(self.energy)) if self.orbital_gradient is None else self.orbital_gradient
 
     @property
     def far_gradient(self):

@@ -104,7 +104,7 @@ class EnergyModel:
     def __init__(self, problem: Problem, state: State, response: ResponseBuilder | None):
         self.rotations = Rotations.of(problem, state)
         self._C = state.mo_coeff
-        self._response: Any = response and response(state.P, self.active_orbitals())
+        self.response: Any = response and response(state.P, self.active_orbitals())
         in_orbitals = np.stack([C.T @ F @ C for C, F in zip(state.mo_coeff, state.F, strict=True)])
         self._F = self.rotations.by_set(in_orbitals)
         n = self.rotations.occupations
@@ -127,8 +127,8 @@ class EnergyModel:
         """
         trials = np.reshape(X, (-1, X.shape[-1]))
         found = self._without_response(trials, 0.0 if imaginary == 0.5 else imaginary)
-        if self._response is not None:
-            changes = self._response(self.rotations.changes(trials, self._C), *([imaginary] if imaginary else []))
+        if self.response is not None:
+            changes = self.response(self.rotations.changes(trials, self._C), *([imaginary] if imaginary else []))
             found += self.rotations.forces(changes, self._C)
         return found.reshape(X.shape)
 

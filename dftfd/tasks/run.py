@@ -20,9 +20,9 @@ from dftfd.results.settings import Settings
 from dftfd.runtime.progress import as_progress
 from dftfd.runtime.threads import blas_threads
 from dftfd.runtime.version import VERSION
-from dftfd.scf.convergence import STRATEGIES, Convergence, Strategy
+from dftfd.scf.convergence import Convergence
 from dftfd.scf.loop import solve
-from dftfd.scf.occupation import Aufbau, GivenOccupations, MaximumOverlap, Smearing
+from dftfd.scf.occupation import Aufbau, MaximumOverlap
 from dftfd.scf.problem import Solution
 from dftfd.system.molecule import Molecule
 from dftfd.tasks.cheap_start import cheaper_start, spin_instability
@@ -60,7 +60,7 @@ def solution_of(calculation: Calculation, options: Options, build: Callable[[Any
     guess = checked_guess(options.guess, calculation)
     refuse_part(options.xc, calculation.functional)
     warn_about_functional(options.xc, calculation.functional, calculation.grid)
-    strategy = _strategy(options)
+    strategy = options.strategy
     progress = as_progress(options.progress)
     snapshot = None if options.restart is None else resume(options.restart, calculation, options)
     checkpoint: Any = as_checkpoint(options.checkpoint, options.restart)
@@ -138,16 +138,6 @@ def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progres
     return replace(solution, steps=(words, *solution.steps)) if words else solution
 
 
-def _strategy(options: Options) -> Strategy:
-    """The plan that the options ask for."""
-    strategy = STRATEGIES[options.convergence]
-    if options.level_shift:
-        strategy = replace(strategy, level_shift=options.level_shift)
-    if options.smearing or options.follow_orbitals:  # others would lie lower: nothing to minimise
-        strategy = replace(strategy, minimiser=None, always_minimises=False, follow=False)
-    return replace(strategy, damping=options.damping)
-
-
 def _with_doubt(ingredients: Ingredients, solution: Solution, progress) -> Solution:
     """The solution, with a line of doubt where its electron pairs would rather part."""
     value = spin_instability(ingredients, solution.state, progress)
@@ -202,13 +192,7 @@ def _occupier(ingredients: Ingredients, options: Options, guess):
             )
         C = guess.mo_coeff if len(guess.mo_coeff) == calculation.n_spin else np.repeat(guess.mo_coeff[:1], 2, axis=0)
         return MaximumOverlap(occupations, C[: calculation.n_spin], ingredients.matrices.S)
-    if occupations is not None:
-        return GivenOccupations(occupations)
-    if options.smearing is not None:
-        kind, width = options.smearing
-        n_electrons = tuple(calculation.capacity * n for n in calculation.n_occupied)
-        return Smearing(n_electrons, calculation.capacity, width, kind)
-    return Aufbau(calculation.n_occupied, calculation.capacity)
+    return calculation.occupier(options)
 
 
 def _result(calculation, settings, solution, seconds):

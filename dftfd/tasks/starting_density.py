@@ -4,12 +4,17 @@ import os
 from pathlib import Path
 
 import numpy as np
-import scipy.linalg
 
 from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import CheckpointError, InputError, closest_names
-from dftfd.libcint.guesses import atomic_density, atomic_potentials, hueckel_density, projected_density
-from dftfd.libcint.mole import ao_slices, minao_guess, overlap_integrals
+from dftfd.libcint.guesses import (
+    atomic_density,
+    atomic_potentials,
+    hueckel_density,
+    moved_density,
+    projected_density,
+)
+from dftfd.libcint.mole import ao_slices, minao_guess
 from dftfd.model.calculation import Calculation, Ingredients
 from dftfd.results.checkpoint import result_of_checkpoint
 from dftfd.results.result import SCFResult
@@ -112,23 +117,10 @@ def _from_result(result: SCFResult, calculation: Calculation):
     if any(getattr(before, name) != getattr(molecule, name) for name in ("symbols", "atom_basis", "cartesian")):
         P = projected_density(before, P, molecule)
     elif not np.array_equal(before.coordinates, molecule.coordinates):
-        P = _moved_density(before, P, molecule, calculation.linear_dependence)
+        P = moved_density(before, P, molecule, calculation.linear_dependence)
     if len(P) != calculation.n_spin:
         P = spin_densities(P.sum(axis=0), calculation.n_spin)
     return checked_density(P, calculation.n_spin, molecule.n_ao)
-
-
-def _moved_density(old, P, new, threshold):
-    """P at a new geometry: T P T^T with T = S_new^-1/2 S_old^1/2, idempotent in the new overlap where it was so before.
-
-    Eigenvalues of S_new up to the threshold are left out.
-    """
-    s, U = scipy.linalg.eigh(overlap_integrals(old))
-    root = U * np.sqrt(np.maximum(s, 0.0)) @ U.T
-    s, U = scipy.linalg.eigh(overlap_integrals(new))
-    kept = s > threshold
-    T = (U[:, kept] / np.sqrt(s[kept])) @ (U[:, kept].T @ root)
-    return T @ P @ T.T
 
 
 def flip_spins(molecule, P, atoms) -> np.ndarray:

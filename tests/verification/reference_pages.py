@@ -8,7 +8,7 @@ import re
 PAGES = {
     "Molecules and calculations": "dftfd: molecule run_scf energy differentiable_scf optimize nuclear_forces "
     "numerical_forces interaction_energy scan load_scan run_batch density_function molecular_grid Molecule Grid",
-    "Results": "dftfd: SCFResult load_result load_excitations",
+    "Results": "dftfd: SCFResult load_result load_excitations load_vibrations",
     "Functionals": "dftfd: functional potential register get_functional list_functionals Functional exact_exchange "
     "long_range_exchange export",
     "Verification and benchmarks": "dftfd: check audit report_card prove load_proof benchmark workbench",
@@ -57,9 +57,15 @@ def _entry(name, thing):
     short = name.rpartition(".")[2]
     text = _section("##", short, f"{name}{_signature(thing)}", thing)
     if inspect.isclass(thing) and not issubclass(thing, Exception):
-        members = sorted((name, member) for name, member in vars(thing).items() if name[0] != "_")
+        members = sorted((name, member) for name, member in _members(thing).items() if name[0] != "_")
         text += "".join(_member(short, *member) for member in members)
     return text
+
+
+def _members(kind):
+    """What a class offers, that of its own base classes included."""
+    own = [base for base in reversed(kind.__mro__) if base.__module__.startswith("dftfd.results")]
+    return {name: member for base in own for name, member in vars(base).items()} | dict(vars(kind))
 
 
 def _member(owner, name, attribute):

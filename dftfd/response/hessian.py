@@ -1,0 +1,77 @@
+"""Second derivatives of the energy by the positions of the nuclei, and first ones of its responses to a field."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dftfd.errors import InputError, NumericalError
+from dftfd.model.forces import nuclear_forces, require_energy
+from dftfd.response.differences import STEPS, Differences
+from dftfd.response.displacements import Record, by_differences
+from dftfd.response.perturbed_nuclei import by_response, why_not
+from dftfd.runtime.arguments import Kind, choice, number, optional, whole
+from dftfd.runtime.progress import as_progress
+
+METHODS = choice("auto", "response", "differences")
+POINTS = Kind("2 or 4 points", lambda value: {2: 2, 4: 4}[whole().convert(value)])
+STEP = optional(number(lambda h: 1e-5 <= h <= 0.1, "a displacement from 1e-5 to 0.1 bohr"))
+
+
+@dataclass(frozen=True, eq=False)
+class SecondDerivatives:
+    """Of a result by the positions of its nuclei.
+
+    hessian: (atom, 3, atom, 3) [hartree/bohr^2], symmetric.   asymmetry: the largest difference [hartree/bohr^2] of
+    elements that should be equal, as they were computed.   dipole_derivatives: (atom, 3, 3) [e], the dipole's axis
+    last.   polarizability_derivatives: (atom, 3, 3, 3) [bohr^2], or None.   forces: (atom, 3) [hartree/bohr].
+    method: how they were found, in words.
+    """
+
+    hessian: np.ndarray
+    asymmetry: float
+    dipole_derivatives: np.ndarray
+    polarizability_derivatives: np.ndarray | None
+    forces: np.ndarray
+    method: str
+
+
+def second_derivatives(
+    result: Any,
+    method: str = "auto",
+    points: int = 2,
+    step: float | None = None,
+    raman: bool = False,
+    record: Path | None = None,
+    restart: bool = False,
+    progress: Any = None,
+) -> SecondDerivatives:
+    """Those of a result; see SCFResult.hessian and SCFResult.vibrations for the arguments."""
+    result.require_converged("second derivatives")
+    require_energy(result.functional)
+    if not result.calculation.grid.moves:
+        raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= for vibrations.")
+    progress = as_progress(progress)
+    if method == "auto":
+        method = "differences" if raman or record is not None or restart or why_not(result) else "response"
+    differences = Differences(points, STEPS[method][points] if step is None else step, raman)
+    if method == "response":
+        if raman or record is not None or restart:
+            raise InputError("raman=, record= and restart= are those of method='differences'.")
+        found, how = by_response(result, differences, progress), "coupled-perturbed orbitals"
+    else:
+        found = by_differences(result, differences, Record(result, differences, record, restart), progress)
+        how = "forces at displaced geometries"
+    n = 3 * result.molecule.n_atoms
+    H = found["hessian"].reshape(n, n)
+    if not np.isfinite(H).all():
+        raise NumericalError("second derivatives contain NaN or Inf; look for coinciding nuclei.")
+    return SecondDerivatives(
+        hessian=((H + H.T) / 2).reshape(found["hessian"].shape),
+        asymmetry=float(np.abs(H - H.T).max()),
+        dipole_derivatives=found["dipole_derivatives"],
+        polarizability_derivatives=found["polarizability_derivatives"],
+        forces=nuclear_forces(result, progress=progress).values,
+        method=f"{how}, {differences}",
+    )

@@ -1,0 +1,329 @@
+r"""Vibrations of a molecule: wavenumbers, normal modes, intensities, thermochemistry, from second derivatives.
+
+    M^-1/2 H M^-1/2 q = w^2 q,   without the translations and rotations of the whole
+
+E. B. Wilson, J. C. Decius, P. C. Cross, Molecular Vibrations (1955). Raman: J. Neugebauer, M. Reiher, C. Kind,
+B. A. Hess, J. Comput. Chem. 23, 895 (2002). doi:10.1002/jcc.10089
+"""
+
+import json
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from dftfd.errors import DamagedFileError, FileError, InputError
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM, DALTON_IN_ELECTRON_MASSES, HARTREE_IN_WAVENUMBERS
+from dftfd.response.hessian import SecondDerivatives
+from dftfd.results.thermochemistry import Thermochemistry, thermochemistry
+from dftfd.results.vibration_files import writer_for
+from dftfd.runtime.arguments import array, choice, number, optional, public, whole
+from dftfd.runtime.hdf5 import read_tree, write_tree
+from dftfd.runtime.notebook import ShownAsText
+from dftfd.system.isotopes import ISOTOPES, masses
+from dftfd.system.rotations import moments_of_inertia, n_rotations, rigid_motions, symmetry_number
+
+FORMAT = 1
+KM_PER_MOL = 974.8801118
+"""Infrared intensity [km/mol] of |d mu/dQ|^2 = 1 e^2/u: N_A e^2 / (12 eps_0 c^2 u)."""
+
+ZERO = 1e-3
+"""Wavenumber [cm^-1] below which a mode has no direction in energy: neither real nor imaginary."""
+
+KELVIN = number(lambda x: 1e-3 <= x <= 1e6, "a temperature from 0.001 to 1e6 kelvin")
+PRESSURE = number(lambda x: 1e-10 <= x <= 1e12, "a pressure of pascal above 0, such as 101325")
+WIDTH = number(lambda x: 1e-3 <= x <= 1e4, "a width in cm^-1, such as 10")
+
+
+@dataclass(frozen=True, eq=False)
+class Vibrations(ShownAsText):
+    """Vibrations of a molecule's atoms; ghosts are not among them.
+
+    symbols (atom,), coordinates (atom, 3) [bohr], masses (atom,) [u].   hessian: (atom, 3, atom, 3) [hartree/bohr^2].
+    dipole_derivatives: (atom, 3, 3) [e], the dipole's axis last.   polarizability_derivatives: (atom, 3, 3, 3)
+    [bohr^2], or None.   forces: (atom, 3) [hartree/bohr], which a minimum has none of.   energy [hartree].
+    multiplicity.   free: whether the whole can move and turn at no cost; its motions are then left out.
+    method: how the second derivatives were found.   asymmetry: of the Hessian as it was computed [hartree/bohr^2].
+    what: molecule and model in words.   document: QCSchema of the result.
+    """
+
+    symbols: tuple[str, ...]
+    coordinates: np.ndarray
+    masses: np.ndarray
+    hessian: np.ndarray = field(repr=False)
+    dipole_derivatives: np.ndarray = field(repr=False)
+    polarizability_derivatives: np.ndarray | None = field(repr=False)
+    forces: np.ndarray = field(repr=False)
+    energy: float
+    multiplicity: int
+    free: bool
+    method: str
+    asymmetry: float
+    what: str
+    document: dict = field(repr=False, default_factory=dict)
+
+    # ------------------------------------------------------------------------------------------------ normal modes
+
+    @property
+    def wavenumbers(self) -> np.ndarray:
+        """(mode,) [cm^-1], ascending, imaginary ones negative."""
+        return _wavenumbers(self._solution[0])
+
+    @cached_property
+    def modes(self) -> np.ndarray:
+        """Cartesian displacements (mode, atom, 3), each of length one."""
+        return self._moves / np.linalg.norm(self._moves, axis=(1, 2), keepdims=True)
+
+    @property
+    def reduced_masses(self) -> np.ndarray:
+        """(mode,) [u], of modes of length one."""
+        return 1.0 / np.sum(self._moves**2, axis=(1, 2))
+
+    @property
+    def force_constants(self) -> np.ndarray:
+        """(mode,) [hartree/bohr^2], of modes of length one."""
+        return self._solution[0] * self.reduced_masses
+
+    @property
+    def infrared(self) -> np.ndarray:
+        """Intensities (mode,) [km/mol], in the double harmonic approximation."""
+        slopes = np.einsum("nax,axk->nk", self._moves, self.dipole_derivatives)
+        return KM_PER_MOL * np.sum(slopes**2, axis=1)
+
+    @property
+    def raman(self) -> np.ndarray:
+        """Activities (mode,) [angstrom^4/u], 45 a'^2 + 7 g'^2, static; InputError without raman=True."""
+        mean, anisotropy = self._raman_parts
+        return (45 * mean**2 + 7 * anisotropy) * BOHR_IN_ANGSTROM**4
+
+    @property
+    def depolarization(self) -> np.ndarray:
+        """Depolarisation ratios (mode,) of Raman scattering of linearly polarised light, 0 to 3/4."""
+        mean, anisotropy = self._raman_parts
+        total = 45 * mean**2 + 4 * anisotropy
+        return 3 * anisotropy / np.where(total > 0, total, 1.0)
+
+    @property
+    def rigid(self) -> np.ndarray:
+        """Wavenumbers [cm^-1] that translations and rotations have without being left out; all zero for exact forces.
+
+        Rotations have some where the geometry is no minimum.
+        """
+        motions = rigid_motions(self.masses, self.coordinates)
+        return _wavenumbers(np.linalg.eigvalsh(motions @ self._weighted @ motions.T))
+
+    @property
+    def sum_rule(self) -> float:
+        """Largest sum over atoms of the Hessian [hartree/bohr^2], zero where moving the whole costs nothing."""
+        return float(np.abs(self.hessian.sum(axis=0)).max())
+
+    @property
+    def rotational_constants(self) -> np.ndarray:
+        """A, B, C (3,) [cm^-1], infinite where there is no moment of inertia."""
+        moments, _ = moments_of_inertia(self.masses * DALTON_IN_ELECTRON_MASSES, self.coordinates)
+        moments[: 3 - n_rotations(self.masses, self.coordinates)] = 0.0
+        with np.errstate(divide="ignore"):
+            return HARTREE_IN_WAVENUMBERS / (2.0 * moments)
+
+    @property
+    def symmetry_number(self) -> int:
+        """How many rotations turn the molecule into itself, isotopes told apart."""
+        return symmetry_number(self.masses, self.coordinates)
+
+    @property
+    def n_imaginary(self) -> int:
+        """How many wavenumbers are imaginary: none at a minimum, one at a transition state."""
+        return int(np.sum(self.wavenumbers < 0))
+
+    @cached_property
+    def _weighted(self):
+        """M^-1/2 H M^-1/2, (3 atom, 3 atom) [hartree / (bohr^2 u)]."""
+        root = np.repeat(np.sqrt(self.masses), 3)
+        n = len(root)
+        return self.hessian.reshape(n, n) / root[:, None] / root
+
+    @cached_property
+    def _solution(self):
+        """Squares of frequencies (mode,) [hartree / (bohr^2 u)] and mass-weighted modes (mode, 3 atom)."""
+        vectors = np.eye(3 * len(self.masses))
+        if self.free:
+            motions = rigid_motions(self.masses, self.coordinates)
+            _, _, V = np.linalg.svd(motions)
+            vectors = V[len(motions) :]
+        squares, turn = np.linalg.eigh(vectors @ self._weighted @ vectors.T)
+        found = turn.T @ vectors
+        largest = found[np.arange(len(found)), np.argmax(np.abs(found), axis=1)] if len(found) else np.ones(0)
+        return squares, found * np.sign(largest)[:, None]
+
+    @cached_property
+    def _moves(self):
+        """dR/dQ (mode, atom, 3) [u^-1/2]."""
+        root = np.repeat(np.sqrt(self.masses), 3)
+        return (self._solution[1] / root).reshape(-1, len(self.masses), 3)
+
+    @property
+    def _raman_parts(self):
+        """Mean and squared anisotropy of d alpha/dQ, (mode,) each."""
+        if self.polarizability_derivatives is None:
+            raise InputError("Raman intensities take derivatives of the polarisability: result.vibrations(raman=True).")
+        slopes = np.einsum("nax,axkl->nkl", self._moves, self.polarizability_derivatives)
+        mean = np.trace(slopes, axis1=1, axis2=2) / 3
+        off = slopes - mean[:, None, None] * np.eye(3)
+        return mean, 1.5 * np.sum(off**2, axis=(1, 2))
+
+    # ------------------------------------------------------------------------------------------------ what follows
+
+    @public
+    def with_isotopes(self, isotopes: Annotated[Any, ISOTOPES] = None) -> "Vibrations":
+        """The same molecule of other isotopes, at no cost: {atom: mass number or mass [u]}, 'average' or None."""
+        return replace(self, masses=masses(self.symbols, isotopes))
+
+    @public
+    def thermochemistry(
+        self,
+        temperature: Annotated[float, KELVIN] = 298.15,
+        pressure: Annotated[float, PRESSURE] = 101325.0,
+        symmetry_number: Annotated[int | None, optional(whole(1, 120))] = None,
+        quasi_harmonic: Annotated[str | None, choice("grimme", "truhlar", None)] = None,
+    ) -> Thermochemistry:
+        """Enthalpy, entropy and Gibbs energy of the ideal gas of rigid rotors and harmonic oscillators.
+
+        temperature [K], pressure [Pa].   symmetry_number: by default that of the geometry.
+        quasi_harmonic: entropies of modes below 100 cm^-1 go over to those of free rotors ('grimme'), or are those of
+            100 cm^-1 ('truhlar').
+        Imaginary modes are left out, which the result says.
+        """
+        sigma = self.symmetry_number if symmetry_number is None else symmetry_number
+        found = np.where(np.abs(self.wavenumbers) < ZERO, 0.0, self.wavenumbers)
+        state = self.energy, self.multiplicity, self.masses, self.coordinates, found
+        return thermochemistry(*state, temperature, pressure, sigma, quasi_harmonic)
+
+    @public
+    def spectrum(
+        self, wavenumbers: Annotated[np.ndarray, array(None)], width: Annotated[float, WIDTH] = 10.0
+    ) -> np.ndarray:
+        """Infrared absorption [km/mol cm] at wavenumbers (k,) [cm^-1]: Lorentzians of the intensities' areas.
+
+        width: their full width at half maximum [cm^-1].
+        """
+        real = self.wavenumbers > 0
+        x = wavenumbers[:, None] - self.wavenumbers[real]
+        return (width / (2 * np.pi) / (x**2 + width**2 / 4)) @ self.infrared[real]
+
+    # ------------------------------------------------------------------------------------------------------- in words
+
+    def __str__(self):
+        raman = self.polarizability_derivatives is not None
+        rows = [f"{self.what}: {len(self.wavenumbers)} vibrations, by {self.method}"]
+        rows.append(
+            f"   n      1/cm   reduced mass / u   force constant / (hartree/bohr^2)   IR / (km/mol)"
+            f"{'   Raman / (A^4/u)' if raman else ''}"
+        )
+        columns = self.wavenumbers, self.reduced_masses, self.force_constants, self.infrared
+        for n, (w, m, k, strength) in enumerate(zip(*columns, strict=True), start=1):
+            end = "   imaginary" if w < 0 else ""
+            activity = f"{self.raman[n - 1]:18.3f}" if raman else ""
+            rows.append(f"{n:4d} {w:10.2f} {m:18.4f} {k:30.6f} {strength:18.3f}{activity}{end}")
+        if self.free:
+            rows.append(f"  left out, 1/cm: {' '.join(f'{w:.2f}' for w in self.rigid)} (translations and rotations)")
+        else:
+            rows.append("  surroundings hold the molecule: its motions as a whole are among the vibrations")
+        largest = float(np.linalg.norm(self.forces, axis=1).max())
+        rows.append(f"  largest force {largest:.1e} hartree/bohr, sum rule of the Hessian {self.sum_rule:.1e}")
+        if largest > FORCE:
+            rows.append("  NO STATIONARY POINT: wavenumbers have a meaning where forces vanish; optimise the geometry")
+        return "\n".join(rows)
+
+    @public
+    def write(self, path: Path) -> None:
+        """Write a file in the format of its ending: .h5 .json .molden .xyz .csv .html, or the spectrum .png .svg .pdf.
+
+        InputError for unknown endings, FileError where the file cannot be written, MissingDependencyError for pictures
+        without Matplotlib.
+        """
+        writer_for(path)(self, path)
+
+    @public
+    def save(self, path: Path) -> None:
+        """Write everything to an HDF5 file, for `dftfd.load_vibrations(path)`."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+        text = {name: values[name] for name in _TEXT}
+        write_tree(path, {"vibrations": {"format": FORMAT, "text": json.dumps(text), "arrays": arrays}})
+
+
+FORCE = 2e-3
+"""Force [hartree/bohr] above which a geometry is said to be no stationary point."""
+
+_TEXT = ("symbols", "energy", "multiplicity", "free", "method", "asymmetry", "what", "document")
+
+
+def _wavenumbers(squares):
+    """[cm^-1] of squares of frequencies [hartree / (bohr^2 u)], imaginary ones negative."""
+    squares = squares / DALTON_IN_ELECTRON_MASSES
+    return np.sign(squares) * np.sqrt(np.abs(squares)) * HARTREE_IN_WAVENUMBERS
+
+
+def vibrations_of(result: Any, found: SecondDerivatives, isotopes: Any, document: dict) -> Vibrations:
+    """The Vibrations of a result with these second derivatives."""
+    molecule, surroundings = result.molecule, result.calculation.surroundings
+    real = ~np.asarray(molecule.ghost)
+    symbols = tuple(np.array(molecule.symbols)[real].tolist())
+    alone = not (surroundings.electric_field.any() or len(surroundings.charges) or surroundings.potential is not None)
+    polarizability = found.polarizability_derivatives
+    return Vibrations(
+        symbols=symbols,
+        coordinates=molecule.coordinates[real],
+        masses=masses(symbols, isotopes),
+        hessian=found.hessian[real][:, :, real],
+        dipole_derivatives=found.dipole_derivatives[real],
+        polarizability_derivatives=None if polarizability is None else polarizability[real],
+        forces=found.forces[real],
+        energy=float(result.free_energy),
+        multiplicity=round(abs(result.spin)) + 1,
+        free=bool(alone and real.all()),
+        method=found.method,
+        asymmetry=found.asymmetry,
+        what=f"{molecule.formula}  {result.method} {result.settings.functional} / {result.settings.basis}",
+        document=document,
+    )
+
+
+@public
+def load_vibrations(path: Path) -> Vibrations:
+    """The Vibrations in a file that `Vibrations.save` wrote. Raises FileError for other files."""
+    part = read_tree(path, "vibrations").get("vibrations")
+    if not isinstance(part, dict) or not {"format", "text", "arrays"} <= set(part):
+        raise FileError(f"{path} holds no vibrations of dftfd; expected a file written by vibrations.save(...).")
+    try:
+        if int(part["format"]) != FORMAT:
+            raise FileError(f"{path} has format {part['format']}; this version of dftfd reads format {FORMAT}.")
+        arrays, text = part["arrays"], json.loads(part["text"])
+        found = Vibrations(
+            **{"polarizability_derivatives": None} | dict(arrays) | {name: text[name] for name in _TEXT},
+        )
+        found = replace(found, symbols=tuple(map(str, found.symbols)), document=dict(found.document))
+        _require_shapes(found)
+        return found
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise DamagedFileError(f"{path} is damaged: {type(error).__name__}: {error}.") from error
+
+
+def _require_shapes(found):
+    n = len(found.symbols)
+    shapes = {"coordinates": (n, 3), "masses": (n,), "hessian": (n, 3, n, 3), "forces": (n, 3)}
+    shapes |= {"dipole_derivatives": (n, 3, 3)}
+    if found.polarizability_derivatives is not None:
+        shapes["polarizability_derivatives"] = (n, 3, 3, 3)
+    for name, shape in shapes.items():
+        value = getattr(found, name)
+        if value.shape != shape or not np.isfinite(value).all():
+            raise ValueError(f"{name} has the shape {value.shape}, or is not finite")
+    if not (found.masses > 0).all() or not np.isfinite([found.energy, found.asymmetry]).all():
+        raise ValueError("masses or energies that are none")
+    if int(found.multiplicity) < 1:
+        raise ValueError(f"multiplicity {found.multiplicity}")
