@@ -30,7 +30,7 @@ from dftfd.tasks.trajectory import Frame, TrajectoryWriter, read_trajectory
 SAME_GEOMETRY = 1e-6  # bohr; a recorded step nearer than this is the one that the optimiser asks for
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Optimization(ShownAsText):
     """converged: whether the geometry is; False after max_steps.   result: the SCF at the last geometry.
 

@@ -41,6 +41,7 @@ from dftfd.tasks.run import solution_of
 from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
 from dftfd.terms.integrals import share
 from dftfd.training.operations import SOLUTION, linear_map, symmetric_map
+from dftfd.xc.channels import without_exact_exchange
 from dftfd.xc.code import shared
 from dftfd.xc.derivatives_by_numbers import SemilocalOnGrid, double_integral_energy_of
 from dftfd.xc.kernel import XCKernel
@@ -200,7 +201,7 @@ class DifferentiableSCF:
 
     def ingredients(self, structure, centres, field, values) -> Ingredients:
         """Integrals and grids for a structure, as often as it has other numbers the same."""
-        functional, progress = put_together(structure, values), as_progress(None)
+        functional, progress = put_together(structure, values), as_progress(False)
         return with_numbers(self._base(structure, centres, functional), functional, field, progress)
 
     def _base(self, structure, centres, functional) -> Ingredients:
@@ -247,7 +248,7 @@ class DifferentiableSCF:
         """Components of terms without anything of the functional, of which what is linear in P is a matrix."""
         found: dict[str, Any] = {}
         nothing = np.zeros((1, self.molecule.n_ao, self.molecule.n_ao))
-        quiet = with_numbers(base, base.calculation.functional, np.zeros(3), as_progress(None))
+        quiet = with_numbers(base, base.calculation.functional, np.zeros(3), as_progress(False))
         for term in quiet.energy.terms:
             if not isinstance(term, CoulombExchangeEnergy | SemilocalEnergy | DoubleIntegralEnergy):
                 part = term.evaluate(nothing)
@@ -347,6 +348,7 @@ def _require_differentiable(options: Options) -> None:
 
 
 def _require_fixed_ranges(functional) -> None:
+    without_exact_exchange(functional, functional.ingredients, "of which the solution has no derivatives yet")
     if any(is_tracer(omega) for omega, _ in functional.exact_exchange):
         raise UnsupportedError(
             f"functional {functional.name[:60]!r}: derivatives by the range omega of exact exchange need integrals "
