@@ -128,6 +128,12 @@ def test_excitations_of_another_molecule_are_refused(water):
         water.view("spectrum")
 
 
+def test_the_command_says_what_it_shows(capsys):
+    """A molecule is no result: the line says how to make one."""
+    assert main(["view", "water.xyz"]) == InputError.exit_code
+    assert "dftfd run water.xyz --output water.h5" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_the_page_in_a_browser(browser, tmp_path, capsys):
     """From files by the command: nothing on the console, axe finds nothing, no wider than a phone; each surface is

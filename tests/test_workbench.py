@@ -7,16 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from pyscf import dft, gto, scf
 from typer.testing import CliRunner
 
 import dftfd
 from dftfd.autofd.scalar.on_c import FORMS, TRUTHS, Piece, statements_of
 from dftfd.autofd.scalar.on_javascript import ARITHMETIC, OnJavaScript
 from dftfd.autofd.scalar.program import Node, ScalarProgram
+from dftfd.benchmarks.collections import read_set
 from dftfd.cli.commands import app
 from dftfd.errors import FileError, FunctionalError, UnsupportedError
+from dftfd.interactive.molecules import all_nine, bonds, species
 from dftfd.interactive.spherical_atoms import ATOMS, atom
 from dftfd.interop import libxc
+from dftfd.system.geometry import parse_geometry
 from dftfd.verify.local_conditions import CONDITIONS
 from dftfd.verify.model_systems import C_X, energy, gas
 from dftfd.verify.point_comparison import scaled_error
@@ -136,6 +140,89 @@ def test_potentials_are_libxc_s(tmp_path):
     flux = he.r**2 * (2 * slopes[2] + slopes[3]) * he.slope[0]
     by_differences = slopes[0] - np.gradient(flux, np.log(he.r), edge_order=2) / he.r**3
     assert close(found[inside], by_differences[inside], 5e-2)
+
+
+@needs_node
+def test_molecules_are_python_s(tmp_path):
+    """Atomisation energies of PBE0 on the stored densities, to 1e-9 kcal/mol: a quarter of exact exchange within."""
+    script = script_of(dftfd.workbench("pbe0")) + "\nprint(molecules(BENCH.functionals[0]));"
+    found, functional = run_javascript(script, tmp_path), dftfd.get_functional("pbe0")
+    kernel, energies = pointwise_kernel(functional.semilocal_part, 2), {}
+    for one in species():
+        e = np.asarray(kernel(list(all_nine(one.x)), 0)[0][0])
+        energies[one.name] = one.energy - 0.75 * one.exchange + one.weights @ e
+    for one in species():
+        if one.reference is not None:
+            expected = 627.5094740631 * (sum(energies[a] for a in one.atoms) - energies[one.name])
+            assert abs(found[one.name]["atomisation"] - expected) < 1e-9, one.name
+            assert found[one.name]["reference"] == one.reference
+    # near those of the functional's own densities, which W4-17's makers of GSCDB computed
+    own = {reaction.name: reaction.published["pbe0"] for reaction in read_set("w4-17").reactions if reaction.published}
+    for name in ("hf", "h2o", "co", "h2"):
+        assert abs(found[name.upper()]["atomisation"] - own[name]) < 2.0, name
+
+
+@needs_node
+def test_potentials_along_bonds_are_libxc_s(tmp_path):
+    """PBE's in N2 to 1e-9; exact exchange of H2 ends as -1/r."""
+    script = script_of(dftfd.workbench("pbe")) + (
+        "\nconst n2 = BENCH.bonds.find(b => b.symbol === 'N2'), one = BENCH.functionals[0];"
+        "\nprint([potential(one, ['x', 'c'], n2), one.libxc.N2]);"
+    )
+    found, by_libxc = map(np.array, run_javascript(script, tmp_path))
+    assert close(found, by_libxc, 1e-9)
+    h2 = next(bond for bond in bonds() if bond.symbol == "H2")
+    v = h2.exact_potential[1]
+    assert np.allclose(v[0] * (h2.r[0] - 0.7), 1.0, atol=0.02)  # -1/r, from the middle; a quadrupole adds
+
+
+def test_stored_derivatives_along_a_bond():
+    """PySCF's density of H2 there and at points around: values, slopes, Laplacians by differences."""
+    h2 = next(bond for bond in bonds() if bond.symbol == "H2")
+    rows = zip("HH", parse_geometry(read_set("w4-17").species["h2"].atoms).coordinates.tolist(), strict=True)
+    mole = gto.M(atom=list(rows), basis="def2-QZVPPD", verbose=0)
+    P = scf.RHF(mole).run(conv_tol=1e-12).make_rdm1()
+    a, b = mole.atom_coords()
+    axis = (b - a) / np.linalg.norm(b - a)
+    r = h2.r[::20]
+    found = lambda shift: np.stack(_of_one_spin(mole, P, a + np.outer(r, axis) + shift))
+    here, h = found(0 * axis), 1e-3
+    assert np.allclose(h2.x[[0, 2, 5, 7]][:, ::20], here, rtol=1e-5, atol=1e-9)
+    slopes = (found(h * axis) - found(-h * axis)) / (2 * h)
+    assert np.allclose(h2.change[[0, 2, 5, 7]][:, ::20], slopes, rtol=1e-3, atol=1e-5)
+    bent = sum(found(s * h * e) - here for e in np.eye(3) for s in (1, -1)) / h**2
+    assert np.allclose(h2.laplacian[[0, 2, 5, 7]][:, ::20], bent, rtol=1e-3, atol=1e-4)
+
+
+def _of_one_spin(mole, P, points):
+    """n, sigma, lapl n and tau of one spin of a closed shell, by PySCF."""
+    ao = dft.numint.eval_ao(mole, points, deriv=2)
+    n, x, y, z, lapl, tau = dft.numint.eval_rho(mole, ao, P / 2, xctype="MGGA", with_lapl=True)
+    return n, x * x + y * y + z * z, lapl, tau
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, xc", [("N2", "pbe,pbe"), ("H2O", "r2scan")])
+def test_stored_grids_hold_the_energies(name, xc):
+    """PySCF's Hartree-Fock and quadrature give the functional's energy to half of the last digit shown."""
+    geometry = parse_geometry(read_set("w4-17").species[name.lower()].atoms)
+    rows = zip([atom.symbol for atom in geometry.names], geometry.coordinates.tolist(), strict=True)
+    mole = gto.M(atom=list(rows), basis="def2-QZVPPD", verbose=0)
+    mf = scf.RHF(mole).run(conv_tol=1e-11)
+    grid = dft.gen_grid.Grids(mole)
+    grid.level = 5
+    expected = dft.numint.NumInt().nr_rks(mole, grid.build(), xc, mf.make_rdm1())[1]
+    one = next(s for s in species() if s.name == name)
+    assert one.energy == pytest.approx(mf.e_tot, abs=1e-8)
+    kernel = pointwise_kernel(dftfd.get_functional("pbe" if xc == "pbe,pbe" else xc), 2)
+    found = one.weights @ np.asarray(kernel(list(all_nine(one.x)), 0)[0][0])
+    assert found == pytest.approx(expected, abs=8e-5)
+
+
+def test_correlation_of_atoms():
+    """Helium's from its exact energy (Drake: -2.903724377) and its Hartree-Fock limit; none of an atom without one."""
+    assert atom("He").exact_correlation == pytest.approx(-2.903724377 + 2.861679996, abs=1e-5)
+    assert atom("H").exact_correlation == 0 and atom("Kr").exact_correlation is None
 
 
 @needs_node

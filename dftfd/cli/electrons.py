@@ -9,6 +9,7 @@ from dftfd.cli.commands import Debug, Verbose, app, at_work, messages, progress_
 from dftfd.cli.nuclei import OFFERED, File
 from dftfd.cli.option_types import with_options
 from dftfd.cli.terminal import say
+from dftfd.errors import InputError
 
 
 @app.command()
@@ -81,6 +82,9 @@ def view(
     from dftfd.runtime.notebook import require_new
 
     with messages(verbose, debug):
+        if file.suffix.lower() != ".h5":
+            what = f"dftfd run {file.name} --output {file.stem}.h5"
+            raise InputError(f"{file.name!r}: view shows results, .h5; for a molecule compute one first: {what}.")
         if output is not None:
             require_new(output, overwrite)
         result = load_result(file)

@@ -15,12 +15,20 @@ const row = text => {
 };
 const table = (texts, m) => { const all = row(texts); return Array.from({length: all.length/m}, (_, k) => all.subarray(k*m, (k + 1)*m)); };
 
-for (const atom of BENCH.atoms) {
+const PLACES = [...BENCH.atoms, ...BENCH.bonds];
+for (const atom of PLACES) {
   atom.r = row(atom.r);
   const m = atom.m = atom.r.length;
   for (const key of ["x", "change", "laplacian", "slope"]) atom[key] = table(atom[key], m);
-  for (const key of ["weights", "hartree"]) atom[key] = row(atom[key]);
+  for (const key of ["weights", "hartree"]) if (atom[key]) atom[key] = row(atom[key]);
   for (const f of BENCH.functionals) if (f.libxc && f.libxc[atom.symbol]) f.libxc[atom.symbol] = row(f.libxc[atom.symbol]);
+}
+
+for (const one of BENCH.species) {
+  one.weights = row(one.weights);
+  one.m = one.weights.length;
+  one.x = table(one.x, one.m);
+  if (one.x.length === 4) one.x = [0, 0, 1, 1, 1, 2, 2, 3, 3].map(k => one.x[k]);  // of a closed shell
 }
 
 /* ---- functionals: the sum of their parts, each with its share of the parameters */
@@ -130,7 +138,7 @@ function potential(f, kinds, atom) {
   }
   return v;
 }
-for (const atom of BENCH.atoms) atom.laplaceN = [atom.x[5], atom.x[6]];
+for (const atom of PLACES) atom.laplaceN = [atom.x[5], atom.x[6]];
 
 function atomEnergy(f, kinds, atom, stride = 1) {
   const e = evaluate(f, kinds, 0, atom.x)[0];
@@ -325,8 +333,8 @@ function drawSurface() {
 }
 
 function drawPotential() {
-  const atom = BENCH.atoms.find(a => a.symbol === state.atom), curves = [];
-  const from = atom.r.findIndex(r => r > 0.02), to = atom.r.findIndex(r => r > 10);
+  const atom = PLACES.find(a => a.symbol === state.atom), bond = BENCH.bonds.includes(atom), curves = [];
+  const from = bond ? 0 : atom.r.findIndex(r => r > 0.02), to = bond ? atom.m : atom.r.findIndex(r => r > 10);
   const r = atom.r.subarray(from, to);
   for (const one of BENCH.functionals) {
     curves.push({x: r, y: potential(one, kindsOf(one), atom).subarray(from, to), label: one.name, colour: colourOf(one)});
@@ -334,7 +342,7 @@ function drawPotential() {
   }
   if (atom.exact) curves.push({x: r, y: Float64Array.from(r, (_, i) => -atom.exact.share*atom.hartree[from + i]), label: atom.exact.kind === "x" ? "exact exchange" : "exact", colour: COLOURS[2], dashed: true});
   const middle = curves.flatMap(c => finite(c.y)).sort((a, b) => a - b);
-  plot("potential", curves, {xLabel: "r [bohr]", log: true, low: middle[Math.floor(0.02*middle.length)], high: middle[Math.ceil(0.98*middle.length) - 1], about: `Potential of ${state.atom}`});
+  plot("potential", curves, {xLabel: bond ? "z [bohr] from the first nucleus" : "r [bohr]", log: !bond, low: middle[Math.floor(0.02*middle.length)], high: middle[Math.ceil(0.98*middle.length) - 1], about: `Potential of ${state.atom}`});
 }
 
 function drawKernel() {
@@ -392,6 +400,38 @@ function drawEnergies() {
   document.querySelector("#energies tbody").replaceChildren(...found);
 }
 
+const KCAL = 627.5094740631;
+
+function molecules(f) {
+  /* By name: E_x's error [hartree] and atomisation energy [kcal/mol] with f in place of exact exchange; null where f has none. */
+  const kinds = kindsOf(f), exchange = kinds.includes("x"), whole = f.whole && (kinds.includes("xc") || (exchange && kinds.includes("c")));
+  const of = (one, which) => { const e = evaluate(f, which, 0, one.x)[0]; let sum = 0; for (let i = 0; i < one.m; ++i) sum += one.weights[i]*e[i]; return sum; };
+  const total = {}, found = {};
+  for (const one of BENCH.species) {
+    const x = exchange ? of(one, ["x"]) : 0, rest = whole ? of(one, kinds.filter(k => k !== "x")) : 0;
+    const error = x + (f.exactExchange - 1)*one.exchange;
+    total[one.name] = one.energy + error + rest;
+    if (one.reference !== null) found[one.name] = {exchange: exchange && f.whole ? error : null, atomisation: whole ? KCAL*(one.atoms.reduce((sum, a) => sum + total[a], 0) - total[one.name]) : null, reference: one.reference};
+  }
+  return found;
+}
+
+function drawMolecules() {
+  const all = BENCH.functionals.map(molecules), shown = all.map(found => Object.values(found)[0]), head = [cell("molecule", "th"), cell("D, W4-17", "th")], body = [];
+  BENCH.functionals.forEach((one, i) => { if (shown[i].exchange !== null) head.push(cell(`${label(one)}ΔE_x`, "th")); if (shown[i].atomisation !== null) head.push(cell(`${label(one)}D`, "th"), cell(`${label(one)}ΔD`, "th")); });
+  for (const name of Object.keys(all[0])) {
+    const cells = [cell(name, "th"), cell(all[0][name].reference.toFixed(1))];
+    for (const found of all) {
+      const {exchange, atomisation, reference} = found[name];
+      if (exchange !== null) cells.push(cell(exchange.toFixed(4)));
+      if (atomisation !== null) cells.push(cell(atomisation.toFixed(1)), cell((atomisation - reference).toFixed(1)));
+    }
+    body.push(tableRow(cells));
+  }
+  document.querySelector("#molecules thead").replaceChildren(tableRow(head));
+  document.querySelector("#molecules tbody").replaceChildren(...body);
+}
+
 function energyHeader() {
   const cells = ["atom", "E_x", "E_c"].map(text => cell(text, "th"));
   for (const one of BENCH.functionals) for (const kind of kindsOf(one)) cells.push(cell(`${label(one)}Δ${{x: "E_x", c: "E_c", xc: "E_xc", k: "T"}[kind]}`, "th"));
@@ -400,7 +440,7 @@ function energyHeader() {
 
 function drawGrid() {
   /* Errors of an atom's energy on coarser and coarser radial grids: every second, third, ... point. */
-  const atom = BENCH.atoms.find(a => a.symbol === state.atom), strides = range(1, 12);
+  const atom = BENCH.atoms.find(a => a.symbol === state.atom) || BENCH.atoms.find(a => a.symbol === "Ne"), strides = range(1, 12);
   plot("grid", BENCH.functionals.map(one => {
     const fine = atomEnergy(one, kindsOf(one), atom);
     return {x: Float64Array.from(strides.slice(1), k => atom.m/k).reverse(), y: Float64Array.from(strides.slice(1), k => Math.log10(Math.abs(atomEnergy(one, kindsOf(one), atom, k) - fine) + 1e-14)).reverse(), label: one.name, colour: colourOf(one)};
@@ -438,7 +478,7 @@ function recall() {
   let kept;
   try { kept = JSON.parse(decodeURIComponent(location.hash.slice(1))); } catch { return; }
   for (const key of ["rs", "zeta", "alpha", "q"]) if (Number.isFinite(kept[key])) state[key] = kept[key];
-  if (BENCH.atoms.some(a => a.symbol === kept.atom)) state.atom = kept.atom;
+  if (PLACES.some(a => a.symbol === kept.atom)) state.atom = kept.atom;
   if (kept.condition in CONDITIONS) state.condition = kept.condition;
   if (BENCH.functionals[kept.shown]) state.shown = kept.shown;
   for (const [place, value] of Object.entries(kept.changed || {})) {
@@ -447,14 +487,19 @@ function recall() {
   }
 }
 
-let waiting = false;
+let waiting = false, drawn = "";
+/* What the sliders of the place do not change is drawn anew with other parameters only, another atom or another width. */
+function redrawAll() { drawn = ""; redraw(); }
 function redraw() {
   if (waiting) return;
   waiting = true;
   requestAnimationFrame(() => {
     waiting = false;
     const start = performance.now();
-    drawEnhancements(); drawSurface(); drawPotential(); drawKernel(); drawSmoothness(); drawConditions(); drawEnergies(); drawGrid(); remember();
+    drawEnhancements(); drawSurface(); drawKernel(); drawSmoothness(); drawConditions();
+    const now = JSON.stringify([state.values, state.atom]);
+    if (now !== drawn) { drawPotential(); drawEnergies(); drawMolecules(); drawGrid(); drawn = now; }
+    remember();
     document.body.dataset.milliseconds = performance.now() - start;
   });
 }
@@ -500,7 +545,7 @@ function start() {
     box.replaceChildren(...options.map(([value, text]) => new Option(text, value, false, value === String(get()))));
     box.onchange = () => { set(box.value); redraw(); };
   };
-  choose("atom", BENCH.atoms.map(a => [a.symbol, a.symbol]), () => state.atom, v => { state.atom = v; });
+  choose("atom", PLACES.map(a => [a.symbol, BENCH.bonds.includes(a) ? `${a.symbol} along the bond` : a.symbol]), () => state.atom, v => { state.atom = v; });
   choose("shown", BENCH.functionals.map((one, i) => [String(i), one.name]), () => state.shown, v => { state.shown = +v; });
   document.getElementById("shown-label").hidden = BENCH.functionals.length < 2;
   for (const button of document.querySelectorAll("button[data-copy]")) button.onclick = () => {
@@ -513,8 +558,8 @@ function start() {
     canvas.onmouseleave = () => { out.textContent = ""; };
   }
   energyHeader();
-  window.onresize = redraw;
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  window.onresize = redrawAll;
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
   redraw();
   setTimeout(measureCost, 300);
 }

@@ -16,7 +16,8 @@ from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedErr
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.interactive.kernels import Part, javascript, parts_of, require_page
-from dftfd.interactive.spherical_atoms import ATOMS, CORRELATION, Atom, atom
+from dftfd.interactive.molecules import Bond, Species, bonds, species
+from dftfd.interactive.spherical_atoms import ATOMS, Atom, atom
 from dftfd.interop import libxc
 from dftfd.runtime.arguments import public
 from dftfd.runtime.notebook import Page
@@ -64,6 +65,8 @@ def workbench(functional: Any, other: Any = None) -> Workbench:
     data = {
         "functionals": [_functional_data(i, *pair) for i, pair in enumerate(zip(chosen, parts, strict=True))],
         "atoms": [_atom_data(atom(symbol)) for symbol in ATOMS],
+        "bonds": [_bond_data(bond) for bond in bonds()],
+        "species": [_species_data(one) for one in species()],
     }
     script = "\n".join(
         [
@@ -111,6 +114,7 @@ def _functional_data(index: int, functional: Functional, parts: list[Part]) -> d
         "ingredients": [family for family in FAMILIES if family in families],
         "kinetic": [part.kind for part in parts] == ["k"],
         "hybrid": bool(functional.exact_exchange),
+        "whole": not (any(w for w, _ in functional.exact_exchange) or functional.is_nonlocal or functional.dispersion),
         "exactExchange": sum(fraction for omega, fraction in functional.exact_exchange if omega == 0),
         "operations": [sum(part.program(order).length for part in parts) for order in (0, 1)],
         "libxc": _libxc_potentials(functional, "lapl" in families),
@@ -123,13 +127,14 @@ def _libxc_potentials(functional, with_laplacian) -> dict | None:
         return None
     try:
         terms = counterpart(functional)
-        found = {symbol: _text(_libxc_potential(terms, atom(symbol))) for symbol in ATOMS}
+        places = [*map(atom, ATOMS), *bonds()]
+        found = {known.symbol: _text(_libxc_potential(terms, known)) for known in places}
     except UnsupportedError:
         return None
     return {"name": " + ".join(name for _, name in terms), **found}
 
 
-def _libxc_potential(terms, known: Atom) -> np.ndarray:
+def _libxc_potential(terms, known: Atom | Bond) -> np.ndarray:
     """v of spin alpha (point,): e_n - div(2 e_aa grad n_a + e_ab grad n_b) with libxc's derivatives."""
     derivatives = libxc.reference(terms, known.x, 2, 2)
     if derivatives.second is None:
@@ -148,14 +153,28 @@ def _atom_text(symbol: str) -> dict[str, str]:
 
 
 def _atom_data(known: Atom) -> dict:
-    exact = known.exact_potential
     return _atom_text(known.symbol) | {
         "symbol": known.symbol,
         "exchange": known.exact_exchange,
-        "correlation": CORRELATION.get(known.symbol),
+        "correlation": known.exact_correlation,
         "kinetic": atom_tables()["atoms"][known.symbol]["kinetic_energy"],
-        "exact": exact and {"kind": exact[0], "share": float(-exact[1][0] / known.hartree_potential[0])},
+        "exact": _exact_data(known),
     }
+
+
+def _exact_data(known: Atom | Bond) -> dict | None:
+    exact = known.exact_potential
+    return exact and {"kind": exact[0], "share": float(-exact[1][0] / known.hartree_potential[0])}
+
+
+def _bond_data(known: Bond) -> dict:
+    arrays = {key: _text(getattr(known, key)) for key in ("r", "x", "change", "laplacian", "slope")}
+    return arrays | {"symbol": known.symbol, "hartree": _text(known.hartree_potential), "exact": _exact_data(known)}
+
+
+def _species_data(known: Species) -> dict:
+    names = ("name", "energy", "exchange", "atoms", "reference")
+    return {key: getattr(known, key) for key in names} | {"x": _text(known.x), "weights": _text(known.weights)}
 
 
 def _json(data) -> str:
@@ -175,13 +194,13 @@ _CARDS = (
     ("surface", '<span id="surface-title">F</span>', "Semilocal part; r<sub>s</sub>, ζ as the sliders say."),
     (
         "potential",
-        "Potential v<sub>xc</sub>(r) in an atom",
-        'Spin α, <label class="pick">atom <select id="atom"></select></label> The part by the density alone: that of τ '
+        "Potential v<sub>xc</sub>(r) around an atom and along a bond",
+        'Spin α, <label class="pick">of <select id="atom"></select></label> The part by the density alone: that of τ '
         "is not multiplicative. libxc's is that of the published parameters.",
     ),
     ("kernel", "Kernel n<sup>2/3</sup> ∂²e/∂n²", "At fixed σ, ∇²n and τ."),
     ("smooth", "Smoothness: F″(s), F‴(s)", "A functional that oscillates here needs fine grids."),
-    ("grid", "Grid: log₁₀ |ΔE| over the number of radial points", "Of the atom above, hartree."),
+    ("grid", "Grid: log₁₀ |ΔE| over the number of radial points", "Of the atom above, or neon, hartree."),
 )
 
 
@@ -204,9 +223,13 @@ program that calculations run. dftfd {VERSION}. {_outside(functionals)}</p></hea
 <p><button type="button" id="reset">published values</button> <button type="button" data-copy="link">copy link</button>
 </p><h2>As Python</h2><pre id="python" tabindex="0"></pre><button type="button" data-copy="python">copy</button></aside>
 <div id="cards">{cards}{conditions}
-<section><h2>Atoms</h2><p><small>Hartree-Fock densities; E_x is exact for them, E_c exact for the atom (Chakravorty et
-al. 1993). Differences from both in hartree; * without a reference.</small></p><div class="scroll" tabindex="0">
+<section><h2>Atoms</h2><p><small>Hartree-Fock densities; E_x is exact for them, E_c exact for the atom: its
+energy (Chakravorty et al. 1993) less Hartree-Fock's. Differences from both in hartree; * without a reference.</small>
+</p><div class="scroll" tabindex="0">
 <table id="energies"><thead></thead><tbody></tbody></table></div></section>
+<section><h2>Molecules</h2><p><small>Hartree-Fock densities. ΔE_x: from exact exchange, hartree. D: atomisation energy,
+kcal/mol, with this functional in place of exact exchange, and its difference from W4-17.</small></p>
+<div class="scroll" tabindex="0"><table id="molecules"><thead></thead><tbody></tbody></table></div></section>
 <section><h2>Cost</h2><p id="cost"></p></section>
 <section class="wide"><h2>Formulas</h2>{"".join(map(_formulas, functionals))}</section>
 </div></main><script>{script}</script></body></html>
