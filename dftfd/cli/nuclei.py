@@ -111,6 +111,12 @@ def optimize(
         str, typer.Option(help="Internal coordinates: tric, dlc, hdlc, prim, tric-p or cart.")
     ] = "tric",
     max_steps: Annotated[int, typer.Option(help="Largest number of steps.")] = 100,
+    transition_state: Annotated[
+        bool, typer.Option("--transition-state", help="Look for a saddle point, from an exact Hessian.")
+    ] = False,
+    exact_hessian: Annotated[
+        bool, typer.Option("--exact-hessian", help="Begin with exact second derivatives.")
+    ] = False,
     no_grid_response: NoGridResponse = False,
     json: Json = None,
     output: Output = None,
@@ -132,12 +138,14 @@ def optimize(
     search: dict[str, Any] = {"coordinate_system": coordinates, "max_steps": max_steps, "constraints": constraints}
     search["grid_response"] = not no_grid_response
     given = given_options(context)
+    only_one = {*ONE_MOLECULE, "trajectory", "transition_state", "exact_hessian"} - {"overwrite"}
     if are_many(files, given) or "geometries" in given:
-        refuse(given, {*ONE_MOLECULE, "trajectory"} - {"overwrite"}, "is for one molecule; a batch has --record")
+        refuse(given, only_one, "is for one molecule; a batch has --record")
         refuse_existing([geometries] if geometries else [], overwrite)
         of_batch: dict[str, Any] = {"task": "optimization", "search": search, "geometries": geometries}
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, **of_batch)
     outputs = output_files(json, report, output, overwrite)
+    search |= {"transition_state": transition_state, "hessian": "exact" if exact_hessian else None}
     with messages(verbose, debug):
         system = molecule(files[0], **of_molecule)
         with progress_of(system) as progress:
@@ -213,6 +221,48 @@ def frequencies(
         print(f"\n{result}\n\n{vibrations}\n\n{of_gas}")
         for path in output or ():
             vibrations.write(path)
+
+
+@app.command("reaction-path")
+@with_options(*OFFERED)
+def reaction_path(
+    file: File,
+    of_molecule,
+    of_run,
+    optimize: Annotated[bool, typer.Option("--optimize", help="Look for the transition state from here.")] = False,
+    max_steps: Annotated[int, typer.Option(help="Largest number of steps on each side.")] = 100,
+    output: Annotated[
+        list[Path] | None, typer.Option(help="Write a file; .xyz .csv .png .svg .pdf. May be repeated.")
+    ] = None,
+    overwrite: Overwrite = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Follow a reaction downhill on both sides of a transition state."""
+    from dftfd.system.molecule import molecule
+    from dftfd.tasks.optimization import optimize as find
+    from dftfd.tasks.reaction_path import check_ending
+    from dftfd.tasks.reaction_path import reaction_path as follow
+    from dftfd.tasks.run import run_scf
+
+    for path in output or ():
+        check_ending(path)
+    refuse_existing(output or (), overwrite)
+    with messages(verbose, debug):
+        system = molecule(file, **of_molecule)
+        with progress_of(system) as progress:
+            if optimize:
+                saddle = find(system, **of_run, transition_state=True, progress=progress)
+                require_convergence(saddle.converged, "transition state not converged.")
+                result = saddle.result
+            else:
+                result = run_scf(system, **of_run, progress=progress)
+            require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
+            found = follow(result, max_steps=max_steps, progress=progress)
+    print(f"\n{result}\n\n{found}")
+    for path in output or ():
+        found.write(path)
+    require_convergence(found.converged, "an end of the path is no minimum.")
 
 
 @app.command()
