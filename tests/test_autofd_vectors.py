@@ -261,6 +261,20 @@ def test_descent_is_linear_in_its_steps():
     np.testing.assert_allclose(jax.vmap(g)(X.points), values, rtol=1e-12)
 
 
+@pytest.mark.parametrize("transform", [fd.vjp, fd.linearize])
+def test_a_functional_runs_once_for_all_products_with_its_derivative(transform):
+    runs = []
+
+    def E(f):
+        runs.append(1)
+        return fd.integrate(f * f)
+
+    products = transform(E, f)[1]
+    for c in (1.0, 2.0):
+        products(c * d if transform is fd.linearize else c)
+    assert len(runs) == 1
+
+
 def test_what_is_made_twice_is_one_node():
     """Equal operators on the same operands are the same object, with equal code too."""
     make = lambda: fd.exp(f) * f + fd.compose(lambda v: 2 * v, f)

@@ -627,6 +627,7 @@ def calls():
         "Vibrations.write": (vibrations().write, {"path": "modes.xyz"}),
         "Vibrations.save": (vibrations().save, {}),
         "SCFResult.save": (found.save, {}),
+        "SCFResult.view": (found.view, {}),
         "SCFResult.write": (found.write, {"path": "out.npz"}),
         "SCFResult.write cube": (
             lambda *, field="density", margin=1.0, spacing=2.0: found.write(

@@ -11,7 +11,7 @@ import pytest
 
 import dftfd
 from dftfd.autofd import compose
-from dftfd.autofd.scalar.keys import code_fingerprint
+from dftfd.autofd.scalar.keys import code_fingerprint, value_key
 from dftfd.errors import FunctionalError
 from dftfd.functionals import registry
 from dftfd.functionals.fingerprint import program_fingerprint
@@ -70,6 +70,16 @@ EDITS = {
     "a derivative rule": tuple(lambda x, f=f: f(x[0]) for f in (with_rule(-2.0), with_rule(-1.0))),
     "a table": tuple(lambda x, t=t: jnp.asarray(t)[x[0].astype(int)] for t in (TABLE, TABLE + 1)),
 }
+
+
+def test_values_that_differ_have_other_keys():
+    """Arrays of the same bytes, a long table that differs in its last entry, numbers that Python takes for equal."""
+    late = np.append(TABLE[:-1], -1.0)
+    same_bytes = np.zeros(4), np.zeros((2, 2)), np.zeros(4, int)
+    modes = jax.lax.GatherScatterMode.CLIP, jax.lax.GatherScatterMode.FILL_OR_DROP
+    numbers = (1, 1.0, True, "1"), (0.0, -0.0), ((1,), [1]), ({1: 2}, {1: 3})
+    for different in (same_bytes, (TABLE, late), modes, *numbers):
+        assert len({value_key(value) for value in different}) == len(different)
 
 
 @pytest.mark.parametrize("edit", EDITS)

@@ -27,7 +27,7 @@ from dftfd.autofd.scalar.on_mpmath import OnMpmath
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.on_sympy import SympyAlgebra
 from dftfd.autofd.scalar.program import evaluate
-from dftfd.autofd.scalar.reader import point_program, symbolic_program
+from dftfd.autofd.scalar.reader import point_program, scalar_program, symbolic_program
 from dftfd.autofd.series.coefficients import Series
 from dftfd.autofd.series.on_series import run_series
 from dftfd.errors import DftfdError
@@ -394,9 +394,9 @@ def compare(seed: int, order: int, counts: Counter) -> None:
         except DftfdError:
             counts[name, "refused"] += 1
             continue
-        for order, (ours, theirs) in enumerate(zip(found, expected, strict=False)):  # as many orders as both have
-            scale = TOLERANCE * 10**order * (1 + np.max(np.abs(theirs)))
-            message = f"formula({seed}) by {name}, derivative of order {order}"
+        for k, (ours, theirs) in enumerate(zip(found, expected, strict=False)):  # as many orders as both have
+            scale = TOLERANCE * 10**k * (1 + np.max(np.abs(theirs)))
+            message = f"formula({seed}) by {name}, derivative of order {k}"
             np.testing.assert_allclose(ours, theirs, atol=scale, rtol=0, err_msg=message)
         counts[name, "agreed"] += 1
 
@@ -417,6 +417,14 @@ def test_formulas_at_random(first):
     for seed in range(first, first + 10):
         compare(seed, {first + 5: 3, first: 2}.get(seed, 1), counts)
     check_refusals(range(first, first + 10), counts)
+
+
+@pytest.mark.parametrize("reader", [point_program, scalar_program])
+def test_each_line_of_arithmetic(reader):
+    """By both sets of rules, of points and of pairs, which a formula at random above may leave out."""
+    for code in (*ARITHMETIC, *JOINED):
+        found = run(reader(code, SCALAR, SCALAR), [jnp.asarray(x) for x in POINTS])[0]
+        np.testing.assert_allclose(found, [code(*map(jnp.asarray, point)) for point in POINTS.T], rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", BLOCKS)

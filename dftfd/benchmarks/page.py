@@ -1,10 +1,12 @@
 """A verdict as one HTML page that needs no network: tables, the errors as pictures, outliers with their molecules."""
 
-import json
 from collections.abc import Iterator
 from html import escape
 
-from dftfd.elements import ATOMIC_NUMBERS
+import numpy as np
+
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM
+from dftfd.results.scene import molecule_scene, scene_figure, scene_script
 from dftfd.system.geometry import parse_geometry
 
 WIDTH, ROW, LABELS = 860, 26, 190
@@ -22,69 +24,10 @@ canvas { border: 1px solid #ddd; cursor: grab; }
 .mol { display: inline-block; margin: 0.4em; text-align: center; } details { margin: 0.5em 0; }
 """
 
-_SCRIPT = """
-for (const canvas of document.querySelectorAll("canvas[data-name]")) {
-  const atoms = MOLECULES[canvas.dataset.name], pen = canvas.getContext("2d");
-  let a = 0.5, b = 0.4, from = null;
-  const centre = [1, 2, 3].map(k => atoms.reduce((sum, atom) => sum + atom[k], 0) / atoms.length);
-  const reach = Math.max(1.6, ...atoms.map(atom => Math.hypot(...[1, 2, 3].map(k => atom[k] - centre[k - 1])))) + 0.8;
-  const size = canvas.width, scale = size / 2 / reach;
-  const radius = z => z < 2 ? 0.25 : z < 11 ? 0.38 : 0.5;
-  const place = atom => {
-    const [x, y, z] = [1, 2, 3].map(k => atom[k] - centre[k - 1]);
-    const u = x * Math.cos(a) + z * Math.sin(a), w = -x * Math.sin(a) + z * Math.cos(a);
-    return [u, y * Math.cos(b) - w * Math.sin(b), y * Math.sin(b) + w * Math.cos(b)];
-  };
-  const draw = () => {
-    pen.clearRect(0, 0, size, size);
-    const at = atoms.map(place), things = [];
-    atoms.forEach((one, i) => {
-      things.push([at[i][2], () => {
-        pen.beginPath();
-        pen.arc(size / 2 + scale * at[i][0], size / 2 - scale * at[i][1], scale * radius(one[4]), 0, 7);
-        pen.fillStyle = COLOUR[one[0]] || "#c9a0dc"; pen.fill(); pen.strokeStyle = "#444"; pen.stroke();
-        pen.fillStyle = "#000"; pen.font = "11px sans-serif"; pen.textAlign = "center";
-        pen.fillText(one[0], size / 2 + scale * at[i][0], size / 2 - scale * at[i][1] + 4);
-      }]);
-      for (let j = 0; j < i; j++) {
-        const far = Math.hypot(...[1, 2, 3].map(k => one[k] - atoms[j][k]));
-        const limit = one[4] < 2 && atoms[j][4] < 2 ? 0.9 : one[4] < 2 || atoms[j][4] < 2 ? 1.3 : 1.9;
-        const heavy = one[4] > 10 || atoms[j][4] > 10 ? 0.4 : 0;
-        if (far < limit + heavy) things.push([(at[i][2] + at[j][2]) / 2 - 0.1, () => {
-          pen.beginPath(); pen.lineWidth = 4; pen.strokeStyle = "#999";
-          pen.moveTo(size / 2 + scale * at[i][0], size / 2 - scale * at[i][1]);
-          pen.lineTo(size / 2 + scale * at[j][0], size / 2 - scale * at[j][1]); pen.stroke(); pen.lineWidth = 1;
-        }]);
-      }
-    });
-    things.sort((p, q) => p[0] - q[0]).forEach(thing => thing[1]());
-  };
-  canvas.onpointerdown = event => { from = [event.clientX, event.clientY]; canvas.setPointerCapture(event.pointerId); };
-  canvas.onpointerup = () => { from = null; };
-  canvas.onpointermove = event => {
-    if (!from) return;
-    a += (event.clientX - from[0]) / 80; b += (event.clientY - from[1]) / 80;
-    from = [event.clientX, event.clientY]; draw();
-  };
-  draw();
-}
-"""
-
-_ATOMS = {
-    "H": "#ffffff",
-    "C": "#909090",
-    "N": "#7080ff",
-    "O": "#ff5040",
-    "F": "#90e050",
-    "S": "#ffe030",
-    "P": "#ff8000",
-}
-_ATOMS |= {"Cl": "#50e050", "Si": "#f0c8a0", "B": "#ffb5b5", "Br": "#b04040", "I": "#b060b0"}
-
 
 def page_of(verdict) -> str:
     """The page of a Verdict."""
-    shown: dict[str, list] = {}
+    shown: dict[str, dict] = {}
     parts = [
         *_head(verdict),
         "<h2>Mean absolute errors</h2>",
@@ -96,16 +39,11 @@ def page_of(verdict) -> str:
         *_outliers(verdict, shown),
         *_gaps(verdict),
     ]
-    data = f"const MOLECULES = {_in_script(shown)}, COLOUR = {_in_script(_ATOMS)};"
     title = escape(verdict.benchmark_set.name)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-        f"</head><body>\n{chr(10).join(parts)}\n<script>{data}{_SCRIPT}</script></body></html>\n"
+        f"</head><body>\n{chr(10).join(parts)}\n{scene_script(shown)}</body></html>\n"
     )
-
-
-def _in_script(value) -> str:
-    return json.dumps(value).replace("<", "\\u003c")
 
 
 def _head(verdict):
@@ -185,19 +123,18 @@ def _outliers(verdict, shown) -> Iterator[str]:
             head = f"{reaction.subset}/{reaction.name}: {error:+.2f} kcal/mol (reference {reaction.reference:.2f})"
             yield f"<details><summary>{escape(head)}</summary>"
             for name, coefficient in reaction.stoichiometry:
-                shown.setdefault(name, _atoms(verdict.benchmark_set.species[name]))
+                if name not in shown:
+                    shown[name] = _scene(name, verdict.benchmark_set.species[name])
                 label = escape(f"{coefficient:+g} {name}")
-                canvas = f'<canvas width="200" height="200" data-name="{escape(name)}"></canvas>'
-                yield f'<div class="mol">{canvas}<br>{label}</div>'
+                yield f'<div class="mol">{scene_figure(name)}<br>{label}</div>'
             yield _components(verdict, xc, reaction)
             yield "</details>"
 
 
-def _atoms(species):
-    """Rows of symbol, position [angstrom] and atomic number."""
+def _scene(name, species):
     geometry = parse_geometry(species.atoms)
-    rows = zip(geometry.names, geometry.coordinates.tolist(), strict=True)
-    return [[name.symbol, *position, ATOMIC_NUMBERS[name.symbol]] for name, position in rows]
+    symbols = [atom.symbol for atom in geometry.names]
+    return molecule_scene(symbols, np.asarray(geometry.coordinates) / BOHR_IN_ANGSTROM, name)
 
 
 def _components(verdict, xc, reaction) -> str:

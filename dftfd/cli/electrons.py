@@ -1,11 +1,11 @@
-"""The commands excitations and polarizability: how the electrons answer to light and fields."""
+"""The commands excitations, polarizability and view: how electrons answer to light and fields, how they look."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dftfd.cli.commands import Debug, Verbose, app, messages, progress_of, require_convergence
+from dftfd.cli.commands import Debug, Verbose, app, at_work, messages, progress_of, require_convergence
 from dftfd.cli.nuclei import OFFERED, File
 from dftfd.cli.option_types import with_options
 
@@ -56,6 +56,37 @@ def polarizability(
         with progress:
             for frequency in omega or [0.0]:
                 print(f"\n{in_words(result.polarizability(frequency, progress), frequency)}")
+
+
+@app.command()
+def view(
+    file: Annotated[Path, typer.Argument(help="Result, .h5, as `dftfd run --output` writes it.")],
+    excitations: Annotated[
+        Path | None, typer.Option(help="Excitations of it, .h5, as `dftfd excitations --output` writes them.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the page here instead of opening a browser.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Show a result in the browser: the molecule with orbitals, density and potential to turn, and its report."""
+    from dftfd.response.excitations import load_excitations
+    from dftfd.results.result_file import load_result
+    from dftfd.runtime.notebook import require_new
+
+    with messages(verbose, debug):
+        if output is not None:
+            require_new(output, overwrite)
+        result = load_result(file)
+        with at_work("evaluating orbitals and potentials"):
+            page = result.view(None if excitations is None else load_excitations(excitations))
+        if output is None:
+            output = page.open()
+        else:
+            page.write(output, overwrite)
+    print(f"{output}: {page}")
 
 
 def _solved(file, of_molecule, of_run):

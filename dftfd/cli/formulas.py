@@ -155,8 +155,8 @@ def workbench(
     debug: Debug = False,
 ):
     """Write a page on which a functional is evaluated while its parameters are moved; it needs no network."""
-    from dftfd.interactive.workbench import require_new
     from dftfd.interactive.workbench import workbench as page_of
+    from dftfd.runtime.notebook import require_new
 
     with messages(verbose, debug):
         require_new(output, overwrite)

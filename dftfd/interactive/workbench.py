@@ -3,7 +3,6 @@
 import base64
 import inspect
 import json
-import os
 from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
@@ -13,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from dftfd.autofd.scalar.on_javascript import ARITHMETIC
-from dftfd.errors import FileError, FunctionalError, MissingDependencyError, UnsupportedError
+from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.interactive.kernels import Part, javascript, parts_of, require_page
 from dftfd.interactive.spherical_atoms import ATOMS, CORRELATION, Atom, atom
 from dftfd.interop import libxc
 from dftfd.runtime.arguments import public
-from dftfd.runtime.files import write_text
+from dftfd.runtime.notebook import Page
 from dftfd.runtime.version import VERSION
 from dftfd.translate.in_symbols import TermInSymbols, in_symbols
 from dftfd.verify.counterpart import counterpart
@@ -37,28 +36,10 @@ _HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Workbench:
-    """A page of one or two functionals; notebooks show it."""
+class Workbench(Page):
+    """The page of one or two functionals."""
 
-    functionals: tuple[Functional, ...]
-    html: str
-
-    def write(self, path: Path | str, overwrite: bool = False) -> None:
-        """Write the page; FileError for a file that is there already, but for overwrite=True."""
-        require_new(path, overwrite)
-        write_text(path, self.html)
-
-    def __str__(self):
-        return f"workbench of {' and '.join(f.name for f in self.functionals)}, {len(self.html) / 1e6:.1f} MB of HTML"
-
-    def _repr_html_(self) -> str:
-        return f'<iframe srcdoc="{escape(self.html)}" style="width:100%;height:900px;border:0"></iframe>'
-
-
-def require_new(path: Path | str, overwrite: bool) -> None:
-    """FileError for a file that is there and is not to be replaced."""
-    if not overwrite and os.path.lexists(path):
-        raise FileError(f"{path} exists; take another name, or ask for it to be overwritten.")
+    functionals: tuple[Functional, ...] = ()
 
 
 @public
@@ -91,7 +72,8 @@ def workbench(functional: Any, other: Any = None) -> Workbench:
             (_HERE / "workbench.js").read_text(encoding="utf-8"),
         ]
     )
-    return Workbench(tuple(chosen), _page(chosen, script))
+    title = f"workbench of {' and '.join(f.name for f in chosen)}"
+    return Workbench(title, _page(chosen, script), tuple(chosen))
 
 
 def as_functional(given) -> Functional:

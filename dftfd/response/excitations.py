@@ -144,11 +144,7 @@ class Excitations:
         InputError for an unknown ending, FileError where the file cannot be written.
         """
         with picture(path) as figure:
-            axes = figure.subplots()
-            x = np.linspace(max(0.0, self.energies.min() - 4 * width), self.energies.max() + 4 * width, 800)
-            axes.plot(x * HARTREE_IN_EV, self.spectrum(x, width) / HARTREE_IN_EV)
-            axes.vlines(self.energies * HARTREE_IN_EV, 0.0, self.oscillator_strengths, color="0.4", lw=1)
-            axes.set(xlabel="energy / eV", ylabel="f, and absorption / eV$^{-1}$", title=self.what)
+            draw_spectrum(figure.subplots(), self, width)
 
     @public
     def save(self, path: Path) -> None:
@@ -160,6 +156,15 @@ class Excitations:
             arrays |= {f"{name}_{s}": array for s, array in enumerate(values[name])}
         text = {name: values[name] for name in _TEXT}
         write_tree(path, {"excitations": {"format": FORMAT, "text": json.dumps(text), "arrays": arrays}})
+
+
+def draw_spectrum(axes, excitations: Excitations, width: float = 0.01) -> None:
+    """Absorption of Gaussians of this full width at half maximum [hartree], and lines, on Matplotlib's axes."""
+    energies = excitations.energies
+    x = np.linspace(max(0.0, energies.min() - 4 * width), energies.max() + 4 * width, 800)
+    axes.plot(x * HARTREE_IN_EV, excitations.spectrum(x, width) / HARTREE_IN_EV)
+    axes.vlines(energies * HARTREE_IN_EV, 0.0, excitations.oscillator_strengths, color="0.4", lw=1)
+    axes.set(xlabel="energy / eV", ylabel="f, and absorption / eV$^{-1}$", title=excitations.what)
 
 
 _PER_SPIN, _TEXT = ("X", "Y", "occupied", "virtual"), ("spin", "tda", "what")

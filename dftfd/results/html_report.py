@@ -1,6 +1,6 @@
-"""A result as one self-contained HTML page: numbers, convergence, orbitals, density and potential in pictures.
+"""A result as one self-contained HTML page: the molecule with its surfaces to turn, numbers, pictures.
 
-Pictures are SVG inside the page; nothing is loaded from elsewhere and no script runs.
+Pictures are SVG inside the page, the scene is drawn by the page's own script; nothing is loaded from elsewhere.
 """
 
 import json
@@ -10,14 +10,19 @@ from io import StringIO
 import numpy as np
 
 from dftfd.errors import MissingDependencyError
-from dftfd.results.summary import outcome, result_rows, title
+from dftfd.response.excitations import draw_spectrum
+from dftfd.results.scene import STYLE as SCENE_STYLE
+from dftfd.results.scene import result_scene, scene_figure, scene_script
+from dftfd.results.summary import HARTREE_IN_EV, outcome, result_rows, title
 from dftfd.xc.density import evaluate_at
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 table { border-collapse: collapse; margin: 1rem 0 } td, th { padding: .15rem .8rem; text-align: right }
 th:first-child, td:first-child { text-align: left } tr:nth-child(even) { background: #f4f4f4 }
-figure { display: inline-block; margin: 0 1rem 1rem 0 } figure svg { max-width: 30rem; height: auto }
+figure { display: inline-block; margin: 0 1rem 1rem 0; max-width: 100% }
+figure svg { max-width: min(30rem, 100%); height: auto }
+h1 { font-size: 1.5rem } .scroll { overflow-x: auto }
 pre { background: #f4f4f4; padding: 1rem; overflow-x: auto } .warning { color: #a00; font-weight: bold }
 """
 
@@ -31,9 +36,12 @@ IN_PLANE = 0.5
 """Atoms so near [bohr] to the plane have black names in the picture, the others grey ones."""
 
 
-def html_report(result) -> str:
-    """The page. Raises MissingDependencyError without matplotlib."""
+def html_report(result, excitations=None) -> str:
+    """The page. Raises MissingDependencyError without matplotlib.   excitations: of this result, for their spectrum."""
+    scene = result_scene(result, excitations)
     pictures = [drawn(_draw_convergence, result)]
+    if excitations is not None:
+        pictures.append(drawn(draw_spectrum, excitations))
     if result.has_properties:
         pictures.append(drawn(_draw_orbitals, result))
         bond = _bond(result.molecule)
@@ -42,20 +50,29 @@ def html_report(result) -> str:
     body = [
         f"<h1>{escape(title(result))}</h1>",
         f'<p class="{"" if result.converged else "warning"}">{escape(outcome(result))}</p>',
+        f"<p>E = {result.energy:.10f} hartree</p>",
+        scene_figure("result", scene["fields"], large=True),
         *pictures,
+        '<div class="scroll" tabindex="0">',
         summary_table(result),
+        _excitations_table(excitations) if excitations is not None else "",
         _atoms_table(result) if result.has_properties else "",
+        "</div>",
         "<details><summary>Terms and parameters of the functional</summary>"
-        f"<pre>{escape(json.dumps(result.settings.definition, indent=1))}</pre></details>",
+        f'<pre tabindex="0">{escape(json.dumps(result.settings.definition, indent=1))}</pre></details>',
         f"<p>{escape(', '.join(f'{name} {version}' for name, version in result.settings.versions.items()))}</p>",
     ]
-    head = f'<meta charset="utf-8"><title>{escape(result.molecule.formula)}</title><style>{STYLE}</style>'
-    return f"<!DOCTYPE html>\n<html><head>{head}</head><body>\n" + "\n".join(body) + "\n</body></html>\n"
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title(result))}</title><style>{STYLE}{SCENE_STYLE}</style>"
+    )
+    page = "\n".join(["<main>", *body, "</main>", scene_script({"result": scene})])
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n{page}\n</body></html>\n'
 
 
 def summary_table(result) -> str:
     """The rows of the summary as an HTML table, for notebooks too."""
-    return table([map(escape, row) for row in result_rows(result)], ("", "energies in hartree"))
+    return table([map(escape, row) for row in result_rows(result)], ("quantity", "energies in hartree"))
 
 
 def notebook_summary(result) -> str:
@@ -80,6 +97,16 @@ def _atoms_table(result):
         for number, (label, *values) in enumerate(zip(result.molecule.labels, *columns, strict=True), start=1)
     ]
     return "<h2>Charges</h2>" + table(rows, header)
+
+
+def _excitations_table(found):
+    rows = [
+        (str(n + 1), f"{w * HARTREE_IN_EV:.4f}", f"{f:.5f}", escape(words))
+        for n, (w, f, words) in enumerate(
+            zip(found.energies, found.oscillator_strengths, found.characters, strict=True)
+        )
+    ]
+    return f"<h2>Excitations ({escape(found.spin)})</h2>" + table(rows, ("number", "eV", "strength", "character"))
 
 
 def drawn(draw, *arguments):

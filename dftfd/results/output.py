@@ -8,7 +8,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -19,15 +18,14 @@ from dftfd.errors import InputError, NumericalError, closest_names, shown
 from dftfd.interop.molden import molden_text
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.model.option_values import for_json
+from dftfd.response.excitations import Excitations
+from dftfd.results.box import Box
 from dftfd.results.html_report import html_report
 from dftfd.results.qcschema import atomic_result, write_json
 from dftfd.results.tree import save_result
 from dftfd.runtime.arguments import number, public
 from dftfd.runtime.files import check_writable, write_text, written_whole
 from dftfd.xc.density import evaluate_at
-
-MAX_POINTS = 20_000_000
-"""Of a cube file."""
 
 _LENGTH = number(lambda x: x > 0, "a positive number of bohr")
 
@@ -52,31 +50,6 @@ def check_format(path: Path, ending: str | None = None) -> Callable:
         )
     check_writable(path)
     return WRITERS[ending.lower()]
-
-
-@dataclass(frozen=True, eq=False)
-class Box:
-    """Points origin + i a + j b + k c. origin (3,), steps (3, 3) with one row per axis [bohr], counts (3,)."""
-
-    origin: np.ndarray
-    steps: np.ndarray
-    counts: tuple[int, int, int]
-
-    @classmethod
-    def around(cls, coordinates, margin: float = 4.0, spacing: float = 0.2) -> "Box":
-        """The box along x, y, z that holds all atoms (atom, 3) with `margin` on every side [bohr]."""
-        low, high = np.min(coordinates, axis=0) - margin, np.max(coordinates, axis=0) + margin
-        with np.errstate(over="ignore"):
-            counts = np.ceil((high - low) / spacing) + 1
-            n_points = np.prod(counts)
-        if not n_points <= MAX_POINTS:
-            raise InputError(f"a box of {n_points:.3g} points is too large; take a wider spacing or a smaller margin.")
-        return cls(low, spacing * np.eye(3), tuple(counts.astype(int).tolist()))
-
-    @property
-    def points(self) -> np.ndarray:
-        """All points (point, 3), the last axis fastest."""
-        return self.origin + np.indices(self.counts).reshape(3, -1).T @ self.steps
 
 
 def write_cube(path, box: Box, values, molecule, title: str) -> None:
@@ -134,9 +107,9 @@ def molden_file(result, path: Path) -> None:
 
 
 @public
-def html_file(result, path: Path) -> None:
-    """The report."""
-    write_text(path, html_report(result))
+def html_file(result, path: Path, excitations: Excitations | None = None) -> None:
+    """The report; with the spectrum of its excitations where they are given."""
+    write_text(path, html_report(result, excitations))
 
 
 @public

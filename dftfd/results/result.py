@@ -18,14 +18,16 @@ from dftfd.model.parameter_gradient import parameter_gradient
 from dftfd.properties.fields import electrostatic_potential, localisation_function
 from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
 from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins, bond_orders
-from dftfd.results.html_report import notebook_summary
+from dftfd.response.excitations import Excitations
+from dftfd.results.html_report import html_report, notebook_summary
 from dftfd.results.output import check_format
 from dftfd.results.qcschema import atomic_result
 from dftfd.results.responses import Responses, of_a_solution
 from dftfd.results.settings import Settings
-from dftfd.results.summary import result_summary
+from dftfd.results.summary import result_summary, title
 from dftfd.results.tree import save_result
 from dftfd.runtime.arguments import choice, public, whole
+from dftfd.runtime.notebook import Page
 from dftfd.scf.convergence import Cycle
 from dftfd.scf.occupation import frontier_energies
 from dftfd.scf.orbitals import occupied_orbitals
@@ -156,12 +158,18 @@ class SCFResult(Responses):
         """Write a file in the format that its ending names, or `ending`: .h5 .json .npz .molden .cube .html.
 
         options: for .cube, field=, a name of results.output.FIELDS or a Function R^3 -> R, and margin=, spacing= [bohr]
-        of the box around the atoms; for .json, driver=, of QCSchema.
-
-        Raises InputError for unknown endings and options, FileError where the file cannot be written, NotConvergedError
-        for a function of r of a run that has not converged.
+        of the box around the atoms; for .json, driver=, of QCSchema; for .html, excitations=.
+        InputError for unknown endings and options, FileError for places, NotConvergedError for functions of r.
         """
         check_format(path, ending)(self, path, **options)
+
+    @public
+    def view(self, excitations: Excitations | None = None) -> Page:
+        """The report as a page that notebooks show; `.open()` shows it in the browser, `.write(path)` keeps it.
+
+        excitations: those of this result, for their spectrum and orbitals. MissingDependencyError without Matplotlib.
+        """
+        return Page(title(self), html_report(self, excitations))
 
     @public
     def to_qcschema(self, driver: str = "energy") -> dict:

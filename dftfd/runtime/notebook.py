@@ -1,6 +1,14 @@
-"""How values that print well show themselves in notebooks."""
+"""How values that print well show themselves in notebooks, and pages that notebooks and browsers show."""
 
+import os
+import tempfile
+import webbrowser
+from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
+
+from dftfd.errors import FileError
+from dftfd.runtime.files import write_text
 
 
 class ShownAsText:
@@ -8,3 +16,36 @@ class ShownAsText:
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of HTML that needs no network; notebooks show it.   title: what it is about."""
+
+    title: str
+    html: str = field(repr=False)
+
+    def write(self, path: Path | str, overwrite: bool = False) -> None:
+        """Write the page; FileError for a file that is there already, but for overwrite=True."""
+        require_new(path, overwrite)
+        write_text(path, self.html)
+
+    def open(self) -> Path:
+        """Show the page in the browser, from a temporary file that stays; its path is returned."""
+        handle, name = tempfile.mkstemp(prefix="dftfd-", suffix=".html")
+        os.close(handle)
+        self.write(name, overwrite=True)
+        webbrowser.open(Path(name).as_uri())
+        return Path(name)
+
+    def __str__(self):
+        return f"{self.title}, {len(self.html) / 1e6:.1f} MB of HTML"
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{escape(self.html)}" style="width:100%;height:900px;border:0"></iframe>'
+
+
+def require_new(path: Path | str, overwrite: bool) -> None:
+    """FileError for a file that is there and is not to be replaced."""
+    if not overwrite and os.path.lexists(path):
+        raise FileError(f"{path} exists; take another name, or ask for it to be overwritten.")

@@ -26,6 +26,9 @@ SUSPICIOUS = -3e-3
 """Eigenvalue [hartree] of the cheaper Hessian below which it is tried whether the energy falls; a coarse grid turns
 the zeros of degenerate orbitals into numbers up to a third of this."""
 
+CERTAIN = 3 * SUSPICIOUS
+"""Eigenvalue [hartree] of the cheaper Hessian below which any fall is gone after: no grid makes that of a zero."""
+
 NOISE = 1e-4
 """Fall of the energy [hartree] that is no other state, but the grid's dependence on how a density is turned: 7e-5 for a
 d hole of linear FeCl2 at level 3."""
@@ -226,8 +229,8 @@ def look_down(problem: Problem, cheaper: Problem, state: State, number: int) -> 
     """(lowest Hessian eigenvalue, state lower down or None) at a small part of the cost of an SCF.
 
     A few Davidson steps on a Hessian whose response is that of a `cheaper` problem (see dftfd.scf.approach) say where
-    it may go downhill, and the cheaper energy is followed there; the full one decides, where only a fall of more than
-    NOISE counts.
+    it may go downhill, and the cheaper energy is followed there; the full one decides. Only a fall of more than NOISE
+    counts, unless the eigenvalue is below CERTAIN: in a flat valley the cheaper energy is left long before its end.
     """
     state = canonical(problem, state)
     model = EnergyModel(problem, state, partial(difference_response, cheaper))
@@ -240,7 +243,8 @@ def look_down(problem: Problem, cheaper: Problem, state: State, number: int) -> 
         return value, None
     lower, _, _ = direct_minimisation(cheaper, lower, DOWN, number, lambda cycle, state: None)
     lower = problem.state_of(lower.mo_energy, lower.mo_occ, lower.mo_coeff, number)
-    return value, lower if lower.energy < state.energy - NOISE else None
+    noise = NOISE if value > CERTAIN else 0.0
+    return value, lower if lower.energy < state.energy - noise else None
 
 
 def _across(problem, state, model, direction, convergence, number, record):
