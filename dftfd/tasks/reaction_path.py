@@ -46,7 +46,8 @@ class ReactionPath(ShownAsText):
     @property
     def barriers(self) -> tuple[float, float]:
         """Energy of the transition state above the first and above the last point [hartree]."""
-        return tuple(float(self.energies[self.top] - self.energies[end]) for end in (0, -1))
+        top = float(self.energies[self.top])
+        return top - float(self.energies[0]), top - float(self.energies[-1])
 
     def __str__(self):
         doubt = "" if self.converged else "  NOT CONVERGED: an end is no minimum"
