@@ -149,14 +149,8 @@ def optimize(
     with messages(verbose, debug):
         system = molecule(files[0], **of_molecule)
         with progress_of(system) as progress:
-            found = find_minimum(
-                system,
-                **of_run,
-                trajectory=trajectory,
-                restart=restart,
-                progress=progress,
-                **search,
-            )
+            on_disk: dict[str, Any] = {"trajectory": trajectory, "restart": restart}
+            found = find_minimum(system, **of_run, **on_disk, progress=progress, **search)
     print(f"\n{found.result}\n\n{found}\npath in {trajectory}")
     write_files(found.result, outputs, "gradient")
     require_convergence(found.converged, f"geometry not converged after {max_steps} steps.")

@@ -112,7 +112,8 @@ def optimize(
         raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= to optimise.")
     progress = as_progress(progress)
     require_energy(functional)
-    fixed = text_of_constraints(constraints)
+    search: dict[str, Any] = {"constraints": text_of_constraints(constraints), "options": optimizer}
+    search |= {"coordinate_system": coordinate_system, "max_steps": max_steps}
     model = model_in_words(molecule, options, grid_response)
     path = _Path(molecule, model, trajectory, restart, progress)
     last: list[SCFResult] = []  # at most one: older results would keep their memory
@@ -132,29 +133,14 @@ def optimize(
         return frame.energy, -frame.forces
 
     exact = transition_state if hessian is None else isinstance(hessian, str)
-    converged, _, _ = minimise(
-        molecule.symbols,
-        molecule.coordinates,
-        evaluate,
-        constraints=fixed,
-        coordinate_system=coordinate_system,
-        max_steps=max_steps,
-        hessian=_hessian_of(solve(molecule.coordinates), progress) if exact else _fitting(hessian, molecule),
-        kind=SADDLE if transition_state else MINIMUM,
-        options=optimizer,
-    )
+    beginning = _hessian_of(solve(molecule.coordinates), progress) if exact else _fitting(hessian, molecule)
+    search |= {"hessian": beginning, "kind": SADDLE if transition_state else MINIMUM}
+    converged, _, _ = minimise(molecule.symbols, molecule.coordinates, evaluate, **search)
     end = path.coordinates[-1]
     result = last[0] if last and np.array_equal(last[0].molecule.coordinates, end) else solve(end)
-    energies, forces = ([getattr(frame, name) for frame in path.frames] for name in ("energy", "forces"))
-    return Optimization(
-        converged,
-        result,
-        np.array(path.coordinates),
-        np.array(energies),
-        np.array(forces),
-        path.n_computed,
-        transition_state,
-    )
+    energies, forces = path.energies_and_forces
+    steps = np.array(path.coordinates), energies, forces, path.n_computed
+    return Optimization(converged, result, *steps, transition_state)
 
 
 def _hessian_of(result, progress):
@@ -200,6 +186,11 @@ class _Path:
             self._writer.append(frame)
         self.n_computed += 1
         return self._taken(coordinates, frame, f"{result.cycles} cycles")
+
+    @property
+    def energies_and_forces(self) -> tuple[np.ndarray, np.ndarray]:
+        """(step,) [hartree], (step, atom, 3) [hartree/bohr]."""
+        return np.array([frame.energy for frame in self.frames]), np.array([frame.forces for frame in self.frames])
 
     def _taken(self, coordinates, frame, note):
         change = f"{frame.energy - self.frames[-1].energy:10.2e}" if self.frames else " " * 10
