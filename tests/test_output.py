@@ -130,7 +130,7 @@ def test_qcschema_goes_round(result, tmp_path):
     assert (system.spin, system.charge, system.basis) == (1, 0, "6-31g*")
     assert (request.settings, request.driver) == ({"xc": "lda,vwn", "grid_level": 0}, "energy")
     for change, error, message in [
-        ({"driver": "properties"}, UnsupportedError, "driver 'properties'"),
+        ({"driver": "torsiondrive"}, UnsupportedError, "driver 'torsiondrive'"),
         ({"model": {"method": "pbe"}}, InputError, "'basis'"),
         ({"molecule": document["molecule"] | {"geometry": [0.0]}}, InputError, "expected 9 numbers"),
         ({"molecule": document["molecule"] | {"molecular_multiplicity": 1.5}}, InputError, "whole number"),
