@@ -614,6 +614,7 @@ def calls():
         "SCFResult.stability": (found.stability, {}),
         "SCFResult.forces": (found.forces, {}),
         "SCFResult.polarizability": (found.polarizability, {}),
+        "SCFResult.hyperpolarizability": (found.hyperpolarizability, {}),
         "SCFResult.excitations": (found.excitations, {}),
         "Excitations.natural_transition_orbitals": (excitations().natural_transition_orbitals, {"root": 0}),
         "Excitations.spectrum": (excitations().spectrum, {"energies": [0.1, 0.2]}),
