@@ -8,6 +8,7 @@ from dftfd.runtime import startup  # isort: skip
 
 startup.end_at_once_on_interrupt()
 startup.end_with_parent()
+startup.load_without_collections()
 with startup.said_by_the_command():
     startup.require_address_space()
 

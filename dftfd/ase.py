@@ -91,7 +91,7 @@ class DFTFD(Calculator):
         last = self.result
         if last is not None and "guess" not in options and _same_electrons(last.molecule, system):
             options["guess"] = last
-        result = run_scf(system, **options)
+        result = run_scf(system, **{"progress": False} | options)
         if not result.has_properties:
             raise SCFError(f"SCF not converged after {result.cycles} cycles; see convergence= and max_cycles=.")
         return result

@@ -21,7 +21,7 @@ from dftfd.autofd.lowering.two_points import has_integrals
 from dftfd.errors import FunctionalError, UnsupportedError, shown
 from dftfd.functionals.densities import Density, Quadrature, in_words
 from dftfd.functionals.numerics import where_dense, zero_with_slope
-from dftfd.functionals.parameters import parameter_text, plain, plain_leaves, require_settable
+from dftfd.functionals.parameters import in_notebooks, parameter_text, plain, plain_leaves, require_settable
 from dftfd.runtime.arguments import number, public_raising
 
 SPACE = Domain((3,), name="r", grid_later=True)
@@ -185,6 +185,7 @@ class Functional:
     terms: tuple[tuple[float, EnergyTerm], ...] = ()
     exact_exchange: tuple[tuple[float, float], ...] = ()
     dispersion: tuple[str, str] | None = None
+    _repr_html_ = in_notebooks
 
     @property
     def is_semilocal(self) -> bool:
@@ -257,8 +258,7 @@ class Functional:
         if not self.terms:
             return constant(0.0, *rho.domains)
         parts = [(coefficient, term.energy_density(rho, tau)) for coefficient, term in self.terms]
-        scaled = [e if isinstance(c, Number) and c == 1 else c * e for c, e in parts]
-        return functools.reduce(operator.add, scaled)
+        return functools.reduce(operator.add, (e if isinstance(c, Number) and c == 1 else c * e for c, e in parts))
 
     @_public
     def energy(self, rho: Density, tau: Density | None = None, *, quadrature: Quadrature | None = None) -> Any:

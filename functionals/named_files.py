@@ -88,7 +88,15 @@ def _parts(text):
     match = _NAMED.fullmatch(text.strip())
     if match is None:
         raise FunctionalError(f"{shown(text)}: FILE.py:NAME expected.")
-    return match["path"], match["what"].strip()
+    path, what = match["path"], match["what"].strip()
+    last = re.split(r"[*+,\s]", path)[-1]
+    if last != path and os.path.isfile(last) and not os.path.exists(path):  # 0.25*hf + 0.75*own.py:own_x
+        expression = text.strip().replace(f"{last}:", "")
+        raise FunctionalError(
+            f"{shown(text, 120)}: the file stands first, before an expression in which its names count: "
+            f"'{last}:{expression}'."
+        )
+    return path, what
 
 
 def _offered(module):

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from html import escape
 from numbers import Number, Real
 
 import jax
@@ -138,3 +139,14 @@ def plain_leaves(value, place=()) -> set:
     if isinstance(value, Number):
         return {(place, value)}
     return set() if hasattr(value, "dtype") else {(place, id(value))}
+
+
+def in_notebooks(functional) -> str:
+    """What a notebook shows of a functional: its terms with their parameters, and exact exchange."""
+    rows = [functional.name]
+    for coefficient, term in functional.terms:
+        numbers = ", ".join(f"{name} = {parameter_text(value)}" for name, value in term.parameters.items())
+        rows.append(f"{coefficient:+10.6g} {term.name}  {numbers}".rstrip())
+    for omega, fraction in functional.exact_exchange:
+        rows.append(f"{fraction:+10.6g} exact exchange" + (f", erf(omega r)/r, omega = {omega:g}" if omega else ""))
+    return f"<pre>{escape(chr(10).join(rows))}</pre>"

@@ -223,6 +223,28 @@ def test_another_energy_than_the_reference_is_a_finding():
     assert [f.kind for f in report.findings] == ["other energy", "other energy"]
 
 
+@pytest.mark.parametrize("rows", [5, 6])
+@pytest.mark.parametrize("factor", [1.0, 1 + 1e-5])
+def test_meta_ggas_in_pyscfs_two_forms(rows, factor):
+    """Five rows and (vrho, vsigma, vtau), or six with a Laplacian and four arrays: a wrong vtau is found in vtau."""
+
+    def eval_xc(xc_code, rho, spin=0, relativity=0, deriv=1, omega=None, verbose=None):
+        if spin:
+            raise NotImplementedError("one spin")
+        if rows == 5:
+            n, x, y, z, tau = rho
+        else:
+            n, x, y, z, _, tau = rho
+        sigma = x**2 + y**2 + z**2
+        root = np.sqrt(1 + sigma)
+        exc = -n - 0.1 * root - 0.2 * tau
+        first = [exc - n, -0.05 * n / root, -0.2 * factor * n]
+        return exc, tuple(first if rows == 5 else [*first[:2], np.zeros_like(n), first[2]]), None, None
+
+    report = dftfd.audit(eval_xc, xctype="MGGA")
+    assert [(f.kind, f.quantity) for f in report.findings] == ([] if factor == 1 else [("factor", "vtau")])
+
+
 def test_what_cannot_be_audited_is_refused():
     """Unknown names, shapes that do not fit, options without meaning."""
     with pytest.raises(FunctionalError, match="unknown functional"):

@@ -430,6 +430,7 @@ def test_errors_are_reaction_energies_less_references(tiny, tmp_path):
     assert errors["h4"] == pytest.approx(HARTREE * (2 * h2 - h4 - 0.001), abs=1e-5)
     assert len(record.read_text().splitlines()) == 6  # three molecules with two functionals
     assert [step.done for step in steps] == [1, 2, 3, 4, 5, 6] and steps[-1].seconds_left == 0
+    assert steps[0].seconds_left is None  # a hydrogen atom does not tell how long four take
     names = [step.name for step in steps]
     assert names == ["h", "h", "h2", "h2", "h4", "h4"]  # by cost
     weighted = verdict.weighted("hf")

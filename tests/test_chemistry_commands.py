@@ -127,3 +127,11 @@ def test_unrestricted_bond_orders_count_each_spin():
     molecule = dftfd.molecule("H 0 0 0; H 0 0 0.74", basis="6-31g")
     one, two = (dftfd.run_scf(molecule, "hf", method) for method in ("RKS", "UKS"))
     np.testing.assert_allclose(one.bond_orders(), two.bond_orders(), atol=1e-6)
+
+
+def test_a_multiplicity_is_a_spin_plus_one(said):
+    """--multiplicity 3 is --spin 2; with another spin, or below 1, it is refused."""
+    words = ("run", "O 0 0 0;", "--basis", "sto-3g", "--xc", "lda,vwn", "--grid-level", "0")
+    assert "spin 2, 8 electrons" in said(*words, "--multiplicity", "3")[1]
+    assert said(*words, "--multiplicity", "3", "--spin", "1")[0] == 2
+    assert said(*words, "--multiplicity", "0")[0] == 2

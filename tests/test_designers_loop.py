@@ -115,6 +115,16 @@ def test_what_a_file_has_not_is_said_in_one_line(own, name, error, match):
     assert "\n" not in str(found.value)
 
 
+def test_a_file_within_an_expression_is_told_where_it_belongs(own, monkeypatch):
+    """What is suggested is what works."""
+    monkeypatch.chdir(own.parent)
+    with pytest.raises(FunctionalError, match="the file stands first") as found:
+        functional_in_file("0.25*hf + 0.75*own.py:own_x, pbe")
+    suggested = str(found.value).rpartition(": '")[2].removesuffix("'.")
+    assert suggested == "own.py:0.25*hf + 0.75*own_x, pbe"
+    assert functional_in_file(suggested).exact_exchange == ((0.0, 0.25),)
+
+
 def test_a_file_is_executed_for_who_names_it_alone(own, monkeypatch):
     """Not for a name in a document or a call of get_functional, nor as it lies in the current folder."""
     own.write_text(f"import pathlib\npathlib.Path({str(own.parent / 'mark')!r}).touch()\n" + CODE)

@@ -11,9 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import special
 
 import dftfd
 from dftfd.autofd import compose, dot, function, laplacian, nabla
+from dftfd.autofd.scalar.on_numpy import run_on_numpy
+from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import SPACE, EnergyTerm, Functional
 from dftfd.functionals.common import slater_exchange, spin_scaled, total_density
@@ -23,6 +26,7 @@ from dftfd.xc.ao_store import AOStore
 from dftfd.xc.density import density_function, evaluate_at
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.matrix import XCBuilder
+from tests.compilations import compilations
 
 HESSIAN = [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]
 INGREDIENTS = [(0, False), (1, False), (2, False), (0, True), (1, True), (2, True)]
@@ -303,3 +307,15 @@ def test_orders_are_found_by_tracing():
         assert (kernel.order, kernel.needs_tau, kernel.channels) == found
     mixed = XCKernel(get_functional("lda_x") + toy(TOYS["laplacian"]) + toy(TOYS["tau"]), 1)
     assert (mixed.order, mixed.needs_tau, mixed.channels) == (2, True, 11)
+
+
+def test_what_numpy_lacks_is_compiled_once():
+    """An operation by JAX within code for NumPy, for whichever program, call or part of the points asks for it."""
+    program = lambda k: point_program(lambda x: jax.lax.lgamma(x) + k, jax.ShapeDtypeStruct((), np.float64))
+    x = [np.linspace(0.1, 0.9, 8)]
+    first = run_on_numpy(program(1.0), x)[0]
+    with compilations() as compiled:
+        second = run_on_numpy(program(2.0), x)[0]
+    assert not compiled
+    np.testing.assert_allclose(second - first, 1.0, rtol=1e-14)
+    np.testing.assert_allclose(first - 1.0, special.gammaln(x[0]), atol=1e-14)

@@ -12,15 +12,20 @@ import h5py
 import numpy as np
 import pytest
 
+import dftfd
+from dftfd.cli import main
+from dftfd.errors import FunctionalError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import lookup
 from dftfd.verify.extended import ExtendedEnergy
+from dftfd.verify.oracle import GROUPS, oracle, oracle_names
 from dftfd.verify.point_comparison import lowered_derivatives, scaled_error
 from dftfd.xc.variables import VARIABLES
 from tests.verification.native import native_formulas
 
 FOLDER = Path(__file__).parents[1] / "data/oracle"
-with h5py.File(FOLDER / "oracle.h5") as _file:
+ORACLE = Path(__file__).parents[1] / "dftfd/verify/oracle.h5"
+with h5py.File(ORACLE) as _file:
     NAMES = sorted(set(_file) - {"points"})
 FAMILY = [name.split("_")[0] for name in VARIABLES[2]]
 
@@ -60,7 +65,7 @@ def formula(name):
 def errors(name, order):
     """Largest scaled error by (points, quantity), see `dftfd.verify.point_comparison.scaled_error`."""
     found, code = {}, lowered_derivatives(formula(name), 2, order)
-    with h5py.File(FOLDER / "oracle.h5") as file:
+    with h5py.File(ORACLE) as file:
         for kind, group in file[name].items():
             x = file["points"][kind][()]
             energy, first, *second = code(x)
@@ -107,7 +112,7 @@ def test_every_formula_is_there():
 
 def test_every_formula_has_a_hundred_points_and_more():
     """120 points of each formula, at n from 1e-20 to beyond 1e5, with numbers everywhere."""
-    with h5py.File(FOLDER / "oracle.h5") as file:
+    with h5py.File(ORACLE) as file:
         points = file["points"]
         densities = np.concatenate([group[:2].sum(axis=0) for group in points.values()])
         assert densities.min() < 1e-19 and densities.max() > 1e5
@@ -125,7 +130,7 @@ def test_the_script_gives_the_numbers_of_the_file(name):
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     energy = ExtendedEnergy(formula(name))
-    with h5py.File(FOLDER / "oracle.h5") as file:
+    with h5py.File(ORACLE) as file:
         for kind, x in script.points().items():
             np.testing.assert_array_equal(x, file["points"][kind][()])
             group = file[name][kind]
@@ -134,3 +139,34 @@ def test_the_script_gives_the_numbers_of_the_file(name):
             np.testing.assert_allclose(first, group["first"][:, 3], rtol=1e-14)
             # zero between spins that do not interact, where the file has what differences in 150 digits leave, 1e-83
             np.testing.assert_allclose(second, group["second"][:, 3], rtol=1e-13, atol=1e-70)
+
+
+def test_the_reader_gives_the_numbers_of_the_file():
+    """Each group; Slater exchange and its derivatives by alpha in closed form, in the right columns."""
+    assert oracle_names() == NAMES
+    for points in GROUPS:
+        table = oracle("lda_x", points)
+        a, b = table.columns["rho_a"], table.columns["rho_b"]
+        e = -0.75 * (6 / np.pi) ** (1 / 3) * (a ** (4 / 3) + b ** (4 / 3))
+        np.testing.assert_allclose(table.columns["e"], e, rtol=1e-14)
+        np.testing.assert_allclose(table.columns["vrho_0"], -((6 * a / np.pi) ** (1 / 3)), rtol=1e-14)
+        np.testing.assert_allclose(table.columns["v2rho2_0"], -((6 / np.pi) ** (1 / 3)) * a ** (-2 / 3) / 3, rtol=1e-14)
+        assert table.digits == 150 and ("vrho_1" in table.columns) == (points != "one spin")
+    assert "v2rhosigma_5" in oracle("gga_x_pbe").columns
+    with pytest.raises(FunctionalError, match="closest are gga_x_pbe"):
+        oracle("gga_x_pbee")
+    with pytest.raises(dftfd.InputError, match="regular"):
+        oracle("gga_x_pbe", "far")
+
+
+def test_the_table_of_the_oracle_is_what_check_reads(tmp_path, capsys):
+    """Written by the command, read by `check --values`: passes to 1e-10; another functional's table does not."""
+    table = tmp_path / "exact.csv"
+    assert main(["oracle", "gga_x_pbe", "-o", str(table)]) == 0
+    assert main(["check", "gga_x_pbe", "--values", str(table)]) == 0
+    assert main(["check", "gga_x_pbe_sol", "--values", str(table)]) == 1
+    assert main(["oracle", "gga_x_pbe", "-o", str(table)]) == 5 and "overwrite" in capsys.readouterr().err
+    assert main(["oracle"]) == 0 and capsys.readouterr().out.splitlines() == NAMES
+    assert main(["oracle", "lda_x", "--points", "one spin"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 13 and lines[0].startswith("rho_a,rho_b,sigma_aa") and lines[0].endswith("e,vrho_0,v2rho2_0")

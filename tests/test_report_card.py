@@ -289,3 +289,24 @@ def test_two_functionals_and_a_surface_in_one_picture(capsys, tmp_path):
     exc = evaluate("r2scan", rho=np.full(2, n), sigma=sigma, tau=tau, order=0).exc
     np.testing.assert_allclose(found, exc / (-0.75 * (3 / np.pi) ** (1 / 3) * n ** (1 / 3)), rtol=1e-12)
     assert main(["show", "pbe", "--surface"]) == 2 and "--plot FILE.png" in capsys.readouterr().err
+
+
+def test_potentials_of_two_functionals_in_one_picture(capsys, tmp_path, monkeypatch):
+    """LDA exchange's curve is -(3 n / pi)^(1/3), that of exact exchange gives -5/8 Z, n = 2 Z^3/pi e^(-2Zr)."""
+    figures = pytest.importorskip("matplotlib.figure")
+    drawn, save = [], figures.Figure.savefig
+    monkeypatch.setattr(
+        figures.Figure, "savefig", lambda figure, *a, **k: (drawn.append(figure), save(figure, *a, **k))
+    )
+    picture = tmp_path / "two.svg"
+    shown(capsys, "lda_x", "--plot", str(picture), "--compare", "pbe", "--potential")
+    factor, potentials = drawn[0].axes
+    first, second, exact = potentials.get_lines()
+    assert [line.get_label() for line in (first, second, exact)] == ["lda_x", "pbe", "exact exchange"]
+    Z, r = 27 / 16, first.get_xdata()
+    n = 2 * Z**3 / np.pi * np.exp(-2 * Z * r)
+    np.testing.assert_allclose(first.get_ydata(), -np.cbrt(3 * n / np.pi), rtol=1e-9)
+    assert not np.allclose(second.get_ydata(), first.get_ydata(), rtol=0.01)
+    E_x = np.trapezoid(4 * np.pi * r**2 * n * exact.get_ydata() / 2, r)
+    assert E_x == pytest.approx(-5 / 8 * Z, abs=1e-3)
+    assert main(["show", "pbe", "--potential"]) == 2 and "--plot FILE.png" in capsys.readouterr().err

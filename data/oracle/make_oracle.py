@@ -2,7 +2,7 @@
 
     python data/oracle/make_oracle.py [name ...]
 
-writes data/oracle/oracle.h5, or replaces the named groups in it. What the numbers are is said in README.md and in
+writes dftfd/verify/oracle.h5, or replaces the named groups in it. What the numbers are is said in README.md and in
 `dftfd.verify.extended`. All formulas take half an hour on one core with gmpy2 installed, and hours without.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from dftfd.verify.extended import DIGITS, ExtendedEnergy
 from tests.verification.native import native_formulas
 
-FILE = Path(__file__).parent / "oracle.h5"
+FILE = Path(__file__).parents[2] / "dftfd/verify/oracle.h5"
 
 K_F = (6 * np.pi**2) ** (1 / 3)
 

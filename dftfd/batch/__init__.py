@@ -16,7 +16,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from dftfd.batch.cluster import on_cluster, require_client
-from dftfd.batch.entries import TASKS, Outcome, failure, read_entries, run_entry
+from dftfd.batch.entries import TASKS, failure, read_entries, run_entry
+from dftfd.batch.outcomes import Outcome, Outcomes
 from dftfd.batch.processes import in_processes
 from dftfd.batch.record import recorded
 from dftfd.errors import FunctionalError, InputError, shown
@@ -26,7 +27,7 @@ from dftfd.model.options import RUN, Options
 from dftfd.runtime.arguments import LONGEST_SEQUENCE, Kind, anything, choice, each, public, text, whole
 from dftfd.tasks.optimization import text_of_constraints
 
-__all__ = ["Outcome", "run_batch"]
+__all__ = ["Outcome", "Outcomes", "run_batch"]
 
 
 def _as_many(value):
@@ -116,8 +117,8 @@ def run_batch(
     on_outcome: Callable[[Outcome, int], None] = lambda outcome, total: None,
     molecule_options: dict[str, Any] | None = None,
     **options: Any,
-) -> list[Outcome]:
-    """Energies of many molecules with the same options: one Outcome for each, in the order of `molecules`.
+) -> Outcomes:
+    """Energies of many molecules with the same options: one Outcome for each, in the order of `molecules`, as a list.
 
     molecules: Molecules, or what `dftfd.molecule` reads. A path may be a pattern ('*.xyz') or a trajectory, which
         stands for all its frames; a pair (name, molecule) gives a name, a triple (name, molecule, options) options
@@ -178,7 +179,7 @@ def run_batch(
                 if known:
                     known.add(queue[outcome.number], outcome)
                 finish(outcome)
-    return [outcomes[entry.number] for entry in queue]
+    return Outcomes(outcomes[entry.number] for entry in queue)
 
 
 def _outcomes(task, waiting, jobs, client):

@@ -4,7 +4,8 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from dftfd.batch.entries import Entry, Outcome, failure
+from dftfd.batch.entries import Entry, failure
+from dftfd.batch.outcomes import Outcome
 from dftfd.errors import MissingDependencyError, ResourceError
 from dftfd.runtime.arguments import instance
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from dftfd.batch.outcomes import Outcome
 from dftfd.errors import DftfdError, FileError, InputError, NotConvergedError, ResourceError, one_line, shown
 from dftfd.functionals.definition import Portable, made_again
 from dftfd.results.qcschema import atomic_result
@@ -38,28 +39,6 @@ class Entry:
     molecule: Molecule | None
     error: Exception | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one molecule.
-
-    energy [hartree], None where there is none.   error: None, or one line.   exit_code: as the command line's.
-    seconds: wall time.   warnings: one line each.   document: QCSchema AtomicResult, None where there is no result.
-    largest_force [hartree/bohr], steps of the geometry: of gradients and optimisations.
-    """
-
-    number: int
-    name: str
-    energy: float | None
-    converged: bool
-    error: str | None
-    exit_code: int
-    seconds: float
-    warnings: tuple[str, ...] = ()
-    document: dict | None = None
-    largest_force: float | None = None
-    steps: int | None = None
 
 
 def read_entries(molecules, options: dict) -> list[Entry]:
@@ -221,12 +200,12 @@ def run_entry(
 def _computed(system, given, task, search):
     """(result, what is missing in words or None, more for the outcome)."""
     if task == "optimization":
-        found = optimize(system, **given, **search)
+        found = optimize(system, **given, **search, progress=False)
         lacks = None if found.converged else f"geometry not converged after {len(found.energies)} steps."
         path = {"converged": found.converged, "energies": found.energies.tolist()}
         more = {"path": path, "steps": len(found.energies)}
         return found.result, lacks, more | _with_forces(found.forces[-1])
-    result = run_scf(system, **given)
+    result = run_scf(system, **given, progress=False)
     if not result.converged:
         return result, f"SCF not converged after {result.cycles} cycles.", {}
     return result, None, {} if task == "energy" else _with_forces(result.forces())

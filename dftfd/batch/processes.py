@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
 
-from dftfd.batch.entries import Entry, Outcome, failure
+from dftfd.batch.entries import Entry, failure
+from dftfd.batch.outcomes import Outcome
 from dftfd.errors import ResourceError
 from dftfd.runtime.memory import limit_memory_share
 from dftfd.runtime.startup import OF_BATCH

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from dftfd.batch.entries import Entry, Outcome
+from dftfd.batch.entries import Entry
+from dftfd.batch.outcomes import Outcome
 from dftfd.errors import FileError, FunctionalError, InputError, InputWarning
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional

@@ -54,7 +54,7 @@ class Computed:
 class Step:
     """How far a run is: a molecule with a functional is done.
 
-    seconds_left: estimated from what was done.
+    seconds_left: estimated from what was done, None while that is too little to tell.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Step:
     outcome: Outcome
     done: int
     total: int
-    seconds_left: float
+    seconds_left: float | None
 
 
 @dataclass(frozen=True)
@@ -205,6 +205,10 @@ def _run(jobs, rung, functionals, how, on_step):
     return zip(jobs, outcomes, strict=True)
 
 
+ENOUGH = 0.05
+"""Share of the work whose time tells that of the rest: small molecules come first, and take what starting takes."""
+
+
 class _Watch:
     """Counts outcomes, and estimates the time that is left from those that were computed, whenever that was."""
 
@@ -219,7 +223,8 @@ class _Watch:
         self._done += 1
         self._cost, self._seconds = self._cost + cost(system), self._seconds + outcome.seconds
         self._left -= cost(system)
-        left = max(0.0, self._left) * self._seconds / self._cost / self._workers
+        enough = self._cost > ENOUGH * (self._cost + self._left)
+        left = max(0.0, self._left) * self._seconds / self._cost / self._workers if enough else None
         self._on_step(Step(name, name_of(xc), outcome, self._done, total, left))
 
 

@@ -26,6 +26,7 @@ from dftfd.model.options import RUN, Options
 from dftfd.runtime.arguments import number, optional, public, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.files import read_bytes, write_text
+from dftfd.runtime.notebook import ShownAsText
 from dftfd.system.molecule import molecule
 
 DEFAULTS: Mapping[str, Any] = {"density_fit": False, "grid_level": 5}
@@ -61,8 +62,8 @@ class Total:
         return None if self.ours is None else self.ours - self.theirs
 
 
-@dataclass(frozen=True)
-class Agreement:
+@dataclass(frozen=True, repr=False)
+class Agreement(ShownAsText):
     """All total energies that were compared; agreement is a difference of at most `tolerance` [hartree]."""
 
     totals: tuple[Total, ...]

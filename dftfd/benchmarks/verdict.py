@@ -17,6 +17,7 @@ from dftfd.benchmarks.tables import text_of
 from dftfd.errors import InputError
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.files import write_text
+from dftfd.runtime.notebook import ShownAsText
 
 OUTLIERS = 5
 """Reactions that tables list as outliers for each functional."""
@@ -34,8 +35,8 @@ class ReactionError:
     reason: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class Verdict:
+@dataclass(frozen=True, eq=False, repr=False)
+class Verdict(ShownAsText):
     """Errors of functionals on a set; `print` shows the tables.
 
     functionals: names.   computed: (functional, molecule) -> Computed.   settings: words -> what was used.

@@ -27,6 +27,7 @@ from dftfd.cli import (  # noqa: F401  each registers its commands
 )
 from dftfd.cli.commands import app
 from dftfd.cli.interrupts import INTERRUPTED, InterruptWatch
+from dftfd.cli.terminal import complain
 from dftfd.errors import DftfdError, FileError, InputError, ResourceError
 
 INTERNAL_ERROR = 1
@@ -90,5 +91,5 @@ def _unprinted(error):
 
 
 def _complain(message, code):
-    print("dftfd: error:", " ".join(str(message).split()), file=sys.stderr)
+    complain(message)
     return code

@@ -6,13 +6,14 @@ from contextlib import nullcontext
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from dftfd.batch import run_batch
 from dftfd.batch.cluster import cluster_client
+from dftfd.batch.outcomes import REASONS
+from dftfd.cli.terminal import complain, for_terminal, say, warn
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.runtime.files import write_text
-
-REASONS = {1: "internal error", 2: "bad input", 3: "not converged", 4: "NaN or Inf", 5: "file", 6: "resources"}
 
 
 def run_many(files, molecule_options, options, jobs, record, scheduler, quiet, **task) -> int:
@@ -32,30 +33,16 @@ def run_many(files, molecule_options, options, jobs, record, scheduler, quiet, *
             **task,
             **options,
         )
-    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    failed = outcomes.failed
     if not quiet:
-        print(f"\n{table(outcomes)}\n{len(outcomes) - len(failed)} of {len(outcomes)} molecules converged")
+        say(f"\n{outcomes}\n{len(outcomes) - len(failed)} of {len(outcomes)} molecules converged")
     if geometries is not None:
         write_text(geometries, "".join(_frame(o) for o in outcomes if o.document is not None))
     if failed:
         counts = Counter(REASONS[outcome.exit_code] for outcome in failed)
         reasons = ", ".join(f"{count} {reason}" for reason, count in counts.items())
-        print(f"dftfd: error: {len(failed)} of {len(outcomes)} molecules failed: {reasons}.", file=sys.stderr)
+        complain(f"{len(failed)} of {len(outcomes)} molecules failed: {reasons}.")
     return failed[0].exit_code if failed else 0
-
-
-def table(outcomes) -> str:
-    """A line for each molecule, in the order of the input: energy, steps and largest force where there are, time."""
-    wide = max([len(o.name) for o in outcomes] + [8])
-    steps, forces = (any(getattr(o, name) is not None for o in outcomes) for name in ("steps", "largest_force"))
-    head = f"{'molecule':<{wide}}{'energy / hartree':>20}" + (f"{'steps':>7}" if steps else "")
-    lines = [head + (f"{'max force':>11}" if forces else "") + f"{'seconds':>10}"]
-    for o in outcomes:
-        line = f"{o.name:<{wide}}" + (f"{'-':>20}" if o.energy is None else f"{o.energy:20.10f}")
-        line += (f"{'-' if o.steps is None else o.steps:>7}") if steps else ""
-        line += (f"{'-':>11}" if o.largest_force is None else f"{o.largest_force:11.2e}") if forces else ""
-        lines.append(line + f"{o.seconds:10.1f}" + (f"  {REASONS[o.exit_code].upper()}" if o.error else ""))
-    return "\n".join(lines)
 
 
 def _frame(outcome):
@@ -99,6 +86,6 @@ class Display:
         self._bar.update(self._task, completed=self._done, total=total, failed=self._failed, left=left)
         line = f"{self._done:{len(str(total))}d}/{total}  {outcome.name}  {text}  {outcome.seconds:.1f} s"
         line += f"  {left}" if left and self._bar.disable else ""
-        self._bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self._bar.console.print(Text.from_ansi(for_terminal(line, sys.stdout)), highlight=False, soft_wrap=True)
         for warning in outcome.warnings:
-            print(f"dftfd: warning: {outcome.name}: {warning}", file=sys.stderr)
+            warn(f"{outcome.name}: {warning}")

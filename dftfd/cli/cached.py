@@ -17,7 +17,7 @@ def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Remove all of them.")] = False,
     older_than: Annotated[float | None, typer.Option(help="Remove those that were not used for so many days.")] = None,
 ):
-    """Show or clear the compiled programs that are kept between runs."""
+    """Show or clear the compiled programs kept between runs."""
     from dftfd.runtime.kept_programs import cache_folder, cache_limit, forget, kept_programs
 
     if os.environ.get("DFTFD_CACHE_DIR") == "":

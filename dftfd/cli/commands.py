@@ -1,5 +1,6 @@
 """The command run, and what the commands have in common."""
 
+import gc
 import logging
 import os
 import sys
@@ -11,9 +12,11 @@ from typing import Annotated
 import typer
 
 from dftfd.cli.option_types import with_options
+from dftfd.cli.terminal import complain, say, warn
 from dftfd.errors import CheckpointError, FileError, InputError, NotConvergedError
 from dftfd.model.options import OPTIONS, RUN, names
 from dftfd.runtime.progress import PlainProgress, Progress
+from dftfd.runtime.startup import loaded
 from dftfd.runtime.version import VERSION
 
 CHECK_FAILED = 1
@@ -24,6 +27,10 @@ ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability"
 
 AROUND = {*names(RUN), "allow_unconverged"} - {"progress"}
 """Options beside a QCSchema file, which decides the others."""
+
+FORMULA_OBJECTS = 50_000
+"""Objects that a command about a formula makes before it looks for garbage: formulas are many small objects that live
+as long as the command, and looking at them again and again takes an eighth of its time."""
 
 
 app = typer.Typer(
@@ -78,6 +85,7 @@ def options(
         from dftfd.runtime.jax_settings import prepare_jax
 
         prepare_jax()
+        loaded()
 
 
 @app.command()
@@ -116,9 +124,9 @@ def run(
         system = molecule(**request.molecule)
         with progress_of(system, quiet) as progress:
             result = run_scf(system, **request.settings | {"progress": progress})
-    print(f"{result.energy:.10f}" if quiet else f"\n{result}")
+    say(f"{result.energy:.10f}" if quiet else f"\n{result}")
     if stability and result.converged and not quiet:
-        print(f"  stability             {result.stability()}")
+        say(f"  stability             {result.stability()}")
     write_files(result, outputs, request.driver)
     require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
     if kept is not None and kept.failure is not None:
@@ -150,7 +158,7 @@ def run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, d
 def require_convergence(converged, otherwise):
     """End the command with the line `otherwise` and its exit code where there is no convergence."""
     if not converged:
-        print("dftfd: error:", otherwise, file=sys.stderr)
+        complain(otherwise)
         raise typer.Exit(NotConvergedError.exit_code)
 
 
@@ -186,7 +194,7 @@ def _request(file, of_molecule, of_run, given):
 
     if not file.lower().endswith(".json"):
         return Request({"source": file} | of_molecule, of_run)
-    refuse(given, {*of_molecule, *of_run} - AROUND, f"is what {file} decides; leave it out")
+    refuse(given, {*of_molecule, "multiplicity", *of_run} - AROUND, f"is what {file} decides; leave it out")
     request = read_input(file)
     request.settings.update({name: of_run[name] for name in AROUND})
     return request
@@ -198,12 +206,13 @@ def write_files(result, outputs, driver):
         try:
             result.write(path, ending, **({"driver": driver} if ending == ".json" else {}))
         except NotConvergedError as error:
-            print(f"dftfd: warning: {path} not written: {error}", file=sys.stderr)
+            warn(f"{path} not written: {error}")
 
 
 @contextmanager
 def at_work(what):
-    """A sign of life on a terminal, beside what goes to standard output."""
+    """A sign of life on a terminal, beside what goes to standard output, while a formula is looked at."""
+    gc.set_threshold(FORMULA_OBJECTS)
     if not sys.stderr.isatty():
         yield
         return
@@ -215,7 +224,7 @@ def at_work(what):
 
 @contextmanager
 def messages(verbose, debug):
-    """Inside, log records and warnings are single lines on standard error."""
+    """Inside, log records and warnings are single lines on standard error, each warning once."""
     handler, logger = logging.StreamHandler(), logging.getLogger("dftfd")
     handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
     level = logger.level
@@ -226,15 +235,23 @@ def messages(verbose, debug):
             if not debug:
                 warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = _show_warning
+            warnings.showwarning = _each_once()
             yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
 
 
-def _show_warning(message, category, filename, lineno, file=None, line=None):
-    print("dftfd: warning:", " ".join(str(message).split()), file=sys.stderr)
+def _each_once():
+    """Code in place of `warnings.showwarning`; the points of a scan need not repeat one another."""
+    said: set[str] = set()
+
+    def show(message, category, filename, lineno, file=None, line=None):
+        if str(message) not in said:
+            said.add(str(message))
+            warn(message)
+
+    return show
 
 
 @contextmanager

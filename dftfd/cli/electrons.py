@@ -8,6 +8,7 @@ import typer
 from dftfd.cli.commands import Debug, Verbose, app, at_work, messages, progress_of, require_convergence
 from dftfd.cli.nuclei import OFFERED, File
 from dftfd.cli.option_types import with_options
+from dftfd.cli.terminal import say
 
 
 @app.command()
@@ -25,12 +26,12 @@ def excitations(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Compute vertical excitation energies and absorption strengths."""
+    """Compute excitation energies and absorption strengths."""
     with messages(verbose, debug):
         result, progress = _solved(file, of_molecule, of_run)
         with progress:
             found = result.excitations(n, tda, "triplet" if triplets else "flip" if spin_flip else None, progress)
-        print(f"\n{found}")
+        say(f"\n{found}")
         if output is not None:
             found.save(output)
         if plot is not None:
@@ -49,16 +50,16 @@ def polarizability(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Compute the dipole polarisability, static or at frequencies."""
+    """Compute the polarisability, static or at frequencies."""
     from dftfd.response.polarizability import hyper_in_words, in_words
 
     with messages(verbose, debug):
         result, progress = _solved(file, of_molecule, of_run)
         with progress:
             for frequency in omega or [0.0]:
-                print(f"\n{in_words(result.polarizability(frequency, progress), frequency)}")
+                say(f"\n{in_words(result.polarizability(frequency, progress), frequency)}")
             if hyper:
-                print(f"\n{hyper_in_words(result.hyperpolarizability(progress))}")
+                say(f"\n{hyper_in_words(result.hyperpolarizability(progress))}")
 
 
 @app.command()
@@ -74,7 +75,10 @@ def view(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Show a result in the browser: the molecule with orbitals, density and potential to turn, and its report."""
+    """Show a result in the browser.
+
+    The molecule with orbitals, density and potential to turn, and its report.
+    """
     from dftfd.response.excitations import load_excitations
     from dftfd.results.result_file import load_result
     from dftfd.runtime.notebook import require_new
@@ -101,5 +105,5 @@ def _solved(file, of_molecule, of_run):
     with progress_of(system) as progress:
         result = run_scf(system, **of_run, progress=progress)
     require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
-    print(f"\n{result}\n")
+    say(f"\n{result}\n")
     return result, progress

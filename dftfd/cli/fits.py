@@ -8,6 +8,7 @@ import typer
 
 from dftfd.cli.commands import Debug, Verbose, app, messages
 from dftfd.cli.option_types import functional_named, with_options
+from dftfd.cli.terminal import say
 from dftfd.errors import FileError, InputError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, STATE, names
 
@@ -46,7 +47,10 @@ def fit(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
     debug: Debug = False,
 ):
-    """Fit parameters of a functional to reaction energies, through self-consistent calculations."""
+    """Fit parameters of a functional to reaction energies.
+
+    Each evaluation is self-consistent, and its derivatives are exact.
+    """
     from dftfd.training.fitting import fit as run_fit
 
     if save is not None and os.path.lexists(save) and not overwrite:
@@ -65,7 +69,7 @@ def fit(
             on_step=_say_nothing if quiet else _tell,
             **of_run,
         )
-    print(found)
+    say(found)
     if save is not None:
         found.save(save, name)
 

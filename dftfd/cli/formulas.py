@@ -1,14 +1,14 @@
 """The commands check, audit, show, prove, read, export and workbench: what a functional is, and whether it is right."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, at_work, messages
+from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, at_work, messages, refuse_existing
 from dftfd.cli.option_types import functional_named
+from dftfd.cli.terminal import say
 from dftfd.errors import InputError
 
 JsonOut = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
@@ -26,7 +26,10 @@ def check(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Compare a functional, its potential and its matrix with libxc; exit code 1 where they differ."""
+    """Compare a functional with libxc, or with your values.
+
+    Energy density and derivatives, potential and matrix; exit code 1 where they differ.
+    """
     from dftfd.verify.check import check as check_functional
 
     against = "libxc" if values is None else values
@@ -48,7 +51,10 @@ def audit(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Look for mistakes in the derivatives of a functional, libxc's or anybody's; exit code 1 where there are some."""
+    """Look for mistakes in the derivatives of a functional.
+
+    Ours, libxc's or anybody's; exit code 1 where there are some.
+    """
     from dftfd.verify.audit import audit as audit_target
     from dftfd.verify.audit import import_target
 
@@ -71,17 +77,20 @@ def show(
     surface: Annotated[
         bool, typer.Option("--surface", help="Of the picture: the factor over s and alpha as well.")
     ] = False,
+    potential: Annotated[
+        bool, typer.Option("--potential", help="Of the picture: the potential of a helium-like density as well.")
+    ] = False,
     prove: Annotated[bool, typer.Option("--prove", help="Decide the local conditions by proof as well.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print the formulas as LaTeX instead (needs SymPy).")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Show what a functional is, and which exact conditions it meets."""
+    """Show what a functional is and which conditions it meets."""
     from dftfd.runtime.pictures import require_matplotlib
     from dftfd.verify.report_card import report_card
 
-    if plot is None and (compare is not None or surface):
-        raise InputError("--compare and --surface are about the picture; say --plot FILE.png.")
+    if plot is None and (compare is not None or surface or potential):
+        raise InputError("--compare, --surface and --potential are about the picture; say --plot FILE.png.")
     if plot is not None:
         require_matplotlib()
 
@@ -100,9 +109,9 @@ def show(
 
             with at_work(f"proving conditions of {name}"):
                 card = with_proofs(card)
-        print(card)
+        say(card)
         if plot is not None:
-            card.plot(plot, functional_named(compare), surface)
+            card.plot(plot, functional_named(compare), surface, potential)
 
 
 @app.command()
@@ -119,11 +128,14 @@ def prove(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Prove local exact conditions for all points of a domain, or show a point that violates them."""
+    """Prove exact conditions, or show a point against them.
+
+    Local conditions, for all points of a domain.
+    """
     from dftfd.verify.proof_report import prove_and_report
 
     with messages(verbose, debug):
-        if not prove_and_report(functional_named(name), condition, domain, boxes, recheck, save, plot, print):
+        if not prove_and_report(functional_named(name), condition, domain, boxes, recheck, save, plot, say):
             raise typer.Exit(CHECK_FAILED)
 
 
@@ -136,7 +148,7 @@ def export(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Write a functional and its derivatives as C for other programs."""
+    """Write a functional and its derivatives as C."""
     from dftfd.translate.exporting import export as export_functional
 
     with messages(verbose, debug):
@@ -154,7 +166,10 @@ def workbench(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Write a page on which a functional is evaluated while its parameters are moved; it needs no network."""
+    """Write a page with a functional and its parameters.
+
+    There it is evaluated while parameters are moved; the page needs no network.
+    """
     from dftfd.interactive.workbench import workbench as page_of
     from dftfd.runtime.notebook import require_new
 
@@ -166,16 +181,41 @@ def workbench(
     print(f"{output}: {page}")
 
 
+@app.command()
+def oracle(
+    name: Annotated[str, typer.Argument(help="A formula, as gga_x_pbe; without it, all are listed.")] = "",
+    points: Annotated[
+        str, typer.Option(help="Kind of points: regular, polarised, extreme, below, one spin.")
+    ] = "regular",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the table to this file (.csv).")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    debug: Debug = False,
+):
+    """Print energies and derivatives computed in 150 digits.
+
+    A table of points and values, for `dftfd check --values` or other programs.
+    """
+    from dftfd.verify.oracle import oracle as table_of
+    from dftfd.verify.oracle import oracle_names
+
+    if not name:
+        print("\n".join(oracle_names()))
+        return
+    refuse_existing([output] if output else [], overwrite)
+    with messages(False, debug):
+        table = table_of(name, points)
+    if output is None:
+        print(table.csv(), end="")
+    else:
+        table.write(output)
+
+
 def _print(report, as_json):
-    """In colour on a terminal, plain elsewhere; the exit code tells whether it passed."""
+    """The exit code tells whether it passed."""
     if as_json:
         print(json.dumps(report.to_json(), indent=1))
-    elif sys.stdout.isatty():
-        from rich import print as print_in_colour
-
-        print_in_colour(report)
     else:
-        print(report)
+        say(report)
     if not report.passed:
         raise typer.Exit(CHECK_FAILED)
 
@@ -186,8 +226,11 @@ def read(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Read a formula in libxc's notation, and say what it holds; FILE.mpl then stands wherever --xc does."""
+    """Read a formula in libxc's notation, and say what it holds.
+
+    FILE.mpl then stands wherever --xc does.
+    """
     from dftfd.functionals.maple_files import described
 
     with messages(verbose, debug):
-        print(described(file))
+        say(described(file))

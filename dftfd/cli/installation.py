@@ -17,6 +17,7 @@ import typer
 from threadpoolctl import threadpool_info
 
 from dftfd.cli.commands import app
+from dftfd.cli.terminal import say
 from dftfd.errors import DftfdError
 from dftfd.runtime.memory import available_memory, in_bytes, memory_budget
 from dftfd.runtime.threads import worker_count
@@ -97,9 +98,12 @@ class Installation:
 
 @app.command()
 def doctor(json_form: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False):
-    """Tell versions, threads, BLAS, memory, kept programs, and what is missing for what; exit code 1 for a problem."""
+    """Tell versions, threads, memory, what is missing for what.
+
+    BLAS and kept programs too; exit code 1 for a problem.
+    """
     found = examine()
-    print(json.dumps(asdict(found), indent=1) if json_form else report(found))
+    say(json.dumps(asdict(found), indent=1) if json_form else report(found))
     return PROBLEM if found.problems else 0
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from dftfd.cli.commands import app
+from dftfd.cli.terminal import say
 from dftfd.errors import FileError, InputError, closest_names
 
 INDEX = Path(__file__).parents[1] / "functionals" / "index.json"
@@ -37,7 +38,10 @@ def list_names(
     since: Annotated[int | None, typer.Option(help="Only those published in this year or later.")] = None,
     json_form: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ):
-    """List the known functionals: the library's own, and libxc's under libxc:NAME."""
+    """List the known functionals.
+
+    The library's own, and libxc's under libxc:NAME.
+    """
     family, kind = _one_of("family", family, FAMILIES), _one_of("kind", kind, KINDS)
     wanted = {
         name: row
@@ -54,7 +58,7 @@ def list_names(
         return
     width = max(map(len, wanted), default=0)
     for name, row in wanted.items():
-        print(f"{name:{width}}  {_about(row)}".rstrip() if long else name)
+        say(f"{name:{width}}  {_about(row)}".rstrip() if long else name)
 
 
 def known_functionals() -> dict[str, dict]:

@@ -6,6 +6,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from dftfd.cli.terminal import wrapped
 from dftfd.runtime.progress import LogProgress
 
 
@@ -44,7 +45,7 @@ class LiveProgress(LogProgress):
             self._stage.update(text=Text(f"{self._name}: {100 * done // total} %"))
 
     def note(self, text):
-        self._live.console.print(text, highlight=False, soft_wrap=True)
+        self._live.console.print(wrapped(text, self.console.width), highlight=False, soft_wrap=True)
 
     def cycle(self, cycle):
         numbers = (cycle.energy_change, cycle.gradient_norm, cycle.density_change)

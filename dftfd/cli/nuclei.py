@@ -30,6 +30,7 @@ from dftfd.cli.commands import (
     write_files,
 )
 from dftfd.cli.option_types import with_options
+from dftfd.cli.terminal import say
 from dftfd.errors import InputError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, names
 from dftfd.system.geometry import MAX_ATOMS
@@ -66,7 +67,7 @@ def gradient(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Compute the energy's gradient by the positions of the nuclei, as forces, of a molecule or of many."""
+    """Compute forces on the nuclei, of a molecule or of many."""
     import numpy as np
 
     from dftfd.model.forces import nuclear_forces
@@ -87,11 +88,11 @@ def gradient(
             result = run_scf(system, **of_run, progress=progress)
             require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
             forces = nuclear_forces(result, not no_grid_response, progress)
-            print(f"\n{result}\n\n{forces}")
+            say(f"\n{result}\n\n{forces}")
             if numerical:
                 differences = numerical_forces(system, **of_run | {"guess": result}, progress=progress)
-                print(f"\nby differences of the energy, {differences}")
-                print(f"largest deviation {np.abs(forces.values - differences.values).max():.1e} hartree/bohr")
+                say(f"\nby differences of the energy, {differences}")
+                say(f"largest deviation {np.abs(forces.values - differences.values).max():.1e} hartree/bohr")
     write_files(result, outputs, "gradient")
 
 
@@ -151,7 +152,7 @@ def optimize(
         with progress_of(system) as progress:
             on_disk: dict[str, Any] = {"trajectory": trajectory, "restart": restart}
             found = find_minimum(system, **of_run, **on_disk, progress=progress, **search)
-    print(f"\n{found.result}\n\n{found}\npath in {trajectory}")
+    say(f"\n{found.result}\n\n{found}\npath in {trajectory}")
     write_files(found.result, outputs, "gradient")
     require_convergence(found.converged, f"geometry not converged after {max_steps} steps.")
 
@@ -186,7 +187,7 @@ def scan(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Compute energies along a bond, an angle or a dihedral angle."""
+    """Compute energies along a bond, angle or dihedral angle."""
     import numpy as np
 
     from dftfd.system.molecule import molecule
@@ -213,7 +214,7 @@ def scan(
                 max_steps=max_steps,
                 progress=progress,
             )
-    print(f"\n{found}")
+    say(f"\n{found}")
     for path in output or ():
         found.write(path)
     failed = np.count_nonzero(~found.converged)
@@ -238,7 +239,7 @@ def interaction(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Compute the energy that binds the fragments of a molecule."""
+    """Compute the energy that binds fragments of a molecule."""
     from dftfd.system.molecule import molecule
     from dftfd.tasks.counterpoise import connected_fragments, interaction_energy
 
@@ -252,7 +253,7 @@ def interaction(
             found = interaction_energy(
                 system, parts, **of_run, **given, counterpoise=not no_counterpoise, progress=progress
             )
-    print(f"\n{found}")
+    say(f"\n{found}")
     require_convergence(found.converged, "SCF of the whole or of a fragment not converged.")
 
 

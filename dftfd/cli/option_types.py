@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dftfd.errors import InputError
 from dftfd.model.options import OPTIONS
 
 OF_MOLECULE = {
@@ -15,10 +16,11 @@ OF_MOLECULE = {
     "spin": Annotated[
         int | None, typer.Option(help="N_alpha - N_beta, the number of unpaired electrons; default as for --charge.")
     ],
+    "multiplicity": Annotated[int | None, typer.Option(help="Number of unpaired electrons plus one, for --spin.")],
     "unit": Annotated[str, typer.Option(help="Unit of the coordinates: angstrom or bohr.")],
     "cartesian": Annotated[bool, typer.Option("--cartesian", help="Cartesian instead of spherical functions.")],
 }
-_DEFAULTS = {"basis": "def2-svp", "charge": None, "spin": None, "unit": "angstrom", "cartesian": False}
+_DEFAULTS = {"basis": "def2-svp", "unit": "angstrom", "cartesian": False}
 
 
 def _parameter(name) -> inspect.Parameter:
@@ -49,7 +51,7 @@ def with_options(*names: str, molecule: Sequence[str] = tuple(OF_MOLECULE)) -> C
         at = [p.name for p in own].index("of_molecule")
         of_molecule = [
             inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS[name], annotation=OF_MOLECULE[name]
+                name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name), annotation=OF_MOLECULE[name]
             )
             for name in molecule
         ]
@@ -57,7 +59,7 @@ def with_options(*names: str, molecule: Sequence[str] = tuple(OF_MOLECULE)) -> C
 
         @wraps(command)
         def with_mappings(**given):
-            own = {name: given.pop(name) for name in molecule}
+            own = _with_spin({name: given.pop(name) for name in molecule})
             return command(of_molecule=own, of_run=_read({name: given.pop(name) for name in names}), **given)
 
         named = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in shown]
@@ -66,6 +68,19 @@ def with_options(*names: str, molecule: Sequence[str] = tuple(OF_MOLECULE)) -> C
         return with_mappings
 
     return decorate
+
+
+def _with_spin(given: dict) -> dict:
+    """Options of a molecule, with the spin that a multiplicity stands for."""
+    multiplicity = given.pop("multiplicity", None)
+    if multiplicity is None:
+        return given
+    if given["spin"] not in (None, multiplicity - 1) or multiplicity < 1:
+        raise InputError(
+            f"--multiplicity {multiplicity} and --spin {given['spin']}: give one of them; the multiplicity is a number "
+            "from 1, the spin plus one."
+        )
+    return given | {"spin": multiplicity - 1}
 
 
 def _read(given: dict) -> dict:

@@ -10,6 +10,7 @@ import typer
 
 from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, messages, refuse
 from dftfd.cli.option_types import functional_named, with_options
+from dftfd.cli.terminal import say
 from dftfd.errors import FileError, NotConvergedError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, names
 
@@ -71,7 +72,9 @@ def benchmark(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the tables only.")] = False,
     debug: Debug = False,
 ):
-    """Compute a set of reactions with known energies, and print the errors of functionals.
+    """Print the errors of functionals for reactions.
+
+    They are those of a set with known energies.
 
     The set `totals` compares total energies with those of another program instead.
     """
@@ -92,7 +95,7 @@ def benchmark(
         asked = of_run
     with messages(verbose, debug):
         verdict = _computed(name, functionals_of(xc), scheduler, quiet, common | of_set | asked)
-    print(f"{'' if quiet else chr(10)}{verdict}")
+    say(f"{'' if quiet else chr(10)}{verdict}")
     for path, ending in outputs.items():
         verdict.write(path, ending)
     if verdict.failed:
@@ -125,7 +128,10 @@ def passport(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Show a functional's energies of atoms on fixed densities, which tell it from others of the same name."""
+    """Show a functional's energies of atoms on fixed densities.
+
+    They tell it from others of the same name.
+    """
     from dftfd.verify.passport import Comparison, passport_of
 
     outputs = _outputs({".json": output}, overwrite)
@@ -133,7 +139,7 @@ def passport(
         of_word = lambda word: passport_of(functional_named(word))
         found = of_word(name)
         comparison = None if compare is None else Comparison(found, of_word(compare))
-    print(found if comparison is None else comparison)
+    say(found if comparison is None else comparison)
     for path in outputs:
         found.write(path)
     if comparison is not None and not comparison.same:
@@ -163,6 +169,8 @@ def _tell(display, step):
 
 
 def _left(step):
+    if step.seconds_left is None:
+        return ""
     minutes, seconds = divmod(round(step.seconds_left), 60)
     return f"{minutes} min left" if minutes else f"{seconds} s left"
 

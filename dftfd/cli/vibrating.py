@@ -17,6 +17,7 @@ from dftfd.cli.commands import (
 )
 from dftfd.cli.nuclei import OFFERED, File
 from dftfd.cli.option_types import with_options
+from dftfd.cli.terminal import say
 
 
 @app.command()
@@ -51,7 +52,7 @@ def frequencies(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Compute vibrations: wavenumbers, intensities, thermochemistry."""
+    """Compute vibrations and the thermochemistry of a gas."""
     from dftfd.results.vibration_files import writer_for
     from dftfd.system.isotopes import isotopes_of_text
     from dftfd.system.molecule import molecule
@@ -75,7 +76,7 @@ def frequencies(
             require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
             vibrations = result.vibrations(**wanted, progress=progress)
         of_gas = vibrations.thermochemistry(temperature, pressure, symmetry_number, quasi_harmonic)
-        print(f"\n{result}\n\n{vibrations}\n\n{of_gas}")
+        say(f"\n{result}\n\n{vibrations}\n\n{of_gas}")
         for path in output or ():
             vibrations.write(path)
 
@@ -95,7 +96,7 @@ def reaction_path(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Follow a reaction downhill on both sides of a transition state."""
+    """Follow a reaction from its transition state down."""
     from dftfd.system.molecule import molecule
     from dftfd.tasks.optimization import optimize as find
     from dftfd.tasks.reaction_path import check_ending
@@ -116,7 +117,7 @@ def reaction_path(
                 result = run_scf(system, **of_run, progress=progress)
             require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
             found = follow(result, max_steps=max_steps, progress=progress)
-    print(f"\n{result}\n\n{found}")
+    say(f"\n{result}\n\n{found}")
     for path in output or ():
         found.write(path)
     require_convergence(found.converged, "an end of the path is no minimum.")

@@ -27,7 +27,7 @@ from dftfd.runtime.threads import blas_threads
 from dftfd.scf.orbitals import occupied_orbitals
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Forces(ShownAsText):
     """values: forces on the nuclei, (atom, 3) [hartree/bohr].   coordinates: (atom, 3) [bohr].
 

@@ -22,6 +22,7 @@ from dftfd.response.spin_flip import SpinFlip
 from dftfd.response.subspaces import lowest_roots
 from dftfd.runtime.arguments import array, choice, number, public, whole
 from dftfd.runtime.hdf5 import read_tree, write_tree
+from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.pictures import picture
 from dftfd.runtime.progress import as_progress
 
@@ -52,8 +53,8 @@ class NaturalTransitionOrbitals:
     particles: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class Excitations:
+@dataclass(frozen=True, eq=False, repr=False)
+class Excitations(ShownAsText):
     """Vertical excitations of a Kohn-Sham state, in ascending order. Atomic units.
 
     energies: (root,) [hartree].   oscillator_strengths: (root,), length form.   transition_dipoles: <0|mu|n> (root, 3)

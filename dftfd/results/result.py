@@ -24,7 +24,7 @@ from dftfd.results.output import check_format
 from dftfd.results.qcschema import atomic_result
 from dftfd.results.responses import Responses, of_a_solution
 from dftfd.results.settings import Settings
-from dftfd.results.summary import result_summary, title
+from dftfd.results.summary import in_one_line, result_summary, title
 from dftfd.results.tree import save_result
 from dftfd.runtime.arguments import choice, public, whole
 from dftfd.runtime.notebook import Page
@@ -47,7 +47,7 @@ def _settled(number) -> float:
     return round(float(number), 9) + 0.0  # + 0.0 turns -0.0 into 0.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SCFResult(Responses):
     """Energy, orbitals and density of a Kohn-Sham calculation. Atomic units; `spin` is 1 (restricted) or 2.
 
@@ -87,11 +87,7 @@ class SCFResult(Responses):
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
 
-    def __str__(self):
-        return result_summary(self)
-
-    def _repr_html_(self):
-        return notebook_summary(self)
+    __repr__, __str__, _repr_html_ = in_one_line, result_summary, notebook_summary
 
     @property
     def has_properties(self) -> bool:

@@ -4,14 +4,23 @@ The functions read attributes only, so this module depends on nothing above it.
 """
 
 import math
+import textwrap
 
 HARTREE_IN_EV = 27.21138602
+WIDTH = 80  # columns
 
 
 def result_summary(result):
     """A readable account of an SCF result; energies in hartree."""
     rows = (f"  {what:<22}{value}".rstrip() for what, value in result_rows(result))
-    return "\n".join([title(result), outcome(result), *rows])
+    said = textwrap.fill(outcome(result), WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    return "\n".join([title(result), said, *rows])
+
+
+def in_one_line(result):
+    """What a prompt shows of a result: what was computed, its energy [hartree], whether it is a solution."""
+    state = "converged" if result.converged else "NOT CONVERGED"
+    return f"<SCFResult: {title(result)}, {result.energy:.10f} hartree, {state}>"
 
 
 def result_rows(result) -> list[tuple[str, str]]:
@@ -57,7 +66,8 @@ def _property_rows(result):
         gap = "" if None in (homo, lumo) else f"   gap {(lumo - homo) * HARTREE_IN_EV:.4f} eV"
         yield f"HOMO, LUMO{name}", "".join("none".rjust(12) if e is None else f"{e:12.6f}" for e in (homo, lumo)) + gap
     x, y, z = (round(component, 6) + 0.0 for component in result.dipole)  # + 0.0 turns -0.0 into 0.0
-    yield "dipole", f"{x:12.6f}{y:12.6f}{z:12.6f} e bohr   |mu| {math.hypot(*result.dipole_debye):.4f} debye"
+    yield "dipole", f"{x:12.6f}{y:12.6f}{z:12.6f} e bohr"
+    yield "dipole, length", f"{math.hypot(*result.dipole_debye):12.6f} debye"
     if result.method != "RKS":
         yield "<S^2>", f"{result.s_squared:12.6f}"
 
@@ -69,7 +79,8 @@ def _method_rows(result):
     if result.n_electrons_quadrature is not None:
         origin = "given by the user" if settings.grid_level is None else f"level {settings.grid_level}"
         counts = " + ".join(f"{n:.8f}" for n in result.n_electrons_quadrature)
-        yield "grid", f"{origin}, {settings.n_points} points, holds {counts} electrons"
+        yield "grid", f"{origin}, {settings.n_points} points"
+        yield "electrons on the grid", counts
     potential = result.calculation.surroundings.potential
     if potential is not None:
         yield "external potential", f"{potential.name}, acts on electrons{' and nuclei' if potential.on_nuclei else ''}"

@@ -32,7 +32,7 @@ class Part:
     heat_capacity: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Thermochemistry(ShownAsText):
     """temperature [K], pressure [Pa], symmetry_number.   quasi_harmonic: None, 'grimme' or 'truhlar'.
 

@@ -37,7 +37,7 @@ PRESSURE = number(lambda x: 1e-10 <= x <= 1e12, "a pressure of pascal above 0, s
 WIDTH = number(lambda x: 1e-3 <= x <= 1e4, "a width in cm^-1, such as 10")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Vibrations(ShownAsText):
     """Vibrations of a molecule's atoms; ghosts are not among them.
 

@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager
 
 from dftfd.errors import InputError, shown
+from dftfd.runtime.notebook import Lines, in_notebook
 
 log = logging.getLogger("dftfd")
 
@@ -91,8 +92,29 @@ class PlainProgress(LogProgress):
         print(cycle_line(cycle), file=self._stream, flush=True)
 
 
+class NotebookProgress(LogProgress):
+    """Facts and the table below a notebook's cell, growing in place."""
+
+    def __init__(self):
+        super().__init__()
+        self._lines = Lines()
+
+    def note(self, text):
+        super().note(text)
+        self._lines.add(text)
+
+    def cycle(self, cycle):
+        super().cycle(cycle)
+        self._lines.add(cycle_line(cycle))
+
+
 def as_progress(progress):
-    """The Progress for an option: None logs, True prints to standard output, an object is used as it is."""
+    """The Progress for an option: None logs and in a notebook shows, False logs alone, True prints to standard output.
+
+    An object is used as it is.
+    """
+    if progress is None and in_notebook():
+        return NotebookProgress()
     if progress is None or progress is False:
         return LogProgress()
     if progress is True:

@@ -5,6 +5,7 @@ Ctrl-C therefore ends the process at once, as it does any program: nothing has b
 A Python program that imports dftfd keeps its own answer.
 """
 
+import gc
 import os
 import resource
 import signal
@@ -34,6 +35,18 @@ def end_at_once_on_interrupt() -> None:
     """Leave Ctrl-C to the system if this process is the command; dftfd.cli.interrupts takes it over."""
     if is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def load_without_collections() -> None:
+    """Let the command load its libraries without a search for garbage, which finds none: `loaded` turns it on again."""
+    if is_command():
+        gc.disable()
+
+
+def loaded() -> None:
+    """Collect garbage from here on, but never look again at what the libraries have made, which stays to the end."""
+    gc.freeze()
+    gc.enable()
 
 
 def end_with_parent() -> None:

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from dftfd.errors import NotConvergedError
+from dftfd.runtime.notebook import ShownAsText
 from dftfd.scf.convergence import Convergence
 from dftfd.scf.problem import Problem, State
 from dftfd.scf.rotation import EnergyModel, canonical, rotated
@@ -49,8 +50,8 @@ SOFT = 0.01
 """Hessian eigenvalue [hartree] below which two orbitals are nearly degenerate, so that their exchange is tried."""
 
 
-@dataclass(frozen=True, eq=False)
-class Stability:
+@dataclass(frozen=True, eq=False, repr=False)
+class Stability(ShownAsText):
     """Lowest Hessian eigenvalues [hartree]: internal, and for a restricted closed shell external (RKS -> UKS).
 
     They are None where there is no rotation, or no such analysis. A value below zero is an instability.

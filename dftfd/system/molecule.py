@@ -20,6 +20,7 @@ from dftfd.libcint import mole as bridge
 from dftfd.libcint.basis_sets import display_name
 from dftfd.runtime.arguments import Kind, array, choice, public, whole
 from dftfd.runtime.arguments import path as as_path
+from dftfd.runtime.notebook import ShownAsText
 from dftfd.system.basis import resolve_basis, resolve_ecp
 from dftfd.system.geometry import (
     Geometry,
@@ -45,8 +46,8 @@ _TABLES = "a name, or a dictionary from label, element or 'default' to a name or
 _FEW = whole(-10_000, 10_000)
 
 
-@dataclass(frozen=True, eq=False)
-class Molecule:
+@dataclass(frozen=True, eq=False, repr=False)
+class Molecule(ShownAsText):
     """Nuclei and electrons with a basis set. Build one with `molecule(...)`, which checks and explains its input.
 
     symbols: element per atom.   coordinates: (atom, 3) in bohr.   charge: total charge.   spin: N_alpha - N_beta.
@@ -71,6 +72,13 @@ class Molecule:
         coordinates.flags.writeable = False
         object.__setattr__(self, "coordinates", coordinates)
         _check_electrons(self)
+
+    def __str__(self):
+        electrons = f"charge {self.charge:+d}, spin {self.spin}, {self.n_electrons} electrons"
+        rows = [f"{self.formula}, {electrons}, {self.basis}", f"{'positions / angstrom':>24}"]
+        for name, position in zip(self.labels, self.coordinates * bridge.BOHR_IN_ANGSTROM, strict=True):
+            rows.append(f"{name:>6}" + "".join(f"{x:16.8f}" for x in position))
+        return "\n".join(rows)
 
     @property
     def n_atoms(self) -> int:

@@ -23,7 +23,7 @@ from dftfd.tasks.run import run_scf
 HARTREE_IN_KCAL = 627.5094740631  # per mol
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Interaction(ShownAsText):
     """whole: the result of the complex.   fragments: those of its parts, in its geometry.
 

@@ -39,7 +39,7 @@ HESSIAN = Kind(
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Optimization(ShownAsText):
     """converged: whether the geometry is; False after max_steps.   result: the SCF at the last geometry.
 

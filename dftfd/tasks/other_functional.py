@@ -22,7 +22,7 @@ def energies_on(result: SCFResult, xc: Any) -> dict[str, float]:
     Molecule, integrals and grids are the result's.
     """
     calculation = replace(result.calculation, functional=get_functional(xc))
-    energy = calculation.build(as_progress(None)).energy
+    energy = calculation.build(as_progress(False)).energy
     C_occ = occupied_orbitals(result.mo_coeff, result.mo_occ)
     energies = energy.evaluate(result.density_matrix, C_occ).energies
     total = float(np.sum(list(energies.values())))

@@ -26,7 +26,7 @@ from dftfd.tasks.counterpoise import HARTREE_IN_KCAL
 from dftfd.tasks.run import run_scf
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReactionPath(ShownAsText):
     """Points along a reaction, from one end through the transition state to the other.
 

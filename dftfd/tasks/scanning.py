@@ -37,7 +37,7 @@ LARGEST_FILE = 2**28  # bytes
 _SAME = 1e-9  # angstrom or degree: values of a scan that count as equal
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scan(ShownAsText):
     """Energies along an internal coordinate.
 

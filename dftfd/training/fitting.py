@@ -40,6 +40,7 @@ from dftfd.runtime.arguments import (
     whole,
 )
 from dftfd.runtime.arguments import path as as_path
+from dftfd.runtime.notebook import ShownAsText
 from dftfd.system.molecule import molecule
 from dftfd.training.fit_record import FitRecord, identity_of
 from dftfd.training.saved import save_functional
@@ -84,8 +85,8 @@ class Step:
     parameters: np.ndarray = field(repr=False)
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
+@dataclass(frozen=True, eq=False, repr=False)
+class Fit(ShownAsText):
     """A fitted functional, and how well the data determine it.
 
     functional: with the parameters that did best, in the validation set where there is one.   names: of its numbers.

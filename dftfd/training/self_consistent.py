@@ -200,7 +200,7 @@ class DifferentiableSCF:
 
     def ingredients(self, structure, centres, field, values) -> Ingredients:
         """Integrals and grids for a structure, as often as it has other numbers the same."""
-        functional, progress = put_together(structure, values), as_progress(None)
+        functional, progress = put_together(structure, values), as_progress(False)
         return with_numbers(self._base(structure, centres, functional), functional, field, progress)
 
     def _base(self, structure, centres, functional) -> Ingredients:
@@ -247,7 +247,7 @@ class DifferentiableSCF:
         """Components of terms without anything of the functional, of which what is linear in P is a matrix."""
         found: dict[str, Any] = {}
         nothing = np.zeros((1, self.molecule.n_ao, self.molecule.n_ao))
-        quiet = with_numbers(base, base.calculation.functional, np.zeros(3), as_progress(None))
+        quiet = with_numbers(base, base.calculation.functional, np.zeros(3), as_progress(False))
         for term in quiet.energy.terms:
             if not isinstance(term, CoulombExchangeEnergy | SemilocalEnergy | DoubleIntegralEnergy):
                 part = term.evaluate(nothing)

@@ -204,7 +204,7 @@ def _molecular_rows(functional, terms):
 def reference_densities():
     """(water, P (1, ao, ao), P of the cation (2, ao, ao)): converged with PBE; the cation lacks the beta HOMO."""
     water = molecule(WATER, basis="6-31g*")
-    result = run_scf(water, xc="pbe", grid_level=1)
+    result = run_scf(water, xc="pbe", grid_level=1, progress=False)
     if not result.converged:
         raise NumericalError("the density of water to compare on did not converge.")
     P, HOMO = result.density_matrix, result.mo_coeff[0][:, water.n_alpha - 1]

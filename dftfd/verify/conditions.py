@@ -25,7 +25,8 @@ CONDITIONS: dict = {}
 
 _RS = np.geomspace(0.05, 20, 60)
 _KINDS = ("x", "c", "xc", "k")
-_HELIUM_Z = 27 / 16  # of the best single exponential for the helium atom
+HELIUM_Z = 27 / 16
+"""Of the best single exponential for the helium atom."""
 
 
 @dataclass(frozen=True)
@@ -184,9 +185,9 @@ def _energy_of_hydrogen(parts, kind):
 @condition("virial of exchange")
 def _virial(parts):
     """E_x = -int n r . grad v_x, for the density of a helium-like atom."""
-    helium, exchange = OneOrbital(2, _HELIUM_Z), parts.only("x")
+    helium, exchange = OneOrbital(2, HELIUM_Z), parts.only("x")
     E, W = helium.energy(exchange), helium.virial(exchange)
-    finer = OneOrbital(2, _HELIUM_Z, count=300).virial(exchange)
+    finer = OneOrbital(2, HELIUM_Z, count=300).virial(exchange)
     if abs(finer - W) > 1e-6:
         raise UnsupportedError(f"the potential varies too fast for a quadrature ({W:.4f} and {finer:.4f} hartree)")
     return abs(W / E - 1) < 1e-5, f"E_x = {E:.7f} hartree, from the potential {W:.7f}"
@@ -233,7 +234,7 @@ def _one_electron(parts):
 def _correlation_scaling(parts):
     """E_c[n_L] > L E_c[n] for L > 1."""
     correlation = parts.correlation()
-    plain, scaled = OneOrbital(2, _HELIUM_Z).energy(correlation), OneOrbital(2, 2 * _HELIUM_Z).energy(correlation)
+    plain, scaled = OneOrbital(2, HELIUM_Z).energy(correlation), OneOrbital(2, 2 * HELIUM_Z).energy(correlation)
     return scaled > 2 * plain, f"helium: E_c[n_2] = {scaled:.6f} hartree, 2 E_c[n] = {2 * plain:.6f}"
 
 
@@ -241,7 +242,7 @@ def _correlation_scaling(parts):
 def _kinetic_correlation(parts):
     """T_c = dE_c[n_L]/dL - E_c[n] at L = 1."""
     correlation, step = parts.correlation(), 1e-4
-    plain, up, down = (OneOrbital(2, _HELIUM_Z * L).energy(correlation) for L in (1.0, 1 + step, 1 - step))
+    plain, up, down = (OneOrbital(2, HELIUM_Z * L).energy(correlation) for L in (1.0, 1 + step, 1 - step))
     T = (up - down) / (2 * step) - plain
     return T >= 0, f"helium: T_c = {T:.6f} hartree"
 
@@ -298,7 +299,7 @@ def _asymptotic_potential(parts):
     if whole.has_energy and not parts.is_hybrid and not any(_is_kind(t, "x", "xc") for _, t in whole.terms):
         parts.require_known_kinds()
         raise _OtherTerms("no exchange")
-    helium, semilocal = OneOrbital(2, _HELIUM_Z), whole.semilocal_part
+    helium, semilocal = OneOrbital(2, HELIUM_Z), whole.semilocal_part
     v = helium.potential(semilocal) if semilocal.terms else np.zeros_like(helium.r)
     near, far = (int(np.argmin(np.abs(helium.r - r))) for r in (10.0, 14.0))
     rv = helium.r * v - sum(fraction for _, fraction in whole.exact_exchange)

@@ -80,7 +80,7 @@ def _variables(functional, table, n_spin, path):
 
 def _of_columns(functional, x, n_spin, values, path):
     """Errors (point,) of each column of values, scaled as all comparisons are; those of dftfd count as right."""
-    known = {"exc": (), "e": ()} | _components(n_spin)
+    known = {"exc": (), "e": ()} | columns_of_derivatives(n_spin)
     for name in values:
         if name not in known:
             examples = "vrho, v2rhosigma" if n_spin == 1 else "vrho_0, vrho_1, vsigma_0"
@@ -96,7 +96,7 @@ def _of_columns(functional, x, n_spin, values, path):
     return errors
 
 
-def _components(n_spin) -> dict[str, tuple[int, ...]]:
+def columns_of_derivatives(n_spin: int) -> dict[str, tuple[int, ...]]:
     """Derivatives by the names of columns, to the highest order."""
     found = {}
     for order in range(1, MAX_ORDER + 1):

@@ -24,6 +24,7 @@ from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import Kind, public
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.files import read_bytes, write_text
+from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.version import VERSION
 from dftfd.xc.pointwise import pointwise_kernel
 
@@ -49,8 +50,8 @@ class AtomEnergy:
     terms: Mapping[str, float]
 
 
-@dataclass(frozen=True)
-class Passport:
+@dataclass(frozen=True, repr=False)
+class Passport(ShownAsText):
     """Energies of a functional's semilocal part on fixed densities, by atom; print it.
 
     definition: of the functional: terms, parameters, exact exchange.   version: of dftfd, or whoever wrote it.
@@ -92,8 +93,8 @@ class Passport:
         write_text(as_path.checked("path", path), json.dumps(self.document(), indent=1, default=str) + "\n")
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(ShownAsText):
     """Two passports side by side; `same` where no atom differs by more than the error bars of both."""
 
     first: Passport

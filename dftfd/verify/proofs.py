@@ -23,6 +23,7 @@ from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import path as a_path
 from dftfd.runtime.arguments import public, text, whole
 from dftfd.runtime.files import read_bytes, written_whole
+from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.version import VERSION
 from dftfd.verify.exact_point import left_side_in_digits
 from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, Subdivision, subdivide
@@ -38,8 +39,8 @@ _LARGEST = 10**9  # bytes of a certificate and of the tree in it: ten for each b
 _PARTS = {"F_x": ("x",), "F_c": ("c",), "F_xc": ("x", "c")}
 
 
-@dataclass(frozen=True)
-class Proof:
+@dataclass(frozen=True, repr=False)
+class Proof(ShownAsText):
     """What `prove` found; print it.
 
     outcome: "proved" on the whole domain, "violated" at `point`, or "undecided" in the boxes `open_boxes`.

@@ -14,9 +14,9 @@ from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import public
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.pictures import picture
-from dftfd.verify.conditions import CONDITIONS, Condition, Parts
+from dftfd.verify.conditions import CONDITIONS, HELIUM_Z, Condition, Parts
 from dftfd.verify.counterpart import counterpart
-from dftfd.verify.model_systems import C_F, C_X, energy, gas
+from dftfd.verify.model_systems import C_F, C_X, OneOrbital, energy, gas
 from dftfd.xc.pointwise import pointwise_kernel
 
 _MARKS = {True: "pass", False: "FAIL"}
@@ -25,7 +25,7 @@ _FLAT = 1e-3
 """Half the height of the plot of what is constant to this."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReportCard(ShownAsText):
     """What `report_card` found; print it.
 
@@ -67,22 +67,27 @@ class ReportCard(ShownAsText):
         return lines or ["  none is about such terms"]
 
     @public
-    def plot(self, path: Path, compared_with: Any = None, surface: bool = False) -> None:
+    def plot(self, path: Path, compared_with: Any = None, surface: bool = False, potential: bool = False) -> None:
         """Write the enhancement factor for r_s = 0.5, 2 and 5 as a picture; needs Matplotlib.
 
         compared_with: another functional (name, expression, Functional), drawn with broken lines.
         surface: a second panel, the factor over s and alpha = (tau - tau_W) / tau_unif at r_s = 2; with two functionals
             their difference.
+        potential: a panel with v_xc(r) of the semilocal part for the conditions' helium-like density, and exact
+            exchange.
 
         UnsupportedError for what has none: models of the potential, double integrals alone, exact exchange. InputError
         for an unknown ending, FileError where the file cannot be written.
         """
         other = None if compared_with is None else get_functional(compared_with)
-        with picture(path, 10 if surface else 5, 3.5) as figure:
-            panels = figure.subplots(1, 1 + surface, squeeze=False)[0]
+        count = 1 + surface + potential
+        with picture(path, 5 * count, 3.5) as figure:
+            panels = figure.subplots(1, count, squeeze=False)[0]
             self._curves(panels[0], other)
             if surface:
                 _surface(figure, panels[1], self.functional, other)
+            if potential:
+                _potentials(panels[-1], self.functional, other)
 
     def _curves(self, axes, other):
         s = np.linspace(0, 5, 201)
@@ -108,6 +113,21 @@ def _surface(figure, axes, functional, other, rs=2.0):
     figure.colorbar(axes.contourf(s, alpha, values, 20), ax=axes)
     what = "factor" if other is None else f"less that of {other.name}"
     axes.set(xlabel="reduced gradient s", ylabel=r"$\alpha$", title=f"{what}, $r_s$ = {rs:g}")
+
+
+def _potentials(axes, functional, other):
+    """v_xc of a helium-like density, of one or two functionals, and its exact exchange potential."""
+    helium = OneOrbital(2, HELIUM_Z)
+    shown = (helium.r > 0.02) & (helium.r < 6)
+    r = helium.r[shown]
+    for f, style in ((functional, "C0"), (other, "C0--")):
+        if f is not None:
+            axes.plot(r, helium.potential(f.semilocal_part)[shown], style, label=f.name)
+    exact = -(1 - (1 + HELIUM_Z * r) * np.exp(-2 * HELIUM_Z * r)) / r  # of two electrons in one orbital: -v_H / 2
+    axes.plot(r, exact, color="0.6", lw=1, label="exact exchange")
+    axes.set(xlabel="r / bohr", ylabel=r"$v_{xc}$ / hartree", ylim=(2 * exact[0], -0.3 * exact[0]))
+    axes.set_title("helium-like density, semilocal part", fontsize=9)
+    axes.legend()
 
 
 @public

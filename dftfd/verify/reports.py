@@ -83,7 +83,7 @@ class Row:
         return self.agrees or by_decision
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report(Printed):
     """Comparison of a functional with a reference.
 
@@ -158,7 +158,7 @@ class Checked:
     against: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AuditReport(Printed):
     """What an audit found; `passed` if nothing. notes: what could not be looked at, and why."""
 

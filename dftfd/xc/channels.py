@@ -10,11 +10,12 @@ Orbitals and their derivatives, the components A_c of (component, ao, point), ha
 third derivatives.
 """
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 
 from dftfd.errors import UnsupportedError
-from dftfd.libcint.gto import component_count
 
 GRADIENT, HESSIAN, TAU = slice(1, 4), slice(4, 10), -1
 
@@ -36,7 +37,7 @@ HIGHEST = {"rho": 2, "tau": 0}
 
 def channel_count(order: int, tau: bool) -> int:
     """Number of channels of one spin."""
-    return component_count(order) + int(tau)
+    return math.comb(order + 3, 3) + int(tau)  # derivatives up to an order in three dimensions, and tau
 
 
 def channels_for(functional, orders) -> tuple[int, bool]:

@@ -254,10 +254,16 @@ class PointCode:
     def _build(self, order):
         if order == 0:
             return retraced(self._energy, inline=True)
-        program = with_gradient(self._energy, self._uniform.start if order == 1 else self.n, inline=order == 1)
-        for level in range(2, order + 1):
-            program = with_forward_derivative(program, self.n, inline=level == order)
-        return program
+        if order == 1:
+            return with_gradient(self._energy, self._uniform.start, inline=True)
+        return with_forward_derivative(self._unfinished(order - 1), self.n, inline=True)
+
+    def _unfinished(self, order):
+        """The program of an order, of which a higher one can be made; both orders above it share it."""
+        if order == 1:
+            return self._once(("unfinished", 1), lambda: with_gradient(self._energy, self.n))
+        lower = lambda: with_forward_derivative(self._unfinished(order - 1), self.n, inline=False)
+        return self._once(("unfinished", order), lower)
 
     def _once(self, name, make):
         """What `make` gives, made once."""

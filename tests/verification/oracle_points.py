@@ -9,7 +9,7 @@ import numpy as np
 from dftfd.verify.point_comparison import scaled_error
 from dftfd.xc.variables import family_of
 
-ORACLE = Path(__file__).parents[2] / "data/oracle/oracle.h5"
+ORACLE = Path(__file__).parents[2] / "dftfd/verify/oracle.h5"
 _K_F = (6 * np.pi**2) ** (1 / 3)
 
 
