@@ -36,6 +36,7 @@ _PUBLIC = {
     "load_functional": "dftfd.training.saved",
     "losses": "dftfd.training",
     "optimize": "dftfd.tasks.optimization",
+    "reaction_path": "dftfd.tasks.reaction_path",
     "scan": "dftfd.tasks.scanning",
     "load_scan": "dftfd.tasks.scanning",
     "nuclear_forces": "dftfd.model.forces",

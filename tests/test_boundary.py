@@ -43,6 +43,7 @@ from dftfd.results.result import SCFResult
 from dftfd.results.vibrations import Vibrations
 from dftfd.tasks.counterpoise import Interaction
 from dftfd.tasks.optimization import Optimization
+from dftfd.tasks.reaction_path import ReactionPath
 from dftfd.tasks.scanning import Scan
 from dftfd.training.fitting import Fit
 from dftfd.training.self_consistent import DifferentiableResult
@@ -555,6 +556,8 @@ def calls():
         "molecule": (dftfd.molecule, {"source": "He 0 0 0;", "basis": "sto-3g"}),
         "optimize": (dftfd.optimize, {"molecule": HYDROGEN, "xc": "lda,vwn"}),
         "scan": (dftfd.scan, {"molecule": HYDROGEN, "xc": "lda,vwn", "atoms": (0, 1), "values": [0.8]}),
+        "reaction_path": (dftfd.reaction_path, {"transition_state": found, "vibrations": vibrations()}),
+        "ReactionPath.write": (PATH.write, {"path": "path.csv"}),
         "load_scan": (dftfd.load_scan, {"path": "none.json"}),
         "Scan.plot": (SCAN.plot, {"path": "scan.svg"}),
         "Scan.save": (SCAN.save, {}),
@@ -611,6 +614,7 @@ def calls():
         "SCFResult.stability": (found.stability, {}),
         "SCFResult.forces": (found.forces, {}),
         "SCFResult.polarizability": (found.polarizability, {}),
+        "SCFResult.hyperpolarizability": (found.hyperpolarizability, {}),
         "SCFResult.excitations": (found.excitations, {}),
         "Excitations.natural_transition_orbitals": (excitations().natural_transition_orbitals, {"root": 0}),
         "Excitations.spectrum": (excitations().spectrum, {"energies": [0.1, 0.2]}),
@@ -658,6 +662,7 @@ def calls():
 
 QUADRATURE = (np.zeros((2, 3)), np.ones(2))
 SCAN = Scan(("H", "H"), (0, 1), False, "hf", np.array([0.7]), np.array([-1.0]), np.array([True]), np.zeros((1, 2, 3)))
+PATH = ReactionPath(("H",), np.zeros((2, 1, 3)), np.zeros(2), np.arange(2.0), 0, True, "hf")
 BENCHMARK = read_set("g21ip").sample(1, 0)
 
 NOT_CALLED = {
@@ -709,7 +714,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
     import geometric.optimize
 
     monkeypatch.setattr("dftfd.model.calculation.Calculation.build", stop)
-    monkeypatch.setattr(geometric.optimize, "Optimize", stop)
+    monkeypatch.setattr(geometric.optimize, "Optimizer", stop)
     monkeypatch.setattr("dftfd.batch.in_processes", stop)
     monkeypatch.setattr("dftfd.model.energy_in_jax.orbitals_on_grid", stop)
     monkeypatch.setattr("dftfd.model.forces.overlap_integrals", stop)
@@ -763,7 +768,7 @@ def test_the_walk_leaves_nothing_out():
     called = {name.split("'")[0] for name in calls()}
     assert {*dftfd.__all__} == {*NOT_CALLED} | {name for name in called if "." not in name}
     kinds = dftfd.Molecule, SCFResult, Functional, Optimization, Interaction, Outcome, Forces, Grid, Excitations, Scan
-    for kind in (*kinds, DifferentiableResult, Fit, Vibrations):
+    for kind in (*kinds, DifferentiableResult, Fit, Vibrations, ReactionPath):
         for name, method in vars(kind).items():
             if (
                 inspect.isfunction(method)

@@ -23,6 +23,7 @@ from dftfd.cli import (  # noqa: F401  each registers its commands
     listing,
     nuclei,
     verdicts,
+    vibrating,
 )
 from dftfd.cli.commands import app
 from dftfd.cli.interrupts import INTERRUPTED, InterruptWatch

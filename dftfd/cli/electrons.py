@@ -47,17 +47,20 @@ def polarizability(
     of_molecule,
     of_run,
     omega: Annotated[list[float] | None, typer.Option(help="Frequency [hartree]; may be repeated. Default: 0.")] = None,
+    hyper: Annotated[bool, typer.Option("--hyper", help="The static first hyperpolarisability, too.")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
     """Compute the polarisability, static or at frequencies."""
-    from dftfd.response.polarizability import in_words
+    from dftfd.response.polarizability import hyper_in_words, in_words
 
     with messages(verbose, debug):
         result, progress = _solved(file, of_molecule, of_run)
         with progress:
             for frequency in omega or [0.0]:
                 say(f"\n{in_words(result.polarizability(frequency, progress), frequency)}")
+            if hyper:
+                say(f"\n{hyper_in_words(result.hyperpolarizability(progress))}")
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""The commands gradient, optimize, frequencies, scan and interaction: the energy as nuclei move, or parts meet."""
+"""The commands gradient, optimize, scan and interaction: the energy as nuclei move, or parts come together."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -112,6 +112,12 @@ def optimize(
         str, typer.Option(help="Internal coordinates: tric, dlc, hdlc, prim, tric-p or cart.")
     ] = "tric",
     max_steps: Annotated[int, typer.Option(help="Largest number of steps.")] = 100,
+    transition_state: Annotated[
+        bool, typer.Option("--transition-state", help="Look for a saddle point, from an exact Hessian.")
+    ] = False,
+    exact_hessian: Annotated[
+        bool, typer.Option("--exact-hessian", help="Begin with exact second derivatives.")
+    ] = False,
     no_grid_response: NoGridResponse = False,
     json: Json = None,
     output: Output = None,
@@ -133,87 +139,22 @@ def optimize(
     search: dict[str, Any] = {"coordinate_system": coordinates, "max_steps": max_steps, "constraints": constraints}
     search["grid_response"] = not no_grid_response
     given = given_options(context)
+    only_one = {*ONE_MOLECULE, "trajectory", "transition_state", "exact_hessian"} - {"overwrite"}
     if are_many(files, given) or "geometries" in given:
-        refuse(given, {*ONE_MOLECULE, "trajectory"} - {"overwrite"}, "is for one molecule; a batch has --record")
+        refuse(given, only_one, "is for one molecule; a batch has --record")
         refuse_existing([geometries] if geometries else [], overwrite)
         of_batch: dict[str, Any] = {"task": "optimization", "search": search, "geometries": geometries}
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, **of_batch)
     outputs = output_files(json, report, output, overwrite)
+    search |= {"transition_state": transition_state, "hessian": "exact" if exact_hessian else None}
     with messages(verbose, debug):
         system = molecule(files[0], **of_molecule)
         with progress_of(system) as progress:
-            found = find_minimum(
-                system,
-                **of_run,
-                trajectory=trajectory,
-                restart=restart,
-                progress=progress,
-                **search,
-            )
+            on_disk: dict[str, Any] = {"trajectory": trajectory, "restart": restart}
+            found = find_minimum(system, **of_run, **on_disk, progress=progress, **search)
     say(f"\n{found.result}\n\n{found}\npath in {trajectory}")
     write_files(found.result, outputs, "gradient")
     require_convergence(found.converged, f"geometry not converged after {max_steps} steps.")
-
-
-@app.command()
-@with_options(*OFFERED)
-def frequencies(
-    file: File,
-    of_molecule,
-    of_run,
-    optimize: Annotated[bool, typer.Option("--optimize", help="Optimise the geometry before.")] = False,
-    isotopes: Annotated[
-        str, typer.Option(help="'average', or atoms from 0 and mass numbers, '1:2 2:13'; default: most abundant.")
-    ] = "",
-    raman: Annotated[bool, typer.Option("--raman", help="Raman activities, too.")] = False,
-    temperature: Annotated[float, typer.Option(help="Temperature [K].")] = 298.15,
-    pressure: Annotated[float, typer.Option(help="Pressure [Pa].")] = 101325.0,
-    symmetry_number: Annotated[int | None, typer.Option(help="Default: that of the geometry.")] = None,
-    quasi_harmonic: Annotated[
-        str | None, typer.Option(help="Entropy of modes below 100 cm^-1: grimme or truhlar.")
-    ] = None,
-    derivatives: Annotated[str, typer.Option(help="How they are found: auto, response or differences.")] = "auto",
-    points: Annotated[int, typer.Option(help="Points of differences, 2 or 4.")] = 2,
-    step: Annotated[float | None, typer.Option(help="Displacement of differences [bohr].")] = None,
-    record: Annotated[
-        Path | None, typer.Option(help="File (.h5) that holds the displacements done so far; --restart goes on.")
-    ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Go on with the displacements of --record.")] = False,
-    output: Annotated[
-        list[Path] | None,
-        typer.Option(help="Write a file; .h5 .json .molden .xyz .csv .html .png .svg .pdf. May be repeated."),
-    ] = None,
-    overwrite: Overwrite = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
-):
-    """Compute vibrations and the thermochemistry of a gas."""
-    from dftfd.results.vibration_files import writer_for
-    from dftfd.system.isotopes import isotopes_of_text
-    from dftfd.system.molecule import molecule
-    from dftfd.tasks.optimization import optimize as find_minimum
-    from dftfd.tasks.run import run_scf
-
-    for path in output or ():
-        writer_for(path)
-    refuse_existing(output or (), overwrite)
-    wanted: dict[str, Any] = {"isotopes": isotopes_of_text(isotopes), "raman": raman, "method": derivatives}
-    wanted |= {"points": points, "step": step, "record": record, "restart": restart}
-    with messages(verbose, debug):
-        system = molecule(file, **of_molecule)
-        with progress_of(system) as progress:
-            if optimize:
-                found = find_minimum(system, **of_run, progress=progress)
-                require_convergence(found.converged, "geometry not converged.")
-                result = found.result
-            else:
-                result = run_scf(system, **of_run, progress=progress)
-            require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
-            vibrations = result.vibrations(**wanted, progress=progress)
-        of_gas = vibrations.thermochemistry(temperature, pressure, symmetry_number, quasi_harmonic)
-        say(f"\n{result}\n\n{vibrations}\n\n{of_gas}")
-        for path in output or ():
-            vibrations.write(path)
 
 
 @app.command()

@@ -25,6 +25,10 @@ _COORDINATES = {
 COORDINATE_SYSTEMS = tuple(_COORDINATES)
 
 
+MINIMUM, SADDLE, REACTION_PATH = "minimum", "saddle", "reaction path"
+_OF_KIND: dict[str, dict] = {MINIMUM: {}, SADDLE: {"transition": True}, REACTION_PATH: {"irc": True}}
+
+
 def minimise(
     symbols: Sequence[str],
     coordinates: Any,
@@ -33,13 +37,21 @@ def minimise(
     constraints: str | None = None,
     coordinate_system: str = "tric",
     max_steps: int = 100,
+    hessian: np.ndarray | None = None,
+    kind: str = MINIMUM,
     options: Mapping | None = None,
-) -> bool:
-    """Minimise an energy over coordinates, starting from (atom, 3) [bohr]; whether it converged.
+) -> tuple[bool, np.ndarray, np.ndarray]:
+    """Minimise an energy over coordinates, starting from (atom, 3) [bohr], or look for what else `kind` says.
+
+    Returns whether it converged, and the steps taken, coordinates (step, atom, 3) [bohr] and energies (step,)
+    [hartree]; those of a reaction path go from one end of it to the other.
 
     evaluate: coordinates (atom, 3) -> energy [hartree] and gradient (atom, 3); its last call has the last geometry.
     constraints: text in geomeTRIC's format, such as '$freeze' and 'distance 1 2' on two lines.
-    coordinate_system: one of COORDINATE_SYSTEMS.   options: more of geomeTRIC's parameters, by its names.
+    coordinate_system: one of COORDINATE_SYSTEMS.
+    hessian: (atom, 3, atom, 3) [hartree/bohr^2] at the start; without, a guess.   kind: MINIMUM, SADDLE (of first
+        order) or REACTION_PATH (downhill on both sides of a saddle); the last two need a Hessian.
+    options: more of geomeTRIC's parameters, by its names.
 
     Raises InputError with geomeTRIC's words where it refuses a request; errors of `evaluate` pass unchanged.
     """
@@ -58,18 +70,33 @@ def minimise(
     system = molecule.Molecule()
     system.elem, system.xyzs = list(symbols), [np.array(coordinates) * BOHR_IN_ANGSTROM]
     try:
-        parameters = params.OptParams(**{"maxiter": max_steps} | options)
         objects, targets = _constraints(system, constraints)
         internals = _internal_coordinates(system, coordinate_system, objects, targets[0])
         with tempfile.TemporaryDirectory() as folder:
+            given = {"maxiter": max_steps} | _OF_KIND[kind] | options
+            if hessian is not None:
+                H = np.reshape(hessian, (3 * len(symbols),) * 2)
+                given |= {"hessian": "never", "hess_data": H.tolist(), "frequency": kind == REACTION_PATH}
+            given["xyzout"] = f"{folder}/path_optim.xyz"
             start = np.array(coordinates, dtype=float).ravel()
-            optimize.Optimize(start, system, internals, Engine(system), folder, parameters, print_info=False)
-    except errors.GeomOptNotConvergedError:
-        return False
+            optimizer = optimize.Optimizer(
+                start, system, internals, Engine(system), folder, params.OptParams(**given), print_info=False
+            )
+            converged = _runs_to_the_end(optimizer, errors.GeomOptNotConvergedError)
+            frames = optimizer.progress
     except DftfdError:
         raise
     except (errors.Error, RuntimeError) as error:
         raise InputError(f"geomeTRIC: {' '.join(str(error).split())}") from error
+    return converged, np.array(frames.xyzs) / BOHR_IN_ANGSTROM, np.array(frames.qm_energies, dtype=float)
+
+
+def _runs_to_the_end(optimizer, not_converged) -> bool:
+    """Whether geomeTRIC's loop ends with convergence."""
+    try:
+        optimizer.optimizeGeometry()
+    except not_converged:
+        return False
     return True
 
 

@@ -1,23 +1,39 @@
-r"""Polarisabilities: the change of the dipole moment with an electric field, static and at a frequency.
+r"""Polarisabilities: the change of the dipole moment with an electric field, static and at a frequency; and theirs.
 
     mu_x(w) = alpha_xy(w) F_y,   alpha_xy(w) = -s r_x . R_y(w),
 
 with matrix elements r_x of the position and the response R_y to the perturbation +y (an electron's charge is -1);
-s as in LinearResponse. What is left of the equations enters squared.
+s as in LinearResponse. What is left of the equations enters squared. The first hyperpolarisability, by
+
+    mu_x(F) = mu_x + alpha_xy F_y + 1/2 beta_xyz F_y F_z + ...,   beta_xyz = d alpha_xy / d F_z,
+
+is a five-point difference of static polarisabilities between solutions in fields, all of them analytic.
+
+A. D. Buckingham, Adv. Chem. Phys. 12, 107 (1967). doi:10.1002/9780470143582.ch2
 """
+
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
 
 import numpy as np
 
 from dftfd.libcint.mole import position_integrals
+from dftfd.model.nearby import solution_at
+from dftfd.response.differences import Differences
 from dftfd.response.linear_response import LinearResponse
 from dftfd.runtime.arguments import number
-from dftfd.runtime.progress import as_progress
+from dftfd.runtime.progress import Progress, as_progress
+from dftfd.scf.convergence import Convergence
 
-TOLERANCE = 1e-6
+TOLERANCE, TIGHT = 1e-6, 1e-8
+FIELD = 4e-3
+"""Field [hartree / (e bohr)] of differences, whose error is of its fourth power."""
+
 FREQUENCY = number(lambda x: 0 <= x < 1e4, "a frequency of 0.0 or more hartree")
 
 
-def polarizabilities(result, frequencies, progress=None) -> np.ndarray:
+def polarizabilities(result, frequencies, progress=None, tolerance=TOLERANCE) -> np.ndarray:
     """alpha (frequency, 3, 3) [bohr^3] of a result at frequencies [hartree]; see SCFResult.polarizability."""
     progress = as_progress(progress)
     response = LinearResponse(result, progress=progress)
@@ -25,10 +41,47 @@ def polarizabilities(result, frequencies, progress=None) -> np.ndarray:
     found = []
     for omega in frequencies:
         with progress.stage("polarizability"):
-            R, _ = response.solve(G, omega, TOLERANCE)
+            R, _ = response.solve(G, omega, tolerance)
         alpha = -response.scale * G @ R.T
         found.append((alpha + alpha.T) / 2)
     return np.stack(found)
+
+
+def hyperpolarizabilities(result: Any, step: float = FIELD, progress: Any = None) -> tuple[np.ndarray, float]:
+    """Static beta (3, 3, 3) [e^3 bohr^3 / hartree^2] of a result, and by how much it was not symmetric.
+
+    step: of fields [hartree / (e bohr)]. Raises NotConvergedError where an SCF in a field does not converge.
+    """
+    progress = as_progress(progress)
+    differences, beta = Differences(4, step, False), np.empty((3, 3, 3))
+    for z in range(3):
+        with progress.stage("hyperpolarizability"):
+            values = [_polarizability_in(result, z, k * step) for k in differences.shifts]
+        beta[:, :, z] = differences.derivative(values)
+    symmetric = np.mean([beta.transpose(order) for order in permutations(range(3))], axis=0)
+    return symmetric, float(np.abs(beta - symmetric).max())
+
+
+def _polarizability_in(result, axis, strength) -> np.ndarray:
+    """alpha (3, 3) with a field added along an axis."""
+    surroundings = result.calculation.surroundings
+    field = surroundings.electric_field + strength * np.eye(3)[axis]
+    calculation = replace(result.calculation, surroundings=replace(surroundings, electric_field=field))
+    thresholds = Convergence(1e-10, result.settings.max_cycles, 1e-9)
+    there = replace(result, calculation=calculation, fock=None)
+    solved = solution_at(there, result.molecule.coordinates, thresholds, Progress())
+    return polarizabilities(solved, [0.0], Progress(), TIGHT)[0]
+
+
+def hyper_in_words(beta) -> str:
+    """A table of beta (3, 3, 3) [a.u.] with its vector part."""
+    rows = ["first hyperpolarizability / (e^3 bohr^3 / hartree^2), static"]
+    rows += [
+        f"  {x}{y}{z} {beta['xyz'.index(x), 'xyz'.index(y), 'xyz'.index(z)] + 0.0:14.6f}"
+        for x, y, z in ("xxx", "xxy", "xxz", "xyy", "xyz", "xzz", "yyy", "yyz", "yzz", "zzz")
+    ]
+    vector = np.einsum("xyy->x", beta)
+    return "\n".join([*rows, "  sum_y beta_xyy " + "".join(f"{value + 0.0:14.6f}" for value in vector)])
 
 
 def in_words(alpha, omega: float) -> str:

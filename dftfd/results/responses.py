@@ -11,7 +11,7 @@ from dftfd.model.forces import nuclear_forces
 from dftfd.model.stability_analysis import result_stability
 from dftfd.response.excitations import SPINS, Excitations, excitations_of
 from dftfd.response.hessian import METHODS, POINTS, STEP, second_derivatives
-from dftfd.response.polarizability import FREQUENCY, polarizabilities
+from dftfd.response.polarizability import FREQUENCY, hyperpolarizabilities, polarizabilities
 from dftfd.results.qcschema import atomic_result
 from dftfd.results.vibrations import Vibrations, vibrations_of
 from dftfd.runtime.arguments import public, whole
@@ -111,6 +111,16 @@ class Responses:
         Raises NotConvergedError at a resonance, UnsupportedError for smeared occupations and models of the potential.
         """
         return polarizabilities(self, [omega], progress)[0]
+
+    @public
+    def hyperpolarizability(self, progress: Any = None) -> np.ndarray:
+        """Static first hyperpolarisability (3, 3, 3) [e^3 bohr^3 / hartree^2], second derivatives of the dipole moment.
+
+        Differences of analytic polarisabilities in fields; symmetric. progress: as in run_scf. See docs/response.md.
+
+        Raises as `polarizability`; NotConvergedError where the SCF in a field does not converge.
+        """
+        return hyperpolarizabilities(self, progress=progress)[0]
 
     @public
     def excitations(

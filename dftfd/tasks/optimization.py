@@ -13,12 +13,13 @@ import numpy as np
 
 from dftfd.errors import FileError, InputError
 from dftfd.functionals.registry import get_functional
-from dftfd.interop.geometric import minimise
+from dftfd.interop.geometric import MINIMUM, SADDLE, minimise
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.model.forces import nuclear_forces, require_energy
 from dftfd.model.options import ENERGY, START, STATE, Options
+from dftfd.response.hessian import second_derivatives
 from dftfd.results.result import SCFResult
-from dftfd.runtime.arguments import public, whole
+from dftfd.runtime.arguments import Kind, array, public, whole
 from dftfd.runtime.files import check_writable
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.progress import Progress, as_progress
@@ -30,12 +31,21 @@ from dftfd.tasks.trajectory import Frame, TrajectoryWriter, read_trajectory
 SAME_GEOMETRY = 1e-6  # bohr; a recorded step nearer than this is the one that the optimiser asks for
 
 
+EXACT = "exact"
+_HESSIAN = array(None, 3, None, 3)
+HESSIAN = Kind(
+    "None, 'exact', or an array (atom, 3, atom, 3) of finite numbers",
+    lambda value: value if value is None or isinstance(value, str) and value == EXACT else _HESSIAN.convert(value),
+)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Optimization(ShownAsText):
     """converged: whether the geometry is; False after max_steps.   result: the SCF at the last geometry.
 
     coordinates (step, atom, 3) [bohr], energies (step,) [hartree] (free energies with smearing), forces
     (step, atom, 3) [hartree/bohr]: the path, the start included.   n_computed: steps not read from a trajectory.
+    transition_state: whether that was looked for, not a minimum.
     """
 
     converged: bool
@@ -44,6 +54,7 @@ class Optimization(ShownAsText):
     energies: np.ndarray
     forces: np.ndarray
     n_computed: int
+    transition_state: bool = False
 
     @property
     def molecule(self) -> Molecule:
@@ -52,7 +63,8 @@ class Optimization(ShownAsText):
 
     def __str__(self):
         outcome = "converged" if self.converged else "NOT CONVERGED"
-        lines = [f"geometry {outcome} after {len(self.energies)} energies and gradients, positions / angstrom"]
+        what = "transition state" if self.transition_state else "geometry"
+        lines = [f"{what} {outcome} after {len(self.energies)} energies and gradients, positions / angstrom"]
         for symbol, position in zip(self.molecule.symbols, self.coordinates[-1] * BOHR_IN_ANGSTROM, strict=True):
             lines.append(f"{symbol:>4}" + "".join(f"{x:16.8f}" for x in position))
         largest = np.linalg.norm(self.forces[-1], axis=1).max()
@@ -71,12 +83,14 @@ def optimize(
     coordinate_system: str = "tric",
     max_steps: Annotated[int, whole(1)] = 100,
     optimizer: dict[str, Any] | None = None,
+    transition_state: bool = False,
+    hessian: Annotated[Any, HESSIAN] = None,
     grid_response: bool = True,
     guess: Any = "minao",
     progress: Any = None,
     **scf_options: Any,
 ) -> Optimization:
-    """The nearest minimum of the energy over the positions of the nuclei, by geomeTRIC.
+    """The nearest minimum, or transition state, of the energy over the positions of the nuclei, by geomeTRIC.
 
     molecule, xc, method, guess, scf_options: as in `run_scf`. Each step starts from the density of the last one.
     trajectory: path of an xyz file to which each step is written as it is done. An existing file is refused, unless
@@ -84,6 +98,9 @@ def optimize(
     constraints: text in geomeTRIC's format ('$freeze\\ndistance 1 2'), or the path of such a file.
     coordinate_system: 'tric', 'dlc', 'hdlc', 'prim', 'tric-p' or 'cart'.
     optimizer: more of geomeTRIC's parameters by name: {'convergence_set': 'GAU_TIGHT', 'trust': 0.05, ...}.
+    transition_state: look for a saddle point of first order, uphill along the lowest mode of the Hessian.
+    hessian: second derivatives at the start, 'exact' to compute them, or an array (atom, 3, atom, 3) [hartree/bohr^2],
+        as another functional's result.hessian(); by default a guess, and exact ones for transition states.
     grid_response: see dftfd.model.forces.nuclear_forces.
     progress: as in run_scf; it is told each step, the SCF cycles are not shown.
 
@@ -95,7 +112,8 @@ def optimize(
         raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= to optimise.")
     progress = as_progress(progress)
     require_energy(functional)
-    fixed = text_of_constraints(constraints)
+    search: dict[str, Any] = {"constraints": text_of_constraints(constraints), "options": optimizer}
+    search |= {"coordinate_system": coordinate_system, "max_steps": max_steps}
     model = model_in_words(molecule, options, grid_response)
     path = _Path(molecule, model, trajectory, restart, progress)
     last: list[SCFResult] = []  # at most one: older results would keep their memory
@@ -114,21 +132,30 @@ def optimize(
             frame = path.add(coordinates, result, forces)
         return frame.energy, -frame.forces
 
-    converged = minimise(
-        molecule.symbols,
-        molecule.coordinates,
-        evaluate,
-        constraints=fixed,
-        coordinate_system=coordinate_system,
-        max_steps=max_steps,
-        options=optimizer,
-    )
+    exact = transition_state if hessian is None else isinstance(hessian, str)
+    beginning = _hessian_of(solve(molecule.coordinates), progress) if exact else _fitting(hessian, molecule)
+    search |= {"hessian": beginning, "kind": SADDLE if transition_state else MINIMUM}
+    converged, _, _ = minimise(molecule.symbols, molecule.coordinates, evaluate, **search)
     end = path.coordinates[-1]
     result = last[0] if last and np.array_equal(last[0].molecule.coordinates, end) else solve(end)
-    energies, forces = ([getattr(frame, name) for frame in path.frames] for name in ("energy", "forces"))
-    return Optimization(
-        converged, result, np.array(path.coordinates), np.array(energies), np.array(forces), path.n_computed
-    )
+    energies, forces = path.energies_and_forces
+    steps = np.array(path.coordinates), energies, forces, path.n_computed
+    return Optimization(converged, result, *steps, transition_state)
+
+
+def _hessian_of(result, progress):
+    """Second derivatives at the start."""
+    result.require_converged("second derivatives")
+    with progress.stage("second derivatives"):
+        return second_derivatives(result, progress=progress).hessian
+
+
+def _fitting(hessian, molecule):
+    """A Hessian that was given, None without; InputError where it is that of other atoms."""
+    if hessian is not None and hessian.shape != (molecule.n_atoms, 3, molecule.n_atoms, 3):
+        n = molecule.n_atoms
+        raise InputError(f"hessian has the shape {hessian.shape}; ({n}, 3, {n}, 3) expected, as of result.hessian().")
+    return hessian
 
 
 class _Path:
@@ -159,6 +186,11 @@ class _Path:
             self._writer.append(frame)
         self.n_computed += 1
         return self._taken(coordinates, frame, f"{result.cycles} cycles")
+
+    @property
+    def energies_and_forces(self) -> tuple[np.ndarray, np.ndarray]:
+        """(step,) [hartree], (step, atom, 3) [hartree/bohr]."""
+        return np.array([frame.energy for frame in self.frames]), np.array([frame.forces for frame in self.frames])
 
     def _taken(self, coordinates, frame, note):
         change = f"{frame.energy - self.frames[-1].energy:10.2e}" if self.frames else " " * 10

@@ -6,8 +6,9 @@ import inspect
 import re
 
 PAGES = {
-    "Molecules and calculations": "dftfd: molecule run_scf energy differentiable_scf optimize nuclear_forces "
-    "numerical_forces interaction_energy scan load_scan run_batch density_function molecular_grid Molecule Grid",
+    "Molecules and calculations": "dftfd: molecule run_scf energy differentiable_scf optimize reaction_path scan "
+    "load_scan nuclear_forces numerical_forces interaction_energy run_batch density_function molecular_grid Molecule "
+    "Grid",
     "Results": "dftfd: SCFResult load_result load_excitations load_vibrations",
     "Functionals": "dftfd: functional potential register get_functional list_functionals Functional exact_exchange "
     "long_range_exchange export",
