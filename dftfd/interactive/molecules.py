@@ -86,8 +86,11 @@ def bonds() -> list[Bond]:
     """Of the molecules of two atoms."""
     arrays = _stored()
     names = [key.partition(".")[0] for key in arrays if key.endswith(".line")]
-    tables = ("line", "change", "laplacian")
+    nine = lambda name, table: all_nine(arrays[f"{name}.{table}"])
     return [
-        Bond(name, arrays[f"{name}.s"], *(all_nine(arrays[f"{name}.{t}"]) for t in tables), arrays[f"{name}.hartree"])
+        Bond(
+            name, arrays[f"{name}.s"], nine(name, "line"), nine(name, "change"), nine(name, "laplacian"),
+            arrays[f"{name}.hartree"],
+        )
         for name in names
-    ]
+    ]  # fmt: skip

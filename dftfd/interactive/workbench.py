@@ -127,7 +127,7 @@ def _libxc_potentials(functional, with_laplacian) -> dict | None:
         return None
     try:
         terms = counterpart(functional)
-        places = [*map(atom, ATOMS), *bonds()]
+        places: list[Atom | Bond] = [*map(atom, ATOMS), *bonds()]
         found = {known.symbol: _text(_libxc_potential(terms, known)) for known in places}
     except UnsupportedError:
         return None
