@@ -115,6 +115,14 @@ def test_what_a_file_has_not_is_said_in_one_line(own, name, error, match):
     assert "\n" not in str(found.value)
 
 
+def test_plain_formulas_count_in_expressions(own):
+    """A def without decorator is a functional wherever its name stands; other names of the file are none."""
+    alone = functional_in_file(f"{own}:plain")
+    mixed = functional_in_file(f"{own}:0.5*plain + 0.5*own_x")
+    assert {t.name: c for c, t in mixed.terms} == {"plain": 0.5, "loop_x": 0.5} and alone.terms[0][1].name == "plain"
+    assert energy(functional_in_file(f"{own}:0.5*plain + 0.5*PLAIN")) == pytest.approx(energy(alone), abs=1e-10)
+
+
 def test_a_file_within_an_expression_is_told_where_it_belongs(own, monkeypatch):
     """What is suggested is what works."""
     monkeypatch.chdir(own.parent)
