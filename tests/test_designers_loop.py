@@ -11,6 +11,7 @@ import pytest
 import dftfd
 from dftfd.cli import main
 from dftfd.errors import FileError, FunctionalError, InputWarning
+from dftfd.functionals import named_files
 from dftfd.functionals.definition import Portable, made_again, portable
 from dftfd.functionals.named_files import functional_in_file, load_file, names_file
 from dftfd.functionals.registry import term
@@ -113,6 +114,13 @@ def test_what_a_file_has_not_is_said_in_one_line(own, name, error, match):
     with pytest.raises(error, match=match) as found:
         functional_in_file(f"{own.parent}/{name}")
     assert "\n" not in str(found.value)
+
+
+def test_a_script_is_told_to_import(own, monkeypatch):
+    """The command line's way to name a functional is none in Python, where nothing is executed for a text."""
+    monkeypatch.setattr(named_files, "load_file", None)
+    with pytest.raises(FunctionalError, match="in Python import it"):
+        dftfd.get_functional(f"{own}:own_x")
 
 
 def test_plain_formulas_count_in_expressions(own):
