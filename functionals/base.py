@@ -5,7 +5,6 @@ grids, orbitals or molecules.
 """
 
 import functools
-import inspect
 import operator
 import sys
 import weakref
@@ -14,30 +13,21 @@ from dataclasses import dataclass, field, replace
 from numbers import Number
 from typing import Annotated, Any
 
-from dftfd.autofd import Domain, Function, compose, constant, integrate, vjp, with_quadrature
+from dftfd.autofd import Function, compose, constant, integrate, vjp, with_quadrature
 from dftfd.autofd.core.jax_adapter import is_tracer
-from dftfd.autofd.lowering.jets import placeholder
 from dftfd.autofd.lowering.two_points import has_integrals
-from dftfd.errors import FunctionalError, UnsupportedError, shown
-from dftfd.functionals.densities import Density, Quadrature, in_words
+from dftfd.errors import FunctionalError, UnsupportedError
+from dftfd.functionals.densities import (
+    EXACT_EXCHANGE,
+    Density,
+    Quadrature,
+    in_words,
+    signature_of,
+    unknown_densities,
+)
 from dftfd.functionals.numerics import where_dense, zero_with_slope
 from dftfd.functionals.parameters import in_notebooks, parameter_text, plain, plain_leaves, require_settable
 from dftfd.runtime.arguments import number, public_raising
-
-SPACE = Domain((3,), name="r", grid_later=True)
-"""R^3 [bohr]; its quadrature is chosen by whoever evaluates a functional."""
-
-INGREDIENTS = {
-    "n": "total density, R^3 -> R [bohr^-3]",
-    "rho": "spin-resolved density, R^3 -> R^2 [bohr^-3]",
-    "tau": "spin-resolved kinetic energy density, R^3 -> R^2 [hartree bohr^-3]",
-}
-
-
-def unknown_densities() -> tuple[Function, Function]:
-    """(rho, tau), functions that stand for any density: what a functional is lowered from."""
-    return placeholder("rho", SPACE, (2,)), placeholder("tau", SPACE, (2,))
-
 
 _made: weakref.WeakValueDictionary[str, "EnergyTerm"] = weakref.WeakValueDictionary()
 
@@ -74,6 +64,11 @@ class EnergyTerm:
     def needs_tau(self) -> bool:
         return "tau" in self.ingredients
 
+    @property
+    def exact_exchange_densities(self) -> tuple[str, ...]:
+        """Those of `EXACT_EXCHANGE` that the formula takes."""
+        return tuple(name for name in EXACT_EXCHANGE if name in self.ingredients)
+
     @functools.cached_property
     def is_nonlocal(self) -> bool:
         """True if the formula holds integrals."""
@@ -91,16 +86,25 @@ class EnergyTerm:
             vars(made)["is_nonlocal"] = self.is_nonlocal
         return made
 
-    def energy_density(self, rho: Function, tau: Function | None = None) -> Function:
-        """Energy per volume as a Function of r; zero where the density is below the floor of `where_dense`."""
+    def energy_density(self, rho: Function, tau: Function | None = None, *e_x: Function) -> Function:
+        """Energy per volume as a Function of r; zero where the density is below the floor of `where_dense`.
+
+        e_x: the exact-exchange energy densities `EXACT_EXCHANGE`, where they are known.
+        """
         if self.needs_tau and tau is None:
             raise FunctionalError(
                 f"functional {self.name!r} needs the kinetic energy density, but none was given. "
                 "Build the density with density_function(..., tau=True)."
             )
 
+        if self.exact_exchange_densities and not e_x:
+            raise UnsupportedError(
+                f"functional {self.name!r} takes the exact-exchange energy density, which orbitals have, not a density "
+                "alone: it has its energy, matrix, response and forces in calculations (dftfd.run_scf)."
+            )
+
         def evaluate(rho):
-            given = {"rho": rho, "tau": tau}
+            given = {"rho": rho, "tau": tau} | dict(zip(EXACT_EXCHANGE, e_x, strict=False))
             if "n" in self.ingredients:
                 given["n"] = compose(_total, rho)
             return self.formula(*(given[name] for name in self.ingredients), **self.parameters)
@@ -140,34 +144,6 @@ def _total(rho):
 
 
 _public = public_raising(FunctionalError)
-
-
-def signature_of(formula: Any, name: str) -> tuple[tuple[str, ...], dict]:
-    """(ingredients, parameters with defaults) of a formula."""
-    if not callable(formula):
-        raise FunctionalError(f"functional {name!r}: a formula, def f(n, *, ...), expected, {shown(formula)} found.")
-    try:
-        signature = inspect.signature(formula)
-    except Exception as error:  # somebody's object
-        message = f"functional {name!r}: {shown(formula)} does not tell its arguments; write a def."
-        raise FunctionalError(message) from error
-    ingredients, parameters = [], {}
-    for p in signature.parameters.values():
-        if p.kind is p.KEYWORD_ONLY:
-            if p.default is p.empty:
-                raise FunctionalError(f"functional {name!r}: parameter {p.name!r} needs a default value.")
-            parameters[p.name] = p.default
-        elif p.kind is p.POSITIONAL_OR_KEYWORD and p.name in INGREDIENTS:
-            ingredients.append(p.name)
-        else:
-            known = "; ".join(f"{k}: {v}" for k, v in INGREDIENTS.items())
-            raise FunctionalError(
-                f"functional {name!r} takes {p.name!r}, which is no ingredient ({known}). "
-                "Parameters go after a *, with defaults: def f(n, *, kappa=0.804)."
-            )
-    if not ingredients:
-        raise FunctionalError(f"functional {name!r} takes no density: name its argument n or rho.")
-    return tuple(ingredients), parameters
 
 
 @dataclass(frozen=True)
@@ -220,6 +196,12 @@ class Functional:
         return any(t.needs_tau for _, t in self.terms)
 
     @property
+    def exact_exchange_ranges(self) -> tuple[float, ...]:
+        """omega [1/bohr] of the exact-exchange energy densities that terms take, 0 of 1/r, in ascending order."""
+        of_term = lambda t: [t.parameters["omega"] if name == "e_x_lr" else 0.0 for name in t.exact_exchange_densities]
+        return tuple(sorted({omega for _, t in self.terms for omega in of_term(t)}))
+
+    @property
     def ingredients(self) -> frozenset[str]:
         return frozenset(i for _, t in self.terms for i in t.ingredients)
 
@@ -250,14 +232,14 @@ class Functional:
         return tuple(dict.fromkeys(t.doi for _, t in self.terms if t.doi))
 
     @_public
-    def energy_density(self, rho: Density, tau: Density | None = None) -> Function:
-        """Energy per volume [hartree bohr^-3] as a Function of r, without exact exchange.
+    def energy_density(self, rho: Density, tau: Density | None = None, *e_x: Density) -> Function:
+        """Energy per volume [hartree bohr^-3] as a Function of r, without the terms of `exact_exchange`.
 
-        rho: R^3 -> R^2 (alpha, beta).   tau: R^3 -> R^2, where the functional needs it.
+        rho: R^3 -> R^2 (alpha, beta).   tau, e_x, e_x_lr: R^3 -> R^2, where the functional needs them.
         """
         if not self.terms:
             return constant(0.0, *rho.domains)
-        parts = [(coefficient, term.energy_density(rho, tau)) for coefficient, term in self.terms]
+        parts = [(coefficient, term.energy_density(rho, tau, *e_x)) for coefficient, term in self.terms]
         return functools.reduce(operator.add, (e if isinstance(c, Number) and c == 1 else c * e for c, e in parts))
 
     @_public

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 
 from dftfd.autofd import Function, compose, dot, nabla
-from dftfd.functionals.base import signature_of
+from dftfd.functionals.densities import signature_of
 from dftfd.functionals.numerics import nonnegative, positive_part, presence, where_dense
 
 FERMI = 3 * math.pi**2
@@ -33,17 +33,19 @@ def total_density(rho: Function) -> Function:
 def spin_scaled(formula: Callable[..., Function]) -> Callable[..., Function]:
     """Exchange of a spin-polarised density from a formula for the unpolarised one.
 
-    E_x[rho_a, rho_b] = (E_x[2 rho_a] + E_x[2 rho_b]) / 2. The kinetic energy density, if taken, is doubled too.
+    E_x[rho_a, rho_b] = (E_x[2 rho_a] + E_x[2 rho_b]) / 2. Energy densities, if taken, are doubled too.
     G. L. Oliver, J. P. Perdew, Phys. Rev. A 20, 397 (1979). doi:10.1103/PhysRevA.20.397
     """
     ingredients, _ = signature_of(formula, formula.__name__)
+    others = [i for i in ingredients if i != "n"]
 
-    def of_one_spin(s, rho, tau, parameters):
-        scaled = lambda n: formula(*(n if i == "n" else 2.0 * tau[s] for i in ingredients), **parameters)
+    def of_one_spin(s, rho, given, parameters):
+        doubled = {i: 2.0 * f[s] for i, f in zip(others, given, strict=True)}
+        scaled = lambda n: formula(*(n if i == "n" else doubled[i] for i in ingredients), **parameters)
         return where_dense(scaled, 2.0 * rho[s])
 
-    def scaled(rho, tau=None, **parameters):
-        return 0.5 * (of_one_spin(0, rho, tau, parameters) + of_one_spin(1, rho, tau, parameters))
+    def scaled(rho, *given, **parameters):
+        return 0.5 * (of_one_spin(0, rho, given, parameters) + of_one_spin(1, rho, given, parameters))
 
     functools.update_wrapper(scaled, formula)
     # guarded: the density floor is applied to each spin here
@@ -52,7 +54,7 @@ def spin_scaled(formula: Callable[..., Function]) -> Callable[..., Function]:
 
 
 def _scaled_signature(formula):
-    """rho (and tau), then the keyword parameters of `formula`."""
+    """rho and what else is taken, then the keyword parameters of `formula`."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     kept = [p for p in inspect.signature(formula).parameters.values() if p.name != "n"]
     return inspect.Signature([inspect.Parameter("rho", kind), *kept])

@@ -1,10 +1,31 @@
-"""Densities and quadratures as arguments of functionals."""
+"""What functionals are made of, the ingredients, and densities and quadratures as their arguments."""
 
+import inspect
 from typing import Annotated, Any
 
-from dftfd.autofd import Function
-from dftfd.errors import shown
+from dftfd.autofd import Domain, Function
+from dftfd.autofd.lowering.jets import placeholder
+from dftfd.errors import FunctionalError, shown
 from dftfd.runtime.arguments import Kind, traceable
+
+SPACE = Domain((3,), name="r", grid_later=True)
+"""R^3 [bohr]; its quadrature is chosen by whoever evaluates a functional."""
+
+INGREDIENTS = {
+    "n": "total density, R^3 -> R [bohr^-3]",
+    "rho": "spin-resolved density, R^3 -> R^2 [bohr^-3]",
+    "tau": "spin-resolved kinetic energy density, R^3 -> R^2 [hartree bohr^-3]",
+    "e_x": "spin-resolved exact-exchange energy density, R^3 -> R^2 [hartree bohr^-3]",
+    "e_x_lr": "the same of erf(omega r)/r, with the formula's parameter omega [1/bohr]",
+}
+
+EXACT_EXCHANGE = ("e_x", "e_x_lr")
+"""Ingredients that are no functions of the density around a point: -1/2 int |gamma(r, r')|^2 g(|r - r'|) d^3r'."""
+
+
+def unknown_densities() -> tuple[Function, ...]:
+    """rho, tau, e_x, e_x_lr, functions that stand for any density: what a functional is lowered from."""
+    return tuple(placeholder(name, SPACE, (2,)) for name in ("rho", "tau", *EXACT_EXCHANGE))
 
 
 def _as_density(value):
@@ -28,3 +49,34 @@ def in_words(result: Any) -> str:
         return f"{shown(result)}, which is no function of r"
     shape = result.result.shape
     return f"{'values' if shape else 'one value'} of shape {shape} at each r"
+
+
+def signature_of(formula: Any, name: str) -> tuple[tuple[str, ...], dict]:
+    """(ingredients, parameters with defaults) of a formula."""
+    if not callable(formula):
+        raise FunctionalError(f"functional {name!r}: a formula, def f(n, *, ...), expected, {shown(formula)} found.")
+    try:
+        signature = inspect.signature(formula)
+    except Exception as error:  # somebody's object
+        message = f"functional {name!r}: {shown(formula)} does not tell its arguments; write a def."
+        raise FunctionalError(message) from error
+    ingredients, parameters = [], {}
+    for p in signature.parameters.values():
+        if p.kind is p.KEYWORD_ONLY:
+            if p.default is p.empty:
+                raise FunctionalError(f"functional {name!r}: parameter {p.name!r} needs a default value.")
+            parameters[p.name] = p.default
+        elif p.kind is p.POSITIONAL_OR_KEYWORD and p.name in INGREDIENTS:
+            ingredients.append(p.name)
+        else:
+            known = "; ".join(f"{k}: {v}" for k, v in INGREDIENTS.items())
+            raise FunctionalError(
+                f"functional {name!r} takes {p.name!r}, which is no ingredient ({known}). "
+                "Parameters go after a *, with defaults: def f(n, *, kappa=0.804)."
+            )
+    if not ingredients:
+        raise FunctionalError(f"functional {name!r} takes no density: name its argument n or rho.")
+    if "e_x_lr" in ingredients and "omega" not in parameters:
+        message = f"functional {name!r} takes e_x_lr, exact exchange of erf(omega r)/r, so it needs a parameter omega."
+        raise FunctionalError(message)
+    return tuple(ingredients), parameters

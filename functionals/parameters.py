@@ -1,8 +1,8 @@
 """Parameters of formulas, numbers or pytrees of arrays such as networks: what may be set, as text and as plain data."""
 
-from html import escape
 import sys
 from collections.abc import Mapping
+from html import escape
 from numbers import Number, Real
 
 import jax

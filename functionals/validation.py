@@ -22,7 +22,8 @@ from dftfd.autofd.scalar.derive import with_gradient
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import NotSemilocalError
-from dftfd.functionals.base import SPACE, EnergyTerm
+from dftfd.functionals.base import EnergyTerm
+from dftfd.functionals.densities import SPACE
 from dftfd.functionals.validation_pairs import PairTrial
 from dftfd.functionals.validation_points import Trial, differentiable, formed, refused, require_double_precision
 
@@ -99,7 +100,7 @@ def _require_slope(trial, energy, gradient, step, tolerance):
 
 
 class PointTrial(Trial):
-    """A semilocal term as scalar code of the jets of rho and tau, and of the point, at each point by itself."""
+    """A semilocal term as scalar code of the jets of its ingredients, and of the point, at each point by itself."""
 
     count = 36
     hint = "see dftfd.functionals.numerics for roots and quotients that stay finite"
@@ -155,8 +156,8 @@ class PointTrial(Trial):
 
         def at_point(jets, r):
             named = self.named(self.in_shapes(jets))
-            rho, tau = (function(_polynomial, SPACE, params=(r, *named[name])) for name in ("rho", "tau"))
-            return self.term.energy_density(rho, tau)(r)
+            given = (function(_polynomial, SPACE, params=(r, *jets)) for jets in named.values())
+            return self.term.energy_density(*given)(r)
 
         moving = len(gradient)
         jets, points = self.x[:moving].T, self.x[moving:].T

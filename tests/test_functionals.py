@@ -10,8 +10,9 @@ import pytest
 import dftfd
 from dftfd.autofd import function
 from dftfd.errors import FunctionalError
-from dftfd.functionals.base import SPACE, EnergyTerm, Functional, exact_exchange, long_range_exchange
+from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, long_range_exchange
 from dftfd.functionals.common import spin_scaled
+from dftfd.functionals.densities import SPACE
 from dftfd.functionals.numerics import DENSITY_FLOOR
 from dftfd.functionals.registry import get_functional, list_functionals
 from dftfd.grids.molecular import molecular_grid

@@ -18,8 +18,9 @@ from dftfd.autofd import compose, dot, function, laplacian, nabla
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import UnsupportedError
-from dftfd.functionals.base import SPACE, EnergyTerm, Functional
+from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.common import slater_exchange, spin_scaled, total_density
+from dftfd.functionals.densities import SPACE
 from dftfd.functionals.registry import get_functional
 from dftfd.verify.potential_comparison import molecular_jet
 from dftfd.xc.ao_store import AOStore

@@ -9,8 +9,8 @@ import pytest
 import dftfd
 from dftfd.autofd import function
 from dftfd.errors import UnsupportedError
-from dftfd.functionals.base import SPACE
 from dftfd.functionals.br89 import hole_potential
+from dftfd.functionals.densities import SPACE
 from dftfd.interop import libxc
 from dftfd.verify.point_comparison import lowered_derivatives
 from dftfd.verify.sampling import REGIONS, sample

@@ -35,7 +35,8 @@ from dftfd.autofd.scalar.reader import LARGE, point_program, scalar_program
 from dftfd.autofd.scalar.regroup import regrouped
 from dftfd.autofd.scalar.symmetry import is_symmetric
 from dftfd.errors import NotSemilocalError, NumericalError, QuadratureError, UnsupportedError
-from dftfd.functionals.base import SPACE, EnergyTerm, Functional
+from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.densities import SPACE
 from dftfd.functionals.pairs import guarded, here, integral_over_there, squared_distance, there
 from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
 from dftfd.xc.nonlocal_response import NonlocalXCResponse

@@ -15,7 +15,7 @@ import dftfd
 from dftfd.autofd import function
 from dftfd.errors import InputError, QuadratureError
 from dftfd.functionals import vdw_kernel
-from dftfd.functionals.base import SPACE
+from dftfd.functionals.densities import SPACE
 from dftfd.grids.molecular import molecular_grid
 from dftfd.model.calculation import Calculation
 from dftfd.model.options import Options

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dftfd.autofd import Domain, broadcast, compose, constant, function, jvp, nabla, show
-from dftfd.functionals.base import SPACE
+from dftfd.functionals.densities import SPACE
 from dftfd.functionals.registry import get_functional
 
 X = Domain(name="x")

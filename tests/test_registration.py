@@ -16,9 +16,9 @@ import dftfd
 from dftfd.autofd import broadcast, compose, dot, exp, function, integrate, laplacian, nabla, sqrt
 from dftfd.errors import FunctionalError
 from dftfd.functionals import registry
-from dftfd.functionals.base import SPACE
 from dftfd.functionals.common import gradient_squared, slater_exchange, spin_scaled
 from dftfd.functionals.definition import find_term
+from dftfd.functionals.densities import SPACE
 from dftfd.functionals.numerics import nonnegative
 from dftfd.functionals.pairs import guarded, here, integral_over_there, squared_distance, there
 from dftfd.functionals.parameters import is_acceptable

@@ -13,7 +13,7 @@ import pytest
 import dftfd
 from dftfd.autofd import function
 from dftfd.errors import CheckpointError, FunctionalError, InputError, ResourceError, UnsupportedError
-from dftfd.functionals.base import SPACE
+from dftfd.functionals.densities import SPACE
 from dftfd.libcint.mole import to_pyscf
 from dftfd.model.calculation import Calculation
 from dftfd.runtime.memory import give_back, process_memory

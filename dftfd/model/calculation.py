@@ -20,6 +20,7 @@ from dftfd.terms import (
     DispersionEnergy,
     DoubleIntegralEnergy,
     ExternalEnergy,
+    LocalHybridEnergy,
     NuclearEnergy,
     OneElectronEnergy,
     SemilocalEnergy,
@@ -149,7 +150,8 @@ class Calculation:
         functional = self.functional
         if functional.is_semilocal:
             part = functional.semilocal_part
-            yield SemilocalEnergy(part, self.n_spin, self.molecule, self.grid, orbitals, progress)
+            kind = LocalHybridEnergy if part.exact_exchange_ranges else SemilocalEnergy
+            yield kind(part, self.n_spin, self.molecule, self.grid, orbitals, progress)
         if functional.is_nonlocal:
             part = functional.nonlocal_part
             yield DoubleIntegralEnergy(part, self.n_spin, self.molecule, Quadrature(self.nlc_level), orbitals)

@@ -30,10 +30,11 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tupl
     cheaper = semilocal
     if coarse:
         words.append(f"on grid level {COARSE_LEVEL}")
-        orbitals = GridOrbitals(calculation.molecule, progress, estimates=not looks)
+        estimates = not looks and not semilocal.kernel.exact_exchange
+        orbitals = GridOrbitals(calculation.molecule, progress, estimates=estimates)
         orbitals.room = ingredients.orbitals.room
         grid, molecule = Quadrature(COARSE_LEVEL), calculation.molecule
-        cheaper = SemilocalEnergy(
+        cheaper = type(semilocal)(
             semilocal.functional, calculation.n_spin, molecule, grid, orbitals, progress, semilocal.arrays_vary
         )
         cheaper.prepare(progress)

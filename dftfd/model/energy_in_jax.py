@@ -39,6 +39,7 @@ from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
 from dftfd.terms.integrals import share
 from dftfd.terms.on_grid import Quadrature
 from dftfd.terms.term import no_change
+from dftfd.xc.channels import without_exact_exchange
 from dftfd.xc.in_jax import (
     OrbitalsOnGrid,
     double_integral_energy,
@@ -196,6 +197,7 @@ def _with_energy(functional) -> Functional:
             f"{models} is a model of the potential alone, so there is no energy of a density matrix; give a functional "
             "that is an energy."
         )
+    without_exact_exchange(functional, functional.ingredients, "whose integrals JAX does not have")
     return functional
 
 

@@ -20,14 +20,15 @@ from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
 from dftfd.xc.kernel import XCKernel
+from dftfd.xc.local_exchange import LocalExchangeBuilder
 from dftfd.xc.matrix import MatrixBuilder
 
 
 def parameter_gradient(calculation, P) -> dict[str, dict[str, Any]]:
     """{name of a term: {parameter: dE/dp [hartree per unit of p]}} of a converged density matrix P (spin, ao, ao).
 
-    Where terms share a parameter, its derivative is the sum of theirs. UnsupportedError for double integrals and models
-    of the potential.
+    Where terms share a parameter, its derivative is the sum of theirs. UnsupportedError for double integrals, models of
+    the potential, and e_x_lr, on whose omega integrals depend.
     """
     functional = calculation.functional
     others = [t.name for _, t in functional.terms if t.is_nonlocal or not t.has_energy]
@@ -36,13 +37,17 @@ def parameter_gradient(calculation, P) -> dict[str, dict[str, Any]]:
             f"the gradient by parameters is that of semilocal energies, which {', '.join(others)} is not; "
             "dftfd.energy(molecule, functional) is code that JAX differentiates by parameters of double integrals too."
         )
+    if "e_x_lr" in functional.ingredients:
+        raise UnsupportedError("the gradient by omega of e_x_lr needs derivatives of integrals that are not there.")
     semilocal, n_spin = functional.semilocal_part, len(P)
     if not semilocal.terms:
         return {}
     kernel = shared(XCKernel, semilocal, n_spin)
     points, weights = calculation.grid.on(calculation.molecule)
     store = AOStore(calculation.molecule, points, weights, ao_order(kernel), memory_limit=0)
-    density = np.split(MatrixBuilder(kernel, store).density(P), len(store.blocks), axis=-1)
+    with_exact_exchange = partial(LocalExchangeBuilder, molecule=calculation.molecule)
+    builder = (with_exact_exchange if kernel.exact_exchange else MatrixBuilder)(kernel, store)
+    density = np.split(builder.density(P), len(store.blocks), axis=-1)
     parts = [_slopes(semilocal, n_spin, b.points, b.weights, d) for b, d in zip(store.blocks, density, strict=True)]
     total = tree_map(lambda *x: sum(x), *parts)
     found: dict[str, dict[str, Any]] = {}

@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 
 from dftfd.autofd import Function, function
-from dftfd.functionals.base import SPACE
 from dftfd.functionals.common import gradient_squared, per_spin, uniform_kinetic_energy
+from dftfd.functionals.densities import SPACE
 from dftfd.functionals.numerics import where_dense
 from dftfd.properties.electrostatics import electron_potential, hermite_density
 

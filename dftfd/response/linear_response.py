@@ -58,7 +58,8 @@ class LinearResponse:
         state = State(P, FockEvaluation(F, {}, None), result.mo_energy, result.mo_occ, result.mo_coeff)
         self.state = canonical(self._problem, state)
         self._model = self._with(self._ingredients.energy)
-        self.is_local = not calculation.functional.exact_exchange
+        functional = calculation.functional
+        self.is_local = not (functional.exact_exchange or functional.exact_exchange_ranges)
         self.rotations = self._model.rotations
         differences = np.unique(self._electrons_moved())
         self.is_uniform = len(differences) == 1 and not self._problem.shared_orbitals

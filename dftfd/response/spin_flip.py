@@ -17,6 +17,7 @@ from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import State
 from dftfd.scf.rotation import canonical
 from dftfd.terms import CoulombExchangeEnergy
+from dftfd.xc.channels import without_exact_exchange
 
 
 class SpinFlip:
@@ -30,6 +31,7 @@ class SpinFlip:
     def __init__(self, result, progress=None):
         result.require_converged("linear response")
         functional, calculation, progress = result.functional, result.calculation, progress or Progress()
+        without_exact_exchange(functional, functional.ingredients, "whose coupling of flipped spins is not there")
         if not functional.exact_exchange:
             raise UnsupportedError(
                 f"spin-flip excitations with {functional.name!r}: without exact exchange nothing couples flipped spins "

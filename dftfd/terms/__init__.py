@@ -4,6 +4,7 @@ from dftfd.terms.coulomb_exchange import CoulombExchangeEnergy
 from dftfd.terms.dispersion import DispersionEnergy
 from dftfd.terms.double_integral import DoubleIntegralEnergy
 from dftfd.terms.external import ExternalEnergy
+from dftfd.terms.local_hybrid import LocalHybridEnergy
 from dftfd.terms.nuclear import NuclearEnergy
 from dftfd.terms.one_electron import OneElectronEnergy
 from dftfd.terms.semilocal import SemilocalEnergy
@@ -16,6 +17,7 @@ __all__ = [
     "DispersionEnergy",
     "DoubleIntegralEnergy",
     "ExternalEnergy",
+    "LocalHybridEnergy",
     "NuclearEnergy",
     "OneElectronEnergy",
     "SemilocalEnergy",

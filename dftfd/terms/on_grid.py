@@ -146,12 +146,14 @@ class GridOrbitals:
         return self._stores[grid.key]
 
 
-def gradient_on_grid(molecule, kernel, grid, P, C_occ, grid_response: bool, progress) -> np.ndarray:
+def gradient_on_grid(
+    molecule, kernel, grid, P, C_occ, grid_response: bool, progress, builder=GradientBuilder
+) -> np.ndarray:
     """dE/dR (atom, 3) [hartree/bohr] at fixed P of the energy of one kernel on a Quadrature."""
     points, weights = grid.on(molecule)
     counting = np.abs(weights) > NEGLIGIBLE_WEIGHT
     store = AOStore(molecule, points[counting], weights[counting], ao_order(kernel) + 1, memory_limit=0)
-    slopes = GradientBuilder(kernel, store, progress.part).build(P, C_occ)
+    slopes = builder(kernel, store, progress.part).build(P, C_occ)
     gradient = atom_sums(molecule, slopes.orbitals)
     if grid.moves and grid_response:
         by_points, by_weights = np.zeros(points.shape), np.zeros(weights.shape)

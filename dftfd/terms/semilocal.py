@@ -19,7 +19,7 @@ class SemilocalEnergy(GridEnergy):
     ):
         """arrays_vary: as in XCKernel."""
         self.functional, self.arrays_vary, self._progress = functional, arrays_vary, progress
-        self._devices = accelerated_devices()
+        self._devices = None if functional.exact_exchange_ranges else accelerated_devices()
         kernel = shared(XCKernel, functional, n_spin, **({"arrays_vary": True} if arrays_vary else {}))
         super().__init__(kernel, molecule, grid, orbitals, keep=self._devices is None)
 

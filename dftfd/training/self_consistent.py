@@ -41,6 +41,7 @@ from dftfd.tasks.run import solution_of
 from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
 from dftfd.terms.integrals import share
 from dftfd.training.operations import SOLUTION, linear_map, symmetric_map
+from dftfd.xc.channels import without_exact_exchange
 from dftfd.xc.code import shared
 from dftfd.xc.derivatives_by_numbers import SemilocalOnGrid, double_integral_energy_of
 from dftfd.xc.kernel import XCKernel
@@ -347,6 +348,7 @@ def _require_differentiable(options: Options) -> None:
 
 
 def _require_fixed_ranges(functional) -> None:
+    without_exact_exchange(functional, functional.ingredients, "of which the solution has no derivatives yet")
     if any(is_tracer(omega) for omega, _ in functional.exact_exchange):
         raise UnsupportedError(
             f"functional {functional.name[:60]!r}: derivatives by the range omega of exact exchange need integrals "

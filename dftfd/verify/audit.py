@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from dftfd.errors import FunctionalError, InputError, UnsupportedError, shown
-from dftfd.functionals.base import Functional, signature_of
+from dftfd.functionals.base import Functional
+from dftfd.functionals.densities import signature_of
 from dftfd.functionals.named_files import code_in_file, functional_in_file, names_file, names_formula
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import Kind, choice, public, whole

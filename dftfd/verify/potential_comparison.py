@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd import function
-from dftfd.functionals.base import SPACE, Functional
+from dftfd.functionals.base import Functional
+from dftfd.functionals.densities import SPACE
 from dftfd.interop import libxc
 from dftfd.libcint.gto import gaussian_basis
 from dftfd.verify.counterpart import counterpart

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from dftfd.autofd import Domain, Function, function
 from dftfd.autofd.core.packed import quick_values
 from dftfd.errors import InputError
-from dftfd.functionals.base import SPACE
+from dftfd.functionals.densities import SPACE
 from dftfd.libcint.mole import is_pyscf_mole
 from dftfd.runtime.arguments import Kind, public, traceable
 from dftfd.system.molecule import Molecule

@@ -101,6 +101,7 @@ class GradientBuilder(MatrixBuilder):
             for potential, form, PA_s in zip(of_block.density, forms, PA, strict=True):
                 weighted = self._weighted(ao, potential, form, scratch)
                 per_ao[:, block.aos] -= self._moved(ao, PA_s, weighted, potential, by_point, scratch)
+            self._add_other_slopes(index, ao, of_block, per_ao, by_point)
             n = len(block.members)
             points[block.members] = by_point.T[:n]
             weights[block.members] = of_block.weights[:n]
@@ -116,8 +117,15 @@ class GradientBuilder(MatrixBuilder):
         density = scratch("density", len(PA), kernel.channels, self.store.block_size)
         for PA_s, out in zip(PA, density, strict=True):
             jet_of_products(PA_s, ao, PA_s[0], ao, kernel.order, kernel.needs_tau, out)
+        self._add_other_channels(index, ao, density)
         self._require_finite(density)
         return kernel.slopes(block.points, block.weights, density)
+
+    def _add_other_channels(self, index, ao, density) -> None:
+        """Writes the channels that are no products of orbitals at a point, where a kernel has any."""
+
+    def _add_other_slopes(self, index, ao, slopes, per_ao, by_point) -> None:
+        """Adds to per_ao (3, ao) and by_point (3, point) what these channels change with orbitals and points."""
 
     def _weighted(self, ao, potential, form, scratch):
         """P times sum_c v_c A_c over the components that `_n_moved` leaves out; None without any."""

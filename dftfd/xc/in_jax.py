@@ -13,10 +13,11 @@ import numpy as np
 from dftfd.autofd.lowering.jets import CELL_VOLUME
 from dftfd.autofd.lowering.two_points import lower_nonlocal
 from dftfd.errors import InputError
-from dftfd.functionals.base import Functional, unknown_densities
+from dftfd.functionals.base import Functional
+from dftfd.functionals.densities import unknown_densities
 from dftfd.libcint.gto import component_count
 from dftfd.xc.ao_store import AOStore
-from dftfd.xc.channels import ao_order, channels_for, jets
+from dftfd.xc.channels import ao_order, channels_for, jets, without_exact_exchange
 from dftfd.xc.code import shared
 from dftfd.xc.device import block_density
 from dftfd.xc.kernel import XCKernel
@@ -70,6 +71,7 @@ def double_integral_order(functional: Functional) -> int:
 def semilocal_energy(functional: Functional, P, grid: OrbitalsOnGrid):
     """Energy [hartree] of a functional's terms without integrals; P (spin, ao, ao), symmetric."""
     kernel = shared(XCKernel, functional, len(P))
+    without_exact_exchange(functional, kernel.exact_exchange, "whose integrals JAX does not have")
     density = _density(functional, P, grid, kernel.order, kernel.needs_tau)
     return kernel.energy(grid.points, grid.weights, density)
 

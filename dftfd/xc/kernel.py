@@ -16,7 +16,8 @@ from dftfd.autofd.core.jax_adapter import holds_tracers
 from dftfd.autofd.lowering.jets import lower
 from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import UnsupportedError
-from dftfd.functionals.base import Functional, unknown_densities
+from dftfd.functionals.base import Functional
+from dftfd.functionals.densities import EXACT_EXCHANGE, unknown_densities
 from dftfd.xc.channels import channel_count, channels_for, jets
 from dftfd.xc.code import PointCode, apart, kept
 from dftfd.xc.operands import arrays_of, key_without_values, program_of_operands, set_by_hand, with_values
@@ -42,6 +43,7 @@ class XCKernel:
     potential: (spin, channel, point), w_p de/d(channel).
 
     order: highest derivative of the density, 0, 1 or 2, found by tracing.   channels: their number.
+    exact_exchange: names of the energy densities of exact exchange that are among them.
     arrays_vary: of all numbers, those in arrays are operands of the code, which has derivatives by them too.
     `energy` and `energy_density` are the same energy in code that JAX can transform.
     """
@@ -54,7 +56,8 @@ class XCKernel:
         orders = lambda: self._lowered.orders
         orders = kept(self._key("orders", self._arrays), orders) if self._arrays else orders()
         self.order, self.needs_tau = channels_for(functional, orders)
-        self.channels = channel_count(self.order, self.needs_tau)
+        self.exact_exchange = tuple(name for name in EXACT_EXCHANGE if name in orders)
+        self.channels = channel_count(self.order, self.needs_tau, self.exact_exchange)
         self._code, self._lock = None, threading.Lock()
 
     @cached_property
@@ -63,7 +66,7 @@ class XCKernel:
 
     def energy_density(self, density, point):
         """Energy per volume at one point (3,) from density (spin, channel); pure JAX."""
-        return self._lowered(jets(density, self.order), point)
+        return self._lowered(jets(density, self.order, self.exact_exchange), point)
 
     def energy(self, points, weights, density):
         """Energy [hartree]; pure JAX, differentiable by all arguments and by traced parameters of the functional."""
@@ -138,7 +141,9 @@ class XCKernel:
 
         def of_values(density, point, *values):
             given = with_values(self.functional, operands, values)
-            return lower(given.energy_density(*unknown_densities()))(jets(density, self.order), point)
+            return lower(given.energy_density(*unknown_densities()))(
+                jets(density, self.order, self.exact_exchange), point
+            )
 
         shapes = (self.n_spin, self.channels), (3,), *(np.shape(operand.value) for operand in operands)
         code = of_values if operands else self.energy_density

@@ -19,7 +19,7 @@ from dftfd.libcint.gto import component_count
 from dftfd.runtime.precision import to_single
 from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
 from dftfd.xc.ao_store import AOStore
-from dftfd.xc.channels import GRADIENT, HESSIAN, PAIRS, ROW, TAU, ao_order
+from dftfd.xc.channels import GRADIENT, HESSIAN, PAIRS, ROW, TAU, ao_order, without_exact_exchange
 
 log = logging.getLogger(__name__)
 
@@ -151,10 +151,16 @@ class MatrixBuilder:
     P: (spin, ao, ao), symmetric; one spin is the total density of a restricted run, two are alpha and beta, as the
     kernel was made.   C_occ: None, or per spin (ao, occupied) with P[s] = C_occ[s] C_occ[s]^T (columns scaled by the
     square root of their occupation); used where it is cheaper than P.
+    has_exact_exchange: whether channels of exact exchange are written (xc.local_exchange).
     """
+
+    has_exact_exchange = False
 
     def __init__(self, kernel, store: AOStore, progress: Callable[[int, int], None] | None = None):
         """progress: called from the worker threads as progress(blocks done, blocks in all)."""
+        if not self.has_exact_exchange:
+            ingredients = getattr(kernel, "exact_exchange", ())
+            without_exact_exchange(getattr(kernel, "functional", None), ingredients, "which is not known here")
         needed = ao_order(kernel)
         if needed > min(2, store.order):
             raise InputError(

@@ -26,8 +26,9 @@ from dftfd.autofd.lowering.two_points import PairIntegral, lower_nonlocal
 from dftfd.autofd.scalar.reader import scalar_program
 from dftfd.autofd.scalar.symmetry import is_symmetric
 from dftfd.errors import InputError, NumericalError, UnsupportedError
-from dftfd.functionals.base import Functional, unknown_densities
-from dftfd.xc.channels import channel_count, channels_for, jets
+from dftfd.functionals.base import Functional
+from dftfd.functionals.densities import unknown_densities
+from dftfd.xc.channels import channel_count, channels_for, jets, without_exact_exchange
 from dftfd.xc.code import on_points
 from dftfd.xc.kernel import Slopes
 from dftfd.xc.pair_kernel import PairSums
@@ -66,6 +67,7 @@ class NonlocalXCKernel:
         self.functional = functional
         self.n_spin = n_spin
         self.moving_points = moving_points
+        without_exact_exchange(functional, orders, "which double integrals do not know")
         self.order, self.needs_tau = channels_for(functional, orders)
         self.channels = channel_count(self.order, self.needs_tau)
         self.stages = [_Stage(self, k, integral) for k, integral in enumerate(self._program.integrals)]

@@ -14,8 +14,9 @@ from dftfd.autofd.scalar.derive import of_equal_spins, restricted
 from dftfd.autofd.scalar.gram import in_scalar_products
 from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import FunctionalError, UnsupportedError
-from dftfd.functionals.base import Functional, unknown_densities
-from dftfd.xc.channels import HIGHEST
+from dftfd.functionals.base import Functional
+from dftfd.functionals.densities import unknown_densities
+from dftfd.xc.channels import HIGHEST, without_exact_exchange
 from dftfd.xc.code import PointCode, shared
 from dftfd.xc.variables import VARIABLES, family_of
 
@@ -90,6 +91,7 @@ def scalar_form(functional: Functional, n_spin: int = 2, count: int = 0, with_nu
 
     def lowered_form(given):
         lowered = lower(given.energy_density(*unknown_densities()))
+        without_exact_exchange(functional, lowered.orders, "which is no scalar of the density at a point")
         if any(lowered.orders.get(name, 0) > highest for name, highest in HIGHEST.items()):
             raise UnsupportedError(
                 f"functional {functional.name!r} needs derivatives of order {lowered.orders}; arrays of rho, sigma, "

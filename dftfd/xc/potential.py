@@ -21,7 +21,8 @@ from dftfd.autofd.core.structure import Code
 from dftfd.autofd.operators.leaf import leaf
 from dftfd.autofd.scalar.symmetry import is_symmetric
 from dftfd.errors import UnsupportedError
-from dftfd.functionals.base import SPACE, Functional
+from dftfd.functionals.base import Functional
+from dftfd.functionals.densities import SPACE
 from dftfd.libcint.gto import gaussian_basis
 from dftfd.xc.ao_values import ao_tables
 from dftfd.xc.channels import both_spins

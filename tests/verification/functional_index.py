@@ -12,7 +12,7 @@ from pathlib import Path
 import dftfd
 from dftfd.autofd.lowering.jets import lower
 from dftfd.functionals import catalogue
-from dftfd.functionals.base import unknown_densities
+from dftfd.functionals.densities import EXACT_EXCHANGE, unknown_densities
 from dftfd.functionals.registry import _library
 
 FOLDER = Path(dftfd.__file__).parent / "functionals"
@@ -56,10 +56,12 @@ def _ingredients(f):
         return []
     orders = lower(semilocal.energy_density(*unknown_densities())).orders
     names = ["rho", "sigma", "lapl"][: 1 + orders.get("rho", 0)]
-    return names + ["tau"] * ("tau" in orders)
+    return names + [name for name in ("tau", *EXACT_EXCHANGE) if name in orders]
 
 
 def _family(uses, is_nonlocal):
+    if set(EXACT_EXCHANGE) & set(uses):
+        return "local hybrid"
     if {"lapl", "tau"} & set(uses):
         return "meta-GGA"
     return "GGA" if "sigma" in uses else "nonlocal" if is_nonlocal and not uses else "LDA"

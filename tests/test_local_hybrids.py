@@ -1,0 +1,158 @@
+"""Exact exchange as an ingredient: against exact exchange from integrals, and derivatives against differences."""
+
+import numpy as np
+import pytest
+
+import dftfd
+from dftfd.errors import FunctionalError, UnsupportedError
+from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.registry import get_functional
+from dftfd.libcint.mole import to_pyscf
+from dftfd.libcint.pair_potentials import PairPotentials
+
+WATER = "O 0 0 0.12; H 0 0.75 -0.45; H 0.1 -0.75 -0.46"
+OH = "O 0 0 0; H 0.3 0.1 0.9"
+OPTIONS = {"density_fit": False, "grid_level": 2, "conv_tol": 1e-11}
+
+
+def local(formula, **parameters) -> Functional:
+    return Functional("local", ((1.0, EnergyTerm.from_formula(formula, "local")),)).with_parameters(**parameters)
+
+
+def constant_mixing(e_x, *, c=0.25):
+    return c * (e_x[0] + e_x[1])
+
+
+def constant_mixing_of_long_range(e_x_lr, *, c=0.4, omega=0.3):
+    return c * (e_x_lr[0] + e_x_lr[1])
+
+
+PBE75 = 0.75 * get_functional("gga_x_pbe") + get_functional("gga_c_pbe")
+PAIRS = {
+    "full range": (local(constant_mixing) + PBE75, get_functional("pbe0")),
+    "long range": (
+        local(constant_mixing_of_long_range) + PBE75,
+        PBE75 + Functional("lr", exact_exchange=((0.3, 0.4),)),
+    ),
+    "both": (
+        local(constant_mixing, c=0.15) + local(constant_mixing_of_long_range) + PBE75,
+        PBE75 + Functional("cam", exact_exchange=((0.0, 0.15), (0.3, 0.4))),
+    ),
+}
+
+
+@pytest.mark.parametrize("omega", [0.0, 0.4])
+def test_potentials_of_pairs_are_pyscf_s_integrals(omega):
+    """Contracted as formed and screened, against all integrals at once; with slopes."""
+    molecule = dftfd.molecule(WATER, basis="6-31g*")
+    mole, rng = to_pyscf(molecule), np.random.default_rng(0)
+    points, X = rng.normal(size=(11, 3)), rng.normal(size=(2, molecule.n_ao, 11))
+    with mole.with_range_coulomb(omega):
+        A, slopes = (mole.intor(name, grids=points) for name in ("int1e_grids", "int1e_grids_ip"))
+    found = PairPotentials(molecule, omega)
+    np.testing.assert_allclose(found(points, X), np.einsum("pmn,anp->amp", A, X), atol=1e-11)
+    np.testing.assert_allclose(found.slopes(points, X), np.einsum("xpmn,anp->axmp", slopes, X), atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "kind, atoms, spin",
+    [
+        ("both", WATER, 0),
+        pytest.param("full range", OH, 1, marks=pytest.mark.slow),
+        pytest.param("long range", OH, 1, marks=pytest.mark.slow),
+        pytest.param("both", OH, 1, marks=pytest.mark.slow),
+    ],
+)
+def test_constant_mixing_is_a_global_hybrid(kind, atoms, spin):
+    """Energies and forces against exact exchange from integrals over both electrons, to the error of the grid."""
+    molecule = dftfd.molecule(atoms, spin=spin, basis="6-31g")
+    ours, expected = (dftfd.run_scf(molecule, xc, **OPTIONS | {"grid_level": 3}) for xc in PAIRS[kind])
+    assert ours.energy == pytest.approx(expected.energy, abs=1e-6)
+    np.testing.assert_allclose(ours.forces(), expected.forces(), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["both", pytest.param("long range", marks=pytest.mark.slow)])
+def test_response_of_constant_mixing_is_a_global_hybrid_s(kind):
+    """Excitations, full and TDA, singlets, triplets and of an open shell, and a polarisability."""
+    molecule = dftfd.molecule(WATER, basis="sto-3g")
+    ours, expected = (dftfd.run_scf(molecule, xc, **OPTIONS) for xc in PAIRS[kind])
+    np.testing.assert_allclose(ours.polarizability(), expected.polarizability(), rtol=1e-5, atol=1e-5)
+    for options in ({}, {"tda": True}, {"spin": "triplet"}):
+        found, other = (result.excitations(2, **options).energies for result in (ours, expected))
+        np.testing.assert_allclose(found, other, atol=2e-6)
+    molecule = dftfd.molecule("N 0 0 0.1; H 0 0.8 -0.5; H 0.1 -0.8 -0.52", spin=1, basis="sto-3g")
+    found, other = (dftfd.run_scf(molecule, xc, **OPTIONS).excitations(3).energies for xc in PAIRS[kind])
+    np.testing.assert_allclose(found, other, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "atoms, spin", [("F 0 0 0; H 0.1 0.2 0.9", 0), pytest.param(OH, 1, marks=pytest.mark.slow)], ids=["HF", "OH"]
+)
+def test_matrix_and_forces_of_a_local_hybrid_are_differences(atoms, spin):
+    molecule = dftfd.molecule(atoms, spin=spin, basis="3-21g")
+    energy = lambda molecule: dftfd.run_scf(molecule, "lh07t_svwn", **OPTIONS | {"grid_level": 1}).energy
+    forces, x, h = (
+        dftfd.run_scf(molecule, "lh07t_svwn", **OPTIONS | {"grid_level": 1}).forces(),
+        molecule.coordinates,
+        2e-3,
+    )
+    along = np.random.default_rng(1).normal(size=x.shape)
+    at = [energy(molecule.at(x + k * h * along)) for k in (-2, -1, 1, 2)]
+    slope = (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * h)
+    assert -np.sum(forces * along) == pytest.approx(slope, abs=1e-7)
+    np.testing.assert_allclose(forces.sum(axis=0), 0.0, atol=1e-11)
+
+
+def test_one_electron_has_no_self_interaction():
+    """With g = t = 1 exchange is exact where one orbital alone has a density: the hydrogen atom's energy is HF's."""
+    molecule = dftfd.molecule("H 0 0 0;", spin=1, basis="def2-tzvp")
+    exact = dftfd.run_scf(molecule, "hf", density_fit=False).energy
+    assert dftfd.run_scf(molecule, get_functional("lh07t_x", a=1.0), density_fit=False).energy == pytest.approx(
+        exact, abs=1e-9
+    )
+
+
+def test_what_needs_a_density_alone_refuses(tmp_path):
+    molecule = dftfd.molecule("He 0 0 0;", basis="sto-3g")
+    f = get_functional("lh07t_svwn")
+    result = dftfd.run_scf(molecule, f, density_fit=False, grid_level=1)
+    rho, tau = dftfd.density_function(molecule, result.density_matrix, tau=True)
+    for refused in (
+        lambda: f.energy(rho, tau),
+        lambda: f.potential(rho, tau),
+        lambda: dftfd.energy(molecule, f),
+        lambda: dftfd.differentiable_scf(molecule, xc=f)(f),
+        lambda: dftfd.export(f, tmp_path),
+        lambda: result.v_xc(np.zeros((1, 3))),
+        lambda: result.to_pyscf(),
+        lambda: dftfd.audit(f),
+    ):
+        with pytest.raises(UnsupportedError, match="takes the exact-exchange energy density"):
+            refused()
+
+
+def test_formulas_of_long_range_exchange_say_their_omega():
+    with pytest.raises(FunctionalError, match="needs a parameter omega"):
+        EnergyTerm.from_formula(lambda e_x_lr: e_x_lr[0], "f")
+    molecule = dftfd.molecule("He 0 0 0;", basis="sto-3g")
+    with pytest.raises(FunctionalError, match="omega > 0"):
+        dftfd.run_scf(molecule, local(constant_mixing_of_long_range, omega=0.0), density_fit=False)
+    two = local(constant_mixing_of_long_range) + local(constant_mixing_of_long_range, omega=0.4)
+    with pytest.raises(UnsupportedError, match=r"0\.3, 0\.4"):
+        dftfd.run_scf(molecule, two, density_fit=False)
+
+
+def test_derivative_by_a_parameter_is_a_difference():
+    molecule = dftfd.molecule("Li 0 0 0;", spin=1, basis="sto-3g")
+    run = lambda a: dftfd.run_scf(molecule, get_functional("lh07t_svwn", a=a), **OPTIONS | {"grid_level": 1})
+    difference = (run(0.481).energy - run(0.479).energy) / 2e-3
+    assert run(0.48).parameter_gradient()["lh07t_x"]["a"] == pytest.approx(difference, abs=1e-6)
+
+
+def test_another_fraction_compiles_nothing_and_is_right():
+    """A parameter set by hand is an operand here too."""
+    molecule = dftfd.molecule("H 0 0 0; F 0 0 0.92", basis="sto-3g")
+    run = lambda a: dftfd.run_scf(molecule, get_functional("lh07t_svwn", a=a), **OPTIONS).energy
+    assert run(0.3) != run(0.2)
+    no_exact = dftfd.run_scf(molecule, "svwn", **OPTIONS).energy
+    assert run(1e-14) == pytest.approx(no_exact, abs=1e-10)
