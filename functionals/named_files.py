@@ -55,12 +55,21 @@ def functional_in_file(text: str) -> Functional:
             f"{what!r} in {path} is {shown(getattr(module, what))}; a Functional or a formula expected."
         )
     try:
-        with calling({key.lower(): value for key, value in vars(module).items() if isinstance(value, Functional)}):
+        with calling(_names_in(module, what)):
             return get_functional(what)
     except FunctionalError as error:
         if not what.isidentifier():
             raise
         raise FunctionalError(f"{path} has no functional {what!r}; {_offered(module)}") from error
+
+
+def _names_in(module, expression):
+    """{name: Functional} for an expression: those of the file, and its formulas that the expression names."""
+    words = {word.lower() for word in re.findall(r"[^\W\d]\w*", expression)}
+    own = lambda value: callable(value) and getattr(value, "__module__", None) == module.__name__
+    named = [key for key, value in vars(module).items() if key.lower() in words and own(value)]
+    found = {key.lower(): value for key, value in vars(module).items() if isinstance(value, Functional)}
+    return {key.lower(): made for key in named if (made := made_in(module, key)) is not None} | found
 
 
 def made_in(module: ModuleType, name: str) -> Functional | None:

@@ -11,6 +11,7 @@ import pytest
 import dftfd
 from dftfd.cli import main
 from dftfd.errors import FileError, FunctionalError, InputWarning
+from dftfd.functionals import named_files
 from dftfd.functionals.definition import Portable, made_again, portable
 from dftfd.functionals.named_files import functional_in_file, load_file, names_file
 from dftfd.functionals.registry import term
@@ -113,6 +114,21 @@ def test_what_a_file_has_not_is_said_in_one_line(own, name, error, match):
     with pytest.raises(error, match=match) as found:
         functional_in_file(f"{own.parent}/{name}")
     assert "\n" not in str(found.value)
+
+
+def test_a_script_is_told_to_import(own, monkeypatch):
+    """The command line's way to name a functional is none in Python, where nothing is executed for a text."""
+    monkeypatch.setattr(named_files, "load_file", None)
+    with pytest.raises(FunctionalError, match="in Python import it"):
+        dftfd.get_functional(f"{own}:own_x")
+
+
+def test_plain_formulas_count_in_expressions(own):
+    """A def without decorator is a functional wherever its name stands; other names of the file are none."""
+    alone = functional_in_file(f"{own}:plain")
+    mixed = functional_in_file(f"{own}:0.5*plain + 0.5*own_x")
+    assert {t.name: c for c, t in mixed.terms} == {"plain": 0.5, "loop_x": 0.5} and alone.terms[0][1].name == "plain"
+    assert energy(functional_in_file(f"{own}:0.5*plain + 0.5*PLAIN")) == pytest.approx(energy(alone), abs=1e-10)
 
 
 def test_a_file_within_an_expression_is_told_where_it_belongs(own, monkeypatch):

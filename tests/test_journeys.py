@@ -59,6 +59,7 @@ def test_chemist_energy_of_a_file_with_outputs(day, tmp_path):
 
 def test_chemist_cation_by_name(day):
     assert "charge +1" in day("run", "water.xyz:+1,2", "--xc", "pbe", *CHEAP)
+    assert "charge +1" in day("run", "water.xyz", "--charge", 1, "--multiplicity", 2, "--xc", "pbe", *CHEAP)
 
 
 def test_chemist_zmatrix_and_molfile(day, tmp_path):
@@ -119,10 +120,13 @@ def test_chemist_orbitals_charges_bonds():
 
 def test_designer_formula_in_a_file_runs(day):
     assert "total energy" in day("run", "water.xyz", "--xc", "own.py:own_x", *CHEAP)
+    assert "total energy" in day("run", "water.xyz", "--xc", "own.py:0.25*hf + 0.75*own_x, pbe", *CHEAP)
+    assert "the file stands first" in day("run", "water.xyz", "--xc", "0.25*hf + 0.75*own.py:own_x", *CHEAP, code=2)
 
 
 def test_designer_shows_and_checks_it(day):
-    assert "own_x" in day("show", "own.py:own_x")
+    assert "own_x" in day("show", "own.py:own_x", "--plot", "own.png", "--compare", "pbe", "--surface", "--potential")
+    assert "differ" in day("passport", "own.py:own_x", "--compare", "gga_x_pbe", code=1)
     assert "passed" in day("audit", "own.py:own_x").lower()
 
 
@@ -164,7 +168,7 @@ def test_designer_mixes_a_hybrid_and_saves_it(tmp_path):
 
 
 def test_designer_finds_functionals(day):
-    assert "mgga_x_scan" in day("list", "scan", "--family", "meta-GGA", "--long")
+    assert "mgga_x_scan" in day("list", "scan", "--family", "mgga", "--kind", "x", "--long")
     assert "complete" in day("completion", "bash")
 
 
@@ -194,6 +198,8 @@ def test_checker_own_values(day, tmp_path):
     assert "passed" in day("check", "lda_x", "--values", "v.txt")
     (tmp_path / "v.txt").write_text("rho exc\n" + rows.replace("-", "-1"))
     assert "FAILED" in day("check", "lda_x", "--values", "v.txt", code=1)
+    day("oracle", "lda_x", "-o", "exact.csv")
+    assert "passed" in day("check", "lda_x", "--values", "exact.csv")
 
 
 def test_checker_values_to_fourth_order():

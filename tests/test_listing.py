@@ -59,6 +59,10 @@ def test_filters(said):
     long = next(line for line in said("list", "--long")[1].splitlines() if line.startswith("pbe0 "))
     assert "GGA, exchange-correlation, " in long and "+25% exact exchange" in long and "doi:10." in long
     assert json.loads(said("list", "gga_x_pbe", "--json")[1])["gga_x_pbe"] == rows["gga_x_pbe"]
+    assert (
+        said("list", "--family", "MGGA", "--kind", "x")[1]
+        == said("list", "--family", "meta-gga", "--kind", "exchange")[1]
+    )
     code, _, err = said("list", "--family", "mega-gga")
     assert code == 2 and "meta-GGA" in err and err.count("\n") == 1
 

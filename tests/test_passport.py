@@ -87,6 +87,8 @@ def test_the_command_writes_and_compares(tmp_path, capsys):
     assert main(["passport", "lda,vwn", "--output", str(path)]) == 5
     assert main(["passport", "lda,vwn", "--compare", str(path)]) == 0
     assert main(["passport", str(path), "--compare", "lda,pw"]) == 1
+    (tmp_path / "own.py").write_text("def own_x(n):\n    return -0.7385587663820224 * n ** (4 / 3)\n")
+    assert main(["passport", f"{tmp_path}/own.py:own_x", "--compare", f"{tmp_path}/own.py:0.5*own_x + 0.5*own_x"]) == 0
 
 
 def test_what_has_no_passport_is_refused(tmp_path):

@@ -24,6 +24,15 @@ KINDS = (
     "model of the potential",
 )
 
+_ALIASES = {
+    "mgga": "meta-gga",
+    "x": "exchange",
+    "c": "correlation",
+    "xc": "exchange-correlation",
+    "k": "kinetic energy",
+}
+"""Words of libxc's names."""
+
 
 @app.command("list")
 def list_names(
@@ -81,7 +90,7 @@ def known_functionals() -> dict[str, dict]:
 def _one_of(option, given, known):
     if given is None:
         return None
-    found = {word.lower(): word for word in known}.get(given.lower())
+    found = {word.lower(): word for word in known}.get(_ALIASES.get(given.lower(), given.lower()))
     if found is None:
         close = ", ".join(closest_names(given, known))
         raise InputError(f"--{option} {given!r}: one of {', '.join(known)} expected; the closest are {close}.")

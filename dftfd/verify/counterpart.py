@@ -26,7 +26,8 @@ def counterpart(functional: Functional) -> libxc.Terms:
     if unknown:
         raise UnsupportedError(
             f"libxc {libxc.version()} has no counterpart of {', '.join(map(repr, unknown))}, so there is nothing to "
-            f"compare {functional.name!r} with; dftfd.check takes functionals whose terms bear libxc's names."
+            f"compare {functional.name!r} with; dftfd.check takes functionals whose terms bear libxc's "
+            "names, dftfd.audit any."
         )
     for _, term in terms:
         _require_default_parameters(term)

@@ -237,8 +237,8 @@ def read_passport(path) -> Passport:
         ) from error
 
 
-def passport_of(name: str) -> Passport:
+def passport_of(what: str | Functional) -> Passport:
     """The passport of a file, *.json, or of a functional."""
-    if not isinstance(name, str):
-        raise InputError("give the name of a functional or of a passport's file.")
-    return read_passport(name) if name.lower().endswith(".json") else passport(name)
+    if not isinstance(what, str | Functional):
+        raise InputError("give the name of a functional, a Functional, or a passport's file.")
+    return read_passport(what) if isinstance(what, str) and what.lower().endswith(".json") else passport(what)
