@@ -291,7 +291,7 @@ def get_functional(spec: Any, *, exact_exchange: float | None = None, **paramete
         raise FunctionalError(f"a functional is given by name or as a Functional, {type(spec).__name__} found.")
     if ".py:" in spec.lower():
         raise FunctionalError(
-            f"{shown(spec)}: commands read functionals from files; in Python import them, as in 'from own import own_x'."
+            f"{shown(spec)}: commands read functionals from files; in Python: 'from own import own_x'."
         )
     (parse,) = _parsers
     return get_functional(parse(spec), exact_exchange=exact_exchange, **parameters)
