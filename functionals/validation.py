@@ -23,7 +23,7 @@ from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import NotSemilocalError
 from dftfd.functionals.base import EnergyTerm
-from dftfd.functionals.densities import SPACE
+from dftfd.functionals.densities import EXACT_EXCHANGE, SPACE
 from dftfd.functionals.validation_pairs import PairTrial
 from dftfd.functionals.validation_points import Trial, differentiable, formed, refused, require_double_precision
 
@@ -156,8 +156,9 @@ class PointTrial(Trial):
 
         def at_point(jets, r):
             named = self.named(self.in_shapes(jets))
-            given = (function(_polynomial, SPACE, params=(r, *jets)) for jets in named.values())
-            return self.term.energy_density(*given)(r)
+            given = {name: function(_polynomial, SPACE, params=(r, *jets)) for name, jets in named.items()}
+            e_x = (given.get(name, given["tau"]) for name in EXACT_EXCHANGE)  # one that is not there is not asked for
+            return self.term.energy_density(given["rho"], given["tau"], *e_x)(r)
 
         moving = len(gradient)
         jets, points = self.x[:moving].T, self.x[moving:].T

@@ -37,7 +37,8 @@ def formed(term) -> Function:
 class Trial:
     """A term on sane points.
 
-    x: entries of the jets of rho, tau, e_x, e_x_lr, and the point, (entry, point).   shapes: of each jet.
+    x: entries of the jets of rho, of tau, of e_x and e_x_lr where the formula takes them, and the point, (entry,
+    point).   shapes: of each jet.
     swapped: positions of the entries of x after the spins have changed places.
     code, specs: the energy per volume as code of JAX.   steps: relative steps of the differences that derivatives are
     compared with, and tolerances.   rounding: relative, of energies.   hint: to who gets infinity or NaN.
@@ -56,8 +57,9 @@ class Trial:
 
     def __init__(self, term, orders):
         self.term, self.orders = term, [orders.get(name, 0) + 1 for name in ("rho", "tau")]
-        self.x = sane_points(tuple(self.orders), self.count)
-        self.shapes = [(2,) + (3,) * k for n in (*self.orders, *[1] * len(EXACT_EXCHANGE)) for k in range(n)]
+        self._exchange = [name for name in EXACT_EXCHANGE if name in orders]
+        self.x = sane_points(tuple(self.orders), self.count, len(self._exchange))
+        self.shapes = [(2,) + (3,) * k for n in (*self.orders, *[1] * len(self._exchange)) for k in range(n)]
         places, start = np.arange(len(self.x)), 0
         for size in map(math.prod, self.shapes):
             places[start : start + size] = np.roll(places[start : start + size], size // 2)
@@ -73,7 +75,7 @@ class Trial:
     def named(self, jets) -> dict:
         """Jets by the name of their function, as lowered code takes them."""
         n_rho, n_tau = self.orders
-        others = {name: [jet] for name, jet in zip(EXACT_EXCHANGE, jets[n_rho + n_tau :], strict=True)}
+        others = {name: [jet] for name, jet in zip(self._exchange, jets[n_rho + n_tau :], strict=True)}
         return {"rho": list(jets[:n_rho]), "tau": list(jets[n_rho : n_rho + n_tau])} | others
 
     def of_spins(self, energy, gradient, x) -> np.ndarray:
@@ -119,7 +121,7 @@ def differentiable(term):
         raise refused(term, f"is not differentiable: {reason}") from error
 
 
-def sane_points(orders: tuple[int, int], count: int) -> np.ndarray:
+def sane_points(orders: tuple[int, int], count: int, exchange: int = 0) -> np.ndarray:
     """Jets (entry, point) of ordinary densities: n = 1e-3 to 1e2, |zeta| up to 0.99, s up to 3, tau above tau_W, e_x up
     to twice that of a uniform density, of which a part is of long range.
 
@@ -149,7 +151,7 @@ def sane_points(orders: tuple[int, int], count: int) -> np.ndarray:
         rows.append(size * (tau * k**order).reshape(2, *(1,) * order, count))
     point = rng.uniform(-1, 1, (3, count))
     e_x = -1.5 * (3 / (4 * np.pi)) ** (1 / 3) * rho ** (4 / 3) * rng.uniform(0.3, 1.5, (2, count))
-    rows += [e_x, e_x * rng.uniform(0.1, 0.9, (2, count)), point]
+    rows += [*[e_x, e_x * rng.uniform(0.1, 0.9, (2, count))][:exchange], point]
     return np.concatenate([row.reshape(-1, count) for row in rows])
 
 

@@ -7,6 +7,7 @@ import dftfd
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.registry import get_functional
+from dftfd.functionals.validation import trial_of
 from dftfd.libcint.mole import to_pyscf
 from dftfd.libcint.pair_potentials import PairPotentials
 
@@ -156,3 +157,11 @@ def test_another_fraction_compiles_nothing_and_is_right():
     assert run(0.3) != run(0.2)
     no_exact = dftfd.run_scf(molecule, "svwn", **OPTIONS).energy
     assert run(1e-14) == pytest.approx(no_exact, abs=1e-10)
+
+
+def test_other_formulas_are_traced_without_exact_exchange():
+    """Their fingerprints, which stand in saved results, do not depend on ingredients that they do not take."""
+    (_, pbe), (_, local_hybrid) = get_functional("gga_x_pbe").terms[0], get_functional("lh07t_x").terms[0]
+    jets = lambda term: [spec.shape for spec in trial_of(term).specs]
+    assert jets(pbe) == [(2,), (2, 3), (2,), (3,)]
+    assert jets(local_hybrid) == [(2,), (2, 3), (2,), (2,), (3,)]
