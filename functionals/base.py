@@ -25,6 +25,7 @@ from dftfd.functionals.densities import (
     signature_of,
     unknown_densities,
 )
+from dftfd.functionals.densities import SPACE as SPACE  # own functionals import it from here
 from dftfd.functionals.numerics import where_dense, zero_with_slope
 from dftfd.functionals.parameters import in_notebooks, parameter_text, plain, plain_leaves, require_settable
 from dftfd.runtime.arguments import number, public_raising

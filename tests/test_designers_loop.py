@@ -119,7 +119,7 @@ def test_what_a_file_has_not_is_said_in_one_line(own, name, error, match):
 def test_a_script_is_told_to_import(own, monkeypatch):
     """The command line's way to name a functional is none in Python, where nothing is executed for a text."""
     monkeypatch.setattr(named_files, "load_file", None)
-    with pytest.raises(FunctionalError, match="in Python import it"):
+    with pytest.raises(FunctionalError, match="in Python: 'from own import own_x'"):
         dftfd.get_functional(f"{own}:own_x")
 
 

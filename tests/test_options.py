@@ -97,8 +97,8 @@ def test_every_option_can_be_given_to_a_batch(name, taken, capsys):
     main(["run", HYDROGEN, "He 0 0 0;", *arguments(name, text)])
     dftfd.run_batch([HYDROGEN], **{name: expected})
     assert len(taken) == 3
-    for options in taken:
-        assert same(getattr(options, name), expected) and set(options.changed()) == {name}
+    for options in taken:  # each entry of a batch is quiet
+        assert same(getattr(options, name), expected) and set(options.changed()) - {"progress"} == {name}
 
 
 @pytest.mark.parametrize("name", ["checkpoint", "restart", "progress"])

@@ -22,4 +22,5 @@ def native_formulas() -> dict[str, Functional]:
 
 
 def _is_native(term: EnergyTerm) -> bool:
-    return term.formula.__module__.startswith("dftfd.functionals.") and term.has_energy and not term.is_nonlocal
+    of_density = not (term.is_nonlocal or term.exact_exchange_densities)
+    return term.formula.__module__.startswith("dftfd.functionals.") and term.has_energy and of_density
