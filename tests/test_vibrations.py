@@ -66,9 +66,12 @@ def test_the_hessian_of_hartree_fock_equals_pyscfs(geometry, spin, fitted):
 @pytest.mark.parametrize("xc", ["lda,vwn", "pbe", "tpss", "b3lyp"])
 @pytest.mark.parametrize(("geometry", "spin"), [(WATER, 0), (AMIDOGEN, 1)])
 def test_the_hessian_of_functionals_comes_close_to_pyscfs(xc, geometry, spin):
-    """PySCF leaves the motion of the grid out: on a fine grid both come to the same."""
+    """PySCF leaves the motion of the grid out: its Hessian is off by about what its sums over atoms miss zero by."""
     result = solved(geometry, xc, "6-31g", spin, density_fit=False, grid_level=8)
-    assert np.abs(result.hessian(points=4) - pyscfs_hessian(result, xc, 8)).max() < 5e-6
+    found, theirs = result.hessian(points=4), pyscfs_hessian(result, xc, 8)
+    assert np.abs(found.sum(axis=0)).max() < 1e-8
+    their_error = np.abs(theirs.sum(axis=0)).max()
+    assert their_error < 2e-4 and np.abs(found - theirs).max() < 1e-6 + 2 * their_error
 
 
 HYDROGEN = "H 0 0 0; H 0 0 0.9"
@@ -132,8 +135,9 @@ def test_both_methods_agree():
 @pytest.mark.filterwarnings("ignore")  # coarse grids, for which the derivatives are exact, too
 @pytest.mark.parametrize(("xc", "spin", "options"), BEYOND)
 def test_both_methods_agree_for_each_kind_of_functional(xc, spin, options):
-    """Exact and fitted integrals, ranges; Laplacians and double integrals, whose sums come out at about 1e-7."""
-    sums = 1e-6 if options.get("nlc_grid_level") == 0 or xc in ("scanl", "r2scanl") else 1e-8
+    """Exact and fitted integrals; ranges, Laplacians and double integrals, whose sums come out at about 1e-7."""
+    ranges = xc in ("camb3lyp", "wb97x-v")
+    sums = 1e-6 if ranges or options.get("nlc_grid_level") == 0 or xc in ("scanl", "r2scanl") else 1e-8
     require_agreement(solved(AMIDOGEN if spin else WATER, xc, spin=spin, grid_level=0, **options), sums)
 
 
