@@ -167,3 +167,13 @@ def test_other_formulas_are_traced_without_exact_exchange():
     jets = lambda term: [spec.shape for spec in trial_of(term).specs]
     assert jets(pbe) == [(2,), (2, 3), (2,), (3,)]
     assert jets(local_hybrid) == [(2,), (2, 3), (2,), (2,), (3,)]
+
+
+@pytest.mark.slow
+def test_second_derivatives_by_the_nuclei_agree_by_both_methods():
+    """Orbital response with differences of Fock matrices, against differences of forces; moved as a whole, nothing."""
+    molecule = dftfd.molecule("F 0 0 0; H 0.1 0.2 0.9", basis="sto-3g")
+    result = dftfd.run_scf(molecule, "lh07t_svwn", **OPTIONS | {"grid_level": 1})
+    found = result.hessian(points=4)
+    np.testing.assert_allclose(found, result.hessian("differences", points=4, step=2e-3), atol=1e-6)
+    np.testing.assert_allclose(found.sum(axis=0), 0.0, atol=1e-8)

@@ -30,21 +30,5 @@ def solution_at(result: Any, coordinates: np.ndarray, thresholds: Convergence, p
     with blas_threads(1), progress.stage("scf"):
         problem = ingredients.problem(occupy)
         solution: Any = solve(problem, P, strategy=plan, convergence=thresholds, on_cycle=progress.cycle)
-    state = solution.state
-    return replace(
-        result,
-        calculation=calculation,
-        energy=state.energy,
-        energies=dict(state.evaluation.energies),
-        converged=solution.converged,
-        cycles=solution.cycles,
-        mo_energy=state.mo_energy,
-        mo_occ=state.mo_occ,
-        mo_coeff=state.mo_coeff,
-        density_matrix=state.P,
-        n_electrons_quadrature=state.evaluation.n_electrons,
-        history=solution.history,
-        entropy_term=state.entropy_term,
-        steps=solution.steps,
-        fock=state.F,
-    )
+    n_electrons = solution.state.evaluation.n_electrons
+    return replace(result, calculation=calculation, n_electrons_quadrature=n_electrons, **solution.told)

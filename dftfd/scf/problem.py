@@ -148,6 +148,25 @@ class Solution:
     history: tuple[Cycle, ...]
     steps: tuple[str, ...] = ()
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a result tells of it, by the names that it has there."""
+        state = self.state
+        return {
+            "energy": state.energy,
+            "energies": dict(state.evaluation.energies),
+            "converged": self.converged,
+            "cycles": self.cycles,
+            "mo_energy": state.mo_energy,
+            "mo_occ": state.mo_occ,
+            "mo_coeff": state.mo_coeff,
+            "density_matrix": state.P,
+            "history": self.history,
+            "entropy_term": state.entropy_term,
+            "steps": self.steps,
+            "fock": state.F,
+        }
+
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:

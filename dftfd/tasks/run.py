@@ -197,23 +197,11 @@ def _occupier(ingredients: Ingredients, options: Options, guess):
 
 def _result(calculation, settings, solution, seconds):
     """The last state, and everything that was said along the way."""
-    state = solution.state
     return SCFResult(
         calculation=calculation,
         settings=settings,
-        energy=state.energy,
-        energies=dict(state.evaluation.energies),
-        converged=solution.converged,
-        cycles=solution.cycles,
-        mo_energy=state.mo_energy,
-        mo_occ=state.mo_occ,
-        mo_coeff=state.mo_coeff,
-        density_matrix=state.P,
-        n_electrons_quadrature=state.evaluation.n_electrons,
-        history=solution.history,
         seconds=dict(seconds),
-        entropy_term=state.entropy_term,
-        steps=solution.steps,
-        fock=state.F,
+        n_electrons_quadrature=solution.state.evaluation.n_electrons,
+        **solution.told,
         allow_unconverged=settings.options.allow_unconverged,
     )

@@ -60,6 +60,12 @@ def density_on_orbitals(ao, aos, P) -> np.ndarray:
     return np.stack([P_s.take(aos, axis=1) @ ao[0] for P_s in P])
 
 
+def add_products(M, aos, ao, v, G) -> None:
+    """Adds sum_p v chi G^T, half of a symmetric sum, to M (spin, ao, ao); v (spin, point), G (spin, ao, point)."""
+    for M_s, v_s, G_s in zip(M, v, G, strict=True):
+        M_s[aos] += (v_s * ao[0]) @ G_s.T
+
+
 class LocalExchangeBuilder(XCBuilder):
     """An XCBuilder for kernels with energy densities of exact exchange among their channels."""
 
@@ -91,9 +97,7 @@ class LocalExchangeBuilder(XCBuilder):
         if of_block != index:
             raise NumericalError(f"the matrix of block {index} was asked for without its density.")
         for row, of_row in G.items():
-            for s in range(len(M)):
-                weighted = share(len(M)) * potential[s, row] * ao[0]
-                M[s][self.store.blocks[index].aos] += weighted @ of_row[s].T
+            add_products(M, self.store.blocks[index].aos, ao, share(len(M)) * potential[:, row], of_row)
 
 
 class LocalExchangeResponse(MatrixBuilder):
@@ -138,7 +142,7 @@ class LocalExchangeResponse(MatrixBuilder):
             dG = {row: G[n_spin:].reshape(dX.shape)[trial] for row, G in found.items()}
             if antisymmetric:
                 for row in found:
-                    self._add(out[trial], block.aos, ao, -factor * v[:, row], dG[row])
+                    add_products(out[trial], block.aos, ao, -factor * v[:, row], dG[row])
                 continue
             tangent = np.empty(density.shape)
             for row, G in found.items():
@@ -147,14 +151,8 @@ class LocalExchangeResponse(MatrixBuilder):
             dv = self._response_kernel.response(block.points, block.weights, density, tangent)
             self._add_half_matrix(index, ao, dv, out[trial], scratch)
             for row, G in found.items():
-                self._add(out[trial], block.aos, ao, factor * dv[:, row], G[:n_spin])
-                self._add(out[trial], block.aos, ao, factor * v[:, row], dG[row])
-
-    @staticmethod
-    def _add(out, aos, ao, v, G):
-        """Adds sum_p v chi G^T to `out` (spin, ao, ao)."""
-        for s in range(len(out)):
-            out[s][aos] += (v[s] * ao[0]) @ G[s].T
+                add_products(out[trial], block.aos, ao, factor * dv[:, row], G[:n_spin])
+                add_products(out[trial], block.aos, ao, factor * v[:, row], dG[row])
 
 
 class LocalExchangeGradientBuilder(GradientBuilder):
@@ -171,17 +169,18 @@ class LocalExchangeGradientBuilder(GradientBuilder):
         self._rows = _Rows(kernel, molecule)
 
     def build(self, P, C_occ=None):
-        self._P = np.asarray(P)
+        self._P, self._of_block = np.asarray(P), {}
         return super().build(P, C_occ)
 
     def _add_other_channels(self, index, ao, density):
         X = density_on_orbitals(ao, self.store.blocks[index].aos, self._P)
-        self._rows.write(density, X, self._rows.potentials(self.store.blocks[index].points, X))
+        G = self._rows.potentials(self.store.blocks[index].points, X)
+        self._rows.write(density, X, G)
+        self._of_block[index] = X, G  # until the slopes of this block take them
 
     def _add_other_slopes(self, index, ao, slopes, per_ao, by_point):
         block, P = self.store.blocks[index], self._P
-        X = density_on_orbitals(ao, block.aos, P)
-        G = self._rows.potentials(block.points, X)
+        X, G = self._of_block.pop(index)
         for row, of_pairs in self._rows.of_channel.items():
             v = 2.0 * share(len(P)) * slopes.density[:, row]
             moved = of_pairs.slopes(block.points, X)  # (spin, 3, ao, point)
