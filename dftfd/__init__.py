@@ -68,12 +68,15 @@ _PUBLIC = {
     "workbench": "dftfd.interactive.workbench",
 }
 
-__all__ = ["DftfdError", "InputError", "__version__", "autofd", "errors", *_PUBLIC]
+_PACKAGES = ("autofd", "benchmarks")
+"""Packages with public names of their own."""
+
+__all__ = ["DftfdError", "InputError", "__version__", "errors", *_PACKAGES, *_PUBLIC]
 
 
 def __getattr__(name):
-    if name == "autofd":
-        return importlib.import_module("dftfd.autofd")
+    if name in _PACKAGES:
+        return importlib.import_module(f"dftfd.{name}")
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'dftfd' has no attribute {name!r}")

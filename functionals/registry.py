@@ -157,7 +157,7 @@ def register(f: Any, name: Any = None, *, spin_symmetric: bool = True) -> Functi
     for _, part in f.terms:
         if not _is_validated(part):
             require_valid(part, spin_symmetric)
-    before, _REGISTRY[name] = _REGISTRY.get(name), f.named(name)
+    before, _REGISTRY[name] = _REGISTRY.get(name), (f if _library else f.settled()).named(name)
     if before is not None:
         _say_what_changed(before, f)
     return _REGISTRY[name]

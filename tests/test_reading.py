@@ -98,6 +98,21 @@ def test_what_commands_print_keeps_words_whole(arguments, on_terminal, capsys):
     assert words(last)[-20:] == words(piped)[-20:] and set(words(piped)) <= set(words(shown))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sign"),
+    [
+        (("prove", "lda_x", "--condition", "ex_nonpositive"), "looking at up to"),
+        (("export", "lda_x", "--order", "1", "--overwrite", "-o"), "deriving and writing lda_x"),
+        (("passport", "lda_x"), "computing energies of atoms"),
+    ],
+)
+def test_what_takes_long_gives_a_sign_of_life(arguments, sign, on_terminal, tmp_path):
+    """On a terminal, while it is at work."""
+    more = (str(tmp_path),) if arguments[-1] == "-o" else ()
+    shown, code = on_terminal(*arguments, *more)
+    assert code == 0 and sign in shown
+
+
 def test_no_convergence_failures_and_warnings_are_in_colour_on_a_terminal(on_terminal, monkeypatch):
     """Red: what is no solution, FAIL, errors. Yellow: warnings. None with NO_COLOR, nor on a dumb terminal."""
     unconverged = ["run", HELIUM, "--basis", "6-31g", "--max-cycles", "1"]

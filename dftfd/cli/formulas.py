@@ -135,7 +135,7 @@ def prove(
     from dftfd.verify.proof_report import prove_and_report
 
     with messages(verbose, debug):
-        if not prove_and_report(functional_named(name), condition, domain, boxes, recheck, save, plot, say):
+        if not prove_and_report(functional_named(name), condition, domain, boxes, recheck, save, plot, say, at_work):
             raise typer.Exit(CHECK_FAILED)
 
 
@@ -151,7 +151,7 @@ def export(
     """Write a functional and its derivatives as C."""
     from dftfd.translate.exporting import export as export_functional
 
-    with messages(verbose, debug):
+    with messages(verbose, debug), at_work(f"deriving and writing {name}"):
         paths = export_functional(functional_named(name), folder, order, overwrite)
     for path in paths:
         print(path)
@@ -202,7 +202,7 @@ def oracle(
         print("\n".join(oracle_names()))
         return
     refuse_existing([output] if output else [], overwrite)
-    with messages(False, debug):
+    with messages(False, debug), at_work(f"computing {name}"):
         table = table_of(name, points)
     if output is None:
         print(table.csv(), end="")
