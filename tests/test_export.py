@@ -228,13 +228,13 @@ def test_code_says_where_it_comes_from():
 
 
 def test_what_cannot_be_exported_is_refused(tmp_path):
-    """Models of the potential, double integrals alone, loops of an unknown number of turns, existing files."""
+    """Models of the potential, exact exchange alone, loops of an unknown number of turns, existing files."""
 
     def turns(n):
         return compose(lambda x: jax.lax.while_loop(lambda y: y > 1, lambda y: 0.5 * y, x), n)
 
     looping = Functional("loop", ((1.0, EnergyTerm.from_formula(turns, "t_loop")),))
-    for functional in ("lb94", "vv10", "hf", looping):
+    for functional in ("lb94", "hf", looping):
         with pytest.raises(UnsupportedError):
             dftfd.export(functional, tmp_path, order=0)
     with pytest.raises(FunctionalError):

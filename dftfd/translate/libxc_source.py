@@ -146,9 +146,9 @@ def _parameters(exported):
 
 _TEXT = """
 /* Inside libxc's tree: a file @NAME_IN_TREE@.c in libxc's src, compiled with -DINSIDE_LIBXC beside
-   @NAME@.c and its kernels; scripts/get_functional_info.py registers it. Elsewhere: a shared library that is loaded
-   before libxc (LD_PRELOAD) and answers for dftfd_@NAME@, number @NUMBER@, in xc_func_init and the functions that
-   look up names. */
+   @NAME@.c and its kernels, under other names where libxc has files of these; scripts/get_functional_info.py
+   registers it. Elsewhere: a shared library that is loaded before libxc (LD_PRELOAD) and answers for dftfd_@NAME@,
+   number @NUMBER@, in xc_func_init and the functions that look up names. */
 
 #ifdef INSIDE_LIBXC
 #include "util.h"

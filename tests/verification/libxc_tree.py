@@ -42,6 +42,28 @@ def copy_of(tree: Path, folder: Path) -> Path:
     return copy
 
 
+def without_what_is_missing(copy: Path) -> list[str]:
+    """Take out functionals whose generated C is missing or ends within an #if; a tree may be no whole release.
+
+    Their numbers and functions stay, for others that name them.
+    """
+    count = lambda text, word: len(re.findall(rf"^\s*#\s*{word}", text, re.MULTILINE))
+    left_out = []
+    for source in sorted(copy.glob("src/*.c")):
+        text = source.read_text(errors="replace")
+        for name in re.findall(r'#include "(maple2c/[^"]+)"', text):
+            found = copy / "src" / name
+            generated = found.read_text(errors="replace") if found.exists() else "#if"
+            if count(generated, "if") != count(generated, "endif"):
+                numbers = re.findall(r"^#define\s+XC_\S+\s+\d+.*$", text, re.MULTILINE)
+                with (copy / "src/left_out.h").open("a") as file:
+                    file.write("\n".join(numbers) + "\n")
+                source.write_text(text[: text.index(f'#include "{name}"')])
+                left_out.append(source.stem)
+                break
+    return left_out
+
+
 def put_in(copy: Path, functional) -> str:
     """Write a functional's exported code into the tree's src and list it; its name there."""
     exported = Exported(identifier(functional.name), functional, ORDER)
@@ -49,10 +71,10 @@ def put_in(copy: Path, functional) -> str:
     with tempfile.TemporaryDirectory() as folder:
         paths = dftfd.export(functional, folder, order=ORDER)
         kept = [p for p in paths if p.parent == Path(folder) and p.suffix in (".c", ".h") and "_test" not in p.name]
-        for path in kept:
-            shutil.copy(path, source)
+        for path in kept:  # libxc has files of the functional's name itself
+            shutil.copy(path, source / (path.name if path.suffix == ".h" else f"dftfd_{path.name}"))
         shutil.copy(Path(folder) / f"libxc/{exported.name}_libxc.c", source / f"{name}.c")
-    added = [f"{name}.c", *(p.name for p in kept if p.suffix == ".c")]
+    added = [f"{name}.c", *(f"dftfd_{p.name}" for p in kept if p.suffix == ".c")]
     lists = copy / "CMakeLists.txt"
     text = lists.read_text()
     for file in added:
@@ -68,6 +90,9 @@ def build(copy: Path, jobs: int) -> Path:
     """Register all functionals by libxc's script, compile; the folder of the build."""
     source, made = copy / "src", copy / "build"
     subprocess.run([sys.executable, "../scripts/get_functional_info.py", "--srcdir=."], cwd=source, check=True)
+    if (source / "left_out.h").exists():
+        with (source / "xc_funcs.h").open("a") as file:
+            file.write((source / "left_out.h").read_text())
     flags = ["-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O0 -w", "-DBUILD_TESTING=ON"]
     subprocess.run(["cmake", "-S", copy, "-B", made, *flags], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", made, f"-j{jobs}"], check=True, stdout=subprocess.DEVNULL)
@@ -104,6 +129,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
     copy = copy_of(given.tree, given.folder)
+    left_out = without_what_is_missing(copy)
     inside = {name: put_in(copy, dftfd.get_functional(name)) for name in given.names}
     build(copy, given.jobs)
     rows = []
@@ -114,7 +140,8 @@ def main():
     if given.all:
         rows.append({"functional": "all names of libxc and ours", **checked(copy)})
         print(json.dumps(rows[-1]), flush=True)
-    FILE.write_text(json.dumps({"version": VERSION, "libxc": given.tree.name, "rows": rows}, indent=1) + "\n")
+    found = {"version": VERSION, "left out": left_out, "rows": rows}
+    FILE.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -78,8 +78,10 @@ def table() -> str:
         rows.append(f"| {name} | " + " | ".join(cells) + " |")
     refused = ", ".join(f"`{name}`" for name in without)
     return (
-        f"{len(names)} functionals, {counts}. No condition is about these {len(without)} names, which have no value at a "
-        f"point, no energy, or exchange and correlation that are fitted as one: {refused}.\n\n" + "\n".join(rows) + "\n"
+        f"{len(names)} functionals, {counts}. No condition is about these {len(without)} names, which have no value "
+        f"at a point, no energy, or exchange and correlation that are fitted as one: {refused}.\n\n"
+        + "\n".join(rows)
+        + "\n"
     )
 
 
