@@ -150,8 +150,7 @@ def optimize(
         refuse(given, only_one, "is for one molecule; a batch has --record and --table")
         refuse_existing([path for path in (geometries, table) if path], overwrite)
         context.obj.keeps = record and (record, "")
-        of_batch: dict[str, Any] = {"task": "optimization", "search": search}
-        of_batch |= {"geometries": geometries, "table": table}
+        of_batch: Any = {"task": "optimization", "search": search, "geometries": geometries, "table": table}
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, **of_batch)
     outputs = output_files(json, report, output, overwrite)
     context.obj.keeps = trajectory, " with --restart"
@@ -198,8 +197,6 @@ def scan(
     debug: Debug = False,
 ):
     """Compute energies along a bond, angle or dihedral angle."""
-    import numpy as np
-
     from dftfd.system.molecule import molecule
     from dftfd.tasks.scanning import scan as scan_energies
 
@@ -217,7 +214,7 @@ def scan(
                 system,
                 **of_run,
                 atoms=given[0],
-                values=np.linspace(first, last, steps).tolist(),
+                values=[first + (last - first) * k / max(1, steps - 1) for k in range(steps)],
                 relaxed=relaxed,
                 path=record,
                 restart=restart,
@@ -228,7 +225,7 @@ def scan(
     say(f"\n{found}")
     for path in output or ():
         found.write(path)
-    failed = np.count_nonzero(~found.converged)
+    failed = int((~found.converged).sum())
     require_convergence(not failed, f"{failed} of {len(found.values)} points not converged.")
 
 
