@@ -10,7 +10,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Number
+from numbers import Number, Real
 from typing import Annotated, Any
 
 from dftfd.autofd import Function, compose, constant, integrate, vjp, with_quadrature
@@ -365,7 +365,7 @@ class Functional:
 
 def _scaled(terms, factor):
     """Terms with coefficients that are set by hand, unless they stay what they are but for a sign."""
-    by_hand = () if isinstance(factor, Number) and abs(factor) == 1 else (COEFFICIENT,)
+    by_hand = () if isinstance(factor, Real) and abs(factor) == 1 else (COEFFICIENT,)
     return tuple((factor * c, t.with_values(t.parameters, by_hand) if by_hand else t) for c, t in terms)
 
 

@@ -35,7 +35,7 @@ as long as the command, and looking at them again and again takes an eighth of i
 
 
 class Commands(TyperGroup):
-    """The commands; an option that counts once is refused where it is given twice."""
+    """The commands; of an option that counts once and is given twice the last value counts, and a warning says so."""
 
     def resolve_command(self, ctx, args):
         name, command, rest = super().resolve_command(ctx, args)
@@ -43,7 +43,7 @@ class Commands(TyperGroup):
         given = [word.partition("=")[0] for word in rest]
         for option in once:
             if sum(given.count(flag) for flag in option.opts) > 1:
-                raise InputError(f"{option.opts[0]} is given twice; once expected, one value for each run.")
+                warn(f"{option.opts[0]} is given more than once, the last value counts; one for each run.")
         return name, command, rest
 
 

@@ -45,9 +45,13 @@ class NonlocalCode:
         self.energy = on_points(self.energy_density)
         self.tangent = None  # the derivatives of these steps, compiled when a response asks for them
 
+    @property
+    def integrals(self) -> tuple[PairIntegral, ...]:
+        return self._program.integrals
+
     @cached_property
     def stages(self):
-        return [Stage(self, k, integral) for k, integral in enumerate(self._program.integrals)]
+        return [Stage(self, k, integral) for k, integral in enumerate(self.integrals)]
 
     def program(self, place):
         """The lowered functional with the values of a place."""

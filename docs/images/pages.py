@@ -24,7 +24,7 @@ KINDS = {
     "lesson": "lessons/derivatives",
     "theory": "theory",
     "gallery": "examples/index",
-    "example": "examples/02_potential_along_a_bond",
+    "example": "examples/02_potential_along_a_bond.py",
     "guide": "results",
     "measured": "performance",
     "reliability": "reliability",
