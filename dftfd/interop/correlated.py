@@ -19,6 +19,9 @@ WAVE_FUNCTIONS = ("mp2", "ccsd", "casscf", "fci")
 LARGEST_FCI = 5_000_000
 """Determinants of a full configuration interaction: beyond, it takes hours and many gigabytes."""
 
+MOST_ORBITALS = 63
+"""PySCF keeps which of them are occupied in the bits of a number."""
+
 Active = Annotated[tuple | None, optional(each(whole(1), "(electrons, orbitals) of the active space"))]
 
 
@@ -97,9 +100,13 @@ def _fci(mf, active):
     size = np.prod([float(pyscf.fci.cistring.num_strings(n, k)) for k in electrons])
     if size > LARGEST_FCI:
         raise InputError(f"fci of {size:.1e} determinants: at most {LARGEST_FCI:.0e}; take a smaller basis, or ccsd.")
-    found = pyscf.fci.FCI(mf)
+    closed = mf.mol.spin == 0
+    if n > MOST_ORBITALS and not closed:
+        raise InputError(f"fci of an open shell in {n} orbitals: PySCF has it up to {MOST_ORBITALS}; take ccsd.")
+    found = pyscf.fci.FCI(mf, singlet=closed)
     found.conv_tol = 1e-11
-    pyscf.fci.addons.fix_spin_(found, ss=mf.mol.spin / 2 * (mf.mol.spin / 2 + 1))
+    if not closed:
+        pyscf.fci.addons.fix_spin_(found, ss=mf.mol.spin / 2 * (mf.mol.spin / 2 + 1))
     _, vector = found.kernel()
     _require(np.all(found.converged), "full configuration interaction")
     of_spin: Any = found.make_rdm1s(vector, n, electrons)

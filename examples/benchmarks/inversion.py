@@ -7,6 +7,7 @@ Constants put the highest orbital where PBE has it.
     python examples/benchmarks/inversion.py [rows.json]
 """
 
+import itertools
 import json
 import platform
 import sys
@@ -144,14 +145,14 @@ def water():
 def main(path=None):
     warnings.simplefilter("ignore")
     rows = []
-    for row in (*own_potentials(), *helium(), *water()):
+    for row in itertools.chain(helium(), water(), own_potentials()):
         rows.append(row)
         print({name: value for name, value in row.items() if not isinstance(value, list) or len(value) < 3}, flush=True)
-    if path is not None:
-        about = {"dftfd": dftfd.__version__, "jax": jax.__version__, "python": platform.python_version()}
-        with open(path, "w") as stream:
-            json.dump({"about": about, "rows": rows}, stream, indent=1)
-            stream.write("\n")
+        if path is not None:
+            about = {"dftfd": dftfd.__version__, "jax": jax.__version__, "python": platform.python_version()}
+            with open(path, "w") as stream:
+                json.dump({"about": about, "rows": rows}, stream, indent=1)
+                stream.write("\n")
 
 
 if __name__ == "__main__":
