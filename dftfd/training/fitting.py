@@ -23,8 +23,9 @@ from jax.flatten_util import ravel_pytree
 
 from dftfd.benchmarks import read_set
 from dftfd.benchmarks.reactions import HARTREE, BenchmarkSet
-from dftfd.errors import InputError, NotConvergedError, NumericalError
+from dftfd.errors import InputError, NotConvergedError, NumericalError, UnsupportedError
 from dftfd.functionals.base import Functional
+from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
 from dftfd.model.options import Options
 from dftfd.runtime.arguments import (
@@ -144,6 +145,7 @@ def fit(
     basis: Annotated[str | None, optional(text)] = None,
     prior: Annotated[dict | None, optional(mapping)] = None,
     bounds: Annotated[dict | None, optional(PAIRS)] = None,
+    fixed_densities: Any = None,
     evaluations: Annotated[int, whole(1)] = 20,
     patience: Annotated[int, whole(1)] = 3,
     record: Annotated[Path | None, optional(as_path)] = None,
@@ -156,6 +158,8 @@ def fit(
     form of docs/benchmark.md); weights of reactions count.   parameters: those that vary, the others stay.
     terms: functions of a Functional that give residuals (k,), see dftfd.losses.
     prior: {parameter: standard deviation} about the start.   bounds: {parameter: (lowest, highest)}.
+    fixed_densities: a functional at whose densities energies are taken, computed once; None for each functional's own.
+        Only the semilocal part of `functional` may vary then.
     evaluations: at most.   patience: evaluations in a row that may help the training alone, before it ends.
     record: a file, with which a fit that was interrupted continues.   on_step: told of each evaluation.
     options: those of run_scf.
@@ -164,8 +168,11 @@ def fit(
     """
     refuse_unknown("fit", options, [name for name in Options.__dataclass_fields__ if name not in ("xc", "guess")])
     problem = _Problem(get_functional(functional), parameters, prior or {}, bounds or {}, terms)
+    fixed = None if fixed_densities is None else get_functional(fixed_densities)
     problem.read(training, validation, basis, options)
-    kept = None if record is None else FitRecord(record, problem.identity(options))
+    kept = None if record is None else FitRecord(record, problem.identity(options, fixed))
+    if fixed is not None:
+        problem.fix_densities(fixed, kept)
     return _minimised(problem, kept, evaluations, patience, on_step)
 
 
@@ -210,7 +217,7 @@ class _Problem:
                 if species.setdefault(name, one) != one:
                     raise InputError(f"fit: molecule {name!r} differs between training and validation set.")
         self.basis = basis or (training.basis if training is not None else None) or BASIS
-        self.scfs, self.densities = {}, {}
+        self.scfs, self.densities, self.at_fixed = {}, {}, {}
         needed = {name for found in self.sets for r in found.reactions for name, _ in r.stoichiometry}
         for name in sorted(needed):
             one = species[name]
@@ -219,10 +226,21 @@ class _Problem:
         self.training = () if training is None else training.reactions
         self.validation = () if validation is None else validation.reactions
 
-    def identity(self, options) -> str:
+    def fix_densities(self, functional: Functional, record) -> None:
+        """Energies are those at the densities of a functional from now on, which are computed here."""
+        _require_semilocal_change(self.functional, self._names)
+        for name, scf in sorted(self.scfs.items()):
+            compute = lambda scf=scf: np.asarray(scf(functional).density_matrix)
+            P = compute() if record is None else record.fixed(name, compute)
+            self.at_fixed[name] = scf.at_fixed_density(self.functional, P)
+            scf.forget()
+        self.scfs = {}
+
+    def identity(self, options, fixed=None) -> str:
         """Text that is equal for equal fits."""
         reactions = [(r.name, r.stoichiometry, r.reference, r.weight) for r in (*self.training, *self.validation)]
-        return identity_of(self.functional, self.names, reactions, self.basis, options, len(self.terms))
+        at = [] if fixed is None else [program_fingerprint(fixed)]
+        return identity_of(self.functional, self.names, reactions, self.basis, options, len(self.terms), *at)
 
     def unravelled(self, flat) -> dict[str, Any]:
         """Parameters by name."""
@@ -247,6 +265,9 @@ class _Problem:
 
             (E, P), slope = jax.value_and_grad(energy, has_aux=True)(jnp.asarray(flat))
             energies[name], slopes[name], densities[name] = float(E), np.asarray(slope), np.asarray(P)
+        for name, energy in self.at_fixed.items():
+            E, slope = jax.value_and_grad(lambda p, energy=energy: energy(self.with_numbers(p)))(jnp.asarray(flat))
+            energies[name], slopes[name] = float(E), np.asarray(slope)
         of = lambda reactions, table: np.array([sum(c * table[n] for n, c in r.stoichiometry) for r in reactions])
         reference = lambda reactions: np.array([r.reference for r in reactions])
         errors = HARTREE * of(self.training, energies) - reference(self.training)
@@ -289,6 +310,16 @@ class _Problem:
         weights = np.array([1.0 if r.weight is None else np.sqrt(r.weight) for r in self.training])
         r = [weights * errors, residuals, (flat - self.start) * self.precision]
         return np.concatenate(r), np.concatenate([weights[:, None] * jacobian, by_terms, np.diag(self.precision)])
+
+
+def _require_semilocal_change(functional, names):
+    """UnsupportedError where parameters are also those of terms that are no semilocal energies."""
+    part = functional.semilocal_part
+    if part.exact_exchange_ranges or not set(names) <= set(part.parameters) - set(functional.nonlocal_part.parameters):
+        raise UnsupportedError(
+            f"fixed_densities is for parameters of semilocal energies, which {functional.name[:60]!r} has not, or not "
+            "alone; leave it out."
+        )
 
 
 def _numbers(name, value):

@@ -12,6 +12,7 @@ callbacks from compiled programs. What depends on the parameters alone is JAX th
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
@@ -159,13 +160,39 @@ class DifferentiableSCF:
         """Fock matrices dE/dP (spin, ao, ao) [hartree] at a given density matrix P (spin, ao, ao), without an SCF."""
         functional = get_functional(functional)
         require_energy(functional)
-        shape = self.n_spin, self.molecule.n_ao, self.molecule.n_ao
-        if P.shape != shape:
-            raise InputError(f"a density matrix of shape {P.shape} was given; expected {shape}.")
+        self._require_density_matrix(P)
         structure, values = taken_apart(functional)
         field = jnp.asarray(self._field)
         total = lambda P: sum(self.components(structure, field, values, P).values())
         return jax.grad(total)(jnp.asarray(P))
+
+    @public
+    def at_fixed_density(self, functional: Any, P: Annotated[np.ndarray, array(None, None, None)]) -> Callable:
+        """Code of other functionals of the same structure that gives their energy [hartree] at P (spin, ao, ao).
+
+        Only the semilocal part may differ; the rest keeps `functional`'s numbers. Nothing of the SCF is kept for it but
+        the density on the grid.
+        """
+        functional = get_functional(functional)
+        require_energy(functional)
+        self._require_density_matrix(P)
+        structure, values = taken_apart(functional)
+        found = self.components(structure, jnp.asarray(self._field), values, P)
+        rest = float(sum(energy for name, energy in found.items() if name != "xc"))
+        centres = self.molecule.coordinates
+        builder = self._base(structure, centres, functional).energy.of_kind(SemilocalEnergy).builder
+        density, (points, weights) = builder.density(P), builder.grid
+        return lambda f: rest + _semilocal_energy(f.semilocal_part, points, weights, density)
+
+    def forget(self) -> None:
+        """Gives back the memory of solutions, integrals and orbitals on grids, which are made anew where asked for."""
+        self._solutions.clear()
+        self._ingredients.clear()
+
+    def _require_density_matrix(self, P):
+        shape = self.n_spin, self.molecule.n_ao, self.molecule.n_ao
+        if P.shape != shape:
+            raise InputError(f"a density matrix of shape {P.shape} was given; expected {shape}.")
 
     def require_fixed_nuclei(self, coordinates) -> None:
         """UnsupportedError where nuclei are not where the molecule has them, whose operators these are."""
@@ -275,11 +302,7 @@ class DifferentiableSCF:
         density = linear_map(builder.density, builder.matrix, shape, P)
         if part.is_nonlocal:
             return double_integral_energy_of(part, points, weights, density)
-        values = taken_apart(part)[1]
-        like = put_together(taken_apart(part)[0], [np.zeros(np.shape(v)) for v in values])
-        code = shared(XCKernel, like, self.n_spin, arrays_vary=True).code
-        numbers = jnp.concatenate([jnp.zeros(0), *(jnp.ravel(v) for v in values)])
-        return SemilocalOnGrid(code, points, weights).energy(density, numbers)
+        return _semilocal_energy(part, points, weights, density)
 
 
 @taking(Options)
@@ -334,6 +357,15 @@ class _Solved:
     def energy_gradient(self) -> np.ndarray:
         """dE/dR (atom, 3) [hartree/bohr]."""
         return -nuclear_forces(self.result).values
+
+
+def _semilocal_energy(part, points, weights, density):
+    """E [hartree] of a semilocal functional on densities (spin, channel, point), as JAX code of its numbers."""
+    structure, values = taken_apart(part)
+    like = put_together(structure, [np.zeros(np.shape(v)) for v in values])
+    code = shared(XCKernel, like, len(density), arrays_vary=True).code
+    numbers = jnp.concatenate([jnp.zeros(0), *(jnp.ravel(v) for v in values)])
+    return SemilocalOnGrid(code, points, weights).energy(density, numbers)
 
 
 def _require_differentiable(options: Options) -> None:
