@@ -180,8 +180,11 @@ def load_inversion(path: Path, functional: Any = None) -> Inversion:
         if int(part["format"]) != FORMAT:
             raise FileError(f"{path} has format {part['format']}; this version of dftfd reads format {FORMAT}.")
         text, arrays = json.loads(part["text"]), part["arrays"]
-        molecules = {k: molecule_of_text(text[k], arrays["coordinates"]) for k in ("molecule", "potential_basis")}
-        entries = {name: str(text[name]) for name in _TEXT} | {name: float(text[name]) for name in _NUMBERS}
+        molecules: dict[str, Any] = {
+            k: molecule_of_text(text[k], arrays["coordinates"]) for k in ("molecule", "potential_basis")
+        }
+        entries: dict[str, Any] = {name: str(text[name]) for name in _TEXT}
+        entries |= {name: float(text[name]) for name in _NUMBERS}
         entries |= {name: np.asarray(arrays[name]) for name in ("steps", *_PER_SPIN)}
         _require_sizes(entries, molecules["molecule"].n_ao, molecules["potential_basis"].n_ao)
     reference = _reference(path, entries["reference"], entries["fingerprint"], functional)

@@ -15,6 +15,7 @@ W. Yang, Phys. Rev. Lett. 98, 256401 (2007). doi:10.1103/PhysRevLett.98.256401
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -63,15 +64,16 @@ class WuYang:
         tolerance: of the gradient's largest element [e].
         """
         b = np.zeros(len(self._overlaps)) if start is None else start
-        there, cycle = (b, self.at(b, smoothing)), 0
+        there: Any = (b, self.at(b, smoothing))
+        cycle = 0
         while there is not None:
             b, (W, orbitals, P) = there
             slope = self.slope(b, P, smoothing)
             left = float(np.abs(slope).max(initial=0.0))
             if left < tolerance:
                 return self._optimum(b, orbitals, P, "")
-            newton = self._newton(orbitals, slope, smoothing)
-            there = None if cycle == max_cycles else self._uphill(b, *newton, W, smoothing)
+            db, rise = self._newton(orbitals, slope, smoothing)
+            there = None if cycle == max_cycles else self._uphill(b, db, rise, W, smoothing)
             cycle += there is not None
         return self._optimum(b, orbitals, P, self._complaint(cycle, left, orbitals[0][0]))
 
