@@ -47,6 +47,7 @@ from dftfd.tasks.optimization import Optimization
 from dftfd.tasks.reaction_path import ReactionPath
 from dftfd.tasks.scanning import Scan
 from dftfd.training.fitting import Fit
+from dftfd.training.inverted import Inversion
 from dftfd.training.self_consistent import DifferentiableResult
 
 SAMPLE, SEED = 1000, 20261122
@@ -592,7 +593,7 @@ def calls():
         "Inversion.save": (inverted().save, {}),
         "Inversion.plot": (inverted().plot, {"path": "potential.png"}),
         "Inversion.potential": (lambda r: inverted().potential(r), {}),
-        "correlated_density": (correlated_density, {"molecule": HYDROGEN, "method": "fci"}),
+        "interop.correlated_density": (correlated_density, {"molecule": HYDROGEN, "method": "fci"}),
         "load_functional": (dftfd.load_functional, {"path": "none.json"}),
         **losses(),
         "load_result": (dftfd.load_result, {"path": "good.h5"}),
@@ -782,7 +783,7 @@ def test_the_walk_leaves_nothing_out():
     called = {name.split("'")[0] for name in calls()}
     assert {*dftfd.__all__} == {*NOT_CALLED} | {name for name in called if "." not in name}
     kinds = dftfd.Molecule, SCFResult, Functional, Optimization, Interaction, Outcome, Forces, Grid, Excitations, Scan
-    for kind in (*kinds, DifferentiableResult, Fit, Vibrations, ReactionPath):
+    for kind in (*kinds, DifferentiableResult, Fit, Inversion, Vibrations, ReactionPath):
         for name, method in vars(kind).items():
             if (
                 inspect.isfunction(method)

@@ -90,7 +90,7 @@ def test_values_are_those_of_run_scf(scf):
 
 def test_the_energys_gradient_takes_no_response(scf, monkeypatch):
     """And is that of the functional as a pytree, number by number."""
-    monkeypatch.setattr(self_consistent, "LinearResponse", None)  # whoever asks for it fails
+    monkeypatch.setattr(solved, "LinearResponse", None)  # whoever asks for it fails
     slopes = jax.grad(lambda f: scf(f).energy)(HYBRID)
     along_line = sum(
         float(g) * leaf * d for g, leaf, d in zip(jax.tree_util.tree_leaves(slopes), LEAVES, DIRECTION, strict=True)
