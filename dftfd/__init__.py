@@ -70,14 +70,11 @@ _PUBLIC = {
     "workbench": "dftfd.interactive.workbench",
 }
 
-_PACKAGES = ("autofd", "benchmarks")
-"""Packages with public names of their own."""
-
-__all__ = ["DftfdError", "InputError", "__version__", "errors", *_PACKAGES, *_PUBLIC]
+__all__ = ["DftfdError", "InputError", "__version__", "autofd", "errors", *_PUBLIC]
 
 
 def __getattr__(name):
-    if name in _PACKAGES:
+    if name in ("autofd", "benchmarks"):  # packages with names of their own
         return importlib.import_module(f"dftfd.{name}")
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)

@@ -1,7 +1,6 @@
 """What `import dftfd` offers: the names of dftfd/__init__.py, which are loaded at first use, for type checkers."""
 
 from dftfd import autofd as autofd
-from dftfd import benchmarks as benchmarks
 from dftfd import errors as errors
 from dftfd.batch import run_batch as run_batch
 from dftfd.benchmarks import benchmark as benchmark

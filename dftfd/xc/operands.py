@@ -9,7 +9,6 @@ stay what decides about the code itself: exponents, integers, zeros, and whateve
 """
 
 from collections.abc import Callable
-from functools import cache
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -88,7 +87,7 @@ def code_with_operands(
     kind: of the kernel.   trace: the program of given operands, its last inputs; `make` gets it with a memory.
     operands: all of these; None: of the numbers set by hand those that the formulas can take.
     """
-    trace = cache(trace)
+    trace = _remembered(trace)
     key = lambda what, some: (*kind, what, key_without_values(functional, some))
     if operands is None and (by_hand := set_by_hand(functional)):
 
@@ -103,6 +102,19 @@ def code_with_operands(
     if not operands:
         return apart(make, (), trace), ()
     return kept(key("code", operands), make, operands, trace), operands
+
+
+def _remembered(trace: Trace) -> Trace:
+    """The same, each program made once; operands differ by their leaves, their values may be arrays."""
+    made: dict = {}
+
+    def remembered(operands):
+        leaves = tuple(operand.leaf for operand in operands)
+        if leaves not in made:
+            made[leaves] = trace(operands)
+        return made[leaves]
+
+    return remembered
 
 
 def values_of(operands: tuple[Operand, ...]) -> np.ndarray:
