@@ -131,6 +131,14 @@ def test_check_of_gradient_functionals_and_hybrids_passes(name):
     assert max(row.error for row in report.rows if row.quantity.startswith("v_xc")) < allowed
 
 
+def test_a_name_that_the_catalogue_answers_to_is_told():
+    """A file that nobody imports is not mistaken for what was compared; asked for by prefix, or registered, no word."""
+    pytest.importorskip("jax_xc", reason="no jax-xc: libxc's catalogue is not served")
+    said = "'lda_c_wigner' is registered nowhere: libxc:lda_c_wigner of libxc's catalogue was compared"
+    assert said in str(dftfd.check("lda_c_wigner", False))
+    assert "registered nowhere" not in str(dftfd.check("libxc:lda_c_wigner", False)) + str(dftfd.check("lda_x", False))
+
+
 def test_a_wrong_digit_fails_every_row():
     """Slater exchange too large by 1e-8 under libxc's name: points, slopes, kernel, potentials, matrices all see it.
 

@@ -103,13 +103,20 @@ def check(
 
 
 def _notes(functional):
-    left_out = []
+    left_out, notes = [], _catalogued(functional)
     if functional.exact_exchange:
         shown = ", ".join(f"{c:g}" + (f" (omega = {w:g})" if w else "") for w, c in functional.exact_exchange)
         left_out.append(f"exact exchange {shown}")
     if functional.is_nonlocal:
         left_out.append("nonlocal correlation " + ", ".join(term.name for _, term in functional.nonlocal_part.terms))
-    return (f"left out: {' and '.join(left_out)}; the semilocal part is compared",) if left_out else ()
+    return notes + ((f"left out: {' and '.join(left_out)}; the semilocal part is compared",) if left_out else ())
+
+
+def _catalogued(functional):
+    """Says it where a name without libxc's prefix is none of the library's, and libxc's catalogue answered to it."""
+    found = [t.name for _, t in functional.terms if t.name.startswith("libxc:") and "libxc:" not in functional.name]
+    words = f"{functional.name!r} is registered nowhere: {', '.join(found)} of libxc's catalogue was compared"
+    return (f"{words}; a file of your own is FILE.py:NAME",) if found else ()
 
 
 def _shown(terms):
