@@ -124,7 +124,7 @@ def _functional_data(index: int, functional: Functional, parts: list[Part]) -> d
 
 def _imports(functionals) -> str:
     """Lines of Python that come before the functionals: formulas of one's own are in files, which have to be run."""
-    lines = {}
+    lines: dict[str, None] = {}
     for _, term in (pair for f in functionals for pair in f.terms):
         if is_of_library(Functional("", ((1.0, term),))):
             continue
