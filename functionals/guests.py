@@ -13,6 +13,8 @@ not give the same again, because it draws random numbers or its weights have cha
 
 import functools
 import hashlib
+import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +22,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 
 from dftfd.errors import DftfdError, FunctionalError, UnsupportedError, one_line, shown
 from dftfd.functionals.base import EnergyTerm, Functional
@@ -43,6 +46,8 @@ DENSITY = ("rho", "grad_rho", "hess_rho", "tau")
 
 SAME = 1e-12
 """Relative difference up to which two evaluations of the trial are the same."""
+
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 BLOCKWISE, SYMMETRIC, SLOPE = 1e-9, 1e-9, 1e-4
 """Relative tolerances: one block or two, spins exchanged, derivative and difference."""
@@ -94,12 +99,7 @@ class GuestTerm(EnergyTerm):
         """Large arrays as a fingerprint: a definition names a guest's weights, it does not hold them."""
         if not self.parameters:
             return {}
-        digest = hashlib.sha256()
-        leaves, structure = jax.tree_util.tree_flatten(dict(self.parameters))
-        digest.update(str(structure).encode())
-        for leaf in leaves:
-            digest.update(np.asarray(leaf).tobytes() if is_number(leaf) else shown(leaf).encode())
-        return {"sha256": digest.hexdigest()}
+        return {"sha256": fingerprint_of(dict(self.parameters))}
 
     def energy(self, features: Mapping[str, Any], parameters: Mapping, gathered: Any = None):
         """Of one block, or of all points."""
@@ -113,8 +113,14 @@ class GuestTerm(EnergyTerm):
         return self.gather(*(features[name] for name in names), **{k: parameters[k] for k in own})
 
     def trial_energy(self) -> float:
-        """The energy of the made-up density, formed anew by the formula as it is now, without compiled code."""
-        return float(_whole(self, trial_features()))
+        """The energy of the made-up density by the formula as it is now: it is traced anew, and compiled if it changed."""
+        features = trial_features()
+        traced = jax.make_jaxpr(lambda: _whole(self, features))()
+        key = _ADDRESS.sub("", str(traced.jaxpr)), fingerprint_of(traced.consts)
+        known = vars(self).get("_trial_program", (None, None))
+        if known[0] != key:
+            known = vars(self)["_trial_program"] = key, jax.jit(jaxpr_as_fun(traced))
+        return float(known[1]()[0])
 
     def require_unchanged(self, before: float) -> None:
         """FunctionalError unless the formula gives the energy of the made-up density that it gave before."""
@@ -125,6 +131,15 @@ class GuestTerm(EnergyTerm):
                 "have changed or it draws numbers; give weights as parameters (def f(..., *, weights=...)), and use "
                 "with_parameters for others."
             )
+
+
+def fingerprint_of(tree) -> str:
+    """64 hexadecimal digits of the arrays and other leaves of a pytree."""
+    leaves, structure = jax.tree_util.tree_flatten(tree)
+    digest = hashlib.sha256(str(structure).encode())
+    for leaf in leaves:
+        digest.update(np.asarray(leaf).tobytes() if is_number(leaf) else shown(leaf).encode())
+    return digest.hexdigest()
 
 
 def is_number(leaf) -> bool:
@@ -144,7 +159,7 @@ def without_guests(functional: Functional, what: str) -> None:
 
 def guest_term(formula: Callable, name: str, doi: str | None, gather: Callable | None, by_blocks: bool) -> GuestTerm:
     """The term of a formula; its arrays are copied, so nobody can change them."""
-    ingredients, parameters = _signature(formula, name, gathering=False)
+    ingredients, parameters = _signature(formula, name)
     if ("gathered" in ingredients) != (gather is not None):
         raise FunctionalError(
             f"guest {name!r}: an argument `gathered` and gather=... go together; {'no gather' if gather is None else 'no argument'} "
@@ -158,9 +173,12 @@ def guest_term(formula: Callable, name: str, doi: str | None, gather: Callable |
     return GuestTerm(name, formula, ingredients, copied, doi, gather=gather, by_blocks=by_blocks or gather is not None)
 
 
-def _signature(formula, name, gathering):
-    known = {k: v for k, v in FEATURES.items() if k != "gathered" or not gathering}
-    return signature_of(formula, name, known, "rho")
+def _signature(formula, name, gathering=False):
+    """(features, parameters); those of a gather have the values that the energy's have."""
+    if gathering and callable(formula):
+        own = [p.name for p in inspect.signature(formula).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        formula = functools.partial(formula, **dict.fromkeys(own))
+    return signature_of(formula, name, {k: v for k, v in FEATURES.items() if k != "gathered" or not gathering}, "rho")
 
 
 # --------------------------------------------------------------------------------------------------------- validation
@@ -212,40 +230,38 @@ def require_valid_guest(term: GuestTerm, spin_symmetric: bool = True) -> None:
     """FunctionalError unless a guest can be used: shape, type, finite, repeatable, differentiable, spins, blocks."""
     features = trial_features()
     try:
-        found = jnp.asarray(_whole(term, features))
-        shape, dtype, energy = found.shape, found.dtype, found
+        found = jax.eval_shape(lambda: jnp.asarray(_whole(term, features)))
     except DftfdError:
         raise
     except Exception as error:  # whatever somebody's code raises
         raise _refused(term, f"raised {type(error).__name__}: {one_line(str(error), 120)}") from error
-    if shape or dtype != np.float64:
-        raise _refused(term, f"returned {dtype} of shape {shape}; one float64 number, an energy, expected")
+    if found.shape or found.dtype != np.float64:
+        raise _refused(term, f"returned {found.dtype} of shape {found.shape}; one float64 number, an energy, expected")
+    energy = term.trial_energy()
     if not np.isfinite(energy):
         raise _refused(term, f"gave {energy} for an ordinary density; a finite energy [hartree] expected")
-    term.require_unchanged(float(energy))
-    _require_slopes(term, features, float(energy))
+    term.require_unchanged(energy)
+    varying = [k for k in (*DENSITY, "points", "weights", "nuclei") if k in term.features]
+    slopes_of = jax.jit(jax.value_and_grad(lambda values: _whole(term, {**features, **values})))
+    values = {k: features[k] for k in varying}
+    _require_slopes(term, slopes_of, values, energy)
     if spin_symmetric:
-        swapped = {**features, **{k: features[k][::-1] for k in DENSITY}}
-        _require_same(term, energy, _whole(term, swapped), SYMMETRIC, "spins exchanged (spin_symmetric=False allows it)")
+        swapped, _ = slopes_of({k: v[::-1] if k in DENSITY else v for k, v in values.items()})
+        _require_same(term, energy, float(swapped), SYMMETRIC, "spins exchanged (spin_symmetric=False allows it)")
     if term.by_blocks:
-        _require_same(term, energy, _whole(term, features, ((0, 13), (13, None))), BLOCKWISE, "points in two blocks")
+        in_two = float(jax.jit(lambda: _whole(term, features, ((0, 20), (20, None))))())
+        _require_same(term, energy, in_two, BLOCKWISE, "points in two blocks")
 
 
 def _require_same(term, energy, other, tolerance, what):
     if not abs(energy - other) <= tolerance * (abs(energy) + abs(other)):
-        raise _refused(term, f"gave {float(energy):.12g}, and {float(other):.12g} hartree with {what}")
+        raise _refused(term, f"gave {energy:.12g}, and {other:.12g} hartree with {what}")
 
 
-def _require_slopes(term, features, energy):
+def _require_slopes(term, slopes_of, values, energy):
     """Derivatives are finite, and those of the energy along a change of everything that varies."""
-    varying = [k for k in (*DENSITY, "points", "weights", "nuclei") if k in term.features]
-
-    def of(values):
-        return _whole(term, {**features, **values})
-
-    values = {k: features[k] for k in varying}
     try:
-        slopes = jax.grad(of)(values)
+        _, slopes = slopes_of(values)
     except Exception as error:
         raise _refused(term, f"has no derivative by JAX: {one_line(str(error), 120)}") from error
     for name, slope in slopes.items():
@@ -253,10 +269,10 @@ def _require_slopes(term, features, energy):
             raise _refused(term, f"has a derivative by {name} that is not finite for an ordinary density")
     random = np.random.default_rng(5)
     along = {k: v * random.uniform(0.5, 1.5, v.shape) for k, v in values.items()}
-    moved = lambda t: float(of({k: v + t * along[k] for k, v in values.items()}))
+    moved = lambda t: float(slopes_of({k: v + t * along[k] for k, v in values.items()})[0])
     h = 1e-5
     numerical = (moved(h) - moved(-h)) / (2 * h)
-    derived = float(sum(jnp.sum(slopes[k] * along[k]) for k in varying))
+    derived = float(sum(np.sum(slopes[k] * along[k]) for k in values))
     if not abs(numerical - derived) <= SLOPE * (abs(derived) + abs(energy)):
         raise _refused(term, f"has the derivative {derived:.6g} where its energy's slope is {numerical:.6g}")
 

@@ -186,7 +186,7 @@ def register(f: Any, name: Any = None, *, spin_symmetric: bool = True) -> Functi
         raise FunctionalError(f"an installed plug-in offers a functional {name!r} already; choose another name.")
     _require_numbers(f, name)
     for _, part in f.terms:
-        if not _is_validated(part):
+        if not (_is_validated(part) or (isinstance(part, GuestTerm) and _is_library_code(part))):
             (require_valid_guest if isinstance(part, GuestTerm) else require_valid)(part, spin_symmetric)
     before, _REGISTRY[name] = _REGISTRY.get(name), f.named(name)
     if before is not None:

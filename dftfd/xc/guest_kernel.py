@@ -42,6 +42,7 @@ class GuestKernel:
         self.order, self.needs_tau = self.term.order, self.term.needs_tau
         self.channels = channel_count(self.order, self.needs_tau)
         self._nuclei, self._charges, self._owner = jnp.asarray(nuclei), jnp.asarray(charges, float), owner
+        require_unchanged(self.term)
         self._code = code_of(self.term)
         leaves = jax.tree_util.tree_leaves(dict(self.term.parameters))
         self._numbers = [leaf for leaf in leaves if is_number(leaf)]
@@ -55,7 +56,6 @@ class GuestKernel:
         return self._evaluate(points, weights, density)[1]
 
     def _evaluate(self, points, weights, density):
-        require_unchanged(self.term)
         blocks = self._blocks(points, weights, density)
         gathered = self._gathered(blocks)
         found = self._each(lambda b: self._code.slopes(self._numbers, *b, self._nuclei, self._charges, gathered), blocks)
