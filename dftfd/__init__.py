@@ -51,6 +51,7 @@ _PUBLIC = {
     "functional": "dftfd.functionals.registry",
     "potential": "dftfd.functionals.registry",
     "guest": "dftfd.functionals.registry",
+    "skala": "dftfd.functionals.skala",
     "register": "dftfd.functionals.registry",
     "get_functional": "dftfd.functionals.registry",
     "list_functionals": "dftfd.functionals.registry",

@@ -13,6 +13,7 @@ from dftfd.functionals.registry import functional as functional
 from dftfd.functionals.registry import get_functional as get_functional
 from dftfd.functionals.registry import list_functionals as list_functionals
 from dftfd.functionals.registry import guest as guest
+from dftfd.functionals.skala import skala as skala
 from dftfd.functionals.registry import potential as potential
 from dftfd.functionals.registry import register as register
 from dftfd.grids.molecular import Grid as Grid

@@ -33,6 +33,8 @@ _loading: set[str] = set()  # names of plug-ins that are being imported
 
 _library: set[str] = set()  # the library's own names, from `seal` on
 
+_on_request: dict[str, Callable[[], Functional]] = {}  # what is made, and needs other packages, when it is asked for
+
 _sources: dict[str, "Source"] = {}  # by the prefix of their names
 
 _parsers: list[Callable[[str], Functional]] = []  # one, of expressions
@@ -65,6 +67,16 @@ class Source:
 def add_source(source: Source) -> None:
     """Let `lookup` and `get_functional` find the functionals of a source."""
     _sources[source.prefix] = source
+
+
+def on_request(name: str) -> Callable[[Callable[[], Functional]], Callable[[], Functional]]:
+    """Decorator: this function registers the functional of a name when that is asked for."""
+
+    def enter(make):
+        _on_request[name] = make
+        return make
+
+    return enter
 
 
 def parses_expressions(parse: Callable[[str], Functional]) -> Callable[[str], Functional]:
@@ -282,6 +294,8 @@ def lookup(name: str) -> Functional | None:
     source, plain = source_of(name)
     if source is not None:
         return source.find(plain)
+    if name in _on_request and name not in _REGISTRY:
+        _on_request[name]()
     if name not in _REGISTRY:
         _loading.add(name)
         try:

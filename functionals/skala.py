@@ -19,7 +19,7 @@ import numpy as np
 
 from dftfd.errors import FileError, MissingDependencyError
 from dftfd.functionals.base import Functional
-from dftfd.functionals.registry import guest, lookup
+from dftfd.functionals.registry import guest, on_request
 
 NAME = "skala"
 
@@ -27,8 +27,9 @@ VANISHING = 1e-30
 """Spin density [bohr^-3] below which local exchange, whose second derivative diverges, is zero."""
 
 
+@on_request(NAME)
 def skala() -> Functional:
-    """Skala 1.0 [exchange-correlation], registered as 'skala': from then on the name stands for it, too.
+    """Skala 1.0, exchange and correlation, which the name 'skala' stands for, too.
 
     It is fitted together with a D3(BJ) correction of B3LYP's parameters, which is not part of it.
 
@@ -56,7 +57,7 @@ def _skala() -> Functional:
         return _energy(read(network), rho, grad_rho, tau, points, weights, nuclei, gathered)
 
     energy.__doc__ = "Skala 1.0, see dftfd.functionals.skala."
-    return lookup(NAME) or guest(NAME, gather=gather, doi="10.48550/arXiv.2506.14665")(energy)
+    return guest(NAME, gather=gather, doi="10.48550/arXiv.2506.14665")(energy)
 
 
 def _model() -> tuple[list, Any]:

@@ -25,6 +25,7 @@ from dftfd.benchmarks import read_set
 from dftfd.benchmarks.reactions import HARTREE, BenchmarkSet
 from dftfd.errors import InputError, NotConvergedError, NumericalError
 from dftfd.functionals.base import Functional
+from dftfd.functionals.guests import without_guests
 from dftfd.functionals.registry import get_functional
 from dftfd.model.options import Options
 from dftfd.runtime.arguments import (
@@ -181,6 +182,7 @@ class _Problem:
             raise InputError("fit: give the names of the parameters that vary, each once.")
         for what, given in (("prior", prior), ("bounds", bounds)):
             refuse_unknown(f"fit's {what}", given, names)
+        without_guests(functional, "whose parameters fits do not reach")
         self.functional, self.terms, self._names = functional, terms, names
         for _, term in functional.terms:
             term.is_nonlocal  # noqa: B018  known before there are tracers
