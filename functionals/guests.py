@@ -71,7 +71,7 @@ class GuestTerm(EnergyTerm):
 
     def energy_density(self, rho, tau=None, *e_x):
         raise UnsupportedError(
-            f"functional {self.name!r} is a guest, code on a molecule's grid, not a function of the density at a point: "
+            f"functional {self.name!r} is a guest, code on a molecule's grid, no function of the density at a point; "
             "it has its energy, matrix, response and forces in calculations (dftfd.run_scf)."
         )
 
@@ -113,7 +113,7 @@ class GuestTerm(EnergyTerm):
         return self.gather(*(features[name] for name in names), **{k: parameters[k] for k in own})
 
     def trial_energy(self) -> float:
-        """The energy of the made-up density by the formula as it is now: it is traced anew, and compiled if it changed."""
+        """The energy of the made-up density by the formula as it is now: traced anew, and compiled if it changed."""
         features = trial_features()
         traced = jax.make_jaxpr(lambda: _whole(self, features))()
         key = _ADDRESS.sub("", str(traced.jaxpr)), fingerprint_of(traced.consts)
@@ -161,10 +161,8 @@ def guest_term(formula: Callable, name: str, doi: str | None, gather: Callable |
     """The term of a formula; its arrays are copied, so nobody can change them."""
     ingredients, parameters = _signature(formula, name)
     if ("gathered" in ingredients) != (gather is not None):
-        raise FunctionalError(
-            f"guest {name!r}: an argument `gathered` and gather=... go together; {'no gather' if gather is None else 'no argument'} "
-            "was found."
-        )
+        found = "the argument alone" if gather is None else "gather alone"
+        raise FunctionalError(f"guest {name!r}: an argument `gathered` and gather=... go together; {found} found.")
     if gather is not None:
         missing = [p for p in _signature(gather, name, gathering=True)[1] if p not in parameters]
         if missing:
@@ -193,11 +191,11 @@ def trial_features() -> Mapping[str, Any]:
     factors = np.array([[0.9, 0.4], [0.5, 0.45]])  # (spin, nucleus)
 
     def rho(r):
-        squares = jnp.sum((r - nuclei) ** 2, axis=1)
+        squares = jnp.sum((r[None] - nuclei) ** 2, axis=1)
         return factors @ jnp.exp(-0.8 * squares) + 0.02 * jnp.exp(-0.2 * squares.sum())
 
     n, gradient, hessian = (jax.vmap(f)(points) for f in (rho, jax.jacfwd(rho), jax.jacfwd(jax.jacfwd(rho))))
-    tau = jnp.sum(gradient**2, axis=-1) / (8 * n) + 1.5 * n ** (5 / 3)
+    tau = jnp.sum(gradient**2, axis=-1) / (8 * n) + 1.5 * n ** (5 / 3)  # above that of one orbital
     return {
         "rho": n.T,
         "grad_rho": gradient.transpose(1, 2, 0),

@@ -145,7 +145,7 @@ def guest(
 ) -> Callable[[Callable[..., Any]], Functional]:
     """Decorator: register code of JAX on a molecule's grid as a functional under `name`; gives back the Functional.
 
-    The names of the arguments choose what the code is given, arrays over all points (dftfd.functionals.guests.FEATURES):
+    The names of the arguments choose what the code is given, arrays over points (dftfd.functionals.guests.FEATURES):
     rho (2, point), grad_rho (2, 3, point), hess_rho (2, 3, 3, point), tau (2, point), points (point, 3), weights
     (point,), nuclei (atom, 3), charges (atom,), owner (point,). It returns an energy [hartree]. Keyword-only arguments
     are parameters: numbers, or pytrees of arrays such as the weights of a network.

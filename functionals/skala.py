@@ -95,9 +95,11 @@ def _pairs_of(s, points, nuclei):
     cutoff, near = s.pairs.radius_cutoff, distances <= s.pairs.radius_cutoff
     radial = s.functions.exp_radial_func(distances, s.pairs.hidden_nf)
     radial = radial * (near * s.functions.polynomial_envelope(distances, cutoff, 8))[..., None]
-    spherical = importlib.import_module("e3nn_jax").spherical_harmonics(
-        s.pairs.sph_irreps, directions, normalize=False, normalization="norm"
-    ).array
+    spherical = (
+        importlib.import_module("e3nn_jax")
+        .spherical_harmonics(s.pairs.sph_irreps, directions, normalize=False, normalization="norm")
+        .array
+    )
     answers = near * s.functions.normalization_envelope(distances, cutoff)
     return radial, spherical, answers
 
@@ -111,7 +113,9 @@ def _each_pair(code, *pairs):
 def _messages(s, rho, grad_rho, tau, points, weights, nuclei):
     """What points send to the nuclei, (atom, feature), summed with their weights."""
     pairs = s.pairs
-    h = jax.nn.silu(_point_features(s, rho, grad_rho, tau) @ pairs.pre_down_linear.weight.T + pairs.pre_down_linear.bias)
+    h = jax.nn.silu(
+        _point_features(s, rho, grad_rho, tau) @ pairs.pre_down_linear.weight.T + pairs.pre_down_linear.bias
+    )
     radial, spherical, _ = _pairs_of(s, points, nuclei)
     sent = jnp.broadcast_to(h[:, None], (*radial.shape[:2], h.shape[1]))
     down = lambda h, Y, R: pairs._mul_repeat(R, pairs.tp_down(h, Y), pairs.hidden_irreps)

@@ -58,7 +58,9 @@ class GuestKernel:
     def _evaluate(self, points, weights, density):
         blocks = self._blocks(points, weights, density)
         gathered = self._gathered(blocks)
-        found = self._each(lambda b: self._code.slopes(self._numbers, *b, self._nuclei, self._charges, gathered), blocks)
+        found = self._each(
+            lambda b: self._code.slopes(self._numbers, *b, self._nuclei, self._charges, gathered), blocks
+        )
         energy = float(self._coefficient * sum(float(e) for e, _ in found))
         parts, by_nuclei = [by for _, (by, _, _) in found], _sum([by for _, (_, by, _) in found])
         if gathered is not None:
@@ -86,9 +88,7 @@ class GuestKernel:
             pairs, d_gathered = [(*b, d) for b, d in zip(blocks, changes, strict=True)], None
             if gathered is not None:
                 d_gathered = _sum(self._each(lambda b: code.d_gather(self._numbers, *b[:2], *atoms, b[2]), pairs))
-            both = self._each(
-                lambda b: code.d_slopes(self._numbers, *b[:2], *atoms, gathered, b[2], d_gathered), pairs
-            )
+            both = self._each(lambda b: code.d_slopes(self._numbers, *b[:2], *atoms, gathered, b[2], d_gathered), pairs)
             parts = [d for d, _ in both]
             if gathered is not None:
                 dD = _sum([d for _, d in both])
