@@ -108,9 +108,9 @@ class GuestTerm(EnergyTerm):
 
     def gathering(self, features: Mapping[str, Any], parameters: Mapping):
         """What `gather` gives for one block."""
-        assert self.gather is not None
-        names, own = _signature(self.gather, self.name, gathering=True)
-        return self.gather(*(features[name] for name in names), **{k: parameters[k] for k in own})
+        gather: Any = self.gather
+        names, own = _signature(gather, self.name, gathering=True)
+        return gather(*(features[name] for name in names), **{k: parameters[k] for k in own})
 
     def trial_energy(self) -> float:
         """The energy of the made-up density by the formula as it is now: traced anew, and compiled if it changed."""

@@ -99,9 +99,8 @@ def test_matrix_and_response_are_derivatives(guest, atoms, spin):
     """F = dE/dP to 1e-9 and its response to 1e-8, by differences along a random change of the density."""
     molecule = dftfd.molecule(atoms, basis="6-31g", spin=spin)
     result = dftfd.run_scf(molecule, guest, **OPTIONS)
-    energy, P = result.calculation.energy(Progress()), result.density_matrix
-    dP = dftfd.run_scf(molecule, "hf", density_fit=False).density_matrix - P
-    h = 0.05
+    dP = dftfd.run_scf(molecule, "hf", density_fit=False).density_matrix - result.density_matrix
+    energy, P, h = result.calculation.energy(Progress()), result.density_matrix + 0.5 * dP, 0.02
     at = {k: energy.evaluate(P + k * h * dP) for k in (-2, -1, 1, 2)}
     difference = lambda of: (8 * (of(at[1]) - of(at[-1])) - (of(at[2]) - of(at[-2]))) / (12 * h)
     total = difference(lambda found: sum(found.energies.values()))

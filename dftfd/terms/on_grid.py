@@ -225,7 +225,8 @@ class GridEnergy(Term):
         kernel: Any = self._kernel_of_two_spins() if triplet else self.builder.kernel
         if not kernel.whole_grid:
             return transitions.change_of_potential(TripletKernel(kernel) if triplet else kernel, density)
-        change = self._changes(kernel, *self.builder.grid, equal_spins(density) if triplet else density)
+        points, weights = self.builder.grid
+        change = self._changes(kernel, points, weights, equal_spins(density) if triplet else density)
         of_one = (lambda tangent: change(opposite_spins(tangent))[:1]) if triplet else change
         return lambda dC: transitions.applied([of_one(tangent) for tangent in transitions.densities(dC)])
 
