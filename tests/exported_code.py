@@ -7,13 +7,35 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 
+import dftfd
+from dftfd.autofd import compose
+from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.translate.c_files import Exported
+from dftfd.translate.programs import identifier
 from dftfd.xc.variables import FAMILIES, MEMBERS
 
 COMPILER = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
+
+
+def exported_to(folder, functional, order):
+    given = functional if isinstance(functional, Functional) else dftfd.get_functional(functional)
+    dftfd.export(given, folder, order=order)
+    return Exported(identifier(given.name), given, order)
+
+
+def own_functional():
+    """Three lines of a formula that the library does not have."""
+
+    def energy(n, *, a=0.7, b=0.02):
+        gradient = dftfd.autofd.nabla(n)
+        s2 = dftfd.autofd.dot(gradient, gradient) * n ** (-8 / 3)
+        return -a * n ** (4 / 3) * (1 + compose(lambda x, b: jnp.tanh(b * x) / (1 + jnp.sqrt(1 + x)), s2, b))
+
+    return Functional("own three lines", ((1.0, EnergyTerm.from_formula(energy, "t_own")),))
 
 
 def shared_library(folder: Path, *flags: str, compiler: str = COMPILER or "cc") -> Path:

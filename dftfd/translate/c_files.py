@@ -90,7 +90,7 @@ def provenance(exported: Exported) -> str:
     for coefficient, term in functional.terms:
         of_term = ", ".join(f"{k} = {parameter_text(v)}" for k, v in term.parameters.items())
         source = f", doi:{term.doi}" if term.doi else ""
-        nonlocal_ = "  (a double integral: not in this code)" if term.is_nonlocal else ""
+        nonlocal_ = "  (a double integral: in nonlocal/, where C has a form of it)" if term.is_nonlocal else ""
         lines.append(f"{float(coefficient)!r} * {term.name}({of_term}){source}{nonlocal_}")
     for omega, fraction in functional.exact_exchange:
         operator = f"erf({float(omega)!r} r)/r" if omega else "1/r"
@@ -248,15 +248,15 @@ def _kernel(exported: Exported, n_spin: int, order: int, tables: dict[str, str])
         f"    const {exported.name}_parameters *RESTRICT parameters, const double *RESTRICT seeds,\n"
         "    double *RESTRICT y)\n"
         "{\n"
-        + _lines(before, 4)
+        + indented(before, 4)
         + "    for (int group = 0; group < m; group += GROUP)\n"
         + "    for (int p = group; p < group + GROUP; ++p) {\n"
-        + _lines(rows, 8)
+        + indented(rows, 8)
         + "    }\n}\n"
     )
 
 
-def _lines(statements, indent: int) -> str:
+def indented(statements, indent: int) -> str:
     """Statements on lines of at most 120 characters where they can be broken."""
     first, rest = " " * indent, " " * (indent + 4)
     wrap = textwrap.TextWrapper(

@@ -23,6 +23,10 @@ INLINE double smaller(double a, double b) { return ((a < b) | (a != a)) ? a : b;
 INLINE double sign_of(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; }
 INLINE int is_number(double x) { return x - x == 0.0; }
 
+/* Places in tables: 0 of what is no number, the ends of the table for what is beyond. */
+INLINE int whole_of(double x) { return ((x > -2e9) & (x < 2e9)) ? (int)x : 0; }
+INLINE int within(int place, int count) { return place < 0 ? 0 : place < count ? place : count - 1; }
+
 /* Cube root of x >= 0, without divisions. A third of the exponent starts y ~ x^(-1/3), which is y (1 - r)^(-1/3) with
    r = 1 - x y^3, by its power series; a step of Newton's method for x^(1/3) gives the last digits. */
 INLINE double cube_root(double x)

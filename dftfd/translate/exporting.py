@@ -11,10 +11,12 @@ from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import public, whole
 from dftfd.runtime.files import write_text
 from dftfd.translate.c_files import Exported, c_files
+from dftfd.translate.c_pairs import pair_files
 from dftfd.translate.c_test import test_program
 from dftfd.translate.fortran import fortran_module
 from dftfd.translate.libxc_source import libxc_source
 from dftfd.translate.programs import identifier
+from dftfd.translate.torch_module import torch_module
 
 log = logging.getLogger(__name__)
 
@@ -62,20 +64,28 @@ def files_of(functional: Functional, order: int) -> dict[str, str]:
         raise UnsupportedError(
             f"functional {functional.name!r} is a model of the potential; only what has an energy can be exported."
         )
-    if not functional.is_semilocal:
-        raise UnsupportedError(
-            f"functional {functional.name!r} has no semilocal part, and only functions of rho, sigma, lapl and tau can "
-            "be exported."
-        )
     exported = Exported(identifier(functional.name), functional, order)
+    if not functional.is_semilocal:
+        if not functional.is_nonlocal:
+            raise UnsupportedError(
+                f"functional {functional.name!r} has no semilocal part and no double integral, and only these can be "
+                "exported."
+            )
+        return pair_files(exported)
     name = exported.name
     texts = {**c_files(exported), f"{name}_test.c": test_program(exported)}
     texts[f"fortran/{name}.f90"] = fortran_module(exported)
-    try:
-        texts[f"libxc/{name}_libxc.c"] = libxc_source(exported)
-    except UnsupportedError as error:
-        log.warning("no file for libxc is written: %s", error)
+    texts[f"pytorch/{name}.py"] = torch_module(exported)
+    for what, further in (("libxc", _for_libxc), ("its double integral", pair_files)):
+        try:
+            texts |= further(exported) if what == "libxc" or functional.is_nonlocal else {}
+        except UnsupportedError as error:
+            log.warning("no file for %s is written: %s", what, error)
     return texts
+
+
+def _for_libxc(exported: Exported) -> dict[str, str]:
+    return {f"libxc/{exported.name}_libxc.c": libxc_source(exported)}
 
 
 def _new_folder(folder: Path, overwrite: bool) -> Path:

@@ -1,22 +1,28 @@
 """All local conditions tried on functionals: one line of JSON for each pair, in data/proofs/record.jsonl.
 
-    python -m tests.verification.proofs [--boxes N] [--table] [NAME ...]
+    python -m tests.verification.proofs [--boxes N] [--seconds S] [--again] [--page] [NAME ...]
 
 Names are all that are registered where none is given. Pairs that stand in the record are not tried again, so a run that
-was ended goes on where it was.
+was ended goes on where it was; with --again those are that were left undecided with fewer boxes. The last line of a
+pair counts. A pair that takes more than S seconds of processor time is undecided. What has the same formula for a
+condition, the correlation of scan and scan0 for instance, is tried once: the lines of the others name the one that was.
+--page writes the table of docs/proofs.md.
 """
 
 import argparse
 import json
+import signal
 import time
 from pathlib import Path
 
 import dftfd
 from dftfd.errors import DftfdError
-from dftfd.verify.local_conditions import CONDITIONS
+from dftfd.verify.local_conditions import CONDITIONS, part_of
 from dftfd.verify.proof_report import decidable
 
-RECORD = Path(__file__).parents[2] / "data" / "proofs" / "record.jsonl"
+ROOT = Path(__file__).parents[2]
+RECORD, PAGE = ROOT / "data/proofs/record.jsonl", ROOT / "docs/proofs.md"
+MARK = "<!-- what follows: python -m tests.verification.proofs --page -->"
 
 
 def known() -> dict[tuple[str, str], dict]:
@@ -25,14 +31,34 @@ def known() -> dict[tuple[str, str], dict]:
     return {(entry["functional"], entry["condition"]): entry for entry in map(json.loads, lines)}
 
 
-def tried(name: str, condition: str, boxes: int) -> dict:
-    began = time.perf_counter()
-    entry = {"functional": name, "condition": condition}
+class TimeIsOver(BaseException):
+    """Raised by the clock; no `except Exception` on the way holds it up."""
+
+
+def _ends(*_) -> None:
+    raise TimeIsOver
+
+
+def formula_of(name: str, condition: str) -> str:
+    """The terms that a condition is about, with their parameters, whatever they are called together."""
+    f = dftfd.get_functional(name)
+    parts = [part_of(f, part[0]).terms for part in CONDITIONS[condition].parts]
+    return repr([[(c, t.name, sorted(t.parameters.items())) for c, t in terms] for terms in parts])
+
+
+def tried(name: str, condition: str, boxes: int, seconds: float) -> dict:
+    began = time.process_time()
+    entry = {"functional": name, "condition": condition, "limit": boxes}
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         proof = dftfd.prove(name, condition, boxes=boxes)
+    except TimeIsOver:
+        return {**entry, "outcome": "undecided", "boxes": 0, "seconds": seconds, "reason": "out of time"}
     except DftfdError as error:
         return {**entry, "outcome": "refused", "reason": str(error)[:200]}
-    entry |= {"outcome": proof.outcome, "boxes": proof.boxes, "seconds": round(time.perf_counter() - began, 2)}
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    entry |= {"outcome": proof.outcome, "boxes": proof.boxes, "seconds": round(time.process_time() - began, 2)}
     if proof.point:
         entry |= {"point": proof.point, "value": proof.value[:12], "fraction": round(proof.fraction, 4)}
         entry |= {"region": proof.region}
@@ -42,31 +68,72 @@ def tried(name: str, condition: str, boxes: int) -> dict:
 def table() -> str:
     """The record in Markdown: proved, violated, undecided, or - where a condition is not about a functional."""
     found = known()
+    outcomes = [entry["outcome"] for entry in found.values()]
+    names = sorted({name for (name, _), entry in found.items() if entry["outcome"] != "refused"})
+    without = sorted(set(dftfd.list_functionals()) - set(names))
+    counts = ", ".join(f"{outcomes.count(k)} {k}" for k in ("proved", "violated", "undecided"))
     rows = ["| Functional | " + " | ".join(CONDITIONS) + " |", "| --- |" + " --- |" * len(CONDITIONS)]
-    for name in sorted({name for name, _ in found}):
+    for name in names:
         cells = [found.get((name, c), {}).get("outcome", "-") for c in CONDITIONS]
         rows.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(rows)
+    refused = ", ".join(f"`{name}`" for name in without)
+    return (
+        f"{len(names)} functionals, {counts}. No condition is about these {len(without)} names, which have no value "
+        f"at a point, no energy, or exchange and correlation that are fitted as one: {refused}.\n\n"
+        + "\n".join(rows)
+        + "\n"
+    )
+
+
+def write_page() -> None:
+    text = PAGE.read_text()
+    before, _ = text.split(MARK)
+    PAGE.write_text(f"{before}{MARK}\n{table()}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--boxes", type=int, default=60_000)
-    parser.add_argument("--table", action="store_true", help="print the record in Markdown and end")
+    parser.add_argument("--seconds", type=float, default=10.0, help="processor time for a pair")
+    parser.add_argument("--again", action="store_true", help="try what was undecided")
+    parser.add_argument("--page", action="store_true", help="write the table of the page and end")
     arguments = parser.parse_args()
-    if arguments.table:
-        print(table())
+    if arguments.page:
+        write_page()
         return
+    signal.signal(signal.SIGPROF, _ends)
+    names = arguments.names or dftfd.list_functionals()
     done = known()
-    for name in arguments.names or dftfd.list_functionals():
-        try:
-            conditions = decidable(name)
-        except DftfdError:
-            continue
-        for condition in [c for c in CONDITIONS if c in conditions and (name, c) not in done]:
+    is_open = lambda entry: arguments.again and entry["outcome"] == "undecided" and _tried(entry) < arguments.boxes
+    first = {formula_of(n, c): (n, c) for (n, c), entry in done.items() if entry["outcome"] != "refused"}
+    for name in names:
+        for condition in _conditions(name):
+            pair, formula = (name, condition), formula_of(name, condition)
+            if pair in done and not is_open(done[pair]):
+                continue
+            same = first.setdefault(formula, pair)
+            if same in done and not is_open(done[same]) and same != pair:
+                entry = done[same] | {"functional": name, "same formula as": same[0]}
+            else:
+                entry = tried(name, condition, arguments.boxes, arguments.seconds)
+                first[formula] = pair
+            done[pair] = entry
             with RECORD.open("a") as file:
-                file.write(json.dumps(tried(name, condition, arguments.boxes)) + "\n")
+                file.write(json.dumps(entry) + "\n")
+
+
+def _tried(entry: dict) -> int:
+    """With how many boxes a pair was tried; lines of the first runs do not say, and had 15,000."""
+    return entry.get("limit", 15_000)
+
+
+def _conditions(name: str) -> list[str]:
+    """Conditions that are about a functional, in order; none of what has no value at a point."""
+    try:
+        return [c for c in CONDITIONS if c in decidable(name)]
+    except DftfdError:
+        return []
 
 
 if __name__ == "__main__":

@@ -47,13 +47,15 @@ _REPEATED = frozenset(["square", "one_minus_square"])
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece of C: an expression, whether it is the same at all points, a truth value, a name or number, a number."""
+    """A piece of C: an expression, whether it is the same at all points, a truth value, a name or number, a number, a
+    whole number."""
 
     text: str
     uniform: bool = False
     truth: bool = False
     atom: bool = True
     number: bool = False
+    whole: bool = False
 
     @property
     def operand(self) -> str:
@@ -84,6 +86,7 @@ class OnC:
     language: ClassVar[str] = "C code"
     types: ClassVar[tuple[str, str]] = ("double ", "int ")
     number_of_truth: ClassVar[str] = "(double){}"
+    has_tables: ClassVar[bool] = True
 
     @classmethod
     def of(cls, program: ScalarProgram) -> Self:
@@ -96,6 +99,8 @@ class OnC:
         value = np.asarray(value)
         if value.dtype == bool:
             return Piece(str(int(value)), uniform=True, truth=True, number=True)
+        if value.dtype.kind in "iu" and self.has_tables:
+            return Piece(str(int(value)), uniform=True, number=True, whole=True)
         if value.dtype.kind != "f":
             raise UnsupportedError(f"the integer {value} has no place in {self.language} of real numbers.")
         return Piece(number_text(float(value)), uniform=True, number=True)
@@ -105,6 +110,10 @@ class OnC:
             return self._call(node.code, args)
         if node.op == "entry":
             return Piece(f"{args[0].name}[{node.params['index']}]") if isinstance(args[0], Vector) else args[0]
+        if node.op == "look up" and self.has_tables:
+            return self._looked_up(node, args)
+        if self.has_tables and (any(a.whole for a in args) or _makes_whole(node)):
+            return self._of_wholes(node, args)
         if not node.real or any(a.truth for a in args):
             return self._with_truths(node, args)
         if node.op == "integer_pow":
@@ -147,6 +156,34 @@ class OnC:
             f"for (int j = 0; j < {n_in}; ++j) {found}[i] += {table}[i][j]*{given}[j]; }}",
         ]
 
+    def _looked_up(self, node, places) -> Piece:
+        """An entry of a table of numbers; places outside of it are moved to its ends."""
+        values = np.asarray(node.code.array)
+        table = f"look_{hashlib.sha256(values.tobytes()).hexdigest()[:12]}"
+        if table not in self.tables:
+            texts = list(map(number_text, values.ravel()))
+            rows = ",\n".join(", ".join(texts[k : k + 5]) for k in range(0, len(texts), 5))
+            self.tables[table] = f"static const double {table}[{values.size}] = {{\n{rows}}};\n"
+        index = "0"
+        for place, count in zip(places, values.shape, strict=True):
+            before = "" if index == "0" else f"({index})*{count} + "
+            index = f"{before}within({place.text}, {count})"
+        return self._variable(Piece(f"{table}[{index}]", all(p.uniform for p in places), atom=False))
+
+    def _of_wholes(self, node, args) -> Piece:
+        """Operations that take or give whole numbers, those that say which entry is looked up."""
+        if node.op == "convert_element_type":
+            form = "(double){}" if node.real else "{}" if args[0].whole else "whole_of({})"
+            return self._piece(node, self._text(form, args), args, whole=not node.real)
+        if node.op == "select_n" and args[0].truth:
+            which, no, yes = (a.operand for a in args)
+            return self._piece(node, f"{which} ? {yes} : {no}", args, whole=True)
+        if node.op in ("add", "sub", "mul"):
+            return self._piece(node, self._text(FORMS[node.op], args), args, whole=True)
+        if node.op in TRUTHS:
+            return self._piece(node, self._text(TRUTHS[node.op], args), args, truth=True)
+        raise UnsupportedError(f"operation {node.op!r} on integers has no form in {self.language}.")
+
     def _with_truths(self, node, args):
         """Operations that take or give truth values."""
         if node.op == "select_n" and args[0].truth and not args[1].truth:
@@ -182,8 +219,8 @@ class OnC:
         text = "*".join(factors) or "1.0"
         return self._piece(node, text if y >= 0 else f"1.0/({text})", [x])
 
-    def _piece(self, node, text, args, truth=False) -> Piece:
-        piece = Piece(text, all(a.uniform for a in args), truth, atom=False)
+    def _piece(self, node, text, args, truth=False, whole=False) -> Piece:
+        piece = Piece(text, all(a.uniform for a in args), truth, atom=False, whole=whole)
         if self.uses[id(node)] > 1 or len(text) > _LONGEST or (piece.uniform and not all(a.number for a in args)):
             return self._variable(piece)
         return piece
@@ -195,8 +232,13 @@ class OnC:
         """A variable with this value."""
         statements = self.before if piece.uniform else self.inside
         name = f"{'u' if piece.uniform else 't'}{len(statements)}"
-        statements.append(f"const {self.types[piece.truth]}{name} = {piece.text};")
-        return Piece(name, piece.uniform, piece.truth)
+        statements.append(f"const {self.types[piece.truth or piece.whole]}{name} = {piece.text};")
+        return Piece(name, piece.uniform, piece.truth, whole=piece.whole)
+
+
+def _makes_whole(node) -> bool:
+    """Whether a node turns a number into a whole one."""
+    return node.op == "convert_element_type" and np.dtype(node.params["new_dtype"]).kind in "iu"
 
 
 def number_text(value: float) -> str:

@@ -39,6 +39,7 @@ class OnJavaScript(OnC):
     language: ClassVar[str] = "JavaScript"
     types: ClassVar[tuple[str, str]] = ("", "")
     number_of_truth: ClassVar[str] = "Number({})"
+    has_tables: ClassVar[bool] = False
 
     @staticmethod
     def _table(name, matrix) -> str:
