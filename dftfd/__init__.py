@@ -34,6 +34,8 @@ _PUBLIC = {
     "differentiable_scf": "dftfd.training.self_consistent",
     "fit": "dftfd.training.fitting",
     "load_functional": "dftfd.training.saved",
+    "invert": "dftfd.training.inversion",
+    "load_inversion": "dftfd.training.inverted",
     "losses": "dftfd.training",
     "optimize": "dftfd.tasks.optimization",
     "reaction_path": "dftfd.tasks.reaction_path",

@@ -336,6 +336,7 @@ def get_functional(spec: Any, *, exact_exchange: float | None = None, **paramete
         spec = str(spec) if abs(spec) < LARGEST_NUMBER else shown(spec)
     if not isinstance(spec, str):
         raise FunctionalError(f"a functional is given by name or as a Functional, {type(spec).__name__} found.")
+    spec = str.__str__(spec)  # plain, whatever a class of text does
     if ".py:" in spec.lower():
         raise FunctionalError(
             f"{shown(spec)}: commands read functionals from files; in Python: 'from own import own_x'."

@@ -20,6 +20,7 @@ from dftfd.cli import (  # noqa: F401  each registers its commands
     fits,
     formulas,
     installation,
+    inverting,
     listing,
     nuclei,
     verdicts,
