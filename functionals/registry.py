@@ -257,7 +257,7 @@ def is_of_library(f: Functional) -> bool:
 
 
 def _is_library_code(part: EnergyTerm) -> bool:
-    return getattr(part.formula, "__module__", "").startswith("dftfd.functionals.")
+    return (getattr(part.formula, "__module__", None) or "").startswith("dftfd.functionals.")
 
 
 def variant(base: Functional, name: str, *, doi: str | None = None, **parameters: Any) -> Functional:
