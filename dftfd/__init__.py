@@ -52,6 +52,8 @@ _PUBLIC = {
     "load_vibrations": "dftfd.results.vibrations",
     "functional": "dftfd.functionals.registry",
     "potential": "dftfd.functionals.registry",
+    "guest": "dftfd.functionals.registry",
+    "skala": "dftfd.functionals.skala",
     "register": "dftfd.functionals.registry",
     "get_functional": "dftfd.functionals.registry",
     "list_functionals": "dftfd.functionals.registry",

@@ -57,6 +57,7 @@ class EnergyTerm:
     doi: str | None = None
     has_energy: bool = True
     set_by_hand: frozenset[str] = field(default=frozenset(), compare=False)
+    is_guest = False
 
     @classmethod
     def from_formula(cls, formula: Callable, name: str, doi: str | None = None) -> "EnergyTerm":
@@ -77,6 +78,11 @@ class EnergyTerm:
     def is_nonlocal(self) -> bool:
         """True if the formula holds integrals."""
         return has_integrals(self.energy_density(*unknown_densities()))
+
+    @property
+    def plain_parameters(self) -> dict:
+        """Parameters as numbers and text."""
+        return {name: plain(value) for name, value in self.parameters.items()}
 
     def with_parameters(self, changes: Mapping, by_hand: bool = False) -> "EnergyTerm":
         if any(hasattr(value, "dtype") for value in changes.values()):
@@ -176,8 +182,18 @@ class Functional:
 
     @property
     def is_nonlocal(self) -> bool:
-        """True if there are terms with integrals, such as VV10."""
+        """True if there are terms with integrals, such as VV10, or guests."""
         return any(t.is_nonlocal for _, t in self.terms)
+
+    @property
+    def guests(self) -> tuple[tuple[float, EnergyTerm], ...]:
+        """The terms that are code on a molecule's grid (dftfd.functionals.guests)."""
+        return tuple((c, t) for c, t in self.terms if t.is_guest)
+
+    @property
+    def double_integral_part(self) -> "Functional":
+        """The terms with integrals but guests."""
+        return replace(self.nonlocal_part, terms=tuple((c, t) for c, t in self.nonlocal_part.terms if not t.is_guest))
 
     @property
     def has_energy(self) -> bool:
@@ -226,7 +242,7 @@ class Functional:
             {
                 "name": term.name,
                 "coefficient": float(coefficient),
-                "parameters": {name: plain(value) for name, value in term.parameters.items()},
+                "parameters": term.plain_parameters,
             }
             for coefficient, term in self.terms
         ]

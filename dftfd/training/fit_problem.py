@@ -12,6 +12,7 @@ from dftfd.benchmarks.reactions import HARTREE
 from dftfd.errors import InputError, NotConvergedError, NumericalError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.fingerprint import program_fingerprint
+from dftfd.functionals.guests import without_guests
 from dftfd.model.options import Options
 from dftfd.runtime.arguments import Kind, number, refuse_unknown
 from dftfd.system.molecule import molecule
@@ -48,6 +49,7 @@ class FitProblem:
             raise InputError("fit: give the names of the parameters that vary, each once.")
         for what, given in (("prior", prior), ("bounds", bounds)):
             refuse_unknown(f"fit's {what}", given, names)
+        without_guests(functional, "whose parameters fits do not reach")
         self.functional, self.terms, self._names = functional, terms, names
         for _, term in functional.terms:
             term.is_nonlocal  # noqa: B018  known before there are tracers

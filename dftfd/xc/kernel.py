@@ -27,12 +27,13 @@ class Slopes(NamedTuple):
     """First derivatives of an energy on a grid, everything else held fixed.
 
     weights: (point,) [hartree bohr^-3].   density: (spin, channel, point).
-    points: (3, point), by an explicit dependence on r.
+    points: (3, point), by an explicit dependence on r.   nuclei: (atom, 3), by one on their positions, of guests; or 0.
     """
 
     weights: np.ndarray
     density: np.ndarray
     points: np.ndarray
+    nuclei: np.ndarray | float = 0.0
 
 
 class XCKernel:
