@@ -20,7 +20,7 @@ def load(name):
 def test_every_example_is_tested_here():
     """A new examples/*.py needs a test below."""
     tested = {"01_water.py", "02_potential_along_a_bond.py", "03_own_functional.py", "04_operator_graph.py"}
-    tested |= {"05_weighted_density.py", "06_learned_functional.py", "07_refit_of_pbe.py", "08_guest.py"}
+    tested |= {"05_weighted_density.py", "06_learned_functional.py", "07_refit_of_pbe.py", "09_guest.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -105,5 +105,5 @@ def test_refit_of_pbe():
 @pytest.mark.slow
 def test_guest():
     """08: the force of a functional of integrals by a guest's own code is the slope of its energy."""
-    force, slope = load("08_guest.py")["main"]()
+    force, slope = load("09_guest.py")["main"]()
     assert force == pytest.approx(slope, abs=2e-6)
