@@ -137,7 +137,7 @@ def fit(
     prior: Annotated[dict | None, optional(mapping)] = None,
     bounds: Annotated[dict | None, optional(PAIRS)] = None,
     fixed_densities: Any = None,
-    evaluations: Annotated[int, whole(1)] = 20,
+    evaluations: Annotated[int, whole(1, 1_000_000)] = 20,
     patience: Annotated[int, whole(1)] = 3,
     record: Annotated[Path | None, optional(as_path)] = None,
     jobs: Annotated[int, whole(1)] = 1,
