@@ -17,7 +17,7 @@ from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.model.options import Options
 from dftfd.runtime.arguments import Kind, number, refuse_unknown
 from dftfd.system.molecule import molecule
-from dftfd.training.energies import Asked, Elsewhere, energy_and_slope
+from dftfd.training.energy_slopes import Asked, Elsewhere, energy_and_slope
 from dftfd.training.fit_record import identity_of
 from dftfd.training.self_consistent import DifferentiableSCF
 

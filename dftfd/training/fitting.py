@@ -38,7 +38,7 @@ from dftfd.runtime.arguments import (
 )
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.notebook import ShownAsText
-from dftfd.training.energies import Elsewhere
+from dftfd.training.energy_slopes import Elsewhere
 from dftfd.training.fit_problem import FitProblem
 from dftfd.training.fit_record import FitRecord
 from dftfd.training.saved import save_functional
