@@ -5,7 +5,7 @@ Processes and cluster are those of batches (dftfd.batch); a process keeps the in
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -86,7 +86,7 @@ def answered(asked: Asked) -> Any:
         found = energy_and_slope(_met[key], lambda p: functional.with_parameters(**unravel(p)), asked.at, asked.guess)
         return Answer(asked.number, asked.name, *found)
     except Exception as error:
-        return failure(asked, error)  # type: ignore[arg-type]  # it takes number and name
+        return failure(cast(Any, asked), error)
 
 
 @dataclass
@@ -99,11 +99,12 @@ class Elsewhere:
 
     def answers(self, asked: Iterable[Asked]) -> Iterator[Answer]:
         """As they come; raises what the first failure stands for."""
-        asked = list(asked)
+        task: Any = answered  # batches ask of an entry that it has a number and a name
+        entries: list[Any] = list(asked)
         arriving: Any = (
-            in_processes(answered, asked, min(self.jobs, len(asked)), self.workers)  # type: ignore[type-var]
+            in_processes(task, entries, min(self.jobs, len(entries)), self.workers)
             if self.client is None
-            else on_cluster(answered, asked, self.client)
+            else on_cluster(task, entries, self.client)
         )
         for answer in arriving:
             if answer.error is not None:
