@@ -20,7 +20,8 @@ def load(name):
 def test_every_example_is_tested_here():
     """A new examples/*.py needs a test below."""
     tested = {"01_water.py", "02_potential_along_a_bond.py", "03_own_functional.py", "04_operator_graph.py"}
-    tested |= {"05_weighted_density.py", "06_learned_functional.py", "07_refit_of_pbe.py", "09_guest.py"}
+    tested |= {"05_weighted_density.py", "06_learned_functional.py", "07_refit_of_pbe.py", "08_refit_of_b97.py"}
+    tested |= {"09_guest.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -90,6 +91,16 @@ def test_learned_functional(capsys):
         (learned, _), (pbe, _) = table[name]
         assert abs(learned) < abs(pbe)
     assert "not trained on" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_refit_of_b97():
+    """08, on three molecules in a small basis: errors fall, exact conditions are kept."""
+    found, mean, (outside, uniform) = load("08_refit_of_b97.py")["main"](quick=True)
+    assert np.abs(found.errors).mean() < 0.3 * np.abs(found.errors_before).mean()
+    assert outside < 1e-2
+    assert uniform < 1e-3
+    assert set(mean) == {"pbe", "fit"}
 
 
 @pytest.mark.slow
