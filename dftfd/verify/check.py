@@ -89,7 +89,7 @@ def check(
     if tolerance is not None:
         raise InputError("tolerance= belongs to values=; the comparison with libxc has its own, by quantity.")
     functional, terms = whole.semilocal_part, counterpart(whole)
-    notes = left_out(whole)
+    notes = _catalogued(whole) + left_out(whole)
     rows = _exchange_rows(whole, terms)
     for n_spin in (1, 2):
         rows += _timed("energy density and derivatives", pointwise_rows, functional, terms, n_spin)
@@ -101,6 +101,13 @@ def check(
         rows += _timed("strong form on analytic densities", _analytic_rows, functional, terms)
         rows += _timed("water", _molecular_rows, functional, terms)
     return Report(functional.name, f"libxc {libxc.version()} {_shown(terms)}", tuple(rows), notes)
+
+
+def _catalogued(functional):
+    """Says it where a name without libxc's prefix is none of the library's, and libxc's catalogue answered to it."""
+    found = [t.name for _, t in functional.terms if t.name.startswith("libxc:") and "libxc:" not in functional.name]
+    words = f"{functional.name!r} is registered nowhere: {', '.join(found)} of libxc's catalogue was compared"
+    return (f"{words}; a file of your own is FILE.py:NAME",) if found else ()
 
 
 def _shown(terms):
