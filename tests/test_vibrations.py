@@ -110,21 +110,22 @@ BEYOND = [
         ("wb97x-v", 0, {"nlc_grid_level": 0}),
         ("vdw-df", 0, {"nlc_grid_level": 0}),
     ],
-    *[("pbe", 1, {"method": "ROKS"}), ("tpss", 1, {"density_fit": False})],
+    *[("pbe", 1, {"method": "ROKS"}), ("tpss", 1, {"density_fit": False}), ("camb3lyp", 0, {"density_fit": False})],
+    ("wb97x-v", 0, {"nlc_grid_level": 0, "density_fit": False}),
 ]
 
 
 def require_agreement(result, sums=1e-8):
     """Both methods within 1e-6 hartree/bohr^2, and what must vanish with the grid's response does, also on coarse ones.
 
-    Sums over atoms, of the Hessian and of a neutral molecule's derivatives of the dipole. Steps are short, since
-    surfaces of meta-GGAs and Laplacians have ripples on coarse grids, which both methods see.
+    Sums over atoms, of the Hessian and of a neutral molecule's derivatives of the dipole. Steps of the comparison are
+    the same, since surfaces of meta-GGAs and Laplacians have ripples on coarse grids, which both methods see.
     """
-    found = result.vibrations(method="response", points=4, step=2e-3)
-    other = result.hessian("differences", points=4, step=2e-3)
-    assert np.abs(found.hessian - other).max() < 1e-6
+    found = result.vibrations(method="response", points=4)
     assert found.sum_rule < sums and found.asymmetry < 10 * sums
     assert np.abs(found.dipole_derivatives.sum(axis=0)).max() < sums
+    same_step = [result.hessian(method, points=4, step=2e-3) for method in ("response", "differences")]
+    assert np.abs(np.subtract(*same_step)).max() < 1e-6
 
 
 def test_both_methods_agree():
@@ -135,9 +136,9 @@ def test_both_methods_agree():
 @pytest.mark.filterwarnings("ignore")  # coarse grids, for which the derivatives are exact, too
 @pytest.mark.parametrize(("xc", "spin", "options"), BEYOND)
 def test_both_methods_agree_for_each_kind_of_functional(xc, spin, options):
-    """Exact and fitted integrals; ranges, Laplacians and double integrals, whose sums come out at about 1e-7."""
-    ranges = xc in ("camb3lyp", "wb97x-v")
-    sums = 1e-6 if ranges or options.get("nlc_grid_level") == 0 or xc in ("scanl", "r2scanl") else 1e-8
+    """Exact and fitted integrals; the singular metric of fitted ranges leaves more."""
+    fitted_ranges = xc in ("camb3lyp", "wb97x-v") and options.get("density_fit", True)
+    sums = 2e-7 if fitted_ranges else 1e-8
     require_agreement(solved(AMIDOGEN if spin else WATER, xc, spin=spin, grid_level=0, **options), sums)
 
 

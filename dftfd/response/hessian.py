@@ -55,7 +55,7 @@ def second_derivatives(
     progress = as_progress(progress)
     if method == "auto":
         method = "differences" if raman or record is not None or restart or why_not(result) else "response"
-    differences = Differences(points, STEPS[method][points] if step is None else step, raman)
+    differences = Differences(points, _step(result, method, points) if step is None else step, raman)
     if method == "response":
         if raman or record is not None or restart:
             raise InputError("raman=, record= and restart= are those of method='differences'.")
@@ -75,3 +75,8 @@ def second_derivatives(
         forces=nuclear_forces(result, progress=progress).values,
         method=f"{how}, {differences}",
     )
+
+
+def _step(result, method, points):
+    fitted_ranges = result.calculation.density_fit and any(omega for omega, _ in result.functional.exact_exchange)
+    return STEPS["response, fitted ranges" if method == "response" and fitted_ranges else method][points]
