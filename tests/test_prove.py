@@ -293,6 +293,13 @@ def test_parts_of_a_certificate_are_together_all_of_it():
     assert recheck_tree(proof.inequality, tree, part=slice(0, 20))[2]
 
 
+def test_the_checker_cuts_what_it_knows_at_a_switch():
+    """One box across a jump in x, of a parabola in y that is positive by 0.01: only cuts in y help."""
+    parabola = lambda x, y: jnp.where(x < 1, 1.0, 2.0) * (y * y - y + 0.26)
+    inequality, _ = proofs.own_inequality(None, parabola, {"x": (1 - 1e-9, 1 + 1e-9), "y": (0, 1)})
+    assert recheck_tree(inequality, [PROVED])[2]
+
+
 def test_a_tampered_certificate_does_not_hold():
     """The tree of one statement given for another, and one cut short."""
     proof = dftfd.prove("gga_x_pbe", lambda F_x: 1.804 - F_x)

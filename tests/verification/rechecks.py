@@ -1,6 +1,6 @@
 """XCVerifier's 31 pairs: proved once more, and every box of every certificate rechecked in Arb's ball arithmetic.
 
-    python -m tests.verification.rechecks [--boxes N] [--table] [NAME ...]
+    python -m tests.verification.rechecks [--boxes N] [--condition C] [--table] [NAME ...]
 
 One line of JSON for each part of N boxes, in data/proofs/rechecks.jsonl; parts that stand there are not done again, so
 a run that was ended goes on where it was. A pair's proof is the same every time: its count of boxes is compared with
@@ -87,13 +87,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=FUNCTIONALS)
     parser.add_argument("--boxes", type=int, default=500)
+    parser.add_argument("--condition", action="append", choices=SEVEN)
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
     if arguments.table:
         print(table())
         return
     for name in arguments.names:
-        for condition in [c for c in SEVEN if c in decidable(name)]:
+        for condition in [c for c in arguments.condition or SEVEN if c in decidable(name)]:
             recheck(name, condition, arguments.boxes)
 
 
