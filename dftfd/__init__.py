@@ -34,6 +34,8 @@ _PUBLIC = {
     "differentiable_scf": "dftfd.training.self_consistent",
     "fit": "dftfd.training.fitting",
     "load_functional": "dftfd.training.saved",
+    "invert": "dftfd.training.inversion",
+    "load_inversion": "dftfd.training.inverted",
     "losses": "dftfd.training",
     "optimize": "dftfd.tasks.optimization",
     "reaction_path": "dftfd.tasks.reaction_path",
@@ -72,8 +74,8 @@ __all__ = ["DftfdError", "InputError", "__version__", "autofd", "errors", *_PUBL
 
 
 def __getattr__(name):
-    if name == "autofd":
-        return importlib.import_module("dftfd.autofd")
+    if name in ("autofd", "benchmarks"):  # packages with names of their own
+        return importlib.import_module(f"dftfd.{name}")
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'dftfd' has no attribute {name!r}")

@@ -34,6 +34,8 @@ from dftfd.tasks.scanning import load_scan as load_scan
 from dftfd.tasks.scanning import scan as scan
 from dftfd.training import losses as losses
 from dftfd.training.fitting import fit as fit
+from dftfd.training.inversion import invert as invert
+from dftfd.training.inverted import load_inversion as load_inversion
 from dftfd.training.saved import load_functional as load_functional
 from dftfd.training.self_consistent import differentiable_scf as differentiable_scf
 from dftfd.translate.exporting import export as export

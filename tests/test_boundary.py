@@ -37,6 +37,7 @@ from dftfd.benchmarks import read_set
 from dftfd.errors import DftfdError
 from dftfd.functionals.base import Functional
 from dftfd.grids.molecular import Grid
+from dftfd.interop.correlated import correlated_density
 from dftfd.model.forces import Forces
 from dftfd.response.excitations import Excitations
 from dftfd.results.result import SCFResult
@@ -46,6 +47,7 @@ from dftfd.tasks.optimization import Optimization
 from dftfd.tasks.reaction_path import ReactionPath
 from dftfd.tasks.scanning import Scan
 from dftfd.training.fitting import Fit
+from dftfd.training.inverted import Inversion
 from dftfd.training.self_consistent import DifferentiableResult
 
 SAMPLE, SEED = 1000, 20261122
@@ -520,6 +522,12 @@ def fitted():
     return dftfd.fit("gga_x_pbe", parameters=["kappa"], terms=[lambda f: jnp.reshape(f.parameters["kappa"] - 0.9, 1)])
 
 
+@functools.cache
+def inverted():
+    """An inversion that began and ended with its reference, of hydrogen's density."""
+    return dftfd.invert(HYDROGEN, result(), smoothing=1e-3)
+
+
 def losses():
     """Those of dftfd.losses, as `calls` has them."""
     scf, found = differentiable()
@@ -580,6 +588,12 @@ def calls():
             {"functional": "gga_x_pbe", "training": BENCHMARK, "parameters": ["kappa"], "basis": "sto-3g"},
         ),
         "Fit.save": (fitted().save, {"path": "fitted.json", "name": "t_boundary"}),
+        "invert": (dftfd.invert, {"molecule": HYDROGEN, "target": found}),
+        "load_inversion": (dftfd.load_inversion, {"path": "inversion.h5"}),
+        "Inversion.save": (inverted().save, {}),
+        "Inversion.plot": (inverted().plot, {"path": "potential.png"}),
+        "Inversion.potential": (lambda r: inverted().potential(r), {}),
+        "interop.correlated_density": (correlated_density, {"molecule": HYDROGEN, "method": "fci"}),
         "load_functional": (dftfd.load_functional, {"path": "none.json"}),
         **losses(),
         "load_result": (dftfd.load_result, {"path": "good.h5"}),
@@ -704,6 +718,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
     result().save(tmp_path / "good.h5")
     excitations().save(tmp_path / "excitations.h5")
     vibrations().save(tmp_path / "vibrations.h5")
+    inverted().save(tmp_path / "inversion.h5")
     differentiable()
     fitted()
     monkeypatch.chdir(tmp_path)
@@ -768,7 +783,7 @@ def test_the_walk_leaves_nothing_out():
     called = {name.split("'")[0] for name in calls()}
     assert {*dftfd.__all__} == {*NOT_CALLED} | {name for name in called if "." not in name}
     kinds = dftfd.Molecule, SCFResult, Functional, Optimization, Interaction, Outcome, Forces, Grid, Excitations, Scan
-    for kind in (*kinds, DifferentiableResult, Fit, Vibrations, ReactionPath):
+    for kind in (*kinds, DifferentiableResult, Fit, Inversion, Vibrations, ReactionPath):
         for name, method in vars(kind).items():
             if (
                 inspect.isfunction(method)

@@ -9,7 +9,7 @@ import pytest
 
 import dftfd
 from dftfd.benchmarks.reactions import HARTREE
-from dftfd.errors import CheckpointError, DamagedFileError, FunctionalError, InputError
+from dftfd.errors import CheckpointError, DamagedFileError, FunctionalError, InputError, UnsupportedError
 from dftfd.functionals import registry
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
 
@@ -116,6 +116,39 @@ def test_a_fit_that_is_killed_goes_on_to_the_same_bits(toy, data, tmp_path):
     assert [step.loss for step in again.steps] == [step.loss for step in whole.steps]
     with pytest.raises(CheckpointError, match="another fit"):
         dftfd.fit(toy, data, record=record, **how | {"parameters": ["mu"]})
+
+
+def test_energies_at_fixed_densities_take_no_scf(toy, data, tmp_path, monkeypatch):
+    """They are those of `dftfd.energy` at the densities of another functional; the record keeps densities, too."""
+    lda = dftfd.get_functional("lda")
+    how = {"parameters": ["mu", "kappa"], "fixed_densities": lda, "evaluations": 8, **SMALL, "density_fit": True}
+    record = tmp_path / "fixed.h5"
+
+    def stop(step):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dftfd.fit(toy, data, record=record, on_step=stop, **how)
+    whole = dftfd.fit(toy, data, **how)
+    monkeypatch.setattr("dftfd.training.self_consistent.solution_of", None)  # no SCF from here on
+    again = dftfd.fit(toy, data, record=record, **how)
+    assert again.parameters.tobytes() == whole.parameters.tobytes()
+    assert np.abs(again.errors).max() < 0.1 * np.abs(again.errors_before).max()
+    monkeypatch.undo()
+    options = {name: value for name, value in SMALL.items() if name not in ("basis", "density_fit")}
+    E = {}
+    for name, (atoms, spin) in ATOMS.items():
+        molecule = dftfd.molecule(atoms, basis="sto-3g", spin=spin)
+        P = dftfd.run_scf(molecule, lda, density_fit=True, **options).density_matrix
+        E[name] = float(dftfd.energy(molecule, again.functional, density_fit=True, grid_level=1)(P))
+    found = [HARTREE * sum(c * E[name] for name, c in r.items()) for r in REACTIONS.values()]
+    reference = [r["reference"] for r in json.loads(data.read_text())["reactions"]]
+    np.testing.assert_allclose(again.errors, np.array(found) - reference, atol=1e-4)
+    with pytest.raises(CheckpointError, match="another fit"):
+        dftfd.fit(toy, data, record=record, **how | {"fixed_densities": "pbe"})
+    with pytest.raises(UnsupportedError, match="semilocal"):
+        vv10 = toy + dftfd.get_functional("vv10")
+        dftfd.fit(vv10, data, **how | {"parameters": ["b"]})
 
 
 def test_prior_bounds_and_terms(toy, data):

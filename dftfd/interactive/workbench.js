@@ -318,7 +318,13 @@ function drawEnhancements() {
     shared.forEach(kind => exchange.push(curve([kind], kind === "k" ? "t/t_TF" : "F_xc", {})));
     if (kinds.includes("c")) [0.5, 2, 10].forEach(rs => correlation.push(curve(["c"], `r_s = ${rs}`, {rs})));
   }
-  for (const curves of [exchange, correlation]) curves.forEach((c, k) => { c.colour = COLOURS[k % COLOURS.length]; c.dashed = k >= COLOURS.length || (BENCH.functionals.length > 1 && c.label.startsWith(label(BENCH.functionals[1]))); });
+  for (const curves of [exchange, correlation]) {  // the same place in the same colour, the second functional in broken lines
+    const met = [0, 0];
+    curves.forEach(c => {
+      const other = +(BENCH.functionals.length > 1 && c.label.startsWith(label(BENCH.functionals[1]))), k = met[other]++;
+      c.colour = COLOURS[k % COLOURS.length]; c.dashed = other === 1 || k >= COLOURS.length;
+    });
+  }
   plot("fx", exchange, {xLabel: "s", about: "Enhancement factor of exchange over s"});
   plot("fc", correlation, {xLabel: "s", about: "Enhancement factor of correlation over s"});
 }
@@ -460,8 +466,8 @@ function python() {
   return BENCH.functionals.map(one => {
     const changed = one.parameters.map((p, k) => [p, state.values[one.index][k]]).filter(([p, v]) => v !== p.value), lists = {};
     for (const [p] of changed) lists[p.key] = one.parameters.map((q, k) => [q, state.values[one.index][k]]).filter(([q]) => q.name === p.name);
-    const arguments_ = Object.entries(lists).map(([key, all]) => `, ${key}=${all[0][0].list ? `(${all.map(([, v]) => v).join(", ")}${all.length === 1 ? "," : ""})` : all[0][1]}`);
-    return `dftfd.get_functional(${JSON.stringify(one.name)}${arguments_.join("")})`;
+    const arguments_ = Object.entries(lists).map(([key, all]) => `${key}=${all[0][0].list ? `(${all.map(([, v]) => v).join(", ")}${all.length === 1 ? "," : ""})` : all[0][1]}`);
+    return `dftfd.get_functional(${JSON.stringify(one.name)})${arguments_.length ? `.with_parameters(${arguments_.join(", ")})` : ""}`;
   }).join("\n");
 }
 
@@ -470,7 +476,7 @@ function remember() {
   BENCH.functionals.forEach((one, i) => one.parameters.forEach((p, k) => { if (state.values[i][k] !== p.value) changed[`${i}.${k}`] = state.values[i][k]; }));
   const kept = {rs: state.rs, zeta: state.zeta, alpha: state.alpha, q: state.q, atom: state.atom, condition: state.condition, shown: state.shown, changed};
   history.replaceState(null, "", `#${encodeURIComponent(JSON.stringify(kept))}`);
-  document.getElementById("python").textContent = `import dftfd\n\n${python()}`;
+  document.getElementById("python").textContent = `${BENCH.imports}\n\n${python()}`;
 }
 
 function recall() {

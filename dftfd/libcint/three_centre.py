@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from pyscf import gto, lib
-from pyscf.df import addons
+from pyscf.df import addons, incore
 from pyscf.scf import _vhf
 
 from dftfd.libcint.mole import quiet, to_pyscf
@@ -139,3 +139,10 @@ def _contracted(mole, tables, name, symmetry, matrices, P, screen) -> list[np.nd
 def _largest(values, mole) -> np.ndarray:
     """Largest magnitude of each shell's values, along the first axis."""
     return np.maximum.reduceat(np.abs(values), mole.ao_loc_nr()[:-1])
+
+
+def overlaps_of_three(molecule, other) -> np.ndarray:
+    """integral g_t chi_m chi_n over the basis functions g of `other` and chi of a molecule, (function, ao, ao)."""
+    with quiet():
+        packed = incore.aux_e2(to_pyscf(molecule), to_pyscf(other), "int3c1e", aosym="s2ij")
+    return lib.unpack_tril(np.ascontiguousarray(packed.T))

@@ -120,6 +120,10 @@ class Calculation:
             term.prepare(progress)
         return Ingredients(self, energy, matrices, X, orbitals)
 
+    def plan(self, progress) -> None:
+        """Tell what `build` would, before it: the memory that the calculation takes. ResourceError beyond its limit."""
+        self._planned(progress)
+
     def _planned(self, progress) -> tuple[KohnSham, GridOrbitals]:
         """The terms, and the orbitals on their grids, told how much memory they may keep."""
         budget = memory_budget(self.max_memory)
@@ -127,7 +131,7 @@ class Calculation:
         terms = tuple(self._terms(orbitals, budget, progress))
         needs = [orbitals.memory(), *(term.memory() for term in terms)]
         plan = memory_plan(self.molecule.n_ao, self.n_spin, needs, budget)
-        progress.note(str(plan))
+        progress.fact(str(plan), plan.needs_in_words)
         plan.require_room()
         orbitals.room = plan.room - sum(term.keep_within(plan.room) for term in terms)
         return KohnSham(terms), orbitals

@@ -75,7 +75,7 @@ def refusing_damage(path):
 def _result(text, arrays, arrays_of_options, functional) -> SCFResult:
     options = Options(**text["options"] | arrays_of_options)
     settings = Settings(options=options, **text["settings"])
-    molecule = _molecule(text["molecule"], arrays["coordinates"])
+    molecule = molecule_of_text(text["molecule"], arrays["coordinates"])
     functional = _functional(settings, text.get("formulas"), functional)
     options = replace(options, xc=functional, external_potential=_potential(text, arrays))
     calculation = Calculation.of(molecule, options)
@@ -108,7 +108,8 @@ def require_shapes(arrays, shape) -> None:
             raise ValueError(f"{name} has the shape {np.shape(array)}, or is not finite; expected {shape}")
 
 
-def _molecule(text, coordinates) -> Molecule:
+def molecule_of_text(text, coordinates) -> Molecule:
+    """The Molecule whose MOLECULE_TEXT was written, at coordinates (atom, 3) [bohr]."""
     atoms = zip(text["symbols"], text["ghost"], text["labels"], strict=True)
     names = [AtomName(parse_atom_name(symbol, "symbol").symbol, bool(ghost), label) for symbol, ghost, label in atoms]
     return Molecule(

@@ -32,6 +32,7 @@ class FitRecord:
         self._points: list[np.ndarray] = []
         self._answers: list[tuple | None] = []
         self._densities, self._asked = np.zeros(0), 0
+        self._fixed: dict[str, np.ndarray] = {}
         if os.path.lexists(path):
             self._read()
         check_writable(path)
@@ -46,6 +47,14 @@ class FitRecord:
         rows = [tuple(tree[name][k] for name in PARTS) for k in range(len(self._points))]
         self._answers = [None if failed else row for failed, row in zip(tree["failed"], rows, strict=True)]
         self._densities = np.asarray(tree["densities"])
+        self._fixed = dict(tree["fixed"])
+
+    def fixed(self, name, compute):
+        """The density matrix of a molecule that stays, from the record, or computed and kept."""
+        if name not in self._fixed:
+            self._fixed[name] = compute()
+            self._write()
+        return self._fixed[name]
 
     def tried(self, problem, point):
         """What `problem.tried` gives, from the record as far as it reaches."""
@@ -61,7 +70,9 @@ class FitRecord:
         answer = problem.tried(point)
         self._points.append(np.array(point))
         self._answers.append(answer)
-        self._write(problem)
+        flat = [np.zeros(0), *(problem.densities[name].ravel() for name, _ in problem.ordered_scfs())]
+        self._densities = np.concatenate(flat)
+        self._write()
         return answer
 
     def _give_back(self, problem):
@@ -73,11 +84,11 @@ class FitRecord:
             problem.densities[name] = self._densities[start : start + size].reshape(shape)
             start += size
 
-    def _write(self, problem):
-        flat = [np.zeros(0), *(problem.densities[name].ravel() for name, _ in problem.ordered_scfs())]
-        tree = {"identity": self._identity, "points": np.stack(self._points), "densities": np.concatenate(flat)}
+    def _write(self):
+        tree = {"identity": self._identity, "densities": self._densities, "fixed": self._fixed}
         tree["failed"] = np.array([answer is None for answer in self._answers])
-        nothing = [np.zeros_like(part) for part in self._answers[0] or ()]
+        nothing = [np.zeros_like(part) for part in self._answers[0] or ()] if self._answers else []
         rows = [nothing if answer is None else answer for answer in self._answers]
-        tree |= {name: np.stack([row[k] for row in rows]) for k, name in enumerate(PARTS)}
+        tree |= {name: np.array([row[k] for row in rows]) for k, name in enumerate(PARTS)}
+        tree["points"] = np.array(self._points)
         write_tree(self._path, tree)

@@ -17,13 +17,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from dftfd.benchmarks import read_set
-from dftfd.benchmarks.reactions import HARTREE, BenchmarkSet
-from dftfd.errors import InputError, NotConvergedError, NumericalError
+from dftfd.benchmarks.reactions import BenchmarkSet
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.model.options import Options
@@ -32,7 +29,6 @@ from dftfd.runtime.arguments import (
     callback,
     each,
     mapping,
-    number,
     optional,
     public,
     refuse_unknown,
@@ -41,15 +37,11 @@ from dftfd.runtime.arguments import (
 )
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.notebook import ShownAsText
-from dftfd.system.molecule import molecule
-from dftfd.training.fit_record import FitRecord, identity_of
+from dftfd.training.fit_problem import FitProblem
+from dftfd.training.fit_record import FitRecord
 from dftfd.training.saved import save_functional
-from dftfd.training.self_consistent import DifferentiableSCF
 
 log = logging.getLogger(__name__)
-
-BASIS = "def2-svp"
-"""Where neither the call nor the set names one."""
 
 START, LESS, MORE, LARGEST = 1e-2, 1 / 3, 5.0, 1e8
 """Marquardt's parameter: at first, after a step that helps, after one that does not, and where no step does."""
@@ -144,6 +136,7 @@ def fit(
     basis: Annotated[str | None, optional(text)] = None,
     prior: Annotated[dict | None, optional(mapping)] = None,
     bounds: Annotated[dict | None, optional(PAIRS)] = None,
+    fixed_densities: Any = None,
     evaluations: Annotated[int, whole(1)] = 20,
     patience: Annotated[int, whole(1)] = 3,
     record: Annotated[Path | None, optional(as_path)] = None,
@@ -156,6 +149,8 @@ def fit(
     form of docs/benchmark.md); weights of reactions count.   parameters: those that vary, the others stay.
     terms: functions of a Functional that give residuals (k,), see dftfd.losses.
     prior: {parameter: standard deviation} about the start.   bounds: {parameter: (lowest, highest)}.
+    fixed_densities: a functional at whose densities energies are taken, computed once; None for each functional's own.
+        Only the semilocal part of `functional` may vary then.
     evaluations: at most.   patience: evaluations in a row that may help the training alone, before it ends.
     record: a file, with which a fit that was interrupted continues.   on_step: told of each evaluation.
     options: those of run_scf.
@@ -163,140 +158,13 @@ def fit(
     Raises InputError for names and data that do not fit, what the SCF raises, CheckpointError for another fit's record.
     """
     refuse_unknown("fit", options, [name for name in Options.__dataclass_fields__ if name not in ("xc", "guess")])
-    problem = _Problem(get_functional(functional), parameters, prior or {}, bounds or {}, terms)
+    problem = FitProblem(get_functional(functional), parameters, prior or {}, bounds or {}, terms)
+    fixed = None if fixed_densities is None else get_functional(fixed_densities)
     problem.read(training, validation, basis, options)
-    kept = None if record is None else FitRecord(record, problem.identity(options))
+    kept = None if record is None else FitRecord(record, problem.identity(options, fixed))
+    if fixed is not None:
+        problem.fix_densities(fixed, kept)
     return _minimised(problem, kept, evaluations, patience, on_step)
-
-
-class _Problem:
-    """Residuals and their derivatives as functions of the flat parameters."""
-
-    def __init__(self, functional: Functional, names, prior, bounds, terms):
-        known = functional.parameters
-        for name in names:
-            if name not in known:
-                functional.with_parameters(**{name: 0.0})  # which says so, with the closest ones
-        if not names or len(set(names)) < len(names):
-            raise InputError("fit: give the names of the parameters that vary, each once.")
-        for what, given in (("prior", prior), ("bounds", bounds)):
-            refuse_unknown(f"fit's {what}", given, names)
-        self.functional, self.terms, self._names = functional, terms, names
-        for _, term in functional.terms:
-            term.is_nonlocal  # noqa: B018  known before there are tracers
-        chosen = {name: _numbers(name, known[name]) for name in names}
-        flat, self._unravel = ravel_pytree(chosen)
-        self.start = np.asarray(flat)
-        sizes = {name: np.size(ravel_pytree(chosen[name])[0]) for name in names}
-        ordered = sorted(names)  # as pytrees have them
-        self.names = tuple(name if sizes[name] == 1 else f"{name}[{k}]" for name in ordered for k in range(sizes[name]))
-        deviations = {name: _POSITIVE.checked(f"prior of {name}", prior[name]) for name in prior}
-        spread = [deviations.get(name, np.inf) for name in ordered for _ in range(sizes[name])]
-        self.precision = 1.0 / np.array(spread)
-        limits = {name: _LIMITS.checked(f"bounds of {name}", bounds[name]) for name in bounds}
-        pairs = [limits.get(name, (-np.inf, np.inf)) for name in ordered for _ in range(sizes[name])]
-        self.lowest, self.highest = np.array(pairs).T
-        if np.any(self.start < self.lowest) or np.any(self.start > self.highest):
-            raise InputError("fit: the parameters begin outside of their bounds.")
-
-    def read(self, training, validation, basis, options):
-        """Takes the sets in, with a differentiable SCF for each molecule."""
-        self.sets = [found for found in (training, validation) if found is not None]
-        if training is None and not self.terms:
-            raise InputError("fit: give a training set, or terms.")
-        species: dict[str, Any] = {}
-        for found in self.sets:
-            for name, one in found.species.items():
-                if species.setdefault(name, one) != one:
-                    raise InputError(f"fit: molecule {name!r} differs between training and validation set.")
-        self.basis = basis or (training.basis if training is not None else None) or BASIS
-        self.scfs, self.densities = {}, {}
-        needed = {name for found in self.sets for r in found.reactions for name, _ in r.stoichiometry}
-        for name in sorted(needed):
-            one = species[name]
-            system = molecule(one.atoms, self.basis, one.charge, one.spin, allow_close=True)
-            self.scfs[name] = DifferentiableSCF(system, Options(xc=self.functional, **options))
-        self.training = () if training is None else training.reactions
-        self.validation = () if validation is None else validation.reactions
-
-    def identity(self, options) -> str:
-        """Text that is equal for equal fits."""
-        reactions = [(r.name, r.stoichiometry, r.reference, r.weight) for r in (*self.training, *self.validation)]
-        return identity_of(self.functional, self.names, reactions, self.basis, options, len(self.terms))
-
-    def unravelled(self, flat) -> dict[str, Any]:
-        """Parameters by name."""
-        return self._unravel(jnp.asarray(flat))
-
-    def ordered_scfs(self) -> list:
-        """(name, DifferentiableSCF) of all molecules, in the order of the record."""
-        return sorted(self.scfs.items())
-
-    def with_numbers(self, flat) -> Functional:
-        return self.functional.with_parameters(**self.unravelled(flat))
-
-    def evaluated(self, flat):
-        """(training errors, their derivatives, validation errors [kcal/mol], terms' residuals, their derivatives)."""
-        energies, slopes, densities = {}, {}, {}
-        for name, scf in self.ordered_scfs():
-            guess = self.densities.get(name)
-
-            def energy(p, scf=scf, guess=guess):
-                found = scf(self.with_numbers(p), guess=guess)
-                return found.energy, found.density_matrix
-
-            (E, P), slope = jax.value_and_grad(energy, has_aux=True)(jnp.asarray(flat))
-            energies[name], slopes[name], densities[name] = float(E), np.asarray(slope), np.asarray(P)
-        of = lambda reactions, table: np.array([sum(c * table[n] for n, c in r.stoichiometry) for r in reactions])
-        reference = lambda reactions: np.array([r.reference for r in reactions])
-        errors = HARTREE * of(self.training, energies) - reference(self.training)
-        held_out = HARTREE * of(self.validation, energies) - reference(self.validation)
-        jacobian = HARTREE * of(self.training, slopes).reshape(len(self.training), len(self.start))
-        residuals, by_terms = self._of_terms(jnp.asarray(flat))
-        found = errors, jacobian, held_out, residuals, by_terms
-        if not all(np.all(np.isfinite(x)) for x in found):
-            raise NumericalError(f"fit: the residuals at {dict(zip(self.names, flat, strict=True))} are not finite.")
-        self.densities = densities  # where the next evaluation begins; not where this one fails
-        return found
-
-    def tried(self, flat):
-        """What `evaluated` gives, None where an SCF does not converge or is not finite."""
-        try:
-            return self.evaluated(flat)
-        except (NotConvergedError, NumericalError) as error:
-            if not self.densities and self.scfs:
-                raise  # at the start
-            log.warning("fit: no solution at %s: %s", dict(zip(self.names, flat, strict=True)), error)
-            return None
-
-    def _of_terms(self, flat):
-        """Residuals of all terms (k,) and their derivatives (k, parameter), forward or in reverse."""
-        size, parts = len(flat), []
-        for term in self.terms:
-            code = lambda p, term=term: jnp.ravel(jnp.asarray(term(self.with_numbers(p))))
-            value, pull = jax.vjp(code, flat)
-            if len(value) <= size:
-                rows = np.array([pull(unit)[0] for unit in jnp.eye(len(value))])
-            else:
-                rows = np.transpose([jax.jvp(code, (flat,), (unit,))[1] for unit in jnp.eye(size)])
-            parts.append((np.asarray(value), np.reshape(rows, (len(value), size))))
-        if not parts:
-            return np.zeros(0), np.zeros((0, size))
-        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
-
-    def least_squares(self, flat, errors, jacobian, residuals, by_terms):
-        """(r, dr/dp) of everything whose squares are added up."""
-        weights = np.array([1.0 if r.weight is None else np.sqrt(r.weight) for r in self.training])
-        r = [weights * errors, residuals, (flat - self.start) * self.precision]
-        return np.concatenate(r), np.concatenate([weights[:, None] * jacobian, by_terms, np.diag(self.precision)])
-
-
-def _numbers(name, value):
-    """A parameter with arrays in the place of its numbers; InputError for what else there may be."""
-    leaves = jax.tree_util.tree_leaves(value)
-    if not leaves or any(np.asarray(leaf).dtype.kind not in "f" for leaf in leaves):
-        raise InputError(f"fit: parameter {name!r} is not made of real numbers alone; give others.")
-    return jax.tree_util.tree_map(lambda leaf: jnp.asarray(leaf, dtype=jnp.float64), value)
 
 
 def _plain(value):
@@ -304,24 +172,11 @@ def _plain(value):
     return float(value) if np.ndim(value) == 0 else np.asarray(value)
 
 
-_POSITIVE = number(lambda x: x > 0, "a positive number")
-
-
-def _as_limits(value):
-    low, high = (number().convert(x) for x in value)
-    if low >= high:
-        raise ValueError
-    return low, high
-
-
-_LIMITS = Kind("a pair of numbers, the lower one first", _as_limits)
-
-
 def _mean(errors):
     return float(np.abs(errors).mean()) if len(errors) else None
 
 
-def _minimised(problem: _Problem, record, most: int, patience: int, on_step) -> Fit:
+def _minimised(problem: FitProblem, record, most: int, patience: int, on_step) -> Fit:
     """Levenberg's and Marquardt's steps from the start."""
     steps: list[Step] = []
     best: Any = None  # loss, point, what was evaluated, residuals, their derivatives
@@ -353,7 +208,7 @@ def _minimised(problem: _Problem, record, most: int, patience: int, on_step) -> 
     return _result(problem, steps, first_errors, chosen[1], reason)
 
 
-def _looked_at(problem: _Problem, number, point, found, before):
+def _looked_at(problem: FitProblem, number, point, found, before):
     """(Step, residuals, their derivatives) of an evaluation; without a solution an infinite loss and None."""
     if found is None:
         return Step(number, np.inf, None, None, False, point), None, None
@@ -377,7 +232,7 @@ def _next(problem, best, damping):
     return np.clip(point + move, problem.lowest, problem.highest)
 
 
-def _result(problem: _Problem, steps, first_errors, best, reason) -> Fit:
+def _result(problem: FitProblem, steps, first_errors, best, reason) -> Fit:
     _, point, (errors, jacobian, *_), r, J = best
     spare = max(1, len(r) - int(np.count_nonzero(problem.precision == 0)) - len(point))
     covariance = np.linalg.pinv(J.T @ J) * float(r @ r) / spare

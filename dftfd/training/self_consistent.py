@@ -12,8 +12,8 @@ callbacks from compiled programs. What depends on the parameters alone is JAX th
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Annotated, Any
 
 import jax
@@ -28,11 +28,9 @@ from dftfd.functionals.registry import get_functional
 from dftfd.libcint.gto import gaussian_basis
 from dftfd.libcint.mole import overlap_integrals, position_integrals
 from dftfd.model.calculation import Calculation, Ingredients
-from dftfd.model.forces import nuclear_forces, require_energy
+from dftfd.model.forces import require_energy
 from dftfd.model.options import Options, taking
 from dftfd.model.other_numbers import plain_numbers, with_numbers
-from dftfd.response.linear_response import LinearResponse
-from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import array, public, traceable
 from dftfd.runtime.progress import as_progress
 from dftfd.scf.orbitals import canonical_orthonormaliser
@@ -41,16 +39,11 @@ from dftfd.tasks.run import solution_of
 from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
 from dftfd.terms.integrals import share
 from dftfd.training.operations import SOLUTION, linear_map, symmetric_map
+from dftfd.training.solved import Solved
 from dftfd.xc.channels import without_exact_exchange
 from dftfd.xc.code import shared
 from dftfd.xc.derivatives_by_numbers import SemilocalOnGrid, double_integral_energy_of
 from dftfd.xc.kernel import XCKernel
-
-RESPONSE_TOLERANCE = 0.01
-"""Of the coupled-perturbed equations, as a share of the perturbation: this part of the SCF's own orbital gradient."""
-
-SMALLEST_GAP = 1e-6
-"""Difference [hartree] of orbital energies below which an occupied and an empty orbital count as degenerate."""
 
 KEPT = 4
 """Solutions, and ingredients, that are kept: for a derivative after a value, and for their neighbours."""
@@ -159,13 +152,39 @@ class DifferentiableSCF:
         """Fock matrices dE/dP (spin, ao, ao) [hartree] at a given density matrix P (spin, ao, ao), without an SCF."""
         functional = get_functional(functional)
         require_energy(functional)
-        shape = self.n_spin, self.molecule.n_ao, self.molecule.n_ao
-        if P.shape != shape:
-            raise InputError(f"a density matrix of shape {P.shape} was given; expected {shape}.")
+        self._require_density_matrix(P)
         structure, values = taken_apart(functional)
         field = jnp.asarray(self._field)
         total = lambda P: sum(self.components(structure, field, values, P).values())
         return jax.grad(total)(jnp.asarray(P))
+
+    @public
+    def at_fixed_density(self, functional: Any, P: Annotated[np.ndarray, array(None, None, None)]) -> Callable:
+        """Code of other functionals of the same structure that gives their energy [hartree] at P (spin, ao, ao).
+
+        Only the semilocal part may differ; the rest keeps `functional`'s numbers. Nothing of the SCF is kept for it but
+        the density on the grid.
+        """
+        functional = get_functional(functional)
+        require_energy(functional)
+        self._require_density_matrix(P)
+        structure, values = taken_apart(functional)
+        found = self.components(structure, jnp.asarray(self._field), values, P)
+        rest = float(sum(energy for name, energy in found.items() if name != "xc"))
+        centres = self.molecule.coordinates
+        builder = self._base(structure, centres, functional).energy.of_kind(SemilocalEnergy).builder
+        density, (points, weights) = builder.density(P), builder.grid
+        return lambda f: rest + _semilocal_energy(f.semilocal_part, points, weights, density)
+
+    def forget(self) -> None:
+        """Gives back the memory of solutions, integrals and orbitals on grids, which are made anew where asked for."""
+        self._solutions.clear()
+        self._ingredients.clear()
+
+    def _require_density_matrix(self, P):
+        shape = self.n_spin, self.molecule.n_ao, self.molecule.n_ao
+        if P.shape != shape:
+            raise InputError(f"a density matrix of shape {P.shape} was given; expected {shape}.")
 
     def require_fixed_nuclei(self, coordinates) -> None:
         """UnsupportedError where nuclei are not where the molecule has them, whose operators these are."""
@@ -177,7 +196,7 @@ class DifferentiableSCF:
 
     # --------------------------------------------------------------------------------------------------- on the host
 
-    def solution(self, structure, centres, field, start, values) -> "_Solved":
+    def solution(self, structure, centres, field, start, values) -> "Solved":
         """The converged solution; for what was asked last it is still there."""
         key = _key(structure, centres, field, start, *values)
         if key not in self._solutions:
@@ -186,11 +205,11 @@ class DifferentiableSCF:
             options = replace(self._options, xc=ingredients.calculation.functional, electric_field=field, **guess)
             result = solution_of(ingredients.calculation, options, lambda progress: ingredients)
             result.require_converged("a derivative")
-            self._solutions[key] = _Solved(result, ingredients)
+            self._solutions[key] = Solved(result, ingredients)
             _drop_oldest(self._solutions)
         return self._solutions[key]
 
-    def at_density(self, structure, centres, field, values, P) -> "_Solved":
+    def at_density(self, structure, centres, field, values, P) -> "Solved":
         """The solution whose density matrix is P, as `solution` found it; where it was dropped, found again from P."""
         beginning = _key(structure, centres, field)
         for key, solved in self._solutions.items():
@@ -275,11 +294,7 @@ class DifferentiableSCF:
         density = linear_map(builder.density, builder.matrix, shape, P)
         if part.is_nonlocal:
             return double_integral_energy_of(part, points, weights, density)
-        values = taken_apart(part)[1]
-        like = put_together(taken_apart(part)[0], [np.zeros(np.shape(v)) for v in values])
-        code = shared(XCKernel, like, self.n_spin, arrays_vary=True).code
-        numbers = jnp.concatenate([jnp.zeros(0), *(jnp.ravel(v) for v in values)])
-        return SemilocalOnGrid(code, points, weights).energy(density, numbers)
+        return _semilocal_energy(part, points, weights, density)
 
 
 @taking(Options)
@@ -305,35 +320,13 @@ def differentiable_scf(molecule: Molecule, options: Options) -> DifferentiableSC
     return DifferentiableSCF(molecule, options)
 
 
-class _Solved:
-    """A solution with what it was made of, and its responses once they are asked for."""
-
-    def __init__(self, result: SCFResult, ingredients: Ingredients):
-        self.result, self._ingredients = result, ingredients
-
-    @cached_property
-    def _response(self):
-        found = LinearResponse(self.result, ingredients=self._ingredients)
-        _require_gaps(found)
-        return found
-
-    @cached_property
-    def _kernel(self):
-        return self._ingredients.energy.response(self.result.density_matrix)
-
-    def density_response(self, dF) -> np.ndarray:
-        """dP (spin, ao, ao) of a change dF (spin, ao, ao) of the Fock matrix."""
-        tolerance = RESPONSE_TOLERANCE * np.sqrt(self.result.settings.options.conv_tol)
-        G = self._response.of_matrices(0.5 * (dF + dF.transpose(0, 2, 1))[:, None])
-        return self._response.density_changes(self._response.solve(G, 0.0, tolerance)[0])[0]
-
-    def fock_response(self, dP) -> np.ndarray:
-        """dF (spin, ao, ao) of a change dP of the density matrix, at fixed functional."""
-        return self._kernel(0.5 * (dP + dP.transpose(0, 2, 1)))
-
-    def energy_gradient(self) -> np.ndarray:
-        """dE/dR (atom, 3) [hartree/bohr]."""
-        return -nuclear_forces(self.result).values
+def _semilocal_energy(part, points, weights, density):
+    """E [hartree] of a semilocal functional on densities (spin, channel, point), as JAX code of its numbers."""
+    structure, values = taken_apart(part)
+    like = put_together(structure, [np.zeros(np.shape(v)) for v in values])
+    code = shared(XCKernel, like, len(density), arrays_vary=True).code
+    numbers = jnp.concatenate([jnp.zeros(0), *(jnp.ravel(v) for v in values)])
+    return SemilocalOnGrid(code, points, weights).energy(density, numbers)
 
 
 def _require_differentiable(options: Options) -> None:
@@ -354,22 +347,6 @@ def _require_fixed_ranges(functional) -> None:
             f"functional {functional.name[:60]!r}: derivatives by the range omega of exact exchange need integrals "
             "that are not there; differentiate by the other parameters."
         )
-
-
-def _require_gaps(response: LinearResponse) -> None:
-    """UnsupportedError where an occupied and an empty orbital have one energy: the density has no derivative there."""
-    if response.size == 0 or np.abs(response.gaps).min() > SMALLEST_GAP:
-        return
-    worst = int(np.argmin(np.abs(response.gaps)))
-    pairs = response.rotations.pairs
-    p, q = (np.concatenate([pair[k] for pair in pairs])[worst] for k in (0, 1))
-    s = int(np.repeat(np.arange(len(pairs)), [len(less) for less, _ in pairs])[worst])
-    e = response.state.mo_energy[s]
-    raise UnsupportedError(
-        f"orbitals {int(q)} (occupied) and {int(p)} (less) of {'alpha' if s == 0 else 'beta'} spin are "
-        f"degenerate, {e[q]:.6f} and {e[p]:.6f} hartree: the density has no derivative there; occupy "
-        "them alike with occupations=."
-    )
 
 
 def _no_guess():

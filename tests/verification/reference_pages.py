@@ -7,18 +7,19 @@ import re
 
 PAGES = {
     "Molecules and calculations": "dftfd: molecule run_scf energy differentiable_scf optimize reaction_path scan "
-    "load_scan nuclear_forces numerical_forces interaction_energy run_batch density_function molecular_grid Molecule "
-    "Grid",
-    "Results": "dftfd: SCFResult load_result load_excitations load_vibrations",
+    "load_scan invert nuclear_forces numerical_forces interaction_energy run_batch density_function molecular_grid "
+    "Molecule Grid",
+    "Results": "dftfd: SCFResult load_result load_excitations load_vibrations load_inversion",
     "Functionals": "dftfd: functional potential register get_functional list_functionals Functional exact_exchange "
     "long_range_exchange export",
-    "Verification and benchmarks": "dftfd: check audit report_card prove load_proof benchmark workbench",
+    "Verification and benchmarks": "dftfd: check audit report_card prove load_proof benchmark workbench; "
+    "dftfd.benchmarks: compare_totals read_set shipped_sets",
     "Functional derivatives": "dftfd.autofd: *",
     "Building blocks of formulas": "dftfd.functionals.common: *",
     "Losses": "dftfd.training.losses: *",
     "More of dftfd": "dftfd: +",  # public names that stand on no other page
     "Errors": "dftfd.errors: *",
-    "Other programs": "dftfd.interop.pyscf: numint; dftfd.ase: DFTFD",
+    "Other programs": "dftfd.interop.pyscf: numint correlated_density; dftfd.ase: DFTFD",
 }
 
 

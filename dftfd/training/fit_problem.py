@@ -1,0 +1,190 @@
+"""What a fit minimises: residuals of reactions and of terms with their derivatives, as functions of flat parameters."""
+
+import logging
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from dftfd.benchmarks.reactions import HARTREE
+from dftfd.errors import InputError, NotConvergedError, NumericalError, UnsupportedError
+from dftfd.functionals.base import Functional
+from dftfd.functionals.fingerprint import program_fingerprint
+from dftfd.model.options import Options
+from dftfd.runtime.arguments import Kind, number, refuse_unknown
+from dftfd.system.molecule import molecule
+from dftfd.training.fit_record import identity_of
+from dftfd.training.self_consistent import DifferentiableSCF
+
+log = logging.getLogger(__name__)
+
+BASIS = "def2-svp"
+"""Where neither the call nor the set names one."""
+
+_POSITIVE = number(lambda x: x > 0, "a positive number")
+
+
+def _as_limits(value):
+    low, high = (number().convert(x) for x in value)
+    if low >= high:
+        raise ValueError
+    return low, high
+
+
+_LIMITS = Kind("a pair of numbers, the lower one first", _as_limits)
+
+
+class FitProblem:
+    """Residuals and their derivatives as functions of the flat parameters."""
+
+    def __init__(self, functional: Functional, names, prior, bounds, terms):
+        known = functional.parameters
+        for name in names:
+            if name not in known:
+                functional.with_parameters(**{name: 0.0})  # which says so, with the closest ones
+        if not names or len(set(names)) < len(names):
+            raise InputError("fit: give the names of the parameters that vary, each once.")
+        for what, given in (("prior", prior), ("bounds", bounds)):
+            refuse_unknown(f"fit's {what}", given, names)
+        self.functional, self.terms, self._names = functional, terms, names
+        for _, term in functional.terms:
+            term.is_nonlocal  # noqa: B018  known before there are tracers
+        chosen = {name: _numbers(name, known[name]) for name in names}
+        flat, self._unravel = ravel_pytree(chosen)
+        self.start = np.asarray(flat)
+        sizes = {name: np.size(ravel_pytree(chosen[name])[0]) for name in names}
+        ordered = sorted(names)  # as pytrees have them
+        self.names = tuple(name if sizes[name] == 1 else f"{name}[{k}]" for name in ordered for k in range(sizes[name]))
+        deviations = {name: _POSITIVE.checked(f"prior of {name}", prior[name]) for name in prior}
+        spread = [deviations.get(name, np.inf) for name in ordered for _ in range(sizes[name])]
+        self.precision = 1.0 / np.array(spread)
+        limits = {name: _LIMITS.checked(f"bounds of {name}", bounds[name]) for name in bounds}
+        pairs = [limits.get(name, (-np.inf, np.inf)) for name in ordered for _ in range(sizes[name])]
+        self.lowest, self.highest = np.array(pairs).T
+        if np.any(self.start < self.lowest) or np.any(self.start > self.highest):
+            raise InputError("fit: the parameters begin outside of their bounds.")
+
+    def read(self, training, validation, basis, options):
+        """Takes the sets in, with a differentiable SCF for each molecule."""
+        self.sets = [found for found in (training, validation) if found is not None]
+        if training is None and not self.terms:
+            raise InputError("fit: give a training set, or terms.")
+        species: dict[str, Any] = {}
+        for found in self.sets:
+            for name, one in found.species.items():
+                if species.setdefault(name, one) != one:
+                    raise InputError(f"fit: molecule {name!r} differs between training and validation set.")
+        self.basis = basis or (training.basis if training is not None else None) or BASIS
+        self.scfs, self.densities, self.at_fixed = {}, {}, {}
+        needed = {name for found in self.sets for r in found.reactions for name, _ in r.stoichiometry}
+        for name in sorted(needed):
+            one = species[name]
+            system = molecule(one.atoms, self.basis, one.charge, one.spin, allow_close=True)
+            self.scfs[name] = DifferentiableSCF(system, Options(xc=self.functional, **options))
+        self.training = () if training is None else training.reactions
+        self.validation = () if validation is None else validation.reactions
+
+    def fix_densities(self, functional: Functional, record) -> None:
+        """Energies are those at the densities of a functional from now on, which are computed here."""
+        _require_semilocal_change(self.functional, self._names)
+        for name, scf in sorted(self.scfs.items()):
+            compute = lambda scf=scf: np.asarray(scf(functional).density_matrix)
+            P = compute() if record is None else record.fixed(name, compute)
+            self.at_fixed[name] = scf.at_fixed_density(self.functional, P)
+            scf.forget()
+        self.scfs = {}
+
+    def identity(self, options, fixed=None) -> str:
+        """Text that is equal for equal fits."""
+        reactions = [(r.name, r.stoichiometry, r.reference, r.weight) for r in (*self.training, *self.validation)]
+        at = [] if fixed is None else [program_fingerprint(fixed)]
+        return identity_of(self.functional, self.names, reactions, self.basis, options, len(self.terms), *at)
+
+    def unravelled(self, flat) -> dict[str, Any]:
+        """Parameters by name."""
+        return self._unravel(jnp.asarray(flat))
+
+    def ordered_scfs(self) -> list:
+        """(name, DifferentiableSCF) of all molecules, in the order of the record."""
+        return sorted(self.scfs.items())
+
+    def with_numbers(self, flat) -> Functional:
+        return self.functional.with_parameters(**self.unravelled(flat))
+
+    def evaluated(self, flat):
+        """(training errors, their derivatives, validation errors [kcal/mol], terms' residuals, their derivatives)."""
+        energies, slopes, densities = {}, {}, {}
+        for name, scf in self.ordered_scfs():
+            guess = self.densities.get(name)
+
+            def energy(p, scf=scf, guess=guess):
+                found = scf(self.with_numbers(p), guess=guess)
+                return found.energy, found.density_matrix
+
+            (E, P), slope = jax.value_and_grad(energy, has_aux=True)(jnp.asarray(flat))
+            energies[name], slopes[name], densities[name] = float(E), np.asarray(slope), np.asarray(P)
+        for name, energy in self.at_fixed.items():
+            E, slope = jax.value_and_grad(lambda p, energy=energy: energy(self.with_numbers(p)))(jnp.asarray(flat))
+            energies[name], slopes[name] = float(E), np.asarray(slope)
+        of = lambda reactions, table: np.array([sum(c * table[n] for n, c in r.stoichiometry) for r in reactions])
+        reference = lambda reactions: np.array([r.reference for r in reactions])
+        errors = HARTREE * of(self.training, energies) - reference(self.training)
+        held_out = HARTREE * of(self.validation, energies) - reference(self.validation)
+        jacobian = HARTREE * of(self.training, slopes).reshape(len(self.training), len(self.start))
+        residuals, by_terms = self._of_terms(jnp.asarray(flat))
+        found = errors, jacobian, held_out, residuals, by_terms
+        if not all(np.all(np.isfinite(x)) for x in found):
+            raise NumericalError(f"fit: the residuals at {dict(zip(self.names, flat, strict=True))} are not finite.")
+        self.densities = densities  # where the next evaluation begins; not where this one fails
+        return found
+
+    def tried(self, flat):
+        """What `evaluated` gives, None where an SCF does not converge or is not finite."""
+        try:
+            return self.evaluated(flat)
+        except (NotConvergedError, NumericalError) as error:
+            if not self.densities and self.scfs:
+                raise  # at the start
+            log.warning("fit: no solution at %s: %s", dict(zip(self.names, flat, strict=True)), error)
+            return None
+
+    def _of_terms(self, flat):
+        """Residuals of all terms (k,) and their derivatives (k, parameter), forward or in reverse."""
+        size, parts = len(flat), []
+        for term in self.terms:
+            code = lambda p, term=term: jnp.ravel(jnp.asarray(term(self.with_numbers(p))))
+            value, pull = jax.vjp(code, flat)
+            if len(value) <= size:
+                rows = np.array([pull(unit)[0] for unit in jnp.eye(len(value))])
+            else:
+                rows = np.transpose([jax.jvp(code, (flat,), (unit,))[1] for unit in jnp.eye(size)])
+            parts.append((np.asarray(value), np.reshape(rows, (len(value), size))))
+        if not parts:
+            return np.zeros(0), np.zeros((0, size))
+        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+
+    def least_squares(self, flat, errors, jacobian, residuals, by_terms):
+        """(r, dr/dp) of everything whose squares are added up."""
+        weights = np.array([1.0 if r.weight is None else np.sqrt(r.weight) for r in self.training])
+        r = [weights * errors, residuals, (flat - self.start) * self.precision]
+        return np.concatenate(r), np.concatenate([weights[:, None] * jacobian, by_terms, np.diag(self.precision)])
+
+
+def _require_semilocal_change(functional, names):
+    """UnsupportedError where parameters are also those of terms that are no semilocal energies."""
+    part = functional.semilocal_part
+    if part.exact_exchange_ranges or not set(names) <= set(part.parameters) - set(functional.nonlocal_part.parameters):
+        raise UnsupportedError(
+            f"fixed_densities is for parameters of semilocal energies, which {functional.name[:60]!r} has not, or not "
+            "alone; leave it out."
+        )
+
+
+def _numbers(name, value):
+    """A parameter with arrays in the place of its numbers; InputError for what else there may be."""
+    leaves = jax.tree_util.tree_leaves(value)
+    if not leaves or any(np.asarray(leaf).dtype.kind not in "f" for leaf in leaves):
+        raise InputError(f"fit: parameter {name!r} is not made of real numbers alone; give others.")
+    return jax.tree_util.tree_map(lambda leaf: jnp.asarray(leaf, dtype=jnp.float64), value)

@@ -1,0 +1,336 @@
+r"""Inversion of the Kohn-Sham equations: the local potential whose orbitals have a given density.
+
+    v_s = v_nuclei + v_H[n_target] + v_xc
+
+v_H of the target stays fixed, so v_xc is what dftfd.training.inverted tells of it: a reference, and what
+dftfd.training.wu_yang or dftfd.training.zhao_morrison_parr add, or, for one orbital of each spin, the formula
+
+    v_s - e = nabla^2 sqrt(n) / (2 sqrt(n))
+"""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+import scipy.linalg
+
+from dftfd.elements import AtomName
+from dftfd.errors import InputError, NotConvergedError, ResourceError, UnsupportedError
+from dftfd.functionals.base import Functional
+from dftfd.functionals.fingerprint import program_fingerprint
+from dftfd.interop.correlated import WAVE_FUNCTIONS, Active
+from dftfd.libcint.mole import one_electron_integrals
+from dftfd.libcint.three_centre import overlaps_of_three
+from dftfd.model.calculation import Calculation, Ingredients
+from dftfd.model.kohn_sham import KohnSham
+from dftfd.results.result import SCFResult
+from dftfd.runtime.arguments import Kind, array, choice, either, number, optional, public, refuse_unknown, whole
+from dftfd.runtime.memory import in_bytes, memory_budget
+from dftfd.runtime.progress import as_progress
+from dftfd.scf.occupation import Aufbau
+from dftfd.scf.orbitals import density_matrix
+from dftfd.system.basis import resolve_basis
+from dftfd.system.molecule import Molecule
+from dftfd.terms import CoulombExchangeEnergy
+from dftfd.training.inversion_target import require_density, target_of
+from dftfd.training.inverted import FERMI_AMALDI, ONE_ORBITAL, Inversion
+from dftfd.training.wu_yang import WuYang
+from dftfd.training.zhao_morrison_parr import PenalisedDensity
+from dftfd.xc.density import density_function, evaluate_at
+
+METHODS = ("wu-yang", "zhao-morrison-parr", ONE_ORBITAL)
+OPTIONS = (
+    "density_fit",
+    "grid_level",
+    "grid",
+    "linear_dependence",
+    "electric_field",
+    "point_charges",
+    "relativity",
+    "external_potential",
+    "max_memory",
+    "progress",
+)
+"""Those of run_scf that an inversion takes."""
+
+LADDER = tuple(10.0**-k for k in range(3, 11))
+"""Smoothing that is tried, the strongest first, until the density agrees; of the penalty 1 / factor."""
+
+CLOSE, STALE, CLOSER = 1e-4, 2, 0.9
+"""What the density may be off for each electron. The search ends, too, where so many steps leave more than a share."""
+
+EVEN_TEMPERED, ORBITALS = "even-tempered", "orbitals"
+RATIO, WIDEST, TIGHTEST, LESS = 2.0, 0.1, 30.0, 10.0
+"""Of even-tempered exponents [bohr^-2]: each from the last, the smallest, the largest over Z^2, and by how much the
+largest is smaller for each angular momentum."""
+
+
+def _target(value):
+    if isinstance(value, str):
+        return choice(*WAVE_FUNCTIONS).convert(value)
+    return value if issubclass(type(value), SCFResult) else array(None, None, None).convert(value)
+
+
+TARGET = Kind("an SCFResult, a density matrix (1 or 2, ao, ao), 'mp2', 'ccsd', 'casscf' or 'fci'", _target)
+STRENGTH = optional(number(lambda x: x >= 0, "a number from 0"))
+HOMO = optional(either(number(), array(None), expected="a number of hartree, or two, of alpha and beta"))
+POSITIVE = number(lambda x: x > 0, "a positive number")
+
+
+@public
+def invert(
+    molecule: Molecule,
+    target: Annotated[Any, TARGET],
+    *,
+    method: Annotated[str, choice(*METHODS)] = "wu-yang",
+    reference: Any = FERMI_AMALDI,
+    potential_basis: Any = EVEN_TEMPERED,
+    smoothing: Annotated[float | None, STRENGTH] = None,
+    density_tol: Annotated[float | None, optional(POSITIVE)] = None,
+    homo: Annotated[Any, HOMO] = None,
+    active: Active = None,
+    conv_tol: Annotated[float, POSITIVE] = 1e-9,
+    max_cycles: Annotated[int, whole(1)] = 100,
+    **options: Any,
+) -> Inversion:
+    """The exchange-correlation potential of a density: the local one whose orbitals have it.
+
+    target: the density, as a result, a density matrix P (spin, ao, ao) in the molecule's basis, or a wave function that
+        PySCF computes: 'mp2', 'ccsd', 'casscf' with active=(electrons, orbitals), 'fci'. Two spins are two potentials.
+    method: 'wu-yang', Gaussians by Newton's method; 'zhao-morrison-parr', an electrostatic potential by a growing
+        penalty; 'one-orbital', the formula where each spin has one orbital at most (helium), which needs `homo`.
+    reference: what the potential begins with, 'fermi-amaldi' or a local functional.
+    potential_basis: of 'wu-yang': 'even-tempered', 'orbitals' (those of the molecule), or as in `molecule`.
+    smoothing: weight of |nabla (v - reference)|^2, or 1 / factor of the penalty; None takes the strongest of 1e-3,
+        1e-4, ... 1e-10 whose density is off by less than 1e-4 electrons for each electron, or as little as less
+        smoothing gives: orbitals of a finite basis do not have every density of it.
+    density_tol: the same with another limit, which has to be kept.
+    homo: energy of the highest orbital [hartree], of both spins or (alpha, beta), to which the potential is shifted;
+        None lets it vanish at infinity.
+    conv_tol: what may be left of the gradient [electrons].   max_cycles: of Newton's method, or of each SCF.
+    options: density_fit (False here), grid_level, linear_dependence, fields and charges as in run_scf. A result that is
+        the target brings its own.
+
+    Raises InputError for a target that does not fit the molecule, NotConvergedError where no potential is found,
+    UnsupportedError for references that are no local potential. See docs/inversion.md.
+
+    >>> import dftfd
+    >>> helium = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), "pbe")
+    >>> dftfd.invert(helium.molecule, helium, homo=helium.mo_energy[0, 0]).density_error < 1e-4
+    True
+    """
+    refuse_unknown("invert", options, OPTIONS)
+    calculation, P = target_of(molecule, target, reference, active, options)
+    require_density(calculation, P)
+    homo = None if homo is None else _of_each_spin(homo, len(P))
+    problem = _Problem.of(calculation, P, as_progress(options.get("progress", False)), reference)
+    if method == ONE_ORBITAL:
+        return _one_orbital(problem, homo)
+    solve = _wu_yang(problem, potential_basis, conv_tol) if method == "wu-yang" else _penalty(problem)
+    found = _smoothed(problem, solve, smoothing, density_tol, max_cycles)
+    return found if homo is None else _shifted(found, homo)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What is inverted: F (spin, ao, ao) with the potentials of nuclei, surroundings, target and reference."""
+
+    ingredients: Ingredients
+    P: np.ndarray
+    F: np.ndarray
+    reference: str
+    functional: Functional | None
+
+    @classmethod
+    def of(cls, calculation: Calculation, P, progress, reference) -> "_Problem":
+        ingredients = calculation.build(progress)
+        if calculation.functional.terms:
+            f = calculation.functional
+            return cls(ingredients, P, ingredients.energy.evaluate(P).F, f.name, f)
+        coulomb = ingredients.energy.of_kind(CoulombExchangeEnergy)
+        others = KohnSham(tuple(term for term in ingredients.energy.terms if term is not coulomb))
+        J = coulomb.builder.coulomb(P) * (1.0 - 1.0 / calculation.molecule.n_electrons)
+        return cls(ingredients, P, others.evaluate(P).F + J, FERMI_AMALDI, None)
+
+    @property
+    def molecule(self) -> Molecule:
+        return self.ingredients.calculation.molecule
+
+    @property
+    def occupy(self) -> Aufbau:
+        calculation = self.ingredients.calculation
+        return Aufbau(calculation.n_occupied, calculation.capacity)
+
+    def reference_charges(self) -> np.ndarray:
+        """(spin, ao, ao) whose electrostatic potential the reference is."""
+        if self.functional is not None:
+            return np.zeros_like(self.P)
+        return np.repeat(-self.P.sum(axis=0, keepdims=True) / self.molecule.n_electrons, len(self.P), axis=0)
+
+    def density_error(self, P) -> float:
+        """int |n - n_target| d^3r, of both spins."""
+        points, weights = self.ingredients.calculation.grid.on(self.molecule)
+        difference = np.asarray(evaluate_at(density_function(self.molecule, P - self.P), points))
+        return float(weights @ np.abs(difference).sum(axis=1))
+
+    def inversion(self, method, smoothing, state, potential_basis, coefficients, charges) -> Inversion:
+        """What was found: orbitals (mo_energy, mo_occ, mo_coeff, P) and the parts of the potential."""
+        e, n, C, P = state
+        functional = self.functional
+        return Inversion(
+            molecule=self.molecule,
+            potential_basis=potential_basis,
+            method=method,
+            reference=self.reference,
+            fingerprint="" if functional is None else program_fingerprint(functional),
+            density_error=self.density_error(P),
+            smoothing=float(smoothing),
+            steps=np.zeros((0, 2)),
+            mo_energy=e,
+            mo_occ=n,
+            mo_coeff=C,
+            density_matrix=P,
+            target=self.P,
+            charges=self.reference_charges() + charges,
+            coefficients=coefficients,
+            constants=np.zeros(len(P)),
+            functional=functional,
+        )
+
+
+# -------------------------------------------------------------------------------------------------------- the methods
+
+
+def _smoothed(problem, solve, smoothing, density_tol, max_cycles) -> Inversion:
+    """The solution of a smoothing, or of the strongest whose density agrees, each from that of a stronger one.
+
+    From far away a step may lead to where two orbitals change places. There W has an edge, on which the search ends
+    with a complaint; less smoothing may lead away from it.
+    """
+    tried = LADDER if smoothing is None else (*(x for x in LADDER if x > smoothing), smoothing)
+    allowed, found = (density_tol or CLOSE) * problem.molecule.n_electrons, []
+    for strength in tried:
+        found.append(solve(strength, max_cycles))
+        errors = [inversion.density_error for inversion, _ in found]
+        ends = errors[-1] < allowed if smoothing is None else strength == smoothing
+        stale = smoothing is None and len(found) > STALE and errors[-1] > CLOSER * errors[-1 - STALE]
+        if ends or stale:
+            break
+    chosen, complaint = found[-1 - STALE if stale else -1]
+    if complaint:
+        raise NotConvergedError(complaint)
+    if not ends and density_tol is not None:
+        raise NotConvergedError(
+            f"the density stays off by {min(errors):.1e} electrons, density_tol allows {allowed:.1e}; orbitals and "
+            "potential of these bases come no closer: give larger ones, or leave density_tol out for the closest."
+        )
+    return replace(chosen, steps=np.stack([tried[: len(errors)], errors], axis=1))
+
+
+def _wu_yang(problem: _Problem, potential_basis, tolerance):
+    """smoothing, cycles -> (Inversion, complaint), each from the last one's potential."""
+    calculation, X = problem.ingredients.calculation, problem.ingredients.X
+    functions = _functions(problem.molecule, potential_basis)
+    size = 4 * 8 * functions.n_ao * problem.molecule.n_ao**2
+    if size > memory_budget(calculation.max_memory):
+        raise ResourceError(
+            f"integrals of {functions.n_ao} functions of the potential take {in_bytes(size)}, more than is free; take "
+            "a smaller potential_basis."
+        )
+    overlaps = overlaps_of_three(problem.molecule, functions)
+    gradients = 2.0 * one_electron_integrals(functions)["kinetic"]
+    searches = [
+        WuYang(overlaps, gradients, F, X, P, n, calculation.capacity)
+        for F, P, n in zip(problem.F, problem.P, calculation.n_occupied, strict=True)
+    ]
+    last: list = [None] * len(searches)
+
+    def solve(smoothing, max_cycles):
+        found = [w.optimum(smoothing, tolerance, max_cycles, b) for w, b in zip(searches, last, strict=True)]
+        last[:] = [one.coefficients for one in found]
+        state = tuple(np.stack([getattr(one, name) for one in found]) for name in _STATE)
+        complaint = next((one.complaint for one in found if one.complaint), "")
+        return problem.inversion("wu-yang", smoothing, state, functions, np.stack(last), 0.0), complaint
+
+    return solve
+
+
+_STATE = ("mo_energy", "mo_occ", "mo_coeff", "P")
+
+
+def _penalty(problem: _Problem):
+    """1 / factor, cycles -> (Inversion, complaint), each from the last one's density."""
+    builder = problem.ingredients.energy.of_kind(CoulombExchangeEnergy).builder
+    matrices, X = problem.ingredients.matrices, problem.ingredients.X
+    penalised = PenalisedDensity(problem.F, problem.P, matrices.S, X, builder.coulomb_of_each, problem.occupy)
+    last: list = [problem.P]
+
+    def solve(smoothing, max_cycles):
+        if not smoothing:
+            raise InputError("smoothing=0 is an infinite penalty; give 1 / factor, such as 1e-3.")
+        found = penalised.at(1.0 / smoothing, last[0], max_cycles)
+        last[0] = found.state.P
+        state = tuple(getattr(found.state, name) for name in _STATE)
+        nothing = np.zeros((len(problem.P), problem.molecule.n_ao))
+        name = "zhao-morrison-parr"
+        return problem.inversion(name, smoothing, state, problem.molecule, nothing, found.matrices), found.complaint
+
+    return solve
+
+
+def _functions(molecule, basis) -> Molecule:
+    """The molecule with the functions of the potential as its basis."""
+    if isinstance(basis, str) and basis.lower() == ORBITALS:
+        return molecule
+    names = [AtomName(*of) for of in zip(molecule.symbols, molecule.ghost, molecule.labels, strict=True)]
+    if isinstance(basis, str) and basis.lower() == EVEN_TEMPERED:
+        entries = tuple(map(_even_tempered, molecule.atomic_numbers))
+    else:
+        entries = resolve_basis(basis, tuple(names))
+    return replace(molecule, atom_basis=entries)
+
+
+def _even_tempered(Z) -> tuple:
+    """Shells of one primitive each, s and p, of atoms beyond helium d and f, too."""
+    shells = []
+    for l in range(2 if Z <= 2 else 4):
+        largest = TIGHTEST * int(Z) ** 2 / LESS**l
+        count = max(1, 1 + int(np.log(largest / WIDEST) / np.log(RATIO)))
+        shells += [(l, (WIDEST * RATIO**k, 1.0)) for k in range(count)]
+    return tuple(shells)
+
+
+def _one_orbital(problem: _Problem, homo) -> Inversion:
+    """The formula for one orbital of each spin.
+
+    Its orbital is the root of the density; what is told is the first natural one, which nearly is, and in the basis.
+    """
+    calculation = problem.ingredients.calculation
+    if set(calculation.n_occupied) != {1}:
+        raise InputError(f"method={ONE_ORBITAL!r} is for one orbital of each spin; use 'wu-yang'.")
+    if homo is None:
+        raise InputError(f"method={ONE_ORBITAL!r} needs homo=, the orbital's energy, minus the ionisation energy.")
+    given = calculation.surroundings
+    if given.electric_field.any() or len(given.charges) or given.relativity or given.potential is not None:
+        raise UnsupportedError(f"method={ONE_ORBITAL!r} takes the potential of the nuclei alone; use 'wu-yang'.")
+    S = problem.ingredients.matrices.S
+    C = np.stack([scipy.linalg.eigh(S @ P @ S, S)[1][:, -1:] for P in problem.P])
+    n = np.full((len(C), 1), float(calculation.capacity))
+    nothing = np.zeros((len(C), problem.molecule.n_ao))
+    state = homo[:, None], n, C, density_matrix(C, n)
+    found = problem.inversion(ONE_ORBITAL, 0.0, state, problem.molecule, nothing, 0.0)
+    return replace(found, charges=np.zeros_like(problem.P), constants=homo)
+
+
+def _of_each_spin(homo, n_spin) -> np.ndarray:
+    values = np.atleast_1d(np.asarray(homo, dtype=float))
+    if len(values) not in (1, n_spin):
+        raise InputError(f"homo has {len(values)} values; give one, or one of each of the target's spins, {n_spin}.")
+    return np.broadcast_to(values, (n_spin,)).copy()
+
+
+def _shifted(found: Inversion, homo) -> Inversion:
+    """The same potentials plus constants, which put the highest orbital of each spin that has one to an energy."""
+    spins = zip(found.mo_energy, found.mo_occ, homo, strict=True)
+    shift = np.array([wanted - e[n > 0].max() if np.any(n > 0) else 0.0 for e, n, wanted in spins])
+    return replace(found, mo_energy=found.mo_energy + shift[:, None], constants=found.constants + shift)
