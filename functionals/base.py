@@ -162,12 +162,14 @@ class Functional:
         its long-range part erf(omega r)/r [1/bohr].
     dispersion: (version, whose parameters) of a correction by the positions of the nuclei, ('d3bj', 'pbe'), or None. A
         calculation adds it; energies of densities are without.
+    papers: DOIs of the papers that the combination itself is from; those of its terms are theirs. Sums have none.
     """
 
     name: str
     terms: tuple[tuple[float, EnergyTerm], ...] = ()
     exact_exchange: tuple[tuple[float, float], ...] = ()
     dispersion: tuple[str, str] | None = None
+    papers: tuple[str, ...] = field(default=(), compare=False)
     _repr_html_ = in_notebooks
 
     @property
@@ -246,7 +248,8 @@ class Functional:
 
     @property
     def dois(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(t.doi for _, t in self.terms if t.doi))
+        """The papers to cite: those of the combination first, then those of its terms."""
+        return tuple(dict.fromkeys([*self.papers, *(t.doi for _, t in self.terms if t.doi)]))
 
     @_public
     def energy_density(self, rho: Density, tau: Density | None = None, *e_x: Density) -> Function:

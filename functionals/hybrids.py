@@ -22,19 +22,20 @@ register((exact_exchange + lyp.correlation).named("hflyp"))
 register((exact_exchange + pw92.mod_correlation).named("hfpw92"))
 
 # C. Adamo, V. Barone, J. Chem. Phys. 110, 6158 (1999). doi:10.1063/1.478522
-pbe0 = register(hybrid(0.25, pbe.exchange, pbe.correlation), "pbe0")
+pbe0 = register(hybrid(0.25, pbe.exchange, pbe.correlation), "pbe0", doi="10.1063/1.478522")
 register(pbe0, "hyb_gga_xc_pbeh")
 
 # V. N. Staroverov, G. E. Scuseria, J. Tao, J. P. Perdew, J. Chem. Phys. 119, 12129 (2003). doi:10.1063/1.1626543
-tpssh = register(hybrid(0.10, tpss.tpss_exchange, tpss.tpss_correlation), "tpssh")
+tpssh = register(hybrid(0.10, tpss.tpss_exchange, tpss.tpss_correlation), "tpssh", doi="10.1063/1.1626543")
 register(tpssh, "hyb_mgga_xc_tpssh")
 
 # K. Hui, J.-D. Chai, J. Chem. Phys. 144, 044114 (2016). doi:10.1063/1.4940734
-scan0_exchange = register(0.25 * exact_exchange + 0.75 * scan.scan_exchange, "hyb_mgga_x_scan0")
-scan0 = register(scan0_exchange + scan.scan_correlation, "scan0")
+_SCAN0 = "10.1063/1.4940734"
+scan0_exchange = register(0.25 * exact_exchange + 0.75 * scan.scan_exchange, "hyb_mgga_x_scan0", doi=_SCAN0)
+scan0 = register(scan0_exchange + scan.scan_correlation, "scan0", doi=_SCAN0)
 
 # M. Bursch, H. Neugebauer, S. Ehlert, S. Grimme, J. Chem. Phys. 156, 134105 (2022). doi:10.1063/5.0086040
-r2scan0 = register(hybrid(0.25, scan.r2scan_exchange, scan.r2scan_correlation), "r2scan0")
+r2scan0 = register(hybrid(0.25, scan.r2scan_exchange, scan.r2scan_correlation), "r2scan0", doi="10.1063/5.0086040")
 register(r2scan0, "hyb_mgga_xc_r2scan0")
 
 # Y. Zhao, D. G. Truhlar, Theor. Chem. Acc. 120, 215 (2008), whose sum a_i w^i holds the factor 1 - 0.54 already.
@@ -58,7 +59,6 @@ def _b3lyp(local_correlation):
 
 
 # The B3LYP of Gaussian, libxc and PySCF takes VWN's fit to the random phase approximation; b3lyp5 takes VWN5.
-register(_b3lyp(lda.vwn_rpa_correlation).named("b3lyp"))
-register(_b3lyp(lda.vwn_rpa_correlation).named("hyb_gga_xc_b3lyp"))
-register(_b3lyp(lda.vwn5_correlation).named("b3lyp5"))
-register(_b3lyp(lda.vwn5_correlation).named("hyb_gga_xc_b3lyp5"))
+_B3LYP = "10.1021/j100096a001"
+register(register(_b3lyp(lda.vwn_rpa_correlation), "b3lyp", doi=_B3LYP), "hyb_gga_xc_b3lyp")
+register(register(_b3lyp(lda.vwn5_correlation), "b3lyp5", doi=_B3LYP), "hyb_gga_xc_b3lyp5")

@@ -73,11 +73,13 @@ pbe = register((exchange + correlation).named("pbe"))
 
 # ---- Other parameters, and another enhancement factor.
 
-# Y. Zhang, W. Yang, Phys. Rev. Lett. 80, 890 (1998): kappa fitted to exchange energies of atoms.
+# Y. Zhang, W. Yang, Phys. Rev. Lett. 80, 890 (1998). doi:10.1103/PhysRevLett.80.890
+# kappa fitted to exchange energies of atoms.
 revpbe_exchange = variant(exchange, "gga_x_pbe_r", doi="10.1103/PhysRevLett.80.890", kappa=1.245)
 revpbe = register((revpbe_exchange + correlation).named("revpbe"))
 
-# J. P. Perdew et al., Phys. Rev. Lett. 100, 136406 (2008): mu of the slowly varying gas; beta from surface energies.
+# J. P. Perdew et al., Phys. Rev. Lett. 100, 136406 (2008). doi:10.1103/PhysRevLett.100.136406
+# mu of the slowly varying gas; beta from surface energies.
 _PBESOL = "10.1103/PhysRevLett.100.136406"
 pbesol_exchange = variant(exchange, "gga_x_pbe_sol", doi=_PBESOL, mu=10 / 81)
 pbesol_correlation = variant(correlation, "gga_c_pbe_sol", doi=_PBESOL, beta=0.046)

@@ -54,7 +54,8 @@ def _unflatten(structure: _Structure, leaves) -> Functional:
         values = [next(leaves) if v is None else v for v in kept]
         terms.append((coefficient, term.with_values(tree_unflatten(tree, values))))
     exact_exchange = tuple((omega, next(leaves)) for omega in omegas)
-    return Functional(structure.functional.name, tuple(terms), exact_exchange, dispersion)
+    known = structure.functional
+    return Functional(known.name, tuple(terms), exact_exchange, dispersion, known.papers)
 
 
 jax.tree_util.register_pytree_node(Functional, _flatten, _unflatten)

@@ -24,7 +24,7 @@ def _cam_b3lyp(short=0.19, extra=0.46, omega=0.33):
     return short * exact_exchange + extra * long_range_exchange(omega) + exchange + correlation
 
 
-cam_b3lyp = register(_cam_b3lyp(), "hyb_gga_xc_cam_b3lyp")
+cam_b3lyp = register(_cam_b3lyp(), "hyb_gga_xc_cam_b3lyp", doi="10.1016/j.cplett.2004.06.011")
 register(cam_b3lyp, "camb3lyp")
 
 

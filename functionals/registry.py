@@ -177,11 +177,12 @@ def _plain_name(name, decorator):
 
 
 @_public
-def register(f: Any, name: Any = None, *, spin_symmetric: bool = True) -> Functional:
+def register(f: Any, name: Any = None, *, doi: Any = None, spin_symmetric: bool = True) -> Functional:
     """Enter a Functional, such as a combination of others, under its name, after a look at each of its new terms.
 
     A name of one's own may be registered again, as a cell or a file that runs again does; where it then stands for
     something else, a warning says what has changed. Those of the library and of plug-ins are taken.
+    doi: of the paper that the combination is from; those of its terms are theirs, see `Functional.dois`.
     """
     if not issubclass(type(f), Functional):
         raise FunctionalError(f"register: a Functional expected, {shown(f)} found.")
@@ -189,6 +190,7 @@ def register(f: Any, name: Any = None, *, spin_symmetric: bool = True) -> Functi
     if not issubclass(type(name), str) or not NAME.fullmatch(name):
         raise FunctionalError(f"{shown(name)} is no name for a functional: lower-case letters, digits and _ expected.")
     name = str.__str__(name)
+    doi = None if doi is None else _plain_doi(doi)
     if name in _REGISTRY and (name in _library or not _library):
         raise FunctionalError(
             f"a functional named {name!r} is registered already; choose another name, or try a formula without a name "
@@ -200,10 +202,17 @@ def register(f: Any, name: Any = None, *, spin_symmetric: bool = True) -> Functi
     for _, part in f.terms:
         if not (_is_validated(part) or (isinstance(part, GuestTerm) and _is_library_code(part))):
             (require_valid_guest if isinstance(part, GuestTerm) else require_valid)(part, spin_symmetric)
-    before, _REGISTRY[name] = _REGISTRY.get(name), f.named(name)
+    f = f.named(name) if doi is None else replace(f, name=name, papers=(doi,))
+    before, _REGISTRY[name] = _REGISTRY.get(name), f
     if before is not None:
         _say_what_changed(before, f)
     return _REGISTRY[name]
+
+
+def _plain_doi(doi: Any) -> str:
+    if not issubclass(type(doi), str) or not re.fullmatch(r"10\.\S+", doi):
+        raise FunctionalError(f"register(doi={shown(doi)}): a DOI such as '10.1021/j100096a001' expected.")
+    return str.__str__(doi)
 
 
 def _say_what_changed(before: Functional, after: Functional) -> None:

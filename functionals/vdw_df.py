@@ -69,5 +69,6 @@ def vdw_df2_nonlocal(n, *, Z_ab=-1.887):
     return nonlocal_energy(n, Z_ab)
 
 
-vdw_df = register((pbe.revpbe_exchange + correlation + vdw_df_nonlocal).named("vdw_df"))
-vdw_df2 = register((pw86.rpw86_exchange + correlation + vdw_df2_nonlocal).named("vdw_df2"))
+_VDW_DF, _VDW_DF2 = "10.1103/PhysRevLett.92.246401", "10.1103/PhysRevB.82.081101"
+vdw_df = register(pbe.revpbe_exchange + correlation + vdw_df_nonlocal, "vdw_df", doi=_VDW_DF)
+vdw_df2 = register(pw86.rpw86_exchange + correlation + vdw_df2_nonlocal, "vdw_df2", doi=_VDW_DF2)

@@ -170,7 +170,7 @@ def _hse(name, a=0.25, omega=0.11):
     """E_x = a E_x^SR-HF + E_x^wPBE(0) - a E_x^wPBE(omega), with the short range as 1/r less erf(omega r)/r."""
     exact = a * exact_exchange - a * long_range_exchange(omega)
     short = reparametrised(short_range_exchange, "gga_x_wpbeh_sr", omega=omega)
-    return register(exact + full_range_exchange - a * short + pbe.correlation, name)
+    return register(exact + full_range_exchange - a * short + pbe.correlation, name, doi="10.1063/1.2404663")
 
 
 hse06 = _hse("hyb_gga_xc_hse06")

@@ -41,7 +41,7 @@ def test_run_prints_plain_lines_and_a_summary(dftfd_command):
     """Away from a terminal: PySCF-style cycle lines, then the result; nothing on standard error, exit code 0."""
     code, out, err = dftfd_command("run", HYDROGEN, "--xc", "lda,vwn", "--basis", "6-31g", "--grid-level", 1)
     assert (code, err) == (0, "")
-    assert "H2, 2 electrons, 4 basis functions, nearest atoms H1-H2 0.7400 angstrom" in out
+    assert "H2, 2 electrons, 4 basis functions\nnearest atoms H1-H2 0.7400 angstrom\n" in out
     assert "density fitting in" in out
     assert "cycle= 1 E= -1.1" in out and "  delta_E= " in out and "  |g|= " in out and "  |ddm|= " in out
     assert "converged in" in out and "total energy" in out

@@ -2,15 +2,18 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 
+import jax
 import pytest
 
+import dftfd
 from dftfd.cli import main
 from dftfd.cli.listing import INDEX, known_functionals
-from dftfd.errors import InputError
+from dftfd.errors import FunctionalError, InputError
 from dftfd.functionals import catalogue
 from dftfd.functionals.registry import _library
 from tests.verification import functional_index
@@ -42,6 +45,70 @@ def test_rows_are_what_the_functionals_say(name):
 @pytest.mark.slow
 def test_all_rows_are_what_the_functionals_say():
     assert json.loads(INDEX.read_text()) == json.loads(json.dumps(functional_index.index()))
+
+
+PAPERS = {
+    "10.1021/j100096a001": (1994, "b3lyp b3lyp5"),
+    "10.1016/j.cplett.2004.06.011": (2004, "camb3lyp"),
+    "10.1063/1.478522": (1999, "pbe0"),
+    "10.1063/1.1626543": (2003, "tpssh"),
+    "10.1063/1.4940734": (2016, "scan0"),
+    "10.1063/5.0086040": (2022, "r2scan0"),
+    "10.1063/1.2404663": (2006, "hse06"),
+    "10.1063/1.2409292": (2006, "lcwpbe"),
+    "10.1021/jp050536c": (2005, "pw6b95"),
+    "10.1007/s00214-007-0310-x": (2008, "m062x"),
+    "10.1063/1.2834918": (2008, "wb97 wb97x"),
+    "10.1039/c3cp54374a": (2014, "wb97xv"),
+    "10.1063/1.4952647": (2016, "wb97mv"),
+    "10.1063/1.4907719": (2015, "b97mv"),
+    "10.1063/1.2429058": (2007, "lh07t_svwn"),
+    "10.1103/PhysRevLett.92.246401": (2005, "vdw_df"),
+    "10.1103/PhysRevB.82.081101": (2010, "vdw_df2"),
+    "10.1103/PhysRevLett.80.890": (1998, "revpbe"),
+    "10.1103/PhysRevB.59.7413": (1999, "rpbe"),
+    "10.1063/1.475428": (1998, "mpw91"),
+}
+"""The paper that a combination is from, of Kohn-Sham DFT's literature; 2005 is the year of vdW-DF's erratum."""
+SUMS = {"svwn", "spw92", "blyp", "bp86", "bpbe", "olyp", "opbe", "hflyp", "hfpw92"}
+"""Names that say the papers of both terms, and have none of their own."""
+ONE_PAPER = {"pbe", "pbesol", "pw91", "tpss", "revtpss", "scan", "rscan", "r2scan", "scanl", "r2scanl", "m06l", "mn15l"}
+MODELS = {"lb94", "tb09", "bj06"}
+
+
+def test_combinations_are_cited_by_their_own_papers():
+    """Each name of several terms or with exact exchange: the first source is the combination's, not its first term's;
+    no combination is without a verdict here."""
+    expected = {name: (doi, year) for doi, (year, names) in PAPERS.items() for name in names.split()}
+    rows, judged = json.loads(INDEX.read_text())["own"], {*expected, *SUMS, *ONE_PAPER, *MODELS}
+    for name, (doi, year) in expected.items():
+        assert (rows[name]["doi"][0], rows[name]["year"]) == (doi, year), name
+        assert dftfd.get_functional(name).dois[0] == doi
+    for name in SUMS:
+        terms = [term for _, term in dftfd.get_functional(name).terms]
+        assert {term.doi for term in terms} == set(rows[name]["doi"]), name
+    for name in ONE_PAPER:
+        assert len(rows[name]["doi"]) == 1, name
+    plain = lambda name: re.sub("^(hyb_)?(m?gga|lda)_xc?_", "", name).replace("_", "").replace("pbeh", "pbe0")
+    seen = {plain(name) for name in judged}
+    for name, f in ((name, dftfd.get_functional(name)) for name in _library - {"hf"}):
+        if len(f.terms) > 1 or f.exact_exchange:
+            assert plain(name) in seen, f"{name}: which paper is it from?"
+
+
+def test_a_combination_of_ones_own_has_its_paper(said):
+    """Through changed parameters and JAX's trees; sums with others do not take it along; the printed line has all."""
+    mine = dftfd.register(dftfd.get_functional("b88,lyp"), "cited_blyp", doi="10.1000/mine")
+    parts = ("10.1103/PhysRevA.38.3098", "10.1103/PhysRevB.37.785")
+    assert mine.dois == ("10.1000/mine", *parts) and mine.with_parameters(beta=0.004).dois == mine.dois
+    leaves, tree = jax.tree_util.tree_flatten(mine)
+    assert jax.tree_util.tree_unflatten(tree, leaves).dois == mine.dois
+    assert "10.1000/mine" not in (mine + dftfd.exact_exchange).dois
+    for wrong in ("", "doi:10.1000/mine", 10.1000, ["10.1000/mine"]):
+        with pytest.raises(FunctionalError, match="a DOI such as"):
+            dftfd.register(mine, "cited_otherwise", doi=wrong)
+    line = said("list", "b3lyp5", "--long")[1].splitlines()[0]
+    assert line.index("10.1021/j100096a001") < line.index("10.1103/PhysRevA.38.3098") < line.index("10.1103/PhysRevB")
 
 
 def test_filters(said):

@@ -9,14 +9,16 @@ import itertools
 from pathlib import Path
 
 import h5py
+import mpmath
 import numpy as np
 import pytest
 
 import dftfd
 from dftfd.cli import main
-from dftfd.errors import FunctionalError
+from dftfd.errors import FunctionalError, InputError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import lookup
+from dftfd.verify.exact_values import oracle_at
 from dftfd.verify.extended import ExtendedEnergy
 from dftfd.verify.oracle import GROUPS, oracle, oracle_names
 from dftfd.verify.point_comparison import lowered_derivatives, scaled_error
@@ -170,3 +172,63 @@ def test_the_table_of_the_oracle_is_what_check_reads(tmp_path, capsys):
     assert main(["oracle", "lda_x", "--points", "one spin"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 13 and lines[0].startswith("rho_a,rho_b,sigma_aa") and lines[0].endswith("e,vrho_0,v2rho2_0")
+
+
+def test_points_of_ones_own_have_the_digits_of_a_closed_form():
+    """Slater exchange, e = -3/4 (3/pi)^(1/3) n^(4/3), and its derivatives to third order, to 45 digits by mpmath."""
+    table = oracle_at("lda_x", {"rho": [0.1, 3.0]}, order=3)
+    assert list(table.columns) == ["rho", "e", "vrho", "v2rho2", "v3rho3"]
+    rows = [line.split(",") for line in table.csv(digits=50).splitlines()[1:]]
+    with mpmath.workdps(60):
+        n, factor = mpmath.mpf(0.1), 1
+        for order, text in enumerate(rows[0][1:]):
+            power = mpmath.mpf(4) / 3 - order
+            exact = -mpmath.mpf(3) / 4 * mpmath.cbrt(3 / mpmath.pi) * factor * n**power
+            assert abs(mpmath.mpf(text) / exact - 1) < 1e-15  # the formula's constant is a float64
+            factor *= power
+        ratio = mpmath.mpf(rows[0][2]) * n / mpmath.mpf(rows[0][1])  # and cancels here
+        assert abs(ratio - mpmath.mpf(4) / 3) < mpmath.mpf(10) ** -45
+        assert abs(mpmath.mpf(rows[0][0]) - n) < mpmath.mpf(10) ** -49  # the float64, not the decimal 0.1
+
+
+def test_points_of_ones_own_give_what_the_file_holds():
+    """Points of the file given by hand: all its columns again, to the last digit, one spin alone included."""
+    for points in ("regular", "one spin"):
+        stored = oracle("mgga_c_scan", points)
+        given = {name: column[:2] for name, column in stored.columns.items() if name in VARIABLES[2]}
+        table = oracle_at("mgga_c_scan", given)
+        assert table.columns.keys() == stored.columns.keys()
+        for name, column in table.columns.items():
+            np.testing.assert_allclose(column, stored.columns[name][:2], rtol=1e-15, atol=1e-70)
+
+
+def test_what_the_oracle_does_not_evaluate():
+    """Slopes on the border of what is defined, energies that are no function of a point, columns of unequal length."""
+    border = {"rho": [1.0, 1.0], "sigma": [0.5, 0.0]}
+    with pytest.raises(InputError, match="row 2: sigma is zero.*order 0"):
+        oracle_at("pbe", border)
+    assert np.isfinite(oracle_at("pbe", border, order=0).columns["e"]).all()
+    assert list(oracle_at("pbe", {"rho": [1.0], "sigma": [0.0]}, order=1).columns) == ["rho", "sigma", "e", "vrho"]
+    for name in ("hf", "lb94", "vv10"):
+        with pytest.raises(UnsupportedError, match="semilocal energies"):
+            oracle_at(name, {"rho": [1.0], "sigma": [0.5]})
+    with pytest.raises(InputError, match="columns of one length"):
+        oracle_at("lda_x", {"rho": [1.0, 2.0], "sigma": [0.5]})
+    with pytest.raises(InputError, match="digits=51: give a whole number from 1 to 50"):
+        oracle_at("lda_x", {"rho": [1.0]}).csv(digits=51)
+
+
+def test_the_command_evaluates_points_of_ones_own(tmp_path, capsys):
+    """A hybrid's semilocal part, which a warning says; the table passes `check --values`; options that do not go."""
+    points, table = tmp_path / "points.csv", tmp_path / "exact.csv"
+    points.write_text("rho, sigma, mine\n0.1, 0.02, 7\n1.0, 0.5, 7\n")
+    assert main(["oracle", "pbe0", "--at", str(points), "-o", str(table)]) == 0
+    assert "exact exchange 0.25" in capsys.readouterr().err
+    assert table.read_text().splitlines()[0] == "rho,sigma,e,vrho,vsigma,v2rho2,v2rhosigma,v2sigma2"
+    assert main(["check", "pbe0", "--values", str(table)]) == 0
+    capsys.readouterr()
+    assert main(["oracle", "gga_c_pbe", "--at", str(points), "--order", "0", "--digits", "30"]) == 0
+    assert len(capsys.readouterr().out.splitlines()[1].split(",")[2]) == len("-3.") + 29 + len("e-3")
+    assert main(["oracle", "gga_x_pbe", "--digits", "5"]) == 2 and "--at" in capsys.readouterr().err
+    assert main(["oracle", "pbe", "--at", str(points), "--points", "extreme"]) == 2
+    assert main(["oracle", "pbe", "--at", str(tmp_path / "none.csv")]) == 5

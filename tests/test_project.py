@@ -281,6 +281,15 @@ def test_folders_are_links_with_one_import_name():
             exec(compile(source, folder, "exec"), {"__name__": folder})
 
 
+def test_every_file_of_functionals_is_imported():
+    """A file that registers formulas stands in functionals/__init__.py; else nobody finds them, and libxc's catalogue
+    answers to their names."""
+    registers = re.compile(r"^(@functional|@potential|register)\(|= (register|variant)\(", re.M)
+    files = [path for path in (ROOT / "functionals").glob("*.py") if path.stem not in ("__init__", "registry")]
+    makers = {path.stem for path in files if registers.search(path.read_text())}
+    assert len(makers) > 20 and makers <= set(dftfd.functionals.__all__)
+
+
 def test_public_names_exist():
     """Everything that `import dftfd` offers can be reached."""
     for name in dftfd.__all__:

@@ -98,6 +98,47 @@ def test_what_commands_print_keeps_words_whole(arguments, on_terminal, capsys):
     assert words(last)[-20:] == words(piped)[-20:] and set(words(piped)) <= set(words(shown))
 
 
+def screen(raw):
+    """The lines that stand on a terminal in the end: cursor up, lines wiped, carriage returns carried out."""
+    lines, y, x = [""], 0, 0
+    for part in re.findall(r"\x1b\[[0-9;?]*[a-zA-Z]|\r|\n|[^\x1b\r\n]+", raw):
+        if part == "\n":
+            y, x = y + 1, 0
+            lines += [""] * (y == len(lines))
+        elif part == "\r":
+            x = 0
+        elif part.startswith("\x1b["):
+            y -= int(part[2:-1] or 1) if part.endswith("A") else 0
+            lines[y] = "" if part == "\x1b[2K" else lines[y]
+        else:
+            lines[y] = lines[y][:x].ljust(x) + part + lines[y][x + len(part) :]
+            x += len(part)
+    return [line.rstrip() for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("command", "last", "tables"),
+    [
+        (["run"], "dipole, length", 1),
+        (["gradient"], "torque", 1),
+        (["polarizability"], "anisotropy", 1),
+        (["excitations", "-n", "1"], "character", 1),
+        (["interaction"], "interaction energy", 3),
+    ],
+)
+def test_a_result_stands_below_the_cycles(command, last, tables, on_terminal):
+    """A table of cycles for each calculation, facts once, and the result below all of it; no line goes on."""
+    pair = "He 0 0 0; He 0 0 3"
+    shown, code = on_terminal(*command, pair, "--basis", "6-31g", "--grid-level", "0", "--xc", "lda,vwn")
+    assert code == 0
+    lines = screen(shown)
+    heads = [k for k, line in enumerate(lines) if "density change" in line]
+    (result,) = (k for k, line in enumerate(lines) if last in line)
+    assert len(heads) == tables and result > heads[-1]
+    assert sum(line.startswith("grid of") for line in lines) == 1
+    assert lines[1] == "nearest atoms He1-He2 3.0000 angstrom"
+
+
 def test_no_convergence_failures_and_warnings_are_in_colour_on_a_terminal(on_terminal, monkeypatch):
     """Red: what is no solution, FAIL, errors. Yellow: warnings. None with NO_COLOR, nor on a dumb terminal."""
     unconverged = ["run", HELIUM, "--basis", "6-31g", "--max-cycles", "1"]

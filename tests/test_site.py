@@ -87,6 +87,34 @@ def test_what_is_wrong_on_a_page_is_an_error(tmp_path, text, message):
     plt.close("all")
 
 
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("<!-- run\nx = 1\n-->\n```python\nx + 1\n```\n", "line 5: the code uses x, which no code shown above"),
+        ("```python\ndef f():\n    return g() + len([])\n```\n", "the code uses g"),
+        ("```python\n>>> y\n1\n\n```\n", "the code uses y"),
+        ("of <S^2> and <f, g>\n", "line 1: browsers take '<S^2>' for a tag"),
+        ("`a`\n\nof <f, g>\n", "line 3: browsers take '<f, g>' for a tag"),
+    ],
+)
+def test_incomplete_pages_are_errors(tmp_path, text, message):
+    """Names that only hidden code makes, so that what is shown does not run as copied; words that browsers swallow."""
+    path = tmp_path / "page.md"
+    path.write_text(text)
+    with pytest.raises(pages.PageError, match=re.escape(message)):
+        pages.require_complete(path)
+    assert pages.main(str(path), str(tmp_path / "outcome.json")) == 1
+
+
+def test_pages_are_complete(tmp_path):
+    """All of them; what looks like a tag in code, a formula or a real tag is none."""
+    for path in [*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
+        pages.require_complete(path)
+    path = tmp_path / "page.md"
+    path.write_text("`<S^2>` $a <b> c$ <b>bold</b> 1 < 2 > 0\n~~~\n<x>\n~~~\n```python\nx = [k for k in 'ab']\n```\n")
+    pages.require_complete(path)
+
+
 def test_pictures_are_kept_with_their_words(tmp_path):
     """Text takes the colour of the page; the words stand for the picture."""
     text = '```python\nimport matplotlib.pyplot as plt\n\nplt.figure("a <line>")\nplt.plot([1, 2])\n```\n'

@@ -3,6 +3,8 @@ from elsewhere; the page needs nothing from outside."""
 
 import itertools
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +19,7 @@ from dftfd.autofd.scalar.program import Node, ScalarProgram
 from dftfd.benchmarks.collections import read_set
 from dftfd.cli.commands import app
 from dftfd.errors import FileError, FunctionalError, UnsupportedError
+from dftfd.functionals.named_files import functional_in_file
 from dftfd.interactive.molecules import all_nine, bonds, species
 from dftfd.interactive.spherical_atoms import ATOMS, atom
 from dftfd.interop import libxc
@@ -300,6 +303,32 @@ def test_the_command_writes_the_page(tmp_path):
     assert path.read_text().startswith("<!DOCTYPE html>")
     again = CliRunner().invoke(app, ["workbench", "lda", "-o", str(path)])
     assert isinstance(again.exception, FileError)
+
+
+OWN = """import dftfd
+from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
+
+@spin_scaled
+def bare(n, *, mu=0.2):
+    return slater_exchange(n) * (1 + mu * reduced_gradient_squared(n) / (1 + reduced_gradient_squared(n)))
+
+named = dftfd.functional("gga_x_own_workbench")(bare)
+"""
+
+
+@needs_node
+@pytest.mark.parametrize("what", ["named", "bare", "bare, pbe"])
+def test_copied_python_of_a_formula_in_a_file_runs_by_itself(what, tmp_path):
+    """In a new process in the file's folder, with the moved parameter."""
+    own = OWN.replace("gga_x_own_workbench", "gga_x_own_workbench_" + what[:4])  # a name for each run
+    (tmp_path / "own_for_workbench.py").write_text(own)
+    page = dftfd.workbench(functional_in_file(f"{tmp_path}/own_for_workbench.py:{what}"))
+    moved = "state.values[0][BENCH.functionals[0].parameters.findIndex(p => p.name === 'mu')] = 0.33;"
+    code = moved + "print([`${BENCH.imports}\\n\\nprint(${python()})`]);"
+    (copied,) = run_javascript(script_of(page) + code, tmp_path)
+    (tmp_path / "copied.py").write_text(copied + "\n")
+    ran = subprocess.run([sys.executable, "copied.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0 and "mu=0.33" in ran.stdout, copied + ran.stderr
 
 
 def test_functionals_have_the_page_as_a_method():

@@ -269,17 +269,17 @@ def progress_of(system, quiet=False):
     else:
         display = PlainProgress()
     with display:
-        display.note(_heading(system))
+        for line in _heading(system):
+            display.note(line)
         yield display
 
 
 def _heading(molecule):
+    """Lines that fit a terminal."""
     from dftfd.system.molecule import UNITS
 
-    text = f"dftfd {VERSION}: {molecule.formula}, {molecule.n_electrons} electrons, {molecule.n_ao} basis functions"
-    nearest = molecule.shortest_distance
-    if nearest is None:
-        return text
-    a, b, distance = nearest
-    names = f"{molecule.symbols[a]}{a + 1}-{molecule.symbols[b]}{b + 1}"
-    return f"{text}, nearest atoms {names} {distance / UNITS['angstrom']:.4f} angstrom"
+    yield f"dftfd {VERSION}: {molecule.formula}, {molecule.n_electrons} electrons, {molecule.n_ao} basis functions"
+    if molecule.shortest_distance is not None:
+        a, b, distance = molecule.shortest_distance
+        names = f"{molecule.symbols[a]}{a + 1}-{molecule.symbols[b]}{b + 1}"
+        yield f"nearest atoms {names} {distance / UNITS['angstrom']:.4f} angstrom"

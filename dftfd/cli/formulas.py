@@ -6,10 +6,21 @@ from typing import Annotated
 
 import typer
 
-from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, at_work, messages, refuse_existing
+from dftfd.cli.commands import (
+    CHECK_FAILED,
+    Debug,
+    Verbose,
+    app,
+    at_work,
+    given_options,
+    messages,
+    refuse,
+    refuse_existing,
+)
 from dftfd.cli.option_types import functional_named
-from dftfd.cli.terminal import say
+from dftfd.cli.terminal import say, warn
 from dftfd.errors import InputError
+from dftfd.runtime.files import write_text
 
 JsonOut = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 
@@ -183,31 +194,60 @@ def workbench(
 
 @app.command()
 def oracle(
-    name: Annotated[str, typer.Argument(help="A formula, as gga_x_pbe; without it, all are listed.")] = "",
+    context: typer.Context,
+    name: Annotated[
+        str, typer.Argument(help="A formula, as gga_x_pbe; with --at any functional. Without it, all are listed.")
+    ] = "",
     points: Annotated[
         str, typer.Option(help="Kind of points: regular, polarised, extreme, below, one spin.")
     ] = "regular",
+    at: Annotated[Path | None, typer.Option(help="Points of your own: a table as for `dftfd check --values`.")] = None,
+    order: Annotated[int, typer.Option(min=0, max=3, help="Of --at: the highest order of derivatives.")] = 2,
+    digits: Annotated[
+        int | None, typer.Option(min=1, max=50, help="Of --at: digits to print; default: those of float64.")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the table to this file (.csv).")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    verbose: Verbose = False,
     debug: Debug = False,
 ):
     """Print energies and derivatives computed in 150 digits.
 
     A table of points and values, for `dftfd check --values` or other programs.
     """
-    from dftfd.verify.oracle import oracle as table_of
-    from dftfd.verify.oracle import oracle_names
+    given = given_options(context)
+    if at is None:
+        refuse(given, {"order", "digits"}, "belongs to --at FILE, points of your own")
+    else:
+        refuse(given, {"points"}, "names stored points; --at FILE has its own")
+    if at is None and not name:
+        from dftfd.verify.oracle import oracle_names
 
-    if not name:
         print("\n".join(oracle_names()))
         return
     refuse_existing([output] if output else [], overwrite)
-    with messages(False, debug):
-        table = table_of(name, points)
-    if output is None:
-        print(table.csv(), end="")
-    else:
-        table.write(output)
+    with messages(verbose, debug):
+        if at is None:
+            from dftfd.verify.oracle import oracle as table_of
+
+            written = table_of(name, points).csv()
+        else:
+            written = _exact_table(name, at, order, digits)
+        if output is None:
+            print(written, end="")
+        else:
+            write_text(output, written)
+
+
+def _exact_table(name, at, order, digits) -> str:
+    """The text of a table at points of the user's own, and a warning that says what is not in its numbers."""
+    from dftfd.verify.exact_values import oracle_at
+
+    with at_work(f"evaluating {name} in 150 digits"):
+        table = oracle_at(functional_named(name), at, order)
+    for note in table.notes:
+        warn(note)
+    return table.csv(digits)
 
 
 def _print(report, as_json):

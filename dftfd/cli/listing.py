@@ -49,7 +49,8 @@ def list_names(
 ):
     """List the known functionals.
 
-    The library's own, and libxc's under libxc:NAME.
+    The library's own, and libxc's under libxc:NAME. Of sources, a combination's own comes first, those of its terms
+    behind it.
     """
     family, kind = _one_of("family", family, FAMILIES), _one_of("kind", kind, KINDS)
     wanted = {
@@ -105,5 +106,5 @@ def _about(row):
     exchange = " ".join(f"{100 * c:+.4g}%" + (f" beyond 1/{w:g} bohr" if w else "") for w, c in shares)
     parts = [row["family"], row["kind"], str(row.get("year", "")), f"{exchange} exact exchange" if exchange else ""]
     parts += ["nonlocal correlation" if row.get("nonlocal_correlation") else "", "/".join(row.get("uses", ()))]
-    parts += [f"doi:{doi}" for doi in row.get("doi", ())[:1]]
+    parts += [f"doi:{doi}" for doi in row.get("doi", ())]
     return ", ".join(part for part in parts if part)

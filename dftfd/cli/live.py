@@ -1,35 +1,53 @@
 """The SCF table on a terminal, growing while the calculation runs."""
 
+from contextlib import contextmanager
+
 from rich.console import Console, Group
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from dftfd.cli.terminal import wrapped
+from dftfd.cli.terminal import open_displays, wrapped
 from dftfd.runtime.progress import LogProgress
 
 
 class LiveProgress(LogProgress):
-    """A rich display: notes above, the SCF table, and the stage at work below. Use it in a `with` statement."""
+    """A rich display: notes above, the SCF table, and the stage at work below. Use it in `with` statements.
+
+    What a command says while it is open stands below the cycles so far; those that follow begin another table.
+    """
 
     def __init__(self, console=None):
         super().__init__()
         self.console = console or Console()
-        self._live = Live(console=self.console, refresh_per_second=8, transient=False)
-        self._table = Table("cycle", box=None, header_style="bold", pad_edge=False)
-        for heading in ("energy / hartree", "change", "gradient", "density change"):
-            self._table.add_column(heading, justify="right")
         self._name, self._stage = "", None
 
     def __enter__(self):
+        self._table = Table("cycle", box=None, header_style="bold", pad_edge=False)
+        for heading in ("energy / hartree", "change", "gradient", "density change"):
+            self._table.add_column(heading, justify="right")
+        self._live = Live(console=self.console, refresh_per_second=8, transient=False)
         self._live.start()
+        open_displays.append(self)
         return self
 
     def __exit__(self, *error):
+        open_displays.remove(self)
         self._stage = None
         self._show()
         self._live.stop()
+
+    @contextmanager
+    def paused(self):
+        """Inside, the display is closed; after it there is a new one below what was printed."""
+        stage = self._stage
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
+            self._stage = stage
 
     def begin(self, name):
         self._name, self._stage = name, Spinner("dots", Text(name))
@@ -45,7 +63,14 @@ class LiveProgress(LogProgress):
             self._stage.update(text=Text(f"{self._name}: {100 * done // total} %"))
 
     def note(self, text):
-        self._live.console.print(wrapped(text, self.console.width), highlight=False, soft_wrap=True)
+        if self._table.row_count:  # what is said after cycles stands below them
+            with self.paused():
+                self._print(text)
+        else:
+            self._print(text)
+
+    def _print(self, text):
+        self.console.print(wrapped(text, self.console.width), highlight=False, soft_wrap=True)
 
     def cycle(self, cycle):
         numbers = (cycle.energy_change, cycle.gradient_norm, cycle.density_change)

@@ -9,15 +9,23 @@ import re
 import shutil
 import sys
 import textwrap
+from contextlib import ExitStack
 
 RED, YELLOW, PLAIN = "\x1b[1;31m", "\x1b[33m", "\x1b[0m"
 _ALARMING = re.compile(r"\b(NOT CONVERGED|FAILED|FAIL|PROBLEM)\b")
 _DOUBTFUL = re.compile(r"\b(DOUBT|LEFT OUT|UNSTABLE)\b")
 
 
+open_displays: list = []
+"""Displays that are drawn on the terminal now and, until they are closed, again below whatever is printed."""
+
+
 def say(text: object = "", end: str = "\n") -> None:
-    """Print what somebody asked for, on standard output."""
-    print(for_terminal(str(text), sys.stdout), end=end, flush=True)
+    """Print what somebody asked for, on standard output; below a display that is open, which is closed for it."""
+    with ExitStack() as stack:
+        for display in [*open_displays]:
+            stack.enter_context(display.paused())
+        print(for_terminal(str(text), sys.stdout), end=end, flush=True)
 
 
 def warn(message: object) -> None:

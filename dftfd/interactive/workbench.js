@@ -460,8 +460,8 @@ function python() {
   return BENCH.functionals.map(one => {
     const changed = one.parameters.map((p, k) => [p, state.values[one.index][k]]).filter(([p, v]) => v !== p.value), lists = {};
     for (const [p] of changed) lists[p.key] = one.parameters.map((q, k) => [q, state.values[one.index][k]]).filter(([q]) => q.name === p.name);
-    const arguments_ = Object.entries(lists).map(([key, all]) => `, ${key}=${all[0][0].list ? `(${all.map(([, v]) => v).join(", ")}${all.length === 1 ? "," : ""})` : all[0][1]}`);
-    return `dftfd.get_functional(${JSON.stringify(one.name)}${arguments_.join("")})`;
+    const arguments_ = Object.entries(lists).map(([key, all]) => `${key}=${all[0][0].list ? `(${all.map(([, v]) => v).join(", ")}${all.length === 1 ? "," : ""})` : all[0][1]}`);
+    return `dftfd.get_functional(${JSON.stringify(one.name)})${arguments_.length ? `.with_parameters(${arguments_.join(", ")})` : ""}`;
   }).join("\n");
 }
 
@@ -470,7 +470,7 @@ function remember() {
   BENCH.functionals.forEach((one, i) => one.parameters.forEach((p, k) => { if (state.values[i][k] !== p.value) changed[`${i}.${k}`] = state.values[i][k]; }));
   const kept = {rs: state.rs, zeta: state.zeta, alpha: state.alpha, q: state.q, atom: state.atom, condition: state.condition, shown: state.shown, changed};
   history.replaceState(null, "", `#${encodeURIComponent(JSON.stringify(kept))}`);
-  document.getElementById("python").textContent = `import dftfd\n\n${python()}`;
+  document.getElementById("python").textContent = `${BENCH.imports}\n\n${python()}`;
 }
 
 function recall() {

@@ -14,7 +14,7 @@ import numpy as np
 from dftfd.autofd.scalar.on_javascript import ARITHMETIC
 from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
-from dftfd.functionals.registry import get_functional
+from dftfd.functionals.registry import get_functional, is_of_library, lookup
 from dftfd.interactive.kernels import Part, javascript, parts_of, require_page
 from dftfd.interactive.molecules import Bond, Species, bonds, species
 from dftfd.interactive.spherical_atoms import ATOMS, Atom, atom
@@ -63,6 +63,7 @@ def workbench(functional: Any, other: Any = None) -> Workbench:
     code = "\n".join(javascript(_name(i, p), p) for i, of_one in enumerate(parts) for p in of_one)
     names = [f"{_name(i, p)}_{k}" for i, of_one in enumerate(parts) for p in of_one for k in p.orders]
     data = {
+        "imports": _imports(chosen),
         "functionals": [_functional_data(i, *pair) for i, pair in enumerate(zip(chosen, parts, strict=True))],
         "atoms": [_atom_data(atom(symbol)) for symbol in ATOMS],
         "bonds": [_bond_data(bond) for bond in bonds()],
@@ -119,6 +120,22 @@ def _functional_data(index: int, functional: Functional, parts: list[Part]) -> d
         "operations": [sum(part.program(order).length for part in parts) for order in (0, 1)],
         "libxc": _libxc_potentials(functional, "lapl" in families),
     }
+
+
+def _imports(functionals) -> str:
+    """Lines of Python that come before the functionals: formulas of one's own are in files, which have to be run."""
+    lines: dict[str, None] = {}
+    for _, term in (pair for f in functionals for pair in f.terms):
+        if is_of_library(Functional("", ((1.0, term),))):
+            continue
+        path = Path(inspect.unwrap(term.formula).__code__.co_filename)
+        if not path.is_file():
+            lines[f"# behind the code of {term.name}"] = None
+            continue
+        lines[f"import {path.stem}  # {path.name}, which has to lie in this folder"] = None
+        if lookup(term.name) is None:
+            lines[f"dftfd.functional({json.dumps(term.name)})({path.stem}.{term.name})"] = None
+    return "\n".join(["import dftfd", *([""] if lines else []), *lines])
 
 
 def _libxc_potentials(functional, with_laplacian) -> dict | None:

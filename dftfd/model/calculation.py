@@ -128,7 +128,7 @@ class Calculation:
         terms = tuple(self._terms(orbitals, budget, progress))
         needs = [orbitals.memory(), *(term.memory() for term in terms)]
         plan = memory_plan(self.molecule.n_ao, self.n_spin, needs, budget)
-        progress.note(str(plan))
+        progress.fact(str(plan), plan.needs_in_words)
         plan.require_room()
         orbitals.room = plan.room - sum(term.keep_within(plan.room) for term in terms)
         return KohnSham(terms), orbitals

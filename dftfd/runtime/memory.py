@@ -178,11 +178,17 @@ class MemoryPlan:
         """Bytes for what need not be kept."""
         return int(self.budget - self.needed)
 
-    def __str__(self):
+    @property
+    def needs_in_words(self) -> str:
+        """What is needed, whatever there is of it."""
         wanted = sum(self.flexible.values())
         parts = ", ".join(f"{name} {in_bytes(n)}" for name, n in (*self.fixed.items(), *self.flexible.items()))
+        return f"memory: about {in_bytes(self.needed + wanted)} ({parts})"
+
+    def __str__(self):
+        wanted = sum(self.flexible.values())
         lean = "" if wanted <= self.room else f"; {', '.join(self.flexible)} partly computed anew in each cycle"
-        return f"memory: about {in_bytes(self.needed + wanted)} ({parts}) of {in_bytes(self.budget)}{lean}"
+        return f"{self.needs_in_words} of {in_bytes(self.budget)}{lean}"
 
     def require_room(self) -> None:
         """Raise ResourceError where even the leanest way takes more than the budget."""

@@ -59,7 +59,17 @@ class Progress:
         """Of the longest step at work, `done` of `total` parts are done; called from several threads."""
 
     def note(self, text):
-        """A fact worth a line: the size of the grid, the auxiliary basis."""
+        """Something worth a line: a step of an optimisation, what a calculation is about."""
+
+    def fact(self, text, key=None):
+        """A note on how it is computed, the size of the grid, the auxiliary basis, which is given once.
+
+        key: what it says, where the text holds what changes by the minute beside; default: the text.
+        """
+        told = vars(self).setdefault("_told", set())  # a user's class may not call ours
+        if (key or text) not in told:
+            told.add(key or text)
+            self.note(text)
 
     def cycle(self, cycle):
         """A line of the SCF table."""

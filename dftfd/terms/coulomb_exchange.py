@@ -71,7 +71,7 @@ class CoulombExchangeEnergy(Term):
         return sum(self.memory().flexible.values())
 
     def prepare(self, progress):
-        progress.note(self.builder.describe())
+        progress.fact(self.builder.describe())
 
     def _coulomb_and_exchange(self, P, C_occ):
         """J (ao, ao), and -dE_x/dP (spin, ao, ao) of each operator; the first comes with J, in one pass."""

@@ -138,7 +138,7 @@ class GridOrbitals:
             _, order, keep = self._reserved[grid.key]
             with self._progress.stage("grid"):
                 points, weights = grid.on(self._molecule)
-                self._progress.note(f"grid of {len(points)} points")
+                self._progress.fact(f"grid of {len(points)} points")
             if grid.moves:  # points of a user's own grid have weights of their own kind
                 counting = counting_points(self._molecule, points, weights, LEAST_WEIGHT)
                 points, weights = points[counting], weights[counting]

@@ -25,7 +25,7 @@ from dftfd.verify import point_comparison as pointwise
 from dftfd.verify import potential_comparison as potentials
 from dftfd.verify import sampling
 from dftfd.verify.counterpart import counterpart
-from dftfd.verify.own_points import rows_of_file
+from dftfd.verify.own_points import left_out, rows_of_file
 from dftfd.verify.referee import Referee
 from dftfd.verify.reports import Report, Row
 
@@ -86,11 +86,11 @@ def check(
     without_guests(whole, "with no counterpart in libxc and no value at a point")
     if values is not None:
         rows, reference = rows_of_file(whole.semilocal_part, values, tolerance)
-        return Report(whole.name, reference, tuple(rows), _notes(whole))
+        return Report(whole.name, reference, tuple(rows), left_out(whole))
     if tolerance is not None:
         raise InputError("tolerance= belongs to values=; the comparison with libxc has its own, by quantity.")
     functional, terms = whole.semilocal_part, counterpart(whole)
-    notes = _notes(whole)
+    notes = _catalogued(whole) + left_out(whole)
     rows = _exchange_rows(whole, terms)
     for n_spin in (1, 2):
         rows += _timed("energy density and derivatives", pointwise_rows, functional, terms, n_spin)
@@ -104,14 +104,11 @@ def check(
     return Report(functional.name, f"libxc {libxc.version()} {_shown(terms)}", tuple(rows), notes)
 
 
-def _notes(functional):
-    left_out = []
-    if functional.exact_exchange:
-        shown = ", ".join(f"{c:g}" + (f" (omega = {w:g})" if w else "") for w, c in functional.exact_exchange)
-        left_out.append(f"exact exchange {shown}")
-    if functional.is_nonlocal:
-        left_out.append("nonlocal correlation " + ", ".join(term.name for _, term in functional.nonlocal_part.terms))
-    return (f"left out: {' and '.join(left_out)}; the semilocal part is compared",) if left_out else ()
+def _catalogued(functional):
+    """Says it where a name without libxc's prefix is none of the library's, and libxc's catalogue answered to it."""
+    found = [t.name for _, t in functional.terms if t.name.startswith("libxc:") and "libxc:" not in functional.name]
+    words = f"{functional.name!r} is registered nowhere: {', '.join(found)} of libxc's catalogue was compared"
+    return (f"{words}; a file of your own is FILE.py:NAME",) if found else ()
 
 
 def _shown(terms):

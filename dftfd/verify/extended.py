@@ -56,11 +56,21 @@ class ExtendedEnergy:
             total += math.prod(signs) * self(moved)
         return total / mpmath.fprod(steps)
 
+    def size(self, x, k):
+        """What a step in a variable is measured by, zero on the border of what is defined, where none can be taken.
+
+        sigma_ab, which can be small, moves by parts of |g_a| |g_b|, a Laplacian of zero by parts of rho^(5/3), other
+        variables by parts of their own.
+        """
+        name, value = VARIABLES[self.n_spin][k], mpmath.mpf(x[k])
+        if name == "sigma_ab":
+            return mpmath.sqrt(mpmath.mpf(x[k - 1]) * mpmath.mpf(x[k + 1]))
+        if name.startswith("lapl") and not value:
+            return mpmath.cbrt(mpmath.mpf(x[1 if name == "lapl_b" else 0])) ** 5
+        return abs(value)
+
     def _step(self, x, k):
-        """sigma_ab, which can be small, moves by parts of |g_a| |g_b|; other variables by parts of their own."""
-        size = abs(mpmath.mpf(x[k]))
-        if VARIABLES[self.n_spin][k] == "sigma_ab":
-            size = mpmath.sqrt(mpmath.mpf(x[k - 1]) * mpmath.mpf(x[k + 1]))
+        size = self.size(x, k)
         if not size:
             raise UnsupportedError(f"{VARIABLES[self.n_spin][k]} is zero, where no central difference can be taken.")
         return STEP * size

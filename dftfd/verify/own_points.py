@@ -8,6 +8,7 @@ order, vrho_0, vrho_1, vsigma_0, ...
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ def rows_of_file(functional: Functional, path: Path, tolerance: float | None) ->
     """(a Row for each column of values or, without them, for each quantity that libxc has; what was compared with)."""
     table = read_table(path)
     n_spin = 2 if "rho_a" in table else 1
-    x = _variables(functional, table, n_spin, path)
+    x = variables_of(functional, table, n_spin, path)
     allowed = TOLERANCE if tolerance is None else tolerance
     values = {name: column for name, column in table.items() if name not in VARIABLES[n_spin]}
     where = lambda error: f"row {int(np.argmax(np.where(np.isnan(error), np.inf, error))) + 1}"
@@ -62,8 +63,8 @@ def read_table(path: Path) -> dict[str, np.ndarray]:
     return dict(zip(rows[0], numbers.T, strict=True))
 
 
-def _variables(functional, table, n_spin, path):
-    """Rows (variable, point) of all VARIABLES, zero for those that are not needed."""
+def variables_of(functional: Functional, table: dict[str, np.ndarray], n_spin: int, path: Any) -> np.ndarray:
+    """Rows (variable, point) of all VARIABLES, zero for those that are not needed.   path: whose table, in words."""
     names = VARIABLES[n_spin]
     needed = [names[k] for k in pointwise_kernel(functional, n_spin).used]
     missing = [name for name in dict.fromkeys([*names[:n_spin], *needed]) if name not in table]
@@ -76,6 +77,17 @@ def _variables(functional, table, n_spin, path):
     if not (np.all(np.isfinite(x)) and np.all(x[:n_spin].sum(axis=0) > 0) and np.all(x[:n_spin] >= 0)):
         raise InputError(f"{path}: finite variables with densities above zero expected.")
     return x
+
+
+def left_out(functional: Functional) -> tuple[str, ...]:
+    """A line that says which parts of a functional are no functions of values at a point; () for none."""
+    parts = []
+    if functional.exact_exchange:
+        fractions = ", ".join(f"{c:g}" + (f" (omega = {w:g})" if w else "") for w, c in functional.exact_exchange)
+        parts.append(f"exact exchange {fractions}")
+    if functional.is_nonlocal:
+        parts.append("nonlocal correlation " + ", ".join(term.name for _, term in functional.nonlocal_part.terms))
+    return (f"left out: {' and '.join(parts)}; the numbers are of the semilocal part",) if parts else ()
 
 
 def _of_columns(functional, x, n_spin, values, path):

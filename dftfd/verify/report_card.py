@@ -44,7 +44,8 @@ class ReportCard(ShownAsText):
 
     def __str__(self) -> str:
         f = self.functional
-        lines = [f.name, f"in libxc: {_in_libxc(f)}", f"ingredients: {_ingredients(f)}"]
+        lines = [f.name, *(f"https://doi.org/{doi}" for doi in f.papers)]
+        lines += [f"in libxc: {_in_libxc(f)}", f"ingredients: {_ingredients(f)}"]
         for omega, fraction in f.exact_exchange:
             lines.append(
                 f"{fraction:+.6g} exact exchange" + (f", erf(omega r)/r with omega = {omega:g}" if omega else "")

@@ -18,14 +18,19 @@ from dftfd.functionals.registry import _library
 FOLDER = Path(dftfd.__file__).parent / "functionals"
 INDEX = FOLDER / "index.json"
 KINDS = ("x", "c", "xc", "k")
+DECORATED = re.compile(r'^@functional\("\w+", doi="(10\.[^"]+)"\)\n(?:@\w+\n)*def [^"]*"""([^"]*)"""', re.M)
 
 
 def years() -> dict[str, int]:
-    """The year of each source, as docstrings give it before the doi."""
+    """The year of each source, as docstrings give it before the doi; else that of the docstring below a decorator."""
     found: dict[str, int] = {}
-    for path in FOLDER.glob("*.py"):
-        for year, doi in re.findall(r"\((\d{4})\)[^()\n]*\n?\s*doi:(10\.[^\s,;]+)", path.read_text()):
+    texts = [path.read_text() for path in sorted(FOLDER.glob("*.py"))]
+    for text in texts:
+        for year, doi in re.findall(r"\((\d{4})\)[^()\n]*\n?\s*doi:(10\.[^\s,;\"]+)", text):
             found.setdefault(doi.rstrip("."), int(year))
+    for doi, words in re.findall(DECORATED, "".join(texts)):
+        for year in re.findall(r"\((\d{4})\)", words)[:1]:
+            found.setdefault(doi, int(year))
     return found
 
 
@@ -41,7 +46,7 @@ def row_of(name: str, known_years: dict[str, int]) -> dict:
     return _row(
         family=family,
         kind=kind,
-        year=max([known_years[doi] for doi in f.dois if doi in known_years], default=None),
+        year=max([known_years[doi] for doi in f.papers or f.dois if doi in known_years], default=None),
         uses=uses,
         exact_exchange=[list(pair) for pair in f.exact_exchange],
         nonlocal_correlation=f.is_nonlocal,

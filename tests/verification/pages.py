@@ -11,12 +11,16 @@ A page is Markdown. Its pieces run from top to bottom in one session, in an empt
                                data("NAME.json") is a file of data/
     <!-- not run: REASON -->   before a block that is left alone
 
+A page is complete: code that is shown may use what shown code above it makes, nothing that hidden code makes alone; and
+no angle bracket in its words may be taken for a tag by browsers. Both are looked at before anything runs.
+
 Tests take the session's names from `run`; the site takes outputs and pictures from `outcomes`, which are kept under
 the hash of code, sources of dftfd, versions and data.
 
     python -m tests.verification.pages PAGE.md OUTCOMES.json
 """
 
+import builtins
 import contextlib
 import doctest
 import hashlib
@@ -27,6 +31,7 @@ import os
 import re
 import shlex
 import subprocess
+import symtable
 import sys
 import tempfile
 import traceback
@@ -94,6 +99,45 @@ def pieces(text: str) -> list[Piece]:
     return found
 
 
+def names_of(code: str) -> tuple[set[str], set[str]]:
+    """(made, used): names that code binds for what comes after it, and names that it takes from what was before."""
+    top = symtable.symtable(code, "page", "exec")
+    made = {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
+    scopes, used = [top], set()
+    while scopes:
+        scope = scopes.pop()
+        scopes += scope.get_children()
+        used |= {s.get_name() for s in scope.get_symbols() if s.is_referenced() and (scope is top or s.is_global())}
+    return made, used - made - set(dir(builtins)) - {"__file__", "__name__"}
+
+
+def require_complete(path: Path) -> None:
+    """Raise PageError where shown code uses a name that nothing shown above it makes, or a word looks like a tag."""
+    text, known = path.read_text(), set()
+    for piece in pieces(text):
+        if piece.kind != "python":
+            continue
+        lines = re.findall(r"^(?:>>>|\.\.\.) ?(.*)$", piece.code, re.M)
+        made, used = names_of("\n".join(lines) if re.search(r"^>>> ", piece.code, re.M) else piece.code)
+        if used - known:
+            names = ", ".join(sorted(used - known))
+            raise PageError(f"{path.name}, line {piece.line}: the code uses {names}, which no code shown above makes.")
+        known |= made
+    for match in _tags(text):
+        line = text.count("\n", 0, match.start()) + 1
+        raise PageError(f"{path.name}, line {line}: browsers take {match[0]!r} for a tag; write `code`, or &lt; for <.")
+
+
+def _tags(text):
+    """What looks like a tag of HTML and is none, outside of code and comments."""
+    words = _NO_WORDS.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    return [match for match in re.finditer(r"</?([A-Za-z][\w-]*)[^<>\n]*>", words) if match[1].lower() not in _HTML]
+
+
+_NO_WORDS = re.compile(r"^(`{3,}|~{3,}).*?^\1 *$|<!--.*?-->|(`+)(?!`).*?(?<!`)\2(?!`)|\$[^$\n]+\$", re.S | re.M)
+_HTML = set("a b br code details div em img kbd p pre span strong sub summary sup".split())
+
+
 def run(path: Path) -> dict:
     """The names of a page's session after all its pieces; what they print goes to standard output.
 
@@ -101,6 +145,7 @@ def run(path: Path) -> dict:
     """
     import jax
 
+    require_complete(path)
     session = Session(path)
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         for piece in pieces(path.read_text()):
@@ -274,6 +319,11 @@ def main(page: str, target: str) -> int:
     style = {"svg.hashsalt": page, "font.size": 11, "axes.spines.top": False, "axes.spines.right": False}
     matplotlib.rcParams.update(text | style | {"figure.constrained_layout.use": True, "legend.frameon": False})
     path, target = Path(page).resolve(), Path(target).resolve()
+    try:
+        require_complete(path)
+    except PageError as error:
+        print(error, file=sys.stderr)
+        return 1
     sys.argv = [str(path)]  # of scripts that a page runs
     session, found = Session(path), []
     with tempfile.TemporaryDirectory() as folder:
