@@ -20,7 +20,7 @@ def main():
         wall, processor = time.perf_counter() - wall, time.process_time() - processor
         print(
             f"{name}: {molecule.n_ao} basis functions, {len(result.grid[1])} points, {result.cycles} cycles, "
-            f"converged {result.converged}, {result.energy:.8f} hartree, {wall:.0f} s, {processor:.0f} s of processor time",
+            f"converged {result.converged}, {result.energy:.8f} hartree, {wall:.0f} s, processor {processor:.0f} s",
             flush=True,
         )
 
