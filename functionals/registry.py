@@ -19,11 +19,12 @@ import numpy as np
 
 from dftfd.errors import FunctionalError, InputWarning, closest_names, shown
 from dftfd.functionals import pytree  # noqa: F401  makes Functional a pytree
-from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, potential_term
+from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange
 from dftfd.functionals.fingerprint import differences
 from dftfd.functionals.guests import GuestTerm, guest_term, require_valid_guest
 from dftfd.functionals.parameters import are_equal, require_known
 from dftfd.functionals.plugins import found_plugins, load
+from dftfd.functionals.potential_models import potential_term
 from dftfd.functionals.validation import require_valid
 from dftfd.runtime.arguments import public_raising
 
@@ -202,6 +203,7 @@ def register(f: Any, name: Any = None, *, doi: Any = None, spin_symmetric: bool 
     for _, part in f.terms:
         if not (_is_validated(part) or (isinstance(part, GuestTerm) and _is_library_code(part))):
             (require_valid_guest if isinstance(part, GuestTerm) else require_valid)(part, spin_symmetric)
+    f = f if _library else f.settled()
     f = f.named(name) if doi is None else replace(f, name=name, papers=(doi,))
     before, _REGISTRY[name] = _REGISTRY.get(name), f
     if before is not None:

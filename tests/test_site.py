@@ -19,6 +19,20 @@ from tests.verification import pages, reference_pages
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "build" / "site"
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
+SEARCHES = {
+    "install": "install.html",
+    "solvent": "not_there.html",
+    "reproducible": "reproducibility.html",
+    "accuracy": "accuracy.html",
+    "cite": "citing.html",
+    "which functional": "howto/which_functional.html",
+    "ingredients": "nomenclature.html",
+    "VV10": "nonlocal.html",
+    "optimize": "howto/optimise_a_geometry.html",
+    "PySCF": "howto/use_in_pyscf.html",
+    "libxc wrong": "regression.html",
+}
+"""Words of people who looked for something, and where it is: among the first three pages that are found."""
 EVERY_KIND = ["index", "howto/grid", "learn/teach", "theory", "performance", "reference/functionals", "examples/index"]
 
 
@@ -191,6 +205,11 @@ def test_search_finds_and_buttons_copy(site, browser):
     found = opened.locator(".md-search-result__link").first
     found.wait_for()
     assert "howto/interaction.html" in found.get_attribute("href")
+    for query, target in SEARCHES.items():
+        opened.goto((site / "index.html").as_uri() + f"?q={query}")
+        opened.locator(".md-search-result__link").first.wait_for()
+        hits = [link.get_attribute("href") for link in opened.locator(".md-search-result__link").all()[:3]]
+        assert any(target in hit for hit in hits), (query, hits)
     opened.goto((site / "howto" / "grid.html").as_uri())
     opened.locator("[data-clipboard-target], [data-md-type=copy]").first.click()
     copied = opened.evaluate("navigator.clipboard.readText()")

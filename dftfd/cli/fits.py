@@ -23,6 +23,8 @@ Validation = Annotated[str, typer.Option(help="Set that is held out: the fit end
 Prior = Annotated[str, typer.Option(help="Standard deviations about the start: kappa=0.1,mu=0.05.")]
 Bounds = Annotated[str, typer.Option(help="Lowest and highest values: kappa=0.5:0.804.")]
 Record = Annotated[Path | None, typer.Option(help="File of what was evaluated; an interrupted fit goes on from it.")]
+Fixed = Annotated[str, typer.Option(help="Functional at whose densities energies are taken, without further SCFs.")]
+Jobs = Annotated[int, typer.Option(help="Processes that compute the molecules.")]
 Save = Annotated[Path | None, typer.Option(help="Write the fitted functional to this file (.json).")]
 
 
@@ -35,11 +37,15 @@ def fit(
     of_molecule=None,
     of_run=None,
     validation: Validation = "",
+    only: Annotated[str, typer.Option(help="Subsets of the training set, between commas.")] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="So many reactions of it only.")] = None,
     basis: Annotated[str | None, typer.Option(help="Basis set; default: the set's, else def2-svp.")] = None,
     prior: Prior = "",
     bounds: Bounds = "",
     evaluations: Annotated[int, typer.Option(help="At most.")] = 20,
     record: Record = None,
+    fixed_densities: Fixed = "",
+    jobs: Jobs = 1,
     save: Save = None,
     name: Annotated[str, typer.Option(help="Name under which `--save` keeps it.")] = "fitted",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
@@ -58,13 +64,15 @@ def fit(
     with messages(verbose, debug):
         found = run_fit(
             functional_named(xc),
-            training,
+            _chosen(training, only, limit),
             parameters=[word.strip() for word in parameters.split(",") if word.strip()],
             validation=validation or None,
             basis=basis,
             prior=_pairs("prior", prior, float),
             bounds=_pairs("bounds", bounds, lambda text: tuple(float(x) for x in text.split(":"))),
             evaluations=evaluations,
+            fixed_densities=functional_named(fixed_densities) or None,
+            jobs=jobs,
             record=record,
             on_step=_say_nothing if quiet else _tell,
             **of_run,
@@ -72,6 +80,18 @@ def fit(
     say(found)
     if save is not None:
         found.save(save, name)
+
+
+def _chosen(training, only, limit):
+    """The training set, or a part of it."""
+    from dftfd.benchmarks import read_set
+
+    if not only and limit is None:
+        return training
+    found = read_set(training)
+    subsets = [word.strip() for word in only.split(",") if word.strip()]
+    found = found.only(subsets) if subsets else found
+    return found if limit is None else found.sample(limit, 0)
 
 
 def _pairs(option, words, read) -> dict[str, Any]:

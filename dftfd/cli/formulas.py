@@ -75,7 +75,7 @@ def audit(
         and "(" not in target
     )
     with messages(verbose, debug), at_work(f"auditing {target}"):
-        what = import_target(target) if is_code else target
+        what = import_target(target) if is_code else functional_named(target)
         report = audit_target(what, xctype=xctype, reference=reference and functional_named(reference), libxc=libxc)
     _print(report, json)
 
@@ -146,7 +146,7 @@ def prove(
     from dftfd.verify.proof_report import prove_and_report
 
     with messages(verbose, debug):
-        if not prove_and_report(functional_named(name), condition, domain, boxes, recheck, save, plot, say):
+        if not prove_and_report(functional_named(name), condition, domain, boxes, recheck, save, plot, say, at_work):
             raise typer.Exit(CHECK_FAILED)
 
 
@@ -162,7 +162,7 @@ def export(
     """Write a functional and its derivatives as C."""
     from dftfd.translate.exporting import export as export_functional
 
-    with messages(verbose, debug):
+    with messages(verbose, debug), at_work(f"deriving and writing {name}"):
         paths = export_functional(functional_named(name), folder, order, overwrite)
     for path in paths:
         print(path)
@@ -182,10 +182,9 @@ def workbench(
     There it is evaluated while parameters are moved; the page needs no network.
     """
     from dftfd.interactive.workbench import workbench as page_of
-    from dftfd.runtime.notebook import require_new
 
     with messages(verbose, debug):
-        require_new(output, overwrite)
+        refuse_existing([output], overwrite)
         with at_work("translating the functional"):
             page = page_of(functional_named(name), None if other is None else functional_named(other))
         page.write(output, overwrite)
@@ -230,7 +229,8 @@ def oracle(
         if at is None:
             from dftfd.verify.oracle import oracle as table_of
 
-            written = table_of(name, points).csv()
+            with at_work(f"looking {name} up"):
+                written = table_of(name, points).csv()
         else:
             written = _exact_table(name, at, order, digits)
         if output is None:

@@ -16,6 +16,7 @@ from dftfd.cli.commands import (
     Record,
     ReportFile,
     Scheduler,
+    Table,
     Verbose,
     app,
     are_many,
@@ -38,6 +39,13 @@ from dftfd.system.geometry import MAX_ATOMS
 File = Annotated[str, typer.Argument(help="xyz file, or coordinates such as 'H 0 0 0; H 0 0 0.74'.")]
 NoGridResponse = Annotated[
     bool, typer.Option("--no-grid-response", help="Leave out the motion of the quadrature grid.")
+]
+Bond = Annotated[tuple[int, int] | None, typer.Option(help="Two atoms, from 0 (O1 is 0), whose distance is scanned.")]
+Angle = Annotated[
+    tuple[int, int, int] | None, typer.Option(help="Three atoms, from 0, whose angle at the second is scanned.")
+]
+Dihedral = Annotated[
+    tuple[int, int, int, int] | None, typer.Option(help="Four atoms, from 0, whose dihedral angle is scanned.")
 ]
 OFFERED = [
     name
@@ -64,6 +72,7 @@ def gradient(
     jobs: Jobs = 1,
     record: Record = None,
     scheduler: Scheduler = "",
+    table: Table = None,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
@@ -77,8 +86,11 @@ def gradient(
 
     given = given_options(context)
     if are_many(files, given):
-        refuse(given, {*ONE_MOLECULE, "numerical", "no_grid_response"}, "is for one molecule; a batch has --record")
-        run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, task="gradient")
+        why = "is for one molecule; a batch has --record and --table"
+        refuse(given, {*ONE_MOLECULE, "numerical", "no_grid_response"}, why)
+        refuse_existing([table] if table else [], overwrite)
+        context.obj.keeps = record and (record, "")
+        run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, task="gradient", table=table)
     outputs = output_files(json, report, output, overwrite)
     with messages(verbose, debug):
         system = molecule(files[0], **of_molecule)
@@ -107,7 +119,7 @@ def optimize(
         Path, typer.Option(help="Each step is written to this file in extended xyz format, as it is done.")
     ] = Path("optimization.xyz"),
     restart: Annotated[bool, typer.Option("--restart", help="Go on with an interrupted trajectory.")] = False,
-    constraints: Annotated[Path | None, typer.Option(help="File of constraints in geomeTRIC's format.")] = None,
+    constraints: Annotated[Path | None, typer.Option(help="Constraints in geomeTRIC's format, atoms from 1.")] = None,
     coordinates: Annotated[
         str, typer.Option(help="Internal coordinates: tric, dlc, hdlc, prim, tric-p or cart.")
     ] = "tric",
@@ -126,6 +138,7 @@ def optimize(
     jobs: Jobs = 1,
     record: Record = None,
     scheduler: Scheduler = "",
+    table: Table = None,
     geometries: Annotated[
         Path | None, typer.Option(help="Of a batch: write the last geometry of each molecule to this xyz file.")
     ] = None,
@@ -139,13 +152,15 @@ def optimize(
     search: dict[str, Any] = {"coordinate_system": coordinates, "max_steps": max_steps, "constraints": constraints}
     search["grid_response"] = not no_grid_response
     given = given_options(context)
-    only_one = {*ONE_MOLECULE, "trajectory", "transition_state", "exact_hessian"} - {"overwrite"}
+    only_one = {*ONE_MOLECULE, "trajectory", "transition_state", "exact_hessian"}
     if are_many(files, given) or "geometries" in given:
-        refuse(given, only_one, "is for one molecule; a batch has --record")
-        refuse_existing([geometries] if geometries else [], overwrite)
-        of_batch: dict[str, Any] = {"task": "optimization", "search": search, "geometries": geometries}
+        refuse(given, only_one, "is for one molecule; a batch has --record and --table")
+        refuse_existing([path for path in (geometries, table) if path], overwrite)
+        context.obj.keeps = record and (record, "")
+        of_batch: Any = {"task": "optimization", "search": search, "geometries": geometries, "table": table}
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, **of_batch)
     outputs = output_files(json, report, output, overwrite)
+    context.obj.keeps = trajectory, " with --restart"
     search |= {"transition_state": transition_state, "hessian": "exact" if exact_hessian else None}
     with messages(verbose, debug):
         system = molecule(files[0], **of_molecule)
@@ -160,16 +175,13 @@ def optimize(
 @app.command()
 @with_options(*OFFERED)
 def scan(
+    context: typer.Context,
     file: File,
     of_molecule,
     of_run,
-    bond: Annotated[tuple[int, int] | None, typer.Option(help="Two atoms, from 0, whose distance is scanned.")] = None,
-    angle: Annotated[
-        tuple[int, int, int] | None, typer.Option(help="Three atoms, whose angle at the second is scanned.")
-    ] = None,
-    dihedral: Annotated[
-        tuple[int, int, int, int] | None, typer.Option(help="Four atoms, whose dihedral angle is scanned.")
-    ] = None,
+    bond: Bond = None,
+    angle: Angle = None,
+    dihedral: Dihedral = None,
     first: Annotated[float | None, typer.Option("--from", help="First value, angstrom or degree.")] = None,
     last: Annotated[float | None, typer.Option("--to", help="Last value, angstrom or degree.")] = None,
     steps: Annotated[int, typer.Option(help="Number of values, both ends included.", min=1)] = 10,
@@ -178,7 +190,9 @@ def scan(
         Path | None, typer.Option(help="File (.json) that holds the points done so far; --restart goes on from it.")
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Go on with the points of --record.")] = False,
-    constraints: Annotated[Path | None, typer.Option(help="File of more constraints, in geomeTRIC's format.")] = None,
+    constraints: Annotated[
+        Path | None, typer.Option(help="More constraints, in geomeTRIC's format, atoms from 1.")
+    ] = None,
     max_steps: Annotated[int, typer.Option(help="Largest number of steps at a value.")] = 100,
     output: Annotated[
         list[Path] | None, typer.Option(help="Write a file; .csv .xyz .json .png .svg .pdf. May be repeated.")
@@ -188,8 +202,6 @@ def scan(
     debug: Debug = False,
 ):
     """Compute energies along a bond, angle or dihedral angle."""
-    import numpy as np
-
     from dftfd.system.molecule import molecule
     from dftfd.tasks.scanning import scan as scan_energies
 
@@ -199,6 +211,7 @@ def scan(
             "a scan needs one of --bond, --angle, --dihedral, and --from, --to; as in --bond 0 1 --from 1 --to 2."
         )
     _check_scan_outputs(output or (), overwrite)
+    context.obj.keeps = record and (record, " with --restart")
     with messages(verbose, debug):
         system = molecule(file, **of_molecule)
         with progress_of(system) as progress:
@@ -206,7 +219,7 @@ def scan(
                 system,
                 **of_run,
                 atoms=given[0],
-                values=np.linspace(first, last, steps).tolist(),
+                values=[first + (last - first) * k / max(1, steps - 1) for k in range(steps)],
                 relaxed=relaxed,
                 path=record,
                 restart=restart,
@@ -217,7 +230,7 @@ def scan(
     say(f"\n{found}")
     for path in output or ():
         found.write(path)
-    failed = np.count_nonzero(~found.converged)
+    failed = int((~found.converged).sum())
     require_convergence(not failed, f"{failed} of {len(found.values)} points not converged.")
 
 
@@ -247,7 +260,7 @@ def interaction(
         system = molecule(file, **of_molecule)
         parts = _atom_lists(fragments) if fragments else connected_fragments(system)
         if len(parts) < 2:
-            raise InputError("one fragment was found, all atoms are bonded; say --fragments '0-2; 3-5'.")
+            raise InputError(_one_fragment(system.n_atoms))
         with progress_of(system) as progress:
             given = {"charges": _numbers(charges), "spins": _numbers(spins)}
             found = interaction_energy(
@@ -255,6 +268,15 @@ def interaction(
             )
     say(f"\n{found}")
     require_convergence(found.converged, "SCF of the whole or of a fragment not converged.")
+
+
+def _one_fragment(n_atoms):
+    """Why there is no interaction, with an example that fits the molecule."""
+    if n_atoms < 2:
+        return "one atom was found; an interaction has two fragments at least."
+    several = lambda a, b: f"{a}-{b}" if b > a else f"{a}"
+    example = f"{several(0, n_atoms // 2 - 1)}; {several(n_atoms // 2, n_atoms - 1)}"
+    return f"one fragment was found, all atoms are bonded; say --fragments '{example}', atoms from 0."
 
 
 def _check_scan_outputs(paths, overwrite):

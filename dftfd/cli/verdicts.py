@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, messages, refuse
+from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, at_work, messages, refuse
 from dftfd.cli.option_types import functional_named, with_options
 from dftfd.cli.terminal import say
 from dftfd.errors import FileError, NotConvergedError
@@ -135,7 +135,7 @@ def passport(
     from dftfd.verify.passport import Comparison, passport_of
 
     outputs = _outputs({".json": output}, overwrite)
-    with messages(verbose, debug):
+    with messages(verbose, debug), at_work("computing energies of atoms"):
         of_word = lambda word: passport_of(functional_named(word))
         found = of_word(name)
         comparison = None if compare is None else Comparison(found, of_word(compare))
@@ -152,12 +152,16 @@ def _is_given(context, key) -> bool:
 
 
 def functionals_of(words: str) -> list[str]:
-    """Names between commas; between semicolons where there is one, since 'lda,vwn' is one name."""
-    return _words(words, ";" if ";" in words else ",")
+    """Names between commas; between semicolons where there is one, since 'lda,vwn' is one name. Brackets stay whole."""
+    from dftfd.functionals.names import split_outside
+
+    parts = split_outside(words, ";")
+    parts = split_outside(words, ",") if len(parts) == 1 else parts
+    return [word.strip() for word in parts if word.strip()]
 
 
-def _words(text, separator=","):
-    return [word.strip() for word in text.split(separator) if word.strip()]
+def _words(text):
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _say_nothing(step):

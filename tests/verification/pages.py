@@ -135,7 +135,7 @@ def _tags(text):
 
 
 _NO_WORDS = re.compile(r"^(`{3,}|~{3,}).*?^\1 *$|<!--.*?-->|(`+)(?!`).*?(?<!`)\2(?!`)|\$[^$\n]+\$", re.S | re.M)
-_HTML = set("a b br code details div em img kbd p pre span strong sub summary sup".split())
+_HTML = set("a b br code details div em img kbd li ol p pre span strong sub summary sup ul".split())
 
 
 def run(path: Path) -> dict:

@@ -25,6 +25,7 @@ OUTSIDE = re.compile(
 )
 BESIDE = ("README.md", "CONTRIBUTING.md")
 EQUATION = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.S)
+NAMED_BY_FILE = re.compile(r"\[[\w/]+\.md\]\(([\w./]+\.md)(#[\w-]+)?\)")
 PICTURE = '<div class="picture" data-number="{}"></div>'
 _drawn: dict[str, list[str]] = {}
 
@@ -82,9 +83,32 @@ def on_page_markdown(markdown, page, config, files):
         behind = _shown(piece, outcome, drawn)
         start = piece.end if piece.kind in ("python", "console") else piece.start
         markdown = markdown[:start] + behind + markdown[piece.end :]
+    markdown = re.sub(r"<!-- not run: (.*?) -->\n", r"(Not run for this page: \1.)\n\n", markdown)
     markdown = re.sub(r"<!--.*?-->\n?", "", markdown, flags=re.S)
+    page.meta["search"] = {"boost": _weight(page.file.src_uri)}
     up = "../" * page.file.src_uri.count("/")
-    return OUTSIDE.sub(lambda m: f"]({up}{_inside(m[2])}", markdown) if "docs" in path.parts else markdown
+    if "docs" not in path.parts:
+        return markdown
+    markdown = NAMED_BY_FILE.sub(lambda m: f"[{_title(path.parent / m[1])}]({m[1]}{m[2] or ''})", markdown)
+    return OUTSIDE.sub(lambda m: f"]({up}{_inside(m[2])}", markdown)
+
+
+def _weight(name):
+    """How much a page counts in the search: answers before guides, whatever was written for the record last."""
+    first = name.partition("/")[0]
+    if name == "howto/which_functional.md":
+        return 30  # its title has no word that others have not
+    if first in ("howto", "install.md", "not_there.md", "citing.md", "reproducibility.md", "accuracy.md"):
+        return 4
+    if first in ("examples", "data", "tests", "functionals") or name in ("CHANGELOG.md", "decisions.md", "house.md"):
+        return 0.2
+    return 1 if first == "reference" else 2
+
+
+def _title(path):
+    """The heading of a page of docs/, for links that name its file."""
+    found = re.search(r"^# (.+)$", path.read_text(), re.M) if path.is_file() else None
+    return found[1].partition(":")[0] if found else path.name
 
 
 def on_page_content(html, page, config, files):
@@ -190,6 +214,8 @@ def _run_all(paths):
 
 def _failure(path):
     try:
+        if path.suffix == ".md":
+            pages.require_complete(path)
         pages.outcomes(path) if path.suffix == ".md" and path.name != "CHANGELOG.md" else None
     except pages.PageError as error:
         return str(error)
