@@ -26,7 +26,7 @@ from dftfd.functionals.densities import (
     unknown_densities,
 )
 from dftfd.functionals.densities import SPACE as SPACE  # own functionals import it from here
-from dftfd.functionals.numerics import where_dense, zero_with_slope
+from dftfd.functionals.numerics import where_dense
 from dftfd.functionals.parameters import in_notebooks, parameter_text, plain, plain_leaves, require_settable
 from dftfd.runtime.arguments import number, public_raising
 
@@ -106,7 +106,6 @@ class EnergyTerm:
                 f"functional {self.name!r} needs the kinetic energy density, but none was given. "
                 "Build the density with density_function(..., tau=True)."
             )
-
         if self.exact_exchange_densities and not e_x:
             raise UnsupportedError(
                 f"functional {self.name!r} takes the exact-exchange energy density, which orbitals have, not a density "
@@ -115,8 +114,7 @@ class EnergyTerm:
 
         def evaluate(rho):
             given = {"rho": rho, "tau": tau} | dict(zip(EXACT_EXCHANGE, e_x, strict=False))
-            if "n" in self.ingredients:
-                given["n"] = compose(_total, rho)
+            given |= {"n": compose(_total, rho)} if "n" in self.ingredients else {}
             return self.formula(*(given[name] for name in self.ingredients), **self.parameters)
 
         e = evaluate(rho) if getattr(self.formula, "is_guarded", False) else where_dense(evaluate, rho)
@@ -126,27 +124,6 @@ class EnergyTerm:
                 "expected (sum over components, as in tau[0] + tau[1] or dot(nabla(n), nabla(n)))."
             )
         return e
-
-
-def potential_term(formula: Callable, name: str, doi: str | None = None) -> EnergyTerm:
-    """The term of a model potential (v_alpha, v_beta) [hartree], given as a formula like an energy's.
-
-    Its energy per volume is zero, but with the derivative v_s with respect to rho_s, so it goes the way of all others.
-    """
-    ingredients, parameters = signature_of(formula, name)
-
-    def energy(rho, tau=None, **parameters):
-        given = {"n": rho[0] + rho[1], "rho": rho, "tau": tau}
-        v = formula(*(given[i] for i in ingredients), **parameters)
-        if not isinstance(v, Function) or v.result.shape != (2,):
-            raise FunctionalError(
-                f"potential {name!r} returned {in_words(v)}; (v_alpha, v_beta), a function R^3 -> R^2, expected."
-            )
-        return compose(lambda rho, v: zero_with_slope(rho, v).sum(), rho, v)
-
-    energy.__doc__, energy.__module__ = formula.__doc__, formula.__module__
-    used = ("rho", "tau") if "tau" in ingredients else ("rho",)
-    return EnergyTerm(name, energy, used, parameters, doi, has_energy=False)
 
 
 def _total(rho):
