@@ -74,8 +74,8 @@ __all__ = ["DftfdError", "InputError", "__version__", "autofd", "errors", *_PUBL
 
 
 def __getattr__(name):
-    if name == "autofd":
-        return importlib.import_module("dftfd.autofd")
+    if name in ("autofd", "benchmarks"):  # packages with names of their own
+        return importlib.import_module(f"dftfd.{name}")
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'dftfd' has no attribute {name!r}")

@@ -159,6 +159,7 @@ def register(f: Any, name: Any = None, *, doi: Any = None, spin_symmetric: bool 
     for _, part in f.terms:
         if not _is_validated(part):
             require_valid(part, spin_symmetric)
+    f = f if _library else f.settled()
     f = f.named(name) if doi is None else replace(f, name=name, papers=(doi,))
     before, _REGISTRY[name] = _REGISTRY.get(name), f
     if before is not None:

@@ -38,11 +38,17 @@ def test_water(capsys):
     assert shown in printed
 
 
-def test_potential_along_a_bond(tmp_path, capsys):
-    """02: v_xc and libxc's agree to rounding at every point of the picture, which is written."""
-    picture = tmp_path / "potential.png"
-    assert load("02_potential_along_a_bond.py")["main"](picture) < 1e-12
-    assert picture.stat().st_size > 10_000 and str(picture) in capsys.readouterr().out
+def test_potential_along_a_bond(tmp_path, monkeypatch, capsys):
+    """02: v_xc and libxc's agree to rounding at every point of the picture.
+
+    It is written beside the user, not over the picture that the documentation has of it (finding A15).
+    """
+    monkeypatch.chdir(tmp_path)
+    kept = {path: path.stat().st_mtime_ns for path in ROOT.glob("**/potential*.png")}
+    assert load("02_potential_along_a_bond.py")["main"]() < 1e-12
+    (picture,) = tmp_path.iterdir()
+    assert picture.stat().st_size > 10_000 and picture.name in capsys.readouterr().out
+    assert kept and kept == {path: path.stat().st_mtime_ns for path in ROOT.glob("**/potential*.png")}
 
 
 def test_own_functional(capsys):

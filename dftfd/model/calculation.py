@@ -120,6 +120,10 @@ class Calculation:
             term.prepare(progress)
         return Ingredients(self, energy, matrices, X, orbitals)
 
+    def plan(self, progress) -> None:
+        """Tell what `build` would, before it: the memory that the calculation takes. ResourceError beyond its limit."""
+        self._planned(progress)
+
     def _planned(self, progress) -> tuple[KohnSham, GridOrbitals]:
         """The terms, and the orbitals on their grids, told how much memory they may keep."""
         budget = memory_budget(self.max_memory)
