@@ -52,6 +52,8 @@ _PUBLIC = {
     "load_vibrations": "dftfd.results.vibrations",
     "functional": "dftfd.functionals.registry",
     "potential": "dftfd.functionals.registry",
+    "guest": "dftfd.functionals.registry",
+    "skala": "dftfd.functionals.skala",
     "register": "dftfd.functionals.registry",
     "get_functional": "dftfd.functionals.registry",
     "list_functionals": "dftfd.functionals.registry",
@@ -74,8 +76,8 @@ __all__ = ["DftfdError", "InputError", "__version__", "autofd", "errors", *_PUBL
 
 
 def __getattr__(name):
-    if name == "autofd":
-        return importlib.import_module("dftfd.autofd")
+    if name in ("autofd", "benchmarks"):  # packages with names of their own
+        return importlib.import_module(f"dftfd.{name}")
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'dftfd' has no attribute {name!r}")

@@ -10,7 +10,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Number
+from numbers import Number, Real
 from typing import Annotated, Any
 
 from dftfd.autofd import Function, compose, constant, integrate, vjp, with_quadrature
@@ -30,6 +30,9 @@ from dftfd.functionals.numerics import where_dense, zero_with_slope
 from dftfd.functionals.parameters import in_notebooks, parameter_text, plain, plain_leaves, require_settable
 from dftfd.runtime.arguments import number, public_raising
 
+COEFFICIENT = ""
+"""Stands for a term's coefficient among the names of its parameters."""
+
 _made: weakref.WeakValueDictionary[str, "EnergyTerm"] = weakref.WeakValueDictionary()
 
 
@@ -44,7 +47,7 @@ class EnergyTerm:
 
     formula: code of the ingredient Functions named in `ingredients` and of keyword parameters.
     has_energy: False for a model of the potential alone, see `potential_term`.
-    set_by_hand: parameters that a user gave another value, and may give more: no code is compiled for each.
+    set_by_hand: parameters, and COEFFICIENT, that a user gave a value, and may give more: no code is compiled for each.
     """
 
     name: str
@@ -54,6 +57,7 @@ class EnergyTerm:
     doi: str | None = None
     has_energy: bool = True
     set_by_hand: frozenset[str] = field(default=frozenset(), compare=False)
+    is_guest = False
 
     @classmethod
     def from_formula(cls, formula: Callable, name: str, doi: str | None = None) -> "EnergyTerm":
@@ -74,6 +78,11 @@ class EnergyTerm:
     def is_nonlocal(self) -> bool:
         """True if the formula holds integrals."""
         return has_integrals(self.energy_density(*unknown_densities()))
+
+    @property
+    def plain_parameters(self) -> dict:
+        """Parameters as numbers and text."""
+        return {name: plain(value) for name, value in self.parameters.items()}
 
     def with_parameters(self, changes: Mapping, by_hand: bool = False) -> "EnergyTerm":
         if any(hasattr(value, "dtype") for value in changes.values()):
@@ -173,8 +182,18 @@ class Functional:
 
     @property
     def is_nonlocal(self) -> bool:
-        """True if there are terms with integrals, such as VV10."""
+        """True if there are terms with integrals, such as VV10, or guests."""
         return any(t.is_nonlocal for _, t in self.terms)
+
+    @property
+    def guests(self) -> tuple[tuple[float, EnergyTerm], ...]:
+        """The terms that are code on a molecule's grid (dftfd.functionals.guests)."""
+        return tuple((c, t) for c, t in self.terms if t.is_guest)
+
+    @property
+    def double_integral_part(self) -> "Functional":
+        """The terms with integrals but guests."""
+        return replace(self.nonlocal_part, terms=tuple((c, t) for c, t in self.nonlocal_part.terms if not t.is_guest))
 
     @property
     def has_energy(self) -> bool:
@@ -223,7 +242,7 @@ class Functional:
             {
                 "name": term.name,
                 "coefficient": float(coefficient),
-                "parameters": {name: plain(value) for name, value in term.parameters.items()},
+                "parameters": term.plain_parameters,
             }
             for coefficient, term in self.terms
         ]
@@ -276,6 +295,10 @@ class Functional:
     def named(self, name: str) -> "Functional":
         return replace(self, name=name)
 
+    def settled(self) -> "Functional":
+        """The functional with its coefficients for good, as those of the library and of libxc are: code holds them."""
+        return replace(self, terms=tuple((c, replace(t, set_by_hand=frozenset())) for c, t in self.terms))
+
     def workbench(self, other: Any = None) -> Any:
         """A page on which this functional, or two, are evaluated while parameters are moved; see `dftfd.workbench`."""
         return sys.modules["dftfd"].workbench(self, other)  # a public name, loaded when it is asked for
@@ -323,7 +346,7 @@ class Functional:
                 "its fraction can't be changed; write the sum out, as in '0.3*HF + 0.7*PBE, PBE'."
             )
         scale = (1 - fraction) / (1 - old)
-        terms = tuple((scale * c if is_exchange(t) else c, t) for c, t in self.terms)
+        terms = tuple(row for c, t in self.terms for row in _scaled(((c, t),), scale if is_exchange(t) else 1))
         pairs = ((0.0, float(fraction)),) if fraction else ()
         return replace(self, name=f"{self.name}(exact_exchange={fraction})", terms=terms, exact_exchange=pairs)
 
@@ -346,7 +369,7 @@ class Functional:
         _refuse_dispersion(self)
         return Functional(
             f"{factor}*({self.name})" if len(self.terms) > 1 else f"{factor}*{self.name}",
-            tuple((factor * c, t) for c, t in self.terms),
+            _scaled(self.terms, factor),
             tuple((omega, factor * fraction) for omega, fraction in self.exact_exchange),
         )
 
@@ -357,6 +380,12 @@ class Functional:
 
     def __repr__(self) -> str:
         return f"Functional({self.name})"
+
+
+def _scaled(terms, factor):
+    """Terms with coefficients that are set by hand, unless they stay what they are but for a sign."""
+    by_hand = () if isinstance(factor, Real) and abs(factor) == 1 else (COEFFICIENT,)
+    return tuple((factor * c, t.with_values(t.parameters, by_hand) if by_hand else t) for c, t in terms)
 
 
 def _refuse_dispersion(*functionals):

@@ -159,7 +159,7 @@ def _built(name, entry):
     primitives = [(weight, _primitive(primitive)) for weight, primitive in entry["terms"]]
     parts = [part if weight == 1 else weight * part for weight, part in primitives]
     parts += [*_exact_exchange(*entry["exact_exchange"]), *_nonlocal(name, *entry["nonlocal"])]
-    return functools.reduce(operator.add, parts).named(PREFIX + name)
+    return functools.reduce(operator.add, parts).settled().named(PREFIX + name)
 
 
 _formulas: dict[JaxXCFormula, JaxXCFormula] = {}

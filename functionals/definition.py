@@ -33,6 +33,10 @@ def from_definition(data: dict, name: str) -> Functional:
 
 
 def _with_parameters(term, values) -> EnergyTerm:
+    if term.is_guest:
+        if term.plain_parameters != values:
+            raise FunctionalError(f"guest {term.name!r} has other parameters here than where it was written down.")
+        return term
     for key, value in values.items():
         known = term.parameters.get(key)
         if isinstance(value, dict) and not isinstance(known, dict):

@@ -1,6 +1,7 @@
 """What functionals are made of, the ingredients, and densities and quadratures as their arguments."""
 
 import inspect
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from dftfd.autofd import Domain, Function
@@ -51,8 +52,10 @@ def in_words(result: Any) -> str:
     return f"{'values' if shape else 'one value'} of shape {shape} at each r"
 
 
-def signature_of(formula: Any, name: str) -> tuple[tuple[str, ...], dict]:
-    """(ingredients, parameters with defaults) of a formula."""
+def signature_of(
+    formula: Any, name: str, known: Mapping[str, str] = INGREDIENTS, density: str = "n or rho"
+) -> tuple[tuple[str, ...], dict]:
+    """(ingredients, parameters with defaults) of a formula; known: the ingredients that there are, in words."""
     if not callable(formula):
         raise FunctionalError(f"functional {name!r}: a formula, def f(n, *, ...), expected, {shown(formula)} found.")
     try:
@@ -66,16 +69,16 @@ def signature_of(formula: Any, name: str) -> tuple[tuple[str, ...], dict]:
             if p.default is p.empty:
                 raise FunctionalError(f"functional {name!r}: parameter {p.name!r} needs a default value.")
             parameters[p.name] = p.default
-        elif p.kind is p.POSITIONAL_OR_KEYWORD and p.name in INGREDIENTS:
+        elif p.kind is p.POSITIONAL_OR_KEYWORD and p.name in known:
             ingredients.append(p.name)
         else:
-            known = "; ".join(f"{k}: {v}" for k, v in INGREDIENTS.items())
+            said = "; ".join(f"{k}: {v}" for k, v in known.items())
             raise FunctionalError(
-                f"functional {name!r} takes {p.name!r}, which is no ingredient ({known}). "
+                f"functional {name!r} takes {p.name!r}, which is no ingredient ({said}). "
                 "Parameters go after a *, with defaults: def f(n, *, kappa=0.804)."
             )
     if not ingredients:
-        raise FunctionalError(f"functional {name!r} takes no density: name its argument n or rho.")
+        raise FunctionalError(f"functional {name!r} takes no density: name its argument {density}.")
     if "e_x_lr" in ingredients and "omega" not in parameters:
         message = f"functional {name!r} takes e_x_lr, exact exchange of erf(omega r)/r, so it needs a parameter omega."
         raise FunctionalError(message)

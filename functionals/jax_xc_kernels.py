@@ -38,7 +38,7 @@ _lock = threading.RLock()
 
 
 def is_installed() -> bool:
-    """True if the files of jax-xc are there, which are for Python below 3.13 on x86-64."""
+    """True if the files of jax-xc are there; where pip has no wheel of it, `dftfd get-libxc` brings them."""
     return importlib.util.find_spec("jax_xc") is not None
 
 
@@ -46,8 +46,7 @@ def require_installed(what: str = "the libxc catalogue", instead: str = "") -> N
     """MissingDependencyError without jax-xc.   what: needs it.   instead: what would do, too."""
     if not is_installed():
         raise MissingDependencyError(
-            f"{what} needs jax-xc 0.0.11, which is not installed (Python below 3.13, Linux, x86-64: pip install "
-            "jax-xc==0.0.11)"
+            f"{what} needs jax-xc 0.0.11, which is not installed: dftfd get-libxc brings it"
             + (f", or {instead}." if instead else "; the library's own functionals, see dftfd list, work without it.")
         )
 

@@ -199,7 +199,7 @@ def _combined(name):
     found = _registered(name, _COMBINED, _COMBINED_ALIASES)
     meaning = _COMBINATIONS.get(name.replace("_", ""))
     if found is None and meaning is not None:
-        return parse(meaning).named(name)
+        return parse(meaning).settled().named(name)
     found = found or _first(name, _COMBINED, {}) or _first(name, _EXCHANGE, _EXCHANGE_ALIASES)
     if found is None and _first(name, _CORRELATION, _CORRELATION_ALIASES) is not None:
         raise FunctionalError(

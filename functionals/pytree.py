@@ -11,7 +11,7 @@ from typing import Any
 import jax
 from jax.tree_util import tree_flatten, tree_flatten_with_path, tree_unflatten
 
-from dftfd.functionals.base import Functional
+from dftfd.functionals.base import COEFFICIENT, Functional
 
 
 class _Structure:
@@ -62,12 +62,13 @@ jax.tree_util.register_pytree_node(Functional, _flatten, _unflatten)
 
 
 def owners(functional: Functional) -> list[tuple[int | None, str]]:
-    """(term, parameter) that each leaf belongs to: (term, "") its coefficient, (None, "") a fraction of exchange."""
+    """(term, parameter) that each leaf belongs to: (term, COEFFICIENT), or (None, COEFFICIENT) for fractions of
+    exact exchange."""
     found: list[tuple[int | None, str]] = []
     for place, (_, term) in enumerate(functional.terms):
-        found.append((place, ""))
+        found.append((place, COEFFICIENT))
         found += [(place, path[0].key) for path, v in tree_flatten_with_path(dict(term.parameters))[0] if _is_leaf(v)]
-    return [*found, *[(None, "")] * len(functional.exact_exchange)]
+    return [*found, *[(None, COEFFICIENT)] * len(functional.exact_exchange)]
 
 
 def taken_apart(functional: Functional) -> tuple[Any, list]:

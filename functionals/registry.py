@@ -21,6 +21,7 @@ from dftfd.errors import FunctionalError, InputWarning, closest_names, shown
 from dftfd.functionals import pytree  # noqa: F401  makes Functional a pytree
 from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, potential_term
 from dftfd.functionals.fingerprint import differences
+from dftfd.functionals.guests import GuestTerm, guest_term, require_valid_guest
 from dftfd.functionals.parameters import are_equal, require_known
 from dftfd.functionals.plugins import found_plugins, load
 from dftfd.functionals.validation import require_valid
@@ -31,6 +32,8 @@ _REGISTRY: dict[str, Functional] = {"hf": exact_exchange}
 _loading: set[str] = set()  # names of plug-ins that are being imported
 
 _library: set[str] = set()  # the library's own names, from `seal` on
+
+_on_request: dict[str, Callable[[], Functional]] = {}  # what is made, and needs other packages, when it is asked for
 
 _sources: dict[str, "Source"] = {}  # by the prefix of their names
 
@@ -64,6 +67,16 @@ class Source:
 def add_source(source: Source) -> None:
     """Let `lookup` and `get_functional` find the functionals of a source."""
     _sources[source.prefix] = source
+
+
+def on_request(name: str) -> Callable[[Callable[[], Functional]], Callable[[], Functional]]:
+    """Decorator: this function registers the functional of a name when that is asked for."""
+
+    def enter(make):
+        _on_request[name] = make
+        return make
+
+    return enter
 
 
 def parses_expressions(parse: Callable[[str], Functional]) -> Callable[[str], Functional]:
@@ -126,6 +139,36 @@ def potential(
     return lambda formula: register(make(formula), spin_symmetric=spin_symmetric)
 
 
+@_public
+def guest(
+    name: Any, *, gather: Any = None, by_blocks: bool = False, doi: str | None = None, spin_symmetric: bool = True
+) -> Callable[[Callable[..., Any]], Functional]:
+    """Decorator: register code of JAX on a molecule's grid as a functional under `name`; gives back the Functional.
+
+    The names of the arguments choose what the code is given, arrays over points (dftfd.functionals.guests.FEATURES):
+    rho (2, point), grad_rho (2, 3, point), hess_rho (2, 3, 3, point), tau (2, point), points (point, 3), weights
+    (point,), nuclei (atom, 3), charges (atom,), owner (point,). It returns an energy [hartree]. Keyword-only arguments
+    are parameters: numbers, or pytrees of arrays such as the weights of a network.
+
+    >>> import dftfd
+    >>> @dftfd.guest("doc_guest_x")
+    ... def slater(rho, weights, *, c=-0.9305257363491):
+    ...     return c * (weights @ (rho ** (4 / 3)).sum(axis=0))
+    >>> dftfd.get_functional("doc_guest_x").parameters
+    {'c': -0.9305257363491}
+
+    by_blocks: the energy is a sum over points, and the code may be given them in blocks, which saves memory.
+    gather: code of features and parameters for what points tell each other: the sum over all blocks of what it returns,
+        an array or a pytree of them, is the energy's argument `gathered`.
+    spin_symmetric=False allows energies that change when the spins are exchanged.
+
+    Raises FunctionalError for code that can't be used; docs/guests.md tells what is asked of it.
+    """
+    name = _plain_name(name, "guest")
+    make = lambda formula: Functional(name, ((1.0, guest_term(formula, name, doi, gather, by_blocks)),))
+    return lambda formula: register(make(formula), spin_symmetric=spin_symmetric)
+
+
 def _plain_name(name, decorator):
     """The name as plain text: what a class of its own says of equality would decide in every look-up after it."""
     if not issubclass(type(name), str):
@@ -157,8 +200,9 @@ def register(f: Any, name: Any = None, *, doi: Any = None, spin_symmetric: bool 
         raise FunctionalError(f"an installed plug-in offers a functional {name!r} already; choose another name.")
     _require_numbers(f, name)
     for _, part in f.terms:
-        if not _is_validated(part):
-            require_valid(part, spin_symmetric)
+        if not (_is_validated(part) or (isinstance(part, GuestTerm) and _is_library_code(part))):
+            (require_valid_guest if isinstance(part, GuestTerm) else require_valid)(part, spin_symmetric)
+    f = f if _library else f.settled()
     f = f.named(name) if doi is None else replace(f, name=name, papers=(doi,))
     before, _REGISTRY[name] = _REGISTRY.get(name), f
     if before is not None:
@@ -210,7 +254,9 @@ def _is_validated(part: EnergyTerm) -> bool:
 
 def _is_same(a: EnergyTerm, b: EnergyTerm) -> bool:
     """Whether two terms are one formula with the same parameters."""
-    if a.formula is not b.formula or a.parameters.keys() != b.parameters.keys():
+    if a.formula is not b.formula or getattr(a, "gather", None) is not getattr(b, "gather", None):
+        return False
+    if a.parameters.keys() != b.parameters.keys():
         return False
     return all(are_equal(value, b.parameters[name]) for name, value in a.parameters.items())
 
@@ -221,7 +267,7 @@ def is_of_library(f: Functional) -> bool:
 
 
 def _is_library_code(part: EnergyTerm) -> bool:
-    return getattr(part.formula, "__module__", "").startswith("dftfd.functionals.")
+    return (getattr(part.formula, "__module__", None) or "").startswith("dftfd.functionals.")
 
 
 def variant(base: Functional, name: str, *, doi: str | None = None, **parameters: Any) -> Functional:
@@ -258,6 +304,8 @@ def lookup(name: str) -> Functional | None:
     source, plain = source_of(name)
     if source is not None:
         return source.find(plain)
+    if name in _on_request and name not in _REGISTRY:
+        _on_request[name]()
     if name not in _REGISTRY:
         _loading.add(name)
         try:

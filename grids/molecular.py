@@ -104,6 +104,12 @@ def grid_size(atomic_numbers: Sequence[int], level: int) -> int:
     return sum(int(np.sum(pruning(charge, radial(shells, charge)[0], angular))) for charge, shells, angular in sizes)
 
 
+def grid_owners(atomic_numbers: Sequence[int], level: int) -> np.ndarray:
+    """The atom that each point of `molecular_grid` at a level moves with, (point,)."""
+    sizes = [grid_size([charge], level) for charge in atomic_numbers]
+    return np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+
+
 def grid_points(atomic_numbers: Sequence[int], coordinates, level: int) -> np.ndarray:
     """Points (point, 3) of `molecular_grid` at a level, without their weights, which are most of the work."""
     grids = (

@@ -549,6 +549,14 @@ def losses():
     }
 
 
+def electrons(rho, weights):
+    return weights @ rho.sum(axis=0)
+
+
+def guest_formula(rho, weights, gathered):
+    return -0.01 * gathered * (weights @ (rho**2).sum(axis=0))
+
+
 # ------------------------------------------------------------------------------------------------------- positions
 
 
@@ -603,6 +611,13 @@ def calls():
         "functional's formula": (lambda formula: dftfd.functional("t_boundary")(formula), {}),
         "potential": (lambda **given: dftfd.potential(**given)(formula), {"name": "t_boundary"}),
         "potential's formula": (lambda formula: dftfd.potential("t_boundary")(formula), {}),
+        "guest": (
+            lambda name, gather, by_blocks=True, spin_symmetric=True: dftfd.guest(
+                name, gather=gather, by_blocks=by_blocks, spin_symmetric=spin_symmetric
+            )(guest_formula),
+            {"name": "t_boundary", "gather": electrons},
+        ),
+        "guest's formula": (lambda formula: dftfd.guest("t_boundary")(formula), {}),
         "register": (dftfd.register, {"f": pbe, "name": "t_boundary"}),
         "get_functional": (dftfd.get_functional, {"spec": "pbe"}),
         "get_functional's parameter": (lambda kappa: dftfd.get_functional("pbe", kappa=kappa), {}),
@@ -687,6 +702,7 @@ NOT_CALLED = {
     "errors": "a module",
     "losses": "a module, whose functions are called",
     "exact_exchange": "a Functional",
+    "skala": "takes no arguments",
     "Molecule": "built by `molecule`",
     "SCFResult": "built by `run_scf`",
     "Functional": "built by `functional` and `get_functional`",
@@ -731,6 +747,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
     monkeypatch.setattr("dftfd.model.calculation.Calculation.build", stop)
     monkeypatch.setattr(geometric.optimize, "Optimizer", stop)
     monkeypatch.setattr("dftfd.batch.in_processes", stop)
+    monkeypatch.setattr("dftfd.training.energy_slopes.in_processes", stop)
     monkeypatch.setattr("dftfd.model.energy_in_jax.orbitals_on_grid", stop)
     monkeypatch.setattr("dftfd.model.forces.overlap_integrals", stop)
     monkeypatch.setattr("dftfd.verify.report_card.Parts", stop)

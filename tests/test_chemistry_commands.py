@@ -1,5 +1,6 @@
 """Files in and out of the commands: frames, geometries, results of gradient and optimize, interaction energies."""
 
+import csv
 import json
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import dftfd
 from dftfd.cli import main
+from dftfd.cli.interrupts import InterruptWatch
 from dftfd.errors import InputError
 from dftfd.tasks.counterpoise import HARTREE_IN_KCAL, connected_fragments
 
@@ -135,3 +137,73 @@ def test_a_multiplicity_is_a_spin_plus_one(said):
     assert "spin 2, 8 electrons" in said(*words, "--multiplicity", "3")[1]
     assert said(*words, "--multiplicity", "3", "--spin", "1")[0] == 2
     assert said(*words, "--multiplicity", "0")[0] == 2
+
+
+def test_cubes_of_orbitals_by_name(tmp_path, said):
+    """homo.cube is the highest occupied orbital; lumo+1, spins and numbers too; another name is the density."""
+    names = ("homo.cube", "x.homo-1.cube", "x.lumo.cube", "x.orbital_0.cube", "elsewhere.cube")
+    words = [word for name in names for word in ("--output", tmp_path / name)]
+    assert said("run", "H 0 0 0; F 0 0 0.92", *CHEAP, *words)[0] == 0
+    result = dftfd.run_scf(dftfd.molecule("H 0 0 0; F 0 0 0.92", basis="sto-3g"), "hf")
+    highest = int(np.flatnonzero(result.mo_occ[0]).max())
+    for name, number in (("homo", highest), ("x.lumo", highest + 1), ("x.orbital_0", 0)):
+        title = (tmp_path / f"{name}.cube").read_text().splitlines()[0]
+        assert f"orbital {number} of spin alpha" in title
+    lines = (tmp_path / "homo.cube").read_text().splitlines()
+    box, values = [line.split() for line in lines[2:6]], np.array(lines[8].split()[:3], float)
+    origin, step = np.array(box[0][1:], float), float(box[3][3])
+    points = origin + np.outer(np.arange(3) * step, [0, 0, 1])
+    np.testing.assert_allclose(values, [float(result.orbital(highest)(r)) for r in points], rtol=1e-4, atol=1e-12)
+    assert "density of FH" in (tmp_path / "elsewhere.cube").read_text().splitlines()[0]
+    with pytest.raises(InputError, match="no orbital 'homo-9': 5 of this kind"):
+        result.write(tmp_path / "no.cube", field="homo-9")
+    ion = dftfd.run_scf(dftfd.molecule("H 0 0 0;", basis="6-31g", spin=1), "hf")
+    ion.write(tmp_path / "beta.cube", field="lumo_beta")
+    assert "orbital 0 of spin beta" in (tmp_path / "beta.cube").read_text()
+
+
+def test_an_option_is_given_once(tmp_path, said):
+    """The last of two does not count in silence; those that may be repeated may be."""
+    said_of_two = "dftfd: warning: --xc is given more than once, the last value counts; one for each run.\n"
+    code, out, err = said("run", DIMER, *CHEAP, "--xc=pbe", "--quiet")
+    assert code == 0 and err == said_of_two
+    assert float(out) == pytest.approx(dftfd.run_scf(dftfd.molecule(DIMER, basis="sto-3g"), "pbe").energy, abs=1e-8)
+    two = ("--output", tmp_path / "a.xyz", "--output", tmp_path / "b.xyz")
+    assert said("run", DIMER, *CHEAP, "--quiet", *two)[2] == "" and (tmp_path / "b.xyz").exists()
+
+
+def test_a_dry_run_tells_the_memory_and_computes_nothing(tmp_path, said):
+    code, out, _ = said("run", DIMER, *CHEAP, "--dry-run", "--output", tmp_path / "a.h5")
+    assert code == 0 and "He2, 4 electrons" in out and "memory: about" in out and "cycle" not in out
+    assert not (tmp_path / "a.h5").exists()
+    assert said("run", DIMER, *CHEAP, "--dry-run", "--max-memory", "1 kB")[0] == 6
+
+
+def test_the_table_of_a_batch(tmp_path, said):
+    """As a file with all digits, and with functional and basis set above it on the screen."""
+    (tmp_path / "he.xyz").write_text("1\ncharge=1 multiplicity=2\nHe 0 0 0\n")
+    (tmp_path / "path.xyz").write_text(FRAMES.split("2\nframe 1")[0])
+    files = (tmp_path / "he.xyz", tmp_path / "path.xyz", tmp_path / "none.xyz")
+    table = tmp_path / "table.csv"
+    code, out, _ = said("run", *files, *CHEAP, "--table", table)
+    assert code == 5 and "hf / sto-3g" in out
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    ion = dftfd.run_scf(dftfd.molecule(tmp_path / "he.xyz", basis="sto-3g"), "hf")
+    assert float(rows[0]["energy_hartree"]) == pytest.approx(ion.energy, abs=1e-9)
+    assert (rows[0]["charge"], rows[0]["multiplicity"], rows[0]["functional"]) == ("1", "2", "hf")
+    assert rows[2]["energy_hartree"] == "" and "file not found" in rows[2]["error"] and rows[2]["converged"] == "no"
+    assert said("run", *files[:2], *CHEAP, "--table", table)[0] == 5  # it is there already
+    assert said("gradient", *files[:2], *CHEAP, "--table", table, "--overwrite")[0] == 0
+    (row, *_) = csv.DictReader(table.read_text().splitlines())
+    assert float(row["largest_force_hartree_per_bohr"]) == pytest.approx(0, abs=1e-8)
+    assert said("run", *files[:2], *CHEAP, "--table", tmp_path / "table.txt")[0] == 2
+
+
+def test_an_interruption_says_how_to_go_on(tmp_path):
+    """By what a command keeps: the record of a batch, the trajectory of an optimisation."""
+    watch = InterruptWatch()
+    assert watch.message == "interrupted"
+    watch.keeps = tmp_path / "pbe.jsonl", ""
+    assert watch.message == "interrupted"  # nothing is there yet
+    watch.keeps[0].write_text("{}")
+    assert watch.message.endswith("pbe.jsonl, go on by the same command")

@@ -26,6 +26,8 @@ def test_interaction_of_two_hydrogen_fluorides():
     plain = dftfd.interaction_energy(molecule, [(0, 1), (2, 3)], counterpoise=False, **options)
     monomers = pyscf_energy("H 0 0 0; F 0 0 0.92") + pyscf_energy("H 0 0 2.7; F 0 0.2 3.6")
     assert plain.energy == pytest.approx(whole - monomers, abs=1e-8)
+    assert sum(value for name, value in found.parts.items() if name != "total") == pytest.approx(found.energy, abs=1e-9)
+    assert "parts [kcal/mol]" in str(found) and "Coulomb" in str(found)
     assert plain.energy < found.energy  # the superposition error lowers the complex
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy
 import pytest
 
-from dftfd.cli import installation, main
+from dftfd.cli import fetching, installation, main
+from dftfd.functionals import jax_xc_kernels
 
 PYPROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 OF_DEVELOPERS = {"test", "dev", "all", "docs", "browser"}
@@ -85,3 +86,22 @@ def test_jax_is_not_loaded_for_it():
         "import sys; sys.argv = ['dftfd', 'doctor']; from dftfd.cli import main; main(); sys.exit('jax' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "words"),
+    [
+        ("No module named pip", 2, "python -m ensurepip"),
+        ("WARNING: slow\nERROR: no space left\n", 5, "no space left"),
+    ],
+)
+def test_why_libxcs_catalogue_was_not_fetched(said, code, words, monkeypatch, capsys):
+    """One line; where jax-xc is there, nothing is fetched. tests/test_install.py fetches it."""
+    failed = subprocess.CompletedProcess([], 1, stdout="", stderr=said)
+    monkeypatch.setattr(fetching.subprocess, "run", lambda *_, **__: failed)
+    monkeypatch.setattr(jax_xc_kernels, "is_installed", lambda: False)
+    assert main(["get-libxc"]) == code
+    err = capsys.readouterr().err
+    assert words in err and err.count("\n") == 1
+    monkeypatch.setattr(jax_xc_kernels, "is_installed", lambda: True)
+    assert main(["get-libxc"]) == 0 and "588 functionals of libxc" in capsys.readouterr().out

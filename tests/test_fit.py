@@ -1,6 +1,8 @@
 """Fits: parameters that made the data are found again, interruptions change no bit, files know their formulas."""
 
 import json
+import os
+import signal
 
 import jax
 import jax.numpy as jnp
@@ -149,6 +151,52 @@ def test_energies_at_fixed_densities_take_no_scf(toy, data, tmp_path, monkeypatc
     with pytest.raises(UnsupportedError, match="semilocal"):
         vv10 = toy + dftfd.get_functional("vv10")
         dftfd.fit(vv10, data, **how | {"parameters": ["b"]})
+
+
+@pytest.fixture(scope="module")
+def library_data(tmp_path_factory):
+    """Two atomisation energies that nothing made: other processes know the library's functionals alone."""
+    molecules = {name: {"atoms": atoms, "spin": spin} for name, (atoms, spin) in ATOMS.items()}
+    reactions = [
+        {"name": name, "subset": "made", "stoichiometry": reaction, "reference": 100.0}
+        for name, reaction in REACTIONS.items()
+    ]
+    document = {"dftfd_benchmark": 1, "name": "two", "unit": "kcal/mol", "molecules": molecules, "reactions": reactions}
+    path = tmp_path_factory.mktemp("two") / "two.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.mark.parametrize("fixed", [None, pytest.param("lda", marks=pytest.mark.slow)])
+def test_processes_find_the_same(library_data, fixed):
+    """Two processes, which stay from one evaluation to the next, against none."""
+    how = {"parameters": ["kappa"], "evaluations": 3, "fixed_densities": fixed, **SMALL, "density_fit": True}
+    alone = dftfd.fit("gga_x_pbe", library_data, **how)
+    together = dftfd.fit("gga_x_pbe", library_data, jobs=2, **how)
+    np.testing.assert_allclose(together.parameters, alone.parameters, rtol=1e-9)
+    np.testing.assert_allclose([s.loss for s in together.steps], [s.loss for s in alone.steps], rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_with_a_worker(library_data):
+    """A local Dask cluster, one of whose two workers is killed after the first evaluation."""
+    distributed = pytest.importorskip("distributed")
+    how = {"parameters": ["kappa"], "evaluations": 3, **SMALL, "density_fit": True}
+    alone = dftfd.fit("gga_x_pbe", library_data, **how)
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        killed = []
+
+        def kill(step):
+            if not killed:
+                killed.append(cluster.workers[0].process.process.pid)
+                os.kill(killed[0], signal.SIGKILL)
+
+        found = dftfd.fit("gga_x_pbe", library_data, client=client, on_step=kill, **how)
+    assert killed
+    np.testing.assert_allclose(found.parameters, alone.parameters, rtol=1e-9)
 
 
 def test_prior_bounds_and_terms(toy, data):

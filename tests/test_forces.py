@@ -277,3 +277,10 @@ def test_forces_of_a_result_without_fock_matrix_are_the_same():
     """A result that was loaded has no Fock matrix; it is computed again."""
     result = dftfd.run_scf(water(), xc="lda,vwn", grid_level=0, conv_tol=1e-12)
     np.testing.assert_allclose(replace(result, fock=None).forces(), result.forces(), atol=1e-10)
+
+
+@slow
+def test_omega_pbe_without_its_jump_has_forces_of_its_energy():
+    """N2 at 1.2 angstrom, where HSE06's energy jumps (finding G6): the functional whose bound on s begins smoothly."""
+    molecule = dftfd.molecule("N 0 0 0; N 0 0 1.2", basis="6-31g")
+    check(molecule, dftfd.get_functional("hse06", s_from=0), coordinates=((1, 2),))

@@ -5,6 +5,7 @@ must work now. `make test-all` runs them.
 """
 
 import json
+import resource
 import subprocess
 import sys
 
@@ -256,3 +257,21 @@ def test_checker_exit_codes_in_a_process(tmp_path):
     for words, code in ((["run", "x y", "--xc", "pbe"], 5), (["show", "no_such_functional"], 2)):
         run = subprocess.run([sys.executable, "-m", "dftfd", *words], capture_output=True, text=True, check=False)
         assert (run.returncode, run.stdout) == (code, "") and run.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        (["show", "pbe"], 3),
+        (["audit", "pbe"], 4),
+        (["check", "pbe", "--quick"], 10),
+        (["list", "pbe"], 0.6),
+    ],
+)
+def test_nobody_waits(words, seconds):
+    """Processor time of a new process, what it takes once compiled programs are kept; twice that on another machine."""
+    for _ in range(2):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "dftfd", *words], capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2 * seconds

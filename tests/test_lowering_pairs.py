@@ -36,8 +36,9 @@ from dftfd.autofd.scalar.regroup import regrouped
 from dftfd.autofd.scalar.symmetry import is_symmetric
 from dftfd.errors import NotSemilocalError, NumericalError, QuadratureError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
-from dftfd.functionals.densities import SPACE
+from dftfd.functionals.densities import SPACE, unknown_densities
 from dftfd.functionals.pairs import guarded, here, integral_over_there, squared_distance, there
+from dftfd.functionals.registry import get_functional
 from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
 from dftfd.xc.nonlocal_response import NonlocalXCResponse
 from dftfd.xc.pair_kernel import COLUMNS, PairSums
@@ -473,3 +474,18 @@ def test_compose_with_numbers_of_both_points():
     (integral,) = lower_nonlocal(integral_over_there(mixed)).integrals
     (left,), (right,) = (side({"n": [jnp.float64(4.0)]}, jnp.zeros(3)) for side in (integral.left, integral.right))
     assert (float(left), float(right)) == (16.0, 2.0)
+
+
+def test_features_with_traced_numbers_are_told_apart():
+    """omega_0 and kappa of VV10 are two features of a point, inside of transformations too, however often one looks."""
+    counts = []
+
+    def look(numbers):
+        f = get_functional("vv10").with_parameters(b=numbers[0], C=numbers[1])
+        (integral,) = lower_nonlocal(f.energy_density(*unknown_densities())).integrals
+        counts.extend([len(integral.left.root.result), len(integral.right.root.result)])
+        return numbers[0] * numbers[1]
+
+    for _ in range(8):
+        jax.vmap(lambda x: jax.vjp(look, x)[0])(jnp.ones((2, 2)))
+    assert counts == [2] * 16

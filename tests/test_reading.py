@@ -23,7 +23,7 @@ from dftfd.runtime.progress import LogProgress, NotebookProgress, as_progress
 COLUMNS = 80
 COMMANDS = (
     "run gradient optimize frequencies reaction-path view scan interaction excitations polarizability fit list "
-    "check audit read show prove export workbench oracle completion cache doctor benchmark passport"
+    "check audit read show prove export workbench oracle completion cache doctor benchmark passport invert get-libxc"
 ).split()
 HELIUM = "He 0 0 0;"
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -96,6 +96,21 @@ def test_what_commands_print_keeps_words_whole(arguments, on_terminal, capsys):
     assert code == 0 and max(len(line) for line in ESCAPE.sub("", shown).splitlines()) <= COLUMNS
     last = shown.rpartition("\r")[2] if "\x1b[1A" in shown else shown  # after the sign of life is wiped away
     assert words(last)[-20:] == words(piped)[-20:] and set(words(piped)) <= set(words(shown))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sign"),
+    [
+        (("prove", "lda_x", "--condition", "ex_nonpositive"), "looking at up to"),
+        (("export", "lda_x", "--order", "1", "--overwrite", "-o"), "deriving and writing lda_x"),
+        (("passport", "lda_x"), "computing energies of atoms"),
+    ],
+)
+def test_what_takes_long_gives_a_sign_of_life(arguments, sign, on_terminal, tmp_path):
+    """On a terminal, while it is at work."""
+    more = (str(tmp_path),) if arguments[-1] == "-o" else ()
+    shown, code = on_terminal(*arguments, *more)
+    assert code == 0 and sign in shown
 
 
 def screen(raw):

@@ -207,7 +207,7 @@ def test_a_source_of_functionals_is_asked_by_its_prefix(monkeypatch):
     with pytest.raises(FunctionalError, match="unknown functional 'other:on'; the closest known names are other:one"):
         find_term("other:on")
     monkeypatch.setattr(registry, "require_valid", lambda *_: pytest.fail("looked at"))
-    assert registry.register(0.5 * own, "t_half").terms[0][1] is own_term
+    assert registry.register(0.5 * own, "t_half").terms[0][1] == own_term
 
 
 # ---- double integrals

@@ -1,20 +1,23 @@
 """One kernel for one content: what is compiled for a functional is found again, and only then; and what it computes."""
 
-from dataclasses import replace
-
 import jax
 import numpy as np
 import pytest
+import scipy.special
 
 import dftfd
-from dftfd.autofd import compose
+from dftfd.autofd import compose, exp
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.pairs import here, integral_over_there, squared_distance, there
 from dftfd.functionals.registry import get_functional
 from dftfd.xc import code
 from dftfd.xc.code import OnPoints, shared
 from dftfd.xc.kernel import XCKernel
+from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
+from dftfd.xc.nonlocal_response import NonlocalXCResponse
 from dftfd.xc.pointwise import PointwiseKernel, pointwise_kernel
+from dftfd.xc.variables import VARIABLES
 from tests.compilations import compilations
 
 
@@ -38,12 +41,6 @@ def test_a_functional_is_compiled_once_however_often_it_is_made():
     assert not compiled and again == energy
 
 
-def constants(functional):
-    """The same functional with its parameters as constants of the code, as those of the library are."""
-    terms = [(c, replace(t, set_by_hand=frozenset())) for c, t in functional.terms]
-    return replace(functional, terms=tuple(terms))
-
-
 def test_another_value_of_a_parameter_compiles_nothing():
     """Whole calculations with forces: the energy is that of constants to rounding, of a hybrid and of lists too."""
     molecule = dftfd.molecule("H 0 0 0; F 0 0 0.92", basis="sto-3g")
@@ -62,7 +59,7 @@ def test_another_value_of_a_parameter_compiles_nothing():
                 result = run(functional)
                 forces = result.forces()
             assert not compiled
-            expected = run(constants(functional))
+            expected = run(functional.settled())
             assert result.energy == pytest.approx(expected.energy, abs=1e-10)
             np.testing.assert_allclose(forces, expected.forces(), atol=1e-8)
     assert result.energy == pytest.approx(run("revtpss").energy, abs=1e-10)  # C0 is the paper's again
@@ -73,13 +70,111 @@ def test_values_of_parameters_reach_energy_potential_and_response(n_spin):
     """Code of operands against code of constants, with several parameters at once."""
     rng = np.random.default_rng(8)
     functional = get_functional("b3lyp", beta=0.0041).semilocal_part + get_functional("pbe", kappa=0.7, gamma=0.03)
-    by_value, plain = XCKernel(functional, n_spin), XCKernel(constants(functional), n_spin)
+    by_value, plain = XCKernel(functional, n_spin), XCKernel(functional.settled(), n_spin)
     points, weights = rng.normal(size=(40, 3)), rng.uniform(size=40)
     density, tangent = (np.exp(0.3 * rng.normal(size=(n_spin, plain.channels, 40))) for _ in range(2))
     for found, expected in zip(by_value(points, weights, density), plain(points, weights, density), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
     found, expected = (k.response(points, weights, density, tangent) for k in (by_value, plain))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+
+
+def blocks(n_spin, channels, size=40):
+    """(points, weights, density, tangent) of an invented density on an invented grid."""
+    rng = np.random.default_rng(9)
+    density, tangent = (np.exp(0.3 * rng.normal(size=(n_spin, channels, size))) for _ in range(2))
+    return rng.normal(size=(size, 3)), rng.uniform(size=size), density, tangent
+
+
+@pytest.mark.parametrize(
+    "name, first, second",
+    [
+        ("vv10", {"b": 6.2, "C": 0.0093}, {"b": 5.4, "C": 0.009}),
+        pytest.param("vdw_df_nl", {"Z_ab": -0.9}, {"Z_ab": -0.7}, marks=pytest.mark.slow),
+    ],
+)
+def test_values_reach_double_integrals_without_compilation(name, first, second):
+    """Energy, derivatives by density, weights and points, and response: code of operands against that of constants."""
+    made = [0.5 * get_functional(name, **given) for given in (first, second)]
+    given = blocks(1, 4)
+    fixed, moving = (shared(NonlocalXCKernel, made[0], 1, **o) for o in ({}, {"moving_points": True}))
+    fixed(*given[:3]), moving.slopes(*given[:3]), NonlocalXCResponse(fixed, *given[:3])(given[3])
+    fixed, moving = (shared(NonlocalXCKernel, made[1], 1, **o) for o in ({}, {"moving_points": True}))
+    assert {*fixed._values} == {0.5, *second.values()} and fixed.stages[0].symmetric
+    with compilations() as compiled:
+        found = fixed(*given[:3]), moving.slopes(*given[:3]), NonlocalXCResponse(fixed, *given[:3])(given[3])
+    assert not compiled
+    plain = made[1].settled()
+    fixed, moving = (NonlocalXCKernel(plain, 1, moving_points) for moving_points in (False, True))
+    expected = fixed(*given[:3]), moving.slopes(*given[:3]), NonlocalXCResponse(fixed, *given[:3])(given[3])
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12 * np.abs(b).max())
+
+
+def beside(n, *, a=0.3):
+    """A double integral whose kernel of two points holds the parameter itself, and which is not symmetric."""
+    close = exp(-(a**2) * squared_distance(n))
+    return n * integral_over_there(there(n * n) * close * (1.0 + a * here(n)))
+
+
+def test_a_parameter_in_the_kernel_of_two_points():
+    """Against the double sum itself, for two values, in one code."""
+    points, weights, density, _ = blocks(1, 1)
+    n = density[0, 0]
+    distances = np.linalg.norm(points[:, None] - points, axis=-1)
+    term = Functional("beside", ((1.0, EnergyTerm.from_formula(beside, "beside")),))
+    for a in (0.5, 0.8):
+        energy = lambda n, a=a: np.einsum(
+            "p,q,p,q,pq->", weights, weights, n * (1 + a * n), n * n, np.exp(-((a * distances) ** 2))
+        )
+        kernel = NonlocalXCKernel(term.with_parameters(a=a), 1)
+        assert list(kernel._values) == [a] and not kernel.stages[0].symmetric
+        found, potential = kernel(points, weights, density)
+        assert found == pytest.approx(energy(n), rel=1e-13)
+        step = 1e-5 * np.eye(len(n))[3]
+        assert potential[0, 0, 3] == pytest.approx((energy(n + step) - energy(n - step)) / 2e-5, rel=1e-8)
+
+
+def test_coefficients_of_expressions_and_products_are_operands():
+    """Sums that differ by them alone share their code; those of the library keep theirs as constants."""
+    weigh = lambda spec: [XCKernel(get_functional(spec).semilocal_part, 1), *blocks(1, 4)[:3]]
+    for spec in ("0.25*HF + 0.7*PBE, PBE", "0.3*gga_x_pbe + 0.6*gga_x_b88"):
+        weigh(spec)[0](*weigh(spec)[1:])
+    for spec, parts in (
+        ("0.25*HF + 0.55*PBE, PBE", ((0.55, "gga_x_pbe"), (1, "gga_c_pbe"))),
+        ("0.45*gga_x_pbe + 0.2*gga_x_b88", ((0.45, "gga_x_pbe"), (0.2, "gga_x_b88"))),
+    ):
+        kernel, *given = weigh(spec)
+        with compilations() as compiled:
+            energy, potential = kernel(*given)
+        assert not compiled and list(kernel.code._values) == [c for c, _ in parts if c != 1]
+        expected = [(c, XCKernel(get_functional(name), 1)(*given)) for c, name in parts]
+        assert energy == pytest.approx(sum(c * e for c, (e, _) in expected), rel=1e-13)
+        np.testing.assert_allclose(potential, sum(c * v for c, (_, v) in expected), rtol=1e-11, atol=1e-13)
+    for name in ("b3lyp", "pbe0", "libxc:hyb_gga_xc_b97_1p", "b3p86"):
+        assert not XCKernel(get_functional(name).semilocal_part, 1).code._values
+    assert XCKernel(get_functional("pbe").with_exact_exchange(0.3).semilocal_part, 1).code._values == (0.7,)
+
+
+@pytest.mark.parametrize(
+    "name, parameter, values",
+    [("pbe", "kappa", (0.9, 0.7)), pytest.param("r2scan", "eta", (0.002, 0.0015), marks=pytest.mark.slow)],
+)
+def test_values_reach_the_potential_at_points(name, parameter, values):
+    """v_xc(r) of another value: nothing is traced or compiled, and it is that of constants."""
+    for n_spin in (1, 2):
+        for order in (1, 2):
+            x = np.exp(0.3 * np.random.default_rng(3).normal(size=(len(VARIABLES[n_spin]), 30)))
+            kernels = [pointwise_kernel(get_functional(name, **{parameter: v}), n_spin) for v in values]
+            assert kernels[0]._form is kernels[1]._form
+            plain = pointwise_kernel(get_functional(name, **{parameter: values[1]}).settled(), n_spin)
+            for compiled in (False,) if order > 1 else (False, True):
+                found, expected = (k(x, order, compiled) for k in (kernels[1], plain))
+                for a, b in zip(found, expected, strict=True):
+                    np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
+            found, expected = (k.along(x, x[None]) for k in (kernels[1], plain))
+            for a, b in zip(found, expected, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
 
 
 def looked_at(n, *, c=1.0, p=1.5, q=4):
@@ -186,6 +281,18 @@ def test_kernels_equal_plain_derivatives(name, n_spin):
     np.testing.assert_allclose(potential, expected, rtol=1e-10, atol=1e-12)
     found = kernel.response(points, weights, density, tangent)
     np.testing.assert_allclose(found, change, rtol=1e-9, atol=1e-11)
+
+
+def test_what_numpy_does_not_have_is_compiled_once():
+    """Not for each chunk, call and derivative (section E of the findings): digamma is JAX's alone."""
+    of_digamma = lambda n: compose(lambda n: -n * jax.scipy.special.digamma(1 + n), n)
+    kernel = pointwise_kernel(Functional("psi", ((1.0, EnergyTerm.from_formula(of_digamma, "psi")),)), 1)
+    x = [np.linspace(0.1, 2.0, 12_000), None, None, None]
+    e, _ = kernel(x, 1, compiled=False)
+    np.testing.assert_allclose(e[0], -x[0] * scipy.special.digamma(1 + x[0]), rtol=1e-12, atol=1e-14)
+    with compilations() as compiled:
+        kernel(x, 1, compiled=False)
+    assert not compiled
 
 
 def test_a_program_is_compiled_once_for_each_number_of_points():

@@ -71,6 +71,9 @@ Made by data/jax_xc/verify.py.
 prefix means the library's own functional where it has one, else the catalogue's. Parameters can be set by name, all
 derivatives are derived.
 
+jax-xc comes with dftfd where it has a wheel (Python 3.11 and 3.12, Linux, x86-64); anywhere else (Python 3.13, macOS,
+ARM) `dftfd get-libxc` fetches it once.
+
 With a source tree of libxc 7.0.0 names are served that jax-xc lacks, and all of them without jax-xc: see
 [libxc_formulas.md](libxc_formulas.md).
 

@@ -67,7 +67,7 @@ f = dftfd.get_functional("libxc:mgga_x_eel")  # a Functional like any other; all
 ```
 
 With a tree, names of [libxc's catalogue](catalogue.md) are served that jax-xc does not have, and all of them where
-jax-xc is not installed (Python 3.13). jax-xc goes first where it serves a name.
+jax-xc is not installed. jax-xc goes first where it serves a name.
 
 ## A formula of one's own in this notation
 

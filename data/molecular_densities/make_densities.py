@@ -29,7 +29,9 @@ OPEN_SHELLS = {"H": {"A1g": (1, 0)}, "C": {"A1g": (2, 2), "E1ux": (1, 0), "E1uy"
                "F": {"A1g": (2, 2), "A1u": (1, 0), "E1ux": (1, 1), "E1uy": (1, 1)}}  # fmt: skip
 """Electrons by irreducible representation of Dooh and spin: densities around the z axis."""
 
-XI, ETA, RADIAL, COSINE = 34, 40, 56, 14
+XI, ETA, RADIAL, COSINE = 64, 64, 120, 10
+"""Points of the coordinates; PBE and TPSS would do with half of them, SCAN changes fast where alpha is 1."""
+
 REACH = 4.0  # bohr beyond either atom, of the line
 LINE = 161
 LEAST = 1e-9  # of weight times density, below which a point is left out
@@ -132,7 +134,7 @@ def one_centre(mol):
 def quarter(mol):
     """Of a molecule with the mirrors x = 0 and y = 0."""
     grids = dft.gen_grid.Grids(mol)
-    grids.atom_grid = {"O": (40, 194), "H": (30, 110)}
+    grids.atom_grid = {"O": (70, 194), "H": (50, 110)}
     grids.build(sort_grids=False)
     kept = np.all(grids.coords[:, :2] > -1e-9, axis=1)
     weights = grids.weights * np.prod(np.where(np.abs(grids.coords[:, :2]) < 1e-9, 1, 2), axis=1)

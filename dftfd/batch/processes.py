@@ -70,14 +70,19 @@ def _serve(connection, task, n_workers):
             connection.send(task(connection.recv()))
 
 
-def in_processes(task: Callable[[Entry], Outcome], entries: Sequence[Entry], n_workers: int) -> Iterator[Outcome]:
+def in_processes(
+    task: Callable[[Entry], Outcome], entries: Sequence[Entry], n_workers: int, kept: list | None = None
+) -> Iterator[Outcome]:
     """Outcomes of `task` for all entries, as they come, from `n_workers` processes.
 
-    Closing the generator ends the processes. Raises ResourceError where a process cannot even start.
+    kept: processes of the same task from the last time, which get these entries, too, and stay until whoever has the
+    list stops them. Without, closing the generator ends the processes.
+
+    Raises ResourceError where a process cannot even start.
     """
     waiting = deque(entries)
     attempts: Counter = Counter()
-    workers: list[_Worker] = []
+    workers: list[_Worker] = [] if kept is None else kept
     try:
         while waiting or any(worker.entry for worker in workers):
             for worker in workers:
@@ -95,7 +100,8 @@ def in_processes(task: Callable[[Entry], Outcome], entries: Sequence[Entry], n_w
                 if outcome is not None:
                     yield outcome
     finally:
-        for worker in workers:
+        for worker in [w for w in workers if kept is None or w.entry is not None or not w.ready]:
+            workers.remove(worker)
             worker.stop()
 
 

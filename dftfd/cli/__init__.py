@@ -17,6 +17,7 @@ from dftfd.cli import (  # noqa: F401  each registers its commands
     cached,
     completion,
     electrons,
+    fetching,
     fits,
     formulas,
     installation,

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from dftfd.batch import run_batch
 from dftfd.batch.cluster import cluster_client
-from dftfd.batch.outcomes import REASONS
+from dftfd.batch.outcomes import REASONS, check_table
 from dftfd.cli.terminal import complain, for_terminal, say, warn
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.runtime.files import write_text
@@ -19,9 +19,12 @@ from dftfd.runtime.files import write_text
 def run_many(files, molecule_options, options, jobs, record, scheduler, quiet, **task) -> int:
     """Compute a batch, print what becomes of it; returns the exit code, that of the first molecule that failed.
 
-    task: `task=` and `search=` of run_batch; geometries: None, or the xyz file that gets the last of each molecule.
+    task: `task=` and `search=` of run_batch; geometries, table: None, or the xyz file that gets the last geometry of
+    each molecule, the .csv file that gets the table.
     """
-    geometries = task.pop("geometries", None)
+    geometries, table = task.pop("geometries", None), task.pop("table", None)
+    if table is not None:
+        check_table(table)
     with cluster_client(scheduler) if scheduler else nullcontext() as client, Display(quiet) as display:
         outcomes = run_batch(
             files,
@@ -36,6 +39,8 @@ def run_many(files, molecule_options, options, jobs, record, scheduler, quiet, *
     failed = outcomes.failed
     if not quiet:
         say(f"\n{outcomes}\n{len(outcomes) - len(failed)} of {len(outcomes)} molecules converged")
+    if table is not None:
+        outcomes.write(table)
     if geometries is not None:
         write_text(geometries, "".join(_frame(o) for o in outcomes if o.document is not None))
     if failed:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from dftfd.cli.option_types import with_options
 from dftfd.cli.terminal import complain, say, warn
@@ -21,8 +22,8 @@ from dftfd.runtime.version import VERSION
 
 CHECK_FAILED = 1
 WITHOUT_JAX = {"list", "cache", "completion", "doctor"}
-BATCH = {"jobs", "record", "scheduler"}
-ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "overwrite"}
+BATCH = {"jobs", "record", "scheduler", "table"}
+ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "dry_run"}
 """Options of `run` that only a batch, and only a single molecule, understands."""
 
 AROUND = {*names(RUN), "allow_unconverged"} - {"progress"}
@@ -33,7 +34,21 @@ FORMULA_OBJECTS = 50_000
 as long as the command, and looking at them again and again takes an eighth of its time."""
 
 
+class Commands(TyperGroup):
+    """The commands; of an option that counts once and is given twice the last value counts, and a warning says so."""
+
+    def resolve_command(self, ctx, args):
+        name, command, rest = super().resolve_command(ctx, args)
+        once = [p for p in getattr(command, "params", ()) if p.param_type_name == "option" and not p.multiple]
+        given = [word.partition("=")[0] for word in rest]
+        for option in once:
+            if sum(given.count(flag) for flag in option.opts) > 1:
+                warn(f"{option.opts[0]} is given more than once, the last value counts; one for each run.")
+        return name, command, rest
+
+
 app = typer.Typer(
+    cls=Commands,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -51,7 +66,10 @@ Files = Annotated[
 ]
 Output = Annotated[
     list[Path] | None,
-    typer.Option(help="Write a file; .h5 .json .npz .molden .cube .html .xyz name its format. May be repeated."),
+    typer.Option(
+        help="Write a file; .h5 .json .npz .molden .cube .html .xyz name its format; homo.cube, x.lumo+1.cube, "
+        "elf.cube are of what they say, other cubes of the density. May be repeated."
+    ),
 ]
 Json = Annotated[Path | None, typer.Option(help="Write the result in QCSchema form to this file.")]
 ReportFile = Annotated[Path | None, typer.Option("--report", help="Write a report with pictures, one HTML page.")]
@@ -59,7 +77,7 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace output fil
 Record = Annotated[
     Path | None, typer.Option(help="Results of a batch, one line of JSON each; what it already holds is not repeated.")
 ]
-
+Table = Annotated[Path | None, typer.Option(help="Of a batch: write the table to this file (.csv).")]
 Jobs = Annotated[int, typer.Option(help="Processes that a batch runs in.")]
 Scheduler = Annotated[
     str, typer.Option(help="Address of a Dask scheduler whose workers run the batch, tcp://host:8786.")
@@ -96,6 +114,9 @@ def run(
     of_molecule,
     of_run,
     stability: Annotated[bool, typer.Option("--stability", help="Analyse the stability of the solution.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Tell what would be computed and the memory it takes, and end.")
+    ] = False,
     json: Json = None,
     output: Output = None,
     report: ReportFile = None,
@@ -103,19 +124,24 @@ def run(
     jobs: Jobs = 1,
     record: Record = None,
     scheduler: Scheduler = "",
+    table: Table = None,
     verbose: Verbose = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the total energy only.")] = False,
     debug: Debug = False,
 ):
     """Compute the Kohn-Sham energy of a molecule, or of many."""
+    from dftfd.model.calculation import Calculation
+    from dftfd.model.options import Options
     from dftfd.results.checkpoint import as_checkpoint
     from dftfd.system.molecule import molecule
     from dftfd.tasks.run import run_scf
 
     given = given_options(context)
     if are_many(files, given):
-        refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes its results to --record")
-        run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, quiet=quiet)
+        refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes its results to --record, a table to --table")
+        context.obj.keeps = record and (record, "")
+        refuse_existing([table] if table else [], overwrite)
+        run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, quiet=quiet, table=table)
     outputs = output_files(json, report, output, overwrite)
     kept = as_checkpoint(of_run["checkpoint"], of_run["restart"], overwrite)
     of_run["checkpoint"] = context.obj.checkpoint = kept
@@ -123,6 +149,9 @@ def run(
         request = _request(files[0], of_molecule, of_run, given)
         system = molecule(**request.molecule)
         with progress_of(system, quiet) as progress:
+            if dry_run:
+                Calculation.of(system, Options.given_to("run_scf", **request.settings)).plan(progress)
+                raise typer.Exit
             result = run_scf(system, **request.settings | {"progress": progress})
     say(f"{result.energy:.10f}" if quiet else f"\n{result}")
     if stability and result.converged and not quiet:
@@ -201,10 +230,18 @@ def _request(file, of_molecule, of_run, given):
 
 
 def write_files(result, outputs, driver):
-    """Write the files; one that would hold properties of a density that is no solution is left out, with a warning."""
+    """Write the files, cubes of what their names say before .cube (water.homo.cube), else of the density.
+
+    One that would hold properties of a density that is no solution is left out, with a warning.
+    """
+    from dftfd.results.output import field_of
+
     for path, ending in outputs:
+        options = {"driver": driver} if ending == ".json" else {}
+        if ending == ".cube" and (field := field_of(path)) is not None:
+            options["field"] = field
         try:
-            result.write(path, ending, **({"driver": driver} if ending == ".json" else {}))
+            result.write(path, ending, **options)
         except NotConvergedError as error:
             warn(f"{path} not written: {error}")
 

@@ -23,6 +23,8 @@ Validation = Annotated[str, typer.Option(help="Set that is held out: the fit end
 Prior = Annotated[str, typer.Option(help="Standard deviations about the start: kappa=0.1,mu=0.05.")]
 Bounds = Annotated[str, typer.Option(help="Lowest and highest values: kappa=0.5:0.804.")]
 Record = Annotated[Path | None, typer.Option(help="File of what was evaluated; an interrupted fit goes on from it.")]
+Fixed = Annotated[str, typer.Option(help="Functional at whose densities energies are taken, without further SCFs.")]
+Jobs = Annotated[int, typer.Option(help="Processes that compute the molecules.")]
 Save = Annotated[Path | None, typer.Option(help="Write the fitted functional to this file (.json).")]
 
 
@@ -40,6 +42,8 @@ def fit(
     bounds: Bounds = "",
     evaluations: Annotated[int, typer.Option(help="At most.")] = 20,
     record: Record = None,
+    fixed_densities: Fixed = "",
+    jobs: Jobs = 1,
     save: Save = None,
     name: Annotated[str, typer.Option(help="Name under which `--save` keeps it.")] = "fitted",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
@@ -65,6 +69,8 @@ def fit(
             prior=_pairs("prior", prior, float),
             bounds=_pairs("bounds", bounds, lambda text: tuple(float(x) for x in text.split(":"))),
             evaluations=evaluations,
+            fixed_densities=functional_named(fixed_densities) or None,
+            jobs=jobs,
             record=record,
             on_step=_say_nothing if quiet else _tell,
             **of_run,

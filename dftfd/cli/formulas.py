@@ -146,7 +146,7 @@ def prove(
     from dftfd.verify.proof_report import prove_and_report
 
     with messages(verbose, debug):
-        if not prove_and_report(functional_named(name), condition, domain, boxes, recheck, save, plot, say):
+        if not prove_and_report(functional_named(name), condition, domain, boxes, recheck, save, plot, say, at_work):
             raise typer.Exit(CHECK_FAILED)
 
 
@@ -162,7 +162,7 @@ def export(
     """Write a functional and its derivatives as C."""
     from dftfd.translate.exporting import export as export_functional
 
-    with messages(verbose, debug):
+    with messages(verbose, debug), at_work(f"deriving and writing {name}"):
         paths = export_functional(functional_named(name), folder, order, overwrite)
     for path in paths:
         print(path)
@@ -230,7 +230,8 @@ def oracle(
         if at is None:
             from dftfd.verify.oracle import oracle as table_of
 
-            written = table_of(name, points).csv()
+            with at_work(f"looking {name} up"):
+                written = table_of(name, points).csv()
         else:
             written = _exact_table(name, at, order, digits)
         if output is None:

@@ -23,15 +23,18 @@ class InterruptWatch:
     """A `with` statement around a command.
 
     checkpoint: that of the run, a results.checkpoint.Checkpoint, or None.   interrupted: whether Ctrl-C was heard.
+    keeps: (file, how to go on from it) of a command that keeps what it has done, as a batch its record.
     """
 
     def __init__(self, grace: float = GRACE):
-        self.checkpoint, self.interrupted = None, False
+        self.checkpoint, self.keeps, self.interrupted = None, None, False
         self._grace, self._ended = grace, threading.Event()
 
     @property
     def message(self) -> str:
         """What is said of the interruption."""
+        if self.keeps is not None and os.path.exists(self.keeps[0]):
+            return f"interrupted; what is done is in {self.keeps[0]}, go on by the same command{self.keeps[1]}"
         if self.checkpoint is None or not self.checkpoint.written:
             return "interrupted"
         return f"interrupted; the last cycle is saved, go on with --restart {self.checkpoint.path}"

@@ -16,6 +16,7 @@ from dftfd.cli.commands import (
     Record,
     ReportFile,
     Scheduler,
+    Table,
     Verbose,
     app,
     are_many,
@@ -64,6 +65,7 @@ def gradient(
     jobs: Jobs = 1,
     record: Record = None,
     scheduler: Scheduler = "",
+    table: Table = None,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
@@ -77,8 +79,11 @@ def gradient(
 
     given = given_options(context)
     if are_many(files, given):
-        refuse(given, {*ONE_MOLECULE, "numerical", "no_grid_response"}, "is for one molecule; a batch has --record")
-        run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, task="gradient")
+        why = "is for one molecule; a batch has --record and --table"
+        refuse(given, {*ONE_MOLECULE, "numerical", "no_grid_response"}, why)
+        refuse_existing([table] if table else [], overwrite)
+        context.obj.keeps = record and (record, "")
+        run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, task="gradient", table=table)
     outputs = output_files(json, report, output, overwrite)
     with messages(verbose, debug):
         system = molecule(files[0], **of_molecule)
@@ -126,6 +131,7 @@ def optimize(
     jobs: Jobs = 1,
     record: Record = None,
     scheduler: Scheduler = "",
+    table: Table = None,
     geometries: Annotated[
         Path | None, typer.Option(help="Of a batch: write the last geometry of each molecule to this xyz file.")
     ] = None,
@@ -139,13 +145,15 @@ def optimize(
     search: dict[str, Any] = {"coordinate_system": coordinates, "max_steps": max_steps, "constraints": constraints}
     search["grid_response"] = not no_grid_response
     given = given_options(context)
-    only_one = {*ONE_MOLECULE, "trajectory", "transition_state", "exact_hessian"} - {"overwrite"}
+    only_one = {*ONE_MOLECULE, "trajectory", "transition_state", "exact_hessian"}
     if are_many(files, given) or "geometries" in given:
-        refuse(given, only_one, "is for one molecule; a batch has --record")
-        refuse_existing([geometries] if geometries else [], overwrite)
-        of_batch: dict[str, Any] = {"task": "optimization", "search": search, "geometries": geometries}
+        refuse(given, only_one, "is for one molecule; a batch has --record and --table")
+        refuse_existing([path for path in (geometries, table) if path], overwrite)
+        context.obj.keeps = record and (record, "")
+        of_batch: Any = {"task": "optimization", "search": search, "geometries": geometries, "table": table}
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, **of_batch)
     outputs = output_files(json, report, output, overwrite)
+    context.obj.keeps = trajectory, " with --restart"
     search |= {"transition_state": transition_state, "hessian": "exact" if exact_hessian else None}
     with messages(verbose, debug):
         system = molecule(files[0], **of_molecule)
@@ -160,6 +168,7 @@ def optimize(
 @app.command()
 @with_options(*OFFERED)
 def scan(
+    context: typer.Context,
     file: File,
     of_molecule,
     of_run,
@@ -188,8 +197,6 @@ def scan(
     debug: Debug = False,
 ):
     """Compute energies along a bond, angle or dihedral angle."""
-    import numpy as np
-
     from dftfd.system.molecule import molecule
     from dftfd.tasks.scanning import scan as scan_energies
 
@@ -199,6 +206,7 @@ def scan(
             "a scan needs one of --bond, --angle, --dihedral, and --from, --to; as in --bond 0 1 --from 1 --to 2."
         )
     _check_scan_outputs(output or (), overwrite)
+    context.obj.keeps = record and (record, " with --restart")
     with messages(verbose, debug):
         system = molecule(file, **of_molecule)
         with progress_of(system) as progress:
@@ -206,7 +214,7 @@ def scan(
                 system,
                 **of_run,
                 atoms=given[0],
-                values=np.linspace(first, last, steps).tolist(),
+                values=[first + (last - first) * k / max(1, steps - 1) for k in range(steps)],
                 relaxed=relaxed,
                 path=record,
                 restart=restart,
@@ -217,7 +225,7 @@ def scan(
     say(f"\n{found}")
     for path in output or ():
         found.write(path)
-    failed = np.count_nonzero(~found.converged)
+    failed = int((~found.converged).sum())
     require_convergence(not failed, f"{failed} of {len(found.values)} points not converged.")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, messages, refuse
+from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, at_work, messages, refuse
 from dftfd.cli.option_types import functional_named, with_options
 from dftfd.cli.terminal import say
 from dftfd.errors import FileError, NotConvergedError
@@ -135,7 +135,7 @@ def passport(
     from dftfd.verify.passport import Comparison, passport_of
 
     outputs = _outputs({".json": output}, overwrite)
-    with messages(verbose, debug):
+    with messages(verbose, debug), at_work("computing energies of atoms"):
         of_word = lambda word: passport_of(functional_named(word))
         found = of_word(name)
         comparison = None if compare is None else Comparison(found, of_word(compare))

@@ -318,7 +318,13 @@ function drawEnhancements() {
     shared.forEach(kind => exchange.push(curve([kind], kind === "k" ? "t/t_TF" : "F_xc", {})));
     if (kinds.includes("c")) [0.5, 2, 10].forEach(rs => correlation.push(curve(["c"], `r_s = ${rs}`, {rs})));
   }
-  for (const curves of [exchange, correlation]) curves.forEach((c, k) => { c.colour = COLOURS[k % COLOURS.length]; c.dashed = k >= COLOURS.length || (BENCH.functionals.length > 1 && c.label.startsWith(label(BENCH.functionals[1]))); });
+  for (const curves of [exchange, correlation]) {  // the same place in the same colour, the second functional in broken lines
+    const met = [0, 0];
+    curves.forEach(c => {
+      const other = +(BENCH.functionals.length > 1 && c.label.startsWith(label(BENCH.functionals[1]))), k = met[other]++;
+      c.colour = COLOURS[k % COLOURS.length]; c.dashed = other === 1 || k >= COLOURS.length;
+    });
+  }
   plot("fx", exchange, {xLabel: "s", about: "Enhancement factor of exchange over s"});
   plot("fc", correlation, {xLabel: "s", about: "Enhancement factor of correlation over s"});
 }

@@ -19,6 +19,7 @@ from pyscf.dft import numint as pyscf_numint
 from dftfd.errors import FunctionalError, InputWarning, MissingDependencyError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import from_definition, require_reproducible
+from dftfd.functionals.guests import without_guests
 from dftfd.functionals.names import refuse_part
 from dftfd.functionals.registry import get_functional
 from dftfd.functionals.vv10 import vv10 as VV10
@@ -150,6 +151,7 @@ class Library:
 
     def __init__(self, functional: Functional):
         _require_passable(functional)
+        without_guests(functional, "of which PySCF knows nothing")
         self.functional, self._pointwise = functional, functional.semilocal_part
         self._by_omega: dict[float, Library] = {}
 

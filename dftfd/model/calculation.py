@@ -20,6 +20,7 @@ from dftfd.terms import (
     DispersionEnergy,
     DoubleIntegralEnergy,
     ExternalEnergy,
+    GuestEnergy,
     LocalHybridEnergy,
     NuclearEnergy,
     OneElectronEnergy,
@@ -104,7 +105,7 @@ class Calculation:
 
     def nlc_grid(self):
         """(points, weights) for the integrals of a nonlocal functional's potential; None for a semilocal one."""
-        return quadrature_grid(self.molecule, self.nlc_level) if self.functional.is_nonlocal else None
+        return quadrature_grid(self.molecule, self.nlc_level) if self.functional.double_integral_part.terms else None
 
     def energy(self, progress) -> KohnSham:
         """The terms of the energy, which compute what they need when they are first asked."""
@@ -119,6 +120,10 @@ class Calculation:
         for term in energy.terms:
             term.prepare(progress)
         return Ingredients(self, energy, matrices, X, orbitals)
+
+    def plan(self, progress) -> None:
+        """Tell what `build` would, before it: the memory that the calculation takes. ResourceError beyond its limit."""
+        self._planned(progress)
 
     def _planned(self, progress) -> tuple[KohnSham, GridOrbitals]:
         """The terms, and the orbitals on their grids, told how much memory they may keep."""
@@ -152,8 +157,11 @@ class Calculation:
             part = functional.semilocal_part
             kind = LocalHybridEnergy if part.exact_exchange_ranges else SemilocalEnergy
             yield kind(part, self.n_spin, self.molecule, self.grid, orbitals, progress)
-        if functional.is_nonlocal:
-            part = functional.nonlocal_part
+        for guest in functional.guests:
+            alone = Functional(guest[1].name, (guest,))
+            yield GuestEnergy(alone, self.n_spin, self.molecule, self.grid, orbitals)
+        if functional.double_integral_part.terms:
+            part = functional.double_integral_part
             yield DoubleIntegralEnergy(part, self.n_spin, self.molecule, Quadrature(self.nlc_level), orbitals)
 
     def coulomb_exchange(self, budget: int) -> CoulombExchange:

@@ -17,6 +17,7 @@ import numpy as np
 
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.functionals.base import Functional
+from dftfd.functionals.guests import without_guests
 from dftfd.functionals.pytree import put_together, taken_apart
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.gto import component_count
@@ -198,6 +199,7 @@ def _with_energy(functional) -> Functional:
             "that is an energy."
         )
     without_exact_exchange(functional, functional.ingredients, "whose integrals JAX does not have")
+    without_guests(functional, "which is not written out here")
     return functional
 
 

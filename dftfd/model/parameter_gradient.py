@@ -16,6 +16,7 @@ import numpy as np
 from jax.tree_util import tree_map
 
 from dftfd.errors import UnsupportedError
+from dftfd.functionals.guests import without_guests
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
@@ -31,6 +32,7 @@ def parameter_gradient(calculation, P) -> dict[str, dict[str, Any]]:
     the potential, and e_x_lr, on whose omega integrals depend.
     """
     functional = calculation.functional
+    without_guests(functional, "whose derivatives by parameters are jax.grad's of its own code")
     others = [t.name for _, t in functional.terms if t.is_nonlocal or not t.has_energy]
     if others:
         raise UnsupportedError(

@@ -7,6 +7,7 @@
 """
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -28,6 +29,10 @@ from dftfd.runtime.files import check_writable, write_text, written_whole
 from dftfd.xc.density import evaluate_at
 
 _LENGTH = number(lambda x: x > 0, "a positive number of bohr")
+
+_ORBITAL = re.compile(
+    r"(?:(?P<homo>homo)(?:-(?P<down>\d+))?|lumo(?:\+(?P<up>\d+))?|orbital_(?P<number>\d+))(?:_(?P<spin>alpha|beta))?"
+)
 
 FIELDS = {
     "density": lambda result: result.density[0] + result.density[1],
@@ -86,12 +91,42 @@ def cube_file(
     write_cube(path, box, values, result.molecule, f"{name} of {result.molecule.formula}")
 
 
+def field_of(path: Path) -> str | None:
+    """The field that the last word of a name before its ending stands for, as homo in water.homo.cube; None if none."""
+    word = path.stem.rpartition(".")[2].lower()
+    return word if word in FIELDS or _ORBITAL.fullmatch(word) else None
+
+
+def orbital_place(result, field: str) -> tuple[int, int] | None:
+    """(number, spin) of homo, lumo, homo-1, lumo+2_beta, orbital_7; None for a name that is no orbital's.
+
+    Counted from the highest orbital that holds electrons, from the next, and from 0; spin alpha where none is said.
+    """
+    match = _ORBITAL.fullmatch(field)
+    if match is None:
+        return None
+    spin = 1 if match["spin"] == "beta" and len(result.mo_occ) == 2 else 0
+    if match["number"]:
+        return int(match["number"]), spin
+    occupied = result.is_occupied[spin]
+    downward = np.argsort(-result.mo_energy[spin], kind="stable")
+    order = [k for k in downward if occupied[k]] if match["homo"] else [k for k in downward[::-1] if not occupied[k]]
+    step = int(match["down"] or match["up"] or 0)
+    if step >= len(order):
+        raise InputError(f"there is no orbital {field!r}: {len(order)} of this kind.")
+    return int(order[step]), spin
+
+
 def _field(result, field):
     """Name and Function of a field."""
+    if isinstance(field, str) and (place := orbital_place(result, field)) is not None:
+        number, spin = place
+        return f"{field}, orbital {number} of spin {'alpha' if spin == 0 else 'beta'},", result.orbital(number, spin)
     if isinstance(field, str):
         if field not in FIELDS:
             closest = ", ".join(closest_names(field, FIELDS))
-            raise InputError(f"unknown field {shown(field)}; allowed: {', '.join(FIELDS)} (closest: {closest}).")
+            allowed = f"{', '.join(FIELDS)}, homo, lumo, homo-1, lumo+2_beta, orbital_7"
+            raise InputError(f"unknown field {shown(field)}; allowed: {allowed} (closest: {closest}).")
         return field, FIELDS[field](result)
     if field.result.shape != () or [getattr(domain.spec, "shape", None) for domain in field.domains] != [(3,)]:
         raise InputError(

@@ -193,8 +193,16 @@ class SCFResult(Responses):
 
         Occupied are orbitals that hold electrons; with smearing, those that lie below the Fermi level.
         """
-        least = self.calculation.capacity / 2 if self.settings.smearing else 0.0
-        return frontier_energies(self.mo_energy, self.mo_occ, least)
+        return frontier_energies(self.mo_energy, self.mo_occ, self._border)
+
+    @property
+    def is_occupied(self) -> np.ndarray:
+        """(spin, mo), true for orbitals that hold electrons; with smearing, for those below the Fermi level."""
+        return self.mo_occ > self._border
+
+    @property
+    def _border(self):
+        return self.calculation.capacity / 2 if self.settings.smearing else 0.0
 
     @property
     def gap(self) -> float | None:

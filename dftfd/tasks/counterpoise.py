@@ -19,6 +19,7 @@ from dftfd.runtime.progress import as_progress
 from dftfd.system.internal_coordinates import neighbours, reached
 from dftfd.system.molecule import Molecule
 from dftfd.tasks.run import run_scf
+from dftfd.terms import COMPONENTS
 
 HARTREE_IN_KCAL = 627.5094740631  # per mol
 
@@ -45,6 +46,12 @@ class Interaction(ShownAsText):
         """The same in kcal/mol."""
         return self.energy * HARTREE_IN_KCAL
 
+    @property
+    def parts(self) -> dict[str, float]:
+        """The same for each component of the energy [hartree], by the names that `SCFResult.energies` has."""
+        fragments = [part.energies for part in self.fragments]
+        return {name: e - sum(part.get(name, 0.0) for part in fragments) for name, e in self.whole.energies.items()}
+
     def __str__(self):
         how = "counterpoise corrected" if self.counterpoise else "without counterpoise correction"
         doubt = "" if self.converged else "  NOT CONVERGED: these numbers are no solution"
@@ -54,6 +61,10 @@ class Interaction(ShownAsText):
             words = f"charge {part.molecule.charge:+d}, spin {part.molecule.spin}"
             atoms = f", atoms {' '.join(map(str, self.atoms[number - 1]))}" if self.atoms else ""
             rows.append(f"  {f'fragment {number}':<24}{part.energy:20.10f}  {words}{atoms}")
+        rows.append("  parts [kcal/mol]")
+        rows += [
+            f"    {COMPONENTS.get(name, name):<22}{e * HARTREE_IN_KCAL:20.4f}" for name, e in self.parts.items() if e
+        ]
         return "\n".join(rows)
 
     @property

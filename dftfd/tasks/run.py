@@ -163,7 +163,7 @@ def _settings(ingredients: Ingredients, options: Options, guess: str) -> Setting
         n_points=ingredients.n_points,
         guess=guess,
         versions=dict(_versions()),
-        nlc_grid_level=ingredients.calculation.nlc_level if functional.is_nonlocal else None,
+        nlc_grid_level=ingredients.calculation.nlc_level if functional.double_integral_part.terms else None,
     )
 
 

@@ -4,6 +4,7 @@ from dftfd.terms.coulomb_exchange import CoulombExchangeEnergy
 from dftfd.terms.dispersion import DispersionEnergy
 from dftfd.terms.double_integral import DoubleIntegralEnergy
 from dftfd.terms.external import ExternalEnergy
+from dftfd.terms.guest_energy import GuestEnergy
 from dftfd.terms.local_hybrid import LocalHybridEnergy
 from dftfd.terms.nuclear import NuclearEnergy
 from dftfd.terms.one_electron import OneElectronEnergy
@@ -17,6 +18,7 @@ __all__ = [
     "DispersionEnergy",
     "DoubleIntegralEnergy",
     "ExternalEnergy",
+    "GuestEnergy",
     "LocalHybridEnergy",
     "NuclearEnergy",
     "OneElectronEnergy",
@@ -30,6 +32,7 @@ KINDS = (
     CoulombExchangeEnergy,
     SemilocalEnergy,
     DoubleIntegralEnergy,
+    GuestEnergy,
     DispersionEnergy,
     ExternalEnergy,
 )

@@ -1,6 +1,7 @@
 """What terms on quadrature grids share: grids, the orbitals on them, and the derivative by the nuclei."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -168,7 +169,7 @@ def gradient_on_grid(
     counting = counting_points(molecule, points, weights, NEGLIGIBLE_WEIGHT)
     store = AOStore(molecule, points[counting], weights[counting], ao_order(kernel) + 1, memory_limit=0)
     slopes = builder(kernel, store, progress.part).build(P, C_occ)
-    gradient = atom_sums(molecule, slopes.orbitals)
+    gradient = atom_sums(molecule, slopes.orbitals) + slopes.nuclei
     if grid.moves and grid_response:
         by_points, by_weights = np.zeros(points.shape), np.zeros(weights.shape)
         by_points[counting], by_weights[counting] = slopes.points, slopes.weights
@@ -221,13 +222,20 @@ class GridEnergy(Term):
 
     def _change_of_potential(self, density, transitions, triplet):
         """dC -> dV C at a density (spin, channel, point)."""
-        kernel: Any = shared(type(self.kernel), self.kernel.functional, 2) if triplet else self.kernel
+        kernel: Any = self._kernel_of_two_spins() if triplet else self.builder.kernel
         if not kernel.whole_grid:
             return transitions.change_of_potential(TripletKernel(kernel) if triplet else kernel, density)
         points, weights = self.builder.grid
-        change = NonlocalXCResponse(kernel, points, weights, equal_spins(density) if triplet else density)
+        change = self._changes(kernel, points, weights, equal_spins(density) if triplet else density)
         of_one = (lambda tangent: change(opposite_spins(tangent))[:1]) if triplet else change
         return lambda dC: transitions.applied([of_one(tangent) for tangent in transitions.densities(dC)])
+
+    def _kernel_of_two_spins(self):
+        return shared(type(self.kernel), self.kernel.functional, 2)
+
+    def _changes(self, kernel, points, weights, density) -> Callable:
+        """change of the density -> change of the potential, of a kernel for a whole grid."""
+        return NonlocalXCResponse(kernel, points, weights, density)
 
     def gradient(self, P, C_occ, grid_response, progress):
         return gradient_on_grid(self._molecule, self.gradient_kernel, self.grid, P, C_occ, grid_response, progress)

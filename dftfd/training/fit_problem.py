@@ -1,6 +1,7 @@
 """What a fit minimises: residuals of reactions and of terms with their derivatives, as functions of flat parameters."""
 
 import logging
+import uuid
 from typing import Any
 
 import jax
@@ -11,10 +12,13 @@ from jax.flatten_util import ravel_pytree
 from dftfd.benchmarks.reactions import HARTREE
 from dftfd.errors import InputError, NotConvergedError, NumericalError, UnsupportedError
 from dftfd.functionals.base import Functional
+from dftfd.functionals.definition import portable
 from dftfd.functionals.fingerprint import program_fingerprint
+from dftfd.functionals.guests import without_guests
 from dftfd.model.options import Options
 from dftfd.runtime.arguments import Kind, number, refuse_unknown
 from dftfd.system.molecule import molecule
+from dftfd.training.energy_slopes import Asked, Elsewhere, energy_and_slope
 from dftfd.training.fit_record import identity_of
 from dftfd.training.self_consistent import DifferentiableSCF
 
@@ -39,7 +43,8 @@ _LIMITS = Kind("a pair of numbers, the lower one first", _as_limits)
 class FitProblem:
     """Residuals and their derivatives as functions of the flat parameters."""
 
-    def __init__(self, functional: Functional, names, prior, bounds, terms):
+    def __init__(self, functional: Functional, names, prior, bounds, terms, elsewhere: Elsewhere | None = None):
+        self.elsewhere = elsewhere
         known = functional.parameters
         for name in names:
             if name not in known:
@@ -48,6 +53,7 @@ class FitProblem:
             raise InputError("fit: give the names of the parameters that vary, each once.")
         for what, given in (("prior", prior), ("bounds", bounds)):
             refuse_unknown(f"fit's {what}", given, names)
+        without_guests(functional, "whose parameters fits do not reach")
         self.functional, self.terms, self._names = functional, terms, names
         for _, term in functional.terms:
             term.is_nonlocal  # noqa: B018  known before there are tracers
@@ -78,6 +84,7 @@ class FitProblem:
                     raise InputError(f"fit: molecule {name!r} differs between training and validation set.")
         self.basis = basis or (training.basis if training is not None else None) or BASIS
         self.scfs, self.densities, self.at_fixed = {}, {}, {}
+        self.options, self.key = options, uuid.uuid4().hex
         needed = {name for found in self.sets for r in found.reactions for name, _ in r.stoichiometry}
         for name in sorted(needed):
             one = species[name]
@@ -89,12 +96,27 @@ class FitProblem:
     def fix_densities(self, functional: Functional, record) -> None:
         """Energies are those at the densities of a functional from now on, which are computed here."""
         _require_semilocal_change(self.functional, self._names)
-        for name, scf in sorted(self.scfs.items()):
-            compute = lambda scf=scf: np.asarray(scf(functional).density_matrix)
-            P = compute() if record is None else record.fixed(name, compute)
-            self.at_fixed[name] = scf.at_fixed_density(self.functional, P)
+        known = {} if record is None else record.fixed
+        for name, P in self._densities_of(functional, known):
+            known[name] = P
+            if record is not None:
+                record.keep_fixed(known)
+        for name, scf in self.ordered_scfs():
+            self.at_fixed[name] = scf.at_fixed_density(self.functional, known[name])
             scf.forget()
         self.scfs = {}
+
+    def _densities_of(self, functional, known):
+        """(name, P) of the molecules that are not known yet."""
+        if self.elsewhere is None:
+            for name, scf in self.ordered_scfs():
+                if name not in known:
+                    yield name, np.asarray(scf(functional).density_matrix)
+                    scf.forget()
+            return
+        asked = self._asked(functional, (), np.zeros(0), {})
+        for answer in self.elsewhere.answers(one for one in asked if one.name not in known):
+            yield answer.name, answer.P
 
     def identity(self, options, fixed=None) -> str:
         """Text that is equal for equal fits."""
@@ -116,15 +138,8 @@ class FitProblem:
     def evaluated(self, flat):
         """(training errors, their derivatives, validation errors [kcal/mol], terms' residuals, their derivatives)."""
         energies, slopes, densities = {}, {}, {}
-        for name, scf in self.ordered_scfs():
-            guess = self.densities.get(name)
-
-            def energy(p, scf=scf, guess=guess):
-                found = scf(self.with_numbers(p), guess=guess)
-                return found.energy, found.density_matrix
-
-            (E, P), slope = jax.value_and_grad(energy, has_aux=True)(jnp.asarray(flat))
-            energies[name], slopes[name], densities[name] = float(E), np.asarray(slope), np.asarray(P)
+        for name, E, slope, P in self._of_molecules(flat):
+            energies[name], slopes[name], densities[name] = E, slope, P
         for name, energy in self.at_fixed.items():
             E, slope = jax.value_and_grad(lambda p, energy=energy: energy(self.with_numbers(p)))(jnp.asarray(flat))
             energies[name], slopes[name] = float(E), np.asarray(slope)
@@ -139,6 +154,20 @@ class FitProblem:
             raise NumericalError(f"fit: the residuals at {dict(zip(self.names, flat, strict=True))} are not finite.")
         self.densities = densities  # where the next evaluation begins; not where this one fails
         return found
+
+    def _of_molecules(self, flat):
+        """(name, E, dE/dp, P) of each."""
+        if self.elsewhere is None:
+            for name, scf in self.ordered_scfs():
+                yield name, *energy_and_slope(scf, self.with_numbers, flat, self.densities.get(name))
+            return
+        for answer in self.elsewhere.answers(self._asked(self.functional, self._names, flat, self.densities)):
+            yield answer.name, answer.energy, answer.slope, answer.P
+
+    def _asked(self, functional, names, flat, guesses):
+        sent = portable(functional)
+        for k, (name, scf) in enumerate(self.ordered_scfs()):
+            yield Asked(k, name, self.key, scf.molecule, self.options, sent, tuple(names), flat, guesses.get(name))
 
     def tried(self, flat):
         """What `evaluated` gives, None where an SCF does not converge or is not finite."""

@@ -32,7 +32,7 @@ class FitRecord:
         self._points: list[np.ndarray] = []
         self._answers: list[tuple | None] = []
         self._densities, self._asked = np.zeros(0), 0
-        self._fixed: dict[str, np.ndarray] = {}
+        self.fixed: dict[str, np.ndarray] = {}
         if os.path.lexists(path):
             self._read()
         check_writable(path)
@@ -47,14 +47,12 @@ class FitRecord:
         rows = [tuple(tree[name][k] for name in PARTS) for k in range(len(self._points))]
         self._answers = [None if failed else row for failed, row in zip(tree["failed"], rows, strict=True)]
         self._densities = np.asarray(tree["densities"])
-        self._fixed = dict(tree["fixed"])
+        self.fixed = dict(tree["fixed"])
 
-    def fixed(self, name, compute):
-        """The density matrix of a molecule that stays, from the record, or computed and kept."""
-        if name not in self._fixed:
-            self._fixed[name] = compute()
-            self._write()
-        return self._fixed[name]
+    def keep_fixed(self, densities: dict[str, np.ndarray]) -> None:
+        """Keeps density matrices of molecules that the fit does not change."""
+        self.fixed = densities
+        self._write()
 
     def tried(self, problem, point):
         """What `problem.tried` gives, from the record as far as it reaches."""
@@ -85,7 +83,7 @@ class FitRecord:
             start += size
 
     def _write(self):
-        tree = {"identity": self._identity, "densities": self._densities, "fixed": self._fixed}
+        tree = {"identity": self._identity, "densities": self._densities, "fixed": self.fixed}
         tree["failed"] = np.array([answer is None for answer in self._answers])
         nothing = [np.zeros_like(part) for part in self._answers[0] or ()] if self._answers else []
         rows = [nothing if answer is None else answer for answer in self._answers]

@@ -10,8 +10,8 @@ K. Levenberg, Q. Appl. Math. 2, 164 (1944). doi:10.1090/qam/10666.   D. W. Marqu
 431 (1963). doi:10.1137/0111030
 """
 
-import logging
 from collections.abc import Callable, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import jax
 import numpy as np
 
+from dftfd.batch.cluster import require_client
 from dftfd.benchmarks import read_set
 from dftfd.benchmarks.reactions import BenchmarkSet
 from dftfd.functionals.base import Functional
@@ -37,11 +38,10 @@ from dftfd.runtime.arguments import (
 )
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.notebook import ShownAsText
+from dftfd.training.energy_slopes import Elsewhere
 from dftfd.training.fit_problem import FitProblem
 from dftfd.training.fit_record import FitRecord
 from dftfd.training.saved import save_functional
-
-log = logging.getLogger(__name__)
 
 START, LESS, MORE, LARGEST = 1e-2, 1 / 3, 5.0, 1e8
 """Marquardt's parameter: at first, after a step that helps, after one that does not, and where no step does."""
@@ -137,9 +137,11 @@ def fit(
     prior: Annotated[dict | None, optional(mapping)] = None,
     bounds: Annotated[dict | None, optional(PAIRS)] = None,
     fixed_densities: Any = None,
-    evaluations: Annotated[int, whole(1)] = 20,
+    evaluations: Annotated[int, whole(1, 1_000_000)] = 20,
     patience: Annotated[int, whole(1)] = 3,
     record: Annotated[Path | None, optional(as_path)] = None,
+    jobs: Annotated[int, whole(1)] = 1,
+    client: Any = None,
     on_step: Callable[[Step], None] = lambda step: None,
     **options: Any,
 ) -> Fit:
@@ -152,19 +154,25 @@ def fit(
     fixed_densities: a functional at whose densities energies are taken, computed once; None for each functional's own.
         Only the semilocal part of `functional` may vary then.
     evaluations: at most.   patience: evaluations in a row that may help the training alone, before it ends.
+    jobs: processes at a time that compute the molecules, among which cores and memory are shared out.
+    client: a dask.distributed.Client, whose workers do; see `run_batch` for both.
     record: a file, with which a fit that was interrupted continues.   on_step: told of each evaluation.
     options: those of run_scf.
 
     Raises InputError for names and data that do not fit, what the SCF raises, CheckpointError for another fit's record.
     """
     refuse_unknown("fit", options, [name for name in Options.__dataclass_fields__ if name not in ("xc", "guess")])
-    problem = FitProblem(get_functional(functional), parameters, prior or {}, bounds or {}, terms)
+    if client is not None:
+        require_client(client)
+    elsewhere = Elsewhere(jobs, client) if jobs > 1 or client is not None else None
+    problem = FitProblem(get_functional(functional), parameters, prior or {}, bounds or {}, terms, elsewhere)
     fixed = None if fixed_densities is None else get_functional(fixed_densities)
     problem.read(training, validation, basis, options)
     kept = None if record is None else FitRecord(record, problem.identity(options, fixed))
-    if fixed is not None:
-        problem.fix_densities(fixed, kept)
-    return _minimised(problem, kept, evaluations, patience, on_step)
+    with nullcontext() if elsewhere is None else closing(elsewhere):
+        if fixed is not None:
+            problem.fix_densities(fixed, kept)
+        return _minimised(problem, kept, evaluations, patience, on_step)
 
 
 def _plain(value):

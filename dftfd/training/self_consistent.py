@@ -23,6 +23,7 @@ import numpy as np
 from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.functionals.base import Functional
+from dftfd.functionals.guests import without_guests
 from dftfd.functionals.pytree import put_together, taken_apart
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.gto import gaussian_basis
@@ -342,6 +343,7 @@ def _require_differentiable(options: Options) -> None:
 
 def _require_fixed_ranges(functional) -> None:
     without_exact_exchange(functional, functional.ingredients, "of which the solution has no derivatives yet")
+    without_guests(functional, "of which the solution has no derivatives yet")
     if any(is_tracer(omega) for omega, _ in functional.exact_exchange):
         raise UnsupportedError(
             f"functional {functional.name[:60]!r}: derivatives by the range omega of exact exchange need integrals "

@@ -44,7 +44,7 @@ class PairCode:
 
     @cached_property
     def kernel(self) -> NonlocalXCKernel:
-        return NonlocalXCKernel(self.functional, self.n_spin)
+        return NonlocalXCKernel(self.functional.settled(), self.n_spin)  # C code holds its numbers
 
     @cached_property
     def stage(self):
@@ -66,7 +66,7 @@ class PairCode:
             charge, left, right = self.stage.flat_features(density, point, cell, self._no_sums())
             return charge, left[3:], right[3:]
 
-        return _program(code, *self.kernel.inputs()[:3])
+        return _program(code, *self.kernel.code.inputs()[:3])
 
     @cached_property
     def pair(self) -> ScalarProgram:
@@ -78,7 +78,7 @@ class PairCode:
     @cached_property
     def finish(self) -> ScalarProgram:
         """(energy per volume, its slopes by the channels) of a point with its sums and their derivatives."""
-        phi, stage = self.kernel.energy_density, self.stage
+        phi, stage = self.kernel.code.energy_density, self.stage
 
         def code(density, point, cell, S, jacobian):
             S, jacobian = S.reshape(stage.integral.shape), jacobian.reshape(stage.integral.size, -1)
@@ -89,10 +89,10 @@ class PairCode:
             return phi(density, point, cell, (S,)), slopes + through_features
 
         sizes = (stage.integral.size, stage.integral.size * (stage.left_size - 3))
-        return _program(code, *self.kernel.inputs()[:3], *(jax.ShapeDtypeStruct((n,), np.float64) for n in sizes))
+        return _program(code, *self.kernel.code.inputs()[:3], *(jax.ShapeDtypeStruct((n,), np.float64) for n in sizes))
 
     def _no_sums(self):
-        return tuple(jnp.zeros(i.shape) for i in self.kernel._program.integrals)
+        return tuple(jnp.zeros(i.shape) for i in self.kernel.code.integrals)
 
 
 def _program(code, *specs) -> ScalarProgram:

@@ -28,6 +28,7 @@ from dftfd.verify.audit_sources import (
 )
 from dftfd.verify.diagnosis import CLOSE, diagnose
 from dftfd.verify.finite_differences import differences
+from dftfd.verify.guest_conditions import audit_guests
 from dftfd.verify.point_comparison import scaled_error
 from dftfd.verify.reports import AuditReport, Checked, Finding
 from dftfd.verify.sampling import EDGES, describe, edge_points, equal_spins, inner_points
@@ -71,6 +72,8 @@ def audit(
     >>> print(dftfd.audit("lda_x").passed)
     True
     """
+    if (guests := _with_guests(target, libxc)) is not None:
+        return audit_guests(guests)
     source, ours = _sources(target, xctype, reference, libxc)
     checked, findings, notes, energies = [], [], [], {}
     for n_spin in (1, 2):
@@ -102,6 +105,14 @@ _CODE = Kind(
     lambda target: getattr(target, "eval_xc", target if callable(target) else None),
 )
 _NAME = Kind("a name of libxc", lambda target: str(target).lower())
+
+
+def _with_guests(target, libxc) -> Functional | None:
+    """The functional with guests that is asked for."""
+    if libxc or not isinstance(target, str | Functional):
+        return None
+    functional = get_functional(target)
+    return functional if functional.guests else None
 
 
 def _sources(target, xctype, reference, libxc):

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from dftfd.errors import InputError, NumericalError
+from dftfd.functionals.guests import without_guests
 from dftfd.functionals.registry import get_functional
 from dftfd.grids.molecular import molecular_grid
 from dftfd.interop import libxc
@@ -82,6 +83,7 @@ def check(
     True
     """
     whole = get_functional(functional)
+    without_guests(whole, "with no counterpart in libxc and no value at a point")
     if values is not None:
         rows, reference = rows_of_file(whole.semilocal_part, values, tolerance)
         return Report(whole.name, reference, tuple(rows), left_out(whole))

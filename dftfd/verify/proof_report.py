@@ -23,8 +23,11 @@ def parsed_domain(texts) -> dict[str, tuple[float, float]]:
     return domain
 
 
-def prove_and_report(name, conditions, domain, boxes, recheck, save, plot, say) -> bool:
-    """`dftfd prove`: says what is found, condition by condition; True if all is proved."""
+def prove_and_report(name, conditions, domain, boxes, recheck, save, plot, say, at_work) -> bool:
+    """`dftfd prove`: says what is found, condition by condition; True if all is proved.
+
+    at_work: (text) -> context around what takes long.
+    """
     ends, wanted = parsed_domain(domain), conditions or decidable(name)
     if not wanted:
         raise UnsupportedError(f"no local condition is about {shown(name)}: it has no value at a point, or no kind.")
@@ -32,10 +35,12 @@ def prove_and_report(name, conditions, domain, boxes, recheck, save, plot, say) 
         raise InputError(f"a certificate or picture holds one condition, {len(wanted)} asked for: give --condition.")
     fine = True
     for condition in wanted:
-        proof = prove(name, condition, ends, boxes=boxes)
+        with at_work(f"{condition}: looking at up to {boxes} boxes"):
+            proof = prove(name, condition, ends, boxes=boxes)
         say(f"{proof}\n" if recheck is None or not proof.proved else str(proof))
         if recheck is not None and proof.proved:
-            done, total = proof.recheck(recheck)
+            with at_work(f"{condition}: rechecking in ball arithmetic"):
+                done, total = proof.recheck(recheck)
             say(f"rechecked in Arb's ball arithmetic: {done} of {total} boxes\n")
         fine &= proof.proved
         if save:

@@ -16,6 +16,7 @@ from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.pictures import picture
 from dftfd.verify.conditions import CONDITIONS, HELIUM_Z, Condition, Parts
 from dftfd.verify.counterpart import counterpart
+from dftfd.verify.guest_conditions import guest_conditions
 from dftfd.verify.model_systems import C_F, C_X, OneOrbital, energy, gas
 from dftfd.xc.pointwise import pointwise_kernel
 
@@ -140,6 +141,8 @@ def report_card(functional: Any, **parameters: Any) -> ReportCard:
     True
     """
     functional = get_functional(functional, **parameters)
+    if functional.guests:
+        return ReportCard(functional, guest_conditions(functional))
     return ReportCard(functional, tuple(test(Parts(functional)) for test in CONDITIONS.values()))
 
 
@@ -168,7 +171,9 @@ def _ingredients(functional) -> str:
     semilocal = functional.semilocal_part
     if semilocal.terms:
         found += pointwise_kernel(semilocal, 2).ingredients
-    if functional.is_nonlocal:
+    for _, guest in functional.guests:
+        found += sorted(guest.features)
+    if functional.double_integral_part.terms:
         found.append("integrals over a second point")
     if functional.exact_exchange:
         found.append("orbitals (exact exchange)")
@@ -180,7 +185,8 @@ def _about(coefficient: float, term: EnergyTerm) -> list[str]:
     kind = "" if term.has_energy else ", a model of the potential alone"
     lines = ["", f"{coefficient:+.6g} {term.name}{kind}" + (f"  https://doi.org/{term.doi}" if term.doi else "")]
     lines += [f"    {line}".rstrip() for line in (inspect.getdoc(term.formula) or "").splitlines()]
-    lines += [f"    {name} = {_short(value)}" for name, value in term.parameters.items()]
+    shown = term.plain_parameters if term.is_guest else term.parameters
+    lines += [f"    {name} = {_short(value)}" for name, value in shown.items()]
     return lines
 
 

@@ -143,7 +143,7 @@ class PointCode:
         self._made, self._lock = {}, threading.RLock()
 
     def at(self, values) -> "PointCode":
-        """The same code, `slopes` and `change_of_slopes`, for these values of the operands."""
+        """The same code for these values of the operands."""
         other = copy.copy(self)
         other._values, other._of_values = tuple(map(float, values)), {}
         return other
@@ -154,7 +154,7 @@ class PointCode:
 
     def energy(self, x):
         """Energy per volume for inputs (point,), or numbers, in code that JAX can transform."""
-        return run(self._energy, list(x))[0]
+        return run(self._energy, [*x, *self._values])[0]
 
     def slopes(self, *blocks) -> list[np.ndarray]:
         """[energy, its derivatives by all inputs], (point,) each; blocks: see `OnPoints`."""
@@ -191,10 +191,15 @@ class PointCode:
         return self._once("gradient by all", lambda: with_gradient(self._energy))
 
     def _on_points(self, name, make, blocks):
-        code = self._once(name, lambda: OnPoints(make(), uniform=self._uniform))
+        code, numbers = self._compiled(name, lambda: OnPoints(make(), uniform=self._uniform))
+        return code(*blocks, numbers=numbers)
+
+    def _compiled(self, name, make):
+        """(code on points, what it needs to know of the values of operands)."""
+        code = self._once(name, make)
         if name not in self._of_values:
             self._of_values[name] = code.at(self._values)
-        return code(*blocks, numbers=self._of_values[name])
+        return code, self._of_values[name]
 
     def derivatives(self, x, order: int, compiled: bool | None = None) -> tuple[np.ndarray, ...]:
         """By order up to `order`: (combination, point), one row for each of `combinations`; x: n rows (point,).
@@ -211,7 +216,9 @@ class PointCode:
         chunk = chunk if order < 2 else max(64, chunk // len(self.combinations(order - 1)))
         if compiled:
             arrange = partial(self._of_all_orders, order, jnp)
-            code = self._once(("all", order), lambda: OnPoints(self.program(order), arrange if order > 1 else None))
+            make = lambda: OnPoints(self.program(order), arrange if order > 1 else None, self._uniform)
+            on_points, numbers = self._compiled(("all", order), make)
+            code = partial(on_points, numbers=numbers)
         else:
             code = lambda *rows: self._of_all_orders(order, np, partial(self._interpreted, order), rows)
 
@@ -274,8 +281,10 @@ class PointCode:
         return self._made[name]
 
     def _interpreted(self, order, rows):
+        inputs = list(rows)
+        inputs[self._uniform.start : self._uniform.start] = self._values
         with np.errstate(all="ignore"):
-            return run_on_numpy(self.program(order), list(rows))
+            return run_on_numpy(self.program(order), inputs)
 
     def _of_all_orders(self, order, numpy, code, x):
         """Rows of the derivatives order by order on one chunk; code: inputs of the order's program -> its outputs."""

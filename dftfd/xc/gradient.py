@@ -27,12 +27,13 @@ class XCGradient:
     """Slopes of the energy at fixed density matrices.
 
     orbitals: (3, ao), by the centres of the orbitals [hartree/bohr].   points: (point, 3), by the grid's points.
-    weights: (point,), by its weights.
+    weights: (point,), by its weights.   nuclei: (atom, 3), by an explicit dependence on them, or 0.
     """
 
     orbitals: np.ndarray
     points: np.ndarray
     weights: np.ndarray
+    nuclei: np.ndarray | float = 0.0
 
 
 def orbital_slopes(PA, weighted, potential, order: int, tau: bool, D) -> None:
@@ -81,7 +82,7 @@ class GradientBuilder(MatrixBuilder):
         slopes = self.kernel.slopes(*self.grid, self.density(P, C_occ)) if self.kernel.whole_grid else None
         done = itertools.count(1)
         parts = self._on_workers(self._build_part, P, C_occ, slopes, points, weights, done)
-        return XCGradient(sum(parts), points, weights)
+        return XCGradient(sum(parts), points, weights, 0.0 if slopes is None else slopes.nuclei)
 
     @property
     def _n_moved(self) -> int:
@@ -112,7 +113,7 @@ class GradientBuilder(MatrixBuilder):
     def _slopes_of_block(self, index, ao, PA, slopes, scratch) -> Slopes:
         """From those of the whole grid, or by the kernel from the products P A of each spin."""
         if slopes is not None:
-            return Slopes(*(self._of_block(s, index) for s in slopes))
+            return Slopes(*(self._of_block(s, index) for s in slopes[:3]))
         kernel, block = self.kernel, self.store.blocks[index]
         density = scratch("density", len(PA), kernel.channels, self.store.block_size)
         for PA_s, out in zip(PA, density, strict=True):

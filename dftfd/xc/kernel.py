@@ -19,20 +19,21 @@ from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.densities import EXACT_EXCHANGE, unknown_densities
 from dftfd.xc.channels import channel_count, channels_for, jets
-from dftfd.xc.code import PointCode, apart, kept
-from dftfd.xc.operands import arrays_of, key_without_values, program_of_operands, set_by_hand, with_values
+from dftfd.xc.code import PointCode, kept
+from dftfd.xc.operands import arrays_of, code_with_operands, key_without_values, values_of, with_values
 
 
 class Slopes(NamedTuple):
     """First derivatives of an energy on a grid, everything else held fixed.
 
     weights: (point,) [hartree bohr^-3].   density: (spin, channel, point).
-    points: (3, point), by an explicit dependence on r.
+    points: (3, point), by an explicit dependence on r.   nuclei: (atom, 3), by one on their positions, of guests; or 0.
     """
 
     weights: np.ndarray
     density: np.ndarray
     points: np.ndarray
+    nuclei: np.ndarray | float = 0.0
 
 
 class XCKernel:
@@ -54,7 +55,10 @@ class XCKernel:
         self.functional, self.n_spin, self.arrays_vary = functional, n_spin, arrays_vary
         self._arrays = arrays_of(functional) if arrays_vary else ()
         orders = lambda: self._lowered.orders
-        orders = kept(self._key("orders", self._arrays), orders) if self._arrays else orders()
+        if self._arrays:
+            orders = kept((*self._kind, "orders", key_without_values(functional, self._arrays)), orders)
+        else:
+            orders = orders()
         self.order, self.needs_tau = channels_for(functional, orders)
         self.exact_exchange = tuple(name for name in EXACT_EXCHANGE if name in orders)
         self.channels = channel_count(self.order, self.needs_tau, self.exact_exchange)
@@ -112,29 +116,18 @@ class XCKernel:
 
     def _point_code(self):
         self._refuse_tracers([(c, dict(t.parameters)) for c, t in self.functional.terms])
-        operands = self._arrays if self.arrays_vary else self._chosen(set_by_hand(self.functional))
-        if not operands:
-            return self._code_of(apart(self._program), ())
-        code = kept(self._key("code", operands), lambda: self._code_of(self._program(operands), operands))
-        return code.at(np.concatenate([np.ravel(operand.value) for operand in operands]))
+        operands = self._arrays if self.arrays_vary else None
+        code, operands = code_with_operands(self._kind, self.functional, self._program, self._code_of, operands)
+        return code.at(values_of(operands)) if operands else code
 
-    def _key(self, kind, operands):
-        return kind, self.n_spin, key_without_values(self.functional, operands)
+    @property
+    def _kind(self):
+        return XCKernel, self.n_spin
 
-    def _chosen(self, operands):
-        """Those that code of the formulas can take, with this functional's values: others may have made the choice."""
-        if not operands:
-            return ()
-        places = {operand.leaf for operand in kept(self._key("choice", operands), self._choice, operands)}
-        return tuple(operand for operand in operands if operand.leaf in places)
-
-    def _choice(self, operands):
-        program, taken = program_of_operands(operands, self._program)
-        kept(self._key("code", taken), self._code_of, program, taken)
-        return taken
-
-    def _code_of(self, program, operands):
-        return PointCode(program, self.n_spin * self.channels, sum(np.size(operand.value) for operand in operands))
+    def _code_of(self, operands, trace):
+        return PointCode(
+            trace(operands), self.n_spin * self.channels, sum(np.size(operand.value) for operand in operands)
+        )
 
     def _program(self, operands=()):
         """The energy per volume at a point, with inputs: density, point, values of operands."""

@@ -19,10 +19,9 @@ import numpy as np
 from dftfd.errors import InputError
 from dftfd.xc.code import on_points
 from dftfd.xc.matrix import require_finite_response
-from dftfd.xc.nonlocal_kernel import NonlocalXCKernel, any_nonzero
+from dftfd.xc.nonlocal_code import any_nonzero
+from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
 from dftfd.xc.pair_kernel import PairSums, with_jacobian
-
-POINT = 3  # leading entries of a row and of a column: the point, which does not change
 
 
 class NonlocalXCTangent:
@@ -33,7 +32,7 @@ class NonlocalXCTangent:
             raise InputError("the response is at fixed points; make the kernel with moving_points=False.")
         self.kernel = kernel
         self.stages = [_StageTangent(stage) for stage in kernel.stages]
-        slopes = jax.grad(kernel.energy_density, argnums=(0, 3))
+        slopes = jax.grad(kernel.code.energy_density, argnums=(0, 3))
         self.outer = _along(slopes, (0, 3))
 
 
@@ -43,14 +42,15 @@ class _StageTangent:
     def __init__(self, stage):
         self.features = _along(stage.flat_features, (0, 3))
         self.pull_back = _along(stage.pulled, (0, 3, 4, 5, 6))
-        self.sums = tangent_sums(stage.pair, stage.left_size, stage.right_size, stage.integral.size)
+        self.sums = tangent_sums(stage.pair, stage.left_size, stage.right_size, stage.integral.size, stage.n_fixed)
         self._stage = stage
 
     @cached_property
     def transposed_sums(self):
         """Those with the sides exchanged, which symmetric integrals do without."""
         stage = self._stage
-        return tangent_sums(stage.transposed_pair, stage.right_size, stage.left_size + stage.integral.size, 1)
+        n_col = stage.left_size + stage.integral.size
+        return tangent_sums(stage.transposed_pair, stage.right_size, n_col, 1, stage.n_fixed)
 
 
 def _along(code, moving):
@@ -68,26 +68,26 @@ def _along(code, moving):
     return on_points(along)
 
 
-def tangent_sums(code, n_row: int, n_col: int, n_values: int):
+def tangent_sums(code, n_row: int, n_col: int, n_values: int, n_fixed: int):
     """sums(rows, d_rows, columns, d_columns): the change of the sums of PairSums(code, ...), values and jacobian.
 
-    rows (n_row, row), columns (n_col + 1, column) with the charges last; their changes without the fixed point.
+    rows (n_row, row), columns (n_col + 1, column) with the charges last; their changes without the fixed entries.
     Returns (values (n_values, row), jacobian (n_values, moving, row)).
     """
-    both = with_jacobian(code, POINT, n_row, n_values)
-    fixed = jnp.zeros(POINT)
+    both = with_jacobian(code, n_fixed, n_row, n_values)
+    fixed = jnp.zeros(n_fixed)
 
     def change(row, col):
         d_row, d_col = (jnp.concatenate([fixed, x]) for x in (row[n_row:], col[n_col + 1 :]))
         return jax.jvp(both, (row[:n_row], col[: n_col + 1]), (d_row, d_col))[1]
 
-    rows_in_all = 2 * n_row - POINT
-    pair_sums = PairSums(change, rows_in_all, 2 * (n_col + 1) - POINT, n_fixed=rows_in_all)
+    rows_in_all = 2 * n_row - n_fixed
+    pair_sums = PairSums(change, rows_in_all, 2 * (n_col + 1) - n_fixed, n_fixed=rows_in_all)
 
     def sums(rows, d_rows, columns, d_columns):
         charges = np.ones(columns.shape[1])  # the true ones are among the columns
         out, _ = pair_sums(np.vstack([rows, d_rows]), np.vstack([columns, d_columns]), charges)
-        return out[:n_values], out[n_values:].reshape(n_values, n_row - POINT, rows.shape[1])
+        return out[:n_values], out[n_values:].reshape(n_values, n_row - n_fixed, rows.shape[1])
 
     return sums
 
@@ -96,8 +96,8 @@ class NonlocalXCResponse:
     """change(tangent (spin, channel, point)) -> change of the potential, alike, at one density on one grid."""
 
     def __init__(self, kernel: NonlocalXCKernel, points, weights, density):
-        self._tangent = kernel.tangent = kernel.tangent or NonlocalXCTangent(kernel)
-        self._kernel = kernel
+        self._tangent = kernel.code.tangent = kernel.code.tangent or NonlocalXCTangent(kernel)
+        self._kernel, self._fixed = kernel, kernel.code.n_fixed
         found = kernel.evaluate(points, weights, density)
         self._given, self._integrals, self._work, self._sides = found.given, found.integrals, found.work, found.sides
 
@@ -125,9 +125,9 @@ class NonlocalXCResponse:
         columns = (weights * charge != 0) | (weights * d_charge != 0)
         values, jacobian = self._tangent.stages[k].sums(
             left[:, rows],
-            d_left[POINT:, rows],
+            d_left[self._fixed :, rows],
             np.vstack([right, weights * charge])[:, columns],
-            np.vstack([d_right[POINT:], weights * d_charge])[:, columns],
+            np.vstack([d_right[self._fixed :], weights * d_charge])[:, columns],
         )
         d_integrals[k][..., rows] = values.reshape(*stage.integral.shape, -1)
         return d_charge, d_left, d_right, jacobian
@@ -140,7 +140,7 @@ class NonlocalXCResponse:
         dd_S = dd_S.reshape(d_S.shape)
         dd_charge, dd_left, dd_right = (np.zeros_like(side) for side in sides)
         for weight, J in ((dd_S, jacobian), (d_S, d_jacobian)):
-            dd_left[POINT:, rows] += np.einsum("mp,mfp->fp", weight[:, rows], J)
+            dd_left[self._fixed :, rows] += np.einsum("mp,mfp->fp", weight[:, rows], J)
         if stage.symmetric:
             dd_left *= 2.0
         else:
@@ -148,12 +148,12 @@ class NonlocalXCResponse:
             n_here = np.count_nonzero(here)
             d_values, d_slopes = self._tangent.stages[k].transposed_sums(
                 right[:, there],
-                d_right[POINT:, there],
+                d_right[self._fixed :, there],
                 np.vstack([left[:, here], d_S[:, here], np.ones(n_here)]),
-                np.vstack([d_left[POINT:, here], dd_S[:, here], np.zeros(n_here)]),
+                np.vstack([d_left[self._fixed :, here], dd_S[:, here], np.zeros(n_here)]),
             )
             dd_charge[there] = weights[there] * d_values[0]
-            dd_right[POINT:] = weights * d_charge * slopes
-            dd_right[POINT:, there] += (weights * charge)[there] * d_slopes[0]
+            dd_right[self._fixed :] = weights * d_charge * slopes
+            dd_right[self._fixed :, there] += (weights * charge)[there] * d_slopes[0]
         changes = tangent, tuple(d_integrals), dd_charge, dd_left, dd_right
         return self._tangent.stages[k].pull_back(*self._given, tuple(self._integrals), *sides, *changes)

@@ -1,13 +1,14 @@
 """Numbers of a functional as operands of compiled code, so that other values compile nothing.
 
 Kernels hold the numbers of a functional as constants, from which simplification and XLA make the shortest code. Code
-takes when it runs: the values of parameters that a user set, and will set again (`set_by_hand`), as far as the formulas
-let it; and all arrays of a functional that is fitted or differentiated (`arrays_of`). Constants stay what decides about
-the code itself: exponents, integers, zeros, and whatever a formula looks at in Python.
+takes when it runs: the values of parameters and coefficients that a user set, and will set again (`set_by_hand`), as
+far as the formulas let it; and all arrays of a functional that is fitted or differentiated (`arrays_of`). Constants
+stay what decides about the code itself: exponents, integers, zeros, and whatever a formula looks at in Python.
+
+`code_with_operands` is the one way by which kernels come to such code.
 """
 
 from collections.abc import Callable
-from functools import cache
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from dftfd.autofd.scalar.program import ScalarProgram
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.pytree import owners
+from dftfd.xc.code import apart, kept
 
 MOST = 64
 """Numbers set by hand that code takes as operands; a functional with more of them is a network, or like one."""
@@ -36,6 +38,9 @@ class Operand(NamedTuple):
     leaf: int
     owner: tuple[int | None, str]
     value: Any
+
+
+Trace = Callable[[tuple[Operand, ...]], ScalarProgram]
 
 
 def set_by_hand(functional: Functional) -> tuple[Operand, ...]:
@@ -70,6 +75,53 @@ def with_values(functional: Functional, operands, values) -> Functional:
     return tree_unflatten(structure, leaves)
 
 
+def code_with_operands(
+    kind: tuple,
+    functional: Functional,
+    trace: Trace,
+    make: Callable[[tuple[Operand, ...], Trace], Any],
+    operands: tuple[Operand, ...] | None = None,
+) -> tuple[Any, tuple[Operand, ...]]:
+    """(what `make` gives, operands): made once for functionals that differ by the values of operands alone.
+
+    kind: of the kernel.   trace: the program of given operands, its last inputs; `make` gets it with a memory.
+    operands: all of these; None: of the numbers set by hand those that the formulas can take.
+    """
+    trace = _remembered(trace)
+    key = lambda what, some: (*kind, what, key_without_values(functional, some))
+    if operands is None and (by_hand := set_by_hand(functional)):
+
+        def choice():
+            taken = accepted(by_hand, trace)
+            if taken:
+                kept(key("code", taken), make, taken, trace)
+            return taken
+
+        places = {operand.leaf for operand in kept(key("choice", by_hand), choice)}
+        operands = tuple(o for o in by_hand if o.leaf in places)  # with these values: others may have made the choice
+    if not operands:
+        return apart(make, (), trace), ()
+    return kept(key("code", operands), make, operands, trace), operands
+
+
+def _remembered(trace: Trace) -> Trace:
+    """The same, each program made once; operands differ by their leaves, their values may be arrays."""
+    made: dict = {}
+
+    def remembered(operands):
+        leaves = tuple(operand.leaf for operand in operands)
+        if leaves not in made:
+            made[leaves] = trace(operands)
+        return made[leaves]
+
+    return remembered
+
+
+def values_of(operands: tuple[Operand, ...]) -> np.ndarray:
+    """All numbers of operands, in their order."""
+    return np.concatenate([np.ravel(operand.value) for operand in operands]) if operands else np.zeros(0)
+
+
 def key_without_values(functional: Functional, operands):
     """Equal for functionals that differ by the values of their operands alone."""
     same = with_values(functional, operands, [f"operand of shape {np.shape(o.value)}" for o in operands])
@@ -78,21 +130,20 @@ def key_without_values(functional: Functional, operands):
     return structural_key([coefficients, terms, [operand.leaf for operand in operands]])
 
 
-def program_of_operands(
-    operands: tuple[Operand, ...], trace: Callable[[tuple[Operand, ...]], ScalarProgram]
-) -> tuple[ScalarProgram, tuple[Operand, ...]]:
-    """(program, those of the operands that are its last inputs).
-
-    trace: the program of these operands. What the formulas do not take together they are asked for one by one.
-    """
-    trace = cache(trace)
-    constants = trace(())
-    parameters = [tuple(o for o in operands if o.owner == owner) for owner in dict.fromkeys(o.owner for o in operands)]
+def accepted(operands: tuple[Operand, ...], trace: Trace) -> tuple[Operand, ...]:
+    """Those of the operands that the formulas take; what they do not take together they are asked for one by one."""
+    try:
+        constants = trace(())
+    except UnsupportedError:  # no scalar form, in which it could be seen
+        return ()
     taken = _taken(constants, operands, trace)
     if taken is None:
+        parameters = [
+            tuple(o for o in operands if o.owner == owner) for owner in dict.fromkeys(o.owner for o in operands)
+        ]
         taken = tuple(o for alone in parameters for o in _taken(constants, alone, trace) or ())
         taken = _taken(constants, taken, trace) or ()
-    return trace(taken) if taken else constants, taken
+    return taken
 
 
 def _taken(constants, operands, trace) -> tuple[Operand, ...] | None:
@@ -125,10 +176,10 @@ def exponents(program: ScalarProgram, positions: range) -> set[int]:
 
 
 def _agree(program, constants, values) -> bool:
-    """Whether both give the same energy at random inputs, to rounding."""
+    """Whether both give the same at random inputs, to rounding."""
     rng = np.random.default_rng(0)
     x = list(np.exp(rng.normal(size=(constants.n_inputs, _SAMPLES))))
     with np.errstate(all="ignore"):
-        a = run_on_numpy(program, [*x, *(np.full(_SAMPLES, value) for value in values)])[0]
-        b = run_on_numpy(constants, x)[0]
-    return bool(np.allclose(a, b, rtol=1e-10, atol=0, equal_nan=True))
+        a = run_on_numpy(program, [*x, *(np.full(_SAMPLES, value) for value in values)])
+        b = run_on_numpy(constants, x)
+    return len(a) == len(b) and bool(np.allclose(a, b, rtol=1e-10, atol=0, equal_nan=True))

@@ -5,6 +5,7 @@ vectors are built, so nothing is lost where gradients vanish or are parallel), a
 """
 
 import itertools
+from functools import cached_property, partial
 
 import jax
 import numpy as np
@@ -12,13 +13,16 @@ import numpy as np
 from dftfd.autofd.lowering.jets import lower
 from dftfd.autofd.scalar.derive import of_equal_spins, restricted
 from dftfd.autofd.scalar.gram import in_scalar_products
+from dftfd.autofd.scalar.program import ScalarProgram
 from dftfd.autofd.scalar.reader import point_program
+from dftfd.autofd.scalar.symmetry import is_symmetric
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.densities import unknown_densities
 from dftfd.xc.channels import HIGHEST, without_exact_exchange
-from dftfd.xc.code import PointCode, shared
-from dftfd.xc.variables import VARIABLES, family_of
+from dftfd.xc.code import PointCode, apart, shared
+from dftfd.xc.operands import code_with_operands, values_of, with_values
+from dftfd.xc.variables import EXCHANGED, VARIABLES, family_of
 
 
 def pointwise_kernel(functional: Functional, n_spin: int) -> "PointwiseKernel":
@@ -30,17 +34,40 @@ class PointwiseKernel:
     """kernel(x, order) of the rows x (point,) of all `VARIABLES[n_spin]`: a tuple by order of derivatives.
 
     Element k has shape (combination, point), one row for each of `combinations(k)`.
-    program: of the energy as a function of all variables.   used: positions of those that it depends on.
-    n_spin 1: variables of the total density.
+    used: positions of the variables that the energy depends on.   n_spin 1: variables of the total density.
     """
 
     def __init__(self, functional: Functional, n_spin: int):
-        self.n_spin = n_spin
-        self.program = (
-            of_equal_spins(pointwise_kernel(functional, 2).program) if n_spin == 1 else scalar_form(functional)
-        )
-        self.used = tuple(k for k in range(len(VARIABLES[n_spin])) if self.program.depends_on({k})) or (0,)
-        self.code = PointCode(restricted(self.program, self.used), len(self.used))
+        self.n_spin, self._functional = n_spin, functional
+        kind, make = (PointwiseKernel, n_spin), partial(_Form, n_spin)
+        if n_spin == 1:
+            polarised = pointwise_kernel(functional, 2)
+            trace, operands = lambda operands: of_equal_spins(polarised._form.program), polarised._operands
+        else:
+            trace, operands = self._traced, None
+        self._form, self._operands = code_with_operands(kind, functional, trace, make, operands)
+        self.used = self._form.used
+        self.code = self._form.code.at(values_of(self._operands))
+
+    def _traced(self, operands):
+        """The program of all variables, then of operands."""
+        count = values_of(operands).size
+        made = lambda values: with_values(self._functional, operands, values)
+        return scalar_form(self._functional, 2, count, made)
+
+    @cached_property
+    def program(self) -> ScalarProgram:
+        """Of the energy as a function of all variables, with the functional's numbers as constants."""
+        if not self._operands:
+            return self._form.program
+        if self.n_spin == 1:
+            return of_equal_spins(pointwise_kernel(self._functional, 2).program)
+        return apart(self._traced, ())
+
+    @property
+    def spins_are_alike(self) -> bool:
+        """Whether the energy of two spins is proven to stay the same when they are exchanged."""
+        return self._form.spins_are_alike
 
     @property
     def ingredients(self) -> tuple[str, ...]:
@@ -80,6 +107,21 @@ class PointwiseKernel:
                 f"functional {functional.name!r} depends on {', '.join(self.ingredients)}, but {', '.join(missing)} "
                 f"{'was' if len(missing) == 1 else 'were'} not given."
             )
+
+
+class _Form:
+    """What functionals have in common that differ by the values of operands: the program's last inputs."""
+
+    def __init__(self, n_spin, operands, trace):
+        self.program = program = trace(operands)
+        count = len(VARIABLES[n_spin])
+        self.used = tuple(k for k in range(count) if program.depends_on({k})) or (0,)
+        inputs = [*self.used, *range(count, program.n_inputs)]
+        self.code = PointCode(restricted(program, inputs), len(self.used), program.n_inputs - count)
+
+    @cached_property
+    def spins_are_alike(self):
+        return is_symmetric(self.program, [*EXCHANGED, *range(len(EXCHANGED), self.program.n_inputs)])
 
 
 def scalar_form(functional: Functional, n_spin: int = 2, count: int = 0, with_numbers=None):

@@ -19,7 +19,6 @@ from dftfd.autofd import Function, function
 from dftfd.autofd.core.domain import Signature
 from dftfd.autofd.core.structure import Code
 from dftfd.autofd.operators.leaf import leaf
-from dftfd.autofd.scalar.symmetry import is_symmetric
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.densities import SPACE
@@ -40,9 +39,6 @@ _TAKES = {
     "tau": {"rho": 0, "sigma": 1, "lapl": 2, "tau": 1},
 }
 """Order of the orbitals' derivatives that v_rho and v_tau take for each ingredient."""
-
-_EXCHANGED = (1, 0, 4, 3, 2, 6, 5, 8, 7)
-"""VARIABLES[2] with the spins in each other's place."""
 
 _POWERS = [(i, j, n - i - j) for n in range(5) for i in range(n, -1, -1) for j in range(n - i, -1, -1)]
 
@@ -85,7 +81,7 @@ class PotentialCode(Code):
 
     def __init__(self, functional: Functional, family: str, molecule, n_spin: int):
         self.functional, self.family, self.molecule = functional, family, molecule
-        alike = n_spin == 1 and is_symmetric(pointwise_kernel(functional, 2).program, _EXCHANGED)
+        alike = n_spin == 1 and pointwise_kernel(functional, 2).spins_are_alike
         self.kernel = pointwise_kernel(functional, 1 if alike else 2)
         self.__name__ = "v_xc" if family == "rho" else "v_tau"
 

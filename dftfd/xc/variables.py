@@ -17,6 +17,9 @@ VARIABLES = {
 }
 """Names of the variables by number of spins."""
 
+EXCHANGED = (1, 0, 4, 3, 2, 6, 5, 8, 7)
+"""VARIABLES[2] with the spins in each other's place."""
+
 MEMBERS = {
     n_spin: {f: tuple(k for k, name in enumerate(names) if name.split("_")[0] == f) for f in FAMILIES}
     for n_spin, names in VARIABLES.items()

@@ -210,9 +210,9 @@ def _point_kernel(lowering, g) -> PointKernel:
 
 
 def _identity(f: Function):
-    """A key that is equal for functions of equal structure over the same arrays."""
-    leaves, structure = jax.tree_util.tree_flatten(f)
-    return structure, tuple(map(id, leaves))
+    """A key that is equal for functions of equal structure over the same arrays, which it keeps alive: JAX's view of a
+    Function is one leaf, made anew inside of a transformation, whose address means nothing."""
+    return f.structural_key()
 
 
 def _multiplied(functions):

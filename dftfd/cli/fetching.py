@@ -1,0 +1,39 @@
+"""The command get-libxc: libxc's catalogue where pip has no wheel of jax-xc for this Python or machine."""
+
+import subprocess
+import sys
+import sysconfig
+
+from dftfd.cli.commands import app
+from dftfd.cli.terminal import say
+from dftfd.errors import FileError, MissingDependencyError
+
+PACKAGE = "jax-xc==0.0.11"
+_OF_ANY_WHEEL = ("--python-version", "3.11", "--implementation", "cp", "--abi", "cp311", "--platform")
+_WHEEL = (*_OF_ANY_WHEEL, "manylinux_2_17_x86_64", "--only-binary", ":all:", "--no-deps")
+
+
+@app.command("get-libxc")
+def get_libxc():
+    """Fetch libxc's catalogue with pip, on any platform.
+
+    dftfd reads the formulas in jax-xc's wheel, which are plain Python; its compiled part is for Python 3.11 and 3.12 on
+    x86-64 Linux alone and is never loaded. So the wheel serves every Python, without what it asks for.
+    """
+    from dftfd.functionals import catalogue, jax_xc_kernels
+
+    if not jax_xc_kernels.is_installed():
+        _fetch(sysconfig.get_path("purelib"))
+    say(f"{len(catalogue.names())} functionals of libxc are served as libxc:NAME; dftfd list shows them.")
+
+
+def _fetch(folder):
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    done = subprocess.run([*pip, *_WHEEL, "--target", folder, PACKAGE], capture_output=True, text=True, check=False)
+    if "No module named pip" in done.stderr:
+        raise MissingDependencyError(
+            f"{sys.executable} has no pip, which fetches {PACKAGE}; bring it by python -m ensurepip."
+        )
+    if done.returncode:
+        reason = ([line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["no reason given"])[-1]
+        raise FileError(f"pip did not bring {PACKAGE} to {folder}: {reason.removeprefix('ERROR: ')}")

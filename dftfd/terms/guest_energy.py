@@ -1,0 +1,70 @@
+"""The energy of a guest, code on a molecule's grid (dftfd.functionals.guests), as a term."""
+
+from functools import partial
+
+import numpy as np
+
+from dftfd.errors import UnsupportedError
+from dftfd.functionals.base import Functional
+from dftfd.functionals.guests import GuestTerm
+from dftfd.grids.molecular import grid_owners
+from dftfd.terms.on_grid import (
+    LEAST_WEIGHT,
+    NEGLIGIBLE_WEIGHT,
+    GridEnergy,
+    GridOrbitals,
+    counting_points,
+    gradient_on_grid,
+)
+from dftfd.xc.gradient import GradientBuilder
+from dftfd.xc.guest_kernel import GuestKernel
+from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
+
+
+class GuestEnergy(GridEnergy):
+    """E[features] of one guest, on a grid as a whole."""
+
+    components = {"guest": "guest functional"}
+    stage = "derivatives of the guest"
+
+    def __init__(self, functional: Functional, n_spin: int, molecule, grid, orbitals: GridOrbitals):
+        """functional: the guest alone."""
+        ((_, self._term),) = functional.guests
+        if self._takes_owners and not grid.moves:
+            raise UnsupportedError(
+                f"guest {self._term.name!r} takes the atoms that points belong to, which a grid of given points does "
+                "not say; choose a grid by grid_level."
+            )
+        atoms = molecule.coordinates, molecule.atomic_numbers
+        self._kernel_of = partial(GuestKernel, functional, nuclei=atoms[0], charges=atoms[1])
+        super().__init__(self._kernel_of(n_spin), molecule, grid, orbitals)
+
+    @property
+    def _takes_owners(self):
+        return isinstance(self._term, GuestTerm) and "owner" in self._term.features
+
+    def _owners(self, store, least):
+        """The atom of each point on the blocks of a store that was made of points of more than the least weight."""
+        if not self._takes_owners:
+            return None
+        points, weights = self.grid.on(self._molecule)
+        owner = grid_owners(self._molecule.atomic_numbers, self.grid.level)
+        owner = owner[counting_points(self._molecule, points, weights, least)]
+        filled = lambda block: np.pad(block.members, (0, len(block.weights) - len(block.members)), mode="edge")
+        return owner[np.concatenate([filled(block) for block in store.blocks])]
+
+    def made_on(self, store):
+        return NonlocalXCBuilder(self._kernel_of(self.kernel.n_spin, owner=self._owners(store, LEAST_WEIGHT)), store)
+
+    def _kernel_of_two_spins(self):
+        return self._kernel_of(2, owner=self._owners(self.builder.store, LEAST_WEIGHT))
+
+    def _changes(self, kernel, points, weights, density):
+        return kernel.changes(points, weights, density)
+
+    def gradient(self, P, C_occ, grid_response, progress):
+        def made(kernel, store, part):
+            owner = self._owners(store, NEGLIGIBLE_WEIGHT)
+            return GradientBuilder(self._kernel_of(kernel.n_spin, owner=owner), store, part)
+
+        return gradient_on_grid(self._molecule, self.kernel, self.grid, P, C_occ, grid_response, progress, made)
