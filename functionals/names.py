@@ -2,11 +2,13 @@
 
     expression  = exchange ["," correlation]      without a comma, names mean exchange and correlation together
     part        = [sign] term {sign term}
-    term        = [number "*"] name | name "*" number
+    term        = [number "*"] one | one "*" number
+    one         = name ["(" parameter "=" number {"," parameter "=" number} ")"]
 
 "pbe" is a combination, "pbe,pbe" names its parts, "pbe," is exchange alone, ",lyp" correlation alone. A name may be a
 number of libxc's ("130"), exact exchange ("hf", of short or long range "sr_hf(0.3)", "lr_hf(0.3)", or
 "rsh(alpha; beta; omega)"), or be looked up in libxc's catalogue alone ("libxc:gga_x_pbe", "libxc:101").
+Numbers in brackets are other values of parameters: "pbe(kappa=0.9)", "own_x(mu=0.2, kappa=0.8), pbe".
 A suffix after the whole adds a dispersion correction ("pbe-d3bj", see dftfd.functionals.empirical_dispersion).
 """
 
@@ -26,8 +28,10 @@ MAX_LENGTH = 1000
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _EXACT = rf"(?:[sS][rR]|[lL][rR])_?[hH][fF]\(\s*{_NUMBER}\s*\)|[rR][sS][hH]\([^()]*\)"
 _NAME = rf"{_EXACT}|(?:[lL][iI][bB][xX][cC]:)?(?:[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9]+)*|\d+(?![\d.]))"
+_SETTING = rf"\s*[A-Za-z_]\w*\s*=\s*[+-]?{_NUMBER}\s*"
+_ONE = rf"(?P<name>{_NAME})(?:\s*\((?P<settings>{_SETTING}(?:[,;]{_SETTING})*)\))?"
 _TERM = re.compile(
-    rf"\s*(?P<sign>[+-]?)\s*(?:(?P<before>{_NUMBER})\s*\*\s*)?(?P<name>{_NAME})(?:\s*\*\s*(?P<after>{_NUMBER}))?\s*"
+    rf"\s*(?P<sign>[+-]?)\s*(?:(?P<before>{_NUMBER})\s*\*\s*)?{_ONE}(?:\s*\*\s*(?P<after>{_NUMBER}))?\s*"
 )
 _EXCHANGE = ("lda_x_", "gga_x_", "mgga_x_", "hyb_gga_x_", "hyb_mgga_x_", "lda_k_", "gga_k_", "mgga_k_", "")
 _CORRELATION = ("lda_c_", "gga_c_", "mgga_c_", "")
@@ -72,17 +76,23 @@ def parse(text: str) -> Functional:
     base, version = split_dispersion(shown)
     if version is not None:
         return _corrected(base, version).named(shown.lower())
-    if shown.count(",") > 1:
+    sides = [side.strip() for side in split_outside(shown, ",")]
+    if len(sides) > 2:
         raise FunctionalError(f"functional {shown!r} has several commas; 'exchange, correlation' expected.")
-    if "," not in shown:
+    if len(sides) == 1:
         return _sum(shown, _combined, shown).named(shown.lower())
-    exchange, correlation = (part.strip() for part in shown.split(","))
+    exchange, correlation = sides
     parts = [_sum(exchange, _exchange, shown)] if exchange else []
     parts += [_sum(correlation, _correlation, shown)] if correlation else []
     if not parts:
         raise FunctionalError("the functional is ','; give a name on one side of the comma at least.")
     whole = parts[0] if len(parts) == 1 else parts[0] + parts[1]
     return whole.named(shown.lower())
+
+
+def split_outside(text: str, separator: str) -> list[str]:
+    """Parts of a text between separators that stand in no brackets."""
+    return re.split(rf"{separator}(?![^()]*\))", text)
 
 
 def _corrected(base, version) -> Functional:
@@ -102,16 +112,26 @@ def _sum(text, resolve, shown) -> Functional:
         if not match or (position > 0 and not match["sign"]):
             raise FunctionalError(
                 f"functional {shown!r} can't be read at {text[position:]!r}; a sum such as '0.25*HF + 0.75*PBE, PBE' "
-                "expected."
+                "expected, of names, with numbers for parameters as in 'pbe(kappa=0.9)'."
             )
         factor = 1.0
         for number in (match["before"], match["after"]):
             factor *= float(number) if number else 1.0
         factor = -factor if match["sign"] == "-" else factor
         term = _exact(match["name"]) or _numbered(match["name"]) or resolve(match["name"].lower().replace("-", ""))
+        term = term.with_parameters(**_settings(match["settings"]))
         terms.append(term if factor == 1 else factor * term)
         position = match.end()
     return functools.reduce(operator.add, terms)
+
+
+def _settings(text) -> dict[str, float]:
+    """{parameter: number} of 'kappa=0.9, mu=0.2'."""
+    pairs = [word.split("=") for word in re.split("[,;]", text or "") if word]
+    settings = {name.strip(): float(number) for name, number in pairs}
+    if len(settings) < len(pairs):
+        raise FunctionalError(f"({text}): one value for each parameter expected.")
+    return settings
 
 
 def _exact(name) -> Functional | None:

@@ -332,3 +332,18 @@ def test_command_reports_the_verdict_as_exit_code(monkeypatch, capsys):
     monkeypatch.undo()
     assert main(["check", "no_such_functional"]) == 2
     assert "closest known names" in capsys.readouterr().err
+
+
+def test_a_difference_tells_its_point_in_libxcs_variables():
+    """The point of the largest error gives that error again in libxc; each line fits, the verdict stands at the end."""
+    wrong = ((1 + 1e-6) * get_functional("lda_x")).named("lda_x")
+    report = dftfd.check(wrong, with_potentials=False)
+    row = next(r for r in report.failures if r.quantity == "e, dense" and r.n_spin == 1)
+    n = row.point["rho"]
+    exact = -0.75 * (3 / np.pi) ** (1 / 3) * n ** (4 / 3)
+    assert row.error == pytest.approx(1e-6 * min(1.0, -exact / max(-exact, n)), rel=1.0)
+    lines = str(report).splitlines()
+    assert lines[0] == lines[-1] and "FAILED in" in lines[0]
+    assert any(f"rho={n!r}" in line for line in lines) and report.to_json()["rows"][0]["point"]
+    table = [line for line in lines if line.endswith(("ok", "FAILED")) or "quantity" in line]
+    assert max(map(len, table)) < 80

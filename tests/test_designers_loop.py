@@ -228,3 +228,20 @@ def test_a_batch_in_processes_takes_them(own):
         options = {"grid_level": 0, "molecule_options": {"basis": "sto-3g"}}
         outcomes = dftfd.run_batch([HELIUM, HELIUM], f, jobs=2, **options)
         np.testing.assert_allclose([o.energy for o in outcomes], energy(f), atol=1e-9)
+
+
+def test_parameters_on_the_command_line_are_remembered(own, tmp_path, capsys):
+    """A formula of a file with a number in brackets: its energy, its saved result, and `view --xc` of it."""
+    saved, page = tmp_path / "r.h5", tmp_path / "r.html"
+    run = ["run", HELIUM, "--basis", "sto-3g", "--grid-level", "0", "--quiet"]
+    assert main([*run, "--xc", f"{own}:plain(scale=1.2)", "--output", str(saved)]) == 0
+    energy = float(capsys.readouterr().out)
+    scaled = functional_in_file(f"{own}:plain").with_parameters(scale=1.2)
+    molecule = dftfd.molecule(HELIUM, basis="sto-3g")
+    assert energy == pytest.approx(dftfd.run_scf(molecule, scaled, grid_level=0).energy, abs=1e-9)
+    assert dftfd.load_result(saved, functional=scaled).settings.functional == "plain(scale=1.2)"
+    assert main(["view", str(saved), "--xc", f"{own}:plain", "-o", str(page)]) == 2
+    assert "other terms or parameters" in capsys.readouterr().err
+    assert main(["view", str(saved), "--xc", f"{own}:plain(scale=1.2)", "-o", str(page)]) == 0 and page.exists()
+    assert main(["view", str(saved), "-o", str(page)]) == 5 and "--overwrite" in capsys.readouterr().err
+    assert main(["show", str(own)]) == 2 and f"{own}:NAME" in capsys.readouterr().err

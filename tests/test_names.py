@@ -7,6 +7,7 @@ import pytest
 from pyscf.dft import libxc as pyscf_libxc
 
 import dftfd
+from dftfd.cli.verdicts import functionals_of
 from dftfd.errors import FunctionalError, InputError
 from dftfd.functionals import catalogue
 from dftfd.functionals.base import Functional
@@ -270,3 +271,35 @@ def test_definitions_make_the_functional_again(text):
     assert again.exact_exchange == f.exact_exchange and len(again.terms) == len(f.terms)
     for (a, s), (b, t) in zip(again.terms, f.terms, strict=True):
         assert (a, s.formula, dict(s.parameters)) == (b, t.formula, dict(t.parameters))
+
+
+def test_numbers_in_brackets_are_parameters():
+    """The same functional as `with_parameters` makes, on either side of a comma, in sums and of several parameters."""
+    pbe = get_functional("pbe")
+    for text, parameters in (
+        ("pbe(kappa=0.9)", {"kappa": 0.9}),
+        ("PBE( mu=2e-1,kappa = 1 )", {"mu": 0.2, "kappa": 1.0}),
+    ):
+        assert get_functional(text).definition == pbe.with_parameters(**parameters).definition
+    mixed = get_functional("0.25*HF + 0.75*pbe(mu=-0.1; kappa=0.9), pbe(beta=0.05)")
+    exchange = get_functional("gga_x_pbe", mu=-0.1, kappa=0.9)
+    parts = 0.25 * get_functional("hf") + 0.75 * exchange + get_functional("gga_c_pbe", beta=0.05)
+    assert mixed.definition == parts.definition
+    assert functionals_of("pbe(mu=0.2,kappa=1),blyp") == ["pbe(mu=0.2,kappa=1)", "blyp"]
+    assert functionals_of("lda,vwn; pbe(mu=0.2)") == ["lda,vwn", "pbe(mu=0.2)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("pbe(kapa=1)", "has no parameter 'kapa'; it has"),
+        ("pbe(kappa=x)", "as in 'pbe\\(kappa=0.9\\)'"),
+        ("pbe(kappa=__import__('os'))", "can't be read at"),
+        ("pbe(kappa=1, kappa=2)", "one value for each parameter"),
+        ("hf(omega=0.3)", "has no parameter 'omega'; it has none"),
+    ],
+)
+def test_what_brackets_may_not_hold(text, words):
+    """Anything but numbers, unknown names, a name twice."""
+    with pytest.raises(FunctionalError, match=words):
+        get_functional(text)

@@ -79,7 +79,7 @@ def test_a_rigid_scan_has_the_energies_of_its_geometries(tmp_path):
     for r, energy in zip(found.values, found.energies, strict=True):
         alone = dftfd.run_scf(dftfd.molecule(f"H 0 0 0; F 0 0 {r}", basis="sto-3g"), **CHEAP)
         assert energy == pytest.approx(alone.energy, abs=1e-8)
-    assert found.relative.min() == 0 and found.what == "distance of H0 F1"
+    assert found.relative.min() == 0 and found.what == "distance of H1 F2 (0 1)"
     again = dftfd.load_scan(path)
     np.testing.assert_array_equal(again.energies, found.energies)
     assert str(again) == str(found) and len(str(found).splitlines()) == 5
@@ -118,7 +118,7 @@ def test_scan_on_the_command_line(tmp_path, capsys):
     along = [*words, "--bond", "0", "1", "--from", "0.8", "--to", "1.2", "--steps", "3"]
     assert main([*along, "--output", f"{tmp_path}/c.csv", "--output", f"{tmp_path}/c.svg"]) == 0
     said = capsys.readouterr()
-    assert "distance of H0 F1" in said.out and said.out.count("\n") >= 5
+    assert "distance of H1 F2 (0 1)" in said.out and said.out.count("\n") >= 5
     assert (tmp_path / "c.csv").read_text().count("\n") == 4 and (tmp_path / "c.svg").stat().st_size > 1000
     assert main([*along, "--output", f"{tmp_path}/c.csv"]) == 5
     assert main(words) == 2 and main([*along, "--output", f"{tmp_path}/c.doc"]) == 2

@@ -60,8 +60,9 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Tell more: times of th
 Files = Annotated[
     list[str],
     typer.Argument(
-        help="xyz file, coordinates such as 'H 0 0 0; H 0 0 0.74', or QCSchema input (.json). "
-        "Several, a pattern in quotes or a trajectory make a batch."
+        help="File, .xyz .mol .sdf .json (QCSchema), FILE@-1 for a frame; coordinates such as 'H 0 0 0; H 0 0 0.74', "
+        "a Z-matrix 'O; H 1 0.96; H 1 0.96 2 104.5', 'smiles:CCO'. Several files, a pattern in quotes, a trajectory or "
+        "a table (.csv) make a batch."
     ),
 ]
 Output = Annotated[

@@ -1,13 +1,14 @@
 """The commands excitations, polarizability and view: how electrons answer to light and fields, how they look."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dftfd.cli.commands import Debug, Verbose, app, at_work, messages, progress_of, require_convergence
+from dftfd.cli.commands import Debug, Verbose, app, at_work, messages, progress_of, refuse_existing, require_convergence
 from dftfd.cli.nuclei import OFFERED, File
-from dftfd.cli.option_types import with_options
+from dftfd.cli.option_types import functional_named, with_options
 from dftfd.cli.terminal import say
 from dftfd.errors import InputError
 
@@ -69,6 +70,9 @@ def view(
     excitations: Annotated[
         Path | None, typer.Option(help="Excitations of it, .h5, as `dftfd excitations --output` writes them.")
     ] = None,
+    xc: Annotated[
+        str | None, typer.Option(help="Functional of the result, where its name is not known here; as FILE.py:NAME.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the page here instead of opening a browser.")
     ] = None,
@@ -82,16 +86,16 @@ def view(
     """
     from dftfd.response.excitations import load_excitations
     from dftfd.results.result_file import load_result
-    from dftfd.runtime.notebook import require_new
 
     with messages(verbose, debug):
         if file.suffix.lower() != ".h5":
             what = f"dftfd run {file.name} --output {file.stem}.h5"
             raise InputError(f"{file.name!r}: view shows results, .h5; for a molecule compute one first: {what}.")
-        if output is not None:
-            require_new(output, overwrite)
-        result = load_result(file)
-        with at_work("evaluating orbitals and potentials"):
+        refuse_existing([output] if output else [], overwrite)
+        result = load_result(file, functional_named(xc))
+        if not sys.stderr.isatty():
+            print("evaluating orbitals and potentials, some ten to thirty seconds", file=sys.stderr)
+        with at_work("evaluating orbitals and potentials, some ten to thirty seconds"):
             page = result.view(None if excitations is None else load_excitations(excitations))
         if output is None:
             output = page.open()

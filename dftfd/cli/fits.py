@@ -37,6 +37,8 @@ def fit(
     of_molecule=None,
     of_run=None,
     validation: Validation = "",
+    only: Annotated[str, typer.Option(help="Subsets of the training set, between commas.")] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="So many reactions of it only.")] = None,
     basis: Annotated[str | None, typer.Option(help="Basis set; default: the set's, else def2-svp.")] = None,
     prior: Prior = "",
     bounds: Bounds = "",
@@ -62,7 +64,7 @@ def fit(
     with messages(verbose, debug):
         found = run_fit(
             functional_named(xc),
-            training,
+            _chosen(training, only, limit),
             parameters=[word.strip() for word in parameters.split(",") if word.strip()],
             validation=validation or None,
             basis=basis,
@@ -78,6 +80,18 @@ def fit(
     say(found)
     if save is not None:
         found.save(save, name)
+
+
+def _chosen(training, only, limit):
+    """The training set, or a part of it."""
+    from dftfd.benchmarks import read_set
+
+    if not only and limit is None:
+        return training
+    found = read_set(training)
+    subsets = [word.strip() for word in only.split(",") if word.strip()]
+    found = found.only(subsets) if subsets else found
+    return found if limit is None else found.sample(limit, 0)
 
 
 def _pairs(option, words, read) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def audit(
         and "(" not in target
     )
     with messages(verbose, debug), at_work(f"auditing {target}"):
-        what = import_target(target) if is_code else target
+        what = import_target(target) if is_code else functional_named(target)
         report = audit_target(what, xctype=xctype, reference=reference and functional_named(reference), libxc=libxc)
     _print(report, json)
 
@@ -182,10 +182,9 @@ def workbench(
     There it is evaluated while parameters are moved; the page needs no network.
     """
     from dftfd.interactive.workbench import workbench as page_of
-    from dftfd.runtime.notebook import require_new
 
     with messages(verbose, debug):
-        require_new(output, overwrite)
+        refuse_existing([output], overwrite)
         with at_work("translating the functional"):
             page = page_of(functional_named(name), None if other is None else functional_named(other))
         page.write(output, overwrite)

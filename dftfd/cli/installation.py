@@ -143,8 +143,9 @@ def report(found: Installation) -> str:
     lines += [f"set       {name}={value}" for name, value in found.settings.items()]
     lines += ["", "feature     serves                                  state"]
     for feature in found.features:
-        state = f"missing {', '.join(feature.missing)}: {feature.install}" if feature.missing else "ready"
+        state = f"missing {', '.join(feature.missing)}" if feature.missing else "ready"
         lines.append(f"{feature.extra:10}  {feature.serves:38}  {state}")
+    lines += ["", *(feature.install for feature in found.features if feature.missing)]
     lines += ["", *(f"PROBLEM   {problem}" for problem in found.problems)]
     return "\n".join(lines + ([] if found.problems else ["no problem found"]))
 

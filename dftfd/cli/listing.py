@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import os
+import shutil
+import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
@@ -67,8 +69,20 @@ def list_names(
         print(json.dumps(wanted, indent=1))
         return
     width = max(map(len, wanted), default=0)
+    if not long and sys.stdout.isatty():
+        _print_in_columns([*wanted], width + 2)
+        return
     for name, row in wanted.items():
         say(f"{name:{width}}  {_about(row)}".rstrip() if long else name)
+
+
+def _print_in_columns(names, width):
+    """As many beside one another as the terminal has room for, and how many there are."""
+    count = max(1, shutil.get_terminal_size().columns // width)
+    height = -(-len(names) // count)
+    for k in range(height):
+        say("".join(f"{name:{width}}" for name in names[k::height]).rstrip())
+    say(f"\n{len(names)} functionals; `dftfd list WORD` shows fewer, --long more of each")
 
 
 def known_functionals() -> dict[str, dict]:

@@ -40,6 +40,13 @@ File = Annotated[str, typer.Argument(help="xyz file, or coordinates such as 'H 0
 NoGridResponse = Annotated[
     bool, typer.Option("--no-grid-response", help="Leave out the motion of the quadrature grid.")
 ]
+Bond = Annotated[tuple[int, int] | None, typer.Option(help="Two atoms, from 0 (O1 is 0), whose distance is scanned.")]
+Angle = Annotated[
+    tuple[int, int, int] | None, typer.Option(help="Three atoms, from 0, whose angle at the second is scanned.")
+]
+Dihedral = Annotated[
+    tuple[int, int, int, int] | None, typer.Option(help="Four atoms, from 0, whose dihedral angle is scanned.")
+]
 OFFERED = [
     name
     for name in (*names(ENERGY, STATE, START, SEARCH), "max_memory")
@@ -112,7 +119,7 @@ def optimize(
         Path, typer.Option(help="Each step is written to this file in extended xyz format, as it is done.")
     ] = Path("optimization.xyz"),
     restart: Annotated[bool, typer.Option("--restart", help="Go on with an interrupted trajectory.")] = False,
-    constraints: Annotated[Path | None, typer.Option(help="File of constraints in geomeTRIC's format.")] = None,
+    constraints: Annotated[Path | None, typer.Option(help="Constraints in geomeTRIC's format, atoms from 1.")] = None,
     coordinates: Annotated[
         str, typer.Option(help="Internal coordinates: tric, dlc, hdlc, prim, tric-p or cart.")
     ] = "tric",
@@ -172,13 +179,9 @@ def scan(
     file: File,
     of_molecule,
     of_run,
-    bond: Annotated[tuple[int, int] | None, typer.Option(help="Two atoms, from 0, whose distance is scanned.")] = None,
-    angle: Annotated[
-        tuple[int, int, int] | None, typer.Option(help="Three atoms, whose angle at the second is scanned.")
-    ] = None,
-    dihedral: Annotated[
-        tuple[int, int, int, int] | None, typer.Option(help="Four atoms, whose dihedral angle is scanned.")
-    ] = None,
+    bond: Bond = None,
+    angle: Angle = None,
+    dihedral: Dihedral = None,
     first: Annotated[float | None, typer.Option("--from", help="First value, angstrom or degree.")] = None,
     last: Annotated[float | None, typer.Option("--to", help="Last value, angstrom or degree.")] = None,
     steps: Annotated[int, typer.Option(help="Number of values, both ends included.", min=1)] = 10,
@@ -187,7 +190,9 @@ def scan(
         Path | None, typer.Option(help="File (.json) that holds the points done so far; --restart goes on from it.")
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Go on with the points of --record.")] = False,
-    constraints: Annotated[Path | None, typer.Option(help="File of more constraints, in geomeTRIC's format.")] = None,
+    constraints: Annotated[
+        Path | None, typer.Option(help="More constraints, in geomeTRIC's format, atoms from 1.")
+    ] = None,
     max_steps: Annotated[int, typer.Option(help="Largest number of steps at a value.")] = 100,
     output: Annotated[
         list[Path] | None, typer.Option(help="Write a file; .csv .xyz .json .png .svg .pdf. May be repeated.")
@@ -255,7 +260,7 @@ def interaction(
         system = molecule(file, **of_molecule)
         parts = _atom_lists(fragments) if fragments else connected_fragments(system)
         if len(parts) < 2:
-            raise InputError("one fragment was found, all atoms are bonded; say --fragments '0-2; 3-5'.")
+            raise InputError(_one_fragment(system.n_atoms))
         with progress_of(system) as progress:
             given = {"charges": _numbers(charges), "spins": _numbers(spins)}
             found = interaction_energy(
@@ -263,6 +268,15 @@ def interaction(
             )
     say(f"\n{found}")
     require_convergence(found.converged, "SCF of the whole or of a fragment not converged.")
+
+
+def _one_fragment(n_atoms):
+    """Why there is no interaction, with an example that fits the molecule."""
+    if n_atoms < 2:
+        return "one atom was found; an interaction has two fragments at least."
+    several = lambda a, b: f"{a}-{b}" if b > a else f"{a}"
+    example = f"{several(0, n_atoms // 2 - 1)}; {several(n_atoms // 2, n_atoms - 1)}"
+    return f"one fragment was found, all atoms are bonded; say --fragments '{example}', atoms from 0."
 
 
 def _check_scan_outputs(paths, overwrite):

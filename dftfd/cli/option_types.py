@@ -75,10 +75,14 @@ def _with_spin(given: dict) -> dict:
     multiplicity = given.pop("multiplicity", None)
     if multiplicity is None:
         return given
-    if given["spin"] not in (None, multiplicity - 1) or multiplicity < 1:
+    if multiplicity < 1:
         raise InputError(
-            f"--multiplicity {multiplicity} and --spin {given['spin']}: give one of them; the multiplicity is a number "
-            "from 1, the spin plus one."
+            f"--multiplicity {multiplicity}: a number from 1 expected, that of unpaired electrons plus one."
+        )
+    if given["spin"] not in (None, multiplicity - 1):
+        raise InputError(
+            f"--multiplicity {multiplicity} and --spin {given['spin']}: give one of them; the multiplicity is the spin "
+            "plus one."
         )
     return given | {"spin": multiplicity - 1}
 
@@ -95,4 +99,6 @@ def functional_named(name):
     """The functional of FILE.py:NAME, which is loaded since it was named; any other name as it is."""
     from dftfd.functionals.named_files import functional_in_file, names_file
 
+    if name is not None and name.strip().lower().endswith(".py"):
+        raise InputError(f"{name!r} is a file without the name of what is meant in it; write {name.strip()}:NAME.")
     return functional_in_file(name) if name is not None and names_file(name) else name

@@ -74,6 +74,6 @@ def _folded(line, width):
     indent = len(line) - len(line.lstrip()) + 4
     if indent > width // 2:
         return line
-    return textwrap.fill(
-        line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False, tabsize=1
-    )
+    kept = line.replace(" = ", "\0=\0")  # an equation stays together
+    options: dict = {"break_long_words": False, "break_on_hyphens": False, "tabsize": 1}
+    return textwrap.fill(kept, width, subsequent_indent=" " * indent, **options).replace("\0", " ")

@@ -152,12 +152,16 @@ def _is_given(context, key) -> bool:
 
 
 def functionals_of(words: str) -> list[str]:
-    """Names between commas; between semicolons where there is one, since 'lda,vwn' is one name."""
-    return _words(words, ";" if ";" in words else ",")
+    """Names between commas; between semicolons where there is one, since 'lda,vwn' is one name. Brackets stay whole."""
+    from dftfd.functionals.names import split_outside
+
+    parts = split_outside(words, ";")
+    parts = split_outside(words, ",") if len(parts) == 1 else parts
+    return [word.strip() for word in parts if word.strip()]
 
 
-def _words(text, separator=","):
-    return [word.strip() for word in text.split(separator) if word.strip()]
+def _words(text):
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _say_nothing(step):

@@ -115,14 +115,16 @@ class Excitations(ShownAsText):
     def __str__(self):
         method = "Tamm-Dancoff approximation" if self.tda else "full linear response"
         rows = [f"{self.what}: {len(self)} excitations ({self.spin}), {method}"]
-        rows.append("   n    hartree         eV        nm         f   rotatory   character")
+        rows.append("  n   hartree       eV        nm        f  rotatory  character")
         for n, words in enumerate(self.characters):
             w = self.energies[n]
-            end = "" if self.converged[n] else f"   NOT CONVERGED, residual {self.residuals[n]:.0e}"
+            first, *others = words.split(", ")
             rows.append(
-                f"{n + 1:4d} {w:10.6f} {w * HARTREE_IN_EV:10.4f} {_wavelength(w)} {self.oscillator_strengths[n]:9.5f} "
-                f"{self.rotatory_strengths[n]:10.5f}   {words}{end}"
+                f"{n + 1:3d} {w:9.6f} {w * HARTREE_IN_EV:8.4f} {_wavelength(w)} {self.oscillator_strengths[n]:8.5f} "
+                f"{self.rotatory_strengths[n]:9.5f}  {first}"
             )
+            others += [] if self.converged[n] else [f"NOT CONVERGED, residual {self.residuals[n]:.0e}"]
+            rows += [f"{'':53}{other}" for other in others]
         return "\n".join(rows)
 
     @public

@@ -158,16 +158,19 @@ def _refuse_formula(name, version):
 
 
 def _of_settings(settings):
-    """The functional of the name; of the definition where that is no name, as for parameters changed in Python."""
+    """The functional of the name; of the definition where that is no name, and where numbers in it were rounded."""
     try:
-        return get_functional(settings.functional)
+        found = get_functional(settings.functional)
+        if "=" in settings.functional and json.loads(json.dumps(found.definition)) != settings.definition:
+            return from_definition(settings.definition, settings.functional)
+        return found
     except FunctionalError as error:
         try:
             return from_definition(settings.definition, settings.functional)
         except FunctionalError:
             raise FunctionalError(
                 f"the result's functional {settings.functional!r} is not known here: register it before, or pass it as "
-                "load_result(path, functional=...)."
+                "load_result(path, functional=...), on the command line as --xc FILE.py:NAME."
             ) from error
 
 

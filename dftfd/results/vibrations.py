@@ -217,15 +217,13 @@ class Vibrations(ShownAsText):
     def __str__(self):
         raman = self.polarizability_derivatives is not None
         rows = [f"{self.what}: {len(self.wavenumbers)} vibrations, by {self.method}"]
-        rows.append(
-            f"   n      1/cm   reduced mass / u   force constant / (hartree/bohr^2)   IR / (km/mol)"
-            f"{'   Raman / (A^4/u)' if raman else ''}"
-        )
+        heads = f"{'n':>4} {'1/cm':>10} {'mass/u':>10} {'k/(Eh/a0^2)':>12} {'IR/(km/mol)':>12}"
+        rows.append(heads + f" {'Raman/(A^4/u)':>14}" * raman)
         columns = self.wavenumbers, self.reduced_masses, self.force_constants, self.infrared
         for n, (w, m, k, strength) in enumerate(zip(*columns, strict=True), start=1):
-            end = "   imaginary" if w < 0 else ""
-            activity = f"{self.raman[n - 1]:18.3f}" if raman else ""
-            rows.append(f"{n:4d} {w:10.2f} {m:18.4f} {k:30.6f} {strength:18.3f}{activity}{end}")
+            end = " imaginary" if w < 0 else ""
+            activity = f" {self.raman[n - 1]:14.3f}" if raman else ""
+            rows.append(f"{n:4d} {w:10.2f} {m:10.4f} {k:12.6f} {strength:12.3f}{activity}{end}")
         if self.free:
             rows.append(f"  left out, 1/cm: {' '.join(f'{w:.2f}' for w in self.rigid)} (translations and rotations)")
         else:

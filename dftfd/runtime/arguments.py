@@ -39,6 +39,10 @@ class Kind:
     expected: str
     convert: Callable[[Any], Any]
 
+    def __repr__(self) -> str:
+        """Short, since `help` shows it in signatures."""
+        return f"<{self.expected}>"
+
     def checked(self, name: str, value, error: type[InputError] = InputError):
         """The plain value of the argument `name`; InputError, or `error`, where it does not fit."""
         try:

@@ -83,4 +83,4 @@ class Page:
 def require_new(path: Path | str, overwrite: bool) -> None:
     """FileError for a file that is there and is not to be replaced."""
     if not overwrite and os.path.lexists(path):
-        raise FileError(f"{path} exists; take another name, or ask for it to be overwritten.")
+        raise FileError(f"{path} exists; take another name, or say overwrite=True (--overwrite).")

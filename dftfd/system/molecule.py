@@ -280,7 +280,7 @@ def _check_electrons(molecule):
         )
     if n == 0:
         raise InputError("the molecule has no electrons; lower the charge, or add an atom that is not a ghost.")
-    allowed = f"spin is N_alpha - N_beta, allowed here: {_allowed_spins(n)}."
+    allowed = f"spin is N_alpha - N_beta, allowed here: {_allowed_spins(n)} (--spin; --multiplicity is one more)."
     if abs(spin) > n:
         raise InputError(f"spin={spin} needs {abs(spin)} unpaired of {n} electrons; {allowed}")
     if (n - spin) % 2:

@@ -7,6 +7,7 @@ is optimised at each value, from the geometry of the last. Each calculation star
 import json
 import math
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,9 +61,14 @@ class Scan(ShownAsText):
 
     @property
     def what(self) -> str:
-        """The coordinate in words, as 'distance of H0 F1'."""
-        named = " ".join(f"{self.symbols[a]}{a}" for a in self.atoms)
-        return f"{KINDS[len(self.atoms)]} of {named}"
+        """The coordinate in words, atoms named from 1 as everywhere and numbered from 0: 'distance of H1 F2 (0 1)'."""
+        named = " ".join(f"{self.symbols[a]}{a + 1}" for a in self.atoms)
+        return f"{KINDS[len(self.atoms)]} of {named} ({' '.join(map(str, self.atoms))})"
+
+    @property
+    def _title(self) -> str:
+        """The model without what only tells records apart."""
+        return re.sub(r" [0-9a-f]{12}$", "", self.model).replace(" auto ", " ")
 
     @property
     def relative(self) -> np.ndarray:
@@ -72,7 +78,7 @@ class Scan(ShownAsText):
 
     def __str__(self):
         unit = UNITS[len(self.atoms)]
-        lines = [f"{'relaxed' if self.relaxed else 'rigid'} scan, {self.what}: {self.model}"]
+        lines = [f"{'relaxed' if self.relaxed else 'rigid'} scan, {self.what}: {self._title}"]
         lines.append(f"{unit:>12}{'energy / hartree':>20}{'kcal/mol':>12}")
         for value, energy, above, good in zip(self.values, self.energies, self.relative, self.converged, strict=True):
             note = "" if good else "  NOT CONVERGED"
@@ -91,7 +97,7 @@ class Scan(ShownAsText):
             axes.plot(self.values[good], self.relative[good], "o", color="C0")
             axes.plot(self.values[~good], self.relative[~good], "o", color="C3", mfc="none")
             axes.set(xlabel=f"{self.what} / {UNITS[len(self.atoms)]}", ylabel="energy / kcal mol$^{-1}$")
-            axes.set_title(self.model, fontsize=9)
+            axes.set_title(self._title, fontsize=9)
 
     @public
     def save(self, path: Path) -> None:

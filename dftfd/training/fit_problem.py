@@ -176,7 +176,9 @@ class FitProblem:
         except (NotConvergedError, NumericalError) as error:
             if not self.densities and self.scfs:
                 raise  # at the start
-            log.warning("fit: no solution at %s: %s", dict(zip(self.names, flat, strict=True)), error)
+            at = ", ".join(f"{name} = {float(value):.6g}" for name, value in zip(self.names, flat, strict=True))
+            why = str(error).partition(". Converge it")[0]
+            log.warning("no solution at %s: %s. bounds= (--bounds) keeps parameters where there are some", at, why)
             return None
 
     def _of_terms(self, flat):

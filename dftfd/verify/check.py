@@ -28,6 +28,7 @@ from dftfd.verify.counterpart import counterpart
 from dftfd.verify.own_points import left_out, rows_of_file
 from dftfd.verify.referee import Referee
 from dftfd.verify.reports import Report, Row
+from dftfd.xc.variables import VARIABLES
 
 log = logging.getLogger(__name__)
 
@@ -152,6 +153,8 @@ def pointwise_rows(functional, terms: libxc.Terms, n_spin: int) -> list[Row]:
             place = lambda i, x=x: sampling.describe(x[:, i])
             tolerance = POINTWISE_TOLERANCES[len(pointwise.families(quantity))]
             row = _row(f"{quantity}, {region}", n_spin, error, place, tolerance)
+            there = x[:, int(np.argmax(np.where(np.isnan(error), np.inf, error)))]
+            row = replace(row, point=dict(zip(VARIABLES[n_spin], there.tolist(), strict=True)))
             rows.append(row if row.agrees else replace(row, decision=referee.decide(quantity, error, x, tolerance)))
     return rows
 

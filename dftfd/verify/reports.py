@@ -2,13 +2,17 @@
 
 import io
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from dftfd.runtime.notebook import ShownAsText
+
+WIDEST = 1000
+"""Columns of a report before it is known where it is printed: each of its lines is one."""
 
 
 class Printed(ShownAsText):
@@ -20,7 +24,7 @@ class Printed(ShownAsText):
 
     def __str__(self) -> str:
         text = io.StringIO()
-        Console(file=text, width=160, no_color=True).print(self)
+        Console(file=text, width=WIDEST, no_color=True).print(self)
         return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
@@ -40,6 +44,10 @@ def _table(headings, rows, right=(), **options) -> Table:
     for row in rows:
         table.add_row(*map(str, row))
     return table
+
+
+SHORT, MANY = 16, 16
+"""Characters of a place that stands in the table; rows of a table that scrolls its first line away."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,7 @@ class Row:
     quantity: what was compared.   n_spin: 1, in terms of the total density, or 2, of alpha and beta.
     error: the largest one.   where: the place of the largest error.   tolerance: what is allowed.
     decision: what extended precision says where the error exceeds the tolerance, see `dftfd.verify.referee`.
+    point: libxc's variables there by name, where it is a point in them.
     """
 
     quantity: str
@@ -70,6 +79,7 @@ class Row:
     where: str
     tolerance: float
     decision: Decision | None = None
+    point: Mapping[str, float] | None = field(default=None, hash=False)
 
     @property
     def agrees(self) -> bool:
@@ -81,6 +91,16 @@ class Row:
         """True if the error is within the tolerance, or is rounding in the reference and ours is within it."""
         by_decision = self.decision is not None and self.decision.is_rounding and self.decision.ours <= self.tolerance
         return self.agrees or by_decision
+
+    @property
+    def remark(self) -> str:
+        """Of a row with a difference: what is known of it, and the point as libxc takes it."""
+        what = f"{self.quantity}, {self.n_spin} spin{'s'[: self.n_spin - 1]}"
+        if self.decision is not None:
+            errors = f"by 150 digits libxc is off by {self.decision.reference:.1e}, dftfd by {self.decision.ours:.1e}"
+            what += f": {errors}{', libxc is wrong here by rounding' if self.passed else ''}"
+        at = "" if self.point is None else ", ".join(f"{name}={value!r}" for name, value in self.point.items())
+        return f"{what}; at {at or self.where}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,18 +129,19 @@ class Report(Printed):
     def failures(self) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if not row.passed)
 
-    def __rich__(self) -> Table:
+    def __rich__(self) -> Group:
         verdict = "passed" if self.passed else f"FAILED in {len(self.failures)} of {len(self.rows)} rows"
         mark = lambda row: "ok" if row.agrees else "decided" if row.passed else "[bold red]FAILED[/bold red]"
-        return _table(
+        where = lambda r: r.where if len(r.where) <= SHORT else ""
+        table = _table(
             ("quantity", "spins", "largest error", "tolerance", "", "at"),
-            ((r.quantity, r.n_spin, f"{r.error:.1e}", f"{r.tolerance:.0e}", mark(r), r.where) for r in self.rows),
+            ((r.quantity, r.n_spin, f"{r.error:.1e}", f"{r.tolerance:.0e}", mark(r), where(r)) for r in self.rows),
             right=("largest error", "tolerance"),
-            title=f"{self.name} against {self.reference}: {verdict}",
-            caption="\n".join(self.notes) or None,
-            title_justify="left",
-            caption_justify="left",
         )
+        title = f"{self.name} against {self.reference}: {verdict}"
+        remarks = [f"{'decided' if r.passed else 'FAILED'}: {r.remark}" for r in self.rows if not r.agrees]
+        last = [title] if len(self.rows) > MANY else []  # the first line has scrolled away
+        return Group(Text(title), table, *map(Text, (*remarks, *self.notes, *last)))
 
 
 @dataclass(frozen=True)
