@@ -170,6 +170,14 @@ def site():
 
 
 @pytest.mark.slow
+def test_reasons_and_titles_are_shown(site):
+    """Why a block was not run is told to the reader; a link that names a file of docs/ has the title of its page."""
+    assert "(Not run for this page: takes an hour.)" in (site / "benchmark.html").read_text()
+    start = (site / "index.html").read_text()
+    assert ">scf.md<" not in start and ">Self-consistent field<" in start
+
+
+@pytest.mark.slow
 def test_the_site_needs_no_network(site):
     """No page loads a script, style, font or picture from elsewhere."""
     for path in site.rglob("*.html"):
