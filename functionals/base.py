@@ -26,7 +26,7 @@ from dftfd.functionals.densities import (
     unknown_densities,
 )
 from dftfd.functionals.densities import SPACE as SPACE  # own functionals import it from here
-from dftfd.functionals.numerics import where_dense, zero_with_slope
+from dftfd.functionals.numerics import where_dense
 from dftfd.functionals.parameters import in_notebooks, parameter_text, plain, plain_leaves, require_settable
 from dftfd.runtime.arguments import number, public_raising
 
@@ -126,27 +126,6 @@ class EnergyTerm:
                 "expected (sum over components, as in tau[0] + tau[1] or dot(nabla(n), nabla(n)))."
             )
         return e
-
-
-def potential_term(formula: Callable, name: str, doi: str | None = None) -> EnergyTerm:
-    """The term of a model potential (v_alpha, v_beta) [hartree], given as a formula like an energy's.
-
-    Its energy per volume is zero, but with the derivative v_s with respect to rho_s, so it goes the way of all others.
-    """
-    ingredients, parameters = signature_of(formula, name)
-
-    def energy(rho, tau=None, **parameters):
-        given = {"n": rho[0] + rho[1], "rho": rho, "tau": tau}
-        v = formula(*(given[i] for i in ingredients), **parameters)
-        if not isinstance(v, Function) or v.result.shape != (2,):
-            raise FunctionalError(
-                f"potential {name!r} returned {in_words(v)}; (v_alpha, v_beta), a function R^3 -> R^2, expected."
-            )
-        return compose(lambda rho, v: zero_with_slope(rho, v).sum(), rho, v)
-
-    energy.__doc__, energy.__module__ = formula.__doc__, formula.__module__
-    used = ("rho", "tau") if "tau" in ingredients else ("rho",)
-    return EnergyTerm(name, energy, used, parameters, doi, has_energy=False)
 
 
 def _total(rho):

@@ -19,11 +19,12 @@ import numpy as np
 
 from dftfd.errors import FunctionalError, InputWarning, closest_names, shown
 from dftfd.functionals import pytree  # noqa: F401  makes Functional a pytree
-from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, potential_term
+from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange
 from dftfd.functionals.fingerprint import differences
 from dftfd.functionals.guests import GuestTerm, guest_term, require_valid_guest
 from dftfd.functionals.parameters import are_equal, require_known
 from dftfd.functionals.plugins import found_plugins, load
+from dftfd.functionals.potential_terms import potential_term
 from dftfd.functionals.validation import require_valid
 from dftfd.runtime.arguments import public_raising
 
