@@ -36,6 +36,7 @@ SERVES = {
     "proofs": "proofs of exact conditions, rechecked",
     "learned": "networks as parameters",
     "smiles": "molecules from SMILES",
+    "skala": "the functional Skala",
 }
 """What each extra of the package is for. Those of developers are not in the list."""
 
