@@ -46,7 +46,7 @@ class EnergyTerm:
     """One formula for an energy per volume [hartree bohr^-3], with its parameters and source.
 
     formula: code of the ingredient Functions named in `ingredients` and of keyword parameters.
-    has_energy: False for a model of the potential alone, see `registry.potential_term`.
+    has_energy: False for a model of the potential alone, see `potential_term`.
     set_by_hand: parameters, and COEFFICIENT, that a user gave a value, and may give more: no code is compiled for each.
     """
 
@@ -106,7 +106,6 @@ class EnergyTerm:
                 f"functional {self.name!r} needs the kinetic energy density, but none was given. "
                 "Build the density with density_function(..., tau=True)."
             )
-
         if self.exact_exchange_densities and not e_x:
             raise UnsupportedError(
                 f"functional {self.name!r} takes the exact-exchange energy density, which orbitals have, not a density "
@@ -115,8 +114,7 @@ class EnergyTerm:
 
         def evaluate(rho):
             given = {"rho": rho, "tau": tau} | dict(zip(EXACT_EXCHANGE, e_x, strict=False))
-            if "n" in self.ingredients:
-                given["n"] = compose(_total, rho)
+            given |= {"n": compose(_total, rho)} if "n" in self.ingredients else {}
             return self.formula(*(given[name] for name in self.ingredients), **self.parameters)
 
         e = evaluate(rho) if getattr(self.formula, "is_guarded", False) else where_dense(evaluate, rho)

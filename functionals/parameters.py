@@ -17,8 +17,8 @@ def require_known(functional: str, terms, name: str) -> None:
     """Raise FunctionalError, with the closest names, unless a term has the parameter."""
     if not any(name in term.parameters for term in terms):
         known = {key: None for term in terms for key in term.parameters}
-        closest = f"{len(known)}, the closest {', '.join(closest_names(name, known))}"
-        has = ", ".join(known) if len(known) <= 12 else closest
+        closest = ", ".join(closest_names(name, known))
+        has = ", ".join(known) if len(known) <= 12 else f"{len(known)}, the closest {closest}"
         raise FunctionalError(f"functional {functional!r} has no parameter {name!r}; it has {has or 'none'}.")
 
 

@@ -212,9 +212,11 @@ def test_libxc_built_with_exported_functionals_passes_its_own_check(tmp_path):
     names, the tolerances libxc's."""
     copy = copy_of(Path(TREE), tmp_path)
     without_what_is_missing(copy)
-    inside = {name: put_in(copy, dftfd.get_functional(name)) for name in ("gga_x_pbe", "mgga_x_r2scan")}
+    inside = {
+        name: put_in(copy, dftfd.get_functional(name)) for name in ("gga_x_pbe", "mgga_c_tpss", "hyb_gga_xc_b3lyp")
+    }
     build(copy, 2)
     for theirs, ours in inside.items():
         files = give_references(copy, theirs, ours)
         found = checked(copy, ours)
-        assert found == {"OK": files, "failing": [], "exit": 0} and files > 20
+        assert found == {"OK": files, "failing": [], "exit": 0} and files > 13

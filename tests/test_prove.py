@@ -21,6 +21,7 @@ from dftfd.errors import DamagedFileError, FileError, InputError, NumericalError
 from dftfd.verify import proofs
 from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, subdivide
 from dftfd.verify.local_conditions import Gas, enhancements
+from dftfd.verify.proof_checker import recheck_tree
 from dftfd.verify.proof_report import decidable
 from dftfd.xc.pointwise import pointwise_kernel
 
@@ -278,6 +279,25 @@ def test_certificates_are_saved_and_read(tmp_path):
     assert read == proof
     assert read.recheck()[0] == len([k for k in proof.tree if k == PROVED or k >= 32])
     assert "proved" in str(read)
+
+
+def test_parts_of_a_certificate_are_together_all_of_it():
+    """Boxes of the parts add up; a part that holds a box which is not proved does not hold."""
+    proof = dftfd.prove("lda_c_vwn_rpa", "tc_conjecture")
+    tree = list(proof.tree)
+    parts = [recheck_tree(proof.inequality, tree, part=slice(k, k + 20)) for k in range(0, 60, 20)]
+    assert sum(done for done, _, _ in parts) == proof.recheck()[1]
+    assert all(holds for *_, holds in parts)
+    tree[-1] = UNDECIDED
+    assert not recheck_tree(proof.inequality, tree, part=slice(40, 60))[2]
+    assert recheck_tree(proof.inequality, tree, part=slice(0, 20))[2]
+
+
+def test_the_checker_cuts_what_it_knows_at_a_switch():
+    """One box across a jump in x, of a parabola in y that is positive by 0.01: only cuts in y help."""
+    parabola = lambda x, y: jnp.where(x < 1, 1.0, 2.0) * (y * y - y + 0.26)
+    inequality, _ = proofs.own_inequality(None, parabola, {"x": (1 - 1e-9, 1 + 1e-9), "y": (0, 1)})
+    assert recheck_tree(inequality, [PROVED])[2]
 
 
 def test_a_tampered_certificate_does_not_hold():

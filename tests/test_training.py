@@ -161,3 +161,15 @@ def test_orbitals_without_a_gap_are_named(monkeypatch):
     assert np.isfinite(jax.grad(lambda t: scf(along(t)).energy)(0.0))
     with pytest.raises(UnsupportedError, match=r"orbitals 1 \(occupied\) and 2 \(less\) of alpha spin are degenerate"):
         jax.grad(lambda t: scf(along(t)).dipole[2])(0.0)
+
+
+def test_coefficients_that_varied_leave_plain_ones_alone():
+    """A functional differentiated by its coefficients, then the same one by a field: its kernel is not the first's."""
+    scf = dftfd.differentiable_scf(dftfd.molecule("H 0 0 0; H 0 0 0.74", basis="sto-3g"), **OPTIONS | {"grid_level": 1})
+    lda = dftfd.get_functional("lda_x")
+    leaves, tree = jax.tree_util.tree_flatten(lda)
+    slope = jax.grad(lambda s: scf(tree.unflatten([s * x for x in leaves])).energies["xc"])(1.0)
+    found = scf(lda)
+    assert float(slope) == pytest.approx(float(found.energies["xc"]), rel=0.2)  # nearly linear in its coefficient
+    by_field = jax.grad(lambda F: scf(lda, electric_field=F).energies["xc"])(jnp.zeros(3))
+    np.testing.assert_allclose(by_field, 0.0, atol=1e-6)  # of a molecule with a centre

@@ -145,7 +145,7 @@ def report(found: Installation) -> str:
     for feature in found.features:
         state = f"missing {', '.join(feature.missing)}" if feature.missing else "ready"
         lines.append(f"{feature.extra:10}  {feature.serves:38}  {state}")
-    lines += ["", *(feature.install for feature in found.features if feature.missing)]
+    lines += [feature.install for feature in found.features if feature.missing]
     lines += ["", *(f"PROBLEM   {problem}" for problem in found.problems)]
     return "\n".join(lines + ([] if found.problems else ["no problem found"]))
 

@@ -47,7 +47,7 @@ def cheaper_start(
         return cheaper, None, ""
     states = f", the lowest of {begun.states} states" if begun.states > 1 else ""
     words = f"began with {begun.cycles} cycles {words}{states}"
-    progress.note(words)
+    progress.note(f"{words}, which are not listed")
     return cheaper, begun, words
 
 

@@ -33,14 +33,16 @@ def export(
 ) -> list[Path]:
     """Write a functional as C99 without dependencies into a folder; the paths of the files.
 
-    functional: name, expression or Functional. Its semilocal part is written; the fractions of exact exchange, a
-    dispersion correction and double integrals stand in the comments, for the calling program to add.
+    functional: name, expression or Functional. Its semilocal part is written, and its double integral with a driver
+    over pairs of points; the fractions of exact exchange and a dispersion correction stand in the comments, for the
+    calling program to add.
     order: of the highest derivatives, 0 to 4. Variables and results are libxc's, of one and of two spins.
     overwrite: replaces files that are there.
 
     `cc FOLDER/*.c -lm -o t && ./t` compares the compiled code with values in extended precision, which needs mpmath.
     docs/export.md tells the rest. UnsupportedError for what is no energy per volume of rho, sigma, lapl and tau in
-    straight-line code, and for models of the potential; FileError for a folder that cannot be written.
+    straight-line code, exact exchange alone, and for models of the potential; FileError for a folder that cannot be
+    written.
 
         dftfd.export("gga_x_pbe", "pbe_in_c", order=2)
     """

@@ -24,6 +24,9 @@ from dftfd.verify.inequality import FACE, PROVED, Inequality, cut
 BITS, DEEPEST = 106, 24
 """Precision of the balls; cuts of a box beyond those of the tree."""
 
+_NARROW = 1e-6
+"""Relative width of a side that is not cut any more for an unknown slope."""
+
 
 def _arb():
     try:
@@ -72,8 +75,7 @@ def _holds(flint, inequality, lo, hi, depth=0) -> bool:
     wide = [k for k in range(len(lo)) if hi[k] > lo[k]]
     if not wide:
         return False
-    weights = {k: _change(gradient.get(k), k, lo, hi) for k in wide}
-    k = max(wide, key=lambda j: weights[j] if weights[j] == weights[j] else float("inf"))
+    k = max(wide, key=lambda j: _change(gradient.get(j), j, lo, hi))
     middle = cut(lo[k], hi[k])
     low, high = list(lo), list(hi)
     low[k], high[k] = middle, middle
@@ -81,21 +83,31 @@ def _holds(flint, inequality, lo, hi, depth=0) -> bool:
 
 
 def _change(slope, k, lo, hi) -> float:
-    """How much the left side may change along an input; along the first one the slope is that in its logarithm."""
+    """How much the left side may change along an input; along the first one the slope is that in its logarithm.
+
+    Where a slope is unknown, as across a switch, the side is cut first, until it is narrow: cutting on would bring
+    nothing there, while the other sides keep their widths.
+    """
     if slope is None:
         return 0.0
     size = abs(slope)
-    return float(size.hi if isinstance(size, Between) else size) * (hi[k] - lo[k]) / (hi[0] if k == 0 else 1)
+    change = float(size.hi if isinstance(size, Between) else size) * (hi[k] - lo[k]) / (hi[0] if k == 0 else 1)
+    if change == change:
+        return change
+    return float("inf") if hi[k] - lo[k] > _NARROW * abs(hi[k]) else 0.0
 
 
-def recheck_tree(inequality: Inequality, tree: list[int], seconds: float | None = None) -> tuple[int, int, bool]:
+def recheck_tree(
+    inequality: Inequality, tree: list[int], seconds: float | None = None, part: slice = slice(None)
+) -> tuple[int, int, bool]:
     """(boxes checked, boxes in all, all of these hold) for the nodes of a tree, each before its children.
 
     seconds: when they are over, the boxes that are left are not checked; boxes come in a random order then.
+    part: those of the boxes, in the order of the tree, that are looked at.
     """
     flint = _arb()
     flint.ctx.prec = BITS
-    tasks = _tasks(inequality, tree)
+    tasks = _tasks(inequality, tree)[part]
     if seconds is not None:
         random.Random(1).shuffle(tasks)
     began, done = time.monotonic(), 0

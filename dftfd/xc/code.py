@@ -50,8 +50,12 @@ def shared(kind, functional: Functional, n_spin: int, **options):
 
 
 def content_key(functional: Functional):
-    """A hashable key: equal for equal formulas, coefficients and parameters, which are set by hand or not."""
-    terms = [(float(c), t.formula, t.ingredients, sorted(t.parameters.items())) for c, t in functional.terms]
+    """A hashable key: equal for equal formulas, coefficients and parameters, which are set by hand or not.
+
+    Coefficients in arrays are others than plain numbers of the same value, since arrays may vary.
+    """
+    coefficient = lambda c: (float(c), isinstance(c, int | float))
+    terms = [(coefficient(c), t.formula, t.ingredients, sorted(t.parameters.items())) for c, t in functional.terms]
     return structural_key([*terms, *(tuple(sorted(t.set_by_hand)) for _, t in functional.terms)])
 
 

@@ -1,13 +1,16 @@
 """Accuracy of exported C code: against our kernels and 150 digits at the oracle's points, and at extreme points.
 
-    python -m tests.verification.exported [--order 4] [name ...]
+    python -m tests.verification.exported [--order 4] [--again] [--table] [name ...]
 
 writes data/export/accuracy.json, one row for each functional: largest errors by order (`scaled_error`), what the
-exported test program prints, lines of C, results that are no numbers among 10^5 extreme points of one and two spins.
+exported test program prints, lines of C, results that are no numbers among 10^6 extreme points of one and two spins
+(second order), and what compilers say: gcc and clang, C99 and C++, without a warning, and clang's sanitizers for
+addresses and undefined behaviour. Rows that are complete are not made again. --table prints them in Markdown.
 """
 
 import argparse
 import json
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -23,14 +26,23 @@ from dftfd.translate.programs import identifier
 from dftfd.verify.point_comparison import scaled_error
 from dftfd.xc.pointwise import pointwise_kernel
 from dftfd.xc.variables import VARIABLES, family_of
-from tests.exported_code import Code, run_test, shared_library
+from tests.exported_code import WARNINGS, Code, own_functional, run_test, shared_library
+from tests.test_export import learned
 from tests.verification.oracle_points import ORACLE, errors_to_oracle, extreme_points, oracle_points
 
 FILE = Path(__file__).parents[2] / "data/export/accuracy.json"
-FORMULAS = """lda_x lda_c_vwn lda_c_pw lda_x_erf gga_x_pbe gga_x_b88 gga_x_pw91 gga_x_optx gga_c_pbe gga_c_lyp gga_c_p86
-gga_x_wpbeh_sr hyb_gga_xc_wb97x mgga_x_tpss mgga_c_tpss mgga_x_scan mgga_c_scan mgga_x_r2scan mgga_c_r2scan mgga_x_m06_l
-mgga_c_bc95 mgga_x_br89 mgga_x_mn15_l mgga_k_pc07""".split()
-EXTREME = 100_000
+FORMULAS = """own learned_8 learned_40 lda_x lda_c_vwn lda_c_pw lda_x_erf gga_x_pbe gga_x_b88 gga_x_pw91 gga_x_optx
+gga_c_pbe gga_c_lyp gga_c_p86 gga_x_wpbeh_sr hyb_gga_xc_wb97x mgga_x_tpss mgga_c_tpss mgga_x_scan
+mgga_c_scan mgga_x_r2scan mgga_c_r2scan mgga_x_m06_l mgga_c_bc95 mgga_x_br89 mgga_x_mn15_l mgga_k_pc07""".split()
+EXTREME, BLOCKS = 100_000, 10
+BUILDS = {
+    "gcc, C99": ("gcc", "-std=c99", "-pedantic"),
+    "clang, C99": ("clang", "-std=c99", "-pedantic"),
+    "gcc, C++": ("gcc", "-xc++"),
+    "clang, C++": ("clang", "-xc++"),
+    "sanitizers": ("clang", "-std=c99", "-fsanitize=address,undefined", "-fno-sanitize-recover"),
+}
+OWN = {"own": own_functional, "learned_8": lambda: learned(8, 2), "learned_40": lambda: learned(40, 2)}
 
 
 def errors_to_kernel(code, functional, n_spin, order):
@@ -47,12 +59,26 @@ def errors_to_kernel(code, functional, n_spin, order):
 
 def without_a_number(code, n_spin, order):
     """How many results at extreme points are none."""
-    found = code.derivatives(extreme_points(n_spin, EXTREME), n_spin, order)
-    return sum(int((~np.isfinite(row)).sum()) for rows in found for row in rows.values())
+    count = 0
+    for seed in range(BLOCKS):
+        found = code.derivatives(extreme_points(n_spin, EXTREME, seed), n_spin, order)
+        count += sum(int((~np.isfinite(row)).sum()) for rows in found for row in rows.values())
+    return count
+
+
+def builds(folder):
+    """{setup: what the test program prints, or what the compiler says}."""
+    found = {}
+    for name, (compiler, *flags) in BUILDS.items():
+        try:
+            found[name] = run_test(folder, "-O0", *WARNINGS, *flags, compiler=compiler).strip()
+        except subprocess.CalledProcessError as error:
+            found[name] = f"fails: {error}"
+    return found
 
 
 def row_of(name, order):
-    functional = get_functional(name)
+    functional = OWN[name]() if name in OWN else get_functional(name)
     exported = Exported(identifier(functional.name), functional, order)
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
@@ -60,7 +86,7 @@ def row_of(name, order):
         paths = dftfd.export(functional, folder, order=order)
         exporting = time.perf_counter() - start
         lines = sum(len(p.read_text().splitlines()) for p in paths if p.suffix == ".c")
-        code = Code(shared_library(folder, "-O1", "-Wall", "-Wextra", "-Werror"), exported)
+        code = Code(shared_library(folder, "-O1", *WARNINGS), exported)
         row = {"functional": name, "order": order, "lines": lines, "export_seconds": round(exporting, 1)}
         for n_spin in VARIABLES:
             row[f"errors to our kernel, {n_spin} spins"] = errors_to_kernel(code, functional, n_spin, order)
@@ -69,16 +95,42 @@ def row_of(name, order):
             known = name in file
         if known and order >= 2:
             row["errors to 150 digits"] = errors_to_oracle(code, name)
-        row["test program"] = run_test(folder, "-O0").strip()
+        row["builds"] = builds(folder)
     return row
+
+
+def table(rows) -> str:
+    """Largest errors by order of both spins, results that are no numbers, builds that are right."""
+    orders = "energy, first, second, third, fourth".split(", ")
+    lines = [
+        "| Functional | " + " | ".join(orders) + " | from 150 digits | no numbers | builds |",
+        "| --- |" + " --- |" * 8,
+    ]
+    for row in rows:
+        pairs = zip(row["errors to our kernel, 1 spins"], row["errors to our kernel, 2 spins"], strict=True)
+        errors = [f"{max(pair):.1e}" for pair in pairs]
+        digits = ", ".join(f"{e:.0e}" for e in row.get("errors to 150 digits", [])) or "-"
+        none = row["no numbers, 1 spins"] + row["no numbers, 2 spins"]
+        right = [" 0 wrong" in text for text in row.get("builds", {}).values()]
+        lines.append(
+            f"| {row['functional']} | {' | '.join(errors)} | {digits} | {none} | {sum(right)} of {len(right)} |"
+        )
+    return "\n".join(lines)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=FORMULAS)
     parser.add_argument("--order", type=int, default=4)
+    parser.add_argument("--again", action="store_true", help="make rows that are complete once more")
+    parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
-    for name in given.names:
+    stored = json.loads(FILE.read_text()) if FILE.exists() else {"version": VERSION, "rows": []}
+    complete = {r["functional"] for r in stored["rows"] if "builds" in r}
+    if given.table:
+        print(table(stored["rows"]))
+        return
+    for name in [n for n in given.names if given.again or n not in complete]:
         row = row_of(name, given.order)
         print(json.dumps(row), flush=True)
         stored = json.loads(FILE.read_text()) if FILE.exists() else {"version": VERSION, "rows": []}
