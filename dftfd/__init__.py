@@ -33,7 +33,7 @@ _PUBLIC = {
     "energy": "dftfd.model.energy_in_jax",
     "differentiable_scf": "dftfd.training.self_consistent",
     "fit": "dftfd.training.fitting",
-    "load_functional": "dftfd.training.saved",
+    "load_functional": "dftfd.functionals.saved_functionals",
     "invert": "dftfd.training.inversion",
     "load_inversion": "dftfd.training.inverted",
     "losses": "dftfd.training",

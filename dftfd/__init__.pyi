@@ -15,6 +15,7 @@ from dftfd.functionals.registry import guest as guest
 from dftfd.functionals.registry import list_functionals as list_functionals
 from dftfd.functionals.registry import potential as potential
 from dftfd.functionals.registry import register as register
+from dftfd.functionals.saved_functionals import load_functional as load_functional
 from dftfd.functionals.skala import skala as skala
 from dftfd.grids.molecular import Grid as Grid
 from dftfd.grids.molecular import molecular_grid as molecular_grid
@@ -38,7 +39,6 @@ from dftfd.training import losses as losses
 from dftfd.training.fitting import fit as fit
 from dftfd.training.inversion import invert as invert
 from dftfd.training.inverted import load_inversion as load_inversion
-from dftfd.training.saved import load_functional as load_functional
 from dftfd.training.self_consistent import differentiable_scf as differentiable_scf
 from dftfd.translate.exporting import export as export
 from dftfd.verify.audit import audit as audit

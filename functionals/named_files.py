@@ -1,4 +1,4 @@
-"""Functionals in files: "FILE.py:NAME" of Python code, "FILE.mpl" of a formula in libxc's notation.
+"""Functionals in files: "FILE.py:NAME" of Python code, "FILE.mpl" in libxc's notation, "FILE.json" of a saved one.
 
 They are for who says so on a command line or in a call. A file of Python code is executed. It happens only where
 somebody has written this text as the functional that is wanted: no name in a document, a result or a record is read
@@ -19,6 +19,7 @@ from dftfd.errors import FileError, FunctionalError, closest_names, one_line, sh
 from dftfd.functionals.base import Functional
 from dftfd.functionals.maple_files import SUFFIX, functional_of_formula
 from dftfd.functionals.registry import calling, get_functional, term
+from dftfd.functionals.saved_functionals import load_functional
 from dftfd.functionals.validation import require_valid
 
 _NAMED = re.compile(r"(?P<path>.+\.py):(?P<what>.+)", re.DOTALL | re.IGNORECASE)
@@ -26,8 +27,14 @@ _loaded: dict[Path, tuple[tuple, ModuleType]] = {}  # with size and time of the 
 
 
 def names_file(text: Any) -> bool:
-    """Whether this text is FILE.py:NAME or FILE.mpl."""
-    return isinstance(text, str) and (names_formula(text) or _NAMED.fullmatch(text.strip()) is not None)
+    """Whether this text is FILE.py:NAME, FILE.mpl or FILE.json."""
+    if not isinstance(text, str):
+        return False
+    return names_formula(text) or _names_saved(text) or _NAMED.fullmatch(text.strip()) is not None
+
+
+def _names_saved(text):
+    return text.strip().lower().endswith(".json")
 
 
 def names_formula(text: str) -> bool:
@@ -40,13 +47,18 @@ def functional_in_file(text: str) -> Functional:
 
     NAME: of a Functional or of a formula, def own(n, *, mu=0.2), in the file; else an expression as for
     `get_functional`, in which the names in the file, and those that it registers, count ("own.py:own_x, pbe").
+    FILE.json: a saved functional, see `dftfd.load_functional`; FILE.py:FILE.json where its formulas are of a file.
 
     Raises FileError for a file that cannot be read, FunctionalError for code that fails and names that are not there.
     """
     if names_formula(text):
         return functional_of_formula(text.strip())
+    if _names_saved(text) and _NAMED.fullmatch(text.strip()) is None:
+        return load_functional(Path(text.strip()))
     path, what = _parts(text)
     module = load_file(path)
+    if _names_saved(what):
+        return load_functional(Path(what))
     found = made_in(module, what)
     if found is not None:
         return found

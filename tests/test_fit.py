@@ -14,6 +14,8 @@ from dftfd.benchmarks.reactions import HARTREE
 from dftfd.errors import CheckpointError, DamagedFileError, FunctionalError, InputError, UnsupportedError
 from dftfd.functionals import registry
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
+from dftfd.functionals.named_files import functional_in_file
+from dftfd.functionals.saved_functionals import save_functional
 
 OPTIONS = {"basis": "sto-3g", "grid_level": 1, "conv_tol": 1e-11, "density_fit": False}
 SMALL = OPTIONS | {"conv_tol": 1e-9}
@@ -210,6 +212,21 @@ def test_prior_bounds_and_terms(toy, data):
     np.testing.assert_allclose(pulled.parameters, [0.4], rtol=1e-6)
 
 
+def test_a_saved_functional_of_a_file_is_found_with_it(tmp_path):
+    """FILE.py:FILE.json: the formulas are those that the file registers; without it their names are unknown."""
+    own, saved = tmp_path / "own.py", tmp_path / "refit.json"
+    own.write_text(
+        "import dftfd\n\n@dftfd.functional('t_of_a_file_x')\ndef mine(n, *, c=-0.7):\n    return c * n ** (4 / 3)\n"
+    )
+    mine = functional_in_file(f"{own}:mine")
+    save_functional(saved, "t_refit_of_a_file_x", mine.with_parameters(c=-0.75))
+    del registry._REGISTRY["t_of_a_file_x"]
+    with pytest.raises(FunctionalError, match="unknown functional 't_of_a_file_x'"):
+        functional_in_file(str(saved))
+    own.write_text(own.read_text() + "\n")  # a changed file is executed again
+    assert functional_in_file(f"{own}:{saved}").parameters["c"] == -0.75
+
+
 def test_a_fitted_functional_is_a_file_that_knows_its_formula(toy, tmp_path):
     """It comes back under its name; another formula, or a damaged file, is refused."""
     fitted = dftfd.fit(toy, parameters=["mu"], terms=[lambda f: jnp.reshape(f.parameters["mu"] - 0.4, (1,))])
@@ -217,6 +234,7 @@ def test_a_fitted_functional_is_a_file_that_knows_its_formula(toy, tmp_path):
     fitted.save(path, "t_fitted_x")
     assert dftfd.load_functional(path).parameters["mu"] == fitted.functional.parameters["mu"]
     assert dftfd.get_functional("t_fitted_x").parameters["mu"] == fitted.functional.parameters["mu"]
+    assert functional_in_file(str(path)).parameters["mu"] == fitted.functional.parameters["mu"]
     path.with_name("half.json").write_text(path.read_text()[:100])
     with pytest.raises(DamagedFileError, match="no saved functional"):
         dftfd.load_functional(path.with_name("half.json"))

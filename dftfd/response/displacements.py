@@ -45,7 +45,7 @@ class Record:
         check_writable(path)
         if os.path.exists(path):
             if not restart:
-                raise FileError(f"{path} exists: go on from it with restart=True, or choose another name.")
+                raise FileError(f"{path} exists: go on from it with restart=True (--restart), or choose another name.")
             self._go_on()
 
     def _go_on(self):

@@ -220,7 +220,9 @@ def _earlier_frames(molecule, model, trajectory, restart) -> list[Frame]:
     check_writable(trajectory)
     if not restart:
         if os.path.exists(trajectory):
-            raise FileError(f"{trajectory} exists: go on from it with restart=True, or choose another name.")
+            raise FileError(
+                f"{trajectory} exists: go on from it with restart=True (--restart), or choose another name."
+            )
         return []
     frames = read_trajectory(trajectory) if os.path.exists(trajectory) else []
     for frame in frames[:1]:

@@ -258,7 +258,7 @@ class _Course:
         check_writable(path)
         if os.path.exists(path):
             if not restart:
-                raise FileError(f"{path} exists: go on from it with restart=True, or choose another name.")
+                raise FileError(f"{path} exists: go on from it with restart=True (--restart), or choose another name.")
             self._go_on(load_scan(path))
 
     def _go_on(self, before: Scan):

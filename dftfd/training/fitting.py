@@ -24,6 +24,7 @@ from dftfd.benchmarks import read_set
 from dftfd.benchmarks.reactions import BenchmarkSet
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import get_functional
+from dftfd.functionals.saved_functionals import save_functional
 from dftfd.model.options import Options
 from dftfd.runtime.arguments import (
     Kind,
@@ -41,7 +42,6 @@ from dftfd.runtime.notebook import ShownAsText
 from dftfd.training.energy_slopes import Elsewhere
 from dftfd.training.fit_problem import FitProblem
 from dftfd.training.fit_record import FitRecord
-from dftfd.training.saved import save_functional
 
 START, LESS, MORE, LARGEST = 1e-2, 1 / 3, 5.0, 1e8
 """Marquardt's parameter: at first, after a step that helps, after one that does not, and where no step does."""
