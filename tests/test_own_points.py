@@ -43,6 +43,8 @@ def test_values_written_by_hand(table, capsys):
     report = dftfd.check("lda_x", values=table(wrong))
     (row,) = report.failures
     assert (row.quantity, row.where) == ("vrho", "row 3") and row.error == pytest.approx(1e-6, rel=0.8)
+    numbers = f"{wrong['vrho'][2]:.12g} in the file, {right['vrho'][2]:.12g} expected; at row 3, rho={RHO[2].item()!r}"
+    assert numbers in str(report)
     path = str(table(wrong, "wrong.txt", " "))
     assert main(["check", "lda_x", "--values", path]) == 1 and "FAILED" in capsys.readouterr().out
     assert main(["check", "lda_x", "--values", path, "--tolerance", "1e-5", "--json"]) == 0

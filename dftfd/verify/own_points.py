@@ -34,14 +34,20 @@ def rows_of_file(functional: Functional, path: Path, tolerance: float | None) ->
     x = variables_of(functional, table, n_spin, path)
     allowed = TOLERANCE if tolerance is None else tolerance
     values = {name: column for name, column in table.items() if name not in VARIABLES[n_spin]}
-    where = lambda error: f"row {int(np.argmax(np.where(np.isnan(error), np.inf, error))) + 1}"
+
+    def row(quantity, errors, told=None):
+        worst = int(np.argmax(np.where(np.isnan(errors), np.inf, errors)))
+        words = "" if told is None else f"{told[0][worst]:.12g} in the file, {told[1][worst]:.12g} expected"
+        point = dict(zip(VARIABLES[n_spin], x[:, worst].tolist(), strict=True))
+        return Row(quantity, n_spin, float(errors[worst]), f"row {worst + 1}", allowed, point=point, values=words)
+
     if values:
-        errors = _of_columns(functional, x, n_spin, values, path)
-        return [Row(name, n_spin, float(np.max(e)), where(e), allowed) for name, e in errors.items()], str(path)
+        known = _of_columns(functional, x, n_spin, values, path)
+        return [row(name, errors, (values[name], ours)) for name, (errors, ours) in known.items()], str(path)
     terms = counterpart(functional)
     reference = libxc.reference(terms, x, n_spin, order=2, threshold=pointwise.LIBXC_THRESHOLD)
     found = pointwise.compare(pointwise.lowered_derivatives(functional, n_spin)(x), reference, x, n_spin)
-    return [Row(q, n_spin, float(np.max(e)), where(e), allowed) for q, e in found.items()], f"libxc {libxc.version()}"
+    return [row(quantity, errors) for quantity, errors in found.items()], f"libxc {libxc.version()}"
 
 
 def read_table(path: Path) -> dict[str, np.ndarray]:
@@ -91,7 +97,7 @@ def left_out(functional: Functional) -> tuple[str, ...]:
 
 
 def _of_columns(functional, x, n_spin, values, path):
-    """Errors (point,) of each column of values, scaled as all comparisons are; those of dftfd count as right."""
+    """(errors, values of dftfd) (point,) of each column, errors scaled as all are; dftfd counts as right."""
     known = {"exc": (), "e": ()} | columns_of_derivatives(n_spin)
     for name in values:
         if name not in known:
@@ -99,13 +105,14 @@ def _of_columns(functional, x, n_spin, values, path):
             raise InputError(f"{path} has the column {shown(name)}; exc, e or derivatives such as {examples} expected.")
     order = max(len(known[name]) for name in values)
     by_order = pointwise_kernel(functional, n_spin).by_component(x, order)
-    n, errors = x[:n_spin].sum(axis=0), {}
+    n, found = x[:n_spin].sum(axis=0), {}
     for name, column in values.items():
         place = known[name]
         ours = by_order[len(place)].get(place, np.zeros_like(n))
-        given = column * n if name == "exc" else column
-        errors[name] = pointwise.scaled_error(given, ours, n, [family_of(k, n_spin) for k in place])
-    return errors
+        size = n if name == "exc" else 1.0
+        errors = pointwise.scaled_error(column * size, ours, n, [family_of(k, n_spin) for k in place])
+        found[name] = errors, ours / size
+    return found
 
 
 def columns_of_derivatives(n_spin: int) -> dict[str, tuple[int, ...]]:

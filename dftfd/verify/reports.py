@@ -70,7 +70,7 @@ class Row:
     quantity: what was compared.   n_spin: 1, in terms of the total density, or 2, of alpha and beta.
     error: the largest one.   where: the place of the largest error.   tolerance: what is allowed.
     decision: what extended precision says where the error exceeds the tolerance, see `dftfd.verify.referee`.
-    point: libxc's variables there by name, where it is a point in them.
+    point: libxc's variables there by name, where it is a point in them.   values: what was found there, in words.
     """
 
     quantity: str
@@ -80,6 +80,7 @@ class Row:
     tolerance: float
     decision: Decision | None = None
     point: Mapping[str, float] | None = field(default=None, hash=False)
+    values: str = ""
 
     @property
     def agrees(self) -> bool:
@@ -99,8 +100,10 @@ class Row:
         if self.decision is not None:
             errors = f"by 150 digits libxc is off by {self.decision.reference:.1e}, dftfd by {self.decision.ours:.1e}"
             what += f": {errors}{', libxc is wrong here by rounding' if self.passed else ''}"
+        what += f": {self.values}" if self.values else ""
         at = "" if self.point is None else ", ".join(f"{name}={value!r}" for name, value in self.point.items())
-        return f"{what}; at {at or self.where}"
+        row = f"{self.where}, " if self.values else ""
+        return f"{what}; at {row}{at or self.where}"
 
 
 @dataclass(frozen=True, repr=False)
