@@ -160,6 +160,8 @@ def optimize(
         of_batch: Any = {"task": "optimization", "search": search, "geometries": geometries, "table": table}
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, **of_batch)
     outputs = output_files(json, report, output, overwrite)
+    if overwrite and not restart:
+        trajectory.unlink(missing_ok=True)
     context.obj.keeps = trajectory, " with --restart"
     search |= {"transition_state": transition_state, "hessian": "exact" if exact_hessian else None}
     with messages(verbose, debug):

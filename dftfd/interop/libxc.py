@@ -258,7 +258,7 @@ def _number(name: str) -> int:
 def _initialised(name: str, n_spin: int, threshold: float | None = None):
     """A libxc functional for the time of a `with` block: its pointer, family (lda, gga, mgga) and flags."""
     if not is_known(name):
-        raise FunctionalError(f"libxc {version()} has no functional {name!r}.")
+        raise FunctionalError(f"libxc {version()} has no functional {name!r}; its names are like gga_x_pbe, gga_c_pbe.")
     pointer, integer = ctypes.c_void_p, ctypes.c_int
     functional = _c_function("xc_func_alloc", pointer)()
     try:
