@@ -150,8 +150,7 @@ def optimize(
     from dftfd.tasks.optimization import optimize as find_minimum
 
     search: dict[str, Any] = {"coordinate_system": coordinates, "max_steps": max_steps, "constraints": constraints}
-    search["grid_response"] = not no_grid_response
-    given = given_options(context)
+    given, search["grid_response"] = given_options(context), not no_grid_response
     only_one = {*ONE_MOLECULE, "trajectory", "transition_state", "exact_hessian"}
     if are_many(files, given) or "geometries" in given:
         refuse(given, only_one, "is for one molecule; a batch has --record and --table")
@@ -160,18 +159,22 @@ def optimize(
         of_batch: Any = {"task": "optimization", "search": search, "geometries": geometries, "table": table}
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, **of_batch)
     outputs = output_files(json, report, output, overwrite)
-    if overwrite and not restart:
-        trajectory.unlink(missing_ok=True)
-    context.obj.keeps = trajectory, " with --restart"
+    context.obj.keeps = _begun_anew(trajectory, overwrite and not restart), " with --restart"
     search |= {"transition_state": transition_state, "hessian": "exact" if exact_hessian else None}
+    search |= {"trajectory": trajectory, "restart": restart}
     with messages(verbose, debug):
         system = molecule(files[0], **of_molecule)
         with progress_of(system) as progress:
-            on_disk: dict[str, Any] = {"trajectory": trajectory, "restart": restart}
-            found = find_minimum(system, **of_run, **on_disk, progress=progress, **search)
+            found = find_minimum(system, **of_run, **search, progress=progress)
     say(f"\n{found.result}\n\n{found}\npath in {trajectory}")
     write_files(found.result, outputs, "gradient")
     require_convergence(found.converged, f"geometry not converged after {max_steps} steps.")
+
+
+def _begun_anew(path, anew):
+    if anew:
+        path.unlink(missing_ok=True)
+    return path
 
 
 @app.command()

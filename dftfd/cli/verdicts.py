@@ -136,7 +136,7 @@ def passport(
 
     outputs = _outputs({".json": output}, overwrite)
     with messages(verbose, debug), at_work("computing energies of atoms"):
-        of_word = lambda word: passport_of(functional_named(word))
+        of_word = lambda word: passport_of(word if word.lower().endswith(".json") else functional_named(word))
         found = of_word(name)
         comparison = None if compare is None else Comparison(found, of_word(compare))
     say(found if comparison is None else comparison)
