@@ -73,7 +73,11 @@ def test_gradient_and_optimize_write_what_run_writes(tmp_path, said):
     assert code == 0 and np.abs(result.forces()).max() < 1e-3
     np.testing.assert_allclose(best.coordinates, result.molecule.coordinates, atol=1e-9)
     assert said("optimize", "H 0 0 0; H 0 0 0.8", *CHEAP, *files)[0] == 5  # before anything is computed
-    assert said("optimize", "H 0 0 0; H 0 0 0.8", *CHEAP, *files, "--overwrite")[0] == 0
+    before = (tmp_path / "t.xyz").read_text()
+    assert said("optimize", "H 0 0 0; H 0 0 0.8", *CHEAP, *files, "--overwrite", "--coordinates", "none")[0] == 2
+    assert (tmp_path / "t.xyz").read_text() == before  # what fails at the start takes nothing away
+    assert said("optimize", "H 0 0 0; H 0 0 0.9", *CHEAP, *files, "--overwrite")[0] == 0
+    assert (tmp_path / "t.xyz").read_text() != before and not list(tmp_path.glob("*.before"))
 
 
 def test_interaction_prints_its_parts(said):

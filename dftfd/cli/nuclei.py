@@ -1,5 +1,6 @@
 """The commands gradient, optimize, scan and interaction: the energy as nuclei move, or parts come together."""
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -159,22 +160,32 @@ def optimize(
         of_batch: Any = {"task": "optimization", "search": search, "geometries": geometries, "table": table}
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, **of_batch)
     outputs = output_files(json, report, output, overwrite)
-    context.obj.keeps = _begun_anew(trajectory, overwrite and not restart), " with --restart"
+    context.obj.keeps = trajectory, " with --restart"
     search |= {"transition_state": transition_state, "hessian": "exact" if exact_hessian else None}
     search |= {"trajectory": trajectory, "restart": restart}
     with messages(verbose, debug):
         system = molecule(files[0], **of_molecule)
-        with progress_of(system) as progress:
+        with progress_of(system) as progress, _set_aside(trajectory, overwrite and not restart):
             found = find_minimum(system, **of_run, **search, progress=progress)
     say(f"\n{found.result}\n\n{found}\npath in {trajectory}")
     write_files(found.result, outputs, "gradient")
     require_convergence(found.converged, f"geometry not converged after {max_steps} steps.")
 
 
-def _begun_anew(path, anew):
-    if anew:
-        path.unlink(missing_ok=True)
-    return path
+@contextmanager
+def _set_aside(path, replaced):
+    """An earlier file that may be replaced makes room, and comes back where no other has taken its place."""
+    if not (replaced and path.is_file()):
+        yield
+        return
+    aside = path.rename(path.with_name(f"{path.name}.before"))
+    try:
+        yield
+    finally:
+        if path.exists():
+            aside.unlink()
+        else:
+            aside.rename(path)
 
 
 @app.command()
