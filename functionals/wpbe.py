@@ -123,11 +123,11 @@ def _enhancement(s2, w, is_attenuated):
     return -8 / 9 * (A * _moments_of_a(h, w, 9 if is_attenuated else 1) + polynomial)
 
 
-_DILUTE = 100.0
+_DILUTE = 20.0
 """w from which F_x w^2 is a series in 1/w^2."""
 
 _GAMMA = [
-    sum(a * 0.5 * math.gamma(i / 2 + m) * _ERFC_B ** (-i / 2 - m) for i, a in enumerate(_ERFC_A)) for m in range(1, 7)
+    sum(a * 0.5 * math.gamma(i / 2 + m) * _ERFC_B ** (-i / 2 - m) for i, a in enumerate(_ERFC_A)) for m in range(1, 9)
 ]
 r"""sum_i a_i \int t^(i + 2m - 1) exp(-b t^2) dt, m = 1, 2, ..."""
 

@@ -3,7 +3,7 @@
     python data/libxc_formulas/compare.py measure SEED OUT.json [PART PARTS]   errors of all that OUT.json has not
     python data/libxc_formulas/compare.py measure SEED OUT.json 0 1 NAME ...    of these names
     python data/libxc_formulas/compare.py decide OUT.json [OUT.json ...]     functionals/libxc_verdicts.json, docs page
-    python data/libxc_formulas/compare.py confirm OUT.json ...     names whose stored verdict is not that of these errors
+    python data/libxc_formulas/compare.py confirm OUT.json ...     names with another stored verdict
 
 DFTFD_LIBXC_SOURCE names the source tree (7.0.0, as PySCF's libxc). Points and errors are those of
 data/jax_xc/verify.py: 3,000 points for each spin layout, a third of them from the density of the water cation; errors

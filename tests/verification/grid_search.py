@@ -18,22 +18,27 @@ import ast
 import csv
 import json
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 import dftfd
+from dftfd.autofd.scalar.enclosures import Boxes, Dual, OnSeries
 from dftfd.autofd.scalar.factored import Factored
-from dftfd.autofd.scalar.intervals import Interval
+from dftfd.autofd.scalar.intervals import Interval, exactly
 from dftfd.autofd.scalar.on_mpmath import mpmath
+from dftfd.autofd.scalar.program import evaluate
 from dftfd.errors import DftfdError
 from dftfd.verify.exact_point import _coefficient, _enhancement
 from dftfd.verify.extended import DIGITS, ExtendedEnergy
-from dftfd.verify.inequality import Inequality
-from dftfd.verify.local_conditions import CONDITIONS, FAR, LIEB_OXFORD, SEVEN, Gas, used_variables
+from dftfd.verify.inequality import UNDECIDED, Inequality, subdivide
+from dftfd.verify.local_conditions import CONDITIONS, FAR, LIEB_OXFORD, Gas, used_variables
 
 ROOT = Path(__file__).parents[2]
-RECORD, PROOFS, PAGE = (ROOT / p for p in ("data/proofs/grid_search.jsonl", "data/proofs/record.jsonl", "docs/proofs.md"))
+RECORD, PROOFS, PAGE = (
+    ROOT / p for p in ("data/proofs/grid_search.jsonl", "data/proofs/record.jsonl", "docs/proofs.md")
+)
 BEGIN, END = (f"<!-- {word}: python -m tests.verification.grid_search --page -->" for word in ("from", "to"))
 NAMES = {
     "negativity_check": "ec_nonpositive",
@@ -47,7 +52,10 @@ NAMES = {
 DOMAIN = {"rs": (1e-4, 5.0), "s": (0.0, 5.0), "alpha": (0.0, 5.0), "q": (-10.0, 10.0), "zeta": (0.0, 1.0)}
 STEPS = {"LDA": 5 / 9999, "GGA": 5 / 9999, "MGGA": 5 / 4999}
 """Of r_s in the grid; with a Laplacian 5 / 2999."""
+BLOCK = 4096
 DILUTION, TWO_ELECTRONS = 5000.0, 1.174
+BOXES = 20_000
+"""For a proof that the ranges of a violation that is not found hold none."""
 
 
 def functional_of(name: str):
@@ -84,13 +92,13 @@ class Rows:
         used = {v for terms in self.parts.values() for _, f, _ in terms for v in used_variables(f)} - {"zeta"}
         self.names = tuple(k for k in DOMAIN if k in used or k == "zeta")
         self.step = 5 / 2999 if "q" in used else STEPS[kind.removeprefix("HYB_")]
-        self._algebra = Factored([Interval(*DOMAIN[k]) for k in self.names])
-        self._variables = dict(zip(self.names, self._algebra.inputs, strict=True))
+        self.algebra = Factored([Interval(*DOMAIN[k]) for k in self.names])
+        self._variables = dict(zip(self.names, self.algebra.inputs, strict=True))
         self._polynomials: dict = {}
 
     def polynomial(self, part: str):
         if part not in self._polynomials:
-            a, total = self._algebra, []
+            a, total = self.algebra, []
             for sign, f, factor in self.parts[part[0]]:
                 rs = a.number(FAR * factor) if part == "c far" else a.mul(a.number(factor), self._variables["rs"])
                 F = Gas(a, self._variables | {"rs": rs}, True).enhancement(f, 2)
@@ -104,7 +112,7 @@ class Rows:
 
     def inequality(self, condition: str) -> Inequality:
         known = CONDITIONS[condition]
-        program = self._algebra.program([self.polynomial(part) for part in known.parts])
+        program = self.algebra.program([self.polynomial(part) for part in known.parts])
         lo, hi = (np.array([DOMAIN[k][side] for k in self.names]) for side in (0, 1))
         terms = tuple((known.parts.index(part), k, c) for part, k, c in known.terms)
         return Inequality(program, self.names, lo, hi, terms, self.constant(condition))
@@ -128,7 +136,7 @@ class Rows:
 
 
 def points(names, ends: dict, count: int, seed: int) -> np.ndarray:
-    """Random points (variable, point) of ranges; half evenly in ln r_s, a quarter at the least zeta, some at least s."""
+    """Random points (variable, point) of ranges; half evenly in ln r_s, a quarter at least zeta, some at least s."""
     rng = np.random.default_rng(seed)
     lo, hi = (np.array([ends[k][side] for k in names])[:, None] for side in (0, 1))
     u = rng.uniform(size=(len(names), count))
@@ -152,20 +160,39 @@ def ranges_of(row: dict, names) -> dict | None:
     return {k: tuple(np.clip(ends.get(k, DOMAIN[k]), *DOMAIN[k])) for k in names}
 
 
-def compared(rows: Rows, row: dict, count: int) -> dict:
-    """One row's outcome: the largest violation, in units of the tolerance, and where."""
+class AtPoints(OnSeries):
+    """Series to second order at points (variable, point), where slopes along the variables are of no use."""
+
+    def __init__(self, x):
+        super().__init__(Boxes.of(x, x), 2)
+        self.inputs = [[Dual(d.r, d.c, {}, self.boxes) for d in series] for series in self.inputs]
+        self._radius, self._first = [self.inputs[0][0]], self.inputs[0]
+
+
+def left_sides(rows: Rows, conditions, x) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Lower and upper ends of the left sides at points."""
+    parts = tuple(dict.fromkeys(part for c in conditions for part in CONDITIONS[c].parts))
+    program = rows.algebra.program([rows.polynomial(part) for part in parts])
+    found: dict = {c: ([], []) for c in conditions}
+    for start in range(0, x.shape[1], BLOCK):
+        algebra = AtPoints(x[:, start : start + BLOCK])
+        with np.errstate(all="ignore"):
+            series = dict(zip(parts, evaluate(program, algebra, algebra.inputs), strict=True))
+            for condition in conditions:
+                total = exactly(rows.constant(condition))
+                for part, order, coefficient in CONDITIONS[condition].terms:
+                    if order < len(series[part]):
+                        total = total + series[part][order].r * exactly(coefficient)
+                for ends, side in zip(found[condition], (total.lo, total.hi), strict=True):
+                    ends.append(np.broadcast_to(side, algebra.boxes.sides[0].lo.shape))
+    return {c: tuple(map(np.hstack, ends)) for c, ends in found.items()}
+
+
+def compared(rows: Rows, row: dict, x, sides, count: int) -> dict:
+    """One row's outcome: the largest violation, in units of the tolerance, and where. The first `count` points are
+    those of the whole domain."""
     condition = NAMES[row["condition"]]
-    inequality, where = rows.inequality(condition), ranges_of(row, rows.names)
-    x = points(rows.names, DOMAIN, count, 7)
-    if where is not None:
-        x = np.hstack([x, points(rows.names, where, count, 8)])
-    least, most = [], []
-    for k in range(0, x.shape[1], 4096):
-        block = x[:, k : k + 4096]
-        side = inequality.enclosed(block, block).r
-        least.append(np.asarray(side.lo))
-        most.append(np.asarray(side.hi))
-    lower, upper = np.hstack(least), np.hstack(most)
+    lower, upper = sides
     below = -upper / rows.tolerance(condition, x[0])
     on_grid = x[0] > DOMAIN["rs"][0] + 4 * rows.step  # the search leaves out its first points
     surely = np.where(np.isnan(below), -np.inf, below)
@@ -177,12 +204,40 @@ def compared(rows: Rows, row: dict, count: int) -> dict:
         "on grid": bool((surely[on_grid] > 1).any()), "unknown": int(np.isnan(lower).sum()),
         "fraction": float((surely[:count] > 1).mean()),
     }  # fmt: skip
-    if found["violated"]:
+    if np.isfinite(surely[place]):
         point = dict(zip(rows.names, map(float, x[:, place]), strict=True))
         found |= {"point": point, "left side": float(upper[place]), "of tolerance": float(surely[place])}
         if found["beyond"] == (row["satisfied"] == "True"):
             found["in digits"] = rows.in_digits(condition, point)
+    where = ranges_of(row, rows.names)
+    if where is not None and not found["violated"]:
+        inequality = rows.inequality(condition)
+        ends = [np.array([where[k][side] for k in rows.names]) for side in (0, 1)]
+        tree, negative = subdivide(replace(inequality, lo=ends[0], hi=ends[1]), BOXES)
+        kinds = tree.kind[: tree.count]
+        found["proved in their ranges"] = negative is None and not (kinds == UNDECIDED).any()
     return found
+
+
+def entries_of(name: str, table: list[dict], count: int) -> list[dict]:
+    """One line for each row of a functional."""
+    entries = [
+        {"functional": name, "condition": NAMES[row["condition"]], "theirs": row["satisfied"] == "True",
+         "their fraction": float(row["fraction violated"])}
+        for row in table
+    ]  # fmt: skip
+    try:
+        rows = Rows(name, table[0]["dfa type"], any("lieb" in row["condition"] for row in table))
+        where = [ranges_of(row, rows.names) for row in table]
+        x = [points(rows.names, DOMAIN, count, 7)]
+        x = np.hstack([*x, *(points(rows.names, ends, count // 4, 8) for ends in where if ends is not None)])
+        sides = left_sides(rows, [entry["condition"] for entry in entries], x)
+        for entry, row in zip(entries, table, strict=True):
+            entry |= compared(rows, row, x, sides[entry["condition"]], count)
+    except Exception as error:  # noqa: BLE001  what cannot be compared is listed with its reason
+        reason = {"refused": f"{type(error).__name__}: {error}"[:200]}
+        entries = [entry | reason for entry in entries]
+    return entries
 
 
 def run(table: list[dict], names, count: int, again: bool) -> None:
@@ -191,21 +246,7 @@ def run(table: list[dict], names, count: int, again: bool) -> None:
         by_name[row["xc id"]].append(row)
     done = set() if again else {entry["functional"] for entry in stored()}
     for name in [n for n in by_name if (not names or n in names) and n not in done]:
-        entries, kind = [], by_name[name][0]["dfa type"]
-        with_exchange = any("lieb" in row["condition"] for row in by_name[name])
-        rows = problem = None
-        try:
-            rows = Rows(name, kind, with_exchange)
-        except Exception as error:  # noqa: BLE001  what cannot be compared is listed with its reason
-            problem = f"{type(error).__name__}: {error}"[:200]
-        for row in by_name[name]:
-            entry = {"functional": name, "condition": NAMES[row["condition"]], "theirs": row["satisfied"] == "True"}
-            entry["their fraction"] = float(row["fraction violated"])
-            try:
-                entry |= compared(rows, row, count) if rows else {"refused": problem}
-            except Exception as error:  # noqa: BLE001
-                entry["refused"] = f"{type(error).__name__}: {error}"[:200]
-            entries.append(entry)
+        entries = entries_of(name, by_name[name], count)
         with RECORD.open("a") as file:
             file.write("".join(json.dumps(entry) + "\n" for entry in entries))
         print(name, [e.get("refused", outcome(e)) for e in entries], flush=True)
@@ -238,10 +279,52 @@ def page() -> str:
     counts = Counter(map(outcome, entries))
     lines = [f"| {len(entries):,} rows | count |", "| --- | --- |"]
     lines += [f"| {what} | {number} |" for what, number in counts.most_common()]
-    proved = [e for e in entries if proofs.get((e["functional"], e["condition"])) == "proved"]
-    wrong = sum(not e["theirs"] for e in proved)
-    lines += ["", f"{len(proved)} rows are of pairs proved above at zeta = 0; {wrong} of them are violated there."]
+    decided = [proofs.get((e["functional"], e["condition"])) for e in entries if e["theirs"]]
+    violated = [proofs.get((e["functional"], e["condition"])) for e in entries if not e["theirs"]]
+    lines += [
+        "",
+        f"Of the rows satisfied there {decided.count('proved')} are of pairs proved below at zeta = 0, and of those "
+        f"violated there {violated.count('proved')}, at other zeta.",
+        "",
+        "| Functional | condition | there | here | at r_s, s, alpha, q, zeta | left side (tolerances) |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    lines += [_line(e) for e in entries if outcome(e) in CONTRADICTIONS]
+    reasons = Counter(_reason(e["refused"]) for e in entries if "refused" in e)
+    lines += ["", "Not compared: " + "; ".join(f"{reason} ({n})" for reason, n in reasons.most_common()) + "."]
     return "\n".join(lines) + "\n"
+
+
+CONTRADICTIONS = ("satisfied there, violated by more here", "violated there, not here")
+
+
+def _line(entry: dict) -> str:
+    """A contradiction; of a violation that is not found, the least left side."""
+    point = entry.get("point", {})
+    at = ", ".join(f"{point[k]:.4g}" if k in point else "-" for k in DOMAIN)
+    there = "satisfied" if entry["theirs"] else f"{100 * entry['their fraction']:.2g} % of points"
+    here = (
+        "violated"
+        if entry["theirs"]
+        else "none in their ranges"
+        if entry.get("proved in their ranges")
+        else "not found"
+    )
+    value = f"{float(entry.get('in digits', entry.get('left side', 'nan'))):.2e}"
+    amount = f" ({entry['of tolerance']:.2g})" if entry["theirs"] else ""
+    return f"| {entry['functional']} | {entry['condition']} | {there} | {here} | {at} | {value}{amount} |"
+
+
+def _reason(text: str) -> str:
+    """What several rows have in common."""
+    for sign, reason in (
+        ("unknown functional", "a name that libxc 7 does not serve here"),
+        ("NotInAlgebra", "an operation without an enclosure"),
+        ("needs the source tree", "libxc's source tree was not given"),
+    ):
+        if sign in text:
+            return reason
+    return text.partition(": ")[2].rstrip(".")
 
 
 def write_page() -> None:
