@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dftfd.errors import InputError, ResourceError, shown
+from dftfd.runtime import kept_memory
 from dftfd.runtime.threads import worker_count
 
 SHARE = 0.8
@@ -95,6 +96,7 @@ def process_memory() -> int:
 
 def give_back() -> None:
     """Returns what was freed to the system, where the C library can: an SCF leaves holes of a hundred megabytes."""
+    kept_memory.give_back()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -140,8 +142,12 @@ def _rooms(mount, path, limit, usage, cache):
 
 def _process_rooms():
     """What the limit of the address space leaves."""
-    limit, pages = resource.getrlimit(resource.RLIMIT_AS)[0], _read(PROC / "self/statm").split()
-    if limit != resource.RLIM_INFINITY and pages:
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return
+    kept_memory.give_back()
+    pages = _read(PROC / "self/statm").split()
+    if pages:
         yield limit - int(pages[0]) * os.sysconf("SC_PAGE_SIZE")
 
 

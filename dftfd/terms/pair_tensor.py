@@ -17,6 +17,7 @@ from dftfd.libcint.two_electron import (
     fitting_tensor_size,
     schwarz_bounds,
 )
+from dftfd.runtime import kept_memory
 from dftfd.runtime.threads import blas_threads, share_out, worker_count
 
 SINGLE, DROPPED = 1e-4, 1e-12
@@ -53,8 +54,9 @@ class PairTensor:
     @cached_property
     def _values(self) -> tuple[np.ndarray, np.ndarray]:
         """B of the pairs in double and in single precision."""
-        double = np.empty((self.n_auxiliary, len(self._double)))
-        single = np.empty((self.n_auxiliary, len(self._single)), dtype=np.float32)
+        rows = self.n_auxiliary
+        double = kept_memory.empty(rows * len(self._double)).reshape(rows, -1)
+        single = kept_memory.empty(rows * len(self._single), np.float32).reshape(rows, -1)
         n_rows = 0
         with blas_threads(worker_count()):
             kept = np.sort(np.concatenate([self._double, self._single]))

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from dftfd.libcint.two_electron import unpack
+from dftfd.runtime import kept_memory
 from dftfd.runtime.precision import to_single
 from dftfd.runtime.threads import share_out
 
@@ -24,7 +25,7 @@ class SingleTensor:
     """The fitting tensor, unpacked: (aux, ao, ao) in single precision, from B (aux, ao (ao + 1) / 2)."""
 
     def __init__(self, B: np.ndarray, n_ao: int):
-        self._values = np.empty((len(B), n_ao, n_ao), dtype=np.float32)
+        self._values = kept_memory.empty(len(B) * n_ao**2, np.float32).reshape(len(B), n_ao, n_ao)
         self._block = max(1, _BLOCK_BYTES // (4 * n_ao**2))
         self._share_out(partial(self._fill, B))
 
