@@ -195,7 +195,9 @@ class DensityFittedCoulombExchange(CoulombExchange):
         return positions.ravel()
 
     def memory(self, omegas):
-        single = len(omegas) * SingleTensor.nbytes(self.n_auxiliary, self.molecule.n_ao) * self._room_for_single
+        occupied = self.molecule.n_alpha + (self.molecule.n_beta if self.molecule.spin else 0)
+        sizes = self.n_auxiliary, self.molecule.n_ao, occupied
+        single = len(omegas) * SingleTensor.nbytes(*sizes) * self._room_for_single
         flexible = {"exchange in single precision": single} if single else {}
         return Need({"the fitting tensor": self._bytes_of(len({0.0, *omegas}))}, flexible)
 
@@ -250,14 +252,15 @@ class _SinglePrecision(DensityFittedCoulombExchange):
     def changes_from(self, P, C_occ=None, omegas=()):
         if C_occ is None or not omegas:
             return super().changes_from(P, C_occ, omegas)
+        changes = {omega: [self._of(omega).changes_from(before) for before in C_occ] for omega in omegas}
 
         def change(P_new, C_new):
             dP, K = (P_new - P).sum(axis=0), []
             J: Any = 0.0
-            for omega in omegas:
+            for omega, of_spins in changes.items():
                 found = [
-                    self._of(omega).changes(C, before, dP if omega == 0.0 and s == 0 else None)
-                    for s, (C, before) in enumerate(zip(C_new, C_occ, strict=True))
+                    of_spin(C, dP if omega == 0.0 and s == 0 else None)
+                    for s, (of_spin, C) in enumerate(zip(of_spins, C_new, strict=True))
                 ]
                 J = J + found[0][0]
                 K.append(np.stack([of_spin for _, of_spin in found]))
