@@ -28,7 +28,7 @@ class _Owner:
 
 
 def empty(count: int, dtype=np.float64) -> np.ndarray:
-    """An uninitialised array (count,), on memory that an earlier one left where it is large enough and not too large."""
+    """An uninitialised array (count,), where there is such on memory of up to twice its size that an earlier one left."""
     wanted = count * np.dtype(dtype).itemsize
     if wanted < LEAST or not hasattr(mmap, "MADV_FREE"):
         return np.empty(count, dtype)

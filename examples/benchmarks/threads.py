@@ -25,9 +25,10 @@ COUNTS = (1, 2)
 
 def measure(molecule, xc, basis):
     """Seconds of each stage, of the whole and of the gradient, and what the system took, of this process."""
+    from scf import geometry
+
     import dftfd
     from dftfd.terms.on_grid import GridEnergy
-    from scf import geometry
 
     def run(number):
         return dftfd.run_scf(dftfd.molecule(geometry(molecule, basis, 0, number)), xc=xc, density_fit=True)
