@@ -28,7 +28,7 @@ class _Owner:
 
 
 def empty(count: int, dtype=np.float64) -> np.ndarray:
-    """An uninitialised array (count,), where there is such on memory of up to twice its size that an earlier one left."""
+    """An uninitialised array (count,), if possible on memory of up to twice its size that an earlier one has left."""
     wanted = count * np.dtype(dtype).itemsize
     if wanted < LEAST or not hasattr(mmap, "MADV_FREE"):
         return np.empty(count, dtype)
