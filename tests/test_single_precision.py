@@ -9,6 +9,7 @@ from dftfd.libcint.two_electron import unpacked_pairs
 from dftfd.runtime.precision import to_single
 from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
 from dftfd.terms.on_grid import Quadrature
+from dftfd.terms.pair_tensor import WholeTensor
 from dftfd.terms.single_precision import SingleTensor
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.kernel import XCKernel
@@ -43,7 +44,7 @@ def test_change_of_exchange(water, size):
     """K and J of a change of orbitals, which are turned among themselves besides, to 1e-6 of the change."""
     builder = DensityFittedCoulombExchange(water, True)
     B = unpacked_pairs(builder.tensor(), water.n_ao)
-    single = SingleTensor(builder.tensor(), water.n_ao)
+    single = SingleTensor(WholeTensor(builder.tensor()), water.n_ao)
     before = orbitals(water.n_ao)
     C = (before + size * orbitals(water.n_ao, seed=2)) @ rotation(5)
     dP = C @ C.T - before @ before.T
@@ -60,7 +61,7 @@ def test_exchange_in_single_precision(water):
     B, C = unpacked_pairs(builder.tensor(), water.n_ao), orbitals(water.n_ao)
     X = np.einsum("Qik,ko->Qoi", B, C)
     expected = np.einsum("Qoi,Qoj->ij", X, X)
-    found = SingleTensor(builder.tensor(), water.n_ao).exchange(C)
+    found = SingleTensor(WholeTensor(builder.tensor()), water.n_ao).exchange(C)
     assert np.abs(found - expected).max() < 1e-6 * np.abs(expected).max()
 
 

@@ -168,7 +168,11 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """fixed: bytes by name that are needed.   flexible: the same for what need not be kept.   budget: bytes."""
+    """What a calculation takes, and may take.
+
+    fixed: bytes by name that are needed.   flexible: the same for what need not be kept, by what comes first.
+    budget: bytes.
+    """
 
     fixed: Mapping[str, float]
     flexible: Mapping[str, float]
@@ -192,9 +196,12 @@ class MemoryPlan:
         return f"memory: about {in_bytes(self.needed + wanted)} ({parts})"
 
     def __str__(self):
-        wanted = sum(self.flexible.values())
-        lean = "" if wanted <= self.room else f"; {', '.join(self.flexible)} partly computed anew in each cycle"
-        return f"{self.needs_in_words} of {in_bytes(self.budget)}{lean}"
+        room, lean = self.room, []
+        for name, wanted in self.flexible.items():
+            lean += [name] if wanted > room else []
+            room -= wanted
+        words = f"; {', '.join(lean)} partly computed anew in each cycle" if lean else ""
+        return f"{self.needs_in_words} of {in_bytes(self.budget)}{words}"
 
     def require_room(self) -> None:
         """Raise ResourceError where even the leanest way takes more than the budget."""
@@ -209,6 +216,7 @@ class MemoryPlan:
 
 ADVICE = {
     "the fitting tensor": "Use exact integrals (density_fit=False, --no-density-fit) or a smaller basis set",
+    "three-centre integrals": "Use exact integrals (density_fit=False, --no-density-fit) or a smaller basis set",
     "the grid": "Use a lower grid_level",
     "all fitted integrals": "Use a smaller basis set",
     "all two-electron integrals": "Use density_fit=True or a smaller basis set",

@@ -14,7 +14,6 @@ from functools import partial
 
 import numpy as np
 
-from dftfd.libcint.two_electron import unpack
 from dftfd.runtime import kept_memory
 from dftfd.runtime.precision import to_single
 from dftfd.runtime.threads import share_out
@@ -24,9 +23,9 @@ _BLOCK_BYTES = 4 * 2**20
 
 
 class SingleTensor:
-    """The fitting tensor, unpacked: (aux, ao, ao) in single precision, from B (aux, ao (ao + 1) / 2)."""
+    """The fitting tensor, unpacked: (aux, ao, ao) in single precision, from one in double (terms.pair_tensor)."""
 
-    def __init__(self, B: np.ndarray, n_ao: int):
+    def __init__(self, B, n_ao: int):
         self._values = kept_memory.empty(len(B) * n_ao**2, np.float32).reshape(len(B), n_ao, n_ao)
         self._block = max(1, _BLOCK_BYTES // (4 * n_ao**2))
         self._share_out(partial(self._fill, B))
@@ -61,8 +60,7 @@ class SingleTensor:
     def _fill(self, B, starts):
         wide = np.empty((self._block, *self._values.shape[1:]))
         for start in starts:
-            rows = B[start : start + self._block]
-            to_single(unpack(rows, wide[: len(rows)]), self._values[start : start + self._block])
+            to_single(B.unpacked(start, wide), self._values[start : start + self._block])
 
     def _exchange(self, C, starts):
         n_occ, n = C.shape
