@@ -222,6 +222,29 @@ class Options:
             on_command=False,
         ),
     ] = None
+    solvent: Annotated[
+        Any,
+        optional(values.SOLVENT),
+        Option(
+            ENERGY,
+            "A solvent around the molecule, as a polarisable continuum: its name, such as water, or its static "
+            "dielectric constant, with the optical one behind it where excitations are asked for (default 1.78).",
+            of_text=values.solvent_of_text,
+        ),
+    ] = None
+    solvent_model: Annotated[
+        str,
+        choice(*values.SOLVENT_MODELS),
+        Option(
+            ENERGY,
+            "cpcm, cosmo (conductor-like), iefpcm, ssvpe (dielectric boundary), or smd: iefpcm with its own radii, and "
+            "with cavity, dispersion and structure of the solvent, for free energies of solvation.",
+        ),
+    ] = "cpcm"
+    frozen_core: Annotated[
+        bool,
+        Option(ENERGY, "Leave closed inner shells out of the perturbation theory of a double hybrid."),
+    ] = False
     linear_dependence: Annotated[
         float,
         values.not_negative("", "1e-6"),
@@ -272,6 +295,8 @@ class Options:
             object.__setattr__(self, name, OPTIONS[name].kind.checked(name, value))
         if self.smearing is not None and self.occupations is not None:
             raise InputError("smearing decides the occupations; leave one of the two options out.")
+        if self.solvent is None and OPTIONS["solvent_model"].differs(self.solvent_model):
+            raise InputError(f"solvent_model={self.solvent_model!r} without a solvent; name one: solvent='water'.")
 
     def __eq__(self, other):
         return isinstance(other, Options) and all(map(values.same_value, vars(self).values(), vars(other).values()))
