@@ -267,8 +267,11 @@ def test_command_line(capsys, tmp_path):
 
 @slow
 def test_hessian_in_a_solvent():
-    """Both ways to second derivatives agree (1e-5 hartree/bohr^2), and no direction is preferred."""
+    """Both ways to second derivatives agree (5e-7 hartree/bohr^2), and no direction is preferred (1e-8).
+
+    Third derivatives of the functions that switch points off jump, so that steps of differences have to be short.
+    """
     result = solved(solvent="water", solvent_model="iefpcm")
-    a, b = (result.hessian(method, points=4) for method in ("response", "differences"))
-    assert np.abs(a - b).max() < 1e-6
-    assert np.abs(a.sum(axis=2)).max() < 1e-6
+    a, b = result.hessian("response", points=4), result.hessian("differences", points=4, step=1e-3)
+    assert np.abs(a - b).max() < 5e-7
+    assert np.abs(a.sum(axis=2)).max() < 1e-8
