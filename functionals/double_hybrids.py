@@ -25,8 +25,8 @@ b2plyp = register(
     doi="10.1063/1.2148954",
 )
 
-# G. Santra, N. Sylvetsky, J. M. L. Martin, J. Phys. Chem. A 123, 5129 (2019). doi:10.1021/acs.jpca.9b03157: the
-# numbers that belong to D4; it was fitted with core electrons left out of the perturbation theory.
+# G. Santra, N. Sylvetsky, J. M. L. Martin, J. Phys. Chem. A 123, 5129 (2019). doi:10.1021/acs.jpca.9b03157
+# The numbers that belong to D4; they were fitted with core electrons left out of the perturbation theory.
 revdsd_pbep86 = register(
     0.69 * exact_exchange
     + 0.31 * pbe.exchange

@@ -2,14 +2,13 @@
 
 import json
 
-import numpy as np
 import pytest
-from pyscf import df, mp, scf
+from pyscf import df, gto, mp, scf
 from pyscf.mp import dfmp2, dfump2
 
 import dftfd
 from dftfd.cli import main
-from dftfd.errors import InputError, UnsupportedError
+from dftfd.errors import FileError, InputError, UnsupportedError
 from dftfd.functionals.definition import from_definition
 from dftfd.functionals.double_hybrids import orbitals_alone
 from dftfd.libcint.mole import to_pyscf
@@ -29,15 +28,16 @@ def solved(xc, spin=0, basis="6-31g", **options):
     return dftfd.run_scf(dftfd.molecule(BENT[spin], basis=basis, spin=spin), xc, **TIGHT | options)
 
 
-def pyscfs(name, spin, fitted, frozen):
+def pyscfs(name, spin, basis, fitted, frozen):
     """(total, PT2) of PySCF: its Kohn-Sham with these fractions, its MP2 of those orbitals, scaled."""
     words, os, ss = WORDS[name]
-    mf = solved(words, spin, density_fit=fitted, conv_tol=1e-6).to_pyscf()
+    mf = solved(words, spin, basis, density_fit=fitted, conv_tol=1e-6).to_pyscf()
     mf.conv_tol, mf.conv_tol_grad, mf.verbose = 1e-11, 1e-7, 0
     mf.kernel()
     if fitted:
         pairs = (dfump2.DFUMP2 if spin else dfmp2.DFRMP2)(mf, frozen=frozen)
-        pairs.with_df = df.DF(mf.mol, df.make_auxbasis(mf.mol, mp2fit=True))
+        by_name = gto.M(atom=BENT[spin], basis=basis, spin=spin, verbose=0)
+        pairs.with_df = df.DF(mf.mol, df.make_auxbasis(by_name, mp2fit=True))
     else:
         exact = (scf.UHF if spin else scf.RHF)(mf.mol)
         exact.mo_coeff, exact.mo_occ, exact.mo_energy, exact.converged = mf.mo_coeff, mf.mo_occ, mf.mo_energy, True
@@ -48,20 +48,20 @@ def pyscfs(name, spin, fitted, frozen):
 
 
 @pytest.mark.parametrize(
-    ("name", "spin", "fitted", "frozen"),
+    ("name", "spin", "basis", "fitted", "frozen"),
     [
-        ("b2plyp", 0, True, False),
-        ("revdsd-pbep86", 1, True, True),
-        ("b2plyp", 1, False, False),
-        pytest.param("revdsd-pbep86", 0, False, True, marks=slow),
-        pytest.param("b2plyp", 1, True, True, marks=slow),
-        pytest.param("revdsd-pbep86", 0, True, False, marks=slow),
+        ("b2plyp", 0, "def2-svp", True, False),
+        ("revdsd-pbep86", 1, "6-31g", True, True),
+        ("b2plyp", 1, "6-31g", False, False),
+        pytest.param("revdsd-pbep86", 0, "6-31g", False, True, marks=slow),
+        pytest.param("b2plyp", 1, "cc-pvdz", True, True, marks=slow),
+        pytest.param("revdsd-pbep86", 0, "def2-tzvp", True, False, marks=slow),
     ],
 )
-def test_energy_is_pyscfs(name, spin, fitted, frozen):
+def test_energy_is_pyscfs(name, spin, basis, fitted, frozen):
     """Total and PT2 energies, RKS and UKS, fitted and exact integrals, with and without the core: 1e-7 hartree."""
-    result = solved(name, spin, density_fit=fitted, frozen_core=frozen)
-    total, pt2 = pyscfs(name, spin, fitted, int(frozen))
+    result = solved(name, spin, basis, density_fit=fitted, frozen_core=frozen)
+    total, pt2 = pyscfs(name, spin, basis, fitted, int(frozen))
     assert result.energies["pt2"] == pytest.approx(pt2, abs=1e-7)
     assert result.energy == pytest.approx(total, abs=1e-7)
     assert result.energy == pytest.approx(sum(result.energies.values()), abs=1e-12)
@@ -123,12 +123,14 @@ def test_with_dispersion():
 
 
 def test_one_electron_has_no_pairs():
-    """Hydrogen, and helium with its core left out."""
+    """Hydrogen; and an ion of nothing but its core, which is left out."""
     hydrogen = dftfd.run_scf(dftfd.molecule("H 0 0 0;", basis="6-31g**", spin=1), "b2plyp", **TIGHT)
     assert hydrogen.energies["pt2"] == pytest.approx(0.0, abs=1e-14)
-    lithium = dftfd.molecule("Li 0 0 0;", basis="6-31g", charge=1)
-    assert core_orbitals(lithium) == 1
-    assert dftfd.run_scf(lithium, "b2plyp", frozen_core=True, **TIGHT).energies["pt2"] == 0.0
+    ion = dftfd.molecule("C 0 0 0;", basis="6-31g", charge=4)
+    assert core_orbitals(ion) == 1
+    options = TIGHT | {"grid_level": 2}
+    assert dftfd.run_scf(ion, "b2plyp", frozen_core=True, **options).energies["pt2"] == 0.0
+    assert dftfd.run_scf(ion, "b2plyp", **options).energies["pt2"] < -1e-4
 
 
 def test_core_orbitals():
@@ -147,6 +149,18 @@ def test_results_keep_it(tmp_path):
     assert "perturbation theory" in str(again)
     document = json.loads(json.dumps(result.to_qcschema()))
     assert document["return_result"] == result.energy and document["keywords"]["frozen_core"] is True
+
+
+def test_checkpoints_lead_on_and_are_no_results(tmp_path):
+    """Their energies are those of the orbitals; a run that goes on from one has the whole energy."""
+    path = tmp_path / "c.h5"
+    solved("b2plyp", max_cycles=3, convergence="diis", checkpoint=path)
+    with pytest.raises(FileError, match="restart"):
+        load_result(path)
+    whole = solved("b2plyp", restart=path)
+    again = solved("b2plyp", restart=path)
+    assert whole.energy == pytest.approx(solved("b2plyp").energy, abs=1e-9)
+    assert again.energy == pytest.approx(whole.energy, abs=1e-9)
 
 
 def test_numerical_forces_are_those_of_the_whole(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 import dftfd
 from dftfd.cli import main
-from dftfd.errors import CheckpointError, InputError, MissingDependencyError, UnsupportedError
+from dftfd.errors import CheckpointError, InputError, MissingDependencyError, ResourceError, UnsupportedError
 from dftfd.libcint import continuum
 from dftfd.results.result_file import load_result
 from dftfd.terms import SolventEnergy
@@ -249,6 +249,13 @@ def test_what_knows_no_solvent_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyscf.solvent", None)
     with pytest.raises(MissingDependencyError, match="pip install -U pyscf"):
         solved(solvent="water")
+
+
+def test_forces_that_do_not_fit_are_refused(monkeypatch):
+    result = solved(solvent="water")
+    monkeypatch.setattr("dftfd.terms.solvent.available_memory", lambda: 10**6)
+    with pytest.raises(ResourceError, match="points on the cavity"):
+        result.forces()
 
 
 def test_command_line(capsys, tmp_path):

@@ -28,16 +28,16 @@ USUAL_LEBEDEV = (29, 302)
 SCALE = 1.2
 """Radii of spheres over Bondi's, but in SMD, which has its own."""
 
-MATRICES = 16
-"""Matrices (point, point) that PySCF holds while it makes those of a cavity, rounded up."""
+MATRICES, MATRICES_OF_GRADIENT = 16, 34
+"""Matrices (point, point) that PySCF holds while it makes those of a cavity, and their derivatives; rounded up."""
 
 BLOCK_BYTES = 64 * 2**20
 
 
 class SolventData(NamedTuple):
-    """index: of refraction.   alpha, beta: Abraham's acidity and basicity.   epsilon: dielectric constant."""
+    """refraction: its index.   alpha, beta: Abraham's acidity and basicity.   epsilon: dielectric constant."""
 
-    index: float
+    refraction: float
     alpha: float
     beta: float
     epsilon: float

@@ -1,12 +1,13 @@
 """Second-order perturbation theory by PySCF, with fitted or exact integrals."""
 
 import numpy as np
-from pyscf import df, mp, scf
+from pyscf import mp, scf
 from pyscf.data import elements
 from pyscf.mp import dfmp2, dfump2, mp2, ump2
 
 from dftfd.errors import NumericalError
 from dftfd.libcint.mole import quiet, to_pyscf
+from dftfd.libcint.two_electron import auxiliary_basis
 
 MEGABYTE = 1e6
 
@@ -39,7 +40,7 @@ def second_order_energies(
     if fitted:
         code = dfmp2 if restricted else dfump2
         method = (dfmp2.DFRMP2 if restricted else dfump2.DFUMP2)(field, frozen=frozen)
-        method.with_df.auxbasis = df.make_auxbasis(mole, mp2fit=True)
+        method.with_df.auxbasis, _ = auxiliary_basis(molecule, True, pairs=True)
     else:
         code, method = (mp2, mp.mp2.RMP2(field, frozen=frozen)) if restricted else (ump2, ump2.UMP2(field, frozen))
     method.verbose, method.max_memory = 0, max_memory / MEGABYTE

@@ -11,10 +11,11 @@ import numpy as np
 from dftfd.errors import InputError
 from dftfd.functionals.names import refuse_part
 from dftfd.model.calculation import Calculation, Ingredients
+from dftfd.model.call_options import taking
 from dftfd.model.double_hybrid import require_full_orbitals, with_perturbation_theory
 from dftfd.model.input_warnings import may_have_several_states, warn_about_electrons, warn_about_functional
 from dftfd.model.option_values import occupations_for, require_orbitals_of_one_matrix, require_settings_of_jax
-from dftfd.model.options import Options, taking
+from dftfd.model.options import Options
 from dftfd.results.checkpoint import as_checkpoint, resume
 from dftfd.results.result import SCFResult
 from dftfd.results.settings import Settings

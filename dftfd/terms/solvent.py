@@ -16,9 +16,9 @@ from functools import cached_property
 
 import numpy as np
 
-from dftfd.errors import InputError, closest_names, shown
-from dftfd.libcint.continuum import MATRICES, Cavity, cavity_dispersion, known_solvents
-from dftfd.runtime.memory import Need
+from dftfd.errors import InputError, ResourceError, closest_names, shown
+from dftfd.libcint.continuum import MATRICES, MATRICES_OF_GRADIENT, Cavity, cavity_dispersion, known_solvents
+from dftfd.runtime.memory import Need, available_memory, in_bytes
 from dftfd.terms.term import Contribution, Term
 
 USUAL_OPTICAL = 1.78
@@ -90,7 +90,7 @@ def solvent_for(given, model: str) -> Solvent | None:
             "constant describes one, too: solvent=78.4, or (78.4, 1.78) with the optical one."
         )
     name, row = table[key]
-    return Solvent(model, row.epsilon, row.index**2, name, row.alpha)
+    return Solvent(model, row.epsilon, row.refraction**2, name, row.alpha)
 
 
 class SolventEnergy(Term):
@@ -137,6 +137,12 @@ class SolventEnergy(Term):
         return other
 
     def gradient(self, P, C_occ, grid_response, progress):
+        needed = 8.0 * MATRICES_OF_GRADIENT * len(self._cavity.points) ** 2
+        if needed > available_memory():
+            raise ResourceError(
+                f"forces in a solvent need {in_bytes(needed)} for {len(self._cavity.points)} points on the cavity, "
+                f"{in_bytes(available_memory())} are free; take a model with fewer points than smd, or a larger machine."
+            )
         return self._cavity.gradient(P.sum(axis=0), self._solvent.epsilon) + self._cds[1]
 
     def memory(self):

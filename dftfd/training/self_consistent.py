@@ -30,8 +30,9 @@ from dftfd.functionals.registry import get_functional
 from dftfd.libcint.gto import gaussian_basis
 from dftfd.libcint.mole import overlap_integrals, position_integrals
 from dftfd.model.calculation import Calculation, Ingredients
+from dftfd.model.call_options import taking
 from dftfd.model.forces import require_energy
-from dftfd.model.options import Options, taking
+from dftfd.model.options import Options
 from dftfd.model.other_numbers import plain_numbers, with_numbers
 from dftfd.runtime.arguments import array, public, traceable
 from dftfd.runtime.progress import as_progress
