@@ -178,6 +178,16 @@ def test_a_core_potential_and_a_ghost():
     assert np.array_equal(alone.points, beside.points) and np.array_equal(alone.of_nuclei, beside.of_nuclei)
 
 
+def test_the_cavity_term_knows_elements_behind_core_potentials():
+    """HBr with and without a core potential: PySCF's own takes the charge that is left, 7, for the element."""
+    all_electrons, with_core = (
+        dftfd.molecule("H 0 0 0; Br 0 0 1.42", basis={"H": "sto-3g", "Br": basis}) for basis in ("sto-3g", "lanl2dz")
+    )
+    assert with_core.nuclear_charges[1] == 7
+    energies = [continuum.cavity_dispersion(m, "water")[0] for m in (all_electrons, with_core)]
+    assert energies[0] == energies[1] == pytest.approx(0.000359949613, abs=1e-11)
+
+
 def molecule_with_ghost():
     return dftfd.molecule(BENT[0] + "; ghost-O 0 0 2.0", basis="sto-3g")
 

@@ -141,7 +141,7 @@ class SolventEnergy(Term):
         if needed > available_memory():
             raise ResourceError(
                 f"forces in a solvent need {in_bytes(needed)} for {len(self._cavity.points)} points on the cavity, "
-                f"{in_bytes(available_memory())} are free; take a model with fewer points than smd, or a larger machine."
+                f"{in_bytes(available_memory())} are free; take a model with fewer points than smd, or more memory."
             )
         return self._cavity.gradient(P.sum(axis=0), self._solvent.epsilon) + self._cds[1]
 
