@@ -236,6 +236,7 @@ def test_integrals_that_are_not_kept(monkeypatch):
         ({"solvent": 78.4, "solvent_model": "smd"}, "needs the name of a solvent"),
         ({"solvent_model": "smd"}, "without a solvent"),
         ({"solvent": 1.0}, "dielectric constant above 1"),
+        ({"solvent": "w" * 10**6}, "the name of a solvent"),
         ({"solvent": (2.0,)}, "pair of it and the optical one"),
         ({"solvent": "water", "solvent_model": "onsager"}, "'cpcm'"),
     ],

@@ -23,7 +23,7 @@ _SETTINGS_OF_JAX = {
 
 SMEARINGS = ("fermi", "gaussian")
 SOLVENT_MODELS = ("cpcm", "cosmo", "iefpcm", "ssvpe", "smd")
-LARGEST_CONSTANT = 1e12
+LARGEST_CONSTANT, LONGEST_NAME = 1e12, 80
 
 
 def _grid(value):
@@ -52,7 +52,10 @@ def _smearing(value):
 def _solvent(value):
     """A name, a dielectric constant, or the static and the optical one."""
     if isinstance(value, str):
-        return text.convert(value).strip()
+        name = text.convert(value).strip()
+        if not 0 < len(name) <= LONGEST_NAME:
+            raise ValueError
+        return name
     constant = number(lambda epsilon: 1.0 < epsilon <= LARGEST_CONSTANT)
     if isinstance(value, tuple | list):
         static, optical = map(constant.convert, value)
