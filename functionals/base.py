@@ -10,6 +10,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from numbers import Number, Real
 from typing import Annotated, Any
 
@@ -143,8 +144,7 @@ class Functional:
     dispersion: (version, whose parameters) of a correction by the positions of the nuclei, ('d3bj', 'pbe'), or None. A
         calculation adds it; energies of densities are without.
     papers: DOIs of the papers that the combination itself is from; those of its terms are theirs. Sums have none.
-    pt2: fractions of second-order perturbation theory for pairs of opposite and of equal spins, (os, ss), or nothing. A
-        calculation adds it after the SCF, as for dispersion.
+    pt2: fractions of second-order perturbation theory for opposite and equal spins, or nothing; added after the SCF.
     """
 
     name: str
@@ -341,7 +341,7 @@ class Functional:
             f"{self.name} + {other.name}",
             self.terms + other.terms,
             _merged(self.exact_exchange + other.exact_exchange),
-            pt2=_added(self.pt2, other.pt2),
+            pt2=tuple(map(sum, zip_longest(self.pt2, other.pt2, fillvalue=0.0))),
         )
 
     def __sub__(self, other: "Functional") -> "Functional":
@@ -388,11 +388,6 @@ def _merged(pairs):
     for omega, fraction in pairs:
         totals[omega] = totals.get(omega, 0.0) + fraction
     return tuple((omega, part) for omega, part in sorted(totals.items()) if is_tracer(part) or part != 0)
-
-
-def _added(pt2, other):
-    """Fractions of perturbation theory of a sum."""
-    return tuple(map(operator.add, pt2, other)) if pt2 and other else pt2 or other
 
 
 exact_exchange = Functional("hf", exact_exchange=((0.0, 1.0),))

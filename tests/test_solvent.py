@@ -156,6 +156,7 @@ def test_excitations_are_pyscfs(spin, model, tda, equilibrium, wanted):
         td.singlet = wanted == "singlet"
     assert found.energies == pytest.approx(td.kernel()[0][:3], abs=1e-6)
     assert ("non-equilibrium" in str(found)) != equilibrium
+    assert found.solvation == ("equilibrium" if equilibrium else "non-equilibrium")
 
 
 def test_nonequilibrium_lies_between():
@@ -218,6 +219,8 @@ def test_results_keep_the_solvent(tmp_path):
     pair = dftfd.run_scf(molecule(), "pbe", grid_level=0, solvent=WATER)
     pair.save(path)
     assert load_result(path).settings.solvent == WATER
+    pair.excitations(1, tda=True).save(path)
+    assert dftfd.load_excitations(path).solvation == "non-equilibrium"
 
 
 def test_integrals_that_are_not_kept(monkeypatch):

@@ -291,8 +291,6 @@ class Options:
             object.__setattr__(self, name, OPTIONS[name].kind.checked(name, value))
         if self.smearing is not None and self.occupations is not None:
             raise InputError("smearing decides the occupations; leave one of the two options out.")
-        if self.solvent is None and OPTIONS["solvent_model"].differs(self.solvent_model):
-            raise InputError(f"solvent_model={self.solvent_model!r} without a solvent; name one: solvent='water'.")
 
     def __eq__(self, other):
         return isinstance(other, Options) and all(map(values.same_value, vars(self).values(), vars(other).values()))

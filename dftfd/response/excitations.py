@@ -63,6 +63,7 @@ class Excitations(ShownAsText):
     spin: 'singlet', 'triplet', 'flip', or 'any' of unrestricted orbitals.   tda: Tamm-Dancoff approximation.
     converged: (root,).   residuals: (root,) [hartree].
     X, Y: per spin (root, occupied, virtual), X . X - Y . Y = 1; those of a closed shell are alpha's times sqrt 2.
+    solvation: 'equilibrium' or 'non-equilibrium' in a solvent, else empty.
     """
 
     energies: np.ndarray
@@ -78,6 +79,7 @@ class Excitations(ShownAsText):
     Y: tuple[np.ndarray, ...] = field(repr=False)
     occupied: tuple[np.ndarray, ...] = field(repr=False)
     virtual: tuple[np.ndarray, ...] = field(repr=False)
+    solvation: str = ""
 
     def __len__(self):
         return len(self.energies)
@@ -170,7 +172,7 @@ def draw_spectrum(axes, excitations: Excitations, width: float = 0.01) -> None:
     axes.set(xlabel="energy / eV", ylabel="f, and absorption / eV$^{-1}$", title=excitations.what)
 
 
-_PER_SPIN, _TEXT = ("X", "Y", "occupied", "virtual"), ("spin", "tda", "what")
+_PER_SPIN, _TEXT = ("X", "Y", "occupied", "virtual"), ("spin", "tda", "what", "solvation")
 
 
 @public
@@ -184,6 +186,7 @@ def load_excitations(path: Path) -> Excitations:
             raise FileError(f"{path} has format {part['format']}; this version of dftfd reads format {FORMAT}.")
         arrays, text = part["arrays"], json.loads(part["text"])
         n_spin = 1 if "X_1" not in arrays else 2
+        text = {"solvation": ""} | text  # older files have none
         entries = dict(arrays) | {name: text[name] for name in _TEXT}
         entries |= {name: tuple(entries.pop(f"{name}_{s}") for s in range(n_spin)) for name in _PER_SPIN}
         found = Excitations(**entries | {"converged": arrays["converged"].astype(bool)})
@@ -235,7 +238,8 @@ def _named_by_solvent(found, result, equilibrium):
     """The same, with the solvent and what of it follows in the title."""
     solvent = result.calculation.surroundings.solvent
     how = "equilibrium" if equilibrium else "non-equilibrium"
-    return replace(found, what=f"{found.what} in {solvent.name or solvent.epsilon} ({solvent.model}, {how})")
+    what = f"{found.what} in {solvent.name or solvent.epsilon} ({solvent.model}, {how})"
+    return replace(found, what=what, solvation=how)
 
 
 def _operators(result, spin, progress, fast) -> Any:

@@ -21,8 +21,8 @@ from dftfd.libcint.continuum import MATRICES, MATRICES_OF_GRADIENT, Cavity, cavi
 from dftfd.runtime.memory import Need, available_memory, in_bytes
 from dftfd.terms.term import Contribution, Term
 
-USUAL_OPTICAL = 1.78
-"""Optical dielectric constant of a solvent of which only the static one is given, water's."""
+USUAL_MODEL, USUAL_OPTICAL = "cpcm", 1.78
+"""Model without solvent_model=, and the optical dielectric constant where only the static one is given, water's."""
 
 SHARE = 4
 """One part in so many of the memory that is left may hold integrals."""
@@ -72,6 +72,8 @@ def solvent_for(given, model: str) -> Solvent | None:
     given: None, a name, a dielectric constant, or the static and the optical one.
     """
     if given is None:
+        if model != USUAL_MODEL:
+            raise InputError(f"solvent_model={model!r} without a solvent; name one, as in solvent='water'.")
         return None
     if not isinstance(given, str):
         epsilon, optical = given if isinstance(given, tuple) else (given, min(given, USUAL_OPTICAL))

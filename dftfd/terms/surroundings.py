@@ -13,7 +13,7 @@ from dftfd.libcint.derivatives import (
 from dftfd.libcint.mole import point_charge_matrix, x2c_core_hamiltonian
 from dftfd.terms.external import ExternalPotential, checked_potential
 from dftfd.terms.integrals import OneElectron, one_electron
-from dftfd.terms.solvent import Solvent, solvent_for
+from dftfd.terms.solvent import USUAL_MODEL, Solvent, solvent_for
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ def surroundings_for(
     relativity=None,
     external_potential=None,
     solvent=None,
-    solvent_model="cpcm",
+    solvent_model=USUAL_MODEL,
 ) -> Surroundings:
     """Surroundings of a molecule from the options of run_scf, which are checked by themselves.
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import dftfd
+from dftfd.errors import UnsupportedError
 from dftfd.response.excitations import HARTREE_IN_EV
 from dftfd.xc.ao_values import gaussian_basis
 
@@ -80,6 +81,17 @@ def lowest_of(molecule, excitations, wanted):
     raise ValueError("no root has the symmetry of the state")
 
 
+def of_state(molecule, found, wanted):
+    """What there is to say of the lowest root with a state's signs."""
+    root = lowest_of(molecule, found, wanted)
+    return {
+        "energy": round(float(found.energies[root]) * HARTREE_IN_EV, 4),
+        "strength": round(float(found.oscillator_strengths[root]), 4),
+        "character": found.characters[root],
+        "converged": bool(found.converged[root]),
+    }
+
+
 def compute(folder, geometry, xc):
     """Rows of one molecule and functional."""
     start = time.process_time()
@@ -87,24 +99,15 @@ def compute(folder, geometry, xc):
     result = dftfd.run_scf(molecule, xc)
     rows = []
     for spin, tda in ((s, t) for s in ("singlet", "triplet") for t in (False, True)):
-        found = result.excitations(N_ROOTS, tda, spin)
+        try:
+            found = result.excitations(N_ROOTS, tda, spin)
+        except UnsupportedError:  # an unstable ground state: full response has no real energies, TDA has
+            found = None
         for file, place, state, wanted in STATES:
             if place == geometry and state[1] == {"singlet": "1", "triplet": "3"}[spin]:
-                root = lowest_of(molecule, found, wanted)
-                rows.append(
-                    {
-                        "molecule": file,
-                        "state": state,
-                        "best_estimate": best_estimate(folder, file, state),
-                        "functional": xc,
-                        "basis": BASIS,
-                        "tda": tda,
-                        "energy": round(float(found.energies[root]) * HARTREE_IN_EV, 4),
-                        "strength": round(float(found.oscillator_strengths[root]), 4),
-                        "character": found.characters[root],
-                        "converged": bool(found.converged[root]),
-                    }
-                )
+                row = {"molecule": file, "state": state, "best_estimate": best_estimate(folder, file, state)}
+                row |= {"functional": xc, "basis": BASIS, "tda": tda}
+                rows.append(row | ({"energy": None} if found is None else of_state(molecule, found, wanted)))
     for row in rows:
         row["processor_seconds"] = round(time.process_time() - start, 1)
     return rows
@@ -117,7 +120,7 @@ def table(rows):
         for tda in (False, True):
             for kind, letters in (("singlets", "1"), ("triplets", "3"), ("all", "13")):
                 chosen = [r for r in rows if (r["functional"], r["tda"]) == (xc, tda) and r["state"][1] in letters]
-                e = np.array([r["energy"] - r["best_estimate"] for r in chosen])
+                e = np.array([r["energy"] - r["best_estimate"] for r in chosen if r["energy"] is not None])
                 if len(e):
                     figures = f"{e.mean():8.2f}{np.abs(e).mean():10.2f}{np.sqrt((e**2).mean()):8.2f}"
                     print(f"{xc:<12}{'TDA' if tda else 'full':<8}{kind:<11}{len(e):3d}{figures}")
@@ -136,8 +139,9 @@ def main(folder, minutes=9.0):
                 print(f"{file} {xc}: {rows[-1]['processor_seconds']} s", flush=True)
     for row in rows:
         if not row["tda"]:
+            energy = "unstable" if row["energy"] is None else f"{row['energy']:8.2f}"
             print(
-                f"{row['molecule']:<18}{row['state']:<14}{row['functional']:<10}{row['best_estimate']:8.2f}{row['energy']:8.2f}"
+                f"{row['molecule']:<18}{row['state']:<14}{row['functional']:<10}{row['best_estimate']:8.2f}{energy:>9}"
             )
     table(rows)
 
