@@ -36,10 +36,15 @@ FREQUENCY = number(lambda x: 0 <= x < 1e4, "a frequency of 0.0 or more hartree")
 def polarizabilities(result, frequencies, progress=None, tolerance=TOLERANCE) -> np.ndarray:
     """alpha (frequency, 3, 3) [bohr^3] of a result at frequencies [hartree]; see SCFResult.polarizability."""
     progress = as_progress(progress)
-    response = LinearResponse(result, progress=progress)
-    G = response.of_operators(position_integrals(result.molecule, 1))
+    in_solvent = result.calculation.surroundings.solvent is not None
+    made: dict[bool, LinearResponse] = {}
     found = []
     for omega in frequencies:
+        fast = bool(omega) and in_solvent
+        if fast not in made:
+            made[fast] = LinearResponse(result, progress=progress, fast=fast)
+        response = made[fast]
+        G = response.of_operators(position_integrals(result.molecule, 1))
         with progress.stage("polarizability"):
             R, _ = response.solve(G, omega, tolerance)
         alpha = -response.scale * G @ R.T
