@@ -67,6 +67,7 @@ export DFTFD_LIBXC_SOURCE=$PWD/libxc-{version}        # or dftfd --libxc-source 
 dftfd check libxc:mgga_x_eel
 ```
 
+<!-- not run: needs libxc's source tree -->
 ```python
 import dftfd
 
