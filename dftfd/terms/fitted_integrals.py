@@ -210,8 +210,6 @@ class DensityFittedCoulombExchange(CoulombExchange):
         if not self._with_exchange:
             kept = {"the fitting tensor": self._pairs.nbytes}
             return Need({"three-centre integrals": self._bytes_of(0, False)}, kept)
-                {"three-centre integrals": self._bytes_of(0, False)}, {"the fitting tensor": self._pairs.nbytes}
-            )
         occupied = self.molecule.n_alpha + (self.molecule.n_beta if self.molecule.spin else 0)
         sizes = self.n_auxiliary, self.molecule.n_ao, occupied
         single = len(omegas) * SingleTensor.nbytes(*sizes) * self._room_for_single
