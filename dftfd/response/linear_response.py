@@ -48,7 +48,7 @@ class LinearResponse:
                 "the response of smeared occupations, which move electrons between orbitals, is not there; give whole "
                 "or fixed occupations."
             )
-        self._progress, self._triplet = progress or Progress(), triplet
+        self._progress, self.triplet = progress or Progress(), triplet
         self.result, calculation = result, result.calculation
         self._ingredients = ingredients or calculation.build(self._progress)
         self._ingredients.energy.require_response()
@@ -69,7 +69,7 @@ class LinearResponse:
     def _with(self, energy):
         """The Hessians at the state with the response of an energy."""
         with self._progress.stage("response of the functional"):
-            return EnergyModel(self._problem, self.state, partial(energy.orbital_response, triplet=self._triplet))
+            return EnergyModel(self._problem, self.state, partial(energy.orbital_response, triplet=self.triplet))
 
     @cached_property
     def cheaper(self) -> "LinearResponse | None":
@@ -90,6 +90,11 @@ class LinearResponse:
         """n_q - n_p of each variable, the sum over the spins that share it."""
         n = self.rotations.occupations
         return self.rotations.flat(np.sum(n[:, :, None, :] - n[:, :, :, None], axis=1))
+
+    @property
+    def energy(self) -> KohnSham:
+        """The terms whose responses these are."""
+        return self._ingredients.energy
 
     @property
     def size(self) -> int:
