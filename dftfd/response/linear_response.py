@@ -35,7 +35,7 @@ class LinearResponse:
     """A + B, A - B and A of a result, on vectors (trial, size) of its pairs of orbitals.
 
     Restricted and unrestricted results, and, for static responses, restricted open shells and any given occupations;
-    smeared ones also move electrons, which is not done: UnsupportedError.
+    smeared ones also move electrons (dftfd.response.smeared): UnsupportedError.
     triplet: of a closed shell, changes of one spin that are minus those of the other.
     gaps: (size,) [hartree].   scale: a vector's energy is scale/2 R . (A + B) R.
     """
@@ -45,8 +45,8 @@ class LinearResponse:
         result.require_converged("linear response")
         if result.settings.smearing:
             raise UnsupportedError(
-                "the response of smeared occupations, which move electrons between orbitals, is not there; give whole "
-                "or fixed occupations."
+                "smeared occupations, which move electrons between orbitals, have static polarisabilities alone; for "
+                "other responses give whole or fixed occupations."
             )
         self._progress, self.triplet = progress or Progress(), triplet
         self.result, calculation = result, result.calculation

@@ -22,6 +22,7 @@ from dftfd.libcint.mole import position_integrals
 from dftfd.model.nearby import solution_at
 from dftfd.response.differences import Differences
 from dftfd.response.linear_response import LinearResponse
+from dftfd.response.smeared import SmearedResponse
 from dftfd.runtime.arguments import number
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.scf.convergence import Convergence
@@ -36,9 +37,13 @@ FREQUENCY = number(lambda x: 0 <= x < 1e4, "a frequency of 0.0 or more hartree")
 def polarizabilities(result, frequencies, progress=None, tolerance=TOLERANCE) -> np.ndarray:
     """alpha (frequency, 3, 3) [bohr^3] of a result at frequencies [hartree]; see SCFResult.polarizability."""
     progress = as_progress(progress)
+    r, found = position_integrals(result.molecule, 1), []
+    if result.settings.smearing and not any(frequencies):
+        with progress.stage("polarizability"):
+            alpha = SmearedResponse(result, progress).polarizability(r, tolerance)
+        return np.stack([(alpha + alpha.T) / 2] * len(frequencies))
     response = LinearResponse(result, progress=progress)
-    G = response.of_operators(position_integrals(result.molecule, 1))
-    found = []
+    G = response.of_operators(r)
     for omega in frequencies:
         with progress.stage("polarizability"):
             R, _ = response.solve(G, omega, tolerance)

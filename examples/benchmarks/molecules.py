@@ -1,6 +1,6 @@
 """Geometries of the benchmarks, in angstrom: `atoms(name)` gives [(symbol, (x, y, z)), ...].
 
-Water, benzene and C60 are built from bond lengths and symmetry; caffeine and the alanine tripeptide (N-acetyl,
+Water, benzene and C60 are built from bond lengths and symmetry; aspirin, caffeine and the alanine tripeptide (N-acetyl,
 N'-methylamide) are MMFF94 minima; chains of alanine are built from mean bond lengths and angles.
 """
 
@@ -10,6 +10,29 @@ import math
 import numpy as np
 
 _LISTED = {
+    "aspirin": """
+        C  3.3733  0.1755 -0.6960
+        C  2.0882 -0.1615 -0.0010
+        O  1.9747 -0.3140  1.2086
+        O  1.0828 -0.2918 -0.9527
+        C -0.1726 -0.5170 -0.3804
+        C -0.6272 -1.8396 -0.3606
+        C -1.8826 -2.1294  0.1701
+        C -2.6831 -1.1012  0.6666
+        C -2.2332  0.2228  0.6279
+        C -0.9717  0.5325  0.0958
+        C -0.4993  1.9403  0.0250
+        O  0.5306  2.3451 -0.4821
+        O -1.3586  2.8029  0.6013
+        H  4.1563  0.3377  0.0503
+        H  3.6714 -0.6521 -1.3443
+        H  3.2530  1.0947 -1.2748
+        H -0.0031 -2.6398 -0.7485
+        H -2.2370 -3.1570  0.1988
+        H -3.6619 -1.3281  1.0832
+        H -2.8804  1.0067  1.0148
+        H -0.9195  3.6731  0.4979
+    """,
     "caffeine": """
         C  3.3240  0.0586 -0.2341
         N  2.0576 -0.6273 -0.1930
