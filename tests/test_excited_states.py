@@ -41,12 +41,12 @@ def slope_by_differences(result, direction, root=0, tda=False, spin=None, h=4e-3
     return float(np.dot([1, -8, 8, -1], [energy_of(at, options, root, tda, spin) for at in places])) / (12 * h)
 
 
-def require_slope(result, root=0, tda=False, spin=None, limit=1e-6):
+def require_slope(result, root=0, tda=False, spin=None, h=4e-3, limit=1e-6):
     """Forces along a direction that moves all atoms, against energies; sums over atoms vanish: the grid moves, too."""
     direction = np.random.default_rng(3).normal(size=result.molecule.coordinates.shape)
     direction /= np.linalg.norm(direction)
     state = result.excitations(root + 2, tda, spin).state(root)
-    expected = slope_by_differences(result, direction, root, tda, spin)
+    expected = slope_by_differences(result, direction, root, tda, spin, h)
     assert -np.sum(state.forces * direction) == pytest.approx(expected, abs=limit)
     assert np.abs(state.forces.sum(axis=0)).max() < limit / 10
 
@@ -63,12 +63,12 @@ def pyscfs_forces(result, root, tda, triplet=False):
     mf.conv_tol, mf.conv_tol_grad = 1e-13, 1e-9
     mf.kernel(dm0=np.array(result.density_matrix) if molecule.spin else result.density_matrix[0])
     td = mf.TDA() if tda else mf.TDHF()
-    td.nstates, td.conv_tol = root + 3, 1e-11
+    td.nstates, td.conv_tol = root + 3, 1e-16  # its residuals end at the root of that
     if not molecule.spin:
         td.singlet = not triplet
     td.kernel()
     gradient = td.nuc_grad_method()
-    gradient.verbose = 0
+    gradient.verbose, gradient.cphf_conv_tol, gradient.cphf_max_cycle = 0, 1e-12, 100
     return -gradient.kernel(state=root + 1)
 
 
@@ -102,11 +102,15 @@ CASES = [  # functional, spin of the molecule, of the excitation, tda, options
 @pytest.mark.filterwarnings("ignore")  # coarse grids, for which the derivatives are exact, too
 @pytest.mark.parametrize(("xc", "unpaired", "spin", "tda", "options"), CASES)
 def test_forces_are_the_slopes_of_energies(xc, unpaired, spin, tda, options):
-    """1e-6 hartree/bohr on a coarse grid: each kind of functional, exact and fitted integrals."""
-    options = ({"grid_level": 0} if xc != "hf" else {}) | options
-    require_slope(solved(AMIDOGEN if unpaired else WATER, xc, "6-31g", unpaired, **options), 0, tda, spin)
+    """1e-6 hartree/bohr on a coarse grid: each kind of functional, exact and fitted integrals.
+
+    Excitation energies of r2SCAN, second derivatives, have ripples of the length of 1e-3 bohr on such a grid.
+    """
+    result = solved(AMIDOGEN if unpaired else WATER, xc, "6-31g", unpaired, **{"grid_level": 0} | options)
+    require_slope(result, 0, tda, spin, h=2e-4 if xc.startswith("r2scan") else 4e-3)
 
 
+@pytest.mark.filterwarnings("ignore:the grid holds")
 @pytest.mark.parametrize(("xc", "spin"), [("pbe", "triplet"), ("camb3lyp", "singlet")])
 def test_forces_of_two_functionals_are_slopes(xc, spin):
     """1e-6 hartree/bohr, fitted integrals, on a coarse grid that moves with the nuclei."""
@@ -116,14 +120,15 @@ def test_forces_of_two_functionals_are_slopes(xc, spin):
 # ------------------------------------------------------------------------------------- relaxed densities, other things
 
 
+@pytest.mark.filterwarnings("ignore:the grid holds")
 @pytest.mark.parametrize(
     ("xc", "unpaired", "spin"), [("pbe", 0, "singlet"), ("hf", 1, None), ("lda,vwn", 0, "triplet")]
 )
 def test_the_dipole_moment_is_the_slope_of_the_energy_in_a_field(xc, unpaired, spin):
     """1e-6 e bohr, from five fields; the density has all electrons."""
     grid = {} if xc == "hf" else {"grid_level": 0}
-    result = solved("O 0 0 0; H 0.1 0.2 0.95" if unpaired else "Li 0 0 0; H 0.3 0.2 1.5", xc, spin=unpaired, **grid)
-    state, h, along = result.excitations(2, spin=spin).state(0), 2e-3, np.array([0.6, 0.0, 0.8])
+    result = solved(AMIDOGEN if unpaired else WATER, xc, spin=unpaired, **grid)
+    state, h, along = result.excitations(2, spin=spin).state(0), 1e-3, np.array([0.6, 0.0, 0.8])
     options = result.settings.options.changed() | {"guess": "minao", "progress": None}
     fields = [options | {"electric_field": k * h * along} for k in (-2, -1, 1, 2)]
     slope = np.dot([1, -8, 8, -1], [energy_of(result.molecule, at, 0, False, spin) for at in fields]) / (12 * h)
@@ -132,6 +137,7 @@ def test_the_dipole_moment_is_the_slope_of_the_energy_in_a_field(xc, unpaired, s
     assert np.sum(state.density_matrix * S) == pytest.approx(result.molecule.n_electrons, abs=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:the grid holds")
 def test_a_state_says_what_it_is_and_forces_may_leave_out_the_grid():
     result = solved("Li 0 0 0; H 0 0 1.5", "lda,vwn", grid_level=0)
     found = result.excitations(2)
@@ -222,7 +228,7 @@ def test_searches_that_excited_states_do_not_have():
 
 def test_the_commands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    base = ["H 0 0 0; H 0 0 1.3", "--basis", "6-31g", "--xc", "hf"]
+    base = ["H 0 0 0; H 0 0 0.9", "--basis", "6-31g", "--xc", "hf"]
     assert main(["gradient", *base, "--state", "1", "--triplets"]) == 0
     assert "excited state 1 (triplet), full linear response" in capsys.readouterr().out
     assert main(["gradient", *base, "--tda"]) == 2
@@ -231,3 +237,19 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
     assert "--json is of the ground state; leave it out with --state" in capsys.readouterr().err
     assert main(["optimize", *base, "--state", "1", "--tda", "--max-steps", "2"]) == 3
     assert "geometry of excited state 1 NOT CONVERGED" in capsys.readouterr().out
+
+
+@slow
+def test_formaldehyde_is_pyramidal_in_its_first_excited_state(tmp_path):
+    """PBE0, def2-SVP, from a bent start: stationary by differences of energies; CO longer than in the ground state."""
+    start = "C 0 0 -0.55; O 0 0 0.76; H 0.25 0.94 -1.08; H 0.25 -0.94 -1.08"
+    tight = {"optimizer": {"convergence_set": "GAU_TIGHT"}, "conv_tol": 1e-11}
+    found = dftfd.optimize(dftfd.molecule(start, basis="def2-svp"), "pbe0", state=1, **tight)
+    assert found.converged and found.state == 1
+    C, O, H, K = found.coordinates[-1] * 0.529177210903
+    normal = np.cross(H - C, K - C)
+    above = np.degrees(np.arcsin(abs(normal @ (O - C)) / np.linalg.norm(normal) / np.linalg.norm(O - C)))
+    assert np.linalg.norm(O - C) == pytest.approx(1.29, abs=0.02) and above == pytest.approx(34, abs=3)
+    for direction in np.random.default_rng(2).normal(size=(2, 4, 3)):
+        direction /= np.linalg.norm(direction)
+        assert slope_by_differences(found.result, direction) == pytest.approx(0.0, abs=5e-5)
