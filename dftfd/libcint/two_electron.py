@@ -86,22 +86,23 @@ class DirectCoulombExchange:
             return _vhf.direct(density, *environment, int(symmetric), mole.cart, coulomb, exchange)
 
 
-def auxiliary_basis(molecule, exact_exchange: bool) -> tuple[dict, str]:
+def auxiliary_basis(molecule, exact_exchange: bool, pairs: bool = False) -> tuple[dict, str]:
     """Fitting functions as PySCF chooses them, and their name: {label: shells}, 'def2-universal-jfit'.
 
     One orbital basis for all atoms selects a set of PySCF's tables, a Coulomb (j) fit for pure functionals and a
     Coulomb-and-exchange (jk) fit with exact exchange. Where they have none, or where atoms carry different basis sets,
     PySCF takes the jk fit of each element's own orbital basis, or even-tempered functions from its exponents.
+    pairs: those for products of occupied and empty orbitals instead, of perturbation theory.
     """
     mole = to_pyscf(molecule)
     names = set(molecule.atom_basis)
     with quiet():
         if len(names) == 1 and isinstance(molecule.atom_basis[0], str):
-            chosen = addons.predefined_auxbasis(mole, molecule.atom_basis[0], "HF" if exact_exchange else "PBE")
+            chosen = addons.predefined_auxbasis(mole, molecule.atom_basis[0], "HF" if exact_exchange else "PBE", pairs)
             if chosen is not None and (table := _tabulated(mole, chosen)):
                 return table, chosen
     atoms = zip(mole._atom, molecule.atom_basis, molecule.symbols, strict=True)
-    chosen = {label: (_fitting_set(mole, basis, symbol), symbol) for (label, _), basis, symbol in atoms}
+    chosen = {label: (_fitting_set(mole, basis, symbol, pairs), symbol) for (label, _), basis, symbol in atoms}
     tempered = addons.aug_etb(mole) if any(name is None for name, _ in chosen.values()) else {}
     table = {
         label: tempered[label] if name is None else to_lists(load_basis(normalise_basis_name(name), symbol))
@@ -110,12 +111,12 @@ def auxiliary_basis(molecule, exact_exchange: bool) -> tuple[dict, str]:
     return table, ", ".join(sorted({name or "even-tempered" for name, _ in chosen.values()}))
 
 
-def _fitting_set(mole, basis, symbol):
-    """Name of the jk fit of one atom's orbital basis; None where there is none, or none for its element."""
+def _fitting_set(mole, basis, symbol, pairs):
+    """Name of the fit of one atom's orbital basis; None where there is none, or none for its element."""
     if not isinstance(basis, str):
         return None
     family = f"{basis.split('g')[0]}g" if gto.basis._is_pople_basis(basis) else basis  # 6-31g(d): 6-31g
-    name = addons.predefined_auxbasis(mole, family, "HF")
+    name = addons.predefined_auxbasis(mole, family, "HF", pairs)
     try:
         return None if name is None or not load_basis(normalise_basis_name(name), symbol) else name
     except InputError:

@@ -25,6 +25,7 @@ from dftfd.terms import (
     NuclearEnergy,
     OneElectronEnergy,
     SemilocalEnergy,
+    SolventEnergy,
     Term,
 )
 from dftfd.terms.double_integral import suitable_level
@@ -70,6 +71,8 @@ class Calculation:
                 options.point_charges,
                 options.relativity,
                 options.external_potential,
+                options.solvent,
+                options.solvent_model,
             ),
             max_memory=options.max_memory,
         )
@@ -150,6 +153,8 @@ class Calculation:
             yield DispersionEnergy(molecule, *functional.dispersion)
         if surroundings.potential is not None:
             yield ExternalEnergy(surroundings.potential, molecule, self.grid, orbitals)
+        if surroundings.solvent is not None:
+            yield SolventEnergy(molecule, surroundings.solvent)
 
     def _exchange_correlation(self, orbitals, progress):
         functional = self.functional

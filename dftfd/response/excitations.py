@@ -8,7 +8,7 @@ S. Hirata, M. Head-Gordon, Chem. Phys. Lett. 314, 291 (1999). doi:10.1016/S0009-
 
 import json
 import warnings
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -72,6 +72,7 @@ class Excitations(ShownAsText):
     spin: 'singlet', 'triplet', 'flip', or 'any' of unrestricted orbitals.   tda: Tamm-Dancoff approximation.
     converged: (root,).   residuals: (root,) [hartree].
     X, Y: per spin (root, occupied, virtual), X . X - Y . Y = 1; those of a closed shell are alpha's times sqrt 2.
+    solvation: 'equilibrium' or 'non-equilibrium' in a solvent, else empty.
     result: the ground state; None of a file.
     """
 
@@ -88,6 +89,7 @@ class Excitations(ShownAsText):
     Y: tuple[np.ndarray, ...] = field(repr=False)
     occupied: tuple[np.ndarray, ...] = field(repr=False)
     virtual: tuple[np.ndarray, ...] = field(repr=False)
+    solvation: str = ""
     result: Any = field(default=None, repr=False)
 
     def __len__(self):
@@ -205,7 +207,7 @@ def draw_spectrum(axes, excitations: Excitations, width: float = 0.01) -> None:
     axes.set(xlabel="energy / eV", ylabel="f, and absorption / eV$^{-1}$", title=excitations.what)
 
 
-_PER_SPIN, _TEXT = ("X", "Y", "occupied", "virtual"), ("spin", "tda", "what")
+_PER_SPIN, _TEXT = ("X", "Y", "occupied", "virtual"), ("spin", "tda", "what", "solvation")
 
 
 @public
@@ -219,6 +221,7 @@ def load_excitations(path: Path) -> Excitations:
             raise FileError(f"{path} has format {part['format']}; this version of dftfd reads format {FORMAT}.")
         arrays, text = part["arrays"], json.loads(part["text"])
         n_spin = 1 if "X_1" not in arrays else 2
+        text = {"solvation": ""} | text  # older files have none
         entries = dict(arrays) | {name: text[name] for name in _TEXT}
         entries |= {name: tuple(entries.pop(f"{name}_{s}") for s in range(n_spin)) for name in _PER_SPIN}
         found = Excitations(**entries | {"converged": arrays["converged"].astype(bool)})
@@ -240,10 +243,14 @@ def _require_shapes(found):
             raise ValueError("amplitudes and orbitals of different sizes")
 
 
-def excitations_of(result, n: int, tda: bool, spin: str | None, progress=None, tolerance: float = TOLERANCE):
+def excitations_of(
+    result, n: int, tda: bool, spin: str | None, progress=None, tolerance: float = TOLERANCE, equilibrium: bool = False
+):
     """The Excitations of a result; see SCFResult.excitations."""
     progress = as_progress(progress)
-    response, tda = _operators(result, spin, progress), tda or spin == "flip"
+    if equilibrium and result.calculation.surroundings.solvent is None:
+        raise InputError("equilibrium_solvation=True of a result without solvent; give run_scf a solvent='water'.")
+    response, tda = _operators(result, spin, progress, not equilibrium), tda or spin == "flip"
     if n > response.size:
         raise InputError(
             f"n={shown(n)} excitations of {response.size} pairs of occupied and virtual orbitals; give fewer."
@@ -258,10 +265,19 @@ def excitations_of(result, n: int, tda: bool, spin: str | None, progress=None, t
             ConvergenceWarning,
             stacklevel=4,
         )
-    return _excitations(result, response, roots, converged, tda, spin)
+    found = _excitations(result, response, roots, converged, tda, spin)
+    return found if result.calculation.surroundings.solvent is None else _named_by_solvent(found, result, equilibrium)
 
 
-def _operators(result, spin, progress) -> Any:
+def _named_by_solvent(found, result, equilibrium):
+    """The same, with the solvent and what of it follows in the title."""
+    solvent = result.calculation.surroundings.solvent
+    how = "equilibrium" if equilibrium else "non-equilibrium"
+    what = f"{found.what} in {solvent.name or solvent.epsilon} ({solvent.model}, {how})"
+    return replace(found, what=what, solvation=how)
+
+
+def _operators(result, spin, progress, fast) -> Any:
     """The equations of excitations of a spin; InputError where the result has none."""
     if spin == "flip":
         return SpinFlip(result, progress)
@@ -269,7 +285,7 @@ def _operators(result, spin, progress) -> Any:
         raise InputError("excitations are those of RKS and UKS; run method='UKS', with the result as guess.")
     if spin is not None and result.method != "RKS":
         raise InputError(f"spin={spin!r} is for a closed shell, RKS; UKS excitations are of any spin: leave it out.")
-    response = LinearResponse(result, spin == "triplet", progress)
+    response = LinearResponse(result, spin == "triplet", progress, fast=fast)
     if not response.is_uniform or result.mo_occ.max() != result.calculation.capacity:
         raise InputError("excitations need full and empty orbitals; this result has other occupations.")
     return response
@@ -335,6 +351,8 @@ def state_of(found: Excitations, root: int, grid_response: bool, progress: Any) 
     """See Excitations.state."""
     if found.spin == "flip":
         raise InputError("states of flipped spins have no forces here; take excitations of UKS, or spin='triplet'.")
+    if found.solvation == "non-equilibrium":
+        raise InputError("states out of equilibrium with a solvent have no forces; take equilibrium_solvation=True.")
     thresholds = Convergence(CLOSE["energy"], found.result.settings.max_cycles, CLOSE["orbital_gradient"])
     result = solution_at(found.result, found.result.molecule.coordinates, thresholds, Progress())
     result.require_converged("excited states")

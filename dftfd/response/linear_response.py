@@ -15,6 +15,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from dftfd.errors import UnsupportedError
+from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.model.calculation import Ingredients
 from dftfd.model.cheaper_energy import cheaper_ingredients
 from dftfd.model.kohn_sham import FockEvaluation, KohnSham
@@ -27,6 +28,11 @@ from dftfd.terms import CoulombExchangeEnergy
 
 MAX_PRODUCTS = 1000
 
+NO_RESPONSE = (
+    "whose responses need derivatives of its perturbation theory; those of its orbitals alone are those of "
+    "dftfd.functionals.double_hybrids.orbitals_alone(functional)"
+)
+
 LARGE = 1000
 """Pairs of orbitals from which a cheaper energy saves more products than it costs."""
 
@@ -37,10 +43,13 @@ class LinearResponse:
     Restricted and unrestricted results, and, for static responses, restricted open shells and any given occupations;
     smeared ones also move electrons (dftfd.response.smeared): UnsupportedError.
     triplet: of a closed shell, changes of one spin that are minus those of the other.
+    fast: of changes that the nuclei of a solvent do not follow.
     gaps: (size,) [hartree].   scale: a vector's energy is scale/2 R . (A + B) R.
     """
 
-    def __init__(self, result, triplet: bool = False, progress=None, ingredients: Ingredients | None = None):
+    def __init__(
+        self, result, triplet: bool = False, progress=None, ingredients: Ingredients | None = None, fast: bool = False
+    ):
         """ingredients: of the result's calculation, where they are still there."""
         result.require_converged("linear response")
         if result.settings.smearing:
@@ -48,7 +57,8 @@ class LinearResponse:
                 "smeared occupations, which move electrons between orbitals, have static polarisabilities alone; for "
                 "other responses give whole or fixed occupations."
             )
-        self._progress, self.triplet = progress or Progress(), triplet
+        without_pt2(result.functional, NO_RESPONSE)
+        self._progress, self.triplet, self._fast = progress or Progress(), triplet, fast
         self.result, calculation = result, result.calculation
         self._ingredients = ingredients or calculation.build(self._progress)
         self._ingredients.energy.require_response()
@@ -68,6 +78,7 @@ class LinearResponse:
 
     def _with(self, energy):
         """The Hessians at the state with the response of an energy."""
+        energy = energy.without_slow_response() if self._fast else energy
         with self._progress.stage("response of the functional"):
             return EnergyModel(self._problem, self.state, partial(energy.orbital_response, triplet=self.triplet))
 

@@ -42,9 +42,14 @@ def polarizabilities(result, frequencies, progress=None, tolerance=TOLERANCE) ->
         with progress.stage("polarizability"):
             alpha = SmearedResponse(result, progress).polarizability(r, tolerance)
         return np.stack([(alpha + alpha.T) / 2] * len(frequencies))
-    response = LinearResponse(result, progress=progress)
-    G = response.of_operators(r)
+    in_solvent = result.calculation.surroundings.solvent is not None
+    made: dict[bool, LinearResponse] = {}
     for omega in frequencies:
+        fast = bool(omega) and in_solvent
+        if fast not in made:
+            made[fast] = LinearResponse(result, progress=progress, fast=fast)
+        response = made[fast]
+        G = response.of_operators(r)
         with progress.stage("polarizability"):
             R, _ = response.solve(G, omega, tolerance)
         alpha = -response.scale * G @ R.T

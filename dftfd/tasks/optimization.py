@@ -15,7 +15,7 @@ from dftfd.errors import FileError, InputError
 from dftfd.functionals.registry import get_functional
 from dftfd.interop.geometric import MINIMUM, SADDLE, minimise
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
-from dftfd.model.forces import require_energy
+from dftfd.model.forces import require_forces
 from dftfd.model.options import ENERGY, START, STATE, Options
 from dftfd.response.excitations import SPINS, Excitations
 from dftfd.response.hessian import second_derivatives
@@ -123,7 +123,7 @@ def optimize(
     if options.grid is not None:
         raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= to optimise.")
     progress = as_progress(progress)
-    require_energy(functional)
+    require_forces(functional)
     search: dict[str, Any] = {"constraints": text_of_constraints(constraints), "options": optimizer}
     search |= {"coordinate_system": coordinate_system, "max_steps": max_steps}
     surface = _surface(state, tda, spin, grid_response, transition_state, hessian)

@@ -69,6 +69,10 @@ class Term(ABC):
         """
         return no_change
 
+    def without_slow_response(self) -> "Term":
+        """The same with the response to changes that are too fast for nuclei, those of a solvent, to follow."""
+        return self
+
     @property
     def lacks_response(self) -> str:
         """Why the term has no second derivative, in a sentence; empty where it has one.
