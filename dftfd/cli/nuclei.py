@@ -91,6 +91,7 @@ def gradient(
     from dftfd.system.molecule import molecule
     from dftfd.tasks.numerical_forces import numerical_forces
     from dftfd.tasks.run import run_scf
+    from dftfd.tasks.surfaces import MORE, roots_with_forces
 
     given = given_options(context)
     if are_many(files, given):
@@ -109,7 +110,7 @@ def gradient(
             result = run_scf(system, **of_run, progress=progress)
             require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
             if state:
-                found = result.excitations(state + 2, tda, "triplet" if triplets else None, progress)
+                found = roots_with_forces(result, state + MORE, tda, "triplet" if triplets else None, progress)
                 say(f"\n{result}\n\n{found}\n\n{found.state(state - 1, not no_grid_response, progress)}")
                 return
             forces = nuclear_forces(result, not no_grid_response, progress)

@@ -72,7 +72,14 @@ class FollowedState:
         self.excitations, self._last = found, transition_densities(found)[self.root]
 
     def _roots(self, result):
-        return result.excitations(max(self.root + 1, self.state) + MORE, self.tda, self.spin)
+        return roots_with_forces(result, max(self.root + 1, self.state) + MORE, self.tda, self.spin)
+
+
+def roots_with_forces(result: Any, n: int, tda: bool, spin: str | None, progress: Any = None) -> Excitations:
+    """The n lowest excitations, in equilibrium with a solvent where there is one; fewer where there are not as many."""
+    pairs = sum(int((n_s > 0).sum() * (n_s == 0).sum()) for n_s in result.mo_occ)
+    in_solvent = result.calculation.surroundings.solvent is not None
+    return result.excitations(min(n, pairs), tda, spin, progress, equilibrium_solvation=in_solvent)
 
 
 def transition_densities(found: Excitations) -> np.ndarray:
