@@ -51,7 +51,12 @@ Dihedral = Annotated[
 State = Annotated[int, typer.Option(min=0, help="Number of an excited state, from 1; 0: the ground state.")]
 Tda = Annotated[bool, typer.Option("--tda", help="Excited states in the Tamm-Dancoff approximation.")]
 Triplets = Annotated[bool, typer.Option("--triplets", help="Excited states that are triplets of a closed shell.")]
+ExactHessian = Annotated[bool, typer.Option("--exact-hessian", help="Begin with exact second derivatives.")]
+Geometries = Annotated[
+    Path | None, typer.Option(help="Of a batch: write the last geometry of each molecule to this xyz file.")
+]
 OF_STATE = {"state", "tda", "triplets"}
+ONLY_ONE = {*ONE_MOLECULE, *OF_STATE, "trajectory", "transition_state", "exact_hessian"}
 OFFERED = [
     name
     for name in (*names(ENERGY, STATE, START, SEARCH), "max_memory")
@@ -141,9 +146,7 @@ def optimize(
     transition_state: Annotated[
         bool, typer.Option("--transition-state", help="Look for a saddle point, from an exact Hessian.")
     ] = False,
-    exact_hessian: Annotated[
-        bool, typer.Option("--exact-hessian", help="Begin with exact second derivatives.")
-    ] = False,
+    exact_hessian: ExactHessian = False,
     state: State = 0,
     tda: Tda = False,
     triplets: Triplets = False,
@@ -156,9 +159,7 @@ def optimize(
     record: Record = None,
     scheduler: Scheduler = "",
     table: Table = None,
-    geometries: Annotated[
-        Path | None, typer.Option(help="Of a batch: write the last geometry of each molecule to this xyz file.")
-    ] = None,
+    geometries: Geometries = None,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
@@ -168,9 +169,8 @@ def optimize(
 
     search: dict[str, Any] = {"coordinate_system": coordinates, "max_steps": max_steps, "constraints": constraints}
     given, search["grid_response"] = given_options(context), not no_grid_response
-    only_one = {*ONE_MOLECULE, *OF_STATE, "trajectory", "transition_state", "exact_hessian"}
     if are_many(files, given) or "geometries" in given:
-        refuse(given, only_one, "is for one molecule; a batch has --record and --table")
+        refuse(given, ONLY_ONE, "is for one molecule; a batch has --record and --table")
         refuse_existing([path for path in (geometries, table) if path], overwrite)
         context.obj.keeps = record and (record, "")
         of_batch: Any = {"task": "optimization", "search": search, "geometries": geometries, "table": table}
@@ -179,8 +179,8 @@ def optimize(
     outputs = output_files(json, report, output, overwrite)
     context.obj.keeps = trajectory, " with --restart"
     search |= {"transition_state": transition_state, "hessian": "exact" if exact_hessian else None}
-    search |= {"trajectory": trajectory, "restart": restart}
-    search |= {"state": state, "tda": tda, "spin": "triplet" if triplets else None}
+    spin = "triplet" if triplets else None
+    search |= {"trajectory": trajectory, "restart": restart, "state": state, "tda": tda, "spin": spin}
     with messages(verbose, debug):
         system = molecule(files[0], **of_molecule)
         with progress_of(system) as progress, _set_aside(trajectory, overwrite and not restart):

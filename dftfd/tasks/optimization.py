@@ -153,9 +153,14 @@ def optimize(
     converged, _, _ = minimise(molecule.symbols, molecule.coordinates, evaluate, **search)
     end = path.coordinates[-1]
     result = last[0] if last and np.array_equal(last[0].molecule.coordinates, end) else solve(end)
+    return _outcome(converged, result, path, surface, transition_state)
+
+
+def _outcome(converged, result, path, surface, transition_state) -> Optimization:
+    """What was found; of an excited state with the excitations at the last geometry."""
     energies, forces = path.energies_and_forces
     steps = np.array(path.coordinates), energies, forces, path.n_computed
-    if not state:
+    if isinstance(surface, GroundState):
         return Optimization(converged, result, *steps, transition_state)
     if surface.excitations is None or surface.excitations.result is not result:
         surface.resume(result, energies[-1])
