@@ -137,7 +137,7 @@ def test_forces_of_local_hybrids_are_differences(name, atoms, spin):
 
 
 def test_lh07t_svwn_is_the_formula_with_another_program_s_ingredients():
-    """E_xc of a converged density from PySCF's densities, tau and potentials of pairs, and libxc's VWN: 1e-9 hartree."""
+    """E_xc of a converged density from PySCF's densities, tau and pair potentials, and libxc's VWN: 1e-9 hartree."""
     molecule = dftfd.molecule(AMIDOGEN, spin=1, basis="6-31g")
     result = dftfd.run_scf(molecule, "lh07t_svwn", **OPTIONS | {"grid_level": 1})
     grid = dftfd.molecular_grid(molecule.atomic_numbers, molecule.coordinates, 1)
@@ -155,7 +155,7 @@ def test_lh07t_svwn_is_the_formula_with_another_program_s_ingredients():
     assert result.energies["xc"] == pytest.approx(exchange + weights @ (sum(densities) * eps), abs=1e-9)
 
 
-@pytest.mark.parametrize("atoms, charge", [("H 0 0 0;", 0), ("Li 0 0 0;", 2), ("H 0 0 0; H 0 0 1.5", 1)])
+@pytest.mark.parametrize("atoms, charge", [("H 0 0 0;", 0), ("Li 0 0 0;", 2), ("H 0 0 0; H 0 0 1.06", 1)])
 def test_one_electron_has_no_self_interaction(atoms, charge):
     """With g = t = 1 exchange is exact where one orbital alone has a density: hydrogen, its ions, H2+ are HF's."""
     molecule = dftfd.molecule(atoms, charge=charge, spin=1, basis="def2-svp")

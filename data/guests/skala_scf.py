@@ -71,7 +71,7 @@ def systems():
 
 def molecule_of(atoms, unit, charge, spin):
     with warnings.catch_warnings(action="ignore"):
-        return dftfd.molecule(atoms, unit=unit, basis="def2-svp", charge=charge, spin=spin)
+        return dftfd.molecule(atoms, unit=unit, basis="def2-svp", charge=charge, spin=spin, allow_close=True)
 
 
 def row_of(name, kind, molecule):
