@@ -122,7 +122,7 @@ class GuestTerm(EnergyTerm):
         return self._called(gather, *(features[name] for name in names), **{k: parameters[k] for k in own})
 
     def _called(self, code, *given, **parameters):
-        """What somebody's code returns; FunctionalError for whatever it raises while it is traced."""
+        """What somebody's code returns; FunctionalError for whatever it raises while it is traced or run."""
         try:
             return code(*given, **parameters)
         except DftfdError:
@@ -132,6 +132,9 @@ class GuestTerm(EnergyTerm):
 
     def trial_energy(self) -> float:
         """The energy of the made-up density by the formula as it is now: traced anew, and compiled if it changed."""
+        return self._called(self._trial_energy)
+
+    def _trial_energy(self):
         features = trial_features()
         traced = jax.make_jaxpr(lambda: _whole(self, features))()
         key = _ADDRESS.sub("", str(traced.jaxpr)), fingerprint_of(traced.consts)

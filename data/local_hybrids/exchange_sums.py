@@ -3,7 +3,7 @@
     python data/local_hybrids/exchange_sums.py
 
 Ten molecules, Hartree-Fock densities of PySCF in def2-SVP, grid levels 0 to 7 [hartree]. For methane, whose error at
-level 3 is the largest, also level 3 with more shells, more directions or without pruning, of one element at a time.
+level 3 is the largest, also level 3 with more shells, more directions or without pruning, and turned.
 """
 
 import json
@@ -12,6 +12,7 @@ import pathlib
 import numpy as np
 from pyscf import scf
 from pyscf.dft import numint
+from scipy.spatial.transform import Rotation
 
 import dftfd
 from dftfd.libcint.mole import to_pyscf
@@ -71,6 +72,14 @@ class ExactExchange:
         return total - self.of_integrals, len(weights)
 
 
+def turned(atoms, seed):
+    """A molecule in a random orientation."""
+    R = Rotation.random(random_state=seed).as_matrix()
+    split = [atom.split() for atom in atoms.split(";")]
+    rows = [f"{symbol} {' '.join(map(str, R @ np.array(x, float)))}" for symbol, *x in split]
+    return ExactExchange("; ".join(rows), 0)
+
+
 def main():
     kept = {"levels": {}, "methane at level 3": {}}
     for name, (atoms, spin) in MOLECULES.items():
@@ -82,6 +91,7 @@ def main():
                 error, points = exchange.error(3, **schemes)
                 kept["methane at level 3"][what] = {"error": error, "points": points}
                 print(what, error, points, flush=True)
+            kept["methane at level 3, turned"] = [turned(atoms, seed).error(3)[0] for seed in range(4)]
     OUT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
