@@ -10,6 +10,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from numbers import Number, Real
 from typing import Annotated, Any
 
@@ -143,6 +144,7 @@ class Functional:
     dispersion: (version, whose parameters) of a correction by the positions of the nuclei, ('d3bj', 'pbe'), or None. A
         calculation adds it; energies of densities are without.
     papers: DOIs of the papers that the combination itself is from; those of its terms are theirs. Sums have none.
+    pt2: fractions of second-order perturbation theory for opposite and equal spins, or nothing; added after the SCF.
     """
 
     name: str
@@ -150,6 +152,7 @@ class Functional:
     exact_exchange: tuple[tuple[float, float], ...] = ()
     dispersion: tuple[str, str] | None = None
     papers: tuple[str, ...] = field(default=(), compare=False)
+    pt2: tuple[float, ...] = ()
     _repr_html_ = in_notebooks
 
     @property
@@ -183,12 +186,14 @@ class Functional:
     @property
     def semilocal_part(self) -> "Functional":
         """The terms without integrals."""
-        return replace(self, terms=tuple((c, t) for c, t in self.terms if not t.is_nonlocal), exact_exchange=())
+        kept = tuple((c, t) for c, t in self.terms if not t.is_nonlocal)
+        return replace(self, terms=kept, exact_exchange=(), pt2=())
 
     @property
     def nonlocal_part(self) -> "Functional":
         """The terms with integrals."""
-        return replace(self, terms=tuple((c, t) for c, t in self.terms if t.is_nonlocal), exact_exchange=())
+        kept = tuple((c, t) for c, t in self.terms if t.is_nonlocal)
+        return replace(self, terms=kept, exact_exchange=(), pt2=())
 
     @property
     def needs_tau(self) -> bool:
@@ -224,6 +229,7 @@ class Functional:
             for coefficient, term in self.terms
         ]
         definition = {"terms": terms, "exact_exchange": [list(map(float, pair)) for pair in self.exact_exchange]}
+        definition |= {"pt2": list(map(float, self.pt2))} if self.pt2 else {}
         return definition if self.dispersion is None else definition | {"dispersion": list(self.dispersion)}
 
     @property
@@ -335,6 +341,7 @@ class Functional:
             f"{self.name} + {other.name}",
             self.terms + other.terms,
             _merged(self.exact_exchange + other.exact_exchange),
+            pt2=tuple(map(sum, zip_longest(self.pt2, other.pt2, fillvalue=0.0))),
         )
 
     def __sub__(self, other: "Functional") -> "Functional":
@@ -348,6 +355,7 @@ class Functional:
             f"{factor}*({self.name})" if len(self.terms) > 1 else f"{factor}*{self.name}",
             _scaled(self.terms, factor),
             tuple((omega, factor * fraction) for omega, fraction in self.exact_exchange),
+            pt2=tuple(factor * fraction for fraction in self.pt2),
         )
 
     __rmul__ = __mul__

@@ -29,7 +29,7 @@ def from_definition(data: dict, name: str) -> Functional:
     terms = tuple((t["coefficient"], _with_parameters(_known_term(t["name"]), t["parameters"])) for t in data["terms"])
     exact_exchange = tuple((omega, fraction) for omega, fraction in data["exact_exchange"])
     dispersion = tuple(data["dispersion"]) if "dispersion" in data else None
-    return Functional(name, terms, exact_exchange, dispersion)
+    return Functional(name, terms, exact_exchange, dispersion, pt2=tuple(data.get("pt2", ())))
 
 
 def _with_parameters(term, values) -> EnergyTerm:

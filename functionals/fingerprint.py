@@ -24,7 +24,7 @@ def differences(before: Functional, after: Functional) -> str:
     """What makes two functionals of one name different, in words; nothing where they are the same."""
     old, new = before.definition, after.definition
     parts = [(t["name"], t["coefficient"]) for t in old["terms"]], [(t["name"], t["coefficient"]) for t in new["terms"]]
-    if parts[0] != parts[1] or any(old.get(k) != new.get(k) for k in ("exact_exchange", "dispersion")):
+    if parts[0] != parts[1] or any(old.get(k) != new.get(k) for k in ("exact_exchange", "dispersion", "pt2")):
         return "it consists of other terms"
     said = []
     for a, b in zip(old["terms"], new["terms"], strict=True):

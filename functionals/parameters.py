@@ -150,4 +150,14 @@ def in_notebooks(functional) -> str:
         rows.append(f"{coefficient:+10.6g} {term.name}  {numbers}".rstrip())
     for omega, fraction in functional.exact_exchange:
         rows.append(f"{fraction:+10.6g} exact exchange" + (f", erf(omega r)/r, omega = {omega:g}" if omega else ""))
+    rows += pt2_rows(functional)
     return f"<pre>{escape(chr(10).join(rows))}</pre>"
+
+
+def pt2_rows(functional) -> list[str]:
+    """A line for the perturbation theory of a double hybrid."""
+    if not functional.pt2:
+        return []
+    os, ss = functional.pt2
+    words = f"opposite spins, {ss:+.6g} equal spins"
+    return [f"{os:+.6g} second-order perturbation theory" + (f" of {words}" if os != ss else "")]

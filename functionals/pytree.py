@@ -1,4 +1,4 @@
-"""Functionals as JAX pytrees: coefficients, real parameters and fractions of exact exchange are the leaves.
+"""Functionals as JAX pytrees: coefficients, real parameters, fractions of exact exchange and PT2 are the leaves.
 
 So `jax.grad` of an energy with respect to a Functional gives a Functional of derivatives, and a jitted function that
 takes a Functional runs for other parameter values without compiling again. Names, formulas, integer parameters and the
@@ -42,20 +42,22 @@ def _flatten(functional: Functional):
         leaves.extend(v for v in values if _is_leaf(v))
         terms.append((term.formula, term.ingredients, term.has_energy, structure, kept))
     leaves.extend(fraction for _, fraction in functional.exact_exchange)
+    leaves.extend(functional.pt2)
     omegas = tuple(omega for omega, _ in functional.exact_exchange)
-    return leaves, _Structure(functional, (tuple(terms), omegas, functional.dispersion))
+    return leaves, _Structure(functional, (tuple(terms), omegas, functional.dispersion, len(functional.pt2)))
 
 
 def _unflatten(structure: _Structure, leaves) -> Functional:
     leaves, terms = iter(leaves), []
-    rows, omegas, dispersion = structure.key
+    rows, omegas, dispersion, n_pt2 = structure.key
     for (_, term), (_, _, _, tree, kept) in zip(structure.functional.terms, rows, strict=True):
         coefficient = next(leaves)
         values = [next(leaves) if v is None else v for v in kept]
         terms.append((coefficient, term.with_values(tree_unflatten(tree, values))))
     exact_exchange = tuple((omega, next(leaves)) for omega in omegas)
     known = structure.functional
-    return Functional(known.name, tuple(terms), exact_exchange, dispersion, known.papers)
+    pt2 = tuple(next(leaves) for _ in range(n_pt2))
+    return Functional(known.name, tuple(terms), exact_exchange, dispersion, known.papers, pt2)
 
 
 jax.tree_util.register_pytree_node(Functional, _flatten, _unflatten)
@@ -63,12 +65,12 @@ jax.tree_util.register_pytree_node(Functional, _flatten, _unflatten)
 
 def owners(functional: Functional) -> list[tuple[int | None, str]]:
     """(term, parameter) that each leaf belongs to: (term, COEFFICIENT), or (None, COEFFICIENT) for fractions of
-    exact exchange."""
+    exact exchange and PT2."""
     found: list[tuple[int | None, str]] = []
     for place, (_, term) in enumerate(functional.terms):
         found.append((place, COEFFICIENT))
         found += [(place, path[0].key) for path, v in tree_flatten_with_path(dict(term.parameters))[0] if _is_leaf(v)]
-    return [*found, *[(None, COEFFICIENT)] * len(functional.exact_exchange)]
+    return [*found, *[(None, COEFFICIENT)] * (len(functional.exact_exchange) + len(functional.pt2))]
 
 
 def taken_apart(functional: Functional) -> tuple[Any, list]:

@@ -229,7 +229,7 @@ def _say_what_changed(before: Functional, after: Functional) -> None:
 
 def _require_numbers(f: Functional, name: str) -> None:
     """Raise FunctionalError unless all coefficients are finite real numbers, and no parameter is NaN."""
-    for number in [*(c for c, _ in f.terms), *(x for pair in f.exact_exchange for x in pair)]:
+    for number in [*(c for c, _ in f.terms), *(x for pair in f.exact_exchange for x in pair), *f.pt2]:
         if np.iscomplexobj(number) or not np.isfinite(number):
             raise FunctionalError(f"functional {name!r} has the coefficient {number}; finite real numbers expected.")
     for parameter, value in [item for _, part in f.terms for item in part.parameters.items()]:

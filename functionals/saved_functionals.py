@@ -64,7 +64,8 @@ def _functional(document) -> Functional:
         terms.append((float(row["coefficient"]), term.with_parameters(values)))
     exchange = tuple((float(omega), float(fraction)) for omega, fraction in document["exact_exchange"])
     dispersion = tuple(document["dispersion"]) if "dispersion" in document else None
-    return Functional(str(document["name"]), tuple(terms), exchange, dispersion)
+    pt2 = tuple(map(float, document.get("pt2", ())))
+    return Functional(str(document["name"]), tuple(terms), exchange, dispersion, pt2=pt2)
 
 
 def _like(before, value):

@@ -21,7 +21,7 @@ def test_every_example_is_tested_here():
     """A new examples/*.py needs a test below."""
     tested = {"01_water.py", "02_potential_along_a_bond.py", "03_own_functional.py", "04_operator_graph.py"}
     tested |= {"05_weighted_density.py", "06_learned_functional.py", "07_refit_of_pbe.py", "08_refit_of_b97.py"}
-    tested |= {"09_guest.py"}
+    tested |= {"09_guest.py", "10_nudged_elastic_band.py", "11_molecular_dynamics.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -118,3 +118,21 @@ def test_guest():
     """08: the force of a functional of integrals by a guest's own code is the slope of its energy."""
     force, slope = load("09_guest.py")["main"]()
     assert force == pytest.approx(slope, abs=2e-6)
+
+
+@pytest.mark.slow
+def test_nudged_elastic_band(capsys):
+    """10: the climbing image ends where symmetry has the saddle point (5 meV, of a barrier of about 0.1 eV)."""
+    pytest.importorskip("ase")
+    barrier, by_symmetry = load("10_nudged_elastic_band.py")["main"]()
+    assert barrier == pytest.approx(by_symmetry, abs=5e-3) and barrier > 0.01
+    assert "barrier" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_molecular_dynamics(capsys):
+    """11: the total energy's motion is that of the time step, a quarter of it at half the step (between 3 and 5)."""
+    pytest.importorskip("ase")
+    long, short = load("11_molecular_dynamics.py")["main"]()
+    assert 3.0 < long / short < 5.0 and short < 0.01
+    assert "20.0 fs" in capsys.readouterr().out

@@ -82,6 +82,60 @@ def test_excitations_are_pyscfs(xc, spin, fitted, monkeypatch):
             assert found.oscillator_strengths == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
+def pyscfs_polarizability(mf):
+    """alpha (3, 3) of a PySCF mean field: A + B by its response to the turn of each pair of orbitals, solved whole."""
+    n_spin, mole = np.ndim(mf.mo_energy), mf.mol
+    arrays = (np.atleast_2d(mf.mo_energy), np.atleast_2d(mf.mo_occ), np.reshape(mf.mo_coeff, (n_spin, mole.nao, -1)))
+    orbitals = [(e[n > 0], e[n == 0], C[:, n > 0], C[:, n == 0]) for e, n, C in zip(*arrays, strict=True)]
+    turns = []  # of the total density in RKS
+    for s, (_, _, o, v) in enumerate(orbitals):
+        half = np.einsum("ma,ni->aimn", v, o).reshape(-1, mole.nao, mole.nao) * (3 - n_spin)
+        turns.append(np.zeros((n_spin, *half.shape)))
+        turns[s][s] = half + half.transpose(0, 2, 1)
+    turns = np.concatenate(turns, axis=1)
+    v = np.reshape(mf.gen_response(hermi=1)(turns[0] if n_spin == 1 else turns), turns.shape)
+    with mole.with_common_origin((0.0, 0.0, 0.0)):
+        r = mole.intor_symmetric("int1e_r", comp=3)
+    between = lambda h, s: (orbitals[s][3].T @ h @ orbitals[s][2]).reshape(len(h), -1)
+    coupling = np.hstack([between(v[s], s) for s in range(n_spin)])
+    gaps = np.concatenate([(e_v[:, None] - e_o).ravel() for e_o, e_v, _, _ in orbitals])
+    h = np.hstack([between(r, s) for s in range(n_spin)])
+    return (3 - n_spin) * 2 * h @ np.linalg.solve(np.diag(gaps) + coupling.T, h.T)
+
+
+@pytest.mark.filterwarnings("ignore:the grid holds")
+@pytest.mark.parametrize(
+    ("xc", "spin", "fitted"),
+    [
+        pytest.param(xc, spin, fitted, marks=[slow] * ((xc, spin, fitted) not in QUICK))
+        for xc in FUNCTIONALS
+        for spin in (0, 1)
+        for fitted in (True, False)
+    ],
+)
+def test_polarizability_is_pyscfs(xc, spin, fitted):
+    """Static, all terms' response, VV10's among them: to 1e-5 of the largest element."""
+    result = solved(xc, spin, density_fit=fitted, nlc_grid_level=0)
+    expected = pyscfs_polarizability(pyscfs(result, xc))
+    assert np.abs(result.polarizability() - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+@slow
+@pytest.mark.filterwarnings("ignore:the grid holds")
+@pytest.mark.parametrize(("xc", "spin"), [(xc, spin) for xc in FUNCTIONALS for spin in (0, 1)])
+def test_hyperpolarizability_is_that_of_pyscfs_polarizabilities(xc, spin):
+    """beta_xyz along z from five-point differences of PySCF's alpha in fields, each solved by PySCF: 1e-4 of it."""
+    result, h = solved(xc, spin, nlc_grid_level=0), 4e-3
+    mf, alpha = pyscfs(result, xc), {}
+    bare, r = mf.get_hcore(), mf.mol.intor_symmetric("int1e_r", comp=3)
+    for k in (-2, -1, 1, 2):
+        mf.get_hcore = lambda *_, k=k: bare + k * h * r[2]
+        mf.kernel(dm0=mf.make_rdm1())
+        alpha[k] = pyscfs_polarizability(mf)
+    expected = (8 * (alpha[1] - alpha[-1]) - (alpha[2] - alpha[-2])) / (12 * h)
+    assert np.abs(result.hyperpolarizability()[:, :, 2] - expected).max() < 1e-4 * np.abs(expected).max()
+
+
 def dense(response):
     """A + B and A - B as matrices."""
     unit = np.eye(response.size)
@@ -210,8 +264,9 @@ def along(direction, result, h):
             result.method,
             electric_field=strength * direction,
             guess=result,
-            convergence="second-order",
+            convergence="diis" if result.settings.smearing else "second-order",
             occupations=result.settings.occupations,
+            smearing=result.settings.smearing,
             **TIGHT | {"conv_tol": 1e-12} | options,
         ).dipole
 
@@ -231,6 +286,8 @@ CASES = [
         id="given occupations",
         marks=slow,
     ),
+    pytest.param("pbe", 1, {"smearing": 0.1}, id="smeared"),
+    pytest.param("b3lyp", 0, {"smearing": ("gaussian", 0.2)}, id="Gaussian smearing", marks=slow),
     pytest.param("scan-l", 0, {}, id="SCAN-L", marks=slow),
     pytest.param("r2scanl", 0, {}, id="r2SCAN-L", marks=slow),
     pytest.param("wb97m-v", 0, PAIRS, id="with VV10's response", marks=slow),
@@ -413,7 +470,7 @@ def test_roots_that_do_not_converge_are_said(water, monkeypatch):
             "other occupations",
         ),
         ({}, lambda r: r.excitations(1000), InputError, "give fewer"),
-        ({"smearing": 0.01}, lambda r: r.polarizability(), UnsupportedError, "smeared occupations"),
+        ({"smearing": 0.01}, lambda r: r.polarizability(0.1), UnsupportedError, "smeared occupations"),
         ({"smearing": 0.01}, lambda r: r.excitations(), UnsupportedError, "smeared occupations"),
         (
             {"max_cycles": 1, "convergence": "diis"},

@@ -23,6 +23,9 @@ def excitations(
     tda: Annotated[bool, typer.Option("--tda", help="Tamm-Dancoff approximation.")] = False,
     triplets: Annotated[bool, typer.Option("--triplets", help="Triplets of a closed shell.")] = False,
     spin_flip: Annotated[bool, typer.Option("--spin-flip", help="Alpha electrons to beta, from a high spin.")] = False,
+    equilibrium_solvation: Annotated[
+        bool, typer.Option("--equilibrium-solvation", help="A solvent's nuclei follow, not its electrons alone.")
+    ] = False,
     output: Annotated[Path | None, typer.Option(help="Write them to this HDF5 file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the absorption spectrum (needs plots).")] = None,
     verbose: Verbose = False,
@@ -32,7 +35,8 @@ def excitations(
     with messages(verbose, debug):
         result, progress = _solved(file, of_molecule, of_run)
         with progress:
-            found = result.excitations(n, tda, "triplet" if triplets else "flip" if spin_flip else None, progress)
+            spin = "triplet" if triplets else "flip" if spin_flip else None
+            found = result.excitations(n, tda, spin, progress, equilibrium_solvation)
         say(f"\n{found}")
         if output is not None:
             found.save(output)

@@ -119,6 +119,7 @@ def _about(row):
     shares = row.get("exact_exchange", ())
     exchange = " ".join(f"{100 * c:+.4g}%" + (f" beyond 1/{w:g} bohr" if w else "") for w, c in shares)
     parts = [row["family"], row["kind"], str(row.get("year", "")), f"{exchange} exact exchange" if exchange else ""]
+    parts += [" ".join(f"{100 * c:.4g}%" for c in dict.fromkeys(row["pt2"])) + " PT2"] if row.get("pt2") else []
     parts += ["nonlocal correlation" if row.get("nonlocal_correlation") else "", "/".join(row.get("uses", ()))]
     parts += [f"doi:{doi}" for doi in row.get("doi", ())]
     return ", ".join(part for part in parts if part)

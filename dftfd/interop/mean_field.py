@@ -7,6 +7,7 @@ import numpy as np
 from pyscf import dft
 
 from dftfd.errors import UnsupportedError
+from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.functionals.empirical_dispersion import WITHOUT_VV10, split_dispersion
 from dftfd.interop.numint import ROWS, Library, numint
 from dftfd.libcint.mole import quiet, to_pyscf
@@ -29,9 +30,13 @@ def mean_field(result: Any) -> Any:
         surroundings.electric_field.any(),
         len(surroundings.charges),
         surroundings.potential,
+        surroundings.solvent,
     )
     if any(given):
-        raise UnsupportedError("to_pyscf() cannot hand over electric fields, potentials, point charges or relativity.")
+        raise UnsupportedError(
+            "to_pyscf() cannot hand over electric fields, potentials, point charges, solvents or relativity."
+        )
+    without_pt2(result.functional, "of which a mean field is a part only; hand over that of its orbitals alone")
     name, of_dispersion = _pyscf_functional(result)
     mf = KINDS[result.method](to_pyscf(result.molecule).copy(), xc=name)
     if not _is_pyscfs(name, replace(calculation.functional, dispersion=None)):

@@ -19,6 +19,7 @@ from pyscf.dft import numint as pyscf_numint
 from dftfd.errors import FunctionalError, InputWarning, MissingDependencyError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import from_definition, require_reproducible
+from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.functionals.guests import without_guests
 from dftfd.functionals.names import refuse_part
 from dftfd.functionals.registry import get_functional
@@ -330,6 +331,7 @@ def _require_passable(functional: Functional):
             f"{name!r} has a dispersion correction, which PySCF has elsewhere; leave the suffix out and set "
             f"mf.disp = {functional.dispersion[0]!r}."
         )
+    without_pt2(functional, "whose perturbation theory PySCF has in pyscf.mp; pass orbitals_alone(functional)")
     if not functional.has_energy:
         raise UnsupportedError(f"{name!r} is a model of the potential; PySCF needs the energy too.")
     if len([omega for omega, _ in functional.exact_exchange if omega]) > 1:

@@ -1,10 +1,9 @@
 """D3 and D4 dispersion corrections, by simple-dftd3 and dftd4 through pyscf-dispersion."""
 
 import numpy as np
-from pyscf import gto
 
 from dftfd.errors import FunctionalError, MissingDependencyError, NumericalError
-from dftfd.libcint.mole import quiet
+from dftfd.libcint.mole import mole_of_nuclei, quiet
 
 
 def dispersion_correction(molecule, version: str, functional: str) -> tuple[float, np.ndarray]:
@@ -14,7 +13,7 @@ def dispersion_correction(molecule, version: str, functional: str) -> tuple[floa
     package, FunctionalError where there are no parameters for the functional.
     """
     real = np.flatnonzero(~np.array(molecule.ghost))
-    model = _model(_nuclei(molecule, real), version, functional)
+    model = _model(mole_of_nuclei(molecule), version, functional)
     with quiet():
         found = model.get_dispersion(grad=True)
     energy, gradient = float(found["energy"]), np.zeros((molecule.n_atoms, 3))
@@ -40,15 +39,3 @@ def _model(nuclei, version, functional):
             )
     except RuntimeError as error:
         raise FunctionalError(f"there is no {version} correction of {functional!r}: {error}.") from error
-
-
-def _nuclei(molecule, real):
-    """A PySCF Mole of the real atoms; its basis functions, one for each, have no part in this."""
-    mole = gto.Mole()
-    mole.verbose, mole.unit, mole.charge = 0, "Bohr", molecule.charge
-    mole.basis = {symbol: [[0, [1.0, 1.0]]] for symbol in molecule.symbols}
-    mole.atom = [(molecule.symbols[a], tuple(molecule.coordinates[a].tolist())) for a in real]
-    mole.spin = None  # either parity
-    with quiet():
-        mole.build(dump_input=False, parse_arg=False)
-    return mole

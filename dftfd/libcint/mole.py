@@ -61,6 +61,19 @@ def _build(molecule):
     return mole
 
 
+def mole_of_nuclei(molecule: Any) -> gto.Mole:
+    """A Mole of the real atoms with their whole charges; its basis functions, one for each, stand for nothing."""
+    mole = gto.Mole()
+    mole.verbose, mole.unit, mole.charge = 0, "Bohr", molecule.charge
+    mole.basis = {symbol: [[0, [1.0, 1.0]]] for symbol in molecule.symbols}
+    atoms = zip(molecule.symbols, molecule.coordinates.tolist(), molecule.ghost, strict=True)
+    mole.atom = [(symbol, tuple(position)) for symbol, position, ghost in atoms if not ghost]
+    mole.spin = None  # either parity
+    with quiet():
+        mole.build(dump_input=False, parse_arg=False)
+    return mole
+
+
 def _pyscf_labels(molecule):
     """Names that tell apart atoms with different basis functions: O, O1, GHOST-O, ..."""
     kinds: dict[tuple, list] = {}

@@ -6,6 +6,7 @@
 import contextlib
 import ctypes
 import threading
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -86,22 +87,23 @@ class DirectCoulombExchange:
             return _vhf.direct(density, *environment, int(symmetric), mole.cart, coulomb, exchange)
 
 
-def auxiliary_basis(molecule, exact_exchange: bool) -> tuple[dict, str]:
+def auxiliary_basis(molecule, exact_exchange: bool, pairs: bool = False) -> tuple[dict, str]:
     """Fitting functions as PySCF chooses them, and their name: {label: shells}, 'def2-universal-jfit'.
 
     One orbital basis for all atoms selects a set of PySCF's tables, a Coulomb (j) fit for pure functionals and a
     Coulomb-and-exchange (jk) fit with exact exchange. Where they have none, or where atoms carry different basis sets,
     PySCF takes the jk fit of each element's own orbital basis, or even-tempered functions from its exponents.
+    pairs: those for products of occupied and empty orbitals instead, of perturbation theory.
     """
     mole = to_pyscf(molecule)
     names = set(molecule.atom_basis)
     with quiet():
         if len(names) == 1 and isinstance(molecule.atom_basis[0], str):
-            chosen = addons.predefined_auxbasis(mole, molecule.atom_basis[0], "HF" if exact_exchange else "PBE")
+            chosen = addons.predefined_auxbasis(mole, molecule.atom_basis[0], "HF" if exact_exchange else "PBE", pairs)
             if chosen is not None and (table := _tabulated(mole, chosen)):
                 return table, chosen
     atoms = zip(mole._atom, molecule.atom_basis, molecule.symbols, strict=True)
-    chosen = {label: (_fitting_set(mole, basis, symbol), symbol) for (label, _), basis, symbol in atoms}
+    chosen = {label: (_fitting_set(mole, basis, symbol, pairs), symbol) for (label, _), basis, symbol in atoms}
     tempered = addons.aug_etb(mole) if any(name is None for name, _ in chosen.values()) else {}
     table = {
         label: tempered[label] if name is None else to_lists(load_basis(normalise_basis_name(name), symbol))
@@ -110,12 +112,12 @@ def auxiliary_basis(molecule, exact_exchange: bool) -> tuple[dict, str]:
     return table, ", ".join(sorted({name or "even-tempered" for name, _ in chosen.values()}))
 
 
-def _fitting_set(mole, basis, symbol):
-    """Name of the jk fit of one atom's orbital basis; None where there is none, or none for its element."""
+def _fitting_set(mole, basis, symbol, pairs):
+    """Name of the fit of one atom's orbital basis; None where there is none, or none for its element."""
     if not isinstance(basis, str):
         return None
     family = f"{basis.split('g')[0]}g" if gto.basis._is_pople_basis(basis) else basis  # 6-31g(d): 6-31g
-    name = addons.predefined_auxbasis(mole, family, "HF")
+    name = addons.predefined_auxbasis(mole, family, "HF", pairs)
     try:
         return None if name is None or not load_basis(normalise_basis_name(name), symbol) else name
     except InputError:
@@ -173,14 +175,13 @@ def fitting_tensor(molecule, auxiliary: dict, omega: float = 0.0) -> np.ndarray:
             raise NumericalError(message) from error
 
 
-def fitting_tensor_blocks(molecule, auxiliary: dict, pairs):
-    """`fitting_tensor` of 1/r for some packed pairs, ascending (n,): yields (pairs of a block, B (aux, pair)).
+def three_centre_blocks(molecule, auxiliary: dict, pairs, omega: float = 0.0):
+    """(Q|ij) of some packed pairs, ascending (n,): yields (pairs of a block, integrals (aux, pair)), the latter anew.
 
-    What is left out is not transformed either, which is most of the work in large molecules.
+    Blocks hold whole shells, one at least, and about WORK_BYTES.
     """
-    with mole_with_range(molecule, 0.0) as mole, quiet():
+    with mole_with_range(molecule, omega) as mole, quiet():
         auxmol = addons.make_auxmol(mole, auxiliary)
-        apply = _inverse_root(auxmol.intor("int2c2e", hermi=1))
         tables = gto.conc_env(mole._atm, mole._bas, mole._env, auxmol._atm, auxmol._bas, auxmol._env)
         name, shells = mole._add_suffix("int3c2e"), mole.nbas
         optimiser = gto.moleintor.make_cintopt(mole._atm, mole._bas, mole._env, name)
@@ -193,23 +194,48 @@ def fitting_tensor_blocks(molecule, auxiliary: dict, pairs):
             if len(chosen):
                 part = start, stop, 0, shells, shells, shells + auxmol.nbas
                 values = gto.moleintor.getints3c(name, *tables, part, 1, "s2ij", cintopt=optimiser)
-                yield chosen, apply(values.T.take(chosen - first_pair[start], axis=1, mode="clip"))
+                yield chosen, values.T.take(chosen - first_pair[start], axis=1, mode="clip")
             start = stop
 
 
-def _inverse_root(V):
-    """The map X -> L^-1 X with V = L L^T, or the inverse root of V without the eigenvalues that are next to zero."""
-    try:
-        L = scipy.linalg.cholesky(V, lower=True)
-    except scipy.linalg.LinAlgError:
-        s, U = scipy.linalg.eigh(V)
-        kept = s > LINEAR_DEPENDENCE
-        root = U[:, kept].T / np.sqrt(s[kept])[:, None]
-        return lambda X: root @ X
-    except ValueError as error:
-        raise NumericalError(f"the Coulomb metric of the auxiliary basis could not be factorised: {error}.") from error
-    (trsm,) = scipy.linalg.get_blas_funcs(("trsm",), (L,))
-    return lambda X: trsm(1.0, L, X.T, side=1, lower=True, trans_a=1, overwrite_b=True).T  # in place: X L^-T of X^T
+class InverseRoot:
+    """L^-1 of the Coulomb metric V = L L^T of fitting functions, or its inverse root without eigenvalues next to zero.
+
+    With it B = L^-1 (Q|ij) is `fitting_tensor`.
+    """
+
+    def __init__(self, molecule, auxiliary: dict, omega: float = 0.0):
+        with mole_with_range(molecule, omega) as mole, quiet():
+            V = addons.make_auxmol(mole, auxiliary).intor("int2c2e", hermi=1)
+        self._factor: Any = None
+        self._root: Any = None
+        try:
+            self._factor = scipy.linalg.cholesky(V, lower=True)
+        except scipy.linalg.LinAlgError:
+            s, U = scipy.linalg.eigh(V)
+            kept = s > LINEAR_DEPENDENCE
+            self._root = U[:, kept].T / np.sqrt(s[kept])[:, None]
+        except ValueError as error:
+            message = f"the Coulomb metric of the auxiliary basis could not be factorised: {error}."
+            raise NumericalError(message) from error
+
+    @property
+    def rank(self) -> int:
+        """Rows of B."""
+        return len(self._root if self._factor is None else self._factor)
+
+    def __call__(self, X) -> np.ndarray:
+        """L^-1 X of X (aux, n), which is overwritten."""
+        if self._factor is None:
+            return self._root @ X
+        (trsm,) = scipy.linalg.get_blas_funcs(("trsm",), (self._factor,))
+        return trsm(1.0, self._factor, X.T, side=1, lower=True, trans_a=1, overwrite_b=True).T  # X^T L^-T in place
+
+    def transposed(self, Y) -> np.ndarray:
+        """L^-T Y of Y (aux, n)."""
+        if self._factor is None:
+            return self._root.T @ Y
+        return scipy.linalg.solve_triangular(self._factor, Y, lower=True, trans=1)
 
 
 def schwarz_bounds(molecule) -> np.ndarray:

@@ -25,6 +25,7 @@ from dftfd.terms import (
     NuclearEnergy,
     OneElectronEnergy,
     SemilocalEnergy,
+    SolventEnergy,
     Term,
 )
 from dftfd.terms.double_integral import suitable_level
@@ -70,6 +71,8 @@ class Calculation:
                 options.point_charges,
                 options.relativity,
                 options.external_potential,
+                options.solvent,
+                options.solvent_model,
             ),
             max_memory=options.max_memory,
         )
@@ -130,7 +133,7 @@ class Calculation:
         budget = memory_budget(self.max_memory)
         orbitals = GridOrbitals(self.molecule, progress)
         terms = tuple(self._terms(orbitals, budget, progress))
-        needs = [orbitals.memory(), *(term.memory() for term in terms)]
+        needs = [*(term.memory() for term in terms), orbitals.memory()]
         plan = memory_plan(self.molecule.n_ao, self.n_spin, needs, budget)
         progress.fact(str(plan), plan.needs_in_words)
         plan.require_room()
@@ -150,6 +153,8 @@ class Calculation:
             yield DispersionEnergy(molecule, *functional.dispersion)
         if surroundings.potential is not None:
             yield ExternalEnergy(surroundings.potential, molecule, self.grid, orbitals)
+        if surroundings.solvent is not None:
+            yield SolventEnergy(molecule, surroundings.solvent)
 
     def _exchange_correlation(self, orbitals, progress):
         functional = self.functional

@@ -17,6 +17,7 @@ import numpy as np
 
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.functionals.base import Functional
+from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.functionals.guests import without_guests
 from dftfd.functionals.pytree import put_together, taken_apart
 from dftfd.functionals.registry import get_functional
@@ -200,6 +201,7 @@ def _with_energy(functional) -> Functional:
         )
     without_exact_exchange(functional, functional.ingredients, "whose integrals JAX does not have")
     without_guests(functional, "which is not written out here")
+    without_pt2(functional, "whose perturbation theory is no function of the density matrix")
     return functional
 
 

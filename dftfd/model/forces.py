@@ -18,6 +18,7 @@ import numpy as np
 import scipy.linalg
 
 from dftfd.errors import NumericalError, UnsupportedError
+from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.libcint.derivatives import overlap_derivative
 from dftfd.libcint.mole import overlap_integrals
 from dftfd.runtime.arguments import Kind, public
@@ -92,7 +93,7 @@ def nuclear_forces(
     calculation = result.calculation
     molecule = calculation.molecule
     result.require_converged("forces")
-    require_energy(calculation.functional)
+    require_forces(calculation.functional)
     progress = as_progress(progress)
     P, C_occ = result.density_matrix, occupied_orbitals(result.mo_coeff, result.mo_occ)
     energy = calculation.energy(progress)
@@ -112,6 +113,16 @@ def require_energy(functional) -> None:
     if not functional.has_energy:
         names = ", ".join(repr(term.name) for _, term in functional.terms if not term.has_energy)
         raise UnsupportedError(f"{names} is a model of the potential alone: it has no energy, so forces do not exist.")
+
+
+def require_forces(functional) -> None:
+    """Raise UnsupportedError where the energy has no analytic forces, or there is none."""
+    require_energy(functional)
+    without_pt2(
+        functional,
+        "whose forces need derivatives of its perturbation theory; numerical ones are there: "
+        "dftfd.numerical_forces, dftfd gradient --numerical",
+    )
 
 
 def energy_weighted_density(S, P, F, C, threshold: float) -> np.ndarray:

@@ -72,6 +72,10 @@ class KohnSham:
         change = self.orbital_response(P, [np.eye(P.shape[1])] * len(P))
         return lambda dP: np.concatenate(change([dP_s[None] / 2 for dP_s in dP]))
 
+    def without_slow_response(self) -> "KohnSham":
+        """The same with the response to fast changes; see `Term.without_slow_response`."""
+        return KohnSham(tuple(term.without_slow_response() for term in self.terms))
+
     @property
     def lacks_response(self) -> str:
         """Why there is no response, in a sentence; empty where every term has one."""

@@ -22,6 +22,8 @@ _SETTINGS_OF_JAX = {
 """What of JAX's settings for finding mistakes is refused, and what it can be."""
 
 SMEARINGS = ("fermi", "gaussian")
+SOLVENT_MODELS = ("cpcm", "cosmo", "iefpcm", "ssvpe", "smd")
+LARGEST_CONSTANT, LONGEST_NAME = 1e12, 80
 
 
 def _grid(value):
@@ -45,6 +47,20 @@ def _point_charges(value):
 def _smearing(value):
     kind, width = value if isinstance(value, tuple | list) and len(value) == 2 else ("fermi", value)
     return choice(*SMEARINGS).convert(kind), number(lambda w: w > 0).convert(width)
+
+
+def _solvent(value):
+    """A name, a dielectric constant, or the static and the optical one."""
+    if isinstance(value, str):
+        name = text.convert(value).strip()
+        if not 0 < len(name) <= LONGEST_NAME:
+            raise ValueError
+        return name
+    constant = number(lambda epsilon: 1.0 < epsilon <= LARGEST_CONSTANT)
+    if isinstance(value, tuple | list):
+        static, optical = map(constant.convert, value)
+        return static, optical
+    return constant.convert(value)
 
 
 def _guess(value):
@@ -84,6 +100,16 @@ def atoms_of_text(words):
     return words if words.strip().isalpha() else [int(index) for index in words.replace(",", " ").split()]
 
 
+def solvent_of_text(words):
+    """A name, or one or two numbers."""
+    parts = words.replace(",", " ").split()
+    try:
+        numbers = tuple(map(float, parts))
+    except ValueError:
+        return words
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
 def smearing_of_text(words):
     *kind, width = words.replace(",", " ").split()
     return (*kind, float(width)) if kind else float(width) or None
@@ -97,6 +123,11 @@ SMEARING = Kind(
     "a positive number of hartree, such as 0.01, or a pair such as ('gaussian', 0.01); a kind is one of "
     + ", ".join(SMEARINGS),
     _smearing,
+)
+SOLVENT = Kind(
+    "the name of a solvent, such as 'water', its dielectric constant above 1 (1e10 for a conductor), or a pair of it "
+    "and the optical one, such as (78.4, 1.78)",
+    _solvent,
 )
 _SPIN_OCCUPATIONS = each(number(lambda n: n >= 0))
 OCCUPATIONS = either(_SPIN_OCCUPATIONS, each(_SPIN_OCCUPATIONS), expected="a list of numbers for each spin")

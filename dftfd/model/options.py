@@ -5,13 +5,10 @@ files of results, the command line, batches, QCSchema, ASE, geometry optimisatio
 the line where it takes effect.
 """
 
-import inspect
-import textwrap
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 
@@ -21,7 +18,6 @@ from dftfd.runtime.arguments import (
     Kind,
     anything,
     array,
-    bound,
     choice,
     kind_of,
     number,
@@ -222,6 +218,29 @@ class Options:
             on_command=False,
         ),
     ] = None
+    solvent: Annotated[
+        Any,
+        optional(values.SOLVENT),
+        Option(
+            ENERGY,
+            "A solvent around the molecule, as a polarisable continuum: its name, such as water, or its static "
+            "dielectric constant, with the optical one behind it where excitations are asked for (default 1.78).",
+            of_text=values.solvent_of_text,
+        ),
+    ] = None
+    solvent_model: Annotated[
+        str,
+        choice(*values.SOLVENT_MODELS),
+        Option(
+            ENERGY,
+            "cpcm, cosmo (conductor-like), iefpcm, ssvpe (dielectric boundary), or smd: iefpcm with its own radii, and "
+            "with cavity, dispersion and structure of the solvent, for free energies of solvation.",
+        ),
+    ] = "cpcm"
+    frozen_core: Annotated[
+        bool,
+        Option(ENERGY, "Leave closed inner shells out of the perturbation theory of a double hybrid."),
+    ] = False
     linear_dependence: Annotated[
         float,
         values.not_negative("", "1e-6"),
@@ -344,52 +363,3 @@ OPTIONS: dict[str, Option] = dict(_declared())
 def names(*decide: str) -> list[str]:
     """Names of the options that decide one of the things named; without, all."""
     return [name for name, option in OPTIONS.items() if not decide or option.decides in decide]
-
-
-_P = ParamSpec("_P")
-_M = TypeVar("_M")
-_R = TypeVar("_R")
-
-
-def taking(
-    options: Callable[_P, Options],
-) -> Callable[[Callable[[_M, Options], _R]], Callable[Concatenate[_M, _P], _R]]:
-    """Decorator: a function of (molecule, options) becomes one of (molecule, xc, method, *, grid_level=3, ...).
-
-    Signature and documentation, where it says {options}, are those of the fields.
-    """
-    made: Callable[..., Options] = options
-
-    def decorate(function):
-        declared, name = inspect.signature(function), function.__name__
-        of_molecule, _ = declared.parameters.values()
-        own = [p.replace(annotation=OPTIONS[p.name].type) for p in inspect.signature(options).parameters.values()]
-        signature = declared.replace(parameters=[of_molecule, *own])
-
-        @wraps(function)
-        def taken(*given, **named):
-            arguments = bound(name, signature, given, named)
-            kind, of = kind_of(get_type_hints(function)[of_molecule.name]), of_molecule.name
-            return function(kind.checked(of, arguments.pop(of)), made(**arguments))
-
-        vars(taken)["__signature__"] = signature
-        annotations = {p.name: p.annotation for p in signature.parameters.values()}
-        taken.__annotations__ = annotations | {"return": declared.return_annotation}
-        taken.__doc__ = function.__doc__.replace("{options}", described().strip())
-        return taken
-
-    return decorate
-
-
-def described(indent: int = 4) -> str:
-    """The options in words, one paragraph each, as documentation strings have them."""
-    lead, width = " " * indent, 120
-    return "\n".join(
-        textwrap.fill(
-            f"{name}: {option.meaning}" + (f" In Python also {option.in_python}" if option.in_python else ""),
-            width,
-            initial_indent=lead,
-            subsequent_indent=lead + "    ",
-        )
-        for name, option in OPTIONS.items()
-    )

@@ -16,6 +16,7 @@ import numpy as np
 from jax.tree_util import tree_map
 
 from dftfd.errors import UnsupportedError
+from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.functionals.guests import without_guests
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import ao_order
@@ -33,6 +34,7 @@ def parameter_gradient(calculation, P) -> dict[str, dict[str, Any]]:
     """
     functional = calculation.functional
     without_guests(functional, "whose derivatives by parameters are jax.grad's of its own code")
+    without_pt2(functional, "whose orbitals change with parameters, and its perturbation theory with them")
     others = [t.name for _, t in functional.terms if t.is_nonlocal or not t.has_energy]
     if others:
         raise UnsupportedError(

@@ -8,15 +8,17 @@ S. Hirata, M. Head-Gordon, Chem. Phys. Lett. 314, 291 (1999). doi:10.1016/S0009-
 
 import json
 import warnings
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.errors import ConvergenceWarning, DamagedFileError, FileError, InputError, shown
-from dftfd.libcint.mole import gradient_integrals, position_integrals, rotation_integrals
+from dftfd.errors import ConvergenceWarning, DamagedFileError, FileError, InputError, NotConvergedError, shown
+from dftfd.libcint.mole import gradient_integrals, overlap_integrals, position_integrals, rotation_integrals
+from dftfd.model.nearby import solution_at
+from dftfd.response.excited_states import ExcitedState, excited_state
 from dftfd.response.linear_response import LinearResponse
 from dftfd.response.spin_flip import SpinFlip
 from dftfd.response.subspaces import lowest_roots
@@ -24,7 +26,8 @@ from dftfd.runtime.arguments import array, choice, number, public, whole
 from dftfd.runtime.hdf5 import read_tree, write_tree
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.pictures import picture
-from dftfd.runtime.progress import as_progress
+from dftfd.runtime.progress import Progress, as_progress
+from dftfd.scf.convergence import Convergence
 
 HARTREE_IN_EV = 27.21138602
 TOLERANCE = 1e-5
@@ -32,6 +35,12 @@ TOLERANCE = 1e-5
 
 LOOSE = 1e-4
 """The same where a cheaper energy finds vectors to start with."""
+
+CLOSE = {"energy": 1e-10, "orbital_gradient": 1e-9, "residual": 1e-8}
+"""Convergence [hartree] of a ground state and of a root where errors enter to first order."""
+
+SAME = 0.7
+"""Overlap of a root with itself, converged further."""
 
 MAX_PRODUCTS_PER_ROOT = 60
 NOISE, SEED = 1e-3, 5
@@ -63,6 +72,8 @@ class Excitations(ShownAsText):
     spin: 'singlet', 'triplet', 'flip', or 'any' of unrestricted orbitals.   tda: Tamm-Dancoff approximation.
     converged: (root,).   residuals: (root,) [hartree].
     X, Y: per spin (root, occupied, virtual), X . X - Y . Y = 1; those of a closed shell are alpha's times sqrt 2.
+    solvation: 'equilibrium' or 'non-equilibrium' in a solvent, else empty.
+    result: the ground state; None of a file.
     """
 
     energies: np.ndarray
@@ -78,6 +89,8 @@ class Excitations(ShownAsText):
     Y: tuple[np.ndarray, ...] = field(repr=False)
     occupied: tuple[np.ndarray, ...] = field(repr=False)
     virtual: tuple[np.ndarray, ...] = field(repr=False)
+    solvation: str = ""
+    result: Any = field(default=None, repr=False)
 
     def __len__(self):
         return len(self.energies)
@@ -92,6 +105,31 @@ class Excitations(ShownAsText):
             raise InputError(f"root {shown(root)} of spin {spin}: there are {found}.")
         U, s, V = np.linalg.svd(self.X[spin][root], full_matrices=False)
         return NaturalTransitionOrbitals(s**2, self.occupied[spin] @ U, self.virtual[spin] @ V.T)
+
+    @public
+    def state(
+        self, root: Annotated[int, whole(0)] = 0, grid_response: bool = True, progress: Any = None
+    ) -> ExcitedState:
+        """The excited state number `root`, from 0: total energy, forces, relaxed density and its dipole moment.
+
+        Ground state and root are converged further before. grid_response=False leaves out the quadrature grid's motion
+        with the nuclei, as other programs do.   progress: as in run_scf. See docs/excited_states.md.
+
+        Raises InputError for excitations of a file, spin flips and given grids, UnsupportedError for functionals of
+        the exact-exchange energy density, NotConvergedError where something does not converge.
+        """
+        if root >= len(self):
+            raise InputError(f"root {shown(root)}: there are {len(self)} roots, from 0.")
+        if self.result is None:
+            raise InputError("excitations of a file know no ground state: compute them, by result.excitations(...).")
+        return state_of(self, root, grid_response, as_progress(progress))
+
+    @public
+    def forces(
+        self, root: Annotated[int, whole(0)] = 0, grid_response: bool = True, progress: Any = None
+    ) -> np.ndarray:
+        """Forces on the nuclei (atom, 3) [hartree/bohr] in the excited state number `root`, from 0; see `state`."""
+        return self.state(root, grid_response, progress).forces
 
     @cached_property
     def characters(self) -> tuple[str, ...]:
@@ -113,8 +151,7 @@ class Excitations(ShownAsText):
         return ", ".join(shown[:3]) or f"{found[0][1]} {100 * found[0][0]:.0f} %, and many others"
 
     def __str__(self):
-        method = "Tamm-Dancoff approximation" if self.tda else "full linear response"
-        rows = [f"{self.what}: {len(self)} excitations ({self.spin}), {method}"]
+        rows = [f"{self.what}: {len(self)} excitations ({self.spin}), {_method(self.tda)}"]
         rows.append("  n   hartree       eV        nm        f  rotatory  character")
         for n, words in enumerate(self.characters):
             w = self.energies[n]
@@ -170,7 +207,7 @@ def draw_spectrum(axes, excitations: Excitations, width: float = 0.01) -> None:
     axes.set(xlabel="energy / eV", ylabel="f, and absorption / eV$^{-1}$", title=excitations.what)
 
 
-_PER_SPIN, _TEXT = ("X", "Y", "occupied", "virtual"), ("spin", "tda", "what")
+_PER_SPIN, _TEXT = ("X", "Y", "occupied", "virtual"), ("spin", "tda", "what", "solvation")
 
 
 @public
@@ -184,6 +221,7 @@ def load_excitations(path: Path) -> Excitations:
             raise FileError(f"{path} has format {part['format']}; this version of dftfd reads format {FORMAT}.")
         arrays, text = part["arrays"], json.loads(part["text"])
         n_spin = 1 if "X_1" not in arrays else 2
+        text = {"solvation": ""} | text  # older files have none
         entries = dict(arrays) | {name: text[name] for name in _TEXT}
         entries |= {name: tuple(entries.pop(f"{name}_{s}") for s in range(n_spin)) for name in _PER_SPIN}
         found = Excitations(**entries | {"converged": arrays["converged"].astype(bool)})
@@ -205,10 +243,14 @@ def _require_shapes(found):
             raise ValueError("amplitudes and orbitals of different sizes")
 
 
-def excitations_of(result, n: int, tda: bool, spin: str | None, progress=None, tolerance: float = TOLERANCE):
+def excitations_of(
+    result, n: int, tda: bool, spin: str | None, progress=None, tolerance: float = TOLERANCE, equilibrium: bool = False
+):
     """The Excitations of a result; see SCFResult.excitations."""
     progress = as_progress(progress)
-    response, tda = _operators(result, spin, progress), tda or spin == "flip"
+    if equilibrium and result.calculation.surroundings.solvent is None:
+        raise InputError("equilibrium_solvation=True of a result without solvent; give run_scf a solvent='water'.")
+    response, tda = _operators(result, spin, progress, not equilibrium), tda or spin == "flip"
     if n > response.size:
         raise InputError(
             f"n={shown(n)} excitations of {response.size} pairs of occupied and virtual orbitals; give fewer."
@@ -223,10 +265,19 @@ def excitations_of(result, n: int, tda: bool, spin: str | None, progress=None, t
             ConvergenceWarning,
             stacklevel=4,
         )
-    return _excitations(result, response, roots, converged, tda, spin)
+    found = _excitations(result, response, roots, converged, tda, spin)
+    return found if result.calculation.surroundings.solvent is None else _named_by_solvent(found, result, equilibrium)
 
 
-def _operators(result, spin, progress) -> Any:
+def _named_by_solvent(found, result, equilibrium):
+    """The same, with the solvent and what of it follows in the title."""
+    solvent = result.calculation.surroundings.solvent
+    how = "equilibrium" if equilibrium else "non-equilibrium"
+    what = f"{found.what} in {solvent.name or solvent.epsilon} ({solvent.model}, {how})"
+    return replace(found, what=what, solvation=how)
+
+
+def _operators(result, spin, progress, fast) -> Any:
     """The equations of excitations of a spin; InputError where the result has none."""
     if spin == "flip":
         return SpinFlip(result, progress)
@@ -234,7 +285,7 @@ def _operators(result, spin, progress) -> Any:
         raise InputError("excitations are those of RKS and UKS; run method='UKS', with the result as guess.")
     if spin is not None and result.method != "RKS":
         raise InputError(f"spin={spin!r} is for a closed shell, RKS; UKS excitations are of any spin: leave it out.")
-    response = LinearResponse(result, spin == "triplet", progress)
+    response = LinearResponse(result, spin == "triplet", progress, fast=fast)
     if not response.is_uniform or result.mo_occ.max() != result.calculation.capacity:
         raise InputError("excitations need full and empty orbitals; this result has other occupations.")
     return response
@@ -292,7 +343,46 @@ def _excitations(result, response, roots, converged, tda, spin):
         Y=tuple(Y),
         occupied=response.occupied,
         virtual=response.virtual,
+        result=result,
     )
+
+
+def state_of(found: Excitations, root: int, grid_response: bool, progress: Any) -> ExcitedState:
+    """See Excitations.state."""
+    if found.spin == "flip":
+        raise InputError("states of flipped spins have no forces here; take excitations of UKS, or spin='triplet'.")
+    if found.solvation == "non-equilibrium":
+        raise InputError("states out of equilibrium with a solvent have no forces; take equilibrium_solvation=True.")
+    thresholds = Convergence(CLOSE["energy"], found.result.settings.max_cycles, CLOSE["orbital_gradient"])
+    result = solution_at(found.result, found.result.molecule.coordinates, thresholds, Progress())
+    result.require_converged("excited states")
+    response = LinearResponse(result, found.spin == "triplet", progress)
+    start = [_in_orbitals(response, found, part) for part in (1.0, -1.0)]
+    limit = MAX_PRODUCTS_PER_ROOT * (root + 3)
+    with progress.stage("excitations"):
+        roots = lowest_roots(response, start, root + 1, found.tda, CLOSE["residual"], limit, progress.note)
+    overlaps = np.abs(roots.R @ start[1][root])
+    k = int(np.argmax(overlaps))
+    if roots.residuals[k] > CLOSE["residual"] or overlaps[k] < SAME:
+        raise NotConvergedError(
+            f"root {root} has not converged: residual {roots.residuals[k]:.1e} hartree, overlap {overlaps[k]:.2f} with "
+            "what it was; ask for a few more excitations."
+        )
+    what = f"{found.what}: excited state {root + 1} ({found.spin}), {_method(found.tda)}"
+    return excited_state(response, roots.R[k], roots.L[k], what, grid_response, progress)
+
+
+def _in_orbitals(response, found, sign):
+    """X + sign Y (root, size) of excitations, in the orbitals of the response."""
+    S, blocks = overlap_integrals(response.result.molecule), []
+    for s, (C_o, C_v) in enumerate(zip(response.occupied, response.virtual, strict=True)):
+        X = found.X[s] + sign * found.Y[s]
+        blocks.append((C_o.T @ S @ found.occupied[s]) @ X @ (found.virtual[s].T @ S @ C_v))
+    return response.vectors(blocks)
+
+
+def _method(tda):
+    return "Tamm-Dancoff approximation" if tda else "full linear response"
 
 
 def _homo(k):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dftfd.errors import InputError, NumericalError
-from dftfd.model.forces import nuclear_forces, require_energy
+from dftfd.model.forces import nuclear_forces, require_forces
 from dftfd.response.differences import STEPS, Differences
 from dftfd.response.displacements import Record, by_differences
 from dftfd.response.perturbed_nuclei import by_response, why_not
@@ -49,7 +49,7 @@ def second_derivatives(
 ) -> SecondDerivatives:
     """Those of a result; see SCFResult.hessian and SCFResult.vibrations for the arguments."""
     result.require_converged("second derivatives")
-    require_energy(result.functional)
+    require_forces(result.functional)
     if not result.calculation.grid.moves:
         raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= for vibrations.")
     progress = as_progress(progress)

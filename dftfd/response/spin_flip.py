@@ -11,8 +11,10 @@ Y. Shao, M. Head-Gordon, A. I. Krylov, J. Chem. Phys. 118, 4807 (2003). doi:10.1
 import numpy as np
 
 from dftfd.errors import InputError, UnsupportedError
+from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.functionals.guests import without_guests
 from dftfd.model.kohn_sham import FockEvaluation
+from dftfd.response.linear_response import NO_RESPONSE
 from dftfd.runtime.progress import Progress
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import State
@@ -34,6 +36,7 @@ class SpinFlip:
         functional, calculation, progress = result.functional, result.calculation, progress or Progress()
         without_exact_exchange(functional, functional.ingredients, "whose coupling of flipped spins is not there")
         without_guests(functional, "whose coupling of flipped spins is not there")
+        without_pt2(functional, NO_RESPONSE)
         if not functional.exact_exchange:
             raise UnsupportedError(
                 f"spin-flip excitations with {functional.name!r}: without exact exchange nothing couples flipped spins "

@@ -106,9 +106,11 @@ class Responses:
         """Dipole polarisability (3, 3) [bohr^3] at a frequency omega [hartree], by default static.
 
         The derivative of the dipole moment by an electric field, of the whole energy: coupled-perturbed Kohn-Sham.
-        At a frequency, of RKS and UKS with full and empty orbitals. progress: as in run_scf. See docs/response.md.
+        At a frequency, of RKS and UKS with full and empty orbitals; the nuclei of a solvent do not follow it then. Of
+        smeared occupations static, at fixed numbers of electrons. progress: as in run_scf. See docs/response.md.
 
-        Raises NotConvergedError at a resonance, UnsupportedError for smeared occupations and models of the potential.
+        Raises NotConvergedError at a resonance, UnsupportedError for models of the potential, and for smeared
+        occupations at a frequency.
         """
         return polarizabilities(self, [omega], progress)[0]
 
@@ -129,12 +131,14 @@ class Responses:
         tda: bool = False,
         spin: Annotated[str | None, SPINS] = None,
         progress: Any = None,
+        equilibrium_solvation: bool = False,
     ) -> Excitations:
         """The n lowest vertical excitations by linear response: energies, strengths, characters, orbitals.
 
         tda: Tamm-Dancoff approximation.   spin: of a closed shell, 'singlet' (the default) or 'triplet'; 'flip' turns
             an alpha electron of UKS or ROKS into a beta one, in that approximation.
         progress: as in run_scf. See docs/response.md.
+        equilibrium_solvation: a solvent's nuclei follow the excitation, too; by default its electrons alone do.
 
         Roots that do not converge come with a ConvergenceWarning and are marked in `converged`. Raises InputError for
         ROKS and partly filled orbitals, UnsupportedError for an unstable ground state and models of the potential.
@@ -144,4 +148,4 @@ class Responses:
         >>> print(helium.excitations(1).characters[0])
         HOMO -> LUMO 100 %
         """
-        return excitations_of(self, n, tda, spin, progress)
+        return excitations_of(self, n, tda, spin, progress, equilibrium=equilibrium_solvation)

@@ -38,7 +38,13 @@ def load_result(path: Path, functional: Any = None, external_potential: Any = No
     Raises FileError for other files, FunctionalError where the name now stands for something else than when the result
     was computed, InputError for another potential.
     """
-    result = result_of_tree(read_tree(path, "a result"), path, functional)
+    tree = read_tree(path, "a result")
+    result = result_of_tree(tree, path, functional)
+    if result.functional.pt2 and "loop" in tree["dftfd"]:
+        raise FileError(
+            f"{path} is a checkpoint of {result.functional.name!r}, without the perturbation theory that comes last; "
+            "finish the run with restart= (--restart)."
+        )
     given = checked_potential(external_potential)
     if given is None:
         return result

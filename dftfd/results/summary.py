@@ -81,6 +81,8 @@ def _method_rows(result):
         counts = " + ".join(f"{n:.8f}" for n in result.n_electrons_quadrature)
         yield "grid", f"{origin}, {settings.n_points} points"
         yield "electrons on the grid", counts
-    potential = result.calculation.surroundings.potential
+    potential, solvent = result.calculation.surroundings.potential, result.calculation.surroundings.solvent
+    if solvent is not None:
+        yield "solvent", str(solvent)
     if potential is not None:
         yield "external potential", f"{potential.name}, acts on electrons{' and nuclei' if potential.on_nuclei else ''}"

@@ -13,7 +13,7 @@ import numpy as np
 from dftfd.errors import InputError, shown
 from dftfd.interop.geometric import REACTION_PATH, minimise
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
-from dftfd.model.forces import nuclear_forces, require_energy
+from dftfd.model.forces import nuclear_forces, require_forces
 from dftfd.results.result import SCFResult
 from dftfd.results.vibrations import Vibrations
 from dftfd.runtime.arguments import public, whole
@@ -116,7 +116,7 @@ def reaction_path(
     """
     progress = as_progress(progress)
     result = transition_state
-    require_energy(result.functional)
+    require_forces(result.functional)
     found = result.vibrations(progress=progress) if vibrations is None else vibrations
     _require_saddle(result, found)
     options = result.settings.options.kept(xc=result.functional)

@@ -19,7 +19,7 @@ from dftfd.errors import FileError, InputError, NotConvergedError, shown
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
-from dftfd.model.forces import require_energy
+from dftfd.model.forces import require_energy, require_forces
 from dftfd.model.options import Options
 from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import each, number, public, whole
@@ -192,7 +192,7 @@ def scan(
     if options.grid is not None:
         raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= to scan.")
     _require_coordinate(molecule, atoms, values)
-    require_energy(functional)
+    (require_forces if relaxed else require_energy)(functional)
     if constraints is not None and not relaxed:
         raise InputError("constraints= are for a relaxed scan; set relaxed=True.")
     fixed = text_of_constraints(constraints)

@@ -9,6 +9,7 @@ from dftfd.terms.local_hybrid import LocalHybridEnergy
 from dftfd.terms.nuclear import NuclearEnergy
 from dftfd.terms.one_electron import OneElectronEnergy
 from dftfd.terms.semilocal import SemilocalEnergy
+from dftfd.terms.solvent import SolventEnergy
 from dftfd.terms.term import Contribution, Term
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "NuclearEnergy",
     "OneElectronEnergy",
     "SemilocalEnergy",
+    "SolventEnergy",
     "Term",
 ]
 
@@ -35,7 +37,8 @@ KINDS = (
     GuestEnergy,
     DispersionEnergy,
     ExternalEnergy,
+    SolventEnergy,
 )
 
-COMPONENTS = {name: words for kind in KINDS for name, words in kind.components.items()}
+COMPONENTS = {name: words for kind in KINDS for name, words in kind.components.items()} | {"pt2": "perturbation theory"}
 """Components of the energy in the order in which they are reported, and what tables call them."""

@@ -1,4 +1,4 @@
-"""What acts on a molecule besides its own nuclei: fields, point charges, a given potential; and scalar relativity."""
+"""What acts on a molecule besides its own nuclei: fields, point charges, a potential, a solvent; and relativity."""
 
 from dataclasses import dataclass, replace
 
@@ -13,6 +13,7 @@ from dftfd.libcint.derivatives import (
 from dftfd.libcint.mole import point_charge_matrix, x2c_core_hamiltonian
 from dftfd.terms.external import ExternalPotential, checked_potential
 from dftfd.terms.integrals import OneElectron, one_electron
+from dftfd.terms.solvent import USUAL_MODEL, Solvent, solvent_for
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +21,7 @@ class Surroundings:
     """Checked options. electric_field: (3,) [hartree / (e bohr)].   charges: (k,) at positions (k, 3) [bohr].
 
     relativity: None, or 'x2c' for the spin-free exact two-component core Hamiltonian.
-    potential: a function of r that a term of its own integrates (dftfd.terms.external), or None.
+    potential: a function of r that a term of its own integrates (dftfd.terms.external), or None.   solvent: the same.
     """
 
     electric_field: np.ndarray
@@ -28,6 +29,7 @@ class Surroundings:
     positions: np.ndarray
     relativity: str | None = None
     potential: ExternalPotential | None = None
+    solvent: Solvent | None = None
 
     def one_electron(self, molecule) -> OneElectron:
         """The molecule's one-electron matrices with what surrounds it in V."""
@@ -83,15 +85,23 @@ def _coulomb_slope(position, charge, others, charges):
 
 
 def surroundings_for(
-    molecule, electric_field=None, point_charges=None, relativity=None, external_potential=None
+    molecule,
+    electric_field=None,
+    point_charges=None,
+    relativity=None,
+    external_potential=None,
+    solvent=None,
+    solvent_model=USUAL_MODEL,
 ) -> Surroundings:
     """Surroundings of a molecule from the options of run_scf, which are checked by themselves.
 
     electric_field: None or (3,).   point_charges: None, or rows (q, x, y, z) with positions in bohr.
     external_potential: None, a function of r, or a pair of it and 'electrons'; see dftfd.terms.external.
+    solvent, solvent_model: see dftfd.terms.solvent.
     """
     if relativity and any(ecp is not None for ecp in molecule.atom_ecp):
         raise UnsupportedError("relativity='x2c' needs all electrons; choose a basis set without core potentials.")
     field = np.zeros(3) if electric_field is None else electric_field
     rows = np.zeros((0, 4)) if point_charges is None else point_charges
-    return Surroundings(field, rows[:, 0], rows[:, 1:], relativity, checked_potential(external_potential))
+    potential, around = checked_potential(external_potential), solvent_for(solvent, solvent_model)
+    return Surroundings(field, rows[:, 0], rows[:, 1:], relativity, potential, around)

@@ -23,14 +23,16 @@ import numpy as np
 from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.functionals.base import Functional
+from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.functionals.guests import without_guests
 from dftfd.functionals.pytree import put_together, taken_apart
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.gto import gaussian_basis
 from dftfd.libcint.mole import overlap_integrals, position_integrals
 from dftfd.model.calculation import Calculation, Ingredients
+from dftfd.model.call_options import taking
 from dftfd.model.forces import require_energy
-from dftfd.model.options import Options, taking
+from dftfd.model.options import Options
 from dftfd.model.other_numbers import plain_numbers, with_numbers
 from dftfd.runtime.arguments import array, public, traceable
 from dftfd.runtime.progress import as_progress
@@ -134,7 +136,7 @@ class DifferentiableSCF:
         Raises NotConvergedError where the SCF does not converge, UnsupportedError for models of the potential alone.
         """
         functional = get_functional(self._options.xc if functional is None else functional)
-        require_energy(functional)
+        _require_energy(functional)
         structure, values = taken_apart(functional)
         _require_fixed_ranges(functional)
         field = self._field if electric_field is None else _FIELD.checked("electric_field", electric_field)
@@ -152,7 +154,7 @@ class DifferentiableSCF:
     def fock(self, functional: Any, P: Annotated[np.ndarray, array(None, None, None)]) -> Any:
         """Fock matrices dE/dP (spin, ao, ao) [hartree] at a given density matrix P (spin, ao, ao), without an SCF."""
         functional = get_functional(functional)
-        require_energy(functional)
+        _require_energy(functional)
         self._require_density_matrix(P)
         structure, values = taken_apart(functional)
         field = jnp.asarray(self._field)
@@ -167,7 +169,7 @@ class DifferentiableSCF:
         the density on the grid.
         """
         functional = get_functional(functional)
-        require_energy(functional)
+        _require_energy(functional)
         self._require_density_matrix(P)
         structure, values = taken_apart(functional)
         found = self.components(structure, jnp.asarray(self._field), values, P)
@@ -336,9 +338,16 @@ def _require_differentiable(options: Options) -> None:
             "smeared occupations move electrons between orbitals, and their response is not there; give whole or fixed "
             "occupations."
         )
+    if options.solvent is not None:
+        raise UnsupportedError("differentiable_scf knows no solvent; leave solvent= out, or take run_scf.")
     for name in ("checkpoint", "restart"):
         if getattr(options, name) is not None:
             raise InputError(f"differentiable_scf takes no {name}: begin from a density with scf(functional, guess=P).")
+
+
+def _require_energy(functional) -> None:
+    require_energy(functional)
+    without_pt2(functional, "of whose perturbation theory the solution has no derivatives")
 
 
 def _require_fixed_ranges(functional) -> None:

@@ -95,6 +95,9 @@ def provenance(exported: Exported) -> str:
     for omega, fraction in functional.exact_exchange:
         operator = f"erf({float(omega)!r} r)/r" if omega else "1/r"
         lines.append(f"{float(fraction)!r} * exact exchange with {operator}: for the calling program to add")
+    if functional.pt2:
+        os, ss = functional.pt2
+        lines.append(f"second-order perturbation theory, {os!r} opposite, {ss!r} equal spins: for the calling program")
     if functional.dispersion:
         lines.append(f"dispersion correction {' '.join(functional.dispersion)}: for the calling program to add")
     return "\n".join(lines)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
-from dftfd.functionals.parameters import parameter_text
+from dftfd.functionals.parameters import parameter_text, pt2_rows
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import public
 from dftfd.runtime.notebook import ShownAsText
@@ -50,6 +50,7 @@ class ReportCard(ShownAsText):
             lines.append(
                 f"{fraction:+.6g} exact exchange" + (f", erf(omega r)/r with omega = {omega:g}" if omega else "")
             )
+        lines += pt2_rows(f)
         for coefficient, term in f.terms:
             lines += _about(coefficient, term)
         lines += ["", "exact conditions, sampled:", *self._outcomes()]
@@ -177,6 +178,8 @@ def _ingredients(functional) -> str:
         found.append("integrals over a second point")
     if functional.exact_exchange:
         found.append("orbitals (exact exchange)")
+    if functional.pt2:
+        found.append("all orbitals (perturbation theory)")
     return ", ".join(found)
 
 

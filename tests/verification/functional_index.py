@@ -39,8 +39,10 @@ def row_of(name: str, known_years: dict[str, int]) -> dict:
     f = dftfd.get_functional(name)
     uses = _ingredients(f)
     letters = {k for _, t in f.terms for k in KINDS if f"_{k}_" in f"_{t.name}_"} or ({"xc"} if f.terms else set())
-    family = "HF" if not f.terms else _family(uses, f.is_nonlocal)
+    family = _family(uses, f.is_nonlocal) if f.terms else "perturbation theory" if f.pt2 else "HF"
     kind = "model of the potential" if not f.has_energy else _kind(letters, f.exact_exchange)
+    if family == "perturbation theory":
+        kind = "correlation"
     if family == "nonlocal":
         kind = "Coulomb energy" if name == "hartree" else "correlation"
     return _row(
@@ -49,6 +51,7 @@ def row_of(name: str, known_years: dict[str, int]) -> dict:
         year=max([known_years[doi] for doi in f.papers or f.dois if doi in known_years], default=None),
         uses=uses,
         exact_exchange=[list(pair) for pair in f.exact_exchange],
+        pt2=list(f.pt2),
         nonlocal_correlation=f.is_nonlocal,
         doi=list(f.dois),
     )

@@ -1,0 +1,227 @@
+"""Double hybrids: against PySCF's mean field and MP2 on the same orbitals, published energies, and MP2 itself."""
+
+import json
+
+import pytest
+from pyscf import df, gto, mp, scf
+from pyscf.mp import dfmp2, dfump2
+
+import dftfd
+from dftfd.cli import main
+from dftfd.errors import FileError, InputError, UnsupportedError
+from dftfd.functionals.definition import from_definition
+from dftfd.functionals.double_hybrids import orbitals_alone
+from dftfd.libcint.mole import to_pyscf
+from dftfd.libcint.pair_correlation import core_orbitals
+from dftfd.results.result_file import load_result
+
+slow = pytest.mark.slow
+BENT = {0: "O 0 0 0.1; H 0.1 0.76 -0.48; H 0 -0.74 -0.5", 1: "N 0 0 0.1; H 0.1 0.8 -0.5; H 0 -0.78 -0.52"}
+TIGHT = {"grid_level": 0, "conv_tol": 1e-11}
+WORDS = {
+    "b2plyp": ("0.53*HF + 0.47*B88, 0.73*LYP", 0.27, 0.27),
+    "revdsd-pbep86": ("0.69*HF + 0.31*PBE, 0.4210*P86", 0.5922, 0.0636),
+}
+
+
+def solved(xc, spin=0, basis="6-31g", **options):
+    return dftfd.run_scf(dftfd.molecule(BENT[spin], basis=basis, spin=spin), xc, **TIGHT | options)
+
+
+def pyscfs(name, spin, basis, fitted, frozen):
+    """(total, PT2) of PySCF: its Kohn-Sham with these fractions, its MP2 of those orbitals, scaled."""
+    words, os, ss = WORDS[name]
+    mf = solved(words, spin, basis, density_fit=fitted, conv_tol=1e-6).to_pyscf()
+    mf.conv_tol, mf.conv_tol_grad, mf.verbose = 1e-11, 1e-7, 0
+    mf.kernel()
+    if fitted:
+        pairs = (dfump2.DFUMP2 if spin else dfmp2.DFRMP2)(mf, frozen=frozen)
+        by_name = gto.M(atom=BENT[spin], basis=basis, spin=spin, verbose=0)
+        pairs.with_df = df.DF(mf.mol, df.make_auxbasis(by_name, mp2fit=True))
+    else:
+        exact = (scf.UHF if spin else scf.RHF)(mf.mol)
+        exact.mo_coeff, exact.mo_occ, exact.mo_energy, exact.converged = mf.mo_coeff, mf.mo_occ, mf.mo_energy, True
+        pairs = mp.MP2(exact, frozen=frozen)
+    pairs.kernel()
+    energy = os * pairs.e_corr_os + ss * pairs.e_corr_ss
+    return mf.e_tot + energy, energy
+
+
+@pytest.mark.parametrize(
+    ("name", "spin", "basis", "fitted", "frozen"),
+    [
+        ("b2plyp", 0, "def2-svp", True, False),
+        ("revdsd-pbep86", 1, "6-31g", True, True),
+        ("b2plyp", 1, "6-31g", False, False),
+        pytest.param("revdsd-pbep86", 0, "6-31g", False, True, marks=slow),
+        pytest.param("b2plyp", 1, "cc-pvdz", True, True, marks=slow),
+        pytest.param("revdsd-pbep86", 0, "def2-tzvp", True, False, marks=slow),
+    ],
+)
+def test_energy_is_pyscfs(name, spin, basis, fitted, frozen):
+    """Total and PT2 energies, RKS and UKS, fitted and exact integrals, with and without the core: 1e-7 hartree."""
+    result = solved(name, spin, basis, density_fit=fitted, frozen_core=frozen)
+    total, pt2 = pyscfs(name, spin, basis, fitted, int(frozen))
+    assert result.energies["pt2"] == pytest.approx(pt2, abs=1e-7)
+    assert result.energy == pytest.approx(total, abs=1e-7)
+    assert result.energy == pytest.approx(sum(result.energies.values()), abs=1e-12)
+
+
+@slow
+@pytest.mark.parametrize(
+    ("geometry", "published"),
+    [
+        ("H 0 0 0; H 0 0 0.742904", -1.1709),
+        ("O 0 0 0; H 0 0 0.960729; H 0.928322 0 -0.247417", -76.4309),
+    ],
+)
+def test_published_energies(geometry, published):
+    """B2PLYP/cc-pVQZ, all electrons, Table I of Grimme's paper, which gives four decimals."""
+    result = dftfd.run_scf(dftfd.molecule(geometry, basis="cc-pvqz"), "b2plyp", grid_level=4)
+    assert result.energy == pytest.approx(published, abs=6e-5)
+
+
+def test_hartree_fock_with_it_is_mp2():
+    """'hf + pt2' is MP2, and its parts are scaled by what stands before them."""
+    result = solved("hf + pt2", density_fit=False)
+    mf = scf.RHF(to_pyscf(result.molecule)).run(conv_tol=1e-12)
+    pairs = mp.MP2(mf).run()
+    assert result.energy == pytest.approx(pairs.e_tot, abs=1e-8)
+    parts = [solved(f"hf + {part}", density_fit=False).energies["pt2"] for part in ("1.3*pt2_os", "0.3*pt2_ss")]
+    assert parts == pytest.approx([1.3 * pairs.e_corr_os, 0.3 * pairs.e_corr_ss], abs=1e-8)
+
+
+def test_fractions_are_those_of_the_papers():
+    b2plyp, revdsd = map(dftfd.get_functional, ("b2plyp", "revdsd-pbep86-d4"))
+    assert b2plyp.pt2 == (0.27, 0.27) and b2plyp.exact_exchange == ((0.0, 0.53),)
+    assert [c for c, _ in b2plyp.terms] == [0.47, 0.73]
+    assert revdsd.pt2 == (0.5922, 0.0636) and revdsd.exact_exchange == ((0.0, 0.69),)
+    assert [c for c, _ in revdsd.terms] == [0.31, 0.4210]
+    assert revdsd.dispersion == ("d4", "revdsdpbep86")
+
+
+def test_own_double_hybrid():
+    """By arithmetic or as text; a definition leads back to it, and sums and factors count."""
+    x, c, pt2 = (dftfd.get_functional(name) for name in ("gga_x_pbe", "gga_c_pbe", "pt2"))
+    own = 0.5 * dftfd.exact_exchange + 0.5 * x + 0.8 * c + 0.2 * pt2
+    text = dftfd.get_functional("0.5*HF + 0.5*PBE, 0.8*PBE + 0.2*PT2")
+    assert own.pt2 == text.pt2 == (0.2, 0.2) == from_definition(own.definition, "again").pt2
+    assert (own + own).pt2 == (2 * own).pt2 == (0.4, 0.4)
+    a, b = solved(own), solved(text)
+    assert a.energy == pytest.approx(b.energy, abs=1e-9) and a.energies["pt2"] < -0.01
+    plain = solved(orbitals_alone(own))
+    assert plain.energies["pt2"] == 0.0
+    assert a.energy == pytest.approx(plain.energy + a.energies["pt2"], abs=1e-9)
+
+
+def test_with_dispersion():
+    """The D4 correction with the numbers of revDSD-PBEP86, beside everything else."""
+    pytest.importorskip("pyscf.dispersion")
+    corrected, plain = (solved(name, frozen_core=True) for name in ("revdsd-pbep86-d4", "revdsd-pbep86"))
+    assert corrected.energies["dispersion"] < -1e-5
+    assert corrected.energy - plain.energy == pytest.approx(corrected.energies["dispersion"], abs=1e-9)
+
+
+def test_one_electron_has_no_pairs():
+    """Hydrogen; and an ion of nothing but its core, which is left out."""
+    hydrogen = dftfd.run_scf(dftfd.molecule("H 0 0 0;", basis="6-31g**", spin=1), "b2plyp", **TIGHT)
+    assert hydrogen.energies["pt2"] == pytest.approx(0.0, abs=1e-14)
+    ion = dftfd.molecule("C 0 0 0;", basis="6-31g", charge=4)
+    assert core_orbitals(ion) == 1
+    options = TIGHT | {"grid_level": 2}
+    assert dftfd.run_scf(ion, "b2plyp", frozen_core=True, **options).energies["pt2"] == 0.0
+    assert dftfd.run_scf(ion, "b2plyp", **options).energies["pt2"] < -1e-4
+
+
+def test_core_orbitals():
+    """Of atoms, less those in a core potential; ghosts have none."""
+    assert core_orbitals(dftfd.molecule("S 0 0 0; ghost-O 0 0 2; H 0 0 -1.34", basis="6-31g", spin=1)) == 5
+    iodine = dftfd.molecule("I 0 0 0; H 0 0 1.6", basis={"I": "lanl2dz", "H": "sto-3g"})
+    assert core_orbitals(iodine) == 0  # 46 electrons in the potential, 5s and 5p left
+
+
+def test_results_keep_it(tmp_path):
+    result = solved("b2plyp", frozen_core=True)
+    result.save(tmp_path / "r.h5")
+    again = load_result(tmp_path / "r.h5")
+    assert again.energies == result.energies and again.energy == result.energy
+    assert again.functional.pt2 == (0.27, 0.27) and again.settings.frozen_core
+    assert "perturbation theory" in str(again)
+    document = json.loads(json.dumps(result.to_qcschema()))
+    assert document["return_result"] == result.energy and document["keywords"]["frozen_core"] is True
+
+
+def test_checkpoints_lead_on_and_are_no_results(tmp_path):
+    """Their energies are those of the orbitals; a run that goes on from one has the whole energy."""
+    path = tmp_path / "c.h5"
+    solved("b2plyp", max_cycles=3, convergence="diis", checkpoint=path)
+    with pytest.raises(FileError, match="restart"):
+        load_result(path)
+    whole = solved("b2plyp", restart=path)
+    again = solved("b2plyp", restart=path)
+    assert whole.energy == pytest.approx(solved("b2plyp").energy, abs=1e-9)
+    assert again.energy == pytest.approx(whole.energy, abs=1e-9)
+
+
+def test_numerical_forces_are_those_of_the_whole(tmp_path):
+    """The analytic ones are refused with a line that names them."""
+    h2 = dftfd.molecule("H 0 0 0; H 0 0 0.8", basis="6-31g")
+    result = dftfd.run_scf(h2, "b2plyp", **TIGHT)
+    forces = dftfd.numerical_forces(h2, "b2plyp", grid_level=0).values
+    energies = [
+        dftfd.run_scf(h2.at(h2.coordinates + [[0, 0, 0], [0, 0, d]]), "b2plyp", **TIGHT).energy for d in (-1e-3, 1e-3)
+    ]
+    assert forces[1, 2] == pytest.approx((energies[0] - energies[1]) / 2e-3, abs=1e-6)
+    with pytest.raises(UnsupportedError, match="numerical ones are there"):
+        result.forces()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda r: r.hessian(),
+        lambda r: r.polarizability(),
+        lambda r: r.excitations(1),
+        lambda r: r.parameter_gradient(),
+        lambda r: r.to_pyscf(),
+        lambda r: dftfd.energy(r.molecule, "b2plyp"),
+        lambda r: dftfd.differentiable_scf(r.molecule, "b2plyp")(),
+        lambda r: dftfd.optimize(r.molecule, "b2plyp"),
+    ],
+)
+def test_what_needs_its_derivatives_is_refused(ask):
+    helium = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), "b2plyp", **TIGHT)
+    with pytest.raises(UnsupportedError, match="double hybrid"):
+        ask(helium)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "ROKS"}, "RKS and UKS"),
+        ({"smearing": 0.01}, "full"),
+        ({"occupations": [2, 2, 2, 2, 1, 1]}, "full"),
+    ],
+)
+def test_orbitals_that_are_not_full_are_refused(options, words):
+    with pytest.raises(InputError, match=words):
+        solved("b2plyp", **options)
+    with pytest.raises(InputError, match="frozen_core"):
+        solved("pbe", frozen_core=True)
+
+
+def test_without_convergence_it_is_left_out():
+    result = solved("b2plyp", max_cycles=2, convergence="diis")
+    assert not result.converged and result.energies["pt2"] == 0.0
+    assert any("left out" in step for step in result.steps)
+
+
+def test_command_line(capsys, tmp_path):
+    path = tmp_path / "water.xyz"
+    path.write_text("3\n\n" + BENT[0].replace("; ", "\n"))
+    assert main(["run", str(path), "--xc", "b2plyp", "--frozen-core", "--basis", "sto-3g", "--grid-level", "0"]) == 0
+    assert "perturbation theory" in capsys.readouterr().out
+    assert main(["show", "b2plyp"]) == 0
+    assert "+0.27 second-order perturbation theory" in capsys.readouterr().out
+    assert main(["list", "--long", "b2plyp"]) == 0
+    assert "27% PT2" in capsys.readouterr().out
