@@ -65,6 +65,9 @@ class GuestTerm(EnergyTerm):
     by_blocks: bool = False
     is_guest = True
 
+    def __deepcopy__(self, memo) -> "GuestTerm":
+        return self  # nothing of it changes
+
     @property
     def is_nonlocal(self) -> bool:  # type: ignore[override]
         return True
@@ -102,18 +105,36 @@ class GuestTerm(EnergyTerm):
         return {"sha256": fingerprint_of(dict(self.parameters))}
 
     def energy(self, features: Mapping[str, Any], parameters: Mapping, gathered: Any = None):
-        """Of one block, or of all points."""
+        """Of one block, or of all points; FunctionalError where it is not one float64 number."""
         given = {**features, "gathered": gathered}
-        return self.formula(*(given[name] for name in self.ingredients), **parameters)
+        code = lambda *given: jnp.asarray(self.formula(*given, **parameters))
+        found = self._called(code, *(given[name] for name in self.ingredients))
+        if found.shape or found.dtype != np.float64:
+            raise refused(
+                self, f"returned {found.dtype} of shape {found.shape}; one float64 number, an energy, expected"
+            )
+        return found
 
     def gathering(self, features: Mapping[str, Any], parameters: Mapping):
         """What `gather` gives for one block."""
         gather: Any = self.gather
         names, own = _signature(gather, self.name, gathering=True)
-        return gather(*(features[name] for name in names), **{k: parameters[k] for k in own})
+        return self._called(gather, *(features[name] for name in names), **{k: parameters[k] for k in own})
+
+    def _called(self, code, *given, **parameters):
+        """What somebody's code returns; FunctionalError for whatever it raises while it is traced or run."""
+        try:
+            return code(*given, **parameters)
+        except DftfdError:
+            raise
+        except Exception as error:
+            raise refused(self, f"raised {type(error).__name__}: {one_line(str(error), 120)}") from error
 
     def trial_energy(self) -> float:
         """The energy of the made-up density by the formula as it is now: traced anew, and compiled if it changed."""
+        return self._called(self._trial_energy)
+
+    def _trial_energy(self):
         features = trial_features()
         traced = jax.make_jaxpr(lambda: _whole(self, features))()
         key = _ADDRESS.sub("", str(traced.jaxpr)), fingerprint_of(traced.consts)
@@ -125,6 +146,8 @@ class GuestTerm(EnergyTerm):
     def require_unchanged(self, before: float) -> None:
         """FunctionalError unless the formula gives the energy of the made-up density that it gave before."""
         now = self.trial_energy()
+        if not np.isfinite(now):
+            raise refused(self, f"gave {now} for an ordinary density; a finite energy [hartree] expected")
         if not abs(now - before) <= SAME * (abs(now) + abs(before)):
             raise FunctionalError(
                 f"guest {self.name!r} gave {before:.12g} and now {now:.12g} hartree for the same density: its weights "
@@ -138,6 +161,8 @@ def fingerprint_of(tree) -> str:
     leaves, structure = jax.tree_util.tree_flatten(tree)
     digest = hashlib.sha256(str(structure).encode())
     for leaf in leaves:
+        if hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)
         digest.update(np.asarray(leaf).tobytes() if is_number(leaf) else shown(leaf).encode())
     return digest.hexdigest()
 
@@ -227,17 +252,7 @@ def _whole(term, features, parts=((0, None),)):
 def require_valid_guest(term: GuestTerm, spin_symmetric: bool = True) -> None:
     """FunctionalError unless a guest can be used: shape, type, finite, repeatable, differentiable, spins, blocks."""
     features = trial_features()
-    try:
-        found = jax.eval_shape(lambda: jnp.asarray(_whole(term, features)))
-    except DftfdError:
-        raise
-    except Exception as error:  # whatever somebody's code raises
-        raise _refused(term, f"raised {type(error).__name__}: {one_line(str(error), 120)}") from error
-    if found.shape or found.dtype != np.float64:
-        raise _refused(term, f"returned {found.dtype} of shape {found.shape}; one float64 number, an energy, expected")
     energy = term.trial_energy()
-    if not np.isfinite(energy):
-        raise _refused(term, f"gave {energy} for an ordinary density; a finite energy [hartree] expected")
     term.require_unchanged(energy)
     varying = [k for k in (*DENSITY, "points", "weights", "nuclei") if k in term.features]
     slopes_of = jax.jit(jax.value_and_grad(lambda values: _whole(term, {**features, **values})))
@@ -253,7 +268,7 @@ def require_valid_guest(term: GuestTerm, spin_symmetric: bool = True) -> None:
 
 def _require_same(term, energy, other, tolerance, what):
     if not abs(energy - other) <= tolerance * (abs(energy) + abs(other)):
-        raise _refused(term, f"gave {energy:.12g}, and {other:.12g} hartree with {what}")
+        raise refused(term, f"gave {energy:.12g}, and {other:.12g} hartree with {what}")
 
 
 def _require_slopes(term, slopes_of, values, energy):
@@ -261,10 +276,10 @@ def _require_slopes(term, slopes_of, values, energy):
     try:
         _, slopes = slopes_of(values)
     except Exception as error:
-        raise _refused(term, f"has no derivative by JAX: {one_line(str(error), 120)}") from error
+        raise refused(term, f"has no derivative by JAX: {one_line(str(error), 120)}") from error
     for name, slope in slopes.items():
         if not np.isfinite(slope).all():
-            raise _refused(term, f"has a derivative by {name} that is not finite for an ordinary density")
+            raise refused(term, f"has a derivative by {name} that is not finite for an ordinary density")
     random = np.random.default_rng(5)
     along = {k: v * random.uniform(0.5, 1.5, v.shape) for k, v in values.items()}
     moved = lambda t: float(slopes_of({k: v + t * along[k] for k, v in values.items()})[0])
@@ -272,8 +287,9 @@ def _require_slopes(term, slopes_of, values, energy):
     numerical = (moved(h) - moved(-h)) / (2 * h)
     derived = float(sum(np.sum(slopes[k] * along[k]) for k in values))
     if not abs(numerical - derived) <= SLOPE * (abs(derived) + abs(energy)):
-        raise _refused(term, f"has the derivative {derived:.6g} where its energy's slope is {numerical:.6g}")
+        raise refused(term, f"has the derivative {derived:.6g} where its energy's slope is {numerical:.6g}")
 
 
-def _refused(term, what) -> FunctionalError:
+def refused(term: GuestTerm, what: str) -> FunctionalError:
+    """The error that says what is wrong with a guest."""
     return FunctionalError(f"guest {term.name!r} {what}.")

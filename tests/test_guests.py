@@ -1,5 +1,6 @@
 """Guests: code on a molecule's grid as a functional. Against formulas written with operators, and differences."""
 
+import copy
 import itertools
 import sys
 
@@ -179,6 +180,21 @@ def drawing(rho, weights):
     return slater(rho, weights) * (1 + 1e-6 * next(_draws))
 
 
+_keys = map(jax.random.key, itertools.count())
+
+
+def drawing_with_keys(rho, weights):
+    return slater(rho, weights) * (1 + 1e-3 * jax.random.normal(next(_keys)))
+
+
+_key = [jax.random.key(0)]
+
+
+def leaking_a_key(rho, weights):
+    _key[0], drawn = jax.random.split(_key[0])
+    return slater(rho, weights) * (1 + 1e-3 * jax.random.normal(drawn))
+
+
 def of_gathered(rho, weights, gathered):
     return slater(rho, weights)
 
@@ -195,6 +211,8 @@ def of_gathered(rho, weights, gathered):
         (of_an_unknown_feature, {}, "colour"),
         (not_a_sum, {"by_blocks": True}, "two blocks"),
         (drawing, {}, "weights have changed"),
+        (drawing_with_keys, {}, "weights have changed"),
+        (leaking_a_key, {}, "UnexpectedTracerError"),
         (of_gathered, {}, "go together"),
         (3, {}, "a formula"),
     ],
@@ -217,6 +235,33 @@ def test_weights_that_change_between_calls_are_noticed():
         result.forces()
 
 
+def test_a_parameter_that_makes_no_energy_is_named_as_such():
+    """Not as weights that have changed."""
+
+    def formula(rho, weights, *, c=C_X):
+        return slater(rho, weights, c=c)
+
+    functional = made(formula).with_parameters(c=np.nan)
+    with pytest.raises(FunctionalError, match="gave nan for an ordinary density"):
+        dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), functional, grid_level=1)
+
+
+def test_a_deep_copy_of_a_used_guest_is_the_same(by_blocks):
+    molecule = dftfd.molecule("He 0 0 0;", basis="sto-3g")
+    energies = [dftfd.run_scf(molecule, f, grid_level=1).energy for f in (by_blocks, copy.deepcopy(by_blocks))]
+    assert energies[0] == energies[1]
+
+
+@pytest.mark.slow
+def test_reports_of_guests_and_local_hybrids_have_no_potential_along_the_bond(by_blocks, tmp_path):
+    """They have none at a point; the page has all the rest."""
+    molecule = dftfd.molecule("H 0 0 0; H 0 0 0.8", basis="sto-3g")
+    for functional in (by_blocks, dftfd.get_functional("lh07t_svwn")):
+        dftfd.run_scf(molecule, functional, grid_level=1).write(tmp_path / "h2.html", overwrite=True)
+        page = (tmp_path / "h2.html").read_text()
+        assert page.count("<svg") >= 3 and "Along H" in page and "exchange-correlation potential" not in page
+
+
 def test_arrays_of_parameters_are_copied():
     c = np.array([C_X])
 
@@ -228,6 +273,38 @@ def test_arrays_of_parameters_are_copied():
     molecule = dftfd.molecule("He 0 0 0;", basis="6-31g")
     found = dftfd.run_scf(molecule, functional, **OPTIONS).energy
     assert found == pytest.approx(dftfd.run_scf(molecule, "lda_x", **OPTIONS).energy, abs=1e-9)
+
+
+def a_vector_of_a_molecule(rho, weights):
+    return slater(rho, weights) if rho.shape[1] == 40 else weights
+
+
+def nothing_of_a_molecule(rho, weights):
+    return slater(rho, weights) if rho.shape[1] == 40 else None
+
+
+def raising_for_a_molecule(rho, weights):
+    return slater(rho, weights) if rho.shape[1] == 40 else {}["no"]
+
+
+def underivable_for_a_molecule(rho, weights):
+    energy = slater(rho, weights)
+    return energy if rho.shape[1] == 40 else jax.lax.while_loop(lambda x: x > 1e9, lambda x: x / 2, energy)
+
+
+@pytest.mark.parametrize(
+    ("formula", "said"),
+    [
+        (a_vector_of_a_molecule, "one float64 number"),
+        (nothing_of_a_molecule, "raised (Value|Type)Error"),
+        (raising_for_a_molecule, "raised KeyError"),
+        (underivable_for_a_molecule, "cannot be derived by JAX"),
+    ],
+)
+def test_a_guest_that_is_wrong_on_a_molecule_alone_is_a_typed_error(formula, said):
+    """The trial has 40 points; what comes later is somebody else's code, too."""
+    with pytest.raises(FunctionalError, match=said):
+        dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), made(formula), grid_level=1)
 
 
 def test_nan_of_a_molecule_is_a_typed_error():

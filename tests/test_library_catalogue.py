@@ -18,7 +18,7 @@ vv10 rvv10 vdw_df vdw_df2 gga_x_rpw86 hartree lda_k_tf gga_k_vw gga_k_tfvw
 """.split()
 
 # Terms without a namesake in libxc: double integrals, exact exchange point by point, and parts of hybrids.
-OWN_NAMES = {"vv10", "rvv10", "vdw_df_nl", "vdw_df2_nl", "hartree", "lh07t_x"}
+OWN_NAMES = {"vv10", "rvv10", "vdw_df_nl", "vdw_df2_nl", "hartree", "lh07t_x", "lc_lh07t_x", "sn_x", "sn_lr_x"}
 PARTS_OF_HYBRIDS = {"gga_x_wpbeh_sr", "gga_x_mpw91_pw6b95", "mgga_c_bc95_pw6b95"}
 
 TERMS = {t.name: t for name in dftfd.list_functionals() for _, t in dftfd.get_functional(name).terms}

@@ -25,7 +25,10 @@ NAMES = [
     *("hf,lyp", "hf,pw_mod", "b3lyp", "b3lyp5", "pbe0", "tpssh", "scan0", "r2scan0", "m062x", "pw6b95"),
     *("hse06", "camb3lyp", "lcwpbe", "wb97", "wb97x", "wb97x_v", "wb97m_v"),
 ]
-NOT_IN_PYSCF = {"scanl", "r2scanl", "vdw_df", "vdw_df2", "lb94", "bj06", "tb09", "lh07t_x", "lh07t_svwn"}
+NOT_IN_PYSCF = {
+    *("scanl", "r2scanl", "vdw_df", "vdw_df2", "lb94", "bj06", "tb09"),
+    *("lh07t_x", "lh07t_svwn", "lc_lh07t_x", "lc_lh07t_svwn", "sn_x", "sn_lr_x"),
+}
 """Laplacians, integrals, models without energy and local hybrids; tests/test_library_published.py,
 test_library_potentials.py and test_local_hybrids.py."""
 

@@ -72,7 +72,7 @@ PAPERS = {
     "10.1063/1.475428": (1998, "mpw91"),
 }
 """The paper that a combination is from, of Kohn-Sham DFT's literature; 2005 is the year of vdW-DF's erratum."""
-SUMS = {"svwn", "spw92", "blyp", "bp86", "bpbe", "olyp", "opbe", "hflyp", "hfpw92"}
+SUMS = {"svwn", "spw92", "blyp", "bp86", "bpbe", "olyp", "opbe", "hflyp", "hfpw92", "lc_lh07t_svwn"}
 """Names that say the papers of both terms, and have none of their own."""
 ONE_PAPER = {"pbe", "pbesol", "pw91", "tpss", "revtpss", "scan", "rscan", "r2scan", "scanl", "r2scanl", "m06l", "mn15l"}
 MODELS = {"lb94", "tb09", "bj06"}

@@ -323,6 +323,7 @@ def _require_supported_pyscf():
 
 def _require_passable(functional: Functional):
     name = functional.name
+    without_guests(functional, "which PySCF's numint can't be given")
     if any(term.formula is not VV10.terms[0][1].formula for _, term in functional.nonlocal_part.terms):
         raise UnsupportedError(f"{name!r} holds a double integral other than VV10, which can't be passed to PySCF.")
     if functional.dispersion is not None:

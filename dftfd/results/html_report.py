@@ -9,7 +9,7 @@ from io import StringIO
 
 import numpy as np
 
-from dftfd.errors import MissingDependencyError
+from dftfd.errors import MissingDependencyError, UnsupportedError
 from dftfd.response.excitations import draw_spectrum
 from dftfd.results.scene import STYLE as SCENE_STYLE
 from dftfd.results.scene import result_scene, scene_figure, scene_script
@@ -173,10 +173,13 @@ def _draw_line(axes, result, bond):
     x = np.linspace(-BOND_REACH, length + BOND_REACH, LINE_POINTS)
     points = a + np.outer(x, (b - a) / length)
     density = np.asarray(evaluate_at(result.density, points)).sum(axis=1)
-    potential = np.asarray(evaluate_at(result.v_xc, points))[:, 0]
     axes.semilogy(x, density, color="C0", label="density")
     axes.set(xlabel="distance [bohr]", title=f"Along {_name(molecule, bond)}")
     axes.set_ylabel("density [bohr$^{-3}$]", color="C0")
+    try:
+        potential = np.asarray(evaluate_at(result.v_xc, points))[:, 0]
+    except UnsupportedError:  # guests and local hybrids have none at a point
+        return
     other = axes.twinx()
     other.plot(x, potential, color="C3", label="exchange-correlation potential, alpha")
     low, high = np.percentile(potential, (2, 98))  # those of meta-GGAs have poles at the nuclei

@@ -27,7 +27,7 @@ def counterpart(functional: Functional) -> libxc.Terms:
         raise UnsupportedError(
             f"libxc {libxc.version()} has no counterpart of {', '.join(map(repr, unknown))}, so there is nothing to "
             f"compare {functional.name!r} with; dftfd.check takes functionals whose terms bear libxc's "
-            "names, dftfd.audit any."
+            "names, dftfd.audit all that have a value at a point."
         )
     for _, term in terms:
         _require_default_parameters(term)

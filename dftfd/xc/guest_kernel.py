@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.errors import NumericalError
-from dftfd.functionals.guests import GuestTerm, is_number
+from dftfd.errors import DftfdError, NumericalError, one_line
+from dftfd.functionals.guests import GuestTerm, is_number, refused
 from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
 from dftfd.xc.channels import GRADIENT, ROW, TAU, both_spins, channel_count
 from dftfd.xc.kernel import Slopes
@@ -117,12 +117,16 @@ class GuestKernel:
         cuts = [slice(start, start + size) for start in range(0, n, size)]
         return [({name: values[..., cut] for name, values in x.items()}, owner[cut]) for cut in cuts]
 
-    @staticmethod
-    def _each(code, blocks) -> list:
-        """code(block) of each block, in their order, by the workers."""
+    def _each(self, code, blocks) -> list:
+        """code(block) of each block, in their order, by the workers; FunctionalError for what JAX cannot derive."""
         parts = split_evenly([1.0] * len(blocks), min(worker_count(), len(blocks)))
         of_part = lambda part: [(k, jax.block_until_ready(code(blocks[k]))) for k in part]
-        found = run_on_workers([functools.partial(of_part, part) for part in parts])
+        try:
+            found = run_on_workers([functools.partial(of_part, part) for part in parts])
+        except DftfdError:
+            raise
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise refused(self.term, f"cannot be derived by JAX: {one_line(str(error), 120)}") from error
         return [result for _, result in sorted((pair for part in found for pair in part), key=lambda pair: pair[0])]
 
     def _require_finite(self, energy, slopes):
