@@ -1,4 +1,4 @@
-"""Wavenumbers of ten molecules on the default grid and on a converged one, for functionals that need fine grids.
+"""Wavenumbers of ten molecules on the default grid, the next finer one and a converged one, of demanding functionals.
 
     python -m tests.verification.frequencies_on_grids [NAME ...]
 
@@ -16,7 +16,7 @@ import dftfd
 
 RECORD = Path(__file__).parents[2] / "data" / "reliability" / "frequencies_on_grids.json"
 FUNCTIONALS = "r2scan", "m06l"
-DEFAULT, CONVERGED = 3, 8
+LEVELS, CONVERGED = (3, 4), 8
 MOLECULES = {
     "H2O": "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692",
     "HF": "F 0 0 0; H 0 0 0.9168",
@@ -46,12 +46,15 @@ def main() -> None:
     for name in sys.argv[1:] or MOLECULES:
         for xc in FUNCTIONALS:
             row = rows.setdefault(f"{name} {xc}", {})
-            for level in (DEFAULT, CONVERGED):
+            for level in (*LEVELS, CONVERGED):
                 if str(level) not in row:
                     row[str(level)] = wavenumbers(name, xc, level)
                     RECORD.write_text(json.dumps(rows, indent=1) + "\n")
-            coarse, fine = (np.array(row[str(level)]["wavenumbers"]) for level in (DEFAULT, CONVERGED))
-            print(f"{name:5} {xc:7} {np.abs(coarse - fine).max():7.2f} cm^-1, sum {row[str(DEFAULT)]['sum_rule']:.0e}")
+            fine = np.array(row[str(CONVERGED)]["wavenumbers"])
+            off = (np.abs(np.array(row[str(level)]["wavenumbers"]) - fine).max() for level in LEVELS)
+            print(
+                f"{name:5} {xc:7}", *(f"level {n}: {x:.2f} cm^-1" for n, x in zip(LEVELS, off, strict=True)), flush=True
+            )
 
 
 if __name__ == "__main__":
