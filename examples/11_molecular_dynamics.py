@@ -1,4 +1,4 @@
-"""Twenty femtoseconds of a water molecule that was pulled out of shape, by ASE's molecular dynamics, and how well its energy is kept.
+"""Twenty femtoseconds of a water molecule out of its shape by ASE's molecular dynamics, and how well energy is kept.
 
 Forces are the exact derivative of the energy, the quadrature grid's motion included; so the total energy stays, but for
 the error of the time step, which falls with its square.
