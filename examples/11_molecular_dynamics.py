@@ -18,7 +18,7 @@ def trajectory(step, length=20.0):
     """Potential and total energies [eV] and OH distances [angstrom] (time, 2) at steps [fs]."""
     water = molecule("H2O")
     water.calc = DFTFD(xc="pbe", basis="6-31g", grid_level=1, conv_tol=1e-9)
-    water.rattle(0.08, seed=1)  # angstrom: it starts at rest, out of its equilibrium
+    water.rattle(0.04, seed=1)  # angstrom: it starts at rest, out of its equilibrium
     dynamics, rows = VelocityVerlet(water, timestep=step * units.fs), []
 
     def note():
