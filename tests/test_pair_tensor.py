@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dftfd
+from dftfd.errors import ResourceError
 from dftfd.libcint.two_electron import auxiliary_basis, fitting_tensor
 from dftfd.terms import fitted_integrals
 from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
@@ -62,3 +63,49 @@ def test_forces_take_the_fit_of_the_last_density_and_of_no_other(monkeypatch):
     np.testing.assert_allclose(result.forces(), remembered, atol=1e-10)
     monkeypatch.setattr(fitted_integrals, "_LAST_FITS", {})
     np.testing.assert_allclose(result.forces(), remembered, atol=1e-10)
+
+
+def test_pairs_that_are_not_kept_are_formed_anew(chain):
+    """J with half of the pairs and with none of them kept, as with all, within the bytes that are allowed."""
+    molecule, auxiliary, _, densities = chain
+    whole = PairTensor(molecule, auxiliary)
+    expected_fits, expected = whole.coulomb(densities)
+    for room in (whole.nbytes // 2, 0):
+        part = whole.within(room)
+        assert part.nbytes <= room
+        fits, J = part.coulomb(densities)
+        np.testing.assert_allclose(fits, expected_fits, atol=1e-10 * np.abs(expected_fits).max())
+        np.testing.assert_allclose(J, expected, atol=1e-10 * np.abs(expected).max())
+    assert whole.within(whole.nbytes).nbytes == whole.nbytes
+
+
+@pytest.mark.parametrize("omega", [0.0, 0.3])
+def test_exchange_by_pairs(chain, omega, monkeypatch):
+    """K of a density and of orbitals where B of all pairs in double precision would not fit; J in the same pass."""
+    molecule, _, _, _ = chain
+    exact = DensityFittedCoulombExchange(molecule, True)
+    monkeypatch.setattr(fitted_integrals, "SHARE", 0.0)
+    lean = DensityFittedCoulombExchange(molecule, True)
+    C = np.linalg.qr(np.random.default_rng(3).normal(size=(molecule.n_ao, 12)))[0]
+    P = (C @ C.T)[None]
+    for found, expected in zip(
+        lean.coulomb_and_exchange(P, [C], omega), exact.coulomb_and_exchange(P, [C], omega), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
+    dC = np.random.default_rng(4).normal(size=(2, 12, molecule.n_ao))
+    found, expected = (builder.exchange_on_orbitals(C.T, dC, omega) for builder in (lean, exact))
+    np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
+    (needed,) = lean.memory([omega]).fixed.values()
+    with pytest.raises(ResourceError, match="density fitting needs"):
+        DensityFittedCoulombExchange(molecule, True, 0.3 * needed)
+
+
+def test_energies_hardly_depend_on_what_is_kept(monkeypatch):
+    """With half of the fitting tensor formed anew for every J, and with that of a hybrid by pairs: 1e-9 hartree."""
+    molecule = dftfd.molecule(CHAIN, basis="def2-svp")
+    expected = [dftfd.run_scf(molecule, xc=xc, grid_level=0, density_fit=True).energy for xc in ("pbe", "b3lyp")]
+    monkeypatch.setattr(fitted_integrals, "SHARE", 0.0)
+    within = PairTensor.within
+    monkeypatch.setattr(PairTensor, "within", lambda self, room: within(self, min(room, self.nbytes // 2)))
+    found = [dftfd.run_scf(molecule, xc=xc, grid_level=0, density_fit=True).energy for xc in ("pbe", "b3lyp")]
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-9)

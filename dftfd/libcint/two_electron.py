@@ -174,14 +174,13 @@ def fitting_tensor(molecule, auxiliary: dict, omega: float = 0.0) -> np.ndarray:
             raise NumericalError(message) from error
 
 
-def fitting_tensor_blocks(molecule, auxiliary: dict, pairs):
-    """`fitting_tensor` of 1/r for some packed pairs, ascending (n,): yields (pairs of a block, B (aux, pair)).
+def three_centre_blocks(molecule, auxiliary: dict, pairs, omega: float = 0.0):
+    """(Q|ij) of some packed pairs, ascending (n,): yields (pairs of a block, integrals (aux, pair)), the latter anew.
 
-    What is left out is not transformed either, which is most of the work in large molecules.
+    Blocks hold whole shells, one at least, and about WORK_BYTES.
     """
-    with mole_with_range(molecule, 0.0) as mole, quiet():
+    with mole_with_range(molecule, omega) as mole, quiet():
         auxmol = addons.make_auxmol(mole, auxiliary)
-        apply = _inverse_root(auxmol.intor("int2c2e", hermi=1))
         tables = gto.conc_env(mole._atm, mole._bas, mole._env, auxmol._atm, auxmol._bas, auxmol._env)
         name, shells = mole._add_suffix("int3c2e"), mole.nbas
         optimiser = gto.moleintor.make_cintopt(mole._atm, mole._bas, mole._env, name)
@@ -194,23 +193,47 @@ def fitting_tensor_blocks(molecule, auxiliary: dict, pairs):
             if len(chosen):
                 part = start, stop, 0, shells, shells, shells + auxmol.nbas
                 values = gto.moleintor.getints3c(name, *tables, part, 1, "s2ij", cintopt=optimiser)
-                yield chosen, apply(values.T.take(chosen - first_pair[start], axis=1, mode="clip"))
+                yield chosen, values.T.take(chosen - first_pair[start], axis=1, mode="clip")
             start = stop
 
 
-def _inverse_root(V):
-    """The map X -> L^-1 X with V = L L^T, or the inverse root of V without the eigenvalues that are next to zero."""
-    try:
-        L = scipy.linalg.cholesky(V, lower=True)
-    except scipy.linalg.LinAlgError:
-        s, U = scipy.linalg.eigh(V)
-        kept = s > LINEAR_DEPENDENCE
-        root = U[:, kept].T / np.sqrt(s[kept])[:, None]
-        return lambda X: root @ X
-    except ValueError as error:
-        raise NumericalError(f"the Coulomb metric of the auxiliary basis could not be factorised: {error}.") from error
-    (trsm,) = scipy.linalg.get_blas_funcs(("trsm",), (L,))
-    return lambda X: trsm(1.0, L, X.T, side=1, lower=True, trans_a=1, overwrite_b=True).T  # in place: X L^-T of X^T
+class InverseRoot:
+    """L^-1 of the Coulomb metric V = L L^T of fitting functions, or its inverse root without eigenvalues next to zero.
+
+    With it B = L^-1 (Q|ij) is `fitting_tensor`.
+    """
+
+    def __init__(self, molecule, auxiliary: dict, omega: float = 0.0):
+        with mole_with_range(molecule, omega) as mole, quiet():
+            V = addons.make_auxmol(mole, auxiliary).intor("int2c2e", hermi=1)
+        self._factor = self._root = None
+        try:
+            self._factor = scipy.linalg.cholesky(V, lower=True)
+        except scipy.linalg.LinAlgError:
+            s, U = scipy.linalg.eigh(V)
+            kept = s > LINEAR_DEPENDENCE
+            self._root = U[:, kept].T / np.sqrt(s[kept])[:, None]
+        except ValueError as error:
+            message = f"the Coulomb metric of the auxiliary basis could not be factorised: {error}."
+            raise NumericalError(message) from error
+
+    @property
+    def rank(self) -> int:
+        """Rows of B."""
+        return len(self._root if self._factor is None else self._factor)
+
+    def __call__(self, X) -> np.ndarray:
+        """L^-1 X of X (aux, n), which is overwritten."""
+        if self._factor is None:
+            return self._root @ X
+        (trsm,) = scipy.linalg.get_blas_funcs(("trsm",), (self._factor,))
+        return trsm(1.0, self._factor, X.T, side=1, lower=True, trans_a=1, overwrite_b=True).T  # X^T L^-T in place
+
+    def transposed(self, Y) -> np.ndarray:
+        """L^-T Y of Y (aux, n)."""
+        if self._factor is None:
+            return self._root.T @ Y
+        return scipy.linalg.solve_triangular(self._factor, Y, lower=True, trans=1)
 
 
 def schwarz_bounds(molecule) -> np.ndarray:

@@ -133,7 +133,7 @@ class Calculation:
         budget = memory_budget(self.max_memory)
         orbitals = GridOrbitals(self.molecule, progress)
         terms = tuple(self._terms(orbitals, budget, progress))
-        needs = [orbitals.memory(), *(term.memory() for term in terms)]
+        needs = [*(term.memory() for term in terms), orbitals.memory()]
         plan = memory_plan(self.molecule.n_ao, self.n_spin, needs, budget)
         progress.fact(str(plan), plan.needs_in_words)
         plan.require_room()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dftfd.errors import InputError, ResourceError, shown
+from dftfd.runtime import kept_memory
 from dftfd.runtime.threads import worker_count
 
 SHARE = 0.8
@@ -95,6 +96,7 @@ def process_memory() -> int:
 
 def give_back() -> None:
     """Returns what was freed to the system, where the C library can: an SCF leaves holes of a hundred megabytes."""
+    kept_memory.give_back()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -140,8 +142,12 @@ def _rooms(mount, path, limit, usage, cache):
 
 def _process_rooms():
     """What the limit of the address space leaves."""
-    limit, pages = resource.getrlimit(resource.RLIMIT_AS)[0], _read(PROC / "self/statm").split()
-    if limit != resource.RLIM_INFINITY and pages:
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return
+    kept_memory.give_back()
+    pages = _read(PROC / "self/statm").split()
+    if pages:
         yield limit - int(pages[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -162,7 +168,11 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """fixed: bytes by name that are needed.   flexible: the same for what need not be kept.   budget: bytes."""
+    """What a calculation takes, and may take.
+
+    fixed: bytes by name that are needed.   flexible: the same for what need not be kept, by what comes first.
+    budget: bytes.
+    """
 
     fixed: Mapping[str, float]
     flexible: Mapping[str, float]
@@ -186,9 +196,12 @@ class MemoryPlan:
         return f"memory: about {in_bytes(self.needed + wanted)} ({parts})"
 
     def __str__(self):
-        wanted = sum(self.flexible.values())
-        lean = "" if wanted <= self.room else f"; {', '.join(self.flexible)} partly computed anew in each cycle"
-        return f"{self.needs_in_words} of {in_bytes(self.budget)}{lean}"
+        room, lean = self.room, []
+        for name, wanted in self.flexible.items():
+            lean += [name] if wanted > room else []
+            room -= wanted
+        words = f"; {', '.join(lean)} partly computed anew in each cycle" if lean else ""
+        return f"{self.needs_in_words} of {in_bytes(self.budget)}{words}"
 
     def require_room(self) -> None:
         """Raise ResourceError where even the leanest way takes more than the budget."""
@@ -203,6 +216,7 @@ class MemoryPlan:
 
 ADVICE = {
     "the fitting tensor": "Use exact integrals (density_fit=False, --no-density-fit) or a smaller basis set",
+    "three-centre integrals": "Use exact integrals (density_fit=False, --no-density-fit) or a smaller basis set",
     "the grid": "Use a lower grid_level",
     "all fitted integrals": "Use a smaller basis set",
     "all two-electron integrals": "Use density_fit=True or a smaller basis set",

@@ -2,7 +2,7 @@
 
 import weakref
 from copy import copy
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,18 @@ import scipy.linalg
 from dftfd.errors import InputError, ResourceError
 from dftfd.libcint import two_electron
 from dftfd.runtime.memory import Need, available_memory, in_bytes
-from dftfd.runtime.threads import blas_threads, run_on_workers, share_out, worker_count
+from dftfd.runtime.threads import blas_threads, share_out, worker_count
 from dftfd.system.molecule import Molecule
 from dftfd.terms.fitted_gradient import fitted_gradient
 from dftfd.terms.integrals import CoulombExchange, share
-from dftfd.terms.pair_tensor import PairTensor
+from dftfd.terms.pair_tensor import PairTensor, WholeTensor
 from dftfd.terms.single_precision import SingleTensor
 
 _BLOCK_BYTES = 4 * 2**20
 """Unpacked three-centre integrals of a worker at a time: they should stay in its cache."""
+
+SHARE = 0.8
+"""Part of the limit from which on the tensor for exchange is kept by pairs."""
 
 _RANK_TOLERANCE = 1e-14
 """Eigenvalues of a density matrix below this fraction of the largest are rounding errors of zero."""
@@ -35,7 +38,8 @@ A few matrices, where the tensor that they were computed with may be gigabytes.
 class DensityFittedCoulombExchange(CoulombExchange):
     """J and K from (ij|kl) ~ sum_Q B_Q,ij B_Q,kl, with the tensor B (aux, ao (ao + 1) / 2) computed once and kept.
 
-    For J alone B is a PairTensor.
+    For J alone B is a PairTensor, of which as much is kept as there is room for, and with K where the whole B does not
+    fit into SHARE of the limit.
 
     exact_exchange: whether the functional needs K; it decides, as in PySCF, between a Coulomb fit and a
     Coulomb-and-exchange fit.   memory_limit: bytes allowed for B, by default 70 % of what is available.
@@ -49,9 +53,13 @@ class DensityFittedCoulombExchange(CoulombExchange):
         self._auxiliary, self.auxiliary_basis = two_electron.auxiliary_basis(molecule, exact_exchange)
         self.n_auxiliary, self._n_pairs = two_electron.fitting_tensor_size(molecule, self._auxiliary)
         self._memory_limit = 0.7 * available_memory() if memory_limit is None else memory_limit
-        self._tensors: dict[float, np.ndarray] = {}
-        self._room_for_single = exact_exchange
-        self._pairs = None if exact_exchange else PairTensor(molecule, self._auxiliary)
+        self._tensors: dict[float, WholeTensor | PairTensor] = {}
+        self._with_exchange = self._room_for_single = exact_exchange
+        self._pairs = None
+        if not exact_exchange or not self._whole_fits(1):
+            self._pairs = PairTensor(molecule, self._auxiliary)
+        if not exact_exchange:
+            self._pairs = self._pairs.within(self._memory_limit - self._bytes_of(0))
         self._check_memory(self._bytes_of(1))
 
     def with_few_for_exchange(self) -> "DensityFittedCoulombExchange":
@@ -73,28 +81,32 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     def tensor(self, omega: float = 0.0) -> np.ndarray:
         """B_Q,ij of the operator, packed over i >= j, (aux, ao (ao + 1) / 2)."""
-        if omega not in self._tensors:
+        found = self._tensors.get(omega)
+        if not isinstance(found, WholeTensor):
             self._check_memory(self._bytes_of(len(self._tensors) + 1, whole=True))
             with blas_threads(worker_count()):
-                self._tensors[omega] = two_electron.fitting_tensor(self.molecule, self._auxiliary, omega)
+                found = WholeTensor(two_electron.fitting_tensor(self.molecule, self._auxiliary, omega))
+            self._tensors[omega] = found
+        return found.values
+
+    def _rows(self, omega: float):
+        """B of the operator, whole or by pairs."""
+        if omega not in self._tensors and self._pairs is not None:
+            self._check_memory(self._bytes_of(len(self._tensors) + 1))
+            pairs = PairTensor(self.molecule, self._auxiliary, omega) if omega else self._pairs
+            self._tensors[omega] = pairs
+        elif omega not in self._tensors:
+            self.tensor(omega)
         return self._tensors[omega]
 
     def coulomb_of_each(self, P):
         folded = (P + P.transpose(0, 2, 1))[:, *self._lower]
         diagonal = np.arange(1, P.shape[1] + 1).cumsum() - 1
         folded[:, diagonal] /= 2  # each pair i > j stands for ij and ji
-        fits, packed = self._whole_coulomb(folded) if self._pairs is None else self._pairs.coulomb(folded)
+        fits, packed = self._rows(0.0).coulomb(folded)
         if len(P) == 1:
             _LAST_FITS[self.molecule] = self.auxiliary_basis, P[0].copy(), fits[0]
         return packed[:, self._positions_in_square].reshape(P.shape)
-
-    def _whole_coulomb(self, folded):
-        """As PairTensor.coulomb, with the tensor that exchange needs, too."""
-        parts = np.array_split(self.tensor(), worker_count())
-        fits = [np.empty((len(folded), len(B))) for B in parts]
-        product = lambda B, fit: np.matmul(folded, B.T, out=fit) @ B
-        packed = np.sum(run_on_workers([partial(product, *pair) for pair in zip(parts, fits, strict=True)]), axis=0)
-        return np.concatenate(fits, axis=1), packed
 
     def _last_fit(self, total):
         """sum_ij B_Q,ij P_ij (aux,) where this density (ao, ao) was the last whose J was asked for, else None."""
@@ -111,21 +123,19 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     def exchange_on_orbitals(self, C, dC, omega=0.0, crossed=1.0):
         n_orbitals, n = C.shape
-        B, square = self.tensor(omega), self._positions_in_square
+        B = self._rows(omega)
         block = max(1, _BLOCK_BYTES // (8 * n * max(n, n_orbitals)))
         columns = crossed * np.ascontiguousarray(dC.reshape(-1, n).T)
 
         def part(starts):
             K, full = np.zeros(dC.shape), np.empty((block, n, n))
             for start in starts:
-                rows = B[start : start + block]
-                BQ = full[: len(rows)]
-                np.take(rows, square, axis=1, out=BQ.reshape(-1, n * n), mode="clip")
+                BQ = B.unpacked(start, full)
                 half = np.matmul(C, BQ)  # (Q|q m)
                 pairs = np.matmul(half, C.T).reshape(-1, n_orbitals).T  # (Q|p q) as (p, Qq)
                 half = half.reshape(-1, n)
                 if crossed:
-                    turned = (half @ columns).reshape(len(rows), n_orbitals, *dC.shape[:2])  # (Q|p dC_q), (Q, p, t, q)
+                    turned = (half @ columns).reshape(len(BQ), n_orbitals, *dC.shape[:2])  # (Q|p dC_q), (Q, p, t, q)
                 for t, (K_t, dC_t) in enumerate(zip(K, dC, strict=True)):
                     K_t += pairs @ np.matmul(dC_t, BQ).reshape(-1, n)  # (Q|dC_q m)
                     if crossed:
@@ -167,16 +177,15 @@ class DensityFittedCoulombExchange(CoulombExchange):
         n, n_occ = C.shape
         if not n_occ:
             return np.zeros((n, n))
-        B, transposed = self.tensor(omega), np.ascontiguousarray(C.T)
+        B, transposed = self._rows(omega), np.ascontiguousarray(C.T)
         block = max(1, _BLOCK_BYTES // (8 * n * n))
 
         def part(starts):
             full, X = np.empty((block, n, n)), np.empty((block, n_occ, n))
             K, product = np.zeros((n, n)), np.empty((n, n))
             for start in starts:
-                rows = B[start : start + block]
-                flat = np.matmul(transposed, two_electron.unpack(rows, full[: len(rows)]), out=X[: len(rows)])
-                flat = flat.reshape(-1, n)
+                BQ = B.unpacked(start, full)
+                flat = np.matmul(transposed, BQ, out=X[: len(BQ)]).reshape(-1, n)
                 K += np.matmul(flat.T, flat, out=product)
             return K
 
@@ -195,14 +204,28 @@ class DensityFittedCoulombExchange(CoulombExchange):
         return positions.ravel()
 
     def memory(self, omegas):
-        single = len(omegas) * SingleTensor.nbytes(self.n_auxiliary, self.molecule.n_ao) * self._room_for_single
+        n_tensors = len({0.0, *omegas})
+        if not self._with_exchange:
+            return Need({"three-centre integrals": self._bytes_of(0)}, {"the fitting tensor": self._pairs.nbytes})
+        occupied = self.molecule.n_alpha + (self.molecule.n_beta if self.molecule.spin else 0)
+        sizes = self.n_auxiliary, self.molecule.n_ao, occupied
+        single = len(omegas) * SingleTensor.nbytes(*sizes) * self._room_for_single
         flexible = {"exchange in single precision": single} if single else {}
-        return Need({"the fitting tensor": self._bytes_of(len({0.0, *omegas}))}, flexible)
+        return Need({"the fitting tensor": self._bytes_of(n_tensors, self._whole_fits(n_tensors))}, flexible)
 
     def within(self, room, omegas=()):
         other = copy(self)
+        if not self._with_exchange:
+            other._pairs = self._pairs.within(room)
+            return other
+        if not self._whole_fits(len({0.0, *omegas})):
+            other._pairs = other._pairs or PairTensor(self.molecule, self._auxiliary)
         other._room_for_single = room >= sum(self.memory(omegas).flexible.values())
         return other
+
+    def _whole_fits(self, n_tensors) -> bool:
+        """Whether so many tensors in double precision take at most SHARE of the limit."""
+        return self._bytes_of(n_tensors, whole=True) <= SHARE * self._memory_limit
 
     def _bytes_of(self, n_tensors, whole=False):
         tensor = 8 * self.n_auxiliary * self._n_pairs
@@ -226,7 +249,9 @@ class _FewForExchange(DensityFittedCoulombExchange):
     def __init__(self, exact: DensityFittedCoulombExchange):
         self.__dict__.update(exact.__dict__)
         self._few = copy(exact)
-        self._few._auxiliary, self._few._tensors = two_electron.few_fitting_functions(exact.molecule), {}
+        self._few._auxiliary = few = two_electron.few_fitting_functions(exact.molecule)
+        self._few.n_auxiliary, _ = two_electron.fitting_tensor_size(exact.molecule, few)
+        self._few._tensors, self._few._pairs = {}, None
 
     def exchange_on_orbitals(self, C, dC, omega=0.0, crossed=1.0):
         return self._few.exchange_on_orbitals(C, dC, omega, crossed)
@@ -241,7 +266,7 @@ class _SinglePrecision(DensityFittedCoulombExchange):
 
     def _of(self, omega) -> SingleTensor:
         if omega not in self._single:
-            self._single[omega] = SingleTensor(self.tensor(omega), self.molecule.n_ao)
+            self._single[omega] = SingleTensor(self._rows(omega), self.molecule.n_ao)
         return self._single[omega]
 
     def _exchange_of_orbitals(self, C, omega):
@@ -250,14 +275,15 @@ class _SinglePrecision(DensityFittedCoulombExchange):
     def changes_from(self, P, C_occ=None, omegas=()):
         if C_occ is None or not omegas:
             return super().changes_from(P, C_occ, omegas)
+        changes = {omega: [self._of(omega).changes_from(before) for before in C_occ] for omega in omegas}
 
         def change(P_new, C_new):
             dP, K = (P_new - P).sum(axis=0), []
             J: Any = 0.0
-            for omega in omegas:
+            for omega, of_spins in changes.items():
                 found = [
-                    self._of(omega).changes(C, before, dP if omega == 0.0 and s == 0 else None)
-                    for s, (C, before) in enumerate(zip(C_new, C_occ, strict=True))
+                    of_spin(C, dP if omega == 0.0 and s == 0 else None)
+                    for s, (of_spin, C) in enumerate(zip(of_spins, C_new, strict=True))
                 ]
                 J = J + found[0][0]
                 K.append(np.stack([of_spin for _, of_spin in found]))

@@ -1,23 +1,28 @@
-r"""The fitting tensor B_Q,ij for Coulomb matrices, each pair of basis functions with the digits that it deserves.
+r"""The fitting tensor B_Q,ij, whole, or each pair of basis functions with the digits that it deserves.
 
     J_ij = sum_Q B_Q,ij sum_kl B_Q,kl P_kl
 
 By the Schwarz inequality sum_Q B_Q,ij^2 is nearly (ij|ij). Pairs whose bound sqrt (ij|ij) is small are kept in single
 precision, whose 7 digits leave an error below 1e-11, and those below what counts are not kept. J stays the exact
-derivative of the energy, since both have the same B.
+derivative of the energy, since both have the same B. For J alone, pairs for which there is no room are not kept either:
+with B = L^-1 A their integrals A are formed twice for every J, for L^-1 (A P), and for A^T (L^-T B P).
 """
 
-from functools import cached_property
+from copy import copy
+from functools import cached_property, partial
 
 import numpy as np
 
 from dftfd.libcint.two_electron import (
     WORK_BYTES,
-    fitting_tensor_blocks,
+    InverseRoot,
     fitting_tensor_size,
     schwarz_bounds,
+    three_centre_blocks,
+    unpack,
 )
-from dftfd.runtime.threads import blas_threads, share_out, worker_count
+from dftfd.runtime import kept_memory
+from dftfd.runtime.threads import blas_threads, run_on_workers, share_out, worker_count
 
 SINGLE, DROPPED = 1e-4, 1e-12
 """Bounds sqrt (ij|ij) [sqrt hartree] below which a pair is kept in single precision, and not at all."""
@@ -29,37 +34,88 @@ _BLOCK_BYTES = 2 * 2**20
 """Of a worker's rows at a time, which are read twice and should stay in its cache."""
 
 
-class PairTensor:
-    """B of a molecule and its fitting functions for the operator 1/r; `nbytes` is known before it is computed."""
+class WholeTensor:
+    """B (aux, ao (ao + 1) / 2) in double precision."""
 
-    def __init__(self, molecule, auxiliary: dict):
-        self._molecule, self._auxiliary = molecule, auxiliary
+    def __init__(self, B: np.ndarray):
+        self.values = B
+
+    def __len__(self):
+        return len(self.values)
+
+    def unpacked(self, start: int, out: np.ndarray) -> np.ndarray:
+        """Rows (n, ao, ao) from `start` on, as many as there are and `out` has room for, written to it."""
+        rows = self.values[start : start + len(out)]
+        return unpack(rows, out[: len(rows)])
+
+    def coulomb(self, folded) -> tuple[np.ndarray, np.ndarray]:
+        """(B P (n, aux), B^T B P (n, pair)) of densities (n, pair) packed over i >= j, where i > j stands for both."""
+        parts = np.array_split(self.values, worker_count())
+        fits = [np.empty((len(folded), len(B))) for B in parts]
+        product = lambda B, fit: np.matmul(folded, B.T, out=fit) @ B
+        packed = np.sum(run_on_workers([partial(product, *pair) for pair in zip(parts, fits, strict=True)]), axis=0)
+        return np.concatenate(fits, axis=1), packed
+
+
+class PairTensor:
+    """B of a molecule and its fitting functions for an operator; `nbytes` is known before it is computed."""
+
+    def __init__(self, molecule, auxiliary: dict, omega: float = 0.0):
+        self._molecule, self._auxiliary, self._omega = molecule, auxiliary, omega
         self.n_auxiliary, _ = fitting_tensor_size(molecule, auxiliary)
         bounds = schwarz_bounds(molecule)
         self._double = np.flatnonzero(bounds >= SINGLE)
         self._single = np.flatnonzero((bounds < SINGLE) & (bounds >= DROPPED))
+        self._anew = np.zeros(0, dtype=int)
+
+    def within(self, room: float) -> "PairTensor":
+        """The same of which at most `room` bytes are kept: pairs of the last shells are left out first."""
+        bytes_of = np.zeros(len(self._double) + len(self._single))
+        pairs = np.sort(np.concatenate([self._double, self._single]))
+        bytes_of[np.searchsorted(pairs, self._double)] = 8.0 * self.n_auxiliary
+        bytes_of[np.searchsorted(pairs, self._single)] = 4.0 * self.n_auxiliary
+        n_kept = int(np.searchsorted(bytes_of.cumsum(), room, side="right"))
+        other = copy(self)
+        if n_kept < len(pairs):
+            for name in ("_values", "_positions"):
+                other.__dict__.pop(name, None)
+            other._double, other._single = (p[p < pairs[n_kept]] for p in (self._double, self._single))
+            other._anew = np.concatenate([pairs[n_kept:], self._anew])
+        return other
+
+    def __len__(self):
+        return self._root.rank
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the values."""
+        """Bytes of the values that are kept."""
         return self.n_auxiliary * (8 * len(self._double) + 4 * len(self._single))
 
     @property
     def work_bytes(self) -> int:
         """Bytes that computing it takes besides: four copies of the integrals of a shell with all functions."""
         widest = 8 * self.n_auxiliary * _WIDEST * self._molecule.n_ao
-        return min(2 * self.nbytes, max(WORK_BYTES, 4 * widest))
+        most = max(WORK_BYTES, 4 * widest)
+        return most if len(self._anew) else min(2 * self.nbytes, most)
+
+    def _blocks(self, pairs):
+        return three_centre_blocks(self._molecule, self._auxiliary, pairs, self._omega)
+
+    @cached_property
+    def _root(self) -> InverseRoot:
+        return InverseRoot(self._molecule, self._auxiliary, self._omega)
 
     @cached_property
     def _values(self) -> tuple[np.ndarray, np.ndarray]:
         """B of the pairs in double and in single precision."""
-        double = np.empty((self.n_auxiliary, len(self._double)))
-        single = np.empty((self.n_auxiliary, len(self._single)), dtype=np.float32)
-        n_rows = 0
+        rows = self.n_auxiliary
+        double = kept_memory.empty(rows * len(self._double)).reshape(rows, -1)
+        single = kept_memory.empty(rows * len(self._single), np.float32).reshape(rows, -1)
+        n_rows = self._root.rank  # less than fitting functions where some depend on others
         with blas_threads(worker_count()):
             kept = np.sort(np.concatenate([self._double, self._single]))
-            for pairs, block in fitting_tensor_blocks(self._molecule, self._auxiliary, kept):
-                n_rows = len(block)  # fewer than fitting functions where some depend on others
+            for pairs, integrals in self._blocks(kept):
+                block = self._root(integrals)
                 for positions, values in ((self._double, double), (self._single, single)):
                     first, last = np.searchsorted(positions, [pairs[0], pairs[-1] + 1])
                     chosen = np.searchsorted(pairs, positions[first:last])
@@ -70,7 +126,7 @@ class PairTensor:
         """(B P (n, aux), B^T B P (n, pair)) of densities (n, pair) packed over i >= j, where i > j stands for both."""
         double, single = self._values
         P_double, P_single = (np.ascontiguousarray(folded[:, kept]) for kept in (self._double, self._single))
-        fits, size = np.empty((len(folded), len(double))), max(1, _BLOCK_BYTES // (8 * folded.shape[1]))
+        fits, size = self._fits_anew(folded), max(1, _BLOCK_BYTES // (8 * folded.shape[1]))
 
         def part(starts):
             J_double, J_single = np.zeros_like(P_double), np.zeros_like(P_single)
@@ -79,13 +135,43 @@ class PairTensor:
                 rows = slice(start, min(start + size, len(double)))
                 B, b = double[rows], in_double[: rows.stop - start]
                 b[...] = single[rows]
-                fits[:, rows] = P_double @ B.T + P_single @ b.T
+                fits[:, rows] += P_double @ B.T + P_single @ b.T
                 J_double += fits[:, rows] @ B
                 J_single += fits[:, rows] @ b
             return J_double, J_single
 
         J = np.zeros(folded.shape)
-        for J_double, J_single in share_out(range(0, len(double), size), part):
+        for J_double, J_single in share_out(range(0, fits.shape[1], size), part):
             J[:, self._double] += J_double
             J[:, self._single] += J_single
+        if len(self._anew):
+            coefficients = self._root.transposed(fits.T).T
+            for pairs, integrals in self._blocks(self._anew):
+                J[:, pairs] = coefficients @ integrals
         return fits, J
+
+    def _fits_anew(self, folded):
+        """The part of B P (n, aux) of the pairs that are not kept."""
+        if not len(self._anew):
+            return np.zeros((len(folded), self._root.rank))
+        projections = np.zeros((self.n_auxiliary, len(folded)))
+        for pairs, integrals in self._blocks(self._anew):
+            projections += integrals @ folded[:, pairs].T
+        return np.ascontiguousarray(self._root(projections).T)
+
+    @cached_property
+    def _positions(self):
+        """Where each element of a symmetric matrix (ao ao,) stands in a row of `unpacked`: the last place holds 0."""
+        n = self._molecule.n_ao
+        packed = np.full(n * (n + 1) // 2, len(self._double) + len(self._single))
+        packed[np.concatenate([self._double, self._single])] = np.arange(len(self._double) + len(self._single))
+        square, lower = np.empty((n, n), dtype=np.intp), np.tril_indices(n)
+        square[lower] = square[lower[::-1]] = packed
+        return square.ravel()
+
+    def unpacked(self, start: int, out: np.ndarray) -> np.ndarray:
+        """As WholeTensor's; of a tensor that is kept."""
+        double, single = (values[start : start + len(out)] for values in self._values)
+        row = np.concatenate([double, single, np.zeros((len(double), 1))], axis=1)
+        np.take(row, self._positions, axis=1, out=out[: len(row)].reshape(len(row), -1), mode="clip")
+        return out[: len(row)]

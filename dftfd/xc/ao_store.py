@@ -15,6 +15,7 @@ import numpy as np
 
 from dftfd.errors import InputError
 from dftfd.libcint.gto import GaussianBasis, component_count, gaussian_basis
+from dftfd.runtime import kept_memory
 from dftfd.runtime.memory import available_memory
 from dftfd.runtime.precision import to_single
 from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
@@ -217,7 +218,7 @@ class AOStore:
         n_kept = int(np.searchsorted(ends * self.dtype.itemsize, memory_limit, side="right"))
         starts = ends - sizes
         # One large allocation: the system backs it with huge pages, first touch is several times faster.
-        self._arena = np.empty(int(ends[n_kept - 1]) if n_kept else 0, self.dtype)
+        self._arena = kept_memory.empty(int(ends[n_kept - 1]) if n_kept else 0, self.dtype)
 
         def fill(indices: Iterable[int]) -> list[tuple[int, np.ndarray]]:
             return [(i, self._evaluated(self.blocks[i], self._arena[starts[i] :])) for i in indices]

@@ -1,13 +1,17 @@
 """Geometries of the benchmarks, in angstrom: `atoms(name)` gives [(symbol, (x, y, z)), ...].
 
-Water, benzene and C60 are built from bond lengths and symmetry; caffeine and the alanine tripeptide (N-acetyl,
-N'-methylamide) are MMFF94 minima; chains of alanine are built from mean bond lengths and angles.
+Water, benzene and C60 are built from bond lengths and symmetry; caffeine, aspirin and the alanine tripeptide (N-acetyl,
+N'-methylamide) are MMFF94 minima; chains of alanine are built from mean bond lengths and angles; taxol and valinomycin
+are read from data/large_molecules.
 """
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
+
+LARGE = Path(__file__).parents[2] / "data" / "large_molecules"
 
 _LISTED = {
     "caffeine": """
@@ -35,6 +39,29 @@ _LISTED = {
         H -2.2066  2.9616 -0.5194
         H -2.0793  2.8336  1.2475
         H -0.7434  3.5442  0.3100
+    """,
+    "aspirin": """
+        C  2.9005  1.8641  0.0817
+        C  1.8778  0.8577 -0.3535
+        O  1.7110  0.4966 -1.5115
+        O  1.1903  0.4021  0.7660
+        C  0.1525 -0.4755  0.4386
+        C  0.4128 -1.8416  0.5878
+        C -0.5881 -2.7692  0.3057
+        C -1.8450 -2.3323 -0.1112
+        C -2.1078 -0.9645 -0.2411
+        C -1.1114 -0.0166  0.0400
+        C -1.3923  1.4393 -0.0678
+        O -0.6453  2.3553  0.2228
+        O -2.6276  1.6930 -0.5417
+        H  3.4052  2.2709 -0.7993
+        H  3.6438  1.3829  0.7220
+        H  2.4115  2.6867  0.6094
+        H  1.3921 -2.1809  0.9135
+        H -0.3884 -3.8330  0.4087
+        H -2.6253 -3.0566 -0.3340
+        H -3.0988 -0.6502 -0.5607
+        H -2.6675  2.6718 -0.5756
     """,
     "ala3": """
         C -3.2646  0.6677 -2.5088
@@ -178,11 +205,14 @@ class _Chain:
 
 
 _BUILT = {"water": _water, "benzene": _benzene, "benzene_cation": _benzene_cation, "c60": _c60}
-NAMES = (*_BUILT, *_LISTED, *(f"alanine{n}" for n in range(1, 9)))
+_READ = ("taxol", "valinomycin")
+NAMES = (*_BUILT, *_LISTED, *(f"alanine{n}" for n in range(1, 17)), *_READ)
 
 
 def atoms(name: str):
-    """The atoms of a benchmark molecule [angstrom]; alanine1 to alanine8 are chains of so many residues."""
+    """The atoms of a benchmark molecule [angstrom]; alanine1 to alanine16 are chains of so many residues."""
+    if name in _READ:
+        return _parsed("\n".join((LARGE / f"{name}.xyz").read_text().splitlines()[2:]))
     if name.startswith("alanine"):
         return alanine(int(name.removeprefix("alanine")))
     return _BUILT[name]() if name in _BUILT else _parsed(_LISTED[name])

@@ -1,0 +1,106 @@
+"""Where an SCF and its gradient spend their time on one thread and on two, and what part of it no second thread shares.
+
+    python examples/benchmarks/threads.py                                  caffeine, PBE, def2-SVP, density fitting
+    python examples/benchmarks/threads.py --xc b3lyp --rounds 3 --save
+
+Processes with one thread and with two, in turns; each computes once for what is compiled, then once for the clock, on
+a geometry displaced by 1e-3 bohr. By Amdahl's law T(k) = serial + shared / k, so that serial = 2 T(2) - T(1), and the
+efficiency of two threads is T(1) / (2 T(2)).
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+
+import measuring
+import numpy as np
+from molecules import NAMES
+
+COUNTS = (1, 2)
+
+
+def measure(molecule, xc, basis):
+    """Seconds of each stage, of the whole and of the gradient, and what the system took, of this process."""
+    from scf import geometry
+
+    import dftfd
+    from dftfd.terms.on_grid import GridEnergy
+
+    def run(number):
+        return dftfd.run_scf(dftfd.molecule(geometry(molecule, basis, 0, number)), xc=xc, density_fit=True)
+
+    run(None).forces()
+    before, started = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+    result = run(0)
+    whole, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF)
+    gradient, _ = measuring.seconds(result.forces)
+    ingredients = result.calculation.build(dftfd.runtime.progress.as_progress(False))
+    P, C = result.density_matrix, [result.mo_coeff[0] * np.sqrt(result.mo_occ[0])]
+    P, C = np.reshape(P, (-1, *P.shape[-2:])), [c[:, np.any(c != 0, axis=0)] for c in C]
+    parts = {}
+    for term in ingredients.energy.terms:
+        name = "XC matrix" if isinstance(term, GridEnergy) else type(term).__name__
+        parts[name] = min(measuring.seconds(lambda term=term: term.evaluate(P, C))[0] for _ in range(3))
+    return {
+        "stages": {k: round(v, 3) for k, v in result.seconds.items()},
+        "whole": round(whole, 3),
+        "gradient": round(gradient, 3),
+        "one evaluation": {k: round(v, 4) for k, v in parts.items() if v > 1e-3},
+        "system_seconds": round(after.ru_stime - before.ru_stime, 3),
+        "page_faults": after.ru_minflt - before.ru_minflt,
+        "energy": result.energy,
+    }
+
+
+def in_process(threads, options):
+    """`measure` in a process with so many threads, and cores."""
+    mine = [sys.executable, __file__, "--here", "--molecule", options.molecule, "--xc", options.xc]
+    command = ["taskset", "-c", ",".join(map(str, range(threads))), *mine, "--basis", options.basis]
+    ran = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": str(threads)})
+    if ran.returncode:
+        raise SystemExit(ran.stderr)
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def flat(row) -> dict:
+    """Name -> seconds of all that was timed."""
+    return {"whole SCF": row["whole"], "gradient": row["gradient"]} | {
+        **{f"stage {k}": v for k, v in row["stages"].items()},
+        **{f"one {k}": v for k, v in row["one evaluation"].items()},
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--molecule", choices=NAMES, default="caffeine")
+    parser.add_argument("--xc", default="pbe")
+    parser.add_argument("--basis", default="def2-svp")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--save", action="store_true", help="append to data/benchmarks/threads.json")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # in a process for one count
+    options = parser.parse_args()
+    if options.here:
+        print(json.dumps(measure(options.molecule, options.xc, options.basis)))
+        return
+    rounds = [{count: in_process(count, options) for count in COUNTS} for _ in range(options.rounds)]
+    times = {count: [flat(row[count]) for row in rounds] for count in COUNTS}
+    table = {}
+    for name in times[1][0]:
+        one, two = (float(np.median([row[name] for row in times[count]])) for count in COUNTS)
+        if one < 1e-3:
+            continue
+        table[name] = {"one": round(one, 3), "two": round(two, 3), "serial": round(max(0.0, 2 * two - one), 3)}
+        print(f"{name:30s} {one:8.3f} {two:8.3f} s, serial {2 * two - one:7.3f}, efficiency {one / 2 / two:5.2f}")
+    system = {count: [row[count]["system_seconds"] for row in rounds] for count in COUNTS}
+    print("system seconds:", system)
+    if options.save:
+        row = {"molecule": options.molecule, "xc": options.xc, "basis": options.basis, "seconds": table}
+        measuring.keep("threads", [measuring.machine() | row | {"system_seconds": system, "rounds": options.rounds}])
+
+
+if __name__ == "__main__":
+    main()
