@@ -12,7 +12,7 @@ from ase.optimize import BFGS
 
 from dftfd.ase import DFTFD
 
-MODEL = {"xc": "pbe", "basis": "6-31g", "grid_level": 1, "conv_tol": 1e-9}
+MODEL = {"xc": "pbe", "basis": "6-31g*", "grid_level": 1, "conv_tol": 1e-9}
 CORNERS = np.array([[np.cos(a), np.sin(a), 0.0] for a in np.radians([0, 120, 240])])
 
 
