@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from dftfd.autofd import elementary
 from dftfd.functionals import b88
-from dftfd.functionals.common import fermi_wavevector, slater_exchange, spin_scaled
+from dftfd.functionals.common import C_X, FERMI, fermi_wavevector, spin_scaled
 from dftfd.functionals.registry import functional
 
 _BORDER = 3.0
@@ -93,7 +93,15 @@ def short_range_slater(n, *, omega=0.3):
 def attenuated_slater(n, omega):
     """Short-range exchange energy per volume of the unpolarised gas."""
     b = fermi_wavevector(n) / omega
-    return slater_exchange(n) * b * b * short_range_fraction_by_b2(b * b)
+    return dilute_limit(n, omega) * short_range_fraction_by_b2(b * b)
+
+
+def dilute_limit(n, omega):
+    """e_x^LDA b^2, which is as n^2: a whole power, so that its third derivative is zero and not the rest of a sum.
+
+    That of a rare spin of 1e-14 had lost ten digits.
+    """
+    return C_X * FERMI ** (2 / 3) / omega**2 * n * n
 
 
 @functional("gga_x_ityh", doi="10.1063/1.1383587")
@@ -103,7 +111,5 @@ def short_range_b88(n, *, omega=0.2, beta=0.0042):
 
     e_x^B88 b^2 depends on the density alone.
     """
-    k_F, e_lda = fermi_wavevector(n), slater_exchange(n)
-    b2_local = k_F * k_F / omega**2
-    b2 = b2_local * e_lda / b88.unpolarised_exchange(n, beta)
-    return e_lda * b2_local * short_range_fraction_by_b2(b2)
+    limit = dilute_limit(n, omega)
+    return limit * short_range_fraction_by_b2(limit / b88.unpolarised_exchange(n, beta))

@@ -97,14 +97,17 @@ def opposite_spin_correlation(rho: Function, digits: Digits = LONG) -> Function:
 
 
 def _dilution(n_s: Function, other: Function, digits: Digits) -> Function:
-    """e1(n_s + other) - e1(n_s) without a difference: r_s of n_s is t times that of n_s + other."""
+    """e1(n_s + other) - e1(n_s) without a difference: r_s of n_s is t times that of n_s + other.
+
+    r_s of n_s, its root and its fit are those of `polarised_correlation`, which stands beside this: code shares them.
+    """
     A, row = digits.A[1], {name: column[1] for name, column in _TABLE_I.items()}
-    ratio = other / n_s
-    t = (1 + ratio) ** (1 / 3)
-    t_less_1 = ratio / (1 + t + t * t)
-    r = wigner_seitz_radius(n_s + other)
-    x, u = sqrt(r), sqrt(t)
-    q, q_t = (_denominator(y, A, **row) for y in (x, x * u))
+    r, r_s = wigner_seitz_radius(n_s + other), wigner_seitz_radius(n_s)
+    x, x_s = sqrt(r), sqrt(r_s)
+    u = x_s / x
+    t = u * u
+    t_less_1 = other / (n_s * (1 + t + t * t))
+    q, q_t = (_denominator(y, A, **row) for y in (x, x_s))
     b1, b2, b3, b4 = (row[f"beta{k}"] for k in range(1, 5))
     slope = b1 + x * (b2 * (u + 1) + x * (b3 * (t + u + 1) + x * b4 * (u + 1) * (t + 1)))
     q_t_less_q = 2 * A * x * t_less_1 / (u + 1) * slope

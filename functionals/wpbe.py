@@ -20,9 +20,16 @@ import jax.numpy as jnp
 from dftfd.autofd import compose, elementary
 from dftfd.functionals import pbe
 from dftfd.functionals.base import exact_exchange, long_range_exchange
-from dftfd.functionals.common import fermi_wavevector, reduced_gradient_squared, slater_exchange, spin_scaled
+from dftfd.functionals.common import (
+    C_X,
+    FERMI,
+    fermi_wavevector,
+    reduced_gradient_squared,
+    slater_exchange,
+    spin_scaled,
+)
 from dftfd.functionals.exponential_integrals import exponential_integrals, log_plus_v1
-from dftfd.functionals.numerics import safe_root
+from dftfd.functionals.numerics import at_least, at_most, safe_root, where_less
 from dftfd.functionals.registry import functional, register, reparametrised
 
 A, B, C, D, E = 1.0161144, -0.37170836, -0.077215461, 0.57786348, -0.051955731
@@ -116,8 +123,47 @@ def _enhancement(s2, w, is_attenuated):
     return -8 / 9 * (A * _moments_of_a(h, w, 9 if is_attenuated else 1) + polynomial)
 
 
+_DILUTE = 20.0
+"""w from which F_x w^2 is a series in 1/w^2."""
+
+_GAMMA = [
+    sum(a * 0.5 * math.gamma(i / 2 + m) * _ERFC_B ** (-i / 2 - m) for i, a in enumerate(_ERFC_A)) for m in range(1, 9)
+]
+r"""sum_i a_i \int t^(i + 2m - 1) exp(-b t^2) dt, m = 1, 2, ..."""
+
+
+def _dilute_moments_of_a(s2H, u):
+    r"""`_moments_of_a` times w^2, u = 1/w^2: sum_i a_i \int t^(i-1) exp(-b t^2) [...] dt / u, t = w y, with
+
+    [...] = exp(-s^2 H u t^2) [exp(-D u t^2) - 1 / (1 + c u t^2)] as its power series in u t^2.
+    """
+    total = jnp.zeros_like(u)
+    for m in range(len(_GAMMA), 0, -1):
+        of_s = jnp.zeros_like(s2H)
+        for j in range(m - 1, -1, -1):
+            k = m - j
+            of_s = of_s * s2H + (-1) ** j / math.factorial(j) * ((-D) ** k / math.factorial(k) - (-4 * A / 9) ** k)
+        total = total * u + _GAMMA[m - 1] * of_s
+    return total
+
+
+def _dilute_enhancement(s2, w):
+    """F_x(s, w) w^2 beyond `_DILUTE`, where it hardly depends on w: its derivatives are no rest of others."""
+    u = 1 / (w * w)
+    s2H = _exponent(s2)
+    s2F = s2 * _F[1] + _F[0] * s2H
+    d = D + s2H
+    S = jnp.sqrt(1 + d * u)
+    T = 1 / (S * (S + 1))
+    m1, m3 = 0.5 * T, 0.25 * u * (2 * S + 1) * T * T / S
+    m5 = 0.125 * u * u * (8 * S * S + 9 * S + 3) * T**3 / (S * S)
+    polynomial = B * m1 + C * (1 + s2F) * m3 + (E + s2 * _EG(s2, s2H, s2F, d)) * m5
+    return -8 / 9 * (A * _dilute_moments_of_a(s2H, u) + polynomial)
+
+
 _full_range = elementary(lambda s2: _enhancement(s2, jnp.zeros_like(s2), False), "wpbe_enhancement")
 _short_range = elementary(lambda s2, w: _enhancement(s2, w, True), "wpbe_enhancement")
+_dilute = elementary(_dilute_enhancement, "wpbe_dilute_enhancement")
 
 
 _S_MAX, _S_END = 8.572844, 15.0
@@ -160,7 +206,15 @@ def short_range_exchange(n, *, omega=0.11, s_from=1.0):
     s_from: where the bound on s begins. At 1, as in libxc, F_x jumps by 1e-4 there, and differences of energies are off
     from the forces by up to 1e-4 hartree/bohr; 0 has no such jump.
     """
-    return slater_exchange(n) * _short_range(_hole_s2(n, s_from), omega / fermi_wavevector(n))
+    s2, w = _hole_s2(n, s_from), omega / fermi_wavevector(n)
+    dense = slater_exchange(n) * _short_range(s2, at_most(w, _DILUTE))
+    return where_less(w, _DILUTE, dense, compose(_local_limit, n, omega) * _dilute(s2, at_least(w, _DILUTE)))
+
+
+def _local_limit(n, omega):
+    """e_x^LDA / w^2, a whole power of n, of which third derivatives leave nothing; without omega nothing is dilute."""
+    safe = jnp.where(omega > 0, omega, jnp.ones_like(omega))
+    return C_X * FERMI ** (2 / 3) * n * n / (safe * safe)
 
 
 # ---- HSE06 and LC-omegaPBE

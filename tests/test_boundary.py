@@ -646,6 +646,8 @@ def calls():
         "SCFResult.hyperpolarizability": (found.hyperpolarizability, {}),
         "SCFResult.excitations": (found.excitations, {}),
         "Excitations.natural_transition_orbitals": (excitations().natural_transition_orbitals, {"root": 0}),
+        "Excitations.state": (excitations().state, {}),
+        "Excitations.forces": (excitations().forces, {}),
         "Excitations.spectrum": (excitations().spectrum, {"energies": [0.1, 0.2]}),
         "Excitations.plot": (excitations().plot, {"path": "spectrum.png"}),
         "Excitations.save": (excitations().save, {}),

@@ -70,8 +70,8 @@ def absent_spin(component, x):
 LOST = 10
 """Third and higher derivatives may be off by this many times what a rounding unit in the variables does to our kernel.
 
-With respect to a spin of 1e-14 of the density the leading terms of short-range exchange cancel: ten digits are gone in
-the third derivative, whoever computes it.
+Of short-range PBE exchange, where a rare spin varies slowly: its energy is n^2 there, and what it has of sigma is
+sigma alone, so d^3e/dn^2 dsigma is the rest of terms that cancel. Eight digits are gone, whoever computes it.
 """
 
 

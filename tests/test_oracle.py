@@ -42,8 +42,6 @@ TOLERANCES = {"energy": 1e-12, "first": 1e-10, "second": 1e-10}
 KNOWN = {
     ("mgga_x_scanl", "polarised", "first"): 4e-10,
     ("mgga_x_r2scanl", "polarised", "first"): 4e-10,
-    ("gga_x_wpbeh_sr", "polarised", "second"): 2e-10,
-    ("gga_x_wpbeh_sr of hyb_gga_xc_lc_wpbe", "polarised", "second"): 2e-10,
     ("mgga_c_rscan", "polarised", "second"): 2e-9,
     ("mgga_c_scanl", "polarised", "second"): 4e-5,
     ("mgga_c_r2scanl", "polarised", "second"): 4e-5,

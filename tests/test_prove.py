@@ -4,6 +4,7 @@ import json
 import zlib
 from dataclasses import replace
 from fractions import Fraction
+from typing import get_type_hints
 
 import jax.numpy as jnp
 import mpmath
@@ -17,13 +18,24 @@ from dftfd.autofd.scalar.intervals import FUNCTIONS, Interval
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.program import Node, ScalarProgram, evaluate
 from dftfd.cli import main
+from dftfd.cli.formulas import prove as prove_command
 from dftfd.errors import DamagedFileError, FileError, InputError, NumericalError, UnsupportedError
 from dftfd.verify import proofs
 from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, subdivide
-from dftfd.verify.local_conditions import Gas, enhancements
+from dftfd.verify.local_conditions import CONDITIONS, Gas, enhancements
 from dftfd.verify.proof_checker import recheck_tree
 from dftfd.verify.proof_report import decidable
 from dftfd.xc.pointwise import pointwise_kernel
+
+# ---- what it says
+
+
+def test_the_command_s_help_names_all_conditions_and_an_own_inequality_has_no_name():
+    """The command line is read before JAX is loaded, so names stand there once more."""
+    (option,) = get_type_hints(prove_command, include_extras=True)["condition"].__metadata__
+    assert all(f" {name}" in option.help for name in CONDITIONS)
+    assert str(dftfd.prove(lambda x: x + 1, domain={"x": (0, 1)})).startswith("<lambda>(x) >= 0\n")
+
 
 # ---- enclosures
 

@@ -271,8 +271,9 @@ def along(direction, result, h):
             result.method,
             electric_field=strength * direction,
             guess=result,
-            convergence="second-order",
+            convergence="diis" if result.settings.smearing else "second-order",
             occupations=result.settings.occupations,
+            smearing=result.settings.smearing,
             **TIGHT | {"conv_tol": 1e-12} | options,
         ).dipole
 
@@ -292,6 +293,8 @@ CASES = [
         id="given occupations",
         marks=slow,
     ),
+    pytest.param("pbe", 1, {"smearing": 0.1}, id="smeared"),
+    pytest.param("b3lyp", 0, {"smearing": ("gaussian", 0.2)}, id="Gaussian smearing", marks=slow),
     pytest.param("scan-l", 0, {}, id="SCAN-L", marks=slow),
     pytest.param("r2scanl", 0, {}, id="r2SCAN-L", marks=slow),
     pytest.param("wb97m-v", 0, PAIRS, id="with VV10's response", marks=slow),
@@ -474,7 +477,7 @@ def test_roots_that_do_not_converge_are_said(water, monkeypatch):
             "other occupations",
         ),
         ({}, lambda r: r.excitations(1000), InputError, "give fewer"),
-        ({"smearing": 0.01}, lambda r: r.polarizability(), UnsupportedError, "smeared occupations"),
+        ({"smearing": 0.01}, lambda r: r.polarizability(0.1), UnsupportedError, "smeared occupations"),
         ({"smearing": 0.01}, lambda r: r.excitations(), UnsupportedError, "smeared occupations"),
         (
             {"max_cycles": 1, "convergence": "diis"},

@@ -1,7 +1,9 @@
 """Every formula of libxc's source against libxc's own numbers: which names are served, and why not the others.
 
     python data/libxc_formulas/compare.py measure SEED OUT.json [PART PARTS]   errors of all that OUT.json has not
+    python data/libxc_formulas/compare.py measure SEED OUT.json 0 1 NAME ...    of these names
     python data/libxc_formulas/compare.py decide OUT.json [OUT.json ...]     functionals/libxc_verdicts.json, docs page
+    python data/libxc_formulas/compare.py confirm OUT.json ...     names with another stored verdict
 
 DFTFD_LIBXC_SOURCE names the source tree (7.0.0, as PySCF's libxc). Points and errors are those of
 data/jax_xc/verify.py: 3,000 points for each spin layout, a third of them from the density of the water cation; errors
@@ -65,6 +67,7 @@ export DFTFD_LIBXC_SOURCE=$PWD/libxc-{version}        # or dftfd --libxc-source 
 dftfd check libxc:mgga_x_eel
 ```
 
+<!-- not run: needs libxc's source tree -->
 ```python
 import dftfd
 
@@ -206,6 +209,20 @@ def decide(*files):
     print(f"{len(agreed)} of {len(libxc.names())} names agree on seeds {list(by_seed)}, {len(verified)} are served")
 
 
+def confirm(*files):
+    """Say what the files' names, some of them or all, would be given as a verdict where another one is stored."""
+    stored, seen = catalogue.source_verdicts(), 0
+    for file in files:
+        for name, entry in json.loads(Path(file).read_text())["names"].items():
+            why = ABSENT.get(name) or reason(name, entry)
+            why = why or (SCREENED if libxc.is_yukawa_screened(name) else None)
+            known = None if name in stored["verified"] else stored["refused"].get(name, "not compared")
+            seen += 1
+            if why != known:
+                print(f"{name}: {why or 'agrees'}; stored: {known or 'agrees'}")
+    print(f"{seen} names")
+
+
 def reason(name, entry) -> str | None:
     """Why a name does not agree, None if it does."""
     if "failed" in entry:
@@ -239,4 +256,4 @@ def page(seeds, agreed, other, unserved) -> str:
 
 
 if __name__ == "__main__":
-    {"measure": measure, "decide": decide}[sys.argv[1]](*sys.argv[2:])
+    {"measure": measure, "decide": decide, "confirm": confirm}[sys.argv[1]](*sys.argv[2:])

@@ -129,7 +129,11 @@ def show(
 def prove(
     name: Annotated[str, typer.Argument(help="Functional, as in --xc; FILE.py:NAME for one in a file.")],
     condition: Annotated[
-        list[str] | None, typer.Option(help="A condition; may be given again. All if none is.")
+        list[str] | None,
+        typer.Option(
+            help="A condition, may be given again: ec_nonpositive, ec_scaling, uc_monotone, lieb_oxford, "
+            "lieb_oxford_exc, tc_upper, tc_conjecture, ex_nonpositive, ex_bounded, ex_two_electrons. Else all."
+        ),
     ] = None,
     domain: Annotated[list[str] | None, typer.Option(help="VARIABLE=FROM:TO, as zeta=0:1; may be given again.")] = None,
     boxes: Annotated[int, typer.Option(help="Boxes that are looked at before it is undecided.")] = 2_000_000,

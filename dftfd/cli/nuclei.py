@@ -48,6 +48,15 @@ Angle = Annotated[
 Dihedral = Annotated[
     tuple[int, int, int, int] | None, typer.Option(help="Four atoms, from 0, whose dihedral angle is scanned.")
 ]
+State = Annotated[int, typer.Option(min=0, help="Number of an excited state, from 1; 0: the ground state.")]
+Tda = Annotated[bool, typer.Option("--tda", help="Excited states in the Tamm-Dancoff approximation.")]
+Triplets = Annotated[bool, typer.Option("--triplets", help="Excited states that are triplets of a closed shell.")]
+ExactHessian = Annotated[bool, typer.Option("--exact-hessian", help="Begin with exact second derivatives.")]
+Geometries = Annotated[
+    Path | None, typer.Option(help="Of a batch: write the last geometry of each molecule to this xyz file.")
+]
+OF_STATE = {"state", "tda", "triplets"}
+ONLY_ONE = {*ONE_MOLECULE, *OF_STATE, "trajectory", "transition_state", "exact_hessian"}
 OFFERED = [
     name
     for name in (*names(ENERGY, STATE, START, SEARCH), "max_memory")
@@ -65,6 +74,9 @@ def gradient(
     numerical: Annotated[
         bool, typer.Option("--numerical", help="Compare with five-point differences of the energy; slow.")
     ] = False,
+    state: State = 0,
+    tda: Tda = False,
+    triplets: Triplets = False,
     no_grid_response: NoGridResponse = False,
     json: Json = None,
     output: Output = None,
@@ -84,14 +96,16 @@ def gradient(
     from dftfd.system.molecule import molecule
     from dftfd.tasks.numerical_forces import numerical_forces
     from dftfd.tasks.run import run_scf
+    from dftfd.tasks.surfaces import MORE, roots_with_forces
 
     given = given_options(context)
     if are_many(files, given):
         why = "is for one molecule; a batch has --record and --table"
-        refuse(given, {*ONE_MOLECULE, "numerical", "no_grid_response"}, why)
+        refuse(given, {*ONE_MOLECULE, *OF_STATE, "numerical", "no_grid_response"}, why)
         refuse_existing([table] if table else [], overwrite)
         context.obj.keeps = record and (record, "")
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, task="gradient", table=table)
+    _check_state(state, given, {"numerical", "json", "output", "report"})
     outputs = output_files(json, report, output, overwrite)
     with messages(verbose, debug):
         system = molecule(files[0], **of_molecule)
@@ -100,6 +114,10 @@ def gradient(
                 of_run["conv_tol"] = min(1e-12, of_run["conv_tol"])
             result = run_scf(system, **of_run, progress=progress)
             require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
+            if state:
+                found = roots_with_forces(result, state + MORE, tda, "triplet" if triplets else None, progress)
+                say(f"\n{result}\n\n{found}\n\n{found.state(state - 1, not no_grid_response, progress)}")
+                return
             forces = nuclear_forces(result, not no_grid_response, progress)
             say(f"\n{result}\n\n{forces}")
             if numerical:
@@ -128,9 +146,10 @@ def optimize(
     transition_state: Annotated[
         bool, typer.Option("--transition-state", help="Look for a saddle point, from an exact Hessian.")
     ] = False,
-    exact_hessian: Annotated[
-        bool, typer.Option("--exact-hessian", help="Begin with exact second derivatives.")
-    ] = False,
+    exact_hessian: ExactHessian = False,
+    state: State = 0,
+    tda: Tda = False,
+    triplets: Triplets = False,
     no_grid_response: NoGridResponse = False,
     json: Json = None,
     output: Output = None,
@@ -140,9 +159,7 @@ def optimize(
     record: Record = None,
     scheduler: Scheduler = "",
     table: Table = None,
-    geometries: Annotated[
-        Path | None, typer.Option(help="Of a batch: write the last geometry of each molecule to this xyz file.")
-    ] = None,
+    geometries: Geometries = None,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
@@ -152,17 +169,18 @@ def optimize(
 
     search: dict[str, Any] = {"coordinate_system": coordinates, "max_steps": max_steps, "constraints": constraints}
     given, search["grid_response"] = given_options(context), not no_grid_response
-    only_one = {*ONE_MOLECULE, "trajectory", "transition_state", "exact_hessian"}
     if are_many(files, given) or "geometries" in given:
-        refuse(given, only_one, "is for one molecule; a batch has --record and --table")
+        refuse(given, ONLY_ONE, "is for one molecule; a batch has --record and --table")
         refuse_existing([path for path in (geometries, table) if path], overwrite)
         context.obj.keeps = record and (record, "")
         of_batch: Any = {"task": "optimization", "search": search, "geometries": geometries, "table": table}
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, **of_batch)
+    _check_state(state, given, {"json", "transition_state", "exact_hessian"})
     outputs = output_files(json, report, output, overwrite)
     context.obj.keeps = trajectory, " with --restart"
     search |= {"transition_state": transition_state, "hessian": "exact" if exact_hessian else None}
-    search |= {"trajectory": trajectory, "restart": restart}
+    spin = "triplet" if triplets else None
+    search |= {"trajectory": trajectory, "restart": restart, "state": state, "tda": tda, "spin": spin}
     with messages(verbose, debug):
         system = molecule(files[0], **of_molecule)
         with progress_of(system) as progress, _set_aside(trajectory, overwrite and not restart):
@@ -170,6 +188,14 @@ def optimize(
     say(f"\n{found.result}\n\n{found}\npath in {trajectory}")
     write_files(found.result, outputs, "gradient")
     require_convergence(found.converged, f"geometry not converged after {max_steps} steps.")
+
+
+def _check_state(state, given, of_ground_state):
+    """Raise where options of excited states and of the ground state do not go together."""
+    if state:
+        refuse(given, of_ground_state, "is of the ground state; leave it out with --state")
+    else:
+        refuse(given, OF_STATE - {"state"}, "is of an excited state; say which one, as in --state 1")
 
 
 @contextmanager

@@ -81,7 +81,10 @@ def exact_coulomb_exchange_derivative(molecule, P, fraction: float) -> np.ndarra
 
 
 def exact_exchange_derivative(molecule, P, omega: float) -> np.ndarray:
-    """d/dR (atom, 3) of 1/2 sum_s P_s,ij (ik|jl) P_s,kl for symmetric P_s, (spin, ao, ao); omega as in integrals."""
+    """d/dR (atom, 3) of 1/2 sum_s P_s,ij (ik|jl) P_s,kl for P_s (spin, ao, ao), symmetric or antisymmetric.
+
+    omega as in integrals.
+    """
     with mole_with_range(molecule, omega) as mole:
         vk = rhf.get_k(mole, P)
     return 2.0 * atom_sums(molecule, np.einsum("sxmn,smn->xm", vk, P))

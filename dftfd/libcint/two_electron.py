@@ -6,6 +6,7 @@
 import contextlib
 import ctypes
 import threading
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -206,7 +207,8 @@ class InverseRoot:
     def __init__(self, molecule, auxiliary: dict, omega: float = 0.0):
         with mole_with_range(molecule, omega) as mole, quiet():
             V = addons.make_auxmol(mole, auxiliary).intor("int2c2e", hermi=1)
-        self._factor = self._root = None
+        self._factor: Any = None
+        self._root: Any = None
         try:
             self._factor = scipy.linalg.cholesky(V, lower=True)
         except scipy.linalg.LinAlgError:

@@ -15,8 +15,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.errors import ConvergenceWarning, DamagedFileError, FileError, InputError, shown
-from dftfd.libcint.mole import gradient_integrals, position_integrals, rotation_integrals
+from dftfd.errors import ConvergenceWarning, DamagedFileError, FileError, InputError, NotConvergedError, shown
+from dftfd.libcint.mole import gradient_integrals, overlap_integrals, position_integrals, rotation_integrals
+from dftfd.model.nearby import solution_at
+from dftfd.response.excited_states import ExcitedState, excited_state
 from dftfd.response.linear_response import LinearResponse
 from dftfd.response.spin_flip import SpinFlip
 from dftfd.response.subspaces import lowest_roots
@@ -24,7 +26,8 @@ from dftfd.runtime.arguments import array, choice, number, public, whole
 from dftfd.runtime.hdf5 import read_tree, write_tree
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.pictures import picture
-from dftfd.runtime.progress import as_progress
+from dftfd.runtime.progress import Progress, as_progress
+from dftfd.scf.convergence import Convergence
 
 HARTREE_IN_EV = 27.21138602
 TOLERANCE = 1e-5
@@ -32,6 +35,12 @@ TOLERANCE = 1e-5
 
 LOOSE = 1e-4
 """The same where a cheaper energy finds vectors to start with."""
+
+CLOSE = {"energy": 1e-10, "orbital_gradient": 1e-9, "residual": 1e-8}
+"""Convergence [hartree] of a ground state and of a root where errors enter to first order."""
+
+SAME = 0.7
+"""Overlap of a root with itself, converged further."""
 
 MAX_PRODUCTS_PER_ROOT = 60
 NOISE, SEED = 1e-3, 5
@@ -64,6 +73,7 @@ class Excitations(ShownAsText):
     converged: (root,).   residuals: (root,) [hartree].
     X, Y: per spin (root, occupied, virtual), X . X - Y . Y = 1; those of a closed shell are alpha's times sqrt 2.
     solvation: 'equilibrium' or 'non-equilibrium' in a solvent, else empty.
+    result: the ground state; None of a file.
     """
 
     energies: np.ndarray
@@ -80,6 +90,7 @@ class Excitations(ShownAsText):
     occupied: tuple[np.ndarray, ...] = field(repr=False)
     virtual: tuple[np.ndarray, ...] = field(repr=False)
     solvation: str = ""
+    result: Any = field(default=None, repr=False)
 
     def __len__(self):
         return len(self.energies)
@@ -94,6 +105,31 @@ class Excitations(ShownAsText):
             raise InputError(f"root {shown(root)} of spin {spin}: there are {found}.")
         U, s, V = np.linalg.svd(self.X[spin][root], full_matrices=False)
         return NaturalTransitionOrbitals(s**2, self.occupied[spin] @ U, self.virtual[spin] @ V.T)
+
+    @public
+    def state(
+        self, root: Annotated[int, whole(0)] = 0, grid_response: bool = True, progress: Any = None
+    ) -> ExcitedState:
+        """The excited state number `root`, from 0: total energy, forces, relaxed density and its dipole moment.
+
+        Ground state and root are converged further before. grid_response=False leaves out the quadrature grid's motion
+        with the nuclei, as other programs do.   progress: as in run_scf. See docs/excited_states.md.
+
+        Raises InputError for excitations of a file, spin flips and given grids, UnsupportedError for functionals of
+        the exact-exchange energy density, NotConvergedError where something does not converge.
+        """
+        if root >= len(self):
+            raise InputError(f"root {shown(root)}: there are {len(self)} roots, from 0.")
+        if self.result is None:
+            raise InputError("excitations of a file know no ground state: compute them, by result.excitations(...).")
+        return state_of(self, root, grid_response, as_progress(progress))
+
+    @public
+    def forces(
+        self, root: Annotated[int, whole(0)] = 0, grid_response: bool = True, progress: Any = None
+    ) -> np.ndarray:
+        """Forces on the nuclei (atom, 3) [hartree/bohr] in the excited state number `root`, from 0; see `state`."""
+        return self.state(root, grid_response, progress).forces
 
     @cached_property
     def characters(self) -> tuple[str, ...]:
@@ -115,8 +151,7 @@ class Excitations(ShownAsText):
         return ", ".join(shown[:3]) or f"{found[0][1]} {100 * found[0][0]:.0f} %, and many others"
 
     def __str__(self):
-        method = "Tamm-Dancoff approximation" if self.tda else "full linear response"
-        rows = [f"{self.what}: {len(self)} excitations ({self.spin}), {method}"]
+        rows = [f"{self.what}: {len(self)} excitations ({self.spin}), {_method(self.tda)}"]
         rows.append("  n   hartree       eV        nm        f  rotatory  character")
         for n, words in enumerate(self.characters):
             w = self.energies[n]
@@ -308,7 +343,46 @@ def _excitations(result, response, roots, converged, tda, spin):
         Y=tuple(Y),
         occupied=response.occupied,
         virtual=response.virtual,
+        result=result,
     )
+
+
+def state_of(found: Excitations, root: int, grid_response: bool, progress: Any) -> ExcitedState:
+    """See Excitations.state."""
+    if found.spin == "flip":
+        raise InputError("states of flipped spins have no forces here; take excitations of UKS, or spin='triplet'.")
+    if found.solvation == "non-equilibrium":
+        raise InputError("states out of equilibrium with a solvent have no forces; take equilibrium_solvation=True.")
+    thresholds = Convergence(CLOSE["energy"], found.result.settings.max_cycles, CLOSE["orbital_gradient"])
+    result = solution_at(found.result, found.result.molecule.coordinates, thresholds, Progress())
+    result.require_converged("excited states")
+    response = LinearResponse(result, found.spin == "triplet", progress)
+    start = [_in_orbitals(response, found, part) for part in (1.0, -1.0)]
+    limit = MAX_PRODUCTS_PER_ROOT * (root + 3)
+    with progress.stage("excitations"):
+        roots = lowest_roots(response, start, root + 1, found.tda, CLOSE["residual"], limit, progress.note)
+    overlaps = np.abs(roots.R @ start[1][root])
+    k = int(np.argmax(overlaps))
+    if roots.residuals[k] > CLOSE["residual"] or overlaps[k] < SAME:
+        raise NotConvergedError(
+            f"root {root} has not converged: residual {roots.residuals[k]:.1e} hartree, overlap {overlaps[k]:.2f} with "
+            "what it was; ask for a few more excitations."
+        )
+    what = f"{found.what}: excited state {root + 1} ({found.spin}), {_method(found.tda)}"
+    return excited_state(response, roots.R[k], roots.L[k], what, grid_response, progress)
+
+
+def _in_orbitals(response, found, sign):
+    """X + sign Y (root, size) of excitations, in the orbitals of the response."""
+    S, blocks = overlap_integrals(response.result.molecule), []
+    for s, (C_o, C_v) in enumerate(zip(response.occupied, response.virtual, strict=True)):
+        X = found.X[s] + sign * found.Y[s]
+        blocks.append((C_o.T @ S @ found.occupied[s]) @ X @ (found.virtual[s].T @ S @ C_v))
+    return response.vectors(blocks)
+
+
+def _method(tda):
+    return "Tamm-Dancoff approximation" if tda else "full linear response"
 
 
 def _homo(k):

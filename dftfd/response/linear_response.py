@@ -41,7 +41,7 @@ class LinearResponse:
     """A + B, A - B and A of a result, on vectors (trial, size) of its pairs of orbitals.
 
     Restricted and unrestricted results, and, for static responses, restricted open shells and any given occupations;
-    smeared ones also move electrons, which is not done: UnsupportedError.
+    smeared ones also move electrons (dftfd.response.smeared): UnsupportedError.
     triplet: of a closed shell, changes of one spin that are minus those of the other.
     fast: of changes that the nuclei of a solvent do not follow.
     gaps: (size,) [hartree].   scale: a vector's energy is scale/2 R . (A + B) R.
@@ -54,11 +54,11 @@ class LinearResponse:
         result.require_converged("linear response")
         if result.settings.smearing:
             raise UnsupportedError(
-                "the response of smeared occupations, which move electrons between orbitals, is not there; give whole "
-                "or fixed occupations."
+                "smeared occupations, which move electrons between orbitals, have static polarisabilities alone; for "
+                "other responses give whole or fixed occupations."
             )
         without_pt2(result.functional, NO_RESPONSE)
-        self._progress, self._triplet, self._fast = progress or Progress(), triplet, fast
+        self._progress, self.triplet, self._fast = progress or Progress(), triplet, fast
         self.result, calculation = result, result.calculation
         self._ingredients = ingredients or calculation.build(self._progress)
         self._ingredients.energy.require_response()
@@ -80,7 +80,7 @@ class LinearResponse:
         """The Hessians at the state with the response of an energy."""
         energy = energy.without_slow_response() if self._fast else energy
         with self._progress.stage("response of the functional"):
-            return EnergyModel(self._problem, self.state, partial(energy.orbital_response, triplet=self._triplet))
+            return EnergyModel(self._problem, self.state, partial(energy.orbital_response, triplet=self.triplet))
 
     @cached_property
     def cheaper(self) -> "LinearResponse | None":
@@ -101,6 +101,11 @@ class LinearResponse:
         """n_q - n_p of each variable, the sum over the spins that share it."""
         n = self.rotations.occupations
         return self.rotations.flat(np.sum(n[:, :, None, :] - n[:, :, :, None], axis=1))
+
+    @property
+    def energy(self) -> KohnSham:
+        """The terms whose responses these are."""
+        return self._ingredients.energy
 
     @property
     def size(self) -> int:

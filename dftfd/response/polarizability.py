@@ -22,6 +22,7 @@ from dftfd.libcint.mole import position_integrals
 from dftfd.model.nearby import solution_at
 from dftfd.response.differences import Differences
 from dftfd.response.linear_response import LinearResponse
+from dftfd.response.smeared import SmearedResponse
 from dftfd.runtime.arguments import number
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.scf.convergence import Convergence
@@ -36,15 +37,19 @@ FREQUENCY = number(lambda x: 0 <= x < 1e4, "a frequency of 0.0 or more hartree")
 def polarizabilities(result, frequencies, progress=None, tolerance=TOLERANCE) -> np.ndarray:
     """alpha (frequency, 3, 3) [bohr^3] of a result at frequencies [hartree]; see SCFResult.polarizability."""
     progress = as_progress(progress)
+    r, found = position_integrals(result.molecule, 1), []
+    if result.settings.smearing and not any(frequencies):
+        with progress.stage("polarizability"):
+            alpha = SmearedResponse(result, progress).polarizability(r, tolerance)
+        return np.stack([(alpha + alpha.T) / 2] * len(frequencies))
     in_solvent = result.calculation.surroundings.solvent is not None
     made: dict[bool, LinearResponse] = {}
-    found = []
     for omega in frequencies:
         fast = bool(omega) and in_solvent
         if fast not in made:
             made[fast] = LinearResponse(result, progress=progress, fast=fast)
         response = made[fast]
-        G = response.of_operators(position_integrals(result.molecule, 1))
+        G = response.of_operators(r)
         with progress.stage("polarizability"):
             R, _ = response.solve(G, omega, tolerance)
         alpha = -response.scale * G @ R.T

@@ -106,10 +106,11 @@ class Responses:
         """Dipole polarisability (3, 3) [bohr^3] at a frequency omega [hartree], by default static.
 
         The derivative of the dipole moment by an electric field, of the whole energy: coupled-perturbed Kohn-Sham.
-        At a frequency, of RKS and UKS with full and empty orbitals; the nuclei of a solvent do not follow it then.
-        progress: as in run_scf. See docs/response.md.
+        At a frequency, of RKS and UKS with full and empty orbitals; the nuclei of a solvent do not follow it then. Of
+        smeared occupations static, at fixed numbers of electrons. progress: as in run_scf. See docs/response.md.
 
-        Raises NotConvergedError at a resonance, UnsupportedError for smeared occupations and models of the potential.
+        Raises NotConvergedError at a resonance, UnsupportedError for models of the potential, and for smeared
+        occupations at a frequency.
         """
         return polarizabilities(self, [omega], progress)[0]
 

@@ -196,7 +196,7 @@ class MemoryPlan:
         return f"memory: about {in_bytes(self.needed + wanted)} ({parts})"
 
     def __str__(self):
-        room, lean = self.room, []
+        room, lean = float(self.room), []
         for name, wanted in self.flexible.items():
             lean += [name] if wanted > room else []
             room -= wanted

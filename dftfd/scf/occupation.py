@@ -91,6 +91,10 @@ class MaximumOverlap:
         return occupation, 0.0
 
 
+MEET = 1e-5
+"""Difference of orbital energies, in widths of smearing, below which a derivative stands for a divided difference."""
+
+
 @dataclass(frozen=True)
 class Smearing:
     """Fractional occupations n = capacity f((e - mu)/width), with mu set by the number of electrons of each spin.
@@ -123,6 +127,19 @@ class Smearing:
             occupation[s] = self.capacity * self._filling(x)
             entropy += self.capacity * self.width * float(np.sum(self._entropy(x)))
         return occupation, entropy
+
+    def slopes(self, energies, occupation) -> np.ndarray:
+        """(n_p - n_q) / (e_p - e_q) (mo, mo) of one spin at a fixed chemical potential, dn/de where energies meet."""
+        f = occupation / self.capacity
+        if self.kind == "fermi":
+            slope = -f * (1.0 - f)
+        else:
+            slope = -np.exp(-(scipy.special.erfcinv(2.0 * f) ** 2)) / np.sqrt(np.pi)
+        slope = slope * self.capacity / self.width
+        de, dn = (x[:, None] - x for x in (energies, occupation))
+        meet = np.abs(de) < MEET * self.width
+        found = np.where(meet, (slope[:, None] + slope) / 2, dn / np.where(meet, 1.0, de))
+        return np.minimum(found, 0.0)  # but for rounding
 
     def _chemical_potential(self, energies, share):
         margin = 40.0 * self.width

@@ -15,8 +15,9 @@ from dftfd.errors import FileError, InputError
 from dftfd.functionals.registry import get_functional
 from dftfd.interop.geometric import MINIMUM, SADDLE, minimise
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
-from dftfd.model.forces import nuclear_forces, require_forces
+from dftfd.model.forces import require_forces
 from dftfd.model.options import ENERGY, START, STATE, Options
+from dftfd.response.excitations import SPINS, Excitations
 from dftfd.response.hessian import second_derivatives
 from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import Kind, array, public, whole
@@ -26,6 +27,7 @@ from dftfd.runtime.progress import Progress, as_progress
 from dftfd.system.geometry import read_text
 from dftfd.system.molecule import Molecule
 from dftfd.tasks.run import run_scf
+from dftfd.tasks.surfaces import FollowedState, GroundState
 from dftfd.tasks.trajectory import Frame, TrajectoryWriter, read_trajectory
 
 SAME_GEOMETRY = 1e-6  # bohr; a recorded step nearer than this is the one that the optimiser asks for
@@ -45,7 +47,8 @@ class Optimization(ShownAsText):
 
     coordinates (step, atom, 3) [bohr], energies (step,) [hartree] (free energies with smearing), forces
     (step, atom, 3) [hartree/bohr]: the path, the start included.   n_computed: steps not read from a trajectory.
-    transition_state: whether that was looked for, not a minimum.
+    transition_state: whether that was looked for, not a minimum.   state: number of an excited state, whose energies
+    and forces these are, at the last geometry; 0 for the ground state.   excitations: those at the last geometry.
     """
 
     converged: bool
@@ -55,6 +58,8 @@ class Optimization(ShownAsText):
     forces: np.ndarray
     n_computed: int
     transition_state: bool = False
+    state: int = 0
+    excitations: Excitations | None = None
 
     @property
     def molecule(self) -> Molecule:
@@ -64,11 +69,13 @@ class Optimization(ShownAsText):
     def __str__(self):
         outcome = "converged" if self.converged else "NOT CONVERGED"
         what = "transition state" if self.transition_state else "geometry"
+        what += f" of excited state {self.state}" if self.state else ""
         lines = [f"{what} {outcome} after {len(self.energies)} energies and gradients, positions / angstrom"]
         for symbol, position in zip(self.molecule.symbols, self.coordinates[-1] * BOHR_IN_ANGSTROM, strict=True):
             lines.append(f"{symbol:>4}" + "".join(f"{x:16.8f}" for x in position))
         largest = np.linalg.norm(self.forces[-1], axis=1).max()
-        return "\n".join([*lines, f"  largest force {largest:.2e} hartree/bohr"])
+        lines.append(f"  largest force {largest:.2e} hartree/bohr")
+        return "\n".join(lines if self.excitations is None else [*lines, "", str(self.excitations)])
 
 
 @public
@@ -85,6 +92,9 @@ def optimize(
     optimizer: dict[str, Any] | None = None,
     transition_state: bool = False,
     hessian: Annotated[Any, HESSIAN] = None,
+    state: Annotated[int, whole(0)] = 0,
+    tda: bool = False,
+    spin: Annotated[str | None, SPINS] = None,
     grid_response: bool = True,
     guess: Any = "minao",
     progress: Any = None,
@@ -101,6 +111,8 @@ def optimize(
     transition_state: look for a saddle point of first order, uphill along the lowest mode of the Hessian.
     hessian: second derivatives at the start, 'exact' to compute them, or an array (atom, 3, atom, 3) [hartree/bohr^2],
         as another functional's result.hessian(); by default a guess, and exact ones for transition states.
+    state: 1, 2, ... for an excited state, by its number at the first geometry, from where it is followed; 0 for the
+        ground state.   tda, spin: which excited states, as of `SCFResult.excitations`.
     grid_response: see dftfd.model.forces.nuclear_forces.
     progress: as in run_scf; it is told each step, the SCF cycles are not shown.
 
@@ -114,7 +126,8 @@ def optimize(
     require_forces(functional)
     search: dict[str, Any] = {"constraints": text_of_constraints(constraints), "options": optimizer}
     search |= {"coordinate_system": coordinate_system, "max_steps": max_steps}
-    model = model_in_words(molecule, options, grid_response)
+    surface = _surface(state, tda, spin, grid_response, transition_state, hessian)
+    model = " ".join([model_in_words(molecule, options, grid_response), *([str(surface)] if state else [])])
     path = _Path(molecule, model, trajectory, restart, progress)
     last: list[SCFResult] = []  # at most one: older results would keep their memory
 
@@ -126,10 +139,12 @@ def optimize(
     def evaluate(coordinates):
         frame = path.recorded(coordinates)
         if frame is None:
+            if state and path.frames and not path.n_computed:
+                surface.resume(solve(path.coordinates[-1]), path.frames[-1].energy)
             with progress.stage("energy and forces"):
                 result = solve(coordinates)
-                forces = nuclear_forces(result, grid_response, Progress()).values
-            frame = path.add(coordinates, result, forces)
+                energy, forces = surface.at(result, progress)
+            frame = path.add(coordinates, energy, forces, f"{result.cycles} cycles")
         return frame.energy, -frame.forces
 
     exact = transition_state if hessian is None else isinstance(hessian, str)
@@ -138,9 +153,32 @@ def optimize(
     converged, _, _ = minimise(molecule.symbols, molecule.coordinates, evaluate, **search)
     end = path.coordinates[-1]
     result = last[0] if last and np.array_equal(last[0].molecule.coordinates, end) else solve(end)
+    return _outcome(converged, result, path, surface, transition_state)
+
+
+def _outcome(converged, result, path, surface, transition_state) -> Optimization:
+    """What was found; of an excited state with the excitations at the last geometry."""
     energies, forces = path.energies_and_forces
     steps = np.array(path.coordinates), energies, forces, path.n_computed
-    return Optimization(converged, result, *steps, transition_state)
+    if isinstance(surface, GroundState):
+        return Optimization(converged, result, *steps, transition_state)
+    if surface.excitations is None or surface.excitations.result is not result:
+        surface.resume(result, energies[-1])
+    return Optimization(converged, result, *steps, state=surface.root + 1, excitations=surface.excitations)
+
+
+def _surface(state, tda, spin, grid_response, transition_state, hessian) -> Any:
+    """The energy to go downhill on; InputError for what excited states do not have."""
+    if not state:
+        if tda or spin is not None:
+            raise InputError("tda= and spin= are those of an excited state; say which one, as in state=1.")
+        return GroundState(grid_response)
+    if transition_state or isinstance(hessian, str):
+        raise InputError(
+            "exact second derivatives are those of the ground state; with state= leave out transition_state= and "
+            "hessian='exact'."
+        )
+    return FollowedState(grid_response, state, tda, spin)
 
 
 def _hessian_of(result, progress):
@@ -177,15 +215,15 @@ class _Path:
             return None
         return self._taken(coordinates, self._ahead.pop(0), "recorded")
 
-    def add(self, coordinates, result, forces) -> Frame:
+    def add(self, coordinates, energy, forces, note) -> Frame:
         """The frame of a new calculation, written to the trajectory."""
         positions = np.array(coordinates) * BOHR_IN_ANGSTROM
-        frame = Frame(self._molecule.symbols, positions, float(result.free_energy), forces, self._model)
+        frame = Frame(self._molecule.symbols, positions, float(energy), forces, self._model)
         if self._file is not None:
             self._writer = self._writer or TrajectoryWriter(self._file, self.frames)
             self._writer.append(frame)
         self.n_computed += 1
-        return self._taken(coordinates, frame, f"{result.cycles} cycles")
+        return self._taken(coordinates, frame, note)
 
     @property
     def energies_and_forces(self) -> tuple[np.ndarray, np.ndarray]:

@@ -3,11 +3,11 @@ r"""The derivative of density-fitted Coulomb and exchange energies with respect 
 Both are sums of terms f/2 tr(X^T V^-1 X), with the metric V_PQ = (P|Q) and projections X of the integrals (Q|mn):
 
     Coulomb   f = 1,      X_Q = sum_mn (Q|mn) P_mn
-    exchange  f = -f_s,   X_Q,ij = sum_mn (Q|mn) C_mi C_nj
+    exchange  f = -f_s,   X_Q,ij = sum_mn (Q|mn) C*_mi C_nj
 
 With Y = V^-1 X, the derivative of a term is f (sum_Q,mn Gamma_Q,mn d(Q|mn) + sum_PQ G_PQ dV_PQ), where Gamma_Q is
-Y_Q P or C Y_Q C^T. Moving all three functions together changes nothing, so the derivative by the position of m alone
-gives those by n and Q too.
+Y_Q P or C Y_Q C^+. Orbitals may be complex; real and imaginary parts of their X are columns of their own. Moving all
+three functions together changes nothing, so the derivative by the position of m alone gives those by n and Q too.
 
 F. Weigend, M. Haeser, Theor. Chem. Acc. 97, 331 (1997). doi:10.1007/s002140050269
 """
@@ -93,14 +93,21 @@ class _Exchange:
 
     def __init__(self, fraction, C, first):
         self.factor, self._C, self._first = -fraction, C, C[:, first]
-        self.columns = len(first) * C.shape[1]
+        self.columns = len(first) * columns_of(C)
 
     def project(self, integrals):
-        return (self._first.T @ (integrals @ self._C)).reshape(len(integrals), -1)
+        X = self._first.conj().T @ (integrals @ self._C)
+        return X.reshape(len(integrals), -1).view(float)
 
     def add_expanded(self, Y, Gamma):
         shape = len(Y), self._first.shape[1], self._C.shape[1]
-        Gamma += self.factor * (self._first @ (Y.reshape(shape) @ self._C.T))
+        Y = np.ascontiguousarray(Y).view(self._C.dtype).reshape(shape)
+        Gamma += self.factor * (self._first @ (Y @ self._C.conj().T)).real
+
+
+def columns_of(C) -> int:
+    """Numbers that one orbital has with all orbitals C (ao, occupied)."""
+    return C.shape[1] * (2 if np.iscomplexobj(C) else 1)
 
 
 def fitted_gradient(
@@ -115,7 +122,7 @@ def fitted_gradient(
     """dE/dR (atom, 3) [hartree/bohr] at fixed densities of 1/2 tr(P J[P]) - sum_s f_s/2 tr(P_s K[P_s]).
 
     P: (ao, ao), the density of the Coulomb energy, or None without.   omega: as in dftfd.terms.integrals.
-    exchange: pairs (f_s, C_s) with P_s = C_s C_s^T.
+    exchange: pairs (f_s, C_s) with P_s = C_s C_s^+.
     memory_limit: bytes for the projections; where they do not fit, they and the integrals are computed in several
         passes.
     fit: B P (aux,) with the tensor B of `fitting_tensor`, where it is known.
@@ -124,7 +131,7 @@ def fitted_gradient(
     metric = Metric(integrals.metric)
     if not exchange:
         return np.zeros((molecule.n_atoms, 3)) if P is None else _coulomb_gradient(P, fit, molecule, integrals, metric)
-    columns = sum(C.shape[1] ** 2 for _, C in exchange)
+    columns = sum(C.shape[1] * columns_of(C) for _, C in exchange)
     n_passes = max(1, math.ceil(_COPIES * 8 * integrals.n_auxiliary * columns / memory_limit))
     gradient = np.zeros((molecule.n_atoms, 3))
     for number in range(n_passes):

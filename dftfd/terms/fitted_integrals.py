@@ -55,12 +55,14 @@ class DensityFittedCoulombExchange(CoulombExchange):
         self._memory_limit = 0.7 * available_memory() if memory_limit is None else memory_limit
         self._tensors: dict[float, WholeTensor | PairTensor] = {}
         self._with_exchange = self._room_for_single = exact_exchange
-        self._pairs = None
-        if not exact_exchange or not self._whole_fits(1):
-            self._pairs = PairTensor(molecule, self._auxiliary)
+        self._whole = exact_exchange and self._whole_fits(1)
         if not exact_exchange:
-            self._pairs = self._pairs.within(self._memory_limit - self._bytes_of(0))
-        self._check_memory(self._bytes_of(1))
+            self._pairs = self._pairs.within(self._memory_limit - self._bytes_of(0, False))
+        self._check_memory(self._bytes_of(1, self._whole))
+
+    @cached_property
+    def _pairs(self) -> PairTensor:
+        return PairTensor(self.molecule, self._auxiliary)
 
     def with_few_for_exchange(self) -> "DensityFittedCoulombExchange":
         """The same J, and an exchange on orbitals from a few fitting functions: for estimates that others correct."""
@@ -83,7 +85,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         """B_Q,ij of the operator, packed over i >= j, (aux, ao (ao + 1) / 2)."""
         found = self._tensors.get(omega)
         if not isinstance(found, WholeTensor):
-            self._check_memory(self._bytes_of(len(self._tensors) + 1, whole=True))
+            self._check_memory(self._bytes_of(len(self._tensors) + 1, True))
             with blas_threads(worker_count()):
                 found = WholeTensor(two_electron.fitting_tensor(self.molecule, self._auxiliary, omega))
             self._tensors[omega] = found
@@ -91,8 +93,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     def _rows(self, omega: float):
         """B of the operator, whole or by pairs."""
-        if omega not in self._tensors and self._pairs is not None:
-            self._check_memory(self._bytes_of(len(self._tensors) + 1))
+        if omega not in self._tensors and not self._whole:
+            self._check_memory(self._bytes_of(len(self._tensors) + 1, False))
             pairs = PairTensor(self.molecule, self._auxiliary, omega) if omega else self._pairs
             self._tensors[omega] = pairs
         elif omega not in self._tensors:
@@ -206,7 +208,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
     def memory(self, omegas):
         n_tensors = len({0.0, *omegas})
         if not self._with_exchange:
-            return Need({"three-centre integrals": self._bytes_of(0)}, {"the fitting tensor": self._pairs.nbytes})
+            kept = {"the fitting tensor": self._pairs.nbytes}
+            return Need({"three-centre integrals": self._bytes_of(0, False)}, kept)
         occupied = self.molecule.n_alpha + (self.molecule.n_beta if self.molecule.spin else 0)
         sizes = self.n_auxiliary, self.molecule.n_ao, occupied
         single = len(omegas) * SingleTensor.nbytes(*sizes) * self._room_for_single
@@ -218,19 +221,18 @@ class DensityFittedCoulombExchange(CoulombExchange):
         if not self._with_exchange:
             other._pairs = self._pairs.within(room)
             return other
-        if not self._whole_fits(len({0.0, *omegas})):
-            other._pairs = other._pairs or PairTensor(self.molecule, self._auxiliary)
+        other._whole = self._whole_fits(len({0.0, *omegas}))
         other._room_for_single = room >= sum(self.memory(omegas).flexible.values())
         return other
 
     def _whole_fits(self, n_tensors) -> bool:
         """Whether so many tensors in double precision take at most SHARE of the limit."""
-        return self._bytes_of(n_tensors, whole=True) <= SHARE * self._memory_limit
+        return self._bytes_of(n_tensors, True) <= SHARE * self._memory_limit
 
-    def _bytes_of(self, n_tensors, whole=False):
+    def _bytes_of(self, n_tensors, whole):
         tensor = 8 * self.n_auxiliary * self._n_pairs
         work = min(two_electron.WORK_BYTES, 2 * tensor)
-        if self._pairs is not None and not whole:
+        if not whole:
             tensor, work = self._pairs.nbytes, self._pairs.work_bytes
         return n_tensors * tensor + 16 * self.n_auxiliary**2 + work
 
@@ -251,7 +253,7 @@ class _FewForExchange(DensityFittedCoulombExchange):
         self._few = copy(exact)
         self._few._auxiliary = few = two_electron.few_fitting_functions(exact.molecule)
         self._few.n_auxiliary, _ = two_electron.fitting_tensor_size(exact.molecule, few)
-        self._few._tensors, self._few._pairs = {}, None
+        self._few._tensors, self._few._whole = {}, True
 
     def exchange_on_orbitals(self, C, dC, omega=0.0, crossed=1.0):
         return self._few.exchange_on_orbitals(C, dC, omega, crossed)

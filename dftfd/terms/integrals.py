@@ -105,6 +105,8 @@ class CoulombExchange(ABC):
         """d/dR (atom, 3) [hartree/bohr] of the Coulomb and exact exchange energies at fixed density matrices.
 
         P (spin, ao, ao) and C_occ as in `exchange`; exact_exchange: pairs (omega, fraction), as of a Functional.
+        Complex orbitals have P as the real part of their density matrix C_occ C_occ^+; its imaginary part has exchange,
+        too.
         """
 
     @abstractmethod
@@ -167,6 +169,10 @@ class ExactCoulombExchange(CoulombExchange):
         gradient = exact_coulomb_exchange_derivative(self.molecule, P, fractions.pop(0.0, 0.0))
         for omega, fraction in fractions.items():
             gradient -= fraction * exact_exchange_derivative(self.molecule, P, omega)
+        if exact_exchange and np.iscomplexobj(C_occ[0]):
+            P_I = np.stack([(C @ C.conj().T).imag for C in C_occ])
+            for omega, fraction in exact_exchange:
+                gradient -= fraction * share(P) * exact_exchange_derivative(self.molecule, P_I, omega)
         return gradient
 
     def describe(self):

@@ -1,9 +1,12 @@
 """The exchange-correlation energy of a functional's terms without integrals."""
 
+import numpy as np
+
 from dftfd.functionals.base import Functional
-from dftfd.terms.on_grid import GridEnergy, GridOrbitals
+from dftfd.terms.on_grid import GridEnergy, GridOrbitals, gradient_on_grid
 from dftfd.xc.code import shared
 from dftfd.xc.device import DeviceXCBuilder, accelerated_devices
+from dftfd.xc.gradient import BentGradientBuilder
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.matrix import XCBuilder
 
@@ -33,6 +36,20 @@ class SemilocalEnergy(GridEnergy):
             return super().changes_from(P, C_occ)
         change = self.builder.changes_from(P, C_occ)
         return lambda P, C_occ=None: change(P)
+
+    @property
+    def bends(self):
+        return self.kernel.bends
+
+    def bent_matrices(self, P):
+        builder = self.builder
+        slopes = self.kernel.second_slopes(*builder.grid, *(builder.density(P_k) for P_k in P))
+        return np.stack([builder.matrix(of_order.density) for of_order in slopes])
+
+    def bent_gradient(self, P, grid_response, progress):
+        return gradient_on_grid(
+            self._molecule, self.kernel, self.grid, P, None, grid_response, progress, BentGradientBuilder
+        )
 
     @property
     def lacks_response(self):

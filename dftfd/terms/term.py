@@ -88,6 +88,23 @@ class Term(ABC):
         grid_response: the quadrature grid moves with the nuclei.   progress: as in run_scf, told of parts done.
         """
 
+    @property
+    def bends(self) -> bool:
+        """Whether second derivatives along a change of the density are there: `bent_matrices`, `bent_gradient`.
+
+        Else differences along it are taken, which are as good for all but semilocal energies: those have singular third
+        derivatives where the density is small.
+        """
+        return False
+
+    def bent_matrices(self, P) -> np.ndarray:
+        """The matrix at P_0 + e P_1 + e^2/2 P_2 and its first two derivatives by e, (3, spin, ao, ao); P likewise."""
+        raise NotImplementedError
+
+    def bent_gradient(self, P, grid_response: bool, progress) -> np.ndarray:
+        """The second derivative of `gradient` (atom, 3) by e at the same P."""
+        raise NotImplementedError
+
     def memory(self) -> Need:
         """Bytes that the term takes; grids and the orbitals on them are `GridOrbitals`' to tell."""
         return Need()

@@ -53,7 +53,7 @@ def export(
     if not overwrite:
         for path in paths:
             if os.path.lexists(path):
-                raise FileError(f"{path} exists; take another folder, or give overwrite=True to replace it.")
+                raise FileError(f"{path} exists; take another folder, or give overwrite=True, --overwrite.")
     for path, text in zip(paths, texts.values(), strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)

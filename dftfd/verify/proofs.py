@@ -72,7 +72,7 @@ class Proof(ShownAsText):
 
     def __str__(self) -> str:
         on = ", ".join(f"{k} = {a:g}" if a == b else f"{k} from {a:g} to {b:g}" for k, (a, b) in self.domain.items())
-        head = f"{self.functional}: {self.statement}\non {on}"
+        head = f"{self.functional}: {self.statement}\non {on}".removeprefix(": ")
         if self.outcome == "proved":
             return f"{head}\nproved, {self.boxes} boxes, {self.seconds:.1f} s"
         if self.outcome == "violated":

@@ -77,9 +77,14 @@ class GradientBuilder(MatrixBuilder):
     def build(self, P, C_occ=None) -> XCGradient:
         """Slopes of the energy of P; arguments as in XCBuilder.build."""
         P, C_occ = self._checked(P, C_occ)
+        return self._of_slopes(
+            P, C_occ, self.kernel.slopes(*self.grid, self.density(P, C_occ)) if self.kernel.whole_grid else None
+        )
+
+    def _of_slopes(self, P, C_occ, slopes) -> XCGradient:
+        """That of densities P, linear in them where the kernel's slopes on the whole grid are given."""
         n = self.store.n_points
         points, weights = np.zeros((n, 3)), np.zeros(n)
-        slopes = self.kernel.slopes(*self.grid, self.density(P, C_occ)) if self.kernel.whole_grid else None
         done = itertools.count(1)
         parts = self._on_workers(self._build_part, P, C_occ, slopes, points, weights, done)
         return XCGradient(sum(parts), points, weights, 0.0 if slopes is None else slopes.nuclei)
@@ -151,3 +156,17 @@ class GradientBuilder(MatrixBuilder):
                 by_orbital[x, rows] += np.einsum("mp,mp->m", D[c], A)
                 by_point[x] += np.einsum("mp,mp->p", D[c], A)
         return by_orbital
+
+
+class BentGradientBuilder(GradientBuilder):
+    """Second derivatives along e of the XCGradient of densities P_0 + e P_1 + e^2/2 P_2, of a semilocal kernel."""
+
+    def build(self, P, C_occ=None) -> XCGradient:
+        """P: (P_0, P_1, P_2), (3, spin, ao, ao)."""
+        jets = [self._checked(P_k, None)[0] for P_k in P]
+        slopes = self.kernel.second_slopes(*self.grid, *(self.density(P_k) for P_k in jets))
+        parts = [self._of_slopes(P_k, None, v) for P_k, v in zip(jets, slopes[::-1], strict=True)]
+        orbitals, points = (
+            a + 2.0 * b + c for a, b, c in zip(*((part.orbitals, part.points) for part in parts), strict=True)
+        )
+        return XCGradient(orbitals, points, parts[0].weights)

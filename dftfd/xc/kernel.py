@@ -97,6 +97,22 @@ class XCKernel:
         return np.multiply(weights, rows).reshape(density.shape)
 
     @property
+    def bends(self) -> bool:
+        """Whether `second_slopes` are there: not where the energy per volume depends on the point itself."""
+        return not self._knows_the_point
+
+    def second_slopes(self, points, weights, density, first, second) -> tuple[Slopes, Slopes, Slopes]:
+        """The slopes and their first two derivatives by e, at e = 0 of density + e first + e^2/2 second."""
+        code, n = self.code, self.code.n
+        x = [*density.reshape(n, -1), *points.T]
+        e, slopes, along, twice = code.along(x, [first.reshape(n, -1)] * 2)
+        twice += np.stack(code.along(x, [second.reshape(n, -1)])[2])
+        energies = e, np.zeros_like(e), np.sum(slopes * second.reshape(n, -1) + along * first.reshape(n, -1), axis=0)
+        potentials = ((weights * rows).reshape(density.shape) for rows in (slopes, along, twice))
+        fixed = np.zeros((3, len(weights)))
+        return tuple(Slopes(*pair, fixed) for pair in zip(energies, potentials, strict=True))
+
+    @property
     def code(self) -> PointCode:
         """The energy per volume as a function of all spins' channels, and of the point.
 

@@ -2,6 +2,7 @@
 
     OMP_NUM_THREADS=1 python examples/benchmarks/exported_code.py              28 formulas of all rungs, both spins
     OMP_NUM_THREADS=1 python examples/benchmarks/exported_code.py gga_x_pbe --flags "-O3 -march=native" --save
+    ... --code FOLDER --compile     writes and compiles what FOLDER has not; without --compile what is there is timed
 
 Both are called through ctypes on the same arrays in libxc's layout, in turns, one thread, CPU seconds; the ratio is the
 median over pairs of our time to libxc's. The library is the one that PySCF brings along. Ours is compiled as its CMake
@@ -38,12 +39,14 @@ VECTORISED = ("-fno-math-errno", "-fno-trapping-math", "-fno-tree-pre", "-fno-th
 
 def compiled(functional, folder: Path, flags):
     """Our function and its results by name, for one order of derivatives."""
-    exported = Exported(identifier(functional.name), functional, 1)
-    for name, text in c_files(exported).items():
-        (folder / name).write_text(text)
-    library = folder / "exported.so"
-    sources = map(str, folder.glob("*.c"))
-    subprocess.run(["gcc", *flags, *VECTORISED, "-fPIC", "-shared", *sources, "-lm", "-o", str(library)], check=True)
+    exported, library = Exported(identifier(functional.name), functional, 1), folder / "exported.so"
+    if not library.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in c_files(exported).items():
+            (folder / name).write_text(text)
+        sources = map(str, folder.glob("*.c"))
+        command = ["gcc", *flags, *VECTORISED, "-fPIC", "-shared", *sources, "-lm", "-o", str(library)]
+        subprocess.run(command, check=True)
     function = getattr(ctypes.CDLL(str(library)), f"{exported.name}_evaluate")
     function.argtypes = [ctypes.c_int, ctypes.c_size_t, *[ctypes.c_void_p] * 6]
     return exported, function
@@ -103,31 +106,43 @@ def measure(name, n_spin, n_points, pairs, code):
     }  # fmt: skip
 
 
+def timed(name, given, code):
+    """Rows of one formula, printed; none where libxc has not the same."""
+    rows = []
+    for n_spin in (1, 2):
+        try:
+            row = measure(name, n_spin, given.points, given.pairs, code)
+        except UnsupportedError as error:
+            print(f"{name}: {error}", flush=True)
+            break
+        print(
+            f"{name:22} {n_spin} {row['ns_per_point']:7.1f} ns, libxc {row['libxc_ns_per_point']:7.1f} ns, "
+            f"ratio {row['ratio']:.2f} ({row['ratio_range'][0]:.2f} to {row['ratio_range'][1]:.2f})",
+            flush=True,
+        )
+        rows.append(row)
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=FORMULAS)
     parser.add_argument("--flags", default="-O3")
     parser.add_argument("--points", type=int, default=40_000)
     parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--code", type=Path, help="where code is kept; a folder that goes away otherwise")
+    parser.add_argument("--compile", action="store_true", help="time nothing")
     parser.add_argument("--save", action="store_true")
     given = parser.parse_args()
     measuring.require_one_thread_for("cpu")
     rows = []
-    for name in given.names:
-        with tempfile.TemporaryDirectory() as folder:
-            code = compiled(get_functional(name), Path(folder), given.flags.split())
-            for n_spin in (1, 2):
-                try:
-                    rows.append(measure(name, n_spin, given.points, given.pairs, code))
-                except UnsupportedError as error:
-                    print(f"{name}: {error}", flush=True)
-                    break
-                row = rows[-1]
-                print(
-                    f"{name:22} {n_spin} {row['ns_per_point']:7.1f} ns, libxc {row['libxc_ns_per_point']:7.1f} ns, "
-                    f"ratio {row['ratio']:.2f} ({row['ratio_range'][0]:.2f} to {row['ratio_range'][1]:.2f})",
-                    flush=True,
-                )
+    with tempfile.TemporaryDirectory() as passing:
+        for name in given.names:
+            code = compiled(get_functional(name), (given.code or Path(passing)) / name, given.flags.split())
+            if not given.compile:
+                rows += timed(name, given, code)
+    if given.compile:
+        return
     print(
         f"median ratio {statistics.median(r['ratio'] for r in rows):.2f}, largest {max(r['ratio'] for r in rows):.2f}"
     )

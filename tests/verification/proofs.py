@@ -40,10 +40,10 @@ def _ends(*_) -> None:
 
 
 def formula_of(name: str, condition: str) -> str:
-    """The terms that a condition is about, with their parameters, whatever they are called together."""
+    """A condition and the terms that it is about, with their parameters, whatever they are called together."""
     f = dftfd.get_functional(name)
     parts = [part_of(f, part[0]).terms for part in CONDITIONS[condition].parts]
-    return repr([[(c, t.name, sorted(t.parameters.items())) for c, t in terms] for terms in parts])
+    return repr([condition, *([(c, t.name, sorted(t.parameters.items())) for c, t in terms] for terms in parts)])
 
 
 def tried(name: str, condition: str, boxes: int, seconds: float) -> dict:
