@@ -12,7 +12,7 @@ from ase.optimize import BFGS
 
 from dftfd.ase import DFTFD
 
-MODEL = {"xc": "pbe", "basis": "6-31g", "grid_level": 1, "conv_tol": 1e-9}
+MODEL = {"xc": "pbe", "basis": "6-31g*", "grid_level": 1, "conv_tol": 1e-9}
 CORNERS = np.array([[np.cos(a), np.sin(a), 0.0] for a in np.radians([0, 120, 240])])
 
 
@@ -33,7 +33,7 @@ def main():
     start = relaxed(ammonia(0.3))
     height, bond = start.positions[0, 2] - start.positions[1:, 2].mean(), start.get_distance(0, 1)
     images = [ammonia(h, bond) for h in np.linspace(height, -height, 5)]
-    band = NEB(images, climb=True, allow_shared_calculator=False)
+    band = NEB(images, climb=True, method="improvedtangent")
     BFGS(band, logfile=None).run(fmax=0.03, steps=30)
     energies = np.array([image.get_potential_energy() for image in images])
     flat = relaxed(ammonia(0.0)).get_potential_energy()

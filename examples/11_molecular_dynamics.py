@@ -1,4 +1,4 @@
-"""Twenty femtoseconds of a water molecule by ASE's molecular dynamics, and how well its energy is kept.
+"""Twenty femtoseconds of a water molecule out of its shape by ASE's molecular dynamics, and how well energy is kept.
 
 Forces are the exact derivative of the energy, the quadrature grid's motion included; so the total energy stays, but for
 the error of the time step, which falls with its square.
@@ -9,7 +9,6 @@ python examples/11_molecular_dynamics.py
 import numpy as np
 from ase import units
 from ase.build import molecule
-from ase.md.velocitydistribution import MaxwellBoltzmannDistribution, Stationary, ZeroRotation
 from ase.md.verlet import VelocityVerlet
 
 from dftfd.ase import DFTFD
@@ -19,9 +18,7 @@ def trajectory(step, length=20.0):
     """Potential and total energies [eV] and OH distances [angstrom] (time, 2) at steps [fs]."""
     water = molecule("H2O")
     water.calc = DFTFD(xc="pbe", basis="6-31g", grid_level=1, conv_tol=1e-9)
-    MaxwellBoltzmannDistribution(water, temperature_K=1000, rng=np.random.default_rng(1))
-    Stationary(water)
-    ZeroRotation(water)
+    water.rattle(0.04, seed=1)  # angstrom: it starts at rest, out of its equilibrium
     dynamics, rows = VelocityVerlet(water, timestep=step * units.fs), []
 
     def note():

@@ -14,6 +14,7 @@ from dftfd.functionals.double_hybrids import orbitals_alone
 from dftfd.libcint.mole import to_pyscf
 from dftfd.libcint.pair_correlation import core_orbitals
 from dftfd.results.result_file import load_result
+from dftfd.tasks.other_functional import energies_on
 
 slow = pytest.mark.slow
 BENT = {0: "O 0 0 0.1; H 0.1 0.76 -0.48; H 0 -0.74 -0.5", 1: "N 0 0 0.1; H 0.1 0.8 -0.5; H 0 -0.78 -0.52"}
@@ -187,6 +188,7 @@ def test_numerical_forces_are_those_of_the_whole(tmp_path):
         lambda r: dftfd.energy(r.molecule, "b2plyp"),
         lambda r: dftfd.differentiable_scf(r.molecule, "b2plyp")(),
         lambda r: dftfd.optimize(r.molecule, "b2plyp"),
+        lambda r: energies_on(r, "b2plyp"),
     ],
 )
 def test_what_needs_its_derivatives_is_refused(ask):

@@ -122,10 +122,10 @@ def test_guest():
 
 @pytest.mark.slow
 def test_nudged_elastic_band(capsys):
-    """10: the climbing image ends where symmetry has the saddle point (5 meV, of a barrier of about 0.1 eV)."""
+    """10: the climbing image ends where symmetry has the saddle point (5 meV, of a barrier of some 0.2 eV)."""
     pytest.importorskip("ase")
     barrier, by_symmetry = load("10_nudged_elastic_band.py")["main"]()
-    assert barrier == pytest.approx(by_symmetry, abs=5e-3) and barrier > 0.01
+    assert barrier == pytest.approx(by_symmetry, abs=5e-3) and 0.1 < barrier < 0.5
     assert "barrier" in capsys.readouterr().out
 
 

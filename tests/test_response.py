@@ -1,5 +1,6 @@
 """Linear response: polarisabilities, excitations. References: PySCF, dense matrices, differences of dipoles."""
 
+from itertools import permutations
 from pathlib import Path
 
 import jax
@@ -124,16 +125,22 @@ def test_polarizability_is_pyscfs(xc, spin, fitted):
 @pytest.mark.filterwarnings("ignore:the grid holds")
 @pytest.mark.parametrize(("xc", "spin"), [(xc, spin) for xc in FUNCTIONALS for spin in (0, 1)])
 def test_hyperpolarizability_is_that_of_pyscfs_polarizabilities(xc, spin):
-    """beta_xyz along z from five-point differences of PySCF's alpha in fields, each solved by PySCF: 1e-4 of it."""
+    """Five-point differences of PySCF's alpha in fields, each solved by PySCF, made symmetric: to 1e-5 of the largest.
+
+    On this coarse grid r2SCAN's differences along x, y and z disagree by more, in both programs.
+    """
     result, h = solved(xc, spin, nlc_grid_level=0), 4e-3
-    mf, alpha = pyscfs(result, xc), {}
+    mf, beta = pyscfs(result, xc), np.empty((3, 3, 3))
     bare, r = mf.get_hcore(), mf.mol.intor_symmetric("int1e_r", comp=3)
-    for k in (-2, -1, 1, 2):
-        mf.get_hcore = lambda *_, k=k: bare + k * h * r[2]
-        mf.kernel(dm0=mf.make_rdm1())
-        alpha[k] = pyscfs_polarizability(mf)
-    expected = (8 * (alpha[1] - alpha[-1]) - (alpha[2] - alpha[-2])) / (12 * h)
-    assert np.abs(result.hyperpolarizability()[:, :, 2] - expected).max() < 1e-4 * np.abs(expected).max()
+    for z in range(3):
+        alpha = {}
+        for k in (-2, -1, 1, 2):
+            mf.get_hcore = lambda *_, field=k * h * r[z]: bare + field
+            mf.kernel(dm0=mf.make_rdm1())
+            alpha[k] = pyscfs_polarizability(mf)
+        beta[:, :, z] = (8 * (alpha[1] - alpha[-1]) - (alpha[2] - alpha[-2])) / (12 * h)
+    expected = np.mean([beta.transpose(order) for order in permutations(range(3))], axis=0)
+    assert np.abs(result.hyperpolarizability() - expected).max() < 1e-5 * np.abs(expected).max()
 
 
 def dense(response):

@@ -78,7 +78,9 @@ def test_forces_are_differences_of_energies():
     assert force == pytest.approx(-slope, abs=1e-7)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    "model", [pytest.param(model, marks=[slow] * (model not in ("cpcm", "iefpcm"))) for model in MODELS]
+)
 def test_term_alone(model):
     """With ghosts, which have no cavity: gradient and matrix are differences of the energy at any symmetric P."""
     with_ghost = dftfd.molecule(BENT[0] + "; ghost-H 0.3 0.4 1.2", basis="sto-3g")

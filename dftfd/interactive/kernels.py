@@ -59,7 +59,7 @@ def parts_of(functional: Functional) -> list[Part]:
     for term in Parts(functional).semilocal().terms:
         kinds = [kind for kind in _KINDS if f"_{kind}_" in f"_{term[1].name}_"]
         found.setdefault(kinds[0] if len(kinds) == 1 else "xc", []).append(term)
-    plain = replace(functional, exact_exchange=(), dispersion=None)
+    plain = replace(functional, exact_exchange=(), dispersion=None, pt2=())
     return [Part(kind, replace(plain, terms=tuple(found[kind]))) for kind in _KINDS if kind in found]
 
 

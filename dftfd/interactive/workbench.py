@@ -115,7 +115,7 @@ def _functional_data(index: int, functional: Functional, parts: list[Part]) -> d
         "ingredients": [family for family in FAMILIES if family in families],
         "kinetic": [part.kind for part in parts] == ["k"],
         "hybrid": bool(functional.exact_exchange),
-        "whole": not (any(w for w, _ in functional.exact_exchange) or functional.is_nonlocal or functional.dispersion),
+        "whole": not (any(w for w, _ in functional.exact_exchange) or functional.is_nonlocal or _later(functional)),
         "exactExchange": sum(fraction for omega, fraction in functional.exact_exchange if omega == 0),
         "operations": [sum(part.program(order).length for part in parts) for order in (0, 1)],
         "libxc": _libxc_potentials(functional, "lapl" in families),
@@ -260,6 +260,11 @@ def _card(name, head, text) -> str:
     )
 
 
+def _later(f) -> list[str]:
+    """What a calculation adds to the energy of the density."""
+    return ["perturbation theory"] * bool(f.pt2) + ["a dispersion correction"] * (f.dispersion is not None)
+
+
 def _outside(functionals) -> str:
     """What a functional has that is not on the page."""
     found = []
@@ -267,7 +272,7 @@ def _outside(functionals) -> str:
         rest = [
             f"{fraction:.4g} of {'exact' if not w else 'long-range exact'} exchange" for w, fraction in f.exact_exchange
         ]
-        rest += ["double integrals"] * f.is_nonlocal + ["a dispersion correction"] * (f.dispersion is not None)
+        rest += ["double integrals"] * f.is_nonlocal + _later(f)
         if rest:
             found.append(f"{escape(f.name)} has {', '.join(rest)} besides.")
     return " ".join(found)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dftfd.errors import NumericalError
+from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.functionals.registry import get_functional
 from dftfd.results.result import SCFResult
 from dftfd.runtime.progress import as_progress
@@ -22,6 +23,7 @@ def energies_on(result: SCFResult, xc: Any) -> dict[str, float]:
     Molecule, integrals and grids are the result's.
     """
     calculation = replace(result.calculation, functional=get_functional(xc))
+    without_pt2(calculation.functional, "whose perturbation theory is not that of another functional's density")
     energy = calculation.build(as_progress(False)).energy
     C_occ = occupied_orbitals(result.mo_coeff, result.mo_occ)
     energies = energy.evaluate(result.density_matrix, C_occ).energies

@@ -50,7 +50,8 @@ def _local(reference) -> Functional:
     if isinstance(reference, str) and reference.lower() == FERMI_AMALDI:
         return get_functional("hf") * 0.0
     functional = get_functional(reference)
-    if functional.exact_exchange or functional.needs_tau or functional.is_nonlocal or not functional.terms:
+    beyond = functional.exact_exchange or functional.pt2 or functional.is_nonlocal
+    if beyond or functional.needs_tau or not functional.terms:
         raise UnsupportedError(
             f"{functional.name[:60]!r} has no potential that is a local function of the density and its derivatives; "
             "take an LDA or GGA, or 'fermi-amaldi', as the reference."

@@ -11,7 +11,7 @@ T. Koga, K. Kanayama, T. Watanabe, A. J. Thakkar, Int. J. Quantum Chem. 71, 491 
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -165,7 +165,7 @@ def _energies(functional, symbol, n_points) -> dict[str, float]:
     weights, variables = spherical_density(symbol, n_points)
     energies: dict[str, float] = {}
     for coefficient, term in functional.terms:
-        alone = replace(functional, name=term.name, terms=((1.0, term),), exact_exchange=(), dispersion=None)
+        alone = Functional(term.name, ((1.0, term),))
         (e,) = pointwise_kernel(alone, 2)(list(variables), 0)[0]
         energies[term.name] = energies.get(term.name, 0.0) + coefficient * math.fsum(weights * e)
     return energies
