@@ -591,12 +591,13 @@ def _(ask, folder):
 
 @answers("oom_killer")
 def _(ask, folder):
-    """An address space of 6 GB, of which JAX has 2, for a fitting tensor of 7 GB: refused before it is computed.
+    """An address space of 6 GB, of which JAX has 2, for a fitting tensor of more: refused before it is computed.
 
-    A cube: of a chain of as many atoms, most pairs of functions are far from each other, and are not kept.
+    Exchange needs all of it, for the Coulomb energy alone it would be formed in parts. A cube: of a chain of as many
+    atoms, most pairs of functions are far from each other, and are not kept.
     """
     carbon = "; ".join(f"C {1.5 * (k % 4):.1f} {1.5 * (k // 4 % 4):.1f} {1.5 * (k // 16):.1f}" for k in range(64))
-    command = [sys.executable, "-m", "dftfd", "run", carbon, "--xc", "pbe", "--basis", "def2-svp"]
+    command = [sys.executable, "-m", "dftfd", "run", carbon, "--xc", "b3lyp", "--basis", "def2-svp"]
     limited = ["sh", "-c", 'ulimit -v 6000000; exec "$@"', "sh", *command]
     done = subprocess.run(limited, capture_output=True, text=True)
     assert done.returncode == ask.code, done.stderr

@@ -252,10 +252,17 @@ def test_models_of_the_potential_and_large_systems_are_refused():
 
 
 def test_options_are_those_of_run_scf():
-    """The same names and defaults; those that decide about orbitals, and which density matrix, have no meaning here."""
+    """The same names and defaults; those that decide about orbitals, and which density matrix, have no meaning here.
+
+    Solvents and perturbation theory are not code of JAX.
+    """
     parameters = dict(list(inspect.signature(dftfd.energy).parameters.items())[2:])
     deciding = {name for name, option in OPTIONS.items() if option.decides == "energy"}
-    assert deciding - set(parameters) == {"xc", "method", "linear_dependence"}
+    assert deciding - set(parameters) == {"xc", "method", "linear_dependence"} | {
+        "solvent",
+        "solvent_model",
+        "frozen_core",
+    }
     assert {name: p.default for name, p in parameters.items()} == {name: OPTIONS[name].default for name in parameters}
 
 

@@ -28,9 +28,10 @@ NAMES = [
 NOT_IN_PYSCF = {
     *("scanl", "r2scanl", "vdw_df", "vdw_df2", "lb94", "bj06", "tb09"),
     *("lh07t_x", "lh07t_svwn", "lc_lh07t_x", "lc_lh07t_svwn", "sn_x", "sn_lr_x"),
+    *("pt2", "pt2_os", "pt2_ss", "b2plyp", "revdsd_pbep86"),
 }
-"""Laplacians, integrals, models without energy and local hybrids; tests/test_library_published.py,
-test_library_potentials.py and test_local_hybrids.py."""
+"""Laplacians, integrals, models without energy, local and double hybrids; tests/test_library_published.py,
+test_library_potentials.py, test_local_hybrids.py and test_double_hybrids.py."""
 
 QUICK = {"tpss", "hse06"}
 NLC_LEVEL = 1

@@ -85,12 +85,15 @@ def compare_all(
 
 
 def distinct_names() -> list[str]:
-    """Registered names without second names of the same sum of terms, and without local hybrids, which libxc lacks."""
+    """Registered names without second names of the same sum of terms and without those that libxc lacks.
+
+    It has no local hybrids and no perturbation theory.
+    """
     seen, names = set(), []
     for name in sorted(list_functionals(), key=lambda n: (not libxc.is_known(n), n)):
         f = get_functional(name)
         key = (tuple((c, t.name, repr(sorted(t.parameters.items()))) for c, t in f.terms), f.exact_exchange)
-        if key not in seen and not f.exact_exchange_ranges:
+        if key not in seen and not f.exact_exchange_ranges and not f.pt2:
             seen.add(key)
             names.append(name)
     return sorted(names)
