@@ -1,8 +1,9 @@
 """Memory: how much this process may use, what a calculation will allocate, and the leaner way where that is too much.
 
 What may be used is what the system has free and what containers and limits allow of it. What is needed is estimated
-before anything is computed: matrices, quadrature points and the three-centre tensor have to fit. Orbitals on the grid
-and exact two-electron integrals are kept as far as there is room; the rest is computed again in every cycle.
+before anything is computed: matrices, quadrature points and, for exchange, the fitting tensor have to fit. The fitting
+tensor of J alone, exact two-electron integrals and orbitals on the grid are kept as far as there is room; the rest is
+computed again in every cycle.
 """
 
 import ctypes

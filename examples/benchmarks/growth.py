@@ -15,6 +15,7 @@ import measuring
 import numpy as np
 from molecules import atoms
 from pyscf import gto
+from scaling import exponent
 
 import dftfd
 from dftfd.model.calculation import Calculation
@@ -54,11 +55,6 @@ def measure(residues, xc, gradients=True):
     for name, term in (("gradient, integrals", integrals), ("gradient, XC", semilocal)) if gradients else ():
         row[name], _ = timed(lambda term=term: term.gradient(P, C_occ, True, progress))
     return row
-
-
-def exponent(rows, key):
-    """p of seconds ~ nao^p."""
-    return round(float(np.polyfit(np.log([r["ao"] for r in rows]), np.log([r[key] for r in rows]), 1)[0]), 2)
 
 
 def main():
