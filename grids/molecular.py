@@ -1,6 +1,7 @@
 """The quadrature grid of a molecule: atomic grids that move with the nuclei, weighted by the share of their atom."""
 
 import inspect
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,12 +14,12 @@ import numpy as np
 from dftfd.errors import InputError, ResourceError
 from dftfd.grids.angular import PRUNING_SCHEMES
 from dftfd.grids.atomic import N_LEVELS, AtomicGrid, atomic_grid, level_size
-from dftfd.grids.partition import PARTITION_SCHEMES, RADIUS_ADJUSTMENTS, cells, owner_share, pull_share_back
+from dftfd.grids.partition import PARTITION_SCHEMES, RADIUS_ADJUSTMENTS, cells, owner_share, pull_share_back, share_slopes
 from dftfd.grids.radial import RADIAL_SCHEMES
 from dftfd.grids.radii import HEAVIEST_ELEMENT
 from dftfd.runtime.arguments import choice, each, public, traceable, whole
 from dftfd.runtime.memory import in_bytes, memory_budget
-from dftfd.runtime.threads import run_on_workers, worker_count
+from dftfd.runtime.threads import run_on_workers, share_out, worker_count
 
 BYTES_PER_POINT = 240
 """Memory that a grid takes while it is built and sorted; measured."""
@@ -124,9 +125,7 @@ def pull_back(atomic_numbers: Sequence[int], coordinates, d_points, d_weights, l
     The transpose of the derivative of `molecular_grid`, whose other arguments are the same, by reverse differentiation
     in blocks of points.
     """
-    defaults = inspect.signature(molecular_grid).parameters.values()
-    schemes = {p.name: p.default for p in defaults if p.kind is p.KEYWORD_ONLY} | schemes
-    arguments = _padded(*_definition(atomic_numbers, coordinates, level, **schemes))
+    arguments = _padded(*_of_level(atomic_numbers, coordinates, level, **schemes))
     owner, n_points, n_workers = arguments[2].reshape(-1), len(d_weights), worker_count()
     d_weights = _pad_rows(np.asarray(d_weights), owner.size)
     slopes = run_on_workers(
@@ -137,6 +136,49 @@ def pull_back(atomic_numbers: Sequence[int], coordinates, d_points, d_weights, l
     ends = np.searchsorted(owner[:n_points], np.arange(len(atomic_numbers)), side="right")
     moved = [of_atom.sum(axis=0) for of_atom in np.split(by_point, ends[:-1])]
     return np.array(moved) + by_centre[: len(atomic_numbers)]
+
+
+def weight_changes(atomic_numbers: Sequence[int], coordinates, atom: int, level: int) -> np.ndarray:
+    """Derivatives (atom, 3, point) of the weights of an atom's points of `molecular_grid` by each nucleus."""
+    atoms, adjustment, R, partition = _of_level(atomic_numbers, coordinates, level)
+    arguments = _padded(atoms, adjustment, R, partition, only=atom)
+    n = len(atoms[atom].volumes)
+    return np.asarray(_share_changes(*arguments))[: len(atoms), :, :n]
+
+
+def weight_curvature(atomic_numbers: Sequence[int], coordinates, energies, level: int, report=None) -> np.ndarray:
+    """Second derivatives (atom, 3, atom, 3) of sum_p weight_p energies_p of `molecular_grid` by the nuclei.
+
+    energies: (point,).   report: called with (coordinates done, coordinates in all).
+    Forward differentiation of `pull_back`'s reverse one.
+    """
+    arguments = _padded(*_of_level(atomic_numbers, coordinates, level))
+    n_atoms, n_points, directions = len(atomic_numbers), len(energies), range(3 * len(atomic_numbers))
+    owner, shape = arguments[2].reshape(-1), arguments[3].shape
+    ends = np.searchsorted(owner[:n_points], np.arange(n_atoms), side="right")
+    energies, done = _pad_rows(np.asarray(energies), owner.size), itertools.count(1)
+
+    def rows(part):
+        found = []
+        for number in part:
+            direction = np.zeros(shape)
+            direction[divmod(number, 3)] = 1.0
+            by_point, by_centre = map(np.asarray, _slopes_along(*arguments, energies, direction))
+            moved = [of_atom.sum(axis=0) for of_atom in np.split(by_point[:n_points], ends[:-1])]
+            found.append((number, np.array(moved) + by_centre[:n_atoms]))
+            if report is not None:
+                report(next(done), len(directions))
+        return found
+
+    by_number = dict(pair for part in share_out(directions, rows) for pair in part)
+    return np.stack([by_number[number] for number in directions]).reshape(n_atoms, 3, n_atoms, 3)
+
+
+def _of_level(atomic_numbers, coordinates, level, **schemes):
+    """`_definition` of a level with the usual schemes where none are given."""
+    defaults = inspect.signature(molecular_grid).parameters.values()
+    schemes = {p.name: p.default for p in defaults if p.kind is p.KEYWORD_ONLY} | schemes
+    return _definition(atomic_numbers, coordinates, level, **schemes)
 
 
 def _definition(charges, coordinates, level, *, radial, pruning, partition, radius_adjustment, n_radial, n_angular):
@@ -151,18 +193,21 @@ def _definition(charges, coordinates, level, *, radial, pruning, partition, radi
     return atoms, adjustment, coordinates, partition
 
 
-def _padded(atoms: list[AtomicGrid], adjustment: np.ndarray, coordinates: jax.Array, partition: str) -> tuple:
-    """The arguments of `_partitioned`.
+def _padded(atoms: list[AtomicGrid], adjustment, coordinates: jax.Array, partition: str, only=None) -> tuple:
+    """The arguments of `_partitioned`.   only: the atom whose points are wanted, None for those of all.
 
     Shapes are rounded up, so that one compiled program serves all geometries of a molecule and most molecules of about
     its size.
     """
-    n_atoms, n_points = len(atoms), sum(len(atom.volumes) for atom in atoms)
+    n_atoms, owners = len(atoms), np.arange(len(atoms), dtype=np.int32)
+    if only is not None:
+        atoms, owners = [atoms[only]], owners[only : only + 1]
+    n_points = sum(len(atom.volumes) for atom in atoms)
     padded_atoms = _round_up(n_atoms)
     block = _block_length(padded_atoms)
     n_blocks = -(-n_points // block)
     shape = (1 << (n_blocks - 1).bit_length(), block)
-    owner = np.repeat(np.arange(n_atoms, dtype=np.int32), [len(atom.volumes) for atom in atoms])
+    owner = np.repeat(owners, [len(atom.volumes) for atom in atoms])
     return (
         _pad_rows(np.concatenate([atom.offsets for atom in atoms]), shape[0] * block).reshape(*shape, 3),
         _pad_rows(np.concatenate([atom.volumes for atom in atoms]), shape[0] * block).reshape(shape),
@@ -213,6 +258,31 @@ def _weight_slopes(
     start = jnp.zeros_like(points), jnp.zeros_like(coordinates), jnp.zeros_like(inverse_distance)
     by_point, by_centre, by_inverse = jax.lax.fori_loop(0, (n_blocks - first + step - 1) // step, of_block, start)
     return by_point.reshape(-1, 3), by_centre + to_centres(by_inverse)[0]
+
+
+@partial(jax.jit, static_argnames="partition")
+def _share_changes(offsets, volumes, owner, coordinates, adjustment, n_atoms, n_blocks, partition):
+    """Slopes (atom, 3, block * point) of weights by the centres."""
+    borders = cells(coordinates, adjustment, n_atoms)
+    points = offsets + coordinates[owner]
+
+    def of_block(block):
+        volumes, points, owner = block
+        return volumes * share_slopes(points, owner, borders, PARTITION_SCHEMES[partition])
+
+    found = jax.lax.map(of_block, (volumes, points, owner))
+    return jnp.moveaxis(found, 0, 2).reshape(*coordinates.shape, -1)
+
+
+@partial(jax.jit, static_argnames="partition")
+def _slopes_along(
+    offsets, volumes, owner, coordinates, adjustment, n_atoms, n_blocks, partition, d_weights, direction
+):
+    """The change of `_weight_slopes` as the centres move along a direction (atom, 3)."""
+    slopes = lambda R: _weight_slopes(
+        offsets, volumes, owner, R, adjustment, n_atoms, n_blocks, partition, d_weights, 0, 1
+    )
+    return jax.jvp(slopes, (coordinates,), (direction,))[1]
 
 
 def _block_length(n_atoms: int) -> int:

@@ -122,13 +122,36 @@ def owner_share(points: jax.Array, owner: jax.Array, borders: Cells, step: Step)
     return own / jnp.sum(product, axis=0)
 
 
-def pull_share_back(d_share, points, owner, borders: Cells, step: Step) -> tuple[jax.Array, jax.Array, jax.Array]:
-    r"""Slopes by points (point, 3), centres (atom, 3) and inverse distances (atom, atom) of a quantity with the slope
-    d_share (point,) by `owner_share`. The same as reverse differentiation of it, in one loop over pairs of atoms.
+def share_slopes(points, owner, borders: Cells, step: Step) -> jax.Array:
+    """Slopes (atom, 3, point) of `owner_share` by each centre, as points move with their owners.
 
-    dw = w sum_A (delta_A,owner - P_A / sum_B P_B) sum_B d(border_AB) / border_AB
+    One loop over pairs of atoms serves all centres. What does not change as everything moves together is left out: the
+    slope by the owner is minus the sum of the others.
+    """
+    vector, distance, is_own, G = _slopes_by_logarithms(jnp.ones(len(points)), points, owner, borders, step)
+    centers = borders.centers
 
-    Near a nucleus, and for neighbouring points, most atoms have no share, nor a slope: they are left out as A.
+    def accumulate(carry, partner):
+        (by_distance, by_centre), (distance_to_partner, inverse, shift, no_pair, center) = carry, partner
+        mu = _mu(distance, distance_to_partner, inverse, no_pair)
+        by_mu = G * _relative_slope(step, mu, shift)
+        stretched = by_mu * (distance - distance_to_partner[None, :]) * (inverse**3)[:, None]
+        along = stretched[:, None, :] * (centers - center)[:, :, None]
+        carry = by_distance + by_mu * inverse[:, None], by_centre - along
+        return carry, (inverse @ by_mu, jnp.sum(along, axis=0))
+
+    partners = (distance, borders.inverse_distance, borders.adjustment.T, borders.no_pair, centers)
+    start = jnp.zeros_like(distance), jnp.zeros((len(centers), 3, len(points)))
+    (by_distance, by_centre), (to_partner, by_partner) = jax.lax.scan(accumulate, start, partners)
+    by_distance = (by_distance - to_partner) / jnp.where(distance > 0.0, distance, 1.0)
+    by_centre = by_centre + by_partner - by_distance[:, None, :] * jnp.moveaxis(vector, 2, 1)
+    others = jnp.where(is_own[:, None, :], 0.0, by_centre)
+    return jnp.where(is_own[:, None, :], -jnp.sum(others, axis=0, keepdims=True), others)
+
+
+def _slopes_by_logarithms(d_share, points, owner, borders: Cells, step: Step):
+    """Vectors (atom, point, 3) and distances (atom, point) to points, which atom is the owner, and slopes G (atom,
+    point) of a quantity with the slope d_share by `owner_share` by the logarithms of the cell functions.
     """
     vector = points[None, :, :] - borders.centers[:, None, :]
     distance = _length(vector)
@@ -137,8 +160,18 @@ def pull_share_back(d_share, points, owner, borders: Cells, step: Step) -> tuple
     relative = product / jnp.sum(product, axis=0, keepdims=True)
     is_own = jnp.arange(len(product), dtype=owner.dtype)[:, None] == owner[None, :]
     own = jnp.sum(jnp.where(is_own, relative, 0.0), axis=0)
-    G = (d_share * own)[None, :] * (jnp.where(is_own, 1.0, 0.0) - relative)
+    return vector, distance, is_own, (d_share * own)[None, :] * (jnp.where(is_own, 1.0, 0.0) - relative)
 
+
+def pull_share_back(d_share, points, owner, borders: Cells, step: Step) -> tuple[jax.Array, jax.Array, jax.Array]:
+    r"""Slopes by points (point, 3), centres (atom, 3) and inverse distances (atom, atom) of a quantity with the slope
+    d_share (point,) by `owner_share`. The same as reverse differentiation of it, in one loop over pairs of atoms.
+
+    dw = w sum_A (delta_A,owner - P_A / sum_B P_B) sum_B d(border_AB) / border_AB
+
+    Near a nucleus, and for neighbouring points, most atoms have no share, nor a slope: they are left out as A.
+    """
+    vector, distance, _, G = _slopes_by_logarithms(d_share, points, owner, borders, step)
     largest = jnp.max(jnp.abs(G), axis=1)
     by_importance = jnp.argsort(-largest)
     n_atoms = len(largest)

@@ -4,13 +4,13 @@ With C(R) = C (1 - 1/2 S^b) exp(kappa^b), in the basis of the orbitals, orbitals
 
     (A + B) kappa^b = -G^b,   G^b from  F^b + F'[dP_S] - 1/2 (S^b F + F S^b),   F^b = dF/dR_b at fixed P
 
-dP_S is what the first factor does to the density. The gradient g_a(R, P, W) of dftfd.model.forces changes by
+dP_S is what the first factor does to the density. The gradient E^a - tr(W S^a) of dftfd.model.forces changes by
 
-    H_ab = d/dR_b g_a(R, P + (R - R_b) dP^b, W) - tr(S^a dW^b)
+    H_ab = E^ab + tr(F^a dP^b) - tr(W S^ab) - tr(S^a dW^b),   E^ab = d2E/dR_a dR_b at fixed P
 
-Derivatives along R_b at given densities are differences of Fock matrices and gradients, in which there is no error of
-an SCF, so that steps can be short; those of five points are exact to about 1e-9. It is so for every term of the energy,
-quadrature grid included.
+Terms of the energy that know their E^ab and F^a (Term.curvature) give them. Those of all others are differences of
+gradients and Fock matrices at the same density, in which there is no error of an SCF, so that steps can be short; those
+of five points are exact to about 1e-9. The motion of the quadrature grid is part of either.
 
 P. Pulay, Adv. Chem. Phys. 69, 241 (1987). doi:10.1002/9780470142943.ch4
 """
@@ -22,8 +22,9 @@ import numpy as np
 
 from dftfd.errors import UnsupportedError
 from dftfd.libcint.derivatives import overlap_derivative
-from dftfd.libcint.mole import overlap_integrals
+from dftfd.libcint.mole import overlap_integrals, position_integrals
 from dftfd.model.forces import energy_weighted_density
+from dftfd.model.kohn_sham import KohnSham
 from dftfd.model.nearby import solution_at
 from dftfd.properties.moments import dipole_moment
 from dftfd.response.differences import Differences
@@ -31,6 +32,7 @@ from dftfd.response.linear_response import LinearResponse
 from dftfd.runtime.progress import Progress
 from dftfd.runtime.threads import blas_threads
 from dftfd.scf.convergence import Convergence
+from dftfd.scf.orbitals import occupied_orbitals
 
 TOLERANCE = 1e-9
 """Of the coupled-perturbed equations, as a share of each perturbation: it enters to first order."""
@@ -57,16 +59,10 @@ def by_response(result: Any, differences: Differences, progress: Any) -> dict[st
     with progress.stage("coupled-perturbed orbitals"):
         perturbed = _Perturbed(result, differences, progress)
     n = molecule.n_atoms
-    rows = []
-    with progress.stage("derivatives of the gradient"), blas_threads(1):
-        for b in range(3 * n):
-            rows.append(differences.derivative([perturbed.gradient_and_dipole(b, k) for k in differences.shifts]))
-            rows[-1][: 3 * n] -= overlap_derivative(molecule, perturbed.dW[b]).ravel()
-            progress.part(b + 1, 3 * n)
-    found = np.array(rows)
+    H, dipoles = perturbed.hessian(), perturbed.dipole_derivatives()
     return {
-        "hessian": found[:, : 3 * n].reshape(n, 3, n, 3),
-        "dipole_derivatives": found[:, 3 * n :].reshape(n, 3, 3),
+        "hessian": H.reshape(n, 3, n, 3),
+        "dipole_derivatives": dipoles.reshape(n, 3, 3),
         "polarizability_derivatives": None,
     }
 
@@ -74,58 +70,98 @@ def by_response(result: Any, differences: Differences, progress: Any) -> dict[st
 class _Perturbed:
     """Changes of orbitals, densities and energy-weighted densities with each coordinate of the nuclei.
 
-    dC: per spin (coordinate, orbital, ao), of occupied orbitals C_occ with P = C_occ C_occ^T.   dW: (coordinate, ao,
-    ao).
+    Orbitals that change are those with electrons, per spin (coordinate, orbital, ao). dC: their changes times their
+    occupations.   dF: what derivatives of the Fock matrices at the unperturbed density do to them.   dW: (coordinate,
+    ao, ao).   skeleton: d2E/dRdR (coordinate, coordinate) at that density.
     """
 
     def __init__(self, result, differences, progress):
         self._result, self._differences, self._progress = result, differences, progress
-        self._coordinates = result.molecule.coordinates
+        self._molecule, self._coordinates = result.molecule, result.molecule.coordinates
         with blas_threads(1):
             self._response = LinearResponse(result, progress=progress)
             state = self._response.state
             self._C, self._n, self._P, self._F = state.mo_coeff, state.mo_occ, state.P, state.F
-            occupied = zip(self._C, self._n, strict=True)
-            self._occupied = [C[:, n > 0] * np.sqrt(n[n > 0]) for C, n in occupied]
-            dS = self._along(lambda molecule: overlap_integrals(molecule))
-            self._solve(dS, self._along(self._fock))
+            self._occupied = occupied_orbitals(self._C, self._n)
+            pairs = zip(self._C, self._response.active_orbitals, strict=True)
+            self._active = [np.ascontiguousarray(C[:, active].T) for C, active in pairs]
+            self.dS = self._along(lambda molecule: overlap_integrals(molecule))
+            with progress.stage("derivatives at fixed density"):
+                self.skeleton, self.dF = self._fixed_density()
+            self._solve()
 
-    def _at(self, b, k):
-        """The molecule with coordinate b shifted by k steps."""
-        x = self._coordinates.copy()
-        x[divmod(b, 3)] += k * self._differences.step
-        return self._result.molecule.at(x)
+    def hessian(self) -> np.ndarray:
+        """d2E/dRdR (coordinate, coordinate)."""
+        H = self.skeleton.copy()
+        for dF, dC in zip(self.dF, self.dC, strict=True):
+            H += 2.0 * np.einsum("bqm,aqm->ba", dC, dF, optimize=True)
+        W = self._W
+        H -= self._along(lambda molecule: overlap_derivative(molecule, W).ravel())
+        H -= np.stack([overlap_derivative(self._molecule, dW).ravel() for dW in self.dW])
+        return H
+
+    def dipole_derivatives(self) -> np.ndarray:
+        """(coordinate, 3) [e]."""
+        fixed = self._along(lambda molecule: dipole_moment(molecule, self._P))
+        r = position_integrals(self._molecule, 1)
+        electrons = sum(
+            np.einsum("kqa,xab,qb->kx", dC, r, C, optimize=True) for dC, C in zip(self.dC, self._active, strict=True)
+        )
+        return fixed - 2.0 * electrons
 
     def _along(self, code) -> np.ndarray:
         """Derivative of code(molecule) by each coordinate, stacked."""
-        found = []
+        found, step = [], self._differences.step
         for b in range(self._coordinates.size):
-            found.append(self._differences.derivative([code(self._at(b, k)) for k in self._differences.shifts]))
+            values = []
+            for k in self._differences.shifts:
+                x = self._coordinates.copy()
+                x[divmod(b, 3)] += k * step
+                values.append(code(self._molecule.at(x)))
+            found.append(self._differences.derivative(values))
             self._progress.part(b + 1, self._coordinates.size)
         return np.stack(found)
 
-    def _energy(self, molecule):
-        return replace(self._result.calculation, molecule=molecule).energy(Progress())
+    def _fixed_density(self):
+        """`skeleton` and `dF`: the sum of the terms' own second derivatives and of differences of first ones."""
+        P, C_occ, n = self._P, self._occupied, self._coordinates.size
+        terms = self._response.energy.terms
+        known = [term.curvature(P, C_occ, self._active, self._progress) for term in terms]
+        rest = [number for number, found in enumerate(known) if found is None]
 
-    def _fock(self, molecule):
-        """F (spin, ao, ao) of the unperturbed density at a displaced geometry."""
-        return self._energy(molecule).evaluate(self._P, self._occupied).F
+        def first(molecule):
+            """Gradient and, per spin, F on the orbitals of the terms without second derivatives."""
+            energy = replace(self._result.calculation, molecule=molecule).energy(Progress())
+            energy = KohnSham(tuple(energy.terms[number] for number in rest))
+            F = energy.evaluate(P, C_occ).F
+            gradient = energy.gradient(P, C_occ, True, Progress())
+            return np.concatenate([gradient.ravel(), *((C @ F_s).ravel() for C, F_s in zip(self._active, F, strict=True))])
 
-    def _solve(self, dS, dF):
-        """Orbitals from derivatives (coordinate, ao, ao) of the overlap and (coordinate, spin, ao, ao) of F."""
-        response, C = self._response, self._C
-        n_spin, rotations = len(C), response.rotations
-        X = C @ C.transpose(0, 2, 1)  # S^-1
-        matrices = np.stack([dF[:, s] - 0.5 * (dS @ X[s] @ self._F[s] + self._F[s] @ X[s] @ dS) for s in range(n_spin)])
+        sizes = np.cumsum([n, *(C.size for C in self._active)])
+        H, *dF = np.split(self._along(first), sizes[:-1], axis=1)
+        dF = [part.reshape(n, *C.shape) for part, C in zip(dF, self._active, strict=True)]
+        for found in filter(None, known):
+            H = H + found.hessian.reshape(n, n)
+            dF = [part + of_term.reshape(part.shape) for part, of_term in zip(dF, found.on_orbitals, strict=True)]
+        return H, dF
+
+    def _solve(self):
+        """Orbitals and what follows from them."""
+        response, rotations, C, dS = self._response, self._response.rotations, self._C, self.dS
         active = response.active_orbitals
-        dC_S = [self._overlap_changes(dS, s, active[s]) for s in range(n_spin)]
-        G = response.of_matrices(matrices) + rotations.forces(response.fock_changes(dC_S), C) / response.scale
-        R, _ = response.solve(G, 0.0, TOLERANCE)
+        in_overlap = []
+        for s, (C_s, F) in enumerate(zip(C, self._F, strict=True)):
+            XF = C_s @ (C_s.T @ F)  # S^-1 F
+            left, right = self._active[s] @ XF.T, self._active[s] @ dS
+            in_overlap.append(0.5 * (np.matmul(left, dS) + right @ XF))
+        dC_S = [self._overlap_changes(dS, s, active[s]) for s in range(len(C))]
+        changes = response.fock_changes(dC_S)
+        forces = [dF - part + of_S for dF, part, of_S in zip(self.dF, in_overlap, changes, strict=True)]
+        R, _ = response.solve(rotations.forces(forces, C) / response.scale, 0.0, TOLERANCE)
         turned = rotations.changes(R, C)
-        dC = [a + b for a, b in zip(dC_S, turned, strict=True)]
-        dFC = response.fock_changes(dC)
-        self.dC = [self._of_occupied(dC[s], s, active[s]) for s in range(n_spin)]
-        self.dW = sum(self._weighted_changes(s, dS, dF[:, s], dFC[s], active[s]) for s in range(n_spin))
+        self.dC = [a + b for a, b in zip(dC_S, turned, strict=True)]
+        dFC = [a + b for a, b in zip(self.dF, response.fock_changes(self.dC), strict=True)]
+        self.dW = sum(self._weighted_changes(s, dFC[s], active[s]) for s in range(len(C)))
         self.dW = (self.dW + self.dW.transpose(0, 2, 1)) / 2
 
     def _overlap_changes(self, dS, s, active):
@@ -133,30 +169,15 @@ class _Perturbed:
         C, n = self._C[s], self._n[s]
         return -0.5 * n[active][:, None] * np.einsum("kab,bq,ap,cp->kqc", dS, C[:, active], C, C, optimize=True)
 
-    def _of_occupied(self, dC, s, active):
-        """The same for the orbitals of `_occupied`, in whose norm the occupation is."""
-        n = self._n[s][active]
-        return dC[:, n > 0] / np.sqrt(n[n > 0])[:, None]
-
-    def _weighted_changes(self, s, dS, dF, dFC, active):
-        """d(P F X) of one spin with X = S^-1, (coordinate, ao, ao); dFC: the response's part of dF on orbitals."""
-        C, P, F = self._C[s], self._P[s], self._F[s]
-        X, occupied = C @ C.T, self._occupied[s]
-        half = np.einsum("kqa,bq->kab", self.dC[s], occupied)
+    def _weighted_changes(self, s, dFC, active):
+        """d(P F X) of one spin with X = S^-1, (coordinate, ao, ao); dFC: the whole dF on orbitals."""
+        C, P, F, n = self._C[s], self._P[s], self._F[s], self._n[s][active]
+        X, half = C @ C.T, np.einsum("kqa,qb->kab", self.dC[s], self._active[s])
         dP = half + half.transpose(0, 2, 1)
-        P_dF = P @ dF + np.einsum("aq,q,kqb->kab", C[:, active], self._n[s][active], dFC)
-        return dP @ (F @ X) + P_dF @ X - (P @ F @ X) @ dS @ X
-
-    def gradient_and_dipole(self, b, k) -> np.ndarray:
-        """Gradient at fixed W, and dipole moment, at a displaced geometry with the density's first-order change."""
-        molecule, shift = self._at(b, k), k * self._differences.step
-        occupied = [C + shift * dC[b].T for C, dC in zip(self._occupied, self.dC, strict=True)]
-        P = np.stack([C @ C.T for C in occupied])
-        gradient = self._energy(molecule).gradient(P, occupied, True, Progress())
-        gradient = gradient - overlap_derivative(molecule, self._W)
-        return np.concatenate([gradient.ravel(), dipole_moment(molecule, P)])
+        P_dF = np.einsum("qa,q,kqb->kab", self._active[s], n, dFC, optimize=True)
+        return dP @ (F @ X) + P_dF @ X - (P @ F @ X) @ self.dS @ X
 
     @property
     def _W(self):
-        S, threshold = overlap_integrals(self._result.molecule), self._result.calculation.linear_dependence
+        S, threshold = overlap_integrals(self._molecule), self._result.calculation.linear_dependence
         return energy_weighted_density(S, self._P, self._F, self._C[0], threshold)

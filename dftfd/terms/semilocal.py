@@ -3,8 +3,13 @@
 import numpy as np
 
 from dftfd.functionals.base import Functional
-from dftfd.terms.on_grid import GridEnergy, GridOrbitals, gradient_on_grid
+from dftfd.grids.molecular import grid_owners, weight_changes, weight_curvature
+from dftfd.terms.on_grid import NEGLIGIBLE_WEIGHT, GridEnergy, GridOrbitals, counting_points, gradient_on_grid
+from dftfd.terms.term import Curvature
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
+from dftfd.xc.curvature import CurvatureBuilder, has_curvature
 from dftfd.xc.device import DeviceXCBuilder, accelerated_devices
 from dftfd.xc.gradient import BentGradientBuilder
 from dftfd.xc.kernel import XCKernel
@@ -50,6 +55,25 @@ class SemilocalEnergy(GridEnergy):
         return gradient_on_grid(
             self._molecule, self.kernel, self.grid, P, None, grid_response, progress, BentGradientBuilder
         )
+
+    def curvature(self, P, C_occ, C, progress):
+        if not has_curvature(self.kernel):
+            return None
+        charges, R, level = self._molecule.atomic_numbers, self._molecule.coordinates, self.grid.level
+        points, weights = self.grid.on(self._molecule)
+        counting, owners = counting_points(self._molecule, points, weights, NEGLIGIBLE_WEIGHT), grid_owners(charges, level)
+        energies, H, on_orbitals = np.zeros(len(points)), 0.0, [0.0] * len(C)
+        for atom in np.unique(owners):
+            own = owners == atom
+            members = np.flatnonzero(own & counting)
+            store = AOStore(self._molecule, points[members], weights[members], ao_order(self.kernel) + 2, memory_limit=0)
+            changes = weight_changes(charges, R, int(atom), level)[:, :, counting[own]]
+            found = CurvatureBuilder(self.kernel, store, self._molecule, int(atom), changes, C).build(P, C_occ)
+            energies[members], H = found.energies, H + found.hessian
+            on_orbitals = [total + of_atom for total, of_atom in zip(on_orbitals, found.on_orbitals, strict=True)]
+            progress.part(int(atom) + 1, len(charges))
+        H = H + weight_curvature(charges, R, energies, level)
+        return Curvature(H, on_orbitals)
 
     @property
     def lacks_response(self):

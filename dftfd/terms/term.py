@@ -35,6 +35,18 @@ class ChangeOfOrbitals(Protocol):
     def __call__(self, dC: Sequence[np.ndarray], imaginary: float = 0.0) -> Sequence[Any]: ...
 
 
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """Second derivatives of a term by the nuclei at a fixed density matrix P.
+
+    hessian: d2E/dRdR (atom, 3, atom, 3) [hartree/bohr^2].   on_orbitals: per spin dF/dR C (atom, 3, orbital, ao) of the
+    orbitals C that were given.
+    """
+
+    hessian: np.ndarray
+    on_orbitals: Sequence[np.ndarray]
+
+
 class Term(ABC):
     """One piece of the energy as a functional of the density matrix P (spin, ao, ao); one spin is the total density.
 
@@ -87,6 +99,13 @@ class Term(ABC):
 
         grid_response: the quadrature grid moves with the nuclei.   progress: as in run_scf, told of parts done.
         """
+
+    def curvature(self, P, C_occ, C, progress) -> Curvature | None:
+        """Second derivatives by the nuclei, with the grid's motion; None where differences of first ones are as good.
+
+        C: per spin the orbitals (orbital, ao) that derivatives of the Fock matrix are wanted on.
+        """
+        return None
 
     @property
     def bends(self) -> bool:

@@ -134,7 +134,7 @@ class Transitions:
                     self._density(dC_s[trial].take(aos, axis=1), phi[s], ao, tangent[s], scratch)
                 potential = potential_of(index, trial, tangent)
                 if potential is not None:
-                    self._apply(potential, phi, ao, aos, [r[trial] for r in result], scratch)
+                    self.apply(potential, phi, ao, aos, [r[trial] for r in result], scratch)
         return result
 
     @property
@@ -156,8 +156,8 @@ class Transitions:
         out[1:] += np.einsum("qp,iqp->ip", chi, phi[1:])
         out *= 2.0
 
-    def _apply(self, potential, phi, ao, aos, result, scratch):
-        """Adds what a potential (spin, channel, point) does to the orbitals phi of a block."""
+    def apply(self, potential, phi, ao, aos, result, scratch) -> None:
+        """Adds to `result`, per spin (orbital, ao), what a potential (spin, channel, point) does to the orbitals phi of a block."""
         kernel = self._builder.kernel
         for s, (phi_s, v) in enumerate(zip(phi, potential, strict=True)):
             if self._of_gradients:
