@@ -14,7 +14,14 @@ import numpy as np
 from dftfd.errors import InputError, ResourceError
 from dftfd.grids.angular import PRUNING_SCHEMES
 from dftfd.grids.atomic import N_LEVELS, AtomicGrid, atomic_grid, level_size
-from dftfd.grids.partition import PARTITION_SCHEMES, RADIUS_ADJUSTMENTS, cells, owner_share, pull_share_back, share_slopes
+from dftfd.grids.partition import (
+    PARTITION_SCHEMES,
+    RADIUS_ADJUSTMENTS,
+    cells,
+    owner_share,
+    pull_share_back,
+    share_slopes,
+)
 from dftfd.grids.radial import RADIAL_SCHEMES
 from dftfd.grids.radii import HEAVIEST_ELEMENT
 from dftfd.runtime.arguments import choice, each, public, traceable, whole
@@ -268,16 +275,14 @@ def _share_changes(offsets, volumes, owner, coordinates, adjustment, n_atoms, n_
 
     def of_block(block):
         volumes, points, owner = block
-        return volumes * share_slopes(points, owner, borders, PARTITION_SCHEMES[partition])
+        return volumes[None, None, :] * share_slopes(points, owner, borders, PARTITION_SCHEMES[partition])
 
     found = jax.lax.map(of_block, (volumes, points, owner))
     return jnp.moveaxis(found, 0, 2).reshape(*coordinates.shape, -1)
 
 
 @partial(jax.jit, static_argnames="partition")
-def _slopes_along(
-    offsets, volumes, owner, coordinates, adjustment, n_atoms, n_blocks, partition, d_weights, direction
-):
+def _slopes_along(offsets, volumes, owner, coordinates, adjustment, n_atoms, n_blocks, partition, d_weights, direction):
     """The change of `_weight_slopes` as the centres move along a direction (atom, 3)."""
     slopes = lambda R: _weight_slopes(
         offsets, volumes, owner, R, adjustment, n_atoms, n_blocks, partition, d_weights, 0, 1

@@ -136,7 +136,7 @@ def share_slopes(points, owner, borders: Cells, step: Step) -> jax.Array:
         mu = _mu(distance, distance_to_partner, inverse, no_pair)
         by_mu = G * _relative_slope(step, mu, shift)
         stretched = by_mu * (distance - distance_to_partner[None, :]) * (inverse**3)[:, None]
-        along = stretched[:, None, :] * (centers - center)[:, :, None]
+        along = stretched[:, None, :] * (centers - center[None, :])[:, :, None]
         carry = by_distance + by_mu * inverse[:, None], by_centre - along
         return carry, (inverse @ by_mu, jnp.sum(along, axis=0))
 

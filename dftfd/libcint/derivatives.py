@@ -10,6 +10,7 @@ from pyscf.gto import ATOM_OF
 from pyscf.x2c import sfx2c1e, sfx2c1e_grad
 
 from dftfd.libcint.mole import ao_slices, quiet, to_pyscf
+from dftfd.libcint.moving_centres import MovingCentres
 from dftfd.libcint.two_electron import mole_with_range
 
 
@@ -46,6 +47,34 @@ def core_hamiltonian_derivative(molecule, P, relativity=None) -> np.ndarray:
             if atom in with_core:
                 gradient[atom] += 2.0 * np.einsum("xmn,mn->x", mole.intor("ECPscalar_iprinv", comp=3), P)
     return gradient
+
+
+def core_hamiltonian_curvature(molecule, P, C) -> tuple[np.ndarray, list[np.ndarray]] | None:
+    """d2 tr(P H)/dRdR (atom, 3, atom, 3), and per spin dH/dR C (atom, 3, orbital, ao) of orbitals C (orbital, ao).
+
+    None with core potentials. P: (ao, ao), symmetric.
+    """
+    mole, centres = to_pyscf(molecule), MovingCentres(molecule)
+    if len(mole._ecpbas):
+        return None
+    n, n_ao = centres.n_atoms, mole.nao
+    H, on_orbitals = np.zeros((n, 3, n, 3)), [np.zeros((n, 3, *C_s.shape)) for C_s in C]
+
+    def add(kind, factor, owner):
+        """<m|O|n> of an owner, times a factor; kind: how libcint calls its derivatives."""
+        matrices = (factor * mole.intor(name.format(kind)) for name in ("int1e_ip{}", "int1e_ip{}ip", "int1e_ipip{}"))
+        Z, S, D = (matrix.reshape(-1, n_ao, n_ao) for matrix in matrices)
+        S, twice = 2.0 * P * S.reshape(3, 3, n_ao, n_ao), 2.0 * np.einsum("kmn,mn->km", D, P).reshape(3, 3, n_ao)
+        centres.add_second(H, *centres.pairs(S, twice), owner)
+        for found, C_s in zip(on_orbitals, C, strict=True):
+            centres.add_first(found, Z, C_s, owner)
+
+    add("kin", 1.0, None)
+    for atom, charge in enumerate(mole.atom_charges()):
+        if charge:
+            with mole.with_rinv_at_nucleus(atom):
+                add("rinv", -charge, atom)
+    return H, on_orbitals
 
 
 def point_charge_derivative(molecule, P, charges, positions) -> np.ndarray:

@@ -82,6 +82,34 @@ class ThreeCentre:
             first = last
         return found
 
+    def parts_of_atoms(self, n_bytes: float) -> list[tuple[int, "Part"]]:
+        """Pairs (atom, part) as `parts` of nine derivatives, each of the functions of one atom."""
+        width, found = max(1, int(n_bytes / (72 * self._molecule.n_ao**2))), []
+        offsets = self._auxmol.ao_loc
+        for atom, (first, last, *_) in enumerate(self._auxmol.aoslice_by_atom()):
+            while first < last:
+                next_one = int(np.searchsorted(offsets, offsets[first] + width, side="right")) - 1
+                stop = min(last, max(first + 1, next_one))
+                found.append((atom, Part(slice(int(offsets[first]), int(offsets[stop])), (int(first), int(stop)))))
+                first = stop
+        return found
+
+    def second_slope_block(self, part: "Part", name: str) -> np.ndarray:
+        """(nabla_x nabla_y m n|Q), name 'ipip1', or (nabla_x m nabla_y n|Q), 'ipvip1', as (9, aux, n, m)."""
+        return self._block(f"int3c2e_{name}", part, 9, "s1").transpose(0, 3, 2, 1)
+
+    @cached_property
+    def metric_curvature(self) -> np.ndarray:
+        """(nabla_x nabla_y P|Q), (9, aux, aux)."""
+        with quiet():
+            return self._auxmol.intor("int2c2e_ipip1", comp=9)
+
+    @cached_property
+    def atom_of_function(self) -> np.ndarray:
+        """(aux,)"""
+        slices = self._auxmol.aoslice_by_atom()[:, 2:]
+        return np.repeat(np.arange(len(slices)), slices[:, 1] - slices[:, 0])
+
     def block(self, part: "Part") -> np.ndarray:
         """(Q|mn) of a part, (aux, ao, ao). May be called from several threads."""
         return lib.unpack_tril(self._block("int3c2e", part, 1, "s2ij").T)
@@ -102,7 +130,7 @@ class ThreeCentre:
         """libcint's tables of pairs of shells for each kind of integral, shared by all blocks."""
         with mole_with_range(self._molecule, self._omega) as mole:
             tables = mole._atm, mole._bas, mole._env
-            names = "int3c2e", "int3c2e_ip1"
+            names = "int3c2e", "int3c2e_ip1", "int3c2e_ipip1", "int3c2e_ipvip1"
             return {name: gto.moleintor.make_cintopt(*tables, mole._add_suffix(name)) for name in names}
 
 

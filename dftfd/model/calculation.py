@@ -114,6 +114,12 @@ class Calculation:
         """The terms of the energy, which compute what they need when they are first asked."""
         return self._planned(progress)[0]
 
+    def energy_once(self, progress, chosen) -> KohnSham:
+        """Those terms of `energy` whose numbers are in `chosen`, for one evaluation: they keep no orbitals on grids."""
+        orbitals = GridOrbitals(self.molecule, progress)
+        terms = self._terms(orbitals, memory_budget(self.max_memory), progress)
+        return KohnSham(tuple(term for number, term in enumerate(terms) if number in chosen))
+
     def build(self, progress) -> "Ingredients":
         """The terms of the energy with their integrals, grids and orbitals."""
         energy, orbitals = self._planned(progress)

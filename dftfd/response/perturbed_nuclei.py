@@ -24,7 +24,6 @@ from dftfd.errors import UnsupportedError
 from dftfd.libcint.derivatives import overlap_derivative
 from dftfd.libcint.mole import overlap_integrals, position_integrals
 from dftfd.model.forces import energy_weighted_density
-from dftfd.model.kohn_sham import KohnSham
 from dftfd.model.nearby import solution_at
 from dftfd.properties.moments import dipole_moment
 from dftfd.response.differences import Differences
@@ -127,15 +126,16 @@ class _Perturbed:
         P, C_occ, n = self._P, self._occupied, self._coordinates.size
         terms = self._response.energy.terms
         known = [term.curvature(P, C_occ, self._active, self._progress) for term in terms]
-        rest = [number for number, found in enumerate(known) if found is None]
+        rest = {number for number, found in enumerate(known) if found is None}
 
         def first(molecule):
             """Gradient and, per spin, F on the orbitals of the terms without second derivatives."""
-            energy = replace(self._result.calculation, molecule=molecule).energy(Progress())
-            energy = KohnSham(tuple(energy.terms[number] for number in rest))
+            energy = replace(self._result.calculation, molecule=molecule).energy_once(Progress(), rest)
             F = energy.evaluate(P, C_occ).F
             gradient = energy.gradient(P, C_occ, True, Progress())
-            return np.concatenate([gradient.ravel(), *((C @ F_s).ravel() for C, F_s in zip(self._active, F, strict=True))])
+            return np.concatenate(
+                [gradient.ravel(), *((C @ F_s).ravel() for C, F_s in zip(self._active, F, strict=True))]
+            )
 
         sizes = np.cumsum([n, *(C.size for C in self._active)])
         H, *dF = np.split(self._along(first), sizes[:-1], axis=1)

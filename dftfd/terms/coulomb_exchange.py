@@ -63,6 +63,9 @@ class CoulombExchangeEnergy(Term):
     def gradient(self, P, C_occ, grid_response, progress):
         return self.builder.gradient(P, C_occ, self.exact_exchange)
 
+    def curvature(self, P, C_occ, C, progress):
+        return self.builder.curvature(P, C_occ, C, self.exact_exchange)
+
     def memory(self):
         return self.builder.memory([omega for omega, _ in self.exact_exchange])
 

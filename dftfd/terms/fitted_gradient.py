@@ -44,6 +44,11 @@ class Metric:
             kept = s > LINEAR_DEPENDENCE
             self._spectrum = s[kept], U[:, kept], s[~kept], U[:, ~kept]
 
+    @property
+    def is_definite(self) -> bool:
+        """Whether no fitting function depends on others."""
+        return self._factor is not None
+
     def solve(self, X) -> np.ndarray:
         """V^-1 X for X (aux, k)."""
         if self._spectrum is None:

@@ -13,6 +13,7 @@ from dftfd.libcint import two_electron
 from dftfd.runtime.memory import Need, available_memory, in_bytes
 from dftfd.runtime.threads import blas_threads, share_out, worker_count
 from dftfd.system.molecule import Molecule
+from dftfd.terms.fitted_curvature import fitted_curvature
 from dftfd.terms.fitted_gradient import fitted_gradient
 from dftfd.terms.integrals import CoulombExchange, share
 from dftfd.terms.pair_tensor import PairTensor, WholeTensor
@@ -159,6 +160,23 @@ class DensityFittedCoulombExchange(CoulombExchange):
             )
             for omega, exchange in terms.items()
         )
+
+    def curvature(self, P, C_occ, C, exact_exchange):
+        P = self._check(P)
+        if exact_exchange and any(
+            found.shape[::-1] != orbitals.shape for found, orbitals in zip(C_occ, C, strict=True)
+        ):
+            return None  # orbitals that another spin alone occupies
+        terms: dict[float, list] = {0.0: []}
+        terms |= {omega: [(fraction * share(P), C_s) for C_s in C_occ] for omega, fraction in exact_exchange}
+        whole = None
+        for omega, exchange in terms.items():
+            total = None if omega else P.sum(axis=0)
+            given = self.molecule, self._auxiliary, omega, total, exchange, C, self._memory_limit
+            if (found := fitted_curvature(*given)) is None:
+                return None
+            whole = found if whole is None else whole + found
+        return whole
 
     def describe(self):
         return f"density fitting in {self.auxiliary_basis} ({self.n_auxiliary} functions)"

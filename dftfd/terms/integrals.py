@@ -21,6 +21,7 @@ from dftfd.libcint import two_electron
 from dftfd.libcint.derivatives import exact_coulomb_exchange_derivative, exact_exchange_derivative
 from dftfd.runtime.memory import Need, available_memory
 from dftfd.system.molecule import Molecule
+from dftfd.terms.term import Curvature
 
 IN_CORE_LIMIT = 2 * 2**30
 """Bytes up to which the exact two-electron integrals are kept in memory; larger ones are recomputed in each cycle."""
@@ -108,6 +109,10 @@ class CoulombExchange(ABC):
         Complex orbitals have P as the real part of their density matrix C_occ C_occ^+; its imaginary part has exchange,
         too.
         """
+
+    def curvature(self, P, C_occ, C, exact_exchange) -> Curvature | None:
+        """Second derivatives at fixed density matrices, as of `Term.curvature`, or None."""
+        return None
 
     @abstractmethod
     def describe(self) -> str:

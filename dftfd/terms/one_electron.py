@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from dftfd.terms.integrals import OneElectron
-from dftfd.terms.term import Contribution, Term
+from dftfd.terms.term import Contribution, Curvature, Term
 
 
 class OneElectronEnergy(Term):
@@ -31,3 +31,7 @@ class OneElectronEnergy(Term):
 
     def gradient(self, P, C_occ, grid_response, progress):
         return self._surroundings.one_electron_gradient(self._molecule, P.sum(axis=0))
+
+    def curvature(self, P, C_occ, C, progress):
+        found = self._surroundings.one_electron_curvature(self._molecule, P.sum(axis=0), C)
+        return found and Curvature(*found)

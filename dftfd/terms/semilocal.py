@@ -61,12 +61,17 @@ class SemilocalEnergy(GridEnergy):
             return None
         charges, R, level = self._molecule.atomic_numbers, self._molecule.coordinates, self.grid.level
         points, weights = self.grid.on(self._molecule)
-        counting, owners = counting_points(self._molecule, points, weights, NEGLIGIBLE_WEIGHT), grid_owners(charges, level)
+        counting, owners = (
+            counting_points(self._molecule, points, weights, NEGLIGIBLE_WEIGHT),
+            grid_owners(charges, level),
+        )
         energies, H, on_orbitals = np.zeros(len(points)), 0.0, [0.0] * len(C)
         for atom in np.unique(owners):
             own = owners == atom
             members = np.flatnonzero(own & counting)
-            store = AOStore(self._molecule, points[members], weights[members], ao_order(self.kernel) + 2, memory_limit=0)
+            store = AOStore(
+                self._molecule, points[members], weights[members], ao_order(self.kernel) + 2, memory_limit=0
+            )
             changes = weight_changes(charges, R, int(atom), level)[:, :, counting[own]]
             found = CurvatureBuilder(self.kernel, store, self._molecule, int(atom), changes, C).build(P, C_occ)
             energies[members], H = found.energies, H + found.hessian

@@ -6,6 +6,7 @@ import numpy as np
 
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.libcint.derivatives import (
+    core_hamiltonian_curvature,
     core_hamiltonian_derivative,
     electric_field_derivative,
     point_charge_derivative,
@@ -76,6 +77,12 @@ class Surroundings:
         if len(self.charges):
             gradient += point_charge_derivative(molecule, P, self.charges, self.positions)
         return gradient
+
+    def one_electron_curvature(self, molecule, P, C):
+        """As `core_hamiltonian_curvature`; None with anything in the surroundings."""
+        if self.relativity or self.electric_field.any() or len(self.charges):
+            return None
+        return core_hamiltonian_curvature(molecule, P, C)
 
 
 def _coulomb_slope(position, charge, others, charges):

@@ -46,6 +46,10 @@ class Curvature:
     hessian: np.ndarray
     on_orbitals: Sequence[np.ndarray]
 
+    def __add__(self, other: "Curvature") -> "Curvature":
+        on_orbitals = [a + b for a, b in zip(self.on_orbitals, other.on_orbitals, strict=True)]
+        return Curvature(self.hessian + other.hessian, on_orbitals)
+
 
 class Term(ABC):
     """One piece of the energy as a functional of the density matrix P (spin, ao, ao); one spin is the total density.

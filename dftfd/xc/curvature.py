@@ -11,11 +11,12 @@ the derivative by the owner is minus the sum of all others. With n^a = dn/dR_a, 
 The matrices are only wanted where they act on the orbitals that have electrons.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
-from dftfd.libcint.mole import ao_slices
+from dftfd.libcint.moving_centres import MovingCentres, runs
 from dftfd.xc.channels import GRADIENT, HESSIAN, RAISED, TAU, ao_order
 from dftfd.xc.gradient import density_times, orbital_slopes
 from dftfd.xc.matrix import MatrixBuilder, Scratch, jet_of_products
@@ -49,9 +50,8 @@ class CurvatureBuilder(MatrixBuilder):
         super().__init__(kernel, store)
         self._owner, self._weight_changes, self._C = owner, weight_changes, C
         self._transitions = Transitions(self, C)
-        slices = ao_slices(molecule)
-        self._n_atoms = len(slices)
-        self._atom_of_ao = np.repeat(np.arange(len(slices)), [stop - start for start, stop in slices])
+        self._centres = MovingCentres(molecule)
+        self._n_atoms, self._atom_of_ao = self._centres.n_atoms, self._centres.atom_of_ao
 
     def build(self, P, C_occ=None) -> XCCurvature:
         """Of density matrices P; arguments as in XCBuilder.build."""
@@ -60,7 +60,7 @@ class CurvatureBuilder(MatrixBuilder):
         parts = self._on_workers(self._build_part, P, C_occ, energies)
         H, moved, *on_orbitals = (sum(of_part) for of_part in zip(*parts, strict=True))
         for s, found in enumerate(on_orbitals):
-            self._add_moved(found, moved[s], self._C[s])
+            self._centres.add_first(found, moved[s], self._C[s], self._owner)
         return XCCurvature(H, on_orbitals, energies)
 
     def _build_part(self, part, scratch, P, C_occ, energies):
@@ -86,14 +86,14 @@ class CurvatureBuilder(MatrixBuilder):
                 v = block.weights * slopes.density[s]
                 self._add_moved_matrices(ao, v, block.aos, moved[s], scratch)
                 P_s = P[s].take(block.aos, axis=0).take(block.aos, axis=1)
-                self._add_second(ao, PA[s], P_s, v, self._atom_of_ao[block.aos], H, scratch)
+                self._add_second(ao, PA[s], P_s, v, block.aos, H, scratch)
         return H, moved, *on_orbitals
 
     def _density_changes(self, ao, PA, atoms) -> np.ndarray:
         """n^a (atom, 3, spin, channel, point) of a block."""
         kernel, shape = self.kernel, (len(PA), self.kernel.channels, ao.shape[2])
         found = np.zeros((self._n_atoms, 3, *shape))
-        for atom, rows in _runs(atoms):
+        for atom, rows in runs(atoms):
             if atom == self._owner:
                 continue
             A = ao[:, rows]
@@ -152,60 +152,28 @@ class CurvatureBuilder(MatrixBuilder):
             rows[:, aos] = M
             Z[x][aos] += rows
 
-    def _add_moved(self, found, Z, C) -> None:
-        """Adds to F^a C (atom, 3, orbital, ao) what moved orbitals do: those of a the one way, points the other."""
-        by_row, by_column = (Z @ C.T).transpose(0, 2, 1), C @ Z  # (3, orbital, ao): moved on the left, on the right
-        for atom in range(self._n_atoms):
-            of_atom = self._atom_of_ao == atom
-            found[atom][:, :, of_atom] -= by_row[:, :, of_atom]
-            found[atom] -= np.matmul(C[:, of_atom], Z[:, of_atom])
-        found[self._owner] += by_row + by_column
-
-    def _add_second(self, ao, PA, P, v, atoms, H, scratch: Scratch):
+    def _add_second(self, ao, PA, P, v, aos, H, scratch: Scratch):
         """Adds sum_p v . n^ab of one spin to H, v (channel, point) with weights; P of the block's orbitals."""
-        kernel, runs = self.kernel, list(_runs(atoms))
-        present = [atom for atom, _ in runs]
-        starts = [rows.start for _, rows in runs]
-        K = np.zeros((len(runs), 3, len(runs), 3))
+        kernel, n_ao = self.kernel, len(aos)
+        S, twice = np.empty((3, 3, n_ao, n_ao)), np.empty((3, 3, n_ao))
         for y in range(3):
             Q = 0.5 * v[0] * ao[1 + y]
             if kernel.order:
                 Q += np.einsum("imp,ip->mp", ao[RAISED[y, GRADIENT]], v[GRADIENT])
             bent = [0.25 * v[TAU] * ao[RAISED[y, i]] for i in range(1, 4)] if kernel.needs_tau else []
             for x in range(3):
-                S = ao[1 + x] @ Q.T
+                S[x, y] = ao[1 + x] @ Q.T
                 for i, right in enumerate(bent, start=1):
-                    S += ao[RAISED[x, i]] @ right.T
-                S *= 2.0 * P
-                K[:, x, :, y] = np.add.reduceat(np.add.reduceat(S, starts, axis=0), starts, axis=1)
-        K = K + K.transpose(2, 3, 0, 1)
+                    S[x, y] += ao[RAISED[x, i]] @ right.T
+        S = 2.0 * P * (S + S.transpose(1, 0, 3, 2))
         D = scratch("D", len(PA), *PA.shape[1:])
         orbital_slopes(PA, None, v, kernel.order, kernel.needs_tau, D)
-        for x, y in np.ndindex(3, 3):
-            twice = [RAISED[x, RAISED[y, c]] for c in range(len(D))]
-            by_ao = sum(np.einsum("mp,mp->m", D_c, ao[c]) for D_c, c in zip(D, twice, strict=True))
-            K[range(len(runs)), x, range(len(runs)), y] += np.add.reduceat(by_ao, starts)
-        self._add_pairs(K, present, H)
-
-    def _add_pairs(self, K, present, H):
-        """Adds K (atom, 3, atom, 3) of the atoms that are present, and what the owner's motion makes of it."""
-        owner, of_rows, of_columns = self._owner, K.sum(axis=0), K.sum(axis=2)
-        for a, k in zip(present, K, strict=True):
-            for b, part in zip(present, k.transpose(1, 0, 2), strict=True):
-                H[a, :, b] += part
-        for b, part in zip(present, of_rows.transpose(1, 0, 2), strict=True):
-            H[owner, :, b] -= part
-        for a, part in zip(present, of_columns, strict=True):
-            H[a, :, owner] -= part
-        H[owner, :, owner] += of_rows.sum(axis=1)
+        for x, y in itertools.combinations_with_replacement(range(3), 2):
+            components = [RAISED[x, RAISED[y, c]] for c in range(len(D))]
+            found = sum(np.einsum("mp,mp->m", D_c, ao[c]) for D_c, c in zip(D, components, strict=True))
+            twice[x, y] = twice[y, x] = found
+        self._centres.add_second(H, *self._centres.pairs(S, twice, aos), self._owner)
 
 
 _SECOND = RAISED[:, GRADIENT] - HESSIAN.start
 """Of nabla_x A_i its place among the second derivatives, (3, 3)."""
-
-
-def _runs(atoms):
-    """(atom, slice of the orbitals that are its) of ascending numbers of atoms (ao,)."""
-    starts = np.flatnonzero(np.diff(atoms, prepend=-1))
-    for start, stop in zip(starts, [*starts[1:], len(atoms)], strict=True):
-        yield int(atoms[start]), slice(int(start), int(stop))

@@ -157,7 +157,7 @@ class Transitions:
         out *= 2.0
 
     def apply(self, potential, phi, ao, aos, result, scratch) -> None:
-        """Adds to `result`, per spin (orbital, ao), what a potential (spin, channel, point) does to the orbitals phi of a block."""
+        """Adds to `result`, per spin (orbital, ao), what a potential (spin, channel, point) does to a block's phi."""
         kernel = self._builder.kernel
         for s, (phi_s, v) in enumerate(zip(phi, potential, strict=True)):
             if self._of_gradients:
