@@ -7,7 +7,7 @@ import pytest
 from pyscf import dft, gto
 from pyscf.grad import rks
 
-from dftfd.grids.molecular import molecular_grid, pull_back
+from dftfd.grids.molecular import grid_owners, molecular_grid, pull_back, weight_changes, weight_curvature
 from dftfd.grids.partition import PARTITION_SCHEMES, becke_adjustment, cells, owner_share
 
 CHARGES = (8, 1, 3)
@@ -94,6 +94,26 @@ def test_second_derivative_of_an_integral(rng):
     hessian_v, hessian_u = (jax.jvp(gradient, (COORDINATES,), (direction,))[1] for direction in (v, u))
     np.testing.assert_allclose(hessian_v, central_difference(gradient, COORDINATES, v), rtol=0, atol=1e-8)
     assert float(jnp.sum(u * hessian_v)) == pytest.approx(float(jnp.sum(v * hessian_u)), rel=1e-10)
+
+
+def test_derivatives_of_weights_by_all_nuclei_at_once(rng):
+    """Those of each atom's points are the forward derivative of the grid along any direction."""
+    direction = rng.normal(size=COORDINATES.shape)
+    _, along = jax.jvp(lambda R: grid_at(R).weights, (COORDINATES,), (direction,))
+    owners = grid_owners(CHARGES, 0)
+    for atom in range(len(CHARGES)):
+        found = np.einsum("axp,ax->p", weight_changes(CHARGES, COORDINATES, atom, 0), direction)
+        np.testing.assert_allclose(found, np.asarray(along)[owners == atom], rtol=1e-9, atol=1e-13)
+
+
+def test_second_derivatives_of_weights(rng):
+    """A sum of weights with any factors: against differences of its gradient."""
+    factors, direction = rng.normal(size=len(grid_owners(CHARGES, 0))), rng.normal(size=COORDINATES.shape)
+    found = np.einsum("axby,ax->by", weight_curvature(CHARGES, COORDINATES, factors, 0), direction)
+    nothing = np.zeros((len(factors), 3))
+    gradient = lambda R: pull_back(CHARGES, R, nothing, factors, 0)
+    expected = central_difference(gradient, COORDINATES, direction, step=1e-3)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
 
 
 def test_weight_derivatives_equal_those_of_pyscf():

@@ -302,6 +302,7 @@ def driven_response(
         else:
             inner = _Corrected(cheaper, pair), G[open_ones], omega, max(0.3 * tolerance, FALL * rest.max()), MAX_CHEAPER
             R, L = driven_response(*inner, _silent)
+            R, L = R - found.R[open_ones], L - found.L[open_ones]  # what is new in them would pass for rounding
         new = pair.extend(R, L if omega else L[:0])
         if not new or pair.count >= max_products:
             raise NotConvergedError(

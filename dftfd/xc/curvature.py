@@ -70,6 +70,8 @@ class CurvatureBuilder(MatrixBuilder):
         on_orbitals = [np.zeros((n, 3, *C.shape)) for C in self._C]
         for index in part:
             block, ao = self.store.blocks[index], self._values(index, scratch)
+            if not len(block.aos):  # far from all nuclei there is nothing
+                continue
             forms = [self._density_form(index, s, P, C_occ) for s in range(n_spin)]
             n_left = 4 if ao_order(self.kernel) else 1
             PA = [density_times(ao[:n_left], *form, scratch, f"PA {s}") for s, form in enumerate(forms)]

@@ -40,16 +40,22 @@ def wavenumbers(name: str, xc: str, level: int) -> dict:
     return {"wavenumbers": np.round(found.wavenumbers, 4).tolist(), "sum_rule": float(f"{found.sum_rule:.2g}")}
 
 
+def recorded() -> dict:
+    """The rows that are there."""
+    return json.loads(RECORD.read_text()) if RECORD.exists() else {}
+
+
 def main() -> None:
     """Fills what is missing in the record and prints the largest change of a wavenumber by molecule."""
-    rows = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     for name in sys.argv[1:] or MOLECULES:
         for xc in FUNCTIONALS:
-            row = rows.setdefault(f"{name} {xc}", {})
             for level in (*LEVELS, CONVERGED):
-                if str(level) not in row:
-                    row[str(level)] = wavenumbers(name, xc, level)
+                if str(level) not in recorded().get(f"{name} {xc}", {}):
+                    found = wavenumbers(name, xc, level)
+                    rows = recorded()  # again: others may have added to it
+                    rows.setdefault(f"{name} {xc}", {})[str(level)] = found
                     RECORD.write_text(json.dumps(rows, indent=1) + "\n")
+            row = recorded()[f"{name} {xc}"]
             fine = np.array(row[str(CONVERGED)]["wavenumbers"])
             off = (np.abs(np.array(row[str(level)]["wavenumbers"]) - fine).max() for level in LEVELS)
             print(
