@@ -61,24 +61,21 @@ class SemilocalEnergy(GridEnergy):
             return None
         charges, R, level = self._molecule.atomic_numbers, self._molecule.coordinates, self.grid.level
         points, weights = self.grid.on(self._molecule)
-        counting, owners = (
-            counting_points(self._molecule, points, weights, NEGLIGIBLE_WEIGHT),
-            grid_owners(charges, level),
-        )
-        energies, H, on_orbitals = np.zeros(len(points)), 0.0, [0.0] * len(C)
-        for atom in np.unique(owners):
+        counting = counting_points(self._molecule, points, weights, NEGLIGIBLE_WEIGHT)
+        n, owners, energies = len(charges), grid_owners(charges, level), np.zeros(len(points))
+        whole = Curvature(np.zeros((n, 3, n, 3)), [np.zeros((n, 3, *C_s.shape)) for C_s in C])
+        for atom in np.unique(owners).tolist():
             own = owners == atom
             members = np.flatnonzero(own & counting)
             store = AOStore(
                 self._molecule, points[members], weights[members], ao_order(self.kernel) + 2, memory_limit=0
             )
-            changes = weight_changes(charges, R, int(atom), level)[:, :, counting[own]]
-            found = CurvatureBuilder(self.kernel, store, self._molecule, int(atom), changes, C).build(P, C_occ)
-            energies[members], H = found.energies, H + found.hessian
-            on_orbitals = [total + of_atom for total, of_atom in zip(on_orbitals, found.on_orbitals, strict=True)]
-            progress.part(int(atom) + 1, len(charges))
-        H = H + weight_curvature(charges, R, energies, level)
-        return Curvature(H, on_orbitals)
+            changes = weight_changes(charges, R, atom, level)[:, :, counting[own]]
+            found = CurvatureBuilder(self.kernel, store, self._molecule, atom, changes, C).build(P, C_occ)
+            energies[members] = found.energies
+            whole = whole + Curvature(found.hessian, found.on_orbitals)
+            progress.part(atom + 1, n)
+        return whole + Curvature(weight_curvature(charges, R, energies, level), [np.zeros(1)] * len(C))
 
     @property
     def lacks_response(self):
