@@ -1,0 +1,159 @@
+"""DM21, a network that mixes local, exact and long-range exact exchange point by point; its weights are the user's.
+
+The four functionals of the paper differ by their weights alone, which its authors distribute with their own program:
+checkpoints of TensorFlow, of which the file of numbers is read here and nothing is executed. Networks of features at a
+point are ordinary formulas: energy, matrix, forces and response are derived as everywhere.
+
+J. Kirkpatrick et al., Science 374, 1385 (2021). doi:10.1126/science.abj6511; weights and program (CC BY 4.0 and
+Apache 2.0): https://github.com/google-deepmind/deepmind-research
+"""
+
+import functools
+import importlib.util
+import math
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dftfd.autofd import compose
+from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.errors import FileError, InputError, MissingDependencyError, closest_names, shown
+from dftfd.functionals.base import Functional
+from dftfd.functionals.common import gradient_squared, per_spin, slater_exchange
+from dftfd.functionals.registry import functional, on_request
+
+KINDS = ("DM21", "DM21m", "DM21mc", "DM21mu")
+"""By what they were fitted to: molecules with fractional charges and spins, molecules (m), with fractional charges (c),
+with the uniform gas (u)."""
+
+PACKAGE = "density_functional_approximation_dm21"
+NUMBERS = "variables/variables.data-00000-of-00001"
+
+FEATURES, WIDTH, BLOCKS, SHARES = 11, 256, 6, 3
+SHAPES = (
+    *((WIDTH,), (WIDTH,), (WIDTH,), (WIDTH, WIDTH)) * BLOCKS,  # of each block: shift, scale, bias, weights
+    *((SHARES,), (WIDTH, SHARES), (WIDTH,), (FEATURES, WIDTH)),  # bias and weights: of the shares, of the features
+)
+SIZE = sum(map(math.prod, SHAPES))
+
+SQUASH, NORM = 1e-4 + 1e-9, 1e-5
+"""What is added to features before their logarithm, and to variances of a layer."""
+
+
+def dm21(kind: str = "DM21", checkpoints: Any = None) -> Functional:
+    """One of DM21, DM21m, DM21mc, DM21mu, exchange and correlation, registered in lower case.
+
+    checkpoints: the folder of the authors' program that holds their weights, one folder for each kind; None: that of the
+    installed program, in which case the names 'dm21', 'dm21m', 'dm21mc', 'dm21mu' are known without this call.
+
+    The paper adds D3(BJ) dispersion of B3LYP's parameters, which is not part of it. The network was fitted in single
+    precision and does not know that spins are alike: energies of exchanged spins differ by about 1e-5 hartree.
+
+    Raises InputError for other kinds, MissingDependencyError where no program is installed, FileError where the weights
+    cannot be read.
+    """
+    if kind not in KINDS:
+        closest = closest_names(kind, KINDS)[0] if isinstance(kind, str) else KINDS[0]
+        raise InputError(f"kind={shown(kind)} is none of DM21's; one of {', '.join(KINDS)} expected, as {closest!r}.")
+    return _made(kind, _folder(checkpoints) / kind / NUMBERS)
+
+
+for _kind in KINDS:
+    on_request(_kind.lower())(functools.partial(dm21, _kind))
+
+
+@functools.lru_cache(maxsize=len(KINDS))
+def _made(kind: str, path: Path) -> Functional:
+    network = _read(path)
+
+    def energy(rho, tau, e_x, e_x_lr, *, omega=0.4, network=network):
+        return _energy_density(rho, tau, e_x, e_x_lr, network)
+
+    energy.__doc__ = f"{kind}, see dftfd.functionals.dm21."
+    return functional(kind.lower(), doi="10.1126/science.abj6511", spin_symmetric=False)(energy)
+
+
+def _folder(checkpoints) -> Path:
+    if checkpoints is not None:
+        if not isinstance(checkpoints, str | Path):
+            raise InputError(f"checkpoints={shown(checkpoints)} is no folder; a path, or None, expected.")
+        return Path(checkpoints)
+    found = importlib.util.find_spec(PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        raise MissingDependencyError(
+            f"DM21's weights come with its authors' program, {PACKAGE}, which is not installed; give the folder "
+            "checkpoints of a copy of it, dftfd.dm21(checkpoints=...)."
+        )
+    return Path(found.submodule_search_locations[0]) / "checkpoints"
+
+
+def _read(path: Path) -> np.ndarray:
+    """The weights (SIZE,), in the order of `SHAPES`, which is alphabetical by the names of TensorFlow's variables."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise FileError(f"DM21's weights in {path} can't be read: {error.strerror or error}.") from error
+    if len(raw) != 4 * SIZE:
+        raise FileError(f"{path} has {len(raw)} bytes; {4 * SIZE} expected, the {SIZE} weights of DM21.")
+    found = np.frombuffer(raw, "<f4").astype(np.float64)
+    if not np.isfinite(found).all():
+        raise FileError(f"{path} holds numbers that are not finite; the weights of DM21 expected.")
+    return found
+
+
+def _energy_density(rho, tau, e_x, e_x_lr, network):
+    r"""e = f_1 e_x^Slater + f_2 e_x + f_3 e_x^lr, summed over spins, with the network's three shares f of features at r."""
+    a, b = rho[0], rho[1]
+    squares = (gradient_squared(a + b), gradient_squared(a), gradient_squared(b))
+    exact = (e_x[0], e_x_lr[0], e_x[1], e_x_lr[1])
+    f = compose(functools.partial(shares, network), a, b, *squares, tau[0], tau[1], *exact)
+    local = per_spin(lambda n: 2 ** (1 / 3) * slater_exchange(n), rho)  # half of that of the density 2 n
+    return f[0] * local + f[1] * (e_x[0] + e_x[1]) + f[2] * (e_x_lr[0] + e_x_lr[1])
+
+
+def shares(network, *features):
+    """The network (R^11 -> R^3). With weights that are numbers it is one operation, and so is its derivative."""
+    x = jnp.stack(features)
+    return _layers(network, x) if is_tracer(network) else _as_one(functools.partial(_layers, network))(x)
+
+
+def _as_one(code):
+    """Code of an array with a derivative that is formed from the array again, both as loops of one turn.
+
+    Code of points is taken apart into scalars, loops are not: products of matrices stay what they are.
+    """
+
+    def looped(code, *given):
+        _, found = jax.lax.scan(lambda nothing, _: (nothing, code(*given)), None, length=1)
+        return jax.tree_util.tree_map(lambda x: x[0], found)
+
+    whole = jax.custom_vjp(lambda x: looped(code, x))
+    whole.defvjp(
+        lambda x: (whole(x), x), lambda x, cotangent: looped(lambda x, t: jax.vjp(code, x)[1](t), x, cotangent)
+    )
+    return whole
+
+
+def _layers(network, features):
+    """Logarithms, a layer, six residual layers with norms, and 2 / (1 + exp(-x/2))."""
+    parts = iter(_parts(network))
+    blocks = [[next(parts) for _ in range(4)] for _ in range(BLOCKS)]
+    last_bias, last, first_bias, first = parts
+    h = jnp.tanh(jnp.log(jnp.abs(features) + SQUASH) @ first + first_bias)
+    for shift, scale, bias, weights in blocks:
+        h = h + h @ weights + bias
+        h = h - h.mean()
+        h = jax.nn.elu(scale * h / jnp.sqrt((h * h).mean() + NORM) + shift)
+    return 2.0 * jax.nn.sigmoid((h @ last + last_bias) / 2.0)
+
+
+def _parts(network):
+    """The arrays of SHAPES."""
+    start = 0
+    for shape in SHAPES:
+        stop = start + math.prod(shape)
+        yield network[start:stop].reshape(shape)
+        start = stop
