@@ -46,11 +46,11 @@ SQUASH, NORM = 1e-4 + 1e-9, 1e-5
 def dm21(kind: str = "DM21", checkpoints: Any = None) -> Functional:
     """One of DM21, DM21m, DM21mc, DM21mu, exchange and correlation, registered in lower case.
 
-    checkpoints: the folder of the authors' program that holds their weights, one folder for each kind; None: that of the
-    installed program, in which case the names 'dm21', 'dm21m', 'dm21mc', 'dm21mu' are known without this call.
+    checkpoints: the folder of the authors' program that holds their weights, one folder for each kind; None: that of
+    the installed program, in which case the names 'dm21', 'dm21m', 'dm21mc', 'dm21mu' are known without this call.
 
-    The paper adds D3(BJ) dispersion of B3LYP's parameters, which is not part of it. The network was fitted in single
-    precision and does not know that spins are alike: energies of exchanged spins differ by about 1e-5 hartree.
+    The paper adds D3(BJ) dispersion, which is not part of it. The network does not know that the spins are alike:
+    energies of exchanged spins differ a little.
 
     Raises InputError for other kinds, MissingDependencyError where no program is installed, FileError where the weights
     cannot be read.
@@ -105,7 +105,7 @@ def _read(path: Path) -> np.ndarray:
 
 
 def _energy_density(rho, tau, e_x, e_x_lr, network):
-    r"""e = f_1 e_x^Slater + f_2 e_x + f_3 e_x^lr, summed over spins, with the network's three shares f of features at r."""
+    """e = f_1 e_x^Slater + f_2 e_x + f_3 e_x^lr, summed over spins, with the network's shares f of features at r."""
     a, b = rho[0], rho[1]
     squares = (gradient_squared(a + b), gradient_squared(a), gradient_squared(b))
     exact = (e_x[0], e_x_lr[0], e_x[1], e_x_lr[1])
@@ -121,25 +121,22 @@ def shares(network, *features):
 
 
 def _as_one(code):
-    """Code of an array with a derivative that is formed from the array again, both as loops of one turn.
+    """Code of an array with a derivative by its Jacobian matrix, both as loops of one turn.
 
     Code of points is taken apart into scalars, loops are not: products of matrices stay what they are.
     """
-
-    def looped(code, *given):
-        _, found = jax.lax.scan(lambda nothing, _: (nothing, code(*given)), None, length=1)
-        return jax.tree_util.tree_map(lambda x: x[0], found)
-
-    whole = jax.custom_vjp(lambda x: looped(code, x))
-    whole.defvjp(
-        lambda x: (whole(x), x), lambda x, cotangent: looped(lambda x, t: jax.vjp(code, x)[1](t), x, cotangent)
-    )
+    whole = jax.custom_jvp(functools.partial(_looped, code))
+    whole.defjvp(lambda at, along: (whole(*at), _looped(jax.jacrev(code), *at) @ along[0]))
     return whole
+
+
+def _looped(code, x):
+    return jax.lax.scan(lambda nothing, _: (nothing, code(x)), None, length=1)[1][0]
 
 
 def _layers(network, features):
     """Logarithms, a layer, six residual layers with norms, and 2 / (1 + exp(-x/2))."""
-    parts = iter(_parts(network))
+    parts = iter(_parts(jnp.asarray(network)))  # one constant, of which the traced code takes parts
     blocks = [[next(parts) for _ in range(4)] for _ in range(BLOCKS)]
     last_bias, last, first_bias, first = parts
     h = jnp.tanh(jnp.log(jnp.abs(features) + SQUASH) @ first + first_bias)

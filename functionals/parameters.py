@@ -13,7 +13,6 @@ import numpy as np
 from dftfd.autofd.core.jax_adapter import holds_tracers
 from dftfd.errors import FunctionalError, closest_names, shown
 
-
 LARGEST = 100_000
 """Numbers of an array that a definition holds as such."""
 

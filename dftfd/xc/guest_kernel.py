@@ -78,9 +78,7 @@ class GuestKernel:
 
     def _slopes_of(self, blocks, gathered) -> list:
         """(energy, its derivatives by x, by the nuclei and by G) of each block."""
-        return self._each(
-            lambda b: self._code.slopes(self._numbers, *b, self._nuclei, self._charges, gathered), blocks
-        )
+        return self._each(lambda b: self._code.slopes(self._numbers, *b, self._nuclei, self._charges, gathered), blocks)
 
     def _require_repeatable(self, first, found, gathered):
         """FunctionalError unless the first block, asked again once in a calculation, gives the same."""
