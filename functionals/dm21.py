@@ -10,6 +10,7 @@ Apache 2.0): https://github.com/google-deepmind/deepmind-research
 
 import functools
 import importlib.util
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,11 @@ PACKAGE = "density_functional_approximation_dm21"
 NUMBERS = "variables/variables.data-00000-of-00001"
 
 FEATURES, WIDTH, BLOCKS, SHARES = 11, 256, 6, 3
-SHAPES = (
-    *((WIDTH,), (WIDTH,), (WIDTH,), (WIDTH, WIDTH)) * BLOCKS,  # of each block: shift, scale, bias, weights
-    *((SHARES,), (WIDTH, SHARES), (WIDTH,), (FEATURES, WIDTH)),  # bias and weights: of the shares, of the features
-)
-SIZE = sum(map(math.prod, SHAPES))
+BLOCK = ((WIDTH,), (WIDTH,), (WIDTH,), (WIDTH, WIDTH))
+"""Shift, scale, bias and weights of each block."""
+ENDS = ((SHARES,), (WIDTH, SHARES), (WIDTH,), (FEATURES, WIDTH))
+"""Bias and weights of the shares, and of the features; in the file they follow the blocks."""
+SIZE = sum(map(math.prod, BLOCK * BLOCKS + ENDS))
 
 SQUASH, NORM = 1e-4 + 1e-9, 1e-5
 """What is added to features before their logarithm, and to variances of a layer."""
@@ -91,7 +92,7 @@ def _folder(checkpoints) -> Path:
 
 
 def _read(path: Path) -> np.ndarray:
-    """The weights (SIZE,), in the order of `SHAPES`, which is alphabetical by the names of TensorFlow's variables."""
+    """The weights (SIZE,), in the order of TensorFlow's variables by their names: `BLOCK` six times, `ENDS`."""
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -136,21 +137,21 @@ def _looped(code, x):
 
 def _layers(network, features):
     """Logarithms, a layer, six residual layers with norms, and 2 / (1 + exp(-x/2))."""
-    parts = iter(_parts(jnp.asarray(network)))  # one constant, of which the traced code takes parts
-    blocks = [[next(parts) for _ in range(4)] for _ in range(BLOCKS)]
-    last_bias, last, first_bias, first = parts
+    network, size = jnp.asarray(network), sum(map(math.prod, ENDS))
+    last_bias, last, first_bias, first = _parts(network[-size:], ENDS)
     h = jnp.tanh(jnp.log(jnp.abs(features) + SQUASH) @ first + first_bias)
-    for shift, scale, bias, weights in blocks:
-        h = h + h @ weights + bias
-        h = h - h.mean()
-        h = jax.nn.elu(scale * h / jnp.sqrt((h * h).mean() + NORM) + shift)
+    h, _ = jax.lax.scan(_block, h, network[:-size].reshape(BLOCKS, -1))
     return 2.0 * jax.nn.sigmoid((h @ last + last_bias) / 2.0)
 
 
-def _parts(network):
-    """The arrays of SHAPES."""
-    start = 0
-    for shape in SHAPES:
-        stop = start + math.prod(shape)
-        yield network[start:stop].reshape(shape)
-        start = stop
+def _block(h, network):
+    shift, scale, bias, weights = _parts(network, BLOCK)
+    h = h + h @ weights + bias
+    h = h - h.mean()
+    return jax.nn.elu(scale * h / jnp.sqrt((h * h).mean() + NORM) + shift), None
+
+
+def _parts(network, shapes):
+    """The arrays of these shapes that stand one behind the other."""
+    stops = list(itertools.accumulate(map(math.prod, shapes), initial=0))
+    return [network[a:b].reshape(shape) for a, b, shape in zip(stops, stops[1:], shapes, strict=False)]
