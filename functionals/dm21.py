@@ -117,8 +117,8 @@ def _energy_density(rho, tau, e_x, e_x_lr, network):
 
 def shares(network, *features):
     """The network (R^11 -> R^3). With weights that are numbers it is one operation, and so is its derivative."""
-    x = jnp.stack(features)
-    return _layers(network, x) if is_tracer(network) else _as_one(functools.partial(_layers, network))(x)
+    layers, x = functools.partial(_layers, _parts(network)), jnp.stack(features)
+    return layers(x) if is_tracer(network) else _as_one(layers)(x)
 
 
 def _as_one(code):
@@ -132,26 +132,34 @@ def _as_one(code):
 
 
 def _looped(code, x):
-    return jax.lax.scan(lambda nothing, _: (nothing, code(x)), None, length=1)[1][0]
+    """x is what the loop runs over: JAX takes what is the same in all turns out of it."""
+    return jax.lax.scan(lambda nothing, one: (nothing, code(one)), None, x[None])[1][0]
 
 
-def _layers(network, features):
+def _layers(parts, features):
     """Logarithms, a layer, six residual layers with norms, and 2 / (1 + exp(-x/2))."""
-    network, size = jnp.asarray(network), sum(map(math.prod, ENDS))
-    last_bias, last, first_bias, first = _parts(network[-size:], ENDS)
+    blocks, (last_bias, last, first_bias, first) = parts
     h = jnp.tanh(jnp.log(jnp.abs(features) + SQUASH) @ first + first_bias)
-    h, _ = jax.lax.scan(_block, h, network[:-size].reshape(BLOCKS, -1))
+    h, _ = jax.lax.scan(_block, h, blocks)
     return 2.0 * jax.nn.sigmoid((h @ last + last_bias) / 2.0)
 
 
-def _block(h, network):
-    shift, scale, bias, weights = _parts(network, BLOCK)
+def _block(h, block):
+    shift, scale, bias, weights = block
     h = h + h @ weights + bias
     h = h - h.mean()
     return jax.nn.elu(scale * h / jnp.sqrt((h * h).mean() + NORM) + shift), None
 
 
-def _parts(network, shapes):
-    """The arrays of these shapes that stand one behind the other."""
+def _parts(network):
+    """Arrays of the blocks, one behind the other, and of the ends."""
+    size = sum(map(math.prod, ENDS))
+    blocks, ends = network[:-size].reshape(BLOCKS, -1), network[-size:]
+    return _split(blocks, BLOCK), _split(ends, ENDS)
+
+
+def _split(values, shapes):
+    """Arrays of these shapes, which stand one behind the other in the last axis."""
     stops = list(itertools.accumulate(map(math.prod, shapes), initial=0))
-    return [network[a:b].reshape(shape) for a, b, shape in zip(stops, stops[1:], shapes, strict=False)]
+    cuts = zip(stops, stops[1:], shapes, strict=False)
+    return tuple(values[..., a:b].reshape(*values.shape[:-1], *shape) for a, b, shape in cuts)
