@@ -21,7 +21,7 @@ import numpy as np
 
 from dftfd.autofd import compose
 from dftfd.autofd.core.jax_adapter import is_tracer
-from dftfd.errors import FileError, InputError, MissingDependencyError, closest_names, shown
+from dftfd.errors import FileError, InputError, MissingDependencyError, UnsupportedError, closest_names, shown
 from dftfd.functionals.base import Functional
 from dftfd.functionals.common import gradient_squared, per_spin, slater_exchange
 from dftfd.functionals.registry import functional, on_request
@@ -116,9 +116,13 @@ def _energy_density(rho, tau, e_x, e_x_lr, network):
 
 
 def shares(network, *features):
-    """The network (R^11 -> R^3). With weights that are numbers it is one operation, and so is its derivative."""
-    layers, x = functools.partial(_layers, _parts(network)), jnp.stack(features)
-    return layers(x) if is_tracer(network) else _as_one(layers)(x)
+    """The network (R^11 -> R^3), one operation, as is its derivative."""
+    if is_tracer(network):
+        raise UnsupportedError(
+            "DM21's weights are fixed in compiled code: nothing is derived by them; give others by "
+            "dftfd.dm21(checkpoints=...)."
+        )
+    return _as_one(functools.partial(_layers, _parts(network)))(jnp.stack(features))
 
 
 def _as_one(code):

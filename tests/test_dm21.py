@@ -9,7 +9,7 @@ from pyscf.dft import gen_grid, numint, radi
 from scipy.special import expit
 
 import dftfd
-from dftfd.errors import DftfdError, FileError, InputError, MissingDependencyError
+from dftfd.errors import DftfdError, FileError, InputError, MissingDependencyError, UnsupportedError
 from dftfd.functionals import dm21 as module
 from dftfd.libcint.mole import to_pyscf
 from dftfd.runtime.progress import Progress
@@ -98,6 +98,8 @@ def test_a_result_names_its_weights_and_refuses_others(network, tmp_path):
     functional, other = network
     result = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), functional, **OPTIONS)
     assert len(str(functional.definition)) < 300
+    with pytest.raises(UnsupportedError, match="DM21's weights"):
+        result.parameter_gradient()
     result.save(tmp_path / "he.h5")
     assert dftfd.load_result(tmp_path / "he.h5").functional == functional
     changed = functional.with_parameters(network=other)
