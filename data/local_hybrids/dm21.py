@@ -41,11 +41,18 @@ LARGE = {
 }
 
 
-def keep(found):
-    rows = json.loads(OUT.read_text(encoding="utf-8")) if OUT.exists() else []
-    same = lambda row: all(row[key] == found[key] for key in ("kind", "molecule", "basis"))
+def kept():
+    return json.loads(OUT.read_text(encoding="utf-8")) if OUT.exists() else []
+
+
+def keep(kind, name, molecule, published, **options):
+    """Adds a row that is not there yet."""
+    wanted = {"kind": kind, "molecule": name, "basis": molecule.basis}
+    if any(wanted.items() <= row.items() for row in kept()):
+        return
+    found = wanted | row_of(kind, molecule, published, **options)
     print(found, flush=True)
-    OUT.write_text(json.dumps([*(r for r in rows if not same(r)), found], indent=1) + "\n", encoding="utf-8")
+    OUT.write_text(json.dumps([*kept(), found], indent=1) + "\n", encoding="utf-8")
 
 
 def grid_of(molecule):
@@ -57,11 +64,11 @@ def grid_of(molecule):
     return grid.coords, grid.weights
 
 
-def row_of(kind, name, molecule, published, **options):
+def row_of(kind, molecule, published, **options):
     start = time.process_time()
     result = dftfd.run_scf(molecule, kind.lower(), density_fit=False, **({"grid": grid_of(molecule)} | options))
-    found = {"kind": kind, "molecule": name, "basis": molecule.basis, "published": published}
-    found |= {"energy": result.energy, "difference": result.energy - published, "converged": bool(result.converged)}
+    found = {"published": published, "energy": result.energy, "difference": result.energy - published}
+    found |= {"converged": bool(result.converged)}
     return found | {"cycles": result.cycles, "processor_seconds": round(time.process_time() - start, 1)}
 
 
@@ -69,22 +76,21 @@ def main():
     for kind in ("DM21", "DM21m", "DM21mc", "DM21mu"):
         dftfd.dm21(kind, sys.argv[1])
     for (kind, symbol, spin), published in SMALL.items():
-        keep(row_of(kind, symbol, dftfd.molecule(f"{symbol} 0 0 0;", basis="sto-3g", spin=spin), published))
+        keep(kind, symbol, dftfd.molecule(f"{symbol} 0 0 0;", basis="sto-3g", spin=spin), published)
     neon_on_other_grids()
     if sys.argv[2:] == ["small"]:
         return
     for (name, atoms, spin), published in LARGE.items():
         molecule = dftfd.molecule(atoms, basis="def2-qzvp", spin=spin)
         start = dftfd.run_scf(molecule, "b3lyp", grid_level=2, conv_tol=1e-6).density_matrix
-        keep(row_of("DM21", name, molecule, published, conv_tol=1e-6, guess=start))
+        keep("DM21", name, molecule, published, conv_tol=1e-6, guess=start)
 
 
 def neon_on_other_grids():
     """E less the published one by grid level, for the network that depends on it most."""
     published, neon = SMALL["DM21mc", "Ne", 0], dftfd.molecule("Ne 0 0 0;", basis="sto-3g")
     for level in (3, 5, 7, 9):
-        row = row_of("DM21mc", f"Ne, level {level}", neon, published, grid=None, grid_level=level)
-        keep(row)
+        keep("DM21mc", f"Ne, level {level}", neon, published, grid=None, grid_level=level)
 
 
 if __name__ == "__main__":
