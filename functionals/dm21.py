@@ -13,7 +13,7 @@ import importlib.util
 import itertools
 import math
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +21,12 @@ import numpy as np
 
 from dftfd.autofd import compose
 from dftfd.autofd.core.jax_adapter import is_tracer
-from dftfd.errors import FileError, InputError, MissingDependencyError, UnsupportedError, closest_names, shown
+from dftfd.errors import FileError, MissingDependencyError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.common import gradient_squared, per_spin, slater_exchange
 from dftfd.functionals.registry import functional, on_request
+from dftfd.runtime.arguments import choice, public
+from dftfd.runtime.files import read_bytes
 
 KINDS = ("DM21", "DM21m", "DM21mc", "DM21mu")
 """By what they were fitted to: molecules with fractional charges and spins, molecules (m), with fractional charges (c),
@@ -44,7 +46,8 @@ SQUASH, NORM = 1e-4 + 1e-9, 1e-5
 """What is added to features before their logarithm, and to variances of a layer."""
 
 
-def dm21(kind: str = "DM21", checkpoints: Any = None) -> Functional:
+@public
+def dm21(kind: Annotated[str, choice(*KINDS)] = "DM21", checkpoints: Path | None = None) -> Functional:
     """One of DM21, DM21m, DM21mc, DM21mu, exchange and correlation, registered in lower case.
 
     checkpoints: the folder of the authors' program that holds their weights, one folder for each kind; None: that of
@@ -56,9 +59,6 @@ def dm21(kind: str = "DM21", checkpoints: Any = None) -> Functional:
     Raises InputError for other kinds, MissingDependencyError where no program is installed, FileError where the weights
     cannot be read.
     """
-    if kind not in KINDS:
-        closest = closest_names(kind, KINDS)[0] if isinstance(kind, str) else KINDS[0]
-        raise InputError(f"kind={shown(kind)} is none of DM21's; one of {', '.join(KINDS)} expected, as {closest!r}.")
     return _made(kind, _folder(checkpoints) / kind / NUMBERS)
 
 
@@ -79,9 +79,7 @@ def _made(kind: str, path: Path) -> Functional:
 
 def _folder(checkpoints) -> Path:
     if checkpoints is not None:
-        if not isinstance(checkpoints, str | Path):
-            raise InputError(f"checkpoints={shown(checkpoints)} is no folder; a path, or None, expected.")
-        return Path(checkpoints)
+        return checkpoints
     found = importlib.util.find_spec(PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise MissingDependencyError(
@@ -93,10 +91,7 @@ def _folder(checkpoints) -> Path:
 
 def _read(path: Path) -> np.ndarray:
     """The weights (SIZE,), in the order of TensorFlow's variables by their names: `BLOCK` six times, `ENDS`."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise FileError(f"DM21's weights in {path} can't be read: {error.strerror or error}.") from error
+    raw = read_bytes(path, 4 * SIZE)
     if len(raw) != 4 * SIZE:
         raise FileError(f"{path} has {len(raw)} bytes; {4 * SIZE} expected, the {SIZE} weights of DM21.")
     found = np.frombuffer(raw, "<f4").astype(np.float64)
