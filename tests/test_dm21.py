@@ -121,7 +121,7 @@ def test_a_result_names_its_weights_and_refuses_others(network, tmp_path):
     result.save(tmp_path / "he.h5")
     assert dftfd.load_result(tmp_path / "he.h5").functional == functional
     with pytest.warns(dftfd.errors.InputWarning):
-        dftfd.register(functional.with_parameters(network=other), "dm21")
+        dftfd.register(functional.with_parameters(network=other), "dm21", spin_symmetric=False)
     with pytest.raises(DftfdError, match="other terms or parameters"):
         dftfd.load_result(tmp_path / "he.h5")
 
