@@ -54,6 +54,7 @@ _PUBLIC = {
     "potential": "dftfd.functionals.registry",
     "guest": "dftfd.functionals.registry",
     "skala": "dftfd.functionals.skala",
+    "dm21": "dftfd.functionals.dm21",
     "register": "dftfd.functionals.registry",
     "get_functional": "dftfd.functionals.registry",
     "list_functionals": "dftfd.functionals.registry",

@@ -9,6 +9,7 @@ from dftfd.errors import InputError as InputError
 from dftfd.functionals.base import Functional as Functional
 from dftfd.functionals.base import exact_exchange as exact_exchange
 from dftfd.functionals.base import long_range_exchange as long_range_exchange
+from dftfd.functionals.dm21 import dm21 as dm21
 from dftfd.functionals.registry import functional as functional
 from dftfd.functionals.registry import get_functional as get_functional
 from dftfd.functionals.registry import guest as guest

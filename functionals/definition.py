@@ -33,10 +33,10 @@ def from_definition(data: dict, name: str) -> Functional:
 
 
 def _with_parameters(term, values) -> EnergyTerm:
-    if term.is_guest:
-        if term.plain_parameters != values:
-            raise FunctionalError(f"guest {term.name!r} has other parameters here than where it was written down.")
+    if term.plain_parameters == values:
         return term
+    if term.is_guest or any(set(value) == {"sha256"} for value in values.values() if isinstance(value, dict)):
+        raise FunctionalError(f"{term.name!r} has other parameters here than where it was written down.")
     for key, value in values.items():
         known = term.parameters.get(key)
         if isinstance(value, dict) and not isinstance(known, dict):

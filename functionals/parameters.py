@@ -1,5 +1,6 @@
 """Parameters of formulas, numbers or pytrees of arrays such as networks: what may be set, as text and as plain data."""
 
+import hashlib
 import sys
 from collections.abc import Mapping
 from html import escape
@@ -11,6 +12,9 @@ import numpy as np
 
 from dftfd.autofd.core.jax_adapter import holds_tracers
 from dftfd.errors import FunctionalError, closest_names, shown
+
+LARGEST = 100_000
+"""Numbers of an array that a definition holds as such."""
 
 
 def require_known(functional: str, terms, name: str) -> None:
@@ -119,9 +123,16 @@ def plain(value):
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items()}
     if isinstance(value, Number | str | np.ndarray | jax.Array | None):
-        return np.asarray(value).tolist()
+        return _plain_array(np.asarray(value))
     leaves, _ = jax.tree_util.tree_flatten_with_path(value)
     return {jax.tree_util.keystr(path): np.asarray(x).tolist() for path, x in leaves if hasattr(x, "dtype")}
+
+
+def _plain_array(values: np.ndarray):
+    """Numbers in lists; of more than `LARGEST` of them a fingerprint, by which a definition names them."""
+    if values.size <= LARGEST:
+        return values.tolist()
+    return {"sha256": hashlib.sha256(str((values.dtype, values.shape)).encode() + values.tobytes()).hexdigest()}
 
 
 def in_tuples(value):

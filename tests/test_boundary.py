@@ -617,6 +617,7 @@ def calls():
             )(guest_formula),
             {"name": "t_boundary", "gather": electrons},
         ),
+        "dm21": (dftfd.dm21, {"kind": "DM21", "checkpoints": "none"}),
         "guest's formula": (lambda formula: dftfd.guest("t_boundary")(formula), {}),
         "register": (dftfd.register, {"f": pbe, "name": "t_boundary"}),
         "get_functional": (dftfd.get_functional, {"spec": "pbe"}),

@@ -214,6 +214,7 @@ def of_gathered(rho, weights, gathered):
         (drawing_with_keys, {}, "weights have changed"),
         (leaking_a_key, {}, "UnexpectedTracerError"),
         (of_gathered, {}, "go together"),
+        (of_gathered, {"gather": int}, "no function whose arguments can be read"),
         (3, {}, "a formula"),
     ],
 )
@@ -256,9 +257,9 @@ def test_a_deep_copy_of_a_used_guest_is_the_same(by_blocks):
 def test_reports_of_guests_and_local_hybrids_have_no_potential_along_the_bond(by_blocks, tmp_path):
     """They have none at a point; the page has all the rest."""
     molecule = dftfd.molecule("H 0 0 0; H 0 0 0.8", basis="sto-3g")
-    for functional in (by_blocks, dftfd.get_functional("lh07t_svwn")):
-        dftfd.run_scf(molecule, functional, grid_level=1).write(tmp_path / "h2.html", overwrite=True)
-        page = (tmp_path / "h2.html").read_text()
+    for name, functional in {"guest": by_blocks, "local_hybrid": dftfd.get_functional("lh07t_svwn")}.items():
+        dftfd.run_scf(molecule, functional, grid_level=1).write(tmp_path / f"{name}.html")
+        page = (tmp_path / f"{name}.html").read_text()
         assert page.count("<svg") >= 3 and "Along H" in page and "exchange-correlation potential" not in page
 
 
@@ -305,6 +306,38 @@ def test_a_guest_that_is_wrong_on_a_molecule_alone_is_a_typed_error(formula, sai
     """The trial has 40 points; what comes later is somebody else's code, too."""
     with pytest.raises(FunctionalError, match=said):
         dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), made(formula), grid_level=1)
+
+
+def drawn(rho):
+    """Another number each time, but not of the trial's 40 points."""
+    draw = lambda: np.float64(0 if rho.shape[1] <= 40 else next(_draws))
+    return 1 + 1e-9 * jax.pure_callback(draw, jax.ShapeDtypeStruct((), np.float64))
+
+
+def drawing_in_the_energy(rho, weights, points, nuclei, gathered):
+    return slater(rho, weights) * drawn(rho)
+
+
+def drawing_in_what_is_gathered(rho, weights, points, nuclei):
+    return electrons_near(rho, points, weights, nuclei) * drawn(rho)
+
+
+def of_what_is_gathered(rho, weights, gathered):
+    return slater(rho, weights) * (1 + 0.01 * gathered.sum())
+
+
+@pytest.mark.parametrize(
+    ("formula", "gather"),
+    [
+        (lambda rho, weights: slater(rho, weights) * drawn(rho), None),
+        (drawing_in_the_energy, electrons_near),
+        (of_what_is_gathered, drawing_in_what_is_gathered),
+    ],
+)
+def test_a_guest_that_draws_numbers_behind_jax_s_back_for_a_molecule_alone_is_noticed(formula, gather):
+    """Through a callback, which is traced as it was: what is compiled gives another number each time."""
+    with pytest.raises(FunctionalError, match="asked for the same points of this molecule again"):
+        dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), made(formula, gather=gather), grid_level=1)
 
 
 def test_nan_of_a_molecule_is_a_typed_error():

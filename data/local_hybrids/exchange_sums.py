@@ -1,13 +1,15 @@
 """Exact exchange summed over the grid less that of integrals over both electrons; writes exchange_sums.json.
 
-    python data/local_hybrids/exchange_sums.py
+    python data/local_hybrids/exchange_sums.py [lih]
 
 Ten molecules, Hartree-Fock densities of PySCF in def2-SVP, grid levels 0 to 7 [hartree]. For methane, whose error at
-level 3 is the largest, also level 3 with more shells, more directions or without pruning, and turned.
+level 3 is the largest, also level 3 with more shells, more directions or without pruning, and turned; for LiH, whose
+error stays from level 5 on, level 5 likewise (lih: these alone).
 """
 
 import json
 import pathlib
+import sys
 
 import numpy as np
 from pyscf import scf
@@ -41,6 +43,14 @@ METHANE = {
     "H 590 directions": {"n_angular": (302, 590, 590, 590, 590)},
     "all 590 directions": {"n_angular": 590},
     "all 100 shells": {"n_radial": 100},
+}
+
+LIH = {
+    "as it is": {},
+    "200 shells": {"n_radial": 200},
+    "without pruning": {"pruning": None},
+    "without pruning, 974 directions": {"pruning": None, "n_angular": 974},
+    "without pruning, 974 directions, 200 shells": {"pruning": None, "n_angular": 974, "n_radial": 200},
 }
 
 
@@ -80,7 +90,20 @@ def turned(atoms, seed):
     return ExactExchange("; ".join(rows), 0)
 
 
+def lithium_hydride():
+    exchange, found = ExactExchange(*MOLECULES["LiH"]), {}
+    for what, schemes in LIH.items():
+        error, points = exchange.error(5, **schemes)
+        found[what] = {"error": error, "points": points}
+        print(what, error, points, flush=True)
+    return {"LiH at level 5": found}
+
+
 def main():
+    if sys.argv[1:] == ["lih"]:
+        kept = json.loads(OUT.read_text(encoding="utf-8")) | lithium_hydride()
+        OUT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        return
     kept = {"levels": {}, "methane at level 3": {}}
     for name, (atoms, spin) in MOLECULES.items():
         exchange = ExactExchange(atoms, spin)
@@ -92,7 +115,7 @@ def main():
                 kept["methane at level 3"][what] = {"error": error, "points": points}
                 print(what, error, points, flush=True)
             kept["methane at level 3, turned"] = [turned(atoms, seed).error(3)[0] for seed in range(4)]
-    OUT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    OUT.write_text(json.dumps(kept | lithium_hydride(), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from dftfd.elements import ATOMIC_NUMBERS
-from dftfd.errors import InputError, NumericalError
+from dftfd.errors import InputError, NumericalError, UnsupportedError
 from dftfd.libcint.mole import covalent_radii
 from dftfd.results.box import Box
 from dftfd.results.summary import HARTREE_IN_EV
@@ -119,12 +119,20 @@ def _fields(result, excitations) -> Iterator[dict]:
     if len(result.density_matrix) == 2:
         yield _field("spin", "spin density", per_volume, 5e-3, box, density[:, 0] - density[:, 1], signed=True)
     yield _field("elf", "electron localisation", "", 0.8, box, _values(result.elf, box))
-    v_xc = _values(result.v_xc, box)
+    yield from _potentials(result, box)
+    potential = _values(result.electrostatic_potential, sparse)
+    yield _field("potential", "electrostatic potential", "hartree/e", 0.05, sparse, potential, signed=True)
+
+
+def _potentials(result, box):
+    """The exchange-correlation potential of each spin; nothing for guests and local hybrids, which have none."""
+    try:
+        v_xc = _values(result.v_xc, box)
+    except UnsupportedError:
+        return
     for s, spin in enumerate(("alpha", "beta") if len(result.density_matrix) == 2 else ("alpha",)):
         label = f"exchange-correlation potential{f', {spin}' if len(result.density_matrix) == 2 else ''}"
         yield _field(f"v_xc {spin}", label, "hartree", 0.3, box, v_xc[:, s], signed=True)
-    potential = _values(result.electrostatic_potential, sparse)
-    yield _field("potential", "electrostatic potential", "hartree/e", 0.05, sparse, potential, signed=True)
 
 
 def _frontier(result):

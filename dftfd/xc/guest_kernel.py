@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.errors import DftfdError, NumericalError, one_line
-from dftfd.functionals.guests import GuestTerm, is_number, refused
+from dftfd.errors import DftfdError, FunctionalError, NumericalError, one_line
+from dftfd.functionals.guests import SAME, GuestTerm, is_number, refused
 from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
 from dftfd.xc.channels import GRADIENT, ROW, TAU, both_spins, channel_count
 from dftfd.xc.kernel import Slopes
@@ -43,6 +43,7 @@ class GuestKernel:
         self.channels = channel_count(self.order, self.needs_tau)
         self._nuclei, self._charges, self._owner = jnp.asarray(nuclei), jnp.asarray(charges, float), owner
         require_unchanged(self.term)
+        self._asked_again = False
         self._code = code_of(self.term)
         leaves = jax.tree_util.tree_leaves(dict(self.term.parameters))
         self._numbers = [leaf for leaf in leaves if is_number(leaf)]
@@ -58,9 +59,7 @@ class GuestKernel:
     def _evaluate(self, points, weights, density):
         blocks = self._blocks(points, weights, density)
         gathered = self._gathered(blocks)
-        found = self._each(
-            lambda b: self._code.slopes(self._numbers, *b, self._nuclei, self._charges, gathered), blocks
-        )
+        found = self._slopes_of(blocks, gathered)
         energy = float(self._coefficient * sum(float(e) for e, _ in found))
         parts, by_nuclei = [by for _, (by, _, _) in found], _sum([by for _, (_, by, _) in found])
         if gathered is not None:
@@ -74,7 +73,27 @@ class GuestKernel:
             nuclei=self._coefficient * np.asarray(by_nuclei),
         )
         self._require_finite(energy, slopes)
+        self._require_repeatable(blocks[:1], found[:1], gathered)
         return energy, slopes
+
+    def _slopes_of(self, blocks, gathered) -> list:
+        """(energy, its derivatives by x, by the nuclei and by G) of each block."""
+        return self._each(lambda b: self._code.slopes(self._numbers, *b, self._nuclei, self._charges, gathered), blocks)
+
+    def _require_repeatable(self, first, found, gathered):
+        """FunctionalError unless the first block, asked again once in a calculation, gives the same."""
+        if self._asked_again:
+            return
+        self._asked_again = True
+        gather = () if gathered is None else ([self._gathered(first), self._gathered(first)],)
+        for before, now in ((found, self._slopes_of(first, gathered)), *gather):
+            pairs = zip(*map(jax.tree_util.tree_leaves, (before, now)), strict=True)
+            if not all(np.abs(a - b).max(initial=0.0) <= SAME * np.abs(a).max(initial=0.0) for a, b in pairs):
+                raise FunctionalError(
+                    f"guest {self.term.name!r} gave other numbers when it was asked for the same points of this "
+                    "molecule again: it draws numbers, or calls code that remembers; an energy of its arguments alone "
+                    "expected."
+                )
 
     def changes(self, points, weights, density):
         """change(tangent (spin, channel, point)) -> change of the potential, alike, at one density."""
