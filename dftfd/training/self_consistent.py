@@ -45,7 +45,7 @@ from dftfd.training.operations import SOLUTION, linear_map, symmetric_map
 from dftfd.training.solved import Solved
 from dftfd.xc.channels import without_exact_exchange
 from dftfd.xc.code import shared
-from dftfd.xc.derivatives_by_numbers import SemilocalOnGrid, double_integral_energy_of
+from dftfd.xc.derivatives_by_numbers import Kept, SemilocalOnGrid, double_integral_energy_of
 from dftfd.xc.kernel import XCKernel
 
 KEPT = 4
@@ -118,6 +118,8 @@ class DifferentiableSCF:
         self.n_spin = calculation.n_spin
         self._ingredients: OrderedDict = OrderedDict()
         self._solutions: OrderedDict = OrderedDict()
+        self._at_densities: OrderedDict = OrderedDict()
+        self._on_grids: OrderedDict = OrderedDict()
         self.orthonormal = canonical_orthonormaliser(overlap_integrals(molecule), options.linear_dependence)
         self.n_orbitals = self.orthonormal.shape[1]
         self.positions = position_integrals(molecule, 1)
@@ -157,9 +159,25 @@ class DifferentiableSCF:
         _require_energy(functional)
         self._require_density_matrix(P)
         structure, values = taken_apart(functional)
+        if not (functional.exact_exchange or functional.nonlocal_part.terms):
+            return self._semilocal_fock(functional, structure, values, np.asarray(P))
         field = jnp.asarray(self._field)
         total = lambda P: sum(self.components(structure, field, values, P).values())
         return jax.grad(total)(jnp.asarray(P))
+
+    def _semilocal_fock(self, functional, structure, values, P):
+        """The same of a semilocal functional: what does not depend on its numbers is kept for the last densities."""
+        like = put_together(structure, [np.ones(np.shape(v)) for v in values])
+        base = self._base(structure, self.molecule.coordinates, like)
+        builder, key = base.energy.of_kind(SemilocalEnergy).builder, _key(structure, P)
+        if key not in self._at_densities:
+            rest = lambda P: sum(self._of_any_functional(base, jnp.asarray(self._field), P).values())
+            self._at_densities[key] = np.asarray(jax.grad(rest)(jnp.asarray(P))), builder.density(P)
+            _drop_oldest(self._at_densities)
+        rest, density = self._at_densities[key]
+        part, (n_spin, density_of) = functional.semilocal_part, (len(P), self._density_of(builder))
+        slopes = jax.grad(lambda n: self._of_density(builder, part, n_spin, n))(jnp.asarray(density))
+        return rest + linear_map(builder.matrix, density_of, P.shape, slopes)
 
     @public
     def at_fixed_density(self, functional: Any, P: Annotated[np.ndarray, array(None, None, None)]) -> Callable:
@@ -176,12 +194,14 @@ class DifferentiableSCF:
         rest = float(sum(energy for name, energy in found.items() if name != "xc"))
         centres = self.molecule.coordinates
         builder = self._base(structure, centres, functional).energy.of_kind(SemilocalEnergy).builder
-        density, (points, weights) = builder.density(P), builder.grid
-        return lambda f: rest + _semilocal_energy(f.semilocal_part, points, weights, density)
+        density, grid = builder.density(P), builder.grid
+        return lambda f: rest + _semilocal_energy(f.semilocal_part, density, _on_grid(f.semilocal_part, len(P), *grid))
 
     def forget(self) -> None:
         """Gives back the memory of solutions, integrals and orbitals on grids, which are made anew where asked for."""
         self._solutions.clear()
+        self._at_densities.clear()
+        self._on_grids.clear()
         self._ingredients.clear()
 
     def _require_density_matrix(self, P):
@@ -251,12 +271,7 @@ class DifferentiableSCF:
         if changing_alone:
             found["one_electron"] = in_field
         else:
-            found |= self._constant_and_linear(base, P)
-            found["one_electron"] += jnp.einsum("x,xab,sab->", field, self.positions, P)
-            found["nuclear"] -= self.nuclear_dipole @ field
-            coulomb = base.energy.of_kind(CoulombExchangeEnergy).builder.coulomb
-            J = lambda P: np.broadcast_to(coulomb(P), P.shape)
-            found["coulomb"] = 0.5 * jnp.sum(P * symmetric_map(J, P))
+            found |= self._of_any_functional(base, field, P)
         exchange = self._exact_exchange(base, functional, P, changing_alone)
         if exchange is not None:
             found["exact_exchange"] = exchange
@@ -266,8 +281,17 @@ class DifferentiableSCF:
                 found[name] = self._on_grid(base, part, P)
         return found
 
+    def _of_any_functional(self, base, field, P):
+        """Components without anything of the functional."""
+        found = self._constant_and_linear(base, P)
+        found["one_electron"] += jnp.einsum("x,xab,sab->", field, self.positions, P)
+        found["nuclear"] -= self.nuclear_dipole @ field
+        coulomb = base.energy.of_kind(CoulombExchangeEnergy).builder.coulomb
+        J = lambda P: np.broadcast_to(coulomb(P), P.shape)
+        return found | {"coulomb": 0.5 * jnp.sum(P * symmetric_map(J, P))}
+
     def _constant_and_linear(self, base, P):
-        """Components of terms without anything of the functional, of which what is linear in P is a matrix."""
+        """Those of them that are constant, or linear in P, which is a matrix then."""
         found: dict[str, Any] = {}
         nothing = np.zeros((1, self.molecule.n_ao, self.molecule.n_ao))
         quiet = with_numbers(base, base.calculation.functional, np.zeros(3), as_progress(False))
@@ -294,10 +318,27 @@ class DifferentiableSCF:
         builder = base.energy.of_kind(DoubleIntegralEnergy if part.is_nonlocal else SemilocalEnergy).builder
         points, weights = builder.grid
         shape = len(P), builder.kernel.channels, len(weights)
-        density = linear_map(builder.density, builder.matrix, shape, P)
+        density = linear_map(self._density_of(builder), builder.matrix, shape, P)
         if part.is_nonlocal:
             return double_integral_energy_of(part, points, weights, density)
-        return _semilocal_energy(part, points, weights, density)
+        return self._of_density(builder, part, len(P), density)
+
+    def _density_of(self, builder):
+        """The density on the grid of any matrix, that of its symmetric part; for the last matrix it is still there."""
+        code = lambda P: builder.density(0.5 * (P + P.transpose(0, 2, 1)))
+        return self._once(("density", id(builder)), lambda: (builder, Kept(code)))[1]
+
+    def _of_density(self, builder, part, n_spin, density):
+        """E [hartree] of a semilocal functional, with what is kept of the last density for its derivatives."""
+        key = "energy", id(builder), taken_apart(part)[0]
+        on = self._once(key, lambda: (builder, _on_grid(part, n_spin, *builder.grid)))[1]
+        return _semilocal_energy(part, density, on)
+
+    def _once(self, key, make):
+        if key not in self._on_grids:
+            self._on_grids[key] = make()
+            _drop_oldest(self._on_grids)
+        return self._on_grids[key]
 
 
 @taking(Options)
@@ -323,13 +364,16 @@ def differentiable_scf(molecule: Molecule, options: Options) -> DifferentiableSC
     return DifferentiableSCF(molecule, options)
 
 
-def _semilocal_energy(part, points, weights, density):
-    """E [hartree] of a semilocal functional on densities (spin, channel, point), as JAX code of its numbers."""
+def _on_grid(part, n_spin, points, weights) -> SemilocalOnGrid:
+    """The code of a semilocal functional on a grid, whose numbers vary."""
     structure, values = taken_apart(part)
     like = put_together(structure, [np.zeros(np.shape(v)) for v in values])
-    code = shared(XCKernel, like, len(density), arrays_vary=True).code
-    numbers = jnp.concatenate([jnp.zeros(0), *(jnp.ravel(v) for v in values)])
-    return SemilocalOnGrid(code, points, weights).energy(density, numbers)
+    return SemilocalOnGrid(shared(XCKernel, like, n_spin, arrays_vary=True).code, points, weights)
+
+
+def _semilocal_energy(part, density, on: SemilocalOnGrid):
+    """E [hartree] of a semilocal functional on densities (spin, channel, point), as JAX code of its numbers."""
+    return on.energy(density, jnp.concatenate([jnp.zeros(0), *(jnp.ravel(v) for v in taken_apart(part)[1])]))
 
 
 def _require_differentiable(options: Options) -> None:
