@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.linalg
 
 import dftfd
 from dftfd.benchmarks.reactions import HARTREE
@@ -19,6 +20,7 @@ from dftfd.functionals import registry
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
 from dftfd.functionals.named_files import functional_in_file
 from dftfd.functionals.saved_functionals import save_functional
+from dftfd.libcint.mole import overlap_integrals
 
 OPTIONS = {"basis": "sto-3g", "grid_level": 1, "conv_tol": 1e-11, "density_fit": False}
 SMALL = OPTIONS | {"conv_tol": 1e-9}
@@ -382,6 +384,46 @@ def test_losses_vanish_where_they_should_and_have_slopes(toy, slopes):
         h = 5e-3
         difference = (8 * (at(0.3 + h) - at(0.3 - h)) - (at(0.3 + 2 * h) - at(0.3 - 2 * h))) / (12 * h)
         assert float(jax.grad(at)(0.3)) == pytest.approx(float(difference), rel=2e-5), name
+
+
+@pytest.mark.parametrize("name", ["LiH", "Li"])
+def test_slopes_by_turns_of_orbitals(toy, name):
+    """Against differences of `dftfd.energy` along each turn of LDA's orbitals, closed and open shell; of a teacher's
+    Fock matrices the difference; densities of no determinant are refused."""
+    atoms, spin = ATOMS[name]
+    molecule = dftfd.molecule(atoms, basis="sto-3g", spin=spin)
+    options = {"grid_level": 1, "density_fit": False}
+    P = dftfd.run_scf(molecule, "lda", **options).density_matrix
+    scf = dftfd.differentiable_scf(molecule, **options)
+    slopes = dftfd.losses.orbital_gradient(scf, P)
+    S, energy = overlap_integrals(molecule), dftfd.energy(molecule, toy, **options)
+    capacity, h, expected = 3 - len(P), 1e-3, []
+    for s, P_s in enumerate(P):
+        filling, C = scipy.linalg.eigh(S @ P_s @ S, S)
+        C, n = C[:, ::-1], round(filling.sum()) // capacity
+        for i in range(n):
+            for a in range(n, len(S)):
+
+                def at(t, s=s, C=C, i=i, a=a, n=n):
+                    turned = C.copy()
+                    turned[:, i] = np.cos(t) * C[:, i] + np.sin(t) * C[:, a]
+                    return float(
+                        energy(
+                            np.stack(
+                                [capacity * turned[:, :n] @ turned[:, :n].T if k == s else Q for k, Q in enumerate(P)]
+                            )
+                        )
+                    )
+
+                expected.append((8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h))
+    found = np.asarray(slopes(toy))
+    assert np.linalg.norm(found) == pytest.approx(np.linalg.norm(expected), rel=1e-6)  # orbitals may mix among equals
+    teacher = dftfd.get_functional("pbe")
+    against = dftfd.losses.orbital_gradient(scf, P, np.asarray(scf.fock(teacher, P)))
+    np.testing.assert_allclose(against(toy), slopes(toy) - slopes(teacher), atol=1e-10)
+    assert float(jnp.abs(against(teacher)).max()) < 1e-12
+    with pytest.raises(InputError, match="no single determinant"):
+        dftfd.losses.orbital_gradient(scf, 0.9 * P)
 
 
 def test_exact_conditions_as_penalties(toy):

@@ -100,11 +100,12 @@ def orbital_gradient(
     P: Annotated[np.ndarray, array(None, None, None)],
     reference: Annotated[np.ndarray | None, optional(array(None, None, None))] = None,
 ) -> Term:
-    """2 C_occ^T (F[P] - reference) C_empty [hartree]: the energy's slopes along turns of P's orbitals, without an SCF.
+    """2 f C_occ^T (F[P] - reference) C_empty [hartree]: the energy's slopes by turns of P's orbitals, without an SCF.
 
-    P (spin, ao, ao): a density of filled and empty orbitals. Without `reference` what is wanted is that P is the
-    functional's own density; with Fock matrices (spin, ao, ao) that its slopes there are theirs. Constants in a
-    potential, and orbital energies, do not matter. E. S. Eberhard et al., arXiv:2606.04279 (2026).
+    f: electrons in an orbital, 2 or 1.   P (spin, ao, ao): a density of filled and empty orbitals.
+    Without `reference` what is wanted is that P is the functional's own density; with Fock matrices (spin, ao, ao) that
+    its slopes there are theirs. Constants in a potential, and orbital energies, do not matter.
+    E. S. Eberhard et al., arXiv:2606.04279 (2026).
     """
     turns = [_filled_and_empty(scf, P_s) for P_s in P]
     wanted = np.zeros_like(P) if reference is None else reference
@@ -112,7 +113,7 @@ def orbital_gradient(
     def residuals(f):
         off = scf.fock(f, P) - wanted
         blocks = [jnp.ravel(filled.T @ F @ empty) for F, (filled, empty) in zip(off, turns, strict=True)]
-        return 2.0 * jnp.concatenate(blocks)
+        return 2.0 * (3 - scf.n_spin) * jnp.concatenate(blocks)
 
     return residuals
 

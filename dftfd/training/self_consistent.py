@@ -390,6 +390,8 @@ def _require_differentiable(options: Options) -> None:
 
 
 def _require_energy(functional) -> None:
+    for _, term in functional.terms:
+        term.is_nonlocal  # noqa: B018  asked once, of the terms that all others come from
     require_energy(functional)
     without_pt2(functional, "of whose perturbation theory the solution has no derivatives")
 

@@ -13,6 +13,9 @@ from dftfd.results.result import SCFResult
 RESPONSE_TOLERANCE = 0.01
 """Of the coupled-perturbed equations, as a share of the perturbation: this part of the SCF's own orbital gradient."""
 
+LARGE = 50
+"""Pairs of orbitals from which a response begins with that of a cheaper energy: less than where many are asked for."""
+
 SMALLEST_GAP = 1e-6
 """Difference [hartree] of orbital energies below which an occupied and an empty orbital count as degenerate."""
 
@@ -25,7 +28,7 @@ class Solved:
 
     @cached_property
     def _response(self):
-        found = LinearResponse(self.result, ingredients=self._ingredients)
+        found = LinearResponse(self.result, ingredients=self._ingredients, large=LARGE)
         _require_gaps(found)
         return found
 
