@@ -393,7 +393,7 @@ def test_slopes_by_turns_of_orbitals(toy, name):
     atoms, spin = ATOMS[name]
     molecule = dftfd.molecule(atoms, basis="sto-3g", spin=spin)
     options = {"grid_level": 1, "density_fit": False}
-    P = dftfd.run_scf(molecule, "lda", **options).density_matrix
+    P = dftfd.run_scf(molecule, "lda,vwn", **options).density_matrix
     scf = dftfd.differentiable_scf(molecule, **options)
     slopes = dftfd.losses.orbital_gradient(scf, P)
     S, energy = overlap_integrals(molecule), dftfd.energy(molecule, toy, **options)

@@ -41,15 +41,11 @@ from dftfd.system.molecule import Molecule
 from dftfd.tasks.run import solution_of
 from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
 from dftfd.terms.integrals import share
+from dftfd.training.on_grids import OnGrids, drop_oldest, semilocal_energy
 from dftfd.training.operations import SOLUTION, linear_map, symmetric_map
 from dftfd.training.solved import Solved
 from dftfd.xc.channels import without_exact_exchange
-from dftfd.xc.code import shared
-from dftfd.xc.derivatives_by_numbers import Kept, SemilocalOnGrid, double_integral_energy_of
-from dftfd.xc.kernel import XCKernel
-
-KEPT = 4
-"""Solutions, and ingredients, that are kept: for a derivative after a value, and for their neighbours."""
+from dftfd.xc.derivatives_by_numbers import double_integral_energy_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +115,7 @@ class DifferentiableSCF:
         self._ingredients: OrderedDict = OrderedDict()
         self._solutions: OrderedDict = OrderedDict()
         self._at_densities: OrderedDict = OrderedDict()
-        self._on_grids: OrderedDict = OrderedDict()
+        self._on_grids = OnGrids()
         self.orthonormal = canonical_orthonormaliser(overlap_integrals(molecule), options.linear_dependence)
         self.n_orbitals = self.orthonormal.shape[1]
         self.positions = position_integrals(molecule, 1)
@@ -173,11 +169,11 @@ class DifferentiableSCF:
         if key not in self._at_densities:
             rest = lambda P: sum(self._of_any_functional(base, jnp.asarray(self._field), P).values())
             self._at_densities[key] = np.asarray(jax.grad(rest)(jnp.asarray(P))), builder.density(P)
-            _drop_oldest(self._at_densities)
+            drop_oldest(self._at_densities)
         rest, density = self._at_densities[key]
-        part, (n_spin, density_of) = functional.semilocal_part, (len(P), self._density_of(builder))
-        slopes = jax.grad(lambda n: self._of_density(builder, part, n_spin, n))(jnp.asarray(density))
-        return rest + linear_map(builder.matrix, density_of, P.shape, slopes)
+        energy = lambda n: self._on_grids.energy(builder, functional.semilocal_part, n)
+        slopes = jax.grad(energy)(jnp.asarray(density))
+        return rest + linear_map(builder.matrix, self._on_grids.density_of(builder), P.shape, slopes)
 
     @public
     def at_fixed_density(self, functional: Any, P: Annotated[np.ndarray, array(None, None, None)]) -> Callable:
@@ -195,7 +191,7 @@ class DifferentiableSCF:
         centres = self.molecule.coordinates
         builder = self._base(structure, centres, functional).energy.of_kind(SemilocalEnergy).builder
         density, grid = builder.density(P), builder.grid
-        return lambda f: rest + _semilocal_energy(f.semilocal_part, density, _on_grid(f.semilocal_part, len(P), *grid))
+        return lambda f: rest + semilocal_energy(f.semilocal_part, density, *grid)
 
     def forget(self) -> None:
         """Gives back the memory of solutions, integrals and orbitals on grids, which are made anew where asked for."""
@@ -229,7 +225,7 @@ class DifferentiableSCF:
             result = solution_of(ingredients.calculation, options, lambda progress: ingredients)
             result.require_converged("a derivative")
             self._solutions[key] = Solved(result, ingredients)
-            _drop_oldest(self._solutions)
+            drop_oldest(self._solutions)
         return self._solutions[key]
 
     def at_density(self, structure, centres, field, values, P) -> "Solved":
@@ -254,7 +250,7 @@ class DifferentiableSCF:
                 molecule = molecule.at(np.asarray(centres))
             options = replace(self._options, xc=plain_numbers(functional))
             self._ingredients[key] = Calculation.of(molecule, options).build(as_progress(self._options.progress))
-            _drop_oldest(self._ingredients)
+            drop_oldest(self._ingredients)
         return self._ingredients[key]
 
     # ------------------------------------------------------------------------------------- code that JAX transforms
@@ -318,27 +314,10 @@ class DifferentiableSCF:
         builder = base.energy.of_kind(DoubleIntegralEnergy if part.is_nonlocal else SemilocalEnergy).builder
         points, weights = builder.grid
         shape = len(P), builder.kernel.channels, len(weights)
-        density = linear_map(self._density_of(builder), builder.matrix, shape, P)
+        density = linear_map(self._on_grids.density_of(builder), builder.matrix, shape, P)
         if part.is_nonlocal:
             return double_integral_energy_of(part, points, weights, density)
-        return self._of_density(builder, part, len(P), density)
-
-    def _density_of(self, builder):
-        """The density on the grid of any matrix, that of its symmetric part; for the last matrix it is still there."""
-        code = lambda P: builder.density(0.5 * (P + P.transpose(0, 2, 1)))
-        return self._once(("density", id(builder)), lambda: (builder, Kept(code)))[1]
-
-    def _of_density(self, builder, part, n_spin, density):
-        """E [hartree] of a semilocal functional, with what is kept of the last density for its derivatives."""
-        key = "energy", id(builder), taken_apart(part)[0]
-        on = self._once(key, lambda: (builder, _on_grid(part, n_spin, *builder.grid)))[1]
-        return _semilocal_energy(part, density, on)
-
-    def _once(self, key, make):
-        if key not in self._on_grids:
-            self._on_grids[key] = make()
-            _drop_oldest(self._on_grids)
-        return self._on_grids[key]
+        return self._on_grids.energy(builder, part, density)
 
 
 @taking(Options)
@@ -362,18 +341,6 @@ def differentiable_scf(molecule: Molecule, options: Options) -> DifferentiableSC
     -0.0448
     """
     return DifferentiableSCF(molecule, options)
-
-
-def _on_grid(part, n_spin, points, weights) -> SemilocalOnGrid:
-    """The code of a semilocal functional on a grid, whose numbers vary."""
-    structure, values = taken_apart(part)
-    like = put_together(structure, [np.zeros(np.shape(v)) for v in values])
-    return SemilocalOnGrid(shared(XCKernel, like, n_spin, arrays_vary=True).code, points, weights)
-
-
-def _semilocal_energy(part, density, on: SemilocalOnGrid):
-    """E [hartree] of a semilocal functional on densities (spin, channel, point), as JAX code of its numbers."""
-    return on.energy(density, jnp.concatenate([jnp.zeros(0), *(jnp.ravel(v) for v in taken_apart(part)[1])]))
 
 
 def _require_differentiable(options: Options) -> None:
@@ -416,8 +383,3 @@ _GUESS = array(None, None, None, expected="a density matrix (spin, ao, ao) of fi
 
 def _key(*parts) -> tuple:
     return tuple(p if isinstance(p, tuple) else np.asarray(p).tobytes() for p in parts)
-
-
-def _drop_oldest(kept: OrderedDict) -> None:
-    while len(kept) > KEPT:
-        kept.popitem(last=False)
