@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,3 +100,15 @@ def test_what_has_no_passport_is_refused(tmp_path):
     with pytest.raises(FileError, match="no passport"):
         read_passport(tmp_path / "a.json")
     assert main(["passport", "no_such"]) == 2 and main(["passport", str(tmp_path / "b.json")]) == 5
+
+
+KEPT = json.loads((Path(__file__).parents[1] / "data" / "passports" / "passports.json").read_text())["functionals"]
+SAMPLE = ["lda_c_pw", "gga_x_b88", "gga_c_lyp", "mgga_x_r2scan", "hyb_gga_xc_b3lyp"]
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in SAMPLE else pytest.mark.slow) for n in KEPT])
+def test_energies_are_those_that_are_kept(name):
+    """data/passports: no number of a functional moves by more than its error bar and what another JAX rounds."""
+    found = passport(name)
+    for symbol, (energy, error) in KEPT[name]["atoms"].items():
+        assert found.atoms[symbol].energy == pytest.approx(energy, rel=1e-13, abs=error)

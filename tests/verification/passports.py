@@ -1,0 +1,138 @@
+"""Passports of all functionals that come along, each beside libxc's energy on the same points and 50 digits.
+
+    python -m tests.verification.passports
+
+writes data/passports/passports.json (energies of atoms, error bars) and docs/passports.md.
+"""
+
+import itertools
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from dftfd.autofd.scalar.on_mpmath import mpmath
+from dftfd.errors import DftfdError, UnsupportedError
+from dftfd.functionals.registry import get_functional
+from dftfd.interop import libxc
+from dftfd.verify.counterpart import counterpart
+from dftfd.verify.extended import ExtendedEnergy
+from dftfd.verify.passport import POINTS, Passport, passport, spherical_density
+from tests.verification.regression import distinct_names
+
+ROOT = Path(__file__).parents[2]
+DATA, PAGE = ROOT / "data" / "passports" / "passports.json", ROOT / "docs" / "passports.md"
+DIGITS, EXTENDED_ATOM = 50, "N"
+LARGE = 1e-8
+"""Difference from libxc, relative to what is larger of the energy and one hartree, that is listed with its atom."""
+
+
+def libxc_difference(found: Passport) -> tuple[float, str] | None:
+    """The largest difference from libxc's energies with the same weights, over 1 hartree + |energy|, and its atom.
+
+    libxc has its own thresholds: with smaller ones it gives NaN where there is one spin alone.
+    """
+    try:
+        terms = counterpart(get_functional(found.functional))
+        differences = {}
+        for symbol, atom in found.atoms.items():
+            weights, x = spherical_density(symbol, POINTS[1])
+            energy = math.fsum(weights * libxc.reference(terms, x, 2, order=1).energy)
+            differences[symbol] = abs(atom.energy - energy) / (1 + abs(energy))
+    except UnsupportedError:
+        return None
+    worst = max(differences, key=lambda symbol: np.nan_to_num(differences[symbol], nan=np.inf))
+    return differences[worst], worst
+
+
+def extended_difference(found: Passport) -> float:
+    """Relative difference of nitrogen's energy from the same sum in 50 digits."""
+    weights, x = spherical_density(EXTENDED_ATOM, POINTS[1])
+    functional = get_functional(found.functional)
+    energy = ExtendedEnergy(functional, 2)
+    with mpmath.workdps(DIGITS):
+        exact = mpmath.fsum(mpmath.mpf(w) * energy(point) for w, point in zip(weights, x.T, strict=True))
+        return float(abs(found.atoms[EXTENDED_ATOM].energy - exact) / abs(exact))
+
+
+def row_of(name: str) -> dict:
+    """What is kept of one functional."""
+    found = passport(name)
+    row = {"atoms": {symbol: [atom.energy, atom.error] for symbol, atom in found.atoms.items()}}
+    other = libxc_difference(found)
+    row |= {"libxc": None if other is None else {"difference": other[0], "atom": other[1]}}
+    return row | {"digits": extended_difference(found)}
+
+
+def all_rows(tell: Callable[[str], None]) -> tuple[dict, dict]:
+    """Rows by name, and reasons of those that have no passport."""
+    rows, without = {}, {}
+    for name in distinct_names():
+        try:
+            rows[name] = row_of(name)
+        except UnsupportedError as error:
+            without[name] = str(error)
+        except DftfdError as error:
+            raise SystemExit(f"{name}: {error}") from error
+        tell(f"{name}: {'no passport' if name in without else rows[name]['digits']}")
+    return rows, without
+
+
+def same_energies(rows: dict) -> list[tuple[str, str]]:
+    """Pairs of names whose passports do not tell them apart."""
+    return [(a, b) for a, b in itertools.combinations(rows, 2) if not apart(rows[a], rows[b])]
+
+
+def apart(first: dict, second: dict) -> bool:
+    """Whether any atom differs by more than both error bars."""
+    pairs = zip(first["atoms"].values(), second["atoms"].values(), strict=True)
+    return any(abs(a - b) > da + db for (a, da), (b, db) in pairs)
+
+
+def page(rows: dict, without: dict) -> str:
+    """The page: one line for each functional."""
+    compared = [row["libxc"]["difference"] for row in rows.values() if row["libxc"]]
+    pairs = same_energies(rows)
+    lines = [
+        "# Passports of all functionals",
+        "",
+        "Energies of the semilocal part of each functional on the densities of 18 atoms, H to Kr",
+        "(`dftfd passport NAME`, [benchmark.md](benchmark.md#passports)); all numbers are in",
+        "`data/passports/passports.json`. Made by `python -m tests.verification.passports`.",
+        "",
+        "- *neon*, *krypton*: energy in hartree.",
+        "- *error bar*: the largest of 18 atoms in hartree, from two radial grids.",
+        "- *libxc*: largest difference of 18 energies E from libxc's, with its thresholds, on the same points, over",
+        "  1 hartree + |E|; empty where it has no counterpart. Of one electron it is 1e-9, libxc's bound of 1 - |zeta|.",
+        f"- *50 digits*: relative difference of nitrogen's energy from the sum over {POINTS[1]} points in 50 digits.",
+        "",
+        f"{len(rows)} functionals; {sum(x < LARGE for x in compared)} of {len(compared)} are libxc's to {LARGE:.0e}.",
+        f"{len(pairs)} pairs of names are not told apart: {', '.join(f'{a} and {b}' for a, b in pairs) or 'none'}",
+        "(exact exchange with that correlation, whose semilocal part it is).",
+        f"Without semilocal energy: {', '.join(without)}.",
+        "",
+        "| functional | neon | krypton | error bar | libxc | 50 digits |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, row in rows.items():
+        bar = max(error for _, error in row["atoms"].values())
+        other = row["libxc"]
+        shown = "" if other is None else f"{other['difference']:.0e}"
+        if other is not None and not other["difference"] < LARGE:
+            shown += f" ({other['atom']})"
+        neon, krypton = (row["atoms"][symbol][0] for symbol in ("Ne", "Kr"))
+        lines.append(f"| `{name}` | {neon:.10f} | {krypton:.10f} | {bar:.0e} | {shown} | {row['digits']:.0e} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    rows, without = all_rows(lambda text: print(text, file=sys.stderr, flush=True))
+    DATA.write_text(json.dumps({"unit": "hartree", "functionals": rows, "without": without}, indent=1) + "\n")
+    PAGE.write_text(page(rows, without))
+
+
+if __name__ == "__main__":
+    main()
