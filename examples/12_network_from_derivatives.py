@@ -167,7 +167,7 @@ def along(term, random):
 # --------------------------------------------------------------------------------------------------------------- fits
 
 
-def fitted(teacher, parts, seed, with_slopes, record=None, evaluations=24):
+def fitted(teacher, parts, seed, with_slopes, record=None, evaluations=14):
     """The fit of one seed; with the same start for both losses."""
     return dftfd.fit(
         student(seed),
@@ -244,7 +244,7 @@ def main(quick=False, seeds=3, records=None, save=None, plot=None):
         for with_slopes in (False, True):
             begun, what = time.process_time(), "energies and slopes" if with_slopes else "energies"
             record = None if records is None else Path(records, f"{what.replace(' ', '_')}_{seed}.h5")
-            found = fitted(teacher, parts, seed, with_slopes, record, 3 if quick else 24)
+            found = fitted(teacher, parts, seed, with_slopes, record, 3 if quick else 14)
             errors = held_out_errors(teacher, found.functional, parts["held out"])
             row = {"loss": what, "seed": seed, "held_out": errors, "means": means(errors), "reason": found.reason}
             row |= {"processor_seconds": round(time.process_time() - begun, 1), "evaluations": len(found.steps)}

@@ -42,7 +42,6 @@ SYSTEMS = {
     "He": ("He 0 0 0;", 0, -2.903724),
     "Li": ("Li 0 0 0;", 1, -7.478060),
     "Be": ("Be 0 0 0;", 0, -14.667360),
-    "N": ("N 0 0 0;", 3, -54.5892),
     "Ne": ("Ne 0 0 0;", 0, -128.9376),
     "H2": ("H 0 0 0; H 0 0 0.74144", 0, -1.174476),
     "LiH": ("Li 0 0 0; H 0 0 1.5957", 0, -8.070548),
@@ -51,28 +50,8 @@ SYSTEMS = {
 
 BASIS, TEST_BASIS = "def2-qzvp", "def2-tzvp"
 OPTIONS = {"grid_level": 2, "density_fit": False}
-HELD_OUT = (
-    "h2o",
-    "nh3",
-    "ch4",
-    "hf",
-    "co",
-    "n2",
-    "f2",
-    "o2",
-    "oh",
-    "nh",
-    "ch",
-    "ch3",
-    "nh2",
-    "c2h2",
-    "hcn",
-    "h2co",
-    "no",
-    "hof",
-    "hoo",
-)
-RIVALS = ("pbe", "revpbe", "tpss", "r2scan", "scan")
+HELD_OUT = ("h2o", "nh3", "ch4", "hf", "co", "n2", "oh", "nh", "ch", "hcn")
+RIVALS = ("pbe", "tpss", "scan")
 WIDTH, DEVIATION, SEED = 6, 1.0, 2024
 SLOPE = 0.01
 """Hartree of a slope that counts as a kcal/mol of energy does."""
@@ -144,7 +123,7 @@ def energy_of_each_electron(scf, P, exact, n_electrons):
     return residual
 
 
-def fitted(terms, evaluations=40):
+def fitted(terms, evaluations=16):
     """The functional with the parameters that the terms ask for."""
     prior = {"W_x": DEVIATION, "W_c": DEVIATION}
     tell = lambda step: print(f"{step.number:3d} {step.loss:.6g}", flush=True)
@@ -175,7 +154,7 @@ def main(quick=False, save=None):
     basis, test = ("def2-svp", "def2-svp") if quick else (BASIS, TEST_BASIS)
     begun = time.process_time()
     potentials, energies, errors = targets(names, basis)
-    rounds = 4 if quick else 40
+    rounds = 4 if quick else 16
     fits = {"potentials alone": fitted(potentials, rounds)}
     fits["potentials and energies"] = fitted(potentials + energies, rounds)
     learned = {"begun with": student()} | {name: found.functional for name, found in fits.items()}

@@ -386,7 +386,7 @@ def test_losses_vanish_where_they_should_and_have_slopes(toy, slopes):
         assert float(jax.grad(at)(0.3)) == pytest.approx(float(difference), rel=2e-5), name
 
 
-@pytest.mark.parametrize("name", ["LiH", "Li"])
+@pytest.mark.parametrize("name", [pytest.param("LiH", marks=pytest.mark.slow), "Li"])
 def test_slopes_by_turns_of_orbitals(toy, name):
     """Against differences of `dftfd.energy` along each turn of LDA's orbitals, closed and open shell; of a teacher's
     Fock matrices the difference; densities of no determinant are refused."""

@@ -54,11 +54,11 @@ class LinearResponse:
         progress=None,
         ingredients: Ingredients | None = None,
         fast: bool = False,
-        large: int = LARGE,
+        large: int | None = None,
     ):
         """ingredients: of the result's calculation, where they are still there.
 
-        large: pairs from which a cheaper energy helps."""
+        large: pairs from which a cheaper energy helps, LARGE without."""
         result.require_converged("linear response")
         if result.settings.smearing:
             raise UnsupportedError(
@@ -66,7 +66,7 @@ class LinearResponse:
                 "other responses give whole or fixed occupations."
             )
         without_pt2(result.functional, NO_RESPONSE)
-        self._progress, self.triplet, self._fast, self._large = progress or Progress(), triplet, fast, large
+        self._progress, self.triplet, self._fast, self._large = progress or Progress(), triplet, fast, large or LARGE
         self.result, calculation = result, result.calculation
         self._ingredients = ingredients or calculation.build(self._progress)
         self._ingredients.energy.require_response()
