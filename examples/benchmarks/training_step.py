@@ -94,9 +94,9 @@ def theirs(implicit):
         def eval_xc(code, rho, spin=0, relativity=0, deriv=1, omega=None, verbose=None):
             n = jnp.maximum(rho[0], 1e-12)
             sigma = jnp.maximum(rho[1] ** 2 + rho[2] ** 2 + rho[3] ** 2, 1e-24)
-            at = lambda n, sigma: jnp.sum(energy_per_volume(W, n, sigma))
-            vrho, vsigma = jax.grad(at, argnums=(0, 1))(n, sigma)
-            return energy_per_volume(W, n, sigma) / n, (vrho, vsigma, None, None), None, None
+            each = jax.vmap(lambda n, sigma: energy_per_volume(W, n, sigma))
+            vrho, vsigma = jax.grad(lambda n, sigma: jnp.sum(each(n, sigma)), argnums=(0, 1))(n, sigma)
+            return each(n, sigma) / n, (vrho, vsigma, None, None), None, None
 
         solver._numint.eval_xc = eval_xc
         with config_update("pyscfad_scf_implicit_diff", implicit):
@@ -109,6 +109,14 @@ def theirs(implicit):
     return loss
 
 
+def checked(loss, W, slope, h=2e-3):
+    """The loss's derivative along the numbers themselves: by a five-point difference, and by its gradient."""
+    at = lambda t: float(loss(jax.tree_util.tree_map(lambda x: (1 + t) * x, W)))
+    difference = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h)
+    leaves = zip(jax.tree_util.tree_leaves(slope), jax.tree_util.tree_leaves(W), strict=True)
+    return difference, float(sum(jnp.sum(g * x) for g, x in leaves))
+
+
 def step(way):
     """One row: what the second step found, and what both took."""
     loss = ours() if way == "dftfd" else theirs(way == "pyscfad, implicit")
@@ -118,6 +126,7 @@ def step(way):
         value, slope = jax.block_until_ready(code(W))
         row[f"{name}_seconds"] = round(time.process_time() - start, 2)
     row |= {"loss": float(value), "gradient": [float(x) for leaf in jax.tree_util.tree_leaves(slope) for x in leaf]}
+    row["by_difference"], row["by_gradient"] = checked(loss, W, slope)
     return row | {"peak_mebibytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)}
 
 
