@@ -86,7 +86,7 @@ class EnergyTerm:
         return {name: plain(value) for name, value in self.parameters.items()}
 
     def with_parameters(self, changes: Mapping, by_hand: bool = False) -> "EnergyTerm":
-        if any(hasattr(value, "dtype") for value in changes.values()):
+        if any(hasattr(value, "dtype") or isinstance(value, Mapping | tuple | list) for value in changes.values()):
             self.is_nonlocal  # noqa: B018  asked once, of the term that others come from
         return self.with_values({**self.parameters, **changes}, changes if by_hand else ())
 

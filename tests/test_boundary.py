@@ -539,6 +539,7 @@ def losses():
         "dipole": {"scf": scf, "reference": np.zeros(3)},
         "orbital_energies": {"scf": scf, "reference": np.zeros((1, 1))},
         "fock_matrix": {"scf": scf, "P": P, "reference": P},
+        "orbital_gradient": {"scf": scf, "P": P},
         "potential": {"rho": result().density, "points": points, "weights": ones, "reference": np.zeros((2, 2))},
         "uniform_gas": {"densities": ones},
         "penalty": {"violation": lambda f: 0.0},

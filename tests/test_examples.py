@@ -21,6 +21,7 @@ def test_every_example_is_tested_here():
     """A new examples/*.py needs a test below."""
     tested = {"01_water.py", "02_potential_along_a_bond.py", "03_own_functional.py", "04_operator_graph.py"}
     tested |= {"05_weighted_density.py", "06_learned_functional.py", "07_refit_of_pbe.py", "08_refit_of_b97.py"}
+    tested |= {"12_network_from_derivatives.py", "13_functional_from_potentials.py"}
     tested |= {"09_guest.py", "10_nudged_elastic_band.py", "11_molecular_dynamics.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
 
@@ -101,6 +102,25 @@ def test_refit_of_b97():
     assert outside < 1e-2
     assert uniform < 1e-3
     assert set(mean) == {"pbe", "fit"}
+
+
+@pytest.mark.slow
+def test_network_from_derivatives():
+    """12, on two atoms and molecules: both losses bring the training and the validation molecules closer than PBE."""
+    _, rows = load("12_network_from_derivatives.py")["main"](quick=True)
+    assert [row["loss"] for row in rows] == ["energies", "energies and slopes"]
+    for row in rows:
+        assert row["training"] < 1.0 and row["validation"] < 2.0  # PBE: 6 and 10 kcal/mol
+
+
+@pytest.mark.slow
+def test_functional_from_potentials():
+    """13, helium and H2 in a small basis: slopes fall where potentials are learned, energies where they are, too."""
+    reached, means = load("13_functional_from_potentials.py")["main"](quick=True)
+    before, potentials, both = reached.values()
+    assert potentials["slopes"] < before["slopes"]
+    assert both["energies"] < before["energies"]
+    assert set(means) == set(reached)
 
 
 @pytest.mark.slow

@@ -3,11 +3,15 @@
 import json
 import os
 import signal
+import subprocess
+import sys
+import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.linalg
 
 import dftfd
 from dftfd.benchmarks.reactions import HARTREE
@@ -16,6 +20,7 @@ from dftfd.functionals import registry
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
 from dftfd.functionals.named_files import functional_in_file
 from dftfd.functionals.saved_functionals import save_functional
+from dftfd.libcint.mole import overlap_integrals
 
 OPTIONS = {"basis": "sto-3g", "grid_level": 1, "conv_tol": 1e-11, "density_fit": False}
 SMALL = OPTIONS | {"conv_tol": 1e-9}
@@ -122,6 +127,52 @@ def test_a_fit_that_is_killed_goes_on_to_the_same_bits(toy, data, tmp_path):
         dftfd.fit(toy, data, record=record, **how | {"parameters": ["mu"]})
 
 
+def test_rules_of_optax_go_on_to_the_same_bits(toy, data, tmp_path):
+    """Adam, stopped after the second evaluation; its moments are found again from the record."""
+    optax = pytest.importorskip("optax", reason="pip install 'dftfd[learned]'")
+    how = {"parameters": ["mu", "kappa"], "evaluations": 4, **SMALL, "density_fit": True}
+    whole = dftfd.fit(toy, data, optimiser=optax.adam(0.02), **how)
+
+    def stop(step):
+        if step.number == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dftfd.fit(toy, data, optimiser=optax.adam(0.02), record=tmp_path / "fit.h5", on_step=stop, **how)
+    again = dftfd.fit(toy, data, optimiser=optax.adam(0.02), record=tmp_path / "fit.h5", **how)
+    assert again.parameters.tobytes() == whole.parameters.tobytes()
+    assert len({step.loss for step in again.steps}) == 4
+    with pytest.raises(CheckpointError, match="does not lead where this fit goes"):
+        dftfd.fit(toy, data, optimiser=optax.adam(0.03), record=tmp_path / "fit.h5", **how)
+
+
+FIT_THAT_IS_KILLED = """
+import sys
+import optax
+import dftfd
+found = dftfd.fit("gga_x_pbe", sys.argv[1], parameters=["kappa", "mu"], record=sys.argv[2] or None, basis="sto-3g",
+                  grid_level=1, density_fit=True, optimiser=optax.adam(0.01), evaluations=40)
+print(found.parameters.tobytes().hex())
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_instant_it_ends_at_the_same_bits(library_data, tmp_path):
+    """A process of its own, killed three times after a random while, and its record taken up again each time."""
+    pytest.importorskip("optax", reason="pip install 'dftfd[learned]'")
+    command = [sys.executable, "-c", FIT_THAT_IS_KILLED, str(library_data)]
+    start = time.monotonic()
+    whole = subprocess.run([*command, ""], capture_output=True, text=True, check=True).stdout
+    lasts, record = time.monotonic() - start, tmp_path / "fit.h5"
+    for share in np.random.default_rng().uniform(0.2, 0.9, 3):
+        process = subprocess.Popen([*command, str(record)], stdout=subprocess.DEVNULL)
+        time.sleep(share * lasts)
+        process.kill()
+        process.wait()
+    again = subprocess.run([*command, str(record)], capture_output=True, text=True, check=True).stdout
+    assert again == whole
+
+
 def test_energies_at_fixed_densities_take_no_scf(toy, data, tmp_path, monkeypatch):
     """They are those of `dftfd.energy` at the densities of another functional; the record keeps densities, too."""
     lda = dftfd.get_functional("lda")
@@ -213,6 +264,46 @@ def test_prior_bounds_and_terms(toy, data):
     np.testing.assert_allclose(pulled.parameters, [0.4], rtol=1e-6)
 
 
+def test_rules_of_optax_take_their_own_way(toy):
+    """Adam on (mu - 0.4)^2 / 2, step by step as optax takes it on the derivative by hand; a bound stops it."""
+    optax = pytest.importorskip("optax", reason="pip install 'dftfd[learned]'")
+    how = {"parameters": ["mu"], "terms": [lambda f: jnp.reshape(f.parameters["mu"] - 0.4, (1,))]}
+    rule, points = optax.adam(0.05), []
+    found = dftfd.fit(toy, optimiser=rule, evaluations=6, on_step=lambda s: points.append(s.parameters), **how)
+    point, expected = jnp.array([0.2]), []
+    state = rule.init(point)
+    with jax.numpy_dtype_promotion("standard"):
+        for _ in range(6):
+            expected.append(point)
+            move, state = rule.update(point - 0.4, state, point)
+            point = point + move
+    np.testing.assert_allclose(points, expected, rtol=1e-12)
+    assert found.reason == "6 evaluations" and found.parameters[0] == pytest.approx(float(expected[4][0]), rel=1e-12)
+    assert found.uncertainties[0] == pytest.approx(abs(found.parameters[0] - 0.4))
+    held = dftfd.fit(toy, optimiser=optax.sgd(5.0), evaluations=4, bounds={"mu": (0.1, 0.3)}, **how)
+    assert held.parameters[0] == 0.3
+    with pytest.raises(InputError, match=r"optax.adam\(0.01\)"):
+        dftfd.fit(toy, optimiser="adam", **how)
+
+
+def test_terms_pull_alike_in_reverse_and_forward(toy, data):
+    """Loss and derivative of reactions and two terms, as rules of optax have them, against all residuals."""
+    optax = pytest.importorskip("optax", reason="pip install 'dftfd[learned]'")
+    terms = [
+        lambda f: jnp.stack([f.parameters["mu"] - 0.5, 2.0 * f.parameters["kappa"]]),
+        lambda f: jnp.reshape(f.parameters["mu"] * f.parameters["kappa"], (1,)),
+    ]
+    how = {"parameters": ["mu", "kappa"], "terms": terms, **SMALL, "density_fit": True}
+    whole = dftfd.fit(toy, data, evaluations=1, **how)
+    rule, rate = optax.sgd(1e-4), 1e-4
+    step = dftfd.fit(toy, data, optimiser=rule, evaluations=2, **how)
+    mu, kappa = 0.2, 0.8
+    r = np.array([mu - 0.5, 2 * kappa, mu * kappa, *whole.errors])
+    J = np.array([[0.0, 1.0], [2.0, 0.0], [mu, kappa], *whole.sensitivities])
+    assert step.steps[0].loss == pytest.approx(0.5 * r @ r, rel=1e-9)
+    np.testing.assert_allclose(step.steps[1].parameters, np.array([kappa, mu]) - rate * J.T @ r, rtol=1e-9)
+
+
 def test_a_saved_functional_of_a_file_is_found_with_it(tmp_path):
     """FILE.py:FILE.json: the formulas are those that the file registers; without it their names are unknown."""
     own, saved = tmp_path / "own.py", tmp_path / "refit.json"
@@ -293,6 +384,46 @@ def test_losses_vanish_where_they_should_and_have_slopes(toy, slopes):
         h = 5e-3
         difference = (8 * (at(0.3 + h) - at(0.3 - h)) - (at(0.3 + 2 * h) - at(0.3 - 2 * h))) / (12 * h)
         assert float(jax.grad(at)(0.3)) == pytest.approx(float(difference), rel=2e-5), name
+
+
+@pytest.mark.parametrize("name", [pytest.param("LiH", marks=pytest.mark.slow), "Li"])
+def test_slopes_by_turns_of_orbitals(toy, name):
+    """Against differences of `dftfd.energy` along each turn of LDA's orbitals, closed and open shell; of a teacher's
+    Fock matrices the difference; densities of no determinant are refused."""
+    atoms, spin = ATOMS[name]
+    molecule = dftfd.molecule(atoms, basis="sto-3g", spin=spin)
+    options = {"grid_level": 1, "density_fit": False}
+    P = dftfd.run_scf(molecule, "lda,vwn", **options).density_matrix
+    scf = dftfd.differentiable_scf(molecule, **options)
+    slopes = dftfd.losses.orbital_gradient(scf, P)
+    S, energy = overlap_integrals(molecule), dftfd.energy(molecule, toy, **options)
+    capacity, h, expected = 3 - len(P), 1e-3, []
+    for s, P_s in enumerate(P):
+        filling, C = scipy.linalg.eigh(S @ P_s @ S, S)
+        C, n = C[:, ::-1], round(filling.sum()) // capacity
+        for i in range(n):
+            for a in range(n, len(S)):
+
+                def at(t, s=s, C=C, i=i, a=a, n=n):
+                    turned = C.copy()
+                    turned[:, i] = np.cos(t) * C[:, i] + np.sin(t) * C[:, a]
+                    return float(
+                        energy(
+                            np.stack(
+                                [capacity * turned[:, :n] @ turned[:, :n].T if k == s else Q for k, Q in enumerate(P)]
+                            )
+                        )
+                    )
+
+                expected.append((8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h))
+    found = np.asarray(slopes(toy))
+    assert np.linalg.norm(found) == pytest.approx(np.linalg.norm(expected), rel=1e-6)  # orbitals may mix among equals
+    teacher = dftfd.get_functional("pbe")
+    against = dftfd.losses.orbital_gradient(scf, P, np.asarray(scf.fock(teacher, P)))
+    np.testing.assert_allclose(against(toy), slopes(toy) - slopes(teacher), atol=1e-10)
+    assert float(jnp.abs(against(teacher)).max()) < 1e-12
+    with pytest.raises(InputError, match="no single determinant"):
+        dftfd.losses.orbital_gradient(scf, 0.9 * P)
 
 
 def test_exact_conditions_as_penalties(toy):

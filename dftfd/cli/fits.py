@@ -9,7 +9,7 @@ import typer
 from dftfd.cli.commands import Debug, Verbose, app, messages
 from dftfd.cli.option_types import functional_named, with_options
 from dftfd.cli.terminal import say
-from dftfd.errors import FileError, InputError
+from dftfd.errors import FileError, InputError, MissingDependencyError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, STATE, names
 
 OFFERED = [
@@ -23,6 +23,7 @@ Validation = Annotated[str, typer.Option(help="Set that is held out: the fit end
 Prior = Annotated[str, typer.Option(help="Standard deviations about the start: kappa=0.1,mu=0.05.")]
 Bounds = Annotated[str, typer.Option(help="Lowest and highest values: kappa=0.5:0.804.")]
 Record = Annotated[Path | None, typer.Option(help="File of what was evaluated; an interrupted fit goes on from it.")]
+Adam = Annotated[float | None, typer.Option(help="Adam's rule with this learning rate, of optax, step by step.")]
 Fixed = Annotated[str, typer.Option(help="Functional at whose densities energies are taken, without further SCFs.")]
 Jobs = Annotated[int, typer.Option(help="Processes that compute the molecules.")]
 Save = Annotated[Path | None, typer.Option(help="Write the fitted functional to this file (.json).")]
@@ -43,6 +44,7 @@ def fit(
     prior: Prior = "",
     bounds: Bounds = "",
     evaluations: Annotated[int, typer.Option(help="At most.")] = 20,
+    adam: Adam = None,
     record: Record = None,
     fixed_densities: Fixed = "",
     jobs: Jobs = 1,
@@ -71,6 +73,7 @@ def fit(
             prior=_pairs("prior", prior, float),
             bounds=_pairs("bounds", bounds, lambda text: tuple(float(x) for x in text.split(":"))),
             evaluations=evaluations,
+            optimiser=None if adam is None else _adam(adam),
             fixed_densities=functional_named(fixed_densities) or None,
             jobs=jobs,
             record=record,
@@ -80,6 +83,17 @@ def fit(
     say(found)
     if save is not None:
         found.save(save, name)
+
+
+def _adam(rate):
+    """Adam's rule; InputError for a rate that is none, MissingDependencyError without optax."""
+    if not 0 < rate < float("inf"):
+        raise InputError(f"--adam {rate}: a positive learning rate expected, such as 0.01.")
+    try:
+        import optax
+    except ImportError as error:
+        raise MissingDependencyError("--adam needs Optax: pip install 'dftfd[learned]'.") from error
+    return optax.adam(rate)
 
 
 def _chosen(training, only, limit):

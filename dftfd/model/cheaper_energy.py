@@ -30,8 +30,9 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tupl
     cheaper = semilocal
     if coarse:
         words.append(f"on grid level {COARSE_LEVEL}")
-        estimates = not looks and not semilocal.kernel.exact_exchange
-        orbitals = GridOrbitals(calculation.molecule, progress, estimates=estimates)
+        estimates = not semilocal.kernel.exact_exchange
+        made = lambda: GridOrbitals(calculation.molecule, progress, estimates=estimates)
+        orbitals = ingredients.orbitals.of_looks if looks else made()
         orbitals.room = ingredients.orbitals.room
         grid, molecule = Quadrature(COARSE_LEVEL), calculation.molecule
         cheaper = type(semilocal)(

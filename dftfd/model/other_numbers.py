@@ -23,7 +23,11 @@ from dftfd.terms import (
 
 def plain_numbers(functional: Functional) -> Functional:
     """The functional with its arrays without axes as numbers."""
-    return jax.tree_util.tree_map(lambda x: float(x) if getattr(x, "shape", None) == () else x, functional)
+    found = jax.tree_util.tree_map(lambda x: float(x) if getattr(x, "shape", None) == () else x, functional)
+    for (_, before), (_, term) in zip(functional.terms, found.terms, strict=True):
+        if "is_nonlocal" in vars(before):
+            vars(term)["is_nonlocal"] = before.is_nonlocal  # as its formula is, whatever its numbers
+    return found
 
 
 def with_numbers(ingredients: Ingredients, functional: Functional, electric_field, progress) -> Ingredients:

@@ -48,9 +48,17 @@ class LinearResponse:
     """
 
     def __init__(
-        self, result, triplet: bool = False, progress=None, ingredients: Ingredients | None = None, fast: bool = False
+        self,
+        result,
+        triplet: bool = False,
+        progress=None,
+        ingredients: Ingredients | None = None,
+        fast: bool = False,
+        large: int | None = None,
     ):
-        """ingredients: of the result's calculation, where they are still there."""
+        """ingredients: of the result's calculation, where they are still there.
+
+        large: pairs from which a cheaper energy helps, LARGE without."""
         result.require_converged("linear response")
         if result.settings.smearing:
             raise UnsupportedError(
@@ -58,7 +66,7 @@ class LinearResponse:
                 "other responses give whole or fixed occupations."
             )
         without_pt2(result.functional, NO_RESPONSE)
-        self._progress, self.triplet, self._fast = progress or Progress(), triplet, fast
+        self._progress, self.triplet, self._fast, self._large = progress or Progress(), triplet, fast, large or LARGE
         self.result, calculation = result, result.calculation
         self._ingredients = ingredients or calculation.build(self._progress)
         self._ingredients.energy.require_response()
@@ -85,7 +93,7 @@ class LinearResponse:
     @cached_property
     def cheaper(self) -> "LinearResponse | None":
         """The same with the response of an energy that costs less, which others correct; None where it saves little."""
-        if self.size < LARGE:
+        if self.size < self._large:
             return None
         found, _ = cheaper_ingredients(self._ingredients, self._progress, looks=True)
         if found is None:

@@ -103,6 +103,11 @@ class GridOrbitals:
         self._reserved, self._stores = {}, {}
         self.room = 0.0
 
+    @cached_property
+    def of_looks(self) -> "GridOrbitals":
+        """Those on coarser grids, of energies with which responses begin: one response after the other has the same."""
+        return GridOrbitals(self._molecule, self._progress)
+
     def reserve(self, grid, order: int, keep: bool = True) -> None:
         """Orbitals and derivatives up to `order` will be needed; keep=False: once, they go to other memory."""
         _, order_before, kept_before = self._reserved.get(grid.key, (grid, 0, True))

@@ -55,6 +55,7 @@ class FitProblem:
             refuse_unknown(f"fit's {what}", given, names)
         without_guests(functional, "whose parameters fits do not reach")
         self.functional, self.terms, self._names = functional, terms, names
+        self.terms_as_one = False
         for _, term in functional.terms:
             term.is_nonlocal  # noqa: B018  known before there are tracers
         chosen = {name: _numbers(name, known[name]) for name in names}
@@ -182,6 +183,18 @@ class FitProblem:
             return None
 
     def _of_terms(self, flat):
+        """Residuals of all terms and their derivatives; with terms_as_one the root of the sum of squares alone."""
+        if not self.terms_as_one or not self.terms:
+            return self.every_term(flat)
+
+        def half(p):
+            return 0.5 * sum(jnp.sum(jnp.ravel(jnp.asarray(term(self.with_numbers(p)))) ** 2) for term in self.terms)
+
+        value, slope = jax.value_and_grad(half)(flat)
+        root = float(jnp.sqrt(2.0 * value))
+        return np.array([root]), np.asarray(slope)[None] / (root or 1.0)
+
+    def every_term(self, flat):
         """Residuals of all terms (k,) and their derivatives (k, parameter), forward or in reverse."""
         size, parts = len(flat), []
         for term in self.terms:

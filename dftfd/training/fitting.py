@@ -1,13 +1,11 @@
-r"""Fits of a functional's parameters to reaction energies and other terms, by Levenberg and Marquardt's method.
+r"""Fits of a functional's parameters to reaction energies and other terms.
 
     minimise  sum_i r_i(p)^2,   r = (w (E_reaction - reference), terms(p), (p - p_0) / sigma)
 
 Energies have their exact gradients without a response (training.self_consistent), so that a step costs little more than
 the energies. Everything that was evaluated, and the densities that the next evaluation begins with, stand in a record:
-a fit that was killed goes over it again and continues, to the same bits.
-
-K. Levenberg, Q. Appl. Math. 2, 164 (1944). doi:10.1090/qam/10666.   D. W. Marquardt, J. Soc. Indust. Appl. Math. 11,
-431 (1963). doi:10.1137/0111030
+a fit that was killed goes over it again and continues, to the same bits. Which points are looked at is the business of
+dftfd.training.fit_search.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,12 +40,7 @@ from dftfd.runtime.notebook import ShownAsText
 from dftfd.training.energy_slopes import Elsewhere
 from dftfd.training.fit_problem import FitProblem
 from dftfd.training.fit_record import FitRecord
-
-START, LESS, MORE, LARGEST = 1e-2, 1 / 3, 5.0, 1e8
-"""Marquardt's parameter: at first, after a step that helps, after one that does not, and where no step does."""
-
-SETTLED = 1e-7
-"""Relative fall of the loss below which a fit has ended."""
+from dftfd.training.fit_search import Damped, Stepwise
 
 
 def _as_set(value):
@@ -57,6 +50,15 @@ def _as_set(value):
 
 
 SET = Kind("the name of a set, a path, or a BenchmarkSet", _as_set)
+
+
+def _as_optimiser(value):
+    if not callable(getattr(value, "init", None)) or not callable(getattr(value, "update", None)):
+        raise ValueError
+    return value
+
+
+OPTIMISER = Kind("a transformation of gradients of optax, such as optax.adam(0.01)", _as_optimiser)
 PAIRS = Kind("a dictionary {parameter: (lowest, highest)}", lambda value: mapping.convert(value))
 
 
@@ -137,6 +139,7 @@ def fit(
     prior: Annotated[dict | None, optional(mapping)] = None,
     bounds: Annotated[dict | None, optional(PAIRS)] = None,
     fixed_densities: Any = None,
+    optimiser: Annotated[Any, optional(OPTIMISER)] = None,
     evaluations: Annotated[int, whole(1, 1_000_000)] = 20,
     patience: Annotated[int, whole(1)] = 3,
     record: Annotated[Path | None, optional(as_path)] = None,
@@ -153,6 +156,8 @@ def fit(
     prior: {parameter: standard deviation} about the start.   bounds: {parameter: (lowest, highest)}.
     fixed_densities: a functional at whose densities energies are taken, computed once; None for each functional's own.
         Only the semilocal part of `functional` may vary then.
+    optimiser: a transformation of gradients of optax, such as optax.adam(0.01), in the place of Levenberg's and
+        Marquardt's method; terms are then differentiated in reverse, once an evaluation.
     evaluations: at most.   patience: evaluations in a row that may help the training alone, before it ends.
     jobs: processes at a time that compute the molecules, among which cores and memory are shared out.
     client: a dask.distributed.Client, whose workers do; see `run_batch` for both.
@@ -168,11 +173,13 @@ def fit(
     problem = FitProblem(get_functional(functional), parameters, prior or {}, bounds or {}, terms, elsewhere)
     fixed = None if fixed_densities is None else get_functional(fixed_densities)
     problem.read(training, validation, basis, options)
+    problem.terms_as_one = optimiser is not None
     kept = None if record is None else FitRecord(record, problem.identity(options, fixed))
     with nullcontext() if elsewhere is None else closing(elsewhere):
         if fixed is not None:
             problem.fix_densities(fixed, kept)
-        return _minimised(problem, kept, evaluations, patience, on_step)
+        search = Damped(problem) if optimiser is None else Stepwise(problem, optimiser)
+        return _minimised(problem, kept, evaluations, patience, on_step, search)
 
 
 def _plain(value):
@@ -184,12 +191,12 @@ def _mean(errors):
     return float(np.abs(errors).mean()) if len(errors) else None
 
 
-def _minimised(problem: FitProblem, record, most: int, patience: int, on_step) -> Fit:
-    """Levenberg's and Marquardt's steps from the start."""
+def _minimised(problem: FitProblem, record, most: int, patience: int, on_step, search) -> Fit:
+    """The points of a search from the start, until it ends or helps no more."""
     steps: list[Step] = []
     best: Any = None  # loss, point, what was evaluated, residuals, their derivatives
     chosen: Any = None  # (step, best) of what did best where it counts
-    damping, point, reason, since, first_errors = START, problem.start, f"{most} evaluations", 0, None
+    point, reason, since, first_errors = problem.start, f"{most} evaluations", 0, None
     while len(steps) < most:
         found = problem.tried(point) if record is None else record.tried(problem, point)
         before = np.inf if best is None else best[0]
@@ -198,20 +205,15 @@ def _minimised(problem: FitProblem, record, most: int, patience: int, on_step) -
         steps.append(step)
         on_step(step)
         if step.accepted:
-            best, damping = (loss, point, found, r, J), damping * LESS
+            best = loss, point, found, r, J
             improves = chosen is None or step.validation is None or step.validation < chosen[0].validation
             chosen, since = ((step, best), 0) if improves else (chosen, since + 1)
             if since >= patience:
                 reason = f"no better on the validation set in {patience} steps"
                 break
-            if before < np.inf and before - loss < SETTLED * before:
-                reason = "settled"
-                break
-        else:
-            damping *= MORE
-        point = _next(problem, best, damping)
-        if damping > LARGEST or np.array_equal(point, best[1]):
-            reason = "settled: no step lowers the loss"
+        point, ended = search.after(step, r, J, best, before)
+        if ended:
+            reason = ended
             break
     return _result(problem, steps, first_errors, chosen[1], reason)
 
@@ -226,22 +228,10 @@ def _looked_at(problem: FitProblem, number, point, found, before):
     return Step(number, loss, _mean(errors), _mean(held_out), loss < before, point), r, J
 
 
-def _next(problem, best, damping):
-    """The point of the damped step from the best one, within bounds: what would leave them is held there."""
-    _, point, _, r, J = best
-    H, g = J.T @ J, J.T @ r
-    at_edge = ((point <= problem.lowest) & (g > 0)) | ((point >= problem.highest) & (g < 0))
-    free = np.flatnonzero(~at_edge)
-    move = np.zeros_like(point)
-    if len(free):
-        A = H[np.ix_(free, free)]
-        scale = np.maximum(np.diag(A), max(1e-12 * float(np.diag(A).max()), 1e-300))
-        move[free] = -np.linalg.solve(A + damping * np.diag(scale), g[free])
-    return np.clip(point + move, problem.lowest, problem.highest)
-
-
 def _result(problem: FitProblem, steps, first_errors, best, reason) -> Fit:
     _, point, (errors, jacobian, *_), r, J = best
+    if problem.terms_as_one and problem.terms:
+        r, J = problem.least_squares(point, errors, jacobian, *problem.every_term(jax.numpy.asarray(point)))
     spare = max(1, len(r) - int(np.count_nonzero(problem.precision == 0)) - len(point))
     covariance = np.linalg.pinv(J.T @ J) * float(r @ r) / spare
     numbers = jax.tree_util.tree_map(_plain, problem.unravelled(point))

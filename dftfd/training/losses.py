@@ -16,7 +16,8 @@ import numpy as np
 
 from dftfd.errors import InputError
 from dftfd.functionals.registry import get_functional
-from dftfd.runtime.arguments import array, callback, instance, mapping, number, public
+from dftfd.libcint.mole import overlap_integrals
+from dftfd.runtime.arguments import array, callback, instance, mapping, number, optional, public
 from dftfd.training.self_consistent import DifferentiableSCF
 from dftfd.xc.kernel import XCKernel
 
@@ -91,6 +92,45 @@ def fock_matrix(
     """
     X = scf.orthonormal
     return lambda f: jnp.ravel(jnp.einsum("am,sab,bn->smn", X, scf.fock(f, P) - reference, X))
+
+
+@public
+def orbital_gradient(
+    scf: SCF,
+    P: Annotated[np.ndarray, array(None, None, None)],
+    reference: Annotated[np.ndarray | None, optional(array(None, None, None))] = None,
+) -> Term:
+    """2 f C_occ^T (F[P] - reference) C_empty [hartree]: the energy's slopes by turns of P's orbitals, without an SCF.
+
+    f: electrons in an orbital, 2 or 1.   P (spin, ao, ao): a density of filled and empty orbitals.
+    Without `reference` what is wanted is that P is the functional's own density; with Fock matrices (spin, ao, ao) that
+    its slopes there are theirs. Constants in a potential, and orbital energies, do not matter.
+    E. S. Eberhard et al., arXiv:2606.04279 (2026).
+    """
+    turns = [_filled_and_empty(scf, P_s) for P_s in P]
+    wanted = np.zeros_like(P) if reference is None else reference
+
+    def residuals(f):
+        off = scf.fock(f, P) - wanted
+        blocks = [jnp.ravel(filled.T @ F @ empty) for F, (filled, empty) in zip(off, turns, strict=True)]
+        return 2.0 * (3 - scf.n_spin) * jnp.concatenate(blocks)
+
+    return residuals
+
+
+def _filled_and_empty(scf, P):
+    """Natural orbitals (ao, mo) of P (ao, ao), those with electrons and those without; InputError for others."""
+    S = overlap_integrals(scf.molecule)
+    X = scf.orthonormal
+    filling, U = np.linalg.eigh(X.T @ S @ P @ S @ X)
+    capacity = 2.0 if scf.n_spin == 1 else 1.0
+    filled = filling > 0.5 * capacity
+    if np.abs(filling - capacity * filled).max() > 1e-4 * capacity:
+        raise InputError(
+            f"orbital_gradient: P is of no single determinant, its natural orbitals hold {filling.min():.4f} to "
+            f"{filling.max():.4f} electrons, expected 0 or {capacity:.0f}; dftfd.invert finds one with its density."
+        )
+    return X @ U[:, filled], X @ U[:, ~filled]
 
 
 @public

@@ -41,15 +41,11 @@ from dftfd.system.molecule import Molecule
 from dftfd.tasks.run import solution_of
 from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
 from dftfd.terms.integrals import share
+from dftfd.training.on_grids import OnGrids, drop_oldest, semilocal_energy
 from dftfd.training.operations import SOLUTION, linear_map, symmetric_map
 from dftfd.training.solved import Solved
 from dftfd.xc.channels import without_exact_exchange
-from dftfd.xc.code import shared
-from dftfd.xc.derivatives_by_numbers import SemilocalOnGrid, double_integral_energy_of
-from dftfd.xc.kernel import XCKernel
-
-KEPT = 4
-"""Solutions, and ingredients, that are kept: for a derivative after a value, and for their neighbours."""
+from dftfd.xc.derivatives_by_numbers import double_integral_energy_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +114,8 @@ class DifferentiableSCF:
         self.n_spin = calculation.n_spin
         self._ingredients: OrderedDict = OrderedDict()
         self._solutions: OrderedDict = OrderedDict()
+        self._at_densities: OrderedDict = OrderedDict()
+        self._on_grids = OnGrids()
         self.orthonormal = canonical_orthonormaliser(overlap_integrals(molecule), options.linear_dependence)
         self.n_orbitals = self.orthonormal.shape[1]
         self.positions = position_integrals(molecule, 1)
@@ -157,9 +155,25 @@ class DifferentiableSCF:
         _require_energy(functional)
         self._require_density_matrix(P)
         structure, values = taken_apart(functional)
+        if not (functional.exact_exchange or functional.nonlocal_part.terms):
+            return self._semilocal_fock(functional, structure, values, np.asarray(P))
         field = jnp.asarray(self._field)
         total = lambda P: sum(self.components(structure, field, values, P).values())
         return jax.grad(total)(jnp.asarray(P))
+
+    def _semilocal_fock(self, functional, structure, values, P):
+        """The same of a semilocal functional: what does not depend on its numbers is kept for the last densities."""
+        like = put_together(structure, [np.ones(np.shape(v)) for v in values])
+        base = self._base(structure, self.molecule.coordinates, like)
+        builder, key = base.energy.of_kind(SemilocalEnergy).builder, _key(structure, P)
+        if key not in self._at_densities:
+            rest = lambda P: sum(self._of_any_functional(base, jnp.asarray(self._field), P).values())
+            self._at_densities[key] = np.asarray(jax.grad(rest)(jnp.asarray(P))), builder.density(P)
+            drop_oldest(self._at_densities)
+        rest, density = self._at_densities[key]
+        energy = lambda n: self._on_grids.energy(builder, functional.semilocal_part, n)
+        slopes = jax.grad(energy)(jnp.asarray(density))
+        return rest + linear_map(builder.matrix, self._on_grids.density_of(builder), P.shape, slopes)
 
     @public
     def at_fixed_density(self, functional: Any, P: Annotated[np.ndarray, array(None, None, None)]) -> Callable:
@@ -176,12 +190,14 @@ class DifferentiableSCF:
         rest = float(sum(energy for name, energy in found.items() if name != "xc"))
         centres = self.molecule.coordinates
         builder = self._base(structure, centres, functional).energy.of_kind(SemilocalEnergy).builder
-        density, (points, weights) = builder.density(P), builder.grid
-        return lambda f: rest + _semilocal_energy(f.semilocal_part, points, weights, density)
+        density, grid = builder.density(P), builder.grid
+        return lambda f: rest + semilocal_energy(f.semilocal_part, density, *grid)
 
     def forget(self) -> None:
         """Gives back the memory of solutions, integrals and orbitals on grids, which are made anew where asked for."""
         self._solutions.clear()
+        self._at_densities.clear()
+        self._on_grids.clear()
         self._ingredients.clear()
 
     def _require_density_matrix(self, P):
@@ -209,7 +225,7 @@ class DifferentiableSCF:
             result = solution_of(ingredients.calculation, options, lambda progress: ingredients)
             result.require_converged("a derivative")
             self._solutions[key] = Solved(result, ingredients)
-            _drop_oldest(self._solutions)
+            drop_oldest(self._solutions)
         return self._solutions[key]
 
     def at_density(self, structure, centres, field, values, P) -> "Solved":
@@ -234,7 +250,7 @@ class DifferentiableSCF:
                 molecule = molecule.at(np.asarray(centres))
             options = replace(self._options, xc=plain_numbers(functional))
             self._ingredients[key] = Calculation.of(molecule, options).build(as_progress(self._options.progress))
-            _drop_oldest(self._ingredients)
+            drop_oldest(self._ingredients)
         return self._ingredients[key]
 
     # ------------------------------------------------------------------------------------- code that JAX transforms
@@ -251,12 +267,7 @@ class DifferentiableSCF:
         if changing_alone:
             found["one_electron"] = in_field
         else:
-            found |= self._constant_and_linear(base, P)
-            found["one_electron"] += jnp.einsum("x,xab,sab->", field, self.positions, P)
-            found["nuclear"] -= self.nuclear_dipole @ field
-            coulomb = base.energy.of_kind(CoulombExchangeEnergy).builder.coulomb
-            J = lambda P: np.broadcast_to(coulomb(P), P.shape)
-            found["coulomb"] = 0.5 * jnp.sum(P * symmetric_map(J, P))
+            found |= self._of_any_functional(base, field, P)
         exchange = self._exact_exchange(base, functional, P, changing_alone)
         if exchange is not None:
             found["exact_exchange"] = exchange
@@ -266,8 +277,17 @@ class DifferentiableSCF:
                 found[name] = self._on_grid(base, part, P)
         return found
 
+    def _of_any_functional(self, base, field, P):
+        """Components without anything of the functional."""
+        found = self._constant_and_linear(base, P)
+        found["one_electron"] += jnp.einsum("x,xab,sab->", field, self.positions, P)
+        found["nuclear"] -= self.nuclear_dipole @ field
+        coulomb = base.energy.of_kind(CoulombExchangeEnergy).builder.coulomb
+        J = lambda P: np.broadcast_to(coulomb(P), P.shape)
+        return found | {"coulomb": 0.5 * jnp.sum(P * symmetric_map(J, P))}
+
     def _constant_and_linear(self, base, P):
-        """Components of terms without anything of the functional, of which what is linear in P is a matrix."""
+        """Those of them that are constant, or linear in P, which is a matrix then."""
         found: dict[str, Any] = {}
         nothing = np.zeros((1, self.molecule.n_ao, self.molecule.n_ao))
         quiet = with_numbers(base, base.calculation.functional, np.zeros(3), as_progress(False))
@@ -294,10 +314,10 @@ class DifferentiableSCF:
         builder = base.energy.of_kind(DoubleIntegralEnergy if part.is_nonlocal else SemilocalEnergy).builder
         points, weights = builder.grid
         shape = len(P), builder.kernel.channels, len(weights)
-        density = linear_map(builder.density, builder.matrix, shape, P)
+        density = linear_map(self._on_grids.density_of(builder), builder.matrix, shape, P)
         if part.is_nonlocal:
             return double_integral_energy_of(part, points, weights, density)
-        return _semilocal_energy(part, points, weights, density)
+        return self._on_grids.energy(builder, part, density)
 
 
 @taking(Options)
@@ -323,15 +343,6 @@ def differentiable_scf(molecule: Molecule, options: Options) -> DifferentiableSC
     return DifferentiableSCF(molecule, options)
 
 
-def _semilocal_energy(part, points, weights, density):
-    """E [hartree] of a semilocal functional on densities (spin, channel, point), as JAX code of its numbers."""
-    structure, values = taken_apart(part)
-    like = put_together(structure, [np.zeros(np.shape(v)) for v in values])
-    code = shared(XCKernel, like, len(density), arrays_vary=True).code
-    numbers = jnp.concatenate([jnp.zeros(0), *(jnp.ravel(v) for v in values)])
-    return SemilocalOnGrid(code, points, weights).energy(density, numbers)
-
-
 def _require_differentiable(options: Options) -> None:
     if options.smearing is not None:
         raise UnsupportedError(
@@ -346,6 +357,8 @@ def _require_differentiable(options: Options) -> None:
 
 
 def _require_energy(functional) -> None:
+    for _, term in functional.terms:
+        term.is_nonlocal  # noqa: B018  asked once, of the terms that all others come from
     require_energy(functional)
     without_pt2(functional, "of whose perturbation theory the solution has no derivatives")
 
@@ -370,8 +383,3 @@ _GUESS = array(None, None, None, expected="a density matrix (spin, ao, ao) of fi
 
 def _key(*parts) -> tuple:
     return tuple(p if isinstance(p, tuple) else np.asarray(p).tobytes() for p in parts)
-
-
-def _drop_oldest(kept: OrderedDict) -> None:
-    while len(kept) > KEPT:
-        kept.popitem(last=False)

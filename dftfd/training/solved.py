@@ -13,6 +13,10 @@ from dftfd.results.result import SCFResult
 RESPONSE_TOLERANCE = 0.01
 """Of the coupled-perturbed equations, as a share of the perturbation: this part of the SCF's own orbital gradient."""
 
+LARGE, LOOSE = 50, 1e-7
+"""Pairs of orbitals from which a response begins with that of a cheaper energy, fewer than where many are asked for;
+and the tolerance down to which it does: corrections by a cheaper energy stall sooner than its own products do."""
+
 SMALLEST_GAP = 1e-6
 """Difference [hartree] of orbital energies below which an occupied and an empty orbital count as degenerate."""
 
@@ -25,7 +29,8 @@ class Solved:
 
     @cached_property
     def _response(self):
-        found = LinearResponse(self.result, ingredients=self._ingredients)
+        large = LARGE if self._tolerance > LOOSE else None
+        found = LinearResponse(self.result, ingredients=self._ingredients, large=large)
         _require_gaps(found)
         return found
 
@@ -33,11 +38,14 @@ class Solved:
     def _kernel(self):
         return self._ingredients.energy.response(self.result.density_matrix)
 
+    @property
+    def _tolerance(self):
+        return RESPONSE_TOLERANCE * np.sqrt(self.result.settings.options.conv_tol)
+
     def density_response(self, dF) -> np.ndarray:
         """dP (spin, ao, ao) of a change dF (spin, ao, ao) of the Fock matrix."""
-        tolerance = RESPONSE_TOLERANCE * np.sqrt(self.result.settings.options.conv_tol)
         G = self._response.of_matrices(0.5 * (dF + dF.transpose(0, 2, 1))[:, None])
-        return self._response.density_changes(self._response.solve(G, 0.0, tolerance)[0])[0]
+        return self._response.density_changes(self._response.solve(G, 0.0, self._tolerance)[0])[0]
 
     def fock_response(self, dP) -> np.ndarray:
         """dF (spin, ao, ao) of a change dP of the density matrix, at fixed functional."""

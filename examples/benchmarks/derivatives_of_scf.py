@@ -30,6 +30,7 @@ SYSTEMS = {
     "Li": ("Li 0 0 0;", {"spin": 1}),
     "H2 at 1.6 angstrom": ("H 0 0 0; H 0 0 1.6", {}),
     "H2 at 3 angstrom": ("H 0 0 0; H 0 0 3.0", {}),
+    "H4 nearly square": ("H 0 0 0; H 0 0 1.30; H 0 1.27 0; H 0 1.27 1.30", {}),
 }
 OPTIONS = {"grid_level": 0, "nlc_grid_level": 0, "conv_tol": 1e-14, "density_fit": False}
 STEP = {"numbers": 8e-3, "field": 2e-3, "nuclei": 4e-3}
@@ -180,8 +181,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(FUNCTIONALS)}")
     parser.add_argument("--save")
+    parser.add_argument("--field-step", type=float, default=STEP["field"], help="the largest of differences by a field")
     parser.add_argument("--systems", default=",".join(SYSTEMS), help="between commas")
     arguments = parser.parse_args()
+    STEP["field"] = arguments.field_step
     table = {}
     for name in arguments.names or FUNCTIONALS:
         for system in arguments.systems.split(","):

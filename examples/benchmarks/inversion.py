@@ -4,7 +4,7 @@ PBE's v_xc is known, so the potential that its density gives back is compared wi
 n > 1e-3 bohr^-3: averaged over the volume, and how many of the electrons are where the two agree to 1e-2 hartree.
 Constants put the highest orbital where PBE has it.
 
-    python examples/benchmarks/inversion.py [rows.json [helium] [water] [own]]
+    python examples/benchmarks/inversion.py [rows.json [helium] [water] [own] [large]]
 """
 
 import itertools
@@ -34,6 +34,13 @@ WAYS = {
     "wu-yang": {},
     "wu-yang from LDA": {"reference": "svwn"},
     "zhao-morrison-parr": {"method": "zhao-morrison-parr"},
+}
+LARGE_WAYS = {
+    "Fermi-Amaldi": {},
+    "LDA": {"reference": "svwn"},
+    "LDA, 1e-7": {"reference": "svwn", "smoothing": 1e-7},
+    "BLYP": {"reference": "blyp"},
+    "PBEsol": {"reference": "gga_x_pbe_sol,gga_c_pbe_sol"},
 }
 BASES = {"Ne": ("def2-tzvp", "def2-qzvp")}
 SMOOTHINGS = 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8
@@ -79,6 +86,33 @@ def own_potentials():
                 yield {"what": "PBE", "molecule": name, "basis": basis, "way": way} | own_potential(result, **options)
             if name == "H2O":
                 yield from stability(result)
+
+
+def even_tempered(l, lowest, highest, ratio=2.2):
+    """Shells of one primitive each."""
+    count = 1 + int(np.ceil(np.log(highest / lowest) / np.log(ratio)))
+    return [[l, [lowest * ratio**k, 1.0]] for k in range(count)]
+
+
+def large_basis(symbol):
+    """Primitives from the tail of an atom to its nucleus."""
+    if symbol == "H":
+        return even_tempered(0, 0.06, 200) + even_tempered(1, 0.2, 5)
+    Z = {"N": 7, "O": 8, "Ne": 10}[symbol]
+    polarisation = even_tempered(2, 0.2, 6) if symbol != "Ne" else []
+    return even_tempered(0, 0.08, 6e3 * Z**2) + even_tempered(1, 0.06, 8 * Z**2) + polarisation
+
+
+def large(names=MOLECULES):
+    """PBE's own potentials where neither orbitals nor reference are what limits them."""
+    for name in names:
+        atoms, spin = MOLECULES[name]
+        symbols = {line.split()[0] for line in atoms.split(";") if line.split()}
+        molecule = dftfd.molecule(atoms, basis={symbol: large_basis(symbol) for symbol in symbols}, spin=spin)
+        result = dftfd.run_scf(molecule, "pbe", density_fit=False, conv_tol=1e-11)
+        for way, options in LARGE_WAYS.items():
+            row = {"what": "PBE, large bases", "molecule": name, "functions_of_orbitals": molecule.n_ao, "way": way}
+            yield row | own_potential(result, **options)
 
 
 def stability(result):
@@ -156,7 +190,7 @@ def draw(rows, path):
 
 def main(path=None, *parts):
     warnings.simplefilter("ignore")
-    known = {"helium": helium, "water": water, "own": own_potentials}
+    known = {"helium": helium, "water": water, "own": own_potentials, "large": large}
     rows = []
     for row in itertools.chain.from_iterable(known[name]() for name in parts or known):
         rows.append(row)

@@ -1,0 +1,161 @@
+"""One training step against pyscfad: value and gradient of a loss in energy and dipole by a network's numbers.
+
+    OMP_NUM_THREADS=1 python examples/benchmarks/training_step.py /path/to/pyscfad's/python [--save]
+
+Water, PBE with a network of six hidden functions in its exchange (that of derivatives_of_scf.py), the same code of JAX
+on both sides. pyscfad differentiates through its cycles, or by the implicit function theorem (its own solver). Each way
+has a process of its own; the first step compiles, the second has other numbers. Processor time of one thread.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+
+WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
+BASIS, GRID = "6-31g", 1
+TARGET = (-76.3, (0.0, 0.0, -0.8))
+
+
+def weights():
+    """The network's numbers."""
+    keys = jax.random.split(jax.random.key(1), 2)
+    return {"a": jax.random.normal(keys[0], (6,)), "b": jnp.linspace(-1, 1, 6), "c": jax.random.normal(keys[1], (6,))}
+
+
+def enhancement(W, s2):
+    u = s2 / (1 + s2)
+    return 1 + 0.804 * u * jax.nn.sigmoid(jnp.dot(W["c"], jax.nn.silu(W["a"] * u + W["b"])))
+
+
+def pbe_correlation(n, sigma):
+    """Energy per volume of an unpolarised density (J. P. Perdew, Y. Wang 1992; J. P. Perdew et al. 1996)."""
+    r = (3 / (4 * jnp.pi * n)) ** (1 / 3)
+    A, a1, b = 0.0310907, 0.21370, (7.5957, 3.5876, 1.6382, 0.49294)
+    q = b[0] * r**0.5 + b[1] * r + b[2] * r**1.5 + b[3] * r**2
+    eps = -2 * A * (1 + a1 * r) * jnp.log1p(1 / (2 * A * q))
+    gamma, beta = (1 - jnp.log(2.0)) / jnp.pi**2, 0.06672455060314922
+    t2 = jnp.pi / 16 * (3 * jnp.pi**2) ** (-1 / 3) * sigma * n ** (-7 / 3)
+    At2 = beta / gamma / jnp.expm1(-eps / gamma) * t2
+    return n * (eps + gamma * jnp.log1p(beta / gamma * t2 * (1 + At2) / (1 + At2 + At2**2)))
+
+
+def energy_per_volume(W, n, sigma):
+    s2 = sigma * n ** (-8 / 3) / (4 * (3 * jnp.pi**2) ** (2 / 3))
+    return -0.75 * (3 / jnp.pi) ** (1 / 3) * n ** (4 / 3) * enhancement(W, s2) + pbe_correlation(n, sigma)
+
+
+def loss_of(energy, dipole):
+    return (energy - TARGET[0]) ** 2 + jnp.sum((dipole - jnp.array(TARGET[1])) ** 2)
+
+
+def ours():
+    """(loss(W), unit of its dipole) by dftfd."""
+    from functools import partial
+
+    import dftfd
+    from dftfd.autofd import compose
+    from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
+
+    @dftfd.functional("gga_x_of_a_small_network")
+    @spin_scaled
+    def exchange(n, *, W=weights()):  # noqa: B008
+        return slater_exchange(n) * compose(partial(enhancement, W), reduced_gradient_squared(n))
+
+    molecule = dftfd.molecule(WATER, basis=BASIS)
+    scf = dftfd.differentiable_scf(molecule, density_fit=False, grid_level=GRID, conv_tol=1e-10)
+    correlation = dftfd.get_functional("gga_c_pbe")
+
+    def loss(W):
+        found = scf(exchange.with_parameters(W=W) + correlation)
+        return loss_of(found.energy, found.dipole)
+
+    return loss
+
+
+def theirs(implicit):
+    """loss(W) by pyscfad."""
+    jax.config.update("jax_enable_x64", True)
+    from pyscfad import config_update, dft, gto
+
+    mole = gto.Mole(atom=WATER, basis=BASIS, verbose=0)
+    mole.build(trace_exp=False, trace_ctr_coeff=False, trace_coords=False)
+
+    def loss(W):
+        solver = dft.RKS(mole, xc="pbe,pbe")
+        solver.grids.level, solver.conv_tol = GRID, 1e-10
+
+        def eval_xc(code, rho, spin=0, relativity=0, deriv=1, omega=None, verbose=None):
+            n = jnp.maximum(rho[0], 1e-12)
+            sigma = jnp.maximum(rho[1] ** 2 + rho[2] ** 2 + rho[3] ** 2, 1e-24)
+            each = jax.vmap(lambda n, sigma: energy_per_volume(W, n, sigma))
+            vrho, vsigma = jax.grad(lambda n, sigma: jnp.sum(each(n, sigma)), argnums=(0, 1))(n, sigma)
+            return each(n, sigma) / n, (vrho, vsigma, None, None), None, None
+
+        solver._numint.eval_xc = eval_xc
+        with config_update("pyscfad_scf_implicit_diff", implicit):
+            energy = solver.kernel()
+        P = solver.make_rdm1()
+        charges, R = mole.atom_charges(), mole.atom_coords()
+        electrons = jnp.einsum("xab,ab->x", jnp.asarray(mole.intor_symmetric("int1e_r", comp=3)), P)
+        return loss_of(energy, jnp.asarray(charges @ R) - electrons)
+
+    return loss
+
+
+def checked(loss, W, slope, h=2e-3):
+    """The loss's derivative along the numbers themselves: by a five-point difference, and by its gradient."""
+    at = lambda t: float(loss(jax.tree_util.tree_map(lambda x: (1 + t) * x, W)))
+    difference = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h)
+    leaves = zip(jax.tree_util.tree_leaves(slope), jax.tree_util.tree_leaves(W), strict=True)
+    return difference, float(sum(jnp.sum(g * x) for g, x in leaves))
+
+
+def step(way):
+    """One row: what the second step found, and what both took."""
+    loss = ours() if way == "dftfd" else theirs(way == "pyscfad, implicit")
+    row, code = {"way": way}, jax.value_and_grad(loss)
+    for name, scale in (("first", 1.0), ("second", 1.01)):
+        W, start = jax.tree_util.tree_map(lambda x, scale=scale: x * scale, weights()), time.process_time()
+        value, slope = jax.block_until_ready(code(W))
+        row[f"{name}_seconds"] = round(time.process_time() - start, 2)
+    row |= {"loss": float(value), "gradient": [float(x) for leaf in jax.tree_util.tree_leaves(slope) for x in leaf]}
+    row["by_difference"], row["by_gradient"] = checked(loss, W, slope)
+    return row | {"peak_mebibytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("python", nargs="?", help="interpreter of an environment with pyscfad")
+    parser.add_argument("--way", help="one way alone, in this process")
+    parser.add_argument("--save", action="store_true", help="append to data/benchmarks/training_step.json")
+    arguments = parser.parse_args()
+    if arguments.way:
+        print(json.dumps(step(arguments.way)))
+        return
+    rows = []
+    for way in ("dftfd", "pyscfad, unrolled", "pyscfad, implicit"):
+        python = sys.executable if way == "dftfd" else arguments.python
+        command = [python, __file__, "--way", way]
+        answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"JAX_ENABLE_X64": "1"})
+        if answer.returncode:
+            print(f"{way}: failed", flush=True)
+            continue
+        rows.append(json.loads(answer.stdout.splitlines()[-1]))
+        slope, before = (jnp.array(row["gradient"]) for row in (rows[-1], rows[0]))
+        rows[-1]["gradient_off"] = float(jnp.abs(slope - before).max() / jnp.abs(before).max())
+        print({name: value for name, value in rows[-1].items() if name != "gradient"}, flush=True)
+    if arguments.save:
+        import measuring
+
+        measuring.keep("training_step", [measuring.machine() | row for row in rows])
+
+
+if __name__ == "__main__":
+    main()
