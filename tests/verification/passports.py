@@ -106,7 +106,7 @@ def page(rows: dict, without: dict) -> str:
         "- *neon*, *krypton*: energy in hartree.",
         "- *error bar*: the largest of 18 atoms in hartree, from two radial grids.",
         "- *libxc*: largest difference of 18 energies E from libxc's, with its thresholds, on the same points, over",
-        "  1 hartree + |E|; empty where it has no counterpart. Of one electron it is 1e-9, libxc's bound of 1 - |zeta|.",
+        "  1 hartree + |E|; empty where it has no counterpart. For one electron 1e-9, libxc's bound of 1 - |zeta|.",
         f"- *50 digits*: relative difference of nitrogen's energy from the sum over {POINTS[1]} points in 50 digits.",
         "",
         f"{len(rows)} functionals; {sum(x < LARGE for x in compared)} of {len(compared)} are libxc's to {LARGE:.0e}.",
