@@ -127,6 +127,9 @@ class _Perturbed:
         terms = self._response.energy.terms
         known = [term.curvature(P, C_occ, self._active, self._progress) for term in terms]
         rest = {number for number, found in enumerate(known) if found is None}
+        if rest:
+            names = ", ".join(word for number in sorted(rest) for word in terms[number].components.values())
+            self._progress.fact(f"by differences of gradients and Fock matrices, which takes longer: {names}")
 
         def first(molecule):
             """Gradient and, per spin, F on the orbitals of the terms without second derivatives."""

@@ -4,8 +4,7 @@
     python examples/benchmarks/serial_time.py --xc b3lyp --what gradient --save
 
 Wall time and processor time of all threads are summed up for each place; cores x wall - processor time is what the
-cores stood idle there. A first calculation compiles; the second, of a geometry displaced
-by 1e-3 bohr, is sampled.
+cores stood idle there. A first calculation compiles; the second, of a geometry displaced by 1e-3 bohr, is sampled.
 """
 
 import argparse

@@ -128,9 +128,16 @@ def page(rows: dict, without: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
+def one_line_each(document: dict) -> str:
+    """JSON with a line for each functional."""
+    lines = [f"{json.dumps(name)}: {json.dumps(row)}" for name, row in document["functionals"].items()]
+    head, tail = ({key: document[key]} for key in ("unit", "without"))
+    return f'{json.dumps(head)[:-1]},\n"functionals": {{\n' + ",\n".join(lines) + f"\n}},\n{json.dumps(tail)[1:]}\n"
+
+
 def main() -> None:
     rows, without = all_rows(lambda text: print(text, file=sys.stderr, flush=True))
-    DATA.write_text(json.dumps({"unit": "hartree", "functionals": rows, "without": without}, indent=1) + "\n")
+    DATA.write_text(one_line_each({"unit": "hartree", "functionals": rows, "without": without}))
     PAGE.write_text(page(rows, without))
 
 
