@@ -109,6 +109,47 @@ def theirs(implicit):
     return loss
 
 
+def theirs_of_graddft():
+    """loss(W) by GradDFT: its differentiable cycles, which begin at PBE's density."""
+    from grad_dft import NeuralFunctional, diff_scf_loop, molecule_from_pyscf
+    from pyscf import dft, gto
+
+    jax.config.update("jax_enable_x64", True)
+    mole = gto.M(atom=WATER, basis=BASIS, verbose=0)
+    solver = dft.UKS(mole, xc="pbe,pbe")
+    solver.grids.level, solver.conv_tol = GRID, 1e-10
+    solver.kernel()
+    molecule = molecule_from_pyscf(solver)
+
+    def invariants(atoms):
+        n = jnp.maximum(jnp.sum(atoms.density(), axis=-1), 1e-12)
+        return n, jnp.maximum(jnp.sum(jnp.sum(atoms.grad_density(), axis=1) ** 2, axis=-1), 1e-24)
+
+    def energies(atoms, *_, **__):
+        n, sigma = invariants(atoms)
+        return jnp.stack([-0.75 * (3 / jnp.pi) ** (1 / 3) * n ** (4 / 3), jax.vmap(pbe_correlation)(n, sigma)], axis=1)
+
+    def reduced(atoms, *_, **__):
+        n, sigma = invariants(atoms)
+        return (sigma * n ** (-8 / 3) / (4 * (3 * jnp.pi**2) ** (2 / 3)))[:, None]
+
+    def coefficients(instance, s2):
+        W = {name: instance.param(name, lambda key, x=x: x) for name, x in weights().items()}
+        F = jax.vmap(lambda s2: enhancement(W, s2))(s2[:, 0])
+        return jnp.stack([F, jnp.ones_like(F)], axis=1)
+
+    functional = NeuralFunctional(coefficients=coefficients, energy_densities=energies, coefficient_inputs=reduced)
+    cycles = diff_scf_loop(functional, cycles=25)
+    integrals = jnp.asarray(mole.intor_symmetric("int1e_r", comp=3))
+    nuclei = jnp.asarray(mole.atom_charges() @ mole.atom_coords())
+
+    def loss(W):
+        found = cycles({"params": W}, molecule)
+        return loss_of(found.energy, nuclei - jnp.einsum("xab,sab->x", integrals, found.rdm1))
+
+    return loss
+
+
 def checked(loss, W, slope, h=2e-3):
     """The loss's derivative along the numbers themselves: by a five-point difference, and by its gradient."""
     at = lambda t: float(loss(jax.tree_util.tree_map(lambda x: (1 + t) * x, W)))
@@ -119,7 +160,7 @@ def checked(loss, W, slope, h=2e-3):
 
 def step(way):
     """One row: what the second step found, and what both took."""
-    loss = ours() if way == "dftfd" else theirs(way == "pyscfad, implicit")
+    loss = {"dftfd": ours, "GradDFT": theirs_of_graddft}.get(way, lambda: theirs(way == "pyscfad, implicit"))()
     row, code = {"way": way}, jax.value_and_grad(loss)
     for name, scale in (("first", 1.0), ("second", 1.01)):
         W, start = jax.tree_util.tree_map(lambda x, scale=scale: x * scale, weights()), time.process_time()
