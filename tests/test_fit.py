@@ -317,7 +317,7 @@ def test_batches_are_parts_of_the_gradient_and_go_on_to_the_same_bits(toy, data,
     assert again.errors.tobytes() == whole.errors.tobytes() and len(again.errors) == 2
     with pytest.raises(CheckpointError, match="another fit"):
         dftfd.fit(toy, data, record=tmp_path / "fit.h5", **batches | {"seed": 4})
-    with pytest.raises(InputError, match=r"batch_size=1 .* optax.adam\(0.01\)"):
+    with pytest.raises(InputError, match=r"batch_size=1 .*optax.adam\(0.01\)"):
         dftfd.fit(toy, data, batch_size=1, **how)
 
 

@@ -262,11 +262,10 @@ def _result(problem: FitProblem, batches: Batches, steps, first_errors, best, re
     everything = np.arange(batches.total)
     if batches.size is not None:
         found = problem.evaluated(point)
-    errors, jacobian, _, *of_terms = found
-    if problem.gradient_alone and problem.terms:
-        of_terms = problem.every_term(jnp.asarray(point))
+    errors, jacobian, _, residuals, by_terms = found
     if problem.gradient_alone:
-        r, J = problem.least_squares(point, errors, jacobian, *of_terms, everything)
+        residuals, by_terms = problem.every_term(jnp.asarray(point))
+        r, J = problem.least_squares(point, errors, jacobian, residuals, by_terms, everything)
     spare = max(1, len(r) - int(np.count_nonzero(problem.precision == 0)) - len(point))
     covariance = np.linalg.pinv(J.T @ J) * float(r @ r) / spare
     numbers = jax.tree_util.tree_map(_plain, problem.unravelled(point))

@@ -1,4 +1,4 @@
-"""The training step of training_step.py by DQC, whose environment has PyTorch and no JAX; one row on standard output."""
+"""The training step of training_step.py by DQC, whose environment has PyTorch and no JAX; a row on standard output."""
 
 import json
 import math
@@ -54,10 +54,11 @@ def loss_of(W):
     """(loss, its derivatives by a, b, c)."""
     xc = Network(W)
     molecule = dqc.Mol(WATER, basis=BASIS, dtype=torch.double)
-    # gradients of the density are asked for at the largest tolerance at which the equations of the gradient are solved
     solved = dqc.KS(molecule, xc=xc).run(fwd_options={"f_tol": 1e-10}, bck_options={"rtol": 1e-9, "atol": 1e-12})
     grid = molecule.get_grid()
-    density = molecule.get_hamiltonian().aodm2dens(solved.aodm(), grid.get_rgrid())
+    hamiltonian = molecule.get_hamiltonian()
+    P = hamiltonian._orthozer.unconvert_dm(solved.aodm())  # release 0.1.0 leaves it out of aodm2dens
+    density = hamiltonian.aodm2dens(P, grid.get_rgrid())
     electrons = (grid.get_dvolume() * density) @ grid.get_rgrid()
     charges = torch.tensor([8.0, 1.0, 1.0], dtype=torch.double)
     R = torch.tensor([[float(x) for x in atom.split()[1:]] for atom in WATER.split(";")], dtype=torch.double)
