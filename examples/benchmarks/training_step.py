@@ -21,15 +21,38 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 
+jax.config.update("jax_enable_x64", True)
+
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 BASIS, GRID = "6-31g", 1
 TARGET = (-76.3, (0.0, 0.0, -0.8))
 
 
 def weights():
-    """The network's numbers."""
-    keys = jax.random.split(jax.random.key(1), 2)
-    return {"a": jax.random.normal(keys[0], (6,)), "b": jnp.linspace(-1, 1, 6), "c": jax.random.normal(keys[1], (6,))}
+    """The network's numbers, written out: releases of JAX draw different ones from the same key."""
+    return {
+        "a": jnp.array(
+            [
+                1.0922195870782927,
+                0.33192175800707846,
+                -0.9018419691831743,
+                -1.3781577939448049,
+                0.4305257710977576,
+                1.6068202017924402,
+            ]
+        ),
+        "b": jnp.linspace(-1, 1, 6),
+        "c": jnp.array(
+            [
+                0.7158846030601348,
+                0.0395597240741493,
+                0.7112768202319031,
+                -0.4008015774360876,
+                -0.9160948070198838,
+                0.23713062060014042,
+            ]
+        ),
+    }
 
 
 def enhancement(W, s2):
@@ -84,7 +107,6 @@ def ours():
 
 def theirs(implicit, tolerance=1e-10):
     """loss(W) by pyscfad, through its cycles or by the implicit function theorem."""
-    jax.config.update("jax_enable_x64", True)
     from pyscfad import config_update, dft, gto
 
     mole = gto.Mole(atom=WATER, basis=BASIS, verbose=0)
@@ -127,7 +149,6 @@ def theirs_of_graddft(count):
     from grad_dft import NeuralFunctional, diff_scf_loop, molecule_from_pyscf
     from pyscf import dft, gto
 
-    jax.config.update("jax_enable_x64", True)
     mole = gto.M(atom=WATER, basis=BASIS, verbose=0)
     solver = dft.UKS(mole, xc="pbe,pbe")
     solver.grids.level, solver.conv_tol = GRID, 1e-10
