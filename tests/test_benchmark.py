@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.benchmarks import compare_totals, read_set, shipped_sets
+from dftfd.benchmarks import compare_totals, plan_benchmark, read_set, shipped_sets
 from dftfd.benchmarks import energies as running
 from dftfd.benchmarks.gscdb import read_totals
 from dftfd.benchmarks.reactions import HARTREE, document_of, read_document
@@ -573,6 +573,26 @@ def test_wrong_requests_end_before_anything_is_computed(tiny, monkeypatch):
     for wrong in ("", 3, None):
         with pytest.raises(InputError):
             dftfd.benchmark(wrong)
+
+
+def test_a_plan_counts_calculations_and_looks_at_the_memory_of_the_largest(tiny, tmp_path, monkeypatch, capsys):
+    """Molecules that differ and their sizes are those of a run; each of two jobs has half of the free memory."""
+    monkeypatch.setattr("dftfd.batch.entries.run_scf", lambda *a, **k: pytest.fail("computed"))
+    plan = plan_benchmark(tiny, ["hf", "lda,vwn"], basis="6-31g", grid_level=1)
+    assert dict(plan.n_ao) == {"h": 2, "h2": 4, "h4": 8} and plan.n_reactions == 2
+    assert "6 calculations" in str(plan) and "2 to 8" in str(plan) and not plan.failed
+    assert set(plan.memory) == {"hf", "lda,vwn"} and all(
+        text.startswith("memory: about") for text in plan.memory.values()
+    )
+    assert plan.seconds == 2 * plan_benchmark(tiny, "hf", basis="6-31g").seconds
+    monkeypatch.setattr("dftfd.runtime.memory._system_memory", lambda: 1 << 30)
+    assert plan_benchmark(tiny, "hf", basis="6-31g").memory["hf"].endswith("of 0.80 GiB")
+    assert plan_benchmark(tiny, "hf", basis="6-31g", jobs=2).memory["hf"].endswith("of 0.40 GiB")
+    assert "needs at least" in plan_benchmark(tiny, "hf", basis="6-31g", jobs=5).memory["hf"]
+    assert main(["benchmark", str(tiny), "--xc", "hf", "--basis", "6-31g", "--dry-run"]) == 0
+    assert "3 calculations" in capsys.readouterr().out
+    with pytest.raises(InputError):
+        plan_benchmark(tiny, "hf", grid_levl=3)
 
 
 # ---------------------------------------------------------------------------------------------------- command and files

@@ -105,3 +105,11 @@ def test_unwritable_places_are_found_before_the_calculation(tmp_path):
     with pytest.raises(FileError, match="does not exist"):
         check_writable(tmp_path / "no" / "out.json")
     check_writable(tmp_path / "out.json")
+
+
+def test_an_instability_that_was_followed_leaves_numbers_only():
+    """CH begins on a saddle point: the cycle that leaves it has numbers as others have."""
+    result = dftfd.run_scf(dftfd.molecule("C 0 0 0; H 0 0 1.12", basis="6-31g", spin=1), xc="pbe")
+    assert any("instability" in step for step in result.steps)
+    lines = json.loads(json.dumps(atomic_result(result), allow_nan=False))["extras"]["dftfd"]["history"]
+    assert all(np.isfinite(line["density_change"]) for line in lines[1:])

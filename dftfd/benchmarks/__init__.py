@@ -1,12 +1,14 @@
 """Benchmark sets: how good a functional is, as a table of errors."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from dftfd.batch.cluster import require_client
 from dftfd.benchmarks.collections import read_set, shipped_sets
 from dftfd.benchmarks.energies import How, Step, as_many, compute, name_of
+from dftfd.benchmarks.plan import Plan, plan_of
 from dftfd.benchmarks.reactions import BenchmarkSet
 from dftfd.benchmarks.totals import Agreement, compare_totals
 from dftfd.benchmarks.verdict import Verdict
@@ -20,10 +22,12 @@ from dftfd.runtime.version import VERSION
 __all__ = [
     "Agreement",
     "BenchmarkSet",
+    "Plan",
     "Step",
     "Verdict",
     "benchmark",
     "compare_totals",
+    "plan_benchmark",
     "read_set",
     "shipped_sets",
 ]
@@ -94,23 +98,64 @@ def benchmark(
     >>> verdict.statistics("pbe").n
     2
     """
+    found, how, checked = _asked(
+        benchmark_set,
+        How(basis or "", options, molecule_options or {}, density, jobs, client, record),
+        data=data,
+        only=only,
+        limit=limit,
+        seed=seed,
+    )
+    computed = compute(found, xc, how, on_step)
+    return Verdict(found, tuple(map(name_of, xc)), computed, _settings(how, checked))
+
+
+def _asked(benchmark_set, how: How, *, data, only, limit, seed) -> tuple[BenchmarkSet, How, Options]:
+    """The set, how its energies are computed, and the options, checked."""
     found = benchmark_set if isinstance(benchmark_set, BenchmarkSet) else read_set(benchmark_set, data)
     found = found.only(only) if only else found
     found = found if limit is None else found.sample(limit, seed)
     if not found.reactions:
         reason = f": {found.left_out[0][0]}: {found.left_out[0][1]}" if found.left_out else ""
         raise InputError(f"{found.name} has no reaction that can be computed{reason}.")
-    checked = Options.given_to("benchmark", **options)
+    checked = Options.given_to("benchmark", **how.options)
     if given := checked.changed(RUN).keys() - {"max_memory"}:
         raise InputError(f"{min(given)}= is for one molecule; a benchmark has record= and on_step=.")
-    if client is not None:
-        require_client(client)
-    if density is not None:
-        (density,) = _FUNCTIONALS.checked("density", (density,))
-    refuse_unknown("benchmark's molecule_options", molecule_options or {}, _OF_MOLECULES)
-    how = How(basis or found.basis or BASIS, checked.changed(), molecule_options or {}, density, jobs, client, record)
-    computed = compute(found, xc, how, on_step)
-    return Verdict(found, tuple(map(name_of, xc)), computed, _settings(how, checked))
+    if how.client is not None:
+        require_client(how.client)
+    density = how.density if how.density is None else _FUNCTIONALS.checked("density", (how.density,))[0]
+    refuse_unknown("benchmark's molecule_options", how.molecule_options, _OF_MOLECULES)
+    basis = how.basis or found.basis or BASIS
+    return found, replace(how, basis=basis, options=checked.changed(), density=density), checked
+
+
+@public
+def plan_benchmark(
+    benchmark_set: Annotated[Any, _SET],
+    xc: Annotated[Any, _FUNCTIONALS] = "pbe",
+    *,
+    data: Annotated[Path | None, optional(as_path)] = None,
+    only: Sequence[str] = (),
+    limit: Annotated[int, whole(1)] | None = None,
+    seed: Annotated[int, whole(0, 2**32 - 1)] = 0,
+    density: Any = None,
+    basis: str | None = None,
+    jobs: Annotated[int, whole(1)] = 1,
+    molecule_options: dict[str, Any] | None = None,
+    **options: Any,
+) -> Plan:
+    """What a `benchmark` with these arguments would take: a Plan, which prints molecules, memory and processor time.
+
+    Raises what `benchmark` raises before it computes.
+
+    >>> import dftfd
+    >>> plan = dftfd.benchmarks.plan_benchmark("g21ip", "pbe", limit=2, basis="6-31g")
+    >>> plan.n_reactions
+    2
+    """
+    how = How(basis or "", options, molecule_options or {}, density, jobs)
+    found, how, _ = _asked(benchmark_set, how, data=data, only=only, limit=limit, seed=seed)
+    return plan_of(found, xc, how)
 
 
 def _settings(how, options: Options) -> Mapping[str, str]:

@@ -95,14 +95,7 @@ def as_many(value) -> tuple:
 
 def compute(found: BenchmarkSet, functionals: Sequence, how: How, on_step: Callable[[Step], None]) -> dict:
     """(functional, molecule) -> Computed, by names, for all molecules of a set, the cheap ones first."""
-    systems, failed = _systems(found, how)
-    if failed and not systems:
-        name, error = next(iter(failed.items()))
-        raise InputError(f"no molecule can be computed; {name}: {error}")
-    distinct: dict[str, tuple[str, Molecule]] = {}
-    keys = {name: _content(system) for name, system in systems.items()}
-    for name, key in keys.items():
-        distinct.setdefault(key, (name, systems[name]))
+    distinct, keys, failed = distinct_molecules(found, how)
     order = sorted(distinct.values(), key=lambda pair: cost(pair[1]))
     computed: dict[tuple[str, str], Computed] = {}
     for name, error in failed.items():
@@ -112,6 +105,22 @@ def compute(found: BenchmarkSet, functionals: Sequence, how: How, on_step: Calla
         first, _ = distinct[key]
         computed |= {(name_of(xc), name): of_content[name_of(xc), first] for xc in functionals}
     return computed
+
+
+def distinct_molecules(found, how) -> tuple[dict[str, tuple[str, Molecule]], dict[str, str], dict[str, str]]:
+    """Content -> name and molecule, of equal ones the first; name -> content; name -> why there is no such molecule.
+
+    Raises InputError where there is none at all.
+    """
+    systems, failed = _systems(found, how)
+    if failed and not systems:
+        name, error = next(iter(failed.items()))
+        raise InputError(f"no molecule can be computed; {name}: {error}")
+    distinct: dict[str, tuple[str, Molecule]] = {}
+    keys = {name: _content(system) for name, system in systems.items()}
+    for name, key in keys.items():
+        distinct.setdefault(key, (name, systems[name]))
+    return distinct, keys, failed
 
 
 def cost(system: Molecule) -> float:

@@ -67,6 +67,9 @@ def benchmark(
     json: Json = None,
     latex: Latex = None,
     html: Html = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Tell what would be computed, the time and the memory it takes, and end.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files.")] = False,
     verbose: Verbose = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the tables only.")] = False,
@@ -88,12 +91,15 @@ def benchmark(
     common |= {} if limit is None else {"limit": limit}
     of_set = {"only": _words(only), "density": density, "molecule_options": of_molecule}
     if name == TOTALS:
-        refused = {"only": only, "density": density, "latex": latex, "html": html} | of_molecule
+        refused = {"only": only, "density": density, "latex": latex, "html": html, "dry_run": dry_run} | of_molecule
         refuse([key for key, value in refused.items() if value], refused, "does not go with total energies")
         asked, of_set = {key: value for key, value in of_run.items() if _is_given(context, key)}, {}
     else:
         asked = of_run
     with messages(verbose, debug):
+        if dry_run:
+            say(_planned(name, functionals_of(xc), common | of_set | asked))
+            return
         verdict = _computed(name, functionals_of(xc), scheduler, quiet, common | of_set | asked)
     say(f"{'' if quiet else chr(10)}{verdict}")
     for path, ending in outputs.items():
@@ -115,6 +121,13 @@ def _computed(name, functionals, scheduler, quiet, options) -> Any:
         if name == TOTALS:
             return compare_totals(xc=functionals, **options)
         return run_benchmark(name, functionals, **options)
+
+
+def _planned(name, functionals, options) -> Any:
+    from dftfd.benchmarks import plan_benchmark
+
+    options = {key: value for key, value in options.items() if key != "record"}
+    return plan_benchmark(name, [functional_named(one) for one in functionals], **options)
 
 
 @app.command()

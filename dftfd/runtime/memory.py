@@ -11,6 +11,7 @@ import os
 import re
 import resource
 from collections.abc import Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
@@ -47,6 +48,17 @@ def limit_memory_share(n_processes: int) -> None:
     """From now on, this process takes itself for one of `n_processes` that share the memory."""
     global _share
     _share = n_processes
+
+
+@contextmanager
+def memory_shared_among(n_processes: int):
+    """Inside the `with`, this process takes itself for one of `n_processes`."""
+    before = _share
+    limit_memory_share(before * n_processes)
+    try:
+        yield
+    finally:
+        limit_memory_share(before)
 
 
 def available_memory() -> int:

@@ -176,7 +176,7 @@ class _Run:
             value, lower = look_down(self.problem, cheaper, solution.state, solution.cycles + 1)
             if lower is None:
                 break
-            below = self._descend(lower, lower.energy - solution.state.energy)
+            below = self._descend(lower, solution.state)
             if below.converged and below.state.energy > solution.state.energy - NOISE:
                 break
             solution, self.steps = below, (*self.steps, f"internal instability ({value:.4f} hartree) followed")
@@ -185,11 +185,12 @@ class _Run:
                 break
         return solution
 
-    def _descend(self, lower, fall) -> Solution:
+    def _descend(self, lower, saddle) -> Solution:
         """From a state below a saddle point by DIIS, or, where that climbs back, by minimisation."""
         self.extrapolation, self.lowest = Extrapolation(self.problem, self.strategy), lower
-        gradient = self.problem.gradient_norm(lower)
-        self.record(Cycle(self.history[-1].number + 1, lower.energy, fall, gradient, float("nan")), lower)
+        number, fall = self.history[-1].number + 1, lower.energy - saddle.energy
+        change = float(np.linalg.norm(lower.P - saddle.P))
+        self.record(Cycle(number, lower.energy, fall, self.problem.gradient_norm(lower), change), lower)
         found = self.iterate(lower)
         climbed = found.state.energy > lower.energy + NOISE
         return self.minimise() if (climbed or not found.converged) and self.strategy.minimiser else found

@@ -13,7 +13,7 @@ PAGES = {
     "Functionals": "dftfd: functional potential register get_functional list_functionals Functional exact_exchange "
     "long_range_exchange export",
     "Verification and benchmarks": "dftfd: check audit report_card prove load_proof benchmark workbench; "
-    "dftfd.benchmarks: compare_totals read_set shipped_sets",
+    "dftfd.benchmarks: compare_totals plan_benchmark read_set shipped_sets",
     "Functional derivatives": "dftfd.autofd: *",
     "Building blocks of formulas": "dftfd.functionals.common: *",
     "Losses": "dftfd.training.losses: *",
