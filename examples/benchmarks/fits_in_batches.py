@@ -22,7 +22,7 @@ PRIOR = {"kappa": 0.1, "mu": 0.02}
 """Without one the data leave a valley whose end is far away, kappa above eight."""
 
 HOW = {"parameters": ["kappa", "mu"], "prior": PRIOR, "basis": "6-31g*", "grid_level": 1, "conv_tol": 1e-8}
-RATE, PASSES, SIZE, SEEDS = 0.05, 16, 2, (0, 1, 2)
+RATE, PASSES, SIZE, SEEDS = 0.02, 24, 2, (0, 1, 2)
 
 
 def adam(steps):
