@@ -65,7 +65,7 @@ def frequencies(
     refuse_existing(output or (), overwrite)
     wanted: dict[str, Any] = {"isotopes": isotopes_of_text(isotopes), "raman": raman, "method": derivatives}
     wanted |= {"points": points, "step": step, "record": record, "restart": restart}
-    gas = {"temperature": temperature, "pressure": pressure}
+    gas: dict[str, Any] = {"temperature": temperature, "pressure": pressure}
     gas |= {"symmetry_number": symmetry_number, "quasi_harmonic": quasi_harmonic}
     _require_sensible(wanted, gas)
     with messages(verbose, debug):
@@ -91,7 +91,7 @@ def _require_sensible(wanted, gas):
     from dftfd.response.hessian import METHODS, POINTS, STEP
     from dftfd.results.vibrations import KELVIN, PRESSURE, QUASI_HARMONIC, SYMMETRY_NUMBER
 
-    kinds = {"temperature": KELVIN, "pressure": PRESSURE, "symmetry_number": SYMMETRY_NUMBER}
+    kinds: dict[str, Any] = {"temperature": KELVIN, "pressure": PRESSURE, "symmetry_number": SYMMETRY_NUMBER}
     kinds |= {"quasi_harmonic": QUASI_HARMONIC, "method": METHODS, "points": POINTS, "step": STEP}
     for name, kind in kinds.items():
         kind.checked(name, (wanted | gas)[name])
