@@ -1,5 +1,6 @@
 """The command in odd surroundings: one line and an exit code, whatever the shell, the folder and the limits are."""
 
+import json
 import os
 import subprocess
 import sys
@@ -70,6 +71,17 @@ def test_standard_output_that_is_closed():
 def test_standard_output_that_is_full():
     with open("/dev/full", "wb") as full:
         requires_one_line(command(*HELIUM, stdout=full), 5, b"No space left on device")
+
+
+@pytest.mark.parametrize("reader", ["gone", "full"])
+def test_files_are_written_where_nobody_reads_what_is_printed(tmp_path, reader):
+    """The result is in its file; the exit code tells that it was not printed."""
+    read, write = os.pipe()
+    os.close(read)
+    with open("/dev/full" if reader == "full" else write, "wb") as output:
+        done = command(*HELIUM, "--json", str(tmp_path / "he.json"), stdout=output)
+    assert done.returncode == (5 if reader == "full" else 1), done.stderr
+    assert json.loads((tmp_path / "he.json").read_text())["success"]
 
 
 @pytest.mark.parametrize("megabytes", [300, 500, 900, 1300, 1500])

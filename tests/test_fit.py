@@ -21,6 +21,7 @@ from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, 
 from dftfd.functionals.named_files import functional_in_file
 from dftfd.functionals.saved_functionals import save_functional
 from dftfd.libcint.mole import overlap_integrals
+from dftfd.training.fit_search import Batches
 
 OPTIONS = {"basis": "sto-3g", "grid_level": 1, "conv_tol": 1e-11, "density_fit": False}
 SMALL = OPTIONS | {"conv_tol": 1e-9}
@@ -284,6 +285,52 @@ def test_rules_of_optax_take_their_own_way(toy):
     assert held.parameters[0] == 0.3
     with pytest.raises(InputError, match=r"optax.adam\(0.01\)"):
         dftfd.fit(toy, optimiser="adam", **how)
+
+
+def test_batches_are_parts_of_the_gradient_and_go_on_to_the_same_bits(toy, data, tmp_path):
+    """Batches of one of two reactions: each step is along twice its part of the gradient that the whole set has there;
+    a pass takes each once, the validation set is looked at as it ends; stopped within a pass, it ends at the same bits.
+    """
+    optax = pytest.importorskip("optax", reason="pip install 'dftfd[learned]'")
+    rate, how = 1e-4, {"parameters": ["mu", "kappa"], **SMALL, "density_fit": True}
+    batches = how | {"optimiser": optax.sgd(rate), "batch_size": 1, "seed": 3, "validation": data, "evaluations": 5}
+    whole = dftfd.fit(toy, data, **batches)
+    assert [step.validation is None for step in whole.steps] == [False, True, False, True, False]
+    assert [step.accepted is None for step in whole.steps] == [False, True, False, True, False]
+    order = [Batches(2, 1, 3).at(number)[0].tolist() for number in range(1, 6)]
+    assert order[0] == [0, 1] and sorted(order[1] + order[2]) == sorted(order[3] + order[4]) == [0, 1]
+    for step, after, batch in list(zip(whole.steps, whole.steps[1:], order, strict=False))[:3]:
+        kappa, mu = step.parameters
+        there = dftfd.fit(toy.with_parameters(kappa=kappa, mu=mu), data, evaluations=1, **how)
+        slope = sum(2 / len(batch) * there.errors[k] * there.sensitivities[k] for k in batch)
+        np.testing.assert_allclose(after.parameters, step.parameters - rate * slope, rtol=1e-6)
+        assert step.loss == pytest.approx(sum(there.errors[k] ** 2 for k in batch) / len(batch), rel=1e-5)
+
+    def stop(step):
+        if step.number == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dftfd.fit(toy, data, record=tmp_path / "fit.h5", on_step=stop, **batches)
+    again = dftfd.fit(toy, data, record=tmp_path / "fit.h5", **batches)
+    assert again.parameters.tobytes() == whole.parameters.tobytes()
+    assert again.errors.tobytes() == whole.errors.tobytes() and len(again.errors) == 2
+    with pytest.raises(CheckpointError, match="another fit"):
+        dftfd.fit(toy, data, record=tmp_path / "fit.h5", **batches | {"seed": 4})
+    with pytest.raises(InputError, match=r"batch_size=1 .*optax.adam\(0.01\)"):
+        dftfd.fit(toy, data, batch_size=1, **how)
+
+
+def test_each_pass_has_its_own_order():
+    """Seven reactions in batches of at most three: parts that differ by one at most, no two passes or seeds alike."""
+    passes = lambda seed: [[Batches(7, 3, seed).at(2 + 3 * e + k) for k in range(3)] for e in range(4)]
+    for found in passes(0):
+        assert [ends for _, ends in found] == [False, False, True]
+        assert sorted(np.concatenate([batch for batch, _ in found])) == list(range(7))
+        assert {len(batch) for batch, _ in found} == {2, 3}
+    orders = {tuple(np.concatenate([batch for batch, _ in one])) for seed in (0, 1) for one in passes(seed)}
+    assert len(orders) == 8
+    assert all(Batches(7, None, 0).at(number)[0].tolist() == list(range(7)) for number in (1, 2, 9))
 
 
 def test_terms_pull_alike_in_reverse_and_forward(toy, data):

@@ -94,14 +94,14 @@ def _picture(verdict) -> Iterator[str]:
     """A row for each subset and functional, a point for each reaction at its error."""
     errors = {xc: verdict.known(xc) for xc in verdict.functionals}
     reach = max((abs(error) for found in errors.values() for _, error in found), default=1.0) or 1.0
-    middle, scale = (LABELS + WIDTH) / 2, (WIDTH - LABELS - 20) / 2 / reach
+    middle, scale = (LABELS + WIDTH) / 2, (WIDTH - LABELS - 50) / 2 / reach
     rows = [(name, k) for name in verdict.subsets for k in range(len(verdict.functionals))]
     height = ROW * len(rows) + 40
     yield f'<svg width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="12" role="img">'
-    for part in (-1, -0.5, 0, 0.5, 1):
-        x = middle + scale * reach * part
-        yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{height - 35}" stroke="{"#888" if part == 0 else "#ddd"}"/>'
-        yield f'<text x="{x:.1f}" y="{height - 20}" text-anchor="middle">{reach * part:+.1f}</text>'
+    for mark in _marks(reach):
+        x = middle + scale * mark
+        yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{height - 35}" stroke="{"#888" if mark == 0 else "#ddd"}"/>'
+        yield f'<text x="{x:.1f}" y="{height - 20}" text-anchor="middle">{f"{mark:+g}" if mark else "0"}</text>'
     for row, (name, k) in enumerate(rows):
         xc, y = verdict.functionals[k], ROW * row + ROW / 2
         yield f'<text x="0" y="{y + 4}">{escape(f"{name} {xc}")}</text>'
@@ -114,6 +114,14 @@ def _picture(verdict) -> Iterator[str]:
                 yield f"{point}<title>{words}</title></circle>"
     words = "error [kcal/mol], computed less reference"
     yield f'<text x="{middle}" y="{height - 4}" text-anchor="middle">{words}</text></svg>'
+
+
+def _marks(reach: float) -> list[float]:
+    """Round numbers from -reach to reach, two to four on either side of zero."""
+    power = 10.0 ** np.floor(np.log10(reach))
+    step = next(s for s in (power * m for m in (5, 2, 1, 0.5, 0.2)) if reach >= 2 * s)
+    n = int(reach / step)
+    return [float(f"{k * step:.12g}") for k in range(-n, n + 1)]
 
 
 def _outliers(verdict, shown) -> Iterator[str]:

@@ -237,8 +237,8 @@ class Verdict(ShownAsText):
             values = ["--" if one is None else f"{one.mean_absolute:.2f}" for one in found]
             counts = {one.n if one is not None else 0 for one in found}
             lines.append(" & ".join([_tex(label), "/".join(map(str, sorted(counts))), *values]) + r" \\")
-        for name, values in self.weighted_rows():
-            numbers = ["--" if value is None else f"{value:.2f}" for value in values]
+        for name, means in self.weighted_rows():
+            numbers = ["--" if value is None else f"{value:.2f}" for value in means]
             lines.append(" & ".join([name, "", *numbers]) + r" \\")
         words = ", ".join(f"{key} {value}" for key, value in self.settings.items())
         return "\n".join([f"% mean absolute errors [kcal/mol]; {words}", *lines, r"\hline", r"\end{tabular}", ""])

@@ -29,7 +29,7 @@ from dftfd.cli import (  # noqa: F401  each registers its commands
 )
 from dftfd.cli.commands import app
 from dftfd.cli.interrupts import INTERRUPTED, InterruptWatch
-from dftfd.cli.terminal import complain
+from dftfd.cli.terminal import complain, unprinted
 from dftfd.errors import DftfdError, FileError, InputError, ResourceError
 
 INTERNAL_ERROR = 1
@@ -44,6 +44,7 @@ def main(arguments=None) -> int:
         return _complain("standard output is closed; redirect it to a file or to /dev/null.", FileError.exit_code)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show is shown with escapes
         sys.stdout.reconfigure(errors="backslashreplace")
+    unprinted.clear()
     with InterruptWatch() as watch:
         try:
             code = app(arguments, standalone_mode=False, prog_name="dftfd", obj=watch)
@@ -59,7 +60,9 @@ def main(arguments=None) -> int:
     try:
         sys.stdout.flush()
     except OSError as error:
-        return _unprinted(error)
+        unprinted.append(error)
+    if unprinted:
+        return _unprinted(unprinted[0])
     return code if isinstance(code, int) else 0
 
 

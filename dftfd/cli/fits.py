@@ -23,6 +23,8 @@ Prior = Annotated[str, typer.Option(help="Standard deviations about the start: k
 Bounds = Annotated[str, typer.Option(help="Lowest and highest values: kappa=0.5:0.804.")]
 Record = Annotated[Path | None, typer.Option(help="File of what was evaluated; an interrupted fit goes on from it.")]
 Adam = Annotated[float | None, typer.Option(help="Adam's rule with this learning rate, of optax, step by step.")]
+Batch = Annotated[int | None, typer.Option(min=1, help="Reactions of each step, by --seed; with --adam.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the order in which batches are taken.")]
 Fixed = Annotated[str, typer.Option(help="Functional at whose densities energies are taken, without further SCFs.")]
 Jobs = Annotated[int, typer.Option(help="Processes that compute the molecules.")]
 Save = Annotated[Path | None, typer.Option(help="Write the fitted functional to this file (.json).")]
@@ -44,6 +46,8 @@ def fit(
     bounds: Bounds = "",
     evaluations: Annotated[int, typer.Option(help="At most.")] = 20,
     adam: Adam = None,
+    batch_size: Batch = None,
+    seed: Seed = 0,
     record: Record = None,
     fixed_densities: Fixed = "",
     jobs: Jobs = 1,
@@ -72,6 +76,8 @@ def fit(
             bounds=_pairs("bounds", bounds, lambda text: tuple(float(x) for x in text.split(":"))),
             evaluations=evaluations,
             optimiser=None if adam is None else _adam(adam),
+            batch_size=batch_size,
+            seed=seed,
             fixed_densities=functional_named(fixed_densities) or None,
             jobs=jobs,
             record=record,
@@ -120,7 +126,7 @@ def _pairs(option, words, read) -> dict[str, Any]:
 
 def _tell(step):
     of = lambda what, error: "" if error is None else f", {what} {error:.3f} kcal/mol"
-    better = "" if step.accepted else ", no better"
+    better = ", no better" if step.accepted is False else ""
     print(
         f"{step.number:4d}: loss {step.loss:.6g}{of('training', step.training)}"
         f"{of('held out', step.validation)}{better}",

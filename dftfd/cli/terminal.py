@@ -20,12 +20,20 @@ open_displays: list = []
 """Displays that are drawn on the terminal now and, until they are closed, again below whatever is printed."""
 
 
+unprinted: list[OSError] = []
+"""Why standard output takes no more: its reader has left, or the disk is full. Files are written all the same."""
+
+
 def say(text: object = "", end: str = "\n") -> None:
     """Print what somebody asked for, on standard output; below a display that is open, which is closed for it."""
     with ExitStack() as stack:
         for display in [*open_displays]:
             stack.enter_context(display.paused())
-        print(for_terminal(str(text), sys.stdout), end=end, flush=True)
+        try:
+            if not unprinted:
+                print(for_terminal(str(text), sys.stdout), end=end, flush=True)
+        except OSError as error:
+            unprinted.append(error)
 
 
 def warn(message: object) -> None:

@@ -41,10 +41,16 @@ _LIMITS = Kind("a pair of numbers, the lower one first", _as_limits)
 
 
 class FitProblem:
-    """Residuals and their derivatives as functions of the flat parameters."""
+    """Residuals and their derivatives as functions of the flat parameters.
 
-    def __init__(self, functional: Functional, names, prior, bounds, terms, elsewhere: Elsewhere | None = None):
-        self.elsewhere = elsewhere
+    gradient_alone: the search asks for no more, so that terms are differentiated in reverse, all at once.
+    """
+
+    def __init__(
+        self, functional: Functional, names, prior, bounds, terms, elsewhere: Elsewhere | None, gradient_alone: bool
+    ):
+        self.elsewhere, self.gradient_alone = elsewhere, gradient_alone
+        self.begun = False  # whether an evaluation has been there
         known = functional.parameters
         for name in names:
             if name not in known:
@@ -55,7 +61,6 @@ class FitProblem:
             refuse_unknown(f"fit's {what}", given, names)
         without_guests(functional, "whose parameters fits do not reach")
         self.functional, self.terms, self._names = functional, terms, names
-        self.terms_as_one = False
         for _, term in functional.terms:
             term.is_nonlocal  # noqa: B018  known before there are tracers
         chosen = {name: _numbers(name, known[name]) for name in names}
@@ -119,11 +124,11 @@ class FitProblem:
         for answer in self.elsewhere.answers(one for one in asked if one.name not in known):
             yield answer.name, answer.P
 
-    def identity(self, options, fixed=None) -> str:
-        """Text that is equal for equal fits."""
+    def identity(self, options, fixed, *order) -> str:
+        """Text that is equal for equal fits; order: what decides on batches."""
         reactions = [(r.name, r.stoichiometry, r.reference, r.weight) for r in (*self.training, *self.validation)]
         at = [] if fixed is None else [program_fingerprint(fixed)]
-        return identity_of(self.functional, self.names, reactions, self.basis, options, len(self.terms), *at)
+        return identity_of(self.functional, self.names, reactions, self.basis, options, len(self.terms), *at, *order)
 
     def unravelled(self, flat) -> dict[str, Any]:
         """Parameters by name."""
@@ -136,33 +141,47 @@ class FitProblem:
     def with_numbers(self, flat) -> Functional:
         return self.functional.with_parameters(**self.unravelled(flat))
 
-    def evaluated(self, flat):
-        """(training errors, their derivatives, validation errors [kcal/mol], terms' residuals, their derivatives)."""
+    def evaluated(self, flat, batch=None, validated=True):
+        """(training errors, their derivatives, validation errors [kcal/mol], terms' residuals, their derivatives).
+
+        batch: indices of the training reactions that are computed, None for all.   validated: whether the validation
+        set is.   Rows of others are zero.
+        """
+        rows = range(len(self.training)) if batch is None else batch
+        validation = self.validation if validated else ()
+        needed = {name for r in (*(self.training[k] for k in rows), *validation) for name, _ in r.stoichiometry}
         energies, slopes, densities = {}, {}, {}
-        for name, E, slope, P in self._of_molecules(flat):
+        for name, E, slope, P in self._of_molecules(flat, needed):
             energies[name], slopes[name], densities[name] = E, slope, P
-        for name, energy in self.at_fixed.items():
-            E, slope = jax.value_and_grad(lambda p, energy=energy: energy(self.with_numbers(p)))(jnp.asarray(flat))
+        for name in sorted(needed & self.at_fixed.keys()):
+            energy = lambda p, name=name: self.at_fixed[name](self.with_numbers(p))
+            E, slope = jax.value_and_grad(energy)(jnp.asarray(flat))
             energies[name], slopes[name] = float(E), np.asarray(slope)
-        of = lambda reactions, table: np.array([sum(c * table[n] for n, c in r.stoichiometry) for r in reactions])
-        reference = lambda reactions: np.array([r.reference for r in reactions])
-        errors = HARTREE * of(self.training, energies) - reference(self.training)
-        held_out = HARTREE * of(self.validation, energies) - reference(self.validation)
-        jacobian = HARTREE * of(self.training, slopes).reshape(len(self.training), len(self.start))
+        of = lambda r, table: HARTREE * sum(c * table[name] for name, c in r.stoichiometry)
+        errors, held_out = np.zeros(len(self.training)), np.zeros(len(self.validation))
+        jacobian = np.zeros((len(self.training), len(self.start)))
+        for k in rows:
+            errors[k] = of(self.training[k], energies) - self.training[k].reference
+            jacobian[k] = of(self.training[k], slopes)
+        held_out[: len(validation)] = [of(r, energies) - r.reference for r in validation]
         residuals, by_terms = self._of_terms(jnp.asarray(flat))
         found = errors, jacobian, held_out, residuals, by_terms
         if not all(np.all(np.isfinite(x)) for x in found):
             raise NumericalError(f"fit: the residuals at {dict(zip(self.names, flat, strict=True))} are not finite.")
-        self.densities = densities  # where the next evaluation begins; not where this one fails
+        self.begun = True
+        self.densities |= densities  # where the next evaluation begins; not where this one fails
         return found
 
-    def _of_molecules(self, flat):
-        """(name, E, dE/dp, P) of each."""
+    def _of_molecules(self, flat, names):
+        """(name, E, dE/dp, P) of each of those that have an SCF."""
         if self.elsewhere is None:
             for name, scf in self.ordered_scfs():
+                if name not in names:
+                    continue
                 yield name, *energy_and_slope(scf, self.with_numbers, flat, self.densities.get(name))
             return
-        for answer in self.elsewhere.answers(self._asked(self.functional, self._names, flat, self.densities)):
+        asked = self._asked(self.functional, self._names, flat, self.densities)
+        for answer in self.elsewhere.answers(one for one in asked if one.name in names):
             yield answer.name, answer.energy, answer.slope, answer.P
 
     def _asked(self, functional, names, flat, guesses):
@@ -170,21 +189,21 @@ class FitProblem:
         for k, (name, scf) in enumerate(self.ordered_scfs()):
             yield Asked(k, name, self.key, scf.molecule, self.options, sent, tuple(names), flat, guesses.get(name))
 
-    def tried(self, flat):
+    def tried(self, flat, batch=None, validated=True):
         """What `evaluated` gives, None where an SCF does not converge or is not finite."""
         try:
-            return self.evaluated(flat)
+            return self.evaluated(flat, batch, validated)
         except (NotConvergedError, NumericalError) as error:
-            if not self.densities and self.scfs:
-                raise  # at the start
+            if not self.begun:
+                raise
             at = ", ".join(f"{name} = {float(value):.6g}" for name, value in zip(self.names, flat, strict=True))
             why = str(error).partition(". Converge it")[0]
             log.warning("no solution at %s: %s. bounds= (--bounds) keeps parameters where there are some", at, why)
             return None
 
     def _of_terms(self, flat):
-        """Residuals of all terms and their derivatives; with terms_as_one the root of the sum of squares alone."""
-        if not self.terms_as_one or not self.terms:
+        """Residuals of all terms and their derivatives; the root of the sum of squares where its gradient is enough."""
+        if not self.gradient_alone or not self.terms:
             return self.every_term(flat)
 
         def half(p):
@@ -209,9 +228,12 @@ class FitProblem:
             return np.zeros(0), np.zeros((0, size))
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
-    def least_squares(self, flat, errors, jacobian, residuals, by_terms):
-        """(r, dr/dp) of everything whose squares are added up."""
-        weights = np.array([1.0 if r.weight is None else np.sqrt(r.weight) for r in self.training])
+    def least_squares(self, flat, errors, jacobian, residuals, by_terms, batch):
+        """(r, dr/dp) of everything whose squares are added up; reactions of a batch count for those left out, too."""
+        weights = np.zeros(len(self.training))
+        for k in batch:
+            weight = self.training[k].weight
+            weights[k] = np.sqrt(len(weights) / len(batch)) * (1.0 if weight is None else np.sqrt(weight))
         r = [weights * errors, residuals, (flat - self.start) * self.precision]
         return np.concatenate(r), np.concatenate([weights[:, None] * jacobian, by_terms, np.diag(self.precision)])
 

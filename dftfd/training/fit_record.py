@@ -54,7 +54,7 @@ class FitRecord:
         self.fixed = densities
         self._write()
 
-    def tried(self, problem, point):
+    def tried(self, problem, point, batch, validated):
         """What `problem.tried` gives, from the record as far as it reaches."""
         k, self._asked = self._asked, self._asked + 1
         if k < len(self._points):
@@ -65,7 +65,7 @@ class FitRecord:
             if k == len(self._points) - 1:
                 self._give_back(problem)
             return self._answers[k]
-        answer = problem.tried(point)
+        answer = problem.tried(point, batch, validated)
         self._points.append(np.array(point))
         self._answers.append(answer)
         flat = [np.zeros(0), *(problem.densities[name].ravel() for name, _ in problem.ordered_scfs())]
@@ -75,7 +75,7 @@ class FitRecord:
 
     def _give_back(self, problem):
         """Puts the densities of the last evaluation where the next one begins."""
-        start = 0
+        start, problem.begun = 0, True
         for name, scf in problem.ordered_scfs():
             shape = scf.n_spin, scf.molecule.n_ao, scf.molecule.n_ao
             size = int(np.prod(shape))

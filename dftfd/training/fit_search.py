@@ -1,13 +1,16 @@
-r"""Where a fit looks next: by Levenberg's and Marquardt's method, or by a transformation of gradients of optax.
+r"""Where a fit looks next, by Levenberg's and Marquardt's method or by a rule of optax, and at which reactions.
 
     damped:    (J^T J + lambda diag(J^T J)) dp = -J^T r from the best point, lambda smaller after each step that helps
     stepwise:  dp of a rule such as Adam's, from the gradient J^T r at the last point
 
-Both are functions of what was evaluated alone, so that a fit that goes over its record again takes the same way.
+Both are functions of what was evaluated alone, and batches of the seed alone, so that a fit that goes over its record
+again takes the same way.
 
 K. Levenberg, Q. Appl. Math. 2, 164 (1944). doi:10.1090/qam/10666.   D. W. Marquardt, J. Soc. Indust. Appl. Math. 11,
 431 (1963). doi:10.1137/0111030
 """
+
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +23,27 @@ START, LESS, MORE, LARGEST = 1e-2, 1 / 3, 5.0, 1e8
 
 SETTLED = 1e-7
 """Relative fall of the loss below which a fit has ended."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Which reactions an evaluation looks at: all of them, or after the first one batch after the other.
+
+    size: reactions of a batch at most; None for all.   seed: of the order, another one for each pass over the data.
+    """
+
+    total: int
+    size: int | None
+    seed: int
+
+    def at(self, number: int) -> tuple[np.ndarray, bool]:
+        """(indices of reactions in order, whether a pass over the data ends here) of an evaluation, from 1."""
+        if self.size is None or number == 1:
+            return np.arange(self.total), True
+        parts = -(-self.total // self.size)
+        epoch, part = divmod(number - 2, parts)
+        order = np.random.default_rng([self.seed, epoch]).permutation(self.total)
+        return np.sort(np.array_split(order, parts)[part]), part == parts - 1
 
 
 class Damped:

@@ -10,16 +10,19 @@ dftfd.training.fit_search.
 
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dftfd.batch.cluster import require_client
 from dftfd.benchmarks import read_set
 from dftfd.benchmarks.reactions import BenchmarkSet
+from dftfd.errors import InputError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.functionals.saved_functionals import save_functional
@@ -40,7 +43,7 @@ from dftfd.runtime.notebook import ShownAsText
 from dftfd.training.energy_slopes import Elsewhere
 from dftfd.training.fit_problem import FitProblem
 from dftfd.training.fit_record import FitRecord
-from dftfd.training.fit_search import Damped, Stepwise
+from dftfd.training.fit_search import Batches, Damped, Stepwise
 
 
 def _as_set(value):
@@ -66,8 +69,9 @@ PAIRS = Kind("a dictionary {parameter: (lowest, highest)}", lambda value: mappin
 class Step:
     """One evaluation of a fit.
 
-    number: from 1.   loss: half the sum of squares, infinite where an SCF has no solution.   training, validation: mean
-    absolute error of reaction energies [kcal/mol], None without.   accepted: whether it was the best so far.
+    number: from 1.   loss: half the sum of squares, infinite where an SCF has no solution; of a batch, times what it is
+    a part of.   training, validation: mean absolute error of reaction energies [kcal/mol], None without.
+    accepted: whether it was the best so far; None within a pass over the data, whose mean loss decides at its end.
     parameters: flat.
     """
 
@@ -75,7 +79,7 @@ class Step:
     loss: float
     training: float | None
     validation: float | None
-    accepted: bool
+    accepted: bool | None
     parameters: np.ndarray = field(repr=False)
 
 
@@ -140,6 +144,8 @@ def fit(
     bounds: Annotated[dict | None, optional(PAIRS)] = None,
     fixed_densities: Any = None,
     optimiser: Annotated[Any, optional(OPTIMISER)] = None,
+    batch_size: Annotated[int | None, optional(whole(1))] = None,
+    seed: Annotated[int, whole(0)] = 0,
     evaluations: Annotated[int, whole(1, 1_000_000)] = 20,
     patience: Annotated[int, whole(1)] = 3,
     record: Annotated[Path | None, optional(as_path)] = None,
@@ -158,7 +164,10 @@ def fit(
         Only the semilocal part of `functional` may vary then.
     optimiser: a transformation of gradients of optax, such as optax.adam(0.01), in the place of Levenberg's and
         Marquardt's method; terms are then differentiated in reverse, once an evaluation.
-    evaluations: at most.   patience: evaluations in a row that may help the training alone, before it ends.
+    batch_size: reactions of a step, in an order that `seed` decides and each pass over the data has anew; for an
+        optimiser alone. The first evaluation is of all of them, the validation set is looked at as a pass ends.
+    evaluations: at most, each of a batch where there are any.   patience: evaluations in a row (as passes end) that may
+        help the training alone, before it ends.
     jobs: processes at a time that compute the molecules, among which cores and memory are shared out.
     client: a dask.distributed.Client, whose workers do; see `run_batch` for both.
     record: a file, with which a fit that was interrupted continues.   on_step: told of each evaluation.
@@ -167,19 +176,31 @@ def fit(
     Raises InputError for names and data that do not fit, what the SCF raises, CheckpointError for another fit's record.
     """
     refuse_unknown("fit", options, [name for name in Options.__dataclass_fields__ if name not in ("xc", "guess")])
+    _require_batches(batch_size, optimiser, training)
     if client is not None:
         require_client(client)
     elsewhere = Elsewhere(jobs, client) if jobs > 1 or client is not None else None
-    problem = FitProblem(get_functional(functional), parameters, prior or {}, bounds or {}, terms, elsewhere)
+    given = get_functional(functional), parameters, prior or {}, bounds or {}, terms, elsewhere
+    problem = FitProblem(*given, gradient_alone=optimiser is not None)
     fixed = None if fixed_densities is None else get_functional(fixed_densities)
     problem.read(training, validation, basis, options)
-    problem.terms_as_one = optimiser is not None
-    kept = None if record is None else FitRecord(record, problem.identity(options, fixed))
+    batches = Batches(len(problem.training), batch_size, seed)
+    order = () if batch_size is None else (batch_size, seed)
+    kept = None if record is None else FitRecord(record, problem.identity(options, fixed, *order))
     with nullcontext() if elsewhere is None else closing(elsewhere):
         if fixed is not None:
             problem.fix_densities(fixed, kept)
         search = Damped(problem) if optimiser is None else Stepwise(problem, optimiser)
-        return _minimised(problem, kept, evaluations, patience, on_step, search)
+        return _minimised(problem, batches, kept, evaluations, patience, on_step, search)
+
+
+def _require_batches(size, optimiser, training) -> None:
+    """InputError for batches of nothing, or for a method that needs all reactions at once."""
+    if size is not None and (optimiser is None or training is None):
+        raise InputError(
+            f"fit: batch_size={size} is for reactions and a rule that goes step by step; give a training set and "
+            "optimiser=optax.adam(0.01) (--adam 0.01), or leave it out."
+        )
 
 
 def _plain(value):
@@ -191,17 +212,24 @@ def _mean(errors):
     return float(np.abs(errors).mean()) if len(errors) else None
 
 
-def _minimised(problem: FitProblem, record, most: int, patience: int, on_step, search) -> Fit:
+def _minimised(problem: FitProblem, batches: Batches, record, most: int, patience: int, on_step, search) -> Fit:
     """The points of a search from the start, until it ends or helps no more."""
     steps: list[Step] = []
     best: Any = None  # loss, point, what was evaluated, residuals, their derivatives
     chosen: Any = None  # (step, best) of what did best where it counts
     point, reason, since, first_errors = problem.start, f"{most} evaluations", 0, None
+    losses: list[float] = []  # of this pass over the data
+    tried = problem.tried if record is None else partial(record.tried, problem)
     while len(steps) < most:
-        found = problem.tried(point) if record is None else record.tried(problem, point)
+        batch, ends = batches.at(len(steps) + 1)
+        found = tried(point, batch, ends)
         before = np.inf if best is None else best[0]
-        step, r, J = _looked_at(problem, len(steps) + 1, point, found, before)
-        loss, first_errors = step.loss, found[0] if first_errors is None else first_errors
+        step, r, J = _looked_at(problem, len(steps) + 1, point, found, batch, ends)
+        losses.append(step.loss)
+        if ends:
+            loss, losses = float(np.mean(losses)), []
+            step = replace(step, accepted=loss < before)
+        first_errors = found[0] if first_errors is None else first_errors
         steps.append(step)
         on_step(step)
         if step.accepted:
@@ -215,23 +243,29 @@ def _minimised(problem: FitProblem, record, most: int, patience: int, on_step, s
         if ended:
             reason = ended
             break
-    return _result(problem, steps, first_errors, chosen[1], reason)
+    return _result(problem, batches, steps, first_errors, chosen[1], reason)
 
 
-def _looked_at(problem: FitProblem, number, point, found, before):
+def _looked_at(problem: FitProblem, number, point, found, batch, ends):
     """(Step, residuals, their derivatives) of an evaluation; without a solution an infinite loss and None."""
     if found is None:
-        return Step(number, np.inf, None, None, False, point), None, None
+        return Step(number, np.inf, None, None, None, point), None, None
     errors, jacobian, held_out, residuals, by_terms = found
-    r, J = problem.least_squares(point, errors, jacobian, residuals, by_terms)
-    loss = 0.5 * float(r @ r)
-    return Step(number, loss, _mean(errors), _mean(held_out), loss < before, point), r, J
+    r, J = problem.least_squares(point, errors, jacobian, residuals, by_terms, batch)
+    loss, validation = 0.5 * float(r @ r), _mean(held_out) if ends else None
+    return Step(number, loss, _mean(errors[batch]), validation, None, point), r, J
 
 
-def _result(problem: FitProblem, steps, first_errors, best, reason) -> Fit:
-    _, point, (errors, jacobian, *_), r, J = best
-    if problem.terms_as_one and problem.terms:
-        r, J = problem.least_squares(point, errors, jacobian, *problem.every_term(jax.numpy.asarray(point)))
+def _result(problem: FitProblem, batches: Batches, steps, first_errors, best, reason) -> Fit:
+    """The Fit at the best point; what the search has not asked for there is computed now and stands in no record."""
+    _, point, found, r, J = best
+    everything = np.arange(batches.total)
+    if batches.size is not None:
+        found = problem.evaluated(point)
+    errors, jacobian, _, residuals, by_terms = found
+    if problem.gradient_alone:
+        residuals, by_terms = problem.every_term(jnp.asarray(point))
+        r, J = problem.least_squares(point, errors, jacobian, residuals, by_terms, everything)
     spare = max(1, len(r) - int(np.count_nonzero(problem.precision == 0)) - len(point))
     covariance = np.linalg.pinv(J.T @ J) * float(r @ r) / spare
     numbers = jax.tree_util.tree_map(_plain, problem.unravelled(point))

@@ -52,11 +52,10 @@ def _jvp_of_solution(primals, tangents, *, scf, structure):
     def energy(field, values, P):
         return sum(scf.components(structure, field, values, P, changing_alone=True).values())
 
-    def along(f):
-        return jax.jvp(f, (field, values), (dfield, dvalues))[1]
+    def slopes(field, values):
+        return jax.value_and_grad(energy, argnums=2)(field, values, P)
 
-    dE = along(lambda field, values: energy(field, values, P))
-    dF = along(lambda field, values: jax.grad(energy, argnums=2)(field, values, P))
+    dE, dF = jax.jvp(slopes, (field, values), (dfield, dvalues))[1]
     residual = centres, field, *values, P
     if moves:
         (slope,) = NUCLEAR_GRADIENT.bind(*residual, scf=scf, structure=structure)

@@ -4,7 +4,7 @@ PBE's v_xc is known, so the potential that its density gives back is compared wi
 n > 1e-3 bohr^-3: averaged over the volume, and how many of the electrons are where the two agree to 1e-2 hartree.
 Constants put the highest orbital where PBE has it.
 
-    python examples/benchmarks/inversion.py [rows.json [helium] [water] [own] [large]]
+    python examples/benchmarks/inversion.py [rows.json [helium] [water] [own] [large] [fine]]
 """
 
 import itertools
@@ -42,6 +42,12 @@ LARGE_WAYS = {
     "BLYP": {"reference": "blyp"},
     "PBEsol": {"reference": "gga_x_pbe_sol,gga_c_pbe_sol"},
 }
+FINE_WAYS = {
+    f"{name}, {smoothing:.0e}": {"reference": reference, "smoothing": smoothing}
+    for name, reference in (("LDA", "svwn"), ("PBEsol", "gga_x_pbe_sol,gga_c_pbe_sol"))
+    for smoothing in (1e-6, 1e-8)
+}
+FINE_RATIO = 1.6
 BASES = {"Ne": ("def2-tzvp", "def2-qzvp")}
 SMOOTHINGS = 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8
 FUNCTIONS = "even-tempered", "orbitals", "def2-universal-jfit"
@@ -60,7 +66,7 @@ def own_potential(result, **options):
     rho = np.asarray(evaluate_at(result.density, points))
     dense = rho.sum(axis=1) > DENSE
     points, weights, rho = points[dense], weights[dense], rho[dense]
-    far = np.linalg.norm(points[:, None] - molecule.coordinates, axis=2).min(axis=1) > NEAR
+    distances = np.linalg.norm(points[:, None] - molecule.coordinates, axis=2).min(axis=1)
     off = np.abs(np.asarray(evaluate_at(found.potential, points)) - np.asarray(evaluate_at(result.v_xc, points)))
     n_spin = len(result.density_matrix)
     off, rho = off[:, :n_spin], rho[:, :n_spin]
@@ -72,7 +78,8 @@ def own_potential(result, **options):
         "mean_over_volume": (weights @ off / weights.sum()).tolist(),
         "mean_over_electrons": float(np.sum(electrons * off) / electrons.sum()),
         "electrons_within_1e-2": float(electrons[off < 1e-2].sum() / electrons.sum()),
-        "largest_beyond_0.3_bohr": float(off[far].max()),
+        "largest_beyond_0.3_bohr": float(off[distances > NEAR].max()),
+        "within_1e-2_beyond_bohr": float(distances[(off >= 1e-2).any(axis=1)].max(initial=0.0)),
         "processor_seconds": round(seconds, 2),
     }
 
@@ -94,13 +101,22 @@ def even_tempered(l, lowest, highest, ratio=2.2):
     return [[l, [lowest * ratio**k, 1.0]] for k in range(count)]
 
 
-def large_basis(symbol):
+def large_basis(symbol, ratio=2.2):
     """Primitives from the tail of an atom to its nucleus."""
     if symbol == "H":
-        return even_tempered(0, 0.06, 200) + even_tempered(1, 0.2, 5)
+        return even_tempered(0, 0.06, 200, ratio) + even_tempered(1, 0.2, 5, ratio)
     Z = {"N": 7, "O": 8, "Ne": 10}[symbol]
-    polarisation = even_tempered(2, 0.2, 6) if symbol != "Ne" else []
-    return even_tempered(0, 0.08, 6e3 * Z**2) + even_tempered(1, 0.06, 8 * Z**2) + polarisation
+    polarisation = even_tempered(2, 0.2, 6, ratio) if symbol != "Ne" else []
+    return even_tempered(0, 0.08, 6e3 * Z**2, ratio) + even_tempered(1, 0.06, 8 * Z**2, ratio) + polarisation
+
+
+def fine_functions(symbol):
+    """Functions of the potential with exponents that lie closer to each other and go closer to the nucleus."""
+    Z = {"H": 1, "N": 7, "O": 8, "Ne": 10}[symbol]
+    ends = [(0.05, 1e3 * Z**2), (0.1, 30.0 * Z**2), (0.1, 1.2 * Z**2), (0.1, 0.12 * Z**2)]
+    if symbol == "H":
+        ends = [(0.05, 1e3), (0.1, 100.0), (0.2, 10.0)]
+    return [shell for l, of in enumerate(ends) for shell in even_tempered(l, *of, FINE_RATIO)]
 
 
 def large(names=MOLECULES):
@@ -113,6 +129,20 @@ def large(names=MOLECULES):
         for way, options in LARGE_WAYS.items():
             row = {"what": "PBE, large bases", "molecule": name, "functions_of_orbitals": molecule.n_ao, "way": way}
             yield row | own_potential(result, **options)
+
+
+def fine(names=MOLECULES):
+    """The same where the functions of the potential are not what limits them, either."""
+    for name in names:
+        atoms, spin = MOLECULES[name]
+        symbols = {line.split()[0] for line in atoms.split(";") if line.split()}
+        ratio = FINE_RATIO if name == "Ne" else 2.2
+        molecule = dftfd.molecule(atoms, basis={symbol: large_basis(symbol, ratio) for symbol in symbols}, spin=spin)
+        result = dftfd.run_scf(molecule, "pbe", density_fit=False, conv_tol=1e-12)
+        functions = {symbol: fine_functions(symbol) for symbol in symbols}
+        for way, options in FINE_WAYS.items():
+            row = {"what": "PBE, fine functions", "molecule": name, "functions_of_orbitals": molecule.n_ao, "way": way}
+            yield row | own_potential(result, potential_basis=functions, conv_tol=1e-10, **options)
 
 
 def stability(result):
@@ -190,7 +220,7 @@ def draw(rows, path):
 
 def main(path=None, *parts):
     warnings.simplefilter("ignore")
-    known = {"helium": helium, "water": water, "own": own_potentials, "large": large}
+    known = {"helium": helium, "water": water, "own": own_potentials, "large": large, "fine": fine}
     rows = []
     for row in itertools.chain.from_iterable(known[name]() for name in parts or known):
         rows.append(row)

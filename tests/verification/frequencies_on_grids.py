@@ -16,7 +16,7 @@ import dftfd
 
 RECORD = Path(__file__).parents[2] / "data" / "reliability" / "frequencies_on_grids.json"
 FUNCTIONALS = "r2scan", "m06l"
-LEVELS, CONVERGED = (3, 4), 8
+LEVELS, CONVERGED = {"r2scan": (3, 4), "m06l": (3, 4, 5)}, 8
 MOLECULES = {
     "H2O": "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692",
     "HF": "F 0 0 0; H 0 0 0.9168",
@@ -49,7 +49,7 @@ def main() -> None:
     """Fills what is missing in the record and prints the largest change of a wavenumber by molecule."""
     for name in sys.argv[1:] or MOLECULES:
         for xc in FUNCTIONALS:
-            for level in (*LEVELS, CONVERGED):
+            for level in (*LEVELS[xc], CONVERGED):
                 if str(level) not in recorded().get(f"{name} {xc}", {}):
                     found = wavenumbers(name, xc, level)
                     rows = recorded()  # again: others may have added to it
@@ -57,10 +57,9 @@ def main() -> None:
                     RECORD.write_text(json.dumps(rows, indent=1) + "\n")
             row = recorded()[f"{name} {xc}"]
             fine = np.array(row[str(CONVERGED)]["wavenumbers"])
-            off = (np.abs(np.array(row[str(level)]["wavenumbers"]) - fine).max() for level in LEVELS)
-            print(
-                f"{name:5} {xc:7}", *(f"level {n}: {x:.2f} cm^-1" for n, x in zip(LEVELS, off, strict=True)), flush=True
-            )
+            off = (np.abs(np.array(row[str(level)]["wavenumbers"]) - fine).max() for level in LEVELS[xc])
+            levels = (f"level {n}: {x:.2f} cm^-1" for n, x in zip(LEVELS[xc], off, strict=True))
+            print(f"{name:5} {xc:7}", *levels, flush=True)
 
 
 if __name__ == "__main__":
