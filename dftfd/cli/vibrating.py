@@ -65,9 +65,8 @@ def frequencies(
     refuse_existing(output or (), overwrite)
     wanted: dict[str, Any] = {"isotopes": isotopes_of_text(isotopes), "raman": raman, "method": derivatives}
     wanted |= {"points": points, "step": step, "record": record, "restart": restart}
-    gas: dict[str, Any] = {"temperature": temperature, "pressure": pressure}
-    gas |= {"symmetry_number": symmetry_number, "quasi_harmonic": quasi_harmonic}
-    _require_sensible(wanted, gas)
+    gas: dict[str, Any] = {"symmetry_number": symmetry_number, "quasi_harmonic": quasi_harmonic}
+    _require_sensible(wanted, gas | {"temperature": temperature, "pressure": pressure})
     with messages(verbose, debug):
         system = molecule(file, **of_molecule)
         masses(tuple(s for s, ghost in zip(system.symbols, system.ghost, strict=True) if not ghost), wanted["isotopes"])
@@ -80,7 +79,7 @@ def frequencies(
                 result = run_scf(system, **of_run, progress=progress)
             require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
             vibrations = result.vibrations(**wanted, progress=progress)
-        of_gas = vibrations.thermochemistry(**gas)
+        of_gas = vibrations.thermochemistry(temperature, pressure, **gas)
         say(f"\n{result}\n\n{vibrations}\n\n{of_gas}")
         for path in output or ():
             vibrations.write(path)
