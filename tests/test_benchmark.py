@@ -19,7 +19,7 @@ from dftfd.benchmarks.spreadsheet import read_table
 from dftfd.benchmarks.statistics import interval, statistics_of, wtmad1, wtmad2
 from dftfd.cli import main
 from dftfd.cli.verdicts import functionals_of
-from dftfd.errors import FileError, FunctionalError, InputError
+from dftfd.errors import FileError, FunctionalError, InputError, UnsupportedError
 
 SETTINGS = {"basis": "sto-3g", "density_fit": False}
 H2, H4 = "H 0 0 0; H 0 0 0.74;", "H 0 0 0; H 0 0 0.74; H 0 3 0; H 0 3 0.74;"
@@ -520,6 +520,42 @@ def test_energies_on_another_density(tiny):
     assert verdict.computed["hf", "h4"].energy > usual.computed["lda,vwn", "h4"].energy
 
 
+def test_a_functional_that_fails_on_a_density_fails_alone(tiny, tmp_path, capsys):
+    """A double hybrid has no energy on another density; the other functional's stays, in every table."""
+    verdict = dftfd.benchmark(tiny, ["b2plyp", "hf"], density="lda,vwn", grid_level=0, **SETTINGS)
+    alone = dftfd.benchmark(tiny, "hf", density="lda,vwn", grid_level=0, **SETTINGS)
+    assert [one.error for one in verdict.errors("hf")] == [one.error for one in alone.errors("hf")]
+    assert {xc for xc, _, reason in verdict.missing() if "double hybrid" in reason} == {"b2plyp"}
+    assert verdict.weighted("hf") and not verdict.weighted("b2plyp")
+    last = f"{verdict.weighted('hf')['WTMAD-2']:.2f}"
+    assert f"WTMAD-2 &  & -- & {last}" in verdict.latex() and last in str(verdict) and last in verdict.html()
+    assert not any("double hybrid" in text for xc, _, text in verdict.remarks() if xc == "hf")
+
+
+def test_functionals_without_energies_or_names_of_their_own_are_refused(tiny, tmp_path, capsys):
+    """A model of the potential has no energy to be compared, but a density; a file's functional has one, too."""
+    with pytest.raises(UnsupportedError, match="gga_x_lb"):
+        dftfd.benchmark(tiny, "lb94", **SETTINGS)
+    path = tmp_path / "mine.py"
+    path.write_text("import dftfd\n\npbe = 2 * dftfd.get_functional('lda_x')\n")
+    with pytest.raises(InputError, match="two functionals are called 'pbe'"):
+        dftfd.benchmark(tiny, ["pbe", "pbe"], **SETTINGS)
+    command = ["benchmark", str(tiny), "--xc", "hf", "--basis", "sto-3g", "--grid-level", "0", "--limit", "1"]
+    for density in ("lb94", f"{path}:pbe"):
+        assert main([*command, "--density", density, "--quiet"]) == 0
+        assert "density of" in capsys.readouterr().out
+
+
+def test_outputs_that_cannot_be_written_end_before_anything_is_computed(tiny, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("dftfd.benchmarks.compute", pytest.fail)
+    one = str(tmp_path / "one.txt")
+    assert main(["benchmark", str(tiny), "--csv", str(tmp_path / "no" / "a.csv")]) == 5
+    assert main(["benchmark", str(tiny), "--csv", one, "--json", one]) == 2
+    assert "two outputs have the name of one file" in capsys.readouterr().err
+    assert main(["passport", "pbe", "--output", str(tmp_path / "no" / "a.json")]) == 5
+    assert not capsys.readouterr().out
+
+
 def test_a_molecule_that_does_not_converge_climbs_the_ladder(tmp_path, monkeypatch):
     """Four cycles are too few for the first way; the second is told of. Without a ladder it is listed, not dropped."""
     document = SET | {
@@ -723,6 +759,16 @@ def test_total_energies_are_compared_and_disagreements_explained(tmp_path):
     assert main([*command, "--record", str(tmp_path / "record.jsonl"), "--json", str(tmp_path / "totals.json")]) == 0
     assert len(json.loads((tmp_path / "totals.json").read_text())["totals"]) == 3
     assert main([*command, "--html", str(tmp_path / "totals.html")]) == 2
+
+
+def test_total_energies_of_a_molecule_without_its_basis_set_are_a_row(tmp_path):
+    """One that asks for a basis set that nobody knows does not keep the others from being compared."""
+    helium = {"atoms": "He 0 0 0;", "charge": 0, "spin": 0, "energies": {"hf": -2.8077839575}}
+    rows = [helium | {"name": name, "basis": basis} for name, basis in (("he", "sto-3g"), ("odd", "aug-cc-nothing"))]
+    path = tmp_path / "theirs.json"
+    path.write_text(json.dumps(rows))
+    found = {one.molecule: one for one in compare_totals(path, "hf", grid_level=0).totals}
+    assert found["he"].cause == "agree" and "unknown basis set 'aug-cc-nothing'" in found["odd"].cause
 
 
 def test_total_energies_without_data_are_refused(tmp_path):

@@ -493,6 +493,13 @@ def test_refusals(run, ask, error, words):
         ask(result)
 
 
+def test_where_no_orbital_is_empty_nothing_responds():
+    result = solved("lda,vwn", basis="sto-3g", geometry="He 0 0 0;")
+    with pytest.raises(InputError, match="no orbital is empty in this basis set"):
+        result.excitations()
+    assert not result.polarizability().any() and not result.polarizability(0.1).any()
+
+
 def test_models_of_the_potential_have_no_response():
     result = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), "lb94", grid_level=0)
     with pytest.raises(UnsupportedError, match="is a model of the potential alone"):
@@ -530,3 +537,29 @@ def test_commands(tmp_path, capsys):
     out = capsys.readouterr().out
     assert out.count("polarizability / bohr^3") == 2 and "anisotropy" in out
     assert main(["excitations", *base, "-n", "9"]) == 2
+
+
+@pytest.mark.parametrize("fit", [True, False])
+def test_a_spin_without_electrons(fit):
+    """H2+ with Hartree-Fock has no electron that another one sees: its excitations are gaps of the bare nuclei's h."""
+    mole = gto.M(atom="H 0 0 0; H 0 0 1.06", basis="6-31g", charge=1, spin=1, verbose=0)
+    e, C = scipy.linalg.eigh(scf.hf.get_hcore(mole), mole.intor("int1e_ovlp"))
+    molecule = dftfd.molecule("H 0 0 0; H 0 0 1.06", "6-31g", 1, 1)
+    result = dftfd.run_scf(molecule, "hf", density_fit=fit, conv_tol=1e-11)
+    d = C[:, 0] @ mole.intor("int1e_r") @ C[:, 1:]  # (xyz, virtual)
+    gaps = e[1:] - e[0]
+    for tda in (False, True):
+        assert result.excitations(3, tda).energies == pytest.approx(gaps, abs=1e-7)
+    alpha = 2 * np.einsum("xa,ya,a->xy", d, d, 1 / gaps)
+    assert result.polarizability() == pytest.approx(alpha, abs=1e-5)
+
+
+def test_excitations_of_two_kinds_and_files_that_cannot_be_written(tmp_path, capsys):
+    """The command refuses them before the SCF."""
+    for more, code in (
+        (["--triplets", "--spin-flip"], 2),
+        (["--plot", str(tmp_path / "a.foo")], 2),
+        (["--output", str(tmp_path / "no" / "a.h5")], 5),
+    ):
+        assert main(["excitations", "He 0 0 0;", *more]) == code
+        assert not capsys.readouterr().out

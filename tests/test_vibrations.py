@@ -469,3 +469,40 @@ def test_the_command(tmp_path, capsys):
     ):
         assert main([*words, *more]) == code
         assert words_of_error in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("xc", "fit"), [("hf", True), ("b3lyp", True), ("b3lyp", False), ("pbe", True)])
+def test_a_spin_without_electrons(xc, fit):
+    """H2+ by responses against differences of forces."""
+    molecule = dftfd.molecule("H 0 0 0; H 0 0 1.06", "sto-3g", 1, 1)
+    result = dftfd.run_scf(molecule, xc, density_fit=fit, grid_level=0, conv_tol=1e-11)
+    found, expected = (result.hessian(method=how) for how in ("response", "differences"))
+    assert found == pytest.approx(expected, abs=5e-5) and abs(found).max() > 0.05
+
+
+def test_a_hydrogen_atom_writes_all_files(tmp_path):
+    command = ["frequencies", "H 0 0 0;", "--spin", "1", "--basis", "sto-3g", "--grid-level", "0"]
+    outputs = [tmp_path / f"a{ending}" for ending in (".h5", ".json", ".molden", ".xyz", ".csv", ".html")]
+    assert main([*command, *(word for path in outputs for word in ("--output", str(path)))]) == 0
+    again = dftfd.load_vibrations(outputs[0])
+    assert all(path.exists() for path in outputs) and again.modes.shape == (0, 1, 3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--temperature", "0"),
+        ("--pressure", "0"),
+        ("--symmetry-number", "0"),
+        ("--quasi-harmonic", "foo"),
+        ("--isotopes", "5:2"),
+        ("--isotopes", "0:99"),
+        ("--derivatives", "foo"),
+        ("--points", "3"),
+        ("--step", "3"),
+        ("--restart",),
+    ],
+)
+def test_wrong_arguments_of_the_command_end_before_the_scf(wrong, capsys):
+    assert main(["frequencies", "H 0 0 0; H 0 0 0.74", "--basis", "sto-3g", *wrong]) == 2
+    assert "cycle" not in capsys.readouterr().out

@@ -170,7 +170,8 @@ def run_entry(
 ) -> Outcome:
     """Compute one molecule. Errors become part of the outcome: what is wrong with one must not end the batch.
 
-    also: functionals, by what they are called, whose energy on the density found is computed besides.
+    also: functionals, by what they are called, whose energy on the density found is computed besides; what one of them
+        ends in is told as a warning, and as extras.dftfd.not_on_this_density by its name.
     task: one of TASKS.   search: arguments of `dftfd.optimize` that are no options of a calculation.
     """
     start = time.perf_counter()
@@ -181,15 +182,15 @@ def run_entry(
             given = {**options, **entry.options}
             given |= {"xc": _functional(given["xc"])} if "xc" in given else {}
             result, lacks, found = _computed(cast(Molecule, entry.molecule), given, task, search or {})
-            others = {name: energies_on(result, _functional(xc)) for name, xc in (also or {}).items()}
+            others, refused = _others(result, also or {})
         except Exception as error:
             return failure(entry, error, time.perf_counter() - start)
     code = 0 if lacks is None else NotConvergedError.exit_code
     seconds, said = time.perf_counter() - start, tuple(" ".join(str(w.message).split()) for w in caught)
-    said += tuple(step for step in result.steps if step.startswith("DOUBT"))
+    said += (*(step for step in result.steps if step.startswith("DOUBT")), *refused.values())
     document = atomic_result(result) | found.pop("document", {})
-    if others and result.converged:
-        document["extras"]["dftfd"]["on_this_density"] = others
+    if also and result.converged:
+        document["extras"]["dftfd"] |= {"on_this_density": others, "not_on_this_density": refused}
     if "path" in found:
         document["extras"]["dftfd"]["optimization"] = found.pop("path")
     return Outcome(
@@ -211,6 +212,17 @@ def _computed(system, given, task, search):
     return result, None, {} if task == "energy" else _with_forces(result.forces())
 
 
+def _others(result, functionals):
+    """Energies of other functionals on a result's density, and of those that have none the reason, by their names."""
+    energies, refused = {}, {}
+    for name, xc in functionals.items():
+        try:
+            energies[name] = energies_on(result, _functional(xc))
+        except Exception as error:  # a formula of anybody's may raise anything; the SCF and the others stand
+            refused[name] = f"{name} on this density: {_words(error)}"
+    return energies, refused
+
+
 def _with_forces(forces):
     """The largest force, and what of a QCSchema document differs for the driver gradient."""
     document = {"driver": "gradient", "return_result": (-forces).ravel().tolist()}
@@ -224,10 +236,14 @@ def _functional(sent):
 
 def failure(entry: Entry, error: BaseException, seconds: float = 0.0) -> Outcome:
     """The outcome of an entry that ended in an error."""
-    text = " ".join(str(error).split())
     if isinstance(error, DftfdError):
         code = error.exit_code
     else:
         code = ResourceError.exit_code if isinstance(error, MemoryError) else INTERNAL_ERROR
-        text = f"{type(error).__name__}: {text}"
-    return Outcome(entry.number, entry.name, None, False, text, code, seconds)
+    return Outcome(entry.number, entry.name, None, False, _words(error), code, seconds)
+
+
+def _words(error):
+    """An error in one line, with its type where it is none of ours."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, DftfdError) else f"{type(error).__name__}: {text}"

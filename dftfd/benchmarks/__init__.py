@@ -14,6 +14,7 @@ from dftfd.benchmarks.totals import Agreement, compare_totals
 from dftfd.benchmarks.verdict import Verdict
 from dftfd.errors import InputError, shown
 from dftfd.functionals.registry import get_functional
+from dftfd.model.forces import require_energy
 from dftfd.model.options import RUN, Options
 from dftfd.runtime.arguments import Kind, optional, public, refuse_unknown, text, whole
 from dftfd.runtime.arguments import path as as_path
@@ -36,15 +37,25 @@ BASIS = "def2-tzvp"
 """The basis set where neither the call nor the set names one."""
 
 _FUNCTIONALS = Kind("a functional, or a list of them", lambda value: _as_functionals(value))
+_DENSITY = Kind("a functional", lambda value: _as_functional(value)[0])
+
+
+def _as_functional(value):
+    """What a functional is called by, and itself; FunctionalError for what is none."""
+    xc = text.convert(value) if isinstance(value, str) else value
+    return xc, get_functional(xc)
 
 
 def _as_functionals(value):
-    found = tuple(text.convert(xc) if isinstance(xc, str) else xc for xc in as_many(value))
-    for xc in found:
-        get_functional(xc)  # FunctionalError for what is none
-    if not found or len({name_of(xc) for xc in found}) < len(found):
+    found = tuple(map(_as_functional, as_many(value)))
+    if not found:
         raise ValueError
-    return found
+    for _, functional in found:
+        require_energy(functional)
+    names = [name_of(xc) for xc, _ in found]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"two functionals are called {shown(twice)}; tables tell them apart by name: rename one.")
+    return tuple(xc for xc, _ in found)
 
 
 _SET = Kind("the name of a set, a path, or a BenchmarkSet", lambda value: _as_set(value))
@@ -123,7 +134,7 @@ def _asked(benchmark_set, how: How, *, data, only, limit, seed) -> tuple[Benchma
         raise InputError(f"{min(given)}= is for one molecule; a benchmark has record= and on_step=.")
     if how.client is not None:
         require_client(how.client)
-    density = how.density if how.density is None else _FUNCTIONALS.checked("density", (how.density,))[0]
+    density = how.density if how.density is None else _DENSITY.checked("density", how.density)
     refuse_unknown("benchmark's molecule_options", how.molecule_options, _OF_MOLECULES)
     basis = how.basis or found.basis or BASIS
     return found, replace(how, basis=basis, options=checked.changed(), density=density), checked

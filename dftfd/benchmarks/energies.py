@@ -247,6 +247,10 @@ def _computed(outcome: Outcome, said: tuple, other: str | None) -> Computed:
     extras = outcome.document["extras"]["dftfd"]
     energies, total = extras["energies"], outcome.energy
     if other is not None:
+        refused = extras.get("not_on_this_density", {})
+        remarks = tuple(text for text in remarks if text not in refused.values())
+        if other in refused:
+            return Computed(None, refused[other], remarks=remarks, seconds=outcome.seconds)
         energies = dict(extras["on_this_density"][other])
         total = energies.pop("total")
     return Computed(total, None, energies, extras["s_squared"], remarks, outcome.seconds)

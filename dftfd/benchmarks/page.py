@@ -69,8 +69,8 @@ def _side_by_side(verdict) -> str:
         found = [verdict.statistics(xc, *names) for xc in verdict.functionals]
         total = next((one.total for one in found if one is not None), 0)
         rows.append([label, total, *("-" if one is None else _words(one) for one in found)])
-    weighted = [verdict.weighted(xc) for xc in verdict.functionals]
-    rows += [[name, "", *(f"{one[name]:.2f}" for one in weighted)] for name in weighted[0]]
+    for name, values in verdict.weighted_rows():
+        rows.append([name, "", *("-" if value is None else f"{value:.2f}" for value in values)])
     return _table(["kcal/mol", "n", *verdict.functionals], rows)
 
 

@@ -29,16 +29,10 @@ def _side_by_side(verdict):
         total = next((one.total for one in found if one is not None), 0)
         values = ["-" if one is None else _with_interval(one) for one in found]
         rows.append([label, str(total), *values])
-    weighted = [verdict.weighted(xc) for xc in verdict.functionals]
-    for name in weighted[0]:
-        rows.append(
-            [name, "", *(f"{one[name]:.2f}{_interval_of(verdict, name, xc)}" for one, xc in _zip(weighted, verdict))]
-        )
+    for name, values in verdict.weighted_rows():
+        pairs = zip(values, verdict.functionals, strict=True)
+        rows.append([name, "", *("-" if v is None else f"{v:.2f}{_interval_of(verdict, name, xc)}" for v, xc in pairs)])
     return ["", *_table(["mean absolute error", "n", *verdict.functionals], rows)]
-
-
-def _zip(values, verdict):
-    return zip(values, verdict.functionals, strict=True)
 
 
 def _interval_of(verdict, name, xc):

@@ -20,8 +20,9 @@ from dftfd.benchmarks.collections import located
 from dftfd.benchmarks.energies import How, Step, as_many, compute, name_of
 from dftfd.benchmarks.gscdb import read_molecule, read_totals
 from dftfd.benchmarks.reactions import BenchmarkSet, Species, checked_species
-from dftfd.errors import FileError, InputError
+from dftfd.errors import DftfdError, FileError, InputError
 from dftfd.functionals.registry import get_functional
+from dftfd.model.forces import require_energy
 from dftfd.model.options import RUN, Options
 from dftfd.runtime.arguments import number, optional, public, whole
 from dftfd.runtime.arguments import path as as_path
@@ -33,6 +34,9 @@ DEFAULTS: Mapping[str, Any] = {"density_fit": False, "grid_level": 5}
 """Options where none are given: Q-Chem's 99 radial shells of 590 points lie near level 5."""
 
 MAX_BYTES = 64 * 2**20
+
+BASIS = "def2-qzvppd"
+"""Of GSCDB's total energies, where a molecule names none."""
 AGREE, UNEXPLAINED = "agree", "definition of the functional, basis set, or their settings"
 
 CAUSES: tuple[tuple[str, Mapping[str, Any]], ...] = (
@@ -152,7 +156,7 @@ def compare_totals(
     """
     functionals = as_many(xc)
     for each in functionals:
-        get_functional(each)
+        require_energy(get_functional(each))
     chosen = {**DEFAULTS, **options}
     checked = Options.given_to("compare_totals", **chosen)
     if given := checked.changed(RUN).keys() - {"max_memory"}:
@@ -160,7 +164,7 @@ def compare_totals(
     if client is not None:
         require_client(client)
     theirs, species = _chosen(data, functionals, limit, seed, max_functions, basis)
-    how = How(basis or "def2-qzvppd", chosen, {}, None, jobs, client, record, own_basis=True)
+    how = How(basis or BASIS, chosen, {}, None, jobs, client, record, own_basis=True)
     computed = compute(_set_of(species), functionals, how, on_step)
     found = [
         _total(name, name_of(each), theirs[name_of(each)][name], computed[name_of(each), name], tolerance)
@@ -236,12 +240,19 @@ def _small(order, molecules, limit, max_functions, basis) -> Iterator[tuple[str,
     for name in order:
         one = molecules(name)
         if count < limit and not checked_species(one):
-            system = molecule(one.atoms, one.basis or basis or "def2-qzvppd", one.charge, one.spin, allow_close=True)
-            if system.n_ao <= max_functions:
+            if _size(one, basis) <= max_functions:
                 count += 1
                 yield name, one
         if count == limit:
             return
+
+
+def _size(one, basis) -> int:
+    """Number of basis functions of a molecule; 0 where it has no such basis set, which its row in the table tells."""
+    try:
+        return molecule(one.atoms, one.basis or basis or BASIS, one.charge, one.spin, allow_close=True).n_ao
+    except DftfdError:
+        return 0
 
 
 def _document(path, functionals: Sequence[str]):

@@ -106,6 +106,13 @@ class Verdict(ShownAsText):
         found = {"WTMAD-1": wtmad1(means, references), "WTMAD-2": second}
         return {name: value for name, value in found.items() if value is not None}
 
+    def weighted_rows(self) -> list[tuple[str, list[float | None]]]:
+        """The weighted means that any functional has: name and value for each functional, None where one has none."""
+        found = [self.weighted(xc) for xc in self.functionals]
+        return [
+            (name, [one.get(name) for one in found]) for name in dict.fromkeys(name for one in found for name in one)
+        ]
+
     def weighted_interval(self, xc: str) -> tuple[float, float] | None:
         """Where WTMAD-2 lies with 95 % confidence, if these reactions are a sample of many."""
         if "WTMAD-2" not in self.weighted(xc):
@@ -230,10 +237,9 @@ class Verdict(ShownAsText):
             values = ["--" if one is None else f"{one.mean_absolute:.2f}" for one in found]
             counts = {one.n if one is not None else 0 for one in found}
             lines.append(" & ".join([_tex(label), "/".join(map(str, sorted(counts))), *values]) + r" \\")
-        for name in self.weighted(self.functionals[0]):
-            lines.append(
-                " & ".join([name, "", *(f"{self.weighted(xc)[name]:.2f}" for xc in self.functionals)]) + r" \\"
-            )
+        for name, means in self.weighted_rows():
+            numbers = ["--" if value is None else f"{value:.2f}" for value in means]
+            lines.append(" & ".join([name, "", *numbers]) + r" \\")
         words = ", ".join(f"{key} {value}" for key, value in self.settings.items())
         return "\n".join([f"% mean absolute errors [kcal/mol]; {words}", *lines, r"\hline", r"\end{tabular}", ""])
 

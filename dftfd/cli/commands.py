@@ -212,10 +212,13 @@ def output_files(json, report, output, overwrite):
 
 
 def refuse_existing(paths, overwrite):
-    """FileError for files that are there already, which only --overwrite replaces."""
+    """FileError for files that are there already, which only --overwrite replaces, and for those nobody can write."""
+    from dftfd.runtime.files import check_writable
+
     for path in paths:
         if not overwrite and os.path.lexists(path):
             raise FileError(f"{path} exists; take another name, or give --overwrite to replace it.")
+        check_writable(path)
 
 
 def _request(file, of_molecule, of_run, given):

@@ -32,6 +32,9 @@ def excitations(
     debug: Debug = False,
 ):
     """Compute excitation energies and absorption strengths."""
+    if triplets and spin_flip:
+        raise InputError("--triplets and --spin-flip are two kinds of excitations; give one of them.")
+    _require_outputs(output, plot)
     with messages(verbose, debug):
         result, progress = _solved(file, of_molecule, of_run)
         with progress:
@@ -43,6 +46,17 @@ def excitations(
         if plot is not None:
             found.plot(plot)
     require_convergence(found.converged.all(), "some excitations have not converged.")
+
+
+def _require_outputs(output, plot):
+    """Raise before anything is computed where a file of excitations or a picture of them could not be written."""
+    from dftfd.runtime.files import check_writable
+    from dftfd.runtime.pictures import require_picture
+
+    if output is not None:
+        check_writable(output)
+    if plot is not None:
+        require_picture(plot)
 
 
 @app.command()

@@ -1,15 +1,14 @@
 """The command fit: parameters of a functional that fit reaction energies."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dftfd.cli.commands import Debug, Verbose, app, messages
+from dftfd.cli.commands import Debug, Verbose, app, messages, refuse_existing
 from dftfd.cli.option_types import functional_named, with_options
 from dftfd.cli.terminal import say
-from dftfd.errors import FileError, InputError, MissingDependencyError
+from dftfd.errors import InputError, MissingDependencyError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, STATE, names
 
 OFFERED = [
@@ -65,8 +64,7 @@ def fit(
     """
     from dftfd.training.fitting import fit as run_fit
 
-    if save is not None and os.path.lexists(save) and not overwrite:
-        raise FileError(f"{save} exists; choose another name, or --overwrite.")
+    refuse_existing([save] if save else [], overwrite)
     with messages(verbose, debug):
         found = run_fit(
             functional_named(xc),

@@ -1,6 +1,5 @@
 """The commands benchmark and passport: how good functionals are, as tables of errors, and which ones they are."""
 
-import os
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -8,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, at_work, messages, refuse
+from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, at_work, messages, refuse, refuse_existing
 from dftfd.cli.option_types import functional_named, with_options
 from dftfd.cli.terminal import say
-from dftfd.errors import FileError, NotConvergedError
+from dftfd.errors import InputError, NotConvergedError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, names
 
 OFFERED = [
@@ -89,7 +88,7 @@ def benchmark(
     outputs = _outputs({".csv": csv, ".json": json, ".tex": latex, ".html": html}, overwrite)
     common: dict[str, Any] = {"data": data, "seed": seed, "basis": basis, "jobs": jobs, "record": record}
     common |= {} if limit is None else {"limit": limit}
-    of_set = {"only": _words(only), "density": density, "molecule_options": of_molecule}
+    of_set = {"only": _words(only), "density": functional_named(density), "molecule_options": of_molecule}
     if name == TOTALS:
         refused = {"only": only, "density": density, "latex": latex, "html": html, "dry_run": dry_run} | of_molecule
         refuse([key for key, value in refused.items() if value], refused, "does not go with total energies")
@@ -193,9 +192,9 @@ def _left(step):
 
 
 def _outputs(given, overwrite):
-    """Paths and their formats; FileError where one exists already, before anything is computed."""
+    """Paths and their formats; FileError where one exists or cannot be written, before anything is computed."""
     outputs = {path: ending for ending, path in given.items() if path is not None}
-    for path in outputs:
-        if not overwrite and os.path.lexists(path):
-            raise FileError(f"{path} exists; take another name, or give --overwrite to replace it.")
+    if len(outputs) < sum(path is not None for path in given.values()):
+        raise InputError("two outputs have the name of one file; give each a name of its own.")
+    refuse_existing(outputs, overwrite)
     return outputs

@@ -18,6 +18,7 @@ from dftfd.cli.commands import (
 from dftfd.cli.nuclei import OFFERED, File
 from dftfd.cli.option_types import with_options
 from dftfd.cli.terminal import say
+from dftfd.errors import InputError
 
 
 @app.command()
@@ -54,7 +55,7 @@ def frequencies(
 ):
     """Compute vibrations and the thermochemistry of a gas."""
     from dftfd.results.vibration_files import writer_for
-    from dftfd.system.isotopes import isotopes_of_text
+    from dftfd.system.isotopes import isotopes_of_text, masses
     from dftfd.system.molecule import molecule
     from dftfd.tasks.optimization import optimize as find_minimum
     from dftfd.tasks.run import run_scf
@@ -64,8 +65,11 @@ def frequencies(
     refuse_existing(output or (), overwrite)
     wanted: dict[str, Any] = {"isotopes": isotopes_of_text(isotopes), "raman": raman, "method": derivatives}
     wanted |= {"points": points, "step": step, "record": record, "restart": restart}
+    gas: dict[str, Any] = {"symmetry_number": symmetry_number, "quasi_harmonic": quasi_harmonic}
+    _require_sensible(wanted, gas | {"temperature": temperature, "pressure": pressure})
     with messages(verbose, debug):
         system = molecule(file, **of_molecule)
+        masses(tuple(s for s, ghost in zip(system.symbols, system.ghost, strict=True) if not ghost), wanted["isotopes"])
         with progress_of(system) as progress:
             if optimize:
                 found = find_minimum(system, **of_run, progress=progress)
@@ -75,10 +79,23 @@ def frequencies(
                 result = run_scf(system, **of_run, progress=progress)
             require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
             vibrations = result.vibrations(**wanted, progress=progress)
-        of_gas = vibrations.thermochemistry(temperature, pressure, symmetry_number, quasi_harmonic)
+        of_gas = vibrations.thermochemistry(temperature, pressure, **gas)
         say(f"\n{result}\n\n{vibrations}\n\n{of_gas}")
         for path in output or ():
             vibrations.write(path)
+
+
+def _require_sensible(wanted, gas):
+    """InputError for arguments that second derivatives or the gas would refuse, before anything is computed."""
+    from dftfd.response.hessian import METHODS, POINTS, STEP
+    from dftfd.results.vibrations import KELVIN, PRESSURE, QUASI_HARMONIC, SYMMETRY_NUMBER
+
+    kinds: dict[str, Any] = {"temperature": KELVIN, "pressure": PRESSURE, "symmetry_number": SYMMETRY_NUMBER}
+    kinds |= {"quasi_harmonic": QUASI_HARMONIC, "method": METHODS, "points": POINTS, "step": STEP}
+    for name, kind in kinds.items():
+        kind.checked(name, (wanted | gas)[name])
+    if wanted["restart"] and wanted["record"] is None:
+        raise InputError("--restart needs the --record of the interrupted run.")
 
 
 @app.command("reaction-path")

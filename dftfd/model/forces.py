@@ -109,10 +109,13 @@ def nuclear_forces(
 
 
 def require_energy(functional) -> None:
-    """Raise UnsupportedError, naming them, where terms are models of the potential alone: nothing has such forces."""
+    """Raise UnsupportedError, naming them, where terms are models of the potential alone: their total is incomplete."""
     if not functional.has_energy:
         names = ", ".join(repr(term.name) for _, term in functional.terms if not term.has_energy)
-        raise UnsupportedError(f"{names} is a model of the potential alone: it has no energy, so forces do not exist.")
+        raise UnsupportedError(
+            f"{names} is a model of the potential alone: it has no energy, so neither energy differences nor forces "
+            "exist."
+        )
 
 
 def require_forces(functional) -> None:

@@ -288,6 +288,8 @@ def _operators(result, spin, progress, fast) -> Any:
     response = LinearResponse(result, spin == "triplet", progress, fast=fast)
     if not response.is_uniform or result.mo_occ.max() != result.calculation.capacity:
         raise InputError("excitations need full and empty orbitals; this result has other occupations.")
+    if not response.size:
+        raise InputError("no orbital is empty in this basis set, so there are no excitations; take a larger basis.")
     return response
 
 

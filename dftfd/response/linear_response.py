@@ -80,8 +80,9 @@ class LinearResponse:
         self.is_local = not (functional.exact_exchange or functional.exact_exchange_ranges)
         self.rotations = self._model.rotations
         differences = np.unique(self._electrons_moved())
-        self.is_uniform = len(differences) == 1 and not self._problem.shared_orbitals
-        self.scale = 2.0 * float(differences[0]) if self.is_uniform else 2.0 * calculation.capacity
+        self.is_uniform = len(differences) <= 1 and not self._problem.shared_orbitals  # none: no orbital is empty
+        uniform = self.is_uniform and len(differences)
+        self.scale = 2.0 * float(differences[0]) if uniform else 2.0 * calculation.capacity
         self.gaps = self._model.diagonal / self.scale
 
     def _with(self, energy):
@@ -190,7 +191,7 @@ class LinearResponse:
         """Per spin (trial, occupied, virtual) of vectors X (trial, size) of full and empty orbitals."""
         parts = np.split(X, np.cumsum([len(p) for p, _ in self.rotations.pairs])[:-1], axis=-1)
         shapes = [(int((n == 0).sum()), int((n > 0).sum())) for n in self.rotations.occupations[:, 0]]
-        return [part.reshape(-1, *shape).transpose(0, 2, 1) for part, shape in zip(parts, shapes, strict=True)]
+        return [part.reshape(len(X), *shape).transpose(0, 2, 1) for part, shape in zip(parts, shapes, strict=True)]
 
     def vectors(self, blocks) -> np.ndarray:
         """The X (trial, size) whose `blocks` these are."""

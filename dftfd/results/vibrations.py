@@ -34,6 +34,7 @@ ZERO = 1e-3
 
 KELVIN = number(lambda x: 1e-3 <= x <= 1e6, "a temperature from 0.001 to 1e6 kelvin")
 PRESSURE = number(lambda x: 1e-10 <= x <= 1e12, "a pressure of pascal above 0, such as 101325")
+SYMMETRY_NUMBER, QUASI_HARMONIC = optional(whole(1, 120)), choice("grimme", "truhlar", None)
 WIDTH = number(lambda x: 1e-3 <= x <= 1e4, "a width in cm^-1, such as 10")
 
 
@@ -161,7 +162,7 @@ class Vibrations(ShownAsText):
     def _moves(self):
         """dR/dQ (mode, atom, 3) [u^-1/2]."""
         root = np.repeat(np.sqrt(self.masses), 3)
-        return (self._solution[1] / root).reshape(-1, len(self.masses), 3)
+        return (self._solution[1] / root).reshape(len(self._solution[1]), len(self.masses), 3)
 
     @property
     def _raman_parts(self):
@@ -185,8 +186,8 @@ class Vibrations(ShownAsText):
         self,
         temperature: Annotated[float, KELVIN] = 298.15,
         pressure: Annotated[float, PRESSURE] = 101325.0,
-        symmetry_number: Annotated[int | None, optional(whole(1, 120))] = None,
-        quasi_harmonic: Annotated[str | None, choice("grimme", "truhlar", None)] = None,
+        symmetry_number: Annotated[int | None, SYMMETRY_NUMBER] = None,
+        quasi_harmonic: Annotated[str | None, QUASI_HARMONIC] = None,
     ) -> Thermochemistry:
         """Enthalpy, entropy and Gibbs energy of the ideal gas of rigid rotors and harmonic oscillators.
 

@@ -25,14 +25,20 @@ def picture(path: Path, width: float = 7.0, height: float = 4.0) -> Iterator[Any
 
     InputError for an ending that names no format, FileError where the file cannot be written.
     """
-    require_matplotlib()
+    require_picture(path)
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    ending = Path(path).suffix[1:].lower()
-    if ending not in figure.canvas.get_supported_filetypes():
-        raise InputError(f"cannot tell the format of the picture {str(path)!r}: .png, .svg or .pdf expected.")
-    check_writable(path)
     yield figure
     with written_whole(path) as temporary:
-        figure.savefig(temporary, dpi=150, format=ending)
+        figure.savefig(temporary, dpi=150, format=Path(path).suffix[1:].lower())
+
+
+def require_picture(path: Path) -> None:
+    """Raise what `picture` would, before any work is done for it."""
+    require_matplotlib()
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    if Path(path).suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():
+        raise InputError(f"cannot tell the format of the picture {str(path)!r}: .png, .svg or .pdf expected.")
+    check_writable(path)

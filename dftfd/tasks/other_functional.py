@@ -12,6 +12,7 @@ import numpy as np
 from dftfd.errors import NumericalError
 from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.functionals.registry import get_functional
+from dftfd.model.forces import require_energy
 from dftfd.results.result import SCFResult
 from dftfd.runtime.progress import as_progress
 from dftfd.scf.orbitals import occupied_orbitals
@@ -20,9 +21,11 @@ from dftfd.scf.orbitals import occupied_orbitals
 def energies_on(result: SCFResult, xc: Any) -> dict[str, float]:
     """Components of the energy [hartree] of a functional on the density of a result, and their sum as 'total'.
 
-    Molecule, integrals and grids are the result's.
+    Molecule, integrals and grids are the result's. Raises UnsupportedError for double hybrids and models of the
+    potential, NumericalError for an energy that is not finite.
     """
     calculation = replace(result.calculation, functional=get_functional(xc))
+    require_energy(calculation.functional)
     without_pt2(calculation.functional, "whose perturbation theory is not that of another functional's density")
     energy = calculation.build(as_progress(False)).energy
     C_occ = occupied_orbitals(result.mo_coeff, result.mo_occ)

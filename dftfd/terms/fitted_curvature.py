@@ -47,6 +47,8 @@ def fitted_curvature(
     if P is not None:
         terms.append(_Coulomb(integrals, metric, centres, P, range(len(C))))
     for s, (fraction, C_s) in enumerate(exchange):
+        if not C_s.shape[1]:  # a spin without electrons
+            continue
         lengths = np.linalg.norm(C_s, axis=0) / np.linalg.norm(C[s], axis=1)
         terms.append(_Exchange(integrals, metric, centres, -fraction, C_s, lengths, s))
     parts = integrals.parts_of_atoms(_BLOCK_BYTES)

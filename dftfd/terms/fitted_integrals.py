@@ -126,6 +126,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     def exchange_on_orbitals(self, C, dC, omega=0.0, crossed=1.0):
         n_orbitals, n = C.shape
+        if not n_orbitals:
+            return np.zeros(dC.shape)
         B = self._rows(omega)
         block = max(1, _BLOCK_BYTES // (8 * n * max(n, n_orbitals)))
         columns = crossed * np.ascontiguousarray(dC.reshape(-1, n).T)

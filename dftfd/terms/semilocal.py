@@ -81,6 +81,7 @@ class SemilocalEnergy(GridEnergy):
     def lacks_response(self):
         models = ", ".join(repr(term.name) for _, term in self.functional.terms if not term.has_energy)
         return models and (
-            f"{models} is a model of the potential alone: without an energy there is no Hessian, so neither stability "
-            "nor second-order or direct minimisation exists; use convergence='auto', 'diis' or 'adiis'."
+            f"{models} is a model of the potential alone: without an energy there is no Hessian, so neither responses "
+            "and excitations nor stability exist, and second-order or direct minimisation neither; use convergence="
+            "'auto', 'diis' or 'adiis'."
         )

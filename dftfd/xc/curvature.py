@@ -132,7 +132,7 @@ class CurvatureBuilder(MatrixBuilder):
         """Adds what potentials (atom 3, spin, channel, point) do to the orbitals of a block."""
         few = ao[: 4 if ao_order(self.kernel) else 1]
         phi = [np.matmul(C.take(aos, axis=1), few) for C in self._C]
-        flat = [found.reshape(-1, *found.shape[2:]) for found in on_orbitals]
+        flat = [found.reshape(found.shape[0] * found.shape[1], *found.shape[2:]) for found in on_orbitals]
         for number, potential in enumerate(potentials):
             self._transitions.apply(potential, phi, few, aos, [found[number] for found in flat], scratch)
 
