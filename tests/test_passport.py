@@ -86,6 +86,7 @@ def test_the_command_writes_and_compares(tmp_path, capsys):
     assert "lda_c_vwn" in capsys.readouterr().out
     assert json.loads(path.read_text())["atoms"]["Kr"]["terms"].keys() == {"lda_x", "lda_c_vwn"}
     assert main(["passport", "lda,vwn", "--output", str(path)]) == 5
+    assert main(["passport", "lda,vwn", "--output", str(tmp_path / "lda.txt")]) == 2
     assert main(["passport", "lda,vwn", "--compare", str(path)]) == 0
     assert main(["passport", str(path), "--compare", "lda,pw"]) == 1
     (tmp_path / "own.py").write_text("def own_x(n):\n    return -0.7385587663820224 * n ** (4 / 3)\n")

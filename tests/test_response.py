@@ -531,6 +531,7 @@ def test_commands(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "HOMO -> LUMO 100 %" in out and "Tamm-Dancoff" in out
     assert len(dftfd.load_excitations(tmp_path / "e.h5")) == 1
+    assert main(["excitations", *base, "-n", "1", "--output", str(tmp_path / "e.h5"), "--overwrite"]) == 0
     assert main(["excitations", *base, "-n", "1", "--triplets"]) == 0
     assert "triplet" in capsys.readouterr().out
     assert main(["polarizability", *base, "--omega", "0.0", "--omega", "0.1"]) == 0
@@ -556,7 +557,9 @@ def test_a_spin_without_electrons(fit):
 
 def test_excitations_of_two_kinds_and_files_that_cannot_be_written(tmp_path, capsys):
     """The command refuses them before the SCF."""
+    (tmp_path / "old.h5").touch()
     for more, code in (
+        (["--output", str(tmp_path / "old.h5")], 5),
         (["--triplets", "--spin-flip"], 2),
         (["--plot", str(tmp_path / "a.foo")], 2),
         (["--output", str(tmp_path / "no" / "a.h5")], 5),

@@ -28,13 +28,14 @@ def excitations(
     ] = False,
     output: Annotated[Path | None, typer.Option(help="Write them to this HDF5 file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the absorption spectrum (needs plots).")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
     """Compute excitation energies and absorption strengths."""
     if triplets and spin_flip:
         raise InputError("--triplets and --spin-flip are two kinds of excitations; give one of them.")
-    _require_outputs(output, plot)
+    _require_outputs(output, plot, overwrite)
     with messages(verbose, debug):
         result, progress = _solved(file, of_molecule, of_run)
         with progress:
@@ -48,13 +49,11 @@ def excitations(
     require_convergence(found.converged.all(), "some excitations have not converged.")
 
 
-def _require_outputs(output, plot):
+def _require_outputs(output, plot, overwrite):
     """Raise before anything is computed where a file of excitations or a picture of them could not be written."""
-    from dftfd.runtime.files import check_writable
     from dftfd.runtime.pictures import require_picture
 
-    if output is not None:
-        check_writable(output)
+    refuse_existing([path for path in (output, plot) if path is not None], overwrite)
     if plot is not None:
         require_picture(plot)
 

@@ -146,6 +146,8 @@ def passport(
     """
     from dftfd.verify.passport import Comparison, passport_of
 
+    if output is not None and output.suffix.lower() != ".json":
+        raise InputError(f"--output {output}: a passport is a file .json, which --compare reads.")
     outputs = _outputs({".json": output}, overwrite)
     with messages(verbose, debug), at_work("computing energies of atoms"):
         of_word = lambda word: passport_of(word if word.lower().endswith(".json") else functional_named(word))
