@@ -21,6 +21,7 @@ from dftfd.response import linear_response
 from dftfd.response.excitations import excitations_of
 from dftfd.response.linear_response import LinearResponse
 from dftfd.runtime.progress import Progress
+from dftfd.xc.transitions import transition_density
 from tests.verification import pages
 
 slow = pytest.mark.slow
@@ -566,3 +567,15 @@ def test_excitations_of_two_kinds_and_files_that_cannot_be_written(tmp_path, cap
     ):
         assert main(["excitations", "He 0 0 0;", *more]) == code
         assert not capsys.readouterr().out
+
+
+def test_what_an_array_held_before_does_not_matter():
+    """The kinetic energy density's row is written last: numbers left in memory neither overflow nor show."""
+    phi, chi = np.random.default_rng(0).normal(size=(2, 4, 3, 5))
+    found = []
+    for left in (0.0, 1e308):
+        out = np.full((5, 5), left)
+        transition_density(phi, chi, order=1, tau=True, out=out)
+        found.append(out)
+    np.testing.assert_array_equal(*found)
+    np.testing.assert_allclose(found[0][-1], np.einsum("iqp,iqp->p", phi[1:], chi[1:]), rtol=1e-14)

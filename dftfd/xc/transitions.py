@@ -33,7 +33,7 @@ def transition_density(phi, chi, order: int, tau: bool, out: np.ndarray) -> None
         for row, (i, j) in enumerate(PAIRS, start=HESSIAN.start):
             out[row] = dot(phi[row], chi[0]) + dot(phi[0], chi[row])
             out[row] += dot(phi[1 + i], chi[1 + j]) + dot(phi[1 + j], chi[1 + i])
-    out *= 2.0
+    out[: component_count(order)] *= 2.0
     if tau:
         out[TAU] = sum(dot(phi[i], chi[i]) for i in range(1, 4))
 
