@@ -38,21 +38,19 @@ def taking(
         vars(taken)["__signature__"] = signature
         annotations = {p.name: p.annotation for p in signature.parameters.values()}
         taken.__annotations__ = annotations | {"return": declared.return_annotation}
-        taken.__doc__ = function.__doc__.replace("{options}", described().strip())
+        taken.__doc__ = inspect.cleandoc(function.__doc__).replace("{options}", described())
         return taken
 
     return decorate
 
 
-def described(indent: int = 4) -> str:
+def described() -> str:
     """The options in words, one paragraph each, as documentation strings have them."""
-    lead, width = " " * indent, 120
     return "\n".join(
         textwrap.fill(
             f"{name}: {option.meaning}" + (f" In Python also {option.in_python}" if option.in_python else ""),
-            width,
-            initial_indent=lead,
-            subsequent_indent=lead + "    ",
+            width=116,
+            subsequent_indent="    ",
         )
         for name, option in OPTIONS.items()
     )
