@@ -12,6 +12,7 @@ from dftfd.cli.option_types import functional_named, with_options
 from dftfd.cli.terminal import say
 from dftfd.errors import InputError, NotConvergedError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, names
+from dftfd.runtime.progress import in_time
 
 OFFERED = [
     name
@@ -187,10 +188,7 @@ def _tell(display, step):
 
 
 def _left(step):
-    if step.seconds_left is None:
-        return ""
-    minutes, seconds = divmod(round(step.seconds_left), 60)
-    return f"{minutes} min left" if minutes else f"{seconds} s left"
+    return "" if step.seconds_left is None else f"{in_time(step.seconds_left)} left"
 
 
 def _outputs(given, overwrite):

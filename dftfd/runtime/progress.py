@@ -26,6 +26,12 @@ def cycle_line(cycle):
     )
 
 
+def in_time(seconds: float) -> str:
+    """A time as one would say it: whole minutes, below one seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min" if minutes else f"{rest} s"
+
+
 class Progress:
     """Collects wall times by stage and is otherwise silent."""
 
