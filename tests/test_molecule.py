@@ -1,5 +1,6 @@
 """Molecule: one meaning for every form of input, PySCF's numbers for every property, a clear refusal for bad input."""
 
+import sys
 import warnings
 import weakref
 from pathlib import Path
@@ -15,7 +16,8 @@ from pyscf.scf import hf, uhf
 
 import dftfd
 from dftfd.errors import DftfdError, FileError, InputError, InputWarning, UnsupportedError
-from dftfd.libcint.basis_sets import load_ecp, normalise_basis_name
+from dftfd.libcint.basis_exchange import exchange_names, exchange_potential, exchange_shells
+from dftfd.libcint.basis_sets import load_basis, load_ecp, normalise_basis_name, to_tuples
 from dftfd.libcint.guesses import atomic_density, hueckel_density
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM, meta_loewdin_orbitals, minao_guess, to_pyscf
 from dftfd.libcint.two_electron import auxiliary_basis
@@ -363,6 +365,44 @@ def test_missing_files_have_their_own_exit_code(tmp_path):
     assert caught.value.exit_code == 5
     with pytest.raises(FileError, match="separate the atoms by ';'"):
         molecule("He 0 0 0")
+
+
+@pytest.mark.parametrize("symbol", ["H", "C", "O", "I"])
+def test_the_exchange_says_of_a_set_that_both_know_what_pyscf_says(symbol):
+    """def2-TZVP and its potential of iodine, from two libraries: the same numbers but for shells' order and norms."""
+    ours = sorted(to_tuples(exchange_shells("def2tzvp", symbol)))
+    theirs = sorted(load_basis("def2tzvp", symbol))
+    assert [shell[0] for shell in ours] == [shell[0] for shell in theirs]
+    for found, known in zip(ours, theirs, strict=True):
+        of_found, of_known = np.array(found[1:]), np.array(known[1:])
+        np.testing.assert_allclose(of_found[:, 0], of_known[:, 0], rtol=1e-12)
+        np.testing.assert_allclose(of_found[:, 1] / of_found[0, 1], of_known[:, 1] / of_known[0, 1], rtol=1e-12)
+    potential, known = exchange_potential("def2tzvp", symbol), load_ecp("def2tzvp", symbol)
+    assert (to_tuples(potential) if potential else None) == known
+
+
+def test_second_diffuse_functions_go_on_as_a_geometric_series():
+    """d-aug-cc-pVTZ, of the exchange alone: the last exponent is the last of aug-cc-pVTZ squared over the one before.
+
+    D. E. Woon, T. H. Dunning, J. Chem. Phys. 100, 2975 (1994).
+    """
+    once, twice = (load_basis(normalise_basis_name(name), "N") for name in ("aug-cc-pVTZ", "d-aug-cc-pVTZ"))
+    for momentum in range(4):
+        *_, before, last = sorted({row[0] for shell in once if shell[0] == momentum for row in shell[1:]}, reverse=True)
+        smallest = min(row[0] for shell in twice if shell[0] == momentum for row in shell[1:])
+        assert smallest == pytest.approx(last**2 / before, rel=2e-3)
+    assert molecule("N 0 0 0;", basis="d-aug-cc-pVTZ", spin=3).basis == "d-aug-cc-pvtz"
+    with pytest.raises(InputError, match="no functions for I"):
+        molecule("I 0 0 0;", basis="d-aug-cc-pv5z", spin=1)
+
+
+def test_what_brings_more_basis_sets_is_told(monkeypatch):
+    """Without the package the refusal names it."""
+    exchange_names.cache_clear()
+    monkeypatch.setitem(sys.modules, "basis_set_exchange", None)
+    with pytest.raises(InputError, match=r"unknown basis set 'd-aug-cc-pvtz'; .*pip install 'dftfd\[basis\]'"):
+        molecule("N 0 0 0;", basis="d-aug-cc-pvtz", spin=3)
+    exchange_names.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["./basis.dat", "basis.dat", "H S\n 1.0 1.0\n", "def2-svp@3s", "gth-dzvp", "../../x"])

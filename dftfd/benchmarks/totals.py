@@ -147,7 +147,8 @@ def compare_totals(
 
     data: a copy of GSCDB, or a JSON file, a list of {"name", "atoms", "charge", "spin", "basis", "energies"}, energies
         by functional [hartree], atoms text or rows symbol, x, y, z [angstrom].
-    limit, seed: so many molecules in the order that a seed gives; a larger limit holds a smaller one.
+    limit, seed: so many molecules in the order that a seed gives; a larger limit holds a smaller one. Those between
+        whose basis set is not known have a row without an energy and do not count.
     max_functions: larger molecules are left out.   tolerance: difference [hartree] that counts as agreement.
     basis: where a molecule brings none.   jobs, client, record: as in `run_batch`.   options: for `run_scf`, by default
         exact integrals and grid level 5.
@@ -238,21 +239,23 @@ def _chosen(data, functionals, limit, seed, max_functions, basis):
 def _small(order, molecules, limit, max_functions, basis) -> Iterator[tuple[str, Species]]:
     count = 0
     for name in order:
-        one = molecules(name)
-        if count < limit and not checked_species(one):
-            if _size(one, basis) <= max_functions:
-                count += 1
-                yield name, one
         if count == limit:
             return
+        one = molecules(name)
+        if checked_species(one):
+            continue
+        size = _size(one, basis)
+        count += size is not None and size <= max_functions
+        if size is None or size <= max_functions:
+            yield name, one
 
 
-def _size(one, basis) -> int:
-    """Number of basis functions of a molecule; 0 where it has no such basis set, which its row in the table tells."""
+def _size(one, basis) -> int | None:
+    """Number of basis functions of a molecule; None where its basis set is not known, which its row will tell."""
     try:
         return molecule(one.atoms, one.basis or basis or BASIS, one.charge, one.spin, allow_close=True).n_ao
     except DftfdError:
-        return 0
+        return None
 
 
 def _document(path, functionals: Sequence[str]):

@@ -27,6 +27,7 @@ PROBLEM = 1
 
 SERVES = {
     "plots": "pictures, HTML reports",
+    "basis": "all basis sets of the Basis Set Exchange",
     "opt": "geometry optimisation",
     "ase": "ASE's calculator, the G2/97 set",
     "dispersion": "D3 and D4",

@@ -1,8 +1,9 @@
 """Named basis sets and effective core potentials, as plain numbers.
 
-A name is looked up in PySCF's table of names and in no other place: PySCF itself would also take a name for a file or
-for basis set text. Shells are nested tuples (l, (exponent, coefficient, ...), ...); an effective core potential is
-(number of core electrons, ((l, powers of r), ...)), both as PySCF keeps them internally.
+A name is looked up in PySCF's table of names, then among those of the Basis Set Exchange, and in no other place: PySCF
+itself would also take a name for a file or for basis set text. Shells are nested tuples (l, (exponent, coefficient,
+...), ...); an effective core potential is (number of core electrons, ((l, powers of r), ...)), both as PySCF keeps them
+internally.
 """
 
 import functools
@@ -16,6 +17,12 @@ from pyscf.lib.exceptions import BasisNotFoundError
 
 from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError, closest_names, shown
+from dftfd.libcint.basis_exchange import (
+    exchange_is_installed,
+    exchange_names,
+    exchange_potential,
+    exchange_shells,
+)
 
 _POPLE = re.compile(r"(?:321|431|631|6311)\+{0,2}g(?:\*{1,2}|\([0-9a-z]+(?:,[0-9a-z]+)?\))?")
 _AUXILIARY = re.compile(r"fit|ri$|so$|^sap|etb|^demon|^ahlrichs|cfit")
@@ -39,16 +46,21 @@ that name holds. Dashes do not count in its table, and no system takes a path of
 def normalise_basis_name(name) -> str:
     """The key of PySCF's table for a written name, 'def2-SVP' -> 'def2svp'; a prefix 'unc-' (uncontracted) is kept.
 
-    Raises InputError for anything that is not in the table, with the nearest names.
+    A name that only the Basis Set Exchange has becomes such a key, too. Raises InputError for others, with the nearest.
     """
     if not isinstance(name, str):
         raise InputError(f"the basis set must be a name, not {shown(name)}.")
     key = re.sub(r"[-_ ]", "", name.strip().lower())
     bare = key.removeprefix("unc")
-    if bare not in tables.ALIAS and not _POPLE.fullmatch(bare):
+    if not _is_of_pyscf(bare) and bare not in exchange_names():
         near = ", ".join(repr(known) for known in closest_names(bare, known_basis_names()))
-        raise InputError(f"unknown basis set {shown(name)}; the closest known names are {near}.")
+        more = "" if exchange_is_installed() else "; pip install 'dftfd[basis]' brings those of the Basis Set Exchange"
+        raise InputError(f"unknown basis set {shown(name)}; the closest known names are {near}{more}.")
     return key
+
+
+def _is_of_pyscf(bare):
+    return bare in tables.ALIAS or _POPLE.fullmatch(bare) is not None
 
 
 @functools.cache
@@ -61,17 +73,22 @@ def known_basis_names() -> tuple[str, ...]:
 @functools.lru_cache(maxsize=512)
 def load_basis(key: str, symbol: str) -> tuple:
     """Shells of one element in a basis set (a key of `normalise_basis_name`), sorted by angular momentum."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PySCF recommends to install another package when an element is missing
-        try:
-            shells = tables.load(NO_FILE + key.removeprefix("unc"), symbol)
-        except _FAILURES:
-            shells = None
+    bare = key.removeprefix("unc")
+    shells = _shells_of_pyscf(bare, symbol) if _is_of_pyscf(bare) else exchange_shells(bare, symbol)
     if not shells:
         raise InputError(f"basis set {key!r} has no functions for {symbol}; choose another basis set for this element.")
     if key.startswith("unc"):
         shells = mole.uncontracted_basis(shells)
     return to_tuples(sorted((shell for shell in shells if shell), key=lambda shell: shell[0]))
+
+
+def _shells_of_pyscf(bare, symbol):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PySCF recommends to install another package when an element is missing
+        try:
+            return tables.load(NO_FILE + bare, symbol)
+        except _FAILURES:
+            return None
 
 
 @functools.lru_cache(maxsize=512)
@@ -81,6 +98,8 @@ def load_ecp(key: str, symbol: str) -> tuple | None:
     Raises InputError for a valence-only set whose potential is not in the library.
     """
     key = key.removeprefix("unc")
+    if not _is_of_pyscf(key):
+        return to_tuples(exchange_potential(key, symbol))
     shared = [family for pattern, family in _ECP_FAMILIES if re.fullmatch(pattern, key)]
     for source in [key, *shared]:
         files = tables.ALIAS.get(source, ())
@@ -117,5 +136,7 @@ def to_lists(value):
 
 
 def display_name(key: str) -> str:
-    """A name of the table as it is usually written, 'def2svp' -> 'def2-svp'."""
-    return mole.BSE_META[key][0].lower() if key in mole.BSE_META else key
+    """A known name as it is usually written, 'def2svp' -> 'def2-svp'."""
+    if key in mole.BSE_META:
+        return mole.BSE_META[key][0].lower()
+    return key if _is_of_pyscf(key) else exchange_names().get(key, key).lower()
