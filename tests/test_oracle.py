@@ -125,14 +125,16 @@ def test_every_formula_has_a_hundred_points_and_more():
 
 @pytest.mark.parametrize("name", ["gga_x_b88"])
 def test_the_script_gives_the_numbers_of_the_file(name):
-    """One point of each kind again, to the rounding unit."""
+    """One point of each kind again, to the rounding unit; the points to the last digit, in which the processors' own
+    exp and power differ."""
     spec = importlib.util.spec_from_file_location("make_oracle", FOLDER / "make_oracle.py")
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     energy = ExtendedEnergy(formula(name))
     with h5py.File(ORACLE) as file:
-        for kind, x in script.points().items():
-            np.testing.assert_array_equal(x, file["points"][kind][()])
+        for kind, drawn in script.points().items():
+            x = file["points"][kind][()]
+            np.testing.assert_allclose(drawn, x, rtol=4 * np.finfo(float).eps)
             group = file[name][kind]
             e, first, second = script.derivatives(energy, x[:, 3], list(group.attrs["variables"]))
             np.testing.assert_allclose(e, group["energy"][3], rtol=1e-15)
