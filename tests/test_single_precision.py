@@ -82,6 +82,17 @@ def test_estimates_of_two_spins_and_ranges(water, omegas):
         assert np.abs(K_omega - expected).max() < 3e-6 * np.abs(expected).max()
 
 
+def test_coulomb_matrices_of_estimates(water):
+    """J without exchange to six digits, not to ten; forces do not take its fit for that of the exact J."""
+    exact = DensityFittedCoulombExchange(water, False)
+    P = (orbitals(water.n_ao) @ orbitals(water.n_ao).T)[None]
+    expected = exact.coulomb(P)
+    remembered = exact._last_fit(P[0])
+    error = np.abs(exact.for_estimates().coulomb(P) - expected).max() / np.abs(expected).max()
+    assert 1e-10 < error < 1e-6
+    assert exact._last_fit(P[0]) is remembered
+
+
 def test_estimates_need_room(water):
     """Without room for a second tensor the exact builder makes the estimates; the plan of memory says which."""
     builder = DensityFittedCoulombExchange(water, True)

@@ -49,6 +49,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
     F. Weigend, Phys. Chem. Chem. Phys. 4, 4285 (2002). doi:10.1039/b204199p
     """
 
+    _single_coulomb = False
+
     def __init__(self, molecule: Molecule, exact_exchange: bool, memory_limit: float | None = None):
         self.molecule = molecule
         self._auxiliary, self.auxiliary_basis = two_electron.auxiliary_basis(molecule, exact_exchange)
@@ -70,8 +72,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
         return _FewForExchange(self)
 
     def for_estimates(self) -> "DensityFittedCoulombExchange":
-        """The same with exchange in single precision, where a second tensor for it has its place."""
-        return _SinglePrecision(self) if self._room_for_single else self
+        """The same in single precision; exchange where a second tensor for it has its place."""
+        return _SinglePrecision(self) if self._room_for_single or not self._with_exchange else self
 
     def changes_from(self, P, C_occ=None, omegas=()):
         before = [self.exchange(P, C_occ, omega) for omega in omegas]
@@ -106,8 +108,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
         folded = (P + P.transpose(0, 2, 1))[:, *self._lower]
         diagonal = np.arange(1, P.shape[1] + 1).cumsum() - 1
         folded[:, diagonal] /= 2  # each pair i > j stands for ij and ji
-        fits, packed = self._rows(0.0).coulomb(folded)
-        if len(P) == 1:
+        fits, packed = self._rows(0.0).coulomb(folded, self._single_coulomb)
+        if len(P) == 1 and not self._single_coulomb:
             _LAST_FITS[self.molecule] = self.auxiliary_basis, P[0].copy(), fits[0]
         return packed[:, self._positions_in_square].reshape(P.shape)
 
@@ -280,7 +282,9 @@ class _FewForExchange(DensityFittedCoulombExchange):
 
 
 class _SinglePrecision(DensityFittedCoulombExchange):
-    """J as the builder that it is made of, K in single precision from its tensor."""
+    """J and K in single precision from the tensor of the builder that it is made of."""
+
+    _single_coulomb = True
 
     def __init__(self, exact: DensityFittedCoulombExchange):
         self.__dict__.update(exact.__dict__)

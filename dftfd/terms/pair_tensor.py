@@ -3,9 +3,10 @@ r"""The fitting tensor B_Q,ij, whole, or each pair of basis functions with the d
     J_ij = sum_Q B_Q,ij sum_kl B_Q,kl P_kl
 
 By the Schwarz inequality sum_Q B_Q,ij^2 is nearly (ij|ij). Pairs whose bound sqrt (ij|ij) is small are kept in single
-precision, whose 7 digits leave an error below 1e-11, and those below what counts are not kept. J stays the exact
-derivative of the energy, since both have the same B. For J alone, pairs for which there is no room are not kept either:
-with B = L^-1 A their integrals A are formed twice for every J, for L^-1 (A P), and for A^T (L^-T B P).
+precision, whose 7 digits leave an error below 1e-11, and those below what counts are not kept. A double is kept as the
+sum of two single-precision numbers, the first of which is enough for estimates. J stays the exact derivative of the
+energy, since both have the same B. For J alone, pairs for which there is no room are not kept either: with B = L^-1 A
+their integrals A are formed twice for every J, for L^-1 (A P), and for A^T (L^-T B P).
 """
 
 from copy import copy
@@ -48,8 +49,11 @@ class WholeTensor:
         rows = self.values[start : start + len(out)]
         return unpack(rows, out[: len(rows)])
 
-    def coulomb(self, folded) -> tuple[np.ndarray, np.ndarray]:
-        """(B P (n, aux), B^T B P (n, pair)) of densities (n, pair) packed over i >= j, where i > j stands for both."""
+    def coulomb(self, folded, single=False) -> tuple[np.ndarray, np.ndarray]:
+        """(B P (n, aux), B^T B P (n, pair)) of densities (n, pair) packed over i >= j, where i > j stands for both.
+
+        single: allowed, but there is nothing to gain by it.
+        """
         parts = np.array_split(self.values, worker_count())
         fits = [np.empty((len(folded), len(B))) for B in parts]
         product = lambda B, fit: np.matmul(folded, B.T, out=fit) @ B
@@ -77,7 +81,7 @@ class PairTensor:
         n_kept = int(np.searchsorted(bytes_of.cumsum(), room, side="right"))
         other = copy(self)
         if n_kept < len(pairs):
-            for name in ("_values", "_positions"):
+            for name in ("_kept", "_values", "_positions"):
                 other.__dict__.pop(name, None)
             other._double, other._single = (p[p < pairs[n_kept]] for p in (self._double, self._single))
             other._anew = np.concatenate([pairs[n_kept:], self._anew])
@@ -106,44 +110,57 @@ class PairTensor:
         return InverseRoot(self._molecule, self._auxiliary, self._omega)
 
     @cached_property
+    def _kept(self) -> np.ndarray:
+        """Pairs of the columns of the values."""
+        return np.concatenate([self._double, self._single])
+
+    @cached_property
     def _values(self) -> tuple[np.ndarray, np.ndarray]:
-        """B of the pairs in double and in single precision."""
-        rows = self.n_auxiliary
-        double = kept_memory.empty(rows * len(self._double)).reshape(rows, -1)
-        single = kept_memory.empty(rows * len(self._single), np.float32).reshape(rows, -1)
+        """B of the pairs that are kept, rounded to single precision, and what is missing of those in double."""
+        rows, n_double = self.n_auxiliary, len(self._double)
+        high = kept_memory.empty(rows * len(self._kept), np.float32).reshape(rows, -1)
+        low = kept_memory.empty(rows * n_double, np.float32).reshape(rows, -1)
         n_rows = self._root.rank  # less than fitting functions where some depend on others
         with blas_threads(worker_count()):
-            kept = np.sort(np.concatenate([self._double, self._single]))
-            for pairs, integrals in self._blocks(kept):
+            for pairs, integrals in self._blocks(np.sort(self._kept)):
                 block = self._root(integrals)
-                for positions, values in ((self._double, double), (self._single, single)):
+                for positions, before in ((self._double, 0), (self._single, n_double)):
                     first, last = np.searchsorted(positions, [pairs[0], pairs[-1] + 1])
-                    chosen = np.searchsorted(pairs, positions[first:last])
-                    values[:n_rows, first:last] = block.take(chosen, axis=1, mode="clip")
-        return double[:n_rows], single[:n_rows]
+                    values = block.take(np.searchsorted(pairs, positions[first:last]), axis=1, mode="clip")
+                    rounded = high[:n_rows, before + first : before + last]
+                    rounded[...] = values
+                    if not before:
+                        np.subtract(values, rounded, out=low[:n_rows, first:last], casting="same_kind")
+        return high[:n_rows], low[:n_rows]
 
-    def coulomb(self, folded) -> tuple[np.ndarray, np.ndarray]:
-        """(B P (n, aux), B^T B P (n, pair)) of densities (n, pair) packed over i >= j, where i > j stands for both."""
-        double, single = self._values
-        P_double, P_single = (np.ascontiguousarray(folded[:, kept]) for kept in (self._double, self._single))
+    def _in_double(self, start: int, out: np.ndarray) -> np.ndarray:
+        """Rows of the values (n, kept) from `start` on, as many as there are and `out` has room for, written to it."""
+        high, low = (values[start : start + len(out)] for values in self._values)
+        rows = out[: len(high)]
+        rows[...] = high
+        rows[:, : low.shape[1]] += low
+        return rows
+
+    def coulomb(self, folded, single=False) -> tuple[np.ndarray, np.ndarray]:
+        """(B P (n, aux), B^T B P (n, pair)) of densities (n, pair) packed over i >= j, where i > j stands for both.
+
+        single: in single precision, which reads half as much.
+        """
+        high, _ = self._values
+        P = folded[:, self._kept].astype(np.float32 if single else np.float64)
         fits, size = self._fits_anew(folded), max(1, _BLOCK_BYTES // (8 * folded.shape[1]))
 
         def part(starts):
-            J_double, J_single = np.zeros_like(P_double), np.zeros_like(P_single)
-            in_double = np.empty((size, P_single.shape[1]))
+            J, wide = np.zeros(P.shape), np.empty((0 if single else size, P.shape[1]))
             for start in starts:
-                rows = slice(start, min(start + size, len(double)))
-                B, b = double[rows], in_double[: rows.stop - start]
-                b[...] = single[rows]
-                fits[:, rows] += P_double @ B.T + P_single @ b.T
-                J_double += fits[:, rows] @ B
-                J_single += fits[:, rows] @ b
-            return J_double, J_single
+                rows = slice(start, start + size)
+                B = high[rows] if single else self._in_double(start, wide)
+                fits[:, rows] += P @ B.T
+                J += fits[:, rows].astype(B.dtype) @ B
+            return J
 
         J = np.zeros(folded.shape)
-        for J_double, J_single in share_out(range(0, fits.shape[1], size), part):
-            J[:, self._double] += J_double
-            J[:, self._single] += J_single
+        J[:, self._kept] = sum(share_out(range(0, fits.shape[1], size), part))
         if len(self._anew):
             coefficients = self._root.transposed(fits.T).T
             for pairs, integrals in self._blocks(self._anew):
@@ -163,15 +180,15 @@ class PairTensor:
     def _positions(self):
         """Where each element of a symmetric matrix (ao ao,) stands in a row of `unpacked`: the last place holds 0."""
         n = self._molecule.n_ao
-        packed = np.full(n * (n + 1) // 2, len(self._double) + len(self._single))
-        packed[np.concatenate([self._double, self._single])] = np.arange(len(self._double) + len(self._single))
+        packed = np.full(n * (n + 1) // 2, len(self._kept))
+        packed[self._kept] = np.arange(len(self._kept))
         square, lower = np.empty((n, n), dtype=np.intp), np.tril_indices(n)
         square[lower] = square[lower[::-1]] = packed
         return square.ravel()
 
     def unpacked(self, start: int, out: np.ndarray) -> np.ndarray:
         """As WholeTensor's; of a tensor that is kept."""
-        double, single = (values[start : start + len(out)] for values in self._values)
-        row = np.concatenate([double, single, np.zeros((len(double), 1))], axis=1)
+        row = np.zeros((len(out), len(self._kept) + 1))
+        row = row[: len(self._in_double(start, row[:, :-1]))]
         np.take(row, self._positions, axis=1, out=out[: len(row)].reshape(len(row), -1), mode="clip")
         return out[: len(row)]
