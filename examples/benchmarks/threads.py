@@ -94,7 +94,8 @@ def main():
         if one < 1e-3:
             continue
         table[name] = {"one": round(one, 3), "two": round(two, 3), "serial": round(max(0.0, 2 * two - one), 3)}
-        print(f"{name:30s} {one:8.3f} {two:8.3f} s, serial {2 * two - one:7.3f}, efficiency {one / 2 / two:5.2f}")
+        efficiency = one / 2 / two if two else float("nan")  # a stage of less than the last digit
+        print(f"{name:30s} {one:8.3f} {two:8.3f} s, serial {2 * two - one:7.3f}, efficiency {efficiency:5.2f}")
     system = {count: [row[count]["system_seconds"] for row in rounds] for count in COUNTS}
     print("system seconds:", system)
     if options.save:
