@@ -19,7 +19,7 @@ WITH_CURVATURE = OneElectronEnergy, CoulombExchangeEnergy, SemilocalEnergy
 def first_derivatives(calculation, kind, P, C_occ, C):
     """Gradient and the Fock matrix on orbitals, in one row, of the term of a kind."""
     term = calculation.energy(Progress()).of_kind(kind)
-    on_orbitals = [C_s @ F for C_s, F in zip(C, term.evaluate(P, C_occ).matrix + 0 * P, strict=True)]
+    on_orbitals = [C_s @ F for C_s, F in zip(C, sum(term.evaluate(P, C_occ).matrices.values(), 0 * P), strict=True)]
     gradient = term.gradient(P, C_occ, True, Progress())
     return np.concatenate([gradient.ravel(), *map(np.ravel, on_orbitals)])
 

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from pyscf import df
 
 import dftfd
 from dftfd.errors import ResourceError
-from dftfd.libcint.two_electron import auxiliary_basis, fitting_tensor
+from dftfd.libcint.mole import to_pyscf
+from dftfd.libcint.two_electron import LINEAR_DEPENDENCE, auxiliary_basis, fitting_tensor
 from dftfd.terms import fitted_integrals
 from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
 from dftfd.terms.pair_tensor import DROPPED, SINGLE, PairTensor
@@ -13,12 +15,30 @@ from dftfd.terms.pair_tensor import DROPPED, SINGLE, PairTensor
 CHAIN = "; ".join(f"{'CO'[k % 2]} {1.3 * k} {0.4 * (k % 2)} {0.3 * (k % 3)}" for k in range(10))
 
 
+def of_pyscf(molecule, auxiliary):
+    """The tensor that PySCF makes, (aux, pair)."""
+    mole = to_pyscf(molecule)
+    made = df.addons.make_auxmol(mole, auxiliary)
+    return df.incore.cholesky_eri(mole, auxmol=made, lindep=LINEAR_DEPENDENCE)
+
+
+def test_the_whole_tensor_is_that_of_pyscf(chain):
+    """To 1e-11, with as many rows as functions, and the tensor of erf(omega r)/r gives the same integrals."""
+    molecule, auxiliary, B, _ = chain
+    np.testing.assert_allclose(fitting_tensor(molecule, auxiliary), B, atol=1e-11)
+    with to_pyscf(molecule).with_range_coulomb(0.3):
+        expected = of_pyscf(molecule, auxiliary)
+    found = fitting_tensor(molecule, auxiliary, 0.3)
+    P = np.random.default_rng(3).normal(size=B.shape[1])
+    np.testing.assert_allclose((found @ P) @ found, (expected @ P) @ expected, atol=1e-7)
+
+
 @pytest.fixture(scope="module")
 def chain():
     """Molecule, its fitting functions, the whole tensor, and densities packed as PairTensor takes them, (3, pair)."""
     molecule = dftfd.molecule(CHAIN, basis="def2-svp")
     auxiliary, _ = auxiliary_basis(molecule, exact_exchange=False)
-    B = fitting_tensor(molecule, auxiliary)
+    B = of_pyscf(molecule, auxiliary)
     return molecule, auxiliary, B, np.random.default_rng(5).normal(size=(3, B.shape[1]))
 
 
@@ -48,7 +68,7 @@ def test_fitting_functions_that_depend_on_each_other(chain):
     auxiliary, _ = auxiliary_basis(molecule, exact_exchange=False)
     doubled = {label: [*shells, *shells] for label, shells in auxiliary.items()}
     P = np.random.default_rng(6).normal(size=molecule.n_ao * (molecule.n_ao + 1) // 2)
-    whole = [fitting_tensor(molecule, functions) for functions in (auxiliary, doubled)]
+    whole = [of_pyscf(molecule, functions) for functions in (auxiliary, doubled)]
     expected = [B.T @ (B @ P) for B in whole]
     np.testing.assert_allclose(PairTensor(molecule, doubled).coulomb(P[None])[1][0], expected[1], atol=1e-9)
     np.testing.assert_allclose(expected[1], expected[0], atol=1e-5)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.model import cheaper_energy
+from dftfd.model import calculation
 from dftfd.scf.approach import approach
 from dftfd.scf.convergence import STRATEGIES, Convergence
 from dftfd.scf.loop import solve
@@ -60,7 +60,7 @@ def test_coarse_grid_first(monkeypatch, xc, charge):
     fine = max(counted.calls)
     with_start = counted.calls.count(fine)
     counted.calls.clear()
-    monkeypatch.setattr(cheaper_energy, "HEAVY_ATOMS", 1000)
+    monkeypatch.setattr(calculation, "HEAVY_ATOMS", 1000)
     plain = dftfd.run_scf(molecule, xc=xc, grid_level=2, convergence="fast")  # auto would look at open shells
     assert found.converged and "grid level 0" in found.steps[0] and not plain.steps
     assert abs(found.energy - plain.energy) < 1e-9
@@ -77,7 +77,7 @@ def test_double_integrals_late(monkeypatch):
     found = dftfd.run_scf(molecule, **options)
     late = len(counted.calls)
     counted.calls.clear()
-    monkeypatch.setattr(cheaper, "cheaper_ingredients", lambda *args: (None, ""))
+    monkeypatch.setattr(cheaper, "cheaper_ingredients", lambda *args: None)
     plain = dftfd.run_scf(molecule, **options)
     assert abs(found.energy - plain.energy) < 1e-9
     assert "without double integrals" in found.steps[0]
@@ -95,7 +95,7 @@ class Quadratic:
 
         F = self.H + self.G @ P[0] @ self.G
         E = float(np.sum(P[0] * self.H) + 0.5 * np.sum(P[0] * (self.G @ P[0] @ self.G)))
-        return FockEvaluation(F[None], {"model": E}, None)
+        return FockEvaluation(F[None], {"model": E}, None, {"model": F[None]})
 
 
 def model(difference, gap=1.0, n=8):

@@ -79,7 +79,7 @@ def test_fock_matrix_is_the_derivative_of_the_energy(n_spin, rng):
 
         def evaluate(self, P, C_occ=None):
             value = float(np.sum(P * A))
-            return Contribution({"squared": value**2}, 2 * value * A[None])
+            return Contribution({"squared": value**2}, {"squared": 2 * value * A[None]})
 
     energy = kohn_sham(system, ((0.0, 0.3), (0.4, 0.2)), None, Squared())
     P = minao_guess(system, n_spin)

@@ -190,12 +190,17 @@ def test_frontier_energies_without_occupied_or_virtual_orbitals():
     assert frontier_energies(np.array([[-1.0, 0.5], [-0.5, 0.5]]), occupation) == ((0.5, None), (None, -0.5))
 
 
+def coefficients(errors):
+    history = DIIS.of(len(errors), errors, errors)
+    return pulay_coefficients(history.lengths, history.cosines)
+
+
 def test_pulay_coefficients_solve_the_constrained_least_squares_problem(rng):
     """Against the textbook elimination of the constraint, for well-conditioned errors; sum of coefficients is 1."""
     errors = [rng.normal(size=30) for _ in range(5)]
     B = np.array([[a @ b for b in errors] for a in errors])
     expected = np.linalg.solve(B, np.ones(5))
-    np.testing.assert_allclose(pulay_coefficients(errors), expected / expected.sum(), atol=1e-12)
+    np.testing.assert_allclose(coefficients(errors), expected / expected.sum(), atol=1e-12)
 
 
 def test_pulay_coefficients_survive_extreme_scales_and_linear_dependence(rng):
@@ -203,11 +208,11 @@ def test_pulay_coefficients_survive_extreme_scales_and_linear_dependence(rng):
     vectors = rng.normal(size=(6, 40))
     errors = [10.0 ** (-2.4 * k) * v for k, v in enumerate(vectors)]
     for history in (errors, [*errors, errors[-1]], [*errors, 2.0 * errors[-1]]):
-        c = pulay_coefficients(history)
+        c = coefficients(history)
         assert np.sum(c) == pytest.approx(1.0, abs=1e-12)
         residual = np.linalg.norm(sum(c_k * e for c_k, e in zip(c, history, strict=True)))
         assert residual <= np.linalg.norm(errors[-1]) * (1 + 1e-10)
-    assert list(pulay_coefficients([errors[0], 0 * errors[0]])) == [0.0, 1.0]
+    assert list(coefficients([errors[0], 0 * errors[0]])) == [0.0, 1.0]
 
 
 def test_diis_keeps_the_last_matrices_only():
@@ -215,7 +220,8 @@ def test_diis_keeps_the_last_matrices_only():
     history = DIIS(space=2)
     for k in range(3):
         history = history.push(np.full((1, 2, 2), float(k)), np.array([1.0 + k]))
-    assert [F[0, 0, 0] for F in history.focks] == [1.0, 2.0]
+    assert [F[0, 0, 0] for F in history.focks] == [1.0, 2.0] and list(history.lengths) == [2.0, 3.0]
+    np.testing.assert_allclose(history.cosines, 1.0)
     same = DIIS().push(np.eye(2)[None], np.array([1.0])).push(np.eye(2)[None], np.array([0.5]))
     np.testing.assert_allclose(same.extrapolate(), np.eye(2)[None], atol=1e-12)
 

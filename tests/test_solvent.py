@@ -92,7 +92,7 @@ def test_term_alone(model):
     term = SolventEnergy(with_ghost, solvent)
     energy = lambda P, where=with_ghost: sum(SolventEnergy(where, solvent).evaluate(P).energies.values())
     slope = (energy(P + 1e-3 * change) - energy(P - 1e-3 * change)) / 2e-3  # quadratic in P: exact
-    matrix = term.evaluate(P).matrix
+    matrix = term.evaluate(P).matrices["solvent"]
     assert np.sum(matrix * change) == pytest.approx(slope, rel=1e-8)
     gradient = term.gradient(P, None, True, None)
     for atom, axis in ((0, 2), (1, 1), (3, 0)):
@@ -114,7 +114,8 @@ def test_response_of_the_term():
     found = term.response(P, C)(dC)
     half = np.einsum("skqa,sqb->ksab", dC, C)
     changes = half + half.transpose(0, 1, 3, 2)
-    F = [term.evaluate(P + dP).matrix[0] - term.evaluate(P).matrix[0] for dP in changes]
+    matrix = lambda P: term.evaluate(P).matrices["solvent"][0]
+    F = [matrix(P + dP) - matrix(P) for dP in changes]
     assert np.allclose(found, np.einsum("sqa,kab->skqb", C, F), atol=1e-9)
     assert np.allclose(term.response(P, C)(dC, 0.5), 0.5 * np.array(found), atol=1e-12)
     for none in (term.response(P, C)(dC, 1.0), term.response(P, C, triplet=True)(dC)):

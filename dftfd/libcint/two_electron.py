@@ -6,23 +6,29 @@
 import contextlib
 import ctypes
 import threading
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.linalg
-from pyscf import df, gto, lib
+from pyscf import gto, lib
 from pyscf.df import addons
 from pyscf.scf import _vhf
 
 from dftfd.errors import InputError, NumericalError
 from dftfd.libcint.basis_sets import load_basis, normalise_basis_name, to_lists
 from dftfd.libcint.mole import quiet, to_pyscf
+from dftfd.runtime import kept_memory
+from dftfd.runtime.threads import share_out, worker_count
 
 LINEAR_DEPENDENCE = 1e-7
 """Eigenvalues of the Coulomb metric below this are dropped where its Cholesky factorisation fails, as PySCF does."""
 
 WORK_BYTES = 64 * 2**20
 """Buffers of PySCF while it builds a three-centre tensor; larger ones cost page faults and gain nothing."""
+
+_ROWS = 128
+"""Rows of a triangular factor that are eliminated at a time."""
 
 _RANGE_LOCK = threading.RLock()
 
@@ -133,7 +139,7 @@ def _tabulated(mole, name):
         return None
 
 
-FEW = {0: (0.2, 0.8, 3.2), 1: (0.3, 1.2), 2: (0.6,)}, {0: (0.25, 1.0), 1: (0.6,)}
+FEW = {0: (0.2, 0.8, 3.2, 16.0, 80.0, 400.0), 1: (0.3, 1.2), 2: (0.6,)}, {0: (0.25, 1.0), 1: (0.6,)}
 """Exponents [bohr^-2] by angular momentum of the few fitting functions of an atom, and of hydrogen or helium."""
 
 
@@ -162,23 +168,22 @@ def fitting_tensor(molecule, auxiliary: dict, omega: float = 0.0) -> np.ndarray:
     B = L^-1 (Q|ij) with the Cholesky factor L of the Coulomb metric (Q|R), or its inverse square root without the
     eigenvalues below LINEAR_DEPENDENCE where the metric is not positive definite.
     """
-    with mole_with_range(molecule, omega) as mole, quiet():
-        auxmol = addons.make_auxmol(mole, auxiliary)
-        int3c, int2c = (name + ("_cart" if mole.cart else "_sph") for name in ("int3c2e", "int2c2e"))
-        # the tensor, the metric, and buffers; with less PySCF would work in tiny blocks
-        room = 8 * auxmol.nao * (mole.nao * (mole.nao + 1) // 2 + auxmol.nao) + WORK_BYTES
-        given = {"auxmol": auxmol, "int3c": int3c, "int2c": int2c, "lindep": LINEAR_DEPENDENCE}
-        try:
-            return df.incore.cholesky_eri(mole, **given, max_memory=room / 0.98e6)
-        except (scipy.linalg.LinAlgError, ValueError) as error:
-            message = f"the Coulomb metric of the auxiliary basis could not be factorised: {error}."
-            raise NumericalError(message) from error
+    root = InverseRoot(molecule, auxiliary, omega)
+    _, n_pairs = fitting_tensor_size(molecule, auxiliary)
+    B = kept_memory.empty(root.rank * n_pairs).reshape(root.rank, n_pairs)
+
+    def write(pairs, integrals):
+        B[:, pairs[0] : pairs[-1] + 1] = root(integrals)
+
+    on_three_centre_blocks(molecule, auxiliary, np.arange(n_pairs), write, omega)
+    return B
 
 
-def three_centre_blocks(molecule, auxiliary: dict, pairs, omega: float = 0.0):
-    """(Q|ij) of some packed pairs, ascending (n,): yields (pairs of a block, integrals (aux, pair)), the latter anew.
+def on_three_centre_blocks(molecule, auxiliary: dict, pairs, code, omega: float = 0.0) -> list:
+    """code(pairs of a block, (Q|ij) (aux, pair)) for blocks of some packed pairs, ascending (n,), on all workers.
 
-    Blocks hold whole shells, one at least, and about WORK_BYTES.
+    Blocks hold whole shells, one at least, and the workers' together about WORK_BYTES / 3; their integrals may be
+    overwritten. The list has what `code` returned.
     """
     with mole_with_range(molecule, omega) as mole, quiet():
         auxmol = addons.make_auxmol(mole, auxiliary)
@@ -186,16 +191,26 @@ def three_centre_blocks(molecule, auxiliary: dict, pairs, omega: float = 0.0):
         name, shells = mole._add_suffix("int3c2e"), mole.nbas
         optimiser = gto.moleintor.make_cintopt(mole._atm, mole._bas, mole._env, name)
         first_pair = np.array([i * (i + 1) // 2 for i in mole.ao_loc_nr()])
-        width = max(1, WORK_BYTES // (24 * auxmol.nao))
-        start = 0
+        width = max(1, WORK_BYTES // (24 * auxmol.nao * worker_count()))
+        blocks, start = [], 0
         while start < shells:
             stop = max(start + 1, int(np.searchsorted(first_pair, first_pair[start] + width, side="right")) - 1)
             chosen = pairs[slice(*np.searchsorted(pairs, first_pair[[start, stop]]))]
             if len(chosen):
-                part = start, stop, 0, shells, shells, shells + auxmol.nbas
-                values = gto.moleintor.getints3c(name, *tables, part, 1, "s2ij", cintopt=optimiser)
-                yield chosen, values.T.take(chosen - first_pair[start], axis=1, mode="clip")
+                blocks.append((start, stop, chosen))
             start = stop
+
+        def done(blocks):
+            found = []
+            for start, stop, chosen in blocks:
+                part = start, stop, 0, shells, shells, shells + auxmol.nbas
+                values = gto.moleintor.getints3c(name, *tables, part, 1, "s2ij", cintopt=optimiser).T
+                if len(chosen) < values.shape[1]:
+                    values = values.take(chosen - first_pair[start], axis=1, mode="clip")
+                found.append(code(chosen, values))
+            return found
+
+        return [one for part in share_out(blocks, done) for one in part]
 
 
 class InverseRoot:
@@ -225,11 +240,23 @@ class InverseRoot:
         return len(self._root if self._factor is None else self._factor)
 
     def __call__(self, X) -> np.ndarray:
-        """L^-1 X of X (aux, n), which is overwritten."""
+        """L^-1 X of X (aux, n), which is overwritten.
+
+        Forward substitution by blocks of rows, all of it matrix products, which workers can form side by side.
+        """
         if self._factor is None:
             return self._root @ X
-        (trsm,) = scipy.linalg.get_blas_funcs(("trsm",), (self._factor,))
-        return trsm(1.0, self._factor, X.T, side=1, lower=True, trans_a=1, overwrite_b=True).T  # X^T L^-T in place
+        for start, inverse in zip(range(0, len(X), _ROWS), self._inverse_blocks, strict=True):
+            rows = slice(start, start + _ROWS)
+            X[rows] -= self._factor[rows, :start] @ X[:start]
+            X[rows] = inverse @ X[rows]
+        return X
+
+    @cached_property
+    def _inverse_blocks(self):
+        """Inverses of the blocks on the diagonal of L."""
+        blocks = [self._factor[k : k + _ROWS, k : k + _ROWS] for k in range(0, len(self._factor), _ROWS)]
+        return [scipy.linalg.solve_triangular(block, np.eye(len(block)), lower=True) for block in blocks]
 
     def transposed(self, Y) -> np.ndarray:
         """L^-T Y of Y (aux, n)."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import get_functional
+from dftfd.model.input_warnings import may_have_several_states
 from dftfd.model.kohn_sham import KohnSham
 from dftfd.model.option_values import method_for
 from dftfd.model.options import Options
@@ -33,6 +34,12 @@ from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
 from dftfd.terms.integrals import CoulombExchange, ExactCoulombExchange, OneElectron
 from dftfd.terms.on_grid import GridOrbitals, Quadrature, quadrature_grid
 from dftfd.terms.surroundings import Surroundings, surroundings_for
+from dftfd.xc.device import accelerated_devices
+
+COARSE_LEVEL = 0
+
+HEAVY_ATOMS = 4
+"""From this number on a coarse grid saves more cycles on the fine one than it costs to build."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +109,25 @@ class Calculation:
             return Smearing(n_electrons, self.capacity, width, kind)
         return Aufbau(self.n_occupied, self.capacity)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether a coarse grid saves more cycles on the fine one than it costs to build."""
+        heavy = sum(charge > 2 for charge in self.molecule.atomic_numbers)
+        return heavy >= HEAVY_ATOMS and self.density_fit and self.has_finer_grid
+
+    @property
+    def has_finer_grid(self) -> bool:
+        """Whether a coarse grid is coarser than the one that is asked for."""
+        return self.grid.finer_than(COARSE_LEVEL + 1)
+
+    @property
+    def rehearses(self) -> bool:
+        """Whether one exact matrix may be enough, after those of a coarse grid and one that is nearly exact."""
+        functional = self.functional
+        local = functional.is_semilocal and not functional.semilocal_part.exact_exchange_ranges
+        whole = local and not functional.double_integral_part.terms and not functional.guests
+        return bool(whole) and self.is_large and not may_have_several_states(self) and accelerated_devices() is None
+
     def unrestricted(self) -> "Calculation":
         """The same energy for different orbitals of both spins."""
         return replace(self, method="UKS")
@@ -137,7 +163,7 @@ class Calculation:
     def _planned(self, progress) -> tuple[KohnSham, GridOrbitals]:
         """The terms, and the orbitals on their grids, told how much memory they may keep."""
         budget = memory_budget(self.max_memory)
-        orbitals = GridOrbitals(self.molecule, progress)
+        orbitals = GridOrbitals(self.molecule, progress, rare=self.rehearses)
         terms = tuple(self._terms(orbitals, budget, progress))
         needs = [*(term.memory() for term in terms), orbitals.memory()]
         plan = memory_plan(self.molecule.n_ao, self.n_spin, needs, budget)

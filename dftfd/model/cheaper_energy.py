@@ -3,29 +3,39 @@
 It finds starts of an SCF and first vectors of a response, which the whole energy then corrects.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from dftfd.model.calculation import Calculation, Ingredients
+from dftfd.model.calculation import COARSE_LEVEL, Ingredients
 from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
 from dftfd.terms.on_grid import GridOrbitals, Quadrature
 
-COARSE_LEVEL = 0
 
-HEAVY_ATOMS = 4
-"""From this number on a coarse grid saves more cycles on the fine one than it costs to build."""
+@dataclass(frozen=True, eq=False)
+class Cheaper:
+    """What costs less than a calculation.
+
+    ingredients: the calculation with what costs most left out.   words: what that is.   with_exchange: the same with
+    the calculation's own exchange, where that has been left out, too, else None.   rehearsal: the calculation in less
+    precision, where that is worth while, else None.
+    """
+
+    ingredients: Ingredients
+    words: str
+    with_exchange: Ingredients | None = None
+    rehearsal: Ingredients | None = None
 
 
-def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tuple[Ingredients | None, str]:
-    """The calculation with what costs most left out, and what that is; (None, "") where little would be saved.
+def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> Cheaper | None:
+    """The calculation with what costs most left out; None where little would be saved.
 
     A coarse grid does not help to save cycles where these are spent on exact integrals; a look at several states,
     `looks`, needs no more than it gives.
     """
     calculation, energy = ingredients.calculation, ingredients.energy
     semilocal, double = energy.of_kind(SemilocalEnergy), energy.of_kind(DoubleIntegralEnergy)
-    coarse = has_finer_grid(calculation) and (looks or _is_large(calculation))
+    coarse = calculation.has_finer_grid if looks else calculation.is_large
     if semilocal is None or not (coarse or double):
-        return None, ""
+        return None
     words: list[str] = []
     cheaper = semilocal
     if coarse:
@@ -48,19 +58,17 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> tupl
         fitted = replace(calculation, density_fit=True).coulomb_exchange(int(room))
         other[id(exact)] = CoulombExchangeEnergy(fitted, calculation.functional.exact_exchange)
         other[id(exact)].keep_within(room)
-    elif not looks and calculation.density_fit:
+    with_terms = lambda: ingredients.with_terms(*filter(None, (other.get(id(term), term) for term in energy.terms)))
+    whole = None
+    if not looks and calculation.density_fit:
         fitted = energy.of_kind(CoulombExchangeEnergy)
-        other[id(fitted)] = CoulombExchangeEnergy(fitted.builder.for_estimates(), fitted.exact_exchange)
-    kept = (other.get(id(term), term) for term in energy.terms)
-    return ingredients.with_terms(*filter(None, kept)), " ".join(words)
-
-
-def has_finer_grid(calculation: Calculation) -> bool:
-    """Whether a coarse grid is coarser than the one that is asked for."""
-    return calculation.grid.finer_than(COARSE_LEVEL + 1)
-
-
-def _is_large(calculation: Calculation) -> bool:
-    """Whether the semilocal matrix is most of the work."""
-    heavy = sum(charge > 2 for charge in calculation.molecule.atomic_numbers)
-    return heavy >= HEAVY_ATOMS and calculation.density_fit
+        estimates = fitted.builder.for_estimates()
+        if estimates.exchange_is_rough:
+            words.append("with few fitting functions for exchange")
+            whole = with_terms()
+        other[id(fitted)] = CoulombExchangeEnergy(estimates, fitted.exact_exchange)
+    rehearsal = None
+    if not looks and calculation.rehearses:
+        rough = semilocal.rehearsal()
+        rehearsal = ingredients.with_terms(*(rough if term is semilocal else term for term in energy.terms))
+    return Cheaper(with_terms(), " ".join(words), whole, rehearsal)

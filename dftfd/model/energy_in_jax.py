@@ -178,7 +178,7 @@ def energy(
     return Energy(
         S=jnp.asarray(one_electron.matrices.S),
         constants={name: jnp.asarray(E) for p in linear for name, E in p.energies.items()},
-        matrices={next(iter(p.energies)): jnp.asarray(p.matrix[0]) for p in linear if p.matrix is not None},
+        matrices={name: jnp.asarray(V[0]) for p in linear for name, V in p.matrices.items()},
         integrals=_integrals(next(term for term in terms if isinstance(term, CoulombExchangeEnergy)), molecule),
         grids=_orbitals(molecule, plans),
         functional=calculation.functional,

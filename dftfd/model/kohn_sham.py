@@ -6,8 +6,8 @@ P has one matrix (total density) in a restricted run and two (alpha, beta) in an
 same lines. W. Kohn, L. J. Sham, Phys. Rev. 140, A1133 (1965). doi:10.1103/PhysRev.140.A1133
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,15 @@ from dftfd.terms.term import ChangeOfOrbitals
 
 @dataclass(frozen=True, eq=False)
 class FockEvaluation:
-    """F (spin, ao, ao) = dE/dP [hartree], energy components [hartree], electrons by quadrature (spin,) or None."""
+    """F (spin, ao, ao) = dE/dP [hartree], energy components [hartree], electrons by quadrature (spin,) or None.
+
+    matrices: the parts of F that belong to components, (spin, ao, ao) or (1, ao, ao).
+    """
 
     F: np.ndarray
     energies: Mapping[str, float]
     n_electrons: np.ndarray | None
+    matrices: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,21 +41,16 @@ class KohnSham:
 
         Components that no term has are zero.
         """
-        F, energies, n_electrons = np.zeros(np.shape(P)), dict.fromkeys(COMPONENTS, 0.0), None
-        for term in self.terms:
-            part = term.evaluate(P, C_occ)
-            for name, energy in part.energies.items():
-                energies[name] = energies.get(name, 0.0) + energy
-            if part.matrix is not None:
-                F += part.matrix
-            if n_electrons is None:
-                n_electrons = part.n_electrons
-        return FockEvaluation(F, energies, n_electrons)
+        parts = [term.evaluate(P, C_occ) for term in self.terms]
+        energies, matrices = _added(part.energies for part in parts), _added(part.matrices for part in parts)
+        n_electrons = next((part.n_electrons for part in parts if part.n_electrons is not None), None)
+        F = sum(matrices.values(), start=np.zeros(np.shape(P)))
+        return FockEvaluation(F, dict.fromkeys(COMPONENTS, 0.0) | energies, n_electrons, matrices)
 
-    def changes_from(self, P, C_occ=None) -> Callable[..., np.ndarray]:
-        """(P', C_occ') -> F(P') - F(P) (spin, ao, ao), the sum of `Term.changes_from`."""
+    def changes_from(self, P, C_occ=None) -> Callable[..., Mapping[str, np.ndarray]]:
+        """(P', C_occ') -> what P' changes of `FockEvaluation.matrices`, by `Term.changes_from`."""
         changes = [term.changes_from(P, C_occ) for term in self.terms]
-        return lambda P, C_occ=None: sum((change(P, C_occ) for change in changes), start=np.zeros(P.shape))
+        return lambda P, C_occ=None: _added(change(P, C_occ) for change in changes)
 
     def orbital_response(self, P, C, triplet: bool = False) -> ChangeOfOrbitals:
         """The sum of the terms' responses: the exact derivative of `evaluate`'s F; see `Term.response`.
@@ -97,3 +96,12 @@ class KohnSham:
     def of_kind(self, kind: type) -> Any:
         """The term of a class, None without."""
         return next((term for term in self.terms if isinstance(term, kind)), None)
+
+
+def _added(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What several mappings have under the same name, added up."""
+    whole: dict[str, Any] = {}
+    for part in parts:
+        for name, value in part.items():
+            whole[name] = whole[name] + value if name in whole else value
+    return whole

@@ -96,14 +96,15 @@ class LinearResponse:
         """The same with the response of an energy that costs less, which others correct; None where it saves little."""
         if self.size < self._large:
             return None
-        found, _ = cheaper_ingredients(self._ingredients, self._progress, looks=True)
+        found = cheaper_ingredients(self._ingredients, self._progress, looks=True)
         if found is None:
             return None
-        exchange = found.energy.of_kind(CoulombExchangeEnergy)
+        energy = found.ingredients.energy
+        exchange = energy.of_kind(CoulombExchangeEnergy)
         few = CoulombExchangeEnergy(exchange.builder.with_few_for_exchange(), exchange.exact_exchange)
         self._progress.note("first with the response of a cheaper energy")
         other = copy(self)
-        other._model = self._with(KohnSham(tuple(few if term is exchange else term for term in found.energy.terms)))
+        other._model = self._with(KohnSham(tuple(few if term is exchange else term for term in energy.terms)))
         return other
 
     def _electrons_moved(self):

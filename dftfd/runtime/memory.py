@@ -173,22 +173,25 @@ def _read(path):
 
 
 class Need(NamedTuple):
-    """fixed: bytes by name that are needed.   flexible: the same for what need not be kept."""
+    """fixed: bytes by name that are needed.   flexible: the same for what need not be kept.   later: that which is kept
+    where the calculation turns out to be longer than expected."""
 
     fixed: Mapping[str, float] = {}
     flexible: Mapping[str, float] = {}
+    later: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
     """What a calculation takes, and may take.
 
-    fixed: bytes by name that are needed.   flexible: the same for what need not be kept, by what comes first.
+    fixed, flexible, later: bytes by name, as in Need; of what need not be kept, what comes first is.
     budget: bytes.
     """
 
     fixed: Mapping[str, float]
     flexible: Mapping[str, float]
+    later: Mapping[str, float]
     budget: int
 
     @property
@@ -206,7 +209,8 @@ class MemoryPlan:
         """What is needed, whatever there is of it."""
         wanted = sum(self.flexible.values())
         parts = ", ".join(f"{name} {in_bytes(n)}" for name, n in (*self.fixed.items(), *self.flexible.items()))
-        return f"memory: about {in_bytes(self.needed + wanted)} ({parts})"
+        later = "".join(f"; perhaps {name} {in_bytes(n)}" for name, n in self.later.items())
+        return f"memory: about {in_bytes(self.needed + wanted)} ({parts}{later})"
 
     def __str__(self):
         room, lean = float(self.room), []
@@ -245,8 +249,9 @@ def memory_plan(n_ao: int, n_spin: int, needs: Iterable[Need], budget: int) -> M
         "matrices": 8 * (MATRICES * n_spin + worker_count() * (n_spin + WORKER_MATRICES)) * n_ao**2,
     }
     flexible: dict[str, float] = {}
+    later: dict[str, float] = {}
     for need in needs:
-        for total, part in ((fixed, need.fixed), (flexible, need.flexible)):
+        for total, part in ((fixed, need.fixed), (flexible, need.flexible), (later, need.later)):
             for name, n_bytes in part.items():
                 total[name] = total.get(name, 0.0) + n_bytes
-    return MemoryPlan(fixed, flexible, budget)
+    return MemoryPlan(fixed, flexible, later, budget)

@@ -10,7 +10,7 @@ the workers. Where one large operation on matrices is the work, `blas_threads` l
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import TypeVar
@@ -101,10 +101,34 @@ def run_on_workers(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
             return task()
 
     with blas_threads(1):
-        if len(tasks) == 1:
-            return [run(tasks[0])]
-        with ThreadPoolExecutor(max_workers=max(1, len(tasks)), thread_name_prefix="dftfd") as pool:
-            return list(pool.map(run, tasks))
+        if len(tasks) <= 1:
+            return [run(task) for task in tasks]
+        with _threads(len(tasks)) as pool:
+            pending = [pool.submit(run, task) for task in tasks]
+            wait(pending)
+            return [task.result() for task in pending]
+
+
+_idle: dict[int, list[ThreadPoolExecutor]] = {}
+"""Pools by their number of threads that nobody uses now: to start a thread takes a millisecond."""
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[ThreadPoolExecutor]:
+    """A pool of so many threads for oneself; tasks may start tasks of their own."""
+    idle = _idle.setdefault(count, [])
+    try:
+        pool = idle.pop()
+    except IndexError:
+        pool = ThreadPoolExecutor(count, thread_name_prefix="dftfd")
+    try:
+        yield pool
+    finally:
+        idle.append(pool)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)  # threads stay behind
 
 
 def share_out(items: Sequence, code: Callable[[Sequence], Result]) -> list[Result]:

@@ -6,9 +6,11 @@ One full matrix, at a density P_k, therefore corrects the cheaper problem,
     F(P_k) + [F'(P) - F'(P_k)],
 
 whose solution P_k+1 is off by the change of that difference alone (defect correction). Each round costs one full matrix
-and takes two to three digits off the full gradient. The full problem goes on from the last density, where it has not
-converged there, with the memory of the extrapolation: its Fock matrices and errors move by the difference of the two
-problems at the last density. The converged result is that of the full problem alone.
+and takes two to three digits off the full gradient. From what two full matrices have shown a round to gain, it is known
+when the next would find nothing left to gain: then the corrected problem's solution is the result, with its matrix, and
+its energy to second order in the last change of the density. Else the full problem goes on from the last density, where
+it has not converged there, with the memory of the extrapolation: its Fock matrices and errors move by the difference of
+the two problems at the last density.
 
 K. Bohmer, P. W. Hemker, H. J. Stetter, Computing Suppl. 5, 1 (1984). doi:10.1007/978-3-7091-7023-6_1
 """
@@ -24,7 +26,7 @@ from dftfd.scf.diis import commutator
 from dftfd.scf.extrapolation import Extrapolation
 from dftfd.scf.problem import Problem, State
 
-SCOUTING = 3e-3
+SCOUTING = 1e-2
 """Orbital gradient [hartree] to which the cheaper problem is solved first: what is left out moves the density more."""
 
 MEMORY = 16
@@ -53,7 +55,8 @@ class Approach:
 
     change: what another round would change the full energy by [hartree], NaN where there was none: it is above its
     minimum by a multiple of the squared gradient, whose last change is known.   states: how many different ones the
-    given starts led to.
+    given starts led to.   corrected: whether the state's matrix and energy are those of the last corrected problem,
+    whose gradient in the full one is known to be next to nothing.
     """
 
     state: State
@@ -61,6 +64,7 @@ class Approach:
     cycles: int
     change: float = float("nan")
     states: int = 1
+    corrected: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +79,20 @@ class _Found:
 
 
 def approach(
-    cheaper: Problem, full: Problem, starts, strategy, max_cycles: int, convergence: Convergence
+    cheaper: Problem,
+    full: Problem,
+    starts,
+    strategy,
+    max_cycles: int,
+    convergence: Convergence,
+    between: Problem | None = None,
+    rehearsal: Problem | None = None,
 ) -> Approach | None:
     """Where to start the full problem, from the lowest state that the densities `starts` (each (spin, ao, ao)) lead to.
 
-    convergence: of the full problem; rounds end where it is far exceeded.
+    convergence: of the full problem; rounds end where it is far exceeded.   between: a problem that costs less than the
+    full one and is closer to it than the cheaper one: one matrix of it corrects the cheaper problem first.
+    rehearsal: the full problem with small errors, which takes its place in the first round.
     None where the cheaper problem does not help: if it does not converge in `max_cycles`, or, from a single start, to a
     gap that is next to nothing.
     """
@@ -89,9 +102,18 @@ def approach(
     different = _different([found for found in tried if found.converged], full)
     if not different:
         return None
-    found, state = _lowest(different, full)
+    first = rehearsal or full
+    found, state = _lowest(different, between or first)
+    if between is not None:
+        if smallest_gap(found.state) < SMALLEST_GAP:
+            return None
+        found = _corrected_solution(cheaper, found, state, strategy, SCOUTING, max_cycles)
+        cycles += found.cycles
+        if not found.converged:
+            return None
+        state = _same_orbitals(first, found.state)
     reached = None if len(starts) == 1 else Approach(state, {}, cycles, states=len(different))
-    gradient = full.gradient_norm(state)
+    gradient, gain = full.gradient_norm(state), 1.0
     for _ in range(ROUNDS):
         if smallest_gap(found.state) < SMALLEST_GAP:
             return reached and replace(reached, cycles=cycles)
@@ -100,6 +122,9 @@ def approach(
         cycles += found.cycles
         if not found.converged or smallest_gap(found.state) < SMALLEST_GAP:
             return reached and replace(reached, cycles=cycles)
+        change = gain * (found.state.energy - state.energy)
+        if gain * gradient < convergence.far_gradient and abs(change) < convergence.energy:
+            return Approach(found.state, found.memory, cycles, change, len(different), corrected=True)
         before, state = state, _same_orbitals(full, found.state)
         before_gradient, gradient = gradient, full.gradient_norm(state)
         memory = _moved(found.memory, found.problem, found.state, full, state)
@@ -142,25 +167,31 @@ def _lowest(found, full):
 class _Corrected:
     """A Fock callback: the full matrix at a state, and what the cheaper problem says of the change from there.
 
-    The energy is that of a Fock matrix that changes in proportion to the density.
+    The energy, and each component of it, is that of a matrix that changes in proportion to the density.
     """
 
     state: State
-    change: Callable
+    changes: Callable
 
     def __call__(self, P, C_occ):
-        F, change = self.state.F, self.change(P, C_occ)
-        correction = float(np.sum((F + change / 2) * (P - self.state.P)))
-        evaluation: Any = self.state.evaluation
-        return replace(evaluation, F=F + change, energies=dict(evaluation.energies) | {"correction": correction})
+        before: Any = self.state.evaluation
+        changes, dP = self.changes(P, C_occ), P - self.state.P
+        matrices = dict(before.matrices)
+        energies = dict(before.energies)
+        for name, V in before.matrices.items():
+            if name in changes:
+                matrices[name] = V + changes[name]
+            energies[name] += float(np.sum((V + matrices[name]) * dP)) / 2
+        F = sum(changes.values(), start=before.F)
+        return replace(before, F=F, energies=energies, matrices=matrices)
 
 
 def _changes(problem, state):
-    """(P, C_occ) -> how much the Fock matrix of `problem` differs from that at a state's density."""
+    """(P, C_occ) -> how much the matrices of `problem` differ from those at a state's density."""
     if problem.changes_from is not None:
         return problem.changes_from(state.P, state.C_occ)
-    before = problem.fock(state.P, state.C_occ).F
-    return lambda P, C_occ: problem.fock(P, C_occ).F - before
+    before = problem.fock(state.P, state.C_occ).matrices
+    return lambda P, C_occ: {name: V - before[name] for name, V in problem.fock(P, C_occ).matrices.items()}
 
 
 def _solution(problem, state, memory, strategy, target, max_cycles) -> _Found:

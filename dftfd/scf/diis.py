@@ -19,7 +19,7 @@ K. N. Kudin, G. E. Scuseria, E. Cances, J. Chem. Phys. 116, 8255 (2002). doi:10.
 X. Hu, W. Yang, J. Chem. Phys. 132, 054109 (2010). doi:10.1063/1.3304922
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.optimize
@@ -36,23 +36,43 @@ def commutator(F, P, S, X):
 
 @dataclass(frozen=True)
 class DIIS:
-    """The last `space` Fock matrices and their errors, oldest first."""
+    """The last `space` Fock matrices and their errors, oldest first; cosines: of the angles between two errors."""
 
     space: int = 8
     focks: tuple = ()
     errors: tuple = ()
+    lengths: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    cosines: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+
+    @classmethod
+    def of(cls, space: int, focks, errors) -> "DIIS":
+        """From matrices and errors, oldest first."""
+        made = cls(space)
+        for F, error in zip(focks, errors, strict=True):
+            made = made.push(F, error)
+        return made
 
     def push(self, F, error):
         """The history with one more pair; the oldest one leaves when the space is full."""
-        return replace(self, focks=(*self.focks, F)[-self.space :], errors=(*self.errors, error.ravel())[-self.space :])
+        error = error.ravel()
+        lengths = np.append(self.lengths, np.linalg.norm(error))
+        scales = np.maximum(lengths, np.finfo(float).tiny)
+        row = np.array([e @ (error / scales[-1]) for e in (*self.errors, error)]) / scales
+        cosines = np.block([[self.cosines, row[:-1, None]], [row]])
+        last = slice(-self.space, None)
+        focks, errors = (*self.focks, F)[last], (*self.errors, error)[last]
+        return DIIS(self.space, focks, errors, lengths[last], cosines[last, last])
 
     def extrapolate(self):
         """The combination sum_k c_k F_k, sum_k c_k = 1, whose error sum_k c_k e_k is smallest."""
-        c = pulay_coefficients(self.errors)
-        return sum(c_k * F_k for c_k, F_k in zip(c, self.focks, strict=True))
+        c = pulay_coefficients(self.lengths, self.cosines)
+        F = c[0] * self.focks[0]
+        for c_k, F_k in zip(c[1:], self.focks[1:], strict=True):
+            F += c_k * F_k
+        return F
 
 
-def pulay_coefficients(errors):
+def pulay_coefficients(lengths, cosines):
     """Coefficients c_k that minimise |sum_k c_k e_k|^2 under sum_k c_k = 1.
 
     Near convergence the errors span ten orders of magnitude, so the textbook matrix <e_k|e_l> is hopelessly scaled.
@@ -63,13 +83,11 @@ def pulay_coefficients(errors):
 
     have entries of order one whatever the errors; linearly dependent errors are handled by the pseudo-inverse.
     """
-    lengths = np.array([np.linalg.norm(e) for e in errors])
     smallest = int(np.argmin(lengths))
     if lengths[smallest] <= np.finfo(float).tiny:
-        return np.eye(len(errors))[smallest]
-    units = np.stack([e / d for e, d in zip(errors, lengths, strict=True)])
+        return np.eye(len(lengths))[smallest]
     u = lengths[smallest] / lengths
-    bordered = np.block([[np.zeros((1, 1)), u[None, :]], [u[:, None], units @ units.T]])
+    bordered = np.block([[np.zeros((1, 1)), u[None, :]], [u[:, None], cosines]])
     right = np.zeros(len(u) + 1)
     right[0] = 1.0
     y = np.linalg.lstsq(bordered, right, rcond=SINGULAR)[0][1:]

@@ -35,7 +35,7 @@ class Extrapolation:
     def restore(self, arrays) -> None:
         """Take over the memory of `arrays()`; what is missing is learned anew."""
         entries = {name: tuple(array) for name, array in arrays.items()}
-        self._diis = replace(self._diis, focks=entries.get("focks", ()), errors=entries.get("errors", ()))
+        self._diis = DIIS.of(self._diis.space, entries.get("focks", ()), entries.get("errors", ()))
         self._previous = entries.get("previous", (None,))[0]
         if self._energy_diis is not None:
             found: dict[str, Any] = {name: entries.get(f"energy_diis_{name}", ()) for name in _ENERGY_DIIS}

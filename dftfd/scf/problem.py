@@ -26,14 +26,19 @@ class Evaluation(Protocol):
     @property
     def energies(self) -> Mapping[str, float]: ...
 
+    @property
+    def matrices(self) -> Mapping[str, np.ndarray]:
+        """The parts of F that belong to components of the energy, (spin, ao, ao) or, for all spins, (1, ao, ao)."""
+        ...
+
 
 # fock(P, C_occ): density matrix (spin, ao, ao) and, per spin, the occupied orbitals (ao, occupied) scaled so that
 # P = C_occ C_occ^T; None for the starting density, which has no orbitals.
 FockBuilder = Callable[[np.ndarray, tuple | None], Evaluation]
 
-# changes_from(P, C_occ): a callback with the arguments of `fock` and the result F(P') - F(P) (spin, ao, ao), with an
-# error that is a small part of that difference.
-ChangeBuilder = Callable[[np.ndarray, tuple | None], Callable[[np.ndarray, tuple | None], np.ndarray]]
+# changes_from(P, C_occ): a callback with the arguments of `fock` and the result V(P') - V(P) for each V that changes of
+# the evaluation's `matrices`, with an error that is a small part of that difference.
+ChangeBuilder = Callable[[np.ndarray, tuple | None], Callable[[np.ndarray, tuple | None], Mapping[str, np.ndarray]]]
 
 # response(P, C): how the Fock matrix at P changes with the orbitals C, per spin (orbital, ao): a linear map of changes
 # dC, per spin (trial, orbital, ao), to dF C alike, where dP = sum_q dC_q C_q^T + C_q dC_q^T. With imaginary=1, i dC

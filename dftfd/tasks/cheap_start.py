@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from dftfd.model.calculation import Ingredients
-from dftfd.model.cheaper_energy import cheaper_ingredients, has_finer_grid
+from dftfd.model.cheaper_energy import cheaper_ingredients
 from dftfd.model.kohn_sham import FockEvaluation
 from dftfd.scf.approach import Approach, approach, smallest_gap
 from dftfd.scf.convergence import Convergence
@@ -34,19 +34,21 @@ def cheaper_start(
 
     None where little would be saved, and where nothing was found, as without any `starts`.
     """
-    found, words = cheaper_ingredients(ingredients, progress, strategy.looks)
+    found = cheaper_ingredients(ingredients, progress, strategy.looks)
     if found is None:
         return None, None, ""
-    cheaper = found.problem(occupy)
+    cheaper, words = found.ingredients.problem(occupy), found.words
+    between, rehearsal = (one.problem(occupy) if one else None for one in (found.with_exchange, found.rehearsal))
     if not starts:
         return cheaper, None, ""
     limit = thresholds.max_cycles if len(starts) == 1 else min(thresholds.max_cycles, MOST_CYCLES)
     with progress.stage("approach"):
-        begun = approach(cheaper, problem, starts, strategy, limit, thresholds)
+        begun = approach(cheaper, problem, starts, strategy, limit, thresholds, between, rehearsal)
     if begun is None:
         return cheaper, None, ""
     states = f", the lowest of {begun.states} states" if begun.states > 1 else ""
-    words = f"began with {begun.cycles} cycles {words}{states}"
+    ended = ", with a last matrix corrected there" if begun.corrected else ""
+    words = f"began with {begun.cycles} cycles {words}{states}{ended}"
     progress.note(f"{words}, which are not listed")
     return cheaper, begun, words
 
@@ -59,17 +61,18 @@ def spin_instability(ingredients: Ingredients, state: State, progress) -> float 
     """
     calculation = ingredients.calculation
     share = sum(fraction for _, fraction in calculation.functional.exact_exchange)
-    if calculation.method != "RKS" or not has_finer_grid(calculation):
+    if calculation.method != "RKS" or not calculation.has_finer_grid:
         return None
     if smallest_gap(state) > SMALL_GAP + EXCHANGE_GAP * share:
         return None
-    found, _ = cheaper_ingredients(replace(ingredients, calculation=calculation.unrestricted()), progress, True)
+    found = cheaper_ingredients(replace(ingredients, calculation=calculation.unrestricted()), progress, True)
     if found is None:
         return None
     evaluation = FockEvaluation(np.repeat(state.F, 2, axis=0), state.evaluation.energies, None)
     P, energies, coefficients = (np.repeat(a, 2, axis=0) for a in (state.P / 2, state.mo_energy, state.mo_coeff))
     both = State(P, evaluation, energies, np.repeat(state.mo_occ / 2, 2, axis=0), coefficients)
-    problem = found.problem(Aufbau(found.calculation.n_occupied, found.calculation.capacity))
+    unrestricted = found.ingredients.calculation
+    problem = found.ingredients.problem(Aufbau(unrestricted.n_occupied, unrestricted.capacity))
     model = EnergyModel(problem, both, partial(difference_response, problem))
     value, _ = lowest_rotation(model, antisymmetric=True, products=LOOKS)
     return value if value is not None and value < SUSPICIOUS else None

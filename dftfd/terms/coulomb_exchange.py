@@ -29,18 +29,21 @@ class CoulombExchangeEnergy(Term):
         J, scaled = self._coulomb_and_exchange(P, C_occ)
         energies = {"coulomb": 0.5 * float(np.sum(P * J))}
         if not scaled:
-            return Contribution(energies, J[None])
+            return Contribution(energies, {"coulomb": J[None]})
         energies["exact_exchange"] = -0.5 * sum(float(np.sum(P * K)) for K in scaled)
-        return Contribution(energies, J - sum(scaled))
+        return Contribution(energies, {"coulomb": J[None], "exact_exchange": -sum(scaled)})
 
     def changes_from(self, P, C_occ=None):
         change = self.builder.changes_from(P, C_occ, [omega for omega, _ in self.exact_exchange])
 
-        def of_matrix(P, C_occ=None):
+        def changes(P, C_occ=None):
             J, K = change(P, C_occ)
-            return J - sum(share(P) * f * K_f for (_, f), K_f in zip(self.exact_exchange, K, strict=True))
+            if not K:
+                return {"coulomb": J[None]}
+            scaled = (share(P) * f * K_f for (_, f), K_f in zip(self.exact_exchange, K, strict=True))
+            return {"coulomb": J[None], "exact_exchange": -sum(scaled)}
 
-        return of_matrix
+        return changes
 
     def response(self, P, C, triplet=False):
         def change(dC, imaginary=0.0):

@@ -169,7 +169,7 @@ class ExternalEnergy(GridEnergy):
     def evaluate(self, P, C_occ=None):
         V, overlap = self._matrices
         energy = float(np.sum(P * V)) + self._energy_of_nuclei
-        return Contribution({"external": energy}, V[None], np.einsum("smn,mn->s", P, overlap))
+        return Contribution({"external": energy}, {"external": V[None]}, np.einsum("smn,mn->s", P, overlap))
 
     response = Term.response  # linear in P
 

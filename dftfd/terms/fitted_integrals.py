@@ -3,7 +3,6 @@
 import weakref
 from copy import copy
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -11,7 +10,7 @@ import scipy.linalg
 from dftfd.errors import InputError, ResourceError
 from dftfd.libcint import two_electron
 from dftfd.runtime.memory import Need, available_memory, in_bytes
-from dftfd.runtime.threads import blas_threads, share_out, worker_count
+from dftfd.runtime.threads import share_out
 from dftfd.system.molecule import Molecule
 from dftfd.terms.fitted_curvature import fitted_curvature
 from dftfd.terms.fitted_gradient import fitted_gradient
@@ -50,6 +49,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
     """
 
     _single_coulomb = False
+    exchange_is_rough = False
+    """Whether K is good for changes alone, of which it makes some percent of error."""
 
     def __init__(self, molecule: Molecule, exact_exchange: bool, memory_limit: float | None = None):
         self.molecule = molecule
@@ -57,7 +58,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         self.n_auxiliary, self._n_pairs = two_electron.fitting_tensor_size(molecule, self._auxiliary)
         self._memory_limit = 0.7 * available_memory() if memory_limit is None else memory_limit
         self._tensors: dict[float, WholeTensor | PairTensor] = {}
-        self._with_exchange = self._room_for_single = exact_exchange
+        self._with_exchange = self._room_for_estimates = exact_exchange
         self._whole = exact_exchange and self._whole_fits(1)
         if not exact_exchange:
             self._pairs = self._pairs.within(self._memory_limit - self._bytes_of(0, False))
@@ -72,8 +73,18 @@ class DensityFittedCoulombExchange(CoulombExchange):
         return _FewForExchange(self)
 
     def for_estimates(self) -> "DensityFittedCoulombExchange":
-        """The same in single precision; exchange where a second tensor for it has its place."""
-        return _SinglePrecision(self) if self._room_for_single or not self._with_exchange else self
+        """J in single precision, K from a few fitting functions; the same as it is where these have no place."""
+        if self._with_exchange:
+            return _Estimates(self) if self._room_for_estimates else self
+        other = copy(self)
+        other._single_coulomb = True
+        return other
+
+    @cached_property
+    def _few_functions(self) -> tuple[dict, int]:
+        """A few fitting functions, and their number."""
+        few = two_electron.few_fitting_functions(self.molecule)
+        return few, two_electron.fitting_tensor_size(self.molecule, few)[0]
 
     def changes_from(self, P, C_occ=None, omegas=()):
         before = [self.exchange(P, C_occ, omega) for omega in omegas]
@@ -89,8 +100,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         found = self._tensors.get(omega)
         if not isinstance(found, WholeTensor):
             self._check_memory(self._bytes_of(len(self._tensors) + 1, True))
-            with blas_threads(worker_count()):
-                found = WholeTensor(two_electron.fitting_tensor(self.molecule, self._auxiliary, omega))
+            found = WholeTensor(two_electron.fitting_tensor(self.molecule, self._auxiliary, omega))
             self._tensors[omega] = found
         return found.values
 
@@ -233,9 +243,9 @@ class DensityFittedCoulombExchange(CoulombExchange):
             kept = {"the fitting tensor": self._pairs.nbytes}
             return Need({"three-centre integrals": self._bytes_of(0, False)}, kept)
         occupied = self.molecule.n_alpha + (self.molecule.n_beta if self.molecule.spin else 0)
-        sizes = self.n_auxiliary, self.molecule.n_ao, occupied
-        single = len(omegas) * SingleTensor.nbytes(*sizes) * self._room_for_single
-        flexible = {"exchange in single precision": single} if single else {}
+        of_exchange = SingleTensor.nbytes(self._few_functions[1], self.molecule.n_ao, occupied)
+        estimates = len(omegas) * of_exchange + 4 * self.n_auxiliary * self._n_pairs
+        flexible = {"estimates of exchange": estimates} if self._room_for_estimates else {}
         return Need({"the fitting tensor": self._bytes_of(n_tensors, self._whole_fits(n_tensors))}, flexible)
 
     def within(self, room, omegas=()):
@@ -244,7 +254,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
             other._pairs = self._pairs.within(room)
             return other
         other._whole = self._whole_fits(len({0.0, *omegas}))
-        other._room_for_single = room >= sum(self.memory(omegas).flexible.values())
+        other._room_for_estimates = room >= sum(self.memory(omegas).flexible.values())
         return other
 
     def _whole_fits(self, n_tensors) -> bool:
@@ -268,51 +278,46 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
 
 class _FewForExchange(DensityFittedCoulombExchange):
-    """J as the builder that it is made of, K on orbitals from a few fitting functions."""
+    """J as the builder that it is made of, K from a few fitting functions."""
+
+    exchange_is_rough = True
 
     def __init__(self, exact: DensityFittedCoulombExchange):
         self.__dict__.update(exact.__dict__)
         self._few = copy(exact)
-        self._few._auxiliary = few = two_electron.few_fitting_functions(exact.molecule)
-        self._few.n_auxiliary, _ = two_electron.fitting_tensor_size(exact.molecule, few)
-        self._few._tensors, self._few._whole = {}, True
+        self._few._auxiliary, self._few.n_auxiliary = exact._few_functions
+        self._few._tensors, self._few._whole = {}, exact._whole
+        self._few.__dict__.pop("_pairs", None)
 
     def exchange_on_orbitals(self, C, dC, omega=0.0, crossed=1.0):
         return self._few.exchange_on_orbitals(C, dC, omega, crossed)
 
 
-class _SinglePrecision(DensityFittedCoulombExchange):
-    """J and K in single precision from the tensor of the builder that it is made of."""
+class _Estimates(_FewForExchange):
+    """Both in single precision."""
 
     _single_coulomb = True
 
     def __init__(self, exact: DensityFittedCoulombExchange):
-        self.__dict__.update(exact.__dict__)
+        super().__init__(exact)
         self._single: dict[float, SingleTensor] = {}
 
     def _of(self, omega) -> SingleTensor:
         if omega not in self._single:
-            self._single[omega] = SingleTensor(self._rows(omega), self.molecule.n_ao)
+            self._single[omega] = SingleTensor(self._few._rows(omega), self.molecule.n_ao)
+            del self._few._tensors[omega]
         return self._single[omega]
 
     def _exchange_of_orbitals(self, C, omega):
-        return self._of(omega).exchange(C) if C.shape[1] else super()._exchange_of_orbitals(C, omega)
+        return self._of(omega).exchange(C) if C.shape[1] else np.zeros((len(C),) * 2)
 
     def changes_from(self, P, C_occ=None, omegas=()):
-        if C_occ is None or not omegas:
+        if C_occ is None:
             return super().changes_from(P, C_occ, omegas)
-        changes = {omega: [self._of(omega).changes_from(before) for before in C_occ] for omega in omegas}
+        changes = [[self._of(omega).changes_from(before) for before in C_occ] for omega in omegas]
 
         def change(P_new, C_new):
-            dP, K = (P_new - P).sum(axis=0), []
-            J: Any = 0.0
-            for omega, of_spins in changes.items():
-                found = [
-                    of_spin(C, dP if omega == 0.0 and s == 0 else None)
-                    for s, (of_spin, C) in enumerate(zip(of_spins, C_new, strict=True))
-                ]
-                J = J + found[0][0]
-                K.append(np.stack([of_spin for _, of_spin in found]))
-            return J if 0.0 in omegas else self.coulomb(P_new - P), K
+            of_operators = ([of_spin(C) for of_spin, C in zip(of, C_new, strict=True)] for of in changes)
+            return self.coulomb(P_new - P), [np.stack(K) for K in of_operators]
 
         return change

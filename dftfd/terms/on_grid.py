@@ -95,11 +95,11 @@ class GridOrbitals:
 
     Terms say beforehand which order of derivatives they will need on which Quadrature, so that a grid used by several
     is stored once, to the highest order.   estimates: for an energy that others correct: values in single precision,
-    and none below ESTIMATE.
+    and none below ESTIMATE.   rare: few matrices are expected, so that the values may not be kept.
     """
 
-    def __init__(self, molecule, progress, estimates=False):
-        self._molecule, self._progress, self._estimates = molecule, progress, estimates
+    def __init__(self, molecule, progress, estimates=False, rare=False):
+        self._molecule, self._progress, self._estimates, self._rare = molecule, progress, estimates, rare
         self._reserved, self._stores = {}, {}
         self.room = 0.0
 
@@ -127,7 +127,8 @@ class GridOrbitals:
             n * per_point * (self._share_near(grid, order) if n * per_point > WORTH_A_LOOK else 1.0)
             for (grid, n, order), (_, per_point) in zip(grids, sizes, strict=True)
         ]
-        return Need({"the grid": fixed}, {"orbitals on the grid": sum(values)})
+        orbitals = {"orbitals on the grid": sum(values)}
+        return Need({"the grid": fixed}, **{"later" if self._rare else "flexible": orbitals})
 
     def _share_near(self, grid, order) -> float:
         """The part of the orbitals that reach a block of points on average."""
@@ -212,7 +213,7 @@ class GridEnergy(Term):
     def evaluate(self, P, C_occ=None):
         found = self.builder.build(P, C_occ)
         (name,) = self.components
-        return Contribution({name: found.energy}, found.matrix, found.n_electrons)
+        return Contribution({name: found.energy}, {name: found.matrix}, found.n_electrons)
 
     def response(self, P, C, triplet=False):
         change = self._change_of_potential(self.builder.density(P), Transitions(self.builder, C), triplet)

@@ -24,10 +24,10 @@ class OneElectronEnergy(Term):
 
     def evaluate(self, P, C_occ=None):
         H = self.matrices.H_core
-        return Contribution({"one_electron": float(np.sum(P * H))}, H[None])
+        return Contribution({"one_electron": float(np.sum(P * H))}, {"one_electron": H[None]})
 
     def changes_from(self, P, C_occ=None):
-        return lambda P, C_occ=None: 0.0
+        return lambda P, C_occ=None: {}
 
     def gradient(self, P, C_occ, grid_response, progress):
         return self._surroundings.one_electron_gradient(self._molecule, P.sum(axis=0))

@@ -10,7 +10,7 @@ their integrals A are formed twice for every J, for L^-1 (A P), and for A^T (L^-
 """
 
 from copy import copy
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -18,18 +18,21 @@ from dftfd.libcint.two_electron import (
     WORK_BYTES,
     InverseRoot,
     fitting_tensor_size,
+    on_three_centre_blocks,
     schwarz_bounds,
-    three_centre_blocks,
     unpack,
 )
 from dftfd.runtime import kept_memory
-from dftfd.runtime.threads import blas_threads, run_on_workers, share_out, worker_count
+from dftfd.runtime.threads import share_out
 
 SINGLE, DROPPED = 1e-4, 1e-12
 """Bounds sqrt (ij|ij) [sqrt hartree] below which a pair is kept in single precision, and not at all."""
 
 _WIDEST = 5
 """Functions of a shell, of d as a rule, that are transformed at least at a time."""
+
+_ROWS = 16
+"""Rows of a tensor that are rounded at a time."""
 
 _BLOCK_BYTES = 2 * 2**20
 """Of a worker's rows at a time, which are read twice and should stay in its cache."""
@@ -52,13 +55,32 @@ class WholeTensor:
     def coulomb(self, folded, single=False) -> tuple[np.ndarray, np.ndarray]:
         """(B P (n, aux), B^T B P (n, pair)) of densities (n, pair) packed over i >= j, where i > j stands for both.
 
-        single: allowed, but there is nothing to gain by it.
+        single: in single precision, which reads half as much.
         """
-        parts = np.array_split(self.values, worker_count())
-        fits = [np.empty((len(folded), len(B))) for B in parts]
-        product = lambda B, fit: np.matmul(folded, B.T, out=fit) @ B
-        packed = np.sum(run_on_workers([partial(product, *pair) for pair in zip(parts, fits, strict=True)]), axis=0)
-        return np.concatenate(fits, axis=1), packed
+        values = self._rounded if single else self.values
+        folded = folded.astype(values.dtype, copy=False)
+        size = max(1, _BLOCK_BYTES // (values.itemsize * values.shape[1]))
+        fits = np.empty((len(folded), len(values)), values.dtype)
+
+        def part(starts):
+            J = np.zeros(folded.shape)
+            for start in starts:
+                B = values[start : start + size]
+                J += np.matmul(folded, B.T, out=fits[:, start : start + size]) @ B
+            return J
+
+        return fits, sum(share_out(range(0, len(values), size), part))
+
+    @cached_property
+    def _rounded(self) -> np.ndarray:
+        rounded = kept_memory.empty(self.values.size, np.float32).reshape(self.values.shape)
+
+        def write(starts):
+            for start in starts:
+                rounded[start : start + _ROWS] = self.values[start : start + _ROWS]
+
+        share_out(range(0, len(rounded), _ROWS), write)
+        return rounded
 
 
 class PairTensor:
@@ -102,8 +124,9 @@ class PairTensor:
         most = max(WORK_BYTES, 4 * widest)
         return most if len(self._anew) else min(2 * self.nbytes, most)
 
-    def _blocks(self, pairs):
-        return three_centre_blocks(self._molecule, self._auxiliary, pairs, self._omega)
+    def _on_blocks(self, pairs, code) -> list:
+        """code(pairs, integrals) on blocks of some pairs."""
+        return on_three_centre_blocks(self._molecule, self._auxiliary, pairs, code, self._omega)
 
     @cached_property
     def _root(self) -> InverseRoot:
@@ -120,18 +143,23 @@ class PairTensor:
         rows, n_double = self.n_auxiliary, len(self._double)
         high = kept_memory.empty(rows * len(self._kept), np.float32).reshape(rows, -1)
         low = kept_memory.empty(rows * n_double, np.float32).reshape(rows, -1)
-        n_rows = self._root.rank  # less than fitting functions where some depend on others
-        with blas_threads(worker_count()):
-            for pairs, integrals in self._blocks(np.sort(self._kept)):
-                block = self._root(integrals)
-                for positions, before in ((self._double, 0), (self._single, n_double)):
-                    first, last = np.searchsorted(positions, [pairs[0], pairs[-1] + 1])
+        root = self._root  # its rank is less than the number of functions where some depend on others
+        high, low = high[: root.rank], low[: root.rank]
+
+        def write(pairs, integrals):
+            block = root(integrals)
+            for positions, before in ((self._double, 0), (self._single, n_double)):
+                first, last = np.searchsorted(positions, [pairs[0], pairs[-1] + 1])
+                values = block
+                if last - first < len(pairs):
                     values = block.take(np.searchsorted(pairs, positions[first:last]), axis=1, mode="clip")
-                    rounded = high[:n_rows, before + first : before + last]
-                    rounded[...] = values
-                    if not before:
-                        np.subtract(values, rounded, out=low[:n_rows, first:last], casting="same_kind")
-        return high[:n_rows], low[:n_rows]
+                rounded = high[:, before + first : before + last]
+                rounded[...] = values
+                if not before:
+                    np.subtract(values, rounded, out=low[:, first:last], casting="same_kind")
+
+        self._on_blocks(np.sort(self._kept), write)
+        return high, low
 
     def _in_double(self, start: int, out: np.ndarray) -> np.ndarray:
         """Rows of the values (n, kept) from `start` on, as many as there are and `out` has room for, written to it."""
@@ -163,18 +191,19 @@ class PairTensor:
         J[:, self._kept] = sum(share_out(range(0, fits.shape[1], size), part))
         if len(self._anew):
             coefficients = self._root.transposed(fits.T).T
-            for pairs, integrals in self._blocks(self._anew):
+
+            def write(pairs, integrals):
                 J[:, pairs] = coefficients @ integrals
+
+            self._on_blocks(self._anew, write)
         return fits, J
 
     def _fits_anew(self, folded):
         """The part of B P (n, aux) of the pairs that are not kept."""
         if not len(self._anew):
             return np.zeros((len(folded), self._root.rank))
-        projections = np.zeros((self.n_auxiliary, len(folded)))
-        for pairs, integrals in self._blocks(self._anew):
-            projections += integrals @ folded[:, pairs].T
-        return np.ascontiguousarray(self._root(projections).T)
+        parts = self._on_blocks(self._anew, lambda pairs, integrals: integrals @ folded[:, pairs].T)
+        return np.ascontiguousarray(self._root(sum(parts)).T)
 
     @cached_property
     def _positions(self):

@@ -5,8 +5,7 @@ D = C - C_0 and S = (C + C_0) / 2 with both sets turned to be as close as can be
 
     K[C C^T] - K[C_0 C_0^T] = M + M^T,   M_ij = sum_Q,o X[D]_Q,o,i X[S]_Q,o,j,   X[C]_Q,o,i = sum_k C_k,o B_Q,ki
 
-X[C_0] is kept.
-Its rounding errors are 1e-7 of that change, not of K, and vanish with it.
+X[C_0] is kept. Its rounding errors are 1e-7 of that change, not of K, and vanish with it.
 """
 
 from collections.abc import Callable
@@ -40,17 +39,16 @@ class SingleTensor:
         return sum(self._share_out(partial(self._exchange, np.ascontiguousarray(C.T, dtype=np.float32))))
 
     def changes_from(self, before) -> Callable:
-        """(C, dP) -> J (ao, ao) of dP (ao, ao), zero for None, and K of C less K of `before`, both (ao, occupied)."""
+        """C -> K (ao, ao) of C less K of `before`, both (ao, occupied)."""
         n_orbitals = before.shape[1]
         X = kept_memory.empty(self._values[:, :n_orbitals].size, np.float32).reshape(len(self._values), n_orbitals, -1)
         self._share_out(partial(self._transform, before.T.astype(np.float32), X))
 
-        def change(C, dP=None):
+        def change(C):
             U, _, V = np.linalg.svd(C.T @ before)
             D = (C @ (U @ V) - before).T.astype(np.float32)
-            dP = None if dP is None else dP.astype(np.float32).ravel()
-            J, M = (sum(parts) for parts in zip(*self._share_out(partial(self._changes, D, X, dP)), strict=True))
-            return J, M + M.T
+            M = sum(self._share_out(partial(self._change, D, X)))
+            return M + M.T
 
         return change
 
@@ -76,18 +74,15 @@ class SingleTensor:
             rows = slice(start, start + self._block)
             np.matmul(C, self._values[rows], out=X[rows])
 
-    def _changes(self, D, X, dP, starts):
-        """J and M of one worker, with X[S] = X + X[D] / 2."""
+    def _change(self, D, X, starts):
+        """M of one worker, with X[S] = X + X[D] / 2."""
         n_occ, n = D.shape
         of_D, of_S = np.empty((2, self._block, n_occ, n), D.dtype)
-        product, J, M = np.empty((n, n), D.dtype), np.zeros(n * n), np.zeros((n, n))
+        product, M = np.empty((n, n), D.dtype), np.zeros((n, n))
         for start in starts:
             B, middle = (values[start : start + self._block] for values in (self._values, X))
             changed = np.matmul(D, B, out=of_D[: len(B)])
             both = np.multiply(changed, 0.5, out=of_S[: len(B)])
             both += middle
             M += np.matmul(changed.reshape(-1, n).T, both.reshape(-1, n), out=product)
-            if dP is not None:
-                B = B.reshape(len(B), -1)
-                J += (B @ dP) @ B
-        return J.reshape(n, n), M
+        return M

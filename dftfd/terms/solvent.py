@@ -118,7 +118,7 @@ class SolventEnergy(Term):
         v = self._cavity.of_nuclei - self._cavity.of_density(P.sum(axis=0)[None])[0]
         q = self._cavity.charges_of_potentials(self._solvent.epsilon) @ v
         energies = {"solvent": 0.5 * float(q @ v), "solvent_cds": self._cds[0]}
-        return Contribution(energies, -self._cavity.matrices(q[None]))
+        return Contribution(energies, {"solvent": -self._cavity.matrices(q[None])})
 
     def response(self, P, C, triplet=False):
         epsilon = self._solvent.optical if self._to_fast else self._solvent.epsilon

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -14,12 +14,13 @@ from dftfd.runtime.memory import Need
 class Contribution:
     """What a term adds at a density matrix P.
 
-    energies: by the names of the term's components [hartree].   matrix: their derivative by P, (spin, ao, ao) or, the
-    same for all spins, (1, ao, ao) [hartree]; None for zero.   n_electrons: (spin,) by quadrature, None without one.
+    energies: by the names of the term's components [hartree].   matrices: their derivatives by P, (spin, ao, ao) or,
+    the same for all spins, (1, ao, ao) [hartree]; of a component that does not depend on P there is none.
+    n_electrons: (spin,) by quadrature, None without one.
     """
 
     energies: Mapping[str, float]
-    matrix: np.ndarray | None = None
+    matrices: Mapping[str, np.ndarray] = field(default_factory=dict)
     n_electrons: np.ndarray | None = None
 
 
@@ -68,13 +69,17 @@ class Term(ABC):
     def evaluate(self, P, C_occ=None) -> Contribution:
         """Energies and matrix at P."""
 
-    def changes_from(self, P, C_occ=None) -> Callable[..., Any]:
-        """(P', C_occ') -> how much the matrix at P' differs from that at P, which may be less exact than `evaluate`.
+    def changes_from(self, P, C_occ=None) -> Callable[..., Mapping[str, np.ndarray]]:
+        """(P', C_occ') -> how much the matrices at P' differ from those at P, which may be less exact than `evaluate`.
 
-        Its error is a small part of the difference itself, so it vanishes where P' comes close to P.
+        Their error is a small part of the difference itself, so it vanishes where P' comes close to P.
         """
-        before = self.evaluate(P, C_occ).matrix
-        return lambda P, C_occ=None: 0.0 if before is None else self.evaluate(P, C_occ).matrix - before
+        before = self.evaluate(P, C_occ).matrices
+
+        def changes(P, C_occ=None):
+            return {name: V - before[name] for name, V in self.evaluate(P, C_occ).matrices.items()} if before else {}
+
+        return changes
 
     def response(self, P, C, triplet: bool = False) -> ChangeOfOrbitals:
         """How the Fock matrix at P changes with orbitals, in its action on them; without change for a term linear in P.

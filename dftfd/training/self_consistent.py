@@ -296,8 +296,8 @@ class DifferentiableSCF:
                 part = term.evaluate(nothing)
                 for name, energy in part.energies.items():
                     found[name] = found.get(name, 0.0) + energy
-                    if part.matrix is not None:
-                        found[name] += jnp.sum(P * part.matrix)
+                for name, V in part.matrices.items():
+                    found[name] += jnp.sum(P * V)
         return found
 
     def _exact_exchange(self, base, functional, P, changing_alone):

@@ -6,10 +6,10 @@ are kept; the others are evaluated again whenever they are asked for. Nothing go
 """
 
 import logging
+import threading
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from copy import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from dftfd.libcint.gto import GaussianBasis, component_count, gaussian_basis
 from dftfd.runtime import kept_memory
 from dftfd.runtime.memory import available_memory
 from dftfd.runtime.precision import to_single
-from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
+from dftfd.runtime.threads import worker_count
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +109,9 @@ class AOStore:
     cutoff: a shell is left out of a block where its values and derivatives stay below this; 0 keeps every shell.
     memory_limit: bytes of AO values to keep; default half of the memory that is available now.
     single: values in single precision, and to 1e-12.
+
+    Values are kept when they are first asked for, or, with `patience` set to n, when they have been asked for n times:
+    to write a gigabyte that is read once costs more than to evaluate it anew.
     """
 
     def __init__(
@@ -137,8 +140,9 @@ class AOStore:
         self.n_points = len(points)
         block_size = block_size or default_block_size(self.n_ao, len(points))
         self.block_size = min(block_size, _round_up(len(points), 8))
+        self.patience = 0
         self.blocks = self._screen(points, weights)
-        self._keep(available_memory() / 2 if memory_limit is None else memory_limit)
+        self._plan(available_memory() / 2 if memory_limit is None else memory_limit)
         self.build_seconds = time.perf_counter() - start
         log.debug("%s", self)
 
@@ -146,10 +150,23 @@ class AOStore:
     def n_ao(self) -> int:
         return self.basis.n_ao
 
+    def in_single_precision(self, cutoff: float) -> "AOStore":
+        """The same blocks with other shells, those above `cutoff`, and nothing kept."""
+        other = copy(self)
+        other.cutoff, other.dtype, near = cutoff, np.dtype(np.float32), _Near(self.basis, self.order, cutoff)
+
+        def screened(block):
+            shells = near(block.points)
+            return replace(block, aos=self.basis.aos_of_shells(shells), shells=shells)
+
+        other.blocks = [screened(block) for block in self.blocks]
+        other._plan(0.0)
+        return other
+
     @property
     def nbytes(self) -> int:
-        """Bytes of the values that are kept."""
-        return self._arena.nbytes
+        """Bytes of the values that are kept, or will be."""
+        return int(self._starts[self._n_kept]) * self.dtype.itemsize
 
     @property
     def total_nbytes(self) -> int:
@@ -171,15 +188,24 @@ class AOStore:
         scratch: flat array of at least `scratch_size`, used where the block is not kept.
         """
         block = self.blocks[index]
-        if index < len(self._kept):
-            return self._kept[index]
-        return self._evaluated(block, scratch)
+        if index >= self._n_kept:
+            return self._evaluated(block, scratch)
+        values = self._kept[index]
+        if values is None:
+            self._asked[index] += 1
+            if self._asked[index] <= self.patience:
+                return self._evaluated(block, scratch)
+            values = self._kept[index] = self._evaluated(block, self._arena[self._starts[index] :])
+        return values
 
     def _evaluated(self, block: Block, out: np.ndarray) -> np.ndarray:
         """Values of a block, written to the beginning of `out` (flat, of the store's precision)."""
         if self.dtype == np.float64:
             return self.basis.evaluate(block.points, self.order, block.shells, out=out)
-        values = self.basis.evaluate(block.points, self.order, block.shells)
+        size = component_count(self.order) * len(block.aos) * self.block_size
+        if getattr(self._wide, "values", None) is None or self._wide.values.size < size:
+            self._wide.values = np.empty(size)
+        values = self.basis.evaluate(block.points, self.order, block.shells, out=self._wide.values)
         return to_single(values, out[: values.size].reshape(values.shape))
 
     def overlap(self) -> np.ndarray:
@@ -190,10 +216,10 @@ class AOStore:
             S[np.ix_(block.aos, block.aos)] += (A * block.weights) @ A.T
         return S
 
-    @cached_property
+    @property
     def scratch_size(self) -> int:
         """Elements that `values` needs as scratch; zero when every block is kept."""
-        return max(self._value_counts()[len(self._kept) :], default=0)
+        return self._largest if self.patience else self._largest_not_kept
 
     def _value_counts(self) -> list[int]:
         return [component_count(self.order) * len(block.aos) * self.block_size for block in self.blocks]
@@ -212,22 +238,26 @@ class AOStore:
 
         return [make(indices) for indices in members]
 
-    def _keep(self, memory_limit: float):
+    def _plan(self, memory_limit: float):
+        """Which blocks may be kept: as many of the first as fit."""
         sizes = self._value_counts()
-        ends = np.cumsum(sizes)
-        n_kept = int(np.searchsorted(ends * self.dtype.itemsize, memory_limit, side="right"))
-        starts = ends - sizes
-        # One large allocation: the system backs it with huge pages, first touch is several times faster.
-        self._arena = kept_memory.empty(int(ends[n_kept - 1]) if n_kept else 0, self.dtype)
+        self._starts = np.concatenate([[0], np.cumsum(sizes)])
+        ends = self._starts[1:] * self.dtype.itemsize
+        self._n_kept = int(np.searchsorted(ends, memory_limit, side="right"))
+        self._largest, self._largest_not_kept = max(sizes), max(sizes[self._n_kept :], default=0)
+        self._kept: list[np.ndarray | None] = [None] * self._n_kept
+        self._asked = [0] * self._n_kept
+        self._lock, self._wide = threading.Lock(), threading.local()
+        self.__dict__.pop("_whole", None)
 
-        def fill(indices: Iterable[int]) -> list[tuple[int, np.ndarray]]:
-            return [(i, self._evaluated(self.blocks[i], self._arena[starts[i] :])) for i in indices]
-
-        parts = split_evenly(sizes[:n_kept], worker_count())
-        filled = run_on_workers([lambda part=part: fill(part) for part in parts])
-        self._kept = [
-            values for _, values in sorted((pair for part in filled for pair in part), key=lambda pair: pair[0])
-        ]
+    @property
+    def _arena(self) -> np.ndarray:
+        """Where kept values stand, one large allocation: the system backs it with huge pages, its first touch is
+        several times faster."""
+        with self._lock:
+            if "_whole" not in self.__dict__:
+                self._whole = kept_memory.empty(int(self._starts[self._n_kept]), self.dtype)
+            return self._whole
 
 
 def _smallest_squared_distances(atoms: np.ndarray, points: np.ndarray) -> np.ndarray:

@@ -71,7 +71,7 @@ def identity_error(f, n_spin, rng):
 
     half, whole = ((energy(h) - energy(-h)) / (2 * h) for h in (STEP / 2, STEP))
     P, dP = matrix(0.0), (matrix(1.0) - matrix(-1.0)) / 2
-    V = xc.build(P).matrix + exchange.evaluate(P).matrix - coulomb_exchange.coulomb(P)
+    V = xc.build(P).matrix + sum(exchange.evaluate(P).matrices.values()) - coulomb_exchange.coulomb(P)
     slope = float(np.sum(V * dP))
     return abs(slope - (4 * half - whole) / 3) / max(abs(slope), abs(energy(0.0)))
 
