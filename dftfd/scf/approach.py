@@ -127,10 +127,10 @@ def approach(
             return Approach(found.state, found.memory, cycles, change, len(different), corrected=True)
         before, state = state, _same_orbitals(full, found.state)
         before_gradient, gradient = gradient, full.gradient_norm(state)
-        memory = _moved(found.memory, found.problem, found.state, full, state)
+        found = _moved(found, full, state)
         gain = min(1.0, gradient / before_gradient) if before_gradient else 0.0
         change = (state.energy - before.energy) * gain**2
-        reached = Approach(state, memory, cycles, change, len(different))
+        reached = Approach(state, found.memory, cycles, change, len(different))
         done = gradient < convergence.far_gradient and abs(reached.change) < convergence.energy
         if done or gradient > LEAST_GAIN * before_gradient:
             break
@@ -141,7 +141,7 @@ def _corrected_solution(cheaper, found, full_state, strategy, target, max_cycles
     """From the orbitals of `found`, of which `full_state` is made too, to those of the problem corrected there."""
     corrected = replace(cheaper, fock=_Corrected(full_state, _changes(cheaper, full_state)))
     begin = replace(found.state, evaluation=full_state.evaluation)
-    memory = _moved(found.memory, found.problem, found.state, corrected, begin)
+    memory = found.memory if found.state is full_state else _moved(found, corrected, begin).memory
     return _solution(corrected, begin, memory, strategy, target, max_cycles)
 
 
@@ -210,13 +210,15 @@ def _same_orbitals(problem, state) -> State:
     return problem.state_of(state.mo_energy, state.mo_occ, state.mo_coeff, 0, state.entropy_term)
 
 
-def _moved(memory, old: Problem, old_state: State, new: Problem, new_state: State) -> dict:
-    """The memory of DIIS in one problem, for another that differs from it by a nearly constant Fock matrix."""
-    S, X = new.S, new.X
-    F_old, F_new = old.fock_of_orbitals(old_state), new.fock_of_orbitals(new_state)
-    P = new_state.P if len(F_new) == len(new_state.P) else new_state.P.sum(axis=0, keepdims=True)
+def _moved(found: _Found, problem: Problem, state: State) -> _Found:
+    """The same in another problem, whose matrix differs by a nearly constant one: what is remembered moves by that."""
+    S, X = problem.S, problem.X
+    F_old, F_new = found.problem.fock_of_orbitals(found.state), problem.fock_of_orbitals(state)
+    P = state.P if len(F_new) == len(state.P) else state.P.sum(axis=0, keepdims=True)
     shift = F_new - F_old
-    return {"focks": memory["focks"] + shift, "errors": memory["errors"] + commutator(shift, P, S, X).ravel()}
+    found.memory["focks"] += shift
+    found.memory["errors"] += commutator(shift, P, S, X).ravel()
+    return replace(found, problem=problem, state=state)
 
 
 def smallest_gap(state) -> float:

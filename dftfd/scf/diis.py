@@ -28,9 +28,15 @@ import scipy.optimize
 SINGULAR = 1e-13
 
 
-def commutator(F, P, S, X):
-    """Error (spin, mo, mo): the orbital gradient X^T (F P S - S P F) X in the orthonormal basis."""
-    FPS = np.stack([X.T @ (F_s @ P_s @ S) @ X for F_s, P_s in zip(F, P, strict=True)])
+def commutator(F, P, S, X, C_occ=None):
+    """Error (spin, mo, mo): the orbital gradient X^T (F P S - S P F) X in the orthonormal basis.
+
+    C_occ: per spin (ao, occupied) with P = C_occ C_occ^T, which saves work.
+    """
+    if C_occ is None:
+        FPS = np.stack([X.T @ (F_s @ P_s @ S) @ X for F_s, P_s in zip(F, P, strict=True)])
+    else:
+        FPS = np.stack([(X.T @ (F_s @ C)) @ ((C.T @ S) @ X) for F_s, C in zip(F, C_occ, strict=True)])
     return FPS - FPS.transpose(0, 2, 1)
 
 

@@ -45,8 +45,11 @@ class Extrapolation:
         """Adds a state to the history; returns its Fock matrix for orbitals."""
         S, X = self._problem.S, self._problem.X
         F = self._problem.fock_of_orbitals(state)
-        P = state.P if len(F) == len(state.P) else state.P.sum(axis=0, keepdims=True)
-        self._diis = self._diis.push(F, commutator(F, P, S, X))
+        if len(F) == len(state.P):
+            error = commutator(F, state.P, S, X, state.C_occ)
+        else:
+            error = commutator(F, state.P.sum(axis=0, keepdims=True), S, X)
+        self._diis = self._diis.push(F, error)
         if self._energy_diis is not None:
             self._energy_diis = self._energy_diis.push(state.free_energy, state.P, state.F)
         return F

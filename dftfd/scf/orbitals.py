@@ -42,7 +42,7 @@ def diagonalise(F, X):
 
 def density_matrix(C, occupation):
     """P (spin, ao, ao) = sum_i n_i C_i C_i^T."""
-    return np.einsum("sai,si,sbi->sab", C, occupation, C, optimize=True)
+    return np.stack([(C_s[:, n != 0] * n[n != 0]) @ C_s[:, n != 0].T for C_s, n in zip(C, occupation, strict=True)])
 
 
 def occupied_orbitals(C, occupation):
@@ -56,5 +56,10 @@ def orbital_gradient_norm(C, occupation, F, shared=False):
     This is half of dE/d(orbital rotation), PySCF's convention: 2 F_ai for a restricted run with occupied i and virtual
     a, F_ai otherwise. shared: both spins have the same orbitals, whose gradient is the sum of theirs.
     """
-    of_spin = [(n[None, :] - n[:, None]) * (C_s.T @ F_s @ C_s) for C_s, n, F_s in zip(C, occupation, F, strict=True)]
-    return float(np.sqrt(sum(0.5 * np.sum(g**2) for g in ([sum(of_spin)] if shared else of_spin))))
+    some = np.any(occupation > 0, axis=0)  # what is empty in all spins turns with these alone
+    of_spin = [
+        (n[None, some] - n[:, None]) * (C_s.T @ (F_s @ C_s[:, some]))
+        for C_s, n, F_s in zip(C, occupation, F, strict=True)
+    ]
+    squares = [g**2 for g in ([sum(of_spin)] if shared else of_spin)]
+    return float(np.sqrt(sum(np.sum(g[~some]) + 0.5 * np.sum(g[some]) for g in squares)))
