@@ -5,6 +5,7 @@ import pytest
 
 import dftfd
 from dftfd.model import calculation
+from dftfd.runtime.progress import Progress
 from dftfd.scf.approach import approach
 from dftfd.scf.convergence import STRATEGIES, Convergence
 from dftfd.scf.loop import solve
@@ -65,6 +66,25 @@ def test_coarse_grid_first(monkeypatch, xc, charge):
     assert found.converged and "grid level 0" in found.steps[0] and not plain.steps
     assert abs(found.energy - plain.energy) < 1e-9
     assert 2 * with_start <= counted.calls.count(fine) == len(counted.calls)
+
+
+@pytest.mark.parametrize("xc", ["pbe", pytest.param("b3lyp", marks=pytest.mark.slow), "r2scan"])
+def test_an_end_by_correction_is_one(xc, monkeypatch):
+    """Where the last exact matrix was not built, it would have been the one that stands there: built now, it has the
+    result's energy and components to 1e-9 hartree, and a gradient below a tenth of the threshold."""
+    molecule = dftfd.molecule(NAPHTHALENE, basis="sto-3g")
+    counted = Counted(monkeypatch, XCBuilder, lambda builder: (builder.store.n_points, builder.store.dtype.name))
+    found = dftfd.run_scf(molecule, xc=xc, grid_level=2)
+    finest = max(counted.calls)[0]
+    assert found.converged and "a last matrix corrected there" in found.steps[0]
+    assert counted.calls.count((finest, "float64")) == 1 == counted.calls.count((finest, "float32"))
+    ingredients = found.calculation.build(Progress())
+    problem = ingredients.problem(Aufbau((34,), 2))
+    exact = problem.state_of(found.mo_energy, found.mo_occ, found.mo_coeff, 0)
+    assert problem.gradient_norm(exact) < 0.1 * Convergence().gradient
+    assert found.energy == pytest.approx(exact.energy, abs=1e-9)
+    for name, energy in exact.evaluation.energies.items():
+        assert found.energies[name] == pytest.approx(energy, abs=1e-9), name
 
 
 def test_double_integrals_late(monkeypatch):
