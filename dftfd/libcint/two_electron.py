@@ -150,7 +150,7 @@ def few_fitting_functions(molecule) -> dict:
     1968 (2023). doi:10.1021/acs.jpclett.2c03698
     """
     table = {}
-    for label, Z in zip(molecule.labels, molecule.atomic_numbers, strict=True):
+    for (label, _), Z in zip(to_pyscf(molecule)._atom, molecule.atomic_numbers, strict=True):
         table[label] = [[l, [x, 1.0]] for l, exponents in FEW[int(Z <= 2)].items() for x in exponents]
     return table
 
