@@ -245,7 +245,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         occupied = self.molecule.n_alpha + (self.molecule.n_beta if self.molecule.spin else 0)
         of_exchange = SingleTensor.nbytes(self._few_functions[1], self.molecule.n_ao, occupied)
         estimates = len(omegas) * of_exchange + 4 * self.n_auxiliary * self._n_pairs
-        flexible = {"estimates of exchange": estimates} if self._room_for_estimates else {}
+        flexible = {"rough exchange": estimates} if self._room_for_estimates else {}
         return Need({"the fitting tensor": self._bytes_of(n_tensors, self._whole_fits(n_tensors))}, flexible)
 
     def within(self, room, omegas=()):

@@ -22,7 +22,7 @@ from dftfd.xc.gradient import GradientBuilder
 from dftfd.xc.nonlocal_response import NonlocalXCResponse
 from dftfd.xc.transitions import Transitions, TripletKernel, equal_spins, opposite_spins
 
-BLOCK_BUFFERS = 6
+BLOCK_BUFFERS = 4
 """Buffers of the size of a block's orbitals that a worker holds while it builds the matrix."""
 
 NEGLIGIBLE_WEIGHT = 1e-14
