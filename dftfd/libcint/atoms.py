@@ -24,18 +24,18 @@ def minimal_basis_density(mole: gto.Mole) -> np.ndarray:
     """Total density (ao, ao) of neutral atoms in a minimal basis, projected on the functions of a Mole."""
     if any(gto.charge(label) > _HEAVIEST for label, _ in mole._atom):
         return superposed_atoms(mole)
-    shells, occupations, atoms = {}, [], []
+    shells, occupation, atoms = {}, {}, []
     for a, (label, position) in enumerate(mole._atom):
         if gto.is_ghost_atom(label):
             continue
-        occupation, shells[label] = _minimal_basis(mole, label, mole.atom_nelec_core(a))
-        occupations.append(occupation)
+        if label not in shells:
+            occupation[label], shells[label] = _minimal_basis(mole, label, mole.atom_nelec_core(a))
         atoms.append((label, position))
     if not atoms:
         return np.zeros((mole.nao, mole.nao))
     minimal = _bare_mole(atoms, shells)
     C = addons.project_mo_nr2nr(minimal, np.eye(minimal.nao), mole)
-    return (C * np.concatenate(occupations)) @ C.T
+    return (C * np.concatenate([occupation[label] for label, _ in atoms])) @ C.T
 
 
 def _minimal_basis(mole, label, n_core):

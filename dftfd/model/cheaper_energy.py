@@ -58,17 +58,23 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> Chea
         fitted = replace(calculation, density_fit=True).coulomb_exchange(int(room))
         other[id(exact)] = CoulombExchangeEnergy(fitted, calculation.functional.exact_exchange)
         other[id(exact)].keep_within(room)
-    with_terms = lambda: ingredients.with_terms(*filter(None, (other.get(id(term), term) for term in energy.terms)))
-    whole = None
+    whole = rehearsal = None
+    rehearsed: dict = {}
     if not looks and calculation.density_fit:
         fitted = energy.of_kind(CoulombExchangeEnergy)
+        of_builder = lambda builder: {id(fitted): CoulombExchangeEnergy(builder, fitted.exact_exchange)}
         estimates = fitted.builder.for_estimates()
         if estimates.exchange_is_rough:
             words.append("with few fitting functions for exchange")
-            whole = with_terms()
-        other[id(fitted)] = CoulombExchangeEnergy(estimates, fitted.exact_exchange)
-    rehearsal = None
+            rehearsed = of_builder(fitted.builder.rehearsal())
+            whole = _with_terms(ingredients, other | rehearsed)
+        other |= of_builder(estimates)
     if not looks and calculation.rehearses:
-        rough = semilocal.rehearsal()
-        rehearsal = ingredients.with_terms(*(rough if term is semilocal else term for term in energy.terms))
-    return Cheaper(with_terms(), " ".join(words), whole, rehearsal)
+        rehearsal = _with_terms(ingredients, {id(semilocal): semilocal.rehearsal()} | rehearsed)
+    return Cheaper(_with_terms(ingredients, other), " ".join(words), whole, rehearsal)
+
+
+def _with_terms(ingredients, other) -> Ingredients:
+    """Ingredients with other terms in the place of some: by the identity of these, None where there is to be none."""
+    terms = (other.get(id(term), term) for term in ingredients.energy.terms)
+    return ingredients.with_terms(*(term for term in terms if term is not None))

@@ -10,6 +10,7 @@ import scipy.linalg
 from dftfd.errors import InputError, ResourceError
 from dftfd.libcint import two_electron
 from dftfd.runtime.memory import Need, available_memory, in_bytes
+from dftfd.runtime.precision import to_single
 from dftfd.runtime.threads import share_out
 from dftfd.system.molecule import Molecule
 from dftfd.terms.fitted_curvature import fitted_curvature
@@ -48,7 +49,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
     F. Weigend, Phys. Chem. Chem. Phys. 4, 4285 (2002). doi:10.1039/b204199p
     """
 
-    _single_coulomb = False
+    _single_coulomb = _single_exchange = False
     exchange_is_rough = False
     """Whether K is good for changes alone, of which it makes some percent of error."""
 
@@ -78,6 +79,12 @@ class DensityFittedCoulombExchange(CoulombExchange):
             return _Estimates(self) if self._room_for_estimates else self
         other = copy(self)
         other._single_coulomb = True
+        return other
+
+    def rehearsal(self) -> "DensityFittedCoulombExchange":
+        """The same J, and K of orbitals with products in single precision, from the same tensor."""
+        other = copy(self)
+        other._single_exchange = True
         return other
 
     @cached_property
@@ -211,14 +218,18 @@ class DensityFittedCoulombExchange(CoulombExchange):
         n, n_occ = C.shape
         if not n_occ:
             return np.zeros((n, n))
-        B, transposed = self._rows(omega), np.ascontiguousarray(C.T)
+        dtype = np.float32 if self._single_exchange else np.float64
+        B, transposed = self._rows(omega), np.ascontiguousarray(C.T, dtype)
         block = max(1, _BLOCK_BYTES // (8 * n * n))
 
         def part(starts):
-            full, X = np.empty((block, n, n)), np.empty((block, n_occ, n))
-            K, product = np.zeros((n, n)), np.empty((n, n))
+            full, narrow = np.empty((block, n, n)), np.empty((block, n, n), np.float32)
+            X = np.empty((block, n_occ, n), dtype)
+            K, product = np.zeros((n, n)), np.empty((n, n), dtype)
             for start in starts:
                 BQ = B.unpacked(start, full)
+                if self._single_exchange:
+                    BQ = to_single(BQ, narrow[: len(BQ)])
                 flat = np.matmul(transposed, BQ, out=X[: len(BQ)]).reshape(-1, n)
                 K += np.matmul(flat.T, flat, out=product)
             return K

@@ -176,7 +176,7 @@ class PairTensor:
         """
         high, _ = self._values
         P = folded[:, self._kept].astype(np.float32 if single else np.float64)
-        fits, size = self._fits_anew(folded), max(1, _BLOCK_BYTES // (8 * folded.shape[1]))
+        fits, size = self._fits_anew(folded), max(1, _BLOCK_BYTES // (P.itemsize * max(1, P.shape[1])))
 
         def part(starts):
             J, wide = np.zeros(P.shape), np.empty((0 if single else size, P.shape[1]))

@@ -262,8 +262,10 @@ class AOStore:
 
 def _smallest_squared_distances(atoms: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Squared distance from each atom (atom, 3) to the nearest of the points (point, 3), (atom,)."""
-    squared = sum((points[:, k] - atoms[:, k, None]) ** 2 for k in range(3))
-    return squared.min(axis=1)
+    origin = points[0]
+    near, far = points - origin, atoms - origin
+    squared = np.sum(near**2, axis=1) - 2.0 * (far @ near.T)
+    return np.maximum(squared.min(axis=1) + np.sum(far**2, axis=1), 0.0)
 
 
 def _round_up(number: int, multiple: int) -> int:
