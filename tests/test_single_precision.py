@@ -100,6 +100,23 @@ def test_coulomb_matrices_of_estimates(water):
     assert exact._last_fit(P[0]) is remembered
 
 
+@pytest.mark.parametrize("exact_exchange", [False, True])
+def test_a_change_of_the_density_carries_its_fit(water, exact_exchange):
+    """Forces find the fit of a density that estimates went to from an exact one; of no other is anything said."""
+    exact = DensityFittedCoulombExchange(water, exact_exchange)
+    C = orbitals(water.n_ao)
+    P, P_new = (C @ C.T)[None], (0.99 * C @ C.T)[None] + 1e-3 * np.eye(water.n_ao)
+    exact.coulomb(P_new)
+    expected = exact._last_fit(P_new[0])
+    exact.for_estimates().changes_from(P, [C])(P_new, [C])
+    assert exact._last_fit(P_new[0]) is expected
+    exact.coulomb(P)
+    before = exact._last_fit(P[0])
+    exact.for_estimates().changes_from(P, [C])(P_new, [C])
+    found = exact._last_fit(P_new[0])
+    assert np.abs(found - expected).max() < 1e-6 * np.abs(expected - before).max()
+
+
 def test_estimates_need_room(water):
     """Without room for more tensors the exact builder makes the estimates; the plan of memory says which."""
     builder = DensityFittedCoulombExchange(water, True)

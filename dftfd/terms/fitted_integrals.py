@@ -94,11 +94,25 @@ class DensityFittedCoulombExchange(CoulombExchange):
         return few, two_electron.fitting_tensor_size(self.molecule, few)[0]
 
     def changes_from(self, P, C_occ=None, omegas=()):
-        before = [self.exchange(P, C_occ, omega) for omega in omegas]
+        before, coulomb_change = [self.exchange(P, C_occ, omega) for omega in omegas], self._coulomb_change(P)
 
         def change(P_new, C_new=None):
             after = (self.exchange(P_new, C_new, omega) for omega in omegas)
-            return self.coulomb(P_new - P), [new - old for new, old in zip(after, before, strict=True)]
+            return coulomb_change(P_new), [new - old for new, old in zip(after, before, strict=True)]
+
+        return change
+
+    def _coulomb_change(self, P):
+        """P_new -> J of P_new less that of P. Where the last fit was that of P, that of P_new becomes the last."""
+        total = P.sum(axis=0)
+        fit = self._last_fit(total)
+
+        def change(P_new):
+            total_new = P_new.sum(axis=0)
+            fits, J = self._fits_and_coulomb((total_new - total)[None])
+            if fit is not None:
+                _LAST_FITS[self.molecule] = self.auxiliary_basis, total_new, fit + fits[0]
+            return J[0]
 
         return change
 
@@ -122,13 +136,18 @@ class DensityFittedCoulombExchange(CoulombExchange):
         return self._tensors[omega]
 
     def coulomb_of_each(self, P):
+        fits, J = self._fits_and_coulomb(P)
+        if len(P) == 1 and not self._single_coulomb:
+            _LAST_FITS[self.molecule] = self.auxiliary_basis, P[0].copy(), fits[0]
+        return J
+
+    def _fits_and_coulomb(self, P):
+        """(sum_ij B_Q,ij P_ij (n, aux), J (n, ao, ao)) of density matrices (n, ao, ao)."""
         folded = (P + P.transpose(0, 2, 1))[:, *self._lower]
         diagonal = np.arange(1, P.shape[1] + 1).cumsum() - 1
         folded[:, diagonal] /= 2  # each pair i > j stands for ij and ji
         fits, packed = self._rows(0.0).coulomb(folded, self._single_coulomb)
-        if len(P) == 1 and not self._single_coulomb:
-            _LAST_FITS[self.molecule] = self.auxiliary_basis, P[0].copy(), fits[0]
-        return packed[:, self._positions_in_square].reshape(P.shape)
+        return fits, packed[:, self._positions_in_square].reshape(P.shape)
 
     def _last_fit(self, total):
         """sum_ij B_Q,ij P_ij (aux,) where this density (ao, ao) was the last whose J was asked for, else None."""
@@ -326,9 +345,10 @@ class _Estimates(_FewForExchange):
         if C_occ is None:
             return super().changes_from(P, C_occ, omegas)
         changes = [[self._of(omega).changes_from(before) for before in C_occ] for omega in omegas]
+        coulomb_change = self._coulomb_change(P)
 
         def change(P_new, C_new):
             of_operators = ([of_spin(C) for of_spin, C in zip(of, C_new, strict=True)] for of in changes)
-            return self.coulomb(P_new - P), [np.stack(K) for K in of_operators]
+            return coulomb_change(P_new), [np.stack(K) for K in of_operators]
 
         return change

@@ -29,6 +29,9 @@ NEGLIGIBLE_WEIGHT = 1e-14
 """Weight [bohr^3] up to which points are left out of a gradient: in a grid of level 3 a tenth of them, which lie in the
 cells of other atoms. Their part in a force is about as large."""
 
+FORCES = 1e-7
+"""Cutoff of orbitals and their derivatives in a gradient: 1e-10 hartree/bohr of the forces on caffeine."""
+
 ESTIMATE = 1e-4
 """Cutoff of orbitals on the grid of an energy that others correct."""
 
@@ -173,7 +176,8 @@ def gradient_on_grid(
     """dE/dR (atom, 3) [hartree/bohr] at fixed P of the energy of one kernel on a Quadrature."""
     points, weights = grid.on(molecule)
     counting = counting_points(molecule, points, weights, NEGLIGIBLE_WEIGHT)
-    store = AOStore(molecule, points[counting], weights[counting], ao_order(kernel) + 1, memory_limit=0)
+    points_of, order = (points[counting], weights[counting]), ao_order(kernel) + 1
+    store = AOStore(molecule, *points_of, order, cutoff=FORCES, memory_limit=0)
     slopes = builder(kernel, store, progress.part).build(P, C_occ)
     gradient = atom_sums(molecule, slopes.orbitals) + slopes.nuclei
     if grid.moves and grid_response:
