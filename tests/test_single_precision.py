@@ -118,15 +118,32 @@ def test_a_change_of_the_density_carries_its_fit(water, exact_exchange):
 
 
 def test_estimates_need_room(water):
-    """Without room for more tensors the exact builder makes the estimates; the plan of memory says which."""
+    """With less room for estimates the tensor of few functions stays packed, without any there is none."""
     builder = DensityFittedCoulombExchange(water, True)
     (needed,) = builder.memory([0.0]).flexible.values()
     few = 17 + 2 * 5  # of oxygen and of two hydrogens: s 6, p 2 x 3, d 5; s 2, p 3
     n = water.n_ao  # a second tensor for J, packed, and one of few functions, also half-transformed, of 5 orbitals
     assert needed == 4 * builder.n_auxiliary * n * (n + 1) // 2 + 4 * few * n * (n + 5)
-    cramped = builder.within(needed - 1, [0.0])
+    (packed,) = builder.within(needed - 1, [0.0]).memory([0.0]).flexible.values()
+    assert packed == 8 * few * n * (n + 1) // 2 + 4 * few * n * 5
+    cramped = builder.within(packed - 1, [0.0])
     assert cramped.for_estimates() is cramped and not cramped.memory([0.0]).flexible
     assert builder.within(needed, [0.0]).memory([0.0]).flexible
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_estimates_in_little_room(water, whole):
+    """From a packed tensor of few functions, whole or by pairs, the same changes as from an unpacked one."""
+    exact = DensityFittedCoulombExchange(water, True)
+    little = exact.within(exact._bytes_of_estimates(True, 1) - 1, [0.0])
+    assert little._estimates_kept is False and little.for_estimates().exchange_is_rough
+    little._whole = whole
+    C, turn = orbitals(water.n_ao), 1e-3 * np.random.default_rng(3).normal(size=(water.n_ao, 5))
+    P, P_new = ((X @ X.T)[None] for X in (C, C + turn))
+    found = little.for_estimates().changes_from(P, [C], [0.0])(P_new, [C + turn])
+    expected = exact.for_estimates().changes_from(P, [C], [0.0])(P_new, [C + turn])
+    for one, other in zip((found[0], found[1][0]), (expected[0], expected[1][0]), strict=True):
+        assert np.abs(one - other).max() < 1e-5 * np.abs(other).max()
 
 
 def test_matrix_of_a_rehearsal(water):

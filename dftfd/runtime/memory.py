@@ -30,7 +30,7 @@ MATRICES = 60
 WORKER_MATRICES = 4
 """Matrices (ao, ao) that a worker holds besides its share of the result: the blocks of fitted exchange."""
 
-COMPILED = 200 * 2**20
+COMPILED = 170 * 2**20
 """Bytes of compiled programs and of what compiles them."""
 
 CGROUPS, PROC = Path("/sys/fs/cgroup"), Path("/proc")

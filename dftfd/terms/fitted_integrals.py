@@ -59,7 +59,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
         self.n_auxiliary, self._n_pairs = two_electron.fitting_tensor_size(molecule, self._auxiliary)
         self._memory_limit = 0.7 * available_memory() if memory_limit is None else memory_limit
         self._tensors: dict[float, WholeTensor | PairTensor] = {}
-        self._with_exchange = self._room_for_estimates = exact_exchange
+        self._with_exchange = exact_exchange
+        self._estimates_kept = True if exact_exchange else None  # None: there are none
         self._whole = exact_exchange and self._whole_fits(1)
         if not exact_exchange:
             self._pairs = self._pairs.within(self._memory_limit - self._bytes_of(0, False))
@@ -76,7 +77,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
     def for_estimates(self) -> "DensityFittedCoulombExchange":
         """J in single precision, K from a few fitting functions; the same as it is where these have no place."""
         if self._with_exchange:
-            return _Estimates(self) if self._room_for_estimates else self
+            return self if self._estimates_kept is None else _Estimates(self)
         other = copy(self)
         other._single_coulomb = True
         return other
@@ -272,10 +273,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
         if not self._with_exchange:
             kept = {"the fitting tensor": self._pairs.nbytes}
             return Need({"three-centre integrals": self._bytes_of(0, False)}, kept)
-        occupied = self.molecule.n_alpha + (self.molecule.n_beta if self.molecule.spin else 0)
-        of_exchange = SingleTensor.nbytes(self._few_functions[1], self.molecule.n_ao, occupied)
-        estimates = len(omegas) * of_exchange + 4 * self.n_auxiliary * self._n_pairs
-        flexible = {"rough exchange": estimates} if self._room_for_estimates else {}
+        way = self._estimates_kept
+        flexible = {} if way is None else {"rough exchange": self._bytes_of_estimates(way, len(omegas))}
         return Need({"the fitting tensor": self._bytes_of(n_tensors, self._whole_fits(n_tensors))}, flexible)
 
     def within(self, room, omegas=()):
@@ -284,8 +283,20 @@ class DensityFittedCoulombExchange(CoulombExchange):
             other._pairs = self._pairs.within(room)
             return other
         other._whole = self._whole_fits(len({0.0, *omegas}))
-        other._room_for_estimates = room >= sum(self.memory(omegas).flexible.values())
+        ways = (kept for kept in (True, False) if other._bytes_of_estimates(kept, len(omegas)) <= room)
+        other._estimates_kept = next(ways, None)
         return other
+
+    def _bytes_of_estimates(self, kept, n_operators):
+        """Of J in single precision and K from few functions, kept or packed; J of a PairTensor takes none."""
+        functions, n_few = self._few_functions
+        n, molecule = self.molecule.n_ao, self.molecule
+        occupied = molecule.n_alpha + (molecule.n_beta if molecule.spin else 0)
+        if kept:
+            rounded = 4 * self.n_auxiliary * self._n_pairs if self._whole else 0
+            return n_operators * SingleTensor.nbytes(n_few, n, occupied) + rounded
+        packed = 8 * n_few * self._n_pairs if self._whole else PairTensor(molecule, functions).nbytes
+        return n_operators * (packed + 4 * n_few * n * occupied)
 
     def _whole_fits(self, n_tensors) -> bool:
         """Whether so many tensors in double precision take at most SHARE of the limit."""
@@ -324,17 +335,16 @@ class _FewForExchange(DensityFittedCoulombExchange):
 
 
 class _Estimates(_FewForExchange):
-    """Both in single precision."""
-
-    _single_coulomb = True
+    """Both in single precision; J in double where there is room for one copy of the whole tensor alone."""
 
     def __init__(self, exact: DensityFittedCoulombExchange):
         super().__init__(exact)
+        self._single_coulomb = bool(self._estimates_kept) or not self._whole
         self._single: dict[float, SingleTensor] = {}
 
     def _of(self, omega) -> SingleTensor:
         if omega not in self._single:
-            self._single[omega] = SingleTensor(self._few._rows(omega), self.molecule.n_ao)
+            self._single[omega] = SingleTensor(self._few._rows(omega), self.molecule.n_ao, bool(self._estimates_kept))
             del self._few._tensors[omega]
         return self._single[omega]
 

@@ -8,6 +8,7 @@ D = C - C_0 and S = (C + C_0) / 2 with both sets turned to be as close as can be
 X[C_0] is kept. Its rounding errors are 1e-7 of that change, not of K, and vanish with it.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -22,16 +23,23 @@ _BLOCK_BYTES = 4 * 2**20
 
 
 class SingleTensor:
-    """The fitting tensor, unpacked: (aux, ao, ao) in single precision, from one in double (terms.pair_tensor)."""
+    """A fitting tensor in single precision, (aux, ao, ao), from one in double (terms.pair_tensor).
 
-    def __init__(self, B, n_ao: int):
-        self._values = kept_memory.empty(len(B) * n_ao**2, np.float32).reshape(len(B), n_ao, n_ao)
+    kept: whether it is kept like that, or unpacked and rounded anew, a few rows at a time, whenever it is used.
+    """
+
+    def __init__(self, B, n_ao: int, kept: bool = True):
+        self._B, self._shape = B, (len(B), n_ao, n_ao)
+        self._values: np.ndarray | None = None
         self._block = max(1, _BLOCK_BYTES // (4 * n_ao**2))
-        self._share_out(partial(self._fill, B))
+        if kept:
+            values = kept_memory.empty(len(B) * n_ao**2, np.float32).reshape(self._shape)
+            self._share_out(partial(self._fill, values))
+            self._B, self._values = None, values
 
     @staticmethod
     def nbytes(n_auxiliary: int, n_ao: int, n_orbitals: int) -> int:
-        """Bytes of the values, and of X of that many orbitals from which changes are asked for."""
+        """Bytes of values that are kept, and of X of that many orbitals from which changes are asked for."""
         return 4 * n_auxiliary * n_ao * (n_ao + n_orbitals)
 
     def exchange(self, C) -> np.ndarray:
@@ -41,7 +49,8 @@ class SingleTensor:
     def changes_from(self, before) -> Callable:
         """C -> K (ao, ao) of C less K of `before`, both (ao, occupied)."""
         n_orbitals = before.shape[1]
-        X = kept_memory.empty(self._values[:, :n_orbitals].size, np.float32).reshape(len(self._values), n_orbitals, -1)
+        shape = self._shape[0], n_orbitals, self._shape[2]
+        X = kept_memory.empty(math.prod(shape), np.float32).reshape(shape)
         self._share_out(partial(self._transform, before.T.astype(np.float32), X))
 
         def change(C):
@@ -53,36 +62,44 @@ class SingleTensor:
         return change
 
     def _share_out(self, code):
-        return share_out(range(0, len(self._values), self._block), code)
+        return share_out(range(0, self._shape[0], self._block), code)
 
-    def _fill(self, B, starts):
-        wide = np.empty((self._block, *self._values.shape[1:]))
+    def _rows(self, starts):
+        """(which rows, their values (n, ao, ao)) of blocks; valid until the next ones."""
+        shape = (0 if self._B is None else self._block, *self._shape[1:])
+        wide, narrow = np.empty(shape), np.empty(shape, np.float32)
         for start in starts:
-            to_single(B.unpacked(start, wide), self._values[start : start + self._block])
+            which = slice(start, start + self._block)
+            if self._values is not None:
+                yield which, self._values[which]
+            else:
+                rows = self._B.unpacked(start, wide)
+                yield which, to_single(rows, narrow[: len(rows)])
+
+    def _fill(self, values, starts):
+        for which, rows in self._rows(starts):
+            values[which] = rows
 
     def _exchange(self, C, starts):
         n_occ, n = C.shape
         X, product, K = np.empty((self._block, n_occ, n), C.dtype), np.empty((n, n), C.dtype), np.zeros((n, n))
-        for start in starts:
-            B = self._values[start : start + self._block]
+        for _, B in self._rows(starts):
             half = np.matmul(C, B, out=X[: len(B)]).reshape(-1, n)
             K += np.matmul(half.T, half, out=product)
         return K
 
     def _transform(self, C, X, starts):
-        for start in starts:
-            rows = slice(start, start + self._block)
-            np.matmul(C, self._values[rows], out=X[rows])
+        for which, B in self._rows(starts):
+            np.matmul(C, B, out=X[which])
 
     def _change(self, D, X, starts):
         """M of one worker, with X[S] = X + X[D] / 2."""
         n_occ, n = D.shape
         of_D, of_S = np.empty((2, self._block, n_occ, n), D.dtype)
         product, M = np.empty((n, n), D.dtype), np.zeros((n, n))
-        for start in starts:
-            B, middle = (values[start : start + self._block] for values in (self._values, X))
+        for which, B in self._rows(starts):
             changed = np.matmul(D, B, out=of_D[: len(B)])
             both = np.multiply(changed, 0.5, out=of_S[: len(B)])
-            both += middle
+            both += X[which]
             M += np.matmul(changed.reshape(-1, n).T, both.reshape(-1, n), out=product)
         return M
