@@ -76,11 +76,12 @@ def test_a_look_costs_little(monkeypatch):
     assert costs[1] < 1.15 * costs[0]
 
 
-def test_differences_of_fock_matrices_stand_for_the_response(rng):
+@pytest.mark.parametrize("xc", ["pbe", "pbe0"])
+def test_differences_of_fock_matrices_stand_for_the_response(rng, xc):
     """Against the derivative of the kernel, for a random change of the density: to 1 % of its size."""
     system = dftfd.molecule("O 0 0 0; H 0 0.3 0.97", basis="6-31g", spin=1)
-    problem = problem_of(system, "pbe", "UKS")
-    state = problem.fill(problem.start(dftfd.run_scf(system, "pbe", grid_level=0).density_matrix).F, 0)
+    problem = problem_of(system, xc, "UKS")
+    state = problem.fill(problem.start(dftfd.run_scf(system, xc, grid_level=0).density_matrix).F, 0)
     C = [C_s[:, : int(n.sum())].T for C_s, n in zip(state.mo_coeff, state.mo_occ, strict=True)]
     change = [rng.normal(size=(1, *C_s.shape)) for C_s in C]
     exact = problem.response(state.P, C)(change)
