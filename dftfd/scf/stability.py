@@ -213,7 +213,7 @@ def difference_response(problem: Problem, P, C) -> Callable:
     term, with nothing more to compile.
 
     With orbitals that are filled, A = C n^(1/2) + step dC n^(-1/2) makes P + step dP but for step^2, and exchange from
-    A takes a quarter of what it takes from a density, whose change has the rank of twice as many orbitals.
+    A takes half of what it takes from P + step dP, which has the rank of twice as many orbitals.
     """
     electrons = [
         np.einsum("oi,ij,oj->o", C_s @ problem.S, P_s, C_s @ problem.S, optimize=True)

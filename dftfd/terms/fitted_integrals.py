@@ -10,7 +10,6 @@ import scipy.linalg
 from dftfd.errors import InputError, ResourceError
 from dftfd.libcint import two_electron
 from dftfd.runtime.memory import Need, available_memory, in_bytes
-from dftfd.runtime.precision import to_single
 from dftfd.runtime.threads import share_out
 from dftfd.system.molecule import Molecule
 from dftfd.terms.fitted_curvature import fitted_curvature
@@ -238,18 +237,16 @@ class DensityFittedCoulombExchange(CoulombExchange):
         n, n_occ = C.shape
         if not n_occ:
             return np.zeros((n, n))
-        dtype = np.float32 if self._single_exchange else np.float64
-        B, transposed = self._rows(omega), np.ascontiguousarray(C.T, dtype)
+        B, transposed = self._rows(omega), np.ascontiguousarray(C.T)
+        if self._single_exchange:
+            return SingleTensor(B, n, kept=False).exchange(C)
         block = max(1, _BLOCK_BYTES // (8 * n * n))
 
         def part(starts):
-            full, narrow = np.empty((block, n, n)), np.empty((block, n, n), np.float32)
-            X = np.empty((block, n_occ, n), dtype)
-            K, product = np.zeros((n, n)), np.empty((n, n), dtype)
+            full, X = np.empty((block, n, n)), np.empty((block, n_occ, n))
+            K, product = np.zeros((n, n)), np.empty((n, n))
             for start in starts:
                 BQ = B.unpacked(start, full)
-                if self._single_exchange:
-                    BQ = to_single(BQ, narrow[: len(BQ)])
                 flat = np.matmul(transposed, BQ, out=X[: len(BQ)]).reshape(-1, n)
                 K += np.matmul(flat.T, flat, out=product)
             return K
@@ -289,13 +286,12 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     def _bytes_of_estimates(self, kept, n_operators):
         """Of J in single precision and K from few functions, kept or packed; J of a PairTensor takes none."""
-        functions, n_few = self._few_functions
-        n, molecule = self.molecule.n_ao, self.molecule
+        (_, n_few), n, molecule = self._few_functions, self.molecule.n_ao, self.molecule
         occupied = molecule.n_alpha + (molecule.n_beta if molecule.spin else 0)
         if kept:
             rounded = 4 * self.n_auxiliary * self._n_pairs if self._whole else 0
             return n_operators * SingleTensor.nbytes(n_few, n, occupied) + rounded
-        packed = 8 * n_few * self._n_pairs if self._whole else PairTensor(molecule, functions).nbytes
+        packed = n_few * (8 * self._n_pairs if self._whole else self._pairs.nbytes // self.n_auxiliary)
         return n_operators * (packed + 4 * n_few * n * occupied)
 
     def _whole_fits(self, n_tensors) -> bool:

@@ -176,8 +176,8 @@ def gradient_on_grid(
     """dE/dR (atom, 3) [hartree/bohr] at fixed P of the energy of one kernel on a Quadrature."""
     points, weights = grid.on(molecule)
     counting = counting_points(molecule, points, weights, NEGLIGIBLE_WEIGHT)
-    points_of, order = (points[counting], weights[counting]), ao_order(kernel) + 1
-    store = AOStore(molecule, *points_of, order, cutoff=FORCES, memory_limit=0)
+    order = ao_order(kernel) + 1
+    store = AOStore(molecule, points[counting], weights[counting], order, cutoff=FORCES, memory_limit=0)
     slopes = builder(kernel, store, progress.part).build(P, C_occ)
     gradient = atom_sums(molecule, slopes.orbitals) + slopes.nuclei
     if grid.moves and grid_response:

@@ -12,6 +12,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from dftfd.errors import InputError
 from dftfd.libcint.gto import GaussianBasis, component_count, gaussian_basis
@@ -262,10 +263,7 @@ class AOStore:
 
 def _smallest_squared_distances(atoms: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Squared distance from each atom (atom, 3) to the nearest of the points (point, 3), (atom,)."""
-    origin = points[0]
-    near, far = points - origin, atoms - origin
-    squared = np.sum(near**2, axis=1) - 2.0 * (far @ near.T)
-    return np.maximum(squared.min(axis=1) + np.sum(far**2, axis=1), 0.0)
+    return cdist(atoms, points, "sqeuclidean").min(axis=1)
 
 
 def _round_up(number: int, multiple: int) -> int:
