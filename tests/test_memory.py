@@ -165,8 +165,8 @@ def test_the_leaner_way_gives_the_same_energy(density_fit):
     assert "memory: about" in whole.notes[0] and "anew" not in whole.notes[0]
     with pytest.raises(ResourceError, match="needs at least .* for compiled programs; the limit is"):
         dftfd.run_scf(molecule, **options, density_fit=density_fit, max_memory=f"{process_memory() + 2**27} b")
-    for spare in range(0, 2**26, 2**22):  # the first size that is not refused
-        lean, limit = Notes(), f"{process_memory() + 2**27 + 2**26 + spare} b"
+    for spare in range(0, 2**27, 2**22):  # the first size that is not refused
+        lean, limit = Notes(), f"{process_memory() + 2**27 + spare} b"
         try:
             again = dftfd.run_scf(molecule, **options, density_fit=density_fit, progress=lean, max_memory=limit).energy
             break
