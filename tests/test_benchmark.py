@@ -624,7 +624,7 @@ def test_a_plan_counts_calculations_and_looks_at_the_memory_of_the_largest(tiny,
     monkeypatch.setattr("dftfd.runtime.memory._system_memory", lambda: 1 << 30)
     assert plan_benchmark(tiny, "hf", basis="6-31g").memory["hf"].endswith("of 0.80 GiB")
     assert plan_benchmark(tiny, "hf", basis="6-31g", jobs=2).memory["hf"].endswith("of 0.40 GiB")
-    assert "needs at least" in plan_benchmark(tiny, "hf", basis="6-31g", jobs=5).memory["hf"]
+    assert "needs at least" in plan_benchmark(tiny, "hf", basis="6-31g", jobs=8).memory["hf"]
     assert main(["benchmark", str(tiny), "--xc", "hf", "--basis", "6-31g", "--dry-run"]) == 0
     assert "3 calculations" in capsys.readouterr().out
     with pytest.raises(InputError):
