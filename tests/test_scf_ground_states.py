@@ -17,6 +17,7 @@ from dftfd.scf.occupation import Aufbau
 from dftfd.scf.rotation import canonical, rotated
 from dftfd.scf.second_order import SMALLEST_METRIC, bend_of
 from dftfd.scf.stability import LOOKS, NOISE, difference_response, energy_model, look_down, lowest_eigenpair
+from dftfd.tasks.cheap_start import spin_instability
 from dftfd.xc.matrix import XCBuilder
 
 ROWS = json.loads((Path(__file__).parents[1] / "data/reference/ground_states.json").read_text())["rows"]
@@ -184,3 +185,18 @@ def test_parting_electrons_are_doubted():
     assert broken.energy < doubted.energy - 0.02
     assert not dftfd.run_scf(far, "pbe", convergence="fast").steps
     assert not dftfd.run_scf(near, "pbe").steps
+
+
+@pytest.mark.parametrize("xc", ["pbe0", "camb3lyp"])
+def test_the_look_for_parting_electrons_has_the_eigenvalue_of_the_whole_hessian(xc):
+    """N2 with a bond of 1.75 angstrom: few fitting functions lead there, and the last word has all of them.
+
+    The whole Hessian is analytic, on the calculation's own grid.
+    """
+    system = dftfd.molecule("N 0 0 0; N 0 0 1.75", basis="6-31g")
+    result = dftfd.run_scf(system, xc)
+    ingredients = Calculation.of(system, Options(xc)).build(Progress())
+    state = ingredients.problem(Aufbau((7,), 2)).state_of(result.mo_energy, result.mo_occ, result.mo_coeff, 0)
+    found = spin_instability(ingredients, state, Progress())
+    assert found == pytest.approx(result.stability().external, abs=2e-3)
+    assert f"Hessian eigenvalue {found:.3f} hartree" in str(result)
