@@ -262,7 +262,7 @@ class InverseRoot:
         """L^-T Y of Y (aux, n)."""
         if self._factor is None:
             return self._root.T @ Y
-        return scipy.linalg.solve_triangular(self._factor, Y, lower=True, trans=1)
+        return scipy.linalg.solve_triangular(self._factor, Y, lower=True, trans=1, check_finite=False)
 
 
 def schwarz_bounds(molecule) -> np.ndarray:

@@ -67,7 +67,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     @cached_property
     def _pairs(self) -> PairTensor:
-        return PairTensor(self.molecule, self._auxiliary)
+        return PairTensor(self.molecule, self._auxiliary, for_exchange=self._with_exchange)
 
     def with_few_for_exchange(self) -> "DensityFittedCoulombExchange":
         """The same J, and an exchange on orbitals from a few fitting functions: for estimates that others correct."""
@@ -127,12 +127,11 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     def _rows(self, omega: float):
         """B of the operator, whole or by pairs."""
-        if omega not in self._tensors and not self._whole:
-            self._check_memory(self._bytes_of(len(self._tensors) + 1, False))
-            pairs = PairTensor(self.molecule, self._auxiliary, omega) if omega else self._pairs
-            self._tensors[omega] = pairs
-        elif omega not in self._tensors:
+        if self._whole or not self._with_exchange:
             self.tensor(omega)
+        elif omega not in self._tensors:
+            self._check_memory(self._bytes_of(len(self._tensors) + 1, False))
+            self._tensors[omega] = PairTensor(self.molecule, self._auxiliary, omega, True) if omega else self._pairs
         return self._tensors[omega]
 
     def coulomb_of_each(self, P):
@@ -146,7 +145,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
         folded = (P + P.transpose(0, 2, 1))[:, *self._lower]
         diagonal = np.arange(1, P.shape[1] + 1).cumsum() - 1
         folded[:, diagonal] /= 2  # each pair i > j stands for ij and ji
-        fits, packed = self._rows(0.0).coulomb(folded, self._single_coulomb)
+        tensor = self._rows(0.0) if self._with_exchange else self._tensors.get(0.0, self._pairs)
+        fits, packed = tensor.coulomb(folded, self._single_coulomb)
         return fits, packed[:, self._positions_in_square].reshape(P.shape)
 
     def _last_fit(self, total):

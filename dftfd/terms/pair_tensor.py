@@ -5,8 +5,14 @@ r"""The fitting tensor B_Q,ij, whole, or each pair of basis functions with the d
 By the Schwarz inequality sum_Q B_Q,ij^2 is nearly (ij|ij). Pairs whose bound sqrt (ij|ij) is small are kept in single
 precision, whose 7 digits leave an error below 1e-11, and those below what counts are not kept. A double is kept as the
 sum of two single-precision numbers, the first of which is enough for estimates. J stays the exact derivative of the
-energy, since both have the same B. For J alone, pairs for which there is no room are not kept either: with B = L^-1 A
-their integrals A are formed twice for every J, for L^-1 (A P), and for A^T (L^-T B P).
+energy, since both have the same B.
+
+For J alone the integrals A = L B are kept: what to solve for B grows as the cube of the molecule, and
+
+    B P = L^-1 (A P),   J = A^T L^-T (B P)
+
+take a second pass over A in its place. Sums are in double precision for estimates, too, since L^-1 enlarges the errors
+of A P. Pairs for which there is no room have their integrals formed twice for every J.
 """
 
 from copy import copy
@@ -36,6 +42,9 @@ _ROWS = 16
 
 _BLOCK_BYTES = 2 * 2**20
 """Of a worker's rows at a time, which are read twice and should stay in its cache."""
+
+_WIDTH = 2**15
+"""Pairs of some rows whose values in double precision a worker makes of those in single at a time."""
 
 
 class WholeTensor:
@@ -84,10 +93,14 @@ class WholeTensor:
 
 
 class PairTensor:
-    """B of a molecule and its fitting functions for an operator; `nbytes` is known before it is computed."""
+    """B of a molecule and its fitting functions for an operator; `nbytes` is known before it is computed.
 
-    def __init__(self, molecule, auxiliary: dict, omega: float = 0.0):
+    for_exchange: its rows will be asked for, so that B itself is kept, and all of it; else A.
+    """
+
+    def __init__(self, molecule, auxiliary: dict, omega: float = 0.0, for_exchange: bool = False):
         self._molecule, self._auxiliary, self._omega = molecule, auxiliary, omega
+        self._for_exchange = for_exchange
         self.n_auxiliary, _ = fitting_tensor_size(molecule, auxiliary)
         bounds = schwarz_bounds(molecule)
         self._double = np.flatnonzero(bounds >= SINGLE)
@@ -139,15 +152,16 @@ class PairTensor:
 
     @cached_property
     def _values(self) -> tuple[np.ndarray, np.ndarray]:
-        """B of the pairs that are kept, rounded to single precision, and what is missing of those in double."""
+        """What is kept of the pairs, rounded to single precision, and what is missing of those in double."""
         rows, n_double = self.n_auxiliary, len(self._double)
         high = kept_memory.empty(rows * len(self._kept), np.float32).reshape(rows, -1)
         low = kept_memory.empty(rows * n_double, np.float32).reshape(rows, -1)
-        root = self._root  # its rank is less than the number of functions where some depend on others
-        high, low = high[: root.rank], low[: root.rank]
+        root = self._root
+        if self._for_exchange:  # the rank is less than the number of functions where some depend on others
+            high, low = high[: root.rank], low[: root.rank]
 
         def write(pairs, integrals):
-            block = root(integrals)
+            block = root(integrals) if self._for_exchange else integrals
             for positions, before in ((self._double, 0), (self._single, n_double)):
                 first, last = np.searchsorted(positions, [pairs[0], pairs[-1] + 1])
                 values = block
@@ -172,23 +186,26 @@ class PairTensor:
     def coulomb(self, folded, single=False) -> tuple[np.ndarray, np.ndarray]:
         """(B P (n, aux), B^T B P (n, pair)) of densities (n, pair) packed over i >= j, where i > j stands for both.
 
-        single: in single precision, which reads half as much.
+        single: values in single precision, which reads half as much; sums in double.
         """
-        high, _ = self._values
-        P = folded[:, self._kept].astype(np.float32 if single else np.float64)
-        fits, size = self._fits_anew(folded), max(1, _BLOCK_BYTES // (P.itemsize * max(1, P.shape[1])))
+        P, fits = np.ascontiguousarray(folded[:, self._kept].T), self._fits_anew(folded)
+        found, J = np.zeros((len(self._values[0]), P.shape[1])), np.zeros(folded.shape)
+        starts = range(0, len(found), self._part[0])
 
-        def part(starts):
-            J, wide = np.zeros(P.shape), np.empty((0 if single else size, P.shape[1]))
-            for start in starts:
-                rows = slice(start, start + size)
-                B = high[rows] if single else self._in_double(start, wide)
-                fits[:, rows] += P @ B.T
-                J += fits[:, rows].astype(B.dtype) @ B
+        def project(starts):
+            for rows, columns, values in self._parts(starts, single):
+                found[rows] += values @ P[columns]
+
+        def expand(starts):
+            J = np.zeros(P.shape[::-1])
+            for rows, columns, values in self._parts(starts, single):
+                J[:, columns] += coefficients[:, rows] @ values
             return J
 
-        J = np.zeros(folded.shape)
-        J[:, self._kept] = sum(share_out(range(0, fits.shape[1], size), part))
+        share_out(starts, project)
+        fits += (found if self._for_exchange else self._root(found)).T
+        coefficients = fits if self._for_exchange else self._root.transposed(fits.T).T
+        J[:, self._kept] = sum(share_out(starts, expand))
         if len(self._anew):
             coefficients = self._root.transposed(fits.T).T
 
@@ -197,6 +214,27 @@ class PairTensor:
 
             self._on_blocks(self._anew, write)
         return fits, J
+
+    @property
+    def _part(self) -> tuple[int, int]:
+        """Rows and columns of a part."""
+        width = max(1, min(len(self._kept), _WIDTH))
+        return max(1, min(self.n_auxiliary, _BLOCK_BYTES // (8 * width))), width
+
+    def _parts(self, starts, single):
+        """(rows, columns, their values in double precision) of rows that start there; valid until the next ones."""
+        (high, low), (height, width) = self._values, self._part
+        wide = np.empty((height, width))
+        for first in starts:
+            rows = slice(first, first + height)
+            for start in range(0, len(self._kept), width):
+                columns = slice(start, start + width)
+                rounded, missing = high[rows, columns], low[rows, columns]
+                values = wide[: rounded.shape[0], : rounded.shape[1]]
+                values[...] = rounded
+                if not single:
+                    values[:, : missing.shape[1]] += missing
+                yield rows, columns, values
 
     def _fits_anew(self, folded):
         """The part of B P (n, aux) of the pairs that are not kept."""
