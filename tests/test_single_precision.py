@@ -104,7 +104,7 @@ def test_coulomb_matrices_of_estimates(water):
 def test_a_change_of_the_density_carries_its_fit(water, exact_exchange):
     """Forces find the fit of a density that estimates went to from an exact one; of no other is anything said.
 
-    Where integrals in single precision are solved for the fit, that loses a digit in directions of little Coulomb energy.
+    Solved for from integrals in single precision it loses a digit in directions of little Coulomb energy.
     """
     exact = DensityFittedCoulombExchange(water, exact_exchange)
     C = orbitals(water.n_ao)
