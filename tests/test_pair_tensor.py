@@ -44,15 +44,11 @@ def chain():
 
 @pytest.mark.parametrize("for_exchange", [False, True])
 def test_coulomb_matrices_are_those_of_the_whole_tensor(chain, for_exchange):
-    """Relative to the largest element 1e-11, with pairs of all kinds, in less than three quarters of the memory.
-
-    From integrals the fit has errors in directions that next to nothing depends on.
-    """
+    """Relative to the largest element 1e-11, with pairs of all kinds, in less than three quarters of the memory."""
     molecule, auxiliary, B, densities = chain
     tensor = PairTensor(molecule, auxiliary, for_exchange=for_exchange)
-    of_fit = 1e-11 if for_exchange else 1e-9
     for P, fit, J in zip(densities, *tensor.coulomb(densities), strict=True):
-        np.testing.assert_allclose(fit, B @ P, atol=of_fit * np.abs(B @ P).max())
+        np.testing.assert_allclose(fit, B @ P, atol=1e-11 * np.abs(B @ P).max())
         np.testing.assert_allclose(J, (B @ P) @ B, atol=1e-11 * np.abs((B @ P) @ B).max())
     assert 0 < tensor.nbytes < 0.75 * B.nbytes
     norms = np.sqrt((B * B).sum(axis=0))

@@ -102,10 +102,7 @@ def test_coulomb_matrices_of_estimates(water):
 
 @pytest.mark.parametrize("exact_exchange", [False, True])
 def test_a_change_of_the_density_carries_its_fit(water, exact_exchange):
-    """Forces find the fit of a density that estimates went to from an exact one; of no other is anything said.
-
-    Solved for from integrals in single precision it loses a digit in directions of little Coulomb energy.
-    """
+    """Forces find the fit of a density that estimates went to from an exact one; of no other is anything said."""
     exact = DensityFittedCoulombExchange(water, exact_exchange)
     C = orbitals(water.n_ao)
     P, P_new = (C @ C.T)[None], (0.99 * C @ C.T)[None] + 1e-3 * np.eye(water.n_ao)
@@ -117,8 +114,7 @@ def test_a_change_of_the_density_carries_its_fit(water, exact_exchange):
     before = exact._last_fit(P[0])
     exact.for_estimates().changes_from(P, [C])(P_new, [C])
     found = exact._last_fit(P_new[0])
-    tolerance = 1e-6 if exact_exchange else 1e-5
-    assert np.abs(found - expected).max() < tolerance * np.abs(expected - before).max()
+    assert np.abs(found - expected).max() < 1e-6 * np.abs(expected - before).max()
 
 
 def test_estimates_need_room(water):

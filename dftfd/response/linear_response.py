@@ -101,7 +101,7 @@ class LinearResponse:
             return None
         energy = found.ingredients.energy
         exchange = energy.of_kind(CoulombExchangeEnergy)
-        few = CoulombExchangeEnergy(exchange.builder.with_few_for_exchange(), exchange.exact_exchange)
+        few = exchange.with_few_for_exchange()
         self._progress.note("first with the response of a cheaper energy")
         other = copy(self)
         other._model = self._with(KohnSham(tuple(few if term is exchange else term for term in energy.terms)))

@@ -76,8 +76,8 @@ def spin_instability(ingredients: Ingredients, state: State, progress) -> float 
     P, energies, coefficients = (np.repeat(a, 2, axis=0) for a in (state.P / 2, state.mo_energy, state.mo_coeff))
     both = State(P, evaluation, energies, np.repeat(state.mo_occ / 2, 2, axis=0), coefficients)
     exchange = found.ingredients.energy.of_kind(CoulombExchangeEnergy)
-    few = CoulombExchangeEnergy(exchange.builder.with_few_for_exchange(), exchange.exact_exchange)
-    value, direction = lowest_rotation(_parting(found.ingredients, few, both), antisymmetric=True, products=LOOKS)
+    rough = _parting(found.ingredients, exchange.with_few_for_exchange(), both)
+    value, direction = lowest_rotation(rough, antisymmetric=True, products=LOOKS)
     if value is None or value > DOUBTFUL:
         return None
     if exchange.exact_exchange:

@@ -25,6 +25,10 @@ class CoulombExchangeEnergy(Term):
     def __init__(self, builder: CoulombExchange, exact_exchange=()):
         self.builder, self.exact_exchange = builder, tuple(exact_exchange)
 
+    def with_few_for_exchange(self) -> "CoulombExchangeEnergy":
+        """The same with a response of exchange from a few fitting functions, which others correct."""
+        return CoulombExchangeEnergy(self.builder.with_few_for_exchange(), self.exact_exchange)
+
     def evaluate(self, P, C_occ=None):
         J, scaled = self._coulomb_and_exchange(P, C_occ)
         energies = {"coulomb": 0.5 * float(np.sum(P * J))}

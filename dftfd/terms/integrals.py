@@ -85,6 +85,10 @@ class CoulombExchange(ABC):
         that P = C_occ C_occ^T; saves work where it is known.   omega: 0, or the range of erf(omega r)/r [1/bohr].
         """
 
+    def with_few_for_exchange(self) -> "CoulombExchange":
+        """The same J, and an `exchange_on_orbitals` that costs less where there is one, for what others correct."""
+        return self
+
     def coulomb_and_exchange(self, P, C_occ=None, omega: float = 0.0):
         """(J, K) of full-range J and K at `omega`; cheaper than two calls where integrals are recomputed."""
         return self.coulomb(P), self.exchange(P, C_occ, omega)

@@ -11,8 +11,8 @@ For J alone the integrals A = L B are kept: what to solve for B grows as the cub
 
     B P = L^-1 (A P),   J = A^T L^-T (B P)
 
-take a second pass over A in its place. Sums are in double precision for estimates, too, since L^-1 enlarges the errors
-of A P. Pairs for which there is no room have their integrals formed twice for every J.
+take a second pass over A in its place. Sums and A P are in double precision for estimates, too, since L^-1 enlarges the
+errors of A P. Pairs for which there is no room have their integrals formed twice for every J.
 """
 
 from copy import copy
@@ -33,6 +33,9 @@ from dftfd.runtime.threads import share_out
 
 SINGLE, DROPPED = 1e-4, 1e-12
 """Bounds sqrt (ij|ij) [sqrt hartree] below which a pair is kept in single precision, and not at all."""
+
+SINGLE_INTEGRALS = 1e-6
+"""As SINGLE, of integrals that are kept as they are: L^-1 takes two digits more off the fit than B has lost."""
 
 _WIDEST = 5
 """Functions of a shell, of d as a rule, that are transformed at least at a time."""
@@ -103,8 +106,9 @@ class PairTensor:
         self._for_exchange = for_exchange
         self.n_auxiliary, _ = fitting_tensor_size(molecule, auxiliary)
         bounds = schwarz_bounds(molecule)
-        self._double = np.flatnonzero(bounds >= SINGLE)
-        self._single = np.flatnonzero((bounds < SINGLE) & (bounds >= DROPPED))
+        single = SINGLE if for_exchange else SINGLE_INTEGRALS
+        self._double = np.flatnonzero(bounds >= single)
+        self._single = np.flatnonzero((bounds < single) & (bounds >= DROPPED))
         self._anew = np.zeros(0, dtype=int)
 
     def within(self, room: float) -> "PairTensor":
@@ -186,14 +190,14 @@ class PairTensor:
     def coulomb(self, folded, single=False) -> tuple[np.ndarray, np.ndarray]:
         """(B P (n, aux), B^T B P (n, pair)) of densities (n, pair) packed over i >= j, where i > j stands for both.
 
-        single: values in single precision, which reads half as much; sums in double.
+        single: J from values in single precision, which reads half as much; sums, and the fit, in double.
         """
         P, fits = np.ascontiguousarray(folded[:, self._kept].T), self._fits_anew(folded)
         found, J = np.zeros((len(self._values[0]), P.shape[1])), np.zeros(folded.shape)
         starts = range(0, len(found), self._part[0])
 
         def project(starts):
-            for rows, columns, values in self._parts(starts, single):
+            for rows, columns, values in self._parts(starts):
                 found[rows] += values @ P[columns]
 
         def expand(starts):
@@ -207,7 +211,6 @@ class PairTensor:
         coefficients = fits if self._for_exchange else self._root.transposed(fits.T).T
         J[:, self._kept] = sum(share_out(starts, expand))
         if len(self._anew):
-            coefficients = self._root.transposed(fits.T).T
 
             def write(pairs, integrals):
                 J[:, pairs] = coefficients @ integrals
@@ -221,7 +224,7 @@ class PairTensor:
         width = max(1, min(len(self._kept), _WIDTH))
         return max(1, min(self.n_auxiliary, _BLOCK_BYTES // (8 * width))), width
 
-    def _parts(self, starts, single):
+    def _parts(self, starts, single=False):
         """(rows, columns, their values in double precision) of rows that start there; valid until the next ones."""
         (high, low), (height, width) = self._values, self._part
         wide = np.empty((height, width))
