@@ -26,6 +26,14 @@ Step = Callable[[jax.Array], jax.Array]
 NEGLIGIBLE = 1e-15
 """Slopes by the logarithm of a cell function that are left out; a gradient sums some 1e5 of any sign."""
 
+MANY, NEAREST = 64, 16
+"""Atoms from which on those without a share in a block of points are left out, and the nearest atoms whose borders
+show it: for fewer atoms they cost as much as they save."""
+
+LEAST_BOUND, INVISIBLE = 1e-20, 1e-17
+"""Bounds of cell functions beside the largest one from which on they are formed, and what the others may add up to
+beside the sum of those that are."""
+
 
 def becke_step(nu: jax.Array) -> jax.Array:
     """g = p(p(p(nu))) with p(x) = (3 x - x^3) / 2: Becke's step, of third iteration (eqs. 19 to 21)."""
@@ -112,12 +120,12 @@ def cells(centers: jax.Array, adjustment: jax.Array, n_atoms: jax.Array) -> Cell
 def owner_share(points: jax.Array, owner: jax.Array, borders: Cells, step: Step) -> jax.Array:
     """Share w (point,) of each point (point, 3) [bohr] that its `owner` (point,) keeps, between 0 and 1.
 
-    Work grows as points times atoms squared, memory as points times atoms, in derivatives too. Distances screen nothing
-    for Becke's step, which reaches its limits only as the eighth power of 1 - |nu|.
+    Work grows as points times atoms times those that have a share nearby, memory as points times atoms, in derivatives
+    too. No border of a cell vanishes for Becke's step, which reaches its limits only as the eighth power of 1 - |nu|,
+    but the product of all does.
     """
     distance = _length(points[None, :, :] - borders.centers[:, None, :])
-    product = _cell_products(step, distance, borders.inverse_distance, borders.adjustment, borders.no_pair)
-    product = product * borders.is_real[:, None]
+    product = _cell_products(step, distance, borders)
     own = jnp.take_along_axis(product, owner[None, :], axis=0)[0]
     return own / jnp.sum(product, axis=0)
 
@@ -155,8 +163,7 @@ def _slopes_by_logarithms(d_share, points, owner, borders: Cells, step: Step):
     """
     vector = points[None, :, :] - borders.centers[:, None, :]
     distance = _length(vector)
-    product = _cell_products(step, distance, borders.inverse_distance, borders.adjustment, borders.no_pair)
-    product = product * borders.is_real[:, None]
+    product = _cell_products(step, distance, borders)
     relative = product / jnp.sum(product, axis=0, keepdims=True)
     is_own = jnp.arange(len(product), dtype=owner.dtype)[:, None] == owner[None, :]
     own = jnp.sum(jnp.where(is_own, relative, 0.0), axis=0)
@@ -201,23 +208,53 @@ def _slopes_of_rows(step, size, by_importance, G, distance, borders):
     return (-to_partner).at[rows].add(by_distance), jnp.zeros_like(borders.adjustment).at[:, rows].add(by_inverse)
 
 
+def _cell_products(step: Step, distance, borders: Cells):
+    """P (atom, point) at distances (atom, point); zero of padding, and of many atoms of those next to nothing."""
+
+    def of(rows, partners=slice(None)):
+        """The product for some atoms over some partners."""
+        pairs = (array.T[partners][:, rows] for array in (borders.inverse_distance, borders.adjustment, borders.no_pair))
+        return _product(step, distance[rows], distance[partners], *pairs) * borders.is_real[rows, None]
+
+    n_atoms, every = len(distance), slice(None)
+    if n_atoms < MANY:
+        return of(every)
+    real = jnp.where(borders.is_real > 0.0, jnp.min(distance, axis=1), jnp.inf)
+    bound = jax.lax.stop_gradient(of(every, jax.lax.top_k(-real, NEAREST)[1]))
+    importance = jnp.max(bound / jnp.max(bound, axis=0, keepdims=True), axis=1)
+    order = jnp.argsort(-importance)
+
+    def of_largest(size):
+        rows, others = order[:size], order[size:]
+        product = of(rows)
+        is_enough = jnp.all(jnp.sum(bound[others], axis=0) <= INVISIBLE * jnp.sum(product, axis=0))
+        return jnp.zeros_like(distance).at[rows].set(product), is_enough
+
+    sizes = n_atoms // 8, n_atoms // 4, n_atoms // 2
+    number = jnp.searchsorted(jnp.array(sizes), jnp.sum(importance > LEAST_BOUND))
+    few = [partial(of_largest, size) for size in sizes]
+    product, is_enough = jax.lax.switch(number, [*few, lambda: (jnp.zeros_like(distance), jnp.array(False))])
+    return jax.lax.cond(is_enough, lambda: product, lambda: of(every))
+
+
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _cell_products(step: Step, distance, inverse_distance, adjustment, no_pair):
-    """P (atom, point), a loop over the partners B of all atoms A at once; the last two arguments are constants."""
+def _product(step: Step, distance, to_partners, inverse_distance, adjustment, no_pair):
+    """The product (atom, point) of the borders with partners at distances (partner, point), a loop over these; the
+    others are (partner, atom), of which the last two are constants."""
 
     def multiply(product, partner):
         distance_to_partner, inverse, shift, no_pair = partner
         return product * _border(step, _mu(distance, distance_to_partner, inverse, no_pair), shift), None
 
-    partners = (distance, inverse_distance, adjustment.T, no_pair)
+    partners = (to_partners, inverse_distance, adjustment, no_pair)
     return jax.lax.scan(multiply, jnp.ones_like(distance), partners)[0]
 
 
-@_cell_products.defjvp
-def _cell_products_jvp(step, primals, tangents):
+@_product.defjvp
+def _product_jvp(step, primals, tangents):
     """dP_A = P_A sum_B d(border_AB) / border_AB: a sum, so that its transpose keeps no intermediate products."""
-    distance, inverse_distance, adjustment, no_pair = primals
-    distance_dot, inverse_distance_dot = tangents[:2]
+    distance, to_partners, inverse_distance, adjustment, no_pair = primals
+    distance_dot, to_partners_dot, inverse_distance_dot = tangents[:3]
 
     @jax.checkpoint
     def accumulate(total, partner):
@@ -227,9 +264,9 @@ def _cell_products_jvp(step, primals, tangents):
         mu_dot += (distance - distance_to_partner[None, :]) * inverse_dot[:, None]
         return total + _relative_slope(step, mu, shift) * mu_dot, None
 
-    moving = ((distance, inverse_distance), (distance_dot, inverse_distance_dot))
-    relative, _ = jax.lax.scan(accumulate, jnp.zeros_like(distance), (moving, (adjustment.T, no_pair)))
-    product = _cell_products(step, *primals)
+    moving = ((to_partners, inverse_distance), (to_partners_dot, inverse_distance_dot))
+    relative, _ = jax.lax.scan(accumulate, jnp.zeros_like(distance), (moving, (adjustment, no_pair)))
+    product = _product(step, *primals)
     return product, product * relative
 
 

@@ -7,6 +7,7 @@ import pytest
 from pyscf import dft, gto
 from pyscf.grad import rks
 
+from dftfd.grids import partition
 from dftfd.grids.molecular import grid_owners, molecular_grid, pull_back, weight_changes, weight_curvature
 from dftfd.grids.partition import PARTITION_SCHEMES, becke_adjustment, cells, owner_share
 
@@ -85,6 +86,32 @@ def test_pulling_back_leaves_out_atoms_without_a_share_and_nothing_else(partitio
     gradient = pull_back(charges, coordinates, by_points, by_weights, 0, partition=partition)
     expected = float(np.sum(by_points * d_points) + np.sum(by_weights * d_weights))
     assert np.sum(gradient * direction) == pytest.approx(expected, rel=1e-12, abs=1e-9)
+
+
+@pytest.mark.parametrize("bound", [partition.LEAST_BOUND, 1.0])
+def test_many_atoms_without_a_share_are_left_out(bound, rng, monkeypatch):
+    """Shares and both their derivatives to the last digits as with all of 28 atoms, whose farthest are left out, and
+    where so many would be that it is found out and all are taken.
+    """
+    centers = np.outer(np.arange(28.0), [2.4, 0.3, -0.4]) + rng.normal(size=(28, 3)) / 4
+    adjustment, direction = jnp.asarray(becke_adjustment(np.array([6, 1, 8, 1] * 7))), rng.normal(size=centers.shape)
+    owner = np.repeat(np.int32(5), 40)
+    points, by_share = centers[5] + rng.normal(size=(40, 3)), rng.normal(size=40)
+
+    def found():
+        at = lambda R: owner_share(jnp.asarray(points), owner, cells(R, adjustment, 28), PARTITION_SCHEMES["becke"])
+        share, change = jax.jvp(at, (centers,), (direction,))
+        return share, change, *jax.vjp(at, centers)[1](by_share)
+
+    rows, product = [], partition._product
+    monkeypatch.setattr(partition, "_product", lambda *given: [rows.append(len(given[1])), product(*given)][1])
+    expected, all_rows = found(), set(rows)
+    monkeypatch.setattr(partition, "MANY", 20)
+    monkeypatch.setattr(partition, "LEAST_BOUND", bound)
+    rows.clear()
+    for a, b in zip(found(), expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-15 * np.abs(b).max())
+    assert all_rows == {28} and min(rows) == 3
 
 
 def test_second_derivative_of_an_integral(rng):
