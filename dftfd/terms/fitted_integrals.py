@@ -15,7 +15,7 @@ from dftfd.system.molecule import Molecule
 from dftfd.terms.fitted_curvature import fitted_curvature
 from dftfd.terms.fitted_gradient import fitted_gradient
 from dftfd.terms.integrals import CoulombExchange, share
-from dftfd.terms.pair_tensor import PairTensor, WholeTensor
+from dftfd.terms.pair_tensor import ROUGHLY, PairTensor, WholeTensor
 from dftfd.terms.single_precision import SingleTensor
 
 _BLOCK_BYTES = 4 * 2**20
@@ -93,6 +93,11 @@ class DensityFittedCoulombExchange(CoulombExchange):
         few = two_electron.few_fitting_functions(self.molecule)
         return few, two_electron.fitting_tensor_size(self.molecule, few)[0]
 
+    @cached_property
+    def _few_pairs(self) -> PairTensor:
+        few, _ = self._few_functions
+        return PairTensor(self.molecule, few, for_exchange=True, digits=ROUGHLY)
+
     def changes_from(self, P, C_occ=None, omegas=()):
         before, coulomb_change = [self.exchange(P, C_occ, omega) for omega in omegas], self._coulomb_change(P)
 
@@ -131,7 +136,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
             self.tensor(omega)
         elif omega not in self._tensors:
             self._check_memory(self._bytes_of(len(self._tensors) + 1, False))
-            self._tensors[omega] = PairTensor(self.molecule, self._auxiliary, omega, True) if omega else self._pairs
+            self._tensors[omega] = self._pairs.of_operator(omega) if omega else self._pairs
         return self._tensors[omega]
 
     def coulomb_of_each(self, P):
@@ -291,7 +296,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         if kept:
             rounded = 4 * self.n_auxiliary * self._n_pairs if self._whole else 0
             return n_operators * SingleTensor.nbytes(n_few, n, occupied) + rounded
-        packed = n_few * (8 * self._n_pairs if self._whole else self._pairs.nbytes // self.n_auxiliary)
+        packed = 8 * n_few * self._n_pairs if self._whole else self._few_pairs.nbytes
         return n_operators * (packed + 4 * n_few * n * occupied)
 
     def _whole_fits(self, n_tensors) -> bool:
@@ -325,6 +330,8 @@ class _FewForExchange(DensityFittedCoulombExchange):
         self._few._auxiliary, self._few.n_auxiliary = exact._few_functions
         self._few._tensors, self._few._whole = {}, exact._whole
         self._few.__dict__.pop("_pairs", None)
+        if not exact._whole:
+            self._few._pairs = exact._few_pairs
 
     def exchange_on_orbitals(self, C, dC, omega=0.0, crossed=1.0):
         return self._few.exchange_on_orbitals(C, dC, omega, crossed)

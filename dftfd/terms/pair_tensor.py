@@ -2,19 +2,21 @@ r"""The fitting tensor B_Q,ij, whole, or each pair of basis functions with the d
 
     J_ij = sum_Q B_Q,ij sum_kl B_Q,kl P_kl
 
-By the Schwarz inequality sum_Q B_Q,ij^2 is nearly (ij|ij). Pairs whose bound sqrt (ij|ij) is small are kept in single
-precision, whose 7 digits leave an error below 1e-11, and those below what counts are not kept. A double is kept as the
-sum of two single-precision numbers, the first of which is enough for estimates. J stays the exact derivative of the
-energy, since both have the same B.
+By the Schwarz inequality sum_Q B_Q,ij^2 is nearly (ij|ij), so that digits of a pair whose bound sqrt (ij|ij) is small
+are not needed. Numbers of a pair are whole multiples of a fraction of its largest one: 6 bytes each, of which the
+leading 4 are enough for estimates, 4, or 2, with errors below 1e-11; pairs below what counts are not kept. J stays the
+exact derivative of the energy, since both have the same B.
 
-For J alone the integrals A = L B are kept: what to solve for B grows as the cube of the molecule, and
+For J alone the integrals A = L B are kept, in units of each fitting function's norm: what to solve for B grows as the
+cube of the molecule, and
 
     B P = L^-1 (A P),   J = A^T L^-T (B P)
 
-take a second pass over A in its place. Sums and A P are in double precision for estimates, too, since L^-1 enlarges the
-errors of A P. Pairs for which there is no room have their integrals formed twice for every J.
+take a second pass over A in its place. L^-1 enlarges errors, so that they have more digits. Pairs for which there is no
+room have their integrals formed twice for every J.
 """
 
+import itertools
 from copy import copy
 from functools import cached_property
 
@@ -31,11 +33,16 @@ from dftfd.libcint.two_electron import (
 from dftfd.runtime import kept_memory
 from dftfd.runtime.threads import share_out
 
-SINGLE, DROPPED = 1e-4, 1e-12
-"""Bounds sqrt (ij|ij) [sqrt hartree] below which a pair is kept in single precision, and not at all."""
+DROPPED = 1e-12
+"""Bound sqrt (ij|ij) [sqrt hartree] below which a pair is not kept."""
 
-SINGLE_INTEGRALS = 1e-6
-"""As SINGLE, of integrals that are kept as they are: L^-1 takes two digits more off the fit than B has lost."""
+OF_INTEGRALS, OF_TENSOR, ROUGHLY = (1e-4, 2e-9), (1e-2, 2e-7), (np.inf, 1e-2)
+"""Bounds below which a pair of A, of B, and of a B for estimates has 4 bytes, and below which it has 2."""
+
+_BYTES = 6, 4, 2
+
+_LEADING, _TRAILING, _SHORT = 2**31 - 1, 2**16 - 2, 2**15 - 1
+"""The largest leading number, parts of its unit in the trailing one, and the largest of two bytes alone."""
 
 _WIDEST = 5
 """Functions of a shell, of d as a rule, that are transformed at least at a time."""
@@ -47,7 +54,7 @@ _BLOCK_BYTES = 2 * 2**20
 """Of a worker's rows at a time, which are read twice and should stay in its cache."""
 
 _WIDTH = 2**15
-"""Pairs of some rows whose values in double precision a worker makes of those in single at a time."""
+"""Pairs of some rows whose values in double precision a worker makes of those that are kept at a time."""
 
 
 class WholeTensor:
@@ -99,32 +106,41 @@ class PairTensor:
     """B of a molecule and its fitting functions for an operator; `nbytes` is known before it is computed.
 
     for_exchange: its rows will be asked for, so that B itself is kept, and all of it; else A.
+    digits: bounds as OF_TENSOR, which it is by default, or OF_INTEGRALS.
     """
 
-    def __init__(self, molecule, auxiliary: dict, omega: float = 0.0, for_exchange: bool = False):
+    def __init__(self, molecule, auxiliary: dict, omega: float = 0.0, for_exchange: bool = False, digits=None):
         self._molecule, self._auxiliary, self._omega = molecule, auxiliary, omega
         self._for_exchange = for_exchange
         self.n_auxiliary, _ = fitting_tensor_size(molecule, auxiliary)
         bounds = schwarz_bounds(molecule)
-        single = SINGLE if for_exchange else SINGLE_INTEGRALS
-        self._double = np.flatnonzero(bounds >= single)
-        self._single = np.flatnonzero((bounds < single) & (bounds >= DROPPED))
+        edges = np.inf, *(digits or (OF_TENSOR if for_exchange else OF_INTEGRALS)), DROPPED
+        self._kinds = [np.flatnonzero((bounds < high) & (bounds >= low)) for high, low in itertools.pairwise(edges)]
         self._anew = np.zeros(0, dtype=int)
+
+    def _changed(self, **other) -> "PairTensor":
+        """The same with other attributes, and nothing computed yet."""
+        changed = copy(self)
+        for name in ("_kept", "_values", "_positions", "_root"):
+            changed.__dict__.pop(name, None)
+        changed.__dict__.update(other)
+        return changed
+
+    def of_operator(self, omega: float) -> "PairTensor":
+        """The same pairs for another operator."""
+        return self._changed(_omega=omega)
 
     def within(self, room: float) -> "PairTensor":
         """The same of which at most `room` bytes are kept: pairs of the last shells are left out first."""
-        bytes_of = np.zeros(len(self._double) + len(self._single))
-        pairs = np.sort(np.concatenate([self._double, self._single]))
-        bytes_of[np.searchsorted(pairs, self._double)] = 8.0 * self.n_auxiliary
-        bytes_of[np.searchsorted(pairs, self._single)] = 4.0 * self.n_auxiliary
+        pairs = np.sort(self._kept)
+        bytes_of = np.zeros(len(pairs))
+        for of_kind, n_bytes in zip(self._kinds, _BYTES, strict=True):
+            bytes_of[np.searchsorted(pairs, of_kind)] = n_bytes * self.n_auxiliary
         n_kept = int(np.searchsorted(bytes_of.cumsum(), room, side="right"))
-        other = copy(self)
-        if n_kept < len(pairs):
-            for name in ("_kept", "_values", "_positions"):
-                other.__dict__.pop(name, None)
-            other._double, other._single = (p[p < pairs[n_kept]] for p in (self._double, self._single))
-            other._anew = np.concatenate([pairs[n_kept:], self._anew])
-        return other
+        if n_kept == len(pairs):
+            return copy(self)
+        kinds = [of_kind[of_kind < pairs[n_kept]] for of_kind in self._kinds]
+        return self._changed(_kinds=kinds, _anew=np.concatenate([pairs[n_kept:], self._anew]))
 
     def __len__(self):
         return self._root.rank
@@ -132,7 +148,7 @@ class PairTensor:
     @property
     def nbytes(self) -> int:
         """Bytes of the values that are kept."""
-        return self.n_auxiliary * (8 * len(self._double) + 4 * len(self._single))
+        return self.n_auxiliary * sum(n * len(pairs) for n, pairs in zip(_BYTES, self._kinds, strict=True))
 
     @property
     def work_bytes(self) -> int:
@@ -152,64 +168,94 @@ class PairTensor:
     @cached_property
     def _kept(self) -> np.ndarray:
         """Pairs of the columns of the values."""
-        return np.concatenate([self._double, self._single])
+        return np.concatenate(self._kinds)
 
     @cached_property
-    def _values(self) -> tuple[np.ndarray, np.ndarray]:
-        """What is kept of the pairs, rounded to single precision, and what is missing of those in double."""
-        rows, n_double = self.n_auxiliary, len(self._double)
-        high = kept_memory.empty(rows * len(self._kept), np.float32).reshape(rows, -1)
-        low = kept_memory.empty(rows * n_double, np.float32).reshape(rows, -1)
-        root = self._root
-        if self._for_exchange:  # the rank is less than the number of functions where some depend on others
-            high, low = high[: root.rank], low[: root.rank]
+    def _values(self) -> tuple[np.ndarray, ...]:
+        """Of pairs of more than 2 bytes the leading 4, of those of 6 the trailing 2, of the others 2; units (kept,)."""
+        # the rank is less than the number of functions where some depend on others
+        rows = self._root.rank if self._for_exchange else self.n_auxiliary
+        n_six, n_four, n_two = (len(pairs) for pairs in self._kinds)
+        leading, trailing, short = (
+            kept_memory.empty(rows * count, kind).reshape(rows, count)
+            for count, kind in ((n_six + n_four, np.int32), (n_six, np.int16), (n_two, np.int16))
+        )
+        units = np.zeros(len(self._kept))
+        norms = None if self._for_exchange else self._root.norms[:, None]
 
         def write(pairs, integrals):
-            block = root(integrals) if self._for_exchange else integrals
-            for positions, before in ((self._double, 0), (self._single, n_double)):
+            block = self._root(integrals) if norms is None else integrals
+            height = max(1, _WIDTH // len(pairs))
+            largest = np.zeros(len(pairs))
+            for start in range(0, rows, height):
+                some = block[start : start + height]
+                if norms is not None:
+                    some /= norms[start : start + height]
+                np.maximum(largest, np.abs(some).max(axis=0), out=largest)
+            before = 0
+            for n_bytes, positions in zip(_BYTES, self._kinds, strict=True):
                 first, last = np.searchsorted(positions, [pairs[0], pairs[-1] + 1])
-                values = block
-                if last - first < len(pairs):
-                    values = block.take(np.searchsorted(pairs, positions[first:last]), axis=1, mode="clip")
-                rounded = high[:, before + first : before + last]
-                rounded[...] = values
-                if not before:
-                    np.subtract(values, rounded, out=low[:, first:last], casting="same_kind")
+                chosen, columns = np.searchsorted(pairs, positions[first:last]), slice(before + first, before + last)
+                before += len(positions)
+                if first == last:
+                    continue
+                unit = np.maximum(largest[chosen], np.finfo(float).tiny) / (_SHORT if n_bytes == 2 else _LEADING)
+                units[columns] = unit
+                out, offset = (short, n_six + n_four) if n_bytes == 2 else (leading, 0)
+                columns = slice(columns.start - offset, columns.stop - offset)
+                for start in range(0, rows, height):
+                    some = block[start : start + height].take(chosen, axis=1, mode="clip")
+                    some /= unit
+                    rounded = np.rint(some)
+                    out[start : start + height, columns] = rounded
+                    if n_bytes == 6:
+                        some -= rounded
+                        some *= _TRAILING
+                        trailing[start : start + height, columns] = np.rint(some, out=some)
 
         self._on_blocks(np.sort(self._kept), write)
-        return high, low
+        return leading, trailing, short, units
 
-    def _in_double(self, start: int, out: np.ndarray) -> np.ndarray:
-        """Rows of the values (n, kept) from `start` on, as many as there are and `out` has room for, written to it."""
-        high, low = (values[start : start + len(out)] for values in self._values)
-        rows = out[: len(high)]
-        rows[...] = high
-        rows[:, : low.shape[1]] += low
-        return rows
+    def _in_units(self, rows: slice, columns: slice, out: np.ndarray, single=False) -> np.ndarray:
+        """Some values over their columns' units, as many as there are and `out` has room for, written to it."""
+        leading, trailing, short, units = self._values
+        of = lambda values, before: values[rows, max(columns.start - before, 0) : max(columns.stop - before, 0)]
+        four, last, two = of(leading, 0), of(trailing, 0), of(short, leading.shape[1])
+        out = out[: len(four), : len(units[columns])]
+        split, exact = four.shape[1], 0 if single else last.shape[1]
+        if exact:
+            out[:, :exact] = last
+            out[:, :exact] *= 1.0 / _TRAILING
+            out[:, :exact] += four[:, :exact]
+        out[:, exact:split] = four[:, exact:]
+        out[:, split:] = two
+        return out
 
     def coulomb(self, folded, single=False) -> tuple[np.ndarray, np.ndarray]:
         """(B P (n, aux), B^T B P (n, pair)) of densities (n, pair) packed over i >= j, where i > j stands for both.
 
-        single: J from values in single precision, which reads half as much; sums, and the fit, in double.
+        single: from the leading digits alone, which reads two thirds; sums in double precision.
         """
-        P, fits = np.ascontiguousarray(folded[:, self._kept].T), self._fits_anew(folded)
+        root, units = self._root, self._values[-1]
+        P, fits = np.ascontiguousarray(folded[:, self._kept].T) * units[:, None], self._fits_anew(folded)
         found, J = np.zeros((len(self._values[0]), P.shape[1])), np.zeros(folded.shape)
         starts = range(0, len(found), self._part[0])
 
         def project(starts):
-            for rows, columns, values in self._parts(starts):
+            for rows, columns, values in self._parts(starts, single):
                 found[rows] += values @ P[columns]
 
         def expand(starts):
             J = np.zeros(P.shape[::-1])
             for rows, columns, values in self._parts(starts, single):
-                J[:, columns] += coefficients[:, rows] @ values
+                J[:, columns] += scaled[:, rows] @ values
             return J
 
         share_out(starts, project)
-        fits += (found if self._for_exchange else self._root(found)).T
-        coefficients = fits if self._for_exchange else self._root.transposed(fits.T).T
-        J[:, self._kept] = sum(share_out(starts, expand))
+        fits += (found if self._for_exchange else root(found * root.norms[:, None])).T
+        coefficients = fits if self._for_exchange else root.transposed(fits.T).T
+        scaled = coefficients if self._for_exchange else coefficients * root.norms
+        J[:, self._kept] = sum(share_out(starts, expand)) * units
         if len(self._anew):
 
             def write(pairs, integrals):
@@ -224,20 +270,15 @@ class PairTensor:
         width = max(1, min(len(self._kept), _WIDTH))
         return max(1, min(self.n_auxiliary, _BLOCK_BYTES // (8 * width))), width
 
-    def _parts(self, starts, single=False):
-        """(rows, columns, their values in double precision) of rows that start there; valid until the next ones."""
-        (high, low), (height, width) = self._values, self._part
+    def _parts(self, starts, single):
+        """(rows, columns, their values over units) of rows that start there; valid until the next ones."""
+        height, width = self._part
         wide = np.empty((height, width))
         for first in starts:
             rows = slice(first, first + height)
             for start in range(0, len(self._kept), width):
                 columns = slice(start, start + width)
-                rounded, missing = high[rows, columns], low[rows, columns]
-                values = wide[: rounded.shape[0], : rounded.shape[1]]
-                values[...] = rounded
-                if not single:
-                    values[:, : missing.shape[1]] += missing
-                yield rows, columns, values
+                yield rows, columns, self._in_units(rows, columns, wide, single)
 
     def _fits_anew(self, folded):
         """The part of B P (n, aux) of the pairs that are not kept."""
@@ -259,6 +300,9 @@ class PairTensor:
     def unpacked(self, start: int, out: np.ndarray) -> np.ndarray:
         """As WholeTensor's; of a tensor that is kept."""
         row = np.zeros((len(out), len(self._kept) + 1))
-        row = row[: len(self._in_double(start, row[:, :-1]))]
-        np.take(row, self._positions, axis=1, out=out[: len(row)].reshape(len(row), -1), mode="clip")
-        return out[: len(row)]
+        values = self._in_units(slice(start, start + len(out)), slice(0, len(self._kept)), row)
+        values *= self._values[-1]
+        np.take(
+            row[: len(values)], self._positions, axis=1, out=out[: len(values)].reshape(len(values), -1), mode="clip"
+        )
+        return out[: len(values)]
