@@ -166,6 +166,7 @@ def test_the_leaner_way_gives_the_same_energy(density_fit):
     with pytest.raises(ResourceError, match="needs at least .* for compiled programs; the limit is"):
         dftfd.run_scf(molecule, **options, density_fit=density_fit, max_memory=f"{process_memory() + 2**27} b")
     for spare in range(0, 2**27, 2**22):  # the first size that is not refused
+        give_back()
         lean, limit = Notes(), f"{process_memory() + 2**27 + spare} b"
         try:
             again = dftfd.run_scf(molecule, **options, density_fit=density_fit, progress=lean, max_memory=limit).energy

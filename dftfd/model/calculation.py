@@ -11,7 +11,7 @@ from dftfd.model.input_warnings import may_have_several_states
 from dftfd.model.kohn_sham import KohnSham
 from dftfd.model.option_values import method_for
 from dftfd.model.options import Options
-from dftfd.runtime.memory import memory_budget, memory_plan
+from dftfd.runtime.memory import Need, memory_budget, memory_plan
 from dftfd.scf.occupation import Aufbau, GivenOccupations, Occupier, Smearing
 from dftfd.scf.orbitals import canonical_orthonormaliser
 from dftfd.scf.problem import Problem
@@ -34,6 +34,7 @@ from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
 from dftfd.terms.integrals import CoulombExchange, ExactCoulombExchange, OneElectron
 from dftfd.terms.on_grid import GridOrbitals, Quadrature, quadrature_grid
 from dftfd.terms.surroundings import Surroundings, surroundings_for
+from dftfd.xc.channels import ao_order
 from dftfd.xc.device import accelerated_devices
 
 COARSE_LEVEL = 0
@@ -165,12 +166,25 @@ class Calculation:
         budget = memory_budget(self.max_memory)
         orbitals = GridOrbitals(self.molecule, progress, rare=self.rehearses)
         terms = tuple(self._terms(orbitals, budget, progress))
-        needs = [*(term.memory() for term in terms), orbitals.memory()]
+        coarse = self._coarse_orbitals(KohnSham(terms), progress)
+        of_coarse = Need(flexible={"orbitals on a coarse grid": coarse} if coarse else {})
+        needs = [*(term.memory() for term in terms), of_coarse, orbitals.memory()]
         plan = memory_plan(self.molecule.n_ao, self.n_spin, needs, budget)
         progress.fact(str(plan), plan.needs_in_words)
         plan.require_room()
-        orbitals.room = plan.room - sum(term.keep_within(plan.room) for term in terms)
+        room = plan.room - sum(term.keep_within(plan.room) for term in terms)
+        orbitals.coarse_room = min(coarse, max(room, 0))
+        orbitals.room = room - orbitals.coarse_room
         return KohnSham(terms), orbitals
+
+    def _coarse_orbitals(self, energy: KohnSham, progress) -> float:
+        """Bytes of all orbitals on the grid on which a large molecule's SCF begins, and responses and looks do."""
+        semilocal = energy.of_kind(SemilocalEnergy)
+        if semilocal is None or not self.has_finer_grid:
+            return 0.0
+        orbitals = GridOrbitals(self.molecule, progress)
+        orbitals.reserve(Quadrature(COARSE_LEVEL), ao_order(semilocal.kernel))
+        return sum(orbitals.memory().flexible.values())
 
     def _terms(self, orbitals, budget, progress):
         """Each term of the energy that the calculation has."""

@@ -43,7 +43,7 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> Chea
         estimates = not semilocal.kernel.exact_exchange
         made = lambda: GridOrbitals(calculation.molecule, progress, estimates=estimates)
         orbitals = ingredients.orbitals.of_looks if looks else made()
-        orbitals.room = ingredients.orbitals.room
+        orbitals.room = ingredients.orbitals.coarse_room
         grid, molecule = Quadrature(COARSE_LEVEL), calculation.molecule
         cheaper = type(semilocal)(
             semilocal.functional, calculation.n_spin, molecule, grid, orbitals, progress, semilocal.arrays_vary

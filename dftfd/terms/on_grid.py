@@ -99,12 +99,13 @@ class GridOrbitals:
     Terms say beforehand which order of derivatives they will need on which Quadrature, so that a grid used by several
     is stored once, to the highest order.   estimates: for an energy that others correct: values in single precision,
     and none below ESTIMATE.   rare: few matrices are expected, so that the values may not be kept.
+    room, coarse_room: bytes that they may take, and those on a coarse grid beside them.
     """
 
     def __init__(self, molecule, progress, estimates=False, rare=False):
         self._molecule, self._progress, self._estimates, self._rare = molecule, progress, estimates, rare
         self._reserved, self._stores = {}, {}
-        self.room = 0.0
+        self.room = self.coarse_room = 0.0
 
     @cached_property
     def of_looks(self) -> "GridOrbitals":

@@ -50,11 +50,11 @@ class SemilocalEnergy(GridEnergy):
     def rehearsal(self) -> "SemilocalEnergy":
         """The same in single precision with fewer orbitals at a point: matrices to 1e-5 hartree in half the time.
 
-        Made for calculations that need one exact matrix, or little more: the orbitals for that are not kept.
+        Made for calculations that need one exact matrix, or two: orbitals are kept where a third one is asked for.
         """
         other = copy(self)
         other.builder = self.made_on(self.builder.store.in_single_precision(REHEARSAL))
-        self.builder.store.patience = 1
+        self.builder.store.patience = 2
         return other
 
     @property

@@ -19,7 +19,7 @@ from dftfd.libcint.gto import GaussianBasis, component_count, gaussian_basis
 from dftfd.runtime import kept_memory
 from dftfd.runtime.memory import available_memory
 from dftfd.runtime.precision import to_single
-from dftfd.runtime.threads import worker_count
+from dftfd.runtime.threads import share_out, worker_count
 
 log = logging.getLogger(__name__)
 
@@ -211,11 +211,16 @@ class AOStore:
 
     def overlap(self) -> np.ndarray:
         """Integrals of products of orbitals by the quadrature, (ao, ao): the overlap as the grid has it."""
-        S, scratch = np.zeros((self.n_ao, self.n_ao)), np.empty(self.scratch_size, self.dtype)
-        for index, block in enumerate(self.blocks):
-            A = self.values(index, scratch)[0]
-            S[np.ix_(block.aos, block.aos)] += (A * block.weights) @ A.T
-        return S
+
+        def part(indices):
+            S = np.zeros((self.n_ao, self.n_ao))
+            for index in indices:
+                block = self.blocks[index]
+                A = self.basis.evaluate(block.points, 0, block.shells)[0]
+                S[np.ix_(block.aos, block.aos)] += (A * block.weights) @ A.T
+            return S
+
+        return sum(share_out(range(len(self.blocks)), part))
 
     @property
     def scratch_size(self) -> int:
