@@ -216,7 +216,7 @@ def on_three_centre_blocks(molecule, auxiliary: dict, pairs, code, omega: float 
 class InverseRoot:
     """L^-1 of the Coulomb metric V = L L^T of fitting functions, or its inverse root without eigenvalues next to zero.
 
-    With it B = L^-1 (Q|ij) is `fitting_tensor`.   norms: sqrt V_QQ (aux,).
+    With it B = L^-1 (Q|ij) is `fitting_tensor`.   norms: sqrt V_QQ (aux,), 1 where that is not positive.
     """
 
     def __init__(self, molecule, auxiliary: dict, omega: float = 0.0):
@@ -224,7 +224,8 @@ class InverseRoot:
             V = addons.make_auxmol(mole, auxiliary).intor("int2c2e", hermi=1)
         self._factor: Any = None
         self._root: Any = None
-        self.norms = np.sqrt(V.diagonal())
+        squares = V.diagonal()  # of a long-range operator they may be rounding errors
+        self.norms = np.sqrt(np.where(squares > 0.0, squares, 1.0))
         try:
             self._factor = scipy.linalg.cholesky(V, lower=True)
         except scipy.linalg.LinAlgError:
