@@ -26,6 +26,7 @@ import dftfd
 from dftfd.errors import InputWarning
 from dftfd.functionals import vv10
 from dftfd.functionals.registry import get_functional
+from dftfd.libcint.basis_sets import has_nothing
 from dftfd.libcint.dispersion_correction import dispersion_correction
 from dftfd.libcint.gto import GaussianBasis, component_count, gaussian_basis
 from dftfd.libcint.mole import to_pyscf
@@ -128,7 +129,8 @@ def test_bounds_hold_for_every_shell_that_pyscf_ships(part):
     shells = {}
     for path, symbols in shipped_files():
         for symbol in symbols[part::PARTS]:
-            shells |= {repr(shell): shell for shell in shells_of(path, symbol)}
+            # holmium's p shell of cc-pvdz-dk has a contraction of zeros, which is refused where it is asked for
+            shells |= {repr(shell): shell for shell in shells_of(path, symbol) if not has_nothing(shell)}
     assert len(shells) > 5000
     shells = list(shells.values())
     for start in range(0, len(shells), 40):

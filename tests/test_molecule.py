@@ -337,6 +337,12 @@ def test_a_core_of_no_shells_has_no_guess_from_atoms():
         ("He 0 0 0;", {"basis": {"He": [[0, [-1.0, 1.0]]]}}, "needs a positive exponent"),
         ("He 0 0 0;", {"basis": {"He": [[0, [1.0, float("nan")]]]}}, "needs a positive exponent"),
         ("He 0 0 0;", {"basis": {"He": [[0, [1.0, 1.0], [2.0]]]}}, "same number of coefficients"),
+        (
+            "He 0 0 0;",
+            {"basis": {"He": [[0, [1.0, 1.0, 0.0], [2.0, 1.0, 0.0]]]}},
+            "are all zero; leave that column out",
+        ),
+        ("Ho 0 0 0;", {"basis": "cc-pvdz-dk"}, "function of l = 1 for Ho whose coefficients are all zero"),
         ("He 0 0 0;", {"basis": {"He": [["s", [1.0, 1.0]]]}}, "is not \\[l, "),
         ("He 0 0 0;", {"ecp": {"He": [2, "x"]}}, "expected a name or"),
         ("He 0 0 0;", {"ecp": True}, "ecp must be a name or a dictionary"),

@@ -9,6 +9,7 @@ internally.
 import functools
 import re
 import warnings
+from numbers import Integral
 
 from pyscf.gto import basis as tables
 from pyscf.gto import mole
@@ -79,7 +80,20 @@ def load_basis(key: str, symbol: str) -> tuple:
         raise InputError(f"basis set {key!r} has no functions for {symbol}; choose another basis set for this element.")
     if key.startswith("unc"):
         shells = mole.uncontracted_basis(shells)
-    return to_tuples(sorted((shell for shell in shells if shell), key=lambda shell: shell[0]))
+    found = to_tuples(sorted((shell for shell in shells if shell), key=lambda shell: shell[0]))
+    for shell in found:
+        if has_nothing(shell):
+            raise InputError(
+                f"basis set {key!r} has a function of l = {shell[0]} for {symbol} whose coefficients are all zero "
+                "in its table; choose another basis set for this element."
+            )
+    return found
+
+
+def has_nothing(shell: tuple) -> bool:
+    """Whether one of the contractions of a shell (l, [kappa,] (exponent, coefficient, ...), ...) is zero throughout."""
+    rows = shell[2:] if isinstance(shell[1], Integral) else shell[1:]
+    return not all(map(any, list(zip(*rows, strict=True))[1:]))
 
 
 def _shells_of_pyscf(bare, symbol):

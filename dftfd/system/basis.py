@@ -5,7 +5,7 @@ from numbers import Integral, Real
 
 from dftfd.elements import AtomName, parse_atom_name
 from dftfd.errors import InputError, shown
-from dftfd.libcint.basis_sets import load_basis, load_ecp, normalise_basis_name, to_tuples
+from dftfd.libcint.basis_sets import has_nothing, load_basis, load_ecp, normalise_basis_name, to_tuples
 
 MAX_ANGULAR_MOMENTUM = 12
 
@@ -102,6 +102,11 @@ def _check_shells(shells, name):
             raise InputError(
                 f"basis of {name.label}: a shell with l = {shell[0]} holds {shown(rows)}; "
                 "each row needs a positive exponent and the same number of coefficients."
+            )
+        if has_nothing(shell):
+            raise InputError(
+                f"basis of {name.label}: a shell with l = {shell[0]} has a function whose coefficients are all zero; "
+                "leave that column out."
             )
     return tuple(sorted(shells, key=lambda shell: shell[0]))
 
