@@ -44,7 +44,7 @@ def chain():
 
 @pytest.mark.parametrize("for_exchange", [False, True])
 def test_coulomb_matrices_are_those_of_the_whole_tensor(chain, for_exchange):
-    """Relative to the largest element 1e-11, with pairs of all kinds, in less than three quarters of the memory."""
+    """Relative to the largest element 1e-11, with pairs of all kinds, in less than half of the memory."""
     molecule, auxiliary, B, densities = chain
     tensor = PairTensor(molecule, auxiliary, for_exchange=for_exchange)
     for P, fit, J in zip(densities, *tensor.coulomb(densities), strict=True):
