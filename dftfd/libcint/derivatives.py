@@ -25,28 +25,28 @@ def overlap_derivative(molecule, W) -> np.ndarray:
     return -2.0 * atom_sums(molecule, np.einsum("xmn,mn->xm", nabla, W))
 
 
-def core_hamiltonian_derivative(molecule, P, relativity=None) -> np.ndarray:
-    """d tr(P H)/dR (atom, 3) [hartree/bohr] of kinetic energy, nuclei and core potentials; P (ao, ao), symmetric.
+def kinetic_energy_derivative(molecule, P) -> np.ndarray:
+    """d tr(P T)/dR (atom, 3) [hartree/bohr] of the kinetic energy; P (ao, ao), symmetric."""
+    return -2.0 * atom_sums(molecule, np.einsum("xmn,mn->xm", to_pyscf(molecule).intor("int1e_ipkin", comp=3), P))
 
-    relativity: None, or 'x2c' for the Hamiltonian of `x2c_core_hamiltonian`.
-    """
+
+def core_potential_derivative(molecule, P) -> np.ndarray:
+    """The same of core potentials."""
     mole = to_pyscf(molecule)
-    if relativity == "x2c":
-        with quiet():
-            derivative_of_atom = sfx2c1e_grad.hcore_grad_generator(sfx2c1e.SpinFreeX2C(mole))
-            return np.array([np.einsum("xmn,mn->x", derivative_of_atom(a), P) for a in range(molecule.n_atoms)])
-    with_core = set(mole._ecpbas[:, ATOM_OF]) if len(mole._ecpbas) else ()
-    nabla = mole.intor("int1e_ipkin", comp=3) + mole.intor("int1e_ipnuc", comp=3)
-    if with_core:
-        nabla += mole.intor("ECPscalar_ipnuc", comp=3)
-    gradient = -2.0 * atom_sums(molecule, np.einsum("xmn,mn->xm", nabla, P))
-    for atom, charge in enumerate(mole.atom_charges()):
+    gradient = np.zeros((molecule.n_atoms, 3))
+    if len(mole._ecpbas):
+        gradient -= 2.0 * atom_sums(molecule, np.einsum("xmn,mn->xm", mole.intor("ECPscalar_ipnuc", comp=3), P))
+    for atom in set(mole._ecpbas[:, ATOM_OF]) if len(mole._ecpbas) else ():
         with mole.with_rinv_at_nucleus(atom):
-            if charge:
-                gradient[atom] -= 2.0 * charge * np.einsum("xmn,mn->x", mole.intor("int1e_iprinv", comp=3), P)
-            if atom in with_core:
-                gradient[atom] += 2.0 * np.einsum("xmn,mn->x", mole.intor("ECPscalar_iprinv", comp=3), P)
+            gradient[atom] += 2.0 * np.einsum("xmn,mn->x", mole.intor("ECPscalar_iprinv", comp=3), P)
     return gradient
+
+
+def x2c_core_hamiltonian_derivative(molecule, P) -> np.ndarray:
+    """d tr(P H)/dR (atom, 3) [hartree/bohr] for the Hamiltonian of `x2c_core_hamiltonian`; P (ao, ao), symmetric."""
+    with quiet():
+        derivative_of_atom = sfx2c1e_grad.hcore_grad_generator(sfx2c1e.SpinFreeX2C(to_pyscf(molecule)))
+        return np.array([np.einsum("xmn,mn->x", derivative_of_atom(a), P) for a in range(molecule.n_atoms)])
 
 
 def core_hamiltonian_curvature(molecule, P, C) -> tuple[np.ndarray, list[np.ndarray]] | None:
@@ -75,16 +75,6 @@ def core_hamiltonian_curvature(molecule, P, C) -> tuple[np.ndarray, list[np.ndar
             with mole.with_rinv_at_nucleus(atom):
                 add("rinv", -charge, atom)
     return H, on_orbitals
-
-
-def point_charge_derivative(molecule, P, charges, positions) -> np.ndarray:
-    """d tr(P V)/dR (atom, 3) of `point_charge_matrix`, with the charges fixed in space."""
-    mole = to_pyscf(molecule)
-    per_ao = np.zeros((3, mole.nao))
-    for charge, position in zip(charges, positions, strict=True):
-        with mole.with_rinv_origin(position):
-            per_ao += 2.0 * charge * np.einsum("xmn,mn->xm", mole.intor("int1e_iprinv", comp=3), P)
-    return atom_sums(molecule, per_ao)
 
 
 def electric_field_derivative(molecule, P, field) -> np.ndarray:

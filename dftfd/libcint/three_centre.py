@@ -8,15 +8,13 @@ from pyscf import gto, lib
 from pyscf.df import addons, incore
 from pyscf.scf import _vhf
 
+from dftfd.libcint.gto import GaussianBasis, gaussian_basis
 from dftfd.libcint.mole import quiet, to_pyscf
 from dftfd.libcint.two_electron import largest_integrals, mole_with_range
 
-NEGLIGIBLE = 1e-10
-"""Contributions to a gradient that the Schwarz inequality bounds below this are left out [hartree/bohr]: 3e-9 of the
-forces on caffeine and 4e-10 on benzene; ten times as much with 1e-9."""
-
-NEGLIGIBLE_IN_PROJECTION = 1e-16
-"""The same for what a nearly singular metric is solved for: errors come out 10^4 times larger."""
+NEGLIGIBLE = 1e-16
+"""Products of P and integrals that the Schwarz inequality bounds below this are left out: what a nearly singular metric
+is solved for has errors 10^4 times larger."""
 
 _PLACEHOLDER = [0, 0, 1, 1, 0, 0, 0, 0]
 """A shell of one function, which PySCF's driver for four indices takes for the missing one."""
@@ -46,30 +44,33 @@ class ThreeCentre:
         slices = self._auxmol.aoslice_by_atom()[:, 2:]
         return np.array([per_function[:, start:stop].sum(axis=1) for start, stop in slices])
 
+    def metric_slopes(self, G) -> np.ndarray:
+        """sum_PQ G_PQ dV_PQ by the nuclei, (atom, 3), for G (aux, aux), symmetric."""
+        return -2.0 * self.atom_sums(np.einsum("xpq,pq->xp", self.metric_slope, G))
+
+    @cached_property
+    def functions(self) -> GaussianBasis:
+        """The auxiliary functions, as a basis."""
+        return gaussian_basis(self._auxmol)
+
     # ------------------------------------------------------------------------------------------- contracted as formed
 
     def projection(self, P) -> np.ndarray:
         """sum_mn (Q|mn) P_mn, (aux,), of a symmetric P (ao, ao)."""
+        atm, bas, env = self._tables
         with mole_with_range(self._molecule, self._omega) as mole:
-            pairs = largest_integrals(mole, "int2e", "CVHFnr_int2e_q_cond")
-            screen = Screen(pairs, self._norms, NEGLIGIBLE_IN_PROJECTION)
-            (X,) = _contracted(mole, self._tables, "int3c2e", "s2ij", {"ji->s1kl": P}, P, screen)
+            plan = _vhf._VHFOpt(mole, "int3c2e", "CVHFnr3c2e_vj_pass1_prescreen", direct_scf_tol=NEGLIGIBLE)
+            pairs = largest_integrals(mole)
+            plan.q_cond = np.hstack([pairs.ravel(), _largest(np.sqrt(self.metric.diagonal()), self._auxmol)])
+            plan.dm_cond = np.ascontiguousarray(_largest(_largest(P, mole).T, mole))
+            first, last = mole.nbas, len(bas)
+            tables = atm, np.vstack([bas, _PLACEHOLDER]).astype(np.int32), env
+            (X,) = _vhf.direct_bindm(
+                *(mole._add_suffix("int3c2e"), "s2ij", ["ji->s1kl"], [np.ascontiguousarray(P)], 1, *tables),
+                vhfopt=plan,
+                shls_slice=(0, first, 0, first, first, last, last, last + 1),
+            )
         return X[:, 0]
-
-    def slopes(self, P, y) -> tuple[np.ndarray, np.ndarray]:
-        """(nabla m n|Q) P_mn y_Q summed over n and Q, (3, ao), and over m and n, (3, aux), for symmetric P (ao, ao)."""
-        bounds = self._norms * _largest(y, self._auxmol)
-        with mole_with_range(self._molecule, self._omega) as mole:
-            pairs = largest_integrals(mole, "int2e_ip1ip2", "CVHFnr_int2e_pp_q_cond")
-            matrices = {"lk->s1ij": y[None], "ji->s1kl": P}
-            screen = Screen(pairs, bounds, NEGLIGIBLE)
-            of_pairs, of_functions = _contracted(mole, self._tables, "int3c2e_ip1", "s1", matrices, P, screen)
-        return np.einsum("xmn,mn->xm", of_pairs, P), of_functions[..., 0] * y
-
-    @cached_property
-    def _norms(self):
-        """sqrt (Q|Q), the largest of each auxiliary shell."""
-        return _largest(np.sqrt(self.metric.diagonal()), self._auxmol)
 
     # ---------------------------------------------------------------------------------------------------- in blocks
 
@@ -140,29 +141,6 @@ class Part(NamedTuple):
 
     functions: slice
     shells: tuple[int, int]
-
-
-class Screen(NamedTuple):
-    """pairs (shell, shell), functions (aux shell,): their product bounds an integral.   negligible: times P."""
-
-    pairs: np.ndarray
-    functions: np.ndarray
-    negligible: float
-
-
-def _contracted(mole, tables, name, symmetry, matrices, P, screen) -> list[np.ndarray]:
-    """Contractions (component..., left, right) of integrals (ij|k) with each of the matrices by its indices."""
-    atm, bas, env = tables
-    plan = _vhf._VHFOpt(mole, name, "CVHFnr3c2e_vj_pass1_prescreen", direct_scf_tol=screen.negligible)
-    plan.q_cond = np.hstack([screen.pairs.ravel(), screen.functions])
-    plan.dm_cond = np.ascontiguousarray(_largest(_largest(P, mole).T, mole))
-    first, last = mole.nbas, len(bas)
-    return _vhf.direct_bindm(
-        *(mole._add_suffix(name), symmetry, list(matrices), list(map(np.ascontiguousarray, matrices.values()))),
-        *(3 if symmetry == "s1" else 1, atm, np.vstack([bas, _PLACEHOLDER]).astype(np.int32), env),
-        vhfopt=plan,
-        shls_slice=(0, first, 0, first, first, last, last, last + 1),
-    )
 
 
 def _largest(values, mole) -> np.ndarray:

@@ -270,16 +270,16 @@ class InverseRoot:
 def schwarz_bounds(molecule) -> np.ndarray:
     """sqrt of the largest (ij|ij) of the shells of each pair of basis functions, packed over i >= j, (pair,)."""
     mole = to_pyscf(molecule)
-    of_shells = largest_integrals(mole, "int2e", "CVHFnr_int2e_q_cond")
+    of_shells = largest_integrals(mole)
     widths = np.diff(mole.ao_loc_nr())
     return np.repeat(np.repeat(of_shells, widths, axis=0), widths, axis=1)[np.tril_indices(mole.nao)]
 
 
-def largest_integrals(mole, name: str, rule: str) -> np.ndarray:
-    """sqrt of the largest (ij|ij) of each pair of shells, (shell, shell), or of (nabla i j|nabla i j), by PySCF."""
+def largest_integrals(mole) -> np.ndarray:
+    """sqrt of the largest (ij|ij) of each pair of shells, (shell, shell), by PySCF."""
     bounds = np.empty((mole.nbas, mole.nbas))
-    getattr(_vhf.libcvhf, rule)(
-        *(getattr(_vhf.libcvhf, mole._add_suffix(name)), lib.c_null_ptr(), bounds.ctypes, mole.ao_loc_nr().ctypes),
+    _vhf.libcvhf.CVHFnr_int2e_q_cond(
+        *(getattr(_vhf.libcvhf, mole._add_suffix("int2e")), lib.c_null_ptr(), bounds.ctypes, mole.ao_loc_nr().ctypes),
         *(mole._atm.ctypes, ctypes.c_int(mole.natm), mole._bas.ctypes, ctypes.c_int(mole.nbas), mole._env.ctypes),
     )
     return bounds

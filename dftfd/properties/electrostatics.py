@@ -11,17 +11,20 @@ The expansion is made once, with NumPy; the sum is JAX code of the point r.
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import erf
 
-from dftfd.xc.ao_values import ao_tables, monomial_powers
+from dftfd.libcint.gto import gaussian_basis
+from dftfd.libcint.hermite_density import pairs_of
+from dftfd.libcint.monomials import monomial_powers
 
 NEGLIGIBLE = 1e-16
 """Pairs of primitives whose expansion coefficients are all below this [e] are left out."""
+
+_PAIRS = 2**14  # expanded at a time
 
 FAR = 30.0
 SERIES_TERMS = 95  # at x = FAR the first one left out is 1e-17 of the sum
@@ -56,7 +59,7 @@ class HermiteGaussians:
     """Hermite Gaussians up to one degree t + u + v.
 
     centres: (pair, 3) [bohr].   exponents: (pair,) [bohr^-2].   coefficients: (pair, component), in the order of
-    `components(degree)`.
+    `orders_up_to`.
     """
 
     degree: int
@@ -65,29 +68,14 @@ class HermiteGaussians:
     coefficients: jax.Array
 
 
-def of_degree(degree: int) -> list[tuple[int, ...]]:
-    """(t, u, v) with t + u + v = degree."""
-    return [(t, u, degree - t - u) for t in range(degree + 1) for u in range(degree + 1 - t)]
-
-
-def components(degree: int) -> list[tuple[int, ...]]:
-    """(t, u, v) with t + u + v <= degree, by their sum."""
-    return [tuv for d in range(degree + 1) for tuv in of_degree(d)]
-
-
 def hermite_density(molecule, P_total) -> tuple[HermiteGaussians, ...]:
     """The electron density of a density matrix (ao, ao), one entry for each degree."""
-    tables = ao_tables(molecule)
-    order = np.argsort(tables.positions)  # AOs as the tables list them
-    P = np.asarray(P_total)[np.ix_(order, order)]
-    sizes = [table.centres.shape[0] * table.angular.shape[1] for table in tables.shells]
-    starts = np.cumsum([0, *sizes])
-    found: dict[int, list] = {}
-    for a, b in product(range(len(sizes)), repeat=2):
-        if a <= b:
-            block = P[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] * (1.0 if a == b else 2.0)
-            degree = tables.angular_momenta[a] + tables.angular_momenta[b]
-            found.setdefault(degree, []).append(_pairs(tables, a, b, block))
+    P, found = np.asarray(P_total), {}
+    for pairs in pairs_of(gaussian_basis(molecule), NEGLIGIBLE, _PAIRS):
+        coefficients = pairs.density(P)
+        kept = np.abs(coefficients).max(axis=0) > NEGLIGIBLE
+        values = pairs.centres.T, pairs.exponents, coefficients.T
+        found.setdefault(pairs.L, []).append([value[kept] for value in values])
     return tuple(
         HermiteGaussians(degree, *(jnp.asarray(np.concatenate(parts)) for parts in zip(*pieces, strict=True)))
         for degree, pieces in sorted(found.items())
@@ -117,59 +105,12 @@ def _potential(gaussians: HermiteGaussians, r):
 def _recursion(degree):
     """Where R^n_tuv of this degree comes from: R^n_(t+1)uv = X R^(n+1)_tuv + t R^(n+1)_(t-1)uv, indices and factors."""
     axes, less, least, factors = [], [], [], []
-    for tuv in of_degree(degree):
+    of_degree, of_one_less, of_two_less = (monomial_powers(d).tolist() for d in (degree, degree - 1, degree - 2))
+    for tuv in of_degree:
         axis = next(i for i in range(3) if tuv[i] > 0)
-        once, twice = (tuple(x - k * (i == axis) for i, x in enumerate(tuv)) for k in (1, 2))
+        once, twice = ([x - k * (i == axis) for i, x in enumerate(tuv)] for k in (1, 2))
         axes.append(axis)
-        less.append(of_degree(degree - 1).index(once))
+        less.append(of_one_less.index(once))
         factors.append(float(once[axis]))
-        least.append(of_degree(degree - 2).index(twice) if once[axis] else 0)
+        least.append(of_two_less.index(twice) if once[axis] else 0)
     return np.array(axes), np.array(less), np.array(least), np.array(factors)
-
-
-def _pairs(tables, a, b, P):
-    """(centres, exponents, coefficients) of all products of primitives of two shell tables; P: their density block."""
-    left, right = (jax.tree_util.tree_map(np.asarray, tables.shells[k]) for k in (a, b))
-    l, m = tables.angular_momenta[a], tables.angular_momenta[b]
-    n, k = len(left.centres), len(right.centres)
-    P = P.reshape(n, left.angular.shape[1], k, right.angular.shape[1])
-    D = np.einsum("xi,aibj,yj->abxy", left.angular, P, right.angular, optimize=True)
-    # every contraction with its primitives: indices (shell, primitive) on both sides
-    i, p, j, q = (index.ravel() for index in np.indices((n, left.exponents.shape[1], k, right.exponents.shape[1])))
-    alpha, beta = left.exponents[i, p], right.exponents[j, q]
-    c = left.coefficients[i, p] * right.coefficients[j, q]
-    used = (alpha > 0) & (beta > 0)  # tables are padded with zeros
-    i, j, alpha, beta, c = (x[used] for x in (i, j, alpha, beta, c))
-    A, B = left.centres[i], right.centres[j]
-    exponent = alpha + beta
-    centre = (alpha[:, None] * A + beta[:, None] * B) / exponent[:, None]
-    c = c * np.exp(-alpha * beta / exponent * np.sum((A - B) ** 2, axis=1))
-    E = [_expansion(l, m, exponent, centre[:, x] - A[:, x], centre[:, x] - B[:, x]) for x in range(3)]
-    index = {tuv: position for position, tuv in enumerate(components(l + m))}
-    coefficients = np.zeros((len(c), len(index)))
-    for (s, first), (t, second) in product(enumerate(monomial_powers(l)), enumerate(monomial_powers(m))):
-        weight = c * D[i, j, s, t]
-        for tuv in product(*(range(f + g + 1) for f, g in zip(first, second, strict=True))):
-            factors = [E[x][first[x], second[x], tuv[x]] for x in range(3)]
-            coefficients[:, index[tuv]] += weight * factors[0] * factors[1] * factors[2]
-    kept = np.abs(coefficients).max(axis=1, initial=0.0) > NEGLIGIBLE
-    return centre[kept], exponent[kept], coefficients[kept]
-
-
-def _expansion(l, m, p, PA, PB):
-    """E[i, j, t] (pair,): x_A^i x_B^j exp(-p x_P^2) = sum_t E_t^ij (d/dP)^t exp(-p x_P^2)."""
-    E = {(0, 0, 0): np.ones_like(p)}
-
-    def raised(i, j, t, shift):
-        """E^{i+1,j}_t or E^{i,j+1}_t from E^{ij}."""
-        below = E.get((i, j, t - 1), 0.0) / (2.0 * p)
-        return below + shift * E.get((i, j, t), 0.0) + (t + 1) * E.get((i, j, t + 1), 0.0)
-
-    for i in range(l):
-        for t in range(i + 2):
-            E[i + 1, 0, t] = raised(i, 0, t, PA)
-    for i in range(l + 1):
-        for j in range(m):
-            for t in range(i + j + 2):
-                E[i, j + 1, t] = raised(i, j, t, PB)
-    return E

@@ -19,6 +19,8 @@ import numpy as np
 import scipy.linalg
 
 from dftfd.libcint.derivatives import atom_sums
+from dftfd.libcint.gto import gaussian_basis
+from dftfd.libcint.hermite_coulomb import coulomb_slopes, fit_of
 from dftfd.libcint.three_centre import ThreeCentre
 from dftfd.libcint.two_electron import LINEAR_DEPENDENCE
 from dftfd.runtime.threads import blas_threads, share_out, worker_count
@@ -150,12 +152,13 @@ def fitted_gradient(
 
 
 def _coulomb_gradient(P, fit, molecule, integrals, metric):
-    """That of the Coulomb energy alone: Gamma_Q = Y_Q P lets each integral be contracted as soon as it is formed."""
+    """That of the Coulomb energy alone: Gamma_Q = Y_Q P leaves no integral to be formed."""
     X = metric.unfitted(fit)
     X = (integrals.projection(P) if X is None else X)[:, None]
     Y = metric.solve(X)
-    per_ao, per_function = integrals.slopes(P, Y[:, 0])
-    return _by_atom(molecule, integrals, metric.pull_back(X, Y), per_ao, per_function)
+    sources, n = fit_of(integrals.functions, Y[:, 0]), molecule.n_atoms
+    of_orbitals, of_fit = coulomb_slopes(gaussian_basis(molecule), P, sources, n, n)
+    return of_orbitals + of_fit + integrals.metric_slopes(metric.pull_back(X, Y))
 
 
 def _gradient_of(terms, molecule, integrals, metric):
@@ -193,5 +196,4 @@ def _gradient_of(terms, molecule, integrals, metric):
 
 def _by_atom(molecule, integrals, G, per_ao, per_function):
     """The gradient (atom, 3): sum_PQ G_PQ dV_PQ and the slopes by basis functions (3, ao) and fitting functions."""
-    by_metric = np.einsum("xpq,pq->xp", integrals.metric_slope, G)
-    return 2.0 * (integrals.atom_sums(per_function - by_metric) - atom_sums(molecule, per_ao))
+    return 2.0 * (integrals.atom_sums(per_function) - atom_sums(molecule, per_ao)) + integrals.metric_slopes(G)

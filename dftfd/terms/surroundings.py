@@ -7,10 +7,13 @@ import numpy as np
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.libcint.derivatives import (
     core_hamiltonian_curvature,
-    core_hamiltonian_derivative,
+    core_potential_derivative,
     electric_field_derivative,
-    point_charge_derivative,
+    kinetic_energy_derivative,
+    x2c_core_hamiltonian_derivative,
 )
+from dftfd.libcint.gto import gaussian_basis
+from dftfd.libcint.hermite_coulomb import coulomb_slopes, points_of
 from dftfd.libcint.mole import point_charge_matrix, x2c_core_hamiltonian
 from dftfd.terms.external import ExternalPotential, checked_potential
 from dftfd.terms.integrals import OneElectron, one_electron
@@ -71,11 +74,18 @@ class Surroundings:
 
     def one_electron_gradient(self, molecule, P) -> np.ndarray:
         """d tr(P H)/dR of the matrices of `one_electron` for a symmetric P (ao, ao), (atom, 3) [hartree/bohr]."""
-        gradient = core_hamiltonian_derivative(molecule, P, self.relativity)
+        n, attracting = molecule.n_atoms, molecule.nuclear_charges
+        if self.relativity == "x2c":
+            gradient, attracting = x2c_core_hamiltonian_derivative(molecule, P), np.zeros(n)
+        else:
+            gradient = kinetic_energy_derivative(molecule, P) + core_potential_derivative(molecule, P)
         if self.electric_field.any():
             gradient += electric_field_derivative(molecule, P, self.electric_field)
-        if len(self.charges):
-            gradient += point_charge_derivative(molecule, P, self.charges, self.positions)
+        charges = np.append(attracting, self.charges)
+        if charges.any():
+            points = points_of(-charges, np.vstack([molecule.coordinates, self.positions]))
+            of_orbitals, of_points = coulomb_slopes(gaussian_basis(molecule), P, points, n, len(charges))
+            gradient += of_orbitals + of_points[:n]
         return gradient
 
     def one_electron_curvature(self, molecule, P, C):

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.libcint.gto import gaussian_basis
+from dftfd.libcint.monomials import monomial_powers
 
 
 @partial(
@@ -40,11 +41,6 @@ class AOTables:
     shells: tuple[ShellTable, ...]
     angular_momenta: tuple[int, ...]
     positions: tuple[int, ...]
-
-
-def monomial_powers(l: int) -> np.ndarray:
-    """Exponents (i, j, k) of the monomials of degree l, i descending, then j: xx xy xz yy yz zz; (monomial, 3)."""
-    return np.array([(i, j, l - i - j) for i in range(l, -1, -1) for j in range(l - i, -1, -1)])
 
 
 def ao_tables(molecule) -> AOTables:
