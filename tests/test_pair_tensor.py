@@ -131,3 +131,22 @@ def test_energies_hardly_depend_on_what_is_kept(monkeypatch):
     monkeypatch.setattr(PairTensor, "within", lambda self, room: within(self, min(room, self.nbytes // 2)))
     found = [dftfd.run_scf(molecule, xc=xc, grid_level=0, density_fit=True).energy for xc in ("pbe", "b3lyp")]
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-9)
+
+
+def test_estimates_form_no_integrals_anew(monkeypatch):
+    """Where two thirds of the integrals fit, rough ones serve the coarse cycles: the same energy and forces.
+
+    Each exact J forms integrals twice, a rough tensor once; the coarse cycles would form them thirty times.
+    """
+    angles = np.arange(6) * np.pi / 3
+    ring = [(symbol, r * np.cos(a), r * np.sin(a), 0.0) for symbol, r in (("C", 1.395), ("H", 2.482)) for a in angles]
+    molecule = dftfd.molecule("; ".join(" ".join(map(str, atom)) for atom in ring), basis="def2-svp")
+    expected = dftfd.run_scf(molecule, xc="pbe", grid_level=3, density_fit=True)
+    room = PairTensor(molecule, auxiliary_basis(molecule, exact_exchange=False)[0]).nbytes * 2 // 3
+    within, on_blocks, formed = PairTensor.within, PairTensor._on_blocks, []
+    monkeypatch.setattr(PairTensor, "within", lambda self, given: within(self, min(room, given)))
+    monkeypatch.setattr(PairTensor, "_on_blocks", lambda self, *given: formed.append(self) or on_blocks(self, *given))
+    found = dftfd.run_scf(molecule, xc="pbe", grid_level=3, density_fit=True)
+    assert abs(found.energy - expected.energy) < 1e-9
+    assert 3 <= len(formed) <= 10
+    np.testing.assert_allclose(found.forces(), expected.forces(), atol=1e-7)

@@ -48,7 +48,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
     F. Weigend, Phys. Chem. Chem. Phys. 4, 4285 (2002). doi:10.1039/b204199p
     """
 
-    _single_coulomb = _single_exchange = False
+    _single_coulomb = _single_exchange = _rough_coulomb = False
     exchange_is_rough = False
     """Whether K is good for changes alone, of which it makes some percent of error."""
 
@@ -74,11 +74,18 @@ class DensityFittedCoulombExchange(CoulombExchange):
         return _FewForExchange(self)
 
     def for_estimates(self) -> "DensityFittedCoulombExchange":
-        """J in single precision, K from a few fitting functions; the same as it is where these have no place."""
+        """J in single precision, K from a few fitting functions; the same as it is where these have no place.
+
+        Where the integrals for J do not all fit, those of all pairs with fewer digits take the place of the last that
+        do: an estimate forms none anew.
+        """
         if self._with_exchange:
             return self if self._estimates_kept is None else _Estimates(self)
         other = copy(self)
         other._single_coulomb = True
+        if not self._pairs.is_whole and (rough := self._pairs.roughly()).nbytes <= self._pairs.nbytes:
+            self._pairs = self._pairs.within(self._pairs.nbytes - rough.nbytes)
+            other._pairs, other._rough_coulomb = rough, True
         return other
 
     def rehearsal(self) -> "DensityFittedCoulombExchange":
@@ -110,7 +117,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
     def _coulomb_change(self, P):
         """P_new -> J of P_new less that of P. Where the last fit was that of P, that of P_new becomes the last."""
         total = P.sum(axis=0)
-        fit = self._last_fit(total)
+        fit = None if self._rough_coulomb else self._last_fit(total)
 
         def change(P_new):
             total_new = P_new.sum(axis=0)

@@ -112,16 +112,22 @@ class PairTensor:
     def __init__(self, molecule, auxiliary: dict, omega: float = 0.0, for_exchange: bool = False, digits=None):
         self._molecule, self._auxiliary, self._omega = molecule, auxiliary, omega
         self._for_exchange = for_exchange
+        self._roots: dict[float, InverseRoot] = {}
         self.n_auxiliary, _ = fitting_tensor_size(molecule, auxiliary)
-        bounds = schwarz_bounds(molecule)
-        edges = np.inf, *(digits or (OF_TENSOR if for_exchange else OF_INTEGRALS)), DROPPED
-        self._kinds = [np.flatnonzero((bounds < high) & (bounds >= low)) for high, low in itertools.pairwise(edges)]
+        self._bounds = schwarz_bounds(molecule)
+        self._kinds = self._kinds_of(digits or (OF_TENSOR if for_exchange else OF_INTEGRALS))
         self._anew = np.zeros(0, dtype=int)
+
+    def _kinds_of(self, digits) -> list[np.ndarray]:
+        """Pairs of 6, of 4 and of 2 bytes."""
+        edges = np.inf, *digits, DROPPED
+        within = ((self._bounds < high) & (self._bounds >= low) for high, low in itertools.pairwise(edges))
+        return [np.flatnonzero(of_kind) for of_kind in within]
 
     def _changed(self, **other) -> "PairTensor":
         """The same with other attributes, and nothing computed yet."""
         changed = copy(self)
-        for name in ("_kept", "_values", "_positions", "_root"):
+        for name in ("_kept", "_values", "_positions"):
             changed.__dict__.pop(name, None)
         changed.__dict__.update(other)
         return changed
@@ -129,6 +135,15 @@ class PairTensor:
     def of_operator(self, omega: float) -> "PairTensor":
         """The same pairs for another operator."""
         return self._changed(_omega=omega)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all pairs are kept."""
+        return not len(self._anew)
+
+    def roughly(self) -> "PairTensor":
+        """All pairs with fewer digits: J to some 1e-6 of itself."""
+        return self._changed(_kinds=self._kinds_of(ROUGHLY), _anew=np.zeros(0, dtype=int))
 
     def within(self, room: float) -> "PairTensor":
         """The same of which at most `room` bytes are kept: pairs of the last shells are left out first."""
@@ -161,9 +176,12 @@ class PairTensor:
         """code(pairs, integrals) on blocks of some pairs."""
         return on_three_centre_blocks(self._molecule, self._auxiliary, pairs, code, self._omega)
 
-    @cached_property
+    @property
     def _root(self) -> InverseRoot:
-        return InverseRoot(self._molecule, self._auxiliary, self._omega)
+        """One for all tensors of an operator that come from this one."""
+        if self._omega not in self._roots:
+            self._roots[self._omega] = InverseRoot(self._molecule, self._auxiliary, self._omega)
+        return self._roots[self._omega]
 
     @cached_property
     def _kept(self) -> np.ndarray:
