@@ -87,6 +87,12 @@ def test_what_is_left_out_is_bounded(system, monkeypatch):
     assert 1e-9 < error < 1e-2
 
 
+def test_no_density_has_no_slopes(system):
+    """Pairs of primitives whose density is negligible are left out, all of them, too."""
+    molecule, functions, P, y = system
+    assert not slopes_of(molecule, functions, 0.0 * P, y).any()
+
+
 def test_boys_function():
     """Near zero, within the table, at its end and beyond, against 30 digits; the tail left out is below 1e-29."""
     x = np.array([0.0, 1e-9, 0.3, 5.0, 31.0, 63.99, 64.0, 64.01, 1e3, 1e7])

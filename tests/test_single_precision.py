@@ -8,7 +8,7 @@ import dftfd
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.two_electron import few_fitting_functions, fitting_tensor, unpacked_pairs
 from dftfd.runtime.precision import to_single
-from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
+from dftfd.terms.fitted_integrals import _WAYS, DensityFittedCoulombExchange
 from dftfd.terms.on_grid import Quadrature
 from dftfd.terms.pair_tensor import WholeTensor
 from dftfd.terms.single_precision import SingleTensor
@@ -40,12 +40,13 @@ def test_rounding_leaves_nothing_that_is_slow():
     assert abs(rounded[1] - values[1]) < 2.0**-40
 
 
+@pytest.mark.parametrize("keeps_transformed", [True, False])
 @pytest.mark.parametrize("size", [1e-1, 1e-3, 1e-5])
-def test_change_of_exchange(water, size):
+def test_change_of_exchange(water, size, keeps_transformed):
     """K of a change of orbitals, which are turned among themselves besides, to 1e-6 of the change."""
     builder = DensityFittedCoulombExchange(water, True)
     B = unpacked_pairs(builder.tensor(), water.n_ao)
-    single = SingleTensor(WholeTensor(builder.tensor()), water.n_ao)
+    single = SingleTensor(WholeTensor(builder.tensor()), water.n_ao, keeps_transformed=keeps_transformed)
     before = orbitals(water.n_ao)
     C = (before + size * orbitals(water.n_ao, seed=2)) @ rotation(5)
     dP = C @ C.T - before @ before.T
@@ -118,7 +119,7 @@ def test_a_change_of_the_density_carries_its_fit(water, exact_exchange):
 
 
 def test_estimates_need_room(water):
-    """With less room for estimates the tensor of few functions stays packed, without any there is none."""
+    """With less room for estimates the tensor of few functions stays packed, then it is alone; without any none."""
     builder = DensityFittedCoulombExchange(water, True)
     (needed,) = builder.memory([0.0]).flexible.values()
     few = 17 + 2 * 5  # of oxygen and of two hydrogens: s 6, p 2 x 3, d 5; s 2, p 3
@@ -126,17 +127,20 @@ def test_estimates_need_room(water):
     assert needed == 4 * builder.n_auxiliary * n * (n + 1) // 2 + 4 * few * n * (n + 5)
     (packed,) = builder.within(needed - 1, [0.0]).memory([0.0]).flexible.values()
     assert packed == 8 * few * n * (n + 1) // 2 + 4 * few * n * 5
-    cramped = builder.within(packed - 1, [0.0])
+    (alone,) = builder.within(packed - 1, [0.0]).memory([0.0]).flexible.values()
+    assert alone == 8 * few * n * (n + 1) // 2
+    cramped = builder.within(alone - 1, [0.0])
     assert cramped.for_estimates() is cramped and not cramped.memory([0.0]).flexible
     assert builder.within(needed, [0.0]).memory([0.0]).flexible
 
 
+@pytest.mark.parametrize("way", _WAYS[1:])
 @pytest.mark.parametrize("whole", [True, False])
-def test_estimates_in_little_room(water, whole):
+def test_estimates_in_little_room(water, whole, way):
     """From a packed tensor of few functions, whole or by pairs, the same changes as from an unpacked one."""
     exact = DensityFittedCoulombExchange(water, True)
-    little = exact.within(exact._bytes_of_estimates(True, 1) - 1, [0.0])
-    assert little._estimates_kept is False and little.for_estimates().exchange_is_rough
+    little = exact.within(exact._bytes_of_estimates(way, 1), [0.0])
+    assert little._estimates == way and little.for_estimates().exchange_is_rough
     little._whole = whole
     C, turn = orbitals(water.n_ao), 1e-3 * np.random.default_rng(3).normal(size=(water.n_ao, 5))
     P, P_new = ((X @ X.T)[None] for X in (C, C + turn))

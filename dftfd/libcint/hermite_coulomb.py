@@ -173,6 +173,8 @@ def _add_slopes(of_orbitals, of_sources, pairs, P, sources):
     first, orders = pairs.slopes(P), orders_up_to(pairs.L + 1)
     size = (pairs.exponents ** (orders.sum(axis=1)[:, None] / 2.0) * np.abs(first)).max(axis=(0, 1))
     kept = np.flatnonzero(size * (np.pi / pairs.exponents) ** 1.5 > NEGLIGIBLE)
+    if not len(kept):
+        return
     exponents, centres, first = pairs.exponents[kept], pairs.centres[:, kept], first[:, :, kept]
     density, both, potential = pairs.density(P)[:, kept], np.zeros(first.shape), np.zeros(first.shape[1:])
     for x, places in enumerate(place_of_sums(pairs.L, UNIT_STEPS)):

@@ -128,7 +128,8 @@ def fitted_gradient(
 ) -> np.ndarray:
     """dE/dR (atom, 3) [hartree/bohr] at fixed densities of 1/2 tr(P J[P]) - sum_s f_s/2 tr(P_s K[P_s]).
 
-    P: (ao, ao), the density of the Coulomb energy, or None without.   omega: as in dftfd.terms.integrals.
+    P: (ao, ao), the density of the Coulomb energy, for which omega is 0, or None without.
+    omega: as in dftfd.terms.integrals.
     exchange: pairs (f_s, C_s) with P_s = C_s C_s^+.
     memory_limit: bytes for the projections; where they do not fit, they and the integrals are computed in several
         passes.

@@ -3,6 +3,7 @@
 import weakref
 from copy import copy
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -35,6 +36,16 @@ A few matrices, where the tensor that they were computed with may be gigabytes.
 """
 
 
+class _Way(NamedTuple):
+    """What estimates of exchange keep of few functions: their tensor unpacked, and it on orbitals before a change."""
+
+    keeps_unpacked: bool
+    keeps_transformed: bool
+
+
+_WAYS = _Way(True, True), _Way(False, True), _Way(False, False)  # the fastest first
+
+
 class DensityFittedCoulombExchange(CoulombExchange):
     """J and K from (ij|kl) ~ sum_Q B_Q,ij B_Q,kl, with the tensor B (aux, ao (ao + 1) / 2) computed once and kept.
 
@@ -59,7 +70,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         self._memory_limit = 0.7 * available_memory() if memory_limit is None else memory_limit
         self._tensors: dict[float, WholeTensor | PairTensor] = {}
         self._with_exchange = exact_exchange
-        self._estimates_kept = True if exact_exchange else None  # None: there are none
+        self._estimates = _WAYS[0] if exact_exchange else None  # None: there are none
         self._whole = exact_exchange and self._whole_fits(1)
         if not exact_exchange:
             self._pairs = self._pairs.within(self._memory_limit - self._bytes_of(0, False))
@@ -80,7 +91,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         do: an estimate forms none anew.
         """
         if self._with_exchange:
-            return self if self._estimates_kept is None else _Estimates(self)
+            return self if self._estimates is None else _Estimates(self)
         other = copy(self)
         other._single_coulomb = True
         if not self._pairs.is_whole and (rough := self._pairs.roughly()).nbytes <= self._pairs.nbytes:
@@ -282,7 +293,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         if not self._with_exchange:
             kept = {"the fitting tensor": self._pairs.nbytes}
             return Need({"three-centre integrals": self._bytes_of(0, False)}, kept)
-        way = self._estimates_kept
+        way = self._estimates
         flexible = {} if way is None else {"rough exchange": self._bytes_of_estimates(way, len(omegas))}
         return Need({"the fitting tensor": self._bytes_of(n_tensors, self._whole_fits(n_tensors))}, flexible)
 
@@ -292,19 +303,18 @@ class DensityFittedCoulombExchange(CoulombExchange):
             other._pairs = self._pairs.within(room)
             return other
         other._whole = self._whole_fits(len({0.0, *omegas}))
-        ways = (kept for kept in (True, False) if other._bytes_of_estimates(kept, len(omegas)) <= room)
-        other._estimates_kept = next(ways, None)
+        ways = (way for way in _WAYS if other._bytes_of_estimates(way, len(omegas)) <= room)
+        other._estimates = next(ways, None)
         return other
 
-    def _bytes_of_estimates(self, kept, n_operators):
-        """Of J in single precision and K from few functions, kept or packed; J of a PairTensor takes none."""
+    def _bytes_of_estimates(self, way, n_operators):
+        """Of J in single precision and K from few functions; J of a PairTensor takes none."""
         (_, n_few), n, molecule = self._few_functions, self.molecule.n_ao, self.molecule
         occupied = molecule.n_alpha + (molecule.n_beta if molecule.spin else 0)
-        if kept:
-            rounded = 4 * self.n_auxiliary * self._n_pairs if self._whole else 0
-            return n_operators * SingleTensor.nbytes(n_few, n, occupied) + rounded
+        rounded = 4 * self.n_auxiliary * self._n_pairs if self._whole and way.keeps_unpacked else 0
         packed = 8 * n_few * self._n_pairs if self._whole else self._few_pairs.nbytes
-        return n_operators * (packed + 4 * n_few * n * occupied)
+        values = 4 * n_few * n**2 if way.keeps_unpacked else packed
+        return n_operators * (values + 4 * n_few * n * occupied * way.keeps_transformed) + rounded
 
     def _whole_fits(self, n_tensors) -> bool:
         """Whether so many tensors in double precision take at most SHARE of the limit."""
@@ -349,12 +359,12 @@ class _Estimates(_FewForExchange):
 
     def __init__(self, exact: DensityFittedCoulombExchange):
         super().__init__(exact)
-        self._single_coulomb = bool(self._estimates_kept) or not self._whole
+        self._single_coulomb = self._estimates.keeps_unpacked or not self._whole
         self._single: dict[float, SingleTensor] = {}
 
     def _of(self, omega) -> SingleTensor:
         if omega not in self._single:
-            self._single[omega] = SingleTensor(self._few._rows(omega), self.molecule.n_ao, bool(self._estimates_kept))
+            self._single[omega] = SingleTensor(self._few._rows(omega), self.molecule.n_ao, *self._estimates)
             del self._few._tensors[omega]
         return self._single[omega]
 

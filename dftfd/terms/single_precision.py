@@ -5,7 +5,7 @@ D = C - C_0 and S = (C + C_0) / 2 with both sets turned to be as close as can be
 
     K[C C^T] - K[C_0 C_0^T] = M + M^T,   M_ij = sum_Q,o X[D]_Q,o,i X[S]_Q,o,j,   X[C]_Q,o,i = sum_k C_k,o B_Q,ki
 
-X[C_0] is kept. Its rounding errors are 1e-7 of that change, not of K, and vanish with it.
+X[C_0] is kept, or formed anew for each change. Rounding errors are 1e-7 of that change, not of K, and vanish with it.
 """
 
 import math
@@ -26,10 +26,11 @@ class SingleTensor:
     """A fitting tensor in single precision, (aux, ao, ao), from one in double (terms.pair_tensor).
 
     kept: whether it is kept like that, or unpacked and rounded anew, a few rows at a time, whenever it is used.
+    keeps_transformed: whether X of orbitals from which changes are asked for is kept, too.
     """
 
-    def __init__(self, B, n_ao: int, kept: bool = True):
-        self._B, self._shape = B, (len(B), n_ao, n_ao)
+    def __init__(self, B, n_ao: int, kept: bool = True, keeps_transformed: bool = True):
+        self._B, self._shape, self._keeps_transformed = B, (len(B), n_ao, n_ao), keeps_transformed
         self._values: np.ndarray | None = None
         self._block = max(1, _BLOCK_BYTES // (4 * n_ao**2))
         if kept:
@@ -37,26 +38,22 @@ class SingleTensor:
             self._share_out(partial(self._fill, values))
             self._B, self._values = None, values
 
-    @staticmethod
-    def nbytes(n_auxiliary: int, n_ao: int, n_orbitals: int) -> int:
-        """Bytes of values that are kept, and of X of that many orbitals from which changes are asked for."""
-        return 4 * n_auxiliary * n_ao * (n_ao + n_orbitals)
-
     def exchange(self, C) -> np.ndarray:
         """K (ao, ao) of the density C C^T of orbitals C (ao, occupied)."""
         return sum(self._share_out(partial(self._exchange, np.ascontiguousarray(C.T, dtype=np.float32))))
 
     def changes_from(self, before) -> Callable:
         """C -> K (ao, ao) of C less K of `before`, both (ao, occupied)."""
-        n_orbitals = before.shape[1]
-        shape = self._shape[0], n_orbitals, self._shape[2]
-        X = kept_memory.empty(math.prod(shape), np.float32).reshape(shape)
-        self._share_out(partial(self._transform, before.T.astype(np.float32), X))
+        C_0, X = before.T.astype(np.float32), None
+        if self._keeps_transformed:
+            shape = self._shape[0], *C_0.shape
+            X = kept_memory.empty(math.prod(shape), np.float32).reshape(shape)
+            self._share_out(partial(self._transform, C_0, X))
 
         def change(C):
             U, _, V = np.linalg.svd(C.T @ before)
             D = (C @ (U @ V) - before).T.astype(np.float32)
-            M = sum(self._share_out(partial(self._change, D, X)))
+            M = sum(self._share_out(partial(self._change, D, C_0, X)))
             return M + M.T
 
         return change
@@ -92,14 +89,17 @@ class SingleTensor:
         for which, B in self._rows(starts):
             np.matmul(C, B, out=X[which])
 
-    def _change(self, D, X, starts):
-        """M of one worker, with X[S] = X + X[D] / 2."""
-        n_occ, n = D.shape
+    def _change(self, D, C_0, X, starts):
+        """M of one worker, with X[S] = X[C_0] + X[D] / 2."""
+        (n_occ, n), S = D.shape, C_0 + 0.5 * D
         of_D, of_S = np.empty((2, self._block, n_occ, n), D.dtype)
         product, M = np.empty((n, n), D.dtype), np.zeros((n, n))
         for which, B in self._rows(starts):
-            changed = np.matmul(D, B, out=of_D[: len(B)])
-            both = np.multiply(changed, 0.5, out=of_S[: len(B)])
-            both += X[which]
+            changed, both = np.matmul(D, B, out=of_D[: len(B)]), of_S[: len(B)]
+            if X is None:
+                np.matmul(S, B, out=both)
+            else:
+                np.multiply(changed, 0.5, out=both)
+                both += X[which]
             M += np.matmul(changed.reshape(-1, n).T, both.reshape(-1, n), out=product)
         return M
