@@ -4,6 +4,7 @@
     python examples/benchmarks/gradient.py --suite caffeine --save  PBE, r2SCAN and B3LYP
     python examples/benchmarks/gradient.py --molecule water --basis sto-3g --exact
     python examples/benchmarks/gradient.py --xc b3lyp --densities FOLDER    the density from an earlier call, or kept
+    python examples/benchmarks/gradient.py --suite caffeine --own           beside the calculation's own SCF, no PySCF
 
 Both codes differentiate the same density, ours, on the same grid, in turns; neither keeps anything from one gradient to
 the next but compiled code and what the SCF left, such as the grid. Processor time is recorded beside wall time, which
@@ -21,6 +22,7 @@ import measuring
 import numpy as np
 from molecules import NAMES, atoms
 from pyscf import dft, gto
+from scf import geometry
 
 import dftfd
 from dftfd.model.forces import nuclear_forces
@@ -104,6 +106,36 @@ def measure(molecule="caffeine", xc="pbe", basis="def2-svp", density_fit=True, g
     }
 
 
+def measure_own(molecule="caffeine", xc="pbe", basis="def2-svp", density_fit=True, grid_level=3, pairs=5, **_):
+    """One row of results: SCF and gradient on displaced geometries, after a first one that compiles."""
+    rows, stages = [], []
+    for pair in range(pairs + 1):
+        mole, progress = geometry(molecule, basis, pair=pair), Progress()
+        options = {"density_fit": density_fit, "grid_level": grid_level}
+        scf_times, result = timed(lambda m=mole, o=options: dftfd.run_scf(dftfd.molecule(m), xc=xc, **o))
+        gradient_times, _ = timed(lambda r=result, p=progress: nuclear_forces(r, progress=p))
+        rows.append((gradient_times, scf_times))
+        stages.append(dict(progress.seconds))
+    names = {"pyscf_seconds": "gradient_seconds", "dftfd_seconds": "scf_seconds"}
+
+    def ratio(clock):
+        found = measuring.ratio_of([(gradient[clock], scf[clock]) for gradient, scf in rows[1:]])
+        return {names.get(name, name): value for name, value in found.items()}
+
+    return {
+        "molecule": molecule,
+        "basis": basis,
+        "xc": xc,
+        "density_fit": density_fit,
+        "grid_level": grid_level,
+        "what": "gradient over its own SCF",
+        "wall": ratio(0),
+        "processor": ratio(1),
+        "stages": {name: round(float(np.median([s[name] for s in stages[1:]])), 4) for name in stages[0]},
+        "machine": measuring.machine(),
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--suite", choices=SUITES)
@@ -114,12 +146,13 @@ def main():
     parser.add_argument("--grid-level", type=int, default=3)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--densities", metavar="FOLDER", help="where converged densities are kept")
+    parser.add_argument("--own", action="store_true", help="beside the calculation's own SCF in place of PySCF")
     parser.add_argument("--save", action="store_true", help="keep the results in data/benchmarks/gradient.json")
     given = parser.parse_args()
     common = {"grid_level": given.grid_level, "pairs": given.pairs, "densities": given.densities}
     one = {"molecule": given.molecule, "xc": given.xc, "basis": given.basis, "density_fit": not given.exact}
     for case in SUITES[given.suite] if given.suite else (one,):
-        row = measure(**common | case)
+        row = (measure_own if given.own else measure)(**common | case)
         print({key: value for key, value in row.items() if key != "machine"}, flush=True)
         if given.save:
             measuring.keep("gradient", [row])
