@@ -6,6 +6,9 @@
 Processes with one thread and with two, in turns; each computes once for what is compiled, then once for the clock, on
 a geometry displaced by 1e-3 bohr. By Amdahl's law T(k) = serial + shared / k, so that serial = 2 T(2) - T(1), and the
 efficiency of two threads is T(1) / (2 T(2)).
+
+What the machine allows is measured beside it: two processes with one thread each, at once, share nothing but memory,
+caches and what two virtual cores have of a real one. One of them takes T(1) / T(1, beside its like) of its speed alone.
 """
 
 import argparse
@@ -56,14 +59,25 @@ def measure(molecule, xc, basis):
     }
 
 
-def in_process(threads, options):
-    """`measure` in a process with so many threads, and cores."""
+def in_processes(options, *cores):
+    """`measure` in a process for each list of cores, with as many threads, all at once."""
     mine = [sys.executable, __file__, "--here", "--molecule", options.molecule, "--xc", options.xc]
-    command = ["taskset", "-c", ",".join(map(str, range(threads))), *mine, "--basis", options.basis]
-    ran = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": str(threads)})
-    if ran.returncode:
-        raise SystemExit(ran.stderr)
-    return json.loads(ran.stdout.splitlines()[-1])
+    started = []
+    for some in cores:
+        command = ["taskset", "-c", ",".join(map(str, some)), *mine, "--basis", options.basis]
+        environment = os.environ | {"OMP_NUM_THREADS": str(len(some))}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        started.append(subprocess.Popen(command, env=environment, **pipes))
+    outputs = [process.communicate() for process in started]
+    if any(process.returncode for process in started):
+        raise SystemExit("".join(errors for _, errors in outputs))
+    return [json.loads(printed.splitlines()[-1]) for printed, _ in outputs]
+
+
+def one_round(options):
+    """Rows of one thread, of two, and of one thread beside its like."""
+    (one,), (two,) = (in_processes(options, range(count)) for count in COUNTS)
+    return {1: one, 2: two, "beside": in_processes(options, [0], [1])}
 
 
 def flat(row) -> dict:
@@ -86,16 +100,20 @@ def main():
     if options.here:
         print(json.dumps(measure(options.molecule, options.xc, options.basis)))
         return
-    rounds = [{count: in_process(count, options) for count in COUNTS} for _ in range(options.rounds)]
+    rounds = [one_round(options) for _ in range(options.rounds)]
     times = {count: [flat(row[count]) for row in rounds] for count in COUNTS}
+    beside = [flat(of_one) for row in rounds for of_one in row["beside"]]
     table = {}
     for name in times[1][0]:
         one, two = (float(np.median([row[name] for row in times[count]])) for count in COUNTS)
         if one < 1e-3:
             continue
+        together = float(np.median([row[name] for row in beside]))
         table[name] = {"one": round(one, 3), "two": round(two, 3), "serial": round(max(0.0, 2 * two - one), 3)}
-        efficiency = one / 2 / two if two else float("nan")  # a stage of less than the last digit
-        print(f"{name:30s} {one:8.3f} {two:8.3f} s, serial {2 * two - one:7.3f}, efficiency {efficiency:5.2f}")
+        table[name]["one_beside_its_like"] = round(together, 3)
+        efficiency, allowed = (one / t if t else float("nan") for t in (2 * two, together))  # 0: below the last digit
+        shared = f"serial {2 * two - one:7.3f}, efficiency {efficiency:5.2f}, the machine's {allowed:5.2f}"
+        print(f"{name:30s} {one:8.3f} {two:8.3f} s, {shared}")
     system = {count: [row[count]["system_seconds"] for row in rounds] for count in COUNTS}
     print("system seconds:", system)
     if options.save:
