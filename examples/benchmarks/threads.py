@@ -2,6 +2,7 @@
 
     python examples/benchmarks/threads.py                                  caffeine, PBE, def2-SVP, density fitting
     python examples/benchmarks/threads.py --xc b3lyp --rounds 3 --save
+    python examples/benchmarks/threads.py --turns 5 --save                 one process, one and two threads in turns
 
 Processes with one thread and with two, in turns; each computes once for what is compiled, then once for the clock, on
 a geometry displaced by 1e-3 bohr. By Amdahl's law T(k) = serial + shared / k, so that serial = 2 T(2) - T(1), and the
@@ -9,6 +10,9 @@ efficiency of two threads is T(1) / (2 T(2)).
 
 What the machine allows is measured beside it: two processes with one thread each, at once, share nothing but memory,
 caches and what two virtual cores have of a real one. One of them takes T(1) / T(1, beside its like) of its speed alone.
+
+Minutes lie between such processes, in which a shared machine changes its speed by a fifth. --turns leaves seconds
+between one thread and two; one thread of dftfd may then have XLA's second one beside it, which its processor time tells.
 """
 
 import argparse
@@ -18,6 +22,7 @@ import resource
 import subprocess
 import sys
 import time
+from functools import partial
 
 import measuring
 import numpy as np
@@ -80,6 +85,44 @@ def one_round(options):
     return {1: one, 2: two, "beside": in_processes(options, [0], [1])}
 
 
+def in_turns(molecule, xc, basis, turns):
+    """Median wall and processor seconds of one thread and of two, {what: {threads: (wall, processor)}}."""
+    from scf import geometry
+
+    import dftfd
+    from dftfd.terms.coulomb_exchange import CoulombExchangeEnergy
+    from dftfd.terms.on_grid import GridEnergy
+
+    kinds = {GridEnergy: "XC matrix", CoulombExchangeEnergy: "Coulomb and exchange matrices"}
+
+    def run(number):
+        return dftfd.run_scf(dftfd.molecule(geometry(molecule, basis, 0, number)), xc=xc, density_fit=True)
+
+    def matrices_of(count):
+        os.environ["OMP_NUM_THREADS"] = str(count)
+        energy = result.calculation.build(dftfd.runtime.progress.as_progress(False)).energy
+        calls = {name: partial(energy.of_kind(kind).evaluate, P, C) for kind, name in kinds.items()}
+        for call in calls.values():
+            call()
+        return calls
+
+    result = run(None)
+    result.forces()
+    P, C = result.density_matrix, [result.mo_coeff[0][:, result.mo_occ[0] > 0] * np.sqrt(result.mo_occ[0].max())]
+    matrices = {count: matrices_of(count) for count in COUNTS}
+    found: dict[str, dict[int, list]] = {}
+    for turn in range(turns):
+        for count in COUNTS:
+            os.environ["OMP_NUM_THREADS"] = str(count)
+            for name, call in ({"whole SCF": partial(run, turn), "gradient": result.forces} | matrices[count]).items():
+                processor = time.process_time()
+                wall, _ = measuring.seconds(call)
+                times = wall, time.process_time() - processor
+                found.setdefault(name, {}).setdefault(count, []).append(times)
+    median = lambda rows: [round(float(t), 3) for t in np.median(rows, axis=0)]
+    return {name: {count: median(rows) for count, rows in of_name.items()} for name, of_name in found.items()}
+
+
 def flat(row) -> dict:
     """Name -> seconds of all that was timed."""
     return {"whole SCF": row["whole"], "gradient": row["gradient"]} | {
@@ -94,11 +137,23 @@ def main():
     parser.add_argument("--xc", default="pbe")
     parser.add_argument("--basis", default="def2-svp")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--turns", type=int, help="so many of one thread and of two, in one process")
     parser.add_argument("--save", action="store_true", help="append to data/benchmarks/threads.json")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # in a process for one count
     options = parser.parse_args()
     if options.here:
         print(json.dumps(measure(options.molecule, options.xc, options.basis)))
+        return
+    case = {"molecule": options.molecule, "xc": options.xc, "basis": options.basis}
+    if options.turns:
+        turns = in_turns(**case, turns=options.turns)
+        for name, row in turns.items():
+            (one, of_one), (two, of_two) = (row[count] for count in COUNTS)
+            print(f"{name:30s} {one:7.3f} {two:7.3f} s, {of_one:7.3f} {of_two:7.3f} of processors", end="")
+            print(f", efficiency {one / two / 2:5.2f}, of processor time {of_one / two / 2:5.2f}")
+        if options.save:
+            row = case | {"turns": options.turns, "wall_and_processor_seconds": turns}
+            measuring.keep("threads", [measuring.machine() | row])
         return
     rounds = [one_round(options) for _ in range(options.rounds)]
     times = {count: [flat(row[count]) for row in rounds] for count in COUNTS}
@@ -117,7 +172,7 @@ def main():
     system = {count: [row[count]["system_seconds"] for row in rounds] for count in COUNTS}
     print("system seconds:", system)
     if options.save:
-        row = {"molecule": options.molecule, "xc": options.xc, "basis": options.basis, "seconds": table}
+        row = case | {"seconds": table}
         measuring.keep("threads", [measuring.machine() | row | {"system_seconds": system, "rounds": options.rounds}])
 
 
