@@ -12,7 +12,7 @@ What the machine allows is measured beside it: two processes with one thread eac
 caches and what two virtual cores have of a real one. One of them takes T(1) / T(1, beside its like) of its speed alone.
 
 Minutes lie between such processes, in which a shared machine changes its speed by a fifth. --turns leaves seconds
-between one thread and two; one thread of dftfd may then have XLA's second one beside it, which its processor time tells.
+between one thread and two; with one thread XLA may use a second all the same, which processor time tells.
 """
 
 import argparse
