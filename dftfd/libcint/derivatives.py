@@ -31,12 +31,12 @@ def kinetic_energy_derivative(molecule, P) -> np.ndarray:
 
 
 def core_potential_derivative(molecule, P) -> np.ndarray:
-    """The same of core potentials."""
+    """d tr(P V)/dR (atom, 3) [hartree/bohr] of core potentials; P (ao, ao), symmetric."""
     mole = to_pyscf(molecule)
-    gradient = np.zeros((molecule.n_atoms, 3))
-    if len(mole._ecpbas):
-        gradient -= 2.0 * atom_sums(molecule, np.einsum("xmn,mn->xm", mole.intor("ECPscalar_ipnuc", comp=3), P))
-    for atom in set(mole._ecpbas[:, ATOM_OF]) if len(mole._ecpbas) else ():
+    if not len(mole._ecpbas):
+        return np.zeros((molecule.n_atoms, 3))
+    gradient = -2.0 * atom_sums(molecule, np.einsum("xmn,mn->xm", mole.intor("ECPscalar_ipnuc", comp=3), P))
+    for atom in set(mole._ecpbas[:, ATOM_OF]):
         with mole.with_rinv_at_nucleus(atom):
             gradient[atom] += 2.0 * np.einsum("xmn,mn->x", mole.intor("ECPscalar_iprinv", comp=3), P)
     return gradient

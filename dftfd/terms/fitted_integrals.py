@@ -59,7 +59,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
     F. Weigend, Phys. Chem. Chem. Phys. 4, 4285 (2002). doi:10.1039/b204199p
     """
 
-    _single_coulomb = _single_exchange = _rough_coulomb = False
+    _single_coulomb = _single_exchange = False
+    _rough: PairTensor | None = None  # the integrals of estimates, where the exact ones do not all fit
     exchange_is_rough = False
     """Whether K is good for changes alone, of which it makes some percent of error."""
 
@@ -92,11 +93,14 @@ class DensityFittedCoulombExchange(CoulombExchange):
         """
         if self._with_exchange:
             return self if self._estimates is None else _Estimates(self)
+        if self._rough is None and not self._pairs.is_whole:
+            rough = self._pairs.roughly()
+            if rough.nbytes <= self._pairs.nbytes:
+                self._rough, self._pairs = rough, self._pairs.within(self._pairs.nbytes - rough.nbytes)
         other = copy(self)
         other._single_coulomb = True
-        if not self._pairs.is_whole and (rough := self._pairs.roughly()).nbytes <= self._pairs.nbytes:
-            self._pairs = self._pairs.within(self._pairs.nbytes - rough.nbytes)
-            other._pairs, other._rough_coulomb = rough, True
+        if self._rough is not None:
+            other._pairs = self._rough
         return other
 
     def rehearsal(self) -> "DensityFittedCoulombExchange":
@@ -128,7 +132,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
     def _coulomb_change(self, P):
         """P_new -> J of P_new less that of P. Where the last fit was that of P, that of P_new becomes the last."""
         total = P.sum(axis=0)
-        fit = None if self._rough_coulomb else self._last_fit(total)
+        rough = self._rough is not None and self._pairs is self._rough
+        fit = None if rough else self._last_fit(total)
 
         def change(P_new):
             total_new = P_new.sum(axis=0)
@@ -300,7 +305,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
     def within(self, room, omegas=()):
         other = copy(self)
         if not self._with_exchange:
-            other._pairs = self._pairs.within(room)
+            other._pairs, other._rough = self._pairs.within(room), None
             return other
         other._whole = self._whole_fits(len({0.0, *omegas}))
         ways = (way for way in _WAYS if other._bytes_of_estimates(way, len(omegas)) <= room)

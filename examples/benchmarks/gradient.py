@@ -58,8 +58,8 @@ def density(mole, xc, density_fit, grid_level, path=None):
     return replace(result, fock=state.F)
 
 
-def measure(molecule="caffeine", xc="pbe", basis="def2-svp", density_fit=True, grid_level=3, pairs=5, densities=None):
-    """One row of results."""
+def measure(molecule, xc, basis, density_fit, grid_level, pairs, densities=None):
+    """What was measured beside PySCF."""
     mole = gto.M(atom=atoms(molecule), basis=basis, verbose=0)
     name = f"{molecule}_{xc}_{basis}_{'fitted' if density_fit else 'exact'}_{grid_level}.h5"
     result = density(mole, xc, density_fit, grid_level, densities and Path(densities) / name)
@@ -92,11 +92,6 @@ def measure(molecule="caffeine", xc="pbe", basis="def2-svp", density_fit=True, g
         rows.append((reference_times, our_times))
     wall, processor = ([(theirs[k], ours[k]) for theirs, ours in rows] for k in range(2))
     return {
-        "molecule": molecule,
-        "basis": basis,
-        "xc": xc,
-        "density_fit": density_fit,
-        "grid_level": grid_level,
         "wall": measuring.ratio_of(wall),
         "processor": measuring.ratio_of(processor),
         "first_gradient_seconds": round(first, 3),
@@ -106,8 +101,8 @@ def measure(molecule="caffeine", xc="pbe", basis="def2-svp", density_fit=True, g
     }
 
 
-def measure_own(molecule="caffeine", xc="pbe", basis="def2-svp", density_fit=True, grid_level=3, pairs=5, **_):
-    """One row of results: SCF and gradient on displaced geometries, after a first one that compiles."""
+def measure_own(molecule, xc, basis, density_fit, grid_level, pairs, densities=None):
+    """SCF and gradient on displaced geometries, after a first one that compiles; no density is kept."""
     rows, stages = [], []
     for pair in range(pairs + 1):
         mole, progress = geometry(molecule, basis, pair=pair), Progress()
@@ -123,11 +118,6 @@ def measure_own(molecule="caffeine", xc="pbe", basis="def2-svp", density_fit=Tru
         return {names.get(name, name): value for name, value in found.items()}
 
     return {
-        "molecule": molecule,
-        "basis": basis,
-        "xc": xc,
-        "density_fit": density_fit,
-        "grid_level": grid_level,
         "what": "gradient over its own SCF",
         "wall": ratio(0),
         "processor": ratio(1),
@@ -152,7 +142,9 @@ def main():
     common = {"grid_level": given.grid_level, "pairs": given.pairs, "densities": given.densities}
     one = {"molecule": given.molecule, "xc": given.xc, "basis": given.basis, "density_fit": not given.exact}
     for case in SUITES[given.suite] if given.suite else (one,):
-        row = (measure_own if given.own else measure)(**common | case)
+        full = one | common | case
+        told = {name: full[name] for name in ("molecule", "basis", "xc", "density_fit", "grid_level")}
+        row = told | (measure_own if given.own else measure)(**full)
         print({key: value for key, value in row.items() if key != "machine"}, flush=True)
         if given.save:
             measuring.keep("gradient", [row])
