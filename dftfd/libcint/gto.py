@@ -52,10 +52,15 @@ class GaussianBasis:
     def n_shells(self) -> int:
         return len(self.bas)
 
+    @property
+    def atoms(self) -> np.ndarray:
+        """The atom of every shell, (shell,)."""
+        return self.bas[:, pyscf.gto.ATOM_OF]
+
     @cached_property
     def centres(self) -> np.ndarray:
         """Centre of every shell, (shell, 3) [bohr]."""
-        start = self.atm[self.bas[:, pyscf.gto.ATOM_OF], pyscf.gto.PTR_COORD]
+        start = self.atm[self.atoms, pyscf.gto.PTR_COORD]
         return self.env[start[:, None] + np.arange(3)]
 
     def angular_momentum(self, shell: int) -> int:

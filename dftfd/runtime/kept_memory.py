@@ -14,6 +14,9 @@ import numpy as np
 LEAST = 2**26
 """Bytes from which on an array is kept: below, the C library does the same."""
 
+ALIGNMENT = 64
+"""Bytes: XLA reads an array at a multiple of it in place, and copies any other before it begins."""
+
 _lock = threading.RLock()  # an owner may go while a list grows
 _left: list[mmap.mmap] = []
 
@@ -64,3 +67,11 @@ def _leave(mapping) -> None:
     mapping.madvise(mmap.MADV_FREE)
     with _lock:
         _left.append(mapping)
+
+
+def aligned(count: int, dtype=np.float64) -> np.ndarray:
+    """An uninitialised array (count,) that compiled code reads in place."""
+    size = count * np.dtype(dtype).itemsize
+    flat = np.empty(size + ALIGNMENT, np.uint8)
+    start = -flat.ctypes.data % ALIGNMENT
+    return flat[start : start + size].view(dtype)

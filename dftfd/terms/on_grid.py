@@ -10,7 +10,6 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from dftfd.grids.molecular import BYTES_PER_POINT, grid_points, grid_size, molecular_grid, pull_back
-from dftfd.libcint.derivatives import atom_sums
 from dftfd.libcint.gto import component_count
 from dftfd.runtime.memory import Need
 from dftfd.runtime.threads import worker_count
@@ -29,8 +28,8 @@ NEGLIGIBLE_WEIGHT = 1e-14
 """Weight [bohr^3] up to which points are left out of a gradient: in a grid of level 3 a tenth of them, which lie in the
 cells of other atoms. Their part in a force is about as large."""
 
-FORCES = 1e-7
-"""Cutoff of orbitals and their derivatives in a gradient: 1e-10 hartree/bohr of the forces on caffeine."""
+FORCES = 1e-8
+"""Cutoff of orbitals and their slopes in a gradient: 1e-10 hartree/bohr of the forces on caffeine."""
 
 ESTIMATE = 1e-4
 """Cutoff of orbitals on the grid of an energy that others correct."""
@@ -177,10 +176,10 @@ def gradient_on_grid(
     """dE/dR (atom, 3) [hartree/bohr] at fixed P of the energy of one kernel on a Quadrature."""
     points, weights = grid.on(molecule)
     counting = counting_points(molecule, points, weights, NEGLIGIBLE_WEIGHT)
-    order = ao_order(kernel) + 1
+    order = max(1, ao_order(kernel))  # energy densities of exact exchange move with their orbitals' slopes
     store = AOStore(molecule, points[counting], weights[counting], order, cutoff=FORCES, memory_limit=0)
     slopes = builder(kernel, store, progress.part).build(P, C_occ)
-    gradient = atom_sums(molecule, slopes.orbitals) + slopes.nuclei
+    gradient = slopes.orbitals + slopes.nuclei
     if grid.moves and grid_response:
         by_points, by_weights = np.zeros(points.shape), np.zeros(weights.shape)
         by_points[counting], by_weights[counting] = slopes.points, slopes.weights

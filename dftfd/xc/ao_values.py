@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.libcint.gto import gaussian_basis
+from dftfd.libcint.gto import GaussianBasis, gaussian_basis
 from dftfd.libcint.monomials import monomial_powers
 
 
@@ -44,8 +44,8 @@ class AOTables:
 
 
 def ao_tables(molecule) -> AOTables:
-    """The tables of a Molecule's (or PySCF Mole's) basis."""
-    basis = gaussian_basis(molecule)
+    """The tables of a Molecule's (or PySCF Mole's) basis, or of a GaussianBasis."""
+    basis = molecule if isinstance(molecule, GaussianBasis) else gaussian_basis(molecule)
     momenta = tuple(sorted({basis.angular_momentum(s) for s in range(basis.n_shells)}))
     tables, ao_lists = [], []
     for l in momenta:

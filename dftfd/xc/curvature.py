@@ -18,7 +18,7 @@ import numpy as np
 
 from dftfd.libcint.moving_centres import MovingCentres, runs
 from dftfd.xc.channels import GRADIENT, HESSIAN, RAISED, TAU, ao_order
-from dftfd.xc.gradient import density_times, orbital_slopes
+from dftfd.xc.gradient import density_times
 from dftfd.xc.matrix import MatrixBuilder, Scratch, jet_of_products
 from dftfd.xc.transitions import Transitions, kernel_hessian
 
@@ -74,7 +74,10 @@ class CurvatureBuilder(MatrixBuilder):
                 continue
             forms = [self._density_form(index, s, P, C_occ) for s in range(n_spin)]
             n_left = 4 if ao_order(self.kernel) else 1
-            PA = [density_times(ao[:n_left], *form, scratch, f"PA {s}") for s, form in enumerate(forms)]
+            PA = [
+                density_times(ao[:n_left], *form, scratch, scratch(f"PA {s}", n_left, *ao.shape[1:]))
+                for s, form in enumerate(forms)
+            ]
             density = scratch("density", n_spin, self.kernel.channels, self.store.block_size)
             for PA_s, out in zip(PA, density, strict=True):
                 jet_of_products(PA_s, ao, PA_s[0], ao, self.kernel.order, self.kernel.needs_tau, out)
@@ -169,7 +172,10 @@ class CurvatureBuilder(MatrixBuilder):
                     S[x, y] += ao[RAISED[x, i]] @ right.T
         S = 2.0 * P * (S + S.transpose(1, 0, 3, 2))
         D = scratch("D", len(PA), *PA.shape[1:])
-        orbital_slopes(PA, None, v, kernel.order, kernel.needs_tau, D)
+        D[0] = 2.0 * np.einsum("cmp,cp->mp", PA[: 4 if kernel.order else 1], v[: 4 if kernel.order else 1])
+        for i in range(1, len(PA)):  # those of dftfd.xc.gradient
+            D[i] = 2.0 * v[i] * PA[0] if kernel.order else 0.0
+            D[i] += v[TAU] * PA[i] if kernel.needs_tau else 0.0
         for x, y in itertools.combinations_with_replacement(range(3), 2):
             components = [RAISED[x, RAISED[y, c]] for c in range(len(D))]
             found = sum(np.einsum("mp,mp->m", D_c, ao[c]) for D_c, c in zip(D, components, strict=True))

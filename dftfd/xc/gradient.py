@@ -1,11 +1,17 @@
 r"""The derivative of exchange-correlation energies with respect to where orbitals and grid points are.
 
 The energy of a block is a function of weights, points and the components A_c of the orbitals (values and derivatives).
-A kernel gives its slopes with respect to weights and density channels; `orbital_slopes` turns the latter into slopes
-D_c = dE/dA_c, the same for any functional. Moving point p by dr, or the centre of orbital mu by -dr, changes the
-components by A_c -> A_c + dr . nabla A_c, which are components of one order more:
+A kernel gives its slopes v with respect to weights and density channels, and with them those by the components,
+D_c = dE/dA_c, the same for any functional:
+
+    D_0 = 2 P (v_0 A_0 + sum_i v_i A_i + sum_{i<=j} v_ij A_ij),   D_ij = 2 v_ij P A_0,
+    D_i = 2 v_i P A_0 + 2 sum_{j != i} v_ij P A_j + 4 v_ii P A_i + v_tau P A_i
+
+Moving point p by dr, or the centre of orbital mu by -dr, changes the components by A_c -> A_c + dr . nabla A_c:
 
     dE/dr_p = sum_mu X_mu,p,   dE/dR_mu = -sum_p X_mu,p,   X_mu,p = sum_c D_c,mu,p nabla A_c,mu,p
+
+Neither D_c nor nabla A_c is formed: dftfd.xc.moved_orbitals has the sums of X.
 """
 
 import itertools
@@ -13,21 +19,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dftfd.libcint.gto import component_count
-from dftfd.xc.channels import RAISED, ROW, TAU
+from dftfd.xc.ao_store import AOStore
 from dftfd.xc.kernel import Slopes
 from dftfd.xc.matrix import MatrixBuilder, jet_of_products
-
-_ROWS = 32
-"""Orbitals whose slopes are formed at a time."""
-
+from dftfd.xc.moved_orbitals import MovedOrbitals
 
 @dataclass(frozen=True, eq=False)
 class XCGradient:
     """Slopes of the energy at fixed density matrices.
 
-    orbitals: (3, ao), by the centres of the orbitals [hartree/bohr].   points: (point, 3), by the grid's points.
-    weights: (point,), by its weights.   nuclei: (atom, 3), by an explicit dependence on them, or 0.
+    orbitals: (atom, 3), by the centres of each atom's orbitals [hartree/bohr].   points: (point, 3), by the grid's
+    points.   weights: (point,), by its weights.   nuclei: (atom, 3), by an explicit dependence on them, or 0.
     """
 
     orbitals: np.ndarray
@@ -36,35 +38,8 @@ class XCGradient:
     nuclei: np.ndarray | float = 0.0
 
 
-def orbital_slopes(PA, weighted, potential, order: int, tau: bool, D) -> None:
-    r"""D_c = dE/dA_c (component, ao, point) for the potential dE/d(channel) (channel, point) of a block.
-
-    D_0 = 2 P (v_0 A_0 + sum_i v_i A_i + sum_{i<=j} v_ij A_ij),   D_ij = 2 v_ij P A_0,
-    D_i = 2 v_i P A_0 + 2 sum_{j != i} v_ij P A_j + 4 v_ii P A_i + v_tau P A_i
-
-    PA: (component, ao, point), all that D_i takes.   weighted: P times the part of D_0 / 2 whose components PA does not
-    have, or None.   All rows of orbitals are independent of each other.
-    """
-    np.multiply(PA[0], potential[0], out=D[0])
-    for v, A in zip(potential[1 : len(PA)] if order else (), PA[1:], strict=False):
-        D[0] += v * A
-    if weighted is not None:
-        D[0] += weighted
-    D[0] *= 2.0
-    for c in range(1, component_count(order)):
-        np.multiply(PA[0], 2.0 * potential[c], out=D[c])
-    if order == 0:
-        D[1:] = 0.0
-    if order >= 2:
-        for i, j in itertools.product(range(3), repeat=2):
-            D[1 + i] += (4.0 if i == j else 2.0) * potential[ROW[i, j]] * PA[1 + j]
-    if tau:
-        D[1:4] += potential[TAU] * PA[1:4]
-
-
-def density_times(A, P, C, scratch, name):
-    """P A for A (..., ao, point), through the occupied orbitals where they are given."""
-    out = scratch(name, *A.shape)
+def density_times(A, P, C, scratch, out):
+    """P A for A (..., ao, point), written to `out`, through the occupied orbitals where they are given."""
     if C is None:
         return np.matmul(P, A, out=out)
     orbitals = np.matmul(C.T, A, out=scratch("orbitals", *A.shape[:-2], C.shape[1], A.shape[-1]))
@@ -72,7 +47,14 @@ def density_times(A, P, C, scratch, name):
 
 
 class GradientBuilder(MatrixBuilder):
-    """XCGradient of a kernel; `store` has AO derivatives of one order more than its matrices need."""
+    """XCGradient of a kernel; `store` has the AO derivatives that its matrices need."""
+
+    def __init__(self, kernel, store: AOStore, progress=None):
+        super().__init__(kernel, store, progress)
+        most = max(len(block.aos) for block in store.blocks)
+        self._moved = MovedOrbitals(
+            store.basis, kernel.order, kernel.needs_tau, most, store.block_size, len(store.blocks)
+        )
 
     def build(self, P, C_occ=None) -> XCGradient:
         """Slopes of the energy of P; arguments as in XCBuilder.build."""
@@ -89,31 +71,34 @@ class GradientBuilder(MatrixBuilder):
         parts = self._on_workers(self._build_part, P, C_occ, slopes, points, weights, done)
         return XCGradient(sum(parts), points, weights, 0.0 if slopes is None else slopes.nuclei)
 
-    @property
-    def _n_moved(self) -> int:
-        """Components of P A that the slopes take."""
-        return 4 if self.kernel.order >= 2 or self.kernel.needs_tau else 1
-
     def _build_part(self, part, scratch, P, C_occ, slopes, points, weights, done) -> np.ndarray:
-        """Sum (3, ao) over the blocks of one worker; writes to `points` and `weights`."""
-        per_ao = np.zeros((3, self.store.n_ao))
+        """Sum (atom, 3) over the blocks of one worker; writes to `points` and `weights`."""
+        form = self._moved.form
+        by_atom = np.zeros((len(self.store.basis.atm), 3))
         for index in part:
             block = self.store.blocks[index]
-            ao = self._values(index, scratch)
+            ao, n_ao = self._values(index, scratch), len(block.aos)
             forms = [self._density_form(index, s, P, C_occ) for s in range(len(P))]
-            PA = [density_times(ao[: self._n_moved], *form, scratch, f"PA {s}") for s, form in enumerate(forms)]
-            of_block = self._slopes_of_block(index, ao, PA, slopes, scratch)
+            PA = [scratch(f"PA {s}", form.n_products, form.n_orbitals, ao.shape[2]) for s in range(len(P))]
+            for products, of_spin in zip(PA, forms, strict=True):
+                density_times(ao[: form.n_alone], *of_spin, scratch, products[: form.n_alone, :n_ao])
+            of_block = self._slopes_of_block(index, ao, [products[: form.n_alone, :n_ao] for products in PA], slopes, scratch)
             by_point = of_block.points.copy()
-            for potential, form, PA_s in zip(of_block.density, forms, PA, strict=True):
-                weighted = self._weighted(ao, potential, form, scratch)
-                per_ao[:, block.aos] -= self._moved(ao, PA_s, weighted, potential, by_point, scratch)
-            self._add_other_slopes(index, ao, of_block, per_ao, by_point)
+            for potential, of_spin, products in zip(of_block.density, forms, PA, strict=True):
+                if form.rest.stop > form.rest.start:
+                    out = scratch("weighted", *ao.shape[1:])
+                    weighted = np.einsum("cmp,cp->mp", ao[form.rest], potential[form.rest], out=out)
+                    density_times(weighted, *of_spin, scratch, products[-1, :n_ao])
+                of_atoms, of_points = self._moved(block, products, potential)
+                by_atom -= of_atoms
+                by_point += of_points
+            self._add_other_slopes(index, ao, of_block, by_atom, by_point)
             n = len(block.members)
             points[block.members] = by_point.T[:n]
             weights[block.members] = of_block.weights[:n]
             if self._progress is not None:
                 self._progress(next(done), len(self.store.blocks))
-        return per_ao
+        return by_atom
 
     def _slopes_of_block(self, index, ao, PA, slopes, scratch) -> Slopes:
         """From those of the whole grid, or by the kernel from the products P A of each spin."""
@@ -130,32 +115,8 @@ class GradientBuilder(MatrixBuilder):
     def _add_other_channels(self, index, ao, density) -> None:
         """Writes the channels that are no products of orbitals at a point, where a kernel has any."""
 
-    def _add_other_slopes(self, index, ao, slopes, per_ao, by_point) -> None:
-        """Adds to per_ao (3, ao) and by_point (3, point) what these channels change with orbitals and points."""
-
-    def _weighted(self, ao, potential, form, scratch):
-        """P times sum_c v_c A_c over the components that `_n_moved` leaves out; None without any."""
-        rest = slice(self._n_moved, component_count(self.kernel.order))
-        if rest.stop <= rest.start:
-            return None
-        weighted = np.einsum("cmp,cp->mp", ao[rest], potential[rest], out=scratch("weighted", *ao.shape[1:]))
-        return density_times(weighted, *form, scratch, "P weighted")
-
-    def _moved(self, ao, PA, weighted, potential, by_point, scratch) -> np.ndarray:
-        """sum_p X (3, ao) of a block; adds sum_mu X to by_point (3, point). A few orbitals at a time stay in cache."""
-        kernel, (_, n_ao, n_points) = self.kernel, ao.shape
-        n_slopes = max(component_count(kernel.order), self._n_moved)
-        by_orbital = np.zeros((3, n_ao))
-        for start in range(0, n_ao, _ROWS):
-            rows = slice(start, min(start + _ROWS, n_ao))
-            D = scratch("D", n_slopes, rows.stop - start, n_points)
-            few = None if weighted is None else weighted[rows]
-            orbital_slopes(PA[:, rows], few, potential, kernel.order, kernel.needs_tau, D)
-            for x, c in itertools.product(range(3), range(n_slopes)):
-                A = ao[RAISED[x, c], rows]
-                by_orbital[x, rows] += np.einsum("mp,mp->m", D[c], A)
-                by_point[x] += np.einsum("mp,mp->p", D[c], A)
-        return by_orbital
+    def _add_other_slopes(self, index, ao, slopes, by_atom, by_point):
+        """Adds to by_atom (atom, 3) and by_point (3, point) what these channels change with orbitals and points."""
 
 
 class BentGradientBuilder(GradientBuilder):

@@ -178,8 +178,9 @@ class LocalExchangeGradientBuilder(GradientBuilder):
         self._rows.write(density, X, G)
         self._of_block[index] = X, G  # until the slopes of this block take them
 
-    def _add_other_slopes(self, index, ao, slopes, per_ao, by_point):
-        block, P = self.store.blocks[index], self._P
+    def _add_other_slopes(self, index, ao, slopes, by_atom, by_point):
+        block, P, basis = self.store.blocks[index], self._P, self.store.basis
+        atom_of_ao = np.repeat(basis.atoms, np.diff(basis.ao_offsets))
         X, G = self._of_block.pop(index)
         for row, of_pairs in self._rows.of_channel.items():
             v = 2.0 * share(len(P)) * slopes.density[:, row]
@@ -188,6 +189,6 @@ class LocalExchangeGradientBuilder(GradientBuilder):
                 D = (P_s.take(block.aos, axis=0) @ G_s) * v_s
                 by_orbital = D * ao[1:4]
                 by_pair = v_s * X_s * moved_s
-                per_ao[:, block.aos] -= by_orbital.sum(axis=-1)
-                per_ao -= by_pair.sum(axis=-1)
+                np.subtract.at(by_atom, atom_of_ao[block.aos], by_orbital.sum(axis=-1).T)
+                np.subtract.at(by_atom, atom_of_ao, by_pair.sum(axis=-1).T)
                 by_point += by_orbital.sum(axis=1) + by_pair.sum(axis=1)

@@ -16,6 +16,7 @@ import numpy as np
 
 from dftfd.errors import InputError, NumericalError
 from dftfd.libcint.gto import component_count
+from dftfd.runtime import kept_memory
 from dftfd.runtime.precision import to_single
 from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
 from dftfd.xc.ao_store import AOStore
@@ -44,7 +45,7 @@ class Scratch:
         """An uninitialised array; valid until the next request for the same name."""
         size = math.prod(shape)
         if name not in self._flat or self._flat[name].size < size:
-            self._flat[name] = np.empty(size, self._dtype)
+            self._flat[name] = kept_memory.aligned(size, self._dtype)
         return self._flat[name][:size].reshape(shape)
 
 
