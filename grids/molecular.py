@@ -99,10 +99,12 @@ def molecular_grid(
     schemes = {"radial": radial, "pruning": pruning, "partition": partition, "radius_adjustment": radius_adjustment}
     sizes = {"n_radial": n_radial, "n_angular": n_angular}
     atoms, *definition = _definition(atomic_numbers, coordinates, level, **schemes, **sizes)
-    points, weights = _partitioned(*_padded(atoms, *definition))
     counts = [len(atom.volumes) for atom in atoms]
+    found = _partitioned(*_padded(atoms, *definition))
+    if not any(isinstance(array, jax.core.Tracer) for array in found):
+        found = map(np.asarray, found)  # JAX would compile the cut for each size, and an array's copy
     owner = np.repeat(np.arange(len(atoms), dtype=np.int32), counts)
-    return Grid(points[: sum(counts)], weights[: sum(counts)], jnp.asarray(owner))
+    return Grid(*(jax.device_put(array[: sum(counts)]) for array in (*found, owner)))
 
 
 def grid_size(atomic_numbers: Sequence[int], level: int) -> int:
@@ -200,7 +202,7 @@ def _definition(charges, coordinates, level, *, radial, pruning, partition, radi
     return atoms, adjustment, coordinates, partition
 
 
-def _padded(atoms: list[AtomicGrid], adjustment, coordinates: jax.Array, partition: str, only=None) -> tuple:
+def _padded(atoms: list[AtomicGrid], adjustment, coordinates, partition: str, only=None) -> tuple:
     """The arguments of `_partitioned`.   only: the atom whose points are wanted, None for those of all.
 
     Shapes are rounded up, so that one compiled program serves all geometries of a molecule and most molecules of about
@@ -219,7 +221,7 @@ def _padded(atoms: list[AtomicGrid], adjustment, coordinates: jax.Array, partiti
         _pad_rows(np.concatenate([atom.offsets for atom in atoms]), shape[0] * block).reshape(*shape, 3),
         _pad_rows(np.concatenate([atom.volumes for atom in atoms]), shape[0] * block).reshape(shape),
         _pad_rows(owner, shape[0] * block).reshape(shape),
-        jnp.pad(coordinates, ((0, padded_atoms - n_atoms), (0, 0))),
+        (np if isinstance(coordinates, np.ndarray) else jnp).pad(coordinates, ((0, padded_atoms - n_atoms), (0, 0))),
         np.pad(adjustment, (0, padded_atoms - n_atoms)),
         n_atoms,
         n_blocks,
@@ -325,8 +327,8 @@ def _per_atom(name: str, given, default: Sequence[int]) -> Sequence[int]:
     return values
 
 
-def _checked_coordinates(coordinates, n_atoms: int) -> jax.Array:
-    """Coordinates as a float64 array (atom, 3); distances are inspected unless they are being traced."""
+def _checked_coordinates(coordinates, n_atoms: int) -> np.ndarray | jax.Array:
+    """Coordinates as a float64 array (atom, 3), of JAX where they are being traced; else distances are inspected."""
     if not n_atoms or np.shape(coordinates) != (n_atoms, 3):
         raise InputError(
             f"coordinates have the shape {np.shape(coordinates)}, but {n_atoms} atoms need ({n_atoms}, 3)."
@@ -339,4 +341,4 @@ def _checked_coordinates(coordinates, n_atoms: int) -> jax.Array:
     if distances.min() < SMALLEST_DISTANCE:
         first, second = np.unravel_index(distances.argmin(), distances.shape)
         raise InputError(f"atoms {first} and {second} (from 0) lie {distances.min():.1e} bohr apart; move one of them.")
-    return jnp.asarray(values)
+    return values

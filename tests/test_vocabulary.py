@@ -13,7 +13,7 @@ from dftfd.autofd import derivatives_along
 from dftfd.autofd.scalar.derive import with_gradient
 from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
 from dftfd.autofd.scalar.on_mpmath import OnMpmath
-from dftfd.autofd.scalar.on_numpy import run_on_numpy
+from dftfd.autofd.scalar.on_numpy import exactly, run_on_numpy
 from dftfd.autofd.scalar.on_sympy import SympyAlgebra
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import point_program, symbolic_program
@@ -109,3 +109,42 @@ def test_operation_as_a_symbol(name):
     expression = symbols()
     found = [float(sympy.N(expression.xreplace({x: sympy.Float(a, 30)}))) for a in X]
     np.testing.assert_allclose(found, by_differences(CODES[name])[0], rtol=1e-13, atol=1e-15)
+
+
+INTEGERS = np.array([-7, -1, 0, 3, 5, 2**40 + 1, -(2**62)])
+REALS = np.array([-np.inf, -3.7, -0.0, 0.0, 1e-310, 0.3, 2.5, 1e300, np.inf, np.nan])
+FOLDED = {
+    "div": (INTEGERS, np.array([1, 2, 3, 7, 2, 1000, 3])),
+    "rem": (INTEGERS, np.array([1, 2, 3, 7, 2, 1000, 3])),
+    "shift_left": (INTEGERS, np.array([0, 1, 2, 62, 63, 5, 1])),
+    "shift_right_arithmetic": (INTEGERS, np.array([0, 1, 2, 62, 63, 5, 1])),
+    **{f"integer_pow {n}": (REALS[2:],) for n in (0, 1, 2, 3, 7)},
+    "convert_element_type to integers": (REALS,),
+    "convert_element_type to reals": (INTEGERS,),
+    "bitcast_convert_type to integers": (REALS,),
+    "bitcast_convert_type to reals": (INTEGERS,),
+}
+
+
+@pytest.mark.parametrize("case", FOLDED)
+def test_constants_are_folded_as_xla_has_them(case):
+    """To the last bit; nothing is compiled for them."""
+    name, *what = case.split()
+    values = FOLDED[case]
+    power = {"y": int(what[0])} if name == "integer_pow" else {}
+    dtype = np.dtype(np.int64 if case.endswith("integers") else np.float64)
+    code = {
+        "integer_pow": lambda x: lax.integer_pow(x, **power),
+        "convert_element_type": lambda x: lax.convert_element_type(x, dtype),
+        "bitcast_convert_type": lambda x: lax.bitcast_convert_type(x, dtype),
+    }.get(name) or getattr(lax, name)
+    expected = np.asarray(jax.jit(code)(*values))
+    with np.errstate(all="ignore"):
+        found = exactly(name, power or {"new_dtype": dtype}, list(values))
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found.view(np.int64), expected.view(np.int64))
+
+
+@pytest.mark.parametrize("name, values", [("div", ([1], [0])), ("rem", ([1], [-2])), ("shift_left", ([1], [64]))])
+def test_what_numpy_may_have_in_another_way_is_left_to_xla(name, values):
+    assert exactly(name, {}, [np.array(value) for value in values]) is None

@@ -60,10 +60,10 @@ def ao_tables(molecule) -> AOTables:
         width = max(len(exponents) for _, exponents, _ in rows)
         tables.append(
             ShellTable(
-                centres=jnp.asarray(np.stack([centre for centre, _, _ in rows])),
-                exponents=jnp.asarray(np.stack([np.pad(e, (0, width - len(e))) for _, e, _ in rows])),
-                coefficients=jnp.asarray(np.stack([np.pad(c, (0, width - len(c))) for _, _, c in rows])),
-                angular=jnp.asarray(angular),
+                centres=jax.device_put(np.stack([centre for centre, _, _ in rows])),
+                exponents=jax.device_put(np.stack([np.pad(e, (0, width - len(e))) for _, e, _ in rows])),
+                coefficients=jax.device_put(np.stack([np.pad(c, (0, width - len(c))) for _, _, c in rows])),
+                angular=jax.device_put(angular),
             )
         )
         ao_lists.append(np.concatenate(aos))

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import special
 
 from dftfd.autofd.scalar.program import Node, evaluate
+from dftfd.autofd.scalar.vocabulary import EXACT
 
 FUNCTIONS = {
     "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
@@ -58,6 +59,25 @@ def run_on_numpy(program, inputs: list[np.ndarray]) -> list[np.ndarray]:
     not selected may overflow."""
     n_points = inputs[0].shape[0]
     return [np.broadcast_to(out, n_points) for out in evaluate(program, OnNumpy(n_points), inputs)]
+
+
+def exactly(name: str, params: dict, values: list[np.ndarray]):
+    """What XLA makes of constants, to the last bit, without compilation; None where NumPy is not known to give it."""
+    kinds = {value.dtype.kind for value in values}
+    if name in EXACT and (kinds <= set("fb") or name != "div"):
+        return FUNCTIONS[name](*values)
+    if name == "integer_pow" and kinds == {"f"} and params["y"] >= 0:
+        return _natural_power(values[0], params["y"])
+    if name in ("convert_element_type", "bitcast_convert_type") and kinds <= set("fi"):
+        return _WITH_PARAMETERS[name](*values, **params)
+    if kinds == {"i"}:
+        a, b = values if len(values) == 2 else (None, None)
+        if name in ("div", "rem") and np.all(b > 0):
+            rest = np.fmod(a, b)
+            return rest if name == "rem" else (a - rest) // b
+        if name in ("shift_left", "shift_right_arithmetic") and np.all((b >= 0) & (b < 8 * a.itemsize)):
+            return FUNCTIONS[name](a, b)
+    return None
 
 
 @dataclass(frozen=True)

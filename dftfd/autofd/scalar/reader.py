@@ -21,7 +21,7 @@ from jax.extend.core import Literal, jaxpr_as_fun
 from dftfd.autofd.scalar import vocabulary
 from dftfd.autofd.scalar.jaxprs import CUSTOM, closed, equation_code, function_name, operands_of, walk
 from dftfd.autofd.scalar.keys import NoKey, equation_key, value_key
-from dftfd.autofd.scalar.on_numpy import FUNCTIONS
+from dftfd.autofd.scalar.on_numpy import exactly
 from dftfd.autofd.scalar.program import Node, ScalarProgram
 from dftfd.autofd.scalar.simplify import ENTRIES, NONE, POINT, Nodes
 from dftfd.errors import UnsupportedError
@@ -206,10 +206,10 @@ class _Reader(Nodes):
         """An equation of constants, by NumPy where that is exact, since JAX compiles it for every shape."""
         name, params = eqn.primitive.name, eqn.params
         values = [self._concrete(a, v.aval) for a, v in zip(args, eqn.invars, strict=True)]
-        real = all(v.dtype.kind in "fb" for v in values)
-        if name in vocabulary.EXACT and (real or name != "div"):
-            with np.errstate(all="ignore"):
-                return [self.constants(np.asarray(FUNCTIONS[name](*values), dtype=eqn.outvars[0].aval.dtype))]
+        with np.errstate(all="ignore"):
+            exact = exactly(name, params, values)
+        if exact is not None:
+            return [self.constants(np.asarray(exact, dtype=eqn.outvars[0].aval.dtype))]
         out = eqn.primitive.bind(*map(jnp.asarray, values), **params)
         return [self.constants(o) for o in (out if eqn.primitive.multiple_results else [out])]
 
@@ -292,6 +292,7 @@ _MOVES = {
     "squeeze": _by_numpy(_reshape),
     "transpose": _by_numpy(lambda array, params, shape: array.transpose(params["permutation"])),
     "concatenate": lambda reader, eqn, args: [np.concatenate(args, axis=eqn.params["dimension"])],
+    "stack": lambda reader, eqn, args: [np.stack(args, axis=eqn.params["axis"])],
 }
 """Rules (reader, equation, operands as node numbers) -> node numbers of the results, or None."""
 
@@ -380,7 +381,7 @@ _RULES: dict[str, Callable] = {
     **dict.fromkeys(vocabulary.ALIASES, lambda reader, eqn, args: args),
     **dict.fromkeys(vocabulary.LOOK_UPS, _at_constant_places),
     **dict.fromkeys(vocabulary.REDUCTIONS, _reduction),
-    **dict.fromkeys("pad split stack tile unstack".split(), _moved_by_jax),
+    **dict.fromkeys("pad split tile unstack".split(), _moved_by_jax),
     **dict.fromkeys(["dynamic_update_slice", "scatter"], _at_constant_places),
     **dict.fromkeys(["cumsum", "reduce_window_sum", "scatter-add"], _sums_of_entries),
     "dot_general": _dot,
