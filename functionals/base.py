@@ -28,7 +28,14 @@ from dftfd.functionals.densities import (
 )
 from dftfd.functionals.densities import SPACE as SPACE  # own functionals import it from here
 from dftfd.functionals.numerics import where_dense
-from dftfd.functionals.parameters import holds_arrays, in_notebooks, parameter_text, plain, plain_leaves, require_settable
+from dftfd.functionals.parameters import (
+    holds_arrays,
+    in_notebooks,
+    parameter_text,
+    plain,
+    plain_leaves,
+    require_settable,
+)
 from dftfd.runtime.arguments import number, public_raising
 
 COEFFICIENT = ""

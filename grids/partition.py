@@ -213,7 +213,9 @@ def _cell_products(step: Step, distance, borders: Cells):
 
     def of(rows, partners=slice(None)):
         """The product for some atoms over some partners."""
-        pairs = (array.T[partners][:, rows] for array in (borders.inverse_distance, borders.adjustment, borders.no_pair))
+        pairs = (
+            array.T[partners][:, rows] for array in (borders.inverse_distance, borders.adjustment, borders.no_pair)
+        )
         return _product(step, distance[rows], distance[partners], *pairs) * borders.is_real[rows, None]
 
     n_atoms, every = len(distance), slice(None)

@@ -1,4 +1,4 @@
-"""What energies gain as points and centres move: against sums over libcint's derivatives, one order more than needed."""
+"""What energies gain as points and centres move, against sums over libcint's derivatives of one order more."""
 
 import itertools
 

@@ -128,7 +128,8 @@ class _Cartesian(_Sources):
 
 def fit_of(functions, y) -> list[_Sources]:
     """The density sum_Q y_Q Q of coefficients y (aux,) of fitting functions (GaussianBasis)."""
-    found, of_kind = [], _Cartesian if functions.cartesian else _Harmonic
+    found: list[_Sources] = []
+    of_kind = _Cartesian if functions.cartesian else _Harmonic
     for kind in shells_of(functions):
         fit = np.einsum("nk,nka->na", kind.coefficients, y[kind.aos].reshape(*kind.coefficients.shape, -1))
         polynomials = fit @ kind.angular.T

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from pyscf.gto import ATOM_OF
 from scipy.spatial.distance import cdist
 
 from dftfd.libcint.hermite_gaussians import expansion, orders_up_to
@@ -44,11 +43,12 @@ def shells_of(basis) -> list[Shells]:
         aos = np.arange(*basis.ao_offsets[shell : shell + 2])
         rows = kinds.setdefault((basis.angular_momentum(shell), coefficients.shape[1]), [])
         for exponent, row in zip(exponents, coefficients, strict=True):
-            rows.append((basis.bas[shell, ATOM_OF], exponent, basis.centres[shell], row, aos))
-    return [
-        Shells(l, *map(np.array, zip(*rows, strict=True)), basis.angular_matrix(l))
-        for (l, _), rows in sorted(kinds.items(), key=lambda item: item[0])
-    ]
+            rows.append((basis.atoms[shell], exponent, basis.centres[shell], row, aos))
+    found = []
+    for (l, _), rows in sorted(kinds.items(), key=lambda item: item[0]):
+        atoms, exponents, centres, coefficients, aos = map(np.array, zip(*rows, strict=True))
+        found.append(Shells(l, atoms, exponents, centres, coefficients, aos, basis.angular_matrix(l)))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ def pairs_of(basis, negligible: float, at_a_time: int) -> list[Pairs]:
         near = exponents < _ADDED - math.log(negligible)
         i, j = np.nonzero(np.triu(near) if first is second else near)
         size = len(first.angular) * len(second.angular) * len(orders_up_to(first.l + second.l + 1))
-        pieces = max(1, math.ceil(len(i) / at_a_time), len(i) * size // _EXPANDED)
-        pieces = zip(np.array_split(i, pieces), np.array_split(j, pieces), strict=True)
+        count = max(1, math.ceil(len(i) / at_a_time), len(i) * size // _EXPANDED)
+        pieces = zip(np.array_split(i, count), np.array_split(j, count), strict=True)
         found += [Pairs(first, second, *piece) for piece in pieces if len(piece[0])]
     return found

@@ -70,7 +70,7 @@ class HermiteGaussians:
 
 def hermite_density(molecule, P_total) -> tuple[HermiteGaussians, ...]:
     """The electron density of a density matrix (ao, ao), one entry for each degree."""
-    P, found = np.asarray(P_total), {}
+    P, found = np.asarray(P_total), dict[int, list]()
     for pairs in pairs_of(gaussian_basis(molecule), NEGLIGIBLE, _PAIRS):
         coefficients = pairs.density(P)
         kept = np.abs(coefficients).max(axis=0) > NEGLIGIBLE

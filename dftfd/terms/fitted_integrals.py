@@ -92,7 +92,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         do: an estimate forms none anew.
         """
         if self._with_exchange:
-            return self if self._estimates is None else _Estimates(self)
+            return self if self._estimates is None else _Estimates(self, self._estimates)
         if self._rough is None and not self._pairs.is_whole:
             rough = self._pairs.roughly()
             if rough.nbytes <= self._pairs.nbytes:
@@ -362,14 +362,14 @@ class _FewForExchange(DensityFittedCoulombExchange):
 class _Estimates(_FewForExchange):
     """Both in single precision; J in double where there is room for one copy of the whole tensor alone."""
 
-    def __init__(self, exact: DensityFittedCoulombExchange):
+    def __init__(self, exact: DensityFittedCoulombExchange, way: _Way):
         super().__init__(exact)
-        self._single_coulomb = self._estimates.keeps_unpacked or not self._whole
+        self._way, self._single_coulomb = way, way.keeps_unpacked or not self._whole
         self._single: dict[float, SingleTensor] = {}
 
     def _of(self, omega) -> SingleTensor:
         if omega not in self._single:
-            self._single[omega] = SingleTensor(self._few._rows(omega), self.molecule.n_ao, *self._estimates)
+            self._single[omega] = SingleTensor(self._few._rows(omega), self.molecule.n_ao, *self._way)
             del self._few._tensors[omega]
         return self._single[omega]
 

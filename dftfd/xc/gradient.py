@@ -24,6 +24,7 @@ from dftfd.xc.kernel import Slopes
 from dftfd.xc.matrix import MatrixBuilder, jet_of_products
 from dftfd.xc.moved_orbitals import MovedOrbitals
 
+
 @dataclass(frozen=True, eq=False)
 class XCGradient:
     """Slopes of the energy at fixed density matrices.
@@ -82,7 +83,9 @@ class GradientBuilder(MatrixBuilder):
             PA = [scratch(f"PA {s}", form.n_products, form.n_orbitals, ao.shape[2]) for s in range(len(P))]
             for products, of_spin in zip(PA, forms, strict=True):
                 density_times(ao[: form.n_alone], *of_spin, scratch, products[: form.n_alone, :n_ao])
-            of_block = self._slopes_of_block(index, ao, [products[: form.n_alone, :n_ao] for products in PA], slopes, scratch)
+            of_block = self._slopes_of_block(
+                index, ao, [products[: form.n_alone, :n_ao] for products in PA], slopes, scratch
+            )
             by_point = of_block.points.copy()
             for potential, of_spin, products in zip(of_block.density, forms, PA, strict=True):
                 if form.rest.stop > form.rest.start:

@@ -274,7 +274,10 @@ def _highest(form, N, l) -> np.ndarray:
 
 def _monomials(l, y) -> list:
     """x^i y^j z^k of degree l; None for 1."""
-    return [reduce(operator.mul, [y[i] for i in np.repeat(range(3), powers)]) if l else None for powers in monomial_powers(l)]
+    return [
+        reduce(operator.mul, [y[i] for i in np.repeat(range(3), powers)]) if l else None
+        for powers in monomial_powers(l)
+    ]
 
 
 def _derivatives(form, l, T, powers, y, V) -> dict:
