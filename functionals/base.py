@@ -28,14 +28,7 @@ from dftfd.functionals.densities import (
 )
 from dftfd.functionals.densities import SPACE as SPACE  # own functionals import it from here
 from dftfd.functionals.numerics import where_dense
-from dftfd.functionals.parameters import (
-    holds_arrays,
-    in_notebooks,
-    parameter_text,
-    plain,
-    plain_leaves,
-    require_settable,
-)
+from dftfd.functionals.parameters import in_notebooks, parameter_text, plain, plain_leaves, require_settable, varies
 from dftfd.runtime.arguments import number, public_raising
 
 COEFFICIENT = ""
@@ -93,7 +86,7 @@ class EnergyTerm:
         return {name: plain(value) for name, value in self.parameters.items()}
 
     def with_parameters(self, changes: Mapping, by_hand: bool = False) -> "EnergyTerm":
-        if holds_arrays(changes):
+        if varies(changes):
             self.is_nonlocal  # noqa: B018  asked once, of the term that others come from
         return self.with_values({**self.parameters, **changes}, changes if by_hand else ())
 

@@ -142,11 +142,11 @@ def in_tuples(value):
     return {k: in_tuples(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def holds_arrays(value) -> bool:
-    """Whether there is an array, of NumPy or JAX, in nested containers."""
+def varies(value) -> bool:
+    """Whether there is an array, of NumPy or JAX, whose numbers may vary, in nested containers."""
     if isinstance(value, Mapping):
-        return any(map(holds_arrays, value.values()))
-    return any(map(holds_arrays, value)) if isinstance(value, tuple | list) else hasattr(value, "dtype")
+        return any(map(varies, value.values()))
+    return any(map(varies, value)) if isinstance(value, tuple | list) else hasattr(value, "dtype")
 
 
 def plain_leaves(value, place=()) -> set:
