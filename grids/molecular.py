@@ -3,6 +3,7 @@
 import inspect
 import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -101,8 +102,8 @@ def molecular_grid(
     atoms, *definition = _definition(atomic_numbers, coordinates, level, **schemes, **sizes)
     counts = [len(atom.volumes) for atom in atoms]
     found = _partitioned(*_padded(atoms, *definition))
-    if not any(isinstance(array, jax.core.Tracer) for array in found):
-        found = map(np.asarray, found)  # JAX would compile the cut for each size, and an array's copy
+    with suppress(jax.errors.TracerArrayConversionError):
+        found = [np.asarray(array) for array in found]  # JAX would compile the cut for each size
     owner = np.repeat(np.arange(len(atoms), dtype=np.int32), counts)
     return Grid(*(jax.device_put(array[: sum(counts)]) for array in (*found, owner)))
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from pyscf import gto
 
+import dftfd
 from dftfd.libcint.gto import component_count, gaussian_basis
+from dftfd.xc import moved_orbitals
 from dftfd.xc.ao_store import Block
 from dftfd.xc.channels import RAISED, ROW, TAU
 from dftfd.xc.moved_orbitals import MovedOrbitals
@@ -65,3 +67,12 @@ def test_gains_are_the_sums_over_derivatives_of_orbitals(name, order, tau, n_blo
     scale = np.abs(X).max()
     np.testing.assert_allclose(at_points, X.sum(axis=1), rtol=0, atol=1e-12 * scale)
     np.testing.assert_allclose(by_atom, expected, rtol=0, atol=1e-12 * scale)
+
+
+@pytest.mark.parametrize("xc", ["pbe", "r2scan"])
+def test_forces_are_the_same_compiled_and_by_numpy(xc, monkeypatch):
+    """Blocks of different numbers of orbitals one after the other, on two workers, in memory that is used again."""
+    result = dftfd.run_scf(dftfd.molecule("O 0 0 0; H 0 0.76 0.58; H 0 -0.76 0.58; Ne 0 0 9", basis="def2-svp"), xc)
+    by_numpy = result.forces()
+    monkeypatch.setattr(moved_orbitals, "WORTH_COMPILING", 0)
+    np.testing.assert_allclose(result.forces(), by_numpy, rtol=0, atol=1e-12)

@@ -88,7 +88,7 @@ class GradientBuilder(MatrixBuilder):
             )
             by_point = of_block.points.copy()
             for potential, of_spin, products in zip(of_block.density, forms, PA, strict=True):
-                if form.rest.stop > form.rest.start:
+                if form.n_products > form.n_alone:
                     out = scratch("weighted", *ao.shape[1:])
                     weighted = np.einsum("cmp,cp->mp", ao[form.rest], potential[form.rest], out=out)
                     density_times(weighted, *of_spin, scratch, products[-1, :n_ao])

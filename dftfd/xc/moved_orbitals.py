@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dftfd.autofd.scalar.on_jax import in_one_loop
 from dftfd.libcint.gto import GaussianBasis, component_count
 from dftfd.libcint.monomials import monomial_powers, slopes_of_monomials
 from dftfd.xc.ao_values import ao_tables
@@ -53,6 +54,11 @@ class Form(NamedTuple):
     n_orbitals: int
     n_points: int
     contractions: tuple[tuple[int, int, int], ...]
+
+    @property
+    def highest(self) -> int:
+        """Order of the derivatives of orbitals whose sums there are."""
+        return max(self.order, int(self.tau)) + 1
 
     @property
     def n_alone(self) -> int:
@@ -143,12 +149,8 @@ def _in_jax(form, highest, points, v, v_tau, products, tables):
             at_points, of_rows = carry
             _, place, numbers = table
             orbitals = jax.lax.dynamic_slice_in_dim(products, place[row], of_l[2], axis=1)
-            values, numbers = [*at_all, *orbitals.reshape(-1, form.n_points)], list(numbers[row])
-            count = max(len(values), len(numbers))  # a reduction has as many operands as starts
-            operands = tuple(values + [values[0]] * (count - len(values)))
-            starts = tuple(numbers + [jnp.zeros(())] * (count - len(numbers)))
-            code = lambda numbers, values: (*_gain(form, of_l, T, list(numbers), list(values)), *values[3:])
-            gain = jax.lax.reduce_window(operands, starts, code, (1,), (1,), "VALID")[:3]
+            values = [*at_all, *orbitals.reshape(-1, form.n_points)]
+            gain = in_one_loop(partial(_gain, form, of_l, T), values, list(numbers[row]), 3)
             at_points = [total + of_row for total, of_row in zip(at_points, gain, strict=True)]
             return at_points, of_rows.at[row].set(jnp.stack([of_row.sum() for of_row in gain]))
 
@@ -168,24 +170,24 @@ def _by_numpy(form, highest, points, v, v_tau, products, tables):
             rows = slice(start, min(start + few, count))
             orbitals = products[:, place[rows] + np.arange(of_l[2])[:, None]]  # (product, m, row, point)
             values = [*at_all, *orbitals.reshape(-1, *orbitals.shape[2:])]
-            for x, gain in enumerate(_gain(form, of_l, T, list(numbers[rows].T[:, :, None]), values)):
+            for x, gain in enumerate(_gain(form, of_l, T, values, list(numbers[rows].T[:, :, None]))):
                 at_points[x] += gain.sum(axis=0)
                 gained[rows, x] = gain.sum(axis=1)
         of_rows.append(gained)
     return at_points, *of_rows
 
 
-def _gain(form, of_l, T, numbers, values) -> list:
+def _gain(form, of_l, T, values, numbers) -> list:
     """nabla f (3) of the orbitals of one contraction at a point, in numbers, arrays, or what JAX has for them.
 
-    numbers: centre, exponents, coefficients.   values: point, v_c, v_tau, then each product's orbitals.   T: _highest.
+    values: point, v_c, v_tau, then each product's orbitals.   numbers: centre, exponents, coefficients.   T: _highest.
     """
     l, k, width = of_l
     y = [x - centre for x, centre in zip(values[:3], numbers[:3], strict=True)]
     n_v = component_count(form.order)
     v, v_tau, products = values[3 : 3 + n_v], values[3 + n_v], values[4 + n_v :]
     P = [products[c * width : (c + 1) * width] for c in range(form.n_products)]
-    g = _radial(numbers[3 : 3 + k], numbers[3 + k : 3 + 2 * k], _dot(y, y), form.order + 3)
+    g = _radial(numbers[3 : 3 + k], numbers[3 + k :], _dot(y, y), form.highest + 1)
     powers = _monomials(l - _top(form, l), y)
     of = lambda V: _derivatives(form, l, T, powers, y, V)
 
@@ -264,7 +266,7 @@ def _exp(x):
 
 def _top(form, l) -> int:
     """The highest order of derivatives of the polynomials that is needed and does not vanish."""
-    return min(l, form.order + 1 + (form.n_alone == 4 and form.order == 0))
+    return min(l, form.highest)
 
 
 def _highest(form, N, l) -> np.ndarray:

@@ -108,18 +108,24 @@ def _summands(program, output) -> list[tuple[float, int]]:
 
 
 def _loop(program, inputs, absent, numbers):
-    """All of the program in one loop.
+    """All of the program in one loop."""
+    code = lambda values, numbers: run(program, [*values, *absent, *numbers])
+    return in_one_loop(code, inputs, numbers, len(program.outputs))
+
+
+def in_one_loop(code, arrays, numbers, n_out: int) -> list:
+    """The `n_out` results (point,) of code(numbers at a point, numbers of all points) on arrays (point,), to be
+    compiled.
 
     Windows of one point meet what a reduction starts from, (start, value), so that numbers come along as starts: they
     cost no arrays.
     """
-    n_out = len(program.outputs)
-    count = max(len(inputs), n_out, len(numbers))  # a reduction has as many operands as results and starts
-    operands = [*inputs, *[inputs[0]] * (count - len(inputs))]
+    count = max(len(arrays), n_out, len(numbers))  # a reduction has as many operands as results and starts
+    operands = (*arrays, *[arrays[0]] * (count - len(arrays)))
+    starts = (*numbers, *[jnp.zeros(())] * (count - len(numbers)))
 
-    def code(starts, values):
-        out = run(program, [*values[: len(inputs)], *absent, *starts[: len(numbers)]])
+    def of_point(starts, values):
+        out = code(list(values[: len(arrays)]), list(starts[: len(numbers)]))
         return (*out, *values[len(out) :])
 
-    starts = (*numbers, *[jnp.zeros(())] * (count - len(numbers)))
-    return list(jax.lax.reduce_window(tuple(operands), starts, code, (1,), (1,), "VALID"))[:n_out]
+    return list(jax.lax.reduce_window(operands, starts, of_point, (1,), (1,), "VALID"))[:n_out]
