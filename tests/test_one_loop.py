@@ -1,5 +1,7 @@
 """Compiled programs give the numbers of the operations they consist of, whatever XLA makes of them."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,6 +42,15 @@ def test_operations_in_one_loop(name):
     program = point_program(code, SCALAR)
     (out,) = jax.jit(lambda x: run_in_one_loop(program, [x]))(X)
     np.testing.assert_allclose(out, reference(X), rtol=4e-15)
+
+
+@pytest.mark.parametrize("code", [lambda x: 1.3 / jnp.sqrt(x), jax.lax.rsqrt, jnp.cbrt], ids=["1/sqrt", "rsqrt", "cbrt"])
+def test_no_call_that_is_not_known_in_vectors(code):
+    """XLA keeps neither rsqrt nor cbrt, at which LLVM takes a loop point by point; numbers are those of NumPy."""
+    program = point_program(lambda x: jnp.exp(code(x)), SCALAR)
+    compiled = jax.jit(lambda x: run_in_one_loop(program, [x])).lower(X).compile()
+    assert not re.search(r"\b(rsqrt|cbrt)\(", compiled.as_text())
+    np.testing.assert_allclose(compiled(X)[0], np.exp(code(X)), rtol=1e-14)
 
 
 def test_more_inputs_than_outputs_and_the_reverse():

@@ -114,7 +114,7 @@ def natives() -> list[str]:
     found, kept = [], set()
     for name in sorted(list_functionals(), key=len):
         f = dftfd.get_functional(name)
-        if not f.has_energy or not f.is_semilocal:
+        if not f.has_energy or not f.is_semilocal or f.semilocal_part.exact_exchange_ranges:
             continue
         key = pointwise_kernel(f.semilocal_part, 1)
         if key not in kept:
