@@ -89,13 +89,18 @@ def test_semi_numerical_exchange_makes_global_hybrids(kind, atoms, spin):
 
 @pytest.mark.parametrize("kind", ["both", pytest.param("long range", marks=pytest.mark.slow)])
 def test_response_of_semi_numerical_exchange_is_a_global_hybrid_s(kind):
-    """Excitations, full and TDA, singlets, triplets and of an open shell, and a polarisability."""
+    """Excitations, full and TDA, singlets and triplets, and a polarisability."""
     molecule = dftfd.molecule(WATER, basis="sto-3g")
     ours, expected = (dftfd.run_scf(molecule, xc, **OPTIONS) for xc in PAIRS[kind])
     np.testing.assert_allclose(ours.polarizability(), expected.polarizability(), rtol=1e-5, atol=1e-5)
     for options in ({}, {"tda": True}, {"spin": "triplet"}):
         found, other = (result.excitations(2, **options).energies for result in (ours, expected))
         np.testing.assert_allclose(found, other, atol=2e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["both", "long range"])
+def test_excitations_of_an_open_shell_are_a_global_hybrid_s(kind):
     molecule = dftfd.molecule(AMIDOGEN, spin=1, basis="sto-3g")
     found, other = (dftfd.run_scf(molecule, xc, **OPTIONS).excitations(3).energies for xc in PAIRS[kind])
     np.testing.assert_allclose(found, other, atol=2e-6)
