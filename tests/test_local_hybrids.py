@@ -98,8 +98,7 @@ def test_response_of_semi_numerical_exchange_is_a_global_hybrid_s(kind):
         np.testing.assert_allclose(found, other, atol=2e-6)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["both", "long range"])
+@pytest.mark.parametrize("kind", ["both", pytest.param("long range", marks=pytest.mark.slow)])
 def test_excitations_of_an_open_shell_are_a_global_hybrid_s(kind):
     molecule = dftfd.molecule(AMIDOGEN, spin=1, basis="sto-3g")
     found, other = (dftfd.run_scf(molecule, xc, **OPTIONS).excitations(3).energies for xc in PAIRS[kind])
