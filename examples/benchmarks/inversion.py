@@ -7,10 +7,10 @@ Constants put the highest orbital where PBE has it.
     python examples/benchmarks/inversion.py [rows.json [helium] [water] [own] [large] [fine]]
 """
 
+import argparse
 import itertools
 import json
 import platform
-import sys
 import time
 import warnings
 
@@ -218,11 +218,17 @@ def draw(rows, path):
         axes.legend(frameon=False)
 
 
-def main(path=None, *parts):
-    warnings.simplefilter("ignore")
+def main():
     known = {"helium": helium, "water": water, "own": own_potentials, "large": large, "fine": fine}
-    rows = []
-    for row in itertools.chain.from_iterable(known[name]() for name in parts or known):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("path", nargs="?", help="the file that gets the rows")
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(known)}; all where none is named")
+    options = parser.parse_args()
+    if unknown := set(options.parts) - set(known):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; the parts are {', '.join(known)}.")
+    path, rows = options.path, []
+    warnings.simplefilter("ignore")
+    for row in itertools.chain.from_iterable(known[name]() for name in options.parts or known):
         rows.append(row)
         print({name: value for name, value in row.items() if not isinstance(value, list) or len(value) < 3}, flush=True)
         if path is not None:
@@ -233,4 +239,4 @@ def main(path=None, *parts):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()
