@@ -1,6 +1,8 @@
 # make demo       set everything up and compute the energy of water
 # make test       the quick tests, on all cores, in programs that are quick to compile (docs/house.md says what is in them)
 # make test-all   all tests, in programs compiled as everybody's are; make test-slow those that make test leaves out
+#                 Goes on with what has not passed on this code. SHARD=3/8: the third of eight parts. AGAIN=1: from the start
+# make report     what make test-all has found so far, on this code
 # make lint       style and types
 # make docs       the site, each page run, in build/site/index.html; make notebooks the lessons in build/notebooks
 # make regression every functional against libxc (about an hour); writes data/regression and docs/regression.md
@@ -14,21 +16,27 @@ PYTHON ?=
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.12 python3.11 python3.13 python3.14)
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTEST := OMP_NUM_THREADS=1 $(RUN)/python -m pytest --numprocesses auto --dist worksteal
+WHOLE := build/tests/whole.jsonl
 PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow test-all docs notebooks lint regression bench bench-full clean
+.PHONY: demo test test-slow test-all report docs notebooks lint regression bench bench-full clean
 
 demo: $(VENV)/.installed
 	$(RUN)/dftfd run examples/water.xyz --xc pbe --basis def2-svp
 
 test: $(VENV)/.installed-for-tests
-	DFTFD_QUICK_PROGRAMS=1 $(PYTEST) -m "not slow and not gpu and not benchmark"
+	DFTFD_QUICK_PROGRAMS=1 $(PYTEST) --ledger build/tests/quick.jsonl -m "not slow and not gpu and not benchmark"
 
 test-slow: $(VENV)/.installed-for-tests
 	$(PYTEST) -m "slow and not gpu and not benchmark"
 
 test-all: $(VENV)/.installed-for-tests
-	$(PYTEST) -m "not gpu and not benchmark"
+	@$(if $(AGAIN),rm -f $(WHOLE))
+	$(PYTEST) --ledger $(WHOLE) --resume $(if $(SHARD),--shard $(SHARD)) -m "not gpu and not benchmark"; \
+	  status=$$?; $(RUN)/python -m tests.verification.suite $(WHOLE) && exit $$(( status == 5 ? 0 : status ))
+
+report: $(VENV)/.installed-for-tests
+	$(RUN)/python -m tests.verification.suite $(WHOLE)
 
 docs: $(VENV)/.installed-for-docs
 	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build

@@ -1,0 +1,211 @@
+"""What each test costs, which tests have passed, and which part of them this run takes.
+
+Options of pytest that this file adds:
+
+--ledger FILE   one line of JSON per finished test: outcome, processor time [s] (child processes included), wall time [s],
+                programs compiled by XLA, processes started
+--resume        leave out what passed according to FILE; lines of other code or another environment do not count
+--shard K/N     take the K-th of N parts; parts are whole files, balanced by data/reliability/durations.json
+"""
+
+import hashlib
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import jax
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DURATIONS = ROOT / "data" / "reliability" / "durations.json"
+COMPILED = "/jax/core/compile/backend_compile_duration"
+MADE = {COMPILED: "compiling", "/jax/core/compile/jaxpr_trace_duration": "tracing"}
+MADE["/jax/core/compile/jaxpr_to_mlir_module_duration"] = "tracing"
+STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty"}
+PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "pyscf", "pytest")
+_counts = {"compilations": 0, "processes": 0, "compiling": 0.0, "tracing": 0.0}
+
+
+def _count_compilation(name, seconds, **_):
+    _counts["compilations"] += name == COMPILED
+    if name in MADE:
+        _counts[MADE[name]] += seconds
+
+
+def _count_process(event, _):
+    _counts["processes"] += event in STARTS
+
+
+jax.monitoring.register_event_duration_secs_listener(_count_compilation)
+sys.addaudithook(_count_process)
+
+
+def environment() -> dict[str, str]:
+    """Versions and machine, in so far as an outcome may depend on them."""
+    return {
+        "python": platform.python_version(),
+        "machine": processor(),
+        "programs": "quick" if os.environ.get("DFTFD_QUICK_PROGRAMS") else "full",
+        **{name: version(name) for name in PACKAGES},
+    }
+
+
+def processor() -> str:
+    """Name and model number of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    found = dict(line.replace("\t", "").split(":", 1) for line in lines if ":" in line)
+    return f"{found.get('model name', platform.machine()).strip()} (model {found.get('model', '?').strip()})"
+
+
+def code() -> str:
+    """The commit, with a fingerprint of what differs from it; without git a fingerprint of the sources."""
+    git = lambda *words: subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=True).stdout
+    try:
+        commit, changes = git("rev-parse", "HEAD").decode().strip(), git("diff", "HEAD")
+        new = [
+            ROOT / os.fsdecode(name) for name in git("ls-files", "-o", "--exclude-standard", "-z").split(b"\0") if name
+        ]
+    except (OSError, subprocess.CalledProcessError):
+        commit, changes = "unknown", b""
+        new = [
+            path for part in ("dftfd", "functionals", "grids", "tests") for path in sorted((ROOT / part).rglob("*.py"))
+        ]
+    if not (changes or new):
+        return commit
+    digest = hashlib.sha256(changes)
+    for path in new:
+        digest.update(path.read_bytes())
+    return f"{commit}+{digest.hexdigest()[:12]}"
+
+
+def key() -> str:
+    """One text for the code and its environment: outcomes with another key say nothing about this run."""
+    return hashlib.sha256(json.dumps([code(), environment()], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def entries(file) -> list[dict]:
+    """The lines of a ledger; a last line that was cut short by a kill is left out."""
+    lines = Path(file).read_text().splitlines() if Path(file).exists() else []
+    found = []
+    for number, line in enumerate(lines):
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            if number != len(lines) - 1:
+                raise
+    return found
+
+
+def shares(files: dict[str, float], parts: int) -> list[set[str]]:
+    """`parts` sets of files of about equal cost: the dearest file first, always to the part with least so far."""
+    taken, cost = [set() for _ in range(parts)], [0.0] * parts
+    for file in sorted(files, key=lambda name: (-files[name], name)):
+        least = cost.index(min(cost))
+        taken[least].add(file)
+        cost[least] += files[file]
+    return taken
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("ledger")
+    group.addoption("--ledger", help="file with one line per finished test")
+    group.addoption("--resume", action="store_true", help="leave out what passed according to the ledger")
+    group.addoption("--shard", help="K/N: the K-th of N parts of the tests")
+
+
+def pytest_configure(config):
+    if config.getoption("ledger") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Ledger(Path(config.getoption("ledger"))), "dftfd-ledger")
+
+
+def pytest_collection_modifyitems(config, items):
+    left_out = []
+    if config.getoption("shard"):
+        left_out += _other_shards(config.getoption("shard"), items)
+    if config.getoption("resume") and config.getoption("ledger"):
+        now = config.workerinput["ledger key"] if hasattr(config, "workerinput") else key()
+        passed = {
+            line["test"]
+            for line in entries(config.getoption("ledger"))
+            if line["key"] == now and line["outcome"] == "passed"
+        }
+        left_out += [item for item in items if item.nodeid in passed]
+    if left_out:
+        gone = set(map(id, left_out))
+        config.hook.pytest_deselected(items=[item for item in items if id(item) in gone])
+        items[:] = [item for item in items if id(item) not in gone]
+
+
+def _other_shards(text, items):
+    part, parts = (int(word) for word in text.split("/"))
+    if not 1 <= part <= parts:
+        raise pytest.UsageError(f"--shard {text}: expected K/N with 1 <= K <= N")
+    known = json.loads(DURATIONS.read_text())["tests"] if DURATIONS.exists() else {}
+    cost = {}
+    for item in items:
+        file = item.nodeid.split("::")[0]
+        cost[file] = cost.get(file, 0.0) + known.get(item.nodeid, 0.5)
+    mine = shares(cost, parts)[part - 1]
+    return [item for item in items if item.nodeid.split("::")[0] not in mine]
+
+
+class Ledger:
+    """Writes a line for each test that has ended; lives in the process that sees all reports."""
+
+    def __init__(self, file):
+        self.file, self.key, self.outcomes = file, key(), {}
+        self.of_the_run = {"code": code(), "environment": environment()}
+        file.parent.mkdir(parents=True, exist_ok=True)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node):
+        node.workerinput["ledger key"] = self.key
+
+    def pytest_runtest_logreport(self, report):
+        worst = ("passed", "skipped", "failed")
+        outcome, why = self.outcomes.get(report.nodeid, ("passed", None))
+        if worst.index(report.outcome) > worst.index(outcome):
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr).splitlines()[-1]
+            outcome, why = report.outcome, reason.removeprefix("Skipped: ")
+        self.outcomes[report.nodeid] = outcome, why
+        if report.when != "teardown":
+            return
+        line = {
+            "key": self.key,
+            "test": report.nodeid,
+            "outcome": outcome,
+            **dict(report.user_properties).get("cost", {}),
+        }
+        with self.file.open("a") as file:
+            file.write(json.dumps({**line, **self.of_the_run, **({"why": why} if why else {})}) + "\n")
+
+
+def _now():
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = time.process_time() + children.ru_utime + children.ru_stime
+    return {"cpu": cpu, "wall": time.monotonic(), **_counts}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    item.cost_before = _now()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if call.when == "teardown":
+        after = _now()
+        cost = {name: round(after[name] - before, 3) for name, before in item.cost_before.items()}
+        report.user_properties.append(("cost", cost))
+    return report

@@ -1,0 +1,90 @@
+"""The ledger of the tests: what it counts, what is left out when a run goes on, and how shards share the work."""
+
+import json
+
+import pytest
+
+from tests import ledger
+from tests.verification import suite
+
+pytest_plugins = ["pytester"]
+
+SOME = """
+import os, pytest, subprocess, sys
+def test_right(): pass
+def test_wrong(): assert os.path.exists("mended")
+def test_left_out(): pytest.skip("lacks a thing")
+def test_process(): subprocess.run([sys.executable, "-c", "sum(range(3_000_000))"], check=True)
+def test_compiled():
+    import jax
+    jax.jit(lambda x: x * 3.25 + 1)(2.0)
+"""
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    """Runs SOME with options in a process, with `code` as what git would say; the ledger's lines."""
+    pytester.makepyfile(test_some=SOME)
+    pytester.makepyfile(
+        conftest=f"import sys; sys.path.insert(0, {str(ledger.ROOT)!r})\npytest_plugins = ['tests.ledger']"
+    )
+
+    def go(*options, **variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        pytester.runpytest_subprocess("-p", "no:randomly", "--ledger", "out.jsonl", *options)
+        return ledger.entries(pytester.path / "out.jsonl")
+
+    return go
+
+
+def test_a_line_for_each_test_with_its_cost_and_a_run_that_goes_on(run, pytester):
+    lines = {line["test"].split("::")[1]: line for line in run(DFTFD_QUICK_PROGRAMS="")}
+    assert {name: line["outcome"] for name, line in lines.items()} == {
+        "test_right": "passed", "test_wrong": "failed", "test_left_out": "skipped", "test_process": "passed",
+        "test_compiled": "passed",
+    }  # fmt: skip
+    assert lines["test_left_out"]["why"] == "lacks a thing" and "assert" in lines["test_wrong"]["why"].lower()
+    assert lines["test_process"]["processes"] == 1 and lines["test_process"]["cpu"] > 0.01  # the child's
+    assert lines["test_right"]["processes"] == lines["test_right"]["compilations"] == 0
+    assert lines["test_compiled"]["compilations"] >= 1 and lines["test_compiled"]["compiling"] > 0
+
+    (pytester.path / "mended").touch()
+    again = run("--resume")[len(lines) :]
+    assert {line["test"].split("::")[1]: line["outcome"] for line in again} == {
+        "test_wrong": "passed", "test_left_out": "skipped",
+    }  # fmt: skip
+
+    others = run("--resume", DFTFD_QUICK_PROGRAMS="1")[len(lines) + len(again) :]  # of another environment
+    assert len(others) == len(lines)
+
+
+def test_shards_hold_each_file_once_and_cost_about_the_same():
+    costs = {f"file {i}": float(i % 7 + 1) for i in range(60)}
+    parts = ledger.shares(costs, 4)
+    assert sorted(name for part in parts for name in part) == sorted(costs)
+    totals = [sum(costs[name] for name in part) for part in parts]
+    assert max(totals) - min(totals) <= 7.0
+
+
+def test_a_line_cut_short_by_a_kill_is_left_out_and_a_broken_one_is_not(tmp_path):
+    (tmp_path / "out").write_text('{"test": "a"}\n{"te')
+    assert ledger.entries(tmp_path / "out") == [{"test": "a"}]
+    (tmp_path / "out").write_text('{"te\n{"test": "a"}\n')
+    with pytest.raises(ValueError):
+        ledger.entries(tmp_path / "out")
+
+
+def test_the_report_counts_the_newest_line_of_each_test_of_one_code():
+    line = lambda test, outcome, cpu, key="new", **more: {
+        "key": key, "code": "c0ffee", "environment": {"python": "3"}, "test": test, "outcome": outcome, "cpu": cpu, **more,
+    }  # fmt: skip
+    lines = [
+        line("a.py::x", "failed", 9.0, "old"),
+        line("a.py::x", "failed", 1.0),
+        line("b.py::y", "skipped", 2.0, why="no z"),
+    ]
+    found = suite.report(suite.newest([*lines, line("a.py::x", "passed", 3.0)]))
+    assert (found["tests"], found["passed"], found["failed"], found["skipped"], found["cpu"]) == (2, 1, 0, 1, 5.0)
+    assert found["not passed"] == {"b.py::y": "no z"} and "1 passed, 0 failed, 1 skipped" in suite.text(found)
+    assert json.loads(json.dumps(found)) == found

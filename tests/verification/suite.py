@@ -1,0 +1,90 @@
+"""The report of a run of the tests, from the ledger that it wrote (tests/ledger.py).
+
+python -m tests.verification.suite build/tests/whole.jsonl            print it; status 1 unless all tests passed
+python -m tests.verification.suite build/tests/whole.jsonl --keep     and write data/reliability/suite.json
+python -m tests.verification.suite build/tests/quick.jsonl --durations   write data/reliability/durations.json
+"""
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from tests import ledger
+
+KEPT = ledger.DURATIONS.with_name("suite.json")
+COSTS = ("cpu", "wall", "compiling", "tracing", "compilations", "processes")
+
+
+def newest(lines: list[dict]) -> list[dict]:
+    """The lines of the code and environment that the ledger holds last, the last one of each test."""
+    return list({line["test"]: line for line in lines if line["key"] == lines[-1]["key"]}.values())
+
+
+def report(lines: list[dict]) -> dict:
+    """Counts, what did not pass and why, costs, the twenty dearest tests and files; of one code and environment."""
+    outcomes = {o: sum(line["outcome"] == o for line in lines) for o in ("passed", "failed", "skipped")}
+    files = defaultdict(float)
+    for line in lines:
+        files[line["test"].split("::")[0]] += line["cpu"]
+    dearest = sorted(lines, key=lambda line: -line["cpu"])[:20]
+    head = lines[-1]
+    return {
+        "code": head["code"],
+        "environment": head["environment"],
+        "tests": len(lines),
+        **outcomes,
+        **{cost: round(sum(line.get(cost, 0) for line in lines), 1) for cost in COSTS},
+        "not passed": {line["test"]: line.get("why", "") for line in lines if line["outcome"] != "passed"},
+        "dearest tests [s of CPU]": {line["test"]: line["cpu"] for line in dearest},
+        "dearest files [s of CPU]": {
+            name: round(cost, 1) for name, cost in sorted(files.items(), key=lambda item: -item[1])[:20]
+        },
+    }
+
+
+def text(found: dict) -> str:
+    """The report in lines for a screen."""
+    environment = ", ".join(f"{name} {value}" for name, value in found["environment"].items())
+    lines = [
+        f"code         {found['code']}",
+        f"environment  {environment}",
+        f"tests        {found['tests']}: {found['passed']} passed, {found['failed']} failed, {found['skipped']} skipped",
+        f"cost         {found['cpu']:,.0f} s of processor time, {found['compilations']:,.0f} programs compiled in "
+        f"{found['compiling']:,.0f} s, traced in {found['tracing']:,.0f} s, {found['processes']:,.0f} processes",
+    ]
+    for title in ("dearest files [s of CPU]", "dearest tests [s of CPU]"):
+        lines += ["", title, *(f"{cost:10.1f}  {name}" for name, cost in found[title].items())]
+    if found["not passed"]:
+        lines += ["", "not passed", *(f"  {name}: {why}" for name, why in found["not passed"].items())]
+    return "\n".join(lines)
+
+
+def durations(lines: list[dict]) -> dict:
+    """What `--shard` balances by: processor seconds of each test."""
+    tests = {line["test"]: line["cpu"] for line in sorted(lines, key=lambda line: line["test"])}
+    return {"environment": lines[-1]["environment"], "tests": tests}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("ledger", type=Path)
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--durations", action="store_true")
+    options = parser.parse_args()
+    lines = ledger.entries(options.ledger)
+    if not lines:
+        sys.exit(f"{options.ledger} holds no finished test; run the tests with --ledger {options.ledger}.")
+    lines = newest(lines)
+    if options.durations:
+        ledger.DURATIONS.write_text(json.dumps(durations(lines), indent=1) + "\n")
+    found = report(lines)
+    if options.keep:
+        KEPT.write_text(json.dumps(found, indent=1) + "\n")
+    print(text(found))
+    sys.exit(found["failed"] > 0)
+
+
+if __name__ == "__main__":
+    main()
