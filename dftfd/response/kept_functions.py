@@ -75,6 +75,6 @@ def require_same_number(found, before, what: str) -> None:
     if n != n_before:
         raise InputError(
             f"{what} keeps {n} of {found.mo_coeff.shape[1]} basis functions, the geometry itself {n_before}: the "
-            "energy jumps between them. Take a shorter step=, or move linear_dependence= away from the eigenvalues of the "
-            "overlap."
+            "energy jumps between them. Take a shorter step=, or move linear_dependence= away from the eigenvalues "
+            "of the overlap."
         )
