@@ -27,10 +27,17 @@ def second_order_energies(
     """Energies [hartree] of pairs of opposite and of equal spins, at whatever orbitals and orbital energies.
 
     mo_energy, mo_occ (spin, mo), mo_coeff (spin, ao, mo): full and empty orbitals.   fitted: in PySCF's choice of
-    functions for it; else exact.   frozen: how many of the lowest stay out.   max_memory: bytes.
+    functions for it; else exact.   frozen: how many of the lowest of each spin stay out.   max_memory: bytes.
+    A spin without active occupied or without empty orbitals has no excitations and enters no pair.
 
     F. Weigend, M. Haeser, Theor. Chem. Acc. 97, 331 (1997). doi:10.1007/s002140050269
     """
+    excited = [s for s, n in enumerate(mo_occ) if (n > 0).sum() > frozen and (n == 0).any()]
+    if not excited:
+        return 0.0, 0.0
+    if len(excited) < len(mo_occ):  # pairs of one spin alone: half of those of a closed shell of its orbitals
+        alone = mo_energy[excited], mo_coeff[excited], 2.0 * mo_occ[excited]
+        return 0.0, second_order_energies(molecule, *alone, fitted, frozen, max_memory)[1] / 2.0
     mole = to_pyscf(molecule).copy()
     restricted = len(mo_occ) == 1
     field = (scf.RHF if restricted else scf.UHF)(mole)

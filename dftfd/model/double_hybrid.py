@@ -35,12 +35,9 @@ def with_perturbation_theory(result: Any, progress: Any) -> Any:
         return replace(result, steps=(*result.steps, NOT_CONVERGED))
     calculation, molecule = result.calculation, result.molecule
     frozen = core_orbitals(molecule) if result.settings.frozen_core else 0
-    if all((n > 0).sum() > frozen for n in result.mo_occ if n.any()) and (result.mo_occ == 0).any():
-        room = process_memory() + memory_budget(calculation.max_memory)
-        orbitals = result.mo_energy, result.mo_coeff, result.mo_occ
-        with progress.stage("perturbation theory"), blas_threads(1):
-            pairs = second_order_energies(molecule, *orbitals, calculation.density_fit, frozen, room)
-        energy = sum(fraction * pair for fraction, pair in zip(fractions, pairs, strict=True))
-    else:
-        energy = 0.0  # no pairs
+    room = process_memory() + memory_budget(calculation.max_memory)
+    orbitals = result.mo_energy, result.mo_coeff, result.mo_occ
+    with progress.stage("perturbation theory"), blas_threads(1):
+        pairs = second_order_energies(molecule, *orbitals, calculation.density_fit, frozen, room)
+    energy = sum(fraction * pair for fraction, pair in zip(fractions, pairs, strict=True))
     return replace(result, energy=result.energy + energy, energies={**result.energies, "pt2": energy})

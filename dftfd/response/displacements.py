@@ -18,6 +18,7 @@ from dftfd.model.nearby import solution_at
 from dftfd.model.option_values import for_json
 from dftfd.model.options import ENERGY, STATE
 from dftfd.response.differences import Differences
+from dftfd.response.kept_functions import require_same_number
 from dftfd.response.polarizability import polarizabilities
 from dftfd.runtime.files import check_writable
 from dftfd.runtime.hdf5 import read_tree, write_tree
@@ -111,7 +112,9 @@ def by_differences(result: Any, differences: Differences, record: Record, progre
             if not record.done[number]:
                 x = result.molecule.coordinates.copy()
                 x[divmod(coordinate, 3)] += differences.shifts[place] * differences.step
-                record.add(number, _row(solution_at(result, x, thresholds, Progress()), differences.raman))
+                displaced = solution_at(result, x, thresholds, Progress())
+                require_same_number(displaced, result, f"displacement {number + 1}")
+                record.add(number, _row(displaced, differences.raman))
                 progress.note(f"displacement {number + 1} of {len(record.rows)}")
             progress.part(number + 1, len(record.rows))
     slopes = np.stack([differences.derivative(rows) for rows in record.rows.reshape(*shape, -1)])

@@ -1,15 +1,17 @@
 """Second derivatives of the energy by the positions of the nuclei, and first ones of its responses to a field."""
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dftfd.errors import InputError, NumericalError
+from dftfd.errors import InputError, InputWarning, NumericalError
 from dftfd.model.forces import nuclear_forces, require_forces
 from dftfd.response.differences import STEPS, Differences
 from dftfd.response.displacements import Record, by_differences
+from dftfd.response.kept_functions import SHARE, kept_functions
 from dftfd.response.perturbed_nuclei import by_response, why_not
 from dftfd.runtime.arguments import Kind, choice, number, optional, whole
 from dftfd.runtime.progress import as_progress
@@ -55,14 +57,15 @@ def second_derivatives(
     progress = as_progress(progress)
     if method == "auto":
         method = "differences" if raman or record is not None or restart or why_not(result) else "response"
-    differences = Differences(points, _step(result, method, points) if step is None else step, raman)
+    kept = _dependent(result) if method == "differences" else None
+    differences = Differences(points, _step(result, method, points, step, kept), raman)
     if method == "response":
         if raman or record is not None or restart:
             raise InputError("raman=, record= and restart= are those of method='differences'.")
         found, how = by_response(result, differences, progress), "coupled-perturbed orbitals"
     else:
         found = by_differences(result, differences, Record(result, differences, record, restart), progress)
-        how = "forces at displaced geometries"
+        how = "forces at displaced geometries" + (f" ({kept})" if kept else "")
     n = 3 * result.molecule.n_atoms
     H = found["hessian"].reshape(n, n)
     if not np.isfinite(H).all():
@@ -77,6 +80,26 @@ def second_derivatives(
     )
 
 
-def _step(result, method, points):
+def _dependent(result):
+    """The KeptFunctions of a linearly dependent basis, else None."""
+    if result.mo_coeff.shape[2] == result.molecule.n_ao:
+        return None
+    return kept_functions(result.molecule, result.calculation.linear_dependence)
+
+
+def _step(result, method, points, step, kept):
     fitted_ranges = result.calculation.density_fit and any(omega for omega, _ in result.functional.exact_exchange)
-    return STEPS["response, fitted ranges" if method == "response" and fitted_ranges else method][points]
+    usual = STEPS["response, fitted ranges" if method == "response" and fitted_ranges else method][points]
+    if kept is None:
+        return usual if step is None else step
+    if step is None:
+        return kept.step(points, usual)
+    longest = kept.turning * SHARE[points]
+    if step > longest:
+        warnings.warn(
+            f"step={step:g} bohr is long for second derivatives here: {kept}. Leave step= out, or take at most "
+            f"{longest:.1g} bohr.",
+            InputWarning,
+            stacklevel=5,
+        )
+    return step

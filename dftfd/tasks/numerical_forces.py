@@ -7,6 +7,7 @@ import numpy as np
 from dftfd.functionals.registry import get_functional
 from dftfd.model.forces import Forces, require_energy
 from dftfd.model.options import Options
+from dftfd.response.kept_functions import require_same_number
 from dftfd.runtime.arguments import number, public
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.system.molecule import Molecule
@@ -50,6 +51,7 @@ def numerical_forces(
         coordinates[atom, axis] += shift
         result = run_scf(molecule.at(coordinates), **nearby)
         result.require_converged("numerical forces")
+        require_same_number(result, first, f"atom {atom} moved by {shift:g} bohr")
         return result.free_energy
 
     values = np.empty_like(molecule.coordinates)
