@@ -4,6 +4,8 @@ The table is PySCF 2.14's (pyscf/dft/libxc.py, Apache-2.0), without the names th
 """
 
 COMBINATIONS = {
+    "pbe1pbe": "pbe0",
+    "b3lypg": "b3lyp",
     "b3p86v5": ".2*hf + .08*slater + .72*b88, .81*p86 + .19*vwn",
     "b5050lyp": ".5*hf + .08*slater + .42*b88, .81*lyp + .19*vwn",
     "bloc": "bloc,tpssloc",

@@ -34,6 +34,15 @@ from dftfd.runtime.arguments import number, public_raising
 COEFFICIENT = ""
 """Stands for a term's coefficient among the names of its parameters."""
 
+KINDS = {"x": "exchange", "c": "correlation", "xc": "exchange-correlation", "k": "kinetic"}
+"""Kinds of energy, as names in libxc's manner have them (gga_x_pbe), in words."""
+
+
+def kind_of_name(name: str) -> str:
+    """One of `KINDS`, or "" for a name that does not tell it."""
+    return next((kind for kind in KINDS if f"_{kind}_" in f"_{name}_"), "")
+
+
 _made: weakref.WeakValueDictionary[str, "EnergyTerm"] = weakref.WeakValueDictionary()
 
 
@@ -48,6 +57,7 @@ class EnergyTerm:
 
     formula: code of the ingredient Functions named in `ingredients` and of keyword parameters.
     has_energy: False for a model of the potential alone, see `potential_term`.
+    declared_kind: one of `KINDS`, where the name does not tell it.
     set_by_hand: parameters, and COEFFICIENT, that a user gave a value, and may give more: no code is compiled for each.
     """
 
@@ -58,13 +68,19 @@ class EnergyTerm:
     doi: str | None = None
     has_energy: bool = True
     set_by_hand: frozenset[str] = field(default=frozenset(), compare=False)
+    declared_kind: str = ""
     is_guest = False
 
     @classmethod
-    def from_formula(cls, formula: Callable, name: str, doi: str | None = None) -> "EnergyTerm":
+    def from_formula(cls, formula: Callable, name: str, doi: str | None = None, kind: str = "") -> "EnergyTerm":
         """Ingredients are the positional parameters of `formula`, parameters its keyword-only ones."""
-        _made[name] = term = cls(name, formula, *signature_of(formula, name), doi)
+        _made[name] = term = cls(name, formula, *signature_of(formula, name), doi, declared_kind=kind)
         return term
+
+    @property
+    def kind(self) -> str:
+        """One of `KINDS`, or "" where neither a declaration nor a name in libxc's manner (gga_x_pbe) tells it."""
+        return self.declared_kind or kind_of_name(self.name)
 
     @property
     def needs_tau(self) -> bool:
@@ -320,7 +336,7 @@ class Functional:
         The semilocal exchange is scaled as a whole, so a functional without exact exchange becomes a hybrid.
         FunctionalError where the two do not add up to one, as in hybrids fitted together with their formula.
         """
-        is_exchange = lambda t: "_x_" in t.name or t.name.endswith("lda_x")
+        is_exchange = lambda t: t.kind == "x"
         (old,) = [c for w, c in self.exact_exchange if w == 0] or [0.0]
         exchange = [c for c, t in self.terms if is_exchange(t)]
         if any(w for w, _ in self.exact_exchange) or not exchange or abs(sum(exchange) + old - 1) > 1e-12 or old == 1:
