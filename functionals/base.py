@@ -6,6 +6,7 @@ grids, orbitals or molecules.
 
 import functools
 import operator
+import re
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -40,7 +41,8 @@ KINDS = {"x": "exchange", "c": "correlation", "xc": "exchange-correlation", "k":
 
 def kind_of_name(name: str) -> str:
     """One of `KINDS`, or "" for a name that does not tell it."""
-    return next((kind for kind in KINDS if f"_{kind}_" in f"_{name}_"), "")
+    found = re.search(r"(?:^|[_:])(x|c|xc|k)(?=_|$)", name)
+    return found[1] if found else ""
 
 
 _made: weakref.WeakValueDictionary[str, "EnergyTerm"] = weakref.WeakValueDictionary()

@@ -18,12 +18,12 @@ import operator
 import re
 from dataclasses import replace
 
-from dftfd.errors import FunctionalError
+from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals import catalogue
-from dftfd.functionals.aliases import COMBINATIONS
+from dftfd.functionals.aliases import COMBINATIONS, from_other_programs, in_ascii
 from dftfd.functionals.base import Functional, exact_exchange, long_range_exchange
-from dftfd.functionals.empirical_dispersion import WITHOUT_VV10, parameter_name, split_dispersion
-from dftfd.functionals.registry import list_functionals, lookup, parses_expressions, unknown_name
+from dftfd.functionals.empirical_dispersion import find_pair
+from dftfd.functionals.registry import is_of_library, list_functionals, lookup, parses_expressions, unknown_name
 
 MAX_LENGTH = 1000
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -80,21 +80,31 @@ def parse(text: str) -> Functional:
         raise FunctionalError("the functional is empty; give a name such as 'pbe'.")
     if len(shown) > MAX_LENGTH:
         raise FunctionalError(f"a functional of {len(shown)} characters was given; {MAX_LENGTH} are allowed.")
-    base, version = split_dispersion(shown)
-    if version is not None:
-        return _corrected(base, version).named(shown.lower())
-    sides = [side.strip() for side in split_outside(shown, ",")]
+    name = in_ascii(shown)
+    pair = None if _is_own(name) else find_pair(name, parse)
+    if pair is not None:
+        return _corrected(pair).named(name)
+    return _expression(name if _is_own(name) else from_other_programs(name), shown).named(name)
+
+
+def _is_own(name) -> bool:
+    """Whether a user registered the name: it then means that."""
+    found = lookup(name) if re.fullmatch(r"[a-z0-9_]+", name) else None
+    return found is not None and not is_of_library(found)
+
+
+def _expression(text, shown) -> Functional:
+    sides = [side.strip() for side in split_outside(text, ",")]
     if len(sides) > 2:
         raise FunctionalError(f"functional {shown!r} has several commas; 'exchange, correlation' expected.")
     if len(sides) == 1:
-        return _sum(shown, _combined, shown).named(shown.lower())
+        return _sum(text, _combined, shown)
     exchange, correlation = sides
     parts = [_sum(exchange, _exchange, shown)] if exchange else []
     parts += [_sum(correlation, _correlation, shown)] if correlation else []
     if not parts:
         raise FunctionalError("the functional is ','; give a name on one side of the comma at least.")
-    whole = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-    return whole.named(shown.lower())
+    return functools.reduce(operator.add, parts)
 
 
 def split_outside(text: str, separator: str) -> list[str]:
@@ -102,13 +112,13 @@ def split_outside(text: str, separator: str) -> list[str]:
     return re.split(rf"{separator}(?![^()]*\))", text)
 
 
-def _corrected(base, version) -> Functional:
-    """The functional that a dispersion correction goes with, with the correction."""
-    method = parameter_name(base)
-    functional = parse(WITHOUT_VV10.get(method, base))
-    if method in WITHOUT_VV10:
+def _corrected(pair) -> Functional:
+    """The functional of a row of the table of corrections, with its correction."""
+    functional = parse(pair["functional"]).settled()
+    if pair.get("without_vv10"):
         functional = replace(functional, terms=tuple((c, t) for c, t in functional.terms if not t.is_nonlocal))
-    return replace(functional, dispersion=(version, method))
+    papers = tuple(dict.fromkeys([*functional.papers, *filter(None, [pair.get("doi")])]))
+    return replace(functional, dispersion=(pair["corrections"], pair["parameters"]), papers=papers)
 
 
 def _sum(text, resolve, shown) -> Functional:
@@ -295,15 +305,35 @@ def _without(unwanted, found, name):
     return found
 
 
+_EXCHANGE_ALONE = ("b88", "chachiyo")
+"""Names of exchange in PySCF and in their papers, beside a correlation of the same name that is another's."""
+_PROMISE = re.compile(r"(?:_d\d?|_3c|vdw)$")
+"""How names of libxc's end that promise a dispersion correction, which libxc does not have."""
+
+
 def _combined(name):
-    """A registered name or combination; failing that, exchange alone (PySCF's reading of 'lda' or 'b88')."""
-    found = _find(name, "xc") or _find(name, "x")
-    if found is None and _find(name, "c") is not None:
-        raise FunctionalError(
-            f"{name!r} is correlation alone: write ',{name}' for it, or an exchange functional before the comma, as in "
-            f"'b88,{name}'."
+    """A registered name or combination; else the exchange and the correlation of this name, or exchange alone.
+
+    Exchange alone is PySCF's reading of 'lda' or 'b88'. UnsupportedError for a name that promises a correction.
+    """
+    found = _find(name, "xc")
+    if found is None:
+        found, correlation = _find(name, "x"), _find(name, "c")
+        if found is None and correlation is not None:
+            raise FunctionalError(
+                f"{name!r} is correlation alone: write ',{name}' for it, or an exchange functional before the comma, as "
+                f"in 'b88,{name}'."
+            )
+        is_full = name.startswith(catalogue.PREFIX) or _FULL.match(name) or name in _EXCHANGE_ALONE
+        if correlation is not None and not is_full and all(term.kind == "x" for _, term in found.terms):
+            found = found + correlation
+    found = _required(name, found)
+    is_short = not name.startswith(catalogue.PREFIX) and _plain(found.name) != name
+    if is_short and _PROMISE.search(found.name) and found.dispersion is None:
+        raise UnsupportedError(
+            f"{name!r} promises a dispersion correction that is not here; {_plain(found.name)!r} is libxc's part of it."
         )
-    return _required(name, found)
+    return found
 
 
 PARTS = {"vv10": "gga_xc_vv10", "rvv10": None, "vdw_df_nl": "vdw_df", "vdw_df2_nl": "vdw_df2"}
