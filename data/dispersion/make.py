@@ -22,7 +22,7 @@ SAME = (
     *("pwb6k", "mpwb1k", "mpw1b95", "mpw1lyp", "bmk", "b97_1", "b97_2", "b98", "hcth120", "hcth407", "m05", "m06"),
     *("m06_l", "m11", "m11_l", "mn12_l", "mn12_sx", "mn15", "mn15_l", "n12", "n12_sx", "sogga11_x", "m08_hx"),
     *("revtpssh", "pkzb", "b2plyp", "wb97", "hse12", "hse12s", "cam_qtp_01", "lc_blyp", "rpw86pbe", "tauhcth"),
-    *("tpss1kcis", "pbe1kcis", "mpw1kcis", "mpwkcis1k", "ms2", "ms2h"),
+    *("tpss1kcis", "pbe1kcis", "mpw1kcis", "mpwkcis1k", "ms2", "ms2h", "am05", "hsesol", "lh07t_svwn"),
 )
 """Names of functionals here that are theirs but for underscores."""
 
@@ -39,7 +39,7 @@ OTHER = {
 }
 """{name: (functional here, their name)}"""
 
-WITHOUT_VV10 = {"wb97x": "wb97x_v", "wb97m": "wb97m_v", "b97m": "b97m_v"}
+WITHOUT_VV10 = {"wb97x": "wb97x-v", "wb97m": "wb97m-v", "b97m": "b97m-v"}
 VERSIONS = {"bj": "d3bj", "zero": "d3zero", "bjm": "d3bjm", "zerom": "d3zerom", "op": "d3op"}
 D2, SCHWABE, CHG = "10.1002/jcc.20495", "10.1039/b704725h", "10.1039/b810189b"
 S6 = {"pbe": 0.75, "blyp": 1.2, "bp86": 1.05, "tpss": 1.0, "b3lyp": 1.05, "b97d": 1.25, "b2plyp": 0.55}
@@ -50,7 +50,7 @@ COMPOSITE = {
     "pbeh": (PBEH, "d3bjatm+gcp", "pbeh3c", "10.1063/1.4927476", "def2-mSVP"),
     "b97": ("gga_xc_b97_3c", "d3bjatm+gcp", "b973c", "10.1063/1.5012601", "def2-mTZVP"),
     "r2scan": ("r2scan", "d4+gcp", "r2scan-3c", "10.1063/5.0040021", "def2-mTZVPP"),
-    "wb97x": ("wb97x_v", "d4", "wb97x-3c", "10.1063/5.0133026", "vDZP"),
+    "wb97x": ("wb97x-v", "d4", "wb97x-3c", "10.1063/5.0133026", "vDZP"),
     "hf": ("hf", "d3bj+gcp", "hf3c", "10.1002/jcc.23317", "MINIX"),
 }
 
@@ -100,6 +100,7 @@ def main():
         more = {"corrections": "d3zero", "numbers": numbers(entry)}
         enter("wb97x", version, "hyb_gga_xc_wb97x_d3", "wb97x", entry["doi"], **more)
     enter("wb97x", "d2", "hyb_gga_xc_wb97x_d", "wb97x", CHG, corrections="chg", numbers={"s6": 1.0, "a": 6.0})
+    enter_d4("b3pw91", "b3pw91", "b3pw")
     enter_d4("wb97x_2008", "wb97x", "wb97x-2008")
     for name, s6 in S6.items():
         functional = OTHER.get(name, (name,))[0]
@@ -110,7 +111,10 @@ def main():
         more = {"corrections": corrections, "basis": basis, "numbers": numbers(found)}
         enter(name, "3c", functional, theirs, doi, without_vv10=True if name == "wb97x" else None, **more)
     rows["b97"] |= {version: row for version, row in rows["b97d"].items() if version.startswith(("d2", "d3"))}
-    OUT.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
+    line = lambda name: f" {json.dumps(name)}: {{\n" + ",\n".join(
+        f"  {json.dumps(version)}: {json.dumps(row, sort_keys=True)}" for version, row in sorted(rows[name].items())
+    )
+    OUT.write_text("{\n" + "\n },\n".join(map(line, sorted(rows))) + "\n }\n}\n")
 
 
 if __name__ == "__main__":
