@@ -123,7 +123,7 @@ def from_other_programs(text: str) -> str:
 
     text: of `in_ascii`. FunctionalError for a name that programs do not agree about, and for a basis set after a slash.
     """
-    plain = re.sub(r"[-_\s]", "", text)
+    plain = re.sub(r"[-_]", "", text)
     if plain in SEVERAL_MEANINGS:
         raise FunctionalError(f"{text!r} means different functionals in different programs: {SEVERAL_MEANINGS[plain]}.")
     if plain in OTHER_PROGRAMS:

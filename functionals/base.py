@@ -6,7 +6,6 @@ grids, orbitals or molecules.
 
 import functools
 import operator
-import re
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -28,22 +27,14 @@ from dftfd.functionals.densities import (
     unknown_densities,
 )
 from dftfd.functionals.densities import SPACE as SPACE  # own functionals import it from here
+from dftfd.functionals.empirical_dispersion import refuse_in_sums
+from dftfd.functionals.kinds import kind_of_name
 from dftfd.functionals.numerics import where_dense
 from dftfd.functionals.parameters import in_notebooks, parameter_text, plain, plain_leaves, require_settable, varies
 from dftfd.runtime.arguments import number, public_raising
 
 COEFFICIENT = ""
 """Stands for a term's coefficient among the names of its parameters."""
-
-KINDS = {"x": "exchange", "c": "correlation", "xc": "exchange-correlation", "k": "kinetic"}
-"""Kinds of energy, as names in libxc's manner have them (gga_x_pbe), in words."""
-
-
-def kind_of_name(name: str) -> str:
-    """One of `KINDS`, or "" for a name that does not tell it."""
-    found = re.search(r"(?:^|[_:])(x|c|xc|k)(?=_|$)", name)
-    return found[1] if found else ""
-
 
 _made: weakref.WeakValueDictionary[str, "EnergyTerm"] = weakref.WeakValueDictionary()
 
@@ -354,7 +345,7 @@ class Functional:
     def __add__(self, other: "Functional") -> "Functional":
         if not isinstance(other, Functional):
             return NotImplemented
-        _refuse_dispersion(self, other)
+        refuse_in_sums(self, other)
         return Functional(
             f"{self.name} + {other.name}",
             self.terms + other.terms,
@@ -368,7 +359,7 @@ class Functional:
     def __mul__(self, factor: Any) -> "Functional":
         if isinstance(factor, Functional | str) or not (isinstance(factor, Number) or hasattr(factor, "dtype")):
             return NotImplemented
-        _refuse_dispersion(self)
+        refuse_in_sums(self)
         return Functional(
             f"{factor}*({self.name})" if len(self.terms) > 1 else f"{factor}*{self.name}",
             _scaled(self.terms, factor),
@@ -389,15 +380,6 @@ def _scaled(terms, factor):
     """Terms with coefficients that are set by hand, unless they stay what they are but for a sign."""
     by_hand = () if isinstance(factor, Real) and abs(factor) == 1 else (COEFFICIENT,)
     return tuple((factor * c, t.with_values(t.parameters, by_hand) if by_hand else t) for c, t in terms)
-
-
-def _refuse_dispersion(*functionals):
-    for f in functionals:
-        if f.dispersion is not None:
-            raise FunctionalError(
-                f"functional {f.name!r} has a dispersion correction, which belongs to a functional as a whole; combine "
-                "functionals without it."
-            )
 
 
 def _merged(pairs):

@@ -104,3 +104,13 @@ def split_dispersion(text: str) -> tuple[str, str | None]:
         closest = ", ".join(closest_names(version, VERSIONS))
         raise FunctionalError(f"unknown dispersion correction {version!r} in {text.strip()!r}; the closest: {closest}.")
     return base, version
+
+
+def refuse_in_sums(*functionals) -> None:
+    """Raise FunctionalError for a functional with a correction, which does not add or scale."""
+    for f in functionals:
+        if f.dispersion is not None:
+            raise FunctionalError(
+                f"functional {f.name!r} has a dispersion correction, which belongs to a functional as a whole; combine "
+                "functionals without it."
+            )

@@ -316,6 +316,7 @@ def _combined(name):
 
     Exchange alone is PySCF's reading of 'lda' or 'b88'. UnsupportedError for a name that promises a correction.
     """
+    is_full = name.startswith(catalogue.PREFIX) or bool(_FULL.match(name))
     found = _find(name, "xc")
     if found is None:
         found, correlation = _find(name, "x"), _find(name, "c")
@@ -324,12 +325,11 @@ def _combined(name):
                 f"{name!r} is correlation alone: write ',{name}' for it, or an exchange functional before the comma, as "
                 f"in 'b88,{name}'."
             )
-        is_full = name.startswith(catalogue.PREFIX) or _FULL.match(name) or name in _EXCHANGE_ALONE
-        if correlation is not None and not is_full and all(term.kind == "x" for _, term in found.terms):
+        alone = is_full or name in _EXCHANGE_ALONE
+        if correlation is not None and not alone and all(term.kind == "x" for _, term in found.terms):
             found = found + correlation
     found = _required(name, found)
-    is_short = not name.startswith(catalogue.PREFIX) and _plain(found.name) != name
-    if is_short and _PROMISE.search(found.name) and found.dispersion is None:
+    if not is_full and _PROMISE.search(found.name) and found.dispersion is None:
         raise UnsupportedError(
             f"{name!r} promises a dispersion correction that is not here; {_plain(found.name)!r} is libxc's part of it."
         )

@@ -19,9 +19,10 @@ import numpy as np
 
 from dftfd.errors import FunctionalError, InputWarning, closest_names, shown
 from dftfd.functionals import pytree  # noqa: F401  makes Functional a pytree
-from dftfd.functionals.base import KINDS, EnergyTerm, Functional, exact_exchange, kind_of_name
+from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange
 from dftfd.functionals.fingerprint import differences
 from dftfd.functionals.guests import GuestTerm, guest_term, require_valid_guest
+from dftfd.functionals.kinds import KINDS, kind_of_name
 from dftfd.functionals.parameters import are_equal, require_known
 from dftfd.functionals.plugins import found_plugins, load
 from dftfd.functionals.potential_models import potential_term
@@ -126,7 +127,9 @@ def _declared_kind(name, kind) -> str:
         return ""
     letters = {words: letter for letter, words in KINDS.items()}.get(kind) if isinstance(kind, str) else None
     if letters is None:
-        raise FunctionalError(f"functional({shown(name)}, kind={shown(kind)}): one of {', '.join(KINDS.values())} expected.")
+        raise FunctionalError(
+            f"functional({shown(name)}, kind={shown(kind)}): one of {', '.join(KINDS.values())} expected."
+        )
     if kind_of_name(name) not in ("", letters):
         raise FunctionalError(
             f"functional({shown(name)}, kind={kind!r}): the name says {KINDS[kind_of_name(name)]}; rename it or leave "

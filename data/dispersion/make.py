@@ -111,8 +111,11 @@ def main():
         more = {"corrections": corrections, "basis": basis, "numbers": numbers(found)}
         enter(name, "3c", functional, theirs, doi, without_vv10=True if name == "wb97x" else None, **more)
     rows["b97"] |= {version: row for version, row in rows["b97d"].items() if version.startswith(("d2", "d3"))}
-    line = lambda name: f" {json.dumps(name)}: {{\n" + ",\n".join(
-        f"  {json.dumps(version)}: {json.dumps(row, sort_keys=True)}" for version, row in sorted(rows[name].items())
+    line = lambda name: (
+        f" {json.dumps(name)}: {{\n"
+        + ",\n".join(
+            f"  {json.dumps(version)}: {json.dumps(row, sort_keys=True)}" for version, row in sorted(rows[name].items())
+        )
     )
     OUT.write_text("{\n" + "\n },\n".join(map(line, sorted(rows))) + "\n }\n}\n")
 

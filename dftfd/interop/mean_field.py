@@ -61,7 +61,9 @@ def _pyscf_functional(result):
         return name, {}
     version, method = correction
     if not version.startswith(("d3", "d4")) or "+" in version:
-        raise UnsupportedError(f"to_pyscf() cannot hand over the correction {version!r} of {name!r}, which PySCF lacks.")
+        raise UnsupportedError(
+            f"to_pyscf() cannot hand over the correction {version!r} of {name!r}, which PySCF lacks."
+        )
     pair = find_pair(name.lower(), get_functional) or {"functional": name}
     attributes = {"disp": f"{version}:{method}"}
     return pair["functional"], attributes | ({"nlc": False} if pair.get("without_vv10") else {})
