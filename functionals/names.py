@@ -322,8 +322,8 @@ def _combined(name):
         found, correlation = _find(name, "x"), _find(name, "c")
         if found is None and correlation is not None:
             raise FunctionalError(
-                f"{name!r} is correlation alone: write ',{name}' for it, or an exchange functional before the comma, as "
-                f"in 'b88,{name}'."
+                f"{name!r} is correlation alone: write ',{name}' for it, or an exchange functional before the comma, "
+                f"as in 'b88,{name}'."
             )
         alone = is_full or name in _EXCHANGE_ALONE
         if correlation is not None and not alone and all(term.kind == "x" for _, term in found.terms):

@@ -3,9 +3,9 @@
     pip install dftd3 dftd4
     python data/dispersion/make.py
 
-Numbers of D3 and D4 and their papers are simple-dftd3's and dftd4's own (parameters.toml in the packages dftd3 1.7.0 and
-dftd4 4.3.1, LGPL-3.0; numbers of papers). What belongs together is written here: under each name the functional that the
-parameters were fitted for, since one name of theirs may stand for two functionals (wb97x).
+Numbers of D3 and D4 and their papers are simple-dftd3's and dftd4's own (parameters.toml in the packages dftd3 1.7.0
+and dftd4 4.3.1, LGPL-3.0; numbers of papers). What belongs together is written here: under each name the functional
+that the parameters were fitted for, since one name of theirs may stand for two functionals (wb97x).
 """
 
 import json

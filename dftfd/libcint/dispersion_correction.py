@@ -12,7 +12,8 @@ _WITH_GCP = ("hf3c", "pbeh3c", "b973c", "r2scan3c")
 def dispersion_correction(molecule, version: str, functional: str) -> tuple[float, np.ndarray]:
     """Energy [hartree] and its gradient (atom, 3) [hartree/bohr]; ghosts have no part in it.
 
-    version, functional: 'd3bj', ..., 'd4' or 'gcp', and the name of the parameters in simple-dftd3 and dftd4. Raises MissingDependencyError without the
+    version, functional: 'd3bj', ..., 'd4' or 'gcp', and the name of the parameters in simple-dftd3 and dftd4.
+    Raises MissingDependencyError without the
     package, FunctionalError where there are no parameters for the functional.
     """
     real = np.flatnonzero(~np.array(molecule.ghost))
