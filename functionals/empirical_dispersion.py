@@ -69,9 +69,10 @@ def find_pair(text: str, require_known: Callable[[str], object]) -> dict | None:
     if name:
         row = pairs()[name][version.removesuffix("atm")]
         return {"corrections": version, **row}
-    base, version = split_dispersion(text)
-    if version is None:
+    base, suffix = split_dispersion(text)
+    if suffix is None:
         return None
+    version = suffix
     other = OTHER_PROGRAMS.get(_squashed(base))
     if other is not None:
         return find_pair(f"{other}-{version}", require_known)

@@ -210,8 +210,9 @@ def _find(name, side) -> Functional | None:
         if found is not None:
             return found
     own = () if of_libxc else tuple(list_functionals())
-    if _FULL.match(text):
-        return _find_full(text, own)
+    begin = _FULL.match(text)
+    if begin is not None:
+        return _find_full(text, begin, own)
     group = _spellings(side, own, of_libxc).get(_squashed(text), {})
     targets = tuple(group.values())
     if text != next(iter(group), text) and not _are_one(targets):
@@ -219,10 +220,9 @@ def _find(name, side) -> Functional | None:
     return _meant(group.get(text, targets[0]), name) if group else None
 
 
-def _find_full(text, own):
+def _find_full(text, begin, own):
     """As `_find`, for a name that says its kind."""
     known = [*own, *(catalogue.PREFIX + name for name in catalogue.all_names())]
-    begin = _FULL.match(text)
     if begin["family"]:
         same = [name for name in known if _plain(name).startswith(begin[0]) and _squashed(name) == _squashed(text)]
         same.sort(key=lambda name: _plain(name) != text)
@@ -269,8 +269,8 @@ def _are_one(targets) -> bool:
         return True
     if any(target.startswith(catalogue.PREFIX) for target in targets):
         return False
-    first, *rest = (_meant(target, "") for target in targets)
-    return all(first.definition == other.definition for other in rest)
+    first, *rest = (_required(target, _meant(target, "")).definition for target in targets)
+    return all(first == other for other in rest)
 
 
 def _ambiguous(name, targets) -> FunctionalError:
@@ -326,7 +326,12 @@ def _combined(name):
                 f"as in 'b88,{name}'."
             )
         alone = is_full or name in _EXCHANGE_ALONE
-        if correlation is not None and not alone and all(term.kind == "x" for _, term in found.terms):
+        if (
+            found is not None
+            and correlation is not None
+            and not alone
+            and all(term.kind == "x" for _, term in found.terms)
+        ):
             found = found + correlation
     found = _required(name, found)
     if not is_full and _PROMISE.search(found.name) and found.dispersion is None:

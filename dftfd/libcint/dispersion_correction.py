@@ -13,8 +13,7 @@ def dispersion_correction(molecule, version: str, functional: str) -> tuple[floa
     """Energy [hartree] and its gradient (atom, 3) [hartree/bohr]; ghosts have no part in it.
 
     version, functional: 'd3bj', ..., 'd4' or 'gcp', and the name of the parameters in simple-dftd3 and dftd4.
-    Raises MissingDependencyError without the
-    package, FunctionalError where there are no parameters for the functional.
+    Raises MissingDependencyError without the package, FunctionalError where there are no parameters.
     """
     real = np.flatnonzero(~np.array(molecule.ghost))
     model = _model(mole_of_nuclei(molecule), version, functional)
@@ -38,7 +37,8 @@ def _model(nuclei, version, functional):
         with quiet():
             if version == "gcp":
                 method = functional.replace("-", "")
-                getattr(gcp, "_white_list", set()).update(_WITH_GCP)  # it lets no other method through
+                allowed: set[str] = getattr(gcp, "_white_list", set())
+                allowed.update(_WITH_GCP)  # it lets no other method through
                 return gcp.GCP(nuclei, method=method)
             if version == "d4":
                 return dftd4.DFTD4Dispersion(nuclei, xc=functional)
