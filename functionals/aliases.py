@@ -1,9 +1,24 @@
-"""Conventional names that PySCF knows and that are neither libxc's nor registered: what they stand for.
+"""Conventional names that are neither libxc's nor registered, and other programs' names: what they stand for.
 
-The table is PySCF 2.14's (pyscf/dft/libxc.py, Apache-2.0), without the names that this library registers itself.
+`COMBINATIONS` is PySCF 2.14's table (pyscf/dft/libxc.py, Apache-2.0), without the names that this library registers
+itself, and with combinations that dispersion corrections were fitted to. Other programs' names are from the manuals of
+Gaussian 16, ORCA 6, Q-Chem 6 and Psi4.
 """
 
+import re
+import unicodedata
+
+from dftfd.errors import FunctionalError
+
 COMBINATIONS = {
+    "pbe1pbe": "pbe0",
+    "b3lypg": "b3lyp",
+    "b1b95": "hyb_mgga_xc_b88b95",
+    "bpw91": "b88,pw91",
+    "revpbe38": ".375*hf + .625*pbe_r, pbe",
+    "rpw86pbe": "rpw86,pbe",
+    "r2scanh": ".1*hf + .9*r2scan, r2scan",
+    "r2scan50": ".5*hf + .5*r2scan, r2scan",
     "b3p86v5": ".2*hf + .08*slater + .72*b88, .81*p86 + .19*vwn",
     "b5050lyp": ".5*hf + .08*slater + .42*b88, .81*lyp + .19*vwn",
     "bloc": "bloc,tpssloc",
@@ -57,3 +72,66 @@ COMBINATIONS = {
     "tpss0": ".25*hf + .75*tpss, tpss",
     "x3lyp5": ".218*hf + .073*slater + .542385*b88 + .166615*pw91, .871*lyp + .129*vwn",
 }
+
+OTHER_PROGRAMS = {
+    "b3lyp/g": "b3lyp",
+    "bh&hlyp": "bhandhlyp",
+    "bhhlyp": "bhandhlyp",
+    "bhlyp": "bhandhlyp",
+    "bp": "bp86",
+    "b3pw": "b3pw91",
+    "hcth/93": "hcth93",
+    "hcth/120": "hcth120",
+    "hcth/147": "hcth147",
+    "hcth/407": "hcth407",
+    "hfs": "lda_x",
+    "hseh1pbe": "hse06",
+    "lrcwpbeh": "lrc_wpbeh",
+    "mpwpw": "mpw91,pw91",
+    "mpwpw91": "mpw91,pw91",
+    "mpw1pw91": "mpw1pw",
+    "pbepbe": "pbe",
+    "pbesolpbesol": "pbesol",
+    "pw91pw91": "pw91",
+    "pwlda": "spw92",
+    "revtpssrevtpss": "revtpss",
+    "svwn3": "lda,vwn_rpa",
+    "svwn5": "lda,vwn",
+    "spz81": "lda,pz",
+    "tpsstpss": "tpss",
+}
+"""Other programs' names, without hyphens, underscores and spaces, of functionals that are called otherwise here."""
+
+SEVERAL_MEANINGS = {
+    "lsda": "Gaussian's is 'lda,vwn_rpa' (VWN III), Q-Chem's and ORCA's LSD 'lda,vwn' (VWN V)",
+    "lsd": "Gaussian's LSDA is 'lda,vwn_rpa' (VWN III), ORCA's LSD 'lda,vwn' (VWN V)",
+    "hcth": "write 'hcth407' (Gaussian's), 'hcth93', 'hcth120' or 'hcth147'",
+}
+"""Names that mean different functionals in different programs and none here, and what to write."""
+
+
+def in_ascii(text: str) -> str:
+    """A name in lower-case ASCII: dashes and Greek letters of any code table as papers and web pages have them."""
+    text = unicodedata.normalize("NFKC", text).translate({ord("\N{MINUS SIGN}"): "-"})
+    text = "".join("-" if unicodedata.category(letter) == "Pd" else letter for letter in text).lower()
+    text = text.replace("\N{GREEK SMALL LETTER OMEGA}", "w").replace("\N{GREEK SMALL LETTER TAU}", "tau")
+    return re.sub(r"\bomega(?=_?-?(?:b97|pbe))", "w", text)
+
+
+def from_other_programs(text: str) -> str:
+    """The text, or what another program's name is called here.
+
+    text: of `in_ascii`. FunctionalError for a name that programs do not agree about, and for a basis set after a slash.
+    """
+    plain = re.sub(r"[-_]", "", text)
+    if plain in SEVERAL_MEANINGS:
+        raise FunctionalError(f"{text!r} means different functionals in different programs: {SEVERAL_MEANINGS[plain]}.")
+    if plain in OTHER_PROGRAMS:
+        return OTHER_PROGRAMS[plain]
+    functional, slash, basis = text.partition("/")
+    if slash and re.match(r"\s*[a-z0-9]", basis) and re.search(r"[a-z]", functional + basis):
+        raise FunctionalError(
+            f"{text!r} names a basis set too, which is an option of its own: functional {functional.strip()!r}, basis "
+            f"{basis.strip()!r}."
+        )
+    return text

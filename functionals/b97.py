@@ -7,6 +7,8 @@ A. D. Boese, N. C. Handy, J. Chem. Phys. 114, 5497 (2001). doi:10.1063/1.1347371
 S. Grimme, J. Comput. Chem. 27, 1787 (2006). doi:10.1002/jcc.20495
 """
 
+from dataclasses import replace
+
 from dftfd.autofd import Function
 from dftfd.functionals import pw92
 from dftfd.functionals.common import lifted_spins, per_spin, slater_exchange, spin_gradient_squared
@@ -109,14 +111,12 @@ register(
     ),
     "hcth407",
 )
-register(
-    variant(
-        hcth93,
-        "gga_xc_b97_d",
-        doi="10.1002/jcc.20495",
-        c_x=(1.08662, -0.52127, 3.25429),
-        c_ss=(0.22340, -1.56208, 1.94293),
-        c_ab=(0.69041, 6.30270, -14.97120),
-    ),
-    "b97d",
+_b97_d = variant(
+    hcth93,
+    "gga_xc_b97_d",
+    doi="10.1002/jcc.20495",
+    c_x=(1.08662, -0.52127, 3.25429),
+    c_ss=(0.22340, -1.56208, 1.94293),
+    c_ab=(0.69041, 6.30270, -14.97120),
 )
+register(replace(_b97_d, dispersion=("d2", "b97d")), "b97d")

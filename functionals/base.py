@@ -27,6 +27,8 @@ from dftfd.functionals.densities import (
     unknown_densities,
 )
 from dftfd.functionals.densities import SPACE as SPACE  # own functionals import it from here
+from dftfd.functionals.empirical_dispersion import refuse_in_sums
+from dftfd.functionals.kinds import kind_of_name
 from dftfd.functionals.numerics import where_dense
 from dftfd.functionals.parameters import in_notebooks, parameter_text, plain, plain_leaves, require_settable, varies
 from dftfd.runtime.arguments import number, public_raising
@@ -48,6 +50,7 @@ class EnergyTerm:
 
     formula: code of the ingredient Functions named in `ingredients` and of keyword parameters.
     has_energy: False for a model of the potential alone, see `potential_term`.
+    declared_kind: one of `KINDS`, where the name does not tell it.
     set_by_hand: parameters, and COEFFICIENT, that a user gave a value, and may give more: no code is compiled for each.
     """
 
@@ -58,13 +61,19 @@ class EnergyTerm:
     doi: str | None = None
     has_energy: bool = True
     set_by_hand: frozenset[str] = field(default=frozenset(), compare=False)
+    declared_kind: str = ""
     is_guest = False
 
     @classmethod
-    def from_formula(cls, formula: Callable, name: str, doi: str | None = None) -> "EnergyTerm":
+    def from_formula(cls, formula: Callable, name: str, doi: str | None = None, kind: str = "") -> "EnergyTerm":
         """Ingredients are the positional parameters of `formula`, parameters its keyword-only ones."""
-        _made[name] = term = cls(name, formula, *signature_of(formula, name), doi)
+        _made[name] = term = cls(name, formula, *signature_of(formula, name), doi, declared_kind=kind)
         return term
+
+    @property
+    def kind(self) -> str:
+        """One of `KINDS`, or "" where neither a declaration nor a name in libxc's manner (gga_x_pbe) tells it."""
+        return self.declared_kind or kind_of_name(self.name)
 
     @property
     def needs_tau(self) -> bool:
@@ -320,7 +329,7 @@ class Functional:
         The semilocal exchange is scaled as a whole, so a functional without exact exchange becomes a hybrid.
         FunctionalError where the two do not add up to one, as in hybrids fitted together with their formula.
         """
-        is_exchange = lambda t: "_x_" in t.name or t.name.endswith("lda_x")
+        is_exchange = lambda t: t.kind == "x"
         (old,) = [c for w, c in self.exact_exchange if w == 0] or [0.0]
         exchange = [c for c, t in self.terms if is_exchange(t)]
         if any(w for w, _ in self.exact_exchange) or not exchange or abs(sum(exchange) + old - 1) > 1e-12 or old == 1:
@@ -336,7 +345,7 @@ class Functional:
     def __add__(self, other: "Functional") -> "Functional":
         if not isinstance(other, Functional):
             return NotImplemented
-        _refuse_dispersion(self, other)
+        refuse_in_sums(self, other)
         return Functional(
             f"{self.name} + {other.name}",
             self.terms + other.terms,
@@ -350,7 +359,7 @@ class Functional:
     def __mul__(self, factor: Any) -> "Functional":
         if isinstance(factor, Functional | str) or not (isinstance(factor, Number) or hasattr(factor, "dtype")):
             return NotImplemented
-        _refuse_dispersion(self)
+        refuse_in_sums(self)
         return Functional(
             f"{factor}*({self.name})" if len(self.terms) > 1 else f"{factor}*{self.name}",
             _scaled(self.terms, factor),
@@ -371,15 +380,6 @@ def _scaled(terms, factor):
     """Terms with coefficients that are set by hand, unless they stay what they are but for a sign."""
     by_hand = () if isinstance(factor, Real) and abs(factor) == 1 else (COEFFICIENT,)
     return tuple((factor * c, t.with_values(t.parameters, by_hand) if by_hand else t) for c, t in terms)
-
-
-def _refuse_dispersion(*functionals):
-    for f in functionals:
-        if f.dispersion is not None:
-            raise FunctionalError(
-                f"functional {f.name!r} has a dispersion correction, which belongs to a functional as a whole; combine "
-                "functionals without it."
-            )
 
 
 def _merged(pairs):

@@ -91,19 +91,17 @@ def name_of(number: int) -> str | None:
 
 
 @functools.cache
-def _spellings() -> dict[str, str]:
-    """Names by their spelling without underscores, with which PySCF knows them too."""
-    known = (*table(), *source_table(), *verdicts()["refused"], *source_verdicts()["refused"])
-    return {name.replace("_", ""): name for name in known}
+def all_names() -> tuple[str, ...]:
+    """Every name of libxc's, served or refused, without prefix, sorted."""
+    return tuple(sorted({*table(), *source_table(), *verdicts()["refused"], *source_verdicts()["refused"]}))
 
 
 def find(name: str) -> Functional | None:
-    """The functional of a libxc name in lower case, underscores or not; None for a name that libxc does not have.
+    """The functional of a libxc name in lower case; None for a name that libxc does not have.
 
     UnsupportedError, with the reason, for a name that did not pass the comparison; MissingDependencyError without
     jax-xc and without libxc's source.
     """
-    name = _spellings().get(name.replace("_", ""), name)
     if _from_jax_xc(name):
         return build(name)
     if _from_source(name):

@@ -1,51 +1,117 @@
-"""Dispersion corrections as suffix of a functional's name: 'pbe-d3bj', 'b3lyp-d4'.
+"""Functionals and the dispersion corrections that were fitted to them: 'pbe-d3bj', 'wB97X-D', 'B97-3c'.
 
-The correction depends on the positions of the nuclei alone (D4: on the charge too); its parameters belong to the
-functional as a whole and to one kind of damping.
+The correction depends on the positions of the nuclei alone (D4: on the charge too). Its parameters belong to one
+functional and one kind of damping: `dispersion_pairs.json` holds these pairs, each with its paper; data/dispersion/
+makes and checks it. A name that promises a correction means a pair of this table, or is refused.
 
+S. Grimme, J. Comput. Chem. 27, 1787 (2006). doi:10.1002/jcc.20495 (d2)
+J.-D. Chai, M. Head-Gordon, Phys. Chem. Chem. Phys. 10, 6615 (2008). doi:10.1039/b810189b (chg, of wB97X-D)
 S. Grimme, J. Antony, S. Ehrlich, H. Krieg, J. Chem. Phys. 132, 154104 (2010). doi:10.1063/1.3382344 (D3, d3zero)
 S. Grimme, S. Ehrlich, L. Goerigk, J. Comput. Chem. 32, 1456 (2011). doi:10.1002/jcc.21759 (d3bj)
 D. G. A. Smith et al., J. Phys. Chem. Lett. 7, 2197 (2016). doi:10.1021/acs.jpclett.6b00780 (d3bjm, d3zerom)
 J. Witte, N. Mardirossian, J. B. Neaton, M. Head-Gordon, J. Chem. Theory Comput. 13, 2043 (2017).
 doi:10.1021/acs.jctc.7b00176 (d3op)
 E. Caldeweyher et al., J. Chem. Phys. 150, 154122 (2019). doi:10.1063/1.5090222 (D4)
+H. Kruse, S. Grimme, J. Chem. Phys. 136, 154101 (2012). doi:10.1063/1.3700154 (gCP of the 3c methods)
 """
 
+import functools
+import json
 import re
+from collections.abc import Callable
+from importlib.resources import files
 
 from dftfd.errors import FunctionalError, closest_names
+from dftfd.functionals.aliases import OTHER_PROGRAMS
 
-VERSIONS = ("d3bj", "d3zero", "d3bjm", "d3zerom", "d3op", "d4")
-"""Kinds of damping; those of D3 may end in 'atm', for the three-body term, which D4 always has."""
+VERSIONS = ("d2", "d3bj", "d3zero", "d3bjm", "d3zerom", "d3op", "d4", "d4rev", "3c")
+"""Suffixes; those of D3 may end in 'atm', for the three-body term, which D4 always has."""
 
-_SUFFIXES = (*VERSIONS, *(version + "atm" for version in VERSIONS if version != "d4"))
-_SUFFIX = re.compile(r"(?P<base>.+)-(?P<version>d[34][a-z0-9]*)", re.I | re.S)
+_SUFFIX = re.compile(r"(?P<base>.+)-(?P<version>d|d[234][a-z0-9]*|3c)", re.S)
+_DAMPINGS = {
+    "(bj)": "bj", "(0)": "zero", "(zero)": "zero", "(op)": "op", "m(bj)": "bjm", "m(0)": "zerom", "(bjm)": "bjm",
+    "mbj": "bjm", "mzero": "zerom", "m0": "zerom", "0": "zero",
+}  # fmt: skip
+"""How papers and programs write the damping of D3 after 'D3'."""
 
-WITHOUT_VV10 = {"wb97x": "wb97x-v", "wb97m": "wb97m-v", "b97m": "b97m-v"}
-"""Functionals whose D3 and D4 variants are those with VV10 in which the correction takes VV10's place.
 
-A. Najibi, L. Goerigk, J. Chem. Theory Comput. 14, 5725 (2018). doi:10.1021/acs.jctc.8b00842 (D3)
-A. Najibi, L. Goerigk, J. Comput. Chem. 41, 2562 (2020). doi:10.1002/jcc.26411 (D4)
-"""
+@functools.cache
+def pairs() -> dict[str, dict[str, dict]]:
+    """{functional's name: {version: row}}; a row has functional, parameters, numbers, doi, and where they differ from
+    the version's: corrections, basis, without_vv10."""
+    return json.loads((files("dftfd.functionals") / "dispersion_pairs.json").read_text())
+
+
+@functools.cache
+def _by_spelling() -> dict[str, tuple[str, str]]:
+    """{name with its suffix, letters and digits alone: (name, version)}."""
+    found = {}
+    for name, rows in pairs().items():
+        for version in rows:
+            found[_squashed(name + version)] = name, version
+            if version.startswith("d3") and version != "d3":
+                found[_squashed(name + version + "atm")] = name, version + "atm"
+    return found | {"b97d": ("b97d", "d2"), "wb97xd": ("wb97x", "d2")}
+
+
+def _squashed(text):
+    return re.sub(r"[-_\s]", "", text)
+
+
+def find_pair(text: str, require_known: Callable[[str], object]) -> dict | None:
+    """The row of the table, with the 'corrections' that belong to it, that a name promises; None for another name.
+
+    text: in lower case, ASCII. require_known: raises FunctionalError for a functional that there is not.
+    FunctionalError for a suffix that is unknown, leaves the damping open, or goes with no functional of this name.
+    """
+    text = re.sub(r"g?d3[-\s]?(m?\([a-z0]+\)|[a-z0]+?)(-?(?:atm|abc))?$", _damping, text.strip())
+    name, version = _by_spelling().get(_squashed(text), ("", ""))
+    if name:
+        row = pairs()[name][version.removesuffix("atm")]
+        return {"corrections": version, **row}
+    base, suffix = split_dispersion(text)
+    if suffix is None:
+        return None
+    version = suffix
+    other = OTHER_PROGRAMS.get(_squashed(base))
+    if other is not None:
+        return find_pair(f"{other}-{version}", require_known)
+    versions = [v for v in VERSIONS if any(v in row for k, row in pairs().items() if _squashed(k) == _squashed(base))]
+    if version == "d" and not versions:
+        return None
+    require_known(base)
+    if version in ("d", "d3"):
+        fitting = [v for v in versions if v.startswith(version)]
+        choice = " or ".join(f"{base}-{v}" for v in fitting[:2]) or "it without a correction"
+        raise FunctionalError(f"{text!r} leaves the damping of the correction open; write {choice}.")
+    others = f"there are {', '.join(versions)}" if versions else "no other was fitted to it either"
+    raise FunctionalError(f"there is no {version} correction of {base!r}; {others}.")
+
+
+def _damping(match):
+    return "d3" + _DAMPINGS.get(match[1], match[1]) + ("atm" if match[2] else "")
 
 
 def split_dispersion(text: str) -> tuple[str, str | None]:
-    """A functional's name without its suffix, and the version in lower case, None without a suffix.
+    """A functional's name without its suffix, and the version, None without a suffix.
 
-    Raises FunctionalError for a suffix that leaves the damping open or is unknown.
+    Raises FunctionalError for a suffix that is unknown.
     """
-    match = _SUFFIX.fullmatch(text.strip())
+    match = _SUFFIX.fullmatch(text.strip().lower())
     if match is None:
         return text, None
-    base, version = match["base"].strip(), match["version"].lower()
-    if version == "d3":
-        raise FunctionalError(f"{text.strip()!r} leaves the damping of D3 open; write {base}-d3bj or {base}-d3zero.")
-    if version not in _SUFFIXES:
-        closest = ", ".join(closest_names(version, _SUFFIXES))
+    base, version = match["base"].strip(), match["version"]
+    if version not in (*VERSIONS, "d", "d3") and version.removesuffix("atm") not in VERSIONS:
+        closest = ", ".join(closest_names(version, VERSIONS))
         raise FunctionalError(f"unknown dispersion correction {version!r} in {text.strip()!r}; the closest: {closest}.")
     return base, version
 
 
-def parameter_name(base: str) -> str:
-    """What the tables of parameters call a functional: lower case, without hyphens and underscores."""
-    return re.sub(r"[-_\s]", "", base.lower())
+def refuse_in_sums(*functionals) -> None:
+    """Raise FunctionalError for a functional with a correction, which does not add or scale."""
+    for f in functionals:
+        if f.dispersion is not None:
+            raise FunctionalError(
+                f"functional {f.name!r} has a dispersion correction, which belongs to a functional as a whole; combine "
+                "functionals without it."
+            )

@@ -13,16 +13,17 @@ A suffix after the whole adds a dispersion correction ("pbe-d3bj", see dftfd.fun
 """
 
 import functools
+import math
 import operator
 import re
 from dataclasses import replace
 
-from dftfd.errors import FunctionalError
+from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals import catalogue
-from dftfd.functionals.aliases import COMBINATIONS
+from dftfd.functionals.aliases import COMBINATIONS, from_other_programs, in_ascii
 from dftfd.functionals.base import Functional, exact_exchange, long_range_exchange
-from dftfd.functionals.empirical_dispersion import WITHOUT_VV10, parameter_name, split_dispersion
-from dftfd.functionals.registry import list_functionals, lookup, parses_expressions, unknown_name
+from dftfd.functionals.empirical_dispersion import find_pair
+from dftfd.functionals.registry import is_of_library, list_functionals, lookup, parses_expressions, unknown_name
 
 MAX_LENGTH = 1000
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -33,10 +34,6 @@ _ONE = rf"(?P<name>{_NAME})(?:\s*\((?P<settings>{_SETTING}(?:[,;]{_SETTING})*)\)
 _TERM = re.compile(
     rf"\s*(?P<sign>[+-]?)\s*(?:(?P<before>{_NUMBER})\s*\*\s*)?{_ONE}(?:\s*\*\s*(?P<after>{_NUMBER}))?\s*"
 )
-_EXCHANGE = ("lda_x_", "gga_x_", "mgga_x_", "hyb_gga_x_", "hyb_mgga_x_", "lda_k_", "gga_k_", "mgga_k_", "")
-_CORRELATION = ("lda_c_", "gga_c_", "mgga_c_", "")
-_COMBINED = ("", "lda_xc_", "gga_xc_", "mgga_xc_", "hyb_lda_xc_", "hyb_gga_xc_", "hyb_mgga_xc_")
-
 # Short names that are not libxc's name without its prefix. The meanings are PySCF's.
 _EXCHANGE_ALIASES = {
     "lda": "lda_x",
@@ -50,8 +47,6 @@ _EXCHANGE_ALIASES = {
     "m062x": "hyb_mgga_x_m06_2x",
     "mn15l": "mgga_x_mn15_l",
 }
-_COMBINED_ALIASES = {"pbe1pbe": "pbe0", "b3lypg": "b3lyp"}
-_COMBINATIONS = {name.replace("_", ""): meaning for name, meaning in COMBINATIONS.items()}
 _CORRELATION_ALIASES = {
     "vwn5": "lda_c_vwn",
     "vwn3": "lda_c_vwn_rpa",
@@ -63,6 +58,18 @@ _CORRELATION_ALIASES = {
     "m062x": "mgga_c_m06_2x",
     "mn15l": "mgga_c_mn15_l",
 }
+_SIDES = {
+    "x": (
+        ("lda_x_", "gga_x_", "mgga_x_", "hyb_gga_x_", "hyb_mgga_x_", "lda_k_", "gga_k_", "mgga_k_", ""),
+        _EXCHANGE_ALIASES,
+    ),
+    "c": (("lda_c_", "gga_c_", "mgga_c_", ""), _CORRELATION_ALIASES),
+    "xc": (
+        ("", "lda_xc_", "gga_xc_", "mgga_xc_", "hyb_lda_xc_", "hyb_gga_xc_", "hyb_mgga_xc_"),
+        {name: "=" + meaning for name, meaning in COMBINATIONS.items()},
+    ),
+}
+"""Beginnings that a short name leaves out, the first that is known counting, and names that are none of libxc's."""
 
 
 @parses_expressions
@@ -73,21 +80,31 @@ def parse(text: str) -> Functional:
         raise FunctionalError("the functional is empty; give a name such as 'pbe'.")
     if len(shown) > MAX_LENGTH:
         raise FunctionalError(f"a functional of {len(shown)} characters was given; {MAX_LENGTH} are allowed.")
-    base, version = split_dispersion(shown)
-    if version is not None:
-        return _corrected(base, version).named(shown.lower())
-    sides = [side.strip() for side in split_outside(shown, ",")]
+    name = in_ascii(shown)
+    pair = None if _is_own(name) else find_pair(name, parse)
+    if pair is not None:
+        return _corrected(pair).named(name)
+    return _expression(name if _is_own(name) else from_other_programs(name), shown).named(name)
+
+
+def _is_own(name) -> bool:
+    """Whether a user registered the name: it then means that."""
+    found = lookup(name) if re.fullmatch(r"[a-z0-9_]+", name) else None
+    return found is not None and not is_of_library(found)
+
+
+def _expression(text, shown) -> Functional:
+    sides = [side.strip() for side in split_outside(text, ",")]
     if len(sides) > 2:
         raise FunctionalError(f"functional {shown!r} has several commas; 'exchange, correlation' expected.")
     if len(sides) == 1:
-        return _sum(shown, _combined, shown).named(shown.lower())
+        return _sum(text, _combined, shown)
     exchange, correlation = sides
     parts = [_sum(exchange, _exchange, shown)] if exchange else []
     parts += [_sum(correlation, _correlation, shown)] if correlation else []
     if not parts:
         raise FunctionalError("the functional is ','; give a name on one side of the comma at least.")
-    whole = parts[0] if len(parts) == 1 else parts[0] + parts[1]
-    return whole.named(shown.lower())
+    return functools.reduce(operator.add, parts)
 
 
 def split_outside(text: str, separator: str) -> list[str]:
@@ -95,13 +112,13 @@ def split_outside(text: str, separator: str) -> list[str]:
     return re.split(rf"{separator}(?![^()]*\))", text)
 
 
-def _corrected(base, version) -> Functional:
-    """The functional that a dispersion correction goes with, with the correction."""
-    method = parameter_name(base)
-    functional = parse(WITHOUT_VV10.get(method, base))
-    if method in WITHOUT_VV10:
+def _corrected(pair) -> Functional:
+    """The functional of a row of the table of corrections, with its correction."""
+    functional = parse(pair["functional"]).settled()
+    if pair.get("without_vv10"):
         functional = replace(functional, terms=tuple((c, t) for c, t in functional.terms if not t.is_nonlocal))
-    return replace(functional, dispersion=(version, method))
+    papers = tuple(dict.fromkeys([*functional.papers, *filter(None, [pair.get("doi")])]))
+    return replace(functional, dispersion=(pair["corrections"], pair["parameters"]), papers=papers)
 
 
 def _sum(text, resolve, shown) -> Functional:
@@ -116,7 +133,7 @@ def _sum(text, resolve, shown) -> Functional:
             )
         factor = 1.0
         for number in (match["before"], match["after"]):
-            factor *= float(number) if number else 1.0
+            factor *= _finite(number) if number else 1.0
         factor = -factor if match["sign"] == "-" else factor
         term = _exact(match["name"]) or _numbered(match["name"]) or resolve(match["name"].lower().replace("-", ""))
         term = term.with_parameters(**_settings(match["settings"]))
@@ -128,10 +145,18 @@ def _sum(text, resolve, shown) -> Functional:
 def _settings(text) -> dict[str, float]:
     """{parameter: number} of 'kappa=0.9, mu=0.2'."""
     pairs = [word.split("=") for word in re.split("[,;]", text or "") if word]
-    settings = {name.strip(): float(number) for name, number in pairs}
+    settings = {name.strip(): _finite(number) for name, number in pairs}
     if len(settings) < len(pairs):
         raise FunctionalError(f"({text}): one value for each parameter expected.")
     return settings
+
+
+def _finite(text) -> float:
+    """The number of a text; FunctionalError for one beyond the largest that there is."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise FunctionalError(f"{text.strip()!r} is no finite number; coefficients and parameters have to be.")
+    return number
 
 
 def _exact(name) -> Functional | None:
@@ -140,7 +165,7 @@ def _exact(name) -> Functional | None:
         return None
     kind, numbers = name.lower().replace("_", "").rstrip(")").split("(")
     try:
-        values = [float(v) for v in numbers.split(";")]
+        values = [_finite(v) for v in numbers.split(";")]
     except ValueError:
         values = []
     if len(values) != (3 if kind == "rsh" else 1):
@@ -165,27 +190,93 @@ def _numbered(name) -> Functional | None:
     return catalogue.find(known) if number != name else lookup(known) or catalogue.find(known)
 
 
-def _first(name, prefixes, aliases) -> Functional | None:
-    """The functional called `name` after one of the prefixes: a registered one, else one of libxc's catalogue."""
-    if name.startswith(catalogue.PREFIX):
-        return _catalogued(name.removeprefix(catalogue.PREFIX), prefixes)
-    return _registered(name, prefixes, aliases) or _catalogued(name, prefixes)
+_FULL = re.compile(r"(?P<family>(?:hyb_)?(?:lda_|gga_|mgga_))?(?:x|c|xc|k)_(?=.)")
+"""How a name begins that says what it holds, as gga_x_ or hyb_gga_xc_; without a family it says too little."""
 
 
-def _catalogued(name, prefixes):
-    return next(filter(None, (catalogue.find(prefix + name) for prefix in prefixes)), None)
+def _find(name, side) -> Functional | None:
+    """The functional of a name on one side of an expression: a registered one, else one of libxc's catalogue.
+
+    This is the one rule about spelling. An exact name comes first. Underscores and hyphens may be put elsewhere where
+    one functional alone is meant, but never after what a name says of its kind: x_pbe is no xpbe. FunctionalError where
+    several are meant.
+    """
+    of_libxc = name.startswith(catalogue.PREFIX)
+    text = name.removeprefix(catalogue.PREFIX).replace("-", "_")
+    prefixes, aliases = _SIDES[side]
+    if not of_libxc:
+        exact = _meant(aliases[text], name) if text in aliases else None
+        found = exact or next(filter(None, (lookup(prefix + text) for prefix in prefixes)), None)
+        if found is not None:
+            return found
+    own = () if of_libxc else tuple(list_functionals())
+    begin = _FULL.match(text)
+    if begin is not None:
+        return _find_full(text, begin, own)
+    group = _spellings(side, own, of_libxc).get(_squashed(text), {})
+    targets = tuple(group.values())
+    if text != next(iter(group), text) and not _are_one(targets):
+        raise _ambiguous(name, targets)
+    return _meant(group.get(text, targets[0]), name) if group else None
 
 
-def _registered(name, prefixes, aliases):
-    """Underscores may be left out, as in PySCF."""
-    if name in aliases:
-        return lookup(aliases[name])
-    found = next(filter(None, (lookup(prefix + name) for prefix in prefixes)), None)
-    if found is None:
-        plain = {known.replace("_", ""): known for known in list_functionals()}
-        wanted = ((prefix + name).replace("_", "") for prefix in prefixes)
-        found = next((lookup(plain[text]) for text in wanted if text in plain), None)
-    return found
+def _find_full(text, begin, own):
+    """As `_find`, for a name that says its kind."""
+    known = [*own, *(catalogue.PREFIX + name for name in catalogue.all_names())]
+    if begin["family"]:
+        same = [name for name in known if _plain(name).startswith(begin[0]) and _squashed(name) == _squashed(text)]
+        same.sort(key=lambda name: _plain(name) != text)
+        return lookup(same[0]) if same else None
+    without = re.compile(r"^(?:hyb_)?(?:lda_|gga_|mgga_)"), re.compile(f"^{_FULL.pattern}")
+    close = [name for cut in without for name in known if _squashed(cut.sub("", _plain(name))) == _squashed(text)]
+    if close:
+        raise _ambiguous(text, close)
+    return None
+
+
+def _plain(target):
+    return target.removeprefix(catalogue.PREFIX).removeprefix("=")
+
+
+def _squashed(name):
+    return _plain(name).replace("_", "")
+
+
+@functools.lru_cache(32)
+def _spellings(side, own, of_libxc) -> dict[str, dict[str, str]]:
+    """{name without underscores: {short name: what it stands for}}; what counts first comes first."""
+    prefixes, aliases = _SIDES[side]
+    known = {} if of_libxc else dict(aliases)
+    for names, sign in ((own, ""), (catalogue.all_names(), catalogue.PREFIX)):
+        for prefix in prefixes:
+            for name in names:
+                if name.startswith(prefix):
+                    known.setdefault(name.removeprefix(prefix), sign + name)
+    groups: dict[str, dict[str, str]] = {}
+    for short, target in known.items():
+        groups.setdefault(_squashed(short), {})[short] = target
+    return groups
+
+
+def _meant(target, name) -> Functional | None:
+    """What a name stands for: an expression after "=", or a registered or catalogued name."""
+    return parse(_plain(target)).settled().named(name) if target.startswith("=") else lookup(target)
+
+
+def _are_one(targets) -> bool:
+    """Whether names stand for one functional: one of the catalogue is known by its name alone."""
+    if len({_squashed(target) for target in targets}) == 1:
+        return True
+    if any(target.startswith(catalogue.PREFIX) for target in targets):
+        return False
+    first, *rest = (_required(target, _meant(target, "")).definition for target in targets)
+    return all(first == other for other in rest)
+
+
+def _ambiguous(name, targets) -> FunctionalError:
+    """The error for a name that its underscores alone tell from another."""
+    full = " or ".join(dict.fromkeys(repr(_plain(target)) for target in targets))
+    return FunctionalError(f"{name!r} is no full name, and its underscores decide what is meant; write {full}.")
 
 
 def _required(name, found) -> Functional:
@@ -196,17 +287,17 @@ def _required(name, found) -> Functional:
 
 def _exchange(name):
     """Before a comma, 'pbe' is gga_x_pbe."""
-    return _without(("_c_", "_xc_"), _required(name, _first(name, _EXCHANGE, _EXCHANGE_ALIASES)), name)
+    return _without(("c", "xc"), _required(name, _find(name, "x")), name)
 
 
 def _correlation(name):
     """After a comma, 'pbe' is gga_c_pbe."""
-    return _without(("_x_", "_xc_"), _required(name, _first(name, _CORRELATION, _CORRELATION_ALIASES)), name)
+    return _without(("x", "xc"), _required(name, _find(name, "c")), name)
 
 
 def _without(unwanted, found, name):
     """`found`, unless it holds exchange on the side of correlation or the other way round."""
-    if any(part in term.name for _, term in found.terms for part in unwanted):
+    if any(term.kind in unwanted for _, term in found.terms):
         raise FunctionalError(
             f"{name!r} is not exchange alone or correlation alone, as a side of the comma has to be; it consists of "
             f"{', '.join(term.name for _, term in found.terms)}. Write it without a comma."
@@ -214,19 +305,40 @@ def _without(unwanted, found, name):
     return found
 
 
+_EXCHANGE_ALONE = ("b88", "chachiyo")
+"""Names of exchange in PySCF and in their papers, beside a correlation of the same name that is another's."""
+_PROMISE = re.compile(r"(?:_d\d?|_3c|vdw)$")
+"""How names of libxc's end that promise a dispersion correction, which libxc does not have."""
+
+
 def _combined(name):
-    """A registered name or combination; failing that, exchange alone (PySCF's reading of 'lda' or 'b88')."""
-    found = _registered(name, _COMBINED, _COMBINED_ALIASES)
-    meaning = _COMBINATIONS.get(name.replace("_", ""))
-    if found is None and meaning is not None:
-        return parse(meaning).settled().named(name)
-    found = found or _first(name, _COMBINED, {}) or _first(name, _EXCHANGE, _EXCHANGE_ALIASES)
-    if found is None and _first(name, _CORRELATION, _CORRELATION_ALIASES) is not None:
-        raise FunctionalError(
-            f"{name!r} is correlation alone: write ',{name}' for it, or an exchange functional before the comma, as in "
-            f"'b88,{name}'."
+    """A registered name or combination; else the exchange and the correlation of this name, or exchange alone.
+
+    Exchange alone is PySCF's reading of 'lda' or 'b88'. UnsupportedError for a name that promises a correction.
+    """
+    is_full = name.startswith(catalogue.PREFIX) or bool(_FULL.match(name))
+    found = _find(name, "xc")
+    if found is None:
+        found, correlation = _find(name, "x"), _find(name, "c")
+        if found is None and correlation is not None:
+            raise FunctionalError(
+                f"{name!r} is correlation alone: write ',{name}' for it, or an exchange functional before the comma, "
+                f"as in 'b88,{name}'."
+            )
+        alone = is_full or name in _EXCHANGE_ALONE
+        if (
+            found is not None
+            and correlation is not None
+            and not alone
+            and all(term.kind == "x" for _, term in found.terms)
+        ):
+            found = found + correlation
+    found = _required(name, found)
+    if not is_full and _PROMISE.search(found.name) and found.dispersion is None:
+        raise UnsupportedError(
+            f"{name!r} promises a dispersion correction that is not here; {_plain(found.name)!r} is libxc's part of it."
         )
-    return _required(name, found)
+    return found
 
 
 PARTS = {"vv10": "gga_xc_vv10", "rvv10": None, "vdw_df_nl": "vdw_df", "vdw_df2_nl": "vdw_df2"}

@@ -110,6 +110,8 @@ def _one_line(text: str) -> str:
 
 def parameter_text(value) -> str:
     """A parameter's value on one line; a network, or another pytree, by its kind and size."""
+    if holds_tracers(value):
+        return "traced"
     if isinstance(value, Number | str | tuple | list | dict | np.ndarray | jax.Array | None):
         return str(value)
     size = sum(np.size(x) for x in jax.tree_util.tree_leaves(value) if hasattr(x, "dtype"))

@@ -22,6 +22,7 @@ from dftfd.functionals import pytree  # noqa: F401  makes Functional a pytree
 from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange
 from dftfd.functionals.fingerprint import differences
 from dftfd.functionals.guests import GuestTerm, guest_term, require_valid_guest
+from dftfd.functionals.kinds import KINDS, kind_of_name
 from dftfd.functionals.parameters import are_equal, require_known
 from dftfd.functionals.plugins import found_plugins, load
 from dftfd.functionals.potential_models import potential_term
@@ -94,7 +95,7 @@ def source_of(name: str) -> tuple[Source | None, str]:
 
 @_public
 def functional(
-    name: Any, *, doi: str | None = None, spin_symmetric: bool = True
+    name: Any, *, doi: str | None = None, spin_symmetric: bool = True, kind: str | None = None
 ) -> Callable[[Callable[..., Any]], Functional]:
     """Decorator: register a formula for an energy per volume under `name`; gives back the Functional.
 
@@ -112,16 +113,36 @@ def functional(
 
     Raises FunctionalError, with the offending point, for formulas that can't be used; see functionals/validation.py.
     spin_symmetric=False allows energies that change when the spins are exchanged.
+    kind: 'exchange', 'correlation', 'exchange-correlation' or 'kinetic', for exact conditions and proofs; a name in
+        libxc's manner (own_x_name) tells it too.
     """
     name = _plain_name(name, "functional")
-    return lambda formula: register(term(name, doi=doi)(formula), spin_symmetric=spin_symmetric)
+    declared = _declared_kind(name, kind)
+    return lambda formula: register(term(name, doi=doi, kind=declared)(formula), spin_symmetric=spin_symmetric)
 
 
-def term(name: str, *, doi: str | None = None) -> Callable[[Callable[..., Any]], Functional]:
+def _declared_kind(name, kind) -> str:
+    """The letters of a kind in words; FunctionalError for another word, or one that the name contradicts."""
+    if kind is None:
+        return ""
+    letters = {words: letter for letter, words in KINDS.items()}.get(kind) if isinstance(kind, str) else None
+    if letters is None:
+        raise FunctionalError(
+            f"functional({shown(name)}, kind={shown(kind)}): one of {', '.join(KINDS.values())} expected."
+        )
+    if kind_of_name(name) not in ("", letters):
+        raise FunctionalError(
+            f"functional({shown(name)}, kind={kind!r}): the name says {KINDS[kind_of_name(name)]}; rename it or leave "
+            "kind out."
+        )
+    return letters
+
+
+def term(name: str, *, doi: str | None = None, kind: str = "") -> Callable[[Callable[..., Any]], Functional]:
     """`functional` without registration: a formula that is one part of what is registered under its name."""
 
     def make(formula) -> Functional:
-        return Functional(name, ((1.0, EnergyTerm.from_formula(formula, name, doi)),))
+        return Functional(name, ((1.0, EnergyTerm.from_formula(formula, name, doi, kind)),))
 
     return make
 

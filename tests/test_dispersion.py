@@ -14,6 +14,7 @@ from dftfd.interop.numint import numint
 from dftfd.libcint.dispersion_correction import dispersion_correction
 from dftfd.libcint.mole import to_pyscf
 from dftfd.results.result_file import load_result
+from dftfd.terms.dispersion import correction
 
 DIMER = "O 0 0 0.12; H 0 0.76 -0.47; H 0 -0.76 -0.47; O 0.1 0 3.1; H 0.75 0 3.69; H -0.75 0.1 3.69"
 
@@ -40,6 +41,77 @@ def test_the_correction_takes_the_place_of_vv10(name, other):
     assert original.is_nonlocal and not corrected.is_nonlocal
     assert corrected.terms == original.semilocal_part.terms
     assert corrected.exact_exchange == original.exact_exchange
+
+
+OF_PSI4 = {
+    "wb97x-d": ("hyb_gga_xc_wb97x_d", -0.00042379925763723326),
+    "b97-d": ("gga_xc_b97_d", -0.0008109254378903911),
+    "pbe-d2": ("pbe", -0.00048655526273423466),
+    "blyp-d2": ("blyp", -0.0007784884203747754),
+    "tpss-d2": ("tpss", -0.0006487403503123129),
+    "b2plyp-d2": ("b2plyp", -0.0003568071926717721),
+}
+"""{name: (functional, correction of DIMER [hartree])} of Psi4 1.3.2 (libdisp)."""
+
+
+@pytest.mark.parametrize("name", OF_PSI4)
+def test_d2_is_psi4s(name):
+    """Psi4 1.3.2's D2 and that of wB97X-D, 2e-9 hartree: it has rounded constants in its units."""
+    base, energy = OF_PSI4[name]
+    functional = dftfd.get_functional(name)
+    assert functional.terms == dftfd.get_functional(base).terms
+    found = correction(dftfd.molecule(DIMER, basis="sto-3g"), *functional.dispersion)[0]
+    assert found == pytest.approx(energy, abs=2e-9)
+
+
+@pytest.mark.parametrize(
+    "names", ["wB97X-D wB97XD wb97x_d", "wb97x_d3 wb97x-d3 wb97x-d3zero wB97XD3", "B97-D b97d b97_d"]
+)
+def test_a_promise_is_kept_in_every_spelling(names):
+    """One functional with its own base and its own correction; libxc's full name is the part without."""
+    first, *others = map(dftfd.get_functional, names.split())
+    assert first.dispersion is not None and all(f.definition == first.definition for f in others)
+
+
+def test_wb97x_d3_is_no_wb97x_v():
+    """Fraction of exact exchange 0.195728 and omega 0.25, of the paper (doi:10.1021/ct300715s)."""
+    assert dict(dftfd.get_functional("wb97x-d3zero").exact_exchange) == pytest.approx({0.0: 0.195728, 0.25: 0.804272})
+    assert dftfd.get_functional("wb97x-d3").dispersion == ("d3zero", "wb97x")
+
+
+@pytest.mark.parametrize("name", ["opbe_d", "ssb-d", "beefvdw", "optb88_vdw"])
+def test_promises_that_cannot_be_kept(name):
+    """libxc's part alone is no such functional."""
+    with pytest.raises(
+        (FunctionalError, UnsupportedError), match="promises a dispersion correction|leaves the damping"
+    ):
+        dftfd.get_functional(name)
+
+
+S22_2 = (
+    "O -1.551007 -0.114520 0; H -1.934259 0.762503 0; H -0.599677 0.040712 0; "
+    "O 1.350625 0.111469 0; H 1.680398 -0.373741 -0.758561; H 1.680398 -0.373741 0.758561"
+)
+
+
+def test_gcp_of_pbeh_3c_is_published():
+    """Water dimer of S22: gCP 0.007042 hartree, D3(BJ) -0.000830 (Psi4's test gcp/pbeh3c, of Grimme's programs)."""
+    molecule = dftfd.molecule(S22_2, basis="sto-3g")
+    version, parameters = dftfd.get_functional("PBEh-3c").dispersion
+    assert version == "d3bjatm+gcp"
+    assert correction(molecule, "gcp", parameters)[0] == pytest.approx(0.007042223, abs=1e-6)
+    assert correction(molecule, "d3bj", parameters)[0] == pytest.approx(-0.000829530, abs=1e-6)
+
+
+@pytest.mark.parametrize("version", ["d2", "chg", "d4+gcp"])
+def test_gradients_of_corrections_beside_d3(version):
+    """Central differences of the correction's energy (1e-8 hartree/bohr), with a ghost that has no part in it."""
+    molecule = dftfd.molecule(DIMER + "; ghost-Ne 1 1 1", basis="sto-3g")
+    parameters = {"d2": "pbe", "chg": "wb97x"}.get(version, "r2scan-3c")
+    _, gradient = correction(molecule, version, parameters)
+    moved = [molecule.coordinates + step * np.eye(7)[:, [4]] * np.array([1.0, 0.0, 0.0]) for step in (1e-3, -1e-3)]
+    energies = [correction(molecule.at(x), version, parameters)[0] for x in moved]
+    assert gradient[4, 0] == pytest.approx((energies[0] - energies[1]) / 2e-3, abs=1e-8) and not gradient[-1].any()
 
 
 @pytest.mark.parametrize("version", ["d3bj", "d3zero", "d4"])

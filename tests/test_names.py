@@ -185,7 +185,7 @@ def test_registration_refuses_duplicates_and_bad_names():
             register(pbe.named(name) if isinstance(name, str) else pbe, name if name is not None else "")
     with pytest.raises(FunctionalError, match="a Functional expected"):
         register("pbe", "test_names_text")
-    with pytest.raises(FunctionalError, match="no option 'dio'; the closest ones are doi, spin_symmetric"):
+    with pytest.raises(FunctionalError, match="no option 'dio'; the closest ones are doi, kind, spin_symmetric"):
         dftfd.functional("test_names_options", dio="10.1/1")
     assert not {"test_names_text", "test_names_options"} & set(list_functionals())
 
@@ -302,4 +302,48 @@ def test_numbers_in_brackets_are_parameters():
 def test_what_brackets_may_not_hold(text, words):
     """Anything but numbers, unknown names, a name twice."""
     with pytest.raises(FunctionalError, match=words):
+        get_functional(text)
+
+
+@pytest.mark.parametrize(
+    "theirs, ours",
+    [
+        ("B3LYP-D3(BJ)", "b3lyp-d3bj"),
+        ("b3lyp\N{EN DASH}d3(bj)", "b3lyp-d3bj"),
+        ("PBEPBE-D3(0)", "pbe-d3zero"),
+        ("\N{GREEK SMALL LETTER OMEGA}B97X-V", "wb97x-v"),
+        ("\N{OHM SIGN}B97X-V", "wb97x-v"),
+        ("r\N{SUPERSCRIPT TWO}SCAN", "r2scan"),
+        ("BH&HLYP", "bhandhlyp"),
+        ("PBEPBE", "pbe"),
+        ("TPSSTPSS", "tpss"),
+        ("HSEh1PBE", "hse06"),
+        ("mPW1PW91", "mpw1pw"),
+        ("B1B95", "hyb_mgga_xc_b88b95"),
+        ("SVWN5", "lda,vwn"),
+        ("B3LYP/G", "b3lyp"),
+        ("HCTH/407", "hcth407"),
+        ("M11", "hyb_mgga_x_m11 + mgga_c_m11"),
+        ("xPBE", "gga_x_xpbe + gga_c_xpbe"),
+    ],
+)
+def test_names_of_other_programs(theirs, ours):
+    """Gaussian's, ORCA's and Q-Chem's names mean what their manuals say, in the dashes and letters of papers."""
+    assert get_functional(theirs).definition == get_functional(ours).definition
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("LSDA", "'lda,vwn_rpa'"),
+        ("B3LYP/6-31G*", "functional 'b3lyp', basis '6-31g\\*'"),
+        ("X_PBE", "'gga_x_pbe' or "),
+        ("x_lyp", "write 'gga_xc_xlyp'"),
+        ("1e400*pbe", "no finite number"),
+        ("pbe(kappa=1e999)", "no finite number"),
+    ],
+)
+def test_names_that_leave_something_open(text, message):
+    """The answer says what to write."""
+    with pytest.raises(FunctionalError, match=message):
         get_functional(text)

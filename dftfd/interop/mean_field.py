@@ -8,7 +8,8 @@ from pyscf import dft
 
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.double_hybrids import without_pt2
-from dftfd.functionals.empirical_dispersion import WITHOUT_VV10, split_dispersion
+from dftfd.functionals.empirical_dispersion import find_pair
+from dftfd.functionals.registry import get_functional
 from dftfd.interop.numint import ROWS, Library, numint
 from dftfd.libcint.mole import quiet, to_pyscf
 from dftfd.libcint.two_electron import auxiliary_basis
@@ -59,10 +60,13 @@ def _pyscf_functional(result):
     if correction is None:
         return name, {}
     version, method = correction
+    if not version.startswith(("d3", "d4")) or "+" in version:
+        raise UnsupportedError(
+            f"to_pyscf() cannot hand over the correction {version!r} of {name!r}, which PySCF lacks."
+        )
+    pair = find_pair(name.lower(), get_functional) or {"functional": name}
     attributes = {"disp": f"{version}:{method}"}
-    if method in WITHOUT_VV10:
-        return WITHOUT_VV10[method], attributes | {"nlc": False}
-    return split_dispersion(name)[0], attributes
+    return pair["functional"], attributes | ({"nlc": False} if pair.get("without_vv10") else {})
 
 
 def _is_pyscfs(name, functional) -> bool:

@@ -1,9 +1,28 @@
-"""D3 and D4 corrections, which depend on the positions of the nuclei alone."""
+"""Corrections that depend on the positions of the nuclei alone: dispersion, and gCP of the 3c methods."""
 
 from functools import cached_property
 
+import numpy as np
+
+from dftfd.functionals.d2 import pairwise_dispersion
+from dftfd.functionals.empirical_dispersion import pairs
 from dftfd.libcint.dispersion_correction import dispersion_correction
 from dftfd.terms.term import Contribution, Term
+
+
+def correction(molecule, version: str, functional: str) -> tuple[float, np.ndarray]:
+    """Energy [hartree] and its gradient (atom, 3) [hartree/bohr] of `Functional.dispersion`, such as 'd4+gcp'."""
+    parts = [_part(molecule, part, functional) for part in version.split("+")]
+    return sum(energy for energy, _ in parts), sum(gradient for _, gradient in parts)
+
+
+def _part(molecule, version, functional):
+    if version not in ("d2", "chg"):
+        return dispersion_correction(molecule, version, functional)
+    real, gradient = np.flatnonzero(~np.array(molecule.ghost)), np.zeros((molecule.n_atoms, 3))
+    atoms = molecule.atomic_numbers[real], molecule.coordinates[real]
+    energy, gradient[real] = pairwise_dispersion(*atoms, **pairs()[functional]["d2"]["numbers"])
+    return energy, gradient
 
 
 class DispersionEnergy(Term):
@@ -17,7 +36,7 @@ class DispersionEnergy(Term):
 
     @cached_property
     def _energy_and_gradient(self):
-        return dispersion_correction(*self._of)
+        return correction(*self._of)
 
     def prepare(self, progress):
         self.evaluate(None)

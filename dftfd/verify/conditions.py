@@ -44,7 +44,7 @@ class _OtherTerms(UnsupportedError):
 
 @dataclass(frozen=True)
 class Parts:
-    """A functional by what its terms are, told by the letters x, c, xc and k in libxc's names, and in nothing else."""
+    """A functional by what its terms are, as their declaration or the letters x, c, xc and k in their names say."""
 
     whole: Functional
 
@@ -69,12 +69,13 @@ class Parts:
         return replace(self.semilocal(), terms=of_kind)
 
     def require_known_kinds(self) -> None:
-        """UnsupportedError where the name of a semilocal energy does not tell its kind."""
+        """UnsupportedError where neither declaration nor name of a semilocal energy tells its kind."""
         for _, term in self.semilocal().terms:
             if not _is_kind(term, *_KINDS):
                 raise UnsupportedError(
-                    f"the name {term.name!r} does not tell what it is: name it with _x_ (exchange), _c_ (correlation), "
-                    f"_xc_ (both) or _k_ (kinetic energy), as in {f'own_x_{term.name}'!r}"
+                    f"the name {term.name!r} does not tell what it is: declare it, as in "
+                    f"@dftfd.functional({term.name!r}, kind='exchange'), or name it with _x_, _c_, _xc_ or _k_, as in "
+                    f"{f'own_x_{term.name}'!r}"
                 )
 
     def require_local_correlation(self) -> None:
@@ -106,8 +107,8 @@ class Parts:
 
 
 def _is_kind(term: EnergyTerm, *kinds: str) -> bool:
-    """True if a letter code, such as x in gga_x_pbe, stands in the term's name."""
-    return any(f"_{kind}_" in f"_{term.name}_" for kind in kinds)
+    """Whether a term is of one of these kinds."""
+    return term.kind in kinds
 
 
 def condition(title: str):

@@ -30,7 +30,10 @@ def prove_and_report(name, conditions, domain, boxes, recheck, save, plot, say, 
     """
     ends, wanted = parsed_domain(domain), conditions or decidable(name)
     if not wanted:
-        raise UnsupportedError(f"no local condition is about {shown(name)}: it has no value at a point, or no kind.")
+        try:
+            part_of(get_functional(name), "x")
+        except UnsupportedError as error:
+            raise UnsupportedError(f"no local condition is about {shown(name)}: {error}.") from error
     if (save or plot) and len(wanted) > 1:
         raise InputError(f"a certificate or picture holds one condition, {len(wanted)} asked for: give --condition.")
     fine = True

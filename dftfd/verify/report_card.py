@@ -155,7 +155,7 @@ def enhancement_factor(functional: Functional, s, rs: float, alpha=1.0) -> np.nd
 
 
 def _is_kinetic(functional):
-    return any("_k_" in f"_{term.name}_" for _, term in functional.terms)
+    return any(term.kind == "k" for _, term in functional.terms)
 
 
 def _in_libxc(functional) -> str:
