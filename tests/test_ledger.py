@@ -77,7 +77,8 @@ def test_a_line_cut_short_by_a_kill_is_left_out_and_a_broken_one_is_not(tmp_path
 
 def test_the_report_counts_the_newest_line_of_each_test_of_one_code():
     line = lambda test, outcome, cpu, key="new", **more: {
-        "key": key, "code": "c0ffee", "environment": {"python": "3"}, "test": test, "outcome": outcome, "cpu": cpu, **more,
+        "key": key, "code": "c0ffee", "environment": {"python": "3"},
+        "test": test, "outcome": outcome, "cpu": cpu, **more,
     }  # fmt: skip
     lines = [
         line("a.py::x", "failed", 9.0, "old"),

@@ -20,7 +20,7 @@ NAMES = [
     *("lda,xalpha", "lda,vwn", "lda,vwn_rpa", "lda,pw", "lda,pw_mod", "lda,pz", "lda,lda_c_chachiyo"),
     *("pbe", "revpbe", "pbesol", "rpbe", "pw91", "mpw91", "blyp", "bpbe", "bp86", "olyp", "opbe", "pw86,p86"),
     *("rpw86,pbe", "b86,lyp", "b86_mgc,pbe", "b86_r,pbe", "pbe,gga_c_chachiyo"),
-    *("b97_d", "hcth_93", "hcth_120", "hcth_147", "hcth_407"),
+    *("gga_xc_b97_d", "hcth_93", "hcth_120", "hcth_147", "hcth_407"),
     *("tpss", "revtpss", "scan", "rscan", "r2scan", "m06l", "mn15l", "b97m_v", "tpss,bc95"),
     *("hf,lyp", "hf,pw_mod", "b3lyp", "b3lyp5", "pbe0", "tpssh", "scan0", "r2scan0", "m062x", "pw6b95"),
     *("hse06", "camb3lyp", "lcwpbe", "wb97", "wb97x", "wb97x_v", "wb97m_v"),
@@ -28,10 +28,10 @@ NAMES = [
 NOT_IN_PYSCF = {
     *("scanl", "r2scanl", "vdw_df", "vdw_df2", "lb94", "bj06", "tb09"),
     *("lh07t_x", "lh07t_svwn", "lc_lh07t_x", "lc_lh07t_svwn", "sn_x", "sn_lr_x"),
-    *("pt2", "pt2_os", "pt2_ss", "b2plyp", "revdsd_pbep86"),
+    *("pt2", "pt2_os", "pt2_ss", "b2plyp", "revdsd_pbep86", "b97d"),
 }
-"""Laplacians, integrals, models without energy, local and double hybrids; tests/test_library_published.py,
-test_library_potentials.py, test_local_hybrids.py and test_double_hybrids.py."""
+"""Laplacians, integrals, models without energy, local and double hybrids, D2; tests/test_library_published.py,
+test_library_potentials.py, test_local_hybrids.py, test_double_hybrids.py and test_dispersion.py."""
 
 QUICK = {"tpss", "hse06"}
 NLC_LEVEL = 1

@@ -11,7 +11,14 @@ from pyscf.hessian import thermo
 
 import dftfd
 from dftfd.cli import main
-from dftfd.errors import DamagedFileError, FileError, InputError, MissingDependencyError, NotConvergedError
+from dftfd.errors import (
+    DamagedFileError,
+    FileError,
+    InputError,
+    InputWarning,
+    MissingDependencyError,
+    NotConvergedError,
+)
 from dftfd.interop.mean_field import mean_field
 from dftfd.response import displacements
 from dftfd.system import isotopes
@@ -506,3 +513,43 @@ def test_a_hydrogen_atom_writes_all_files(tmp_path):
 def test_wrong_arguments_of_the_command_end_before_the_scf(wrong, capsys):
     assert main(["frequencies", "H 0 0 0; H 0 0 0.74", "--basis", "sto-3g", *wrong]) == 2
     assert "cycle" not in capsys.readouterr().out
+
+
+def dependent_basis():
+    """A result of H2 beside functions of a ghost, and slopes of its forces along a direction, of 1e-3 bohr."""
+    molecule = dftfd.molecule("H 0 0 0; H 0 0.05 0.75; ghost-H 0 0 0.2", basis="aug-cc-pvdz")
+    options = dict(xc="lda,pw", linear_dependence=1e-3, grid_level=0, conv_tol=1e-12)
+    direction = np.random.default_rng(3).normal(size=(3, 3))
+    direction /= np.linalg.norm(direction)
+    forces = lambda step: dftfd.run_scf(molecule.at(molecule.coordinates + step * direction), **options).forces()
+    slopes = (forces(-1e-3) - forces(1e-3)) / 2e-3
+    return dftfd.run_scf(molecule, **options), direction, slopes
+
+
+@pytest.mark.slow
+def test_hessian_of_a_linearly_dependent_basis_is_the_slope_of_the_forces():
+    """Of both numbers of points: the space of kept functions turns within the usual steps, and is cut elsewhere."""
+    result, direction, slopes = dependent_basis()
+    for points in (2, 4):
+        found = np.einsum("axby,by->ax", result.hessian(points=points), direction)
+        np.testing.assert_allclose(found, slopes, atol=1e-4)
+    assert "left out" in result.vibrations().method
+
+
+def test_steps_that_a_dependent_basis_does_not_bear_are_told_or_refused():
+    """A long step of the user's is a warning or, where the number of kept functions changes, an error."""
+    molecule = dftfd.molecule("H 0 0 0; H 0 0.05 0.75; ghost-H 0 0 0.2", basis="aug-cc-pvdz")
+    result = dftfd.run_scf(molecule, xc="lda,pw", linear_dependence=1e-3, grid_level=0)
+    with pytest.raises(InputError, match="basis functions, the geometry itself"):
+        with pytest.warns(InputWarning):
+            result.hessian(step=0.05)
+
+
+def test_isotopes_count_ghost_atoms():
+    """Beside a ghost, atom 1 of the molecule is the first hydrogen; the ghost has no mass to choose."""
+    molecule = dftfd.molecule("ghost-He 0 0 -4; H 0 0 0; F 0 0 0.92", basis="sto-3g")
+    vibrations = dftfd.run_scf(molecule, "hf").vibrations(isotopes={1: 2})
+    np.testing.assert_allclose(vibrations.masses, [2.014101778, 18.998403], atol=1e-4)
+    np.testing.assert_array_equal(vibrations.with_isotopes({1: 2}).masses, vibrations.masses)
+    with pytest.raises(InputError, match="atom 0; atoms with nuclei are 1, 2"):
+        vibrations.with_isotopes({0: 2})

@@ -69,7 +69,8 @@ def frequencies(
     _require_sensible(wanted, gas | {"temperature": temperature, "pressure": pressure})
     with messages(verbose, debug):
         system = molecule(file, **of_molecule)
-        masses(tuple(s for s, ghost in zip(system.symbols, system.ghost, strict=True) if not ghost), wanted["isotopes"])
+        places = [atom for atom, ghost in enumerate(system.ghost) if not ghost]
+        masses(tuple(system.symbols[atom] for atom in places), wanted["isotopes"], places)
         with progress_of(system) as progress:
             if optimize:
                 found = find_minimum(system, **of_run, progress=progress)

@@ -89,7 +89,7 @@ class Responses:
     ) -> Vibrations:
         """Harmonic vibrations: wavenumbers, modes, infrared intensities, thermochemistry.
 
-        isotopes: {atom: mass number or mass [u]}, 'average', or None for the most abundant ones.
+        isotopes: {atom: mass number or mass [u]}, ghost atoms counted, 'average', or None for the most abundant ones.
         raman: polarisabilities are differentiated, too.
         method: 'response' by coupled-perturbed orbitals, 'differences' of forces at displaced geometries, each solved
             anew; 'auto' takes the former where it is possible, and raman= and record= are not asked for.

@@ -178,8 +178,12 @@ class Vibrations(ShownAsText):
 
     @public
     def with_isotopes(self, isotopes: Annotated[Any, ISOTOPES] = None) -> "Vibrations":
-        """The same molecule of other isotopes, at no cost: {atom: mass number or mass [u]}, 'average' or None."""
-        return replace(self, masses=masses(self.symbols, isotopes))
+        """The same molecule of other isotopes, at no cost: {atom: mass number or mass [u]}, 'average' or None.
+
+        Atoms are counted as in the molecule, ghost atoms included.
+        """
+        real = self.document.get("molecule", {}).get("real")
+        return replace(self, masses=masses(self.symbols, isotopes, real and np.flatnonzero(real).tolist()))
 
     @public
     def thermochemistry(
@@ -275,7 +279,7 @@ def vibrations_of(result: Any, found: SecondDerivatives, isotopes: Any, document
     return Vibrations(
         symbols=symbols,
         coordinates=molecule.coordinates[real],
-        masses=masses(symbols, isotopes),
+        masses=masses(symbols, isotopes, np.flatnonzero(real).tolist()),
         hessian=found.hessian[real][:, :, real],
         dipole_derivatives=found.dipole_derivatives[real],
         polarizability_derivatives=None if polarizability is None else polarizability[real],

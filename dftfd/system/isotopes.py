@@ -3,7 +3,7 @@
 Isotopes: AME2020, M. Wang et al., Chinese Phys. C 45, 030003 (2021). doi:10.1088/1674-1137/abddaf
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from numbers import Integral
 from typing import Any
@@ -73,8 +73,11 @@ def isotopes_of_text(words: str) -> Any:
     return {int(atom): float(mass) if "." in mass else int(mass) for atom, _, mass in pairs}
 
 
-def masses(symbols: tuple[str, ...], isotopes: Any = None) -> np.ndarray:
-    """Masses (atom,) [u] of elements; isotopes as ISOTOPES has them. InputError for atoms and isotopes not there."""
+def masses(symbols: tuple[str, ...], isotopes: Any = None, places: Sequence[int] | None = None) -> np.ndarray:
+    """Masses (atom,) [u] of elements; isotopes as ISOTOPES has them. InputError for atoms and isotopes not there.
+
+    places: numbers of these atoms in the molecule, by which isotopes name them; None for 0, 1, ...
+    """
     numbers = [ATOMIC_NUMBERS[symbol] for symbol in symbols]
     if isotopes == AVERAGE:
         return average_masses(numbers)
@@ -82,9 +85,13 @@ def masses(symbols: tuple[str, ...], isotopes: Any = None) -> np.ndarray:
     for atom, symbol in enumerate(symbols):  # more digits where the table has them
         nearest = MASSES.get(symbol, {}).get(round(found[atom]))
         found[atom] = found[atom] if nearest is None else nearest
-    for atom, mass in (isotopes or {}).items():
-        if atom >= len(symbols):
-            raise InputError(f"isotopes name atom {shown(atom)}; there are atoms 0 to {len(symbols) - 1}.")
+    places = range(len(symbols)) if places is None else places
+    row_of = {place: row for row, place in enumerate(places)}
+    for place, mass in (isotopes or {}).items():
+        if place not in row_of:
+            there = ", ".join(map(str, places[:20])) + (", ..." if len(places) > 20 else "")
+            raise InputError(f"isotopes name atom {shown(place)}; atoms with nuclei are {there or 'none'}.")
+        atom = row_of[place]
         found[atom] = mass if isinstance(mass, float) else _of_isotope(symbols[atom], mass)
     return found
 

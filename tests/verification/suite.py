@@ -50,7 +50,8 @@ def text(found: dict) -> str:
     lines = [
         f"code         {found['code']}",
         f"environment  {environment}",
-        f"tests        {found['tests']}: {found['passed']} passed, {found['failed']} failed, {found['skipped']} skipped",
+        f"tests        {found['tests']}: "
+        f"{found['passed']} passed, {found['failed']} failed, {found['skipped']} skipped",
         f"cost         {found['cpu']:,.0f} s of processor time, {found['compilations']:,.0f} programs compiled in "
         f"{found['compiling']:,.0f} s, traced in {found['tracing']:,.0f} s, {found['processes']:,.0f} processes",
     ]
