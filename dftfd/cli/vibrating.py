@@ -55,7 +55,7 @@ def frequencies(
 ):
     """Compute vibrations and the thermochemistry of a gas."""
     from dftfd.results.vibration_files import writer_for
-    from dftfd.system.isotopes import isotopes_of_text, masses
+    from dftfd.system.isotopes import isotopes_of_text
     from dftfd.system.molecule import molecule
     from dftfd.tasks.optimization import optimize as find_minimum
     from dftfd.tasks.run import run_scf
@@ -69,8 +69,7 @@ def frequencies(
     _require_sensible(wanted, gas | {"temperature": temperature, "pressure": pressure})
     with messages(verbose, debug):
         system = molecule(file, **of_molecule)
-        places = [atom for atom, ghost in enumerate(system.ghost) if not ghost]
-        masses(tuple(system.symbols[atom] for atom in places), wanted["isotopes"], places)
+        _require_isotopes(system, wanted["isotopes"])
         with progress_of(system) as progress:
             if optimize:
                 found = find_minimum(system, **of_run, progress=progress)
@@ -84,6 +83,14 @@ def frequencies(
         say(f"\n{result}\n\n{vibrations}\n\n{of_gas}")
         for path in output or ():
             vibrations.write(path)
+
+
+def _require_isotopes(system, isotopes):
+    """InputError for isotopes of atoms that are not there, or have no nucleus."""
+    from dftfd.system.isotopes import masses
+
+    real = [atom for atom, ghost in enumerate(system.ghost) if not ghost]
+    masses(tuple(system.symbols[atom] for atom in real), isotopes, real)
 
 
 def _require_sensible(wanted, gas):
