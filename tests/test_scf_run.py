@@ -56,6 +56,28 @@ def test_hartree_fock_through_run_scf(spin):
     assert result.n_electrons_quadrature is None and result.settings.n_points == 0
 
 
+@pytest.mark.parametrize("atom", ["H 0 0 0; H 0 0 0.74", "He 0 0 0;", "H 0 0 0; H 0 0 0.9; H 0.779 0 0.45"])
+def test_orbital_energies_belong_to_the_fock_matrix_of_the_density(atom):
+    """Where symmetry fixes the density there is no gradient to tell orbitals of another Fock matrix; PySCF's RHF."""
+    charge = 1 if atom.count("H ") == 3 else 0
+    molecule = dftfd.molecule(atom, basis="sto-3g", charge=charge)
+    reference = scf.RHF(to_pyscf(molecule)).run(conv_tol=1e-12)
+    for fitted in (False, True):
+        result = dftfd.run_scf(molecule, "hf", density_fit=fitted)
+        F = result.mo_coeff[0].T @ result.fock[0] @ result.mo_coeff[0]
+        assert result.mo_energy[0] == pytest.approx(np.diag(F), abs=1e-10)
+        assert result.mo_energy[0] == pytest.approx(reference.mo_energy, abs=2e-3 if fitted else 1e-7)
+
+
+def test_occupations_of_an_end_without_a_check_are_those_of_its_own_orbital_energies():
+    """Fermi smearing of H2, whose orbitals symmetry fixes: n = f(e) of the energies that are returned."""
+    width = 0.2
+    result = dftfd.run_scf(dftfd.molecule("H 0 0 0; H 0 0 1.1", basis="sto-3g"), "hf", smearing=width)
+    assert result.converged
+    n, e = result.mo_occ[0], result.mo_energy[0]
+    assert np.log(2 / n[0] - 1) - np.log(2 / n[1] - 1) == pytest.approx((e[0] - e[1]) / width, abs=1e-5)
+
+
 def test_energy_does_not_change_with_translation(water):
     """The grid moves with the molecule: 1e-9 hartree after a shift of several bohr."""
     system = water.molecule

@@ -26,6 +26,8 @@ import scipy.optimize
 
 # Singular values of the scaled Pulay equations below this fraction of the largest are left out.
 SINGULAR = 1e-13
+ROUNDING = 1e-14
+"""Length of an error, in units of the norm of its Fock matrix, that is rounding."""
 
 
 def commutator(F, P, S, X, C_occ=None):
@@ -70,7 +72,12 @@ class DIIS:
         return DIIS(self.space, focks, errors, lengths[last], cosines[last, last])
 
     def extrapolate(self):
-        """The combination sum_k c_k F_k, sum_k c_k = 1, whose error sum_k c_k e_k is smallest."""
+        """The combination sum_k c_k F_k, sum_k c_k = 1, whose error sum_k c_k e_k is smallest.
+
+        The newest F where its error is rounding: symmetry fixes the orbitals, errors tell nothing of the occupations.
+        """
+        if self.lengths[-1] <= ROUNDING * np.linalg.norm(self.focks[-1]):
+            return self.focks[-1]
         c = pulay_coefficients(self.lengths, self.cosines)
         F = c[0] * self.focks[0]
         for c_k, F_k in zip(c[1:], self.focks[1:], strict=True):

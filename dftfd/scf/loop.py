@@ -14,6 +14,7 @@ from dftfd.errors import CheckpointError
 from dftfd.scf.convergence import STRATEGIES, Convergence, Cycle, Strategy
 from dftfd.scf.extrapolation import Extrapolation
 from dftfd.scf.problem import Problem, Snapshot, Solution, State
+from dftfd.scf.rotation import own_orbitals
 from dftfd.scf.second_order import direct_minimisation, newton
 from dftfd.scf.stability import MAX_FOLLOWED, NOISE, follow_instability, look_down
 
@@ -40,7 +41,8 @@ def solve(
     density; `on_cycle` sees each line as it is done, `on_snapshot` what it takes to go on from there. A start that is a
     state says what `change` of its energy [hartree] is to be expected, and may be the end already. After convergence
     one diagonalisation without extrapolation must confirm the result, unless the gradient is thirty times smaller
-    than it has to be; its orbitals and energy are returned. Where it does not, as with a nearly vanishing gap, whose
+    than it has to be; its orbitals and energy are returned. Orbital energies are those of the Fock matrix of the
+    returned density. Where the check fails, as with a nearly vanishing gap, whose
     response amplifies the smallest error, the cycle goes on with what was learned (PySCF would stop here, not
     converged). Where the strategy asks for it, minimisation takes over from the lowest state that was seen.
     Raises NumericalError when an energy or a Fock matrix is not finite, CheckpointError where the orbitals of `resume`
@@ -102,9 +104,9 @@ class _Run:
             self.lowest, gradient = state, self.problem.gradient_norm(state)
         self.extrapolation.restore(memory or {})
         cycle = Cycle(0, state.energy, change, gradient, np.nan)
-        converged = self.convergence.is_far_exceeded_by(cycle) and not self.strategy.always_minimises
-        self.record(cycle, state, converged)
-        return self.solution(state, converged=True) if converged else self.iterate(state)
+        final = self._final(state, cycle)
+        self.record(cycle, final or state, converged=final is not None)
+        return self.solution(final, converged=True) if final else self.iterate(state)
 
     def go_on(self, snapshot) -> Solution:
         """From where the snapshot was taken, with as many cycles as a new run may have."""
@@ -143,14 +145,15 @@ class _Run:
             if number > first:
                 F = self.extrapolation.next(state, self.history[-1].gradient_norm)
                 state, cycle = self._step(F, state, number)
-                needs_no_check = self.convergence.is_far_exceeded_by(cycle) and not self.strategy.always_minimises
-                self.record(cycle, state, converged=needs_no_check)
-                if needs_no_check:
-                    return self.solution(state, converged=True)
+                final = self._final(state, cycle)
+                self.record(cycle, final or state, converged=final is not None)
+                if final:
+                    return self.solution(final, converged=True)
             cycle = self.history[-1]
             if self.convergence.reached_by(cycle) and not cycle.extra and not self.strategy.always_minimises:
                 closing, check = self._step(self.problem.fock_of_orbitals(state), state, number, extra=True)
                 if self.convergence.confirmed_by(check):
+                    closing = own_orbitals(self.problem, closing) or closing
                     self.record(check, closing, converged=True)
                     return self.solution(closing, converged=True)
                 self.extrapolation.push(closing)
@@ -158,6 +161,15 @@ class _Run:
             elif number > 0 and self.hands_over:
                 break
         return self.solution(state)
+
+    def _final(self, state, cycle) -> State | None:
+        """The state with its own orbital energies where the run ends without a check; None where it goes on.
+
+        A density that symmetry fixes has no gradient, whatever Fock matrix its orbitals come from: their energies are
+        computed anew, and the run ends only if they ask for the same occupations.
+        """
+        ends = self.convergence.is_far_exceeded_by(cycle) and not self.strategy.always_minimises
+        return own_orbitals(self.problem, state) if ends else None
 
     def minimise(self) -> Solution:
         """Descent from the lowest state."""

@@ -33,11 +33,15 @@ def diagonalise(F, X):
     energies, coefficients = [], []
     for F_s in F:
         e, U = scipy.linalg.eigh(X.T @ F_s @ X, driver="evd")  # 0.7 of the time of the default
-        C = X @ U
-        largest = C[np.argmax(np.abs(C), axis=0), np.arange(C.shape[1])]
         energies.append(e)
-        coefficients.append(C * np.where(largest < 0, -1.0, 1.0))
+        coefficients.append(with_positive_largest(X @ U))
     return np.stack(energies), np.stack(coefficients)
+
+
+def with_positive_largest(C):
+    """Orbitals C (ao, mo) with signs that do not depend on the eigensolver: each largest coefficient is positive."""
+    largest = C[np.argmax(np.abs(C), axis=0), np.arange(C.shape[1])]
+    return C * np.where(largest < 0, -1.0, 1.0)
 
 
 def density_matrix(C, occupation):

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from dftfd.scf.orbitals import with_positive_largest
 from dftfd.scf.problem import Problem, ResponseBuilder, State
 
 
@@ -174,9 +175,19 @@ def canonical(problem: Problem, state: State) -> State:
             members = np.flatnonzero((n == group[:, None]).all(axis=0))
             block = C[:, members]
             e[members], turn = scipy.linalg.eigh(block.T @ fock[k] @ block)
-            C[:, members] = block @ turn
+            C[:, members] = with_positive_largest(block @ turn)
         energies.append(e)
         coefficients.append(C)
     repeat = len(state.P) // n_sets
     mo_energy, mo_coeff = np.stack(energies * repeat), np.stack(coefficients * repeat)
     return State(state.P, state.evaluation, mo_energy, state.mo_occ, mo_coeff, state.entropy_term)
+
+
+def own_orbitals(problem: Problem, state: State) -> State | None:
+    """The state with orbitals and orbital energies of its own Fock matrix; None where these ask for other occupations.
+
+    Orbitals of an extrapolated or an earlier Fock matrix may make the right density and still have wrong energies.
+    """
+    found = canonical(problem, state)
+    mo_occ, _ = problem.occupy(found.mo_energy, found.mo_coeff)
+    return found if np.array_equal(mo_occ, state.mo_occ) else None
