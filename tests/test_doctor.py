@@ -93,12 +93,13 @@ def test_jax_is_not_loaded_for_it():
     [
         ("No module named pip", 2, "python -m ensurepip"),
         ("WARNING: slow\nERROR: no space left\n", 5, "no space left"),
+        ("", 5, "ended without an error"),
     ],
 )
 def test_why_libxcs_catalogue_was_not_fetched(said, code, words, monkeypatch, capsys):
     """One line; where jax-xc is there, nothing is fetched. tests/test_install.py fetches it."""
-    failed = subprocess.CompletedProcess([], 1, stdout="", stderr=said)
-    monkeypatch.setattr(fetching.subprocess, "run", lambda *_, **__: failed)
+    failed = subprocess.CompletedProcess([], int(bool(said)), stdout="", stderr=said)
+    monkeypatch.setattr(fetching, "run_module", lambda *_: failed)
     monkeypatch.setattr(jax_xc_kernels, "is_installed", lambda: False)
     assert main(["get-libxc"]) == code
     err = capsys.readouterr().err

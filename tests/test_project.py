@@ -251,6 +251,33 @@ def _refuse_evaluation(path, name):
         assert not re.match(r"jax\.(_src|core|interpreters)\b", imported), f"{name} imports {imported}"
 
 
+STARTS_PROCESSES = re.compile(
+    r"(multiprocessing(?!\.(connection|reduction|current_process)\b)|subprocess|concurrent\.futures\.process|pty|pdb|runpy"
+    r"|_posixsubprocess|concurrent\.futures\.ProcessPoolExecutor|asyncio\.(subprocess|create_subprocess_\w+))\b"
+)
+OF_OS = re.compile(r"(system|popen|fork\w*|exec[lv]\w*|spawn\w*|posix_spawnp?|startfile)$")
+
+
+def test_processes_are_started_in_one_place():
+    """dftfd.runtime.child_processes keeps the modules of the current folder out of all of them."""
+    found = [f"{name}: {start}" for path, name in ALL for start in _starts(path, name)]
+    assert {start.partition(":")[0] for start in found} == {"dftfd.runtime.child_processes"}, found
+
+
+def _starts(path, name):
+    for imported in imports(path, name):
+        if imported != "multiprocessing" and STARTS_PROCESSES.match(imported):
+            yield imported
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import) and any(alias.name == "multiprocessing" for alias in node.names):
+            yield "multiprocessing"
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+            if OF_OS.match(node.attr):
+                yield f"os.{node.attr}"
+        if isinstance(node, ast.ImportFrom) and node.module == "os":
+            yield from (f"os.{alias.name}" for alias in node.names if OF_OS.match(alias.name))
+
+
 def test_modules_are_short_and_documented():
     """A module says what it is for and fits into one reading."""
     for path, name in ALL:

@@ -1,6 +1,5 @@
 """Entries on processes of this machine. A process that dies costs its own entry another attempt, and no other's."""
 
-import multiprocessing
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +9,7 @@ from multiprocessing.connection import wait
 from dftfd.batch.entries import Entry, failure
 from dftfd.batch.outcomes import Outcome
 from dftfd.errors import ResourceError
+from dftfd.runtime.child_processes import pipe, start_child
 from dftfd.runtime.memory import limit_memory_share
 from dftfd.runtime.startup import OF_BATCH
 from dftfd.runtime.threads import limit_threads, worker_count
@@ -27,11 +27,8 @@ class _Worker:
     """A process that answers entries with outcomes, one at a time."""
 
     def __init__(self, task, n_workers):
-        context = multiprocessing.get_context("spawn")  # a fork of a process with threads can hang
-        self.connection, far_end = context.Pipe()
-        name, given = f"{OF_BATCH}{os.getpid()}", (far_end, task, n_workers)
-        self.process = context.Process(target=_serve, args=given, name=name, daemon=True)
-        self.process.start()
+        self.connection, far_end = pipe()
+        self.process = start_child(_serve, (far_end, task, n_workers), f"{OF_BATCH}{os.getpid()}")
         far_end.close()
         self.entry: Entry | None = None
         self.ready = False

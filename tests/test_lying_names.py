@@ -1,0 +1,110 @@
+"""A folder whose files have the names of every module there is: no process that dftfd starts imports one of them.
+
+Each file would leave a mark of its name. The programs run as the command does: the folder of the script is on the path
+of imports, the current folder is not. The same without dftfd.runtime.child_processes leaves marks.
+"""
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+
+import pytest
+
+from dftfd.cli.fetching import PACKAGE
+
+NAMES = {
+    name for name in {*sys.stdlib_module_names, *importlib.metadata.packages_distributions()} if name.isidentifier()
+}
+
+CHILD = """
+import multiprocessing, os, sys
+from dftfd.runtime import child_processes
+
+if __name__ == "__main__":
+    child = child_processes.start_child(os.mkdir, [sys.argv[1]], "test")
+    child.join()
+    print(child.exitcode, "PYTHONSAFEPATH" in os.environ)
+"""
+BARE_CHILD = """
+import multiprocessing, os, sys
+
+if __name__ == "__main__":
+    multiprocessing.get_context("spawn").Process(target=os.mkdir, args=(sys.argv[1],)).start()
+"""
+PIP = "from dftfd.runtime import child_processes; print(child_processes.run_module('pip', ['--version']).stdout)"
+BARE_PIP = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'pip', '--version'])"
+
+COMMANDS = """
+import sys
+from dftfd.cli import fetching, main
+from dftfd.errors import FileError
+
+if __name__ == "__main__":
+    model = ["--xc", "lda,vwn", "--basis", "sto-3g", "--jobs", "2"]
+    both = ["H 0 0 0; H 0 0 0.7", "H 0 0 0; H 0 0 0.8"]
+    codes = [
+        main(["run", *both, *model]),
+        main(["run", *both, *model, "--record", "record.jsonl"]),
+        main(["gradient", *both, *model]),
+        main(["optimize", *both, *model]),
+        main(["benchmark", "w4-17", *model, "--xc", "pbe", "--limit", "2"]),
+        main(["fit", "pbe", "w4-17", "--limit", "1", "--parameters", "kappa", "--evaluations", "1", *model[2:]]),
+    ]
+    try:
+        fetching._fetch("nowhere")
+    except FileError as error:
+        print(error)
+    print(codes)
+"""
+
+
+@pytest.fixture
+def marks(tmp_path):
+    """The folder of the marks; beside it `here`, the current folder, with a file of each name."""
+    for name in ("marks", "here", "program"):
+        (tmp_path / name).mkdir()
+    for name in NAMES:
+        (tmp_path / "here" / f"{name}.py").write_text(f"open({str(tmp_path / 'marks' / name)!r}, 'w').close()\n")
+    return tmp_path / "marks"
+
+
+def ran(marks, code, *arguments, **environment):
+    """What a program prints that is run in the folder with the names."""
+    program = marks.parent / "program" / "script.py"
+    program.write_text(code)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    command = [sys.executable, str(program), *arguments]
+    return subprocess.run(command, cwd=marks.parent / "here", env=kept | environment, capture_output=True, text=True)
+
+
+def executed(marks):
+    return sorted(path.name for path in marks.iterdir())
+
+
+def test_a_child_imports_nothing_of_the_current_folder(marks):
+    """It does its work, and the environment of its parent is what it was; more than 250 names lie there."""
+    assert len(NAMES) > 250 and {"multiprocessing", "threading", "pip", "json", "numpy", "jax"} <= NAMES
+    done = ran(marks, CHILD, str(marks.parent / "made"))
+    assert (done.stdout, executed(marks)) == ("0 False\n", []), done.stderr
+    assert (marks.parent / "made").is_dir()
+
+
+def test_pip_is_the_installed_one(marks):
+    done = ran(marks, PIP)
+    assert done.stdout.startswith("pip ") and executed(marks) == [], done.stderr
+
+
+@pytest.mark.parametrize("code", [BARE_CHILD, BARE_PIP])
+def test_the_names_would_be_imported(marks, code):
+    """By processes that are started in the usual way."""
+    ran(marks, code, str(marks.parent / "made"))
+    assert executed(marks)
+
+
+@pytest.mark.slow
+def test_commands_that_start_processes(marks):
+    """Each with two processes; pip looks for a wheel. 40 s: every process loads JAX and PySCF."""
+    done = ran(marks, COMMANDS, PIP_NO_INDEX="1")
+    assert done.stdout.endswith("[0, 0, 0, 0, 0, 0]\n"), done.stdout + done.stderr
+    assert f"No matching distribution found for {PACKAGE}" in done.stdout and executed(marks) == []
