@@ -15,6 +15,7 @@ import numpy as np
 from dftfd.batch.outcomes import Outcome
 from dftfd.errors import DftfdError, FileError, InputError, NotConvergedError, ResourceError, one_line, shown
 from dftfd.functionals.definition import Portable, made_again
+from dftfd.results.notes import DOUBT
 from dftfd.results.qcschema import atomic_result
 from dftfd.system.geometry import electrons_of, frame_of, is_coordinate_text, read_text, split_frames
 from dftfd.system.molecule import Molecule, molecule
@@ -187,7 +188,7 @@ def run_entry(
             return failure(entry, error, time.perf_counter() - start)
     code = 0 if lacks is None else NotConvergedError.exit_code
     seconds, said = time.perf_counter() - start, tuple(" ".join(str(w.message).split()) for w in caught)
-    said += (*(step for step in result.steps if step.startswith("DOUBT")), *refused.values())
+    said += (*(note for note in result.notes if note.startswith(DOUBT)), *refused.values())
     document = atomic_result(result) | found.pop("document", {})
     if also and result.converged:
         document["extras"]["dftfd"] |= {"on_this_density": others, "not_on_this_density": refused}

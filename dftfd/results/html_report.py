@@ -50,6 +50,7 @@ def html_report(result, excitations=None) -> str:
     body = [
         f"<h1>{escape(title(result))}</h1>",
         f'<p class="{"" if result.converged else "warning"}">{escape(outcome(result))}</p>',
+        *(f'<p class="note">{escape(note)}</p>' for note in result.notes),
         f"<p>E = {result.energy:.10f} hartree</p>",
         scene_figure("result", scene["fields"], large=True),
         *pictures,
@@ -77,7 +78,7 @@ def summary_table(result) -> str:
 
 def notebook_summary(result) -> str:
     """What a notebook shows of a result."""
-    head = f"<b>{escape(title(result))}</b><br>{escape(outcome(result))}"
+    head = "<br>".join([f"<b>{escape(title(result))}</b>", *map(escape, (outcome(result), *result.notes))])
     return f"<div>{head}{summary_table(result)}</div>"
 
 

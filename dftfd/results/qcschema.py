@@ -109,6 +109,7 @@ def atomic_result(result, driver: str = "energy") -> dict:
                 "functional": settings.definition,
                 "auxiliary_basis": settings.auxiliary_basis,
                 "s_squared": result.s_squared if result.has_properties else None,
+                "notes": list(result.notes),
                 "energies": dict(result.energies),
                 "history": [_cycle(cycle) for cycle in result.history],
                 "seconds": dict(result.seconds),

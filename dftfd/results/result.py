@@ -20,6 +20,7 @@ from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, sp
 from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins, bond_orders
 from dftfd.response.excitations import Excitations
 from dftfd.results.html_report import html_report, notebook_summary
+from dftfd.results.notes import notes_of
 from dftfd.results.output import check_format
 from dftfd.results.qcschema import atomic_result
 from dftfd.results.responses import Responses, of_a_solution
@@ -132,6 +133,11 @@ class SCFResult(Responses):
     def spin(self) -> float:
         """N_alpha - N_beta of the occupations; zero of a restricted run."""
         return 0.0 if self.method == "RKS" else _settled(self.mo_occ[0].sum() - self.mo_occ[1].sum())
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the numbers must know and no number shows, a line each; doubts begin with 'DOUBT'."""
+        return notes_of(self)
 
     @property
     def energy_table(self) -> tuple[tuple[str, float], ...]:

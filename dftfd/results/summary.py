@@ -13,8 +13,11 @@ WIDTH = 80  # columns
 def result_summary(result):
     """A readable account of an SCF result; energies in hartree."""
     rows = (f"  {what:<22}{value}".rstrip() for what, value in result_rows(result))
-    said = textwrap.fill(outcome(result), WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-    return "\n".join([title(result), said, *rows])
+    said = (
+        textwrap.fill(words, WIDTH, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+        for words in (outcome(result), *result.notes)
+    )
+    return "\n".join([title(result), *said, *rows])
 
 
 def in_one_line(result):
@@ -40,7 +43,7 @@ def title(result):
 def outcome(result):
     """Whether the run converged."""
     if result.converged:
-        return "; ".join([f"converged in {result.cycles} cycles", *result.steps])
+        return "; ".join([f"converged in {result.cycles} cycles", *(s for s in result.steps if s not in result.notes)])
     last = result.history[-1]
     return (
         f"NOT CONVERGED after {result.cycles} cycles (energy change {last.energy_change:.1e}, gradient "
@@ -66,7 +69,7 @@ def _property_rows(result):
         gap = "" if None in (homo, lumo) else f"   gap {(lumo - homo) * HARTREE_IN_EV:.4f} eV"
         yield f"HOMO, LUMO{name}", "".join("none".rjust(12) if e is None else f"{e:12.6f}" for e in (homo, lumo)) + gap
     x, y, z = (round(component, 6) + 0.0 for component in result.dipole)  # + 0.0 turns -0.0 into 0.0
-    yield "dipole", f"{x:12.6f}{y:12.6f}{z:12.6f} e bohr"
+    yield "dipole, orbitals only" if result.functional.pt2 else "dipole", f"{x:12.6f}{y:12.6f}{z:12.6f} e bohr"
     yield "dipole, length", f"{math.hypot(*result.dipole_debye):12.6f} debye"
     if result.method != "RKS":
         yield "<S^2>", f"{result.s_squared:12.6f}"

@@ -2,7 +2,7 @@
 
     /mol, /scf                      as in PySCF's checkpoint files: the Mole, e_tot, mo_energy, mo_occ, mo_coeff
     /dftfd/format                   version of this layout
-    /dftfd/text                     JSON: molecule, options, settings, energies, steps
+    /dftfd/text                     JSON: molecule, options, settings, energies, steps, notes
     /dftfd/options                  options that are arrays, such as an electric field
     /dftfd/arrays                   float64: coordinates, orbitals, density matrix, SCF table, ...
 
@@ -50,6 +50,7 @@ def result_tree(result) -> dict:
         "settings": {name: getattr(result.settings, name) for name in SETTINGS_TEXT},
         "formulas": {"jax": jax.__version__, "fingerprint": program_fingerprint(result.functional)},
         "result": {name: getattr(result, name) for name in RESULT_TEXT},
+        "notes": result.notes,
     }
     arrays = {name: getattr(result, name) for name in RESULT_ARRAYS if getattr(result, name) is not None}
     arrays["coordinates"] = molecule.coordinates

@@ -17,6 +17,7 @@ from dftfd.model.input_warnings import may_have_several_states, warn_about_elect
 from dftfd.model.option_values import occupations_for, require_orbitals_of_one_matrix, require_settings_of_jax
 from dftfd.model.options import Options
 from dftfd.results.checkpoint import as_checkpoint, resume
+from dftfd.results.notes import DOUBT, notes_before
 from dftfd.results.result import SCFResult
 from dftfd.results.settings import Settings
 from dftfd.runtime.progress import as_progress
@@ -80,6 +81,8 @@ def solution_of(calculation: Calculation, options: Options, build: Callable[[Any
         P, guess_name = None, f"checkpoint of cycle {snapshot.solution.cycles}"
     occupy = _occupier(ingredients, options, guess)
     settings = _settings(ingredients, options, guess_name)
+    for note in notes_before(calculation, ingredients.X.shape[1]):
+        progress.fact(note)
 
     def keep(snapshot):
         checkpoint.write(_result(calculation, settings, snapshot.solution, progress.seconds), snapshot)
@@ -105,6 +108,9 @@ def solution_of(calculation: Calculation, options: Options, build: Callable[[Any
         with progress.stage("doubts"):
             solution = _with_doubt(ingredients, solution, progress)
     result = with_perturbation_theory(_result(calculation, settings, solution, progress.seconds), progress)
+    for note in result.notes:
+        if note.startswith(DOUBT):
+            progress.fact(note)
     warn_about_electrons(result, ingredients)
     return result
 
@@ -147,10 +153,10 @@ def _with_doubt(ingredients: Ingredients, solution: Solution, progress) -> Solut
     if value is None:
         return solution
     words = (
-        f"DOUBT: different orbitals for both spins are lower (Hessian eigenvalue {value:.3f} hartree), see "
-        "method='UKS', broken_symmetry='mix'"
+        f"{DOUBT}different orbitals for both spins are lower (Hessian eigenvalue {value:.3f} hartree), see "
+        "method='UKS', broken_symmetry='mix', or a triplet, spin=2"
     )
-    progress.note(words)
+    progress.fact(words)
     return replace(solution, steps=(*solution.steps, words))
 
 

@@ -1,0 +1,109 @@
+"""What no number of a result shows is said in a line: on the screen, in the summary, in every file."""
+
+import json
+from dataclasses import replace
+
+import h5py
+import numpy as np
+import pytest
+
+import dftfd
+from dftfd.runtime.progress import Progress
+from dftfd.scf.convergence import LINEAR_DEPENDENCE
+
+SMALL = {"density_fit": False, "grid_level": 1}
+TWICE = [[0, [6.0, 1.0]], [0, [1.0, 1.0]], [0, [1.0000001, 1.0]], [0, [0.3, 1.0]]]
+NITROGEN_HYDRIDE = "N 0 0 0; H 0 0 1.04"
+LITHIUM_HYDRIDE = "Li 0 0 0; H 0 0 1.6"
+
+
+class Listening(Progress):
+    """Remembers what is said, and where the table begins."""
+
+    def __init__(self):
+        super().__init__()
+        self.said = []
+
+    def note(self, text):
+        self.said.append(text)
+
+    def cycle(self, cycle):
+        self.said.append(cycle)
+
+
+def everywhere(result, folder):
+    """The notes of a result as its documents have them: text, page, JSON, HDF5."""
+    for name in ("x.html", "x.json", "x.h5"):
+        result.write(folder / name)
+    document = json.loads((folder / "x.json").read_text())["extras"]["dftfd"]["notes"]
+    with h5py.File(folder / "x.h5") as file:
+        stored = json.loads(file["dftfd/text"][()])["notes"]
+    assert document == stored == list(result.notes) == list(dftfd.load_result(folder / "x.h5").notes)
+    words = lambda text: " ".join(text.replace("&#x27;", "'").split())
+    for text in (str(result), result._repr_html_(), (folder / "x.html").read_text()):
+        assert all(note in words(text) for note in result.notes)
+    return result.notes
+
+
+def test_dependent_functions_that_are_left_out_are_counted():
+    """As many as the overlap has eigenvalues at or below the threshold; said before the first cycle."""
+    helium, listening = dftfd.molecule("He 0 0 0;", basis={"He": TWICE}), Listening()
+    result = dftfd.run_scf(helium, "pbe", **SMALL, progress=listening)
+    count = int(np.sum(np.linalg.eigvalsh(result.overlap) <= LINEAR_DEPENDENCE))
+    (note,) = result.notes
+    assert note.startswith(f"{count} of 4 basis functions left out as linearly dependent") and "1e-06" in note
+    first_cycle = next(k for k, what in enumerate(listening.said) if not isinstance(what, str))
+    assert listening.said.index(note) < first_cycle
+    assert not dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), "pbe", **SMALL).notes
+
+
+def test_the_dipole_of_a_double_hybrid_is_marked_as_that_of_the_orbitals(tmp_path):
+    """It is not the derivative of the energy by a field, which differences give; with PBE it is."""
+    molecule, field = dftfd.molecule(LITHIUM_HYDRIDE, basis="6-31g"), 1e-4
+    run = lambda xc, E=0.0: dftfd.run_scf(molecule, xc, **SMALL, conv_tol=1e-11, electric_field=(0, 0, E))
+    of_energy = {xc: -(run(xc, field).energy - run(xc, -field).energy) / (2 * field) for xc in ("b2plyp", "pbe")}
+    double, plain = run("b2plyp"), run("pbe")
+    assert abs(of_energy["b2plyp"] - double.dipole[2]) > 1e-2 > 1e-4 > abs(of_energy["pbe"] - plain.dipole[2])
+    (note,) = everywhere(double, tmp_path)
+    assert note.startswith("dipole, charges") and "orbitals" in note
+    assert "  dipole, orbitals only" in str(double) and "orbitals only" not in str(plain) and not plain.notes
+
+
+def test_an_empty_orbital_below_a_filled_one_is_a_doubt():
+    """NH as a closed shell: both pi orbitals have one energy as long as none is chosen; the filled one rises."""
+    listening, molecule = Listening(), dftfd.molecule(NITROGEN_HYDRIDE, basis="6-31g")
+    result = dftfd.run_scf(molecule, "pbe", **SMALL, progress=listening)
+    ((homo, lumo),) = result.frontier
+    assert result.converged and homo > lumo + 1e-3
+    note = next(note for note in result.notes if "empty" in note)
+    assert note.startswith(f"DOUBT: an empty orbital lies {(homo - lumo) * 27.21138602:.3f} eV below a filled one")
+    assert note in listening.said
+
+
+@pytest.mark.parametrize("method, words", [("UKS", "an empty beta orbital"), ("ROKS", "an empty orbital")])
+def test_the_spin_of_an_empty_orbital_below_a_filled_one_is_named(method, words):
+    """Lithium: the 1s orbital of beta, in ROKS of both, changes places with the highest one."""
+    result = dftfd.run_scf(dftfd.molecule("Li 0 0 0;", basis="sto-3g", spin=1), "pbe", method, **SMALL)
+    occupations, orbitals = result.mo_occ.copy(), np.arange(result.mo_occ.shape[1])
+    for spin in (1,) if method == "UKS" else (0, 1):
+        occupations[spin] = occupations[spin, np.roll(orbitals, 1)]
+    (note,) = replace(result, mo_occ=occupations).notes
+    assert note.startswith(f"DOUBT: {words} lies") and not result.notes
+
+
+def test_occupations_that_were_asked_for_are_no_doubt():
+    """An excited determinant has its hole on purpose."""
+    excited = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), "pbe", **SMALL, occupations=[0, 2])
+    assert excited.frontier[0][1] < excited.frontier[0][0] and not excited.notes
+
+
+def test_doubts_of_a_closed_shell_name_the_triplet():
+    """O2: the triplet is the ground state, by 1.7 eV with PBE."""
+    oxygen = "O 0 0 0; O 0 0 1.2075"
+    options = {"grid_level": 2}
+    singlet, triplet = (
+        dftfd.run_scf(dftfd.molecule(oxygen, basis="sto-3g", spin=spin), "b3lyp", **options) for spin in (0, 2)
+    )
+    assert triplet.energy < singlet.energy - 0.03
+    assert any(note.startswith("DOUBT: different orbitals") and "spin=2" in note for note in singlet.notes)
+    assert not triplet.notes
