@@ -189,14 +189,15 @@ def test_parting_electrons_are_doubted():
 
 @pytest.mark.parametrize("xc", ["pbe0", "camb3lyp"])
 def test_the_look_for_parting_electrons_has_the_eigenvalue_of_the_whole_hessian(xc):
-    """N2 with a bond of 1.75 angstrom: few fitting functions lead there, and the last word has all of them.
+    """N2 with a bond of 1.75 angstrom: a cheaper energy leads there, the last word is the calculation's own Hessian.
 
-    The whole Hessian is analytic, on the calculation's own grid.
+    Its quotient along any direction is not below the lowest eigenvalue, which is found by the analytic response. Turns
+    of degenerate orbitals move it by 5e-4 hartree, within the limit.
     """
     system = dftfd.molecule("N 0 0 0; N 0 0 1.75", basis="6-31g")
     result = dftfd.run_scf(system, xc)
     ingredients = Calculation.of(system, Options(xc)).build(Progress())
     state = ingredients.problem(Aufbau((7,), 2)).state_of(result.mo_energy, result.mo_occ, result.mo_coeff, 0)
     found = spin_instability(ingredients, state, Progress())
-    assert found == pytest.approx(result.stability().external, abs=2e-3)
+    assert -1e-6 < found - result.stability().external < 2e-3
     assert any(f"Hessian eigenvalue {found:.3f} hartree" in note for note in result.notes)

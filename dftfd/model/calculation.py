@@ -39,6 +39,9 @@ from dftfd.xc.device import accelerated_devices
 
 COARSE_LEVEL = 0
 
+EXCHANGE_CORRELATION = (SemilocalEnergy, GuestEnergy, DoubleIntegralEnergy)
+"""Terms that are made for a number of spins."""
+
 HEAVY_ATOMS = 4
 """From this number on a coarse grid saves more cycles on the fine one than it costs to build."""
 
@@ -245,6 +248,13 @@ class Ingredients:
     def auxiliary_basis(self) -> str | None:
         """Name of the fitting functions, None for exact integrals."""
         return getattr(self.energy.of_kind(CoulombExchangeEnergy).builder, "auxiliary_basis", None)
+
+    def unrestricted(self, progress) -> "Ingredients":
+        """The same energy for different orbitals of both spins, on the same grids."""
+        calculation = self.calculation.unrestricted()
+        others = (term for term in self.energy.terms if not isinstance(term, EXCHANGE_CORRELATION))
+        parts = calculation._exchange_correlation(self.orbitals, progress)
+        return replace(self, calculation=calculation, energy=KohnSham((*others, *parts)))
 
     def problem(self, occupy: Occupier) -> Problem:
         """The SCF problem with a rule for the occupations."""
