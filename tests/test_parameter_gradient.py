@@ -1,12 +1,23 @@
 """dE/dp against differences of converged energies, which know nothing of Hellmann and Feynman."""
 
+import mpmath
 import numpy as np
 import pytest
 
 import dftfd
-from dftfd.errors import UnsupportedError
+from dftfd.errors import NumericalError, UnsupportedError
 from dftfd.functionals.base import long_range_exchange
 from dftfd.functionals.registry import term
+from dftfd.libcint.range_derivatives import derivative_by_range
+from dftfd.libcint.two_electron import (
+    LINEAR_DEPENDENCE,
+    auxiliary_basis,
+    coulomb_metric,
+    three_centre_integrals,
+    unpacked_pairs,
+)
+from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
+from dftfd.terms.integrals import ExactCoulombExchange
 
 TIGHT = {"grid_level": 0, "conv_tol": 1e-12, "density_fit": False}
 LITHIUM = ("Li 0 0 0;", {"basis": "sto-3g", "spin": 1})
@@ -50,6 +61,98 @@ def test_series_and_whole_numbers():
     assert np.isfinite(found["c"][0]) and found["c"][0] < 0
 
 
+def five_points(energy, at, step):
+    """The central difference of fourth order."""
+    near, far = (energy(at + k * step) - energy(at - k * step) for k in (1, 2))
+    return (8 * near - far) / (12 * step)
+
+
+@term("screened")
+def screened(n, *, omega=0.33, a=0.7):
+    """A formula that takes no time to compile."""
+    return -a * n ** (4 / 3) / (1 + omega)
+
+
+def check_omega(functional, of_term):
+    molecule = dftfd.molecule(*HELIUM[:1], **HELIUM[1])
+    run = lambda omega: dftfd.run_scf(molecule, functional(omega), **TIGHT)
+    result = run(0.33)
+    found = result.parameter_gradient()[of_term]["omega"]
+    assert found == pytest.approx(five_points(lambda omega: run(omega).energy, 0.33, 4e-3), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        dftfd.get_functional("camb3lyp"),
+        screened + 0.3 * long_range_exchange(0.33),
+        0.5 * screened + 0.2 * dftfd.exact_exchange + 0.5 * screened - 0.4 * long_range_exchange(0.33),
+    ],
+    ids=["camb3lyp", "long range", "short range, two terms"],
+)
+def test_omega_is_one_number_in_formula_and_integrals(given):
+    """dE/domega has the part of exact exchange, whose range is the omega of the formula."""
+    check_omega(
+        lambda omega: given.with_parameters(omega=omega), given.terms[-1 if len(given.terms) < 3 else 1][1].name
+    )
+
+
+def test_an_omega_of_the_formula_alone_stays_its_own():
+    """Where exact exchange has another range, with_parameters(omega=) refuses, and the derivative is the formula's."""
+    other = 0.3 * long_range_exchange(0.4)
+    check_omega(lambda omega: screened.with_parameters(omega=omega) + other, "screened")
+
+
+@pytest.mark.parametrize("in_core_limit", [2**30, 0])
+def test_exchange_by_range_is_the_error_functions_derivative(in_core_limit):
+    """One s Gaussian of exponent a: (ss|ss) of erf(omega r)/r is 2 omega (a / (omega^2 + a) / pi)^(1/2)."""
+    a = 0.7
+    hydrogen = dftfd.molecule("H 0 0 0;", basis={"H": [[0, [a, 1.0]]]}, spin=1)
+    builder, P = ExactCoulombExchange(hydrogen, in_core_limit), np.ones((1, 1, 1))
+    for omega in (0.05, 0.33, 2.0):
+        with mpmath.workdps(40):
+            closed = lambda w: 2 * mpmath.sqrt(a / (w**2 + a) / mpmath.pi) * w
+            exact = [float(mpmath.diff(closed, omega, n)) for n in (0, 1, 2)]
+        assert builder.exchange(P, omega=omega)[0, 0, 0] == pytest.approx(exact[0], rel=1e-12)
+        assert builder.exchange_by_range(P, omega)[0, 0, 0] == pytest.approx(exact[1], rel=1e-10)
+        assert builder.exchange_by_range(P, omega, 2)[0, 0, 0] == pytest.approx(exact[2], rel=1e-8)
+    with pytest.raises(UnsupportedError, match="the first and the second"):
+        builder.exchange_by_range(P, 0.3, 3)
+
+
+@pytest.mark.parametrize(("omega", "definite"), [(1.0, True), (0.2, False)])
+def test_fitted_exchange_by_range(omega, definite):
+    """Against differences of fitted exchange that keep the number of fitting functions that are kept."""
+    molecule = dftfd.molecule("H 0 0 0; F 0.1 0 0.92", basis="sto-3g")
+    P = np.random.default_rng(5).uniform(-1, 1, (2, molecule.n_ao, molecule.n_ao))
+    P += P.transpose(0, 2, 1)
+    builder = DensityFittedCoulombExchange(molecule, True)
+    auxiliary, _ = auxiliary_basis(molecule, True)
+    spectrum = np.linalg.eigvalsh(coulomb_metric(molecule, auxiliary, omega))
+    kept = np.sum(spectrum > (-np.inf if definite else LINEAR_DEPENDENCE))
+    assert (kept == len(spectrum)) == definite
+
+    def exchange(omega):
+        s, U = np.linalg.eigh(coulomb_metric(molecule, auxiliary, omega))
+        B = (U[:, -kept:] / np.sqrt(s[-kept:])).T @ three_centre_integrals(molecule, auxiliary, omega)
+        B = unpacked_pairs(B, molecule.n_ao)
+        return np.einsum("qij,sjk,qkl->sil", B, P, B)
+
+    assert np.abs(exchange(omega) - builder.exchange(P, omega=omega)).max() < 1e-10
+    differences = five_points(exchange, omega, 4e-3 * omega)
+    assert np.abs(builder.exchange_by_range(P, omega) - differences).max() < (1e-8 if definite else 1e-6)
+    with pytest.raises(UnsupportedError, match="density_fit=False"):
+        builder.exchange_by_range(P, omega, 2)
+
+
+def test_an_uncertain_derivative_by_a_range_is_told():
+    """Differences of sixth and eighth order disagree for what is no smooth function of omega."""
+    assert derivative_by_range(lambda w: np.array([w**3]), 2.0)[0] == pytest.approx(12.0, rel=1e-12)
+    assert derivative_by_range(lambda w: np.array([w**3]), 2.0, 2)[0] == pytest.approx(12.0, rel=1e-10)
+    with pytest.raises(NumericalError, match="uncertain"):
+        derivative_by_range(lambda w: np.array([abs(w - 2.01)]), 2.0)
+
+
 def test_where_there_is_none():
     """No semilocal term; double integrals."""
     molecule = dftfd.molecule(*HELIUM[:1], **HELIUM[1])
@@ -58,3 +161,13 @@ def test_where_there_is_none():
     result = dftfd.run_scf(molecule, "lda_x + 1.0*vv10", **TIGHT, nlc_grid_level=0)
     with pytest.raises(UnsupportedError, match="semilocal energies, which vv10 is not"):
         result.parameter_gradient()
+
+
+def test_with_smearing_it_is_that_of_the_free_energy():
+    """E - T S is stationary in orbitals and occupations, E alone is not."""
+    molecule = dftfd.molecule("Li 0 0 0; H 0 0 1.6", basis="sto-3g")
+    run = lambda a: dftfd.run_scf(molecule, screened.with_parameters(a=a), smearing=0.1, **TIGHT)
+    found = run(0.7).parameter_gradient()["screened"]["a"]
+    assert found == pytest.approx(five_points(lambda a: run(a).free_energy, 0.7, 4e-3), rel=1e-6)
+    assert abs(found - five_points(lambda a: run(a).energy, 0.7, 4e-3)) > 1e-3 * abs(found)
+    assert "free_energy" in dftfd.SCFResult.parameter_gradient.__doc__

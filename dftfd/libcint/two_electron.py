@@ -213,6 +213,24 @@ def on_three_centre_blocks(molecule, auxiliary: dict, pairs, code, omega: float 
         return [one for part in share_out(blocks, done) for one in part]
 
 
+def three_centre_integrals(molecule, auxiliary: dict, omega: float = 0.0) -> np.ndarray:
+    """(Q|ij) packed over i >= j, (aux, ao (ao + 1) / 2)."""
+    shape = fitting_tensor_size(molecule, auxiliary)
+    found = np.empty(shape)
+
+    def write(pairs, integrals):
+        found[:, pairs[0] : pairs[-1] + 1] = integrals
+
+    on_three_centre_blocks(molecule, auxiliary, np.arange(shape[1]), write, omega)
+    return found
+
+
+def coulomb_metric(molecule, auxiliary: dict, omega: float = 0.0) -> np.ndarray:
+    """(Q|R) of the fitting functions, (aux, aux)."""
+    with mole_with_range(molecule, omega) as mole, quiet():
+        return addons.make_auxmol(mole, auxiliary).intor("int2c2e", hermi=1)
+
+
 class InverseRoot:
     """L^-1 of the Coulomb metric V = L L^T of fitting functions, or its inverse root without eigenvalues next to zero.
 
@@ -220,8 +238,7 @@ class InverseRoot:
     """
 
     def __init__(self, molecule, auxiliary: dict, omega: float = 0.0):
-        with mole_with_range(molecule, omega) as mole, quiet():
-            V = addons.make_auxmol(mole, auxiliary).intor("int2c2e", hermi=1)
+        V = coulomb_metric(molecule, auxiliary, omega)
         self._factor: Any = None
         self._root: Any = None
         squares = V.diagonal()  # of a long-range operator they may be rounding errors

@@ -4,7 +4,9 @@ The energy is stationary in the orbitals, so its derivative by a parameter p is 
 
     dE/dp = sum over grid points w_i de(rho(r_i), ...; p)/dp
 
-and JAX differentiates the energy per volume by all parameters in reverse.
+where with smeared occupations E stands for the free energy E - T S, which is the stationary one then. JAX
+differentiates the energy per volume by all parameters in reverse. The range omega of exact exchange, where it is that
+of the semilocal exchange beside it, changes its integrals, too (libcint.range_derivatives).
 """
 
 from functools import partial
@@ -18,6 +20,8 @@ from jax.tree_util import tree_map
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.functionals.guests import without_guests
+from dftfd.runtime.memory import memory_budget
+from dftfd.terms import CoulombExchangeEnergy
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
@@ -29,8 +33,9 @@ from dftfd.xc.matrix import MatrixBuilder
 def parameter_gradient(calculation, P) -> dict[str, dict[str, Any]]:
     """{name of a term: {parameter: dE/dp [hartree per unit of p]}} of a converged density matrix P (spin, ao, ao).
 
-    Where terms share a parameter, its derivative is the sum of theirs. UnsupportedError for double integrals, models of
-    the potential, and e_x_lr, on whose omega integrals depend.
+    Where terms of one name share a parameter, its derivative is the sum of theirs. That by the range omega of exact
+    exchange stands with the first term that has this omega. UnsupportedError for double integrals, models of the
+    potential, and e_x_lr, on whose omega integrals depend.
     """
     functional = calculation.functional
     without_guests(functional, "whose derivatives by parameters are jax.grad's of its own code")
@@ -61,7 +66,27 @@ def parameter_gradient(calculation, P) -> dict[str, dict[str, Any]]:
             if any(isinstance(x, jax.Array) for x in jax.tree_util.tree_leaves(value)):  # integers stay as they are
                 value = tree_map(lambda x: float(x) if jnp.ndim(x) == 0 else np.asarray(x), value)
                 of_term[name] = value if name not in of_term else tree_map(lambda a, b: a + b, of_term[name], value)
+    _add_ranges(found, calculation, P)
     return found
+
+
+def _add_ranges(found, calculation, P) -> None:
+    """Adds what exact exchange has to the derivatives by omega of the semilocal terms that it has in common with them.
+
+    An omega that no term has is no parameter of the functional, and one that differs from the terms' is not theirs.
+    """
+    functional = calculation.functional
+    ranges = {float(omega) for omega, _ in functional.exact_exchange if omega}
+    holder: dict[float, str] = {}
+    for _, term in functional.terms:
+        omega = term.parameters.get("omega")
+        if np.shape(omega) == () and omega in ranges:
+            holder.setdefault(float(omega), term.name)
+    if holder:
+        pairs = [(float(omega), fraction) for omega, fraction in functional.exact_exchange if omega in holder]
+        exchange = CoulombExchangeEnergy(calculation.coulomb_exchange(memory_budget(calculation.max_memory)), pairs)
+        for omega, slope in exchange.gradient_by_ranges(P).items():
+            found[holder[omega]]["omega"] += slope
 
 
 @partial(jax.jit, static_argnums=1)

@@ -279,7 +279,10 @@ class SCFResult(Responses):
     @public
     @of_a_solution
     def parameter_gradient(self) -> dict:
-        """dE/dp of each parameter of the functional: {'gga_x_pbe': {'kappa': ..., 'mu': ...}, ...} [hartree]."""
+        """dE/dp of each parameter of the functional: {'gga_x_pbe': {'kappa': ..., 'mu': ...}, ...} [hartree].
+
+        With smeared occupations it is the derivative of `free_energy`, which is stationary, as `energy` is not then.
+        """
         return parameter_gradient(self.calculation, self.density_matrix)
 
     @property

@@ -70,6 +70,11 @@ class CoulombExchangeEnergy(Term):
     def gradient(self, P, C_occ, grid_response, progress):
         return self.builder.gradient(P, C_occ, self.exact_exchange)
 
+    def gradient_by_ranges(self, P) -> dict[float, float]:
+        """dE/domega [hartree bohr] at fixed P by each omega > 0 of `exact_exchange`."""
+        K = {omega: self.builder.exchange_by_range(P, omega) for omega, _ in self.exact_exchange if omega}
+        return {w: -0.5 * share(P) * f * float(np.sum(P * K[w])) for w, f in self.exact_exchange if w}
+
     def curvature(self, P, C_occ, C, progress):
         return self.builder.curvature(P, C_occ, C, self.exact_exchange)
 

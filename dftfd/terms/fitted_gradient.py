@@ -58,6 +58,14 @@ class Metric:
         s, U, *_ = self._spectrum
         return U @ ((U.T @ X) / s[:, None])
 
+    def half_change(self, dV, X, Y) -> np.ndarray:
+        """Z (aux, k) with X^T dV^-1 X = Y^T Z + Z^T Y for a change dV of V, X (aux, k) and Y = V^-1 X."""
+        Z = -0.5 * (dV @ Y)
+        if self._spectrum is not None:
+            s, U, s_out, U_out = self._spectrum
+            Z += U @ ((U.T @ dV @ U_out / (s[:, None] - s_out)) @ (U_out.T @ X))
+        return Z
+
     def unfitted(self, fit) -> np.ndarray | None:
         """X (aux,) of L^-1 X, with V = L L^T; None without that, or where a fit does not hold all of X."""
         return None if fit is None or self._factor is None else self._factor @ fit

@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from dftfd.errors import InputError, ResourceError
+from dftfd.errors import InputError, ResourceError, UnsupportedError
 from dftfd.libcint import two_electron
 from dftfd.runtime.memory import Need, available_memory, in_bytes
 from dftfd.runtime.threads import share_out
 from dftfd.system.molecule import Molecule
 from dftfd.terms.fitted_curvature import fitted_curvature
 from dftfd.terms.fitted_gradient import fitted_gradient
+from dftfd.terms.fitted_range import TENSORS, FittedRangeDerivative
 from dftfd.terms.integrals import CoulombExchange, share
 from dftfd.terms.pair_tensor import ROUGHLY, PairTensor, WholeTensor
 from dftfd.terms.single_precision import SingleTensor
@@ -61,6 +62,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     _single_coulomb = _single_exchange = False
     _rough: PairTensor | None = None  # the integrals of estimates, where the exact ones do not all fit
+    _by_range: FittedRangeDerivative | None = None  # the last that was asked for
     exchange_is_rough = False
     """Whether K is good for changes alone, of which it makes some percent of error."""
 
@@ -214,6 +216,14 @@ class DensityFittedCoulombExchange(CoulombExchange):
             return K
 
         return sum(share_out(range(0, len(B), block), part))
+
+    def exchange_by_range(self, P, omega, order=1):
+        if order > 1:
+            raise UnsupportedError("second derivatives by the range omega of exchange need density_fit=False.")
+        if self._by_range is None or self._by_range.omega != omega:
+            self._check_memory(self._bytes_of(len(self._tensors) + TENSORS, True))
+            self._by_range = FittedRangeDerivative(self.molecule, self._auxiliary, omega)
+        return np.stack([self._by_range(P_s) for P_s in self._check(P)])
 
     def gradient(self, P, C_occ, exact_exchange):
         P = self._check(P)

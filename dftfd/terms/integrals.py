@@ -19,6 +19,7 @@ from dftfd.errors import InputError
 from dftfd.libcint import mole as bridge
 from dftfd.libcint import two_electron
 from dftfd.libcint.derivatives import exact_coulomb_exchange_derivative, exact_exchange_derivative
+from dftfd.libcint.range_derivatives import derivative_by_range
 from dftfd.runtime.memory import Need, available_memory
 from dftfd.system.molecule import Molecule
 from dftfd.terms.term import Curvature
@@ -114,6 +115,10 @@ class CoulombExchange(ABC):
         too.
         """
 
+    @abstractmethod
+    def exchange_by_range(self, P, omega: float, order: int = 1) -> np.ndarray:
+        """Derivative of order 1 or 2 by omega > 0 of `exchange` (spin, ao, ao), of symmetric P."""
+
     def curvature(self, P, C_occ, C, exact_exchange) -> Curvature | None:
         """Second derivatives at fixed density matrices, as of `Term.curvature`, or None."""
         return None
@@ -150,6 +155,7 @@ class ExactCoulombExchange(CoulombExchange):
         self._kept_bytes, self._in_core_limit = 4 * pairs * (pairs + 1) * n_operators, in_core_limit
         self._integrals: dict[float, np.ndarray] = {}
         self._direct = two_electron.DirectCoulombExchange(molecule)
+        self._by_range: tuple = None, None  # the last derivative of integrals by a range: (omega, order), integrals
 
     @cached_property
     def in_core(self) -> bool:
@@ -171,6 +177,17 @@ class ExactCoulombExchange(CoulombExchange):
             return super().coulomb_and_exchange(P, C_occ, omega)
         J, K = self._contract(self._check(P), 0.0, coulomb=True, exchange=True)
         return J.sum(axis=0), K
+
+    def exchange_by_range(self, P, omega, order=1):
+        P = self._check(P)
+        if not self.in_core:
+            direct = two_electron.DirectCoulombExchange(self.molecule)
+            return derivative_by_range(lambda w: direct(P, False, True, w)[1], omega, order)
+        known, integrals = self._by_range
+        if known != (omega, order):
+            integrals = derivative_by_range(lambda w: two_electron.packed_eri(self.molecule, w), omega, order)
+            self._by_range = (omega, order), integrals
+        return two_electron.contract_packed_eri(integrals, P, False, True)[1]
 
     def gradient(self, P, C_occ, exact_exchange):
         P = self._check(P)
