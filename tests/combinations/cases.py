@@ -11,12 +11,32 @@ from typing import Any
 import numpy as np
 
 MOLECULES = {
-    "closed": ["H 0 0 0; H 0 0 0.8", "Li 0 0 0; H 0 0 1.6", "F 0 0 0; H 0 0 0.95", "O 0 0 0; H 0 0.76 0.59; H 0 -0.76 0.59", "C 0 0 0; O 0 0 1.15"],
-    "open": ["O 0 0 0; H 0 0 0.98 | 0 1", "C 0 0 0; H 0 0.99 0.35; H 0 -0.99 0.35 | 0 2", "Li 0 0 0; | 0 1", "O 0 0 0; O 0 0 1.22 | 0 2"],
-    "charged": ["O 0 0 0; H 0 0 0.98 | -1 0", "He 0 0 0; H 0 0 0.8 | 1 0", "H 0 0 0; H 0 0 1.06 | 1 1", "F 0 0 0; H 0 0 1.0 | 1 1"],
+    "closed": [
+        "H 0 0 0; H 0 0 0.8",
+        "Li 0 0 0; H 0 0 1.6",
+        "F 0 0 0; H 0 0 0.95",
+        "O 0 0 0; H 0 0.76 0.59; H 0 -0.76 0.59",
+        "C 0 0 0; O 0 0 1.15",
+    ],
+    "open": [
+        "O 0 0 0; H 0 0 0.98 | 0 1",
+        "C 0 0 0; H 0 0.99 0.35; H 0 -0.99 0.35 | 0 2",
+        "Li 0 0 0; | 0 1",
+        "O 0 0 0; O 0 0 1.22 | 0 2",
+    ],
+    "charged": [
+        "O 0 0 0; H 0 0 0.98 | -1 0",
+        "He 0 0 0; H 0 0 0.8 | 1 0",
+        "H 0 0 0; H 0 0 1.06 | 1 1",
+        "F 0 0 0; H 0 0 1.0 | 1 1",
+    ],
     "heavy": ["Br 0 0 0; H 0 0 1.42", "Ag 0 0 0; H 0 0 1.62", "I 0 0 0; H 0 0 1.62"],
-    "ghost": ["F 0 0 0; H 0 0 0.95; ghost-He 0 1.5 0.3", "ghost-H 0.5 1.2 0.1; Li 0 0 0; H 0 0 1.6", "O 0 0 0; H 0 0 0.98; ghost-O 0 0 2.9 | 0 1"],
-}  # fmt: skip
+    "ghost": [
+        "F 0 0 0; H 0 0 0.95; ghost-He 0 1.5 0.3",
+        "ghost-H 0.5 1.2 0.1; Li 0 0 0; H 0 0 1.6",
+        "O 0 0 0; H 0 0 0.98; ghost-O 0 0 2.9 | 0 1",
+    ],
+}
 """Kinds of molecules: positions in angstrom, then charge and number of unpaired electrons."""
 BASES: list[Any] = [
     "sto-3g",
@@ -53,14 +73,14 @@ ENVIRONMENTS: dict[str, list[dict]] = {
     "smearing": [{"smearing": 0.03}, {"smearing": 0.08}],
 }
 PROPERTIES = (
-    "energy", "forces", "force_sums", "hessian", "dipole", "polarizability", "excitations", "excited_forces", "parameters",
-    "save_load", "restart", "order", "spins", "to_pyscf", "orbital_energies",
+    "energy", "forces", "force_sums", "hessian", "dipole", "polarizability", "excitations", "excited_forces",
+    "parameters", "save_load", "restart", "order", "spins", "to_pyscf", "orbital_energies",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Case:
-    """One combination. atoms: (symbol, (x, y, z)) [angstrom].   options: of run_scf.   seed: of what the check draws."""
+    """One combination. atoms: (symbol, (x, y, z)) [angstrom].   options: of run_scf.   seed: of the check's numbers."""
 
     atoms: list
     charge: int
@@ -110,6 +130,14 @@ def draw(rng: np.random.Generator, properties=PROPERTIES) -> Case:
         options |= one_of(ENVIRONMENTS[name])
     method = one_of(["auto", "auto", "UKS", "ROKS"] if spin else ["auto", "auto", "auto", "UKS"])
     return Case(
-        atoms, charge, spin, one_of(HEAVY_BASES if kind == "heavy" else BASES), one_of(FUNCTIONALS[one_of(list(FUNCTIONALS))]),
-        one_of(list(properties)), cartesian=one_of([False, False, True]), method=method, options=options, seed=int(rng.integers(2**31)),
-    )  # fmt: skip
+        atoms,
+        charge,
+        spin,
+        basis=one_of(HEAVY_BASES if kind == "heavy" else BASES),
+        xc=one_of(FUNCTIONALS[one_of(list(FUNCTIONALS))]),
+        property=one_of(list(properties)),
+        cartesian=one_of([False, False, True]),
+        method=method,
+        options=options,
+        seed=int(rng.integers(2**31)),
+    )

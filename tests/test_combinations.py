@@ -1,0 +1,62 @@
+"""Random combinations of molecule, functional, environment and property (tests/combinations)."""
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dftfd.model.forces import Forces
+from tests.combinations.__main__ import DEFECTS, outcome
+from tests.combinations.cases import Case, draw
+from tests.combinations.checks import register_own
+
+KEPT = Path(__file__).parent / "combinations" / "kept.jsonl"
+HYDROXYL = Case([["O", [0.01, 0.02, 0.03]], ["H", [0.4, 0.5, 0.75]]], 0, 1, "sto-3g", "pbe", "forces", seed=3)
+FIELD = {"grid_level": 0, "density_fit": False, "electric_field": [0.004, -0.007, 0.005]}
+
+
+@pytest.fixture(scope="module")
+def own_functionals():
+    register_own()
+
+
+@pytest.mark.parametrize("name", ["energy", "forces", "dipole"])
+def test_a_radical_in_a_field(name):
+    """Three properties of one case, each against differences or PySCF."""
+    found, words = outcome(dataclasses.replace(HYDROXYL, property=name, options=FIELD))
+    assert found == "right", words
+
+
+def test_a_planted_defect_is_found(monkeypatch):
+    """Forces that lose a thousandth of themselves disagree with differences of energies."""
+    made = Forces.__init__
+    monkeypatch.setattr(Forces, "__init__", lambda self, values, *rest: made(self, 0.999 * values, *rest))
+    assert outcome(dataclasses.replace(HYDROXYL, options=FIELD))[0] == "wrong"
+
+
+def test_a_case_is_plain_data():
+    case = draw(np.random.default_rng(0))
+    assert Case.of(case.json()).json() == case.json()
+
+
+@pytest.mark.slow  # each is a whole calculation, or several
+@pytest.mark.parametrize("line", KEPT.read_text().splitlines() if KEPT.exists() else [])
+def test_what_was_found_stays_mended(line, own_functionals):
+    found, words = outcome(Case.of(line))
+    assert found not in DEFECTS, words
+
+
+@pytest.mark.slow  # some minutes: new cases each time
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("part", range(10))
+def test_new_combinations_are_right_or_refused(part, own_functionals):
+    """Twenty new cases; the message has the seed and the case, for tests/combinations/kept.jsonl."""
+    seed = int(os.environ.get("DFTFD_COMBINATIONS_SEED", time.time_ns() % 2**31)) + part
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        case = draw(rng)
+        found, words = outcome(case)
+        assert found not in DEFECTS, f"seed {seed}: {words}\n{case.json()}"
