@@ -9,7 +9,8 @@ from dftfd.batch.cluster import require_client
 from dftfd.benchmarks.collections import read_set, shipped_sets
 from dftfd.benchmarks.energies import How, Step, as_many, compute, name_of
 from dftfd.benchmarks.plan import Plan, plan_of
-from dftfd.benchmarks.reactions import BenchmarkSet
+from dftfd.benchmarks.reactions import BenchmarkSet, require_reactions
+from dftfd.benchmarks.reactions import checked as checked_set
 from dftfd.benchmarks.totals import Agreement, compare_totals
 from dftfd.benchmarks.verdict import Verdict
 from dftfd.errors import InputError, shown
@@ -123,12 +124,10 @@ def benchmark(
 
 def _asked(benchmark_set, how: How, *, data, only, limit, seed) -> tuple[BenchmarkSet, How, Options]:
     """The set, how its energies are computed, and the options, checked."""
-    found = benchmark_set if isinstance(benchmark_set, BenchmarkSet) else read_set(benchmark_set, data)
+    found = checked_set(benchmark_set) if isinstance(benchmark_set, BenchmarkSet) else read_set(benchmark_set, data)
     found = found.only(only) if only else found
     found = found if limit is None else found.sample(limit, seed)
-    if not found.reactions:
-        reason = f": {found.left_out[0][0]}: {found.left_out[0][1]}" if found.left_out else ""
-        raise InputError(f"{found.name} has no reaction that can be computed{reason}.")
+    require_reactions(found)
     checked = Options.given_to("benchmark", **how.options)
     if given := checked.changed(RUN).keys() - {"max_memory"}:
         raise InputError(f"{min(given)}= is for one molecule; a benchmark has record= and on_step=.")

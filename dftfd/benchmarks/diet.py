@@ -105,14 +105,17 @@ def _tree(path) -> dict:
                 stack.pop()
             if words.startswith("- "):
                 _, parent, name = stack[-1]
-                parent[name] = [*(parent[name] or []), words[2:]]
+                parent[name] = parent[name] or []
+                parent[name].append(words[2:])
                 continue
             name, colon, value = words.partition(":")
             if not colon:
                 raise ValueError("no colon")
             parent = stack[-1][1][stack[-1][2]] if stack else root
+            if name.strip() in parent:
+                raise ValueError(f"{shown(name.strip())} stands twice")
             parent[name.strip()] = value.strip() or {}
             stack.append((indent, parent, name.strip()))
-    except (UnicodeDecodeError, ValueError, IndexError, TypeError) as error:
+    except (UnicodeDecodeError, ValueError, IndexError, TypeError, AttributeError) as error:
         raise FileError(f"{path}, {where}: not of Diet GMTKN55's layout ({error}).") from error
     return root

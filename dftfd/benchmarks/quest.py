@@ -10,7 +10,6 @@ P.-F. Loos et al., J. Chem. Theory Comput. 21, 8010 (2025). doi:10.1021/acs.jctc
 A. Marie, P.-F. Loos, J. Chem. Theory Comput. (2024). doi:10.1021/acs.jctc.4c00216 (ionisation). CC BY-SA 4.0
 """
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 from dftfd.benchmarks.reactions import UNITS, BenchmarkSet, Reaction, Species, Subset, atom_text, checked
 from dftfd.errors import DftfdError, FileError, InputError
 from dftfd.runtime.files import read_bytes
+from dftfd.runtime.json_reader import read_json
 from dftfd.system.geometry import parse_geometry, read_text
 
 SOURCE = "QUEST: P.-F. Loos et al., J. Chem. Theory Comput. 21, 8010 (2025), doi:10.1021/acs.jctc.5c00975, CC BY-SA 4.0"
@@ -125,10 +125,7 @@ def _molecule(name, file) -> Species:
 
 
 def _document(file, kind):
-    try:
-        found = json.loads(read_bytes(file, MAX_BYTES))
-    except (ValueError, RecursionError) as error:
-        raise FileError(f"{file} is no JSON: {error}.") from error
+    found = read_json(read_bytes(file, MAX_BYTES), file)
     if not isinstance(found, kind):
         raise FileError(f"{file} holds no {kind.__name__}; it is not of QUEST's form.")
     return found

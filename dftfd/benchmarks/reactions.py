@@ -4,8 +4,9 @@ The documented form is one JSON or TOML file (docs/benchmark.md); sets of other 
 Energies of reactions are in kcal/mol here, whatever unit a file has.
 """
 
-import json
+import math
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import DftfdError, FileError, InputError, shown
 from dftfd.runtime.arguments import Kind, mapping, number, text, whole
 from dftfd.runtime.files import read_bytes
+from dftfd.runtime.json_reader import parse_json
 from dftfd.system.geometry import parse_geometry, read_geometry_file
 
 HARTREE = 627.5094740631
@@ -30,6 +32,10 @@ FORM = 1
 
 MAX_BYTES = 64 * 2**20
 _CHARGE = whole(-100, 100)
+_POSITIVE = number(lambda x: x >= 0, "a finite number of at least 0")
+_CHARGE_KEY = "charge"
+_BALANCED = 1e-3
+"""Atoms and charges that coefficients such as 0.3333 may miss."""
 
 
 @dataclass(frozen=True)
@@ -125,37 +131,81 @@ class BenchmarkSet:
 
 
 def checked(found: BenchmarkSet) -> BenchmarkSet:
-    """The set without reactions that cannot be computed, each listed with its reason; duplicates are noted.
+    """The set without reactions that cannot be computed or lose atoms, each listed with its reason.
 
-    Looked at: molecules that are missing, geometries, charges and spins that no electron count allows.
+    Looked at: molecules that are missing, geometries, charges and spins that no electron count allows, and the balance
+    of atoms; a molecule alone is a total energy. Duplicates and changes of charge are noted. InputError for weights
+    that are negative or not finite, with which no mean has a meaning.
     """
-    reasons = {name: reason for name, species in found.species.items() if (reason := checked_species(species))}
-    kept, left_out = [], list(found.left_out)
+    made_of = {name: composition(species) for name, species in found.species.items()}
+    kept, left_out, charged = [], list(found.left_out), []
     for reaction in found.reactions:
-        why = [
-            f"{name}: {reasons.get(name, 'no such molecule')}"
-            for name, _ in reaction.stoichiometry
-            if name not in found.species or name in reasons
-        ]
-        if why:
-            left_out.append((f"{reaction.subset}/{reaction.name}", why[0]))
-        else:
-            kept.append(reaction)
-    return replace(found.of(kept), left_out=tuple(left_out), notes=(*found.notes, *_duplicates(kept)))
+        label = f"{reaction.subset}/{reaction.name}"
+        if reaction.weight is not None and not 0 <= reaction.weight < math.inf:
+            raise InputError(f"{found.name}: the weight of {shown(label)} is {reaction.weight}; at least 0 expected.")
+        if reason := _unusable(reaction, made_of):
+            left_out.append((label, reason))
+            continue
+        kept.append(reaction)
+        if len(_molecules(reaction)) > 1 and abs(_gain(reaction, made_of)[_CHARGE_KEY]) > _BALANCED:
+            charged.append(label)
+    notes = [*found.notes, *_duplicates(kept)]
+    if charged:
+        notes.append(f"{len(charged)} of {len(kept)} reactions change the charge, {charged[0]} the first")
+    return replace(found.of(kept), left_out=tuple(dict.fromkeys(left_out)), notes=tuple(dict.fromkeys(notes)))
 
 
-def checked_species(species: Species) -> str:
-    """Why a molecule cannot be computed; empty where it can."""
+def require_reactions(found: BenchmarkSet) -> None:
+    """InputError for a set of which no reaction can be computed."""
+    if not found.reactions:
+        reason = f": {found.left_out[0][0]}: {found.left_out[0][1]}" if found.left_out else ""
+        raise InputError(f"{found.name} has no reaction that can be computed{reason}.")
+
+
+def composition(species: Species) -> str | dict[str, int]:
+    """How many atoms of each element a molecule has, with its charge; words where it cannot be computed."""
     if species.reason:
         return species.reason
     try:
         names = parse_geometry(species.atoms, f"molecule {species.name!r}").names
     except DftfdError as error:
         return str(error)
-    electrons = sum(ATOMIC_NUMBERS[name.symbol] for name in names if not name.ghost) - species.charge
+    atoms = Counter(name.symbol for name in names if not name.ghost)
+    electrons = sum(ATOMIC_NUMBERS[symbol] * count for symbol, count in atoms.items()) - species.charge
     if electrons < 1 or not 0 <= species.spin <= electrons or (electrons - species.spin) % 2:
         return f"charge {species.charge:+d} and {species.spin} unpaired do not go with {electrons} electrons"
-    return ""
+    return dict(atoms) | {_CHARGE_KEY: species.charge}
+
+
+def _molecules(reaction):
+    return [(name, coefficient) for name, coefficient in reaction.stoichiometry if coefficient]
+
+
+def _unusable(reaction, made_of) -> str:
+    """Why a reaction cannot be computed, or means nothing; empty where it can."""
+    if not all(map(math.isfinite, (reaction.reference, *(x for _, x in reaction.stoichiometry)))):
+        return "its reference or a coefficient is not finite"
+    for name, _ in reaction.stoichiometry:
+        if isinstance(found := made_of.get(name, "no such molecule"), str):
+            return f"{name}: {found}"
+    if not (molecules := _molecules(reaction)):
+        return "it has no molecules"
+    gain = _gain(reaction, made_of)
+    charge = gain.pop(_CHARGE_KEY)
+    lost = {symbol: count for symbol, count in gain.items() if abs(count) > _BALANCED}
+    protons = lost.keys() == {"H"} and abs(lost["H"] - charge) < _BALANCED  # bare ones, which have no energy
+    if len(molecules) == 1 or not lost or protons:
+        return ""
+    return "its atoms do not balance, " + ", ".join(f"{symbol} {count:+.6g}" for symbol, count in lost.items())
+
+
+def _gain(reaction, made_of) -> dict[str, float]:
+    """Atoms of each element, and charge, on the right of a reaction less those on its left."""
+    gain = {_CHARGE_KEY: 0.0}
+    for name, coefficient in _molecules(reaction):
+        for symbol, count in made_of[name].items():
+            gain[symbol] = gain.get(symbol, 0.0) + coefficient * count
+    return gain
 
 
 def _duplicates(reactions) -> list[str]:
@@ -179,8 +229,7 @@ def read_document(path) -> BenchmarkSet:
     path = Path(path)
     content = read_bytes(path, MAX_BYTES)
     try:
-        words = content.decode()
-        document = tomllib.loads(words) if path.suffix.lower() == ".toml" else json.loads(words)
+        document = tomllib.loads(content.decode()) if path.suffix.lower() == ".toml" else parse_json(content)
     except (ValueError, RecursionError) as error:
         raise FileError(f"{path} is neither JSON nor TOML: {error}.") from error
     if not isinstance(document, dict) or "dftfd_benchmark" not in document:
@@ -256,7 +305,7 @@ def _reaction(entry, where, factor, default) -> Reaction:
     coefficients = mapping.checked(f"{where}, stoichiometry", entry.get("stoichiometry"))
     value = number()
     named = [(key, value.checked(f"{where}, {key}", amount)) for key, amount in coefficients.items()]
-    weight = None if entry.get("weight") is None else value.checked(f"{where}, weight", entry["weight"])
+    weight = None if entry.get("weight") is None else _POSITIVE.checked(f"{where}, weight", entry["weight"])
     return Reaction(
         name=text.checked(f"{where}, name", entry.get("name", where.rpartition(" ")[2])),
         subset=text.checked(f"{where}, subset", entry.get("subset", default)),
@@ -279,7 +328,7 @@ def _subset(name, entry, where, factor) -> Subset:
         name,
         kind=text.checked(f"{where}, class", entry.get("class", "")),
         source=text.checked(f"{where}, source", entry.get("source", "")),
-        mean_reference=None if mean is None else factor * number().checked(f"{where}, mean_reference", mean),
+        mean_reference=None if mean is None else factor * _POSITIVE.checked(f"{where}, mean_reference", mean),
         published=_published(entry, where, factor),
     )
 

@@ -19,7 +19,7 @@ from dftfd.batch.cluster import require_client
 from dftfd.benchmarks.collections import located
 from dftfd.benchmarks.energies import How, Step, as_many, compute, name_of
 from dftfd.benchmarks.gscdb import read_molecule, read_totals
-from dftfd.benchmarks.reactions import BenchmarkSet, Species, checked_species
+from dftfd.benchmarks.reactions import BenchmarkSet, Species, composition
 from dftfd.errors import DftfdError, FileError, InputError
 from dftfd.functionals.registry import get_functional
 from dftfd.model.forces import require_energy
@@ -27,6 +27,7 @@ from dftfd.model.options import RUN, Options
 from dftfd.runtime.arguments import number, optional, public, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.files import read_bytes, write_text
+from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.system.molecule import molecule
 
@@ -242,7 +243,7 @@ def _small(order, molecules, limit, max_functions, basis) -> Iterator[tuple[str,
         if count == limit:
             return
         one = molecules(name)
-        if checked_species(one):
+        if isinstance(composition(one), str):
             continue
         size = _size(one, basis)
         count += size is not None and size <= max_functions
@@ -261,7 +262,10 @@ def _size(one, basis) -> int | None:
 def _document(path, functionals: Sequence[str]):
     """Energies and molecules of a JSON file."""
     try:
-        entries = {str(entry["name"]): entry for entry in json.loads(read_bytes(path, MAX_BYTES))}
+        listed = parse_json(read_bytes(path, MAX_BYTES))
+        entries = {str(entry["name"]): entry for entry in listed}
+        if len(entries) < len(listed):
+            raise ValueError("a molecule's name stands twice")
         theirs = {
             xc: {name: float(entry["energies"][xc]) for name, entry in entries.items() if xc in entry["energies"]}
             for xc in functionals

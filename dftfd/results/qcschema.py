@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dftfd.errors import InputError, UnsupportedError, shown
 from dftfd.runtime.files import write_text
+from dftfd.runtime.json_reader import parse_json
 from dftfd.system.geometry import read_text
 
 RETURNS = {
@@ -39,7 +40,7 @@ def read_input(path) -> Request:
     """
     where = f"file {str(path)!r}"
     try:
-        document = json.loads(read_text(path))
+        document = parse_json(read_text(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where} is no JSON: {error}.") from error
     driver = _field(document, "driver", str, where)

@@ -24,6 +24,7 @@ from dftfd.model.options import Options
 from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import each, number, public, whole
 from dftfd.runtime.files import check_writable, read_bytes, write_text
+from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.pictures import ENDINGS, picture
 from dftfd.runtime.progress import Progress, as_progress
@@ -303,7 +304,7 @@ class _Course:
 def load_scan(path: Path) -> Scan:
     """The scan that a file holds, as `Scan.save` and `path=` write it. FileError for anything else."""
     try:
-        document = json.loads(read_bytes(path, LARGEST_FILE))
+        document = parse_json(read_bytes(path, LARGEST_FILE))
         if document["dftfd_scan"] != FORMAT:
             raise ValueError
         symbols, atoms = tuple(map(str, document["symbols"])), tuple(map(int, document["atoms"]))

@@ -8,6 +8,7 @@ a fit that was killed goes over it again and continues, to the same bits. Which 
 dftfd.training.fit_search.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
@@ -21,8 +22,8 @@ import numpy as np
 
 from dftfd.batch.cluster import require_client
 from dftfd.benchmarks import read_set
-from dftfd.benchmarks.reactions import BenchmarkSet
-from dftfd.errors import InputError
+from dftfd.benchmarks.reactions import BenchmarkSet, checked, require_reactions
+from dftfd.errors import InputError, InputWarning
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.functionals.saved_functionals import save_functional
@@ -47,9 +48,17 @@ from dftfd.training.fit_search import Batches, Damped, Stepwise
 
 
 def _as_set(value):
-    if issubclass(type(value), BenchmarkSet):
-        return value
-    return read_set(str(as_path.convert(value)))
+    is_set = issubclass(type(value), BenchmarkSet)
+    found = checked(value) if is_set else read_set(str(as_path.convert(value)))
+    require_reactions(found)
+    if found.left_out:
+        name, reason = found.left_out[0]
+        warnings.warn(
+            f"fit: {len(found.left_out)} reactions of {found.name} are left out: {name}: {reason}",
+            InputWarning,
+            stacklevel=2,
+        )
+    return found
 
 
 SET = Kind("the name of a set, a path, or a BenchmarkSet", _as_set)

@@ -24,6 +24,7 @@ from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import Kind, public
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.files import read_bytes, write_text
+from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.version import VERSION
 from dftfd.xc.pointwise import pointwise_kernel
@@ -221,7 +222,7 @@ def read_passport(path) -> Passport:
     """The passport of a JSON file; FileError where it is none."""
     path = as_path.checked("path", path)
     try:
-        document = json.loads(read_bytes(path, MAX_BYTES))
+        document = parse_json(read_bytes(path, MAX_BYTES))
         if document["dftfd_passport"] != FORM:
             raise ValueError(f"form {document['dftfd_passport']!r}")
         atoms = {

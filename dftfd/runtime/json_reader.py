@@ -1,0 +1,60 @@
+"""JSON that others wrote: of bounded depth and digits, without NaN and infinities, each name once in its object.
+
+Python's reader takes the last of two entries of one name, and NaN, which JSON does not have.
+"""
+
+import json
+import math
+import re
+from collections import Counter
+from typing import Any
+
+from dftfd.errors import FileError, shown
+
+MAX_DEPTH = 64
+"""Levels of lists and objects in one another."""
+
+_LONG_NUMBER = re.compile(r"[-+.0-9eE]{1000}")
+_WORDS = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_BRACKETS = re.compile(r"[\[\]{}]")
+
+
+def parse_json(content: bytes | str) -> Any:
+    """The value of a JSON document in UTF-8, with or without a byte order mark; ValueError says why it is none."""
+    text = (content.decode() if isinstance(content, bytes) else content).removeprefix("\ufeff")
+    bare = _WORDS.sub('""', text)
+    if _LONG_NUMBER.search(bare):
+        raise ValueError("a number has more than a thousand digits")
+    depth = 0
+    for bracket in _BRACKETS.finditer(bare):
+        depth += 1 if bracket[0] in "[{" else -1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"lists and objects stand in one another more than {MAX_DEPTH} deep")
+    return json.loads(text, object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
+
+
+def read_json(content: bytes | str, name) -> Any:
+    """The value of the JSON document `name`; FileError where it is none."""
+    try:
+        return parse_json(content)
+    except ValueError as error:
+        raise FileError(f"{name} is no JSON: {error}.") from error
+
+
+def _object(pairs):
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ValueError(f"the name {shown(twice)} stands twice in one object; rename or remove one")
+    return found
+
+
+def _no_number(word):
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _finite(word):
+    value = float(word)
+    if not math.isfinite(value):
+        raise ValueError(f"{shown(word)} is beyond the largest number")
+    return value
