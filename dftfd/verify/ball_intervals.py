@@ -127,6 +127,10 @@ def union(u, v):
     return v.union(u) if isinstance(v, Between) else u.union(v)
 
 
+def met(u, v):
+    return v.intersection(u) if isinstance(v, Between) else u.intersection(v)
+
+
 def clip(v, op, zero):
     """min(v, 0) or max(v, 0)."""
     if not isinstance(v, Between):
@@ -197,5 +201,5 @@ SLOPES = {
     "lambert_w": lambda a, x: 1 / (x.lambertw().exp() * (1 + x.lambertw())),
     "abs": lambda a, x: x.sgn(),
     "cbrt": lambda a, x: 1 / (3 * FUNCTIONS["cbrt"](x) ** 2),
-    "sign": lambda a, x: x * 0,
+    "sign": lambda a, x: x * (0 if x > 0 or x < 0 else float("nan")),
 }

@@ -3,7 +3,8 @@
 import functools
 from fractions import Fraction
 
-from dftfd.verify.ball_intervals import FUNCTIONS, SLOPES, TESTS, Between, clip, logic, union
+from dftfd.errors import UnsupportedError
+from dftfd.verify.ball_intervals import FUNCTIONS, SLOPES, TESTS, Between, clip, logic, met, union
 
 
 class Coefficient:
@@ -109,7 +110,7 @@ class OnBalls:
             if self.moves_first and 0 in s.depends and JUMPS not in s.depends and i + 1 < len(s.a):
                 bound = bound + self.first_offset * s.a[i + 1].v * (i + 1)
             if bound.is_finite():
-                v = bound.intersection(a.v) if a.v.is_finite() else bound
+                v = met(bound, a.v) if a.v.is_finite() else bound
                 s.a[i] = Coefficient(v, a.c, a.g)
         return s
 
@@ -173,6 +174,8 @@ class OnBalls:
         if name in ("exp", "expm1"):
             e = x.through(FUNCTIONS["exp"], FUNCTIONS["exp"])
             result = self._integrated(y, s, lambda a, i: [e, *a[1:i]])
+        elif name not in SERIES_SLOPES:
+            raise UnsupportedError(f"the recheck has no derivative of {name!r}; this proof cannot be rechecked.")
         else:
             z = SERIES_SLOPES[name](self, s)
             result = self._integrated(y, s, lambda a, i: z.a)
@@ -268,6 +271,8 @@ SERIES_SLOPES = {
     "erfc": lambda a, s: _bell(a, s, -2),
     "logistic": lambda a, s: _over(a, _squared_sum(a, s)),
     "lambert_w": lambda a, s: _lambert_slope(a, s),
+    "abs": lambda a, s: a._unary("sign", s),
+    "sign": lambda a, s: _scaled(a, s, a.arb(0 if s.a[0].v > 0 or s.a[0].v < 0 else "nan")),
 }
 
 

@@ -5,6 +5,7 @@ left side is monotonous (its least value lies on a face), or is cut in two where
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +28,8 @@ _SMALLEST = 1e-9
 class Inequality:
     """constant + sum of coefficient times Taylor coefficient of an output >= 0 on a domain.
 
-    program: factored, of inputs `names`.   terms: (output, order along ln of input 0, coefficient).
-    lo, hi: ends of the domain (input,).
+    program: factored, of inputs `names`; its last output says where the formula is defined.
+    terms: (output, order along ln of input 0, coefficient).   lo, hi: ends of the domain (input,).
     """
 
     program: ScalarProgram
@@ -42,12 +43,12 @@ class Inequality:
     def order(self) -> int:
         return max((k for _, k, _ in self.terms), default=0)
 
-    def enclosed(self, lo: np.ndarray, hi: np.ndarray) -> Dual:
+    def enclosed(self, lo: np.ndarray, hi: np.ndarray) -> "Enclosure":
         """The left side on boxes with ends (input, box)."""
         boxes = Boxes.of(lo, hi)
         algebra = OnSeries(boxes, self.order)
         with np.errstate(all="ignore"):
-            outputs = evaluate(self.program, algebra, algebra.inputs)
+            *outputs, (inside, at_centre, _) = evaluate(self.program, algebra, algebra.inputs)
             total = algebra.number(exactly(self.constant))[0]
             for output, order, coefficient in self.terms:
                 if order < len(outputs[output]):
@@ -55,7 +56,29 @@ class Inequality:
             total = total._met()
         shape = lo.shape[1]
         full = lambda x: Interval(np.broadcast_to(x.lo, shape), np.broadcast_to(x.hi, shape))
-        return Dual(full(total.r), full(total.c), {k: full(g) for k, g in total.g.items()}, boxes)
+        value = Dual(full(total.r), full(total.c), {k: full(g) for k, g in total.g.items()}, boxes)
+        return Enclosure(value, full(inside), full(at_centre))
+
+
+class Enclosure(NamedTuple):
+    """value: of the left side.   defined, at_centre: whether it is, everywhere in the boxes and in their centres."""
+
+    value: Dual
+    defined: Interval
+    at_centre: Interval
+
+    @property
+    def proved(self):
+        return (self.value.r.lo >= 0) & (self.defined.lo == 1)
+
+    @property
+    def violated(self):
+        """Everywhere, as far as it is defined."""
+        return (self.value.r.hi < 0) & (self.defined.lo == 1)
+
+    @property
+    def violated_at_centre(self):
+        return (self.value.c.hi < 0) & (self.at_centre.lo == 1)
 
 
 def cut(lo: float, hi: float) -> float:
@@ -123,23 +146,23 @@ def subdivide(
     while queue and evaluated < limit and not (stop and stop()):
         numbers = _next_batch(queue)
         lo, hi = tree.lo[:, numbers], tree.hi[:, numbers]
-        value = inequality.enclosed(lo, hi)
+        found = inequality.enclosed(lo, hi)
         evaluated += numbers.size
-        highest = np.asarray(value.c.hi)
-        violated = highest < 0
+        violated = found.violated_at_centre
         if violated.any():
-            i = int(np.argmin(np.where(violated, highest, 0.0)))
+            highest = np.where(violated, found.value.c.hi, 0.0)
+            i = int(np.argmin(highest))
             if highest[i] < worst:
-                worst, point = highest[i], np.array([np.asarray(m.lo)[i] for m in value.boxes.centres])
+                worst, point = highest[i], np.array([np.asarray(m.lo)[i] for m in found.value.boxes.centres])
             if not whole_map:
                 return tree, point
-        proved, wrong = value.r.lo >= 0, value.r.hi < 0
+        proved, wrong = found.proved, found.violated
         tree.kind[numbers[proved]], tree.kind[numbers[wrong]] = PROVED, VIOLATED
-        open_ones = ~(proved | wrong)
+        open_ones = ~(proved | wrong | (found.defined.hi == 0))
         width = (hi - lo) / scale
         open_ones &= (width > _SMALLEST).any(axis=0)
         if open_ones.any():
-            queue += _refined(tree, value, numbers, open_ones, lo, hi, width, whole_map)
+            queue += _refined(tree, found, numbers, open_ones, lo, hi, width, whole_map)
     return tree, point
 
 
@@ -157,9 +180,9 @@ def _next_batch(queue) -> np.ndarray:
     return np.concatenate(taken)
 
 
-def _refined(tree, value, numbers, open_ones, lo, hi, width, whole_map) -> list[np.ndarray]:
-    """Numbers of the children of boxes that are open: faces, or halves."""
-    d = lo.shape[0]
+def _refined(tree, found, numbers, open_ones, lo, hi, width, whole_map) -> list[np.ndarray]:
+    """Numbers of the children of boxes that are open: faces, where all of the box is known to be defined, or halves."""
+    d, value = lo.shape[0], found.value
     code = np.zeros(numbers.size, dtype=np.int32)
     smear = np.where(width > _SMALLEST, width * 1e-3, 0.0)
     for k in range(d):
@@ -179,7 +202,7 @@ def _refined(tree, value, numbers, open_ones, lo, hi, width, whole_map) -> list[
             blind = ~(np.isfinite(g.lo) & np.isfinite(g.hi)) & (width[k] > _SMALLEST)
             smear[k] = np.where(blind, 1e30 * width[k], smear[k])
     children = []
-    faces = open_ones & (code > 0) & (not whole_map)
+    faces = open_ones & (code > 0) & (not whole_map) & (found.defined.lo == 1)
     if faces.any():
         children.append(_faces(tree, numbers[faces], code[faces], lo[:, faces], hi[:, faces]))
     halves = open_ones & ~faces & (smear.max(axis=0) > 0)

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from dftfd.autofd.scalar.program import ScalarProgram, evaluate
 from dftfd.errors import MissingDependencyError
-from dftfd.verify.ball_intervals import Between
+from dftfd.verify.ball_intervals import Between, met
 from dftfd.verify.ball_series import JUMPS, BallSeries, OnBalls
 from dftfd.verify.inequality import FACE, PROVED, Inequality, cut
 
@@ -39,9 +39,10 @@ def _arb():
 
 
 def _left_side(flint, inequality: Inequality, lo, hi) -> tuple:
-    """Ball of the left side on a box, and its gradient {input: ball}, with the sign of that along input 0."""
+    """Ball of the left side on a box, its gradient {input: ball}, with the sign of that along input 0, and whether it
+    is defined on all of the box."""
     algebra = OnBalls(flint, lo, hi, inequality.order)
-    outputs = evaluate(inequality.program, algebra, algebra.inputs)
+    *outputs, (defined, _, _) = evaluate(inequality.program, algebra, algebra.inputs)
     total = algebra.constant(Fraction(inequality.constant))
     first = None
     for output, order, coefficient in inequality.terms:
@@ -62,13 +63,13 @@ def _left_side(flint, inequality: Inequality, lo, hi) -> tuple:
         bound = bound + first * algebra.first_offset
     v = x.v
     if bound.is_finite():
-        v = bound.intersection(v) if v.is_finite() else bound
-    return v, gradient
+        v = met(bound, v) if v.is_finite() else bound
+    return v, gradient, defined is True
 
 
 def _holds(flint, inequality, lo, hi, depth=0) -> bool:
-    v, gradient = _left_side(flint, inequality, lo, hi)
-    if v >= 0:
+    v, gradient, defined = _left_side(flint, inequality, lo, hi)
+    if v >= 0 and defined:
         return True
     if depth == DEEPEST:
         return False
@@ -158,10 +159,11 @@ def _is_monotonous(flint, inequality, lo, hi, code, depth=0) -> bool:
     """Rising along inputs that keep their lower side, falling along those that keep the upper one."""
     if code < 0:
         return False
-    _, gradient = _left_side(flint, inequality, lo, hi)
+    _, gradient, defined = _left_side(flint, inequality, lo, hi)
     sides = {k: code // 3**k % 3 for k in range(len(lo)) if code // 3**k % 3}
     zero = flint.arb(0)
-    fine = all(gradient.get(k, zero) >= 0 if s == 1 else gradient.get(k, zero) <= 0 for k, s in sides.items())
+    signs = (gradient.get(k, zero) >= 0 if s == 1 else gradient.get(k, zero) <= 0 for k, s in sides.items())
+    fine = defined and all(signs)
     if fine or depth == DEEPEST:
         return fine
     k = max(range(len(lo)), key=lambda j: (hi[j] - lo[j]) / max(abs(hi[j]), 1e-3))
@@ -174,11 +176,12 @@ def _is_monotonous(flint, inequality, lo, hi, code, depth=0) -> bool:
 
 
 def values_at(program: ScalarProgram, point, bits: int = 220) -> list:
-    """Outputs of a factored program at a point, as balls."""
+    """Outputs of a factored program at a point, as balls, and whether they are defined there."""
     flint = _arb()
     before, flint.ctx.prec = flint.ctx.prec, bits
     try:
         algebra = OnBalls(flint, list(point), list(point), 0)
-        return [s.a[0].c for s in evaluate(program, algebra, algebra.inputs)]
+        *outputs, (_, defined, _) = evaluate(program, algebra, algebra.inputs)
+        return [*(s.a[0].c for s in outputs), defined]
     finally:
         flint.ctx.prec = before

@@ -16,8 +16,8 @@ import numpy as np
 
 from dftfd.autofd.scalar.factored import Factored, factored
 from dftfd.autofd.scalar.intervals import Interval
-from dftfd.autofd.scalar.reader import point_program
-from dftfd.errors import DamagedFileError, InputError, NumericalError, closest_names, shown
+from dftfd.autofd.scalar.reader import exact_program
+from dftfd.errors import DamagedFileError, InputError, NumericalError, UnsupportedError, closest_names, shown
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import path as a_path
@@ -46,6 +46,7 @@ class Proof(ShownAsText):
     outcome: "proved" on the whole domain, "violated" at `point`, or "undecided" in the boxes `open_boxes`.
     functional, condition: names; condition is "" for an inequality given as code.   statement: the inequality.
     domain: {variable: (from, to)}.   value: the left side at `point`, in digits.
+    undefined_at: a random point at which the left side has no value, None where none is known.
     region: where random points violate it, {variable: (from, to)}, and fraction of them.
     tree: kinds of the boxes, each before its parts (dftfd.verify.inequality).   boxes: how many were proved.
     """
@@ -57,6 +58,7 @@ class Proof(ShownAsText):
     outcome: str
     point: dict[str, float] | None = None
     value: str = ""
+    undefined_at: dict[str, float] | None = None
     region: dict[str, tuple[float, float]] = field(default_factory=dict)
     fraction: float = 0.0
     boxes: int = 0
@@ -82,7 +84,11 @@ class Proof(ShownAsText):
                 where = ", ".join(f"{k} {a:.3g} to {b:.3g}" for k, (a, b) in self.region.items())
                 lines.append(f"{100 * self.fraction:.1f} % of {SAMPLE} random points violate it, at {where}")
             return "\n".join(lines)
-        return f"{head}\nundecided: {self.boxes} boxes proved, {len(self.open_boxes)} listed that are open"
+        line = f"{head}\nundecided: {self.boxes} boxes proved, {len(self.open_boxes)} listed that are open"
+        if self.undefined_at:
+            at = ", ".join(f"{k} = {v:.6g}" for k, v in self.undefined_at.items())
+            line += f"\nthe left side is undefined at {at}: give a domain on which it is defined"
+        return line
 
     @property
     def line(self) -> str:
@@ -134,7 +140,7 @@ class Proof(ShownAsText):
             point = [rng.uniform(a, b) for a, b in zip(inequality.lo, inequality.hi, strict=True)]
             balls = values_at(inequality.program, point)
             named = {k: v for k, (v, _) in self.domain.items()} | dict(zip(inequality.names, point, strict=True))
-            for part, ball in zip(CONDITIONS[self.condition].parts, balls, strict=True):
+            for part, ball in zip(CONDITIONS[self.condition].parts, balls[:-1], strict=True):
                 exact = left_side_in_digits(functional, {(part, 0): 1.0}, 0.0, named)
                 if abs(float(ball.lo if hasattr(ball, "lo") else ball) - float(exact)) > 1e-11 * (
                     1 + abs(float(exact))
@@ -297,9 +303,11 @@ def own_inequality(f: Functional | None, code: Callable, given: Mapping) -> tupl
             found = enhancements(f, _PARTS[k], algebra, variables, "zeta" in domain)
             variables[k] = found[0] if len(found) == 1 else algebra.add(*found)
     try:
-        program = point_program(
+        program = exact_program(
             lambda *x: code(**dict(zip(wanted, x, strict=True))), *[jax.ShapeDtypeStruct((), np.float64)] * len(wanted)
         )
+    except UnsupportedError:
+        raise
     except Exception as error:
         raise InputError(
             f"the inequality cannot be read: {type(error).__name__}. Write it in JAX's functions."
@@ -316,7 +324,7 @@ def _inequality(algebra, polynomials, domain, names, terms, constant) -> Inequal
 
 
 def _sampled(inequality: Inequality):
-    """(points (input, point), left sides surely negative, upper bounds) of random points and the corners' middle."""
+    """Random points (input, point), and the left sides there."""
     rng = np.random.default_rng(5)
     u = rng.uniform(size=(len(inequality.names), SAMPLE))
     x = inequality.lo[:, None] + u * (inequality.hi - inequality.lo)[:, None]
@@ -324,7 +332,7 @@ def _sampled(inequality: Inequality):
         a, b = np.log(inequality.lo[0]), np.log(inequality.hi[0])
         x[0, ::2] = np.exp(a + u[0, ::2] * (b - a))
     x = np.clip(x, inequality.lo[:, None], inequality.hi[:, None])
-    return x, inequality.enclosed(x, x).r
+    return x, inequality.enclosed(x, x)
 
 
 def _decided(inequality: Inequality, texts, domain, f, boxes: int, began: float) -> Proof:
@@ -334,12 +342,14 @@ def _decided(inequality: Inequality, texts, domain, f, boxes: int, began: float)
     if not inequality.names:
         raise InputError("the domain is a single point: give one variable a width.")
     x, sides = _sampled(inequality)
-    bad, point, tree = np.asarray(sides.hi) < 0, None, Subdivision()
+    bad, point, tree = sides.violated, None, Subdivision()
+    if (nowhere := np.flatnonzero(sides.defined.hi == 0)).size and not bad.any():
+        found["undefined_at"] = dict(zip(inequality.names, map(float, x[:, nowhere[0]]), strict=True))
     if bad.any():
         where = x[:, bad]
         found["region"] = {k: (float(v.min()), float(v.max())) for k, v in zip(inequality.names, where, strict=True)}
         found["fraction"] = float(bad.mean())
-        point = x[:, int(np.argmin(np.where(bad, sides.hi, np.inf)))]
+        point = x[:, int(np.argmin(np.where(bad, sides.value.r.hi, np.inf)))]
     else:
         tree, point = subdivide(inequality, boxes)
     found["inequality"] = inequality
@@ -363,5 +373,5 @@ def _verified(inequality, f, condition, named, point) -> str:
         known = CONDITIONS[condition]
         value = left_side_in_digits(f, {(p, k): c for p, k, c in known.terms}, known.constant, named)
         return value if value.startswith("-") else ""
-    (ball,) = values_at(inequality.program, point)
-    return ball.str(50, radius=False) if ball < 0 else ""
+    ball, defined = values_at(inequality.program, point)
+    return ball.str(50, radius=False) if defined and ball < 0 else ""

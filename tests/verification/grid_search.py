@@ -177,14 +177,15 @@ def left_sides(rows: Rows, conditions, x) -> dict[str, tuple[np.ndarray, np.ndar
     for start in range(0, x.shape[1], BLOCK):
         algebra = AtPoints(x[:, start : start + BLOCK])
         with np.errstate(all="ignore"):
-            series = dict(zip(parts, evaluate(program, algebra, algebra.inputs), strict=True))
+            *outputs, (defined, _, _) = evaluate(program, algebra, algebra.inputs)
+            series, known = dict(zip(parts, outputs, strict=True)), np.where(defined.lo == 1, 0.0, np.nan)
             for condition in conditions:
                 total = exactly(rows.constant(condition))
                 for part, order, coefficient in CONDITIONS[condition].terms:
                     if order < len(series[part]):
                         total = total + series[part][order].r * exactly(coefficient)
                 for ends, side in zip(found[condition], (total.lo, total.hi), strict=True):
-                    ends.append(np.broadcast_to(side, algebra.boxes.sides[0].lo.shape))
+                    ends.append(np.broadcast_to(side + known, algebra.boxes.sides[0].lo.shape))
     return {c: tuple(map(np.hstack, ends)) for c, ends in found.items()}
 
 

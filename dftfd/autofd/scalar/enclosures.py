@@ -20,7 +20,6 @@ import numpy as np
 
 from dftfd.autofd.scalar.intervals import (
     COMPARISONS,
-    FUNCTIONS,
     UNKNOWN,
     ZERO,
     Interval,
@@ -30,10 +29,9 @@ from dftfd.autofd.scalar.intervals import (
     fraction,
     logic,
 )
+from dftfd.autofd.scalar.known_functions import OPERATIONS
 
-_ONE, _HALF = Fraction(1), Fraction(1, 2)
-_ERF = Interval(1.1283791670955125, 1.1283791670955128)
-"""2 / sqrt(pi)."""
+_ONE = Fraction(1)
 
 
 class OnIntervals:
@@ -67,7 +65,7 @@ class OnIntervals:
             return logic(op, *args)
         if op == "select":
             return chosen(*args)
-        return clipped(op, args[0]) if op in ("min0", "max0") else FUNCTIONS[op](args[0])
+        return clipped(op, args[0]) if op in ("min0", "max0") else OPERATIONS[op].value(args[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,6 +119,9 @@ class Dual:
         """Times a number."""
         return Dual(self.r * x, self.c * x, {k: g * x for k, g in self.g.items()}, self.boxes)
 
+    def scaled(self, number: float) -> "Dual":
+        return self.times(exactly(number))
+
     def plus(self, x: float) -> "Dual":
         x = exactly(x)
         return Dual(self.r + x, self.c + x, self.g, self.boxes)
@@ -132,80 +133,10 @@ class Dual:
         return Dual(self.r.power(p), self.c.power(p), {k: g * slope for k, g in self.g.items()}, self.boxes)
 
     def unary(self, name: str) -> "Dual":
-        f = FUNCTIONS[name]
+        f = OPERATIONS[name].value
         r, c = f(self.r), f(self.c)
-        slope = DERIVATIVES[name](self.r, r) if self.g else None
+        slope = OPERATIONS[name].slope(self.r, r) if self.g else None
         return Dual(r, c, {k: g * slope for k, g in self.g.items()}, self.boxes)
-
-
-def _times(x, number: float):
-    return x.times(exactly(number)) if isinstance(x, Dual) else x * exactly(number)
-
-
-def _plus(x, number: float):
-    return x.plus(number) if isinstance(x, Dual) else x + exactly(number)
-
-
-def _of(name, x):
-    return x.unary(name) if isinstance(x, Dual) else FUNCTIONS[name](x)
-
-
-def _bell(x):
-    """2 / sqrt(pi) exp(-x^2)."""
-    e = _of("exp", _times(x.power(Fraction(2)), -1.0))
-    return e.times(_ERF) if isinstance(e, Dual) else e * _ERF
-
-
-def _third(x, numerator: int, denominator: int):
-    number = fraction(Fraction(numerator, denominator))
-    return x.times(number) if isinstance(x, Dual) else x * number
-
-
-DERIVATIVES = {
-    "exp": lambda x, y: y,
-    "expm1": lambda x, y: _of("exp", x),
-    "log": lambda x, y: x.power(Fraction(-1)),
-    "log1p": lambda x, y: _plus(x, 1.0).power(Fraction(-1)),
-    "atan": lambda x, y: _plus(x.power(Fraction(2)), 1.0).power(Fraction(-1)),
-    "asinh": lambda x, y: _plus(x.power(Fraction(2)), 1.0).power(-_HALF),
-    "tanh": lambda x, y: _plus(_times(y.power(Fraction(2)), -1.0), 1.0),
-    "sinh": lambda x, y: _of("cosh", x),
-    "cosh": lambda x, y: _of("sinh", x),
-    "sin": lambda x, y: _of("cos", x),
-    "cos": lambda x, y: _times(_of("sin", x), -1.0),
-    "erf": lambda x, y: _bell(x),
-    "erfc": lambda x, y: _times(_bell(x), -1.0),
-    "logistic": lambda x, y: y * _plus(_times(y, -1.0), 1.0),
-    "lambert_w": lambda x, y: (_of("exp", y) * _plus(y, 1.0)).power(Fraction(-1)),
-    "cbrt": lambda x, y: _third(y.power(Fraction(-2)), 1, 3),
-    "abs": lambda x, y: _of("sign", x),
-    "sign": lambda x, y: _times(x, 0.0),
-}
-"""f'(x) of x and y = f(x), intervals or Duals."""
-
-SECOND_DERIVATIVES = {
-    "exp": lambda x, y: y,
-    "expm1": lambda x, y: _of("exp", x),
-    "log": lambda x, y: _times(x.power(Fraction(-2)), -1.0),
-    "log1p": lambda x, y: _times(_plus(x, 1.0).power(Fraction(-2)), -1.0),
-    "atan": lambda x, y: _times(x, -2.0) * _plus(x.power(Fraction(2)), 1.0).power(Fraction(-2)),
-    "asinh": lambda x, y: _times(x, -1.0) * _plus(x.power(Fraction(2)), 1.0).power(Fraction(-3, 2)),
-    "tanh": lambda x, y: _times(y, -2.0) * _plus(_times(y.power(Fraction(2)), -1.0), 1.0),
-    "sinh": lambda x, y: y,
-    "cosh": lambda x, y: y,
-    "sin": lambda x, y: _times(y, -1.0),
-    "cos": lambda x, y: _times(y, -1.0),
-    "erf": lambda x, y: _times(x, -2.0) * _bell(x),
-    "erfc": lambda x, y: _times(x, 2.0) * _bell(x),
-    "logistic": lambda x, y: y * _plus(_times(y, -1.0), 1.0) * _plus(_times(y, -2.0), 1.0),
-    "lambert_w": lambda x, y: (
-        _times(_plus(y, 2.0), -1.0)
-        * (_of("exp", _times(y, 2.0)) * _plus(y, 1.0).power(Fraction(3))).power(Fraction(-1))
-    ),
-    "cbrt": lambda x, y: _third(y.power(Fraction(-5)), -2, 9),
-    "abs": lambda x, y: _times(x, 0.0),
-    "sign": lambda x, y: _times(x, 0.0),
-}
 
 
 class OnSeries:
@@ -237,7 +168,7 @@ class OnSeries:
     def apply(self, node, args):
         op = node.op
         if op == "between":
-            return self.number(node.value)
+            return self._between(node.value, *args)
         if op == "term":
             return self._term(node.value, args)
         if op == "sum":
@@ -311,24 +242,44 @@ class OnSeries:
         y = x[0].unary(name)
         if len(x) == 1:
             return [y]
-        slope = DERIVATIVES[name](x[0], y)
-        curvature = _times(SECOND_DERIVATIVES[name](x[0], y), 0.5) if self.order == 2 else None
+        slope = OPERATIONS[name].slope(x[0], y)
+        curvature = OPERATIONS[name].curvature(x[0], y).times(exactly(0.5)) if self.order == 2 else None
         return [y, *self._chain(x, slope, curvature)]
 
+    def _between(self, x: Interval, truth=None):
+        """Any number in x; which one may change where a truth value does."""
+        if truth is None:
+            return self.number(x)
+        depends = dict.fromkeys(truth[2], ZERO)
+        higher = Dual(ZERO, ZERO, depends, self.boxes)
+        jumps = self.order if 0 in truth[2] else 0
+        return [Dual(x, x, depends, self.boxes), *[_unknown_where_open(truth, higher)] * jumps]
+
     def _selected(self, truth, no, yes):
-        zero, result = self.number(ZERO)[0], []
-        for k in range(max(len(no), len(yes))):
+        """Along a switch that depends on input 0 the value may jump, and nothing is known of derivatives there."""
+        jumps, zero, result = self.order and 0 in truth[2], self.number(ZERO)[0], []
+        for k in range(self.order + 1 if jumps else max(len(no), len(yes))):
             n, y = (s[k] if k < len(s) else zero for s in (no, yes))
-            result.append(_select(truth, n, y, self.boxes))
+            found = _select(truth, n, y, self.boxes)
+            result.append(_unknown_where_open(truth, found) if k and jumps else found)
         return result
 
     def _clipped(self, op, x):
+        """Of a kink the first derivative is that of one of the sides, the second unknown."""
         sign = COMPARISONS["lt0" if op == "min0" else "gt0"]
-        inside, at_centre, depends = sign(x[0].r), sign(x[0].c), frozenset(x[0].g)
-        g = {k: chosen(inside, ZERO, v) for k, v in x[0].g.items()}
-        result = [Dual(clipped(op, x[0].r), clipped(op, x[0].c), g, self.boxes)]
-        zero = self.number(ZERO)[0]
-        return result + [_select((inside, at_centre, depends), zero, d, self.boxes) for d in x[1:]]
+        truth = sign(x[0].r), sign(x[0].c), frozenset(x[0].g)
+        g = {k: chosen(truth[0], ZERO, v) for k, v in x[0].g.items()}
+        result, zero = [Dual(clipped(op, x[0].r), clipped(op, x[0].c), g, self.boxes)], self.number(ZERO)[0]
+        for k, d in enumerate(x[1:], 1):
+            found = _select(truth, zero, d, self.boxes)
+            result.append(_unknown_where_open(truth, found) if k > 1 and 0 in truth[2] else found)
+        return result
+
+
+def _unknown_where_open(truth, d: Dual) -> Dual:
+    inside, at_centre, _ = truth
+    g = {k: chosen(inside, v, v, UNKNOWN) for k, v in d.g.items()}
+    return Dual(chosen(inside, d.r, d.r, UNKNOWN), chosen(at_centre, d.c, d.c, UNKNOWN), g, d.boxes)
 
 
 def _select(truth, no: Dual, yes: Dual, boxes) -> Dual:

@@ -17,6 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from dftfd.autofd.scalar.domains import ALWAYS, OnDomains, Partial
 from dftfd.autofd.scalar.intervals import FUNCTIONS, UNKNOWN
 from dftfd.autofd.scalar.on_objects import NotInAlgebra
 from dftfd.autofd.scalar.polynomials import ROUNDING, Polynomial, Polynomials, Predicate
@@ -28,18 +29,42 @@ _POWERS = {"sqrt": Fraction(1, 2), "rsqrt": Fraction(-1, 2), "square": Fraction(
 
 
 def factored(program: ScalarProgram, inputs, algebra: "Factored") -> list[Polynomial]:
-    """The program's outputs for inputs that are polynomials; nodes are added to the algebra's."""
-    return evaluate(program, algebra, inputs)
+    """The program's outputs for inputs that are polynomials; nodes are added to the algebra's, and to its `domain`
+    the conditions under which they are defined."""
+    outputs = evaluate(program, OnDomains(algebra), [Partial(a) for a in inputs])
+    algebra.domain = algebra.domain.union(*(output.defined for output in outputs))
+    values = [output.value for output in outputs]
+    if not all(isinstance(value, dict) for value in values):
+        raise NotInAlgebra("the formula's value is a truth value, a number is expected: write where(condition, 1, -1).")
+    return values
 
 
 def exponent(value: float) -> Fraction:
     """The fraction that a floating-point exponent stands for."""
     near = Fraction(value).limit_denominator(48)
-    return near if abs(float(near) - value) <= 1e-14 * max(1.0, abs(value)) else Fraction(value)
+    return near if abs(float(near) - value) <= 2 * np.spacing(abs(value)) else Fraction(value)
 
 
 class Factored(Polynomials):
-    """The algebra of programs' operations on polynomials."""
+    """The algebra of programs' operations on polynomials.   domain: where all that was read is defined, in clauses."""
+
+    def __init__(self, domain):
+        super().__init__(domain)
+        self.domain = ALWAYS
+
+    def program(self, outputs: list[Polynomial]) -> ScalarProgram:
+        """The new program of these outputs, and, as the last one, of the truth value that they are defined."""
+        results = (*map(self.node_of, outputs), self._truth_of(self.domain))
+        return ScalarProgram(tuple(self.nodes), results, self.n_inputs)
+
+    def _truth_of(self, clauses) -> int:
+        """The node of clauses."""
+        literal = lambda predicate, truth: predicate.node if truth else self.intern("not", (predicate.node,))
+        zero = self.intern("const", (), Fraction(0))
+        ends = {True: self.intern("ge0", (zero,)), False: self.intern("gt0", (zero,))}
+        nodes = {tuple(sorted(literal(*each) for each in clause)) or (ends[False],) for clause in clauses}
+        joined = sorted({clause[0] if len(clause) == 1 else self.intern("or", clause) for clause in nodes})
+        return self.intern("and", tuple(joined)) if len(joined) > 1 else joined[0] if joined else ends[True]
 
     def constant(self, value):
         if value.dtype.kind == "b":
@@ -165,11 +190,17 @@ class Factored(Polynomials):
             return self.unary(op, args[0])
         return self._other(node, args)
 
-    def _general_power(self, a, b):
+    @staticmethod
+    def constant_exponent(b) -> Fraction | None:
+        """The exponent that a value stands for, None where it varies."""
         if isinstance(b, int):
-            return self.power(a, Fraction(b))
-        if set(b) <= {()}:
-            return self.power(a, exponent(float(b.get((), 0)))) if b else self.number(1.0)
+            return Fraction(b)
+        return exponent(float(b.get((), 0))) if set(b) <= {()} else None
+
+    def _general_power(self, a, b):
+        p = self.constant_exponent(b)
+        if p is not None:
+            return self.power(a, p) if p else self.number(1.0)
         return self.unary("exp", self.mul(b, self.unary("log", a)))
 
     def _other(self, node, args):
@@ -178,37 +209,19 @@ class Factored(Polynomials):
             return self.compare(op, *args)
         if op in ("and", "or", "not"):
             return self._logic(op, *args)
-        if op == "select_n" and len(args) == 3:
-            return self.select(*args)
+        if op == "is_finite":  # about rounding, of which algebra knows nothing
+            return self.compare("gt", self._atom(self.intern("between", (), UNKNOWN)), {})
         if op == "exp2":
             return self.unary("exp", self.mul(args[0], self.unary("log", self.number(2.0))))
-        if op == "is_finite":
-            return True
         if op == "clamp":
             return self._extreme("min", self._extreme("max", args[1], args[0]), args[2])
-        if op in ("convert_element_type", "reduce_precision", "copy", "copy_p") and node.real:
+        if op in ("convert_element_type", "copy", "copy_p") and node.real:
             if isinstance(args[0], dict):
                 return args[0]
             if isinstance(args[0], int):
                 return self.number(float(args[0]))
             return self.select(args[0], {}, self.number(1.0))
-        if op == "entry":
-            return args[0][node.params["result"]][node.params["index"]]
-        if op == "call":
-            return self._call(node.code, args)
-        raise NotInAlgebra(f"the operation {op!r}")
-
-    def _call(self, code, args):
-        if code.name == "stop_gradient" or code.eqn.primitive.name == "stop_gradient":
-            return [[a] for a in args]
-        if code.name == "_cube_root":
-            return [[self.power(args[0], Fraction(1, 3))]]
-        if code.name == "lambert_w":
-            return [[self.unary("lambert_w", args[0])]]
-        if not code.has_rule:
-            raise NotInAlgebra(f"the operation {code.name!r}")
-        flat = iter(evaluate(code.program, self, args))
-        return [[next(flat) for _ in range(int(np.prod(v.aval.shape)))] for v in code.eqn.outvars]
+        raise NotInAlgebra(f"no enclosure of the operation {op!r} is known: nothing can be proved of this formula.")
 
 
 _NUMPY = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal"}

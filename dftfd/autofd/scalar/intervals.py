@@ -62,6 +62,15 @@ class Interval:
         largest = np.maximum(np.maximum(products[0], products[1]), np.maximum(products[2], products[3]))
         return Interval(down(least), up(largest))
 
+    def times(self, other: "Interval") -> "Interval":
+        return self * other
+
+    def scaled(self, number: float) -> "Interval":
+        return self * exactly(number)
+
+    def plus(self, number: float) -> "Interval":
+        return self + exactly(number)
+
     def reciprocal(self) -> "Interval":
         """1 / x; nothing is known where x may vanish, but for one that is zero at an end alone."""
         lo, hi = np.asarray(self.lo, dtype=float), np.asarray(self.hi, dtype=float)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dftfd.autofd.scalar.enclosures import OnIntervals
 from dftfd.autofd.scalar.intervals import UNKNOWN, Interval
-from dftfd.autofd.scalar.program import Node, ScalarProgram
+from dftfd.autofd.scalar.program import Node
 
 Polynomial = dict
 """{((node, exponent), ...): coefficient}, factors in ascending order; {} is zero, the key () a number."""
@@ -58,11 +58,6 @@ class Polynomials:
             with np.errstate(all="ignore"):
                 self.ranges.append(self._intervals.apply(node, [self.ranges[a] for a in args]))
         return self._known[key]
-
-    def program(self, outputs: list[Polynomial]) -> ScalarProgram:
-        """The new program of these outputs."""
-        results = tuple(map(self.node_of, outputs))
-        return ScalarProgram(tuple(self.nodes), results, self.n_inputs)
 
     @staticmethod
     def _atom(node: int) -> Polynomial:
@@ -265,7 +260,7 @@ class Polynomials:
             return self.add(total, no)
         if list(jump) == [()] and abs(jump[()]) <= ROUNDING * max(abs(no.get((), 0)), abs(yes.get((), 0))):
             low, high = sorted((float(jump[()]), 0.0))
-            noise = self.intern("between", (), Interval(np.nextafter(low, -1), np.nextafter(high, 1)))
+            noise = self.intern("between", (predicate.node,), Interval(np.nextafter(low, -1), np.nextafter(high, 1)))
             return self.add(self.add(total, no), self._atom(noise))
         node = self.intern("select", (predicate.node, self.node_of(no), self.node_of(yes)))
         self._selections.setdefault(node, (predicate, no, yes))

@@ -53,6 +53,11 @@ def symbolic_program(code, *specs) -> ScalarProgram:
     return _read(code, specs, _Reader(NONE, frozenset(CUSTOM), straight=True))
 
 
+def exact_program(code, *specs) -> ScalarProgram:
+    """The scalar program of code as it was written, in which real numbers that JAX would round are not computed."""
+    return _read(code, specs, _Reader(NONE, frozenset(CUSTOM), straight=True, fold=False))
+
+
 def _read(code, specs, reader) -> ScalarProgram:
     program = jax.make_jaxpr(code)(*specs)
     arguments, count = [], itertools.count()
@@ -160,10 +165,12 @@ class _Reader(Nodes):
     whole: operations that are kept as they are, besides those without scalar form; None: both are refused.
     straight: only the operations in `whole` are kept, all others without scalar form refused.
     keep: names of functions with derivative rules that are kept whole as well.
+    fold: whether operations on constants are carried out; of real numbers that rounds.
     """
 
-    def __init__(self, rules, whole, straight: bool = False, keep=frozenset()):
+    def __init__(self, rules, whole, straight: bool = False, keep=frozenset(), fold: bool = True):
         super().__init__(rules)
+        self.fold = fold
         self.whole, self.straight, self.keep = whole or frozenset(), straight or whole is None, keep
 
     def constants(self, value):
@@ -182,7 +189,8 @@ class _Reader(Nodes):
         tables, constant = any(isinstance(a, Table) for a in args), all(map(self._is_constant, args))
         if name in CUSTOM and (constant or not (name in self.whole or function_name(eqn) in self.keep)):
             return self.read(eqn.params[CUSTOM[name]], args)
-        if constant and (tables or name not in _MOVES):
+        folds = self.fold or all(v.aval.dtype != np.float64 for v in eqn.outvars)
+        if constant and folds and (tables or name not in _MOVES):
             return self._folded(eqn, args)
         if name not in self.whole:
             rule = _looked_up if tables else _MOVES.get(name) or _RULES.get(name)

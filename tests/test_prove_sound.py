@@ -1,0 +1,198 @@
+"""Nothing false is proved: jumps, kinks, domains of definition, operations without an enclosure."""
+
+import math
+from fractions import Fraction
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import dftfd
+from dftfd.autofd import compose
+from dftfd.errors import InputError, UnsupportedError
+from dftfd.functionals.common import slater_exchange
+
+# ---- jumps and kinks
+
+
+@pytest.mark.parametrize(
+    "code, domain",
+    [
+        (lambda x: jnp.sign(x) + 0.5, {"x": (-1e-6, 3.0)}),
+        (lambda x, y: jnp.sign(x * y - 1e-7) * (1 + x) + 0.5 * y, {"x": (0.0, 1.0), "y": (0.0, 1.0)}),
+        (lambda x: jnp.abs(x - 1e-7) - 1e-8, {"x": (0.0, 1.0)}),
+        (lambda x: jnp.where(x < 1e-6, -1.0, 1.0), {"x": (0.0, 1.0)}),
+        (lambda x: jnp.where((x > 0.3) & (x < 0.3 + 1e-7), -1.0, x), {"x": (0.1, 1.0)}),
+        (lambda x: jnp.maximum(x - 0.5, 0.5 - x) - 1e-9, {"x": (0.0, 1.0)}),
+        (lambda x: jnp.clip(x, 0.0, 1.0) - jnp.sign(1 - x - 1e-9), {"x": (0.0, 1.0)}),
+    ],
+)
+def test_false_statements_about_jumps_and_kinks_are_not_proved(code, domain):
+    assert not dftfd.prove(code, domain=domain, boxes=3000).proved
+
+
+def test_true_statements_across_jumps_and_kinks_are_proved_and_rechecked():
+    for code in (lambda x: jnp.sign(x) + 1.0, lambda x: jnp.abs(x) + jnp.sign(x) * 0.5 + 0.6, lambda x: abs(x)):
+        proof = dftfd.prove(code, domain={"x": (-1.0, 1.0)})
+        assert proof.proved
+        done, total = proof.recheck()
+        assert done == total
+
+
+_A = 1.00001e-4
+_RS = {"rs": (1e-4, 2e-4)}
+
+
+def _rs(n):
+    return (3 / (4 * math.pi * n)) ** (1 / 3)
+
+
+@dftfd.functional("lda_c_with_a_kink")
+def _kink(n):
+    """F_c falls from r_s = 1e-4 to a."""
+    return 0.05 * slater_exchange(n) * compose(lambda n: 1 + jnp.abs(_rs(n) - _A), n)
+
+
+@dftfd.functional("lda_c_with_a_sign")
+def _step(n):
+    """F_c < 0 from r_s = 1e-4 to a."""
+    return 0.05 * slater_exchange(n) * compose(lambda n: jnp.sign(_rs(n) - _A), n)
+
+
+@dftfd.functional("lda_c_with_a_step_down")
+def _down(n):
+    """F_c rises, but for a step down at r_s = 1.5e-4: its derivative is a negative delta function there."""
+    return 0.05 * slater_exchange(n) * compose(lambda n: 1 + _rs(n) - 0.1 * jnp.where(_rs(n) < 1.5e-4, 0.0, 1.0), n)
+
+
+@dftfd.functional("lda_c_with_a_fold")
+def _fold(n):
+    """The slope of F_c falls from 2 to 1 at r_s = 1.5e-4: d/dr_s of r_s^2 dF/dr_s is a negative delta function."""
+    return 0.05 * slater_exchange(n) * compose(lambda n: 1 + _rs(n) + jnp.minimum(_rs(n), 1.5e-4), n)
+
+
+@pytest.mark.parametrize(
+    "name, condition",
+    [
+        ("lda_c_with_a_kink", "ec_scaling"),
+        ("lda_c_with_a_sign", "ec_nonpositive"),
+        ("lda_c_with_a_step_down", "ec_scaling"),
+        ("lda_c_with_a_fold", "uc_monotone"),
+    ],
+)
+def test_conditions_of_formulas_with_jumps_and_kinks_are_not_proved(name, condition):
+    assert not dftfd.prove(name, condition, _RS, boxes=2000).proved
+
+
+def test_the_derivative_at_a_kink_that_is_positive_on_both_sides_is_proved_and_rechecked():
+    proof = dftfd.prove("lda_c_with_a_fold", "ec_scaling", _RS)
+    assert proof.proved
+    assert proof.recheck()[0] > 0
+
+
+def test_the_step_of_perdew_zunger_leaves_conditions_on_derivatives_undecided():
+    """Its two branches differ by 3e-5 hartree at r_s = 1 (J. P. Perdew, A. Zunger, PRB 23, 5048 (1981), table XII)."""
+    proof = dftfd.prove("lda_c_pz", "ec_scaling")
+    assert proof.outcome == "undecided"
+    assert all(lo[0] <= 1 <= hi[0] for lo, hi in proof.open_boxes)
+    assert dftfd.prove("lda_c_pz", "ec_nonpositive").proved
+
+
+# ---- where formulas are defined
+
+
+@pytest.mark.parametrize(
+    "code, domain, at",
+    [
+        (lambda x: jnp.sqrt(x - 1.0) ** 2 + 1.0, (0.0, 2.0), 0.5),
+        (lambda x: jnp.exp(jnp.log(x - 1.0)) + 1.0, (0.0, 2.0), 0.5),
+        (lambda x: (x - 1.0) ** 1.5 / (x - 1.0) ** 0.5 + 1.5, (0.0, 2.0), 0.5),
+        (lambda x: jnp.log(x) - jnp.log(x) + 1.0, (-1.0, 2.0), -0.5),
+        (lambda x: 0.0 * jnp.log(x) + 1.0, (-1.0, 2.0), -0.5),
+        (lambda x: x / x, (-1.0, 1.0), 0.0),
+        (lambda x: (1 / x) * x, (-1.0, 1.0), 0.0),
+        (lambda x: jnp.log1p(x) * 0.0 + 1.0, (-2.0, 1.0), -1.5),
+        (lambda x: jnp.sqrt(jnp.sqrt(x) - 1.0) * 0.0 + 1.0, (0.5, 4.0), 0.75),
+        (lambda x: jnp.maximum(jnp.sqrt(x), 1.0), (-1.0, 1.0), -0.5),
+        (lambda x: jnp.where(jnp.sqrt(x) >= 0.0, 1.0, 1.0 + x), (-0.5, 1.0), -0.25),
+        (lambda x: 1.0 + x**0.5 * x**-0.5, (0.0, 1.0), 0.0),
+        (lambda x: jnp.where(x > -0.5, jnp.log(x) - jnp.log(x), 1.0) + 1.0, (-1.0, 1.0), -0.25),
+        (lambda x: 1.0 + jnp.inf * x - jnp.inf * x, (0.0, 1.0), 0.5),
+    ],
+)
+def test_what_is_not_a_number_somewhere_is_not_proved(code, domain, at):
+    if not np.isnan(float(code(jnp.float64(at)))):
+        assert float(code(jnp.float64(at))) == float("inf") or at == -0.25
+    assert not dftfd.prove(code, domain={"x": domain}, boxes=2000).proved
+
+
+def test_a_branch_that_is_not_taken_need_not_be_defined():
+    """where(x > 0, exp(log x), 1) is 1 or x; so is the one with a floor inside."""
+    for code in (
+        lambda x: jnp.where(x > 0.25, jnp.exp(jnp.log(x)), 1.0),
+        lambda x: jnp.where(x > 0.25, jnp.log(jnp.where(x > 0.25, x, 1.0)) + 2.0, 1.0),
+        lambda x: jnp.sqrt(jnp.maximum(x, 0.0)),
+    ):
+        proof = dftfd.prove(code, domain={"x": (-1.0, 1.0)})
+        assert proof.proved
+        assert proof.recheck()[0] > 0
+
+
+def test_an_undefined_point_is_named():
+    proof = dftfd.prove(lambda x: jnp.log(x) - jnp.log(x) + 1.0, domain={"x": (-1.0, 2.0)})
+    assert proof.undefined_at["x"] <= 0
+    assert "undefined at x = -" in str(proof)
+
+
+def _finite(inner):
+    return lambda x: jnp.where(jnp.isfinite(inner(x)), 1.0, -1.0)
+
+
+def test_finiteness_is_about_rounding_and_never_decided():
+    for inner in (jnp.log, lambda x: 1 / x, lambda x: jnp.exp(1000 * x)):
+        code = _finite(inner)
+        assert not dftfd.prove(code, domain={"x": (-1.0, 1.0)}, boxes=500).proved
+
+
+# ---- operations and numbers
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        jnp.floor,
+        jnp.ceil,
+        jnp.round,
+        jnp.tan,
+        jnp.arccos,
+        lambda x: jnp.arctan2(x, 1.0),
+        lambda x: x % 1.0,
+        lambda x: lax.reduce_precision(x, 8, 7) + 1e-3 - x,
+        lambda x: x.astype(jnp.float32).astype(jnp.float64) - x,
+        lambda x: lax.fori_loop(0, 3, lambda k, y: y * x, 1.0),
+        lambda x: jnp.nextafter(x, 2.0) - x,
+    ],
+)
+def test_operations_without_an_enclosure_are_refused(code):
+    with pytest.raises(UnsupportedError):
+        dftfd.prove(lambda x: code(x), domain={"x": (0.0, 1.0)})
+
+
+@pytest.mark.parametrize("code", [lambda x: x > 0, lambda x: jnp.ones(3) * x, lambda x: jnp.int32(1), lambda x: (x, x)])
+def test_what_is_no_number_is_refused(code):
+    with pytest.raises((InputError, UnsupportedError)):
+        dftfd.prove(code, domain={"x": (0.0, 1.0)})
+
+
+def test_numbers_of_an_inequality_are_not_rounded_while_it_is_read():
+    """0.1 * 0.3 in JAX's operations is the product of the two float64 numbers, below that which float64 has for it."""
+    a, b = 0.1, 0.3
+    exact = Fraction(a) * Fraction(b)
+    near = float(exact)
+    sign = 1.0 if Fraction(near) > exact else -1.0
+    assert Fraction(near) != exact
+    proof = dftfd.prove(lambda x: sign * (a * (b * x) - near * x), domain={"x": (1.0, 2.0)})
+    assert proof.outcome == "violated"
+    e = math.e  # 1.4e-16 below exp(1)
+    assert not dftfd.prove(lambda x: e * x - jnp.exp(jnp.float64(1.0)) * x, domain={"x": (1.0, 2.0)}, boxes=500).proved
