@@ -211,6 +211,16 @@ def test_the_formula_of_a_reference_is_that_of_the_file(hydrogen, tmp_path):
         dftfd.load_inversion(path, functional=own(2))
 
 
+def test_a_density_that_is_far_off_is_doubted(hydrogen, inverted):
+    """By what is left of it for each electron; a potential of few functions leaves more than the usual."""
+    assert "DOUBT" not in str(inverted) and not inverted.notes
+    rough = dftfd.invert(hydrogen.molecule, hydrogen, potential_basis={"H": [[0, [0.1, 1.0]]]})
+    share = rough.density_error / 2
+    assert share > 1e-4
+    (note,) = rough.notes
+    assert note.startswith(f"DOUBT: {share:.1e} for each electron is {share * 1e4:.1f} times") and note in str(rough)
+
+
 def test_pictures_and_the_command(hydrogen, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     hydrogen.save(tmp_path / "h2.h5")

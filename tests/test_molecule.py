@@ -136,16 +136,43 @@ def test_core_potentials_come_with_the_basis():
 def test_core_potentials_by_choice():
     """False and {} switch them off, a name or dictionary chooses; a ghost never has one."""
     text = "H 0 0 0; I 0 0 1.609; ghost-I 0 0 5"
-    assert molecule(text, ecp=False).n_electrons == molecule(text, ecp={}).n_electrons == 54
+    all_electron = {"default": "sto-3g", "ghost-I": "def2-svp"}
+    for none in (False, {}, {"I": None}):
+        assert molecule(text, basis=all_electron, ecp=none).n_electrons == 54
     assert molecule(text, ecp="def2-tzvp").n_electrons == 26
     assert molecule(text, ecp={"I": "lanl2dz"}).n_electrons == 8
     assert molecule(text, ecp={"default": "def2-svp"}).n_electrons == 26
     assert molecule(text, ecp={"I": gto.basis.load_ecp("lanl2dz", "I")}).n_electrons == 8
-    assert molecule(text, ecp={"I": None}).n_electrons == 54
     with pytest.raises(InputError, match="has no core potential for H"):
         molecule(text, ecp={"H": "def2-svp"})
     with pytest.raises(InputError, match="no core potential for any element"):
         molecule(WATER, ecp="def2-svp")
+
+
+@pytest.mark.parametrize("ecp", [False, {}, {"Ag": None}, {"default": None}])
+@pytest.mark.parametrize("basis", ["def2-svp", "lanl2dz", "unc-def2-svp"])
+def test_core_electrons_without_functions_are_refused(basis, ecp):
+    """Silver without its core potential in a valence basis set ended at -1216 hartree; all electrons have -5198."""
+    with pytest.raises(InputError, match="no functions for the 28 core electrons of Ag"):
+        molecule("Ag 0 0 0;", basis=basis, spin=1, ecp=ecp)
+    assert molecule("Ag 0 0 0;", basis="dyall-v2z", spin=1, ecp=ecp).n_electrons == 47
+
+
+def test_core_electrons_that_a_mole_forgets_are_refused():
+    """PySCF takes no core potential with a basis set unless it is told to."""
+    with pytest.raises(InputError, match="no functions for the 28 core electrons of Ag"):
+        molecule(pyscf_mole(atom="Ag", basis="def2-svp", spin=1))
+
+
+def test_a_minimally_augmented_basis_without_polarisation_is_told():
+    """PySCF's ma-def2-SVP has def2-SV(P) inside: no p on H, no f on Sc. Of ma-def2-TZVP nothing is missing."""
+    with pytest.warns(InputWarning, match="madef2svp lacks p functions of H that def2-svp has"):
+        water = molecule(WATER, basis="ma-def2-svp")
+    assert water.n_ao == molecule(WATER, basis="def2-svp").n_ao - 2 * 3 + 4
+    with pytest.warns(InputWarning, match="madef2svp lacks f functions of Sc"):
+        molecule("Sc 0 0 0;", basis="ma-def2-svp", spin=1)
+    molecule(WATER, basis="ma-def2-tzvp")
+    molecule(WATER, basis={"default": "ma-def2-svp", "H": "def2-svp"})
 
 
 def test_valence_only_sets_never_run_without_their_potential():

@@ -244,6 +244,7 @@ def test_integrals_that_are_not_kept(monkeypatch):
         ({"solvent": 1.0}, "dielectric constant above 1"),
         ({"solvent": "w" * 10**6}, "the name of a solvent"),
         ({"solvent": (2.0,)}, "pair of it and the optical one"),
+        ({"solvent": (2.0, 4.0)}, "optical dielectric constant 4, .* above the static one, 2"),
         ({"solvent": "water", "solvent_model": "onsager"}, "'cpcm'"),
     ],
 )

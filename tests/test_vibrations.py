@@ -20,9 +20,10 @@ from dftfd.errors import (
     NotConvergedError,
 )
 from dftfd.interop.mean_field import mean_field
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.response import displacements
 from dftfd.system import isotopes
-from dftfd.system.rotations import n_rotations, rigid_motions, symmetry_number
+from dftfd.system.rotations import n_rotations, rigid_motions, symmetry, symmetry_number
 
 slow = pytest.mark.slow
 WATER = "O 0 0 0.1; H 0.1 0.76 -0.48; H 0 -0.74 -0.5"
@@ -289,6 +290,19 @@ def test_isotopes_lower_the_symmetry():
     m, x = shape(METHANE)
     m[1] = 2.0
     assert symmetry_number(m, x) == 3
+
+
+@pytest.mark.parametrize("text", [METHANE, BENZENE, list(SHAPES)[-1]])
+def test_rounded_coordinates_have_the_rotations_of_a_group(text):
+    """Two digits [angstrom] in any orientation: a divisor of the whole number (Lagrange), which is found to be near."""
+    m, x = shape(text)
+    whole, rng = SHAPES[text][1], np.random.default_rng(7)
+    for _ in range(25):
+        turn, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+        rounded = np.round(x @ turn * BOHR_IN_ANGSTROM, 2) / BOHR_IN_ANGSTROM
+        found = symmetry(m, rounded)
+        assert whole % found.number == 0 and found.nearly == whole and found.off < 0.04
+        assert symmetry_number(m, np.round(x @ turn, 4)) == whole
 
 
 # ---------------------------------------------------------------------------------------------------- thermochemistry

@@ -9,6 +9,7 @@ internally.
 import functools
 import re
 import warnings
+from collections import Counter
 from numbers import Integral
 
 from pyscf.gto import basis as tables
@@ -53,11 +54,16 @@ def normalise_basis_name(name) -> str:
         raise InputError(f"the basis set must be a name, not {shown(name)}.")
     key = re.sub(r"[-_ ]", "", name.strip().lower())
     bare = key.removeprefix("unc")
-    if not _is_of_pyscf(bare) and bare not in exchange_names():
+    if not is_known_basis(bare):
         near = ", ".join(repr(known) for known in closest_names(bare, known_basis_names()))
         more = "" if exchange_is_installed() else "; pip install 'dftfd[basis]' brings those of the Basis Set Exchange"
         raise InputError(f"unknown basis set {shown(name)}; the closest known names are {near}{more}.")
     return key
+
+
+def is_known_basis(key: str) -> bool:
+    """Whether `load_basis` has a basis set of this key."""
+    return _is_of_pyscf(key) or key in exchange_names()
 
 
 def _is_of_pyscf(bare):
@@ -88,6 +94,14 @@ def load_basis(key: str, symbol: str) -> tuple:
                 "in its table; choose another basis set for this element."
             )
     return found
+
+
+def functions_by_momentum(shells: tuple) -> Counter:
+    """Number of contracted radial functions for each angular momentum."""
+    counts: Counter = Counter()
+    for l, *rows in shells:
+        counts[l] += len(rows[-1]) - 1
+    return counts
 
 
 def has_nothing(shell: tuple) -> bool:

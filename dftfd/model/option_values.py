@@ -24,6 +24,9 @@ _SETTINGS_OF_JAX = {
 SMEARINGS = ("fermi", "gaussian")
 SOLVENT_MODELS = ("cpcm", "cosmo", "iefpcm", "ssvpe", "smd")
 LARGEST_CONSTANT, LONGEST_NAME = 1e12, 80
+NEARLY = 1.05
+"""By how much an optical dielectric constant may be above the static one: those of hydrocarbons are equal but for the
+measurements (undecane 1.04 in the Minnesota database)."""
 
 
 def _grid(value):
@@ -59,6 +62,11 @@ def _solvent(value):
     constant = number(lambda epsilon: 1.0 < epsilon <= LARGEST_CONSTANT)
     if isinstance(value, tuple | list):
         static, optical = map(constant.convert, value)
+        if optical > NEARLY * static:
+            raise InputError(
+                f"solvent={shown(value)}: the optical dielectric constant {optical:g}, the square of the index of "
+                f"refraction, is above the static one, {static:g}; give the static one first, as in (78.4, 1.78)."
+            )
         return static, optical
     return constant.convert(value)
 

@@ -19,13 +19,12 @@ DOUBT = "DOUBT: "
 
 def notes_before(calculation: Calculation, n_orbitals: int) -> tuple[str, ...]:
     """What is known before the first cycle, from the number of orbitals that the basis set has room for."""
-    dependent = calculation.molecule.n_ao - n_orbitals
-    if not dependent:
-        return ()
-    return (
-        f"{dependent} of {calculation.molecule.n_ao} basis functions left out as linearly dependent: overlap "
-        f"eigenvalues at or below {calculation.linear_dependence:g} (linear_dependence)",
-    )
+    molecule = calculation.molecule
+    notes, dependent = molecule.basis_remarks, molecule.n_ao - n_orbitals
+    if dependent:
+        words = f"{dependent} of {molecule.n_ao} basis functions left out as linearly dependent: overlap eigenvalues at"
+        notes += (f"{words} or below {calculation.linear_dependence:g} (linear_dependence)",)
+    return notes
 
 
 def notes_of(result) -> tuple[str, ...]:

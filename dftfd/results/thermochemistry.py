@@ -34,7 +34,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Thermochemistry(ShownAsText):
-    """temperature [K], pressure [Pa], symmetry_number.   quasi_harmonic: None, 'grimme' or 'truhlar'.
+    """temperature [K], pressure [Pa], symmetry_number, with remarks on it.   quasi_harmonic: None, 'grimme', 'truhlar'.
 
     zero_point [hartree]; it is in the energy of `parts['vibrations']`, too.   parts: by motion, 'electrons',
     'translation', 'rotation', 'vibrations'.   n_imaginary: modes that are in none of them.
@@ -47,6 +47,7 @@ class Thermochemistry(ShownAsText):
     zero_point: float
     parts: Mapping[str, Part]
     n_imaginary: int
+    remarks: tuple[str, ...] = ()
 
     @property
     def energy_at_zero(self) -> float:
@@ -83,7 +84,7 @@ class Thermochemistry(ShownAsText):
         head = (
             f"thermochemistry at {self.temperature:g} K, {self.pressure:g} Pa, symmetry number {self.symmetry_number}"
         )
-        rows = [head + how.get(self.quasi_harmonic or "", "")]
+        rows = [head + how.get(self.quasi_harmonic or "", ""), *(f"  {remark}" for remark in self.remarks)]
         if self.n_imaginary:
             rows.append(f"  {self.n_imaginary} imaginary modes are LEFT OUT")
         rows.append(f"  {'':<14}{'U / hartree':>18}{'S / (J/mol K)':>16}{'C_v / (J/mol K)':>17}")

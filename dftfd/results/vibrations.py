@@ -23,7 +23,7 @@ from dftfd.runtime.arguments import array, choice, number, optional, public, who
 from dftfd.runtime.hdf5 import read_tree, write_tree
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.system.isotopes import ISOTOPES, masses
-from dftfd.system.rotations import moments_of_inertia, n_rotations, rigid_motions, symmetry_number
+from dftfd.system.rotations import moments_of_inertia, n_rotations, rigid_motions, symmetry
 
 FORMAT = 1
 KM_PER_MOL = 974.8801118
@@ -131,7 +131,7 @@ class Vibrations(ShownAsText):
     @property
     def symmetry_number(self) -> int:
         """How many rotations turn the molecule into itself, isotopes told apart."""
-        return symmetry_number(self.masses, self.coordinates)
+        return symmetry(self.masses, self.coordinates).number
 
     @property
     def n_imaginary(self) -> int:
@@ -200,10 +200,17 @@ class Vibrations(ShownAsText):
             100 cm^-1 ('truhlar').
         Imaginary modes are left out, which the result says.
         """
-        sigma = self.symmetry_number if symmetry_number is None else symmetry_number
+        of_geometry = symmetry(self.masses, self.coordinates)
+        sigma = symmetry_number or of_geometry.number
+        remarks: tuple[str, ...] = ()
+        if symmetry_number is None and of_geometry.nearly > of_geometry.number:
+            remarks = (
+                f"the geometry is within {of_geometry.off:.2g} bohr of one with symmetry number {of_geometry.nearly}: "
+                f"optimise it further, or give symmetry_number={of_geometry.nearly}",
+            )
         found = np.where(np.abs(self.wavenumbers) < ZERO, 0.0, self.wavenumbers)
         state = self.energy, self.multiplicity, self.masses, self.coordinates, found
-        return thermochemistry(*state, temperature, pressure, sigma, quasi_harmonic)
+        return replace(thermochemistry(*state, temperature, pressure, sigma, quasi_harmonic), remarks=remarks)
 
     @public
     def spectrum(

@@ -5,7 +5,16 @@ from numbers import Integral, Real
 
 from dftfd.elements import AtomName, parse_atom_name
 from dftfd.errors import InputError, shown
-from dftfd.libcint.basis_sets import has_nothing, load_basis, load_ecp, normalise_basis_name, to_tuples
+from dftfd.libcint.basis_sets import (
+    display_name,
+    functions_by_momentum,
+    has_nothing,
+    is_known_basis,
+    load_basis,
+    load_ecp,
+    normalise_basis_name,
+    to_tuples,
+)
 
 MAX_ANGULAR_MOMENTUM = 12
 
@@ -28,6 +37,26 @@ def checked_basis(entry, name: AtomName):
     return entry
 
 
+def basis_remarks(symbols, atom_basis) -> tuple[str, ...]:
+    """What the names of basis sets promise and their tables lack, a line each.
+
+    Minimally augmented sets, ma-X, are X and a few diffuse functions. J. Zheng, X. Xu, D. G. Truhlar, Theor. Chem. Acc.
+    128, 295 (2011). doi:10.1007/s00214-010-0846-z
+    """
+    named = {(key, symbol) for key, symbol in zip(atom_basis, symbols, strict=True) if isinstance(key, str)}
+    lacking: dict[tuple[str, str], list[str]] = {}
+    for key, symbol in sorted(named):
+        if key.startswith("ma") and is_known_basis(key[2:]):
+            counts, of_whole = (functions_by_momentum(load_basis(k, symbol)) for k in (key, key[2:]))
+            for l in sorted(l for l in of_whole if counts[l] < of_whole[l]):
+                lacking.setdefault((key, "spdfghiklmnoq"[l]), []).append(symbol)
+    return tuple(
+        f"the table of {display_name(key)} lacks {letter} functions of {', '.join(elements)} that "
+        f"{display_name(key[2:])} has; take {display_name(key[2:])}d, or {display_name(key[2:])} for these elements."
+        for (key, letter), elements in lacking.items()
+    )
+
+
 def checked_ecp(entry, name: AtomName):
     """One atom's core potential as tuples of numbers, or None."""
     return None if entry is None else _check_ecp(to_tuples(entry), name)
@@ -35,6 +64,24 @@ def checked_ecp(entry, name: AtomName):
 
 def resolve_ecp(ecp, names: tuple[AtomName, ...], atom_basis: tuple) -> tuple:
     """Per atom None or a core potential as numbers; ghosts have none. `ecp` as in `molecule`."""
+    potentials = _resolved_ecp(ecp, names, atom_basis)
+    for potential, basis, name in zip(potentials, atom_basis, names, strict=True):
+        require_core(potential, basis, name)
+    return potentials
+
+
+def require_core(potential, basis, name: AtomName) -> None:
+    """Raise InputError for core electrons that neither the basis set has functions for nor a potential stands for."""
+    if name.ghost or not isinstance(basis, str) or potential is not None:
+        return
+    if own := load_ecp(basis, name.symbol):
+        raise InputError(
+            f"basis set {display_name(basis)!r} has no functions for the {own[0]} core electrons of {name.symbol}, "
+            "which its core potential stands for; leave ecp out, or take an all-electron basis set, as 'dyall-v2z'."
+        )
+
+
+def _resolved_ecp(ecp, names, atom_basis) -> tuple:
     if ecp is None:
         return tuple(
             load_ecp(basis, name.symbol) if isinstance(basis, str) and not name.ghost else None

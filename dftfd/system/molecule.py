@@ -21,7 +21,7 @@ from dftfd.libcint.basis_sets import display_name
 from dftfd.runtime.arguments import Kind, array, choice, public, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.notebook import ShownAsText
-from dftfd.system.basis import resolve_basis, resolve_ecp
+from dftfd.system.basis import basis_remarks, require_core, resolve_basis, resolve_ecp
 from dftfd.system.geometry import (
     Geometry,
     from_ase,
@@ -144,6 +144,11 @@ class Molecule(ShownAsText):
         kinds = sorted(set(zip(self.labels, names, strict=True)))
         return ", ".join(f"{label}: {display_name(name)}" for label, name in kinds)
 
+    @cached_property
+    def basis_remarks(self) -> tuple[str, ...]:
+        """What the names of basis sets promise and their tables lack, a line each."""
+        return basis_remarks(self.symbols, self.atom_basis)
+
     @property
     def shortest_distance(self) -> tuple[int, int, float] | None:
         """Indices of the two nearest nuclei and their distance in bohr; None for a single nucleus."""
@@ -183,8 +188,9 @@ def molecule(
         warning where the file says something else.
     unit: 'angstrom' or 'bohr'.
     cartesian: use Cartesian instead of spherical Gaussians.
-    ecp: effective core potentials. None takes those that belong to the basis set, False takes none, a name or a
-        dictionary from label, element or 'default' to a name, to numbers or to None chooses them.
+    ecp: effective core potentials. None takes those that belong to the basis set, False takes none, which is refused
+        where the basis set has no functions for core electrons; a name or a dictionary from label, element or 'default'
+        to a name, to numbers or to None chooses them.
     allow_close: accept atoms nearer than 0.1 angstrom.
 
     Raises InputError for a request that cannot be carried out (FileError for a missing file) before any integral is
@@ -207,6 +213,9 @@ def molecule(
             "cartesian": cartesian,
         }
     names = fields.pop("names")
+    if is_mole:
+        for atom in zip(fields["atom_ecp"], fields["atom_basis"], names, strict=True):
+            require_core(*atom)
     labels, ghost = tuple(name.label for name in names), tuple(name.ghost for name in names)
     check_positions(labels, ghost, fields["coordinates"], allow_close)
     if "atom_basis" not in fields:
@@ -220,6 +229,8 @@ def molecule(
             f"{result.n_alpha} alpha electrons do not fit into the {result.n_ao} basis functions of {result.basis}; "
             "use a larger basis set or a lower spin."
         )
+    for remark in result.basis_remarks:
+        warnings.warn(remark, InputWarning, stacklevel=3)
     if is_mole:
         bridge.check_same_system(result, source)
     elif not allow_close:

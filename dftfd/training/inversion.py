@@ -33,7 +33,7 @@ from dftfd.system.basis import resolve_basis
 from dftfd.system.molecule import Molecule
 from dftfd.terms import CoulombExchangeEnergy
 from dftfd.training.inversion_target import require_density, target_of
-from dftfd.training.inverted import FERMI_AMALDI, ONE_ORBITAL, Inversion
+from dftfd.training.inverted import CLOSE, FERMI_AMALDI, ONE_ORBITAL, Inversion
 from dftfd.training.wu_yang import WuYang
 from dftfd.training.zhao_morrison_parr import PenalisedDensity
 from dftfd.xc.density import density_function, evaluate_at
@@ -56,8 +56,8 @@ OPTIONS = (
 LADDER = tuple(10.0**-k for k in range(3, 11))
 """Smoothing that is tried, the strongest first, until the density agrees; of the penalty 1 / factor."""
 
-CLOSE, STALE, CLOSER = 1e-4, 2, 0.9
-"""What the density may be off for each electron. The search ends, too, where so many steps leave more than a share."""
+STALE, CLOSER = 2, 0.9
+"""The search ends, too, where so many steps leave more than a share of the density's error."""
 
 EVEN_TEMPERED, ORBITALS = "even-tempered", "orbitals"
 RATIO, WIDEST, TIGHTEST, LESS = 2.0, 0.1, 30.0, 10.0

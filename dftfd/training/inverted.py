@@ -43,6 +43,9 @@ FORMAT = 1
 BATCH = 4096
 """Points whose integrals are worked on together."""
 
+CLOSE = 1e-4
+"""What the density may be off for each electron."""
+
 FERMI_AMALDI, ONE_ORBITAL = "fermi-amaldi", "one-orbital"
 _TEXT = ("method", "reference", "fingerprint")
 _NUMBERS = ("density_error", "smoothing")
@@ -86,12 +89,24 @@ class Inversion(ShownAsText):
     def __str__(self):
         rows = [f"inversion of {self.molecule.formula}, {self.molecule.basis}, by {self.method} from {self.reference}"]
         rows.append(f"  density off by          {self.density_error:.2e} electrons (integral of the magnitude)")
+        rows += [f"  {note}" for note in self.notes]
         rows.append(f"  smoothing               {self.smoothing:.1e}, {self.coefficients.shape[1]} functions")
         rows.append(f"  kinetic energy          {self.kinetic_energy:.8f} hartree, of independent electrons")
         for name, (homo, lumo) in zip(("alpha", "beta"), self.frontier, strict=False):
             words = [f"HOMO {homo:.6f}" if homo is not None else "", f"LUMO {lumo:.6f}" if lumo is not None else ""]
             rows.append(f"  {name if len(self.target) > 1 else 'orbitals':24s}{' '.join(words)} hartree")
         return "\n".join(rows)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the potential must know, a line each: that its density is not the target's."""
+        share = self.density_error / float(np.sum(self.mo_occ))
+        if share < CLOSE:
+            return ()
+        return (
+            f"DOUBT: {share:.1e} for each electron is {share / CLOSE:.1f} times the usual {CLOSE:.0e}; the potential "
+            "is a rough one, try another potential_basis=, a larger basis set, or less smoothing",
+        )
 
     @property
     def frontier(self) -> tuple:
@@ -150,7 +165,10 @@ class Inversion(ShownAsText):
                     axes.plot(t, values[:, 1], color=line.get_color(), linestyle="--", label=f"{name}, beta")
             for place in places:
                 axes.axvline(place, color="0.8", linewidth=0.8, zorder=0)
-            axes.set(xlabel="place / bohr", ylabel=r"$v_\mathrm{xc}$ / hartree", title=str(self).split(",")[0])
+            title = str(self).split(",")[0]
+            if compare and not self.constants.any():
+                title += "\nup to a constant, which homo= would choose"
+            axes.set(xlabel="place / bohr", ylabel=r"$v_\mathrm{xc}$ / hartree", title=title)
             axes.legend(frameon=False)
 
     @public
