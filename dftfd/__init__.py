@@ -40,7 +40,7 @@ _PUBLIC = {
     "optimize": "dftfd.tasks.optimization",
     "reaction_path": "dftfd.tasks.reaction_path",
     "scan": "dftfd.tasks.scanning",
-    "load_scan": "dftfd.tasks.scanning",
+    "load_scan": "dftfd.tasks.scan_result",
     "nuclear_forces": "dftfd.model.forces",
     "numerical_forces": "dftfd.tasks.numerical_forces",
     "run_batch": "dftfd.batch",

@@ -153,13 +153,13 @@ def test_records_that_are_refused(tmp_path):
     with pytest.raises(FileError, match="no record"):
         run_batch(["He 0 0 0;"], record=other)
     other.write_text("my notes\n")
-    with pytest.raises(FileError, match="line 1"):
+    with pytest.raises(FileError, match="no record"):
         run_batch(["He 0 0 0;"], record=other)
     assert other.read_text() == "my notes\n"
     with pytest.raises(FileError, match="cannot write"):
         run_batch(["He 0 0 0;"], record=tmp_path / "no" / "batch.jsonl")
     record = tmp_path / "batch.jsonl"
-    with pytest.raises(FileError, match="in use by another batch"):
+    with pytest.raises(FileError, match="in use by another run"):
         run_batch(["He 0 0 0;"], **OPTIONS, record=record, on_outcome=lambda *_: run_batch([], record=record))
     guess = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), xc="hf")
     with pytest.raises(InputError, match="JSON can hold: SCFResult"):

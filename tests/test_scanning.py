@@ -7,7 +7,7 @@ import pytest
 
 import dftfd
 from dftfd.cli import main
-from dftfd.errors import FileError, InputError
+from dftfd.errors import CheckpointError, FileError, InputError
 from dftfd.system.internal_coordinates import value_of, with_value
 
 CHEAP = {"xc": "hf", "grid_level": 0}
@@ -91,7 +91,7 @@ def test_a_rigid_scan_has_the_energies_of_its_geometries(tmp_path):
     assert value_of(frame.coordinates, (0, 1)) == pytest.approx(1.3, abs=1e-8)
     with pytest.raises(InputError, match=r"'t\.txt': \.csv, \.xyz"):
         found.write("t.txt")
-    with pytest.raises(InputError, match="same molecule, atoms and model"):
+    with pytest.raises(CheckpointError, match="of a scan of another calculation: functional 'hf' instead of 'lda,vwn'"):
         dftfd.scan(hydrogen_fluoride(), "lda,vwn", grid_level=0, atoms=(0, 1), values=[0.8], path=path, restart=True)
     path.write_text(json.dumps({"dftfd_scan": 1}))
     with pytest.raises(FileError, match="no scan that dftfd wrote"):

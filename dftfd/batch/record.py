@@ -1,10 +1,8 @@
-"""The file of a batch: one line of JSON for each molecule, so that an interrupted batch can go on.
+"""The record of a batch (dftfd.runtime.records): a line for each molecule, so that an interrupted batch can go on.
 
-A line is written with one call and flushed to the disk before the next outcome is looked at. What an interruption has
-cut short is the last line at most, and is removed when the batch goes on.
+A line has the key of all that its numbers depend on, so that records may be put together, and the batch reordered.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -15,46 +13,34 @@ from pathlib import Path
 
 from dftfd.batch.entries import Entry
 from dftfd.batch.outcomes import Outcome
-from dftfd.errors import FileError, FunctionalError, InputError, InputWarning
+from dftfd.errors import FunctionalError, InputError, InputWarning
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
 from dftfd.model.option_values import for_json
 from dftfd.model.options import ENERGY, SEARCH, START, STATE
 from dftfd.results.tree import MOLECULE_TEXT
-from dftfd.runtime.files import check_writable, require_regular
+from dftfd.runtime import records
+from dftfd.runtime.files import read_bytes
 from dftfd.runtime.version import VERSION
-
-MAX_BYTES = 8 * 2**30
-"""Records above this size are refused unread."""
 
 
 @contextmanager
 def recorded(path, options, also=(), asked=None):
-    """The Record of a batch with these Options, locked against other batches; `also` as in `run_entry`.
+    """The Answers of a batch with these Options, locked against other runs; `also` as in `run_entry`.
 
     asked: what else the answers depend on, as the task, by name.
 
-    Raises FileError for a file that is no record, cannot be written, or is in use.
+    Raises FileError for a file that is no record, is damaged, cannot be written, or is in use.
     """
-    try:
-        check_writable(path)
-        with Path(path).open("a+b") as file:
-            require_regular(file, path, MAX_BYTES)
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield Record(file, path, options, also, asked or {})
-    except BlockingIOError as error:
-        raise FileError(f"{path} is in use by another batch.") from error
-    except FileError:
-        raise
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror or error}.") from error
+    with records.recorded(path, "a batch", None) as record:
+        yield Answers(record, options, also, asked or {})
 
 
-class Record:
-    """An open record. Results of the same molecule, formulas and options, by the same version, are known again."""
+class Answers:
+    """What a record knows: results of the same molecule, formulas and options, by the same version."""
 
-    def __init__(self, file, path, options, also, asked):
-        self._file, self._path, self._options = file, path, options
+    def __init__(self, record, options, also, asked):
+        self._record, self._options = record, options
         self._also, self._contexts, self._more = [_formulas(xc)[1] for xc in also], {}, asked
         self._known, self._asked = self._read()
         self._has_warned = False
@@ -67,7 +53,7 @@ class Record:
             self._has_warned = True
             warnings.warn(
                 f"the formula or a parameter of functional {name!r} is not what it was in results that "
-                f"{self._path} holds; they are computed anew.",
+                f"{self._record.path} holds; they are computed anew.",
                 InputWarning,
                 stacklevel=2,
             )
@@ -77,10 +63,7 @@ class Record:
         """Write a line."""
         _, context, names = self._of(entry.options)
         keys = {"key": self._key(entry, context), "asked": self._key(entry, names)}
-        line = json.dumps(keys | asdict(outcome), allow_nan=False)
-        self._file.write(line.encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self._record.add(keys | asdict(outcome))
 
     def _key(self, entry, context):
         molecule = _text({name: getattr(entry.molecule, name) for name in (*MOLECULE_TEXT, "coordinates")})
@@ -92,6 +75,7 @@ class Record:
         if named not in self._contexts:
             options = replace(self._options, **own)
             given = options.changed(ENERGY, STATE, START, SEARCH)
+            given |= {"guess": _contents(given["guess"])} if "guess" in given else {}
             name, formulas = _formulas(options.xc)
             common = {"dftfd": VERSION} | ({"also": self._also} if self._also else {}) | self._more
             texts = [_text({"options": given | {"xc": xc}} | common) for xc in (formulas, name)]
@@ -99,23 +83,17 @@ class Record:
         return self._contexts[named][0]
 
     def _read(self):
-        self._file.seek(0)
-        text = self._file.read()
-        whole = text[: text.rfind(b"\n") + 1]
         known, asked = {}, set()
-        for number, line in enumerate(whole.splitlines(), start=1):
+        for number, piece in enumerate(self._record.pieces):
             try:
-                fields = json.loads(line)
+                fields = dict(piece)
                 key, question = fields.pop("key"), fields.pop("asked", None)
                 outcome = Outcome(**fields | {"warnings": tuple(fields["warnings"])})
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise FileError(f"{self._path}, line {number}: no outcome of a batch; give another file.") from error
+            except (KeyError, TypeError) as error:
+                raise self._record.damaged(number, error) from error
             if outcome.document is not None:
                 known[key] = outcome
                 asked.add(question)
-        if not whole and text and not text.startswith(b'{"key": '):
-            raise FileError(f"{self._path} is no record of a batch; give another file.")
-        self._file.truncate(len(whole))
         return known, asked
 
 
@@ -134,3 +112,10 @@ def _text(value):
         return json.dumps(value, sort_keys=True, allow_nan=False, default=for_json)
     except (TypeError, ValueError) as error:
         raise InputError(f"a batch with a record takes options that JSON can hold: {error}.") from error
+
+
+def _contents(guess):
+    """A starting density as records know it: that of a file by what is in the file."""
+    if isinstance(guess, Path) or isinstance(guess, str) and os.path.isfile(guess):
+        return f"{guess} {records.checksum(read_bytes(guess, records.MAX_BYTES))}"
+    return guess

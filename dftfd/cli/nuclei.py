@@ -229,7 +229,7 @@ def scan(
     steps: Annotated[int, typer.Option(help="Number of values, both ends included.", min=1)] = 10,
     relaxed: Annotated[bool, typer.Option("--relaxed", help="Optimise all else at each value.")] = False,
     record: Annotated[
-        Path | None, typer.Option(help="File (.json) that holds the points done so far; --restart goes on from it.")
+        Path | None, typer.Option(help="File that holds the points done so far; --restart goes on from it.")
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Go on with the points of --record.")] = False,
     constraints: Annotated[
@@ -324,7 +324,7 @@ def _one_fragment(n_atoms):
 def _check_scan_outputs(paths, overwrite):
     """Raise, before anything is computed, where a file of a scan can't be written."""
     from dftfd.runtime.pictures import ENDINGS, require_matplotlib
-    from dftfd.tasks.scanning import check_ending
+    from dftfd.tasks.scan_result import check_ending
 
     for path in paths:
         check_ending(path)

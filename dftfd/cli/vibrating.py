@@ -42,7 +42,7 @@ def frequencies(
     points: Annotated[int, typer.Option(help="Points of differences, 2 or 4.")] = 2,
     step: Annotated[float | None, typer.Option(help="Displacement of differences [bohr].")] = None,
     record: Annotated[
-        Path | None, typer.Option(help="File (.h5) that holds the displacements done so far; --restart goes on.")
+        Path | None, typer.Option(help="File that holds the displacements done so far; --restart goes on from it.")
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Go on with the displacements of --record.")] = False,
     output: Annotated[

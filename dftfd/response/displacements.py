@@ -7,98 +7,111 @@ derivatives at no more cost, or at that of their responses. What is computed is 
 """
 
 import json
-import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dftfd.errors import DamagedFileError, FileError, InputError
+from dftfd.errors import CheckpointError, DamagedFileError, InputWarning
 from dftfd.model.forces import nuclear_forces
+from dftfd.model.identity import identity_of, require_energy_again
 from dftfd.model.nearby import solution_at
 from dftfd.model.option_values import for_json
-from dftfd.model.options import ENERGY, STATE
+from dftfd.model.options import ENERGY, SEARCH, STATE
 from dftfd.response.differences import Differences
 from dftfd.response.kept_functions import require_same_number
 from dftfd.response.polarizability import polarizabilities
-from dftfd.runtime.files import check_writable
-from dftfd.runtime.hdf5 import read_tree, write_tree
+from dftfd.runtime.hdf5 import MAGIC, read_tree
 from dftfd.runtime.progress import Progress
+from dftfd.runtime.records import Record, recorded
 from dftfd.scf.convergence import Convergence
 
-FORMAT = 1
 CLOSE = {"energy": 1e-10, "orbital_gradient": 1e-9}
 """Convergence at displaced geometries [hartree]: what is left of the orbital gradient enters forces to first order."""
 
 
-class Record:
+class Displacements:
     """What is known at displaced geometries: rows of forces, dipole moment and, where wanted, polarisability."""
 
-    def __init__(self, result, differences: Differences, path, restart: bool):
+    def __init__(self, result, differences: Differences, record: Record):
         n = result.molecule.n_atoms
-        self._path, self._width = path, 3 * n + 3 + (9 if differences.raman else 0)
-        self._identity = identity_of(result, differences)
-        self.done = np.zeros(3 * n * differences.points, dtype=np.int64)
-        self.rows = np.zeros((len(self.done), self._width))
-        if path is None:
-            if restart:
-                raise InputError("restart=True needs the record= of the interrupted run.")
-            return
-        check_writable(path)
-        if os.path.exists(path):
-            if not restart:
-                raise FileError(f"{path} exists: go on from it with restart=True (--restart), or choose another name.")
-            self._go_on()
+        self.done = np.zeros(3 * n * differences.points, dtype=bool)
+        self.rows = np.zeros((len(self.done), 3 * n + 3 + (9 if differences.raman else 0)))
+        self._record = record
+        if not record.pieces:
+            record.add({"energy": result.energy})
+        for k, piece in enumerate(record.pieces):
+            try:
+                self._take(piece, k, result)
+            except (KeyError, TypeError, ValueError, IndexError) as error:
+                raise record.damaged(k, error) from error
 
-    def _go_on(self):
-        part: Any = read_tree(self._path, "a record of displacements").get("displacements")
-        try:
-            if int(part["format"]) != FORMAT:
-                raise FileError(f"{self._path} has format {part['format']}; this version reads format {FORMAT}.")
-            identity, done, rows = str(part["identity"]), part["done"], part["rows"]
-            if done.shape != self.done.shape or rows.shape != self.rows.shape:
-                identity = ""
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, FileError):
-                raise
-            raise DamagedFileError(f"{self._path} holds no record of displacements: {error}.") from error
-        if identity != self._identity:
-            raise InputError(
-                f"{self._path} is the record of another molecule, geometry, model or step; go on with the same, or "
-                "choose another file."
-            )
-        if not np.isfinite(rows[done > 0]).all():
-            raise DamagedFileError(f"{self._path} is damaged: numbers that are not finite.")
-        self.done[:], self.rows[:] = done > 0, np.where(done[:, None] > 0, rows, 0.0)
+    def _take(self, piece, k, result):
+        if k == 0:
+            require_energy_again(self._record.path, piece["energy"], result.energy, result.settings.conv_tol)
+            return
+        number, row = int(piece["number"]), np.array(piece["row"], dtype=float)
+        if number < 0 or row.shape != self.rows[number].shape or not np.isfinite(row).all():
+            raise ValueError(f"row {number}")
+        self.rows[number], self.done[number] = row, True
 
     def add(self, number: int, row) -> None:
         """A displacement is done."""
-        self.rows[number], self.done[number] = row, 1
-        if self._path is not None:
-            part = {"format": FORMAT, "identity": self._identity, "done": self.done, "rows": self.rows}
-            write_tree(self._path, {"displacements": part})
+        self.rows[number], self.done[number] = row, True
+        self._record.add({"number": number, "row": row.tolist()})
 
 
-def identity_of(result, differences: Differences) -> str:
-    """What the numbers of a record depend on, as text."""
+@contextmanager
+def recorded_displacements(result, differences: Differences, path, restart: bool) -> Iterator[Displacements]:
+    """Those of a result, in the record of that path where there is one."""
+    options = replace(result.settings.options, xc=result.functional)
+    identity = identity_of(result.molecule, options, ENERGY, STATE, SEARCH)
+    identity |= {"differences": f"{differences}{', raman' if differences.raman else ''}"}
+    earlier = partial(_of_hdf5, path, result, differences)
+    with recorded(path, "displacements of nuclei", identity, restart, earlier) as record:
+        yield Displacements(result, differences, record)
+
+
+def _of_hdf5(path, result, differences, content) -> list[dict] | None:
+    """The pieces in a file of an earlier version, HDF5, which did not hold the program of the formula."""
+    if not content.startswith(MAGIC):
+        return None
+    part: Any = read_tree(path, "a record of displacements").get("displacements")
+    try:
+        if json.loads(part["identity"]) != _earlier_identity(result, differences):
+            raise CheckpointError(
+                f"{path} is the record of another molecule, geometry, model or step; take another name."
+            )
+        rows = zip(part["done"].tolist(), part["rows"].tolist(), strict=True)
+        pieces = [{"number": number, "row": row} for number, (done, row) in enumerate(rows) if done > 0]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DamagedFileError(f"{path} holds no record of displacements: {error!r}.") from error
+    said = f"{path} is of an earlier version, which compared energy and options, not the formula itself."
+    warnings.warn(said, InputWarning, stacklevel=2)
+    return [{"energy": result.energy}, *pieces]
+
+
+def _earlier_identity(result, differences):
     molecule, options = result.molecule, result.settings.options.plain(ENERGY, STATE)
     names = ("symbols", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp")
     potential = result.calculation.surroundings.potential
-    return json.dumps(
-        {
-            "molecule": {name: getattr(molecule, name) for name in names},
-            "coordinates": molecule.coordinates.round(8).tolist(),
-            "options": {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in options.items()},
-            "functional": result.settings.definition,
-            "potential": None if potential is None else potential.name,
-            "energy": round(result.energy, 6),
-            "differences": [differences.points, differences.step, differences.raman],
-        },
-        default=for_json,
-        sort_keys=True,
-    )
+    known = {
+        "molecule": {name: getattr(molecule, name) for name in names},
+        "coordinates": molecule.coordinates.round(8).tolist(),
+        "options": options,
+        "functional": result.settings.definition,
+        "potential": None if potential is None else potential.name,
+        "energy": round(result.energy, 6),
+        "differences": [differences.points, differences.step, differences.raman],
+    }
+    return json.loads(json.dumps(known, default=for_json))
 
 
-def by_differences(result: Any, differences: Differences, record: Record, progress: Any) -> dict[str, Any]:
+def by_differences(result: Any, differences: Differences, record: Displacements, progress: Any) -> dict[str, Any]:
     """hessian (atom, 3, atom, 3), dipole_derivatives (atom, 3, 3) and polarizability_derivatives of a result.
 
     The last axes of the derivatives are those of dipole moment and polarisability; None where they are not wanted.

@@ -10,7 +10,7 @@ import numpy as np
 from dftfd.errors import InputError, InputWarning, NumericalError
 from dftfd.model.forces import nuclear_forces, require_forces
 from dftfd.response.differences import STEPS, Differences
-from dftfd.response.displacements import Record, by_differences
+from dftfd.response.displacements import by_differences, recorded_displacements
 from dftfd.response.kept_functions import SHARE, kept_functions
 from dftfd.response.perturbed_nuclei import by_response, why_not
 from dftfd.runtime.arguments import Kind, choice, number, optional, whole
@@ -64,7 +64,8 @@ def second_derivatives(
             raise InputError("raman=, record= and restart= are those of method='differences'.")
         found, how = by_response(result, differences, progress), "coupled-perturbed orbitals"
     else:
-        found = by_differences(result, differences, Record(result, differences, record, restart), progress)
+        with recorded_displacements(result, differences, record, restart) as done:
+            found = by_differences(result, differences, done, progress)
         how = "forces at displaced geometries" + (f" ({kept})" if kept else "")
     n = 3 * result.molecule.n_atoms
     H = found["hessian"].reshape(n, n)

@@ -5,25 +5,29 @@ and forces that the trajectory holds, at no cost, and so knows all it knew when 
 """
 
 import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.errors import FileError, InputError
+from dftfd.errors import CheckpointError, InputError, InputWarning
 from dftfd.functionals.registry import get_functional
 from dftfd.interop.geometric import MINIMUM, SADDLE, minimise
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.model.forces import require_forces
+from dftfd.model.identity import identity_of, require_energy_again
 from dftfd.model.options import ENERGY, START, STATE, Options
 from dftfd.response.excitations import SPINS, Excitations
 from dftfd.response.hessian import second_derivatives
 from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import Kind, array, public, whole
-from dftfd.runtime.files import check_writable
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.progress import Progress, as_progress
+from dftfd.runtime.records import digest, locked_new, require_same
 from dftfd.system.geometry import read_text
 from dftfd.system.molecule import Molecule
 from dftfd.tasks.run import run_scf
@@ -31,7 +35,6 @@ from dftfd.tasks.surfaces import FollowedState, GroundState
 from dftfd.tasks.trajectory import Frame, TrajectoryWriter, read_trajectory
 
 SAME_GEOMETRY = 1e-6  # bohr; a recorded step nearer than this is the one that the optimiser asks for
-
 
 EXACT = "exact"
 _HESSIAN = array(None, 3, None, 3)
@@ -122,13 +125,14 @@ def optimize(
     options = Options.given_to("optimize", xc=functional, method=method, guess=guess, **scf_options)
     if options.grid is not None:
         raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= to optimise.")
-    progress = as_progress(progress)
     require_forces(functional)
     search: dict[str, Any] = {"constraints": text_of_constraints(constraints), "options": optimizer}
     search |= {"coordinate_system": coordinate_system, "max_steps": max_steps}
-    surface = _surface(state, tda, spin, grid_response, transition_state, hessian)
+    progress, surface = as_progress(progress), _surface(state, tda, spin, grid_response, transition_state, hessian)
     model = " ".join([model_in_words(molecule, options, grid_response), *([str(surface)] if state else [])])
-    path = _Path(molecule, model, trajectory, restart, progress)
+    more = {"state": str(surface) if state else None, "grid response left out": not grid_response}
+    more |= {"transition state": transition_state, "hessian": hessian}
+    identity = identity_of(molecule, options) | identity_of_search(search | more)
     last: list[SCFResult] = []  # at most one: older results would keep their memory
 
     def solve(coordinates):
@@ -139,25 +143,35 @@ def optimize(
     def evaluate(coordinates):
         frame = path.recorded(coordinates)
         if frame is None:
-            if state and path.frames and not path.n_computed:
-                surface.resume(solve(path.coordinates[-1]), path.frames[-1].energy)
+            if path.frames and not path.n_computed:
+                path.require_last(surface, solve(path.coordinates[-1]))
             with progress.stage("energy and forces"):
                 result = solve(coordinates)
                 energy, forces = surface.at(result, progress)
             frame = path.add(coordinates, energy, forces, f"{result.cycles} cycles")
         return frame.energy, -frame.forces
 
-    exact = transition_state if hessian is None else isinstance(hessian, str)
-    beginning = _hessian_of(solve(molecule.coordinates), progress) if exact else _fitting(hessian, molecule)
-    search |= {"hessian": beginning, "kind": SADDLE if transition_state else MINIMUM}
-    converged, _, _ = minimise(molecule.symbols, molecule.coordinates, evaluate, **search)
-    end = path.coordinates[-1]
-    result = last[0] if last and np.array_equal(last[0].molecule.coordinates, end) else solve(end)
-    return _outcome(converged, result, path, surface, transition_state)
+    with _path(molecule, (model, identity), trajectory, restart, progress) as path:
+        exact = transition_state if hessian is None else isinstance(hessian, str)
+        beginning = _hessian_of(solve(molecule.coordinates), progress) if exact else _fitting(hessian, molecule)
+        search |= {"hessian": beginning, "kind": SADDLE if transition_state else MINIMUM}
+        converged, _, _ = minimise(molecule.symbols, molecule.coordinates, evaluate, **search)
+        there = last and np.array_equal(last[0].molecule.coordinates, path.coordinates[-1])
+        result = last[0] if there else solve(path.coordinates[-1])
+        return _outcome(converged, result, path, surface, transition_state)
+
+
+def identity_of_search(search) -> dict[str, Any]:
+    """What decides which steps are taken, how many excepted."""
+    decided = search | {"max_steps": None}
+    plain = {name: value if isinstance(value, str | bool | None) else digest(value) for name, value in decided.items()}
+    return {name.replace("_", " "): " ".join(v.split()) if isinstance(v, str) else v for name, v in plain.items() if v}
 
 
 def _outcome(converged, result, path, surface, transition_state) -> Optimization:
     """What was found; of an excited state with the excitations at the last geometry."""
+    if not path.n_computed:
+        path.require_last(surface, result)
     energies, forces = path.energies_and_forces
     steps = np.array(path.coordinates), energies, forces, path.n_computed
     if isinstance(surface, GroundState):
@@ -196,14 +210,31 @@ def _fitting(hessian, molecule):
     return hessian
 
 
+@contextmanager
+def _path(molecule, kind, trajectory, restart, progress) -> Iterator["_Path"]:
+    """The _Path of a trajectory, which no other process writes meanwhile.   kind: (model in words, identity)."""
+    if trajectory is None:
+        if restart:
+            raise InputError("restart=True needs the trajectory of the interrupted optimisation.")
+        yield _Path(molecule, kind, None, [], progress)
+        return
+    with locked_new(trajectory, restart):
+        ahead = _earlier_frames(molecule, kind, trajectory)
+        yield _Path(molecule, kind, trajectory, ahead, progress)
+
+
 class _Path:
     """The steps done so far: those read from an earlier trajectory are handed out first, new ones are written."""
 
-    def __init__(self, molecule, model, trajectory, restart, progress):
+    def __init__(self, molecule, kind, trajectory, ahead, progress):
         self.frames, self.coordinates, self.n_computed = [], [], 0
-        self._molecule, self._model, self._progress = molecule, model, progress
-        self._ahead = _earlier_frames(molecule, model, trajectory, restart)
-        self._file, self._writer = trajectory, None
+        self._molecule, self._kind, self._progress = molecule, kind, progress
+        self._file, self._ahead, self._writer = trajectory, ahead, None
+
+    def require_last(self, surface, result) -> None:
+        """Take up the surface at the last recorded geometry; CheckpointError where its energy is another one now."""
+        there = self.frames[-1].energy
+        require_energy_again(self._file, there, surface.resume(result, there), result.settings.conv_tol)
 
     def recorded(self, coordinates) -> Frame | None:
         """The frame of an earlier run for these coordinates; where it took another way, the rest is dropped."""
@@ -218,7 +249,7 @@ class _Path:
     def add(self, coordinates, energy, forces, note) -> Frame:
         """The frame of a new calculation, written to the trajectory."""
         positions = np.array(coordinates) * BOHR_IN_ANGSTROM
-        frame = Frame(self._molecule.symbols, positions, float(energy), forces, self._model)
+        frame = Frame(self._molecule.symbols, positions, float(energy), forces, *self._kind)
         if self._file is not None:
             self._writer = self._writer or TrajectoryWriter(self._file, self.frames)
             self._writer.append(frame)
@@ -250,25 +281,25 @@ def model_in_words(molecule, options, grid_response) -> str:
     return " ".join(" ".join(words).replace('"', "'").split())
 
 
-def _earlier_frames(molecule, model, trajectory, restart) -> list[Frame]:
-    if trajectory is None:
-        if restart:
-            raise InputError("restart=True needs the trajectory of the interrupted optimisation.")
-        return []
-    check_writable(trajectory)
-    if not restart:
-        if os.path.exists(trajectory):
-            raise FileError(
-                f"{trajectory} exists: go on from it with restart=True (--restart), or choose another name."
-            )
-        return []
+def _earlier_frames(molecule, kind, trajectory) -> list[Frame]:
+    """The frames that a file holds already; CheckpointError where one is of another calculation."""
     frames = read_trajectory(trajectory) if os.path.exists(trajectory) else []
-    for frame in frames[:1]:
-        if frame.symbols != molecule.symbols or frame.model != model:
-            raise InputError(
+    model, identity = kind
+    for frame in frames:
+        if frame.symbols != molecule.symbols or frame.identity is None and frame.model != model:
+            raise CheckpointError(
                 f"{trajectory} is the path of {''.join(frame.symbols)} with {frame.model}, not of "
                 f"{''.join(molecule.symbols)} with {model}; go on with the same, or choose another file."
             )
+        if frame.identity is not None:
+            require_same(trajectory, "an optimisation", frame.identity, identity)
+    if any(frame.identity is None for frame in frames):
+        warnings.warn(
+            f"{trajectory} is of an earlier version, which did not write down what its energies depend on; the last "
+            "one alone is compared.",
+            InputWarning,
+            stacklevel=2,
+        )
     return frames
 
 

@@ -4,156 +4,38 @@ In a rigid scan one side of the molecule moves as it is (dftfd.system.internal_c
 is optimised at each value, from the geometry of the last. Each calculation starts from the density of the last one.
 """
 
-import json
 import math
-import os
-import re
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.errors import FileError, InputError, NotConvergedError, shown
+from dftfd.errors import CheckpointError, InputError, InputWarning, NotConvergedError, shown
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
-from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.model.forces import require_energy, require_forces
+from dftfd.model.identity import identity_of, require_energy_again
 from dftfd.model.options import Options
 from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import each, number, public, whole
-from dftfd.runtime.files import check_writable, read_bytes, write_text
-from dftfd.runtime.json_reader import parse_json
-from dftfd.runtime.notebook import ShownAsText
-from dftfd.runtime.pictures import ENDINGS, picture
 from dftfd.runtime.progress import Progress, as_progress
+from dftfd.runtime.records import HEAD, recorded
 from dftfd.system.internal_coordinates import KINDS, UNITS, value_of, with_value
 from dftfd.system.molecule import Molecule
-from dftfd.tasks.counterpoise import HARTREE_IN_KCAL
-from dftfd.tasks.optimization import model_in_words, optimize, text_of_constraints
+from dftfd.tasks.optimization import (
+    SAME_GEOMETRY,
+    identity_of_search,
+    model_in_words,
+    optimize,
+    text_of_constraints,
+)
 from dftfd.tasks.run import run_scf
+from dftfd.tasks.scan_result import RECORD, Scan, load_scan, piece_of, point_of
 
-FORMAT = 1
-LARGEST_FILE = 2**28  # bytes
 _SAME = 1e-9  # angstrom or degree: values of a scan that count as equal
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Scan(ShownAsText):
-    """Energies along an internal coordinate.
-
-    symbols (atom,).   atoms: the two, three or four whose distance, angle or dihedral angle is scanned, from 0.
-    values (point,) [angstrom or degree], energies (point,) [hartree] (free energies with smearing, NaN where none was
-    found), converged (point,): SCF, and geometry in a relaxed scan.   coordinates (point, atom, 3) [bohr].
-    relaxed: whether all else was optimised.   model: what the energies were computed with, in words.
-    n_computed: points that were not read from a file.
-    """
-
-    symbols: tuple[str, ...]
-    atoms: tuple[int, ...]
-    relaxed: bool
-    model: str
-    values: np.ndarray
-    energies: np.ndarray
-    converged: np.ndarray
-    coordinates: np.ndarray
-    n_computed: int = 0
-
-    @property
-    def what(self) -> str:
-        """The coordinate in words, atoms named from 1 as everywhere and numbered from 0: 'distance of H1 F2 (0 1)'."""
-        named = " ".join(f"{self.symbols[a]}{a + 1}" for a in self.atoms)
-        return f"{KINDS[len(self.atoms)]} of {named} ({' '.join(map(str, self.atoms))})"
-
-    @property
-    def _title(self) -> str:
-        """The model without what only tells records apart."""
-        return re.sub(r" [0-9a-f]{12}$", "", self.model).replace(" auto ", " ")
-
-    @property
-    def relative(self) -> np.ndarray:
-        """Energies above the lowest that converged [kcal/mol]."""
-        lowest = np.min(self.energies, where=self.converged, initial=np.inf)
-        return (self.energies - (lowest if np.isfinite(lowest) else np.nan)) * HARTREE_IN_KCAL
-
-    def __str__(self):
-        unit = UNITS[len(self.atoms)]
-        lines = [f"{'relaxed' if self.relaxed else 'rigid'} scan, {self.what}: {self._title}"]
-        lines.append(f"{unit:>12}{'energy / hartree':>20}{'kcal/mol':>12}")
-        for value, energy, above, good in zip(self.values, self.energies, self.relative, self.converged, strict=True):
-            note = "" if good else "  NOT CONVERGED"
-            lines.append(f"{value:12.5f}{energy:20.10f}{above:12.3f}{note}")
-        return "\n".join(lines)
-
-    @public
-    def plot(self, path: Path) -> None:
-        """Write the curve as a picture, .png, .svg or .pdf; needs Matplotlib. Points without convergence are hollow.
-
-        InputError for an unknown ending, FileError where the file cannot be written.
-        """
-        with picture(path) as figure:
-            axes, good = figure.subplots(), self.converged
-            axes.plot(self.values, self.relative, "-", color="0.6", lw=1)
-            axes.plot(self.values[good], self.relative[good], "o", color="C0")
-            axes.plot(self.values[~good], self.relative[~good], "o", color="C3", mfc="none")
-            axes.set(xlabel=f"{self.what} / {UNITS[len(self.atoms)]}", ylabel="energy / kcal mol$^{-1}$")
-            axes.set_title(self._title, fontsize=9)
-
-    @public
-    def save(self, path: Path) -> None:
-        """Write everything as JSON, for `dftfd.load_scan(path)`."""
-        write_text(path, json.dumps(self._document(), indent=1))
-
-    @public
-    def write(self, path: Path) -> None:
-        """Write a table (.csv), the geometries (.xyz), everything (.json) or the curve (.png, .svg, .pdf)."""
-        writers = {".csv": self._csv, ".xyz": self._xyz}
-        if path.suffix in ENDINGS:
-            self.plot(path)
-        elif path.suffix == ".json":
-            self.save(path)
-        elif path.suffix in writers:
-            write_text(path, writers[path.suffix]())
-        else:
-            check_ending(path)
-
-    def _csv(self):
-        rows = zip(self.values, self.energies, self.relative, self.converged, strict=True)
-        head = f"{KINDS[len(self.atoms)]}_{UNITS[len(self.atoms)]},energy_hartree,relative_kcal_mol,converged"
-        return "\n".join([head, *(f"{float(v)!r},{float(e)!r},{float(r)!r},{bool(c)}" for v, e, r, c in rows), ""])
-
-    def _xyz(self):
-        lines = []
-        for value, energy, x in zip(self.values, self.energies, self.coordinates * BOHR_IN_ANGSTROM, strict=True):
-            comment = f"{KINDS[len(self.atoms)]}={float(value)!r} energy_hartree={float(energy)!r}"
-            lines += [str(len(self.symbols)), comment]
-            lines += [
-                f"{symbol} " + " ".join(f"{a:.10f}" for a in row) for symbol, row in zip(self.symbols, x, strict=True)
-            ]
-        return "\n".join([*lines, ""])
-
-    def _document(self):
-        points = zip(self.values, self.energies, self.converged, self.coordinates, strict=True)
-        return {
-            "dftfd_scan": FORMAT,
-            "symbols": list(self.symbols),
-            "atoms": list(self.atoms),
-            "relaxed": self.relaxed,
-            "model": self.model,
-            "points": [
-                {"value": float(v), "energy": float(e) if math.isfinite(e) else None, "converged": bool(c)}
-                | {"coordinates": x.tolist()}
-                for v, e, c, x in points
-            ],
-        }
-
-
-def check_ending(path: Path) -> None:
-    """InputError where a scan is not written under such a name."""
-    known = [".csv", ".xyz", ".json", *ENDINGS]
-    if path.suffix not in known:
-        raise InputError(f"cannot tell the format of {str(path)!r}: {', '.join(known)} expected.")
 
 
 @public
@@ -180,7 +62,7 @@ def scan(
     molecule, xc, method, guess, scf_options: as in `run_scf`.
     values: [angstrom] or [degree], in the order in which they are computed.
     relaxed: optimise everything else at each value, by geomeTRIC; else one side of the molecule moves as it is.
-    path: file (JSON) that holds the points done so far after each; one that exists is refused, unless restart=True:
+    path: file that holds the points done so far, a line of JSON each; one that exists is refused, unless restart=True:
         then the scan goes on after the points that are in it.
     constraints, coordinate_system, max_steps, optimizer: of a relaxed scan, as in `optimize`.
     progress: as in run_scf; it is told each point.
@@ -199,13 +81,18 @@ def scan(
     fixed = text_of_constraints(constraints)
     words = [model_in_words(molecule, options, True), *([f"with {' '.join(fixed.split())}"] if fixed else [])]
     words.append(program_fingerprint(functional)[:12])
-    course = _Course(molecule, atoms, values, relaxed, " ".join(words), path, restart, as_progress(progress))
-    search = {"coordinate_system": coordinate_system, "max_steps": max_steps, "optimizer": optimizer}
-    solve = _Relaxed(options, fixed, search) if relaxed else _Rigid(options)
-    for value in course.left():
-        geometry = molecule.at(with_value(course.geometry, atoms, value))
-        course.add(value, *solve(geometry, atoms, value))
-    return course.scan()
+    kind, search = " ".join(words), {"coordinate_system": coordinate_system, "optimizer": optimizer}
+    identity = identity_of(molecule, options) | {"scanned": f"{KINDS[len(atoms)]} {' '.join(map(str, atoms))}"}
+    identity |= {"relaxed": True} | identity_of_search(search | {"constraints": fixed}) if relaxed else {}
+    earlier = partial(_of_document, path, molecule, atoms, relaxed, kind)
+    solve = _Relaxed(options, fixed, search | {"max_steps": max_steps}) if relaxed else _Rigid(options)
+    with recorded(path, RECORD, identity, restart, earlier) as record:
+        course = _Course(molecule, atoms, values, relaxed, kind, record, as_progress(progress))
+        course.require_last(solve)
+        for value in course.left():
+            geometry = molecule.at(with_value(course.geometry, atoms, value))
+            course.add(value, *solve(geometry, atoms, value))
+        return course.scan()
 
 
 class _Rigid:
@@ -245,35 +132,28 @@ class _Relaxed(_Rigid):
 
 
 class _Course:
-    """The points of a scan as they come, on disk after each; those of an earlier one are taken where they agree."""
+    """The points of a scan as they come, in its record; those of an earlier one are taken where they agree."""
 
-    def __init__(self, molecule, atoms, values, relaxed, model, path, restart, progress):
-        self.molecule, self.atoms, self.values, self.path = molecule, atoms, values, path
-        self._kind, self._progress = (relaxed, model), progress
+    def __init__(self, molecule, atoms, values, relaxed, model, record, progress):
+        self.molecule, self.atoms, self.values = molecule, atoms, values
+        self._kind, self._record, self._progress = (relaxed, model), record, progress
         self._points: list[tuple[float, float, bool, np.ndarray]] = []
         self.n_computed = 0
-        if path is None:
-            if restart:
-                raise InputError("restart=True needs the path= of the interrupted scan.")
-            return
-        check_writable(path)
-        if os.path.exists(path):
-            if not restart:
-                raise FileError(f"{path} exists: go on from it with restart=True (--restart), or choose another name.")
-            self._go_on(load_scan(path))
-
-    def _go_on(self, before: Scan):
-        same = (before.symbols, before.atoms, before.relaxed) == (self.molecule.symbols, self.atoms, self._kind[0])
-        if not same or before.model != self._kind[1]:
-            how = "relaxed" if before.relaxed else "rigid"
-            raise InputError(
-                f"{self.path} is a {how} scan of the {before.what} with {shown(before.model, 150)}; go on with the "
-                "same molecule, atoms and model, or choose another file."
-            )
-        for k, value in enumerate(self.values[: len(before.values)]):
-            if abs(before.values[k] - value) > _SAME or not np.isfinite(before.energies[k]):
+        if not record.pieces:
+            record.add(self._head())
+        for k, value in enumerate(values[: len(record.pieces) - 1], start=1):
+            try:
+                found, energy, converged, x = point_of(record.pieces[k], molecule.n_atoms)
+            except (KeyError, TypeError, ValueError) as error:
+                raise record.damaged(k, error) from error
+            if abs(found - value) > _SAME or not np.isfinite(energy):
                 break
-            self._points.append((value, float(before.energies[k]), bool(before.converged[k]), before.coordinates[k]))
+            self._points.append((value, energy, converged, x))
+
+    def _head(self):
+        return {"symbols": self.molecule.symbols, "atoms": self.atoms} | dict(
+            zip(("relaxed", "model"), self._kind, strict=True)
+        )
 
     def left(self):
         """The values that are still to be computed."""
@@ -284,11 +164,21 @@ class _Course:
         """The molecule from which the next point starts: a relaxed one goes on from the last."""
         return self.molecule.at(self._points[-1][3]) if self._kind[0] and self._points else self.molecule
 
+    def require_last(self, solve):
+        """Begin where the last recorded point was; CheckpointError where that has another energy now."""
+        known = [point for point in self._points if point[2]]
+        if not (known and self.left()):
+            return
+        _, energy, _, x = known[-1]
+        now, _, _ = _Rigid.__call__(solve, self.molecule.at(x), self.atoms, None)
+        require_energy_again(self._record.path, energy, now, solve.options.conv_tol)
+
     def add(self, value, energy, converged, coordinates):
+        if len(self._record.pieces) > (kept := len(self._points) + 1):  # points of other values
+            self._record.replace(self._record.pieces[:kept])
         self._points.append((value, energy, converged, np.array(coordinates)))
         self.n_computed += 1
-        if self.path is not None:
-            self.scan().save(self.path)
+        self._record.add(piece_of(*self._points[-1]))
         note = "" if converged else "  NOT CONVERGED"
         place = f"point {len(self._points)} of {len(self.values)}"
         self._progress.note(f"{place}  {value:.5f} {UNITS[len(self.atoms)]}  E = {energy:.10f}{note}")
@@ -300,24 +190,28 @@ class _Course:
         return Scan(self.molecule.symbols, self.atoms, relaxed, model, *arrays, self.n_computed)
 
 
-@public
-def load_scan(path: Path) -> Scan:
-    """The scan that a file holds, as `Scan.save` and `path=` write it. FileError for anything else."""
-    try:
-        document = parse_json(read_bytes(path, LARGEST_FILE))
-        if document["dftfd_scan"] != FORMAT:
-            raise ValueError
-        symbols, atoms = tuple(map(str, document["symbols"])), tuple(map(int, document["atoms"]))
-        points = [(p["value"], p["energy"], p["converged"], p["coordinates"]) for p in document["points"]]
-        values, found, converged, coordinates = zip(*points, strict=True)
-        energies = [math.nan if e is None else e for e in found]
-        x = np.array(coordinates, dtype=float)
-        if x.shape != (len(points), len(symbols), 3) or len(atoms) not in KINDS or max(atoms) >= len(symbols):
-            raise ValueError
-        arrays = np.array(values, dtype=float), np.array(energies, dtype=float), np.array(converged, dtype=bool), x
-        return Scan(symbols, atoms, bool(document["relaxed"]), str(document["model"]), *arrays)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise FileError(f"{path} is no scan that dftfd wrote; give another file.") from error
+def _of_document(path, molecule, atoms, relaxed, model, content) -> list[dict] | None:
+    """Pieces of what `Scan.save` wrote, and of records of earlier versions; CheckpointError for another scan."""
+    if content.startswith(HEAD[: len(content)]):
+        return None
+    before = load_scan(path)
+    same = (before.symbols, before.atoms, before.relaxed, before.model) == (molecule.symbols, atoms, relaxed, model)
+    moved = lambda value: with_value(molecule, atoms, value)
+    if (
+        not same
+        or not relaxed
+        and any(
+            np.abs(x - moved(v)).max() > SAME_GEOMETRY for v, x in zip(before.values, before.coordinates, strict=True)
+        )
+    ):
+        raise CheckpointError(
+            f"{path} is a scan of the {before.what} with {shown(before.model, 150)}, or of other atoms; go on with "
+            "the same, or take another name."
+        )
+    warnings.warn(f"{path} does not say all that its energies depend on, as records do.", InputWarning, stacklevel=2)
+    points = zip(before.values, before.energies, before.converged, before.coordinates, strict=True)
+    head = {"symbols": before.symbols, "atoms": before.atoms, "relaxed": before.relaxed, "model": before.model}
+    return [head, *(piece_of(*point) for point in points)]
 
 
 def _require_coordinate(molecule, atoms, values):

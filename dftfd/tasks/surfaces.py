@@ -26,6 +26,10 @@ class GroundState:
         """Energy [hartree] and forces (atom, 3) [hartree/bohr] of a result."""
         return result.free_energy, nuclear_forces(result, self.grid_response, Progress()).values
 
+    def resume(self, result: Any, energy: float) -> float:
+        """The energy [hartree] at a result's geometry, where an earlier run found `energy`."""
+        return result.free_energy
+
 
 @dataclass
 class FollowedState:
@@ -65,11 +69,15 @@ class FollowedState:
         state = found.state(self.root, self.grid_response, Progress())
         return state.energy, state.forces
 
-    def resume(self, result: Any, energy: float) -> None:
-        """Take up the state of this energy [hartree] at a result's geometry, where an earlier run followed it."""
+    def resume(self, result: Any, energy: float) -> float:
+        """Take up the state of this energy [hartree] at a result's geometry, where an earlier run followed it.
+
+        Returns its energy now.
+        """
         found = self._roots(result)
         self.root = int(np.argmin(np.abs(result.energy + found.energies - energy)))
         self.excitations, self._last = found, transition_densities(found)[self.root]
+        return float(result.energy + found.energies[self.root])
 
     def _roots(self, result):
         return roots_with_forces(result, max(self.root + 1, self.state) + MORE, self.tda, self.spin)

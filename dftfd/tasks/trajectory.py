@@ -2,27 +2,34 @@
 
 As in every extended xyz file, positions are in angstrom, `energy` in eV and `forces` in eV/angstrom, so that ASE and
 those that follow it read them rightly. `energy_hartree` and the columns `forces_hartree_bohr` hold the same in atomic
-units with all their digits. A frame is on disk before the next step begins; one that was cut off by the end of the
-program is ignored. Files of earlier versions, in hartree and hartree/bohr as their `units` say, are read too.
+units with all their digits. `identity` holds what the energy depends on (dftfd.model.identity) as JSON in which what
+would end the word is written as in addresses (%22), `check` a checksum of the frame. A frame is on disk before the next
+step begins; one that was cut off by the end of the program is ignored. Files of earlier versions, without identity and
+checksum or in hartree and hartree/bohr as their `units` say, are read too.
 """
 
+import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import numpy as np
 
-from dftfd.errors import FileError
+from dftfd.errors import DamagedFileError, FileError
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.results.summary import HARTREE_IN_EV
 from dftfd.runtime.files import write_text
+from dftfd.runtime.json_reader import parse_json
+from dftfd.runtime.records import DIGITS, checksum
 from dftfd.system.geometry import read_text
 
 _COLUMNS = "Properties=species:S:1:pos:R:3:forces:R:3:forces_hartree_bohr:R:3"
 _EARLIER = "Properties=species:S:1:pos:R:3:forces:R:3 energy="
 _UNITS = "angstrom, eV, eV/angstrom"
+_IDENTITY, _CHECK = re.compile(r" identity=(\S+)"), re.compile(rf" check=([0-9a-f]{{{DIGITS}}})$")
 _FORCE = HARTREE_IN_EV / BOHR_IN_ANGSTROM  # eV/angstrom
 
 
@@ -30,7 +37,8 @@ _FORCE = HARTREE_IN_EV / BOHR_IN_ANGSTROM  # eV/angstrom
 class Frame:
     """symbols (atom,), positions (atom, 3) [angstrom], energy [hartree], forces (atom, 3) [hartree/bohr].
 
-    model: what the energy was computed with, in words.
+    model: what the energy was computed with, in words.   identity: all that it depends on besides the positions, None
+    where an earlier version wrote the frame.
     """
 
     symbols: tuple[str, ...]
@@ -38,14 +46,17 @@ class Frame:
     energy: float
     forces: np.ndarray
     model: str
+    identity: Mapping | None = None
 
     def __str__(self):
         energy = f"energy={self.energy * HARTREE_IN_EV!r} energy_hartree={self.energy!r}"
-        rows = [str(len(self.symbols)), f'{_COLUMNS} {energy} model="{self.model}" units="{_UNITS}"']
+        known = "" if self.identity is None else f" identity={quote(json.dumps(self.identity))}"
+        rows = [str(len(self.symbols)), f'{_COLUMNS} {energy} model="{self.model}" units="{_UNITS}"{known}']
         forces = self.forces * _FORCE
         columns = (self.positions.tolist(), forces.tolist(), self.forces.tolist())
         for symbol, *numbers in zip(self.symbols, *columns, strict=True):
             rows.append(" ".join([symbol, *(repr(x) for row in numbers for x in row)]))
+        rows[1] += f" check={checksum(chr(10).join(rows[1:]).encode())}"
         return "\n".join(rows) + "\n"
 
 
@@ -77,13 +88,22 @@ def read_trajectory(path) -> list[Frame]:
             if stop > len(lines):
                 break
             frames.append(_frame(lines[start + 1], lines[start + 2 : stop]))
-        except ValueError as error:
+        except DamagedFileError as error:
+            raise DamagedFileError(f"{path}, frame {len(frames)}, line {start + 1}: {error}") from error
+        except (ValueError, RecursionError) as error:
             raise FileError(f"{path}, line {start + 1}: this is no trajectory of an optimisation.") from error
         start = stop
     return frames
 
 
 def _frame(head, rows):
+    if check := _CHECK.search(head):
+        head = head[: check.start()]
+        if checksum("\n".join([head, *rows]).encode()) != check[1]:
+            raise DamagedFileError(
+                "this is not what was written, its checksum differs; remove the frame and all behind it."
+            )
+    identity = _IDENTITY.search(head)
     rows = [row.split() for row in rows]
     numbers = np.array([row[1:] for row in rows], dtype=float)
     said = re.search(r'energy(?:_hartree)?=(\S+) model="([^"]*)"', head)
@@ -93,4 +113,7 @@ def _frame(head, rows):
     positions, forces = numbers[:, :3], numbers[:, -3:]  # the last columns are in hartree/bohr
     if numbers.shape[1] != (6 if head.startswith(_EARLIER) else 9):
         raise ValueError(f"{numbers.shape[1]} columns of numbers")
-    return Frame(tuple(row[0] for row in rows), positions, float(energy), forces, model)
+    known = parse_json(unquote(identity[1])) if identity else None
+    if known is not None and not isinstance(known, dict):
+        raise ValueError
+    return Frame(tuple(row[0] for row in rows), positions, float(energy), forces, model, known)

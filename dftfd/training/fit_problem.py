@@ -13,13 +13,13 @@ from dftfd.benchmarks.reactions import HARTREE
 from dftfd.errors import InputError, NotConvergedError, NumericalError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import portable
-from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.guests import without_guests
+from dftfd.model.identity import formula_of, identity_of_molecule, identity_of_options
 from dftfd.model.options import Options
 from dftfd.runtime.arguments import Kind, number, refuse_unknown
+from dftfd.runtime.records import digest
 from dftfd.system.molecule import molecule
 from dftfd.training.energy_slopes import Asked, Elsewhere, energy_and_slope
-from dftfd.training.fit_record import identity_of
 from dftfd.training.self_consistent import DifferentiableSCF
 
 log = logging.getLogger(__name__)
@@ -124,11 +124,15 @@ class FitProblem:
         for answer in self.elsewhere.answers(one for one in asked if one.name not in known):
             yield answer.name, answer.P
 
-    def identity(self, options, fixed, *order) -> str:
-        """Text that is equal for equal fits; order: what decides on batches."""
+    def identity(self, fixed, order: dict[str, Any]) -> dict[str, Any]:
+        """What evaluations depend on, by name; order: what decides on batches."""
         reactions = [(r.name, r.stoichiometry, r.reference, r.weight) for r in (*self.training, *self.validation)]
-        at = [] if fixed is None else [program_fingerprint(fixed)]
-        return identity_of(self.functional, self.names, reactions, self.basis, options, len(self.terms), *at, *order)
+        molecules = [scf.molecule for _, scf in self.ordered_scfs()]
+        found = identity_of_options(Options(xc=self.functional, **self.options), molecules)
+        found |= {"parameters": " ".join(self._names), "reactions": digest(reactions), "basis": self.basis}
+        found |= {"molecules": digest([identity_of_molecule(m) for m in molecules]), "number of terms": len(self.terms)}
+        found |= {"prior": digest(self.precision), "bounds": digest([str(self.lowest), str(self.highest)])}
+        return found | ({} if fixed is None else {"fixed densities": formula_of(fixed)}) | order
 
     def unravelled(self, flat) -> dict[str, Any]:
         """Parameters by name."""
@@ -164,7 +168,7 @@ class FitProblem:
             errors[k] = of(self.training[k], energies) - self.training[k].reference
             jacobian[k] = of(self.training[k], slopes)
         held_out[: len(validation)] = [of(r, energies) - r.reference for r in validation]
-        residuals, by_terms = self._of_terms(jnp.asarray(flat))
+        residuals, by_terms = self.of_terms(jnp.asarray(flat))
         found = errors, jacobian, held_out, residuals, by_terms
         if not all(np.all(np.isfinite(x)) for x in found):
             raise NumericalError(f"fit: the residuals at {dict(zip(self.names, flat, strict=True))} are not finite.")
@@ -201,7 +205,7 @@ class FitProblem:
             log.warning("no solution at %s: %s. bounds= (--bounds) keeps parameters where there are some", at, why)
             return None
 
-    def _of_terms(self, flat):
+    def of_terms(self, flat):
         """Residuals of all terms and their derivatives; the root of the sum of squares where its gradient is enough."""
         if not self.gradient_alone or not self.terms:
             return self.every_term(flat)

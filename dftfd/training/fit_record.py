@@ -4,89 +4,127 @@ A fit asks the same questions in the same order each time, so one that goes on t
 there are any; they and the densities are numbers to the last bit, and so is what follows.
 """
 
-import hashlib
-import json
-import os
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
 from dftfd.errors import CheckpointError
-from dftfd.functionals.fingerprint import program_fingerprint
-from dftfd.runtime.files import check_writable
-from dftfd.runtime.hdf5 import read_tree, write_tree
+from dftfd.runtime.hdf5 import MAGIC
+from dftfd.runtime.records import Record, recorded
 
-PARTS = ("errors", "jacobian", "held_out", "residuals", "by_terms")
+RECORD, PARTS = "a fit", ("errors", "jacobian", "held_out", "residuals", "by_terms")
 
 
-def identity_of(functional, *what) -> str:
-    """Text that tells a fit from others: the functional's formula and numbers, and whatever else decides it."""
-    described = json.dumps([program_fingerprint(functional), *what], sort_keys=True, default=repr)
-    return hashlib.sha256(described.encode()).hexdigest()
+@contextmanager
+def recorded_fit(path, problem, identity: dict[str, Any]) -> Iterator["FitRecord | None"]:
+    """The FitRecord of a FitProblem, None without a path; CheckpointError for the record of another fit."""
+    if path is None:
+        yield None
+        return
+
+    def refuse_earlier(content):
+        if content.startswith(MAGIC):  # which lacks the geometries, so that it fits to other molecules, too
+            raise CheckpointError(
+                f"{path} is the record of a fit by an earlier version, which does not say what molecules it is about; "
+                "take another name."
+            )
+
+    with recorded(path, RECORD, identity, earlier=refuse_earlier) as record:
+        yield FitRecord(record, problem)
 
 
 class FitRecord:
-    """A file of evaluations; CheckpointError where it holds those of another fit."""
+    """Evaluations in a record, of `problem`."""
 
-    def __init__(self, path, identity: str):
-        self._path, self._identity = path, identity
+    def __init__(self, record: Record, problem):
+        self._record, self._problem, self._asked = record, problem, 0
+        self.fixed: dict[str, np.ndarray] = {}
         self._points: list[np.ndarray] = []
         self._answers: list[tuple | None] = []
-        self._densities, self._asked = np.zeros(0), 0
-        self.fixed: dict[str, np.ndarray] = {}
-        if os.path.lexists(path):
-            self._read()
-        check_writable(path)
+        self._densities: dict[str, np.ndarray] = {}
+        for number, piece in enumerate(record.pieces):
+            try:
+                self._take(piece)
+            except (KeyError, TypeError, ValueError) as error:
+                raise record.damaged(number, error) from error
 
-    def _read(self):
-        tree = read_tree(self._path, "the record of a fit")
-        if tree.get("identity") != self._identity:
-            raise CheckpointError(
-                f"{self._path} is the record of another fit: functional, data or options differ; name another file."
-            )
-        self._points = list(tree["points"])
-        rows = [tuple(tree[name][k] for name in PARTS) for k in range(len(self._points))]
-        self._answers = [None if failed else row for failed, row in zip(tree["failed"], rows, strict=True)]
-        self._densities = np.asarray(tree["densities"])
-        self.fixed = dict(tree["fixed"])
+    def _take(self, piece):
+        if "fixed" in piece:
+            self.fixed = _unpacked_densities(piece["fixed"])
+        elif "densities" in piece:
+            self._densities = _unpacked_densities(piece["densities"])
+        else:
+            point = _unpacked(piece["point"])
+            self._points.append(point)
+            if piece["answer"] is None:
+                self._answers.append(None)
+                return
+            rows = {"jacobian": (-1, len(point)), "by_terms": (-1, len(point))}
+            parts = {name: _unpacked(piece["answer"][name]) for name in PARTS}
+            self._answers.append(tuple(part.reshape(rows.get(name, -1)) for name, part in parts.items()))
 
     def keep_fixed(self, densities: dict[str, np.ndarray]) -> None:
         """Keeps density matrices of molecules that the fit does not change."""
         self.fixed = densities
         self._write()
 
-    def tried(self, problem, point, batch, validated):
+    def tried(self, point, batch, validated):
         """What `problem.tried` gives, from the record as far as it reaches."""
         k, self._asked = self._asked, self._asked + 1
         if k < len(self._points):
             if not np.array_equal(self._points[k], point):
                 raise CheckpointError(
-                    f"{self._path} does not lead where this fit goes: another version wrote it; name another file."
+                    f"{self._record.path} does not lead where this fit goes: of another optimiser, or of terms whose "
+                    "code was another; name another file."
                 )
+            if k == 0:
+                self._require_terms(point)
             if k == len(self._points) - 1:
-                self._give_back(problem)
+                self._problem.densities |= self._densities
+                self._problem.begun = True
             return self._answers[k]
-        answer = problem.tried(point, batch, validated)
+        answer = self._problem.tried(point, batch, validated)
         self._points.append(np.array(point))
         self._answers.append(answer)
-        flat = [np.zeros(0), *(problem.densities[name].ravel() for name, _ in problem.ordered_scfs())]
-        self._densities = np.concatenate(flat)
+        self._densities = {name: self._problem.densities[name] for name, _ in self._problem.ordered_scfs()}
         self._write()
         return answer
 
-    def _give_back(self, problem):
-        """Puts the densities of the last evaluation where the next one begins."""
-        start, problem.begun = 0, True
-        for name, scf in problem.ordered_scfs():
-            shape = scf.n_spin, scf.molecule.n_ao, scf.molecule.n_ao
-            size = int(np.prod(shape))
-            problem.densities[name] = self._densities[start : start + size].reshape(shape)
-            start += size
+    def _require_terms(self, point):
+        """CheckpointError unless the terms give at the start what they gave; their code is told by that alone."""
+        if not self._problem.terms or self._answers[0] is None:
+            return
+        now = self._problem.of_terms(point)
+        for here, there in zip(now, self._answers[0][3:], strict=True):
+            if here.shape != there.shape or not np.allclose(here, there, rtol=1e-6, atol=1e-9):
+                raise CheckpointError(
+                    f"{self._record.path}: the terms of the fit give other residuals at the start now; with the same "
+                    "terms it goes on, else name another file."
+                )
 
     def _write(self):
-        tree = {"identity": self._identity, "densities": self._densities, "fixed": self.fixed}
-        tree["failed"] = np.array([answer is None for answer in self._answers])
-        nothing = [np.zeros_like(part) for part in self._answers[0] or ()] if self._answers else []
-        rows = [nothing if answer is None else answer for answer in self._answers]
-        tree |= {name: np.array([row[k] for row in rows]) for k, name in enumerate(PARTS)}
-        tree["points"] = np.array(self._points)
-        write_tree(self._path, tree)
+        pieces: list[dict] = [{"fixed": _packed_densities(self.fixed)}] if self.fixed else []
+        for point, answer in zip(self._points, self._answers, strict=True):
+            parts = None if answer is None else {n: _packed(part) for n, part in zip(PARTS, answer, strict=True)}
+            pieces.append({"point": _packed(point), "answer": parts})
+        self._record.replace([*pieces, {"densities": _packed_densities(self._densities)}])
+
+
+def _packed(array) -> str:
+    """Numbers to the last bit."""
+    return base64.b64encode(np.ascontiguousarray(array, dtype="<f8").tobytes()).decode()
+
+
+def _unpacked(text) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8").astype(float)
+
+
+def _packed_densities(densities) -> dict[str, list]:
+    return {name: [*np.shape(P), _packed(P)] for name, P in densities.items()}
+
+
+def _unpacked_densities(packed) -> dict[str, np.ndarray]:
+    return {str(name): _unpacked(text).reshape(shape) for name, (*shape, text) in packed.items()}

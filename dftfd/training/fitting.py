@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,7 +42,7 @@ from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.training.energy_slopes import Elsewhere
 from dftfd.training.fit_problem import FitProblem
-from dftfd.training.fit_record import FitRecord
+from dftfd.training.fit_record import recorded_fit
 from dftfd.training.fit_search import Batches, Damped, Stepwise
 
 
@@ -194,9 +193,9 @@ def fit(
     fixed = None if fixed_densities is None else get_functional(fixed_densities)
     problem.read(training, validation, basis, options)
     batches = Batches(len(problem.training), batch_size, seed)
-    order = () if batch_size is None else (batch_size, seed)
-    kept = None if record is None else FitRecord(record, problem.identity(options, fixed, *order))
-    with nullcontext() if elsewhere is None else closing(elsewhere):
+    order = {} if batch_size is None else {"batch size": batch_size, "seed": seed}
+    identity = {} if record is None else problem.identity(fixed, order)
+    with recorded_fit(record, problem, identity) as kept, nullcontext() if elsewhere is None else closing(elsewhere):
         if fixed is not None:
             problem.fix_densities(fixed, kept)
         search = Damped(problem) if optimiser is None else Stepwise(problem, optimiser)
@@ -228,7 +227,7 @@ def _minimised(problem: FitProblem, batches: Batches, record, most: int, patienc
     chosen: Any = None  # (step, best) of what did best where it counts
     point, reason, since, first_errors = problem.start, f"{most} evaluations", 0, None
     losses: list[float] = []  # of this pass over the data
-    tried = problem.tried if record is None else partial(record.tried, problem)
+    tried = (problem if record is None else record).tried
     while len(steps) < most:
         batch, ends = batches.at(len(steps) + 1)
         found = tried(point, batch, ends)
