@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dftfd.errors import CheckpointError
+from dftfd.errors import CheckpointError, FileError, InputError, shown
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
 from dftfd.model.option_values import plain_value
@@ -54,7 +54,7 @@ def identity_of_options(options: Options, molecules: Sequence[Molecule], *decide
     if potential is not None:
         values = [[f"{value:.9e}" for value in potential.fingerprint(molecule)] for molecule in molecules]
         found["external potential"] = digest([potential.on_nuclei, values])
-    return found | {name.replace("_", " "): _short(value) for name, value in given.items() if name not in PATIENCE}
+    return found | {name.replace("_", " "): _short(name, given[name]) for name in given if name not in PATIENCE}
 
 
 def identity_of_molecule(molecule: Molecule) -> dict[str, Any]:
@@ -73,8 +73,20 @@ def identity_of_molecule(molecule: Molecule) -> dict[str, Any]:
     }
 
 
-def _short(value):
-    """A value as identities hold it: files and results that a calculation starts from by what is in them."""
+def _short(name, value):
+    """A value as identities hold it; InputError for what has no contents that can be told."""
+    try:
+        return _plain(value)
+    except FileError:
+        raise
+    except Exception as error:  # whatever somebody's object says to it
+        raise InputError(
+            f"{name}={shown(value)} cannot be kept in a record; numbers, text, a file or a result expected."
+        ) from error
+
+
+def _plain(value):
+    """Files and results that a calculation starts from by what is in them."""
     if isinstance(value, Path) or isinstance(value, str) and os.path.isfile(value):
         return f"#{checksum(read_bytes(value, MAX_GUESS))}"
     value = plain_value(getattr(value, "density_matrix", value))

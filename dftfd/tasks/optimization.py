@@ -132,7 +132,7 @@ def optimize(
     model = " ".join([model_in_words(molecule, options, grid_response), *([str(surface)] if state else [])])
     more = {"state": str(surface) if state else None, "grid response left out": not grid_response}
     more |= {"transition state": transition_state, "hessian": hessian}
-    identity = identity_of(molecule, options) | identity_of_search(search | more)
+    identity = identity_of_search(search | more) | (identity_of(molecule, options) if trajectory else {})
     last: list[SCFResult] = []  # at most one: older results would keep their memory
 
     def solve(coordinates):

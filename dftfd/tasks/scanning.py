@@ -82,7 +82,11 @@ def scan(
     words = [model_in_words(molecule, options, True), *([f"with {' '.join(fixed.split())}"] if fixed else [])]
     words.append(program_fingerprint(functional)[:12])
     kind, search = " ".join(words), {"coordinate_system": coordinate_system, "optimizer": optimizer}
-    identity = identity_of(molecule, options) | {"scanned": f"{KINDS[len(atoms)]} {' '.join(map(str, atoms))}"}
+    identity = (
+        {}
+        if path is None
+        else identity_of(molecule, options) | {"scanned": f"{KINDS[len(atoms)]} {' '.join(map(str, atoms))}"}
+    )
     identity |= {"relaxed": True} | identity_of_search(search | {"constraints": fixed}) if relaxed else {}
     earlier = partial(_of_document, path, molecule, atoms, relaxed, kind)
     solve = _Relaxed(options, fixed, search | {"max_steps": max_steps}) if relaxed else _Rigid(options)
