@@ -4,22 +4,24 @@ An Interval holds arrays lo and hi, (box,) or (): the set of reals between them,
 intervals that contain every value of the function on its arguments. NaN as an end says that nothing is known, so what
 is undefined somewhere in an argument is never taken for something known; infinite ends say that there is no bound.
 
-Sums, products and roots are rounded to the nearest number by IEEE 754, off by half an ulp at most; ends are moved by
-one ulp or more. (Sums that are too small for that are exact.) NumPy's elementary functions are off by 4 ulp at most
-(its vector code; the C library's by 2 in glibc's own list); their ends are moved by 32. Ends of the Lambert function
-are verified by the inverse.
+Nothing is assumed of a library of functions. Sums, products, quotients and square roots are rounded to the nearest
+number by IEEE 754, off by half an ulp at most; ends are moved by one ulp or more. (Sums that are too small for that are
+exact.) Functions are made of these operations, of polynomials with a bound of their rounding and of what they leave
+out (`Polynomial`), and of guesses that an inverse confirms (cube roots); the others are in elementary_bounds.py.
 
 G. Alefeld, G. Mayer, J. Comput. Appl. Math. 121, 421 (2000) (interval analysis). doi:10.1016/S0377-0427(00)00342-3
+N. J. Higham, Accuracy and Stability of Numerical Algorithms, SIAM 2002, sec. 5.1 (Horner's rule).
+doi:10.1137/1.9780898718027
 """
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy import special
 
-_ULP, _LIBRARY, _TINY = 2.0**-52, 2.0**-47, 1e-300
-"""Relative distance by which ends move: after arithmetic, after an elementary function; and in absolute terms."""
+_ULP, _TINY, _LARGEST = 2.0**-52, 1e-300, np.finfo(np.float64).max
+"""Distance by which ends move after arithmetic, relative and absolute; the largest number."""
 
 
 def down(x, relative=_ULP):
@@ -90,28 +92,35 @@ class Interval:
             return self.power(-p).reciprocal()
         if p.denominator == 1:
             return self._natural_power(int(p))
-        if p == Fraction(1, 2):
-            return Interval(np.maximum(down(np.sqrt(self.lo)), 0.0), up(np.sqrt(self.hi)))
-        if p.denominator == 4:
-            return self.power(Fraction(1, 2)).power(Fraction(1, 2)).power(Fraction(p.numerator))
-        if p == Fraction(1, 3):
-            return monotone(np.cbrt, Interval(_defined(self.lo, 0.0), self.hi), least=0.0)
         if p < 0:
             return self.power(-p).reciprocal()
-        e = float(p)  # off by half an ulp: relative error ln(x) p 2^-53 of the power
-        a, b = (np.power(np.asarray(x, dtype=float), e) for x in (self.lo, self.hi))
-        slack = lambda x: _LIBRARY + e * 2.0**-52 * np.abs(np.log(np.maximum(x, 1e-300)))
-        return Interval(np.maximum(down(a, slack(self.lo)), 0.0), up(b, slack(self.hi)))
+        root, rest = self, p.denominator
+        for prime, step in ((2, Interval.square_root), (3, Interval._cube_root)):
+            while rest % prime == 0:
+                root, rest = step(root), rest // prime
+        if rest == 1 and p.numerator <= 64:
+            return root._natural_power(p.numerator)
+        defined = Interval(_defined(self.lo, 0.0), self.hi)
+        found = exponential(natural_logarithm(defined) * fraction(p))
+        return Interval(found.lo, np.where(np.asarray(self.hi) == 0, 0.0, found.hi))
+
+    def square_root(self) -> "Interval":
+        return Interval(np.maximum(down(np.sqrt(self.lo)), 0.0), up(np.sqrt(self.hi)))
+
+    def _cube_root(self) -> "Interval":
+        return Interval(cube_root(_defined(self.lo, 0.0)).lo, cube_root(_defined(self.hi, 0.0)).hi)
 
     def _natural_power(self, n: int) -> "Interval":
-        if n == 0:
-            return exactly(1.0)
+        """By multiplication: n - 1 roundings of half an ulp at most."""
+        if n <= 1:
+            return self if n else exactly(1.0)
+        ends, relative = (_repeated(self.lo, n), _repeated(self.hi, n)), n * _ULP
         if n % 2:
-            return monotone(lambda x: _repeated(x, n), self)
-        ends = _repeated(self.lo, n), _repeated(self.hi, n)
+            least = np.where(np.asarray(self.lo) >= 0, 0.0, -np.inf)
+            return Interval(np.maximum(down(ends[0], relative), least), up(ends[1], relative))
         inside = (np.asarray(self.lo) <= 0) & (np.asarray(self.hi) >= 0)
-        least = np.where(inside, 0.0, np.maximum(down(np.minimum(*ends), _LIBRARY), 0.0))
-        return Interval(least, up(np.maximum(*ends), _LIBRARY))
+        least = np.where(inside, 0.0, np.maximum(down(np.minimum(*ends), relative), 0.0))
+        return Interval(least, up(np.maximum(*ends), relative))
 
     def meet(self, other: "Interval") -> "Interval":
         """What lies in both; an end that is not known gives way."""
@@ -142,85 +151,122 @@ def fraction(x: Fraction) -> Interval:
     return exactly(near) if Fraction(near) == x else Interval(down(near), up(near))
 
 
+def between(least: Fraction, largest: Fraction) -> Interval:
+    """Of two rational numbers."""
+    return Interval(fraction(least).lo, fraction(largest).hi)
+
+
 def _repeated(x, n: int):
-    """x^n by multiplication; n - 1 roundings at most."""
-    result = x
-    for _ in range(n - 1):
-        result = result * x
-    return result
+    """x^n by squaring; however it is split, n - 1 roundings."""
+    result, square = None, x
+    while True:
+        if n % 2:
+            result = square if result is None else result * square
+        n //= 2
+        if not n:
+            return result
+        square = square * square
 
 
 def _defined(x, least):
     return np.where(np.asarray(x) >= least, x, np.nan)
 
 
-def monotone(f, x: Interval, least: float = -np.inf, largest: float = np.inf) -> Interval:
-    """An increasing function with values between least and largest."""
-    return Interval(np.maximum(down(f(x.lo), _LIBRARY), least), np.minimum(up(f(x.hi), _LIBRARY), largest))
+# ---- functions that powers are made of
 
 
-def _lambert_w(x: Interval) -> Interval:
-    """W(x) e^W(x) = x, x >= 0: each end is kept if its inverse lies on the right side."""
-    low = np.maximum(down(special.lambertw(_defined(x.lo, 0.0)).real, 2.0**-44), 0.0)
-    high = up(special.lambertw(_defined(x.hi, 0.0)).real, 2.0**-44)
-    low_inverse, high_inverse = (exactly(w) * FUNCTIONS["exp"](exactly(w)) for w in (low, high))
-    return Interval(
-        np.where(np.isfinite(low) & ((low == 0) | (low_inverse.hi <= x.lo)), low, np.nan),
-        np.where(high_inverse.lo >= x.hi, high, np.nan),
-    )
+class Polynomial:
+    """sum of c_k x^k where |x| <= reach, by Horner's rule, off by left_out at most from a function that it stands for.
+
+    Rounding of n steps and of the numbers c_k moves the sum by less than (2 n + 2) 2^-53 / (1 - ...) times
+    sum |c_k| |x|^k; half a width of x by that times the sum of k |c_k| |x|^(k - 1).
+    """
+
+    def __init__(self, coefficients: list[Fraction], reach: Fraction, left_out: Fraction):
+        n = len(coefficients)
+        size = sum(abs(c) * reach**k for k, c in enumerate(coefficients))
+        slope = sum(k * abs(c) * reach ** (k - 1) for k, c in enumerate(coefficients) if k)
+        self._numbers, self._reach = [float(c) for c in reversed(coefficients)], float(reach)
+        self._error = float(fraction(size * Fraction(2 * n + 4, 2**53) + left_out).hi)
+        self._slope = float(fraction(slope).hi)
+
+    def __call__(self, x: Interval) -> Interval:
+        middle = 0.5 * x.lo + 0.5 * x.hi
+        radius = np.maximum(up(x.hi - middle), up(middle - x.lo))
+        total = np.full_like(np.asarray(middle, dtype=float), self._numbers[0])
+        for c in self._numbers[1:]:
+            total = total * middle + c
+        known = np.maximum(np.abs(x.lo), np.abs(x.hi)) <= self._reach
+        error = np.where(known, up(self._error + self._slope * radius), np.nan)
+        return Interval(down(total - error), up(total + error))
 
 
-def _absolute(x: Interval) -> Interval:
-    ends = np.abs(x.lo), np.abs(x.hi)
-    inside = (np.asarray(x.lo) <= 0) & (np.asarray(x.hi) >= 0)
-    return Interval(np.where(inside, 0.0, np.minimum(*ends)), np.maximum(*ends))
+_LN2 = Fraction("0.693147180559945309417232121458176568")
+_LN2_HIGH = float.fromhex("0x1.62e42feep-1")  # 33 bits: its product with an exponent is exact
+_LN2_LOW = between(_LN2 - Fraction(_LN2_HIGH), _LN2 - Fraction(_LN2_HIGH) + Fraction(1, 10**36))
+_REACH = Fraction(36, 100)
+_EXP = Polynomial(
+    [Fraction(1, math.factorial(k)) for k in range(14)], _REACH, Fraction(3, 2) * _REACH**14 / math.factorial(14)
+)
+_ATANH = Polynomial([Fraction(1, 2 * k + 1) for k in range(12)], Fraction(3, 100), Fraction(3, 100) ** 12 / 24)
+"""atanh(f) / f of f^2."""
 
 
-def _even(f):
-    """Of a function that increases with |x|."""
-    return lambda x: monotone(f, _absolute(x))
+def exp_at(x) -> Interval:
+    """exp at numbers: 2^k exp(r), |r| <= ln(2)/2. Beyond +-800 the value there, which is a bound, too."""
+    x = np.clip(x, -800.0, 800.0)
+    k = np.rint(x * 1.4426950408889634)
+    r = exactly(x) - exactly(k * _LN2_HIGH) - _LN2_LOW * exactly(k)
+    e, k = _EXP(r), np.where(np.isnan(k), 0, k).astype(np.int64)
+    scaled = lambda end: np.ldexp(end, k)
+    low = np.where(np.isinf(scaled(e.lo)), _LARGEST, down(scaled(e.lo)))
+    return Interval(np.maximum(low, 0.0), up(scaled(e.hi)))
 
 
-def _bounded(f):
-    """Of sine and cosine, whose slope and values lie between -1 and 1."""
-
-    def enclosed(x):
-        middle = x.lo + 0.5 * (x.hi - x.lo)
-        reach = np.maximum(up(x.hi - middle), up(middle - x.lo)) + _LIBRARY
-        value = f(middle)
-        return Interval(np.maximum(down(value - reach), -1.0), np.minimum(up(value + reach), 1.0))
-
-    return enclosed
-
-
-def _sign(x: Interval) -> Interval:
-    return Interval(np.sign(x.lo), np.sign(x.hi))
+def log_at(x) -> Interval:
+    """log at numbers: k ln(2) + 2 atanh((m - 1)/(m + 1)), m from sqrt(1/2) to sqrt(2)."""
+    x = np.asarray(x, dtype=float)
+    m, k = np.frexp(np.where((x > 0) & (x < np.inf), x, np.nan))
+    low = m < 0.7071067811865475
+    m, k = np.where(low, 2 * m, m), np.where(low, k - 1, k).astype(float)
+    f = exactly(m - 1) * (exactly(m) + exactly(1.0)).reciprocal()
+    rest = f * _ATANH(f * f) * exactly(2.0)
+    whole = exactly(k * _LN2_HIGH) + _LN2_LOW * exactly(k)
+    total = rest + Interval(np.where(k == 0, 0.0, whole.lo), np.where(k == 0, 0.0, whole.hi))
+    return Interval(np.where(x == 0, -np.inf, total.lo), np.where(x == np.inf, np.inf, total.hi))
 
 
-FUNCTIONS = {
-    "exp": lambda x: monotone(np.exp, x, least=0.0),
-    "expm1": lambda x: monotone(np.expm1, x, least=-1.0),
-    "log": lambda x: monotone(np.log, Interval(_defined(x.lo, 0.0), x.hi)),
-    "log1p": lambda x: monotone(np.log1p, Interval(_defined(x.lo, -1.0), x.hi)),
-    "cbrt": lambda x: monotone(np.cbrt, x),
-    "atan": lambda x: monotone(np.arctan, x),
-    "asinh": lambda x: monotone(np.arcsinh, x),
-    "sinh": lambda x: monotone(np.sinh, x),
-    "tanh": lambda x: monotone(np.tanh, x, -1.0, 1.0),
-    "erf": lambda x: monotone(special.erf, x, -1.0, 1.0),
-    "erfc": lambda x: _decreasing(special.erfc, x, 0.0, 2.0),
-    "logistic": lambda x: monotone(special.expit, x, 0.0, 1.0),
-    "cosh": _even(np.cosh),
-    "sin": _bounded(np.sin),
-    "cos": _bounded(np.cos),
-    "abs": _absolute,
-    "sign": _sign,
-    "lambert_w": _lambert_w,
-}
+def exponential(x: Interval) -> Interval:
+    return increasing(exp_at, x)
 
 
-def _decreasing(f, x: Interval, least: float, largest: float) -> Interval:
-    return Interval(np.maximum(down(f(x.hi), _LIBRARY), least), np.minimum(up(f(x.lo), _LIBRARY), largest))
+def natural_logarithm(x: Interval) -> Interval:
+    return increasing(log_at, x)
+
+
+def increasing(at, x: Interval) -> Interval:
+    """An increasing function, of `at`, its enclosures at numbers."""
+    lo, hi = np.broadcast_arrays(x.lo, x.hi)
+    if lo.ndim == 0:
+        return Interval(at(lo).lo, at(hi).hi)
+    if lo is hi or np.array_equal(lo, hi):
+        return at(lo)
+    found = at(np.concatenate([lo, hi]))
+    return Interval(found.lo[: lo.size], found.hi[lo.size :])
+
+
+def cube_root(x) -> Interval:
+    """Of numbers x >= 0, m 8^q: a guess for m's, off by what its cube confirms."""
+    m, e = np.frexp(np.asarray(x, dtype=float))
+    q = -(-e // 3)
+    m = np.ldexp(m, e - 3 * q)
+    guess = np.cbrt(m)
+    low, high = guess * (1 - 8 * _ULP), guess * (1 + 8 * _ULP)
+    cube = lambda y: exactly(y)._natural_power(3)
+    fine = np.isfinite(m)
+    low, high = np.where(fine & (cube(low).hi <= m), low, np.nan), np.where(fine & (cube(high).lo >= m), high, np.nan)
+    zero = np.asarray(x) == 0
+    return Interval(np.where(zero, 0.0, np.ldexp(low, q)), np.where(zero, 0.0, np.ldexp(high, q)))
 
 
 # ---- the program's operations beside functions

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dftfd.autofd.scalar.intervals import FUNCTIONS, Interval, fraction
+from dftfd.autofd.scalar.elementary_bounds import FUNCTIONS
+from dftfd.autofd.scalar.intervals import Interval, fraction
 
 _HALF = Fraction(1, 2)
 _ERF = Interval(1.1283791670955125, 1.1283791670955128)
