@@ -33,7 +33,7 @@ class DFTFD(Calculator):
 
     Parameters are options of `dftfd.molecule` (basis, charge, spin, cartesian, ecp) and `dftfd.run_scf` (xc, method,
     grid_level, ...), in their units, and scheme='mulliken', 'loewdin' or 'meta-loewdin' of charges and moments.
-    spin=None, the default, is the sum of the atoms' initial magnetic moments; initial charges are not read.
+    charge=None and spin=None, the defaults, are the sums of the atoms' initial charges and magnetic moments.
 
     Each calculation starts from the density of the one before, where the atoms are the same. With smearing, forces
     belong to `free_energy`. The last SCFResult is `calc.result`. Raises ASE's SCFError without convergence, dftfd's
@@ -41,8 +41,8 @@ class DFTFD(Calculator):
     """
 
     implemented_properties = ["energy", "free_energy", "forces", "dipole", "charges", "magmom", "magmoms"]
-    default_parameters = {"xc": "pbe", "basis": "def2-svp", "charge": 0, "spin": None, "scheme": "mulliken"}
-    ignored_changes = {"cell", "initial_charges"}
+    default_parameters = {"xc": "pbe", "basis": "def2-svp", "charge": None, "spin": None, "scheme": "mulliken"}
+    ignored_changes = {"cell"}
     discard_results_on_any_change = True
 
     def __init__(self, **options: Any):
@@ -85,8 +85,6 @@ class DFTFD(Calculator):
             raise InputError("the calculator has no atoms; set atoms.calc = DFTFD(...).")
         del options["scheme"]
         of_molecule = {name: options.pop(name) for name in OF_MOLECULE if name in options}
-        if of_molecule["spin"] is None:
-            of_molecule["spin"] = _whole(atoms.get_initial_magnetic_moments().sum())
         system = molecule(atoms, **of_molecule)
         last = self.result
         if last is not None and "guess" not in options and _same_electrons(last.molecule, system):
@@ -95,14 +93,6 @@ class DFTFD(Calculator):
         if not result.has_properties:
             raise SCFError(f"SCF not converged after {result.cycles} cycles; see convergence= and max_cycles=.")
         return result
-
-
-def _whole(moment):
-    if abs(moment - round(moment)) > 1e-6:
-        raise InputError(
-            f"the initial magnetic moments add up to {moment:g}; give spin=, the number of unpaired electrons."
-        )
-    return round(moment)
 
 
 def _same_electrons(a, b):

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from numbers import Integral
 
-from dftfd.errors import InputError, closest_names, shown
+from dftfd.errors import InputError, closest_names, odd_character, shown
 
 SYMBOLS = tuple(
     (
@@ -17,7 +17,7 @@ SYMBOLS = tuple(
 ATOMIC_NUMBERS = {symbol: number for number, symbol in enumerate(SYMBOLS, start=1)}
 
 _LABEL = re.compile(
-    r"(?P<ghost>(?:ghost[-:_]?|(?:x|bq)[-:_]))?(?P<symbol>[a-z]+)(?P<suffix>(?:[0-9@^_][a-z0-9@^_]*)?)", re.I
+    r"(?P<ghost>(?:ghost[-:_]?|(?:x|bq)[-:_]))?(?P<symbol>[a-z]+)(?P<suffix>(?:[0-9@^_][a-z0-9@^_]*)?)", re.I | re.ASCII
 )
 _GHOST_HELP = "Ghost atoms name their element: 'ghost-O', 'X-O' or 'Bq-O'"
 
@@ -50,9 +50,15 @@ def parse_atom_name(name, where: str) -> AtomName:
     match = _LABEL.fullmatch(name)
     if match is None:
         raise InputError(
-            f"{where}: {shown(name)} is not an element symbol. Expected for example 'O', 'H1' or 'ghost-O'."
+            f"{where}: {shown(name)} is not an element symbol{odd_character(name)}. Expected for example 'O', 'H1' or "
+            "'ghost-O'."
         )
     symbol = match["symbol"].capitalize()
+    if symbol in ("D", "T"):
+        raise InputError(
+            f"{where}: {shown(name)} is an isotope of hydrogen: write H, and give the mass to vibrations, isotopes= "
+            "(--isotopes)."
+        )
     if symbol not in ATOMIC_NUMBERS:
         hint = _GHOST_HELP if symbol in ("X", "Bq", "Ghost") else f"did you mean {', '.join(closest_symbols(symbol))}?"
         raise InputError(f"unknown element {shown(name)} ({where}); {hint}")

@@ -6,6 +6,7 @@ was expected and what to do. The module imports nothing of the package, so every
 
 import difflib
 import reprlib
+import unicodedata
 
 LONGEST = 299
 """Characters of a message, whatever was found."""
@@ -145,6 +146,15 @@ def shown(value, longest: int = 60) -> str:
     except Exception:  # an object whose repr fails is to be named all the same
         text = f"<{type(value).__name__} object>"
     return text if len(text) <= longest else text[: longest - 4] + "..." + text[-1]
+
+
+def odd_character(text: str) -> str:
+    """', which has ... in it' about the first character outside of ASCII, by its name in Unicode; empty without."""
+    found = next((c for c in text[:1000] if ord(c) > 127), None)
+    if found is None:
+        return ""
+    name = unicodedata.name(found, "a character without a name").lower()
+    return f", which has U+{ord(found):04X} ({name}) in it; write plain letters, digits and signs"
 
 
 def closest_names(name: str, known, count: int = 3) -> list[str]:

@@ -108,7 +108,8 @@ def test_wrong_atom_names_are_named(written, message):
         ("H ١ 0 0;", "coordinate x of atom 1"),
         ("H 1e 0 0;", "coordinate x of atom 1 is '1e'"),
         ("3\n\nH 0 0 0\nH 0 0 1\n", "line 1 announces 3 atoms, but 2 lines follow"),
-        ("1\n\nH 0 0 0\n1\n\nH 0 0 1\n", "line 1 announces 1 atoms, but 4 lines follow"),
+        ("1\n\nH 0 0 0\nH 0 0 1\n", "line 1 announces 1 atoms, but 2 lines follow"),
+        ("1\n\nH 0 0 0\n1\n\nH 0 0 1\n", "holds 2 geometries: name one as FILE@0 to FILE@1"),
         ("2\n\nH 0 0\nH 0 0 1\n", "line 3: expected 'El x y z', found 'H 0 0'"),
         ('1\nLattice="5 0 0 0 5 0 0 0 5"\nH 0 0 0\n', "periodic cell"),
         ("1\nProperties=species:S:1:forces:R:3:pos:R:3\nH 0 0 0 1 1 1\n", "element, x, y, z"),
@@ -262,7 +263,8 @@ def test_any_text_gives_a_geometry_or_a_typed_error(text):
         ("energy=-1.5 Charge = -1, multiplicity = 2", -1, 1),
         ('charge="+2" Multiplicity=1', 2, 0),
         ("charge=1.0 spin=1 multiplicity=2", 1, 1),
-        ('model="pbe charge=5 spin=2" total_charge=3 net-charge=4 spin_state=1', None, None),
+        ('model="pbe charge=5 spin=2" partial_charge=3 spin_state=1', None, None),
+        ("total_charge=3", 3, None),
     ],
 )
 def test_charge_and_spin_of_the_comment_line(comment, charge, spin):

@@ -10,6 +10,7 @@ from dftfd.cli.option_types import functional_named, with_options
 from dftfd.cli.terminal import say
 from dftfd.errors import InputError, MissingDependencyError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, STATE, names
+from dftfd.runtime.written_numbers import as_real
 
 OFFERED = [
     name
@@ -72,8 +73,8 @@ def fit(
             parameters=[word.strip() for word in parameters.split(",") if word.strip()],
             validation=validation or None,
             basis=basis,
-            prior=_pairs("prior", prior, float),
-            bounds=_pairs("bounds", bounds, lambda text: tuple(float(x) for x in text.split(":"))),
+            prior=_pairs("prior", prior, as_real),
+            bounds=_pairs("bounds", bounds, lambda text: tuple(map(_bound, text.split(":")))),
             evaluations=evaluations,
             optimiser=None if adam is None else _adam(adam),
             batch_size=batch_size,
@@ -122,6 +123,10 @@ def _pairs(option, words, read) -> dict[str, Any]:
         except ValueError as error:
             raise InputError(f"--{option} {word!r}: NAME=NUMBER expected (of bounds NAME=LOWEST:HIGHEST).") from error
     return pairs
+
+
+def _bound(word):
+    return float(word) if word.lstrip("+-") == "inf" else as_real(word)
 
 
 def _tell(step):

@@ -1,6 +1,7 @@
 """Values of options: what they can be, how they are written as text, and what a molecule says to them."""
 
 import os
+import string
 import sys
 from collections.abc import Mapping
 from numbers import Real
@@ -11,6 +12,7 @@ import numpy as np
 from dftfd.errors import InputError, shown
 from dftfd.runtime.arguments import Kind, anything, array, choice, each, either, number, path, text, whole
 from dftfd.runtime.memory import memory_size
+from dftfd.runtime.written_numbers import as_whole, real, reals, separated
 from dftfd.system.geometry import read_text
 
 _SETTINGS_OF_JAX = {
@@ -91,7 +93,7 @@ def rows_of_text(words: str) -> list[list[float]]:
     if ";" not in words and Path(words).is_file():
         lines = read_text(words, "rows of numbers").splitlines()
         words = ";".join(line.split("#", 1)[0] for line in lines)
-    return [[float(x) for x in row.replace(",", " ").split()] for row in words.split(";") if row.strip()]
+    return [reals(row) for row in words.split(";") if row.strip()]
 
 
 def row_of_text(words):
@@ -105,22 +107,22 @@ def occupations_of_text(words):
 
 
 def atoms_of_text(words):
-    return words if words.strip().isalpha() else [int(index) for index in words.replace(",", " ").split()]
+    return words if words.strip().isalpha() else [as_whole(word) for word in separated(words)]
 
 
 def solvent_of_text(words):
     """A name, or one or two numbers."""
-    parts = words.replace(",", " ").split()
-    try:
-        numbers = tuple(map(float, parts))
-    except ValueError:
+    if any(real(word) is None for word in separated(words)):
         return words
+    numbers = tuple(reals(words))
     return numbers if len(numbers) > 1 else numbers[0]
 
 
 def smearing_of_text(words):
-    *kind, width = words.replace(",", " ").split()
-    return (*kind, float(width)) if kind else float(width) or None
+    rest = words.lstrip().lstrip(string.ascii_letters)
+    kind = words[: len(words) - len(rest)].strip()
+    (width,) = reals(rest)
+    return (kind, width) if kind else width or None
 
 
 MEMORY = Kind("a number of MB, or text such as '800 MB' or '4 GB'", _memory)

@@ -23,6 +23,7 @@ from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, g
 import numpy as np
 
 from dftfd.errors import DftfdError, InputError, closest_names, shown
+from dftfd.runtime.written_numbers import UnclearNumber
 
 LONGEST_SEQUENCE = 10**6
 MADE_BY = {"Molecule": ", from dftfd.molecule(...)", "Functional": ", from dftfd.get_functional(...)"}
@@ -50,7 +51,8 @@ class Kind:
         except DftfdError:
             raise
         except Exception as reason:  # what looking at somebody's object may raise is anything
-            raise error(f"{name}={shown(value)}: give {self.expected}.") from reason
+            why = f"; {reason}" if isinstance(reason, UnclearNumber) else ""
+            raise error(f"{name}={shown(value)}: give {self.expected}{why}.") from reason
 
 
 def _require(fits, value):

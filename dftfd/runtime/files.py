@@ -5,6 +5,7 @@ takes the name. Whatever happens in between, a reader finds the old file or the 
 that have died are removed by the next writer of the same name.
 """
 
+import codecs
 import os
 import socket
 import stat
@@ -76,6 +77,42 @@ def read_bytes(path, limit: int) -> bytes:
         raise
     except (OSError, ValueError) as error:
         raise FileError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}.") from error
+
+
+def decoded(content: bytes, name: str, expected: str) -> str:
+    """The text of a file in UTF-8, UTF-16 or UTF-32; FileError, which says what is expected, for any other bytes.
+
+    The last two are told by their byte order mark, UTF-16 also by the zeros that plain letters have there.
+    """
+    encoding = next((name for mark, name in _MARKS.items() if content.startswith(mark)), "utf-8")
+    if encoding == "utf-8" and len(content) > 3 and 0 in content[:2]:
+        encoding = "utf-16-be" if content[0] == 0 else "utf-16-le"
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        kind = next((kind for start, kind in _BINARY.items() if content.startswith(start)), "")
+        raise FileError(
+            f"{name} is not a text file (byte {error.start} is not {encoding.upper()}){kind}; expected {expected}, in "
+            "UTF-8."
+        ) from error
+    if "\0" in text[:1000]:
+        raise FileError(f"{name} is not a text file (it holds zeros); expected {expected}.")
+    return text.removeprefix("\ufeff")
+
+
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_BINARY = {
+    b"dftfd sealed": ", but a saved result, which dftfd.load_result and `dftfd view` read",
+    b"\x89HDF": ", but HDF5",
+    b"PK\x03\x04": ", but a zip archive or an office document",
+    b"\x1f\x8b": ", but compressed by gzip; unpack it",
+    b"%PDF": ", but a PDF",
+}
 
 
 def require_regular(stream, path, limit: int) -> int:

@@ -7,21 +7,26 @@ Four forms are understood:
     mol, SD       files of version V2000, see dftfd.system.molfile
     xyz           a line with the number of atoms, a comment line, then one atom per line
 
-Fields are separated by blanks or commas; `#` starts a comment. Exponents may be written 1e-3 or, as Fortran does, 1d-3.
-The comment line of xyz may say `charge=1`, and `spin=1` (unpaired electrons) or `multiplicity=2`. So may the end of a
-file's name, `oh.xyz:-1`, `no2.xyz:0,2`: charge and multiplicity.
+Fields are separated by blanks or commas; `#` starts a comment. Numbers: see dftfd.runtime.written_numbers, which tells
+decimal commas from separating ones. The comment line of xyz may say charge, multiplicity and unit, see
+dftfd.system.comment_line. So may the end of a file's name, `oh.xyz:-1`, `no2.xyz:0,2`: charge and multiplicity.
 """
 
 import os
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dftfd.elements import AtomName, parse_atom_name
-from dftfd.errors import FileError, InputError, UnsupportedError, shown
+from dftfd.elements import ATOMIC_NUMBERS, AtomName, parse_atom_name
+from dftfd.errors import FileError, InputError, UnsupportedError, odd_character, shown
+from dftfd.runtime.files import decoded
+from dftfd.runtime.written_numbers import fields, has_unclear_commas, real, separated
+from dftfd.system.comment_line import check_columns, said_in
+from dftfd.system.foreign_files import foreign_format
 from dftfd.system.molfile import atoms_of, is_molfile, records
 from dftfd.system.zmatrix import cartesian, is_zmatrix
 
@@ -31,30 +36,27 @@ MAX_FILE_BYTES = 32 * 2**20
 MAX_ATOMS = 20_000
 """Larger systems are beyond every method here; refused before their atoms are looked at."""
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eEdD][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.I)
-_SEPARATOR = re.compile(r"[\s,]+")
-_PERIODIC = re.compile(r"lattice\s*=", re.I)
-_NOT_PERIODIC = re.compile(r"""pbc\s*=\s*["']?\s*F\s+F\s+F""", re.I)
-_PROPERTIES = re.compile(r"properties\s*=\s*(\S+)", re.I)
-_ENTRY = re.compile(r"""(?<![\w.-])([A-Za-z_]\w*)\s*=\s*("[^"]*"|'[^']*'|[^\s,;]+)""")
 _FRAME = re.compile(r"(?P<file>.+)@(?P<number>-?[0-9]{1,9})", re.DOTALL)
 _ELECTRONS = re.compile(r"(?P<file>.+):(?P<charge>[+-][0-9]{1,3}|0)(?:,(?P<multiplicity>[0-9]{1,3}))?", re.DOTALL)
-_WHOLE = re.compile(r"[+-]?[0-9]{1,9}(?:\.0*)?")
-_FORTRAN_EXPONENT = str.maketrans("dD", "ee")
+_QM9 = re.compile(r"(?:gdb|tag)\s+[0-9]+\s", re.I)
+_UNITS = re.compile(r"\s*(?:units?\s*[=:]?\s*)?\(?(?:angstroms?|bohr|a\.?u\.?)\)?\s*", re.I)
 
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
     """Atoms as they stand in the input: `names` and `coordinates` (atom, 3) in the unit of the input.
 
-    charge, spin: what the input says of the molecule, None where it says nothing.
+    charge, spin: what the input says of the molecule, None where it says nothing.   unit: 'bohr' or 'angstrom' where
+    it says so.   mentions: words of a comment line, such as 'anion', by what they are about, 'charge' or 'spin'.
     """
 
     names: tuple[AtomName, ...]
     coordinates: np.ndarray
     charge: int | None = None
     spin: int | None = None
+    unit: str | None = None
+    mentions: Mapping[str, str] = field(default_factory=dict)
 
 
 def is_coordinate_text(source: str) -> bool:
@@ -78,28 +80,36 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
 
     source: what to call the text in error messages.
     """
+    text = text.removeprefix("\ufeff")
     lines = text.splitlines()
     if is_molfile(lines):
         found, charge, spin = atoms_of(lines, source)
         _check_count(len(found))
-        return replace(_named(found), charge=charge, spin=spin)
+        return replace(_named(found), charge=charge, spin=spin, unit="angstrom")
     first = next((line for line in lines if line.strip()), "")
     if first.strip().isascii() and first.strip().isdigit():
         return _parse_xyz(lines, lines.index(first), source)
-    entries = [entry for line in lines for entry in line.split("#", 1)[0].split(";") if entry.strip()]
-    if is_zmatrix(entries):
-        _check_count(len(entries))
-        return _named(cartesian(entries, source))
+    try:
+        return _parse_entries(lines, source)
+    except InputError as error:
+        if advice := foreign_format(text):
+            raise InputError(f"{source} is no geometry that is read: {advice}.") from error
+        raise
+
+
+def _parse_entries(lines, source) -> Geometry:
+    """Atoms, or a Z-matrix, in lines or between semicolons."""
+    entries = [(n, e) for n, line in enumerate(lines, 1) for e in line.split("#", 1)[0].split(";") if e.strip(" \t,")]
+    _check_count(len(entries) // 4)  # a Z-matrix may have lines for three values with each atom
+    rows = fields([entry.replace("=", " = ") for _, entry in entries], [f"{source}, line {n}" for n, _ in entries])
+    if is_zmatrix(rows):
+        return _named(cartesian(rows, source))
     atoms: list = []
-    for number, line in enumerate(lines, start=1):
-        for entry in line.split("#", 1)[0].split(";"):
-            fields = _split(entry)
-            if not fields:
-                continue
-            if len(fields) != 4:
-                raise _line_error(source, number, entry)
-            _check_count(len(atoms) + 1)
-            atoms.append(_parse_atom(fields, f"atom {len(atoms) + 1}", f"{source}, line {number}"))
+    for (number, entry), row in zip(entries, rows, strict=True):
+        if len(row) != 4:
+            raise _line_error(source, number, entry)
+        _check_count(len(atoms) + 1)
+        atoms.append(_parse_atom(row, f"atom {len(atoms) + 1}", f"{source}, line {number}"))
     return _collect(atoms)
 
 
@@ -187,7 +197,7 @@ def is_ase_atoms(source) -> bool:
 def from_ase(atoms) -> Geometry:
     """Symbols and positions [angstrom] of an ASE Atoms; element 'X' is refused, periodic directions too.
 
-    Initial charges and magnetic moments are per-atom guesses in ASE; total charge and spin are given to `molecule`.
+    Initial charges and magnetic moments that are not zero say the molecule's charge and spin, by their sums.
     """
     if np.any(atoms.get_pbc()):
         raise UnsupportedError("these ASE Atoms are periodic; only molecules are supported (atoms.pbc = False).")
@@ -195,49 +205,79 @@ def from_ase(atoms) -> Geometry:
     symbols = list(atoms.get_chemical_symbols())
     if positions.shape != (len(symbols), 3):
         raise InputError(f"ASE Atoms with {len(symbols)} symbols have positions of shape {positions.shape}.")
-    return parse_atom_list(list(zip(symbols, positions, strict=True)))
+    found = parse_atom_list(list(zip(symbols, positions, strict=True)))
+    return replace(found, charge=_sum_of(atoms, "charges"), spin=_sum_of(atoms, "magnetic_moments"))
+
+
+def _sum_of(atoms, name) -> int | None:
+    """The sum of an ASE Atoms' initial charges or moments, None where all are zero."""
+    values = np.asarray(getattr(atoms, f"get_initial_{name}", lambda: 0.0)(), dtype=float)
+    if not np.any(values):
+        return None
+    total = float(values.sum())
+    if values.ndim > 1 or not abs(total - round(total)) < 1e-3:
+        raise InputError(
+            f"the initial {name.replace('_', ' ')} of these ASE Atoms add up to {shown(total)}, no whole number: set "
+            f"them to what the molecule has, or to zero, by set_initial_{name}()."
+        )
+    return round(total)
 
 
 def _parse_xyz(lines, first, source):
     count = int(lines[first].strip()[:9])
     comment = lines[first + 1] if len(lines) > first + 1 else ""
-    _check_comment(comment, source)
+    check_columns(comment, source)
     body = lines[first + 2 :]
     while body and not body[-1].strip():
         body.pop()
+    if len(body) == count + 3 and _QM9.match(comment) and body[-1].lstrip().startswith("InChI="):
+        body = body[:count]  # QM9: frequencies, SMILES and InChI follow (doi:10.1038/sdata.2014.22)
     if len(body) != count:
-        raise InputError(
-            f"{source}: line {first + 1} announces {count} atoms, but {len(body)} lines follow the comment line. "
-            "Expected the atom count, a comment line, then one atom per line, a single geometry per file."
-        )
+        raise _count_error(lines, first, count, len(body), source)
     _check_count(count)
+    rows = fields(body, [f"{source}, line {number}" for number in range(first + 3, first + 3 + count)])
     atoms: list = []
-    for number, line in enumerate(body, start=first + 3):
-        fields = _split(line)
-        if len(fields) < 4:
+    for number, (line, row) in enumerate(zip(body, rows, strict=True), start=first + 3):
+        if len(row) < 4 or (len(row) > 4 and has_unclear_commas(line, 3)):
             raise _line_error(source, number, line)
         # Further columns (charges, velocities, forces) are allowed by the format and carry no geometry.
-        atoms.append(_parse_atom(fields[:4], f"atom {len(atoms) + 1}", f"{source}, line {number}"))
-    return replace(_collect(atoms), **_said_in(comment, source))
+        atoms.append(_parse_atom(row[:4], f"atom {len(atoms) + 1}", f"{source}, line {number}"))
+    _check_further_columns(rows, source)
+    return replace(_collect(atoms), **said_in(comment, source))
 
 
-def _said_in(comment, source):
-    """Charge and spin of the comment line's `key=value`, None where it has none; text in quotes is one value."""
-    found: dict[str, Any] = {}
-    for key, value in _ENTRY.findall(comment):
-        key, value = key.lower(), value.strip("\"' ")
-        if key in ("charge", "spin", "multiplicity"):
-            if not _WHOLE.fullmatch(value):
-                raise InputError(f"{source}: the comment line says {key}={shown(value)}, expected a whole number.")
-            if found.setdefault(key, round(float(value))) != round(float(value)):
-                raise InputError(f"{source}: the comment line says {key}= twice, with two values.")
-    multiplicity = found.pop("multiplicity", None)
-    if multiplicity is not None and found.setdefault("spin", multiplicity - 1) != multiplicity - 1:
-        raise InputError(
-            f"{source}: the comment line says spin={found['spin']} and multiplicity={multiplicity}; spin is the number "
-            "of unpaired electrons, multiplicity one more."
+def _check_further_columns(rows, source):
+    """Refuse lines that have something else than x, y, z behind the element: atomic numbers, codes, flags.
+
+    They have more columns than four, one of the first three numbers is a whole one in all lines, written without a
+    point or the atomic number of the element, and the last columns have points.
+    """
+    if not rows or min(map(len, rows)) < 5:
+        return
+    columns = zip(*rows, strict=False)
+    with_point = [all(word.count(".") == 1 and real(word) is not None for word in column) for column in columns]
+    numbers = [ATOMIC_NUMBERS[parse_atom_name(row[0], "atom").symbol] for row in rows]
+    for k in (1, 2, 3):
+        whole_ones = not any(set(".eEdD") & set(row[k]) for row in rows)
+        if (whole_ones and any(with_point[k + 1 :])) or [real(row[k]) for row in rows] == numbers:
+            raise InputError(
+                f"{source}: column {k + 1} of the lines of atoms, {shown(' '.join(rows[0]))}, holds whole numbers as "
+                "atomic numbers, codes or flags are; 'El x y z' expected, coordinates with points."
+            )
+
+
+def _count_error(lines, first, count, found, source):
+    frames = split_frames("\n".join(lines))
+    if len(frames) > 1:
+        name = "FILE" if not source.startswith("file") else source[5:].strip("'")
+        return InputError(
+            f"{source} holds {len(frames)} geometries: name one as {name}@0 to {name}@{len(frames) - 1} (@-1 is the "
+            "last), or run a batch."
         )
-    return found
+    return InputError(
+        f"{source}: line {first + 1} announces {count} atoms, but {found} lines follow the comment line. "
+        "Expected the atom count, a comment line, then one atom per line, a single geometry per file."
+    )
 
 
 def _check_count(n_atoms):
@@ -245,31 +285,20 @@ def _check_count(n_atoms):
         raise InputError(f"the geometry has more than {MAX_ATOMS} atoms; expected a molecule.")
 
 
-def _check_comment(comment, source):
-    """Extended xyz keeps a unit cell and the meaning of the columns in the comment line."""
-    if _PERIODIC.search(comment) and not _NOT_PERIODIC.search(comment):
-        raise InputError(
-            f"{source}: the comment line holds a periodic cell ('Lattice='); only molecules are supported."
-        )
-    layout = _PROPERTIES.search(comment)
-    if layout and not layout[1].lower().startswith("species:s:1:pos:r:3"):
-        raise InputError(
-            f"{source}: the columns {shown(layout[1])} do not start as 'species:S:1:pos:R:3', that is element, x, y, z."
-        )
-
-
 def _parse_atom(fields, atom, where):
     name = parse_atom_name(fields[0], f"{atom}, {where}" if "file" in where else atom)
     return name, [_parse_number(field, axis, atom, where) for axis, field in zip("xyz", fields[1:], strict=True)]
 
 
-def _parse_number(field, axis, atom, where):
-    if _NUMBER.fullmatch(field):
-        return float(field.translate(_FORTRAN_EXPONENT))
-    if _NOT_FINITE.fullmatch(field):
-        return float(field)  # refused with the name of the coordinate once the geometry is complete
+def _parse_number(word, axis, atom, where):
+    value = real(word)
+    if value is not None:
+        return value
+    if _NOT_FINITE.fullmatch(word):
+        return float(word)  # refused with the name of the coordinate once the geometry is complete
     raise InputError(
-        f"{where}: coordinate {axis} of {atom} is {shown(field)}, expected a number such as 0.757 or -1.2e-3."
+        f"{where}: coordinate {axis} of {atom} is {shown(word)}, expected a number such as 0.757 or -1.2e-3"
+        f"{odd_character(word)}."
     )
 
 
@@ -313,16 +342,13 @@ def read_text(path, expected: str = "an xyz file") -> str:
         raise FileError(f"cannot read {name}: {reason}.{_looks_like_coordinates(str(path))}") from error
     if len(data) > MAX_FILE_BYTES:
         raise FileError(f"{name} is larger than {MAX_FILE_BYTES // 2**20} MiB; expected {expected}.")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FileError(f"{name} is not a text file (byte {error.start} is not UTF-8); expected {expected}.") from error
+    return decoded(data, name, expected)
 
 
 def _is_atom(text):
     """Whether text begins with a word and three numbers."""
-    fields = _split(text)
-    return len(fields) >= 4 and all(_NUMBER.fullmatch(field) for field in fields[1:4])
+    found = separated(text)
+    return len(found) >= 4 and all(real(word) is not None for word in found[1:4])
 
 
 def _looks_like_coordinates(text):
@@ -330,9 +356,12 @@ def _looks_like_coordinates(text):
     return advice if _is_atom(text) else ""
 
 
-def _split(line):
-    return [field for field in _SEPARATOR.split(line) if field]
-
-
 def _line_error(source, number, line):
-    return InputError(f"{source}, line {number}: expected 'El x y z', found {shown(line.strip())}.")
+    hint = ""
+    if _UNITS.fullmatch(line):
+        hint = "; give the unit as unit= (--unit)"
+    elif len(words := separated(line)) == 2 and all(word.lstrip("+-").isdecimal() for word in words):
+        hint = "; give charge and multiplicity as charge=, spin= (--charge, --multiplicity)"
+    elif "," in line:
+        hint = "; write decimal points, and blanks between numbers"
+    return InputError(f"{source}, line {number}: expected 'El x y z', found {shown(line.strip())}{hint}.")

@@ -204,6 +204,7 @@ def molecule(
         fields = _fields_of_mole(source, {name for name, value in brought.items() if value is not None}, unit)
     else:
         geometry = Kind(_SOURCES, partial(_read_source, unit=unit)).checked("source", source)
+        _check_unit(geometry, unit)
         with np.errstate(over="ignore"):  # what overflows is refused below, with its name
             coordinates = geometry.coordinates * UNITS[unit]
         fields = {
@@ -242,12 +243,28 @@ def _said_or_given(name, given, geometry):
     """Charge or spin: the argument, else what the input says, else 0."""
     said = getattr(geometry, name)
     if given is None:
+        if said is None and name in geometry.mentions:
+            warnings.warn(
+                f"the comment line says {geometry.mentions[name]!r}, but no {name} in numbers: {name}=0 is taken; give "
+                f"{name}=, or write it into the line.",
+                InputWarning,
+                stacklevel=3,
+            )
         return said or 0
     if said not in (None, given):
         warnings.warn(
             f"the input says {name}={said}, but {name}={given} was given and is used.", InputWarning, stacklevel=3
         )
     return given
+
+
+def _check_unit(geometry, unit):
+    """Refuse coordinates that say another unit."""
+    if geometry.unit not in (None, unit):
+        raise InputError(
+            f"the geometry says that it is in {geometry.unit}, and would be read in {unit}: give "
+            f"unit={geometry.unit!r} (--unit {geometry.unit}), or take the word out of the comment line."
+        )
 
 
 def _read_source(source, unit) -> Geometry:

@@ -6,11 +6,11 @@ A. Dalby et al., J. Chem. Inf. Comput. Sci. 32, 244 (1992). doi:10.1021/ci00007a
 import re
 
 from dftfd.errors import InputError, UnsupportedError, shown
+from dftfd.runtime.written_numbers import real, whole
 
 END = "$$$$"
 """The line between the records of an SD file."""
 
-_NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)\s*")
 _OLD_CHARGES = {1: 3, 2: 2, 3: 1, 5: -1, 6: -2, 7: -3}
 """Charges by the codes of the atoms' lines, which count where no line says M  CHG; code 4 is a doublet."""
 _DOUBLET = 4
@@ -34,15 +34,15 @@ def atoms_of(lines, source: str) -> tuple[list[tuple[str, list[float]]], int, in
     if any(line.strip() == END for line in lines):
         raise InputError(f"{source} holds several molecules; name one as FILE@0, or run a batch.")
     count = lines[3][:3].strip()
-    if not count.isdecimal() or len(lines) < 4 + int(count):
+    if not (count.isascii() and count.isdecimal()) or len(lines) < 4 + int(count):
         raise InputError(f"{source}, line 4: {shown(lines[3])} does not count the atoms that follow.")
     atoms, codes = [], []
     for number, line in enumerate(lines[4 : 4 + int(count)], start=5):
-        fields = [line[k : k + 10] for k in (0, 10, 20)]
-        if not all(_NUMBER.fullmatch(field) for field in fields):
+        position = [x for k in (0, 10, 20) if (x := real(line[k : k + 10].strip())) is not None]
+        if len(position) < 3:
             raise InputError(f"{source}, line {number}: three numbers in columns of ten expected, found {shown(line)}.")
-        atoms.append((line[31:34].strip(), [float(field) for field in fields]))
-        codes.append(int(line[36:39]) if line[36:39].strip().isdecimal() else 0)
+        atoms.append((line[31:34].strip(), position))
+        codes.append(whole(line[36:39].strip()) or 0)
     if len(atoms) > 1 and lines[1][20:22] == "2D":
         raise InputError(f"{source} holds a drawing in two dimensions; a geometry in three expected.")
     charges, radicals = (_property(lines[4 + int(count) :], name, source) for name in ("CHG", "RAD"))
@@ -54,8 +54,12 @@ def atoms_of(lines, source: str) -> tuple[list[tuple[str, list[float]]], int, in
 
 def _property(lines, name, source) -> list[int] | None:
     """The values of lines such as 'M  CHG  2   1   1   5  -1'; None without any."""
-    found = [line.split()[3:] for line in lines if line.startswith(f"M  {name}")]
-    try:
-        return [int(word) for words in found for word in words[1::2]] if found else None
-    except ValueError as error:
-        raise InputError(f"{source}: a line M  {name} that is not made of whole numbers.") from error
+    values: list[int] = []
+    there = [line for line in lines if line.startswith(f"M  {name}")]
+    for line in there:
+        words = line.split()[2:]
+        numbers = [number for word in words if (number := whole(word)) is not None]
+        if not numbers or len(numbers) < len(words) or len(numbers) != 1 + 2 * numbers[0]:
+            raise InputError(f"{source}: {shown(line)} is not made of whole numbers, a count and so many pairs.")
+        values += numbers[2::2]
+    return values if there else None

@@ -17,30 +17,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dftfd.errors import InputError, shown
+from dftfd.errors import InputError, odd_character, shown
+from dftfd.runtime.written_numbers import real
 
 _NAME = re.compile(r"(?P<sign>[+-]?)(?P<name>[A-Za-z_]\w*)")
-_DIGITS = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-_NUMBER = re.compile(_DIGITS)
-_VALUE = re.compile(rf"(?P<name>[A-Za-z_]\w*)\s*[=\s]\s*(?P<number>{_DIGITS})")
 FIELDS = (1, 3, 5, 7)
 STRAIGHT = 1e-6
 """Sine of the angle below which three atoms lie on a line, where no dihedral angle is defined."""
 
 
-def is_zmatrix(entries: Sequence[str]) -> bool:
-    """Whether entries, a line each, begin as a Z-matrix does: an atom alone, then one with a distance."""
-    fields = [entry.replace(",", " ").split() for entry in entries[:2]]
-    return len(fields) == 2 and len(fields[0]) == 1 and len(fields[1]) == 3 and fields[1][1] == "1"
+def is_zmatrix(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether rows of fields begin as a Z-matrix does: an atom alone, then one with a distance."""
+    return len(rows) > 1 and len(rows[0]) == 1 and len(rows[1]) == 3 and rows[1][1] == "1"
 
 
-def cartesian(entries: Sequence[str], source: str) -> list[tuple[str, list[float]]]:
+def cartesian(rows: Sequence[Sequence[str]], source: str) -> list[tuple[str, list[float]]]:
     """(name, [x, y, z]) of each atom: the first at the origin, the second on the z axis, the third in the xz plane.
 
-    InputError for what can't be read, and for dihedral angles about a straight line.
+    rows: fields of each line, '=' one of them. InputError for what can't be read, and for dihedral angles
+    about a straight line.
     """
-    values = {m["name"]: float(m["number"]) for e in entries if (m := _VALUE.fullmatch(e.strip()))}
-    rows = [e.replace(",", " ").split() for e in entries if not _VALUE.fullmatch(e.strip())]
+    values, rows = _values(rows, source)
     atoms: list[tuple[str, list[float]]] = []
     for number, row in enumerate(rows, start=1):
         where = f"{source}, atom {number} of the Z-matrix"
@@ -56,6 +53,21 @@ def cartesian(entries: Sequence[str], source: str) -> list[tuple[str, list[float
     return atoms
 
 
+def _values(rows, source) -> tuple[dict[str, float], list]:
+    """The numbers of the names that atoms refer to, and the rows of the atoms, which end where the first of them is."""
+    names = {match["name"] for row in rows for word in row[2::2] if (match := _NAME.fullmatch(word))}
+    is_value = [row[1:2] == ["="] or (len(row) == 2 and row[0] in names and real(row[1]) is not None) for row in rows]
+    end = is_value.index(True) if True in is_value else len(rows)
+    values: dict[str, float] = {}
+    for row, good in zip(rows[end:], is_value[end:], strict=True):
+        number = real(row[-1])
+        if not good or number is None or len(row) > 3 or not _NAME.fullmatch(row[0]):
+            raise InputError(f"{source}: {shown(' '.join(row))} follows the Z-matrix; a value, 'r = 0.96', expected.")
+        if values.setdefault(row[0], number) != number:
+            raise InputError(f"{source}: the Z-matrix gives {shown(row[0])} two values.")
+    return values, list(rows[:end])
+
+
 def _place(word, number, where):
     if not (word.isascii() and word.isdecimal() and 1 <= int(word[:9]) < number):
         raise InputError(f"{where}: {shown(word)} is no atom before it; 1 to {number - 1} expected.")
@@ -66,10 +78,13 @@ def _number(word, values, where):
     named = _NAME.fullmatch(word)
     if named and named["name"] in values:
         return -values[named["name"]] if named["sign"] == "-" else values[named["name"]]
-    if not _NUMBER.fullmatch(word):
+    value = real(word)
+    if value is None:
         known = ", ".join(values) or "none"
-        raise InputError(f"{where}: {shown(word)} is no number, and no name that has one ({known}).")
-    return float(word)
+        raise InputError(
+            f"{where}: {shown(word)} is no number, and no name that has one ({known}){odd_character(word)}."
+        )
+    return value
 
 
 def _position(near, numbers, where):

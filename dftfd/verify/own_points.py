@@ -16,6 +16,7 @@ from dftfd.errors import InputError, shown
 from dftfd.functionals.base import Functional
 from dftfd.interop import libxc
 from dftfd.interop.libxc_layout import MAX_ORDER
+from dftfd.runtime.written_numbers import as_real
 from dftfd.system.geometry import read_text
 from dftfd.verify import point_comparison as pointwise
 from dftfd.verify.counterpart import counterpart
@@ -61,7 +62,7 @@ def read_table(path: Path) -> dict[str, np.ndarray]:
     numbers = np.empty((len(rows) - 1, len(rows[0])))
     for number, row in enumerate(rows[1:], start=1):
         try:
-            numbers[number - 1] = [float(word) for word in row]
+            numbers[number - 1] = [as_real(word) for word in row]
         except ValueError as error:
             raise InputError(
                 f"{path}, row {number}: {len(rows[0])} numbers expected, {shown(' '.join(row), 60)} found."

@@ -5,6 +5,7 @@ from typing import Any
 
 from dftfd.errors import InputError, UnsupportedError, shown
 from dftfd.functionals.registry import get_functional
+from dftfd.runtime.written_numbers import as_real
 from dftfd.verify.local_conditions import CONDITIONS, part_of
 from dftfd.verify.proofs import prove
 from dftfd.verify.report_card import ReportCard
@@ -16,7 +17,7 @@ def parsed_domain(texts) -> dict[str, tuple[float, float]]:
     for text in texts or ():
         name, _, ends = text.partition("=")
         try:
-            numbers = [float(x) for x in ends.split(":")]
+            numbers = [as_real(x.strip()) for x in ends.split(":")]
             domain[name.strip()] = (numbers[0], numbers[-1])
         except ValueError as error:
             raise InputError(f"domain {text!r}: VARIABLE=FROM:TO expected, as zeta=0:1.") from error

@@ -1,0 +1,144 @@
+"""What the comment line of an xyz file says of the molecule: charge, unpaired electrons, unit, columns.
+
+    charge=1 multiplicity=2      Charge and multiplicity: -1 2      total charge 1, mult: 2      q=1      -1 2
+
+Entries `key=value` of other keys, and text in quotes behind them, say nothing. A line that speaks of a charge or a
+multiplicity in words that are not understood is refused: nobody is told otherwise that the molecule is another one.
+"""
+
+import re
+from typing import Any
+
+from dftfd.errors import InputError, shown
+from dftfd.runtime.written_numbers import DASHES, whole
+
+_PERIODIC = re.compile(r"lattice\s*=", re.I)
+_NOT_PERIODIC = re.compile(r"""pbc\s*=\s*["']?\s*F\s+F\s+F""", re.I)
+_PROPERTIES = re.compile(r"properties\s*=\s*(\S+)", re.I)
+_ENTRY = re.compile(r"""(?<![\w.-])([A-Za-z_]\w*)\s*=\s*("[^"]*"|'[^']*'|[^\s,;]+)""")
+_BOHR = re.compile(
+    r"(?<![\w/])bohrs?(?![\w/])|\(au\)|\[au\]|\bunits?\s*[=:]?\s*(?:au|a\.u\.|atomic)|^\s*a\.?u\.?\s*$", re.I
+)
+_ANGSTROM = re.compile(r"(?<![\w/])(?:[aå]ngstr[oö]ms?|Å)(?![\w/])", re.I)
+
+_OF = r"(?:(?:total|net|overall|molecular|molecule|formal|system|spin)[ _-]?)?"
+_KEYS = {
+    "charge": rf"{_OF}(?:charge|chrg|chg)|q(?=\s?[=:]|\Z)",
+    "multiplicity": rf"{_OF}(?:multiplicity|multip|mult)|2\s?s\s?\+\s?1|m(?=\s?[=:]|\Z)",
+    "spin": r"spin|n?uhf(?=\s?[=:]|\Z)|(?:n_?)?unpaired(?:[ _]electrons)?",
+}
+_KIND = {name: re.compile(pattern, re.I) for name, pattern in _KEYS.items()}
+_NAMES = {name: k for k, name in enumerate("singlet doublet triplet quartet quintet sextet septet".split(), start=1)}
+_WORD = rf"(?<![\w.-])(?:{'|'.join(_KEYS.values())})(?![\w-])"
+_IS = r"\s{0,9}(?:[=:]|is\s|are\s|of\s)?[\s(\[]{0,9}"
+_VALUE = rf"(?:[+-]?[0-9]+(?:\.[0-9]*)?[+-]?(?!\w|[-.]\w)|(?:neutral|{'|'.join(_NAMES)})(?!\w))"
+_AND = r"\W{0,9}(?:and\W{1,9})?"
+_BOTH = re.compile(rf"({_WORD}){_AND}({_WORD}){_IS}({_VALUE})[\s,;/&]{{1,9}}(?:and\s)?({_VALUE})", re.I)
+_ONE = re.compile(rf"({_WORD}){_IS}({_VALUE})", re.I)
+_UNREAD = re.compile(rf"(?P<key>{_WORD})(?:\s*[=:]\s*(?P<value>\S+))?", re.I)
+_GLUED = re.compile(r"(?:charges?|chrg|multiplicity)[\W_]{0,9}[0-9]", re.I)
+_NUMBER = re.compile(r"(?<![\w.])[0-9]+(?![\w.])")
+_ALONE = re.compile(r"[(\[]?([+-]?[0-9]{1,2})[\s,;/]{1,9}([0-9]{1,2})[)\]]?")
+_UNIT_AT_END = re.compile(r"\s(?:in |units? ?[=:]? ?)?[(\[]?(?:bohrs?|angstroms?|au|a\.u\.)[)\]]?\Z", re.I)
+_SIGNED = re.compile(r"[(\[]?[+-][0-9]{1,2}(?:[\s,;/]{1,9}[0-9]{1,2})?(?![\w.])")
+_AND_MORE = re.compile(r"\n[\s,;/]{0,9}[+-]?[0-9]+(?![\w.])")
+_MENTIONS = {
+    "charge": re.compile(r"(?<![a-z])(?:(?:di|tri)?(?:cation|anion)(?:ic)?|(?:de)?protonated)(?![a-z])", re.I),
+    "spin": re.compile(rf"(?<![a-z])(?:{'|'.join(_NAMES)}|(?:bi|di)?radical)(?![a-z])", re.I),
+}
+_LONGEST = 10_000
+
+
+def check_columns(comment: str, source: str) -> None:
+    """Refuse unit cells and other columns than element, x, y, z, both of which extended xyz keeps in this line."""
+    if _PERIODIC.search(comment) and not _NOT_PERIODIC.search(comment):
+        raise InputError(
+            f"{source}: the comment line holds a periodic cell ('Lattice='); only molecules are supported."
+        )
+    layout = _PROPERTIES.search(comment)
+    if layout and not layout[1].lower().startswith("species:s:1:pos:r:3"):
+        raise InputError(
+            f"{source}: the columns {shown(layout[1])} do not start as 'species:S:1:pos:R:3', that is element, x, y, z."
+        )
+
+
+def said_in(comment: str, source: str) -> dict[str, Any]:
+    """charge, spin (unpaired electrons) and unit as far as the line says them; InputError for what is not understood.
+
+    mentions: words such as 'anion' and 'triplet' by what they are about, where the line does not say that in numbers.
+    """
+    comment = " ".join(comment[:_LONGEST].translate(DASHES).split())
+    said: dict[str, Any] = _electrons(comment, source)
+    multiplicity = said.pop("multiplicity", None)
+    if multiplicity is not None and said.setdefault("spin", multiplicity - 1) != multiplicity - 1:
+        raise InputError(
+            f"{source}: the comment line says spin={said['spin']} and multiplicity={multiplicity}; spin is the number "
+            "of unpaired electrons, multiplicity one more."
+        )
+    if multiplicity is not None and multiplicity < 1:
+        raise InputError(f"{source}: the comment line says multiplicity={multiplicity}, expected a number from 1.")
+    if unit := "bohr" if _BOHR.search(comment) else "angstrom" if _ANGSTROM.search(comment) else None:
+        said["unit"] = unit
+    words = {name: found[0] for name, pattern in _MENTIONS.items() if (found := pattern.search(comment))}
+    return said | {"mentions": {name: word for name, word in words.items() if name not in said}}
+
+
+def _electrons(comment, source) -> dict[str, int]:
+    """charge, multiplicity and spin, each as it is written."""
+    if (alone := _ALONE.fullmatch(_UNIT_AT_END.sub("", comment))) and (int(alone[1]) or int(alone[2])):
+        return {"charge": int(alone[1]), "multiplicity": int(alone[2])}
+    rest = _ENTRY.sub(_own_entry, re.sub(r"""["'](\w+)["']\s?:""", r"\1:", comment))
+    said: list[tuple[str, str]] = []
+    for statement in (_BOTH, _ONE):
+        for match in statement.finditer(rest):
+            n = len(match.groups()) // 2
+            said += zip(match.groups()[:n], match.groups()[n:], strict=True)
+        rest = statement.sub("\n", rest)
+    found: dict[str, int] = {}
+    for key, word in sorted(said, key=lambda pair: pair[0].lower() == "m"):
+        _say(found, key, word, source)
+    unread = [match for match in _UNREAD.finditer(rest) if match["key"].lower() != "m"]
+    if told := next((match for match in unread if match["value"]), None):
+        raise InputError(
+            f"{source}: the comment line says {told['key']}={shown(told['value'])}, expected a whole number."
+        )
+    goes_on = "charge" in found and len(found) == 1 and _AND_MORE.search(rest)
+    if (
+        goes_on
+        or (not found and _SIGNED.match(comment))
+        or (unread and (found or _NUMBER.search(rest)))
+        or _GLUED.search(rest)
+    ):
+        raise InputError(
+            f"{source}: the comment line, {shown(comment.strip())}, speaks of charge or spin and is not understood; "
+            "write charge=-1 multiplicity=2 in it, or leave the words out."
+        )
+    return found
+
+
+def _say(found, key, word, source) -> None:
+    """Enters what a key says, unless something else has been said."""
+    kind = next(name for name, pattern in _KIND.items() if pattern.fullmatch(key))
+    if key.lower() == "m" and "charge" not in found:
+        return  # anything, but beside q= a multiplicity
+    if word.lower() in _NAMES:
+        kind, value = "multiplicity", _NAMES[word.lower()]
+    else:
+        value = 0 if word.lower() == "neutral" else _signed(word)
+    if value is None:
+        raise InputError(f"{source}: the comment line says {key}={shown(word)}, expected a whole number.")
+    if found.setdefault(kind, value) != value:
+        raise InputError(f"{source}: the comment line says {kind}= twice, with two values.")
+
+
+def _signed(word):
+    """A whole number with its sign before or behind it, '-1' or '1-'."""
+    return whole(word) if word[-1] not in "+-" else whole(word[-1] + word[:-1])
+
+
+def _own_entry(match):
+    """An entry key=value about the electrons, out of quotes; nothing of another one."""
+    if not any(pattern.fullmatch(match[1]) for pattern in _KIND.values()):
+        return "|"
+    value = match[2].strip("\"' ")
+    return f"{match[1]}={value}"
