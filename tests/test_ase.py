@@ -9,7 +9,7 @@ from ase.optimize import BFGS
 
 import dftfd
 from dftfd.ase import DFTFD
-from dftfd.errors import InputError, UnsupportedError
+from dftfd.errors import InputError, InputWarning, UnsupportedError
 
 LIGHT = {"xc": "lda,vwn", "basis": "sto-3g", "grid_level": 0}
 
@@ -90,13 +90,14 @@ def test_changed_parameters_change_the_result(runs):
 
 
 def test_spin_from_initial_moments():
-    """ASE's O2 has moments 1 and 1: a triplet. spin= overrides them; half an electron is refused."""
+    """ASE's O2 has moments 1 and 1: a triplet. spin= overrides them with a warning; half an electron is refused."""
     atoms = ase_molecule("O2")
     atoms.calc = DFTFD(**LIGHT)
     atoms.get_potential_energy()
     assert atoms.calc.result.method == "UKS" and atoms.calc.result.molecule.spin == 2
     atoms.calc.set(spin=0)
-    atoms.get_potential_energy()
+    with pytest.warns(InputWarning, match="spin=2, but spin=0 was given"):
+        atoms.get_potential_energy()
     assert atoms.calc.result.method == "RKS"
     atoms.calc.set(spin=None)
     atoms.set_initial_magnetic_moments([0.5, 0])
