@@ -77,7 +77,11 @@ def numint(functional: Any) -> "NumInt":
 class NumInt(pyscf_numint.NumInt):
     """PySCF's NumInt for one functional, in the attribute `functional`. See `numint`."""
 
-    _keys = {"functional", "libxc", "omega"}
+    _keys = {"functional", "libxc", "omega", "short_range_by_difference"}
+
+    short_range_by_difference = False
+    """Whether exchange at short range is that at full range less that at long range, as in dftfd, each with its own fit
+    of densities; PySCF's energy has a third fit, its gradient takes the difference."""
 
     def __init__(self, functional: Functional):
         _require_supported_pyscf()
@@ -117,7 +121,10 @@ class NumInt(pyscf_numint.NumInt):
         return self.libxc.nlc_coeff(xc_code)
 
     def rsh_coeff(self, xc_code=None):
-        return self._library().rsh_coeff(xc_code)
+        omega, alpha, beta = self._library().rsh_coeff(xc_code)
+        if omega and not alpha and self.short_range_by_difference:
+            alpha = float(np.nextafter(0.0, 1.0))  # PySCF's way for what is at short range alone asks for zero
+        return omega, alpha, beta
 
     def eval_xc(self, xc_code, rho, spin=0, relativity=0, deriv=1, omega=None, verbose=None):
         return self._library(omega).eval_xc(xc_code, rho, spin, relativity, deriv)
@@ -142,6 +149,21 @@ def _from_data(definition, name, state):
     made = NumInt(from_definition(definition, name))
     made.__dict__.update(state)
     return made
+
+
+class _ScaledVV10(tuple):
+    """VV10 with a factor for PySCF's energy and potential, which go through it.
+
+    PySCF's derivatives by the nuclei take the first entry, once they know that there is one, and leave its factor out:
+    forces of PBE + VV10/2 were 4e-4 hartree/bohr off.
+    """
+
+    def __len__(self):
+        raise UnsupportedError(
+            "PySCF's gradients and second derivatives leave out the factor of VV10, here "
+            f"{', '.join(f'{float(factor):g}' for _, factor in self)}; take dftfd's own, result.forces() and "
+            "result.hessian()."
+        )
 
 
 class Library:
@@ -205,7 +227,8 @@ class Library:
         terms = self.functional.nonlocal_part.terms
         if not terms and _is_pyscfs_vv10(xc_code):
             terms = VV10.terms
-        return tuple(((term.parameters["b"], term.parameters["C"]), coefficient) for coefficient, term in terms)
+        found = (((term.parameters["b"], term.parameters["C"]), coefficient) for coefficient, term in terms)
+        return (tuple if all(coefficient == 1 for coefficient, _ in terms) else _ScaledVV10)(found)
 
     def needs_laplacian(self, xc_code=None):
         return False

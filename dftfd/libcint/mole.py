@@ -123,9 +123,35 @@ def is_pyscf_mole(source) -> bool:
 
 
 def check_same_system(molecule, mole) -> None:
-    """Raise UnsupportedError unless nuclear charges and number of basis functions survived the way from `mole`."""
-    if not np.array_equal(molecule.nuclear_charges, mole.atom_charges()) or molecule.n_ao != mole.nao:
-        raise UnsupportedError("this PySCF Mole has modified charges or functions that dftfd cannot carry over.")
+    """Raise UnsupportedError unless what integrals and electrons are counted from survived the way from `mole`.
+
+    A Mole can be changed behind what it was built from: in its environment, by `set_range_coulomb`, by `nelectron`.
+    """
+    ours, theirs = _known_to_integrals(to_pyscf(molecule)), _known_to_integrals(mole)
+    for what, values in theirs.items():
+        if values.shape != ours[what].shape or not np.allclose(values, ours[what], rtol=1e-12, atol=1e-12):
+            raise UnsupportedError(
+                f"this PySCF Mole has modified {what}, which dftfd cannot carry over; build it with the values that it "
+                "should have."
+            )
+
+
+def _known_to_integrals(mole) -> dict[str, np.ndarray]:
+    """What libcint computes with and how many electrons there are, in words and numbers."""
+    shells = range(mole.nbas)
+    of_shell = lambda b: [mole.bas_exp(b), np.ravel(mole._libcint_ctr_coeff(b))]
+    ecp = np.array(mole._ecpbas, dtype=int).reshape(-1, 8)
+    runs = lambda column: [mole._env[row[column] : row[column] + row[2]] for row in ecp]
+    return {
+        "charges": mole.atom_charges().astype(float),
+        "coordinates": mole.atom_coords(),
+        "models of nuclei": mole._atm[:, gto.mole.NUC_MOD_OF],
+        "angular momenta": np.array([[mole.bas_atom(b), mole.bas_angular(b), mole.bas_nctr(b)] for b in shells]),
+        "basis functions": np.hstack([np.zeros(0), *(values for b in shells for values in of_shell(b))]),
+        "core potentials": np.hstack([ecp[:, :5].ravel(), *runs(5), *runs(6)]),
+        "numbers of electrons": np.array([mole.nelectron, mole.spin]),
+        "range of the Coulomb operator (omega)": np.array([mole.omega]),
+    }
 
 
 def _refuse_unsupported(mole):

@@ -183,12 +183,16 @@ class SCFResult(Responses):
         return atomic_result(self, driver)
 
     @public
-    def to_pyscf(self) -> Any:
+    def to_pyscf(self, compare_gradient: bool | None = None) -> Any:
         """A PySCF mean-field object with these orbitals and this energy, for PySCF's own methods.
 
-        Raises UnsupportedError where PySCF has no functional of this name, or for fields, charges and relativity.
+        PySCF's energy and Fock matrix of this density are compared with the result's before.
+        compare_gradient: PySCF's gradient, too; None compares it in small molecules, where it costs little.
+
+        Raises UnsupportedError where numbers differ (docs/pyscf.md says by how much they may), and where PySCF has no
+        place for the functional, for fields, charges, relativity, a solvent, or for smeared and given occupations.
         """
-        return mean_field(self)
+        return mean_field(self, compare_gradient)
 
     # ------------------------------------------------------------------------------------------------- orbitals
 

@@ -8,8 +8,9 @@ half of it is the energy of both spins, and half of K the potential of each.
 
 import numpy as np
 
+from dftfd.functionals.base import Functional
 from dftfd.terms.integrals import CoulombExchange, share
-from dftfd.terms.term import Contribution, Term
+from dftfd.terms.term import Contribution, PySCFPart, Term
 
 
 class CoulombExchangeEnergy(Term):
@@ -77,6 +78,10 @@ class CoulombExchangeEnergy(Term):
 
     def curvature(self, P, C_occ, C, progress):
         return self.builder.curvature(P, C_occ, C, self.exact_exchange)
+
+    def in_pyscf(self):
+        exact_exchange = Functional("exact exchange", exact_exchange=self.exact_exchange)
+        return PySCFPart(exact_exchange, auxiliary_basis=self.builder.fitting_functions)
 
     def memory(self):
         return self.builder.memory([omega for omega, _ in self.exact_exchange])

@@ -4,10 +4,11 @@ from functools import cached_property
 
 import numpy as np
 
+from dftfd.errors import UnsupportedError
 from dftfd.functionals.d2 import pairwise_dispersion
 from dftfd.functionals.empirical_dispersion import pairs
 from dftfd.libcint.dispersion_correction import dispersion_correction
-from dftfd.terms.term import Contribution, Term
+from dftfd.terms.term import Contribution, PySCFPart, Term
 
 
 def correction(molecule, version: str, functional: str) -> tuple[float, np.ndarray]:
@@ -46,3 +47,12 @@ class DispersionEnergy(Term):
 
     def gradient(self, P, C_occ, grid_response, progress):
         return self._energy_and_gradient[1]
+
+    def in_pyscf(self):
+        _, version, functional = self._of
+        if not version.startswith(("d3", "d4")) or "+" in version:
+            raise UnsupportedError(
+                f"to_pyscf() cannot hand over the correction {version!r} of {functional!r}, which PySCF lacks; run the "
+                "calculation without it."
+            )
+        return PySCFPart(attributes={"disp": f"{version}:{functional}"})

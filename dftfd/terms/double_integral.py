@@ -1,9 +1,11 @@
 """The exchange-correlation energy of a functional's double integrals: VV10, rVV10, vdW-DF, or a user's own."""
 
+from dataclasses import replace
 from functools import partial
 
 from dftfd.functionals.base import Functional
 from dftfd.terms.on_grid import GridEnergy, GridOrbitals
+from dftfd.terms.term import PySCFPart
 from dftfd.xc.code import shared
 from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
 from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
@@ -29,6 +31,7 @@ class DoubleIntegralEnergy(GridEnergy):
     stage = "nonlocal derivatives"
 
     def __init__(self, functional: Functional, n_spin: int, molecule, grid, orbitals: GridOrbitals):
+        self._functional = functional
         self._kernel_with = partial(shared, NonlocalXCKernel, functional, n_spin)
         super().__init__(self._kernel_with(), molecule, grid, orbitals)
 
@@ -38,3 +41,6 @@ class DoubleIntegralEnergy(GridEnergy):
     @property
     def gradient_kernel(self):
         return self._kernel_with(moving_points=True)
+
+    def in_pyscf(self):
+        return PySCFPart(replace(self._functional, dispersion=None), self.grid.in_pyscf("nlcgrids"))

@@ -63,13 +63,14 @@ class DensityFittedCoulombExchange(CoulombExchange):
     _single_coulomb = _single_exchange = False
     _rough: PairTensor | None = None  # the integrals of estimates, where the exact ones do not all fit
     _by_range: FittedRangeDerivative | None = None  # the last that was asked for
+    fitting_functions: dict
     exchange_is_rough = False
     """Whether K is good for changes alone, of which it makes some percent of error."""
 
     def __init__(self, molecule: Molecule, exact_exchange: bool, memory_limit: float | None = None):
         self.molecule = molecule
-        self._auxiliary, self.auxiliary_basis = two_electron.auxiliary_basis(molecule, exact_exchange)
-        self.n_auxiliary, self._n_pairs = two_electron.fitting_tensor_size(molecule, self._auxiliary)
+        self.fitting_functions, self.auxiliary_basis = two_electron.auxiliary_basis(molecule, exact_exchange)
+        self.n_auxiliary, self._n_pairs = two_electron.fitting_tensor_size(molecule, self.fitting_functions)
         self._memory_limit = 0.7 * available_memory() if memory_limit is None else memory_limit
         self._tensors: dict[float, WholeTensor | PairTensor] = {}
         self._with_exchange = exact_exchange
@@ -81,7 +82,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     @cached_property
     def _pairs(self) -> PairTensor:
-        return PairTensor(self.molecule, self._auxiliary, for_exchange=self._with_exchange)
+        return PairTensor(self.molecule, self.fitting_functions, for_exchange=self._with_exchange)
 
     def with_few_for_exchange(self) -> "DensityFittedCoulombExchange":
         """The same J, and an exchange on orbitals from a few fitting functions: for estimates that others correct."""
@@ -151,7 +152,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         found = self._tensors.get(omega)
         if not isinstance(found, WholeTensor):
             self._check_memory(self._bytes_of(len(self._tensors) + 1, True))
-            found = WholeTensor(two_electron.fitting_tensor(self.molecule, self._auxiliary, omega))
+            found = WholeTensor(two_electron.fitting_tensor(self.molecule, self.fitting_functions, omega))
             self._tensors[omega] = found
         return found.values
 
@@ -222,7 +223,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
             raise UnsupportedError("second derivatives by the range omega of exchange need density_fit=False.")
         if self._by_range is None or self._by_range.omega != omega:
             self._check_memory(self._bytes_of(len(self._tensors) + TENSORS, True))
-            self._by_range = FittedRangeDerivative(self.molecule, self._auxiliary, omega)
+            self._by_range = FittedRangeDerivative(self.molecule, self.fitting_functions, omega)
         return np.stack([self._by_range(P_s) for P_s in self._check(P)])
 
     def gradient(self, P, C_occ, exact_exchange):
@@ -232,7 +233,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         terms |= {omega: [(fraction * share(P), C) for C in C_occ] for omega, fraction in exact_exchange}
         return sum(
             fitted_gradient(
-                *(self.molecule, self._auxiliary, omega, None if omega else total, exchange),
+                *(self.molecule, self.fitting_functions, omega, None if omega else total, exchange),
                 memory_limit=self._memory_limit,
                 fit=None if omega else self._last_fit(total),
             )
@@ -250,7 +251,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         whole = None
         for omega, exchange in terms.items():
             total = None if omega else P.sum(axis=0)
-            given = self.molecule, self._auxiliary, omega, total, exchange, C, self._memory_limit
+            given = self.molecule, self.fitting_functions, omega, total, exchange, C, self._memory_limit
             if (found := fitted_curvature(*given)) is None:
                 return None
             whole = found if whole is None else whole + found
@@ -359,7 +360,7 @@ class _FewForExchange(DensityFittedCoulombExchange):
     def __init__(self, exact: DensityFittedCoulombExchange):
         self.__dict__.update(exact.__dict__)
         self._few = copy(exact)
-        self._few._auxiliary, self._few.n_auxiliary = exact._few_functions
+        self._few.fitting_functions, self._few.n_auxiliary = exact._few_functions
         self._few._tensors, self._few._whole = {}, exact._whole
         self._few.__dict__.pop("_pairs", None)
         if not exact._whole:

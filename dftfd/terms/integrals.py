@@ -62,6 +62,8 @@ class CoulombExchange(ABC):
     """Builds J and K from density matrices P (spin, ao, ao); `molecule` is what they belong to."""
 
     molecule: Molecule
+    fitting_functions: dict | None = None
+    """{label of atoms: shells}, as PySCF takes them; None of exact integrals."""
 
     def coulomb(self, P) -> np.ndarray:
         """J (ao, ao) of the total density, that is of the sum over the spin channels of P (spin, ao, ao)."""

@@ -1,6 +1,6 @@
 """Repulsion among nuclei, and their energy in a field and near point charges."""
 
-from dftfd.terms.term import Contribution, Term
+from dftfd.terms.term import Contribution, PySCFPart, Term
 
 
 class NuclearEnergy(Term):
@@ -18,3 +18,7 @@ class NuclearEnergy(Term):
 
     def gradient(self, P, C_occ, grid_response, progress):
         return self._surroundings.nuclear_gradient(self._molecule)
+
+    def in_pyscf(self):
+        self._surroundings.require_none_for_pyscf()
+        return PySCFPart()

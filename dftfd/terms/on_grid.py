@@ -77,6 +77,12 @@ class Quadrature:
         """Whether it has a level, and a higher one."""
         return self.level is not None and self.level > level
 
+    def in_pyscf(self, grids: str) -> dict[str, Any]:
+        """Attributes of a PySCF mean field whose quadrature `grids` ('grids', 'nlcgrids') is this one."""
+        if self.moves:
+            return {f"{grids}.level": self.level}
+        return {f"{grids}.coords": self.given[0], f"{grids}.weights": self.given[1]}
+
     def on(self, molecule) -> tuple[np.ndarray, np.ndarray]:
         """(points, weights) for a molecule."""
         return self.given if self.level is None else quadrature_grid(molecule, self.level)

@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from dftfd.terms.integrals import OneElectron
-from dftfd.terms.term import Contribution, Curvature, Term
+from dftfd.terms.term import Contribution, Curvature, PySCFPart, Term
 
 
 class OneElectronEnergy(Term):
@@ -35,3 +35,7 @@ class OneElectronEnergy(Term):
     def curvature(self, P, C_occ, C, progress):
         found = self._surroundings.one_electron_curvature(self._molecule, P.sum(axis=0), C)
         return found and Curvature(*found)
+
+    def in_pyscf(self):
+        self._surroundings.require_none_for_pyscf()
+        return PySCFPart()

@@ -1,13 +1,14 @@
 """The exchange-correlation energy of a functional's terms without integrals."""
 
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 
 from dftfd.functionals.base import Functional
 from dftfd.grids.molecular import grid_owners, weight_changes, weight_curvature
 from dftfd.terms.on_grid import NEGLIGIBLE_WEIGHT, GridEnergy, GridOrbitals, counting_points, gradient_on_grid
-from dftfd.terms.term import Curvature
+from dftfd.terms.term import Curvature, PySCFPart
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
@@ -100,3 +101,6 @@ class SemilocalEnergy(GridEnergy):
             "and excitations nor stability exist, and second-order or direct minimisation neither; use convergence="
             "'auto', 'diis' or 'adiis'."
         )
+
+    def in_pyscf(self):
+        return PySCFPart(replace(self.functional, dispersion=None), self.grid.in_pyscf("grids"))

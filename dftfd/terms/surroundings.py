@@ -35,6 +35,19 @@ class Surroundings:
     potential: ExternalPotential | None = None
     solvent: Solvent | None = None
 
+    def require_none_for_pyscf(self) -> None:
+        """Raise UnsupportedError for what changes one-electron integrals or the energy of the nuclei."""
+        found = {
+            "relativity": self.relativity,
+            "electric fields": self.electric_field.any(),
+            "point charges": len(self.charges),
+        }
+        if names := [name for name, there in found.items() if there]:
+            raise UnsupportedError(
+                f"to_pyscf() cannot hand over {' and '.join(names)}; run the calculation without them, or set them up "
+                "in PySCF."
+            )
+
     def one_electron(self, molecule) -> OneElectron:
         """The molecule's one-electron matrices with what surrounds it in V."""
         matrices = one_electron(molecule)

@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from dftfd.errors import UnsupportedError
+from dftfd.functionals.base import Functional
 from dftfd.runtime.memory import Need
 
 
@@ -22,6 +24,20 @@ class Contribution:
     energies: Mapping[str, float]
     matrices: Mapping[str, np.ndarray] = field(default_factory=dict)
     n_electrons: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PySCFPart:
+    """What a term is in a PySCF mean field.
+
+    functional: the part of the functional that is the term's, for PySCF's numerical integration and its exchange.
+    attributes: of the mean field, 'disp' or, of an object in it, 'grids.level'.   auxiliary_basis: fitting functions of
+    Coulomb and exchange energy, None for exact integrals.
+    """
+
+    functional: Functional | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    auxiliary_basis: Mapping | None = None
 
 
 class ChangeOfOrbitals(Protocol):
@@ -132,6 +148,14 @@ class Term(ABC):
     def bent_gradient(self, P, grid_response: bool, progress) -> np.ndarray:
         """The second derivative of `gradient` (atom, 3) by e at the same P."""
         raise NotImplementedError
+
+    def in_pyscf(self) -> PySCFPart:
+        """What the term is in a PySCF mean field; UnsupportedError where PySCF has no place for it."""
+        words = " and ".join(self.components.values())
+        raise UnsupportedError(
+            f"to_pyscf() cannot hand over the energy of '{words}', for which a PySCF mean field has no place; run the "
+            "calculation without it."
+        )
 
     def memory(self) -> Need:
         """Bytes that the term takes; grids and the orbitals on them are `GridOrbitals`' to tell."""
