@@ -10,6 +10,7 @@ import dftfd
 from dftfd.cli import main
 from dftfd.cli.interrupts import InterruptWatch
 from dftfd.errors import InputError
+from dftfd.runtime.records import locked_new
 from dftfd.tasks.counterpoise import HARTREE_IN_KCAL, connected_fragments
 
 FRAMES = "".join(f"2\nframe {k}\nH 0 0 0\nH 0 0 {0.7 + 0.1 * k:.1f}\n" for k in range(3))
@@ -206,9 +207,14 @@ def test_the_table_of_a_batch(tmp_path, said):
 
 def test_an_interruption_says_how_to_go_on(tmp_path):
     """By what a command keeps: the record of a batch, the trajectory of an optimisation."""
-    watch = InterruptWatch()
+    watch, path = InterruptWatch(), tmp_path / "pbe.jsonl"
     assert watch.message == "interrupted"
-    watch.keeps = tmp_path / "pbe.jsonl", ""
-    assert watch.message == "interrupted"  # nothing is there yet
-    watch.keeps[0].write_text("{}")
+    with pytest.raises(KeyboardInterrupt), locked_new(path, None):
+        assert watch.message == "interrupted"  # nothing is there yet
+        path.write_text("{}")
+        assert watch.message.endswith("pbe.jsonl, go on by the same command")
+        raise KeyboardInterrupt
     assert watch.message.endswith("pbe.jsonl, go on by the same command")
+    with locked_new(path, True):
+        assert watch.message.endswith("pbe.jsonl, go on by the same command with --restart")
+    assert watch.message == InterruptWatch().message == "interrupted"

@@ -18,8 +18,8 @@ from dftfd.errors import CheckpointError, DamagedFileError, FileError, InputWarn
 from dftfd.functionals import registry
 from dftfd.model.identity import PATIENCE, identity_of
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, Options, names
-from dftfd.runtime.records import locked, recorded
-from dftfd.tasks.trajectory import read_trajectory
+from dftfd.runtime.records import Record, locked, recorded
+from dftfd.tasks.trajectory import TrajectoryWriter, read_trajectory
 
 OWN = """
 import dftfd
@@ -266,3 +266,34 @@ def test_a_lock_ends_with_its_process(tmp_path):
     with locked(tmp_path / "r"):
         pass
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["optimize", "scan", "frequencies", "fit", "benchmark"])
+def test_an_interruption_names_the_record(command, tmp_path, monkeypatch, capsys):
+    """Ctrl-C when something is done: exit code 130, and one line with the file and how to go on, which it then does."""
+    monkeypatch.chdir(tmp_path)
+    Path("set.json").write_text(json.dumps(SET))
+    write_own(BEFORE)
+    benchmark = ["benchmark", "set.json", *XC, *CHEAP, "--record", "r.jsonl"], []
+    first, again = COMMANDS.get(command, benchmark)
+    add, replace_, n = Record.add, Record.replace, []
+
+    def interrupt(write, least):
+        def written(*arguments):
+            write(*arguments)
+            n.append(1)
+            if len(n) == least:
+                raise KeyboardInterrupt
+
+        return written
+
+    monkeypatch.setattr(Record, "add", interrupt(add, 1 if command == "benchmark" else 2))
+    monkeypatch.setattr(Record, "replace", interrupt(replace_, 1))
+    monkeypatch.setattr(TrajectoryWriter, "append", interrupt(TrajectoryWriter.append, 1))
+    assert main(first) == 130
+    name = first[first.index("--record") + 1] if "--record" in first else "optimization.xyz"
+    how = "the same command with --restart" if "--restart" in again else "the same command"
+    assert capsys.readouterr().err.strip().endswith(f"interrupted; what is done is in {name}, go on by {how}")
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert main([*first, *again]) in (0, 3), capsys.readouterr().err

@@ -1,7 +1,5 @@
 """What became of the molecules of a batch."""
 
-import csv
-import io
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +7,7 @@ from dftfd.errors import InputError, shown
 from dftfd.runtime.arguments import public
 from dftfd.runtime.files import check_writable, write_text
 from dftfd.runtime.notebook import ShownAsText
+from dftfd.runtime.plain_text import csv_table
 
 REASONS = {1: "internal error", 2: "bad input", 3: "not converged", 4: "NaN or Inf", 5: "file", 6: "resources"}
 """What exit codes say."""
@@ -78,11 +77,8 @@ class Outcomes(ShownAsText, list[Outcome]):
     def write(self, path: Path) -> None:
         """The table as a file, .csv: a row for each molecule, energies with all digits, empty where there is none."""
         check_table(path)
-        text = io.StringIO()
-        rows = csv.writer(text, lineterminator="\n")
-        rows.writerow(COLUMNS)
-        rows.writerows([read(outcome) for read in COLUMNS.values()] for outcome in self)
-        write_text(path, text.getvalue())
+        rows = ([read(outcome) for read in COLUMNS.values()] for outcome in self)
+        write_text(path, csv_table(list(COLUMNS), rows))
 
     def __repr__(self) -> str:
         return f"<{len(self)} outcomes, {len(self.failed)} failed>"

@@ -4,8 +4,6 @@ Both programs take the same geometry, charge, spin and basis set, with exact int
 again with one setting tightened at a time; the first that brings the numbers together names its cause.
 """
 
-import csv
-import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +27,7 @@ from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.files import read_bytes, write_text
 from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
+from dftfd.runtime.plain_text import csv_table
 from dftfd.system.molecule import molecule
 
 DEFAULTS: Mapping[str, Any] = {"density_fit": False, "grid_level": 5}
@@ -101,11 +100,8 @@ class Agreement(ShownAsText):
 
     def csv(self) -> str:
         """A row for each molecule with each functional."""
-        rows, stream = [asdict(one) | {"difference": one.difference} for one in self.totals], io.StringIO()
-        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return stream.getvalue()
+        rows = [asdict(one) | {"difference": one.difference} for one in self.totals]
+        return csv_table(list(rows[0]), (row.values() for row in rows))
 
     def write(self, path, ending: str | None = None) -> None:
         """Write the rows to a file in the format of its ending, or the one given, .csv or .json."""

@@ -1,7 +1,5 @@
 """What a benchmark found: errors of each reaction, in tables, as CSV, JSON and LaTeX."""
 
-import csv
-import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,10 +12,11 @@ from dftfd.benchmarks.page import page_of
 from dftfd.benchmarks.reactions import HARTREE, BenchmarkSet, Reaction
 from dftfd.benchmarks.statistics import Statistics, interval, statistics_of, wtmad1, wtmad2
 from dftfd.benchmarks.tables import text_of
-from dftfd.errors import InputError
+from dftfd.errors import InputError, one_line
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.files import write_text
 from dftfd.runtime.notebook import ShownAsText
+from dftfd.runtime.plain_text import csv_table, in_latex
 
 OUTLIERS = 5
 """Reactions that tables list as outliers for each functional."""
@@ -221,27 +220,26 @@ class Verdict(ShownAsText):
 
     def csv(self) -> str:
         """The table of errors; numbers in kcal/mol."""
-        rows, stream = self.rows(), io.StringIO()
+        rows = self.rows()
         names = list(dict.fromkeys(name for row in rows for name in row))
-        writer = csv.DictWriter(stream, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return stream.getvalue()
+        return csv_table(names, ([row.get(name, "") for name in names] for row in rows))
 
     def latex(self) -> str:
         """A table of mean absolute errors, subsets by functionals, with the packages that LaTeX has."""
         lines = [rf"\begin{{tabular}}{{l{'r' * (1 + len(self.functionals))}}}", r"\hline"]
-        lines.append(" & ".join(["", "$n$", *map(_tex, self.functionals)]) + r" \\ \hline")
+        lines.append(" & ".join(["", "$n$", *map(in_latex, self.functionals)]) + r" \\ \hline")
         for label in [*self.subsets, ALL]:
             found = [self.statistics(xc, *(() if label == ALL else (label,))) for xc in self.functionals]
             values = ["--" if one is None else f"{one.mean_absolute:.2f}" for one in found]
             counts = {one.n if one is not None else 0 for one in found}
-            lines.append(" & ".join([_tex(label), "/".join(map(str, sorted(counts))), *values]) + r" \\")
+            lines.append(" & ".join([in_latex(label), "/".join(map(str, sorted(counts))), *values]) + r" \\")
         for name, means in self.weighted_rows():
             numbers = ["--" if value is None else f"{value:.2f}" for value in means]
-            lines.append(" & ".join([name, "", *numbers]) + r" \\")
+            lines.append(" & ".join([in_latex(name), "", *numbers]) + r" \\")
         words = ", ".join(f"{key} {value}" for key, value in self.settings.items())
-        return "\n".join([f"% mean absolute errors [kcal/mol]; {words}", *lines, r"\hline", r"\end{tabular}", ""])
+        return "\n".join(
+            [one_line(f"% mean absolute errors [kcal/mol]; {words}", 10_000), *lines, r"\hline", r"\end{tabular}", ""]
+        )
 
     def write(self, path, ending: str | None = None) -> None:
         """Write a file in the format of its ending, or the one given: .csv (the table), .json (all), .tex or .html."""
@@ -261,7 +259,3 @@ class Verdict(ShownAsText):
     def html(self) -> str:
         """One page that needs nothing else: tables, errors as pictures, outliers with their molecules to turn."""
         return page_of(self)
-
-
-def _tex(words):
-    return "".join(rf"\{c}" if c in "_%&#$" else c for c in words)

@@ -86,7 +86,7 @@ class Display:
         self._failed += outcome.error is not None
         text = f"{outcome.energy:.10f}" if outcome.error is None else f"FAILED: {outcome.error}"
         if self._quiet:
-            print(f"{outcome.name} {text}", flush=True)
+            say(f"{outcome.name} {text}")
             return
         self._bar.update(self._task, completed=self._done, total=total, failed=self._failed, left=left)
         line = f"{self._done:{len(str(total))}d}/{total}  {outcome.name}  {text}  {outcome.seconds:.1f} s"

@@ -140,7 +140,6 @@ def run(
     given = given_options(context)
     if are_many(files, given):
         refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes its results to --record, a table to --table")
-        context.obj.keeps = record and (record, "")
         refuse_existing([table] if table else [], overwrite)
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, quiet=quiet, table=table)
     outputs = output_files(json, report, output, overwrite)

@@ -118,7 +118,7 @@ def view(
             output = page.open()
         else:
             page.write(output, overwrite)
-    print(f"{output}: {page}")
+    say(f"{output}: {page}")
 
 
 def _solved(file, of_molecule, of_run):

@@ -169,7 +169,7 @@ def export(
     with messages(verbose, debug), at_work(f"deriving and writing {name}"):
         paths = export_functional(functional_named(name), folder, order, overwrite)
     for path in paths:
-        print(path)
+        say(path)
 
 
 @app.command()
@@ -192,7 +192,7 @@ def workbench(
         with at_work("translating the functional"):
             page = page_of(functional_named(name), None if other is None else functional_named(other))
         page.write(output, overwrite)
-    print(f"{output}: {page}")
+    say(f"{output}: {page}")
 
 
 @app.command()

@@ -11,6 +11,8 @@ import socket
 import sys
 import threading
 
+from dftfd.runtime.files import unfinished
+
 INTERRUPTED = 130
 GRACE = 3.0
 """Seconds that a command has to end by itself."""
@@ -23,18 +25,20 @@ class InterruptWatch:
     """A `with` statement around a command.
 
     checkpoint: that of the run, a results.checkpoint.Checkpoint, or None.   interrupted: whether Ctrl-C was heard.
-    keeps: (file, how to go on from it) of a command that keeps what it has done, as a batch its record.
+    Records and paths that are being written name themselves (runtime.files.unfinished).
     """
 
     def __init__(self, grace: float = GRACE):
-        self.checkpoint, self.keeps, self.interrupted = None, None, False
+        self.checkpoint, self.interrupted = None, False
+        unfinished.clear()
         self._grace, self._ended = grace, threading.Event()
 
     @property
     def message(self) -> str:
         """What is said of the interruption."""
-        if self.keeps is not None and os.path.exists(self.keeps[0]):
-            return f"interrupted; what is done is in {self.keeps[0]}, go on by the same command{self.keeps[1]}"
+        for path, how in [*unfinished.items()]:
+            if os.path.exists(path):
+                return f"interrupted; what is done is in {path}, go on by the same command{how}"
         if self.checkpoint is None or not self.checkpoint.written:
             return "interrupted"
         return f"interrupted; the last cycle is saved, go on with --restart {self.checkpoint.path}"

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dftfd.cli.terminal import open_displays, wrapped
+from dftfd.runtime.plain_text import printable
 from dftfd.runtime.progress import LogProgress
 
 
@@ -70,7 +71,9 @@ class LiveProgress(LogProgress):
             self._print(text)
 
     def _print(self, text):
-        self.console.print(wrapped(text, self.console.width), highlight=False, soft_wrap=True)
+        self.console.print(
+            wrapped(printable(text), self.console.width), markup=False, emoji=False, highlight=False, soft_wrap=True
+        )
 
     def cycle(self, cycle):
         numbers = (cycle.energy_change, cycle.gradient_norm, cycle.density_change)

@@ -103,7 +103,6 @@ def gradient(
         why = "is for one molecule; a batch has --record and --table"
         refuse(given, {*ONE_MOLECULE, *OF_STATE, "numerical", "no_grid_response"}, why)
         refuse_existing([table] if table else [], overwrite)
-        context.obj.keeps = record and (record, "")
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, task="gradient", table=table)
     _check_state(state, given, {"numerical", "json", "output", "report"})
     outputs = output_files(json, report, output, overwrite)
@@ -172,12 +171,10 @@ def optimize(
     if are_many(files, given) or "geometries" in given:
         refuse(given, ONLY_ONE, "is for one molecule; a batch has --record and --table")
         refuse_existing([path for path in (geometries, table) if path], overwrite)
-        context.obj.keeps = record and (record, "")
         of_batch: Any = {"task": "optimization", "search": search, "geometries": geometries, "table": table}
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, **of_batch)
     _check_state(state, given, {"json", "transition_state", "exact_hessian"})
     outputs = output_files(json, report, output, overwrite)
-    context.obj.keeps = trajectory, " with --restart"
     search |= {"transition_state": transition_state, "hessian": "exact" if exact_hessian else None}
     spin = "triplet" if triplets else None
     search |= {"trajectory": trajectory, "restart": restart, "state": state, "tda": tda, "spin": spin}
@@ -204,7 +201,10 @@ def _set_aside(path, replaced):
     if not (replaced and path.is_file()):
         yield
         return
-    aside = path.rename(path.with_name(f"{path.name}.before"))
+    from dftfd.runtime.records import locked
+
+    with locked(path):  # not that of a run that is at work
+        aside = path.rename(path.with_name(f"{path.name}.before"))
     try:
         yield
     finally:
@@ -253,7 +253,6 @@ def scan(
             "a scan needs one of --bond, --angle, --dihedral, and --from, --to; as in --bond 0 1 --from 1 --to 2."
         )
     _check_scan_outputs(output or (), overwrite)
-    context.obj.keeps = record and (record, " with --restart")
     with messages(verbose, debug):
         system = molecule(file, **of_molecule)
         with progress_of(system) as progress:

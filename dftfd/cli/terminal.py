@@ -11,6 +11,8 @@ import sys
 import textwrap
 from contextlib import ExitStack
 
+from dftfd.runtime.plain_text import printable
+
 RED, YELLOW, PLAIN = "\x1b[1;31m", "\x1b[33m", "\x1b[0m"
 _ALARMING = re.compile(r"\b(NOT CONVERGED|FAILED|FAIL|PROBLEM)\b")
 _DOUBTFUL = re.compile(r"\b(DOUBT|LEFT OUT|UNSTABLE)\b")
@@ -47,7 +49,7 @@ def complain(message: object) -> None:
 
 
 def _remark(kind, message, colour):
-    line = " ".join(str(message).split())
+    line = printable(" ".join(str(message).split()))
     if not sys.stderr.isatty():
         print(f"dftfd: {kind}: {line}", file=sys.stderr)
         return
@@ -56,7 +58,8 @@ def _remark(kind, message, colour):
 
 
 def for_terminal(text: str, stream) -> str:
-    """The text as the stream should have it."""
+    """The text as the stream should have it; what it quotes of files and names is not obeyed."""
+    text = printable(text)
     if not stream.isatty():
         return text
     return coloured(wrapped(text)) if has_colour(stream) else wrapped(text)

@@ -54,7 +54,7 @@ def identity_of_options(options: Options, molecules: Sequence[Molecule], *decide
     if potential is not None:
         values = [[f"{value:.9e}" for value in potential.fingerprint(molecule)] for molecule in molecules]
         found["external potential"] = digest([potential.on_nuclei, values])
-    return found | {name.replace("_", " "): _short(name, given[name]) for name in given if name not in PATIENCE}
+    return found | {name.replace("_", " "): short(name, given[name]) for name in given if name not in PATIENCE}
 
 
 def identity_of_molecule(molecule: Molecule) -> dict[str, Any]:
@@ -73,10 +73,10 @@ def identity_of_molecule(molecule: Molecule) -> dict[str, Any]:
     }
 
 
-def _short(name, value):
-    """A value as identities hold it; InputError for what has no contents that can be told."""
+def short(name: str, value):
+    """A value of an option as identities hold it; InputError for what has no contents that can be told."""
     try:
-        return _plain(value)
+        return _plain(value, name == "guess")
     except FileError:
         raise
     except Exception as error:  # whatever somebody's object says to it
@@ -85,9 +85,9 @@ def _short(name, value):
         ) from error
 
 
-def _plain(value):
+def _plain(value, is_guess):
     """Files and results that a calculation starts from by what is in them."""
-    if isinstance(value, Path) or isinstance(value, str) and os.path.isfile(value):
+    if isinstance(value, Path) or is_guess and isinstance(value, str) and os.path.isfile(value):
         return f"#{checksum(read_bytes(value, MAX_GUESS))}"
     value = plain_value(getattr(value, "density_matrix", value))
     if isinstance(value, bool | int | float | str):

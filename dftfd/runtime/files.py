@@ -15,6 +15,9 @@ from pathlib import Path
 
 from dftfd.errors import FileError
 
+unfinished: dict[str, str] = {}
+"""Files of runs that go on from them, as records, and how: open ones, and those that Ctrl-C has closed."""
+
 
 def check_writable(path) -> None:
     """Raise FileError now rather than after the calculation if `path` cannot be written."""

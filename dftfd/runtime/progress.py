@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from dftfd.errors import InputError, shown
 from dftfd.runtime.notebook import Lines, in_notebook
+from dftfd.runtime.plain_text import printable
 
 log = logging.getLogger("dftfd")
 
@@ -102,7 +103,7 @@ class PlainProgress(LogProgress):
         self._stream = stream or sys.stdout
 
     def note(self, text):
-        print(text, file=self._stream, flush=True)
+        print(printable(text), file=self._stream, flush=True)
 
     def cycle(self, cycle):
         print(cycle_line(cycle), file=self._stream, flush=True)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from dftfd.errors import CheckpointError, DamagedFileError, FileError, InputError, InputWarning, shown
-from dftfd.runtime.files import check_writable, read_bytes, write_bytes
+from dftfd.runtime.files import check_writable, read_bytes, unfinished, write_bytes
 from dftfd.runtime.json_reader import parse_json
 
 MAX_BYTES = 8 * 2**30
@@ -154,12 +154,23 @@ def recorded(
 
 @contextmanager
 def locked_new(path, restart: bool | None) -> Iterator[None]:
-    """`locked`; FileError for a file that exists where restart is False, and for one that cannot be written."""
+    """`locked`; FileError for a file that exists where restart is False, and for one that cannot be written.
+
+    Ctrl-C names the file, and how to go on from it.
+    """
     check_writable(path)
     with locked(path):
         if restart is False and os.path.lexists(path):
             raise FileError(f"{path} exists: go on from it with restart=True (--restart), or choose another name.")
-        yield
+        unfinished[str(path)] = "" if restart is None else " with --restart"
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            del unfinished[str(path)]
+            raise
+        del unfinished[str(path)]
 
 
 class Record:

@@ -19,7 +19,7 @@ from dftfd.functionals.registry import get_functional
 from dftfd.interop.geometric import MINIMUM, SADDLE, minimise
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.model.forces import require_forces
-from dftfd.model.identity import identity_of, require_energy_again
+from dftfd.model.identity import identity_of, require_energy_again, short
 from dftfd.model.options import ENERGY, START, STATE, Options
 from dftfd.response.excitations import SPINS, Excitations
 from dftfd.response.hessian import second_derivatives
@@ -27,7 +27,7 @@ from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import Kind, array, public, whole
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.progress import Progress, as_progress
-from dftfd.runtime.records import digest, locked_new, require_same
+from dftfd.runtime.records import locked_new, require_same
 from dftfd.system.geometry import read_text
 from dftfd.system.molecule import Molecule
 from dftfd.tasks.run import run_scf
@@ -132,7 +132,7 @@ def optimize(
     model = " ".join([model_in_words(molecule, options, grid_response), *([str(surface)] if state else [])])
     more = {"state": str(surface) if state else None, "grid response left out": not grid_response}
     more |= {"transition state": transition_state, "hessian": hessian}
-    identity = identity_of_search(search | more) | (identity_of(molecule, options) if trajectory else {})
+    identity = identity_of(molecule, options) | identity_of_search(search | more) if trajectory else {}
     last: list[SCFResult] = []  # at most one: older results would keep their memory
 
     def solve(coordinates):
@@ -163,9 +163,12 @@ def optimize(
 
 def identity_of_search(search) -> dict[str, Any]:
     """What decides which steps are taken, how many excepted."""
-    decided = search | {"max_steps": None}
-    plain = {name: value if isinstance(value, str | bool | None) else digest(value) for name, value in decided.items()}
-    return {name.replace("_", " "): " ".join(v.split()) if isinstance(v, str) else v for name, v in plain.items() if v}
+    given = {
+        name: value
+        for name, value in search.items()
+        if name != "max_steps" and value is not None and value is not False
+    }
+    return {name.replace("_", " "): short(name, value) for name, value in given.items()}
 
 
 def _outcome(converged, result, path, surface, transition_state) -> Optimization:

@@ -87,7 +87,7 @@ def scan(
         if path is None
         else identity_of(molecule, options) | {"scanned": f"{KINDS[len(atoms)]} {' '.join(map(str, atoms))}"}
     )
-    identity |= {"relaxed": True} | identity_of_search(search | {"constraints": fixed}) if relaxed else {}
+    identity |= {"relaxed": True} | identity_of_search(search | {"constraints": fixed}) if path and relaxed else {}
     earlier = partial(_of_document, path, molecule, atoms, relaxed, kind)
     solve = _Relaxed(options, fixed, search | {"max_steps": max_steps}) if relaxed else _Rigid(options)
     with recorded(path, RECORD, identity, restart, earlier) as record:
