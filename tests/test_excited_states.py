@@ -6,7 +6,7 @@ from pyscf import gto, scf
 
 import dftfd
 from dftfd.cli import main
-from dftfd.errors import InputError, UnsupportedError
+from dftfd.errors import CheckpointError, InputError, UnsupportedError
 from dftfd.model.nearby import solution_at
 from dftfd.response.excitations import excitations_of
 from dftfd.runtime.progress import Progress
@@ -213,7 +213,7 @@ def test_an_excited_state_has_a_minimum_of_its_own(tmp_path):
     again = dftfd.optimize(hydrogen, "hf", state=1, trajectory=path, restart=True, conv_tol=1e-11)
     assert again.n_computed == 0 and again.state == 1
     assert again.energies == pytest.approx(found.energies, abs=1e-12)
-    with pytest.raises(InputError, match="is the path of"):
+    with pytest.raises(CheckpointError, match="state .excited state 1. instead of .excited state 2."):
         dftfd.optimize(hydrogen, "hf", state=2, trajectory=path, restart=True, conv_tol=1e-11)
 
 
