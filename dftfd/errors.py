@@ -129,8 +129,10 @@ class _Short(reprlib.Repr):
         return super().repr_int(x, level) if abs(x) < 10**100 else f"a number of {x.bit_length()} bits"
 
     def repr1(self, x, level):
-        of_array = any(kind.__name__ == "ndarray" for kind in type(x).__mro__)  # subclasses are shown as arrays, too
-        return self.repr_ndarray(x, level) if of_array else super().repr1(x, level)
+        kinds = {kind.__name__ for kind in type(x).__mro__}  # subclasses are shown as these, too
+        if {"Tracer", "aval"} <= {*kinds, *dir(type(x))}:
+            return "a traced value"  # its repr is JAX's own affair
+        return self.repr_ndarray(x, level) if "ndarray" in kinds else super().repr1(x, level)
 
     def repr_ndarray(self, x, level):
         if x.size <= 3:

@@ -30,7 +30,15 @@ from dftfd.functionals.densities import SPACE as SPACE  # own functionals import
 from dftfd.functionals.empirical_dispersion import refuse_in_sums
 from dftfd.functionals.kinds import kind_of_name
 from dftfd.functionals.numerics import where_dense
-from dftfd.functionals.parameters import in_notebooks, parameter_text, plain, plain_leaves, require_settable, varies
+from dftfd.functionals.parameters import (
+    in_notebooks,
+    parameter_text,
+    plain,
+    plain_leaves,
+    require_finite,
+    require_settable,
+    varies,
+)
 from dftfd.runtime.arguments import number, public_raising
 
 COEFFICIENT = ""
@@ -360,8 +368,10 @@ class Functional:
         if isinstance(factor, Functional | str) or not (isinstance(factor, Number) or hasattr(factor, "dtype")):
             return NotImplemented
         refuse_in_sums(self)
+        require_finite(factor)
+        words = parameter_text(factor)
         return Functional(
-            f"{factor}*({self.name})" if len(self.terms) > 1 else f"{factor}*{self.name}",
+            f"{words}*({self.name})" if len(self.terms) > 1 else f"{words}*{self.name}",
             _scaled(self.terms, factor),
             tuple((omega, factor * fraction) for omega, fraction in self.exact_exchange),
             pt2=tuple(factor * fraction for fraction in self.pt2),

@@ -56,6 +56,12 @@ def _require_one_value(functional, holders, name):
             )
 
 
+def require_finite(coefficient) -> None:
+    """Raise FunctionalError for a coefficient that is known to be NaN or infinite."""
+    if not holds_tracers(coefficient) and not np.all(np.isfinite(coefficient)):
+        raise FunctionalError(f"{coefficient} is no finite number; coefficients and parameters have to be.")
+
+
 def are_equal(a, b) -> bool:
     """Whether two values of a parameter are known to be the same numbers; traced ones are if they are one object."""
     if a is b:

@@ -98,15 +98,26 @@ def test_notebooks_show_a_table(result):
 
 def test_what_cannot_be_written(result, tmp_path):
     """Options of another format; functions of r of a run that has not converged."""
-    with pytest.raises(InputError, match="npz_file has no option 'field'"):
+    with pytest.raises(InputError, match="write of .npz files has no option 'field'"):
         result.write(tmp_path / "nh2.npz", field="density")
-    with pytest.raises(InputError, match="save_result has no option 'field'"):
+    with pytest.raises(InputError, match="write of .h5 files has no option 'field'"):
         result.write(tmp_path / "nh2.h5", field="density")
     unfinished = replace(result, converged=False)
     with pytest.raises(NotConvergedError):
         unfinished.write(tmp_path / "nh2.cube")
     assert "NOT CONVERGED" in unfinished._repr_html_() and "dipole" not in unfinished._repr_html_()
     assert unfinished.to_qcschema("properties")["return_result"] == {}
+
+
+def test_a_file_that_is_there_is_replaced_unless_it_is_not_to_be(result, tmp_path):
+    """overwrite=True is the default, as it always was; False keeps the file."""
+    path = tmp_path / "x.json"
+    path.write_text("mine")
+    with pytest.raises(FileError, match="exists; take another name"):
+        result.write(path, overwrite=False)
+    assert path.read_text() == "mine"
+    result.write(path, overwrite=True)
+    assert json.loads(path.read_text())["schema_name"] == "qcschema_output"
 
 
 def test_unknown_endings_and_places_are_refused_first(result, tmp_path):

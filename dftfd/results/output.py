@@ -6,6 +6,7 @@
 .xyz     the geometry, with charge and spin
 """
 
+import inspect
 import json
 import re
 from collections.abc import Callable
@@ -24,8 +25,9 @@ from dftfd.results.box import Box
 from dftfd.results.html_report import html_report
 from dftfd.results.qcschema import atomic_result, write_json
 from dftfd.results.tree import save_result
-from dftfd.runtime.arguments import number, public
+from dftfd.runtime.arguments import number, public, refuse_unknown
 from dftfd.runtime.files import check_writable, write_text, written_whole
+from dftfd.runtime.notebook import require_new
 from dftfd.xc.density import evaluate_at
 
 _LENGTH = number(lambda x: x > 0, "a positive number of bohr")
@@ -55,6 +57,15 @@ def check_format(path: Path, ending: str | None = None) -> Callable:
         )
     check_writable(path)
     return WRITERS[ending.lower()]
+
+
+def write_result(result, path: Path, ending: str | None, overwrite: bool, options: dict) -> None:
+    """Write a result in the format of an ending, by default that of the path; options are those of its writer."""
+    writer = check_format(path, ending)
+    require_new(path, overwrite)
+    known = list(inspect.signature(writer).parameters)[2:]
+    refuse_unknown(f"write of {(ending or path.suffix).lower()} files", options, [*known, "ending", "overwrite"])
+    writer(result, path, **options)
 
 
 def write_cube(path, box: Box, values, molecule, title: str) -> None:
@@ -160,6 +171,7 @@ def npz_file(result, path: Path) -> None:
     names = ("mo_energy", "mo_occ", "mo_coeff", "density_matrix", "energy", "converged")
     arrays = {name: getattr(result, name) for name in names}
     arrays |= {"atomic_numbers": molecule.atomic_numbers, "coordinates": molecule.coordinates}
+    arrays["notes"] = np.array(result.notes, dtype=str)
     arrays["energies"] = np.array(list(result.energies.values()))
     arrays["energy_names"] = np.array(list(result.energies))
     settings = vars(result.settings) | result.settings.options.plain()

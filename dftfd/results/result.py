@@ -21,7 +21,7 @@ from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins, 
 from dftfd.response.excitations import Excitations
 from dftfd.results.html_report import html_report, notebook_summary
 from dftfd.results.notes import notes_of
-from dftfd.results.output import check_format
+from dftfd.results.output import write_result
 from dftfd.results.qcschema import atomic_result
 from dftfd.results.responses import Responses, of_a_solution
 from dftfd.results.settings import Settings
@@ -156,14 +156,15 @@ class SCFResult(Responses):
         save_result(self, path)
 
     @public
-    def write(self, path: Path, ending: str | None = None, **options: Any) -> None:
+    def write(self, path: Path, ending: str | None = None, overwrite: bool = True, **options: Any) -> None:
         """Write a file in the format that its ending names, or `ending`: .h5 .json .npz .molden .cube .html.
 
-        options: for .cube, field=, a name of results.output.FIELDS or a Function R^3 -> R, and margin=, spacing= [bohr]
-        of the box around the atoms; for .json, driver=, of QCSchema; for .html, excitations=.
+        overwrite: replace a file that is there.   options: for .cube, field=, a name of results.output.FIELDS or a
+        Function R^3 -> R, and margin=, spacing= [bohr] of the box around the atoms; for .json, driver=, of QCSchema;
+        for .html, excitations=.
         InputError for unknown endings and options, FileError for places, NotConvergedError for functions of r.
         """
-        check_format(path, ending)(self, path, **options)
+        write_result(self, path, ending, overwrite, options)
 
     @public
     def view(self, excitations: Excitations | None = None) -> Page:

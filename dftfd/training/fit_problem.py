@@ -201,7 +201,7 @@ class FitProblem:
             if not self.begun:
                 raise
             at = ", ".join(f"{name} = {float(value):.6g}" for name, value in zip(self.names, flat, strict=True))
-            why = str(error).partition(". Converge it")[0]
+            why = str(error).partition(". Converge it")[0].rstrip(".")
             log.warning("no solution at %s: %s. bounds= (--bounds) keeps parameters where there are some", at, why)
             return None
 

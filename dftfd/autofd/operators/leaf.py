@@ -119,9 +119,11 @@ def _check_count(code, count, domains):
     try:
         arguments.bind(*range(count))
     except TypeError as error:
+        without = "no domain was named" if not domains else f"{domains} domain(s) were named"
         raise SignatureError(
-            f"{label_of(code)}{arguments} does not take {count} argument(s), params first, then one point of each of "
-            f"the {domains} domain(s): function(code, X, Y, params=(a,)) is for code of (a, x, y)."
+            f"{label_of(code)}{arguments} does not take {count} argument(s), params first, then one point of each "
+            f"domain, and {without}. Name one for each argument: function(code, X, Y, params=(a,)) for code of "
+            "(a, x, y)."
         ) from error
 
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 
 from dftfd.autofd.core.function import Function, is_function, parts
+from dftfd.autofd.core.graph import has_variables
 from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.autofd.core.packed import Packed, assemble, pack
 from dftfd.autofd.core.structure import Code
@@ -22,6 +23,11 @@ from dftfd.autofd.operators.zip_split import split
 from dftfd.autofd.series.coefficients import Series, as_series
 from dftfd.autofd.series.on_series import run_series
 from dftfd.errors import LeakError, SignatureError
+
+_WITHIN_ANOTHER = (
+    "Taylor mode of a function that another transformation, such as grad, differentiates: that derivative would be "
+    "lost. Take Taylor derivatives of the gradient instead: taylor(grad(E), (f,), (df,), n)."
+)
 
 
 def derivatives_along(code: Callable, points: tuple, directions: tuple, order: int) -> tuple:
@@ -48,6 +54,8 @@ def taylor(functional: Callable, primals: tuple, tangents: tuple, order: int) ->
     the functional derivative and its first two changes, as Functions.
     """
     leaves, steps, structure = _aligned(primals, tangents, is_leaf=is_function)
+    if any(has_variables(x) for x in (*leaves, *steps) if is_function(x)):
+        raise LeakError(_WITHIN_ANOTHER)
 
     def line(t):
         return pack(functional(*tree_unflatten(structure, [x + d * t for x, d in zip(leaves, steps, strict=True)])))
@@ -136,10 +144,7 @@ class SeriesOfFunction(Code):
 def _of_function(indexed: Function, rows, order: int) -> tuple:
     """The derivatives of a Function-valued result, whose arrays are the places of their coefficients in `rows`."""
     if indexed.tags:
-        raise LeakError(
-            "Taylor mode of a function-valued result inside the functional of another transformation: its derivative "
-            "would be lost. Take Taylor derivatives of the gradient instead, taylor(grad(E), ...)."
-        )
+        raise LeakError(_WITHIN_ANOTHER)
     places, structure = parts(indexed)
     code = SeriesOfFunction(structure, order)
     return split(function(code, *indexed.domains, params=([rows[i] for i in places],)))

@@ -80,9 +80,10 @@ class Tape(Interpreter):
         for tape in reversed(tapes):
             if tape.tag in f.tags and not clean:
                 raise LeakError(
-                    "a function under differentiation is evaluated inside jit, vmap, scan, cond or an array derivative "
-                    "within the functional, where its derivative would be lost. Apply that transformation outside, or "
-                    "write the loop with operators: an extra argument and integrate, or broadcast."
+                    "a function under differentiation is evaluated inside jit, vmap, scan, cond, Taylor mode or an "
+                    "array derivative within the functional, where its derivative would be lost. Apply that "
+                    "transformation outside, or write the loop with operators: an extra argument and integrate, or "
+                    "broadcast."
                 )
             clean = clean and tape.clean
         return _value(op.at(f, *args) if args else f, tapes)
