@@ -6,8 +6,10 @@ from dataclasses import replace
 import h5py
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import dftfd
+from dftfd.results.html_report import draw_convergence
 from dftfd.runtime.progress import Progress
 from dftfd.scf.convergence import LINEAR_DEPENDENCE
 
@@ -107,3 +109,29 @@ def test_doubts_of_a_closed_shell_name_the_triplet():
     assert triplet.energy < singlet.energy - 0.03
     assert any(note.startswith("DOUBT: different orbitals") and "spin=2" in note for note in singlet.notes)
     assert not triplet.notes
+
+
+def test_cycles_of_a_preliminary_scf_count(tmp_path):
+    """Cyanogen: the whole energy's table is one row; what went before is told, drawn and kept in all files."""
+    cyanogen, listening = dftfd.molecule("N 0 0 0; C 0 0 1.16; C 0 0 2.54; N 0 0 3.7", basis="sto-3g"), Listening()
+    result = dftfd.run_scf(cyanogen, "pbe", grid_level=2, progress=listening)
+    count = len(result.preliminary)
+    assert result.converged and count > 5 and result.all_cycles == count + result.cycles
+    assert f"converged in {result.all_cycles} cycles; {count} of them in a preliminary SCF" in " ".join(
+        str(result).split()
+    )
+    assert any(
+        isinstance(words, str) and words.startswith(f"preliminary SCF: {count} cycles") for words in listening.said
+    )
+    energies = [cycle.energy for cycle in result.preliminary]
+    assert [cycle.number for cycle in result.preliminary] == [*range(1, count + 1)]
+    assert energies[-1] == pytest.approx(result.energy, abs=1e-6) and result.preliminary[-1].gradient_norm < 1e-4
+    document = result.to_qcschema()
+    assert document["properties"]["scf_iterations"] == result.all_cycles
+    assert [row["energy"] for row in document["extras"]["dftfd"]["preliminary"]] == energies
+    result.save(tmp_path / "x.h5")
+    assert dftfd.load_result(tmp_path / "x.h5").preliminary == result.preliminary
+    axes = Figure().subplots()
+    draw_convergence(axes, result)
+    curves = {line.get_label(): line.get_xdata() for line in axes.get_lines()}
+    assert len(curves["orbital gradient"]) == count + 1 and len(curves["energy change"]) >= count

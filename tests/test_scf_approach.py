@@ -76,7 +76,7 @@ def test_an_end_by_correction_is_one(xc, monkeypatch):
     counted = Counted(monkeypatch, XCBuilder, lambda builder: (builder.store.n_points, builder.store.dtype.name))
     found = dftfd.run_scf(molecule, xc=xc, grid_level=2)
     finest = max(counted.calls)[0]
-    assert found.converged and "a last matrix corrected there" in found.steps[0]
+    assert found.converged and "its last matrix corrected" in found.steps[0]
     assert counted.calls.count((finest, "float64")) == 1 == counted.calls.count((finest, "float32"))
     ingredients = found.calculation.build(Progress())
     problem = ingredients.problem(Aufbau((34,), 2))

@@ -39,7 +39,7 @@ IN_PLANE = 0.5
 def html_report(result, excitations=None) -> str:
     """The page. Raises MissingDependencyError without matplotlib.   excitations: of this result, for their spectrum."""
     scene = result_scene(result, excitations)
-    pictures = [drawn(_draw_convergence, result)]
+    pictures = [drawn(draw_convergence, result)]
     if excitations is not None:
         pictures.append(drawn(draw_spectrum, excitations))
     if result.has_properties:
@@ -126,8 +126,11 @@ def drawn(draw, *arguments):
     return f"<figure>{svg[svg.index('<svg') :]}</figure>"
 
 
-def _draw_convergence(axes, result):
-    cycles = [cycle for cycle in result.history if cycle.number > 0]
+def draw_convergence(axes, result):
+    cycles = [cycle for cycle in (*result.preliminary, *result.history) if cycle.number > 0]
+    if result.preliminary:  # the first row of the whole energy's table is no step, but what it begins with
+        cycles.insert(len(result.preliminary), result.history[0])
+        axes.axvline(len(result.preliminary) + 0.5, color="grey", label="from here on the whole energy")
     numbers = np.arange(1, len(cycles) + 1)
     for name, label in (("energy_change", "energy change"), ("gradient_norm", "orbital gradient")):
         values = np.abs([getattr(cycle, name) for cycle in cycles])

@@ -113,6 +113,7 @@ def atomic_result(result, driver: str = "energy") -> dict:
                 "notes": list(result.notes),
                 "energies": dict(result.energies),
                 "history": [_cycle(cycle) for cycle in result.history],
+                "preliminary": [_cycle(cycle) for cycle in result.preliminary],
                 "seconds": dict(result.seconds),
                 "versions": dict(settings.versions),
             }
@@ -162,7 +163,7 @@ def _properties(result):
         "scf_dispersion_correction_energy": energies.get("dispersion", 0.0),
         **({"scf_dipole_moment": result.dipole.tolist()} if result.has_properties else {}),
         "scf_total_energy": result.energy,
-        "scf_iterations": result.cycles,
+        "scf_iterations": result.all_cycles,
     }
 
 

@@ -57,7 +57,8 @@ class SCFResult(Responses):
         NotConvergedError unless `allow_unconverged`.
     mo_energy, mo_occ (spin, mo); mo_coeff (spin, ao, mo); density_matrix (spin, ao, ao), the total one for one spin.
     n_electrons_quadrature: (spin,), integral of the density on the grid, None without a semilocal functional.
-    history: the SCF table.   seconds: wall time by stage.
+    history: the SCF table.   preliminary: that of a cheaper energy whose cycles went before, which `cycles` does not
+        count.   seconds: wall time by stage.
     entropy_term: -T S [hartree] of smeared occupations, else 0.   steps: what convergence took besides DIIS, in words.
     fock: (spin, ao, ao) [hartree], dE/dP; None where it is not known, as in a result that was loaded.
 
@@ -82,6 +83,7 @@ class SCFResult(Responses):
     steps: tuple[str, ...] = ()
     fock: np.ndarray | None = field(default=None, repr=False)
     allow_unconverged: bool = False
+    preliminary: tuple[Cycle, ...] = field(default=(), repr=False)
 
     def __post_init__(self):
         for value in vars(self).values():
@@ -89,6 +91,11 @@ class SCFResult(Responses):
                 value.flags.writeable = False
 
     __repr__, __str__, _repr_html_ = in_one_line, result_summary, notebook_summary
+
+    @property
+    def all_cycles(self) -> int:
+        """How many cycles it took, those of a cheaper energy among them."""
+        return len(self.preliminary) + self.cycles
 
     @property
     def has_properties(self) -> bool:

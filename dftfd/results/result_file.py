@@ -89,6 +89,7 @@ def _result(text, arrays, arrays_of_options, functional) -> SCFResult:
         calculation=calculation,
         settings=settings,
         history=tuple(_cycle(row) for row in arrays["history"]),
+        preliminary=tuple(_cycle(row) for row in arrays.get("preliminary", ())),
         **{name: arrays.get(name) for name in RESULT_ARRAYS},
         **text["result"] | {"steps": tuple(map(str, text["result"]["steps"]))},
     )

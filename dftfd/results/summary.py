@@ -43,7 +43,8 @@ def title(result):
 def outcome(result):
     """Whether the run converged."""
     if result.converged:
-        return "; ".join([f"converged in {result.cycles} cycles", *(s for s in result.steps if s not in result.notes)])
+        steps = (step for step in result.steps if step not in result.notes)
+        return "; ".join([f"converged in {result.all_cycles} cycles", *steps])
     last = result.history[-1]
     return (
         f"NOT CONVERGED after {result.cycles} cycles (energy change {last.energy_change:.1e}, gradient "

@@ -33,6 +33,10 @@ RESULT_ARRAYS = ("mo_energy", "mo_occ", "mo_coeff", "density_matrix", "n_electro
 CYCLE = tuple(field.name for field in fields(Cycle))
 
 
+def _table(cycles):
+    return np.array([[getattr(cycle, name) for name in CYCLE] for cycle in cycles], dtype=float)
+
+
 @public
 def save_result(result, path: Path) -> None:
     """Write a result; the file appears whole or not at all. FileError where it cannot be written."""
@@ -54,7 +58,7 @@ def result_tree(result) -> dict:
     }
     arrays = {name: getattr(result, name) for name in RESULT_ARRAYS if getattr(result, name) is not None}
     arrays["coordinates"] = molecule.coordinates
-    arrays["history"] = np.array([[getattr(cycle, name) for name in CYCLE] for cycle in result.history], dtype=float)
+    arrays |= {name: _table(cycles) for name in ("history", "preliminary") if (cycles := getattr(result, name))}
     if (potential := result.calculation.surroundings.potential) is not None:
         text["external_potential"] = {"name": potential.name, "on_nuclei": potential.on_nuclei}
         arrays["external_potential"] = potential.fingerprint(molecule)

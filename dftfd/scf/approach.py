@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from dftfd.scf.convergence import Convergence
+from dftfd.scf.convergence import Convergence, Cycle
 from dftfd.scf.diis import commutator
 from dftfd.scf.extrapolation import Extrapolation
 from dftfd.scf.problem import Problem, State
@@ -51,7 +51,7 @@ SAME_DENSITY = 0.3
 
 @dataclass(frozen=True, eq=False)
 class Approach:
-    """A state of the full problem, the memory of the extrapolation, and the cycles of the cheaper problem.
+    """A state of the full problem, the memory of the extrapolation, and the table of the cheaper problem's cycles.
 
     change: what another round would change the full energy by [hartree], NaN where there was none: it is above its
     minimum by a multiple of the squared gradient, whose last change is known.   states: how many different ones the
@@ -61,7 +61,7 @@ class Approach:
 
     state: State
     memory: dict[str, np.ndarray]
-    cycles: int
+    history: tuple[Cycle, ...]
     change: float = float("nan")
     states: int = 1
     corrected: bool = False
@@ -74,7 +74,6 @@ class _Found:
     problem: Problem
     state: State
     memory: dict[str, np.ndarray]
-    cycles: int
     converged: bool
 
 
@@ -97,8 +96,8 @@ def approach(
     gap that is next to nothing.
     """
     strategy = replace(strategy, diis_space=max(MEMORY, strategy.diis_space))
-    tried = [_solution(cheaper, cheaper.start(P), {}, strategy, SCOUTING, max_cycles) for P in starts]
-    cycles = sum(found.cycles for found in tried)
+    table: list[Cycle] = []
+    tried = [_solution(cheaper, cheaper.start(P), {}, strategy, SCOUTING, max_cycles, table) for P in starts]
     different = _different([found for found in tried if found.converged], full)
     if not different:
         return None
@@ -107,42 +106,40 @@ def approach(
     if between is not None:
         if smallest_gap(found.state) < SMALLEST_GAP:
             return None
-        found = _corrected_solution(cheaper, found, state, strategy, SCOUTING, max_cycles)
-        cycles += found.cycles
+        found = _corrected_solution(cheaper, found, state, strategy, SCOUTING, max_cycles, table)
         if not found.converged:
             return None
         state = _same_orbitals(first, found.state)
-    reached = None if len(starts) == 1 else Approach(state, {}, cycles, states=len(different))
+    reached = None if len(starts) == 1 else Approach(state, {}, (), states=len(different))
     gradient, gain = full.gradient_norm(state), 1.0
     for _ in range(ROUNDS):
         if smallest_gap(found.state) < SMALLEST_GAP:
-            return reached and replace(reached, cycles=cycles)
+            return reached and replace(reached, history=tuple(table))
         target = max(ROUND_GAIN * gradient, 0.3 * convergence.far_gradient)
-        found = _corrected_solution(cheaper, found, state, strategy, target, max_cycles)
-        cycles += found.cycles
+        found = _corrected_solution(cheaper, found, state, strategy, target, max_cycles, table)
         if not found.converged or smallest_gap(found.state) < SMALLEST_GAP:
-            return reached and replace(reached, cycles=cycles)
+            return reached and replace(reached, history=tuple(table))
         change = gain * (found.state.energy - state.energy)
         if gain * gradient < convergence.far_gradient and abs(change) < convergence.energy:
-            return Approach(found.state, found.memory, cycles, change, len(different), corrected=True)
+            return Approach(found.state, found.memory, tuple(table), change, len(different), corrected=True)
         before, state = state, _same_orbitals(full, found.state)
         before_gradient, gradient = gradient, full.gradient_norm(state)
         found = _moved(found, full, state)
         gain = min(1.0, gradient / before_gradient) if before_gradient else 0.0
         change = (state.energy - before.energy) * gain**2
-        reached = Approach(state, found.memory, cycles, change, len(different))
+        reached = Approach(state, found.memory, tuple(table), change, len(different))
         done = gradient < convergence.far_gradient and abs(reached.change) < convergence.energy
         if done or gradient > LEAST_GAIN * before_gradient:
             break
     return reached
 
 
-def _corrected_solution(cheaper, found, full_state, strategy, target, max_cycles) -> _Found:
+def _corrected_solution(cheaper, found, full_state, strategy, target, max_cycles, table) -> _Found:
     """From the orbitals of `found`, of which `full_state` is made too, to those of the problem corrected there."""
     corrected = replace(cheaper, fock=_Corrected(full_state, _changes(cheaper, full_state)))
     begin = replace(found.state, evaluation=full_state.evaluation)
     memory = found.memory if found.state is full_state else _moved(found, corrected, begin).memory
-    return _solution(corrected, begin, memory, strategy, target, max_cycles)
+    return _solution(corrected, begin, memory, strategy, target, max_cycles, table)
 
 
 def _different(found, full):
@@ -194,16 +191,20 @@ def _changes(problem, state):
     return lambda P, C_occ: {name: V - before[name] for name, V in problem.fock(P, C_occ).matrices.items()}
 
 
-def _solution(problem, state, memory, strategy, target, max_cycles) -> _Found:
-    """DIIS from a state, with what it remembers, until the orbital gradient [hartree] is below `target`."""
+def _solution(problem, state, memory, strategy, target, max_cycles, table) -> _Found:
+    """DIIS from a state, with what it remembers, until the orbital gradient [hartree] is below `target`.
+
+    Its cycles are added to the table.
+    """
     extrapolation, gradient = Extrapolation(problem, strategy), float("nan")
     extrapolation.restore(memory)
     for number in range(1, max_cycles + 1):
-        state = problem.fill(extrapolation.next(state, gradient), number)
-        gradient = problem.gradient_norm(state)
+        before, state = state, problem.fill(extrapolation.next(state, gradient), number)
+        gradient, change = problem.gradient_norm(state), float(np.linalg.norm(state.P - before.P))
+        table.append(Cycle(len(table) + 1, state.energy, state.energy - before.energy, gradient, change))
         if gradient < target:
-            return _Found(problem, state, extrapolation.arrays(), number, True)
-    return _Found(problem, state, extrapolation.arrays(), max_cycles, False)
+            return _Found(problem, state, extrapolation.arrays(), True)
+    return _Found(problem, state, extrapolation.arrays(), False)
 
 
 def _same_orbitals(problem, state) -> State:

@@ -145,13 +145,17 @@ class Problem:
 
 @dataclass(frozen=True)
 class Solution:
-    """Where the cycle ended. `cycles` does not count closing checks.   steps: what was resorted to, in words."""
+    """Where the cycle ended. `cycles` does not count closing checks.   steps: what was resorted to, in words.
+
+    preliminary: the table of cycles of a cheaper energy that went before.
+    """
 
     state: State
     converged: bool
     cycles: int
     history: tuple[Cycle, ...]
     steps: tuple[str, ...] = ()
+    preliminary: tuple[Cycle, ...] = ()
 
     @property
     def told(self) -> dict[str, Any]:
@@ -169,6 +173,7 @@ class Solution:
             "history": self.history,
             "entropy_term": state.entropy_term,
             "steps": self.steps,
+            "preliminary": self.preliminary,
             "fock": state.F,
         }
 

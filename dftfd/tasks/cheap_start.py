@@ -49,9 +49,9 @@ def cheaper_start(
     if begun is None:
         return cheaper, None, ""
     states = f", the lowest of {begun.states} states" if begun.states > 1 else ""
-    ended = ", with a last matrix corrected there" if begun.corrected else ""
-    words = f"began with {begun.cycles} cycles {words}{states}{ended}"
-    progress.note(f"{words}, which are not listed")
+    ended = ", its last matrix corrected" if begun.corrected else ""
+    words = f"{len(begun.history)} of them in a preliminary SCF {words}{states}{ended}"
+    progress.note(f"preliminary SCF: {words.replace(' of them in a preliminary SCF', ' cycles')}")
     return cheaper, begun, words
 
 

@@ -148,7 +148,7 @@ def optimize(
             with progress.stage("energy and forces"):
                 result = solve(coordinates)
                 energy, forces = surface.at(result, progress)
-            frame = path.add(coordinates, energy, forces, f"{result.cycles} cycles")
+            frame = path.add(coordinates, energy, forces, f"{result.all_cycles} cycles")
         return frame.energy, -frame.forces
 
     with _path(molecule, (model, identity), trajectory, restart, progress) as path:

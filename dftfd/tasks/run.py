@@ -144,7 +144,9 @@ def _converge(ingredients: Ingredients, P, occupy, strategy, thresholds, progres
                 cheaper=cheaper,
                 **how,
             )
-    return replace(solution, steps=(words, *solution.steps)) if words else solution
+    if begun is None:
+        return solution
+    return replace(solution, steps=(words, *solution.steps), preliminary=begun.history)
 
 
 def _with_doubt(ingredients: Ingredients, solution: Solution, progress) -> Solution:
