@@ -32,10 +32,10 @@ from dftfd.functionals.kinds import kind_of_name
 from dftfd.functionals.numerics import where_dense
 from dftfd.functionals.parameters import (
     in_notebooks,
-    parameter_text,
+    multiple,
+    name_of,
     plain,
     plain_leaves,
-    require_finite,
     require_settable,
     varies,
 )
@@ -316,8 +316,7 @@ class Functional:
             require_settable(self.name, [t for _, t in self.terms], name, value)
         own = lambda t: {k: v for k, v in changes.items() if k in t.parameters}
         terms = tuple((c, t.with_parameters(own(t), by_hand=True)) for c, t in self.terms)
-        shown = ", ".join(f"{k}={parameter_text(v)}" for k, v in changes.items())
-        return replace(self, name=f"{self.name}({shown})", terms=terms, exact_exchange=self._with_omega(changes))
+        return replace(self, name=name_of(self.name, changes), terms=terms, exact_exchange=self._with_omega(changes))
 
     def _with_omega(self, changes):
         """Exact exchange after `changes`: its omega follows that of the semilocal exchange that complements it."""
@@ -368,10 +367,8 @@ class Functional:
         if isinstance(factor, Functional | str) or not (isinstance(factor, Number) or hasattr(factor, "dtype")):
             return NotImplemented
         refuse_in_sums(self)
-        require_finite(factor)
-        words = parameter_text(factor)
         return Functional(
-            f"{words}*({self.name})" if len(self.terms) > 1 else f"{words}*{self.name}",
+            multiple(factor, self.name, len(self.terms)),
             _scaled(self.terms, factor),
             tuple((omega, factor * fraction) for omega, fraction in self.exact_exchange),
             pt2=tuple(factor * fraction for fraction in self.pt2),

@@ -56,10 +56,17 @@ def _require_one_value(functional, holders, name):
             )
 
 
-def require_finite(coefficient) -> None:
-    """Raise FunctionalError for a coefficient that is known to be NaN or infinite."""
+def multiple(coefficient, name: str, n_terms: int) -> str:
+    """The name of a multiple of a functional; FunctionalError for a coefficient that is known to be NaN or infinite."""
     if not holds_tracers(coefficient) and not np.all(np.isfinite(coefficient)):
         raise FunctionalError(f"{coefficient} is no finite number; coefficients and parameters have to be.")
+    words = parameter_text(coefficient)
+    return f"{words}*({name})" if n_terms > 1 else f"{words}*{name}"
+
+
+def name_of(name: str, changes: Mapping) -> str:
+    """The name of a functional with other values of its parameters."""
+    return f"{name}({', '.join(f'{k}={parameter_text(v)}' for k, v in changes.items())})"
 
 
 def are_equal(a, b) -> bool:
