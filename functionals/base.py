@@ -30,15 +30,7 @@ from dftfd.functionals.densities import SPACE as SPACE  # own functionals import
 from dftfd.functionals.empirical_dispersion import refuse_in_sums
 from dftfd.functionals.kinds import kind_of_name
 from dftfd.functionals.numerics import where_dense
-from dftfd.functionals.parameters import (
-    in_notebooks,
-    multiple,
-    name_of,
-    plain,
-    plain_leaves,
-    require_settable,
-    varies,
-)
+from dftfd.functionals.parameters import in_notebooks, multiple, name_of, plain, plain_leaves, require_settable, varies
 from dftfd.runtime.arguments import number, public_raising
 
 COEFFICIENT = ""
