@@ -221,7 +221,8 @@ def library_data(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("fixed", [None, pytest.param("lda", marks=pytest.mark.slow)])
+@pytest.mark.slow  # two processes that import and compile everything anew
+@pytest.mark.parametrize("fixed", [None, "lda"])
 def test_processes_find_the_same(library_data, fixed):
     """Two processes, which stay from one evaluation to the next, against none."""
     how = {"parameters": ["kappa"], "evaluations": 3, "fixed_densities": fixed, **SMALL, "density_fit": True}
@@ -398,10 +399,10 @@ def test_what_a_fit_cannot_take_is_refused(toy, data):
 @pytest.mark.parametrize(
     "slopes",
     [
-        ("dipole", "potential"),
-        pytest.param(("energy", "reaction", "density", "orbitals", "fock"), marks=pytest.mark.slow),
+        ("dipole",),
+        pytest.param(("potential", "energy", "reaction", "density", "orbitals", "fock"), marks=pytest.mark.slow),
     ],
-    ids=["two slopes", "the others"],
+    ids=["one slope", "the others"],
 )
 def test_losses_vanish_where_they_should_and_have_slopes(toy, slopes):
     """Each loss of a functional's own results is zero; its gradient, elsewhere, is a difference."""

@@ -88,7 +88,7 @@ def test_pulling_back_leaves_out_atoms_without_a_share_and_nothing_else(partitio
     assert np.sum(gradient * direction) == pytest.approx(expected, rel=1e-12, abs=1e-9)
 
 
-@pytest.mark.parametrize("bound", [partition.LEAST_BOUND, 1.0])
+@pytest.mark.parametrize("bound", [pytest.param(partition.LEAST_BOUND, marks=pytest.mark.slow), 1.0])
 def test_many_atoms_without_a_share_are_left_out(bound, rng, monkeypatch):
     """Shares and both their derivatives to the last digits as with all of 28 atoms, whose farthest are left out, and
     where so many would be that it is found out and all are taken.

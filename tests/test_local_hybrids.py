@@ -98,7 +98,8 @@ def test_response_of_semi_numerical_exchange_is_a_global_hybrid_s(kind):
         np.testing.assert_allclose(found, other, atol=2e-6)
 
 
-@pytest.mark.parametrize("kind", ["both", pytest.param("long range", marks=pytest.mark.slow)])
+@pytest.mark.slow  # 5 s each; the response of a closed shell is above, forces of an open one below
+@pytest.mark.parametrize("kind", ["both", "long range"])
 def test_excitations_of_an_open_shell_are_a_global_hybrid_s(kind):
     molecule = dftfd.molecule(AMIDOGEN, spin=1, basis="sto-3g")
     found, other = (dftfd.run_scf(molecule, xc, **OPTIONS).excitations(3).energies for xc in PAIRS[kind])

@@ -85,7 +85,15 @@ def errors(name, order):
 
 SLOW = {
     *("gga_x_ityh of camb3lyp", "gga_x_wpbeh_sr of hyb_gga_xc_lc_wpbe", "hyb_gga_xc_wb97", "hyb_gga_xc_wb97x_v"),
-    *("gga_xc_hcth_93", "gga_xc_hcth_120", "gga_xc_hcth_147", "mgga_c_bc95_pw6b95", "mgga_c_m06_2x"),
+    *(
+        "gga_x_mpw91_pw6b95",
+        "hyb_gga_xc_wb97x",
+        "gga_xc_hcth_93",
+        "gga_xc_hcth_120",
+        "gga_xc_hcth_147",
+        "mgga_c_bc95_pw6b95",
+        "mgga_c_m06_2x",
+    ),
 }
 """One to ten seconds each for formulas that are there with other parameters, too."""
 

@@ -268,8 +268,20 @@ def test_a_kernel_that_is_first_asked_for_inside_of_jit_serves_outside():
     assert float(kernel.energy(points, weights, density)) == pytest.approx(float(inside), rel=1e-13)
 
 
-@pytest.mark.parametrize("n_spin", [1, 2])
-@pytest.mark.parametrize("name", ["lda,vwn", "pbe", "tpss", "mgga_x_br89"])
+SLOW_TO_COMPILE = (
+    pytest.mark.slow
+)  # jax.jit of plain derivatives: up to 25 s; test_oracle has their values in 150 digits
+
+
+@pytest.mark.parametrize(
+    ("name", "n_spin"),
+    [
+        ("lda,vwn", 1),
+        ("pbe", 2),
+        *[pytest.param(*of, marks=SLOW_TO_COMPILE) for of in [("lda,vwn", 2), ("pbe", 1), ("tpss", 1), ("tpss", 2)]],
+        *[pytest.param("mgga_x_br89", n_spin, marks=SLOW_TO_COMPILE) for n_spin in (1, 2)],
+    ],
+)
 def test_kernels_equal_plain_derivatives(name, n_spin):
     """Energy, potential and response in one loop against JAX's own derivatives of the energy at each point."""
     rng = np.random.default_rng(7)

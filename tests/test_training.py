@@ -53,7 +53,7 @@ def five_points(f, h):
     return jax.tree_util.tree_map(lambda a, b, c, d: (8 * (a - b) - (c - d)) / (12 * h), *rows)
 
 
-@pytest.fixture(scope="module", params=[LIH, BEH], ids=["RKS", "UKS"])
+@pytest.fixture(scope="module", params=[pytest.param(LIH, marks=pytest.mark.slow), BEH], ids=["RKS", "UKS"])
 def scf(request):
     geometry, options = request.param
     return dftfd.differentiable_scf(dftfd.molecule(geometry, basis="sto-3g", **options), **OPTIONS)
