@@ -11,8 +11,8 @@ It is stationary in R and L, but not in the orbitals C, which obey g(C) = 0. Tur
 
 makes it so (the Z-vector). Then dw/dR_nuclei is 1/(2s) d2/de2 of the gradient at fixed orbitals, orthonormal as S
 changes: that of dftfd.model.forces at the turned orbitals, which need not be stationary for it. So whatever has forces
-and a Fock matrix has excited-state forces, quadrature grid included. Second derivatives along e are differences of
-seven points, but those of semilocal energies, which the functional's third derivatives give.
+and a Fock matrix has excited-state forces, quadrature grid included. Second derivatives along e are exact: energies on
+a grid have third functional derivatives, all others are polynomials (dftfd.response.turning_orbitals).
 
 N. C. Handy, H. F. Schaefer III, J. Chem. Phys. 81, 5031 (1984). doi:10.1063/1.447489
 F. Furche, R. Ahlrichs, J. Chem. Phys. 117, 7433 (2002). doi:10.1063/1.1508368
@@ -81,7 +81,7 @@ def excited_state(response: LinearResponse, R, L, what: str, grid_response: bool
     turning, scale = _turning(response, R, L, progress)
     relaxing = response if not response.triplet else LinearResponse(result, progress=progress)
     with progress.stage("relaxation of the excited state's orbitals"), blas_threads(1):
-        b = 2.0 * turning.commutator(progress)
+        b = 2.0 * turning.commutator()
         by_set = b.sum(axis=0, keepdims=True) if response.triplet else b
         z, _ = relaxing.solve(relaxing.rotations.flat(by_set)[None] / relaxing.scale, 0.0, TOLERANCE)
         turning.z = np.broadcast_to(relaxing.rotations.matrices(z[0]), b.shape)

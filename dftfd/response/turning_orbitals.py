@@ -1,12 +1,11 @@
 """Orbitals that turn, C exp(e kappa + e^2 z / 2) exp(i e s), and second derivatives by e of what they have, at e = 0.
 
-Those of semilocal energies come from the functional's third derivatives; those of all else are seven-point differences
-at given orbitals, in which there is no error of an SCF. The differences' densities are those of orbitals, so they are
-nowhere negative.
+All of them are exact. Energies on a grid have third functional derivatives. All others are polynomials of second
+degree in the density matrix, so their matrices are linear in it, and their gradient along the expansion of the orbitals
+to second order in e is a polynomial of degree eight: nine points give its second derivative, whatever their distance.
 """
 
 import numpy as np
-import scipy.linalg
 
 from dftfd.libcint.derivatives import overlap_derivative
 from dftfd.libcint.mole import overlap_integrals
@@ -15,12 +14,12 @@ from dftfd.model.kohn_sham import KohnSham
 from dftfd.runtime.progress import Progress
 from dftfd.terms import CoulombExchangeEnergy
 
-STEP = 0.03
-"""Step of e between the points of differences."""
+WEIGHTS = np.array([-9, 128, -1008, 8064, -14350, 8064, -1008, 128, -9]) / 5040
+SHIFTS = np.arange(-4, 5)
+"""Second derivatives from nine points: exact for polynomials up to degree nine."""
 
-WEIGHTS = np.array([2.0, -27.0, 270.0, -490.0, 270.0, -27.0, 2.0]) / 180.0
-SHIFTS = np.arange(-3, 4)
-"""Second derivatives from seven points: error h^6 f^(8) / 560."""
+REACH = 1.0
+"""Size of the last points' turn, which rounding errors alone depend on."""
 
 
 class TurningOrbitals:
@@ -39,24 +38,25 @@ class TurningOrbitals:
         self._S = overlap_integrals(molecule)
         self._imaginary = self._slopes_of_imaginary_parts()
 
-    def commutator(self, progress) -> np.ndarray:
+    def commutator(self) -> np.ndarray:
         """d2/de2 [F, P] (spin, mo, mo) in the orbitals at e = 0: half of the slopes of d2E/de2 by their rotations."""
-        p, found = self._jets(), self._along(self._commutator, progress)
-        if self._bent:
-            f = self._C.transpose(0, 2, 1) @ self._bent_matrices() @ self._C
-            for weight, j in ((1.0, 0), (2.0, 1), (1.0, 2)):
-                found += weight * (f[2 - j] @ p[j] - p[j] @ f[2 - j])
+        p, f = self._jets(), self._C.transpose(0, 2, 1) @ self._matrices() @ self._C
+        back = self._C.transpose(0, 2, 1) @ self._S
+        P_I, F_I = self._imaginary
+        p_I, f_I = back @ P_I @ back.transpose(0, 2, 1), self._C.transpose(0, 2, 1) @ F_I @ self._C
+        found = -2.0 * (f_I @ p_I - p_I @ f_I)
+        for weight, j in ((1.0, 0), (2.0, 1), (1.0, 2)):
+            found += weight * (f[2 - j] @ p[j] - p[j] @ f[2 - j])
         return found
 
     def gradient(self, grid_response: bool, progress) -> np.ndarray:
         """d2/de2 dE/dR (atom, 3) [hartree/bohr] of orbitals that stay orthonormal as the nuclei move."""
-        found = self._along(lambda e: self._gradient(e, grid_response), progress)
-        if self._bent:
-            P = self.density
-            weighted = np.concatenate([P[2], 2.0 * P[1], P[0]]), np.concatenate(list(self._bent_matrices()))
-            found -= self._overlap_gradient(*weighted)
-            for term in self._bent:
-                found += term.bent_gradient(P, grid_response, progress)
+        P, (P_I, F_I) = self.density, self._imaginary
+        weighted = np.concatenate([P[2], 2.0 * P[1], P[0], -2.0 * P_I]), np.concatenate([*self._matrices(), F_I])
+        W = energy_weighted_density(self._S, *weighted, self._C[0], self._threshold)
+        found = self._gradient_of_polynomials(grid_response, progress) - overlap_derivative(self._molecule, W)
+        for term in self._bent:
+            found += term.bent_gradient(P, grid_response, progress)
         return found
 
     @property
@@ -71,25 +71,13 @@ class TurningOrbitals:
         second = half + half.transpose(0, 2, 1) + 2.0 * (s @ n @ s - kappa @ n @ kappa)
         return np.stack([n, kappa @ n - n @ kappa, second])
 
-    def _along(self, values, progress) -> np.ndarray:
-        """d2/de2 of values(e)."""
-        found = 0.0
-        for number, (k, weight) in enumerate(zip(SHIFTS, WEIGHTS, strict=True)):
-            found = found + weight / STEP**2 * values(STEP * k)
-            progress.part(number + 1, len(SHIFTS))
-        return np.asarray(found)
-
-    def _bent_matrices(self):
-        """Matrices of the semilocal terms and their first two derivatives, (3, spin, ao, ao)."""
-        return sum(term.bent_matrices(self.density) for term in self._bent)
-
-    def _occupied(self, e) -> list[np.ndarray]:
-        """Per spin complex orbitals (mo, occupied) in those at e = 0, times the roots of their occupations."""
-        found = []
-        for kappa, s, z, n in zip(self._kappa, self._s, self.z, self._n, strict=True):
-            turn = scipy.linalg.expm(e * kappa + e**2 / 2 * z) @ scipy.linalg.expm(1j * e * s)
-            found.append(turn[:, n > 0] * np.sqrt(n[n > 0]))
-        return found
+    def _matrices(self):
+        """F and its first two derivatives by e, (3, spin, ao, ao)."""
+        P = self.density
+        constant = self._others.evaluate(np.zeros_like(P[0])).F
+        linear = [self._others.evaluate(P_k).F - constant for P_k in P]
+        linear[0] += constant
+        return sum((term.bent_matrices(P) for term in self._bent), start=np.stack(linear))
 
     def _slopes_of_imaginary_parts(self):
         """P_I', F_I' (spin, ao, ao): slopes by e of the imaginary parts of density and Fock matrix."""
@@ -101,32 +89,25 @@ class TurningOrbitals:
         change = exchange.response(P_I, functions)([half.T[None] for half in halves], 1.0)
         return P_I, np.concatenate(change).transpose(0, 2, 1)
 
-    def _at(self, e):
-        """P (spin, ao, ao), its complex orbitals, real ones of their parts, and F without bent terms."""
-        complex_orbitals = [C @ c for C, c in zip(self._C, self._occupied(e), strict=True)]
-        orbitals = [np.hstack([C.real, C.imag]) if e else C.real for C in complex_orbitals]
-        P = np.stack([C @ C.T for C in orbitals])
-        return P, complex_orbitals, orbitals, self._others.evaluate(P, orbitals).F
+    def _gradient_of_polynomials(self, grid_response, progress) -> np.ndarray:
+        """d2/de2 (atom, 3) of the gradient of all but the terms on a grid, at fixed density matrices."""
+        norm = lambda matrices: max(np.linalg.norm(M, 2) for M in matrices)
+        size = norm(self._kappa) + norm(self._s) + np.sqrt(norm(self.z))
+        step, found = REACH / (SHIFTS[-1] * (size or 1.0)), 0.0
+        for number, (k, weight) in enumerate(zip(SHIFTS, WEIGHTS, strict=True)):
+            complex_orbitals = [C @ c for C, c in zip(self._C, self._occupied(step * k), strict=True)]
+            orbitals = [np.hstack([C.real, C.imag]) for C in complex_orbitals]
+            P = np.stack([C @ C.T for C in orbitals])
+            for term in self._others.terms:
+                given = complex_orbitals if isinstance(term, CoulombExchangeEnergy) else orbitals
+                found = found + weight / step**2 * term.gradient(P, given, grid_response, Progress())
+            progress.part(number + 1, len(SHIFTS))
+        return np.asarray(found)
 
-    def _commutator(self, e) -> np.ndarray:
-        """[F, P] (spin, mo, mo) in the orbitals at e = 0, without bent terms."""
-        F, (P_I, F_I), found = self._at(e)[3], self._imaginary, []
-        for s, (C, c) in enumerate(zip(self._C, self._occupied(e), strict=True)):
-            p, p_I = (c @ c.conj().T).real, C.T @ self._S @ P_I[s] @ self._S @ C
-            f, f_I = C.T @ F[s] @ C, C.T @ F_I[s] @ C
-            found.append(f @ p - p @ f - e**2 * (f_I @ p_I - p_I @ f_I))
-        return np.stack(found)
-
-    def _gradient(self, e, grid_response) -> np.ndarray:
-        """dE/dR (atom, 3) of orthonormal orbitals at e, without bent terms."""
-        P, complex_orbitals, orbitals, F = self._at(e)
-        P_I, F_I = self._imaginary
-        found = -self._overlap_gradient(np.concatenate([P, -(e**2) * P_I]), np.concatenate([F, F_I]))
-        for term in self._others.terms:
-            given = complex_orbitals if isinstance(term, CoulombExchangeEnergy) and e else orbitals
-            found = found + term.gradient(P, given, grid_response, Progress())
+    def _occupied(self, e) -> list[np.ndarray]:
+        """Per spin the expansion of complex orbitals (mo, occupied) to second order, times the roots of occupations."""
+        found = []
+        for kappa, s, z, n in zip(self._kappa, self._s, self.z, self._n, strict=True):
+            turn = np.eye(len(n)) + e * (kappa + 1j * s) + e**2 / 2 * (kappa @ kappa + z - s @ s + 2j * kappa @ s)
+            found.append(turn[:, n > 0] * np.sqrt(n[n > 0]))
         return found
-
-    def _overlap_gradient(self, P, F):
-        """tr(W dS/dR) (atom, 3) of products P F, which are summed."""
-        return overlap_derivative(self._molecule, energy_weighted_density(self._S, P, F, self._C[0], self._threshold))

@@ -172,6 +172,7 @@ class ExternalEnergy(GridEnergy):
         return Contribution({"external": energy}, {"external": V[None]}, np.einsum("smn,mn->s", P, overlap))
 
     response = Term.response  # linear in P
+    bends = False
 
     def gradient(self, P, C_occ, grid_response, progress):
         gradient = super().gradient(P, C_occ, grid_response, progress)

@@ -14,9 +14,7 @@ from dftfd.terms.on_grid import (
     GridEnergy,
     GridOrbitals,
     counting_points,
-    gradient_on_grid,
 )
-from dftfd.xc.gradient import GradientBuilder
 from dftfd.xc.guest_kernel import GuestKernel
 from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
 
@@ -62,9 +60,9 @@ class GuestEnergy(GridEnergy):
     def _changes(self, kernel, points, weights, density):
         return kernel.changes(points, weights, density)
 
-    def gradient(self, P, C_occ, grid_response, progress):
+    def _gradient(self, P, C_occ, grid_response, progress, builder):
         def made(kernel, store, part):
             owner = self._owners(store, NEGLIGIBLE_WEIGHT)
-            return GradientBuilder(self._kernel_of(kernel.n_spin, owner=owner), store, part)
+            return builder(self._kernel_of(kernel.n_spin, owner=owner), store, part)
 
-        return gradient_on_grid(self._molecule, self.kernel, self.grid, P, C_occ, grid_response, progress, made)
+        return super()._gradient(P, C_occ, grid_response, progress, made)

@@ -17,7 +17,7 @@ from dftfd.terms.term import Contribution, Term, no_change
 from dftfd.xc.ao_store import CUTOFF, AOStore, default_block_size, mean_orbitals
 from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
-from dftfd.xc.gradient import GradientBuilder
+from dftfd.xc.gradient import BentGradientBuilder, GradientBuilder
 from dftfd.xc.nonlocal_response import NonlocalXCResponse
 from dftfd.xc.transitions import Transitions, TripletKernel, equal_spins, opposite_spins
 
@@ -254,4 +254,18 @@ class GridEnergy(Term):
         return NonlocalXCResponse(kernel, points, weights, density)
 
     def gradient(self, P, C_occ, grid_response, progress):
-        return gradient_on_grid(self._molecule, self.gradient_kernel, self.grid, P, C_occ, grid_response, progress)
+        return self._gradient(P, C_occ, grid_response, progress, GradientBuilder)
+
+    bends = True
+
+    def bent_matrices(self, P):
+        builder = self.builder
+        found = builder.kernel.second_slopes(*builder.grid, *(builder.density(P_k) for P_k in P))
+        return np.stack([builder.matrix(V) for V in (found.potential, found.change, found.second.density)])
+
+    def bent_gradient(self, P, grid_response, progress):
+        return self._gradient(P, None, grid_response, progress, BentGradientBuilder)
+
+    def _gradient(self, P, C_occ, grid_response, progress, builder):
+        kernel, molecule = self.gradient_kernel, self._molecule
+        return gradient_on_grid(molecule, kernel, self.grid, P, C_occ, grid_response, progress, builder)

@@ -7,14 +7,13 @@ import numpy as np
 
 from dftfd.functionals.base import Functional
 from dftfd.grids.molecular import grid_owners, weight_changes, weight_curvature
-from dftfd.terms.on_grid import NEGLIGIBLE_WEIGHT, GridEnergy, GridOrbitals, counting_points, gradient_on_grid
+from dftfd.terms.on_grid import NEGLIGIBLE_WEIGHT, GridEnergy, GridOrbitals, counting_points
 from dftfd.terms.term import Curvature, PySCFPart
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
 from dftfd.xc.curvature import CurvatureBuilder, has_curvature
 from dftfd.xc.device import DeviceXCBuilder, accelerated_devices
-from dftfd.xc.gradient import BentGradientBuilder
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.matrix import XCBuilder
 
@@ -57,20 +56,6 @@ class SemilocalEnergy(GridEnergy):
         other.builder = self.made_on(self.builder.store.in_single_precision(REHEARSAL))
         self.builder.store.patience = 2
         return other
-
-    @property
-    def bends(self):
-        return self.kernel.bends
-
-    def bent_matrices(self, P):
-        builder = self.builder
-        slopes = self.kernel.second_slopes(*builder.grid, *(builder.density(P_k) for P_k in P))
-        return np.stack([builder.matrix(of_order.density) for of_order in slopes])
-
-    def bent_gradient(self, P, grid_response, progress):
-        return gradient_on_grid(
-            self._molecule, self.kernel, self.grid, P, None, grid_response, progress, BentGradientBuilder
-        )
 
     def curvature(self, P, C_occ, C, progress):
         if not has_curvature(self.kernel):

@@ -136,8 +136,7 @@ class Term(ABC):
     def bends(self) -> bool:
         """Whether second derivatives along a change of the density are there: `bent_matrices`, `bent_gradient`.
 
-        Else differences along it are taken, which are as good for all but semilocal energies: those have singular third
-        derivatives where the density is small.
+        Else the term is a polynomial of second degree in P, of which a few points give them.
         """
         return False
 

@@ -152,6 +152,14 @@ class PointCode:
         other._values, other._of_values = tuple(map(float, values)), {}
         return other
 
+    @property
+    def of_all_inputs(self) -> "PointCode":
+        """The same code whose variables are all inputs but the operands, the point among them."""
+        operands = len(self._uniform)
+        return self._once("of all inputs", lambda: PointCode(self._energy, self._uniform.start, operands)).at(
+            self._values
+        )
+
     def combinations(self, order: int) -> list[tuple[int, ...]]:
         """The distinct derivatives of an order, as ascending tuples of positions of variables."""
         return list(itertools.combinations_with_replacement(range(self.n), order))
@@ -324,6 +332,13 @@ def place_of(combination, order: int, n: int) -> tuple[int, tuple[int, ...]]:
     lane = tuple(seeds) + (n - 1,) * (order - 1 - len(seeds))
     subset = (1 << len(seeds)) - 1
     return 1 + n * subset + component, lane
+
+
+def jets_along(code, x, first, second):
+    """code(x) and its first two derivatives by e at x + e first + e^2/2 second, e = 0; pytrees of arrays for JAX."""
+    value = lambda x: jax.jvp(code, (x,), (first,))
+    (y, along), (_, twice) = jax.jvp(value, (x,), (first,))
+    return y, along, jax.tree_util.tree_map(jnp.add, twice, jax.jvp(code, (x,), (second,))[1])
 
 
 def on_points(code):

@@ -36,7 +36,7 @@ class XCCurvature:
 
 def has_curvature(kernel) -> bool:
     """Whether a kernel's energy can be differentiated here: of densities, their gradients and tau at a point alone."""
-    return not kernel.whole_grid and kernel.order < 2 and getattr(kernel, "bends", False) and not kernel.exact_exchange
+    return not kernel.whole_grid and kernel.order < 2 and not (kernel.exact_exchange or kernel.knows_the_point)
 
 
 class CurvatureBuilder(MatrixBuilder):

@@ -60,11 +60,10 @@ class GradientBuilder(MatrixBuilder):
     def build(self, P, C_occ=None) -> XCGradient:
         """Slopes of the energy of P; arguments as in XCBuilder.build."""
         P, C_occ = self._checked(P, C_occ)
-        return self._of_slopes(
-            P, C_occ, self.kernel.slopes(*self.grid, self.density(P, C_occ)) if self.kernel.whole_grid else None
-        )
+        slopes = self.kernel.slopes(*self.grid, self.density(P, C_occ)) if self.kernel.whole_grid else None
+        return self._of_slopes(P, slopes, C_occ)
 
-    def _of_slopes(self, P, C_occ, slopes) -> XCGradient:
+    def _of_slopes(self, P, slopes, C_occ=None) -> XCGradient:
         """That of densities P, linear in them where the kernel's slopes on the whole grid are given."""
         n = self.store.n_points
         points, weights = np.zeros((n, 3)), np.zeros(n)
@@ -123,14 +122,17 @@ class GradientBuilder(MatrixBuilder):
 
 
 class BentGradientBuilder(GradientBuilder):
-    """Second derivatives along e of the XCGradient of densities P_0 + e P_1 + e^2/2 P_2, of a semilocal kernel."""
+    """Second derivatives along e of the XCGradient of densities P_0 + e P_1 + e^2/2 P_2."""
 
     def build(self, P, C_occ=None) -> XCGradient:
         """P: (P_0, P_1, P_2), (3, spin, ao, ao)."""
         jets = [self._checked(P_k, None)[0] for P_k in P]
-        slopes = self.kernel.second_slopes(*self.grid, *(self.density(P_k) for P_k in jets))
-        parts = [self._of_slopes(P_k, None, v) for P_k, v in zip(jets, slopes[::-1], strict=True)]
-        orbitals, points = (
-            a + 2.0 * b + c for a, b, c in zip(*((part.orbitals, part.points) for part in parts), strict=True)
+        found = self.kernel.second_slopes(*self.grid, *(self.density(P_k) for P_k in jets))
+        nothing = np.zeros_like(found.second.weights), np.zeros_like(found.second.points)
+        of_density = (Slopes(nothing[0], potential, nothing[1]) for potential in (found.change, found.potential))
+        whole, along, potential = (
+            self._of_slopes(*pair) for pair in zip(jets, (found.second, *of_density), strict=True)
         )
-        return XCGradient(orbitals, points, parts[0].weights)
+        orbitals = whole.orbitals + 2.0 * along.orbitals + potential.orbitals
+        points = whole.points + 2.0 * along.points + potential.points
+        return XCGradient(orbitals, points, whole.weights, whole.nuclei)

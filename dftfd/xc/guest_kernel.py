@@ -20,7 +20,8 @@ from dftfd.errors import DftfdError, FunctionalError, NumericalError, one_line
 from dftfd.functionals.guests import SAME, GuestTerm, is_number, refused
 from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
 from dftfd.xc.channels import GRADIENT, ROW, TAU, both_spins, channel_count
-from dftfd.xc.kernel import Slopes
+from dftfd.xc.code import jets_along
+from dftfd.xc.kernel import Slopes, SlopesAlong
 from dftfd.xc.matrix import require_finite_response
 
 BLOCK = 1024
@@ -119,6 +120,25 @@ class GuestKernel:
 
         return change
 
+    def second_slopes(self, points, weights, density, first, second) -> SlopesAlong:
+        """The slopes along density + e first + e^2/2 second."""
+        blocks, code, atoms = self._blocks(points, weights, density), self._code, (self._nuclei, self._charges)
+        changes = ([x["density"] for x, _ in self._blocks(points, weights, change)] for change in (first, second))
+        given = [(*block, *of_block) for block, *of_block in zip(blocks, *changes, strict=True)]
+        gathered = (None,) * 3
+        if self.term.gather is not None:
+            gathered = _sum(self._each(lambda b: code.gather_along(self._numbers, *atoms, *b), given))
+        found = self._each(lambda b: code.slopes_along(self._numbers, *atoms, *b, *gathered), given)
+        slopes = [tuple(order[:2] for order in of_block) for of_block in found]  # by x and by the nuclei
+        if self.term.gather is not None:
+            D = _sum([tuple(order[2] for order in of_block) for of_block in found])
+            pulled = self._each(lambda b: code.pull_along(self._numbers, *atoms, *b, *D), given)
+            slopes = [_sum(pair) for pair in zip(slopes, pulled, strict=True)]
+        joined = lambda name, order: self._coefficient * _joined([of[order][0][name] for of in slopes], len(weights))
+        by_nuclei = self._coefficient * np.asarray(_sum([of[2][1] for of in slopes]))
+        whole = Slopes(*(joined(name, 2) for name in ("weights", "density", "points")), by_nuclei)
+        return SlopesAlong(joined("density", 0), joined("density", 1), whole).finite(self.functional.name)
+
     def _gathered(self, blocks):
         if self.term.gather is None:
             return None
@@ -203,6 +223,9 @@ class GuestCode:
         self.slopes = jax.jit(jax.value_and_grad(self._energy, argnums=(1, 3, 5)))
         self.gather, self.pull = jax.jit(self._gather), jax.jit(self._pull)
         self.d_gather, self.d_slopes, self.d_pull = map(jax.jit, (self._d_gather, self._d_slopes, self._d_pull))
+        self.gather_along, self.slopes_along, self.pull_along = map(
+            jax.jit, (self._gather_along, self._slopes_along, self._pull_along)
+        )
 
     def _energy(self, numbers, x, owner, nuclei, charges, gathered):
         return self._term.energy(_features(x, owner, nuclei, charges), self._parameters(numbers), gathered)
@@ -235,6 +258,27 @@ class GuestCode:
             return jax.vjp(gather, density)[1](D)[0]
 
         return jax.jvp(of, (x["density"], D), (d_density, dD))[1]
+
+    # along density + e first + e^2/2 second: values and their first two derivatives by e, at e = 0
+
+    def _gather_along(self, numbers, nuclei, charges, x, owner, first, second):
+        gather = lambda n: self._gather(numbers, x | {"density": n}, owner, nuclei, charges)
+        return jets_along(gather, x["density"], first, second)
+
+    def _slopes_along(self, numbers, nuclei, charges, x, owner, first, second, gathered, d_gathered, dd_gathered):
+        def of(moving):
+            density, gathered = moving
+            slopes = jax.grad(self._energy, argnums=(1, 3, 5))
+            return slopes(numbers, x | {"density": density}, owner, nuclei, charges, gathered)
+
+        return jets_along(of, (x["density"], gathered), (first, d_gathered), (second, dd_gathered))
+
+    def _pull_along(self, numbers, nuclei, charges, x, owner, first, second, D, dD, ddD):
+        def of(moving):
+            density, D = moving
+            return self._pull(numbers, x | {"density": density}, owner, nuclei, charges, D)
+
+        return jets_along(of, (x["density"], D), (first, dD), (second, ddD))
 
     def _parameters(self, numbers):
         operands = iter(numbers)

@@ -15,7 +15,7 @@ import numpy as np
 from dftfd.autofd.core.jax_adapter import holds_tracers
 from dftfd.autofd.lowering.jets import lower
 from dftfd.autofd.scalar.reader import point_program
-from dftfd.errors import UnsupportedError
+from dftfd.errors import NumericalError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.densities import EXACT_EXCHANGE, unknown_densities
 from dftfd.xc.channels import channel_count, channels_for, jets
@@ -34,6 +34,27 @@ class Slopes(NamedTuple):
     density: np.ndarray
     points: np.ndarray
     nuclei: np.ndarray | float = 0.0
+
+
+class SlopesAlong(NamedTuple):
+    """Derivatives of an energy along densities n + e n' + e^2/2 n'' at e = 0, up to the third functional derivative.
+
+    potential, change: (spin, channel, point), the slopes by the density and their first derivative by e.
+    second: the second derivative by e of all slopes.
+    """
+
+    potential: np.ndarray
+    change: np.ndarray
+    second: Slopes
+
+    def finite(self, name: str) -> "SlopesAlong":
+        """The same; NumericalError of a functional's name where they are NaN or Inf."""
+        if not all(np.isfinite(values).all() for values in (self.potential, self.change, *self.second)):
+            raise NumericalError(
+                f"the third derivative of functional {name!r}, which forces and dipole moments of excited states take, "
+                "is NaN or Inf on the grid; look at powers and logarithms of densities that vanish far from the nuclei."
+            )
+        return self
 
 
 class XCKernel:
@@ -84,7 +105,7 @@ class XCKernel:
         """All first derivatives of the energy; that by a weight is the energy per volume."""
         self._refuse_tracers((points, weights, density))
         code, (points, weights, density) = self.code, (np.asarray(x, np.float64) for x in (points, weights, density))
-        e, *rows = code.slopes(density.reshape(code.n, -1), *((points.T,) if self._knows_the_point else ()))
+        e, *rows = code.slopes(density.reshape(code.n, -1), *((points.T,) if self.knows_the_point else ()))
         slopes = np.empty((code.n + 3, len(weights)))
         for out, row in zip(slopes, rows, strict=True):
             np.multiply(weights, row, out=out)
@@ -96,21 +117,18 @@ class XCKernel:
         rows = self.code.change_of_slopes(density.reshape(n, -1), points.T, tangent.reshape(n, -1))
         return np.multiply(weights, rows).reshape(density.shape)
 
-    @property
-    def bends(self) -> bool:
-        """Whether `second_slopes` are there: not where the energy per volume depends on the point itself."""
-        return not self._knows_the_point
-
-    def second_slopes(self, points, weights, density, first, second) -> tuple[Slopes, Slopes, Slopes]:
-        """The slopes and their first two derivatives by e, at e = 0 of density + e first + e^2/2 second."""
-        code, n = self.code, self.code.n
+    def second_slopes(self, points, weights, density, first, second) -> SlopesAlong:
+        """The slopes along density + e first + e^2/2 second."""
+        n, code = self.code.n, self.code.of_all_inputs if self.knows_the_point else self.code
+        fixed = np.zeros((code.n - n, len(weights)))
+        first, second = (np.vstack([change.reshape(n, -1), fixed]) for change in (first, second))
         x = [*density.reshape(n, -1), *points.T]
-        e, slopes, along, twice = code.along(x, [first.reshape(n, -1)] * 2)
-        twice += np.stack(code.along(x, [second.reshape(n, -1)])[2])
-        energies = e, np.zeros_like(e), np.sum(slopes * second.reshape(n, -1) + along * first.reshape(n, -1), axis=0)
-        potentials = ((weights * rows).reshape(density.shape) for rows in (slopes, along, twice))
-        fixed = np.zeros((3, len(weights)))
-        return tuple(Slopes(*pair, fixed) for pair in zip(energies, potentials, strict=True))
+        _, slopes, along, twice = code.along(x, [first] * 2)
+        twice += np.stack(code.along(x, [second])[2])
+        by_weights = np.sum(slopes * second + along * first, axis=0)
+        potential, change, bend = ((weights * rows[:n]).reshape(density.shape) for rows in (slopes, along, twice))
+        by_points = weights * twice[n:] if self.knows_the_point else np.zeros((3, len(weights)))
+        return SlopesAlong(potential, change, Slopes(by_weights, bend, by_points)).finite(self.functional.name)
 
     @property
     def code(self) -> PointCode:
@@ -126,7 +144,8 @@ class XCKernel:
         return self._code
 
     @cached_property
-    def _knows_the_point(self) -> bool:
+    def knows_the_point(self) -> bool:
+        """Whether the energy per volume depends on the point itself."""
         n = self.code.n
         return self.code.program(1).depends_on(range(n, n + 3))
 

@@ -43,7 +43,7 @@ class NonlocalCode:
         self.channels = channel_count(self.order, self.needs_tau)
         self.outer_slopes = on_points(jax.value_and_grad(self.energy_density, argnums=(0, 1, 2, 3)))
         self.energy = on_points(self.energy_density)
-        self.tangent = None  # the derivatives of these steps, compiled when a response asks for them
+        self.tangent = self.third = None  # derivatives of these steps, made when a response, or forces of states, ask
 
     @property
     def integrals(self) -> tuple[PairIntegral, ...]:

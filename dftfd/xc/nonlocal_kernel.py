@@ -22,8 +22,9 @@ import numpy as np
 
 from dftfd.errors import InputError, NumericalError
 from dftfd.functionals.base import Functional
-from dftfd.xc.kernel import Slopes
+from dftfd.xc.kernel import Slopes, SlopesAlong
 from dftfd.xc.nonlocal_code import NonlocalCode
+from dftfd.xc.nonlocal_third import NonlocalXCThird
 from dftfd.xc.operands import code_with_operands, values_of
 
 
@@ -77,11 +78,21 @@ class NonlocalXCKernel:
             raise InputError("this kernel keeps its points fixed; make it with moving_points=True.")
         return self.evaluate(points, weights, density).slopes
 
-    def evaluate(self, points, weights, density) -> Evaluation:
-        """Energy and derivatives, with what they came from; those by the points are whole if these move."""
+    def second_slopes(self, points, weights, density, first, second) -> SlopesAlong:
+        """The slopes along density + e first + e^2/2 second; those by the points are whole if these move."""
+        code = self.code
+        code.third = code.third or NonlocalXCThird(code)
+        return code.third.slopes(self, points, weights, density, first, second).finite(self.functional.name)
+
+    def given(self, points, weights, density):
+        """(density, places of the points, weights) as arrays, which the code at one point takes."""
         density, points, weights = np.asarray(density), np.asarray(points), np.asarray(weights)
         values = np.broadcast_to(self._values[:, None], (len(self._values), len(weights)))
-        given = density, np.vstack([values, points.T]), weights
+        return density, np.vstack([values, points.T]), weights
+
+    def evaluate(self, points, weights, density) -> Evaluation:
+        """Energy and derivatives, with what they came from; those by the points are whole if these move."""
+        given = density, _, weights = self.given(points, weights, density)
         integrals = [np.zeros((*s.integral.shape, len(weights))) for s in self.stages]
         work = [stage.forward(given, integrals) for stage in self.stages]
         energy = float(weights @ self.code.energy(*given, tuple(integrals)))
