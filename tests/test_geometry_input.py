@@ -263,7 +263,7 @@ def test_any_text_gives_a_geometry_or_a_typed_error(text):
         ("energy=-1.5 Charge = -1, multiplicity = 2", -1, 1),
         ('charge="+2" Multiplicity=1', 2, 0),
         ("charge=1.0 spin=1 multiplicity=2", 1, 1),
-        ('model="pbe charge=5 spin=2" partial_charge=3 spin_state=1', None, None),
+        ('model="pbe charge=5 spin=2" partial_charge=0.3 spin_state=LS', None, None),
         ("total_charge=3", 3, None),
     ],
 )

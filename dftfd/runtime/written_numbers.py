@@ -20,6 +20,7 @@ _WHOLE = re.compile(r"([+-]?[0-9]{1,9})(?:\.0*)?")
 _DECIMAL_COMMA = re.compile(rf"[+-]?[0-9]*,[0-9]+{_EXPONENT}")
 _DIGITS = re.compile(r"[0-9],[0-9]")
 _SEPARATOR = re.compile(r"[\s,]+")
+_EMPTY = re.compile(r",\s*,")
 DASHES = dict.fromkeys(map(ord, "\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d"), "-")
 _FORTRAN = str.maketrans("dD", "ee")
 
@@ -71,8 +72,11 @@ def separated(line: str) -> list[str]:
 def fields(lines: Sequence[str], where: Sequence[str]) -> list[list[str]]:
     """What stands between blanks or commas in lines of one text, decimal commas as points.
 
-    where: what to call each line in an InputError, for commas that may be decimal signs or separators.
+    where: what to call each line in an InputError, for commas that may be decimal signs or separators, and for columns
+    without anything in them.
     """
+    if (empty := next((k for k, line in enumerate(lines) if _EMPTY.search(line)), None)) is not None:
+        raise InputError(f"{where[empty]}: {shown(lines[empty].strip())} has nothing between two commas.")
     words = [line.split() for line in lines]
     commas = [(k, word) for k, line in enumerate(words) for word in line if _is_decimal(word.rstrip(","))]
     if not commas:

@@ -16,8 +16,16 @@ _PERIODIC = re.compile(r"lattice\s*=", re.I)
 _NOT_PERIODIC = re.compile(r"""pbc\s*=\s*["']?\s*F\s+F\s+F""", re.I)
 _PROPERTIES = re.compile(r"properties\s*=\s*(\S+)", re.I)
 _ENTRY = re.compile(r"""(?<![\w.-])([A-Za-z_]\w*)\s*=\s*("[^"]*"|'[^']*'|[^\s,;]+)""")
+_LENGTHS = (
+    r"(?:units?|coordinates?|coords?|geometr(?:y|ies)|positions?|lengths?|distances?|structure)\W{1,3}(?:(?:in|are)\s)?"
+)
+_AU = r"a\.?u\.?|atomic units|a_?0"
 _BOHR = re.compile(
-    r"(?<![\w/])bohrs?(?![\w/])|\(au\)|\[au\]|\bunits?\s*[=:]?\s*(?:au|a\.u\.|atomic)|^\s*a\.?u\.?\s*$", re.I
+    rf"(?<![\w/])bohrs?(?![\w/])|[(\[](?:{_AU})[)\]]|\b{_LENGTHS}[(\[]?(?:{_AU})(?!\w)|^(?:in )?(?:{_AU})$", re.I
+)
+_OTHER = r"pm|picomet(?:er|re)s?|nm|nanomet(?:er|re)s?|fractional|crystal|direct"
+_NOT_READ = re.compile(
+    rf"\b{_LENGTHS}[(\[]?(?P<unit>{_OTHER})(?!\w)|^(?:in )?(?P<alone>{_OTHER})$|(?P<kind>fractional) coord", re.I
 )
 _ANGSTROM = re.compile(r"(?<![\w/])(?:[aå]ngstr[oö]ms?|Å)(?![\w/])", re.I)
 
@@ -36,14 +44,24 @@ _AND = r"\W{0,9}(?:and\W{1,9})?"
 _BOTH = re.compile(rf"({_WORD}){_AND}({_WORD}){_IS}({_VALUE})[\s,;/&]{{1,9}}(?:and\s)?({_VALUE})", re.I)
 _ONE = re.compile(rf"({_WORD}){_IS}({_VALUE})", re.I)
 _UNREAD = re.compile(rf"(?P<key>{_WORD})(?:\s*[=:]\s*(?P<value>\S+))?", re.I)
-_GLUED = re.compile(r"(?:charges?|chrg|multiplicity)[\W_]{0,9}[0-9]", re.I)
+_GLUED = re.compile(
+    r"(?:harge|chrg|n_?elec|(?<!\w)electrons|ladung|carga|carica|заряд|电荷|multipli[cz])\w{0,9}[\W_]{0,9}[0-9]|spin\w{0,9}=[0-9]",
+    re.I,
+)
+_OF_ELECTRONS = re.compile(r"charge|chrg|n_?elec|^electrons|multiplicity|(?<![a-z])spin", re.I)
 _NUMBER = re.compile(r"(?<![\w.])[0-9]+(?![\w.])")
 _ALONE = re.compile(r"[(\[]?([+-]?[0-9]{1,2})[\s,;/]{1,9}([0-9]{1,2})[)\]]?")
 _UNIT_AT_END = re.compile(r"\s(?:in |units? ?[=:]? ?)?[(\[]?(?:bohrs?|angstroms?|au|a\.u\.)[)\]]?\Z", re.I)
-_SIGNED = re.compile(r"[(\[]?[+-][0-9]{1,2}(?:[\s,;/]{1,9}[0-9]{1,2})?(?![\w.])")
+_SIGNED = re.compile(
+    r"^[(\[]?[+-][0-9]{1,2}(?![\w.])|^[+-]?[0-9]{1,2}[\s,;/]{1,9}[+-][0-9]{1,2}$"
+    r"|(?<![\w.])[+-][0-9]{1,2}[\s,;/]{1,9}[1-9][)\]]?$"
+)
 _AND_MORE = re.compile(r"\n[\s,;/]{0,9}[+-]?[0-9]+(?![\w.])")
 _MENTIONS = {
-    "charge": re.compile(r"(?<![a-z])(?:(?:di|tri)?(?:cation|anion)(?:ic)?|(?:de)?protonated)(?![a-z])", re.I),
+    "charge": re.compile(
+        r"(?<![a-z])(?i:(?:di|tri)?(?:cation|anion)(?:ic)?|(?:de)?protonated)(?![a-z])"
+        r"|(?<![\w+-])\[?(?:[A-Z][a-z]?[0-9]{0,2})+\]?(?:\^?[0-9]?[+-]|\s[0-9][+-]|\s?\([0-9]?[+-][0-9]?\))(?![\w+-])"
+    ),
     "spin": re.compile(rf"(?<![a-z])(?:{'|'.join(_NAMES)}|(?:bi|di)?radical)(?![a-z])", re.I),
 }
 _LONGEST = 10_000
@@ -77,6 +95,9 @@ def said_in(comment: str, source: str) -> dict[str, Any]:
         )
     if multiplicity is not None and multiplicity < 1:
         raise InputError(f"{source}: the comment line says multiplicity={multiplicity}, expected a number from 1.")
+    if other := _NOT_READ.search(comment):
+        word = other["unit"] or other["alone"] or other["kind"]
+        raise InputError(f"{source}: the comment line says {shown(word)}; coordinates in angstrom or bohr are read.")
     if unit := "bohr" if _BOHR.search(comment) else "angstrom" if _ANGSTROM.search(comment) else None:
         said["unit"] = unit
     words = {name: found[0] for name, pattern in _MENTIONS.items() if (found := pattern.search(comment))}
@@ -105,7 +126,7 @@ def _electrons(comment, source) -> dict[str, int]:
     goes_on = "charge" in found and len(found) == 1 and _AND_MORE.search(rest)
     if (
         goes_on
-        or (not found and _SIGNED.match(comment))
+        or (not found and _SIGNED.search(comment))
         or (unread and (found or _NUMBER.search(rest)))
         or _GLUED.search(rest)
     ):
@@ -133,12 +154,13 @@ def _say(found, key, word, source) -> None:
 
 def _signed(word):
     """A whole number with its sign before or behind it, '-1' or '1-'."""
-    return whole(word) if word[-1] not in "+-" else whole(word[-1] + word[:-1])
+    return whole(word[-1] + word[:-1]) if word.endswith(("+", "-")) else whole(word)
 
 
 def _own_entry(match):
     """An entry key=value about the electrons, out of quotes; nothing of another one."""
-    if not any(pattern.fullmatch(match[1]) for pattern in _KIND.values()):
-        return "|"
     value = match[2].strip("\"' ")
-    return f"{match[1]}={value}"
+    if any(pattern.fullmatch(match[1]) for pattern in _KIND.values()):
+        return f"{match[1]}={value}"
+    is_unclear = _OF_ELECTRONS.search(match[1]) and _signed(value)
+    return f"{match[1]}={value}" if is_unclear else "|"
