@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dftfd import molecule
+from dftfd.batch.entries import read_entries
 from dftfd.errors import DftfdError, InputError, InputWarning
 from dftfd.model.options import OPTIONS
 from dftfd.runtime.written_numbers import real, reals, whole
@@ -377,3 +378,20 @@ def test_long_words_are_answered_at_once(piece, end):
         except ValueError as error:
             assert len(str(error)) < 300
     assert time.process_time() - start < 1.0
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("file,charge\nh2.xyz,1,2\n", "line 2.*'2'.* behind"),
+        ("file,charge,charge\nh2.xyz,1,-1\n", "two columns of one name"),
+        ("file,spin,multiplicity\nh2.xyz,2,1\n", "spin or multiplicity"),
+        ("file;charge\nh2.xyz;1\n", "file is expected"),
+    ],
+)
+def test_tables_of_a_batch_mean_one_thing(table, words, tmp_path):
+    """Cells without a column, columns of one name and two words for one thing are refused."""
+    (tmp_path / "h2.xyz").write_text("2\n\nH 0 0 0\nH 0 0 0.74\n")
+    (tmp_path / "t.csv").write_text(table)
+    (entry,) = read_entries([tmp_path / "t.csv"], {"basis": "sto-3g"})
+    assert entry.molecule is None and re.search(words, str(entry.error))

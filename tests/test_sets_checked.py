@@ -110,3 +110,39 @@ def test_files_with_such_weights_are_refused(tmp_path, change):
     (tmp_path / "a.json").write_text(json.dumps(document))
     with pytest.raises((InputError, FileError), match=r"weight|no number of JSON"):
         read_document(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    ("where", "entry"),
+    [
+        ("molecule h2", {"molecules": {"h2": {"atoms": "H 0 0 0; H 0 0 1.4;", "unit": "bohr"}}}),
+        ("molecule h2", {"molecules": {"h2": {"atoms": "H 0 0 0; H 0 0 0.74;", "multiplicity": 3}}}),
+        ("reaction 1", {"reactions": [{"stoichiometry": {"h2": 1}, "reference": 1.0, "wieght": 2.0}]}),
+        ("a.json", {"units": "hartree"}),
+    ],
+)
+def test_keys_that_mean_nothing_are_refused(tmp_path, where, entry):
+    """A misspelt unit or weight would be left aside; a comment may stand anywhere."""
+    document = {
+        "dftfd_benchmark": 1,
+        "comment": "made by hand",
+        "molecules": {"h2": {"atoms": "H 0 0 0; H 0 0 0.74;", "comment": "r_e"}},
+        "reactions": [{"name": "r", "stoichiometry": {"h2": 1}, "reference": 1.0}],
+    }
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    assert len(read_document(tmp_path / "a.json").reactions) == 1
+    (tmp_path / "a.json").write_text(json.dumps(document | entry))
+    with pytest.raises(InputError, match=f"{where} has no option"):
+        read_document(tmp_path / "a.json")
+
+
+def test_molecules_of_sets_are_what_their_comment_lines_say(tmp_path):
+    """Charge and spin count in text as in files; coordinates in bohr are left out with the reason."""
+    molecules = {"ion": {"atoms": "2\ncharge=1 multiplicity=2\nH 0 0 0\nH 0 0 1.06\n"}}
+    molecules |= {"far": {"atoms": "2\nin bohr\nH 0 0 0\nH 0 0 1.4\n"}}
+    reactions = [{"name": name, "stoichiometry": {name: 1}, "reference": 1.0} for name in molecules]
+    document = {"dftfd_benchmark": 1, "molecules": molecules, "reactions": reactions}
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    found = read_document(tmp_path / "a.json")
+    assert (found.species["ion"].charge, found.species["ion"].spin) == (1, 1)
+    assert [name for name, _ in found.left_out] == ["a/far"] and "in bohr" in found.left_out[0][1]

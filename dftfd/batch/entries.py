@@ -116,8 +116,11 @@ def _rows(path):
 
     Files are looked for beside the table.
     """
-    rows = list(csv.DictReader(read_text(path, "a table of molecules").splitlines(), skipinitialspace=True))
-    for number, row in enumerate(rows, start=2):
+    table = csv.DictReader(read_text(path, "a table of molecules").splitlines(), skipinitialspace=True)
+    columns = [name.strip().lower() for name in table.fieldnames or ()]
+    if len(set(columns)) < len(columns):
+        raise InputError(f"{path} has two columns of one name: {', '.join(map(shown, columns))}.")
+    for number, row in enumerate(table, start=2):
         given = {key.strip().lower(): (value or "").strip() for key, value in row.items() if isinstance(key, str)}
         if "file" not in given or set(given) - {"file", "name", "charge", "spin", "multiplicity"}:
             raise InputError(
@@ -125,9 +128,11 @@ def _rows(path):
                 "multiplicity as far as wanted."
             )
         numbers = {key: given[key] for key in ("charge", "spin", "multiplicity") if given.get(key)}
-        if not given["file"] or not all(re.fullmatch(r"[+-]?[0-9]{1,3}", text) for text in numbers.values()):
+        is_whole = all(re.fullmatch(r"[+-]?[0-9]{1,3}", text) for text in numbers.values())
+        if not given["file"] or not is_whole or None in row or {"spin", "multiplicity"} <= set(numbers):
             raise InputError(
-                f"{path}, line {number}: a file and whole numbers expected, {shown(dict(given), 80)} found."
+                f"{path}, line {number}: a file and whole numbers expected, one in each column, spin or multiplicity; "
+                f"{shown(dict(given), 80)} found{f' and {shown(row[None])} behind' if None in row else ''}."
             )
         source = os.path.join(os.path.dirname(path), given["file"])
         if numbers:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import DftfdError, FileError, InputError, shown
-from dftfd.runtime.arguments import Kind, mapping, number, text, whole
+from dftfd.runtime.arguments import Kind, mapping, number, refuse_unknown, text, whole
 from dftfd.runtime.files import read_bytes
 from dftfd.runtime.json_reader import parse_json
 from dftfd.system.geometry import parse_geometry, read_geometry_file
@@ -31,6 +31,7 @@ FORM = 1
 """Version of the form of files."""
 
 MAX_BYTES = 64 * 2**20
+_OF_DOCUMENT = "dftfd_benchmark name title source basis weighting unit subsets molecules reactions".split()
 _CHARGE = whole(-100, 100)
 _POSITIVE = number(lambda x: x >= 0, "a finite number of at least 0")
 _CHARGE_KEY = "charge"
@@ -241,6 +242,7 @@ def read_document(path) -> BenchmarkSet:
 
 def _from_document(document, path) -> BenchmarkSet:
     where = f"{path.name}: "
+    _entry(path.name, document, _OF_DOCUMENT)
     factor = UNITS[
         Kind(f"one of {', '.join(UNITS)}", lambda unit: _known_unit(unit)).checked(
             where + "unit", document.get("unit", "kcal/mol")
@@ -278,20 +280,29 @@ def _as_list(value):
 
 def _species(name, entry, folder, where) -> Species:
     where = f"{where}molecule {name}"
-    entry = mapping.checked(where, entry)
-    said: dict[str, Any] = {}
-    if "file" in entry:
-        try:
+    entry = _entry(where, entry, ("file", "atoms", "charge", "spin", "basis"))
+    words = text.checked(f"{where}, atoms", entry.get("atoms")) if "file" not in entry else ""
+    try:
+        if "file" in entry:
             geometry = read_geometry_file(folder / text.checked(f"{where}, file", entry["file"]))
-        except DftfdError as error:
-            return Species(name, "", reason=str(error))
-        atoms = atom_text(geometry)
-        said = {key: getattr(geometry, key) for key in ("charge", "spin") if getattr(geometry, key) is not None}
-    else:
-        atoms = text.checked(f"{where}, atoms", entry.get("atoms"))
+        else:
+            geometry = parse_geometry(words, where)
+        if geometry.unit == "bohr":
+            raise InputError(f"{where} says that it is in bohr; sets have their molecules in angstrom.")
+    except DftfdError as error:
+        return Species(name, "", reason=str(error))
+    said: dict[str, Any] = {k: getattr(geometry, k) for k in ("charge", "spin") if getattr(geometry, k) is not None}
+    atoms = atom_text(geometry) if said or not words else words
     given = {key: _CHARGE.checked(f"{where}, {key}", entry[key]) for key in ("charge", "spin") if key in entry}
     basis = None if entry.get("basis") is None else text.checked(f"{where}, basis", entry["basis"])
     return Species(name, atoms, basis=basis, **said | given)
+
+
+def _entry(where, entry, known) -> dict[str, Any]:
+    """A mapping with known keys, and a comment; a misspelt key would be ignored."""
+    entry = mapping.checked(where, entry)
+    refuse_unknown(where, entry, (*known, "comment"))
+    return entry
 
 
 def atom_text(geometry) -> str:
@@ -301,7 +312,7 @@ def atom_text(geometry) -> str:
 
 
 def _reaction(entry, where, factor, default) -> Reaction:
-    entry = mapping.checked(where, entry)
+    entry = _entry(where, entry, ("name", "subset", "stoichiometry", "reference", "weight", "published"))
     coefficients = mapping.checked(f"{where}, stoichiometry", entry.get("stoichiometry"))
     value = number()
     named = [(key, value.checked(f"{where}, {key}", amount)) for key, amount in coefficients.items()]
@@ -322,7 +333,7 @@ def _published(entry, where, factor):
 
 
 def _subset(name, entry, where, factor) -> Subset:
-    entry = mapping.checked(where, entry)
+    entry = _entry(where, entry, ("class", "source", "mean_reference", "published"))
     mean = entry.get("mean_reference")
     return Subset(
         name,
