@@ -5,28 +5,20 @@ The tree is the user's (https://libxc.gitlab.io, MPL-2.0), version 7.0.0: folder
 
 import functools
 import hashlib
-import os
 from dataclasses import replace
 from pathlib import Path
 
 from dftfd.errors import FileError
-from dftfd.functionals.maple_kernel import COMMON_FILE, MapleKernel, read_kernel
+from dftfd.functionals.maple_kernel import MapleKernel, read_kernel
+from dftfd.runtime.libxc_folder import VARIABLE, maple_folder
 
-VARIABLE, VERSION = "DFTFD_LIBXC_SOURCE", "7.0.0"
+VERSION = "7.0.0"
 WHERE = f"the source tree of libxc {VERSION} (https://libxc.gitlab.io), named by {VARIABLE} or --libxc-source"
 
 
 def folder() -> Path | None:
     """The tree's folder maple; None if no tree is named. FileError for a path that is no tree of libxc."""
-    named = os.environ.get(VARIABLE)
-    if not named:
-        return None
-    found = Path(named).expanduser() / "maple"
-    if not (found / COMMON_FILE).is_file():
-        raise FileError(
-            f"{VARIABLE}={named!r}: {found / COMMON_FILE} is not there; the folder of libxc's source expected."
-        )
-    return found
+    return maple_folder()
 
 
 def kernel(file: str, reads) -> MapleKernel:

@@ -13,15 +13,31 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from dftfd.errors import FunctionalError
+from dftfd.errors import FunctionalError, shown
 from dftfd.functionals import maple_numbers as numbers
-from dftfd.functionals.maple_numbers import Series, is_known
+from dftfd.functionals.maple_limits import MAX_ENTRIES, MAX_ORDER, derivative, spend
+from dftfd.functionals.maple_numbers import Series
+from dftfd.functionals.maple_scalars import is_known, is_zero, plain, require_condition, require_number
 from dftfd.functionals.maple_text import Listing, Name, Operation, Procedure, Range
 
-MAX_TERMS, _PADDING = 10_000, 4
+_PADDING = 4
 
 
-class Sequence(tuple):
+class Values(tuple):
+    """A list.   entries: of it and of all lists in it, which may be one list many times."""
+
+    entries: int
+
+    def __new__(cls, values):
+        found = super().__new__(cls, values)
+        found.entries = sum(getattr(value, "entries", 1) for value in found)
+        spend(len(found))
+        if found.entries > MAX_ENTRIES:
+            raise FunctionalError(f"a list of {found.entries} entries; {MAX_ENTRIES} are allowed.")
+        return found
+
+
+class Sequence(Values):
     """Values side by side, without brackets of their own."""
 
 
@@ -55,7 +71,7 @@ class Expansion:
         return numbers.multiply(total, numbers.power(t, Fraction(low)))
 
     def without_high_powers(self, limit):
-        kept = {k: c for k, c in self.terms.items() if abs(k) <= limit and not numbers.is_zero(c)}
+        kept = {k: c for k, c in self.terms.items() if abs(k) <= limit and not is_zero(c)}
         filled = {k: kept.get(k, Fraction(0)) for k in range(min(kept, default=0), max(kept, default=0) + 1)}
         return Expansion(self.variable, filled, self.sign, self.at_infinity)
 
@@ -63,7 +79,7 @@ class Expansion:
 def integer(x: Any) -> int:
     if isinstance(x, Fraction) and x.denominator == 1:
         return int(x)
-    raise FunctionalError(f"{str(x)[:40]} where a whole number is expected.")
+    raise FunctionalError(f"{shown(x, 40)} where a whole number is expected.")
 
 
 def _variable(tree) -> str:
@@ -80,8 +96,9 @@ def _repeated(work, arguments, local):
     if not isinstance(interval, Range):
         raise FunctionalError("add and seq: i = first..last expected.")
     first, last = (integer(work.value(end, local)) for end in (interval.first, interval.last))
-    if last - first > MAX_TERMS:
-        raise FunctionalError(f"{last - first} terms; {MAX_TERMS} are allowed.")
+    if last - first > MAX_ENTRIES:
+        raise FunctionalError(f"{shown(last - first)} terms; {MAX_ENTRIES} are allowed.")
+    spend(len(local) * max(0, last - first + 1))
     return [work.value(arguments[0], {**local, _variable(name): Fraction(i)}) for i in range(first, last + 1)]
 
 
@@ -102,9 +119,9 @@ def _series(work, arguments, local):
     sign = -1 if isinstance(point, Operation) and point.sign == "neg" else 1
     inner = point.parts[0] if isinstance(point, Operation) and point.sign == "neg" else point
     at_infinity = isinstance(inner, Name) and inner.name == "infinity"
-    if not 0 < order <= MAX_TERMS // 10:
-        raise FunctionalError(f"a series of order {order}.")
-    if not at_infinity and not numbers.is_zero(work.value(point, local)):
+    if not 0 < order <= MAX_ORDER:
+        raise FunctionalError(f"a series of order {shown(order)}; 1 to {MAX_ORDER} expected.")
+    if not at_infinity and not is_zero(work.value(point, local)):
         raise FunctionalError("series are known around zero and infinity.")
     # what divides by the variable takes terms away, so some more are carried
     variable = Series.variable(sign if at_infinity else 1, -1 if at_infinity else 1, 2 * order + _PADDING)
@@ -116,10 +133,16 @@ def _series(work, arguments, local):
     return Expansion(name, {k: c for k, c in enumerate(kept, found.least)}, sign if at_infinity else 1, at_infinity)
 
 
+def _require(arguments, counts, message):
+    if len(arguments) not in counts:
+        raise FunctionalError(message)
+
+
 # ---- forms, which see their arguments before they are worked out
 
 
 def _eval(work, arguments, local):
+    _require(arguments, (1, 2), "eval: (expression, x = value) expected.")
     if len(arguments) == 1:
         return work.value(arguments[0], local)
     bound = _bound(work, arguments[1], local)
@@ -139,10 +162,11 @@ def _diff(work, arguments, local):
 
     def of(x):
         inner = type(work)(work.names, work.given)
-        return jnp.asarray(numbers.plain(inner.value(arguments[0], {**local, name: x})), float)
+        return jnp.asarray(plain(require_number(inner.value(arguments[0], {**local, name: x}))), float)
 
-    at = jnp.asarray(numbers.plain(local[name]), float)
-    return jax.jvp(of, (at,), (jnp.ones_like(at),))[1]
+    at = jnp.asarray(plain(require_number(local[name])), float)
+    with derivative():
+        return jax.jvp(of, (at,), (jnp.ones_like(at),))[1]
 
 
 def _convert(work, arguments, local):
@@ -152,6 +176,7 @@ def _convert(work, arguments, local):
 
 
 def _first(work, arguments, local):
+    _require(arguments, (1, 2, 3), "simplify, evalf, evalb: an expression expected.")
     return work.value(arguments[0], local)
 
 
@@ -159,22 +184,20 @@ def _piecewise(work, arguments, local):
     """Value behind the first condition that holds, else the last; both sides are worked out unless it is known."""
     if len(arguments) < 2:
         raise FunctionalError("piecewise: (condition, value, ..., value) expected.")
-    condition = work.value(arguments[0], local)
+    condition = require_condition(work.value(arguments[0], local))
     rest = arguments[2:]
     following = lambda: (
         Fraction(0) if not rest else work.value(rest[0], local) if len(rest) == 1 else _piecewise(work, rest, local)
     )
     if isinstance(condition, bool):
         return work.value(arguments[1], local) if condition else following()
-    yes, no = numbers.plain(work.value(arguments[1], local)), numbers.plain(following())
-    for branch in (yes, no):
-        if isinstance(branch, Series | Closure | tuple | str):
-            raise FunctionalError("piecewise of what is no number.")
+    yes, no = (plain(require_number(branch)) for branch in (work.value(arguments[1], local), following()))
     return jnp.where(condition, yes, no)
 
 
 def _truncated(work, arguments, local):
     """libxc's throw_out_large_n(series, n): powers up to n."""
+    _require(arguments, (2,), "throw_out_large_n: (series, n) expected.")
     expansion, limit = (work.value(a, local) for a in arguments)
     if not isinstance(expansion, Expansion):
         raise FunctionalError("throw_out_large_n of what is no series.")
@@ -218,10 +241,11 @@ def _arctan(y, x):
 def _recurrence(n, x, step):
     """Polynomials P_0 = 1, P_1 = x, P_(k+1) = step(k, x P_k, P_(k-1))."""
     if not isinstance(n, Fraction) or n.denominator != 1 or not 0 <= n <= 200:
-        raise FunctionalError(f"a polynomial of order {n}; a whole number up to 200 expected.")
+        raise FunctionalError(f"a polynomial of order {shown(n)}; a whole number up to 200 expected.")
     before, now = Fraction(1), x
     if n == 0:
         return before
+    spend(3 * int(n))
     for k in range(1, int(n)):
         before, now = now, step(k, numbers.multiply(x, now), before)
     return now
@@ -241,16 +265,16 @@ def _chebyshev(n, x):
 
 
 def _zeta(n):
-    if n != 3:
+    if integer(n) != 3:
         raise FunctionalError("Zeta(3) is known.")
     return 1.2020569031595942854
 
 
 def _bessel_i(n, x):
-    if n not in (0, 1):
+    if integer(n) not in (0, 1):
         raise FunctionalError("BesselI of order 0 and 1 is known.")
     scaled = (jax.scipy.special.i0e, jax.scipy.special.i1e)[int(n)]
-    x = jnp.asarray(numbers.plain(x), float)
+    x = jnp.asarray(plain(require_number(x)), float)
     return scaled(x) * jnp.exp(jnp.abs(x))
 
 
@@ -261,19 +285,27 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": lambda x: numbers.power(x, Fraction(1, 2)),
     "cbrt": lambda x: numbers.power(x, Fraction(1, 3)),
     "arctan": _arctan,
-    "max": lambda *xs: functools.reduce(_larger, xs),
-    "min": lambda *xs: functools.reduce(_smaller, xs),
+    "max": lambda x, *xs: functools.reduce(_larger, xs, x),
+    "min": lambda x, *xs: functools.reduce(_smaller, xs, x),
     "P": _legendre,
     "ChebyshevT": _chebyshev,
     "Zeta": _zeta,
     "BesselI": _bessel_i,
-    "nops": lambda x: Fraction(len(x)),
+    "nops": lambda x: Fraction(len(_list(x))),
 }  # fmt: skip
 
 
+def _list(x):
+    if not isinstance(x, tuple):
+        raise FunctionalError("nops of what is no list.")
+    return x
+
+
 def _larger(a, b):
-    return max(a, b) if is_known(a) and is_known(b) else jnp.maximum(numbers.plain(a), numbers.plain(b))
+    a, b = map(require_number, (a, b))
+    return max(a, b) if is_known(a) and is_known(b) else jnp.maximum(plain(a), plain(b))
 
 
 def _smaller(a, b):
-    return min(a, b) if is_known(a) and is_known(b) else jnp.minimum(numbers.plain(a), numbers.plain(b))
+    a, b = map(require_number, (a, b))
+    return min(a, b) if is_known(a) and is_known(b) else jnp.minimum(plain(a), plain(b))

@@ -20,20 +20,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.errors import FileError, FunctionalError
+from dftfd.errors import FileError, FunctionalError, shown
 from dftfd.functionals import maple_numbers as numbers
+from dftfd.functionals.maple_includes import expanded
+from dftfd.functionals.maple_limits import MAX_CHARACTERS, MAX_EQUATIONS
 from dftfd.functionals.maple_program import PARAMETER, Definitions, Evaluation
+from dftfd.functionals.maple_scalars import OF_ONE_NUMBER, plain
 from dftfd.functionals.maple_special import cubic_splines, integral_from_zero
-from dftfd.functionals.maple_text import expanded, parse
+from dftfd.functionals.maple_text import parse
+from dftfd.runtime.files import read_bytes
+from dftfd.runtime.libxc_folder import COMMON_FILE
 
 FOLDERS = ("", "lda_exc", "lda_vxc", "gga_exc", "gga_vxc", "mgga_exc", "mgga_vxc")
 """Of libxc's folder maple, in the order in which files are looked for."""
 
-COMMON_FILE = "util.mpl"
 _TYPE = re.compile(r"^\(\*\s*type:\s*(?P<family>lda|gga|mgga)_(?P<kind>exc|vxc)\b", re.MULTILINE)
-_REPLACED = re.compile(r'^\(\*\s*replace:\s*"(?P<old>\w+)[^"]*"\s*->\s*"(?P<new>\w+)\((?P<rest>[^"]*)"', re.MULTILINE)
-_STRUCT = re.compile(r"^\s*(?P<name>\w+_params)\s*\*\s*params\s*;", re.MULTILINE)
-_PLACED = re.compile(r"params_a_(?P<name>\w+?)_(?P<place>\d+)_")
+_REPLACED = re.compile(
+    r'^\(\* *replace: *"(?P<old>\w{1,60})\b[^"\n]{0,200}" *-> *"(?P<new>\w{1,60})\((?P<rest>[^"\n]{0,200})"',
+    re.MULTILINE,
+)
+_STRUCT = re.compile(r"^ *(?P<name>\w{1,60}_params) *\* *params *;", re.MULTILINE)
+_PLACED = re.compile(r"params_a_(?P<name>\w{1,60}?)_(?P<place>\d{1,4})_")
 _RADII = {1: 0.5, 2: np.pi**-0.5, 3: (3 / (4 * np.pi)) ** (1 / 3)}
 """Wigner-Seitz radius of unit density, by the number of dimensions."""
 
@@ -76,7 +83,7 @@ class MapleKernel:
     def _evaluated(self, p, arguments, seen=None):
         given = functools.partial(_given, self, p, set() if seen is None else seen)
         work = Evaluation(_definitions(self).names, given)
-        return numbers.plain(work.run("f", *arguments[: _ARGUMENTS[self.family]]))
+        return plain(work.run("f", *arguments[: _ARGUMENTS[self.family]]))
 
     def _arguments(self, rho, sigma, lapl, tau):
         d = _dimensions(self)
@@ -101,9 +108,17 @@ class MapleKernel:
         p = SimpleNamespace(params=SimpleNamespace(**parameters), **dict.fromkeys(_SETTINGS, 0.3))
         shapes = [jax.ShapeDtypeStruct((), float)] * _ARGUMENTS[self.family]
         code = jax.make_jaxpr(lambda *arguments: self._evaluated(p, arguments, seen))(*shapes).jaxpr
+        if (size := _size(code)) > MAX_EQUATIONS:
+            raise FunctionalError(f"the formula has {size} operations; {MAX_EQUATIONS} are allowed.")
         used = {id(v) for equation in code.eqns for v in equation.invars} | {id(v) for v in code.outvars}
         found = [v for v, place in zip(_VARIABLES, code.invars, strict=False) if id(place) in used]
         return replace(self, reads=tuple(dict.fromkeys(["rho", *found, *sorted(seen)])))
+
+
+def _size(code) -> int:
+    """Operations of a program of JAX, with those of the programs in it."""
+    inner = (p for equation in code.eqns for p in equation.params.values())
+    return len(code.eqns) + sum(_size(p.jaxpr if hasattr(p, "jaxpr") else p) for p in inner if hasattr(p, "eqns"))
 
 
 @functools.lru_cache(64)
@@ -115,7 +130,7 @@ def _definitions(kernel) -> Definitions:
 def _dimensions(kernel) -> int:
     found = _definitions(kernel).names.get("DIMENSIONS", Fraction(3))
     if found not in (1, 2, 3):
-        raise FunctionalError(f"{kernel.name}: DIMENSIONS are {found}; 1, 2 or 3 expected.")
+        raise FunctionalError(f"{kernel.name}: DIMENSIONS are {shown(found, 40)}; 1, 2 or 3 expected.")
     return int(found)
 
 
@@ -136,18 +151,21 @@ def _given(kernel, p, seen, name):
 
 
 def _parameter(params, name):
-    plain = name.removeprefix(PARAMETER)
-    for attribute in (plain, plain + "_"):  # a keyword of Python is no name of a parameter
-        if hasattr(params, attribute):
-            return getattr(params, attribute)
+    known, plain_name = vars(params), name.removeprefix(PARAMETER)
+    for attribute in (plain_name, plain_name + "_"):  # a keyword of Python is no name of a parameter
+        if attribute in known:
+            return known[attribute]
     placed = _PLACED.fullmatch(name)
-    if placed and hasattr(params, placed["name"]):
-        return getattr(params, placed["name"])[int(placed["place"])]
-    return None
+    if not placed or placed["name"] not in known:
+        return None
+    values, place = known[placed["name"]], int(placed["place"])
+    if np.ndim(values) == 0 or place >= len(values):
+        raise FunctionalError(f"{name}: the parameter {placed['name']} has no entry {place}.")
+    return values[place]
 
 
 def _special(function, rest, name, given) -> Callable[..., Any] | None:
-    if function in numbers.FUNCTIONS:
+    if function in OF_ONE_NUMBER:
         return functools.partial(numbers.function, function)
     if name in _SPLINES:
         return lambda u, order, params: cubic_splines(u, getattr(params, _SPLINES[name]), params.knots)
@@ -175,25 +193,34 @@ _INTEGRALS: dict[tuple[str, str], Callable] = {
 def read_kernel(path: Path | str, folders: tuple[Path, ...] = (), own_parameters: bool = False) -> MapleKernel:
     """The formula of a file; what it includes is looked for beside it, then in `folders`, libxc's folder maple first.
 
-    libxc's common definitions (util.mpl) are added where they are found.
+    libxc's common definitions (util.mpl) are added from `folders`. A file of that name elsewhere counts where the text
+    includes it, and then in their place.
     Raises FileError for files that cannot be read, FunctionalError for text that is no formula.
     """
     path = Path(path)
-    places = (path.parent, *(folder / inner for folder in folders for inner in FOLDERS))
-    find = functools.partial(_found, places)
-    head = _text_of(path)
+    of_library = tuple(folder / inner for folder in folders for inner in FOLDERS)
+    head, included = _text_of(path), {path.name}
+
+    def find(name):
+        included.add(name)
+        return head if name == path.name else _found((path.parent, *of_library), name)
+
     type_ = _TYPE.search(head)
     if type_ is None:
         raise FunctionalError(f'{path.name} has no line "(* type: gga_exc *)"; lda, gga or mgga, exc or vxc expected.')
     defined: set[str] = set()
-    text = expanded(path.name, lambda name: head if name == path.name else find(name), defined)
-    if any((place / COMMON_FILE).is_file() for place in places):
-        text += "\n" + expanded(COMMON_FILE, find, defined)
+    text = expanded(path.name, find, defined)
+    if folders and COMMON_FILE not in included:
+        text += "\n" + expanded(COMMON_FILE, functools.partial(_found, of_library), defined)
     replaced = tuple((m["old"], m["new"], m["rest"]) for m in _REPLACED.finditer(head))
     struct = _STRUCT.search(head)
     kernel = MapleKernel(path.stem, text, type_["family"], type_["kind"], struct and struct["name"], replaced)
     kernel = replace(kernel, own_parameters=own_parameters)
-    if "f" not in _definitions(kernel).names:
+    try:
+        names = _definitions(kernel).names
+    except FunctionalError as error:
+        raise FunctionalError(f"{path.name}: {str(error).removeprefix(path.stem + ', ')}") from error
+    if "f" not in names:
         raise FunctionalError(f"{path.name} defines no f; f := (rs, z, ...) -> ... expected.")
     return kernel
 
@@ -211,6 +238,6 @@ def _found(places, name):
 
 def _text_of(path):
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"cannot read {path}: {getattr(error, 'strerror', None) or 'not a text'}.") from error
+        return read_bytes(path, MAX_CHARACTERS).decode()
+    except UnicodeDecodeError as error:
+        raise FileError(f"cannot read {path}: not a text.") from error

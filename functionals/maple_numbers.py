@@ -1,82 +1,68 @@
 """Arithmetic of formulas that are read: exact numbers, constants in sixty digits, values of JAX, truncated series.
 
-An exact number is a Fraction, an irrational constant a Decimal. Both become floats where they meet a value that the
-formula is computed for, so constants are rounded once. Exponents stay exact: x^(4/3) is a power of the cube root.
+Exponents stay exact: x^(4/3) is a power of the cube root.
 """
 
 import math
-from decimal import Context, Decimal, localcontext
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
 from dftfd.autofd.operators.elementary import cbrt
-from dftfd.errors import FunctionalError
-from dftfd.functionals import special
-from dftfd.functionals.maple_special import dilogarithm
+from dftfd.errors import FunctionalError, shown
+from dftfd.functionals.maple_limits import MAX_BITS, MAX_ORDER, MAX_POWER, count_operation, spend
+from dftfd.functionals.maple_scalars import (
+    CONTEXT,
+    DIGITS,
+    PI,
+    exact,
+    in_digits,
+    is_constant,
+    is_known,
+    is_zero,
+    of_constant,
+    of_number,
+    plain,
+    require_number,
+    same_kind,
+)
 
-DIGITS = 60
-PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211707")
-_CONTEXT = Context(prec=DIGITS, Emin=-(10**6), Emax=10**6)
-_NEGLIGIBLE = Decimal(10) ** -(DIGITS - 15)
+_ROUNDING = Decimal(10) ** -(DIGITS - 10)
 _LARGEST_POWER, _LARGEST_INTEGER = 4096, 64
 
 
-def is_constant(x: Any) -> bool:
-    """True for numbers that are known, exactly or in sixty digits."""
-    return isinstance(x, Fraction | Decimal) and not isinstance(x, bool)
+def _plus(a, b):
+    if isinstance(a, Series) or isinstance(b, Series):
+        return Series.plus(*_both_series(a, b))
+    a, b = same_kind(a, b)
+    if isinstance(a, Fraction):
+        return exact(a + b)
+    if isinstance(a, Decimal):
+        found = CONTEXT.add(a, b)
+        return Fraction(0) if abs(found) <= _ROUNDING * max(abs(a), abs(b)) else found  # Pi - Pi
+    return _on_values(lambda: a + b, a, b)
 
 
-def is_known(x: Any) -> bool:
-    """True for numbers that branches can be chosen by."""
-    return is_constant(x) or isinstance(x, int | float)
+def _times(a, b):
+    if isinstance(a, Series) or isinstance(b, Series):
+        return Series.times(*_both_series(a, b))
+    a, b = same_kind(a, b)
+    if isinstance(a, Fraction):
+        return exact(a * b)
+    return CONTEXT.multiply(a, b) if isinstance(a, Decimal) else _on_values(lambda: a * b, a, b)
 
 
-def plain(x: Any) -> Any:
-    """A value as JAX takes it: floats for constants."""
-    return float(x) if is_constant(x) else x
-
-
-def _decimal(x: Fraction | Decimal) -> Decimal:
-    return x if isinstance(x, Decimal) else _CONTEXT.divide(Decimal(x.numerator), Decimal(x.denominator))
-
-
-def _same_kind(a, b):
-    """Both as Fractions, both as Decimals, or neither constant."""
-    if isinstance(a, Fraction) and isinstance(b, Fraction):
-        return a, b
-    if is_constant(a) and is_constant(b):
-        return _decimal(a), _decimal(b)
-    return plain(a), plain(b)
-
-
-def _require_number(x):
-    if isinstance(x, str | tuple) or callable(x):
-        raise FunctionalError(f"{type(x).__name__} {str(x)[:40]!r} found where a number is expected.")
-
-
-def _binary(name, on_context):
-    def operation(a, b):
-        if isinstance(a, Series) or isinstance(b, Series):
-            return getattr(Series, name)(*_both_series(a, b))
-        a, b = _same_kind(a, b)
-        if isinstance(a, Decimal):
-            return on_context(a, b)
-        _require_number(a)
-        _require_number(b)
-        return a + b if name == "plus" else a * b
-
-    return operation
-
-
-_plus, _times = _binary("plus", _CONTEXT.add), _binary("times", _CONTEXT.multiply)
-
-
-def is_zero(x: Any) -> bool:
-    """Exactly zero, or what is left of sixty digits that cancelled."""
-    return (isinstance(x, Fraction) and x == 0) or (isinstance(x, Decimal) and abs(x) < _NEGLIGIBLE)
+def _on_values(operation, *values):
+    """An operation of floats or values of JAX; FunctionalError where floats give none."""
+    if not all(isinstance(x, float) for x in values):
+        count_operation()
+        return operation()
+    try:
+        return operation()
+    except (ArithmeticError, ValueError) as error:
+        raise FunctionalError(f"numbers beyond all bounds, or a power that is not real: {shown(values)}.") from error
 
 
 def add(a: Any, b: Any) -> Any:
@@ -88,8 +74,8 @@ def add(a: Any, b: Any) -> Any:
 def multiply(a: Any, b: Any) -> Any:
     """a b; exactly zero where one is exactly zero, whatever the other, as in symbols."""
     for x, y in ((a, b), (b, a)):
-        if isinstance(x, Fraction) and x in (0, 1):
-            return x if x == 0 else y
+        if isinstance(x, Fraction) and x.denominator == 1 and 0 <= x.numerator <= 1:
+            return y if x.numerator else x
     return _times(a, b)
 
 
@@ -105,63 +91,70 @@ def divide(a: Any, b: Any) -> Any:
     if isinstance(b, Fraction):
         if b == 0:
             raise FunctionalError("a division by zero.")
-        return a if b == 1 else a / b if isinstance(a, Fraction) else _quotient(a, b)
+        return a if b == 1 else exact(a / b) if isinstance(a, Fraction) else _quotient(a, b)
     return _quotient(a, b)
 
 
 def _quotient(a, b):
     if isinstance(a, Series):
         return multiply(a, divide(Fraction(1), b))
-    a, b = _same_kind(a, b)
-    _require_number(a)
-    _require_number(b)
-    return _CONTEXT.divide(a, b) if isinstance(a, Decimal) else a / b
+    a, b = same_kind(a, b)
+    if isinstance(b, Decimal) and b == 0:
+        raise FunctionalError("a division by zero.")
+    return CONTEXT.divide(a, b) if isinstance(a, Decimal) else _on_values(lambda: a / b, a, b)
 
 
 def power(a: Any, e: Any) -> Any:
     """a^e, with roots where e is a ratio of small numbers."""
-    _require_number(a)
-    _require_number(e)
+    if isinstance(e, Series):
+        raise FunctionalError("a series as an exponent; numbers are known.")
+    require_number(e)
+    if isinstance(a, Series):
+        if not isinstance(e, Fraction):
+            raise FunctionalError("a series to a power that is no ratio of whole numbers.")
+        return Fraction(1) if e == 0 else a.power(e)
+    require_number(a)
     if isinstance(e, Fraction):
         if e in (0, 1):
             return a if e == 1 else Fraction(1)
-        if isinstance(a, Series):
-            return a.power(e)
-        if is_constant(a):
-            return _constant_power(a, e)
-        return _roots(a, e)
-    if isinstance(e, Series):
-        raise FunctionalError("a series as an exponent; numbers are known.")
+        return _constant_power(a, e) if is_constant(a) else _roots(a, e)
     if is_constant(a) and isinstance(e, Decimal):
         return exp(multiply(e, log(a)))
     a, e = plain(a), plain(e)
-    return a**e if isinstance(a, float) and isinstance(e, float) else jnp.power(a, e)
+    both = isinstance(a, float) and isinstance(e, float)
+    return _on_values(lambda: math.pow(a, e) if both else jnp.power(a, e), a, e)
 
 
 def _constant_power(a, e):
+    small = lambda x: isinstance(x, Fraction) and _bits(x) * abs(e.numerator) <= MAX_BITS
     if e.denominator == 1 and abs(e) <= _LARGEST_POWER:
         if a == 0 and e < 0:
             raise FunctionalError("a negative power of zero.")
-        if isinstance(a, Fraction) and max(a.numerator.bit_length(), a.denominator.bit_length()) * abs(e) < 10_000:
-            return a ** int(e)
-        return _CONTEXT.power(_decimal(a), Decimal(int(e)))
+        return a ** int(e) if small(a) else CONTEXT.power(in_digits(a), Decimal(int(e)))
     if a <= 0:
         if a == 0 and e > 0:
             return Fraction(0)
-        raise FunctionalError(f"the power {e} of {float(a)}, which is no real number.")
-    root = round(float(a) ** (1 / e.denominator)) if isinstance(a, Fraction) and a.denominator == 1 else 0
-    if root and a < 10**12 and root**e.denominator == a:  # 4^(1/2)
-        return Fraction(root) ** e.numerator
+        raise FunctionalError(f"the power {shown(e)} of {shown(a)}, which is no real number.")
+    if isinstance(a, Fraction) and a.denominator == 1 and a < 10**12:
+        root = Fraction(round(float(a) ** (1 / min(e.denominator, 64))))
+        if e.denominator <= 64 and root**e.denominator == a and small(root):  # 4^(1/2)
+            return root**e.numerator
     return exp(multiply(e, log(a)))
+
+
+def _bits(x: Fraction) -> int:
+    return max(x.numerator.bit_length(), x.denominator.bit_length())
 
 
 def _roots(x, e):
     """x^e for a value x."""
     if isinstance(x, float):
-        return x**e if e.denominator == 1 or x >= 0 else math.nan
+        real = e.denominator == 1 or x >= 0
+        return _on_values(lambda: math.pow(x, plain(e)), x) if real else math.nan
+    count_operation()
     n, d = e.numerator, e.denominator
     if abs(n) > _LARGEST_INTEGER or d not in (1, 2, 3, 4, 6):
-        return jnp.power(x, float(e))
+        return jnp.power(x, plain(e))
     root = {1: x, 2: lambda: jnp.sqrt(x), 3: lambda: cbrt(x), 4: lambda: jnp.sqrt(jnp.sqrt(x)),
             6: lambda: jnp.sqrt(cbrt(x))}[d]  # fmt: skip
     root = root() if callable(root) else root
@@ -169,67 +162,22 @@ def _roots(x, e):
 
 
 def exp(x: Any) -> Any:
-    return x.exp() if isinstance(x, Series) else _elementary(x, _CONTEXT.exp, math.exp, jnp.exp)
+    if isinstance(x, Series):
+        return x.exp()
+    return Fraction(1) if is_constant(x) and x == 0 else of_constant(x, CONTEXT.exp, math.exp, jnp.exp, "exp")
 
 
 def log(x: Any) -> Any:
     if isinstance(x, Series):
         return x.log()
     if is_constant(x) and x <= 0:
-        raise FunctionalError(f"the logarithm of {float(x)}, which is no real number.")
-    return _elementary(x, _CONTEXT.ln, math.log, jnp.log)
-
-
-def _elementary(x, on_decimal, on_float, on_array):
-    if is_constant(x):
-        return Fraction(1) if x == 0 and on_decimal is _CONTEXT.exp else on_decimal(_decimal(x))
-    _require_number(x)
-    return on_float(x) if isinstance(x, float) else on_array(x)
+        raise FunctionalError(f"the logarithm of {shown(x)}, which is no real number.")
+    return of_constant(x, CONTEXT.ln, math.log, jnp.log, "log")
 
 
 def function(name: str, x: Any) -> Any:
     """A function of one number: of series, floats or values of JAX."""
-    if isinstance(x, Series):
-        return x.function(name)
-    if is_constant(x) and x == 0 and name in _ODD:
-        return Fraction(0)
-    _require_number(x)
-    on_float, on_array = FUNCTIONS[name]
-    x = plain(x)
-    if isinstance(x, float) and on_float is not None:
-        return on_float(x)
-    return on_array(jnp.asarray(x, float) if isinstance(x, float) else x)
-
-
-_ODD = frozenset("sin tan sinh tanh arctan arcsin arcsinh arctanh erf".split())
-FUNCTIONS: dict[str, tuple[Any, Any]] = {
-    "abs": (abs, jnp.abs),
-    "sin": (math.sin, jnp.sin),
-    "cos": (math.cos, jnp.cos),
-    "tan": (math.tan, jnp.tan),
-    "sinh": (math.sinh, jnp.sinh),
-    "cosh": (math.cosh, jnp.cosh),
-    "tanh": (math.tanh, jnp.tanh),
-    "sech": (None, lambda x: 1 / jnp.cosh(x)),
-    "arcsin": (math.asin, jnp.arcsin),
-    "arccos": (math.acos, jnp.arccos),
-    "arctan": (math.atan, jnp.arctan),
-    "arcsinh": (math.asinh, jnp.arcsinh),
-    "arccosh": (math.acosh, jnp.arccosh),
-    "arctanh": (math.atanh, jnp.arctanh),
-    "arccsch": (None, lambda x: jnp.arcsinh(1 / x)),
-    "erf": (math.erf, jax.scipy.special.erf),
-    "erfc": (math.erfc, jax.scipy.special.erfc),
-    "Ei": (None, lambda x: -special.scaled_e1(-x) * jnp.exp(x)),  # of negative numbers, as formulas of libxc have it
-    "Heaviside": (None, lambda x: jnp.where(x >= 0, 1.0, 0.0)),
-    "LambertW": (None, special.lambert_w),
-    "xc_E1_scaled": (None, special.scaled_e1),
-    "xc_erfcx": (None, special.erfcx),
-    "xc_dilogarithm": (None, dilogarithm),
-    "xc_mgga_x_br89_get_x": (None, special.becke_roussel_x),
-    "xc_mgga_x_mbrxc_get_x": (None, special.multi_reference_x),
-}  # fmt: skip
-"""By name: of floats, where Python has it, and of values of JAX."""
+    return x.function(name) if isinstance(x, Series) else of_number(name, x)
 
 
 class Series:
@@ -241,10 +189,13 @@ class Series:
     __slots__ = ("coefficients", "least")
 
     def __init__(self, least, coefficients):
+        spend(len(coefficients))
         skip = 0
         while skip < len(coefficients) and is_zero(coefficients[skip]):
             skip += 1
         self.least, self.coefficients = least + skip, list(coefficients[skip:])
+        if abs(self.least) > MAX_POWER or len(self.coefficients) > 3 * MAX_ORDER:
+            raise FunctionalError(f"a series of more than {MAX_ORDER} terms, or of powers above {MAX_POWER}.")
 
     @classmethod
     def variable(cls, sign, exponent, terms) -> "Series":
@@ -267,12 +218,14 @@ class Series:
     @staticmethod
     def times(a, b) -> "Series":
         terms = min(len(a.coefficients), len(b.coefficients))
-        found = []
-        for n in range(terms):
-            total: Any = Fraction(0)
-            for k in range(n + 1):
-                total = add(total, multiply(a.coefficients[k], b.coefficients[n - k]))
-            found.append(total)
+        found: list[Any] = [Fraction(0)] * terms
+        right = _not_zero(b.coefficients[:terms])
+        for i, x in _not_zero(a.coefficients[:terms]):
+            for j, y in right:
+                if i + j >= terms:
+                    break
+                found[i + j] = add(found[i + j], multiply(x, y))
+            spend(len(right))
         return Series(a.least + b.least, found)
 
     def _leading(self):
@@ -286,13 +239,16 @@ class Series:
         least = self.least * e
         if least.denominator != 1:
             raise FunctionalError(f"a series of broken powers, ({self.least})*({e}).")
-        found = [power(first, e)]
+        found, higher = [power(first, e)], _not_zero(self.coefficients)[1:]
         for n in range(1, len(self.coefficients)):
             total: Any = Fraction(0)
-            for k in range(1, n + 1):
-                factor = multiply(k * (e + 1) - n, self.coefficients[k])
-                total = add(total, multiply(factor, found[n - k]))
+            for k, c in higher:
+                if k > n:
+                    break
+                if not _is_nothing(found[n - k]):
+                    total = add(total, multiply(multiply(k * (e + 1) - n, c), found[n - k]))
             found.append(divide(total, multiply(Fraction(n), first)))
+            spend(len(higher))
         return Series(int(least), found)
 
     def _split(self):
@@ -303,12 +259,16 @@ class Series:
 
     def exp(self) -> "Series":
         constant, h = self._split()
-        found = [exp(constant)]
+        found, higher = [exp(constant)], _not_zero(h)
         for n in range(1, len(h) + 1):
             total: Any = Fraction(0)
-            for k in range(1, n + 1):
-                total = add(total, multiply(multiply(Fraction(k, n), h[k - 1]), found[n - k]))
+            for k, c in higher:
+                if k >= n:
+                    break
+                if not _is_nothing(found[n - k - 1]):
+                    total = add(total, multiply(multiply(Fraction(k + 1, n), c), found[n - k - 1]))
             found.append(total)
+            spend(len(higher))
         return Series(0, found)
 
     def derivative(self) -> "Series":
@@ -354,6 +314,7 @@ class Series:
 
     def _circular(self, constant):
         _, h = self._split()
+        spend(2 * len(h) ** 2)
         s, c = [function("sin", constant)], [Fraction(1) if is_zero(constant) else function("cos", constant)]
         for n in range(1, len(h) + 1):
             slopes = [multiply(Fraction(k, n), h[k - 1]) for k in range(1, n + 1)]
@@ -369,6 +330,15 @@ class Series:
         sinh, cosh = multiply(half, add(up, negative(down))), multiply(half, add(up, down))
         inverse = cosh.power(Fraction(-1))
         return {"sinh": sinh, "cosh": cosh, "sech": inverse, "tanh": Series.times(sinh, inverse)}[name]
+
+
+def _is_nothing(c) -> bool:
+    return type(c) is Fraction and not c
+
+
+def _not_zero(coefficients) -> list:
+    """Pairs of place and coefficient, without those that are exactly zero."""
+    return [(k, c) for k, c in enumerate(coefficients) if not _is_nothing(c)]
 
 
 def _negated_square(series):
@@ -387,12 +357,7 @@ def _both_series(a, b):
     if isinstance(a, Series) and isinstance(b, Series):
         return a, b
     series, number = (a, b) if isinstance(a, Series) else (b, a)
-    _require_number(number)
+    require_number(number)
     terms = max(series.end, 1, len(series.coefficients))
     constant = Series(0, [number, *[Fraction(0)] * (terms - 1)])
     return (series, constant) if isinstance(a, Series) else (constant, series)
-
-
-def in_context() -> Any:
-    """Sixty digits for the plain arithmetic of Decimals."""
-    return localcontext(_CONTEXT)

@@ -12,27 +12,47 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
-from dftfd.errors import FunctionalError
+from dftfd.errors import FunctionalError, shown
 from dftfd.functionals import maple_numbers as numbers
-from dftfd.functionals.maple_functions import FORMS, FORMS_OF_LIBXC, FUNCTIONS, Closure, Sequence, UnknownName, integer
-from dftfd.functionals.maple_numbers import Series, is_known
+from dftfd.functionals.maple_functions import (
+    FORMS,
+    FORMS_OF_LIBXC,
+    FUNCTIONS,
+    Closure,
+    Sequence,
+    UnknownName,
+    Values,
+    integer,
+)
+from dftfd.functionals.maple_limits import bounded, spend
+from dftfd.functionals.maple_scalars import (
+    OF_ONE_NUMBER,
+    PI,
+    in_context,
+    is_constant,
+    is_known,
+    plain,
+    require_condition,
+    require_number,
+)
 from dftfd.functionals.maple_text import (
     Assignment,
     Choice,
     Name,
 )
 
-MAX_CALLS = 2_000_000
 PARAMETER = "params_a_"
 """What names of parameters begin with."""
 
 _COMPARED = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 _CONSTANTS: dict[str, Any] = {
-    "Pi": numbers.PI,
+    "Pi": PI,
     "DBL_EPSILON": sys.float_info.epsilon,
-    "M_PI": numbers.PI,
+    "M_PI": PI,
     "Digits": Fraction(20),
     "true": True,
     "false": False,
@@ -59,7 +79,7 @@ class Definitions:
         self.parameters: dict[str, Any] = {}
         self.own_parameters = own_parameters
         work = Evaluation(self.names, lambda name: None)
-        with numbers.in_context():
+        with bounded("a definition"), in_context():
             for statement in statements:
                 self._define(work, statement)
 
@@ -71,6 +91,7 @@ class Definitions:
             try:
                 value = work.value(statement.value, {})
             except UnknownName:
+                spend(len(self.names))
                 value = Later(statement.value, dict(self.names))
             if self.own_parameters and statement.name.startswith(PARAMETER) and _is_open(value):
                 self.parameters[statement.name.removeprefix(PARAMETER)] = _as_floats(value)
@@ -85,7 +106,7 @@ def _is_open(value) -> bool:
 
 
 def _as_floats(value):
-    return tuple(map(_as_floats, value)) if isinstance(value, tuple) else float(value)
+    return tuple(map(_as_floats, value)) if isinstance(value, tuple) else float(plain(value))
 
 
 class Evaluation:
@@ -95,17 +116,14 @@ class Evaluation:
     """
 
     def __init__(self, names: Mapping[str, Any], given: Callable[[str], Any]):
-        self.names, self.given, self.calls = names, given, 0
+        self.names, self.given = names, given
         self.results: dict[tuple, tuple] = {}
         self.later: dict[int, Any] = {}
 
     def run(self, name: str, *arguments: Any) -> Any:
         """The value of a procedure of this name."""
-        with numbers.in_context():
-            try:
-                return self.apply(self.look_up(name, {}), arguments)
-            except RecursionError as error:
-                raise FunctionalError(f"{name}: a definition that calls itself without end.") from error
+        with bounded(name), in_context():
+            return require_number(self.apply(self.look_up(name, {}), arguments))
 
     # ---- names
 
@@ -135,6 +153,7 @@ class Evaluation:
     # ---- expressions
 
     def value(self, tree, local) -> Any:
+        spend(1)
         return getattr(self, f"_{type(tree).__name__.lower()}")(tree, local)
 
     def _number(self, tree, local):
@@ -149,9 +168,10 @@ class Evaluation:
 
     def _listing(self, tree, local):
         parts = (self.value(part, local) for part in tree.parts)
-        return tuple(entry for part in parts for entry in (part if isinstance(part, Sequence) else (part,)))
+        return Values(entry for part in parts for entry in (part if isinstance(part, Sequence) else (part,)))
 
     def _procedure(self, tree, local):
+        spend(len(local))
         return Closure(tree, dict(local))
 
     def _choice(self, tree, local):
@@ -166,18 +186,18 @@ class Evaluation:
     def _entry(self, tree, local):
         array, index = self.value(tree.array, local), self.value(tree.index, local)
         place = integer(index) - 1
-        if isinstance(array, Series | Closure | str | Fraction | float) or not hasattr(array, "__len__"):
+        if not isinstance(array, tuple | np.ndarray | jax.Array) or not np.ndim(array):
             raise FunctionalError("an index behind what is no list.")
         if not 0 <= place < len(array):
-            raise FunctionalError(f"entry {place + 1} of a list of {len(array)}.")
+            raise FunctionalError(f"entry {shown(place + 1)} of a list of {len(array)}.")
         return array[place]
 
     def _operation(self, tree, local):
         sign = tree.sign
         if sign in ("and", "or"):
-            return self._joined(sign, *(self.value(part, local) for part in tree.parts))
+            return self._joined(sign, *(require_condition(self.value(part, local)) for part in tree.parts))
         if sign == "not":
-            inner = self.value(tree.parts[0], local)
+            inner = require_condition(self.value(tree.parts[0], local))
             return not inner if isinstance(inner, bool) else jnp.logical_not(inner)
         parts = [self.value(part, local) for part in tree.parts]
         if sign in ("=", "<>"):
@@ -194,7 +214,8 @@ class Evaluation:
         if sign == "-":
             return numbers.add(parts[0], numbers.negative(parts[1]))
         if sign in _COMPARED:
-            a, b = map(numbers.plain, parts) if not all(map(numbers.is_constant, parts)) else parts
+            a, b = map(require_number, parts)
+            a, b = (a, b) if is_constant(a) and is_constant(b) else (plain(a), plain(b))
             return _COMPARED[sign](a, b)
         return {"+": numbers.add, "*": numbers.multiply, "/": numbers.divide, "^": numbers.power}[sign](*parts)
 
@@ -241,7 +262,7 @@ class Evaluation:
         return self.apply(self.value(tree.function, local), arguments)
 
     def _built_in(self, name, arguments):
-        if name in numbers.FUNCTIONS and len(arguments) == 1:
+        if name in OF_ONE_NUMBER and len(arguments) == 1:
             return numbers.function(name, arguments[0])
         found = FUNCTIONS.get(name)
         if found is None:
@@ -264,12 +285,10 @@ class Evaluation:
             if callable(function):
                 return function(*arguments)
             return function  # Maple: a number as a function is the number
-        self.calls += 1
-        if self.calls > MAX_CALLS:
-            raise FunctionalError(f"more than {MAX_CALLS} calls.")
         key = self._key(id(function), arguments)
         if key not in self.results:
             names = function.procedure.arguments
+            spend(len(function.around) + len(names))
             local = {**function.around, **dict(zip(names, arguments, strict=False))}
             # arguments are kept so that no other object takes their place in memory
             self.results[key] = self._block(function.procedure.body, local), function, arguments

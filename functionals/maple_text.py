@@ -2,23 +2,21 @@
 
     statement   = name ":=" expression (":" | ";")        also: proc, if ... then ... elif ... else ... end if
     expression  = numbers, names, + - * / ^, f(a, b), list[i], [a, b], (x, y) -> expression, comparisons, and or not
-    line        = $include "file" | <file>, $define name, $undef name, $ifdef name ... $elif name ... $else ... $endif
 
 Comments are (* ... *), and # to the end of a line. Nothing is executed here; dftfd.functionals.maple_program gives the
 tree its meaning. Numbers are exact: 0.1 is 1/10.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from dftfd.errors import FunctionalError
+from dftfd.functionals.maple_limits import MAX_BRACKETS, MAX_CHARACTERS, MAX_EXPONENT, MAX_NUMBER, MAX_STATEMENTS
 
-MAX_CHARACTERS, MAX_INCLUDES, MAX_DEPTH, MAX_EXPONENT = 2_000_000, 200, 40, 400
 _TOKEN = re.compile(
-    r"(?P<space>\s+|\#[^\n]*|\(\*.*?\*\)|\\\n)"
+    r"(?P<space>\s+|\#[^\n]*|\\\n)"
     r"|(?P<number>(?:\d+\.(?!\.)\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)"
     r"|(?P<quoted>`[^`\n]*`)"
     r'|(?P<text>"[^"\n]*")'
@@ -27,8 +25,6 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _WORDS = frozenset("proc end if then elif else fi and or not local global return".split())
-_DIRECTIVE = re.compile(r"\$\s*(?P<what>[a-z]+)\s*(?P<rest>.*)")
-_INCLUDED = re.compile(r"[\"<](?P<name>[^\"<>]+)[\">]")
 
 
 @dataclass(frozen=True)
@@ -100,66 +96,6 @@ class Assignment:
     value: Any
 
 
-def expanded(name: str, find: Callable[[str], str], defined: set[str]) -> str:
-    """Text of a file with all that it includes.
-
-    find: text of a file by the name in $include.   defined: names that $define has given; changed in place.
-    """
-    return "\n".join(_expanded(name, find, defined, [0]))
-
-
-def _expanded(name, find, defined, count):
-    count[0] += 1
-    if count[0] > MAX_INCLUDES:
-        raise FunctionalError(f"{name}: more than {MAX_INCLUDES} files are included; does a file include itself?")
-    lines: list[str] = []
-    kept: list[tuple[bool, bool]] = []  # of each open $ifdef, whether this part counts, and whether one has counted
-    for number, line in enumerate(find(name).split("\n"), 1):
-        match = _DIRECTIVE.match(line)
-        if match is None:
-            if all(here for here, _ in kept):
-                lines.append(line)
-            continue
-        what, rest = match["what"], match["rest"].strip()
-        if not _conditional(what, rest, kept, defined, f"{name}, line {number}"):
-            continue
-        if not all(here for here, _ in kept):
-            continue
-        if what == "include":
-            included = _INCLUDED.match(rest)
-            if included is None:
-                raise FunctionalError(f'{name}, line {number}: $include {rest} found; $include "file.mpl" expected.')
-            lines += _expanded(included["name"], find, defined, count)
-        elif what == "define":
-            defined.add(rest.split()[0] if rest else "")
-        elif what == "undef":
-            defined.discard(rest)
-        else:
-            raise FunctionalError(
-                f"{name}, line {number}: ${what} found; include, define, undef, ifdef, elif, else, endif are known."
-            )
-    if kept:
-        raise FunctionalError(f"{name}: an $ifdef without $endif.")
-    return lines
-
-
-def _conditional(what, rest, kept, defined, where) -> bool:
-    """Follow $ifdef and its kin; True for any other directive."""
-    if what in ("ifdef", "ifndef"):
-        here = (rest in defined) == (what == "ifdef")
-        kept.append((here, here))
-        return False
-    if what not in ("elif", "else", "endif"):
-        return True
-    if not kept:
-        raise FunctionalError(f"{where}: ${what} without $ifdef.")
-    _, once = kept.pop()
-    if what != "endif":
-        here = not once and (what == "else" or rest in defined)
-        kept.append((here, once or here))
-    return False
-
-
 def parse(text: str, where: str) -> tuple[Any, ...]:
     """The statements of a text.   where: name of the file, for messages."""
     if len(text) > MAX_CHARACTERS:
@@ -177,6 +113,13 @@ def _tokens(text, where):
     """[(kind, text, line)], with an end."""
     tokens, position, line = [], 0, 1
     while position < len(text):
+        if text.startswith("(*", position):
+            end = text.find("*)", position + 2) + 2
+            if end < 2:
+                raise FunctionalError(f"{where}, line {line}: a comment (* without its end *).")
+            line += text.count("\n", position, end)
+            position = end
+            continue
         match = _TOKEN.match(text, position)
         if match is None:
             raise FunctionalError(f"{where}, line {line}: {text[position : position + 20]!r} can't be read.")
@@ -226,6 +169,8 @@ class _Reader:
             if self.take(":", ";"):
                 continue
             found.append(self.statement())
+            if len(found) > MAX_STATEMENTS:
+                self.refuse(f"no more than {MAX_STATEMENTS} statements")
             if self.next not in ends:
                 self.require(":", ";", "end of text")
         return tuple(found)
@@ -280,8 +225,8 @@ class _Reader:
 
     def expression(self):
         self.depth += 1
-        if self.depth > MAX_DEPTH:
-            self.refuse(f"no more than {MAX_DEPTH} brackets in each other")
+        if self.depth > MAX_BRACKETS:
+            self.refuse(f"no more than {MAX_BRACKETS} brackets in each other")
         try:
             return self.arrow() or self.alternatives()
         finally:
@@ -394,6 +339,6 @@ class _Reader:
 
     def number(self, text) -> Fraction:
         _, _, exponent = text.lower().partition("e")
-        if len(text) > 100 or abs(int(exponent or 0)) > MAX_EXPONENT:
+        if len(text) > MAX_NUMBER or abs(int(exponent or 0)) > MAX_EXPONENT:
             self.refuse("a number of usual size")
         return Fraction(text.rstrip(".") if text.endswith(".") else text.replace(".e", "e").replace(".E", "E"))

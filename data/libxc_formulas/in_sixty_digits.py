@@ -18,6 +18,7 @@ from dftfd.functionals import catalogue, libxc_tree
 from dftfd.functionals import maple_numbers as numbers
 from dftfd.functionals.maple_kernel import _ARGUMENTS, _definitions, _given
 from dftfd.functionals.maple_program import Evaluation
+from dftfd.functionals.maple_scalars import DIGITS, PI, in_context, is_constant
 from dftfd.interop import libxc
 
 IN_DIGITS = {
@@ -37,12 +38,12 @@ OF_VALUES = numbers.function
 
 def function(name, x):
     """The functions of maple_numbers, in sixty digits."""
-    if not numbers.is_constant(x):
+    if not is_constant(x):
         return OF_VALUES(name, x)
-    with mpmath.workdps(numbers.DIGITS + 10):
+    with mpmath.workdps(DIGITS + 10):
         given = mpmath.mpf(x.numerator) / x.denominator if isinstance(x, Fraction) else mpmath.mpf(str(x))
         value = IN_DIGITS[name](given)
-        return Decimal(mpmath.nstr(value, numbers.DIGITS + 5))
+        return Decimal(mpmath.nstr(value, DIGITS + 5))
 
 
 def exact(value):
@@ -57,8 +58,8 @@ def exact_energy(record, x):
     settings |= {key: Fraction(record.get(key, 0.0)) for key in ("cam_omega", "cam_alpha", "cam_beta")}
     p = SimpleNamespace(params=SimpleNamespace(**params), **settings)
     a, b, aa, ab, bb, *rest = (Fraction(float(v)) for v in x)
-    with numbers.in_context():
-        rs = numbers.power(numbers.multiply(Fraction(4, 3) * (a + b), numbers.PI), Fraction(-1, 3))
+    with in_context():
+        rs = numbers.power(numbers.multiply(Fraction(4, 3) * (a + b), PI), Fraction(-1, 3))
         reduced = lambda q, n, power: numbers.multiply(q, numbers.power(n, -power / Fraction(3)))
         root = lambda q: numbers.power(q, Fraction(1, 2))
         gradients = ((aa + 2 * ab + bb, a + b), (aa, a), (bb, b))

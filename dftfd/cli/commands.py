@@ -16,6 +16,7 @@ from dftfd.cli.option_types import with_options
 from dftfd.cli.terminal import complain, say, warn
 from dftfd.errors import CheckpointError, FileError, InputError, NotConvergedError
 from dftfd.model.options import OPTIONS, RUN, names
+from dftfd.runtime.libxc_folder import VARIABLE, maple_folder
 from dftfd.runtime.progress import PlainProgress, Progress
 from dftfd.runtime.startup import loaded
 from dftfd.runtime.version import VERSION
@@ -95,7 +96,8 @@ def options(
     ] = None,
 ):
     if libxc_source is not None:
-        os.environ["DFTFD_LIBXC_SOURCE"] = str(libxc_source.absolute())  # processes that a batch starts see it too
+        maple_folder(libxc_source)  # FileError now for a folder that is none
+        os.environ[VARIABLE] = str(libxc_source.absolute())  # processes that a batch starts see it too
     if version:
         print(VERSION)
     elif context.invoked_subcommand is None:

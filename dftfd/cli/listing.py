@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import os
 import shutil
 import sys
 from importlib.metadata import entry_points
@@ -14,6 +13,7 @@ import typer
 from dftfd.cli.commands import app
 from dftfd.cli.terminal import say
 from dftfd.errors import FileError, InputError, closest_names
+from dftfd.runtime.libxc_folder import maple_folder
 
 INDEX = Path(__file__).parents[1] / "functionals" / "index.json"
 FAMILIES = ("LDA", "GGA", "meta-GGA", "nonlocal", "HF")
@@ -94,7 +94,7 @@ def known_functionals() -> dict[str, dict]:
     plugins = {entry.name.lower(): {"plug-in": entry.value} for entry in entry_points(group="dftfd.functionals")}
     own = dict(sorted((plugins | index["own"]).items()))
     rows, has_jax_xc = index["libxc"], importlib.util.find_spec("jax_xc") is not None
-    if os.environ.get("DFTFD_LIBXC_SOURCE"):
+    if maple_folder() is not None:
         rows = {n: r for n, r in rows.items() if has_jax_xc or n not in index["libxc_without_source"]}
         rows = dict(sorted((rows | index["libxc_source"]).items()))
     elif not has_jax_xc:
