@@ -78,6 +78,7 @@ from dftfd.autofd.operators.nabla import divergence, laplacian, nabla
 from dftfd.autofd.operators.partial import at, invoke, partial
 from dftfd.autofd.operators.zip_split import item, split, zip_functions
 from dftfd.autofd.series.taylor_mode import derivatives_along, mixed_derivative, taylor
+from dftfd.autofd.transforms.by_parts import check
 from dftfd.autofd.transforms.derived import hvp, jacfwd, jacrev, linear_transpose, linearize
 from dftfd.autofd.transforms.gradients import grad, jvp, value_and_grad
 from dftfd.autofd.transforms.transposition import vjp
@@ -109,6 +110,7 @@ __all__ = [
     "braket",
     "broadcast",
     "cbrt",
+    "check",
     "compose",
     "conj",
     "constant",

@@ -87,6 +87,7 @@ class Domain(HasKey):
                 )
         self.name = name
         self.anonymous = False
+        self.measure_is_known = False
         self.density = density
         self.grid_later = grid_later
         self.points, self.weights = self._checked_quadrature(points, weights)

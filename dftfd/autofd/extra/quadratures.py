@@ -35,7 +35,7 @@ def interval(
     edges = np.linspace(a, b, panels + 1)
     half, middle = (b - a) / (2 * panels), (edges[1:] + edges[:-1]) / 2
     points = (middle[:, None] + half * x).ravel()
-    return Domain(
+    return _of_known_measure(
         (), points=points, weights=np.tile(half * w, panels), ends=(float(a), float(b)), surface=surface, name=name
     )
 
@@ -52,7 +52,7 @@ def gauss_hermite(n: int, *, centre: float = 0.0, width: float = 1.0, name: str 
     x, w = scipy.special.roots_hermite(n)
     density = DecayingDensity(centre, width, 2)
     points, weights = centre + width * x, width * w
-    return Domain((), points=points, weights=weights, density=density, ends=(-np.inf, np.inf), name=name)
+    return _of_known_measure((), points=points, weights=weights, density=density, ends=(-np.inf, np.inf), name=name)
 
 
 def gauss_laguerre(
@@ -69,7 +69,7 @@ def gauss_laguerre(
     density = DecayingDensity(start, length, 1)
     ends = (float(start), np.inf)
     points, weights = start + length * x, length * w
-    return Domain((), points=points, weights=weights, density=density, ends=ends, surface=surface, name=name)
+    return _of_known_measure((), points=points, weights=weights, density=density, ends=ends, surface=surface, name=name)
 
 
 def discrete(points: Any, weights: Any = None, *, name: str = "i") -> Domain:
@@ -103,7 +103,7 @@ def periodic(n: int, length: float = 2 * np.pi, *, start: float = 0.0, name: str
     if not (np.isfinite(length) and length > 0):
         raise QuadratureError(f"periodic: length {length}; a positive number expected.")
     points, weights, ends = start + length * np.arange(n) / n, np.full(n, length / n), (start, start + length)
-    return Domain((), points=points, weights=weights, ends=ends, periodic=True, name=name)
+    return _of_known_measure((), points=points, weights=weights, ends=ends, periodic=True, name=name)
 
 
 def fourier(domain: Domain, values: Any) -> Function:
@@ -172,7 +172,7 @@ def product(*domains: Domain, name: str = "r") -> Domain:
     if all(e is not None for e in extents):
         joined = lambda part: np.concatenate([np.ravel(getattr(e, part)) for e in extents])
         ends, cyclic = (joined("low"), joined("high")), joined("periodic")
-    return Domain(
+    made = Domain(
         (sum(sizes),),
         points=points,
         weights=weights,
@@ -182,6 +182,8 @@ def product(*domains: Domain, name: str = "r") -> Domain:
         discrete=any(d.discrete for d in domains),
         name=name,
     )
+    made.measure_is_known = all(d.measure_is_known for d in domains)
+    return made
 
 
 class ProductDensity(Code):
@@ -249,7 +251,7 @@ def monte_carlo(
     if not bool(jnp.all(p > 0)):
         raise QuadratureError("monte_carlo: the density is not positive at all points that were drawn.")
     weights = jnp.full(n, 1 / n) if weighted else 1 / (n * p)
-    return Domain(
+    return _of_known_measure(
         points.shape[1:],
         points=points,
         weights=weights,
@@ -275,6 +277,13 @@ def standard_error(f: Function) -> jax.Array:
     n = len(weights)
     values = n * weights * jax.vmap(f.evaluate)(points)
     return jnp.std(values, ddof=1) / np.sqrt(n)
+
+
+def _of_known_measure(shape, **given) -> Domain:
+    """A Domain whose weights are made here, for the measure that it says it has."""
+    made = Domain(shape, **given)
+    made.measure_is_known = True
+    return made
 
 
 def _check_count(n, what: str):

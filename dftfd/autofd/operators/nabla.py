@@ -20,6 +20,7 @@ from jax.tree_util import tree_leaves, tree_map
 from dftfd.autofd.core.codes import is_constant, is_zero
 from dftfd.autofd.core.domain import Signature, checked_argnums
 from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.measure import warn_about_measure
 from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.core.operator_table import op
 from dftfd.autofd.core.structure import Code
@@ -84,6 +85,7 @@ def transposed_nabla(ct: Function, argnum: int, mode: str = "forward") -> Functi
     domain = ct.domains[argnum]
     if domain.discrete:
         raise NoRuleError(f"{domain!r} consists of separate points: derivatives with respect to it have no transpose.")
+    warn_about_measure(domain)
     if domain.density is None:
         inside = -divergence(ct, argnum, mode)
     else:
