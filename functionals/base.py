@@ -15,7 +15,6 @@ from numbers import Number, Real
 from typing import Annotated, Any
 
 from dftfd.autofd import Function, compose, constant, integrate, vjp, with_quadrature
-from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.autofd.lowering.two_points import has_integrals
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.densities import (
@@ -28,6 +27,7 @@ from dftfd.functionals.densities import (
 )
 from dftfd.functionals.densities import SPACE as SPACE  # own functionals import it from here
 from dftfd.functionals.empirical_dispersion import refuse_in_sums
+from dftfd.functionals.exchange_ranges import distinct, merged, with_range
 from dftfd.functionals.kinds import kind_of_name
 from dftfd.functionals.numerics import where_dense
 from dftfd.functionals.parameters import in_notebooks, multiple, name_of, plain, plain_leaves, require_settable, varies
@@ -212,7 +212,7 @@ class Functional:
     def exact_exchange_ranges(self) -> tuple[float, ...]:
         """omega [1/bohr] of the exact-exchange energy densities that terms take, 0 of 1/r, in ascending order."""
         of_term = lambda t: [t.parameters["omega"] if name == "e_x_lr" else 0.0 for name in t.exact_exchange_densities]
-        return tuple(sorted({omega for _, t in self.terms for omega in of_term(t)}))
+        return distinct(omega for _, t in self.terms for omega in of_term(t))
 
     @property
     def ingredients(self) -> frozenset[str]:
@@ -308,18 +308,10 @@ class Functional:
             require_settable(self.name, [t for _, t in self.terms], name, value)
         own = lambda t: {k: v for k, v in changes.items() if k in t.parameters}
         terms = tuple((c, t.with_parameters(own(t), by_hand=True)) for c, t in self.terms)
-        return replace(self, name=name_of(self.name, changes), terms=terms, exact_exchange=self._with_omega(changes))
-
-    def _with_omega(self, changes):
-        """Exact exchange after `changes`: its omega follows that of the semilocal exchange that complements it."""
-        if "omega" not in changes:
-            return self.exact_exchange
-        omegas = {t.parameters["omega"] for _, t in self.terms if "omega" in t.parameters}
-        if len(omegas) > 1 or any(w and w not in omegas for w, _ in self.exact_exchange):
-            given = sorted({*omegas, *(w for w, _ in self.exact_exchange if w)})
-            message = f"functional {self.name!r} has several omegas, {given}; one value can't replace them."
-            raise FunctionalError(message)
-        return tuple((changes["omega"] if w else w, c) for w, c in self.exact_exchange)
+        exchange = self.exact_exchange
+        if "omega" in changes:  # follows that of the semilocal exchange that complements it
+            exchange = with_range(self.name, self.terms, exchange, changes["omega"])
+        return replace(self, name=name_of(self.name, changes), terms=terms, exact_exchange=exchange)
 
     @_public
     def with_exact_exchange(self, fraction: float) -> "Functional":
@@ -348,7 +340,7 @@ class Functional:
         return Functional(
             f"{self.name} + {other.name}",
             self.terms + other.terms,
-            _merged(self.exact_exchange + other.exact_exchange),
+            merged(self.exact_exchange + other.exact_exchange),
             pt2=tuple(map(sum, zip_longest(self.pt2, other.pt2, fillvalue=0.0))),
         )
 
@@ -379,14 +371,6 @@ def _scaled(terms, factor):
     """Terms with coefficients that are set by hand, unless they stay what they are but for a sign."""
     by_hand = () if isinstance(factor, Real) and abs(factor) == 1 else (COEFFICIENT,)
     return tuple((factor * c, t.with_values(t.parameters, by_hand) if by_hand else t) for c, t in terms)
-
-
-def _merged(pairs):
-    """Exact exchange with one entry per omega, without zeros."""
-    totals: dict[float, float] = {}
-    for omega, fraction in pairs:
-        totals[omega] = totals.get(omega, 0.0) + fraction
-    return tuple((omega, part) for omega, part in sorted(totals.items()) if is_tracer(part) or part != 0)
 
 
 exact_exchange = Functional("hf", exact_exchange=((0.0, 1.0),))

@@ -39,7 +39,7 @@ def require_settable(functional: str, terms, name: str, value) -> None:
             raise FunctionalError(
                 f"functional {functional!r}: parameter {name!r} is {_one_line(parameter_text(known))}; {found}."
             )
-    if name != "omega":  # that of range separation belongs to exact exchange, too: Functional._with_omega
+    if name != "omega":  # that of range separation belongs to exact exchange, too: exchange_ranges.with_range
         _require_one_value(functional, holders, name)
 
 

@@ -2,9 +2,12 @@
 
 So `jax.grad` of an energy with respect to a Functional gives a Functional of derivatives, and a jitted function that
 takes a Functional runs for other parameter values without compiling again. Names, formulas, integer parameters and the
-omegas of exact exchange belong to the structure. Where a Functional is not an argument, its numbers are constants.
+plain omegas of exact exchange belong to the structure, and with them the same omega of a term, which is one number with
+it. An omega that is an array or traced, as with_parameters(omega=) sets it in both, is one leaf for both. Where a
+Functional is not an argument, its numbers are constants.
 """
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -27,36 +30,69 @@ class _Structure:
         return hash(self.key)
 
 
+@dataclass(frozen=True)
+class _Fixed:
+    """The omega of a term that is a plain range of exact exchange."""
+
+    omega: float
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """A range of exact exchange that is the leaf of this number."""
+
+    number: int
+
+
 def _is_leaf(value) -> bool:
     return not isinstance(value, bool | int | str | dict | tuple | list) and (
         isinstance(value, Real) or hasattr(value, "dtype")
     )
 
 
+def _parameters(functional: Functional, term) -> dict:
+    """Those of a term, with a fixed omega as such."""
+    omega = term.parameters.get("omega")
+    if isinstance(omega, Real) and any(isinstance(w, Real) and w == omega for w, _ in functional.exact_exchange):
+        return {**term.parameters, "omega": _Fixed(float(omega))}
+    return dict(term.parameters)
+
+
 def _flatten(functional: Functional):
-    leaves, terms = [], []
+    leaves, terms, of_terms = [], [], []
     for coefficient, term in functional.terms:
         leaves.append(coefficient if hasattr(coefficient, "dtype") else float(coefficient))
-        values, structure = tree_flatten(dict(term.parameters))
+        values, structure = tree_flatten(_parameters(functional, term))
         kept = tuple(None if _is_leaf(v) else v for v in values)
+        omega = term.parameters.get("omega")
+        of_terms += [(omega, k) for k, v in enumerate(filter(_is_leaf, values), start=len(leaves)) if v is omega]
         leaves.extend(v for v in values if _is_leaf(v))
         terms.append((term.formula, term.ingredients, term.has_energy, structure, kept))
     leaves.extend(fraction for _, fraction in functional.exact_exchange)
+    omegas: list[Any] = []
+    for omega, _ in functional.exact_exchange:
+        if isinstance(omega, Real):
+            omegas.append(omega)
+            continue
+        shared = next((k for known, k in of_terms if known is omega), None)
+        omegas.append(_Leaf(len(leaves) if shared is None else shared))
+        leaves += [omega] * (shared is None)
     leaves.extend(functional.pt2)
-    omegas = tuple(omega for omega, _ in functional.exact_exchange)
-    return leaves, _Structure(functional, (tuple(terms), omegas, functional.dispersion, len(functional.pt2)))
+    return leaves, _Structure(functional, (tuple(terms), tuple(omegas), functional.dispersion, len(functional.pt2)))
 
 
 def _unflatten(structure: _Structure, leaves) -> Functional:
-    leaves, terms = iter(leaves), []
+    leaves, terms = list(leaves), []
+    given = iter(leaves)
     rows, omegas, dispersion, n_pt2 = structure.key
     for (_, term), (_, _, _, tree, kept) in zip(structure.functional.terms, rows, strict=True):
-        coefficient = next(leaves)
-        values = [next(leaves) if v is None else v for v in kept]
+        coefficient = next(given)
+        values = [next(given) if v is None else v.omega if isinstance(v, _Fixed) else v for v in kept]
         terms.append((coefficient, term.with_values(tree_unflatten(tree, values))))
-    exact_exchange = tuple((omega, next(leaves)) for omega in omegas)
-    known = structure.functional
-    pt2 = tuple(next(leaves) for _ in range(n_pt2))
+    fractions = [next(given) for _ in omegas]
+    ranges = [leaves[omega.number] if isinstance(omega, _Leaf) else omega for omega in omegas]
+    known, pt2 = structure.functional, tuple(leaves[len(leaves) - n_pt2 :])
+    exact_exchange = tuple(zip(ranges, fractions, strict=True))
     return Functional(known.name, tuple(terms), exact_exchange, dispersion, known.papers, pt2)
 
 
@@ -65,12 +101,16 @@ jax.tree_util.register_pytree_node(Functional, _flatten, _unflatten)
 
 def owners(functional: Functional) -> list[tuple[int | None, str]]:
     """(term, parameter) that each leaf belongs to: (term, COEFFICIENT), or (None, COEFFICIENT) for fractions of
-    exact exchange and PT2."""
+    exact exchange and PT2, (None, "omega") for a range that no term has."""
     found: list[tuple[int | None, str]] = []
     for place, (_, term) in enumerate(functional.terms):
         found.append((place, COEFFICIENT))
-        found += [(place, path[0].key) for path, v in tree_flatten_with_path(dict(term.parameters))[0] if _is_leaf(v)]
-    return [*found, *[(None, COEFFICIENT)] * (len(functional.exact_exchange) + len(functional.pt2))]
+        rows, _ = tree_flatten_with_path(_parameters(functional, term))
+        found += [(place, path[0].key) for path, v in rows if _is_leaf(v)]
+    fractions, pt2 = ([(None, COEFFICIENT)] * len(pairs) for pairs in (functional.exact_exchange, functional.pt2))
+    n_leaves = len(jax.tree_util.tree_leaves(functional))
+    ranges = n_leaves - len(found) - len(fractions) - len(pt2)
+    return [*found, *fractions, *[(None, "omega")] * ranges, *pt2]
 
 
 def taken_apart(functional: Functional) -> tuple[Any, list]:

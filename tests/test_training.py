@@ -143,15 +143,12 @@ def test_one_after_the_other_under_vmap_and_refused_under_jit():
 
 
 def test_what_has_no_derivative_is_refused():
-    """Smearing, checkpoints, ranges of exact exchange; an occupied orbital that an empty one is degenerate with."""
+    """Smearing, checkpoints; an occupied orbital that an empty one is degenerate with."""
     far = dftfd.molecule("H 0 0 -20; H 0 0 20", basis="sto-3g", unit="bohr")
     with pytest.raises(UnsupportedError, match="smeared"):
         dftfd.differentiable_scf(far, smearing=("fermi", 0.01))
     with pytest.raises(InputError, match="no checkpoint"):
         dftfd.differentiable_scf(far, checkpoint="a.chk")
-    long_range = lambda omega: Functional("lr", HYBRID.terms, ((omega, 0.3),))
-    with pytest.raises(UnsupportedError, match="range omega"):
-        jax.grad(lambda omega: dftfd.differentiable_scf(far)(long_range(omega)).energy)(0.3)
 
 
 def test_orbitals_without_a_gap_are_named(monkeypatch):

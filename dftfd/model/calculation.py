@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dftfd.functionals.base import Functional
+from dftfd.functionals.exchange_ranges import with_plain_ranges
 from dftfd.functionals.registry import get_functional
 from dftfd.model.input_warnings import may_have_several_states
 from dftfd.model.kohn_sham import KohnSham
@@ -42,6 +43,8 @@ COARSE_LEVEL = 0
 EXCHANGE_CORRELATION = (SemilocalEnergy, GuestEnergy, DoubleIntegralEnergy)
 """Terms that are made for a number of spins."""
 
+_INTEGRALS = "of which a calculation needs the number for its integrals"
+
 HEAVY_ATOMS = 4
 """From this number on a coarse grid saves more cycles on the fine one than it costs to build."""
 
@@ -67,7 +70,7 @@ class Calculation:
     @classmethod
     def of(cls, molecule: Molecule, options: Options) -> "Calculation":
         """The calculation that options ask for; InputError for what does not suit the molecule."""
-        functional, nlc_level = get_functional(options.xc), options.nlc_grid_level
+        functional, nlc_level = with_plain_ranges(get_functional(options.xc), _INTEGRALS), options.nlc_grid_level
         return cls(
             molecule=molecule,
             functional=functional,
@@ -218,8 +221,9 @@ class Calculation:
             part = functional.double_integral_part
             yield DoubleIntegralEnergy(part, self.n_spin, self.molecule, Quadrature(self.nlc_level), orbitals)
 
-    def coulomb_exchange(self, budget: int) -> CoulombExchange:
-        """The builder of J and K, which may take `budget` bytes."""
+    def coulomb_exchange(self, budget: int | None = None) -> CoulombExchange:
+        """The builder of J and K, which may take `budget` bytes, by default those of the calculation."""
+        budget = memory_budget(self.max_memory) if budget is None else budget
         exact_exchange = self.functional.exact_exchange
         if not self.density_fit:
             return ExactCoulombExchange(self.molecule, n_operators=len({0.0, *(omega for omega, _ in exact_exchange)}))

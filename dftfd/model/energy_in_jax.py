@@ -13,11 +13,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.double_hybrids import without_pt2
+from dftfd.functionals.exchange_ranges import with_plain_ranges
 from dftfd.functionals.guests import without_guests
 from dftfd.functionals.pytree import put_together, taken_apart
 from dftfd.functionals.registry import get_functional
@@ -35,12 +35,11 @@ from dftfd.terms import (
     DoubleIntegralEnergy,
     OneElectronEnergy,
     SemilocalEnergy,
-    Term,
 )
 from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
 from dftfd.terms.integrals import share
 from dftfd.terms.on_grid import Quadrature
-from dftfd.terms.term import no_change
+from dftfd.terms.term import linear_parts
 from dftfd.xc.channels import without_exact_exchange
 from dftfd.xc.in_jax import (
     OrbitalsOnGrid,
@@ -169,10 +168,8 @@ def energy(
     )
     calculation = Calculation.of(molecule, options)
     terms = calculation.energy(as_progress(None)).terms
-    parts = [term for term in terms if not isinstance(term, _WRITTEN_OUT)]
-    nothing = np.zeros((1, molecule.n_ao, molecule.n_ao))
-    linear = [_require_linear(term, nothing).evaluate(nothing) for term in parts]
-    one_electron = next(term for term in parts if isinstance(term, OneElectronEnergy))
+    linear = linear_parts(terms, WRITTEN_OUT, molecule.n_ao)
+    one_electron = next(term for term in terms if isinstance(term, OneElectronEnergy))
     plans = _grids(calculation)
     _require_room(calculation, terms, plans)
     return Energy(
@@ -186,13 +183,13 @@ def energy(
     )
 
 
-_WRITTEN_OUT = CoulombExchangeEnergy, SemilocalEnergy, DoubleIntegralEnergy
-"""Terms of which JAX has the formula; all others are taken at P = 0, which is enough where they are linear."""
+WRITTEN_OUT = CoulombExchangeEnergy, SemilocalEnergy, DoubleIntegralEnergy
+"""Terms of which JAX has the formula; others have to be linear."""
 
 
 def _with_energy(functional) -> Functional:
     """The functional of a name, if it has an energy."""
-    functional = get_functional(functional)
+    functional = with_plain_ranges(get_functional(functional), "and the integrals here are those of one number")
     if not functional.has_energy:
         models = ", ".join(repr(term.name) for _, term in functional.terms if not term.has_energy)
         raise UnsupportedError(
@@ -203,12 +200,6 @@ def _with_energy(functional) -> Functional:
     without_guests(functional, "which is not written out here")
     without_pt2(functional, "whose perturbation theory is no function of the density matrix")
     return functional
-
-
-def _require_linear(term: Term, P) -> Term:
-    if term.response(P, [np.eye(P.shape[1])] * len(P)) is not no_change:
-        raise UnsupportedError(f"the energy term {type(term).__name__} is not linear in P and has no code in JAX yet.")
-    return term
 
 
 # --------------------------------------------------------------------------------------------------------- the arrays

@@ -9,6 +9,7 @@ from dataclasses import replace
 import jax
 
 from dftfd.functionals.base import Functional
+from dftfd.functionals.exchange_ranges import require_range
 from dftfd.functionals.pytree import taken_apart
 from dftfd.model.calculation import Ingredients
 from dftfd.terms import (
@@ -27,6 +28,8 @@ def plain_numbers(functional: Functional) -> Functional:
     for (_, before), (_, term) in zip(functional.terms, found.terms, strict=True):
         if "is_nonlocal" in vars(before):
             vars(term)["is_nonlocal"] = before.is_nonlocal  # as its formula is, whatever its numbers
+    for omega, _ in found.exact_exchange:
+        require_range(omega)
     return found
 
 

@@ -19,8 +19,8 @@ from jax.tree_util import tree_map
 
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.double_hybrids import without_pt2
+from dftfd.functionals.exchange_ranges import holders
 from dftfd.functionals.guests import without_guests
-from dftfd.runtime.memory import memory_budget
 from dftfd.terms import CoulombExchangeEnergy
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import ao_order
@@ -76,17 +76,12 @@ def _add_ranges(found, calculation, P) -> None:
     An omega that no term has is no parameter of the functional, and one that differs from the terms' is not theirs.
     """
     functional = calculation.functional
-    ranges = {float(omega) for omega, _ in functional.exact_exchange if omega}
-    holder: dict[float, str] = {}
-    for _, term in functional.terms:
-        omega = term.parameters.get("omega")
-        if np.shape(omega) == () and omega in ranges:
-            holder.setdefault(float(omega), term.name)
-    if holder:
-        pairs = [(float(omega), fraction) for omega, fraction in functional.exact_exchange if omega in holder]
-        exchange = CoulombExchangeEnergy(calculation.coulomb_exchange(memory_budget(calculation.max_memory)), pairs)
+    terms = {omega: holders(functional.terms, omega) for omega, _ in functional.exact_exchange}
+    pairs = [(omega, fraction) for omega, fraction in functional.exact_exchange if terms[omega]]
+    if pairs:
+        exchange = CoulombExchangeEnergy(calculation.coulomb_exchange(), pairs)
         for omega, slope in exchange.gradient_by_ranges(P).items():
-            found[holder[omega]]["omega"] += slope
+            found[terms[omega][0].name]["omega"] += slope
 
 
 @partial(jax.jit, static_argnums=1)

@@ -31,6 +31,7 @@ class DispersionEnergy(Term):
 
     components = {"dispersion": "dispersion correction"}
     stage = "dispersion derivatives"
+    is_linear = True
 
     def __init__(self, molecule, version: str, functional: str):
         self._of = molecule, version, functional

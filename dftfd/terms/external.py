@@ -135,6 +135,7 @@ class ExternalEnergy(GridEnergy):
 
     components = {"external": "external potential"}
     stage = "external derivatives"
+    is_linear = True
 
     def __init__(self, potential: ExternalPotential, molecule, grid, orbitals: GridOrbitals):
         self.potential = potential
@@ -171,7 +172,7 @@ class ExternalEnergy(GridEnergy):
         energy = float(np.sum(P * V)) + self._energy_of_nuclei
         return Contribution({"external": energy}, {"external": V[None]}, np.einsum("smn,mn->s", P, overlap))
 
-    response = Term.response  # linear in P
+    response = Term.response
     bends = False
 
     def gradient(self, P, C_occ, grid_response, progress):

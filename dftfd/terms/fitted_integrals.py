@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from dftfd.errors import InputError, ResourceError, UnsupportedError
 from dftfd.libcint import two_electron
@@ -16,7 +15,7 @@ from dftfd.system.molecule import Molecule
 from dftfd.terms.fitted_curvature import fitted_curvature
 from dftfd.terms.fitted_gradient import fitted_gradient
 from dftfd.terms.fitted_range import TENSORS, FittedRangeDerivative
-from dftfd.terms.integrals import CoulombExchange, share
+from dftfd.terms.integrals import CoulombExchange, drop_ranges, share, signed_factors
 from dftfd.terms.pair_tensor import ROUGHLY, PairTensor, WholeTensor
 from dftfd.terms.single_precision import SingleTensor
 
@@ -25,10 +24,6 @@ _BLOCK_BYTES = 4 * 2**20
 
 SHARE = 0.8
 """Part of the limit from which on the tensor for exchange is kept by pairs."""
-
-_RANK_TOLERANCE = 1e-14
-"""Eigenvalues of a density matrix below this fraction of the largest are rounding errors of zero."""
-
 
 _LAST_FITS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 """Of each molecule, the auxiliary basis, the last density that was fitted, and what came out: forces ask for it again.
@@ -62,6 +57,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     _single_coulomb = _single_exchange = False
     _rough: PairTensor | None = None  # the integrals of estimates, where the exact ones do not all fit
+    _n_operators = 2
     _by_range: FittedRangeDerivative | None = None  # the last that was asked for
     fitting_functions: dict
     exchange_is_rough = False
@@ -151,7 +147,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         """B_Q,ij of the operator, packed over i >= j, (aux, ao (ao + 1) / 2)."""
         found = self._tensors.get(omega)
         if not isinstance(found, WholeTensor):
-            self._check_memory(self._bytes_of(len(self._tensors) + 1, True))
+            self._make_room(True)
             found = WholeTensor(two_electron.fitting_tensor(self.molecule, self.fitting_functions, omega))
             self._tensors[omega] = found
         return found.values
@@ -161,7 +157,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         if self._whole or not self._with_exchange:
             self.tensor(omega)
         elif omega not in self._tensors:
-            self._check_memory(self._bytes_of(len(self._tensors) + 1, False))
+            self._make_room(False)
             self._tensors[omega] = self._pairs.of_operator(omega) if omega else self._pairs
         return self._tensors[omega]
 
@@ -261,15 +257,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         return f"density fitting in {self.auxiliary_basis} ({self.n_auxiliary} functions)"
 
     def _exchange_of_density(self, P, omega):
-        """Factorise P = C_+ C_+^T - C_- C_-^T; a density matrix of an SCF has few columns in C_+ and none in C_-."""
-        occupation, vectors = scipy.linalg.eigh((P + P.T) / 2)
-        K = np.zeros_like(P)
-        threshold = _RANK_TOLERANCE * max(np.abs(occupation).max(), 1.0)
-        for sign in (1.0, -1.0):
-            kept = sign * occupation > threshold
-            if kept.any():
-                K += sign * self._exchange_of_orbitals(vectors[:, kept] * np.sqrt(np.abs(occupation[kept])), omega)
-        return K
+        return sum((s * self._exchange_of_orbitals(C, omega) for s, C in signed_factors(P)), start=np.zeros_like(P))
 
     def _exchange_of_orbitals(self, C, omega):
         """K_ij = sum_Q,o X_Q,o,i X_Q,o,j with X_Q,o,i = sum_k C_k,o B_Q,ki, in blocks of Q, shared by the workers."""
@@ -318,7 +306,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
         if not self._with_exchange:
             other._pairs, other._rough = self._pairs.within(room), None
             return other
-        other._whole = self._whole_fits(len({0.0, *omegas}))
+        other._n_operators = len({0.0, *omegas})
+        other._whole = self._whole_fits(other._n_operators)
         ways = (way for way in _WAYS if other._bytes_of_estimates(way, len(omegas)) <= room)
         other._estimates = next(ways, None)
         return other
@@ -342,6 +331,11 @@ class DensityFittedCoulombExchange(CoulombExchange):
         if not whole:
             tensor, work = self._pairs.nbytes, self._pairs.work_bytes
         return n_tensors * tensor + 16 * self.n_auxiliary**2 + work
+
+    def _make_room(self, whole):
+        """For the tensor of one more operator."""
+        drop_ranges(self._tensors, self._n_operators - 1)
+        self._check_memory(self._bytes_of(len(self._tensors) + 1, whole))
 
     def _check_memory(self, needed):
         if needed > self._memory_limit:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy.linalg
 
 from dftfd.errors import InputError
 from dftfd.libcint import mole as bridge
@@ -26,6 +27,9 @@ from dftfd.terms.term import Curvature
 
 IN_CORE_LIMIT = 2 * 2**30
 """Bytes up to which the exact two-electron integrals are kept in memory; larger ones are recomputed in each cycle."""
+
+RANK_TOLERANCE = 1e-14
+"""Eigenvalues of a density matrix below this fraction of the largest are rounding errors of zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +159,7 @@ class ExactCoulombExchange(CoulombExchange):
         self.molecule = molecule
         pairs = molecule.n_ao * (molecule.n_ao + 1) // 2
         self._kept_bytes, self._in_core_limit = 4 * pairs * (pairs + 1) * n_operators, in_core_limit
+        self._n_operators = n_operators
         self._integrals: dict[float, np.ndarray] = {}
         self._direct = two_electron.DirectCoulombExchange(molecule)
         self._by_range: tuple = None, None  # the last derivative of integrals by a range: (omega, order), integrals
@@ -217,8 +222,28 @@ class ExactCoulombExchange(CoulombExchange):
         if not self.in_core:
             return self._direct(P, coulomb, exchange, omega, symmetric)
         if omega not in self._integrals:
+            drop_ranges(self._integrals, self._n_operators - 1)
             self._integrals[omega] = two_electron.packed_eri(self.molecule, omega)
         return two_electron.contract_packed_eri(self._integrals[omega], P, coulomb, exchange, symmetric)
+
+
+def drop_ranges(kept: dict, most: int) -> None:
+    """Drops what is kept of the ranges that were asked for first, until at most so many operators are left.
+
+    Fits and derivatives ask for one range after the other; 1/r stays.
+    """
+    for omega in [omega for omega in kept if omega][: max(0, len(kept) - max(most, 1))]:
+        del kept[omega]
+
+
+def signed_factors(P):
+    """(sign, C) with P = C_+ C_+^T - C_- C_-^T: of an SCF's density matrix few columns in C_+ and no C_-."""
+    occupation, vectors = scipy.linalg.eigh((P + P.T) / 2)
+    threshold = RANK_TOLERANCE * max(np.abs(occupation).max(), 1.0)
+    for sign in (1.0, -1.0):
+        kept = sign * occupation > threshold
+        if kept.any():
+            yield sign, vectors[:, kept] * np.sqrt(np.abs(occupation[kept]))
 
 
 def share(P) -> float:

@@ -8,6 +8,7 @@ class NuclearEnergy(Term):
 
     components = {"nuclear": "nuclear repulsion"}
     stage = "one-electron derivatives"
+    is_linear = True
 
     def __init__(self, molecule, surroundings):
         self._molecule, self._surroundings = molecule, surroundings

@@ -13,6 +13,7 @@ class OneElectronEnergy(Term):
 
     components = {"one_electron": "one-electron"}
     stage = "one-electron derivatives"
+    is_linear = True
 
     def __init__(self, molecule, surroundings):
         self._molecule, self._surroundings = molecule, surroundings

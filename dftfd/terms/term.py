@@ -1,7 +1,7 @@
 """What a term of the energy is. The energy of a molecule is a list of them; everything else is a sum over the list."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -81,6 +81,12 @@ class Term(ABC):
     stage: ClassVar[str]
     """The stage of `gradient` in progress reports: 'semilocal derivatives'."""
 
+    is_linear: ClassVar[bool] = False
+    """Whether the energy is a constant and tr(P M) with a matrix M that does not depend on P.
+
+    A linear term says so; of others dftfd.energy and differentiable_scf need a formula (`linear_parts`).
+    """
+
     @abstractmethod
     def evaluate(self, P, C_occ=None) -> Contribution:
         """Energies and matrix at P."""
@@ -98,12 +104,17 @@ class Term(ABC):
         return changes
 
     def response(self, P, C, triplet: bool = False) -> ChangeOfOrbitals:
-        """How the Fock matrix at P changes with orbitals, in its action on them; without change for a term linear in P.
+        """How the Fock matrix at P changes with orbitals, in its action on them: for a linear term not at all.
 
         C: per spin the orbitals that change, (orbital, ao), all that have electrons among them.   triplet: P is a
         closed shell's, and beta orbitals change opposite to the alpha ones; then F is alpha's.
         Not asked for where `lacks_response` is not empty.
         """
+        if not self.is_linear:
+            raise UnsupportedError(
+                f"the energy term {type(self).__name__} has no response: write the method, or is_linear = True if its "
+                "energy is linear in the density matrix."
+            )
         return no_change
 
     def without_slow_response(self) -> "Term":
@@ -166,6 +177,24 @@ class Term(ABC):
 
     def prepare(self, progress) -> None:  # noqa: B027 -- most terms have nothing to do
         """Computes now what `evaluate` needs at every density."""
+
+
+def linear_parts(terms: Iterable[Term], known: tuple[type[Term], ...], n_ao: int) -> list[Contribution]:
+    """Constants and matrices of the terms but those of `known` kinds, from P = 0.
+
+    UnsupportedError for a term that is neither linear nor known.
+    """
+    nothing, found = np.zeros((1, n_ao, n_ao)), []
+    for term in terms:
+        if isinstance(term, known):
+            continue
+        if not term.is_linear:
+            raise UnsupportedError(
+                f"the energy term {type(term).__name__} is not linear in the density matrix, and JAX has no formula of "
+                "it; leave it out, or take run_scf."
+            )
+        found.append(term.evaluate(nothing))
+    return found
 
 
 def no_change(dC, imaginary=0.0):

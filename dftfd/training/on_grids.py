@@ -58,7 +58,7 @@ def semilocal_energy(part, density, points, weights) -> Any:
 
 def _on_grid(part, n_spin, points, weights) -> SemilocalOnGrid:
     structure, values = taken_apart(part)
-    like = put_together(structure, [np.zeros(np.shape(v)) for v in values])
+    like = put_together(structure, [np.ones(np.shape(v)) for v in values])
     return SemilocalOnGrid(shared(XCKernel, like, n_spin, arrays_vary=True).code, points, weights)
 
 

@@ -14,6 +14,7 @@ callbacks from compiled programs. What depends on the parameters alone is JAX th
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Annotated, Any
 
 import jax
@@ -25,12 +26,14 @@ from dftfd.errors import InputError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.functionals.guests import without_guests
+from dftfd.functionals.parameters import are_equal
 from dftfd.functionals.pytree import put_together, taken_apart
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.gto import gaussian_basis
 from dftfd.libcint.mole import overlap_integrals, position_integrals
 from dftfd.model.calculation import Calculation, Ingredients
 from dftfd.model.call_options import taking
+from dftfd.model.energy_in_jax import WRITTEN_OUT
 from dftfd.model.forces import require_energy
 from dftfd.model.options import Options
 from dftfd.model.other_numbers import plain_numbers, with_numbers
@@ -40,7 +43,8 @@ from dftfd.scf.orbitals import canonical_orthonormaliser
 from dftfd.system.molecule import Molecule
 from dftfd.tasks.run import solution_of
 from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
-from dftfd.terms.integrals import share
+from dftfd.terms.term import linear_parts
+from dftfd.training.exact_exchange import ExchangeAtDensity, exchange_energy
 from dftfd.training.on_grids import OnGrids, drop_oldest, semilocal_energy
 from dftfd.training.operations import SOLUTION, linear_map, symmetric_map
 from dftfd.training.solved import Solved
@@ -136,7 +140,7 @@ class DifferentiableSCF:
         functional = get_functional(self._options.xc if functional is None else functional)
         _require_energy(functional)
         structure, values = taken_apart(functional)
-        _require_fixed_ranges(functional)
+        _require_derivatives(functional)
         field = self._field if electric_field is None else _FIELD.checked("electric_field", electric_field)
         shape = self.molecule.coordinates.shape
         centres = self.molecule.coordinates
@@ -179,19 +183,30 @@ class DifferentiableSCF:
     def at_fixed_density(self, functional: Any, P: Annotated[np.ndarray, array(None, None, None)]) -> Callable:
         """Code of other functionals of the same structure that gives their energy [hartree] at P (spin, ao, ao).
 
-        Only the semilocal part may differ; the rest keeps `functional`'s numbers. Nothing of the SCF is kept for it but
-        the density on the grid.
+        They may differ in the semilocal part and in exact exchange, its range included. Nothing of the SCF is kept but
+        the density on the grid; a range that is new has its integrals computed.
         """
         functional = get_functional(functional)
         _require_energy(functional)
         self._require_density_matrix(P)
-        structure, values = taken_apart(functional)
-        found = self.components(structure, jnp.asarray(self._field), values, P)
-        rest = float(sum(energy for name, energy in found.items() if name != "xc"))
-        centres = self.molecule.coordinates
-        builder = self._base(structure, centres, functional).energy.of_kind(SemilocalEnergy).builder
+        structure, _ = taken_apart(functional)
+        base = self._base(structure, self.molecule.coordinates, functional)
+        rest, fixed = sum(self._of_any_functional(base, jnp.asarray(self._field), P).values()), functional.nonlocal_part
+        if fixed.terms:
+            rest += self._on_grid(base, fixed, P)
+        rest, builder = float(rest), base.energy.of_kind(SemilocalEnergy).builder
         density, grid = builder.density(P), builder.grid
-        return lambda f: rest + semilocal_energy(f.semilocal_part, density, *grid)
+        exchange = ExchangeAtDensity(base.calculation.coulomb_exchange, P)  # which keeps no integrals
+
+        def energy(f):
+            if not are_equal(f.nonlocal_part, fixed) or f.dispersion != functional.dispersion:
+                raise UnsupportedError(
+                    f"functional {f.name[:60]!r} has another double integral or dispersion correction than "
+                    f"{functional.name[:60]!r}, of which the energy at a fixed density keeps them; make it anew."
+                )
+            return rest + exchange.energy(f.exact_exchange) + semilocal_energy(f.semilocal_part, density, *grid)
+
+        return energy
 
     def forget(self) -> None:
         """Gives back the memory of solutions, integrals and orbitals on grids, which are made anew where asked for."""
@@ -289,24 +304,20 @@ class DifferentiableSCF:
     def _constant_and_linear(self, base, P):
         """Those of them that are constant, or linear in P, which is a matrix then."""
         found: dict[str, Any] = {}
-        nothing = np.zeros((1, self.molecule.n_ao, self.molecule.n_ao))
         quiet = with_numbers(base, base.calculation.functional, np.zeros(3), as_progress(False))
-        for term in quiet.energy.terms:
-            if not isinstance(term, CoulombExchangeEnergy | SemilocalEnergy | DoubleIntegralEnergy):
-                part = term.evaluate(nothing)
-                for name, energy in part.energies.items():
-                    found[name] = found.get(name, 0.0) + energy
-                for name, V in part.matrices.items():
-                    found[name] += jnp.sum(P * V)
+        for part in linear_parts(quiet.energy.terms, WRITTEN_OUT, self.molecule.n_ao):
+            for name, energy in part.energies.items():
+                found[name] = found.get(name, 0.0) + energy
+            for name, V in part.matrices.items():
+                found[name] += jnp.sum(P * V)
         return found
 
     def _exact_exchange(self, base, functional, P, changing_alone):
         builder, found = base.energy.of_kind(CoulombExchangeEnergy).builder, None
         for omega, fraction in functional.exact_exchange:
-            if changing_alone and isinstance(fraction, float | int):
+            if changing_alone and isinstance(fraction, Real) and isinstance(omega, Real):
                 continue
-            K = lambda P, omega=omega: share(P) * builder.exchange(P, omega=omega)
-            part = -0.5 * fraction * jnp.sum(P * symmetric_map(K, P))
+            part = fraction * exchange_energy(builder, omega, P)
             found = part if found is None else found + part
         return found
 
@@ -363,14 +374,9 @@ def _require_energy(functional) -> None:
     without_pt2(functional, "of whose perturbation theory the solution has no derivatives")
 
 
-def _require_fixed_ranges(functional) -> None:
+def _require_derivatives(functional) -> None:
     without_exact_exchange(functional, functional.ingredients, "of which the solution has no derivatives yet")
     without_guests(functional, "of which the solution has no derivatives yet")
-    if any(is_tracer(omega) for omega, _ in functional.exact_exchange):
-        raise UnsupportedError(
-            f"functional {functional.name[:60]!r}: derivatives by the range omega of exact exchange need integrals "
-            "that are not there; differentiate by the other parameters."
-        )
 
 
 def _no_guess():

@@ -11,6 +11,7 @@ from functools import cached_property
 from dftfd.autofd.scalar.on_c import Piece, number_text, statements_of
 from dftfd.errors import one_line
 from dftfd.functionals.base import Functional
+from dftfd.functionals.exchange_ranges import holders
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.parameters import parameter_text
 from dftfd.runtime.version import VERSION
@@ -94,6 +95,7 @@ def provenance(exported: Exported) -> str:
         lines.append(f"{float(coefficient)!r} * {term.name}({of_term}){source}{nonlocal_}")
     for omega, fraction in functional.exact_exchange:
         operator = f"erf({float(omega)!r} r)/r" if omega else "1/r"
+        operator += ", omega as in the formula" if holders(functional.terms, omega) else ""
         lines.append(f"{float(fraction)!r} * exact exchange with {operator}: for the calling program to add")
     if functional.pt2:
         os, ss = functional.pt2

@@ -120,10 +120,10 @@ def _mixed(exported):
 
 
 def _omega(exported, omega):
-    """The parameter of this name, so that exact exchange follows it."""
+    """The parameter of this name and value, so that exact exchange follows it."""
     place = 0
     for p in exported.parameters:
-        if p.key == "omega":
+        if p.key == "omega" and p.values == (float(omega),):
             return f"STORED(p)[{place}]"
         place += len(p.values)
     return number_text(omega)

@@ -9,6 +9,7 @@ import numpy as np
 from dftfd.autofd.scalar.on_jax import run
 from dftfd.autofd.scalar.program import Node, ScalarProgram
 from dftfd.autofd.scalar.reader import point_program
+from dftfd.autofd.scalar.vocabulary import LOGICAL
 from dftfd.errors import UnsupportedError
 
 SCALAR = jax.ShapeDtypeStruct((), np.float64)
@@ -87,16 +88,14 @@ def retraced(program: ScalarProgram, inline: bool, keep=frozenset()) -> ScalarPr
 
 def with_numbers_first(program: ScalarProgram, uniform: range) -> tuple[ScalarProgram, ScalarProgram]:
     """(what depends on the inputs `uniform` alone, the rest): the second takes the other inputs, then the first's
-    outputs. Where `uniform` are the same for many points, the first is computed once for all of them.
+    outputs. Where `uniform` are the same for many points, the first is computed once for all of them. Truth values stay
+    in the second, since its inputs are numbers.
     """
     nodes, alone = program.nodes, set[int]()
     for i in program.needed:
         node = nodes[i]
-        inside = (
-            node.value in uniform
-            if node.op == "input"
-            else bool(node.args) and all(a in alone or nodes[a].op == "const" for a in node.args)
-        )
+        known = bool(node.args) and all(a in alone or nodes[a].op == "const" for a in node.args)
+        inside = node.value in uniform if node.op == "input" else known and node.op not in LOGICAL
         if inside:
             alone.add(i)
     used = {a for i in program.needed if i not in alone for a in nodes[i].args if a in alone}

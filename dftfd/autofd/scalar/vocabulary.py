@@ -16,6 +16,9 @@ BINARY = frozenset(
 ELEMENTWISE = UNARY | BINARY | {"clamp", "select_n"}
 """Of each entry on its own."""
 
+LOGICAL = frozenset("and eq ge gt is_finite le lt ne not or xor".split())
+"""Whose results are truth values, no numbers."""
+
 EXACT = frozenset(
     "abs add add_any and div eq ge gt le lt max min mul ne neg not or select_n sign sqrt square sub".split()
 )
