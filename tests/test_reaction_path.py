@@ -69,8 +69,14 @@ def test_what_is_no_saddle_is_refused(saddle):
     minimum = dftfd.run_scf(dftfd.molecule("H 0 0 0; F 0 0 0.95", basis="sto-3g"), "hf")
     with pytest.raises(InputError, match="0 modes are imaginary"):
         reaction_path(minimum)
+    vibrations = saddle.result.vibrations()
     with pytest.raises(InputError, match="another geometry"):
-        reaction_path(minimum, saddle.result.vibrations())
+        reaction_path(minimum, vibrations)
+    with pytest.raises(InputError, match="of chosen isotopes"):
+        reaction_path(saddle.result, vibrations.with_isotopes({0: 13}))
+    beside = dftfd.run_scf(dftfd.molecule("H 0 0 0; ghost-H 0 0 0.95", basis="sto-3g", spin=1), "hf")
+    with pytest.raises(InputError, match="ghost atoms have none"):
+        reaction_path(beside)
 
 
 def test_the_commands(capsys, tmp_path):

@@ -430,6 +430,14 @@ def test_surroundings_hold_a_molecule():
     assert with_ghost.hessian.shape == (2, 3, 2, 3) and not with_ghost.free
 
 
+def test_the_sum_rule_counts_ghosts(tmp_path):
+    """Moving all atoms and the functions of a ghost costs nothing (1e-7); what the ghost takes of it is in the file."""
+    found = solved("H 0 0 0; H 0 0 0.74; ghost-H 0 0 1.6").vibrations()
+    assert found.sum_rule < 1e-7 < 1e-4 < np.abs(found.hessian.sum(axis=0)).max()
+    found.save(tmp_path / "v.h5")
+    assert dftfd.load_vibrations(tmp_path / "v.h5").sum_rule == found.sum_rule
+
+
 # -------------------------------------------------------------------------------------------------------------- files
 
 

@@ -48,6 +48,7 @@ class Vibrations(ShownAsText):
     multiplicity.   free: whether the whole can move and turn at no cost; its motions are then left out.
     method: how the second derivatives were found.   asymmetry: of the Hessian as it was computed [hartree/bohr^2].
     what: molecule and model in words.   document: QCSchema of the result.
+    of_ghosts: what ghosts add to the sum of the Hessian over atoms, (3, atom, 3) [hartree/bohr^2], or None.
     """
 
     symbols: tuple[str, ...]
@@ -64,6 +65,7 @@ class Vibrations(ShownAsText):
     asymmetry: float
     what: str
     document: dict = field(repr=False, default_factory=dict)
+    of_ghosts: np.ndarray | None = field(repr=False, default=None)
 
     # ------------------------------------------------------------------------------------------------ normal modes
 
@@ -117,8 +119,9 @@ class Vibrations(ShownAsText):
 
     @property
     def sum_rule(self) -> float:
-        """Largest sum over atoms of the Hessian [hartree/bohr^2], zero where moving the whole costs nothing."""
-        return float(np.abs(self.hessian.sum(axis=0)).max())
+        """Largest sum over atoms and ghosts of the Hessian [hartree/bohr^2], zero where moving all costs nothing."""
+        total = self.hessian.sum(axis=0) + (0.0 if self.of_ghosts is None else self.of_ghosts)
+        return float(np.abs(total).max())
 
     @property
     def rotational_constants(self) -> np.ndarray:
@@ -298,6 +301,7 @@ def vibrations_of(result: Any, found: SecondDerivatives, isotopes: Any, document
         asymmetry=found.asymmetry,
         what=f"{molecule.formula}  {result.method} {result.settings.functional} / {result.settings.basis}",
         document=document,
+        of_ghosts=None if real.all() else found.hessian[~real].sum(axis=0)[:, real],
     )
 
 
@@ -312,7 +316,9 @@ def load_vibrations(path: Path) -> Vibrations:
             raise FileError(f"{path} has format {part['format']}; this version of dftfd reads format {FORMAT}.")
         arrays, text = part["arrays"], json.loads(part["text"])
         found = Vibrations(
-            **{"polarizability_derivatives": None} | dict(arrays) | {name: text[name] for name in _TEXT},
+            **{"polarizability_derivatives": None, "of_ghosts": None}
+            | dict(arrays)
+            | {name: text[name] for name in _TEXT},
         )
         found = replace(found, symbols=tuple(map(str, found.symbols)), document=dict(found.document))
         _require_shapes(found)
@@ -329,6 +335,8 @@ def _require_shapes(found):
     shapes |= {"dipole_derivatives": (n, 3, 3)}
     if found.polarizability_derivatives is not None:
         shapes["polarizability_derivatives"] = (n, 3, 3, 3)
+    if found.of_ghosts is not None:
+        shapes["of_ghosts"] = (3, n, 3)
     for name, shape in shapes.items():
         value = getattr(found, name)
         if value.shape != shape or not np.isfinite(value).all():

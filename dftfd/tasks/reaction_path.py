@@ -112,11 +112,18 @@ def reaction_path(
     max_steps: on each side.   optimizer: more of geomeTRIC's parameters, as {'trust': 0.05} for shorter steps
         [angstrom].   progress: as in run_scf; it is told each point.
 
-    Raises InputError where not one mode is imaginary, NotConvergedError where the SCF of a point does not converge.
+    Masses are averages over isotopes.
+
+    Raises InputError where not one mode is imaginary, beside ghost atoms, and for vibrations of chosen isotopes,
+    NotConvergedError where the SCF of a point does not converge.
     """
     progress = as_progress(progress)
     result = transition_state
     require_forces(result.functional)
+    if any(result.molecule.ghost):
+        raise InputError(
+            "a reaction path is one of masses, which ghost atoms have none of; give a transition state without them."
+        )
     found = result.vibrations(progress=progress) if vibrations is None else vibrations
     _require_saddle(result, found)
     options = result.settings.options.kept(xc=result.functional)
@@ -148,6 +155,12 @@ def _require_saddle(result, vibrations):
         vibrations.coordinates, result.molecule.coordinates, atol=1e-6
     ):
         raise InputError("the vibrations are those of another geometry; give those of the transition state.")
+    usual = (masses(vibrations.symbols, which) for which in (None, AVERAGE))
+    if not any(np.array_equal(vibrations.masses, of_all) for of_all in usual):
+        raise InputError(
+            "the vibrations are of chosen isotopes, and a reaction path has average masses; give them as "
+            "vibrations.with_isotopes()."
+        )
     if vibrations.n_imaginary != 1:
         raise InputError(
             f"{vibrations.n_imaginary} modes are imaginary; a transition state has one: "
