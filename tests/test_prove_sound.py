@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from jax import lax
 
 import dftfd
 from dftfd.autofd import compose
-from dftfd.errors import InputError, UnsupportedError
+from dftfd.errors import InputError, NumericalError, UnsupportedError
 from dftfd.functionals.common import slater_exchange
 
 # ---- jumps and kinks
@@ -196,3 +197,49 @@ def test_numbers_of_an_inequality_are_not_rounded_while_it_is_read():
     assert proof.outcome == "violated"
     e = math.e  # 1.4e-16 below exp(1)
     assert not dftfd.prove(lambda x: e * x - jnp.exp(jnp.float64(1.0)) * x, domain={"x": (1.0, 2.0)}, boxes=500).proved
+
+
+# ---- the recheck
+
+
+def test_the_recheck_finds_an_error_of_the_prover_s_algebra(monkeypatch):
+    """sqrt(x)^2 taken for x^2 by the factored algebra: the certificate is refuted from the formula."""
+    from dftfd.autofd.scalar.factored import Factored
+
+    right = Factored.power
+    monkeypatch.setattr(Factored, "power", lambda self, a, p: right(self, a, 2 * p if p == Fraction(1, 2) else p))
+    proof = dftfd.prove(lambda x: jnp.sqrt(x) - x + 1e-9, domain={"x": (1.0, 2.0)})
+    assert proof.proved
+    with pytest.raises(NumericalError, match="does not hold"):
+        proof.recheck()
+
+
+def test_the_recheck_finds_an_error_of_the_prover_s_derivatives(monkeypatch):
+    """exp's slope with the wrong sign makes exp(-x) rise, so that its least value would lie at the left end."""
+    from dftfd.autofd.scalar import enclosures
+    from dftfd.autofd.scalar.known_functions import OPERATIONS
+
+    wrong = OPERATIONS["exp"]._replace(slope=lambda x, y: y.scaled(-1.0))
+    monkeypatch.setitem(enclosures.OPERATIONS, "exp", wrong)
+    proof = dftfd.prove(lambda x: jnp.exp(-x) - 0.9999, domain={"x": (0.0, 1e-3)})
+    if proof.proved:
+        with pytest.raises(NumericalError, match="does not hold"):
+            proof.recheck()
+
+
+def test_the_recheck_follows_every_operation_of_the_table():
+    """Never a raw error: each function and choice in one formula that is positive by construction."""
+    names = "exp expm1 log1p arctan arcsinh tanh sinh cosh sin cos sqrt cbrt abs sign exp2 square".split()
+    for name in names:
+        code = _squared(getattr(jnp, name))
+        proof = dftfd.prove(code, domain={"x": (0.5, 0.6), "y": (0.25, 0.5)})
+        assert proof.proved, name
+        done, total = proof.recheck()
+        assert done == total, name
+    for code in (jax.scipy.special.erf, jax.scipy.special.erfc, jax.nn.sigmoid, jnp.log):
+        done, total = dftfd.prove(_squared(code), domain={"x": (0.5, 0.6), "y": (0.25, 0.5)}).recheck()
+        assert done == total
+
+
+def _squared(function):
+    return lambda x, y: function(x) ** 2 * y + jnp.clip(x**1.5, y, 1.0) + jnp.where(x > y, x**y, 1.0)

@@ -1,10 +1,8 @@
-"""Power series in ln r_s with gradients, on boxes, in Arb's arithmetic; derivatives by recurrences."""
+"""Power series in ln x_0 with gradients, on boxes, in Arb's arithmetic; derivatives by recurrences."""
 
-import functools
 from fractions import Fraction
 
-from dftfd.errors import UnsupportedError
-from dftfd.verify.ball_intervals import FUNCTIONS, SLOPES, TESTS, Between, clip, logic, met, union
+from dftfd.verify.ball_intervals import FUNCTIONS, SLOPES, TESTS, Between, clip, met, union
 
 
 class Coefficient:
@@ -37,11 +35,6 @@ class Coefficient:
         return Coefficient(f(self.v), f(self.c), {k: a * d for k, a in self.g.items()})
 
 
-JUMPS = -1
-"""Among the inputs that a series depends on: it, or a derivative of it, may jump along ln r_s, so that its coefficients
-are values on both sides and no slopes."""
-
-
 class BallSeries:
     """Taylor coefficients in t of f(exp(t) x_0, ...), and the inputs that f depends on."""
 
@@ -51,16 +44,16 @@ class BallSeries:
         self.a, self.depends = a, depends
 
 
-class OnBalls:
-    """The algebra on one box."""
+class BallArithmetic:
+    """Series on one box.   moves_first: whether they are series in ln x_0; else x_0 is a variable like the others."""
 
-    def __init__(self, flint, lo, hi, order):
-        self.arb, self.order = flint.arb, order + 1
+    def __init__(self, flint, lo, hi, order, moves_first: bool):
+        self.arb, self.order = flint.arb, order + 1 if moves_first else 0
         centre = [x + 0.5 * (y - x) for x, y in zip(lo, hi, strict=True)]
         self.sides = [self._between(x, y) for x, y in zip(lo, hi, strict=True)]
         self.centres = [self.arb(x) for x in centre]
         self.offsets = [x - m for x, m in zip(self.sides, self.centres, strict=True)]
-        self.moves_first = lo[0] > 0
+        self.moves_first = moves_first
         first = (self.sides[0] * (1 / self.centres[0])).log() if self.moves_first else None
         self.first_offset = first
         one = self.arb(1)
@@ -68,9 +61,6 @@ class OnBalls:
             BallSeries([Coefficient(x, m, {k: one} if k or not self.moves_first else {})], frozenset([k]))
             for k, (x, m) in enumerate(zip(self.sides, self.centres, strict=True))
         ]
-        if self.moves_first:
-            self.inputs[0] = self._radius(Fraction(1))
-        self._first = self.inputs[0]
 
     def _between(self, lo, hi):
         return Between(self.arb(lo), self.arb(hi))
@@ -78,7 +68,8 @@ class OnBalls:
     def rational(self, x: Fraction):
         return self.arb(x.numerator) / self.arb(x.denominator)
 
-    def _radius(self, p: Fraction) -> BallSeries:
+    def radius(self, p: Fraction) -> BallSeries:
+        """x_0^p, whose coefficients are x_0^p p^k / k!."""
         v, c = self._to_power(self.sides[0], p), self._to_power(self.centres[0], p)
         exponent, factor, a = self.rational(p), self.arb(1), []
         for i in range(self.order + 1):
@@ -102,12 +93,12 @@ class OnBalls:
     def _met(self, s: BallSeries) -> BallSeries:
         """With values as narrow as the mean value theorem makes them."""
         for i, a in enumerate(s.a):
-            if i == self.order:
+            if i == self.order and self.moves_first:
                 break
             bound = a.c
             for k, g in a.g.items():
                 bound = bound + g * self.offsets[k]
-            if self.moves_first and 0 in s.depends and JUMPS not in s.depends and i + 1 < len(s.a):
+            if self.moves_first and 0 in s.depends and i + 1 < len(s.a):
                 bound = bound + self.first_offset * s.a[i + 1].v * (i + 1)
             if bound.is_finite():
                 v = met(bound, a.v) if a.v.is_finite() else bound
@@ -116,7 +107,7 @@ class OnBalls:
 
     # ---- arithmetic of series
 
-    def constant(self, value: Fraction) -> BallSeries:
+    def series_of(self, value: Fraction) -> BallSeries:
         x = self.rational(value)
         return BallSeries([Coefficient(x, x, {})], frozenset())
 
@@ -133,7 +124,7 @@ class OnBalls:
             total = parts[0]
             for p in parts[1:]:
                 total = total + p
-            a.append(total if i < self.order else Coefficient(total.v, total.c, {}))
+            a.append(total if i < self.order or not self.moves_first else Coefficient(total.v, total.c, {}))
         return self._met(BallSeries(a, s.depends | t.depends))
 
     def _integrated(self, start: Coefficient, s: BallSeries, derivative) -> BallSeries:
@@ -148,9 +139,22 @@ class OnBalls:
             a.append(self._zero() if total is None else total)
         return BallSeries(a, s.depends)
 
+    def _natural_power(self, s, n: int):
+        """By squaring; even ones are not negative."""
+        result, square = None, s
+        while n:
+            if n % 2:
+                result = square if result is None else self._product(result, square)
+            n //= 2
+            if n:
+                square = self._product(square, square)
+                x = square.a[0]
+                square.a[0] = Coefficient(clip(x.v, "max0", self.arb(0)), x.c, x.g)
+        return result
+
     def _power(self, s, p: Fraction):
-        if p == 1:
-            return s
+        if p.denominator == 1 and 0 < p <= 64:
+            return self._natural_power(s, int(p))
         f = lambda x: self._to_power(x, p)
         e = self.rational(p)
         y = [s.a[0].through(f, lambda x: self._to_power(x, p - 1) * e)]
@@ -174,84 +178,53 @@ class OnBalls:
         if name in ("exp", "expm1"):
             e = x.through(FUNCTIONS["exp"], FUNCTIONS["exp"])
             result = self._integrated(y, s, lambda a, i: [e, *a[1:i]])
-        elif name not in SERIES_SLOPES:
-            raise UnsupportedError(f"the recheck has no derivative of {name!r}; this proof cannot be rechecked.")
         else:
             z = SERIES_SLOPES[name](self, s)
             result = self._integrated(y, s, lambda a, i: z.a)
         return self._met(result)
 
-    # ---- operations of programs
-
-    def apply(self, node, args):
-        op = node.op
-        if op == "between":
-            x = self._between(float(node.value.lo), float(node.value.hi))
-            return BallSeries([Coefficient(x, x, {})], frozenset())
-        if op == "term":
-            return self._term(node.value, args)
-        if op == "sum":
-            result = args[0]
-            for x in args[1:]:
-                result = self._sum(result, x)
-            return result
-        if op in TESTS:
-            x = args[0]
-            return *(TESTS[op](y) for y in (x.a[0].v, x.a[0].c)), x.depends
-        if op in ("and", "or", "not"):
-            depends = frozenset().union(*(a[2] for a in args))
-            return *(logic(op, [a[i] for a in args]) for i in (0, 1)), depends
-        if op == "select":
-            return self._chosen(*args)
-        if op in ("min0", "max0"):
-            return self._clipped(op, args[0])
-        return self._unary(op, args[0])
-
-    def _term(self, value, args):
-        coefficient, powers = value
-        factors = [
-            self._radius(p) if x is self._first and self.moves_first else self._power(x, p)
-            for x, p in zip(args, powers, strict=True)
-        ]
-        result = functools.reduce(self._product, factors)
-        number = self.rational(coefficient)
-        return BallSeries([x.times(number) for x in result.a], result.depends)
-
     def _zero(self):
         return Coefficient(self.arb(0), self.arb(0), {})
 
     def _chosen(self, truth, no, yes):
+        """Where a switch may lie in the box, all of both; nothing is known of derivatives across it."""
         inside, at_centre, depends = truth
-        a, zero = [], self._zero()
-        for i in range(max(len(no.a), len(yes.a))):
+        jumps, a, zero = inside is None and 0 in depends and self.moves_first, [], self._zero()
+        for i in range(self.order + 1 if jumps else max(len(no.a), len(yes.a))):
             n, y = (s.a[i] if i < len(s.a) else zero for s in (no, yes))
-            a.append(self._one_of(inside, at_centre, depends, n, y))
-        jumps = {JUMPS} if inside is None and 0 in depends else set()
-        return BallSeries(a, no.depends | yes.depends | depends | jumps)
+            a.append(self._unknown() if i and jumps else self._one_of(inside, at_centre, depends, n, y))
+        return BallSeries(a, no.depends | yes.depends | depends)
+
+    def _unknown(self):
+        nan = self.arb("nan")
+        return Coefficient(nan, nan, {})
 
     def _one_of(self, inside, at_centre, depends, n, y):
         pick = lambda truth, u, v: v if truth else u if truth is False else union(u, v)
         zero, nan, g = self.arb(0), self.arb("nan"), {}
-        for k in (set(n.g) | set(y.g) | set(depends)) - ({0, JUMPS} if self.moves_first else {JUMPS}):
+        for k in (set(n.g) | set(y.g) | set(depends)) - ({0} if self.moves_first else set()):
             u, v = n.g.get(k, zero), y.g.get(k, zero)
             g[k] = nan if inside is None and k in depends else pick(inside, u, v)
         return Coefficient(pick(inside, n.v, y.v), pick(at_centre, n.c, y.c), g)
 
     def _clipped(self, op, s):
+        """At a kink the first derivative is that of one of the sides, nothing is known of the second."""
         test = TESTS["lt0" if op == "min0" else "gt0"]
         x, zero = s.a[0], self.arb(0)
         inside, at_centre = test(x.v), test(x.c)
         pick = lambda truth, v: v if truth else zero if truth is False else union(v, zero)
         a = [Coefficient(clip(x.v, op, zero), clip(x.c, op, zero), {k: pick(inside, g) for k, g in x.g.items()})]
-        for y in s.a[1:]:
+        for i, y in enumerate(s.a[1:], 1):
+            if i > 1 and inside is None:
+                a.append(self._unknown())
+                continue
             g = {k: self.arb("nan") if inside is None else pick(inside, v) for k, v in y.g.items()}
             a.append(Coefficient(pick(inside, y.v), pick(at_centre, y.c), g))
-        jumps = {JUMPS} if inside is None and 0 in s.depends else set()
-        return BallSeries(a, s.depends | jumps)
+        return BallSeries(a, s.depends)
 
 
 def _one_plus(algebra, s, sign=1):
-    one = algebra.constant(Fraction(1))
+    one = algebra.series_of(Fraction(1))
     return algebra._sum(one, BallSeries([x.times(algebra.arb(sign)) for x in s.a], s.depends))
 
 
@@ -273,6 +246,9 @@ SERIES_SLOPES = {
     "lambert_w": lambda a, s: _lambert_slope(a, s),
     "abs": lambda a, s: a._unary("sign", s),
     "sign": lambda a, s: _scaled(a, s, a.arb(0 if s.a[0].v > 0 or s.a[0].v < 0 else "nan")),
+    "sin": lambda a, s: a._unary("cos", _shorter(s)),
+    "cos": lambda a, s: _scaled(a, a._unary("sin", _shorter(s)), a.arb(-1)),
+    "cbrt": lambda a, s: _cube_root_slope(a, s),
 }
 
 
@@ -297,6 +273,17 @@ def _squared_sum(a, s):
 def _bell(a, s, factor):
     squared = _scaled(a, a._power(s, Fraction(2)), a.arb(-1))
     return _scaled(a, a._unary("exp", squared), factor / a.arb.pi().sqrt())
+
+
+def _shorter(s):
+    """Without the last coefficient, which a slope does not need; so the recursion of sine and cosine ends."""
+    return BallSeries(s.a[:-1], s.depends)
+
+
+def _cube_root_slope(a, s):
+    """x^(-2/3) / 3 of |x|."""
+    size = _scaled(a, s, a.arb(-1)) if s.a[0].v < 0 else s
+    return _scaled(a, a._power(size, Fraction(-2, 3)), a.arb(1) / 3)
 
 
 def _lambert_slope(a, s):

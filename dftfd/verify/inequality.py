@@ -12,6 +12,7 @@ import numpy as np
 from dftfd.autofd.scalar.enclosures import Boxes, Dual, OnSeries
 from dftfd.autofd.scalar.intervals import Interval, exactly
 from dftfd.autofd.scalar.program import ScalarProgram, evaluate
+from dftfd.verify.statements import Statement
 
 PROVED, VIOLATED, UNDECIDED, FACE = 16, 17, 18, 32
 """Kinds of a node of the tree; numbers below 16 are the input that is cut, those from FACE on say which sides remain:
@@ -30,6 +31,7 @@ class Inequality:
 
     program: factored, of inputs `names`; its last output says where the formula is defined.
     terms: (output, order along ln of input 0, coefficient).   lo, hi: ends of the domain (input,).
+    statement: the inequality as it was given, for the recheck.
     """
 
     program: ScalarProgram
@@ -38,6 +40,7 @@ class Inequality:
     hi: np.ndarray
     terms: tuple[tuple[int, int, float], ...]
     constant: float = 0.0
+    statement: Statement | None = None
 
     @property
     def order(self) -> int:

@@ -44,8 +44,9 @@ def prove_and_report(name, conditions, domain, boxes, recheck, save, plot, say, 
         say(f"{proof}\n" if recheck is None or not proof.proved else str(proof))
         if recheck is not None and proof.proved:
             with at_work(f"{condition}: rechecking in ball arithmetic"):
-                done, total = proof.recheck(recheck)
-            say(f"rechecked in Arb's ball arithmetic: {done} of {total} boxes\n")
+                found = proof.recheck(recheck)
+            boxes = "{} of {} boxes".format(*found)
+            say(f"rechecked in Arb's ball arithmetic: {boxes}, {found.directly} from the formula alone\n")
         fine &= proof.proved
         if save:
             proof.save(save)

@@ -3,7 +3,6 @@
 import base64
 import inspect
 import json
-import random
 import time
 import zlib
 from collections.abc import Callable, Mapping
@@ -27,9 +26,10 @@ from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.version import VERSION
 from dftfd.verify.exact_point import left_side_in_digits
 from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, Subdivision, subdivide
-from dftfd.verify.local_conditions import CONDITIONS, DOMAIN, VARIABLES, enhancements, used_variables
-from dftfd.verify.proof_checker import recheck_tree, values_at
+from dftfd.verify.local_conditions import CONDITIONS, DOMAIN, VARIABLES, enhancements, part_of, used_variables
+from dftfd.verify.proof_checker import Recheck, recheck_tree, values_at
 from dftfd.verify.proof_map import draw
+from dftfd.verify.statements import Statement
 
 SAMPLE = 4096
 """Random points that are looked at before boxes are."""
@@ -37,6 +37,17 @@ SAMPLE = 4096
 _KIND = "dftfd proof"
 _LARGEST = 10**9  # bytes of a certificate and of the tree in it: ten for each box that may be asked for
 _PARTS = {"F_x": ("x",), "F_c": ("c",), "F_xc": ("x", "c")}
+
+
+class Rechecked(tuple):
+    """(boxes that hold, boxes in all).   directly: those that hold from the formula as it was given."""
+
+    directly: int
+
+    def __new__(cls, found: Recheck) -> "Rechecked":
+        pair = super().__new__(cls, (found.held, found.total))
+        pair.directly = found.directly
+        return pair
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,44 +119,29 @@ class Proof(ShownAsText):
         with written_whole(path) as temporary:
             Path(temporary).write_text(text + "\n")
 
-    def recheck(self, seconds: float | None = None) -> tuple[int, int]:
-        """(boxes rechecked, boxes in all) by Arb ball arithmetic (python-flint); after `seconds` the rest is left.
+    def recheck(self, seconds: float | None = None) -> "Rechecked":
+        """(boxes that hold, boxes in all) by Arb's ball arithmetic (python-flint), from the formula as it was given.
 
-        NumericalError if a box does not hold, or the factored program is not the formula. InputError for what was not
-        proved, and for inequalities given as code that were read from a file: prove those again.
+        Its `directly` is the number of boxes that hold without the prover's algebra (docs/proofs.md).
+        After `seconds` the rest is left; boxes that would have to be cut too often do not count as held either.
+        NumericalError if a box is refuted or the boxes do not cover the domain. InputError for what was not proved, and
+        for inequalities given as code that were read from a file: prove those again.
         """
         if not self.proved:
             raise InputError(f"only a proof can be rechecked; this one is {self.outcome!r}.")
         inequality = self.inequality or self._rebuilt()
-        if not self.inequality or self.condition:
-            self._compare_at_points(inequality)
-        done, total, holds = recheck_tree(inequality, list(self.tree), seconds)
-        if not holds:
+        found = recheck_tree(inequality, list(self.tree), seconds)
+        if not found.unrefuted:
             raise NumericalError(
                 f"the certificate of {self.functional!r}, {self.condition or 'own inequality'}, does not hold in "
-                f"Arb's arithmetic after {done} of {total} boxes."
+                f"Arb's arithmetic after {found.held} of {found.total} boxes."
             )
-        return done, total
+        return Rechecked(found)
 
     def _rebuilt(self) -> Inequality:
         if self.condition not in CONDITIONS:
             raise InputError("the inequality was given as code, which the file does not hold: prove it again.")
         return condition_of(get_functional(self.functional), self.condition, self.domain)
-
-    def _compare_at_points(self, inequality, count: int = 20) -> None:
-        """Raise NumericalError unless factored and unfactored formula agree at random points to 1e-11 (1 + |value|)."""
-        rng = random.Random(3)
-        functional = get_functional(self.functional)
-        for _ in range(count):
-            point = [rng.uniform(a, b) for a, b in zip(inequality.lo, inequality.hi, strict=True)]
-            balls = values_at(inequality.program, point)
-            named = {k: v for k, (v, _) in self.domain.items()} | dict(zip(inequality.names, point, strict=True))
-            for part, ball in zip(CONDITIONS[self.condition].parts, balls[:-1], strict=True):
-                exact = left_side_in_digits(functional, {(part, 0): 1.0}, 0.0, named)
-                if abs(float(ball.lo if hasattr(ball, "lo") else ball) - float(exact)) > 1e-11 * (
-                    1 + abs(float(exact))
-                ):
-                    raise NumericalError(f"the factored program of {self.functional!r} is not the formula at {named}.")
 
     def plot(self, path: Annotated[Path, a_path], boxes: int = 6000) -> None:
         """Write the map of the first two variables, at the ends and the middle of a third, as a picture.
@@ -283,7 +279,13 @@ def condition_of(f: Functional, condition: str, domain: Mapping) -> Inequality:
     polarised = "zeta" in domain
     polynomials = enhancements(f, known.parts, algebra, variables, polarised)
     terms = tuple((known.parts.index(part), k, c) for part, k, c in known.terms)
-    return _inequality(algebra, polynomials, domain, names, terms, known.constant)
+    energies = tuple((part_of(f, part[0]), part == "c far") for part in known.parts)
+    statement = Statement(energies, polarised, _fixed(domain, names))
+    return _inequality(algebra, polynomials, domain, names, terms, known.constant, statement)
+
+
+def _fixed(domain, names) -> dict[str, float]:
+    return {k: float(a) for k, (a, _) in domain.items() if k not in names}
 
 
 def own_inequality(f: Functional | None, code: Callable, given: Mapping) -> tuple[Inequality, dict]:
@@ -315,12 +317,23 @@ def own_inequality(f: Functional | None, code: Callable, given: Mapping) -> tupl
     if len(program.outputs) != 1:
         raise InputError(f"the inequality has {len(program.outputs)} values; one expected.")
     polynomials = factored(program, [variables[k] for k in wanted], algebra)
-    return _inequality(algebra, polynomials, domain, names, ((0, 0, 1.0),), 0.0), domain
+    statement = _own_statement(f, wanted, energies, program, "zeta" in domain, _fixed(domain, names))
+    return _inequality(algebra, polynomials, domain, names, ((0, 0, 1.0),), 0.0, statement), domain
 
 
-def _inequality(algebra, polynomials, domain, names, terms, constant) -> Inequality:
+def _own_statement(f, wanted, energies, program, polarised, fixed) -> Statement:
+    parts = [part for k in energies for part in _PARTS[k]]
+    numbers = {
+        k: tuple(range(n := sum(len(_PARTS[j]) for j in energies[:i]), n + len(_PARTS[k])))
+        for i, k in enumerate(energies)
+    }
+    functionals = tuple((part_of(f, part), False) for part in parts)
+    return Statement(functionals, polarised, fixed, program, tuple(numbers.get(k, k) for k in wanted))
+
+
+def _inequality(algebra, polynomials, domain, names, terms, constant, statement) -> Inequality:
     lo, hi = (np.array([domain[k][side] for k in names], dtype=float) for side in (0, 1))
-    return Inequality(algebra.program(polynomials), names, lo, hi, terms, constant)
+    return Inequality(algebra.program(polynomials), names, lo, hi, terms, constant, statement)
 
 
 def _sampled(inequality: Inequality):
@@ -373,5 +386,5 @@ def _verified(inequality, f, condition, named, point) -> str:
         known = CONDITIONS[condition]
         value = left_side_in_digits(f, {(p, k): c for p, k, c in known.terms}, known.constant, named)
         return value if value.startswith("-") else ""
-    ball, defined = values_at(inequality.program, point)
+    ball, defined = values_at(inequality, list(map(float, point)))
     return ball.str(50, radius=False) if defined and ball < 0 else ""

@@ -1,0 +1,243 @@
+"""Formulas as they were written, on one box in Arb's arithmetic: for the second check of proofs.
+
+Operations are JAX's. A value is a monomial of the inputs that are not negative times a series (ball_series.py), so that
+r_s and s, which enter as density and gradient, leave where they cancel; and whether every operation that it needs is
+defined on all of the box: True, False, or None where that is open.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dftfd.autofd.scalar.program import evaluate
+from dftfd.errors import UnsupportedError
+from dftfd.verify.ball_intervals import TESTS, logic
+from dftfd.verify.ball_series import SERIES_SLOPES, BallArithmetic, BallSeries
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """product of input_k^powers[k] times series.   known: whether it is defined in the box."""
+
+    powers: tuple[Fraction, ...]
+    series: BallSeries
+    known: bool | None = True
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """inside, centre: True, False or None (open), in the box and at its centre.   depends: inputs."""
+
+    inside: bool | None
+    centre: bool | None
+    depends: frozenset
+    known: bool | None = True
+
+
+_TESTS = {"lt": "lt0", "le": "le0", "gt": "gt0", "ge": "ge0", "eq": "eq0", "ne": "ne0"}
+_ROOTS = {"sqrt": Fraction(1, 2), "rsqrt": Fraction(-1, 2), "square": Fraction(2)}
+_TOTAL = frozenset("exp expm1 atan asinh sinh cosh tanh sin cos erf erfc logistic abs sign cbrt".split())
+
+
+def all_known(*known) -> bool | None:
+    return logic("and", list(known))
+
+
+def as_fraction(value: float) -> Fraction:
+    """The exponent that a float64 stands for: of denominators up to 48 the next one, if it is two ulp away at most."""
+    near = Fraction(value).limit_denominator(48)
+    return near if abs(Fraction(value) - near) <= 2 * Fraction(float(np.spacing(abs(value)))) else Fraction(value)
+
+
+class OnBalls(BallArithmetic):
+    """The algebra of JAX's operations on one box.   variables: the inputs."""
+
+    def __init__(self, flint, lo, hi, order, moves_first: bool):
+        super().__init__(flint, lo, hi, order, moves_first)
+        self._none = (Fraction(0),) * len(lo)
+        unit = lambda k: tuple(Fraction(int(j == k)) for j in range(len(lo)))
+        one = self.series_of(Fraction(1))
+        self._positive = [x >= 0 for x in lo]
+        self.variables = [
+            Scaled(unit(k), one) if self._positive[k] else Scaled(self._none, x) for k, x in enumerate(self.inputs)
+        ]
+
+    def number(self, value) -> Scaled:
+        return Scaled(self._none, self.series_of(Fraction(value)))
+
+    def constant(self, value):
+        if value.dtype.kind == "b":
+            return Truth(bool(value), bool(value), frozenset())
+        if value.dtype.kind != "f":
+            return int(value)
+        if np.isfinite(value):
+            return self.number(float(value))
+        return Scaled(self._none, BallSeries([self._unknown()], frozenset()), False)
+
+    # ---- monomials
+
+    def plain(self, x: Scaled, powers=None) -> BallSeries:
+        """The series of x divided by a monomial, of 1 where none is given."""
+        series = x.series
+        for k, p in enumerate(x.powers):
+            p -= powers[k] if powers else 0
+            if p:
+                factor = self.radius(p) if k == 0 and self.moves_first else self._power(self.inputs[k], p)
+                series = self._product(series, factor)
+        return series
+
+    def add(self, x: Scaled, y: Scaled, sign: int = 1) -> Scaled:
+        known = all_known(x.known, y.known)
+        if self._is_zero(x.series):
+            return Scaled(y.powers, self.times(y.series, sign), known)
+        if self._is_zero(y.series):
+            return Scaled(x.powers, x.series, known)
+        shared = tuple(map(min, x.powers, y.powers))
+        total = self._sum(self.plain(x, shared), self.times(self.plain(y, shared), sign))
+        return Scaled(shared, total, known)
+
+    @staticmethod
+    def _is_zero(series: BallSeries) -> bool:
+        return len(series.a) == 1 and not series.depends and bool(series.a[0].v == 0)
+
+    def times(self, series: BallSeries, number) -> BallSeries:
+        if number == 1:
+            return series
+        return BallSeries([a.times(self.arb(number)) for a in series.a], series.depends)
+
+    def mul(self, x: Scaled, y: Scaled) -> Scaled:
+        powers = tuple(a + b for a, b in zip(x.powers, y.powers, strict=True))
+        return Scaled(powers, self._product(x.series, y.series), all_known(x.known, y.known))
+
+    def power(self, x: Scaled, p: Fraction) -> Scaled:
+        """x^p; the domain is that of real powers."""
+        if p == 0:
+            return Scaled(self._none, self.series_of(Fraction(1)), x.known)
+        test = None if p.denominator == 1 and p > 0 else "ne0" if p.denominator == 1 else "ge0" if p > 0 else "gt0"
+        known = x.known if test is None else all_known(x.known, self._test(test, x).inside)
+        if p.denominator > 1 and not x.series.a[0].v >= 0:
+            return Scaled(self._none, self._power(self.plain(x), p), known)
+        return Scaled(tuple(q * p for q in x.powers), self._power(x.series, p), known)
+
+    def _test(self, test: str, x: Scaled) -> Truth:
+        """Of the sign of a value; a monomial is positive but where one of its inputs may be zero."""
+        zero = any(p and not (self.sides[k].lo > 0) for k, p in enumerate(x.powers))
+        a, depends = (self.plain(x) if zero else x.series).a[0], x.series.depends
+        if any(x.powers):
+            depends |= frozenset(k for k, p in enumerate(x.powers) if p)
+        return Truth(TESTS[test](a.v), TESTS[test](a.c), depends, x.known)
+
+    # ---- operations
+
+    def apply(self, node, args):
+        op = node.op
+        if op == "entry":
+            return args[0][node.params["result"]][node.params["index"]]
+        if op == "call":
+            return self._call(node.code, args)
+        if op == "select_n" and len(args) == 3 and isinstance(args[0], Truth):
+            return self._choice(*args)
+        if op in ("and", "or", "not") and all(isinstance(a, Truth) for a in args):
+            inside, centre = (logic(op, [getattr(a, name) for a in args]) for name in ("inside", "centre"))
+            depends = frozenset().union(*(a.depends for a in args))
+            return Truth(inside, centre, depends, all_known(*(a.known for a in args)))
+        if op == "convert_element_type" and node.real and not isinstance(args[0], Scaled):
+            return self._converted(args[0])
+        if op == "pow" and isinstance(args[1], int):
+            return self.power(args[0], Fraction(args[1]))
+        if all(isinstance(a, Scaled) for a in args):
+            return self._real(node, args)
+        if op in _TESTS and all(isinstance(a, int) for a in args):
+            truth = bool(TESTS[_TESTS[op]](self.arb(args[0] - args[1])))
+            return Truth(truth, truth, frozenset())
+        raise UnsupportedError(f"the recheck knows no operation {op!r} of these operands: it cannot be made.")
+
+    def _converted(self, x) -> Scaled:
+        if isinstance(x, int):
+            return self.number(x)
+        return self._choice(x, self.number(0), self.number(1))
+
+    def _real(self, node, args) -> Any:
+        op = node.op
+        if op in ("add", "add_any", "sub"):
+            return self.add(args[0], args[1], -1 if op == "sub" else 1)
+        if op == "mul":
+            return self.mul(*args)
+        if op == "div":
+            return self.mul(args[0], self.power(args[1], Fraction(-1)))
+        if op == "neg":
+            return Scaled(args[0].powers, self.times(args[0].series, -1), args[0].known)
+        if op in _ROOTS:
+            return self.power(args[0], _ROOTS[op])
+        if op == "integer_pow":
+            return self.power(args[0], Fraction(node.params["y"]))
+        if op == "pow":
+            return self._general_power(*args)
+        if op == "one_minus_square":
+            return self.add(self.number(1), self.power(args[0], Fraction(2)), -1)
+        if op in ("max", "min"):
+            return self._extreme(op, *args)
+        if op == "clamp":
+            return self._extreme("min", self._extreme("max", args[1], args[0]), args[2])
+        if op in _TESTS:
+            return self._test(_TESTS[op], self.add(args[0], args[1], -1))
+        if op in ("copy", "copy_p") or (op == "convert_element_type" and node.real):
+            return args[0]
+        if op == "is_finite":
+            return Truth(None, None, args[0].series.depends, args[0].known)
+        return self._function(op, args[0])
+
+    def _function(self, op: str, x: Scaled) -> Scaled:
+        if op == "exp2":
+            return self._function("exp", Scaled(x.powers, self._product(x.series, self._log_of_two()), x.known))
+        if op in ("log", "log1p", "lambert_w"):
+            shifted = self.add(x, self.number(1)) if op == "log1p" else x
+            known = self._test("ge0" if op == "lambert_w" else "gt0", shifted).inside
+        elif op in _TOTAL and (op in SERIES_SLOPES or op in ("exp", "expm1")):
+            known = True
+        else:
+            raise UnsupportedError(f"the recheck knows no operation {op!r}: it cannot be made.")
+        return Scaled(self._none, self._unary(op, self.plain(x)), all_known(x.known, known))
+
+    def _log_of_two(self) -> BallSeries:
+        return self._unary("log", self.series_of(Fraction(2)))
+
+    def _general_power(self, x: Scaled, y: Scaled) -> Scaled:
+        exponent = y.series.a[0].v
+        if not y.series.depends and not any(y.powers) and exponent.is_exact():
+            man, e = exponent.man_exp()
+            return self.power(x, as_fraction(float(Fraction(int(man)) * Fraction(2) ** int(e))))
+        return self._function("exp", self.mul(y, self._function("log", x)))
+
+    def _extreme(self, op, x: Scaled, y: Scaled) -> Scaled:
+        """y + max(x - y, 0)."""
+        difference = self.plain(self.add(x, y, -1))
+        part = Scaled(self._none, self._clipped("max0" if op == "max" else "min0", difference))
+        total = self.add(y, part)
+        return Scaled(total.powers, total.series, all_known(x.known, y.known))
+
+    def _choice(self, truth: Truth, no, yes):
+        if not isinstance(no, Scaled) or not isinstance(yes, Scaled):
+            raise UnsupportedError("the recheck knows no choice between conditions: it cannot be made.")
+        known = all_known(truth.known, *([yes.known] if truth.inside is not False else []))
+        known = all_known(known, *([no.known] if truth.inside is not True else []))
+        if truth.inside is not None:
+            taken = yes if truth.inside else no
+            return Scaled(taken.powers, taken.series, known)
+        shared = tuple(map(min, no.powers, yes.powers))
+        both = (self.plain(x, shared) for x in (no, yes))
+        return Scaled(shared, self._chosen((truth.inside, truth.centre, truth.depends), *both), known)
+
+    def _call(self, code, args):
+        if code.name == "stop_gradient" or code.eqn.primitive.name == "stop_gradient":
+            return [[a] for a in args]
+        if code.name == "_cube_root":
+            return [[self.power(args[0], Fraction(1, 3))]]
+        if code.name == "lambert_w":
+            return [[self._function("lambert_w", args[0])]]
+        if not code.has_rule:
+            raise UnsupportedError(f"the recheck knows no operation {code.name!r}: it cannot be made.")
+        flat = iter(evaluate(code.program, self, args))
+        return [[next(flat) for _ in range(int(np.prod(v.aval.shape)))] for v in code.eqn.outvars]
