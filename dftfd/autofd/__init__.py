@@ -11,6 +11,7 @@ from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.inverses import register_inverse
 from dftfd.autofd.extra.explanation import Unknown, explain
 from dftfd.autofd.extra.gaussians import euclidean, gaussian
+from dftfd.autofd.extra.interpolation import interpolate
 from dftfd.autofd.extra.printing import show
 from dftfd.autofd.extra.quadratures import (
     discrete,
@@ -143,6 +144,7 @@ __all__ = [
     "identity",
     "imag",
     "integrate",
+    "interpolate",
     "interval",
     "invoke",
     "item",

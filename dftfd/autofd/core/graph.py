@@ -22,6 +22,14 @@ def rewrite(root: Function, rule: Callable):
     return done[id(root)]
 
 
+def nested_derivatives(root: Function) -> int:
+    """How many derivatives by points stand one inside of another; the cost of a value doubles with each."""
+    depth: dict[int, int] = {}
+    for node in nodes_of(root):
+        depth[id(node)] = max((depth[id(f)] for f in node.operands), default=0) + (node.operator.name == "nabla")
+    return depth[id(root)]
+
+
 def over(node: Function, operands) -> Function:
     """The same node over other operands; the node itself if they are its own."""
     return node if all(a is b for a, b in zip(operands, node.operands, strict=True)) else node.replace(operands)

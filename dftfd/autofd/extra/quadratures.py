@@ -121,24 +121,34 @@ def fourier(domain: Domain, values: Any) -> Function:
     return function(TrigonometricInterpolation(n, float(domain.points[0]), length), domain, params=(values,))
 
 
-class TrigonometricInterpolation(Code):
-    """(values (n, ...), x) -> sum_j values_j D(x - x_j),   D(x) = 1/n sum of exp(i k 2 pi x / length) over |k| <= n/2.
+class Waves(Code):
+    """x -> D(x - x_j) (n,),   D(x) = 1/n sum of exp(i k 2 pi x / length) over |k| <= n/2.
 
     For even n the highest cosine counts half, so D is real and D(x_i - x_j) = delta_ij.
     """
 
-    __name__ = "fourier"
-
     def __init__(self, n: int, start: float, length: float):
         self.n, self.start, self.length = n, start, length
 
-    def __call__(self, values, x):
+    def __call__(self, x):
         angle = (2 * np.pi / self.length) * (x - self.start) - 2 * np.pi * np.arange(self.n) / self.n
         k = np.arange(1.0, (self.n - 1) // 2 + 1)
         kernel = 1 + 2 * jnp.sum(jnp.cos(k[:, None] * angle[None, :]), axis=0)
         if self.n % 2 == 0:
             kernel = kernel + jnp.cos(self.n / 2 * angle)
-        return jnp.tensordot(kernel / self.n, values, 1)
+        return kernel / self.n
+
+
+class TrigonometricInterpolation(Code):
+    """(values (n, ...), x) -> sum_j values_j D(x - x_j), see `Waves`."""
+
+    __name__ = "fourier"
+
+    def __init__(self, n: int, start: float, length: float):
+        self.waves = Waves(n, start, length)
+
+    def __call__(self, values, x):
+        return jnp.tensordot(self.waves(x), values, 1)
 
 
 def product(*domains: Domain, name: str = "r") -> Domain:

@@ -5,18 +5,24 @@ derivative, a Function v with dE = integral of v df. Only public JAX is used; ev
 """
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import tree_leaves
 
 from dftfd.autofd.core.function import is_function
+from dftfd.autofd.core.graph import nested_derivatives
 from dftfd.autofd.transforms.outcome import Arguments, Outcome, clean
 from dftfd.autofd.transforms.tape import ForwardTape
 from dftfd.autofd.transforms.transposition import Run
-from dftfd.errors import SignatureError
+from dftfd.errors import InputWarning, SignatureError
+
+DEEP = 6
+"""Derivatives one inside of another from which on a gradient warns: three steps of a descent on an energy of slopes."""
 
 
 def _checked_scalar(value):
@@ -54,12 +60,25 @@ def value_and_grad(
             value, aux = _pair(out) if has_aux else (out, None)
             return _checked_scalar(value), aux
 
+        _warn_about_nesting(args)
         found = Run(scalar, Arguments(args, argnums), has_aux=True)
         gradient = found.pull(jnp.ones_like(found.value))
         gradient = gradient[0] if isinstance(argnums, int) else gradient
         return ((found.value, found.aux) if has_aux else found.value), gradient
 
     return run
+
+
+def _warn_about_nesting(args):
+    deepest = max((nested_derivatives(f) for f in tree_leaves(args, is_leaf=is_function) if is_function(f)), default=0)
+    if deepest >= DEEP:
+        warnings.warn(
+            f"a function that holds {deepest} derivatives one inside of another is differentiated: the time for its "
+            "values doubles with each. After every step of a descent go on from values at the points of its space, "
+            "f = fd.interpolate(X, jax.vmap(f)(X.points)).",
+            InputWarning,
+            stacklevel=3,
+        )
 
 
 def _pair(out):
