@@ -18,6 +18,7 @@ from dftfd.libcint.two_electron import (
 )
 from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
 from dftfd.terms.integrals import ExactCoulombExchange
+from tests.verification.parameter_derivatives import error_of, hybrids, rows_of
 
 TIGHT = {"grid_level": 0, "conv_tol": 1e-12, "density_fit": False}
 LITHIUM = ("Li 0 0 0;", {"basis": "sto-3g", "spin": 1})
@@ -154,13 +155,25 @@ def test_an_uncertain_derivative_by_a_range_is_told():
 
 
 def test_where_there_is_none():
-    """No semilocal term; double integrals."""
+    """No term with parameters; models of the potential."""
     molecule = dftfd.molecule(*HELIUM[:1], **HELIUM[1])
     assert dftfd.run_scf(molecule, "hf", **TIGHT).parameter_gradient() == {}
     assert dftfd.run_scf(molecule, 1.0 * long_range_exchange(0.3), **TIGHT).parameter_gradient() == {}
-    result = dftfd.run_scf(molecule, "lda_x + 1.0*vv10", **TIGHT, nlc_grid_level=0)
-    with pytest.raises(UnsupportedError, match="semilocal energies, which vv10 is not"):
-        result.parameter_gradient()
+    with pytest.raises(UnsupportedError, match="which mgga_x_tb09 has not"):
+        dftfd.run_scf(molecule, "tb09", **TIGHT | {"conv_tol": 1e-8}).parameter_gradient()
+
+
+def test_parameters_of_double_integrals():
+    """VV10's b and C, on a grid of its own."""
+    molecule = dftfd.molecule("He 0 0 0;", basis="sto-3g")
+    run = lambda **given: dftfd.run_scf(
+        molecule, screened + dftfd.get_functional("vv10", **given), **TIGHT, nlc_grid_level=0
+    )
+    found = run().parameter_gradient()
+    assert found.keys() == {"screened", "vv10"} and found["vv10"].keys() == {"b", "C"}
+    for name, at, step in (("b", 5.9, 0.02), ("C", 0.0093, 4e-5)):
+        energy = lambda x, name=name: run(**{name: x}).energy
+        assert found["vv10"][name] == pytest.approx(five_points(energy, at, step), rel=1e-6)
 
 
 def test_with_smearing_it_is_that_of_the_free_energy():
@@ -171,3 +184,11 @@ def test_with_smearing_it_is_that_of_the_free_energy():
     assert found == pytest.approx(five_points(lambda a: run(a).free_energy, 0.7, 4e-3), rel=1e-6)
     assert abs(found - five_points(lambda a: run(a).energy, 0.7, 4e-3)) > 1e-3 * abs(found)
     assert "free_energy" in dftfd.SCFResult.parameter_gradient.__doc__
+
+
+@pytest.mark.slow  # hundreds of self-consistent calculations for each functional
+@pytest.mark.parametrize("name", hybrids())
+def test_every_number_of_a_hybrid(name):
+    """Coefficients, parameters, fractions and omega of all hybrids: gradients are differences of whole SCFs to 1e-6."""
+    rows = rows_of(name)
+    assert len(rows) > 1 and max(map(error_of, rows)) < 1e-6

@@ -103,7 +103,7 @@ class Energy:
         """The same with another functional, or with other, also traced, parameters of the same one.
 
         Integrals and grids stay, so it may not need others: InputError for ranges of exact exchange, double integrals,
-        derivatives of orbitals or a dispersion correction that are not there.
+        derivatives of orbitals or a dispersion correction that are not there, UnsupportedError for a traced range.
         """
         functional = _with_energy(functional)
         old, new = self.functional, functional

@@ -21,10 +21,12 @@ from dftfd.errors import UnsupportedError
 from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.functionals.exchange_ranges import holders
 from dftfd.functionals.guests import without_guests
-from dftfd.terms import CoulombExchangeEnergy
+from dftfd.runtime.progress import as_progress
+from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
+from dftfd.xc.in_jax import double_integral_of_density
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.local_exchange import LocalExchangeBuilder
 from dftfd.xc.matrix import MatrixBuilder
@@ -34,23 +36,29 @@ def parameter_gradient(calculation, P) -> dict[str, dict[str, Any]]:
     """{name of a term: {parameter: dE/dp [hartree per unit of p]}} of a converged density matrix P (spin, ao, ao).
 
     Where terms of one name share a parameter, its derivative is the sum of theirs. That by the range omega of exact
-    exchange stands with the first term that has this omega. UnsupportedError for double integrals, models of the
-    potential, and e_x_lr, on whose omega integrals depend.
+    exchange stands with the first term that has this omega. UnsupportedError for models of the potential, and for
+    e_x_lr, on whose omega integrals depend.
     """
     functional = calculation.functional
     without_guests(functional, "whose derivatives by parameters are jax.grad's of its own code")
     without_pt2(functional, "whose orbitals change with parameters, and its perturbation theory with them")
-    others = [t.name for _, t in functional.terms if t.is_nonlocal or not t.has_energy]
+    others = [t.name for _, t in functional.terms if not t.has_energy]
     if others:
-        raise UnsupportedError(
-            f"the gradient by parameters is that of semilocal energies, which {', '.join(others)} is not; "
-            "dftfd.energy(molecule, functional) is code that JAX differentiates by parameters of double integrals too."
-        )
+        raise UnsupportedError(f"the gradient by parameters is that of an energy, which {', '.join(others)} has not.")
     if "e_x_lr" in functional.ingredients:
         raise UnsupportedError("the gradient by omega of e_x_lr needs derivatives of integrals that are not there.")
-    semilocal, n_spin = functional.semilocal_part, len(P)
-    if not semilocal.terms:
-        return {}
+    found: dict[str, dict[str, Any]] = {}
+    if functional.is_semilocal:
+        _add(found, _of_semilocal(calculation, P))
+    if functional.is_nonlocal:
+        _add(found, _of_double_integrals(calculation, P))
+    _add_ranges(found, calculation, P)
+    return found
+
+
+def _of_semilocal(calculation, P):
+    """A Functional of the derivatives of the semilocal energy."""
+    semilocal, n_spin = calculation.functional.semilocal_part, len(P)
     kernel = shared(XCKernel, semilocal, n_spin)
     points, weights = calculation.grid.on(calculation.molecule)
     store = AOStore(calculation.molecule, points, weights, ao_order(kernel), memory_limit=0)
@@ -58,16 +66,25 @@ def parameter_gradient(calculation, P) -> dict[str, dict[str, Any]]:
     builder = (with_exact_exchange if kernel.exact_exchange else MatrixBuilder)(kernel, store)
     density = np.split(builder.density(P), len(store.blocks), axis=-1)
     parts = [_slopes(semilocal, n_spin, b.points, b.weights, d) for b, d in zip(store.blocks, density, strict=True)]
-    total = tree_map(lambda *x: sum(x), *parts)
-    found: dict[str, dict[str, Any]] = {}
+    return tree_map(lambda *x: sum(x), *parts)
+
+
+def _of_double_integrals(calculation, P):
+    """A Functional of the derivatives of the double integrals, whose pairs of points JAX goes through in rows."""
+    builder = calculation.energy(as_progress(False)).of_kind(DoubleIntegralEnergy).builder
+    (points, weights), density = builder.grid, builder.density(P)
+    code = lambda f, *given: double_integral_of_density(f, *given)
+    return jax.jit(jax.grad(code))(calculation.functional.double_integral_part, density, points, weights)
+
+
+def _add(found, total) -> None:
+    """Adds a Functional of derivatives by parameters."""
     for _, slope in total.terms:
         of_term = found.setdefault(slope.name, {})
         for name, value in slope.parameters.items():
             if any(isinstance(x, jax.Array) for x in jax.tree_util.tree_leaves(value)):  # integers stay as they are
                 value = tree_map(lambda x: float(x) if jnp.ndim(x) == 0 else np.asarray(x), value)
                 of_term[name] = value if name not in of_term else tree_map(lambda a, b: a + b, of_term[name], value)
-    _add_ranges(found, calculation, P)
-    return found
 
 
 def _add_ranges(found, calculation, P) -> None:
