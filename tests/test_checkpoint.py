@@ -131,15 +131,15 @@ def test_a_damaged_file_gives_way_to_the_previous_generation(path):
 @pytest.mark.parametrize(
     "molecule, options, words",
     [
-        ({"text": "N 0 0 0; N 0 0 1.1"}, {}, r"molecule H2O \(O H H\) instead of N2 \(N N\)"),
+        ({"text": "N 0 0 0; N 0 0 1.1"}, {}, "atoms .O H H. instead of .N N."),
         ({"text": WATER + "1"}, {}, "positions"),
         ({"basis": "6-31g"}, {}, "basis .*sto-3g.* instead of .*6-31g"),
         ({"charge": 1, "spin": 1}, {}, "spin 0 instead of 1"),
         ({}, {"xc": "pbe"}, "is not for the functional 'pbe'"),
         ({}, {"grid_level": 1}, "grid level 0 instead of 1"),
-        ({}, {"density_fit": False}, "density fit True instead of False"),
-        ({}, {"method": "UKS"}, "method RKS instead of UKS"),
-        ({}, {"smearing": 0.01}, "smearing None instead of"),
+        ({}, {"density_fit": False}, "density fit the default instead of False"),
+        ({}, {"method": "UKS"}, "method .RKS. instead of .UKS."),
+        ({}, {"smearing": 0.01}, "smearing the default instead of"),
         ({}, {"electric_field": (0, 0, 0.01)}, "field"),
         ({}, {"point_charges": [(1.0, 0, 0, 9.0)]}, "point charges"),
     ],
@@ -174,7 +174,7 @@ def test_forged_checkpoints_are_refused(path, forged):
         return edit
 
     refusals = [
-        (in_text("text", "settings", lambda s: s["versions"].update(dftfd="0.0.1")), "version 0.0.1 instead of"),
+        (in_text("text", "settings", lambda s: s["versions"].update(dftfd="0.0.1")), "version .0.0.1. instead of"),
         (in_text("text", "result", lambda r: r["energies"].update(xc=1.0)), "in this calculation they have"),
         (put("dftfd/format", 1), "has format 1; this version of dftfd reads format 3"),
         (put("dftfd/loop", None), "is a result, no checkpoint to go on from"),
@@ -183,7 +183,7 @@ def test_forged_checkpoints_are_refused(path, forged):
         (put("dftfd/loop/memory/errors", np.zeros((9, 49))), "not as many errors"),
         (
             in_text("text", "options", lambda o: o.update(occupations=[2])),
-            r"occupations \(2.0,\) instead of None",
+            r"occupations .\(2.0,\). instead of the default",
         ),
     ]
     for change, words in refusals:

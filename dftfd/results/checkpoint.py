@@ -11,6 +11,7 @@ written costs the checkpoint, not the calculation.
 import json
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 
 from dftfd.errors import CheckpointError, CheckpointWarning, DamagedFileError, FileError, FunctionalError
 from dftfd.model.calculation import Calculation
+from dftfd.model.identity import identity_of
 from dftfd.model.options import ENERGY, STATE, Options
 from dftfd.results.result import SCFResult
 from dftfd.results.result_file import refusing_damage, require_orbitals, require_shapes, result_of_tree
@@ -26,10 +28,9 @@ from dftfd.results.tree import MOLECULE_TEXT, result_tree
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.files import check_writable
 from dftfd.runtime.hdf5 import begins_as_ours, read_tree, write_tree
-from dftfd.runtime.version import VERSION
+from dftfd.runtime.records import require_same
 from dftfd.scf.problem import Snapshot, Solution, State
 
-SAME_POSITION = 1e-8  # bohr
 MAX_MEMORY_ENTRIES = 64
 
 
@@ -195,47 +196,11 @@ def _checked_memory(memory, calculation, state):
 
 def _require_same(path, result, calculation, options):
     """Raise CheckpointError, with all that differs, unless the checkpoint is of this calculation."""
-    there = _identity(result.calculation, result.settings.options, result.settings.versions["dftfd"])
-    here = _identity(calculation, options, VERSION)
-    different = [
-        f"{name} {_short(there[name])} instead of {_short(here[name])}"
-        for name in here
-        if not _equal(there[name], here[name])
-    ]
-    if different:
-        raise CheckpointError(
-            f"{path} is the checkpoint of another calculation: {'; '.join(different)}. It is kept; take another name, "
-            "or its density as guess=dftfd.load_result(...)."
-        )
+    there = _identity(result.calculation, result.settings.options) | {"version": result.settings.versions["dftfd"]}
+    require_same(path, "checkpoint", there, _identity(calculation, options))
 
 
-def _identity(calculation, options: Options, version: str):
-    """What must agree for a run to go on, by the words for it; the functional is compared by its definition."""
-    molecule, potential = calculation.molecule, calculation.surroundings.potential
-    of_options = options.plain(ENERGY, STATE)
-    del of_options["xc"]
-    return {
-        "molecule": f"{molecule.formula} ({' '.join(molecule.labels)})",
-        "ghosts": molecule.ghost,
-        "spin": molecule.spin,
-        "positions": molecule.coordinates,
-        "basis": (molecule.basis, molecule.cartesian),
-        "shells": (molecule.atom_basis, molecule.atom_ecp),
-        "external potential": np.zeros(0) if potential is None else potential.fingerprint(molecule),
-        "external potential on nuclei": potential is not None and potential.on_nuclei,
-        "version": version,
-    } | {name.replace("_", " "): value for name, value in of_options.items()}
-
-
-def _equal(a, b):
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return a.shape == b.shape and bool(np.all(np.abs(a - b) <= SAME_POSITION))
-    return type(a) is type(b) and a == b
-
-
-def _short(value):
-    """A value in a message; long ones by what they are."""
-    if isinstance(value, np.ndarray):
-        return f"({len(value)} rows)"
-    text = str(value)
-    return text if len(text) < 60 else f"{text[:57]}..."
+def _identity(calculation, options: Options):
+    """What must agree for a run to go on: the same energy and solution, wherever the search for it began."""
+    known = replace(options, xc=calculation.functional, method=calculation.method)
+    return identity_of(calculation.molecule, known, ENERGY, STATE)

@@ -62,7 +62,7 @@ def _plain(value):
 def require_same(path, what: str, there: Mapping, here: Mapping) -> None:
     """CheckpointError, with all that differs, unless a record is of the run that is to go on.
 
-    what: kind of the record, 'a scan'.   there: identity in the file.   here: that of the run.
+    what: the file, 'record of a scan'.   there: identity in the file.   here: that of the run.
     """
     here = json.loads(json.dumps(here))
     names = [name for name in {**here, **there} if there.get(name) != here.get(name)]
@@ -71,8 +71,7 @@ def require_same(path, what: str, there: Mapping, here: Mapping) -> None:
     if names:
         differences = "; ".join(_difference(name, there.get(name), here.get(name)) for name in names)
         raise CheckpointError(
-            f"{path} is the record of {what} of another calculation: {differences}. Go on with the same, or take "
-            "another name."
+            f"{path} is the {what} of another calculation: {differences}. Go on with the same, or take another name."
         )
 
 
@@ -226,7 +225,7 @@ class Record:
             return
         head, self.pieces, whole = _contents(self.path, text, self.what, self._identity is not None)
         if head is not None:
-            require_same(self.path, self.what, head["identity"], self._identity)
+            require_same(self.path, f"record of {self.what}", head["identity"], self._identity)
         if whole < len(text):
             os.truncate(self.path, whole)
 

@@ -295,7 +295,7 @@ def _earlier_frames(molecule, kind, trajectory) -> list[Frame]:
                 f"{''.join(molecule.symbols)} with {model}; go on with the same, or choose another file."
             )
         if frame.identity is not None:
-            require_same(trajectory, "an optimisation", frame.identity, identity)
+            require_same(trajectory, "path", frame.identity, identity)
     if any(frame.identity is None for frame in frames):
         warnings.warn(
             f"{trajectory} is of an earlier version, which did not write down what its energies depend on; the last "
