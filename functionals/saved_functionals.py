@@ -4,13 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dftfd.errors import DamagedFileError, FunctionalError, InputError
+from dftfd.errors import FunctionalError, InputError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.parameters import plain
 from dftfd.functionals.registry import get_functional, register
 from dftfd.runtime.arguments import public
+from dftfd.runtime.documents import refusing_damage
 from dftfd.runtime.files import read_bytes, write_text
+from dftfd.runtime.json_reader import parse_json
 
 FORM, MAX_BYTES = 1, 2**24
 
@@ -38,15 +40,11 @@ def load_functional(path: Path) -> Functional:
     Raises FileError for a file that cannot be read or is damaged, FunctionalError where the code of a formula is no
     longer what was fitted.
     """
-    try:
-        document = json.loads(read_bytes(path, MAX_BYTES))
+    with refusing_damage(path, "is no saved functional"):
+        document = parse_json(read_bytes(path, MAX_BYTES))
         if document["dftfd_functional"] != FORM:
             raise ValueError(f"form {document['dftfd_functional']}, {FORM} is known")
         found, fingerprint, name = _functional(document), document["fingerprint"], document["name"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        if isinstance(error, FunctionalError):
-            raise
-        raise DamagedFileError(f"{path} is no saved functional: {type(error).__name__}: {error}.") from error
     if program_fingerprint(found) != fingerprint:
         raise FunctionalError(
             f"{path}: the code of {', '.join(term.name for _, term in found.terms)} is not what was fitted, so its "

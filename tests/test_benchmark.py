@@ -15,11 +15,11 @@ from dftfd.benchmarks import compare_totals, plan_benchmark, read_set, shipped_s
 from dftfd.benchmarks import energies as running
 from dftfd.benchmarks.gscdb import read_totals
 from dftfd.benchmarks.reactions import HARTREE, document_of, read_document
-from dftfd.benchmarks.spreadsheet import read_table
 from dftfd.benchmarks.statistics import interval, statistics_of, wtmad1, wtmad2
 from dftfd.cli import main
 from dftfd.cli.verdicts import functionals_of
 from dftfd.errors import FileError, FunctionalError, InputError, UnsupportedError
+from dftfd.runtime.spreadsheet import read_table
 
 SETTINGS = {"basis": "sto-3g", "density_fit": False}
 H2, H4 = "H 0 0 0; H 0 0 0.74;", "H 0 0 0; H 0 0 0.74; H 0 3 0; H 0 3 0.74;"

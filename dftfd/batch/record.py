@@ -20,6 +20,7 @@ from dftfd.model.option_values import for_json
 from dftfd.model.options import ENERGY, SEARCH, START, STATE
 from dftfd.results.tree import MOLECULE_TEXT
 from dftfd.runtime import records
+from dftfd.runtime.documents import require_types
 from dftfd.runtime.files import read_bytes
 from dftfd.runtime.version import VERSION
 
@@ -88,8 +89,8 @@ class Answers:
             try:
                 fields = dict(piece)
                 key, question = fields.pop("key"), fields.pop("asked", None)
-                outcome = Outcome(**fields | {"warnings": tuple(fields["warnings"])})
-            except (KeyError, TypeError) as error:
+                outcome = require_types(Outcome(**fields | {"warnings": tuple(fields["warnings"])}))
+            except (KeyError, TypeError, ValueError) as error:
                 raise self._record.damaged(number, error) from error
             if outcome.document is not None:
                 known[key] = outcome

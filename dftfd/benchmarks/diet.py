@@ -25,7 +25,7 @@ from dftfd.errors import FileError, InputError, shown
 from dftfd.runtime.files import read_bytes
 
 SOURCE = "Diet GMTKN55: T. Gould, Phys. Chem. Chem. Phys. 20, 27735 (2018), doi:10.1039/C8CP05554H"
-MAX_BYTES = 32 * 2**20
+MAX_BYTES, MAX_LINES, MAX_DEPTH = 32 * 2**20, 500_000, 12
 
 
 def is_diet(path) -> bool:
@@ -53,7 +53,7 @@ def read_diet(path, subsets=()) -> BenchmarkSet:
 
 def _read(path) -> BenchmarkSet:
     species: dict[str, Species] = {}
-    reactions, subsets = [], {}
+    reactions, subsets, where = [], {}, "the whole"
     tree = _tree(path)
     try:
         for subset, entries in tree.items():
@@ -72,7 +72,7 @@ def _read(path) -> BenchmarkSet:
                 reactions.append(Reaction(label, subset, tuple(pairs), float(entry["Energy"]), weight))
                 mean = MEAN_REFERENCE / weight if weight else None
                 subsets[subset] = Subset(subset, CLASS_OF.get(subset.lower(), ""), SOURCE, mean)
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except Exception as error:  # names, lists and numbers may stand anywhere
         raise FileError(f"{path} is not of Diet GMTKN55's layout: {error!r} in {shown(where)}.") from error
     name = f"diet-{len(reactions)}"
     return BenchmarkSet(name, species, tuple(reactions), subsets, source=SOURCE, weighting="WTMAD-2")
@@ -95,12 +95,16 @@ def _tree(path) -> dict:
     stack: list[tuple[int, dict, str]] = []  # indentation, the mapping a line of it belongs to, its latest name
     try:
         lines = read_bytes(path, MAX_BYTES).decode().splitlines()
+        if len(lines) > MAX_LINES:
+            raise ValueError(f"more than {MAX_LINES} lines")
         for number, line in enumerate(lines, start=1):
             where = f"line {number}"
             bare = line.split("#", 1)[0].rstrip()
             if not bare.strip():
                 continue
             indent, words = len(bare) - len(bare.lstrip()), bare.strip()
+            if len(stack) > MAX_DEPTH:
+                raise ValueError(f"more than {MAX_DEPTH} levels")
             while stack and stack[-1][0] >= indent and not words.startswith("- "):
                 stack.pop()
             if words.startswith("- "):

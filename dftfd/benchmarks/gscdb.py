@@ -11,8 +11,8 @@ import math
 from pathlib import Path
 
 from dftfd.benchmarks.reactions import HARTREE, BenchmarkSet, Reaction, Species, Subset, atom_text, checked
-from dftfd.benchmarks.spreadsheet import read_table
 from dftfd.errors import DftfdError, FileError, InputError
+from dftfd.runtime.spreadsheet import read_table
 from dftfd.system.geometry import parse_geometry, read_text
 
 SOURCE = "GSCDB137: J. Liang, M. Head-Gordon, arXiv:2508.13468, CC BY 4.0"
@@ -92,7 +92,7 @@ def _described(path, names):
     header, *rows = read_table(table)
     at = {word: k for k, word in enumerate(header)}
     for row in rows:
-        if row and row[0] in names and {"Datatype", "Theory level"} <= at.keys():
+        if row and row[0] in names and {"Datatype", "Theory level"} <= at.keys() and len(row) > at["Datatype"]:
             level = row[at["Theory level"]] if len(row) > at["Theory level"] else ""
             described[row[0]] = Subset(row[0], row[at["Datatype"]].lower(), f"{level}; {SOURCE}" if level else SOURCE)
     return described

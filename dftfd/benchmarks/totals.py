@@ -24,6 +24,7 @@ from dftfd.model.forces import require_energy
 from dftfd.model.options import RUN, Options
 from dftfd.runtime.arguments import number, optional, public, whole
 from dftfd.runtime.arguments import path as as_path
+from dftfd.runtime.documents import refusing_damage
 from dftfd.runtime.files import read_bytes, write_text
 from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
@@ -257,18 +258,20 @@ def _size(one, basis) -> int | None:
 
 def _document(path, functionals: Sequence[str]):
     """Energies and molecules of a JSON file."""
-    try:
+    with refusing_damage(path, "is no list of molecules with energies, see compare_totals", FileError):
         listed = parse_json(read_bytes(path, MAX_BYTES))
         entries = {str(entry["name"]): entry for entry in listed}
         if len(entries) < len(listed):
             raise ValueError("a molecule's name stands twice")
         theirs = {
-            xc: {name: float(entry["energies"][xc]) for name, entry in entries.items() if xc in entry["energies"]}
+            xc: {
+                name: number().convert(entry["energies"][xc])
+                for name, entry in entries.items()
+                if xc in entry["energies"]
+            }
             for xc in functionals
         }
         species = {name: _species(name, entry) for name, entry in entries.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise FileError(f"{path} is no list of molecules with energies ({error!r}); see compare_totals.") from error
     for xc, energies in theirs.items():
         if not energies:
             raise InputError(f"{path} has no energies with {xc!r}.")

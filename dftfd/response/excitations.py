@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.errors import ConvergenceWarning, DamagedFileError, FileError, InputError, NotConvergedError, shown
+from dftfd.errors import ConvergenceWarning, FileError, InputError, NotConvergedError, shown
 from dftfd.libcint.mole import gradient_integrals, overlap_integrals, position_integrals, rotation_integrals
 from dftfd.model.nearby import solution_at
 from dftfd.response.excited_states import ExcitedState, excited_state
@@ -23,6 +23,7 @@ from dftfd.response.linear_response import LinearResponse
 from dftfd.response.spin_flip import SpinFlip
 from dftfd.response.subspaces import lowest_roots
 from dftfd.runtime.arguments import array, choice, number, public, whole
+from dftfd.runtime.documents import refusing_damage, require_types
 from dftfd.runtime.hdf5 import read_tree, write_tree
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.pictures import picture
@@ -216,7 +217,7 @@ def load_excitations(path: Path) -> Excitations:
     part = read_tree(path, "excitations").get("excitations")
     if not isinstance(part, dict) or not {"format", "text", "arrays"} <= set(part):
         raise FileError(f"{path} holds no excitations of dftfd; expected a file written by excitations.save(...).")
-    try:
+    with refusing_damage(path):
         if int(part["format"]) != FORMAT:
             raise FileError(f"{path} has format {part['format']}; this version of dftfd reads format {FORMAT}.")
         arrays, text = part["arrays"], json.loads(part["text"])
@@ -225,12 +226,8 @@ def load_excitations(path: Path) -> Excitations:
         entries = dict(arrays) | {name: text[name] for name in _TEXT}
         entries |= {name: tuple(entries.pop(f"{name}_{s}") for s in range(n_spin)) for name in _PER_SPIN}
         found = Excitations(**entries | {"converged": arrays["converged"].astype(bool)})
-        _require_shapes(found)
+        _require_shapes(require_types(found))
         return found
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        if isinstance(error, FileError):
-            raise
-        raise DamagedFileError(f"{path} is damaged: {type(error).__name__}: {error}.") from error
 
 
 def _require_shapes(found):

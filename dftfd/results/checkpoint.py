@@ -23,9 +23,10 @@ from dftfd.model.calculation import Calculation
 from dftfd.model.identity import identity_of
 from dftfd.model.options import ENERGY, STATE, Options
 from dftfd.results.result import SCFResult
-from dftfd.results.result_file import refusing_damage, require_orbitals, require_shapes, result_of_tree
+from dftfd.results.result_file import require_orbitals, require_shapes, result_of_tree
 from dftfd.results.tree import MOLECULE_TEXT, result_tree
 from dftfd.runtime.arguments import path as as_path
+from dftfd.runtime.documents import refusing_damage
 from dftfd.runtime.files import check_writable
 from dftfd.runtime.hdf5 import begins_as_ours, read_tree, write_tree
 from dftfd.runtime.records import require_same

@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass
 
 from dftfd.errors import InputError, UnsupportedError, shown
+from dftfd.runtime.arguments import each, flag, number, text
 from dftfd.runtime.files import write_text
 from dftfd.runtime.json_reader import parse_json
 from dftfd.system.geometry import read_text
@@ -45,7 +46,7 @@ def read_input(path) -> Request:
         raise InputError(f"{where} is no JSON: {error}.") from error
     driver = _field(document, "driver", str, where)
     if driver not in RETURNS:
-        raise UnsupportedError(f"{where}: driver {driver!r}; known here: {', '.join(RETURNS)}.")
+        raise UnsupportedError(f"{where}: driver {shown(driver)}; known here: {', '.join(RETURNS)}.")
     model, molecule = _field(document, "model", dict, where), _field(document, "molecule", dict, where)
     keywords = document.get("keywords") or {}
     if not isinstance(keywords, dict) or set(keywords) & set(DECIDED):
@@ -61,10 +62,12 @@ def read_input(path) -> Request:
 def _molecule_arguments(molecule, where):
     symbols, geometry = (_field(molecule, name, list, where) for name in ("symbols", "geometry"))
     n, expected = len(geometry), 3 * len(symbols)
-    if n != expected or not all(isinstance(x, int | float) for x in geometry):
+    if n != expected:
         raise InputError(f"{where}: geometry has {n} entries; expected {expected} numbers, in bohr.")
+    geometry = each(number()).checked(f"{where}, geometry", geometry)
+    symbols = each(text).checked(f"{where}, symbols", symbols)
     real = molecule.get("real") or [True] * len(symbols)
-    if len(real) != len(symbols):
+    if len(each(flag).checked(f"{where}, real", real)) != len(symbols):
         raise InputError(f"{where}: 'real' has {len(real)} entries for {len(symbols)} symbols.")
     atoms = [
         (symbol if is_real else f"ghost-{symbol}", tuple(geometry[3 * k : 3 * k + 3]))
@@ -72,8 +75,8 @@ def _molecule_arguments(molecule, where):
     ]
     charge, multiplicity = molecule.get("molecular_charge", 0), molecule.get("molecular_multiplicity", 1)
     for name, value in (("molecular_charge", charge), ("molecular_multiplicity", multiplicity)):
-        if not isinstance(value, int | float) or value != round(value):
-            raise InputError(f"{where}: {name} is {value!r}; expected a whole number.")
+        if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1000 or value != round(value):
+            raise InputError(f"{where}: {name} is {shown(value)}; expected a whole number.")
     return {"source": atoms, "unit": "bohr", "charge": round(charge), "spin": round(multiplicity) - 1}
 
 

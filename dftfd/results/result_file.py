@@ -2,7 +2,6 @@
 
 import json
 import warnings
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import jax
 import numpy as np
 
 from dftfd.elements import AtomName, parse_atom_name
-from dftfd.errors import DamagedFileError, FileError, FunctionalError, InputError, InputWarning
+from dftfd.errors import FileError, FunctionalError, InputError, InputWarning
 from dftfd.functionals.definition import from_definition
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
@@ -21,6 +20,7 @@ from dftfd.results.result import SCFResult
 from dftfd.results.settings import Settings
 from dftfd.results.tree import FORMAT, RESULT_ARRAYS
 from dftfd.runtime.arguments import public
+from dftfd.runtime.documents import refusing_damage
 from dftfd.runtime.hdf5 import read_tree
 from dftfd.scf.convergence import Cycle
 from dftfd.system.basis import checked_basis, checked_ecp
@@ -65,17 +65,6 @@ def result_of_tree(tree: dict, path, functional=None) -> SCFResult:
         if version != FORMAT:
             raise FileError(f"{path} has format {version}; this version of dftfd reads format {FORMAT}.")
         return _result(json.loads(part["text"]), part["arrays"], part.get("options", {}), functional)
-
-
-@contextmanager
-def refusing_damage(path):
-    """Turns what the contents of a file lead to, where they are not those of a result, into DamagedFileError."""
-    try:
-        yield
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
-        if isinstance(error, FunctionalError):
-            raise
-        raise DamagedFileError(f"{path} is damaged: {type(error).__name__}: {error}.") from error
 
 
 def _result(text, arrays, arrays_of_options, functional) -> SCFResult:

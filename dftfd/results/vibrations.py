@@ -14,12 +14,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.errors import DamagedFileError, FileError, InputError
+from dftfd.errors import FileError, InputError
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM, DALTON_IN_ELECTRON_MASSES, HARTREE_IN_WAVENUMBERS
 from dftfd.response.hessian import SecondDerivatives
 from dftfd.results.thermochemistry import Thermochemistry, thermochemistry
 from dftfd.results.vibration_files import writer_for
 from dftfd.runtime.arguments import array, choice, number, optional, public, whole
+from dftfd.runtime.documents import refusing_damage, require_types
 from dftfd.runtime.hdf5 import read_tree, write_tree
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.system.isotopes import ISOTOPES, masses
@@ -311,7 +312,7 @@ def load_vibrations(path: Path) -> Vibrations:
     part = read_tree(path, "vibrations").get("vibrations")
     if not isinstance(part, dict) or not {"format", "text", "arrays"} <= set(part):
         raise FileError(f"{path} holds no vibrations of dftfd; expected a file written by vibrations.save(...).")
-    try:
+    with refusing_damage(path):
         if int(part["format"]) != FORMAT:
             raise FileError(f"{path} has format {part['format']}; this version of dftfd reads format {FORMAT}.")
         arrays, text = part["arrays"], json.loads(part["text"])
@@ -321,12 +322,8 @@ def load_vibrations(path: Path) -> Vibrations:
             | {name: text[name] for name in _TEXT},
         )
         found = replace(found, symbols=tuple(map(str, found.symbols)), document=dict(found.document))
-        _require_shapes(found)
+        _require_shapes(require_types(found))
         return found
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        if isinstance(error, FileError):
-            raise
-        raise DamagedFileError(f"{path} is damaged: {type(error).__name__}: {error}.") from error
 
 
 def _require_shapes(found):

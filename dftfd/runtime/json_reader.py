@@ -11,11 +11,11 @@ from typing import Any
 
 from dftfd.errors import FileError, shown
 
-MAX_DEPTH = 64
-"""Levels of lists and objects in one another."""
+MAX_DEPTH, MAX_LISTS, MAX_VALUES = 64, 10**6, 4 * 10**6
+"""Levels of lists and objects in one another, how many of them, and of values: each takes twenty times its text."""
 
 _LONG_NUMBER = re.compile(r"[-+.0-9eE]{1000}")
-_WORDS = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_WORDS = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # possessive: nothing is kept to go back to
 _BRACKETS = re.compile(r"[\[\]{}]")
 
 
@@ -25,6 +25,8 @@ def parse_json(content: bytes | str) -> Any:
     bare = _WORDS.sub('""', text)
     if _LONG_NUMBER.search(bare):
         raise ValueError("a number has more than a thousand digits")
+    if bare.count("[") + bare.count("{") > MAX_LISTS or bare.count(",") > MAX_VALUES:
+        raise ValueError(f"more than {MAX_LISTS} lists and objects, or {MAX_VALUES} values")
     depth = 0
     for bracket in _BRACKETS.finditer(bare):
         depth += 1 if bracket[0] in "[{" else -1

@@ -23,7 +23,7 @@ import numpy as np
 
 from dftfd.elements import ATOMIC_NUMBERS, AtomName, parse_atom_name
 from dftfd.errors import FileError, InputError, UnsupportedError, odd_character, shown
-from dftfd.runtime.files import decoded
+from dftfd.runtime.files import decoded, read_bytes
 from dftfd.runtime.written_numbers import fields, has_unclear_commas, real, separated
 from dftfd.system.comment_line import check_columns, said_in
 from dftfd.system.foreign_files import foreign_format
@@ -333,15 +333,14 @@ def read_text(path, expected: str = "an xyz file") -> str:
             raise FileError(f"file not found: {name}.{_looks_like_coordinates(str(path))}")
         if not path.is_file():
             raise FileError(f"{name} is not a regular file; expected {expected}.")
-        with path.open("rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise FileError(f"{name} is larger than {MAX_FILE_BYTES // 2**20} MiB; expected {expected}.")
+        data = read_bytes(path, MAX_FILE_BYTES)
     except FileError:
         raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise FileError(f"cannot read {name}: {reason}.{_looks_like_coordinates(str(path))}") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise FileError(f"{name} is larger than {MAX_FILE_BYTES // 2**20} MiB; expected {expected}.")
     return decoded(data, name, expected)
 
 

@@ -11,7 +11,8 @@ from dftfd.errors import InputError, MissingDependencyError, shown
 
 PREFIX = "smiles:"
 SEED = 20150914
-_LONGEST = 2000  # characters
+_LONGEST, MAX_ATOMS = 2000, 250
+"""Characters, and atoms with hydrogens: embedding takes time as the third power of their number."""
 
 
 def is_smiles(source: str) -> bool:
@@ -39,6 +40,11 @@ def atoms_of_smiles(source: str) -> tuple[list[tuple[str, tuple[float, float, fl
         if read is None:
             raise InputError(f"{shown(source)} is no SMILES that RDKit reads; 'smiles:CCO' is ethanol.")
         whole = chem.AddHs(read)
+        if whole.GetNumAtoms() > MAX_ATOMS:
+            raise InputError(
+                f"{shown(source)} has {whole.GetNumAtoms()} atoms; SMILES of up to {MAX_ATOMS} are embedded, for more "
+                "give coordinates."
+            )
         if fields.EmbedMolecule(whole, randomSeed=SEED) != 0:
             raise InputError(f"{shown(source)}: RDKit finds no three-dimensional form; give coordinates.")
         _relax(fields, whole)

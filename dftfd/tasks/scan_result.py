@@ -11,6 +11,7 @@ import numpy as np
 from dftfd.errors import DamagedFileError, FileError, InputError
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.runtime.arguments import public
+from dftfd.runtime.documents import refusing_damage
 from dftfd.runtime.files import read_bytes, write_text
 from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
@@ -156,7 +157,7 @@ def check_ending(path: Path) -> None:
 def load_scan(path: Path) -> Scan:
     """The scan that a file holds, as `Scan.save` and `path=` write it. FileError for anything else."""
     content = read_bytes(path, LARGEST_FILE)
-    try:
+    with refusing_damage(path, "is no scan that dftfd wrote; give another file", FileError):
         if content.startswith(HEAD):
             document, *points = pieces_of(path, RECORD)
         else:
@@ -173,5 +174,3 @@ def load_scan(path: Path) -> Scan:
         values, energies, converged, x = zip(*(point_of(point, len(symbols)) for point in points), strict=True)
         arrays = np.array(values), np.array(energies), np.array(converged, dtype=bool), np.array(x)
         return Scan(symbols, atoms, bool(document["relaxed"]), str(document["model"]), *arrays)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise FileError(f"{path} is no scan that dftfd wrote; give another file.") from error

@@ -27,9 +27,10 @@ from dftfd.libcint.pair_potentials import PairPotentials
 from dftfd.model.option_values import for_json
 from dftfd.properties.electrostatics import electron_potential, hermite_density
 from dftfd.properties.fields import electrostatic_potential
-from dftfd.results.result_file import molecule_of_text, refusing_damage, require_shapes
+from dftfd.results.result_file import molecule_of_text, require_shapes
 from dftfd.results.tree import MOLECULE_TEXT
 from dftfd.runtime.arguments import each, public, whole
+from dftfd.runtime.documents import refusing_damage
 from dftfd.runtime.hdf5 import read_tree, write_tree
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.pictures import picture

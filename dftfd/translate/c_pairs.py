@@ -24,6 +24,7 @@ from dftfd.translate.c_files import SPINS, Exported, comment, filled, indented, 
 from dftfd.translate.c_text import ARITHMETIC
 from dftfd.translate.c_text_of_pairs import CODE, HEADER, KERNELS, TEST
 from dftfd.translate.programs import KEEP
+from dftfd.translate.templates import substituted
 from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
 
 LANES = 8
@@ -121,9 +122,7 @@ def pair_files(exported: Exported) -> dict[str, str]:
         "VALUES": _test_values(codes),
     }
     texts = {f"{name}.h": HEADER, f"{name}_kernels.h": KERNELS, f"{name}.c": CODE, f"{name}_test.c": TEST}
-    for key, value in values.items():
-        texts = {file: text.replace(f"@{key}@", str(value)) for file, text in texts.items()}
-    return {f"nonlocal/{file}": text for file, text in texts.items()}
+    return {f"nonlocal/{file}": substituted(text, values) for file, text in texts.items()}
 
 
 def _functions(code: PairCode, tables: dict[str, str]) -> str:

@@ -11,6 +11,7 @@ import hashlib
 from dftfd.autofd.scalar.on_c import number_text
 from dftfd.errors import UnsupportedError
 from dftfd.translate.c_files import Exported, comment, filled, provenance
+from dftfd.translate.templates import substituted
 from dftfd.xc.variables import MEMBERS, named_components
 
 FAMILIES = {"lda": ("rho",), "gga": ("rho", "sigma"), "mgga": ("rho", "sigma", "lapl", "tau")}
@@ -49,10 +50,7 @@ def libxc_source(exported: Exported) -> str:
         "UNUSED": filled(" ".join(f"(void){s};" for s in [*beyond, *(s for s in given if s not in exported.slots)])),
         **_parameters(exported),
     }
-    text = _TEXT
-    for key, value in values.items():
-        text = text.replace(f"@{key}@", str(value))
-    return comment(provenance(exported)) + text
+    return comment(provenance(exported)) + substituted(_TEXT, values)
 
 
 def family_in_libxc(exported: Exported) -> str:

@@ -1,6 +1,7 @@
 """PyTorch's view of exported C code: a module of Python that calls the compiled code through ctypes."""
 
 from dftfd.translate.c_files import SPINS, Exported, provenance
+from dftfd.translate.templates import substituted
 from dftfd.xc.variables import FAMILIES, MEMBERS, VARIABLES
 
 
@@ -16,10 +17,7 @@ def torch_module(exported: Exported) -> str:
         "COUNTS": repr({n: len(VARIABLES[n]) for n in SPINS}),
         "TABLES": "".join(f"    {n}: {{\n{_rows(rows)}    }},\n" for n, rows in tables.items()),
     }
-    text = _TEXT
-    for key, value in values.items():
-        text = text.replace(f"@{key}@", str(value))
-    return text
+    return substituted(_TEXT, values)
 
 
 def _rows(table) -> str:

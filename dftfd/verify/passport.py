@@ -21,8 +21,9 @@ import numpy as np
 from dftfd.errors import FileError, InputError, NumericalError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import get_functional
-from dftfd.runtime.arguments import Kind, public
+from dftfd.runtime.arguments import Kind, number, public
 from dftfd.runtime.arguments import path as as_path
+from dftfd.runtime.documents import refusing_damage
 from dftfd.runtime.files import read_bytes, write_text
 from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
@@ -221,21 +222,23 @@ def _radial(shell, coefficients, r):
 def read_passport(path) -> Passport:
     """The passport of a JSON file; FileError where it is none."""
     path = as_path.checked("path", path)
-    try:
+    with refusing_damage(path, "is no passport of a functional; `dftfd passport NAME` writes one", FileError):
         document = parse_json(read_bytes(path, MAX_BYTES))
         if document["dftfd_passport"] != FORM:
             raise ValueError(f"form {document['dftfd_passport']!r}")
         atoms = {
             str(symbol): AtomEnergy(
-                float(atom["energy"]), float(atom["error"]), {k: float(x) for k, x in atom["terms"].items()}
+                _finite(atom["energy"]), _finite(atom["error"]), {str(k): _finite(x) for k, x in atom["terms"].items()}
             )
             for symbol, atom in document["atoms"].items()
         }
+        if len({frozenset(atom.terms) for atom in atoms.values()}) != 1:
+            raise ValueError("no atoms, or other terms for each")
         return Passport(str(document["functional"]), dict(document["definition"]), atoms, str(document["version"]))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise FileError(
-            f"{path} is no passport of a functional ({error!r}); `dftfd passport NAME` writes one."
-        ) from error
+
+
+def _finite(value) -> float:
+    return number().convert(value)
 
 
 def passport_of(what: str | Functional) -> Passport:

@@ -22,6 +22,7 @@ from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import path as a_path
 from dftfd.runtime.arguments import public, text, whole
 from dftfd.runtime.files import read_bytes, written_whole
+from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.version import VERSION
 from dftfd.verify.exact_point import left_side_in_digits
@@ -156,7 +157,7 @@ def load_proof(path: Path) -> Proof:
     """The certificate that `Proof.save` wrote. FileError where it cannot be read, DamagedFileError if it is no such."""
     content = read_bytes(path, _LARGEST)
     try:
-        entries = json.loads(content)
+        entries = parse_json(content)
         if entries.pop("kind") != _KIND:
             raise ValueError
         tree = np.frombuffer(_inflated(base64.b64decode(entries.pop("tree"), validate=True)), dtype="<i2")
