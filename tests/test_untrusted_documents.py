@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import dftfd
+from dftfd.batch.entries import read_entries
 from dftfd.benchmarks.diet import read_diet
 from dftfd.benchmarks.gscdb import read_gscdb, read_totals
 from dftfd.benchmarks.reactions import read_document
@@ -134,6 +135,37 @@ def test_json(text):
         parse_json(text)
     assert time.process_time() - seconds < SECONDS
     assert 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) < BYTES
+
+
+TOMLS = {
+    "a name of many parts": ".".join("a" * 50_000) + " = 1",
+    "a quoted name of many parts": ".".join(["'a'"] * 50_000) + " = 1",
+    "a table of many parts": "[" + " . ".join("a" * 50_000) + "]",
+    "tables without end": "[[a]]\n" * 10**6,
+    "lists in each other": "a = " + "[" * 10**5,
+    "a long word": "a" * 10**6,
+    "quotes": "'" * 10**6,
+}
+
+
+@pytest.mark.parametrize("case", TOMLS)
+def test_toml(case, tmp_path):
+    (tmp_path / "a.toml").write_text(TOMLS[case])
+    refused(read_document, tmp_path / "a.toml")
+
+
+TABLES = ("file\n" + "a\n" * 10**7, "file," * 10**6, '"' + "a" * 10**6, "file\n" + "a" * 10**6, "\n" * 10**7, "a\n\0\n")
+
+
+@pytest.mark.parametrize("text", TABLES)
+def test_tables_of_molecules(text, tmp_path):
+    (tmp_path / "a.csv").write_text(text)
+
+    def read(path):
+        (entry,) = read_entries([str(path)], {})
+        raise entry.error
+
+    refused(read, tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize("name", ["/proc/kmsg", "/dev/zero", "pipe", "."])

@@ -17,6 +17,7 @@ from dftfd.errors import DftfdError, FileError, InputError, NotConvergedError, R
 from dftfd.functionals.definition import Portable, made_again
 from dftfd.results.notes import DOUBT
 from dftfd.results.qcschema import atomic_result
+from dftfd.runtime.documents import refusing_damage
 from dftfd.system.geometry import electrons_of, frame_of, is_coordinate_text, read_text, split_frames
 from dftfd.system.molecule import Molecule, molecule
 from dftfd.system.smiles import is_smiles
@@ -103,7 +104,7 @@ def _sources(item) -> Iterator[tuple[str, object]]:
         yield _name(item), item
 
 
-TABLE = ".csv"
+TABLE, MAX_CELLS = ".csv", 500_000
 
 
 def _is_one(source):
@@ -116,11 +117,15 @@ def _rows(path):
 
     Files are looked for beside the table.
     """
-    table = csv.DictReader(read_text(path, "a table of molecules").splitlines(), skipinitialspace=True)
-    columns = [name.strip().lower() for name in table.fieldnames or ()]
+    text = read_text(path, "a table of molecules")
+    if text.count("\n") + text.count("\r") + text.count(",") > MAX_CELLS:
+        raise FileError(f"{path} has more than {MAX_CELLS} cells.")
+    with refusing_damage(path, "is no table of molecules", FileError):
+        table = csv.DictReader(text.splitlines(), skipinitialspace=True)
+        columns, rows = [name.strip().lower() for name in table.fieldnames or ()], list(table)
     if len(set(columns)) < len(columns):
         raise InputError(f"{path} has two columns of one name: {', '.join(map(shown, columns))}.")
-    for number, row in enumerate(table, start=2):
+    for number, row in enumerate(rows, start=2):
         given = {key.strip().lower(): (value or "").strip() for key, value in row.items() if isinstance(key, str)}
         if "file" not in given or set(given) - {"file", "name", "charge", "spin", "multiplicity"}:
             raise InputError(

@@ -5,6 +5,7 @@ Energies of reactions are in kcal/mol here, whatever unit a file has.
 """
 
 import math
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -30,7 +31,9 @@ UNITS = {"kcal/mol": 1.0, "hartree": HARTREE, "ev": HARTREE / 27.211386245988, "
 FORM = 1
 """Version of the form of files."""
 
-MAX_BYTES = 64 * 2**20
+MAX_BYTES, MAX_TOML = 64 * 2**20, 2 * 10**6
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
+_LONG_NAME = re.compile(rf"""(?<![\w"'-])(?:{_PART}){{20}}""")
 _OF_DOCUMENT = "dftfd_benchmark name title source basis weighting unit subsets molecules reactions".split()
 _CHARGE = whole(-100, 100)
 _POSITIVE = number(lambda x: x >= 0, "a finite number of at least 0")
@@ -230,7 +233,7 @@ def read_document(path) -> BenchmarkSet:
     path = Path(path)
     content = read_bytes(path, MAX_BYTES)
     try:
-        document = tomllib.loads(content.decode()) if path.suffix.lower() == ".toml" else parse_json(content)
+        document = _toml(content.decode()) if path.suffix.lower() == ".toml" else parse_json(content)
     except (ValueError, RecursionError) as error:
         raise FileError(f"{path} is neither JSON nor TOML: {error}.") from error
     if not isinstance(document, dict) or "dftfd_benchmark" not in document:
@@ -238,6 +241,13 @@ def read_document(path) -> BenchmarkSet:
     if document["dftfd_benchmark"] != FORM:
         raise InputError(f"{path} has form {shown(document['dftfd_benchmark'])} of benchmark sets; {FORM} is known.")
     return checked(_from_document(document, path))
+
+
+def _toml(words):
+    """Of a document in TOML, whose reader takes time as the square of the parts of a name; ValueError for too much."""
+    if len(words) > MAX_TOML or _LONG_NAME.search(words):
+        raise ValueError(f"more than {MAX_TOML} characters, or a name of more than 20 parts, a.b.c; write it as JSON")
+    return tomllib.loads(words)
 
 
 def _from_document(document, path) -> BenchmarkSet:
