@@ -339,7 +339,9 @@ def test_sealed_files_with_wrong_contents(kind, tmp_path):
     """Behind a right checksum: read, or refused in one line."""
     molecule = dftfd.molecule("H 0 0 0; H 0 0 0.74", basis="sto-3g")
     result = dftfd.run_scf(molecule, "lda,vwn", grid_level=0)
-    made = {"result": lambda: result, "excitations": result.excitations, "vibrations": result.vibrations}[kind]()
+    made = {"result": lambda: result, "excitations": lambda: result.excitations(1), "vibrations": result.vibrations}[
+        kind
+    ]()
     load = getattr(dftfd, f"load_{kind}")
     path, draw = tmp_path / "a.h5", random.Random(5)
     (made.write if kind == "result" else made.save)(path)

@@ -20,7 +20,7 @@ from dftfd.results.result import SCFResult
 from dftfd.results.settings import Settings
 from dftfd.results.tree import FORMAT, RESULT_ARRAYS
 from dftfd.runtime.arguments import public
-from dftfd.runtime.documents import refusing_damage
+from dftfd.runtime.documents import refusing_damage, require_types
 from dftfd.runtime.hdf5 import read_tree
 from dftfd.scf.convergence import Cycle
 from dftfd.system.basis import checked_basis, checked_ecp
@@ -84,6 +84,9 @@ def _result(text, arrays, arrays_of_options, functional) -> SCFResult:
     )
     require_orbitals(calculation, result.mo_energy, result.mo_occ, result.mo_coeff)
     require_shapes({"density_matrix": result.density_matrix}, (calculation.n_spin, *[molecule.n_ao] * 2))
+    if (counts := result.n_electrons_quadrature) is not None:
+        require_shapes({"n_electrons_quadrature": counts}, (calculation.n_spin,))
+    require_types(require_types(result).settings)
     numbers = (result.energy, settings.conv_tol, *result.energies.values(), result.entropy_term)
     if not all(isinstance(value, int | float) and np.isfinite(value) for value in numbers):
         raise ValueError(f"expected numbers, found {numbers}")

@@ -18,14 +18,13 @@ _AS_THEY_ARE = (FileError, FunctionalError, MissingDependencyError, UnsupportedE
 
 @contextmanager
 def refusing_damage(path, said: str = "is damaged", error: type[Exception] = DamagedFileError) -> Iterator[None]:
-    """Inside, failures of contents become `error`: '{path} {said}' with the reason."""
+    """Inside, failures of contents become `error`, '{path} {said}: reason'."""
     try:
         yield
     except _AS_THEY_ARE:
         raise
     except Exception as reason:  # contents can be of any type and size
-        words = shown(str(reason), 80) if str(reason) else ""
-        raise error(f"{path} {said} ({type(reason).__name__}{': ' if words else ''}{words}).") from reason
+        raise error(f"{path} {said}: {type(reason).__name__}: {str(reason)[:150]}.") from reason
 
 
 def require_types(found):
