@@ -8,8 +8,8 @@ import pytest
 
 import dftfd
 from dftfd import autofd as fd
-from dftfd.errors import FunctionalError, LeakError, NumericalError, SignatureError
-from dftfd.training.fit_problem import FitProblem
+from dftfd.errors import FunctionalError, InputError, LeakError, NumericalError, SignatureError
+from dftfd.training.fit_problem import FitProblem, _numbers
 
 X = fd.interval(8, 0.0, 1.0)
 
@@ -69,3 +69,10 @@ def test_a_trial_without_a_solution_is_told_in_one_sentence(caplog):
         assert problem.tried([-0.5]) is None
     (said,) = caplog.messages
     assert said.startswith("no solution at mu = -0.5: functional 'x' is NaN") and ".." not in said and "bounds=" in said
+
+
+def test_a_network_with_its_activation_functions_is_told_how_to_go_on():
+    """A fit moves real numbers; what else a parameter holds has to stay outside."""
+    with pytest.raises(InputError, match=r"'network' is not made of real numbers alone; .*equinox\.partition"):
+        _numbers("network", {"weights": 1.0, "activation": jax.nn.relu})
+    assert _numbers("network", {"weights": 1.0})["weights"] == 1.0

@@ -256,5 +256,8 @@ def _numbers(name, value):
     """A parameter with arrays in the place of its numbers; InputError for what else there may be."""
     leaves = jax.tree_util.tree_leaves(value)
     if not leaves or any(np.asarray(leaf).dtype.kind not in "f" for leaf in leaves):
-        raise InputError(f"fit: parameter {name!r} is not made of real numbers alone; give others.")
+        raise InputError(
+            f"fit: parameter {name!r} is not made of real numbers alone; give the formula the arrays of a network as "
+            "its parameter, and keep the rest, such as activation functions, outside (equinox.partition)."
+        )
     return jax.tree_util.tree_map(lambda leaf: jnp.asarray(leaf, dtype=jnp.float64), value)
