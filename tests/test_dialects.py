@@ -166,13 +166,17 @@ def test_decimal_commas_of_the_finding():
         ("H,0,0,0,7,4\nH,0,0,1,5,5\n", "write decimal points"),
         ("2\n\nH,0,0,0,5\nH,0,0,1,5\n", "write decimal points"),  # four numbers, or three with a decimal comma
         ("2\n\nH 0,0,0 1\nH 0,0,1 5\n", "write decimal points"),
+        ("1\n\nHe 0.0 0.0 0.11,73\n", "write decimal points"),
+        ("1\n\nHe 0,.5 0.0 0.11\n", "write decimal points"),
+        ("2\n\nH 0.0 0.0 0.0\nH 0.0 0.0 0.7 42\n", "'H 0.0 0.0 0.7 42' has 4 numbers, another line 3"),
+        ("2\n\nH 0 .0 0.0 0.0\nH 0.0 0.0 0.742\n", "'H 0 .0 0.0 0.0' has 4 numbers"),
         ("H ,5 0 0;", "',5' may be a decimal sign"),
         ("H 1,5 0;", "write decimal points"),
         ("1\n\nH 1.234,56 0 0 0\n", "write decimal points"),
         ("H 0 0 \u0661;", "ARABIC|arabic-indic digit one"),
         ("\u0397 0 0 0;", "greek capital letter eta"),
         ("H 0 0 0; D 0 0 0.74", "atom 2.*write H, and give the mass to vibrations"),
-        ("2\n\nO 8.0 0.0 0.0 0.1\nH 1.0 0.0 0.0 1.1\n", "column 2 .* atomic numbers"),
+        ("2\n\nO 8.0 0.0 0.0 0.1\nH 1.0 0.0 0.0 1.1\n", "column 2 .* atomic numbers|column 2 .* atomic"),
         ("2\n\nO 0 0.0 0.0 0.1\nH 0 0.0 0.0 1.1\n", "column 2"),
         ("2\n\nO 0.0 1 0.0 1 0.1 1\nH 0.0 1 0.0 1 1.1 1\n", "column 3"),
         ("O; H 1 r; r=0.9; r=1.1", "two values"),
@@ -224,6 +228,7 @@ def test_charges_in_words(comment, charge, spin):
         "charge of the system: -1",
         "high spin, 5 of them",
         "multiplicity=0",
+        "char ge and multiplicity: 1 2",
         "charge=1 net charge=2",
         "charge=+1e",
         "-1",
@@ -395,3 +400,37 @@ def test_tables_of_a_batch_mean_one_thing(table, words, tmp_path):
     (tmp_path / "t.csv").write_text(table)
     (entry,) = read_entries([tmp_path / "t.csv"], {"basis": "sto-3g"})
     assert entry.molecule is None and re.search(words, str(entry.error))
+
+
+STRAY = st.sampled_from(list(",; \t#!|/\\'\"()[]:=_*\n\r\x0b\x0c\u00a0\u200b\ufeff\u2028"))
+FILES = (
+    "3\nCharge and multiplicity: -1 2\nO 0.0000 0.0000 0.1173\nH 0.0000 0.7572 -0.4692\nH 0.0000 -0.7572 -0.4692\n",
+    "3\ncharge=-1 spin=1\nO,0.0000,0.0000,0.1173\nH,0.0000,0.7572,-0.4692\nH,0.0000,-0.7572,-0.4692\n",
+    "3\n-1 2\nO 0,0000 0,0000 0,1173\nH 0,0000 0,7572 -0,4692\nH 0,0000 -0,7572 -0,4692\n",
+    "3\ncharge: -1, mult: 2\nO 0.0 0.0 0.1173 -0.7\nH 0.0 0.7572 -0.4692 0.1\nH 0.0 -0.7572 -0.4692 0.1\n",
+)
+
+
+@pytest.mark.parametrize("count", [1000, pytest.param(50_000, marks=pytest.mark.slow)])
+def test_a_stray_character_makes_no_other_molecule(count):
+    """One or two blanks, commas, line ends, brackets or invisible characters anywhere in a file.
+
+    The charge may only be lost where its line is broken in two, or becomes a title that names no charge.
+    """
+
+    def check(text, places, strays):
+        for place, stray in zip(places, strays, strict=False):
+            text = text[: place % len(text)] + stray + text[place % len(text) :]
+        try:
+            read = parse_geometry(text)
+        except DftfdError as error:
+            assert "\n" not in str(error)
+            return
+        assert [name.symbol for name in read.names] == ["O", "H", "H"], text
+        np.testing.assert_array_equal(read.coordinates, MOLECULES["water"][1], err_msg=repr(text))
+        assert (read.charge, read.spin) == (-1, 1), repr(text)
+
+    options = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True, "database": None}
+    places = st.lists(st.integers(0, 10**4), min_size=1, max_size=2)
+    strays = st.lists(STRAY, min_size=2, max_size=2)
+    settings(max_examples=count, **options)(given(st.sampled_from(FILES), places, strays)(check))()

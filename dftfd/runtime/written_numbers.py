@@ -18,7 +18,7 @@ _EXPONENT = r"(?:(?:[eEdD]|\*\^)[+-]?[0-9]+)?"
 _REAL = re.compile(rf"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+){_EXPONENT}")
 _WHOLE = re.compile(r"([+-]?[0-9]{1,9})(?:\.0*)?")
 _DECIMAL_COMMA = re.compile(rf"[+-]?[0-9]*,[0-9]+{_EXPONENT}")
-_DIGITS = re.compile(r"[0-9],[0-9]")
+_TIGHT = re.compile(r"\S,\S")
 _SEPARATOR = re.compile(r"[\s,]+")
 _EMPTY = re.compile(r",\s*,")
 DASHES = dict.fromkeys(map(ord, "\u2212\u2010\u2011\u2012\u2013\ufe63\uff0d"), "-")
@@ -94,12 +94,15 @@ def fields(lines: Sequence[str], where: Sequence[str]) -> list[list[str]]:
 
 
 def has_unclear_commas(line: str, n_numbers: int) -> bool:
-    """Whether commas of a line that has further columns may be decimal signs: not all of the first numbers have points.
+    """Whether commas of a line that has further columns may be decimal signs, or blanks in the middle of a number.
 
-    The line is a name and numbers, of which n_numbers count.
+    The line is a name and numbers, of which n_numbers count. Separators they are where all of these have points, and no
+    more than a few blanks stand beside them.
     """
-    found = separated(line)
-    return bool(_DIGITS.search(line)) and not all("." in word for word in found[1 : 1 + n_numbers])
+    words, found = line.split(), separated(line)
+    beside_blanks = len(words) > n_numbers and any("," in word.strip(",") for word in words[1 : 1 + n_numbers])
+    pointless = _TIGHT.search(line) and not all("." in word for word in found[1 : 1 + n_numbers])
+    return bool(beside_blanks or pointless)
 
 
 def _is_decimal(word):

@@ -39,7 +39,7 @@ _KIND = {name: re.compile(pattern, re.I) for name, pattern in _KEYS.items()}
 _NAMES = {name: k for k, name in enumerate("singlet doublet triplet quartet quintet sextet septet".split(), start=1)}
 _WORD = rf"(?<![\w.-])(?:{'|'.join(_KEYS.values())})(?![\w-])"
 _IS = r"\s{0,9}(?:[=:]|is\s|are\s|of\s)?[\s(\[]{0,9}"
-_VALUE = rf"(?:[+-]?[0-9]+(?:\.[0-9]*)?[+-]?(?!\w|[-.]\w)|(?:neutral|{'|'.join(_NAMES)})(?!\w))"
+_VALUE = rf"(?:[+-]?[0-9]+(?:\.[0-9]*)?(?:[+-]|/2)?(?!\w|[-.]\w)|(?:neutral|{'|'.join(_NAMES)})(?!\w))"
 _AND = r"\W{0,9}(?:and\W{1,9})?"
 _BOTH = re.compile(rf"({_WORD}){_AND}({_WORD}){_IS}({_VALUE})[\s,;/&]{{1,9}}(?:and\s)?({_VALUE})", re.I)
 _ONE = re.compile(rf"({_WORD}){_IS}({_VALUE})", re.I)
@@ -48,11 +48,19 @@ _GLUED = re.compile(
     r"(?:harge|chrg|n_?elec|(?<!\w)electrons|ladung|carga|carica|заряд|电荷|multipli[cz])\w{0,9}[\W_]{0,9}[0-9]|spin\w{0,9}=[0-9]",
     re.I,
 )
+_BROKEN = re.compile(
+    r"(?<![A-Za-z])(?P<word>"
+    + "|".join(r"[^0-9A-Za-z]{0,2}".join(word) for word in ("charge", "multiplicity", "mult", "spin"))
+    + r")[^0-9A-Za-z]{0,9}[0-9]",
+    re.I,
+)
+"""A word about electrons, perhaps with a stray blank or comma in it, before a number."""
 _OF_ELECTRONS = re.compile(r"charge|chrg|n_?elec|^electrons|multiplicity|(?<![a-z])spin", re.I)
 _NUMBER = re.compile(r"(?<![\w.])[0-9]+(?![\w.])")
 _ALONE = re.compile(r"[(\[]?([+-]?[0-9]{1,2})[\s,;/]{1,9}([0-9]{1,2})[)\]]?")
 _UNIT_AT_END = re.compile(r"\s(?:in |units? ?[=:]? ?)?[(\[]?(?:bohrs?|angstroms?|au|a\.u\.)[)\]]?\Z", re.I)
 _SIGNED = re.compile(
+    r"^[^0-9A-Za-z.]*[0-9]{1,2}[^0-9A-Za-z.]+[0-9]{1,2}[^0-9A-Za-z.]*$|"
     r"^[(\[]?[+-][0-9]{1,2}(?![\w.])|^[+-]?[0-9]{1,2}[\s,;/]{1,9}[+-][0-9]{1,2}$"
     r"|(?<![\w.])[+-][0-9]{1,2}[\s,;/]{1,9}[1-9][)\]]?$"
 )
@@ -106,7 +114,9 @@ def said_in(comment: str, source: str) -> dict[str, Any]:
 
 def _electrons(comment, source) -> dict[str, int]:
     """charge, multiplicity and spin, each as it is written."""
-    if (alone := _ALONE.fullmatch(_UNIT_AT_END.sub("", comment))) and (int(alone[1]) or int(alone[2])):
+    if alone := _ALONE.fullmatch(_UNIT_AT_END.sub("", comment)):
+        if alone[1] == alone[2] == "0":
+            return {}
         return {"charge": int(alone[1]), "multiplicity": int(alone[2])}
     rest = _ENTRY.sub(_own_entry, re.sub(r"""["'](\w+)["']\s?:""", r"\1:", comment))
     said: list[tuple[str, str]] = []
@@ -123,13 +133,13 @@ def _electrons(comment, source) -> dict[str, int]:
         raise InputError(
             f"{source}: the comment line says {told['key']}={shown(told['value'])}, expected a whole number."
         )
-    goes_on = "charge" in found and len(found) == 1 and _AND_MORE.search(rest)
-    if (
-        goes_on
-        or (not found and _SIGNED.search(comment))
-        or (unread and (found or _NUMBER.search(rest)))
+    broken = [match["word"] for match in _BROKEN.finditer(comment) if not match["word"].isalpha()]
+    is_unclear = (
+        broken
         or _GLUED.search(rest)
-    ):
+        or (_AND_MORE.search(rest) if len(found) == 1 else not found and _SIGNED.search(comment))
+    )
+    if is_unclear or (unread and (found or _NUMBER.search(rest))):
         raise InputError(
             f"{source}: the comment line, {shown(comment.strip())}, speaks of charge or spin and is not understood; "
             "write charge=-1 multiplicity=2 in it, or leave the words out."
@@ -145,7 +155,8 @@ def _say(found, key, word, source) -> None:
     if word.lower() in _NAMES:
         kind, value = "multiplicity", _NAMES[word.lower()]
     else:
-        value = 0 if word.lower() == "neutral" else _signed(word)
+        half = word.removesuffix("/2") if kind == "spin" else word  # S = 3/2 has three unpaired electrons
+        value = 0 if word.lower() == "neutral" else _signed(half)
     if value is None:
         raise InputError(f"{source}: the comment line says {key}={shown(word)}, expected a whole number.")
     if found.setdefault(kind, value) != value:

@@ -16,6 +16,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -249,21 +250,31 @@ def _parse_xyz(lines, first, source):
 def _check_further_columns(rows, source):
     """Refuse lines that have something else than x, y, z behind the element: atomic numbers, codes, flags.
 
-    They have more columns than four, one of the first three numbers is a whole one in all lines, written without a
-    point or the atomic number of the element, and the last columns have points.
+    They have more columns than four, and x is a whole number in all lines before three columns with points, or the
+    atomic number of the element, or y and the next number but one are 0 or 1 (MOPAC's flags). Where lines have
+    different numbers of columns, one may have a blank or a comma within a number.
     """
+    widths = [sum(1 for _ in takewhile(lambda word: real(word) is not None, row[1:])) for row in rows]
+    if widths and min(widths) < max(widths):
+        k = widths.index(max(widths))
+        raise InputError(
+            f"{source}: {shown(' '.join(rows[k]))} has {widths[k]} numbers, another line {min(widths)}; as many "
+            "columns for each atom expected."
+        )
     if not rows or min(map(len, rows)) < 5:
         return
-    columns = zip(*rows, strict=False)
-    with_point = [all(word.count(".") == 1 and real(word) is not None for word in column) for column in columns]
-    numbers = [ATOMIC_NUMBERS[parse_atom_name(row[0], "atom").symbol] for row in rows]
-    for k in (1, 2, 3):
-        whole_ones = not any(set(".eEdD") & set(row[k]) for row in rows)
-        if (whole_ones and any(with_point[k + 1 :])) or [real(row[k]) for row in rows] == numbers:
-            raise InputError(
-                f"{source}: column {k + 1} of the lines of atoms, {shown(' '.join(rows[0]))}, holds whole numbers as "
-                "atomic numbers, codes or flags are; 'El x y z' expected, coordinates with points."
-            )
+    columns = [list(column) for column in zip(*rows, strict=False)]
+    pointed = [all(word.count(".") == 1 and real(word) is not None for word in column) for column in columns]
+    is_code = not any(set(".eEdD") & set(word) for word in columns[1]) and pointed[2:5] == [True] * 3
+    is_flag = pointed[1:6] == [True, False, True, False, True] and set(columns[2]) | set(columns[4]) <= {"0", "1"}
+    is_number = [real(word) for word in columns[1]] == [
+        ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]
+    ]
+    if is_code or is_flag or is_number:
+        raise InputError(
+            f"{source}: column {3 if is_flag else 2} of the lines of atoms, {shown(' '.join(rows[0]))}, holds atomic "
+            "numbers, codes or flags; 'El x y z' expected, coordinates with points."
+        )
 
 
 def _count_error(lines, first, count, found, source):
