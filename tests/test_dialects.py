@@ -411,12 +411,9 @@ FILES = (
 )
 
 
-@pytest.mark.parametrize("count", [1000, pytest.param(50_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1000, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_a_stray_character_makes_no_other_molecule(count):
-    """One or two blanks, commas, line ends, brackets or invisible characters anywhere in a file.
-
-    The charge may only be lost where its line is broken in two, or becomes a title that names no charge.
-    """
+    """One or two blanks, commas, line ends, brackets or invisible characters anywhere in a file."""
 
     def check(text, places, strays):
         for place, stray in zip(places, strays, strict=False):

@@ -133,7 +133,7 @@ def _electrons(comment, source) -> dict[str, int]:
         raise InputError(
             f"{source}: the comment line says {told['key']}={shown(told['value'])}, expected a whole number."
         )
-    broken = [match["word"] for match in _BROKEN.finditer(comment) if not match["word"].isalpha()]
+    broken = [m for m in _BROKEN.finditer(comment) if not m["word"].isalpha() or "_" in m[0]]
     is_unclear = (
         broken
         or _GLUED.search(rest)

@@ -16,7 +16,6 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -254,7 +253,7 @@ def _check_further_columns(rows, source):
     atomic number of the element, or y and the next number but one are 0 or 1 (MOPAC's flags). Where lines have
     different numbers of columns, one may have a blank or a comma within a number.
     """
-    widths = [sum(1 for _ in takewhile(lambda word: real(word) is not None, row[1:])) for row in rows]
+    widths = [sum(1 for word in row[1:] if any(map(str.isdigit, word))) for row in rows]
     if widths and min(widths) < max(widths):
         k = widths.index(max(widths))
         raise InputError(
