@@ -253,6 +253,8 @@ def test_words_that_only_mention_charge_and_spin_are_pointed_out():
         with pytest.warns(InputWarning, match=f"says '{re.escape(word)}', but no (charge|spin) in numbers"):
             molecule(f"2\n{title}\nO 0 0 0\nO 0 0 1.2\n", basis="sto-3g")
     molecule("2\ntriplet\nO 0 0 0\nO 0 0 1.2\n", basis="sto-3g", spin=2)
+    for title in ("C[N+](=O)[O-]", "6-311++G**", "singlet", "A-T base pair", "C-H bond", "Charge transfer state, 2nd"):
+        molecule(f"1\n{title}\nHe 0 0 0\n", basis="sto-3g")
 
 
 def test_units_that_are_said_are_kept():
@@ -343,6 +345,7 @@ def test_files_of_other_programs_are_told_by_name(kind):
         ("electric_field", "0 0 \u22120.01", [0.0, 0.0, -0.01]),
         ("electric_field", "0,0 0,0 0,01", "may be one number or two"),
         ("electric_field", "0 0 1\u0661", "arabic-indic"),
+        ("electric_field", "0,,0,1", "nothing stands between two commas"),
         ("smearing", "gaussian 0.01", ("gaussian", 0.01)),
         ("smearing", "0,01", "may be one number or two"),
         ("occupations", "2,2,0", [2.0, 2.0, 0.0]),
@@ -366,12 +369,20 @@ def test_numbers_are_those_of_python(x, form):
     assert whole(word) is None or whole(word) == float(word)
 
 
-@pytest.mark.parametrize("piece", ["1", "1.", ".1", "1e", "e1", "-", "1,", ",", "0,1 ", "\u2212", " ", "1d1", "*^"])
+@pytest.mark.parametrize(
+    "piece", ["1", "1.", ".1", "1e", "e1", "-", "1,", ",", "0,1 ", "\u2212", " ", "1d1", "*^", "\n", "charge "]
+)
 @pytest.mark.parametrize("end", ["", "x", ";"])
 def test_long_words_are_answered_at_once(piece, end):
     """30 kB of anything, as a coordinate, in a Z-matrix, a comment line and an option, within a second."""
     word, start = piece * (30_000 // len(piece)) + end, time.process_time()
-    texts = [f"H 0 0 {word}\n", f"O\nH 1 {word}\n", f"O\nH 1 r\nr = {word}\n", f"1\ncharge {word}\nHe 0 0 0\n"]
+    texts = [
+        f"H 0 0 {word}\n",
+        f"O\nH 1 {word}\n",
+        f"O\nH 1 r\nr = {word}\n",
+        f"1\ncharge {word}\nHe 0 0 0\n",
+        f"x\n{word}",
+    ]
     for text in texts:
         try:
             parse_geometry(text)
