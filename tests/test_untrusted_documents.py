@@ -86,6 +86,16 @@ def test_spreadsheets(case, tmp_path):
     refused(read_table, book(tmp_path / "a.xlsx", pieces, **more))
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_spreadsheets_packed_in_other_ways(method, tmp_path):
+    """Python unpacks what is not deflated without a bound."""
+    plain = book(tmp_path / "a.xlsx", ["<row><c><v>1</v></c></row>"])
+    with zipfile.ZipFile(plain) as there, zipfile.ZipFile(tmp_path / "b.xlsx", "w", method) as here:
+        for name in there.namelist():
+            here.writestr(name, there.read(name) + b" " * 10**6)
+    assert "another way" in refused(read_table, tmp_path / "b.xlsx")
+
+
 def test_a_spreadsheet_is_read(tmp_path):
     """Shared and own texts, numbers, cells that are left out."""
     rows = '<row><c r="A1" t="s"><v>1</v></c><c r="C1"><v>2.5</v></c></row><row/>'

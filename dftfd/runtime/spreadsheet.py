@@ -89,6 +89,8 @@ def _parse(book, name, handler) -> None:
         raise ValueError(f"{name} has definitions of its own; save it anew")
 
     parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = refuse
+    if book.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{name} is packed in another way than spreadsheets are")  # zipfile unpacks these at once
     size = 0
     with book.open(name) as stream:
         while piece := stream.read(_PIECE):
