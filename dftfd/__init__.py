@@ -48,7 +48,7 @@ _PUBLIC = {
     "interaction_energy": "dftfd.tasks.counterpoise",
     "SCFResult": "dftfd.results.result",
     "load_result": "dftfd.results.result_file",
-    "load_excitations": "dftfd.response.excitations",
+    "load_excitations": "dftfd.response.excitation_file",
     "load_vibrations": "dftfd.results.vibrations",
     "functional": "dftfd.functionals.registry",
     "potential": "dftfd.functionals.registry",

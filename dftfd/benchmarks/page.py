@@ -38,6 +38,8 @@ def page_of(verdict) -> str:
         "<h2>Outliers</h2>",
         *_outliers(verdict, shown),
         *_gaps(verdict),
+        "<details><summary>All tables as they are printed</summary>",
+        f'<pre tabindex="0">{escape(str(verdict))}</pre></details>',
     ]
     title = escape(verdict.benchmark_set.name)
     return (

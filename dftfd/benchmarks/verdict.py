@@ -191,10 +191,17 @@ class Verdict(ShownAsText):
         return {
             "schema_name": "dftfd_benchmark_verdict",
             "schema_version": 1,
-            "set": {"name": self.benchmark_set.name, "source": self.benchmark_set.source},
+            "set": {
+                "name": self.benchmark_set.name,
+                "source": self.benchmark_set.source,
+                "n_reactions": len(self.benchmark_set.reactions),
+                "n_molecules": len(self.benchmark_set.species),
+            },
             "settings": dict(self.settings),
             "unit": "kcal/mol",
+            "interval": "95 % of resampled means",
             "table": self.rows(),
+            "weighted": [{"name": name, "values": list(values)} for name, values in self.weighted_rows()],
             "published_mean_absolute_errors": self.published(),
             "reactions": [self._reaction_row(xc, one) for xc in self.functionals for one in self.errors(xc)],
             "energies": [

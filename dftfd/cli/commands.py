@@ -7,7 +7,7 @@ import sys
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -136,13 +136,14 @@ def run(
     from dftfd.model.calculation import Calculation
     from dftfd.model.options import Options
     from dftfd.results.checkpoint import as_checkpoint
+    from dftfd.results.document import Said, numbers
     from dftfd.system.molecule import molecule
     from dftfd.tasks.run import run_scf
 
     given = given_options(context)
     if are_many(files, given):
         refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes its results to --record, a table to --table")
-        refuse_existing([table] if table else [], overwrite)
+        refuse_existing([table] if table else [], overwrite, ".csv")
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, quiet=quiet, table=table)
     outputs = output_files(json, report, output, overwrite)
     kept = as_checkpoint(of_run["checkpoint"], of_run["restart"], overwrite)
@@ -155,10 +156,13 @@ def run(
                 Calculation.of(system, Options.given_to("run_scf", **request.settings)).plan(progress)
                 raise typer.Exit
             result = run_scf(system, **request.settings | {"progress": progress})
+    parts: dict[str, Any] = {"result": result}
     say(f"{result.energy:.10f}" if quiet else f"\n{result}")
     if stability and result.converged and not quiet:
-        say(f"  stability             {result.stability()}")
-    write_files(result, outputs, request.driver)
+        found = result.stability()
+        parts["stability"] = Said(f"  stability             {found}", numbers(found))
+        say(parts["stability"])
+    write_files(result, outputs, request.driver, parts)
     require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
     if kept is not None and kept.failure is not None:
         raise CheckpointError(f"the result is complete, but its checkpoint was not written: {kept.failure}")
@@ -208,15 +212,20 @@ def output_files(json, report, output, overwrite):
     outputs = [(path, ending or path.suffix) for path, ending in named if path is not None]
     for path, ending in outputs:
         check_format(path, ending)
-        refuse_existing([path], overwrite)
+        refuse_existing([path], overwrite, ending.lower())
     return outputs
 
 
-def refuse_existing(paths, overwrite):
-    """FileError for files that are there already, which only --overwrite replaces, and for those nobody can write."""
-    from dftfd.runtime.files import check_writable
+def refuse_existing(paths, overwrite, *endings):
+    """FileError for files that are there already, which only --overwrite replaces, and for those nobody can write.
+
+    endings: of the format in which they are written, where it is one; another one's ending is an InputError.
+    """
+    from dftfd.runtime.files import check_writable, require_ending
 
     for path in paths:
+        if endings:
+            require_ending(path, *endings)
         if not overwrite and os.path.lexists(path):
             raise FileError(f"{path} exists; take another name, or give --overwrite to replace it.")
         check_writable(path)
@@ -234,15 +243,20 @@ def _request(file, of_molecule, of_run, given):
     return request
 
 
-def write_files(result, outputs, driver):
+def write_files(result, outputs, driver, parts):
     """Write the files, cubes of what their names say before .cube (water.homo.cube), else of the density.
+
+    parts: what the command printed, of which no number is missing in .h5, .json and .html.
 
     One that would hold properties of a density that is no solution is left out, with a warning.
     """
+    from dftfd.results.document import Document
     from dftfd.results.output import field_of
 
     for path, ending in outputs:
-        options = {"driver": driver} if ending == ".json" else {}
+        options: dict[str, Any] = {"driver": driver} if ending == ".json" else {}
+        if ending in (".h5", ".json", ".html"):
+            options["document"] = Document(parts)
         if ending == ".cube" and (field := field_of(path)) is not None:
             options["field"] = field
         try:

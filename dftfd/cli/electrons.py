@@ -6,11 +6,21 @@ from typing import Annotated
 
 import typer
 
-from dftfd.cli.commands import Debug, Verbose, app, at_work, messages, progress_of, refuse_existing, require_convergence
+from dftfd.cli.commands import (
+    Debug,
+    Verbose,
+    app,
+    at_work,
+    messages,
+    progress_of,
+    refuse_existing,
+    require_convergence,
+)
 from dftfd.cli.nuclei import OFFERED, File
 from dftfd.cli.option_types import functional_named, with_options
 from dftfd.cli.terminal import say
 from dftfd.errors import InputError
+from dftfd.runtime.files import require_ending
 
 
 @app.command()
@@ -26,7 +36,7 @@ def excitations(
     equilibrium_solvation: Annotated[
         bool, typer.Option("--equilibrium-solvation", help="A solvent's nuclei follow, not its electrons alone.")
     ] = False,
-    output: Annotated[Path | None, typer.Option(help="Write them to this HDF5 file.")] = None,
+    output: Annotated[list[Path] | None, typer.Option(help="Write a file; .h5 .json .html. May be repeated.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the absorption spectrum (needs plots).")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
     verbose: Verbose = False,
@@ -42,8 +52,7 @@ def excitations(
             spin = "triplet" if triplets else "flip" if spin_flip else None
             found = result.excitations(n, tda, spin, progress, equilibrium_solvation)
         say(f"\n{found}")
-        if output is not None:
-            found.save(output)
+        _write(result, found, output or ())
         if plot is not None:
             found.plot(plot)
     require_convergence(found.converged.all(), "some excitations have not converged.")
@@ -51,11 +60,29 @@ def excitations(
 
 def _require_outputs(output, plot, overwrite):
     """Raise before anything is computed where a file of excitations or a picture of them could not be written."""
-    from dftfd.runtime.pictures import require_picture
+    from dftfd.runtime.pictures import require_matplotlib, require_picture
 
-    refuse_existing([path for path in (output, plot) if path is not None], overwrite)
+    for path in output or ():
+        require_ending(path, ".h5", ".json", ".html", exactly=True)
+        if path.suffix == ".html":
+            require_matplotlib()
+    refuse_existing([*(output or ()), *([plot] if plot else [])], overwrite)
     if plot is not None:
         require_picture(plot)
+
+
+def _write(result, found, paths):
+    """Files of what was printed: the ground state's summary and its excitations."""
+    from dftfd.results.document import Document
+
+    document = Document({"result": result, "excitations": found})
+    for path in paths:
+        if path.suffix == ".h5":
+            found.save(path, document)
+        elif path.suffix == ".json":
+            result.write(path, document=document)
+        else:
+            result.write(path, excitations=found, document=document)
 
 
 @app.command()
@@ -101,14 +128,14 @@ def view(
 
     The molecule with orbitals, density and potential to turn, and its report.
     """
-    from dftfd.response.excitations import load_excitations
+    from dftfd.response.excitation_file import load_excitations
     from dftfd.results.result_file import load_result
 
     with messages(verbose, debug):
         if file.suffix.lower() != ".h5":
             what = f"dftfd run {file.name} --output {file.stem}.h5"
             raise InputError(f"{file.name!r}: view shows results, .h5; for a molecule compute one first: {what}.")
-        refuse_existing([output] if output else [], overwrite)
+        refuse_existing([output] if output else [], overwrite, ".html")
         result = load_result(file, functional_named(xc))
         if not sys.stderr.isatty():
             print("evaluating orbitals and potentials, some ten to thirty seconds", file=sys.stderr)

@@ -65,7 +65,7 @@ def fit(
     """
     from dftfd.training.fitting import fit as run_fit
 
-    refuse_existing([save] if save else [], overwrite)
+    refuse_existing([save] if save else [], overwrite, ".json")
     with messages(verbose, debug):
         found = run_fit(
             functional_named(xc),

@@ -20,7 +20,7 @@ from dftfd.cli.commands import (
 from dftfd.cli.option_types import functional_named
 from dftfd.cli.terminal import say, warn
 from dftfd.errors import InputError
-from dftfd.runtime.files import write_text
+from dftfd.runtime.files import require_ending, write_text
 
 JsonOut = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 
@@ -149,6 +149,8 @@ def prove(
     """
     from dftfd.verify.proof_report import prove_and_report
 
+    if save is not None:
+        require_ending(save, ".json")
     with messages(verbose, debug):
         if not prove_and_report(functional_named(name), condition, domain, boxes, recheck, save, plot, say, at_work):
             raise typer.Exit(CHECK_FAILED)
@@ -188,7 +190,7 @@ def workbench(
     from dftfd.interactive.workbench import workbench as page_of
 
     with messages(verbose, debug):
-        refuse_existing([output], overwrite)
+        refuse_existing([output], overwrite, ".html")
         with at_work("translating the functional"):
             page = page_of(functional_named(name), None if other is None else functional_named(other))
         page.write(output, overwrite)
@@ -228,7 +230,7 @@ def oracle(
 
         print("\n".join(oracle_names()))
         return
-    refuse_existing([output] if output else [], overwrite)
+    refuse_existing([output] if output else [], overwrite, ".csv")
     with messages(verbose, debug):
         if at is None:
             from dftfd.verify.oracle import oracle as table_of

@@ -10,6 +10,7 @@ from dftfd.cli.nuclei import File
 from dftfd.cli.option_types import functional_named, with_options
 from dftfd.cli.terminal import say
 from dftfd.errors import InputError
+from dftfd.runtime.files import require_ending
 from dftfd.runtime.notebook import require_new
 
 OFFERED = "grid_level", "linear_dependence", "max_memory"
@@ -59,6 +60,8 @@ def invert(
     from dftfd.system.molecule import molecule
     from dftfd.training.inversion import invert as run_inversion
 
+    if output is not None:
+        require_ending(output, ".h5")
     for path in filter(None, (output, plot)):
         require_new(path, overwrite)
     with messages(verbose, debug):

@@ -90,11 +90,9 @@ def gradient(
     debug: Debug = False,
 ):
     """Compute forces on the nuclei, of a molecule or of many."""
-    import numpy as np
-
     from dftfd.model.forces import nuclear_forces
+    from dftfd.results.document import Document
     from dftfd.system.molecule import molecule
-    from dftfd.tasks.numerical_forces import numerical_forces
     from dftfd.tasks.run import run_scf
     from dftfd.tasks.surfaces import MORE, roots_with_forces
 
@@ -102,7 +100,7 @@ def gradient(
     if are_many(files, given):
         why = "is for one molecule; a batch has --record and --table"
         refuse(given, {*ONE_MOLECULE, *OF_STATE, "numerical", "no_grid_response"}, why)
-        refuse_existing([table] if table else [], overwrite)
+        refuse_existing([table] if table else [], overwrite, ".csv")
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, task="gradient", table=table)
     _check_state(state, given, {"numerical", "json", "output", "report"})
     outputs = output_files(json, report, output, overwrite)
@@ -118,12 +116,25 @@ def gradient(
                 say(f"\n{result}\n\n{found}\n\n{found.state(state - 1, not no_grid_response, progress)}")
                 return
             forces = nuclear_forces(result, not no_grid_response, progress)
-            say(f"\n{result}\n\n{forces}")
+            parts: dict[str, Any] = {"result": result, "forces": forces}
+            say(f"\n{Document(parts)}")
             if numerical:
-                differences = numerical_forces(system, **of_run | {"guess": result}, progress=progress)
-                say(f"\nby differences of the energy, {differences}")
-                say(f"largest deviation {np.abs(forces.values - differences.values).max():.1e} hartree/bohr")
-    write_files(result, outputs, "gradient")
+                parts["differences"] = _by_differences(forces, system, of_run | {"guess": result}, progress)
+                say(f"\n{parts['differences']}")
+    write_files(result, outputs, "gradient", parts)
+
+
+def _by_differences(forces, system, of_run, progress):
+    """Forces by differences of the energy, and how far the others are from them, as a part of what is printed."""
+    from dftfd.results.document import Said, numbers
+    from dftfd.tasks.numerical_forces import numerical_forces
+
+    found = numerical_forces(system, **of_run, progress=progress)
+    off = float(abs(forces.values - found.values).max())
+    return Said(
+        f"by differences of the energy, {found}\nlargest deviation {off:.1e} hartree/bohr",
+        numbers(found) | {"largest_deviation_hartree_per_bohr": off},
+    )
 
 
 @app.command()
@@ -170,7 +181,8 @@ def optimize(
     given, search["grid_response"] = given_options(context), not no_grid_response
     if are_many(files, given) or "geometries" in given:
         refuse(given, ONLY_ONE, "is for one molecule; a batch has --record and --table")
-        refuse_existing([path for path in (geometries, table) if path], overwrite)
+        for path, ending in ((geometries, ".xyz"), (table, ".csv")):
+            refuse_existing([path] if path else [], overwrite, ending)
         of_batch: Any = {"task": "optimization", "search": search, "geometries": geometries, "table": table}
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, **of_batch)
     _check_state(state, given, {"json", "transition_state", "exact_hessian"})
@@ -183,7 +195,7 @@ def optimize(
         with progress_of(system) as progress, _set_aside(trajectory, overwrite and not restart):
             found = find_minimum(system, **of_run, **search, progress=progress)
     say(f"\n{found.result}\n\n{found}\npath in {trajectory}")
-    write_files(found.result, outputs, "gradient")
+    write_files(found.result, outputs, "gradient", {"result": found.result, "geometry": found})
     require_convergence(found.converged, f"geometry not converged after {max_steps} steps.")
 
 

@@ -196,5 +196,6 @@ def _outputs(given, overwrite):
     outputs = {path: ending for ending, path in given.items() if path is not None}
     if len(outputs) < sum(path is not None for path in given.values()):
         raise InputError("two outputs have the name of one file; give each a name of its own.")
-    refuse_existing(outputs, overwrite)
+    for path, ending in outputs.items():
+        refuse_existing([path], overwrite, ending)
     return outputs

@@ -80,9 +80,17 @@ def frequencies(
             require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
             vibrations = result.vibrations(**wanted, progress=progress)
         of_gas = vibrations.thermochemistry(temperature, pressure, **gas)
-        say(f"\n{result}\n\n{vibrations}\n\n{of_gas}")
-        for path in output or ():
-            vibrations.write(path)
+        _tell(result, vibrations, of_gas, output or ())
+
+
+def _tell(result, vibrations, of_gas, paths):
+    """Print what was found, and write it to files."""
+    from dftfd.results.document import Document
+
+    document = Document({"result": result, "vibrations": vibrations, "thermochemistry": of_gas})
+    say(f"\n{document}")
+    for path in paths:
+        vibrations.write(path, document)
 
 
 def _require_isotopes(system, isotopes):

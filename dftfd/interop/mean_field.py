@@ -48,8 +48,8 @@ def mean_field(result: Any, compare_gradient: bool | None = None) -> Any:
     """
     without_pt2(result.functional, "of which a mean field is a part only; hand over that of its orbitals alone")
     parts = [term.in_pyscf() for term in result.calculation.energy(as_progress(None)).terms]
-    functional = reduce(add, (part.functional for part in parts if part.functional is not None))
     name = _name_without_correction(result)
+    functional = reduce(add, (part.functional for part in parts if part.functional is not None)).named(name)
     plain = _is_plain(name)
     mf = _made_of(result, parts, name) if plain and _is_pyscfs(name, functional) else None
     if mf is None or _difference(mf, result, SAME_POTENTIAL["by name"]):

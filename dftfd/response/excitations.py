@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.errors import ConvergenceWarning, FileError, InputError, NotConvergedError, shown
+from dftfd.errors import ConvergenceWarning, InputError, NotConvergedError, shown
 from dftfd.libcint.mole import gradient_integrals, overlap_integrals, position_integrals, rotation_integrals
 from dftfd.model.nearby import solution_at
 from dftfd.response.excited_states import ExcitedState, excited_state
@@ -23,8 +23,7 @@ from dftfd.response.linear_response import LinearResponse
 from dftfd.response.spin_flip import SpinFlip
 from dftfd.response.subspaces import lowest_roots
 from dftfd.runtime.arguments import array, choice, number, public, whole
-from dftfd.runtime.documents import refusing_damage, require_types
-from dftfd.runtime.hdf5 import read_tree, write_tree
+from dftfd.runtime.hdf5 import write_tree
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.pictures import picture
 from dftfd.runtime.progress import Progress, as_progress
@@ -151,18 +150,34 @@ class Excitations(ShownAsText):
         shown = [f"{words} {100 * weight:.0f} %" for weight, words in found if weight > 0.1]
         return ", ".join(shown[:3]) or f"{found[0][1]} {100 * found[0][0]:.0f} %, and many others"
 
-    def __str__(self):
-        rows = [f"{self.what}: {len(self)} excitations ({self.spin}), {_method(self.tda)}"]
-        rows.append("  n   hartree       eV        nm        f  rotatory  character")
-        for n, words in enumerate(self.characters):
-            w = self.energies[n]
-            first, *others = words.split(", ")
-            rows.append(
-                f"{n + 1:3d} {w:9.6f} {w * HARTREE_IN_EV:8.4f} {_wavelength(w)} {self.oscillator_strengths[n]:8.5f} "
-                f"{self.rotatory_strengths[n]:9.5f}  {first}"
+    @property
+    def title(self) -> str:
+        """What they are, in one line."""
+        return f"{self.what}: {len(self)} excitations ({self.spin}), {_method(self.tda)}"
+
+    def rows(self):
+        """(number, hartree, eV, nm, f, rotatory strength, lines of the character) of each excitation, as text."""
+        columns = self.energies, wavelengths(self.energies), self.oscillator_strengths, self.rotatory_strengths
+        for n, (w, nm, f, R, words) in enumerate(zip(*columns, self.characters, strict=True)):
+            left = [] if self.converged[n] else [f"NOT CONVERGED, residual {self.residuals[n]:.0e}"]
+            length = f"{nm:9.2f}" if nm > 0 else "        -"
+            yield (
+                f"{n + 1:3d}",
+                f"{w:9.6f}",
+                f"{w * HARTREE_IN_EV:8.4f}",
+                length,
+                f"{f:8.5f}",
+                f"{R:9.5f}",
+                [
+                    *words.split(", "),
+                    *left,
+                ],
             )
-            others += [] if self.converged[n] else [f"NOT CONVERGED, residual {self.residuals[n]:.0e}"]
-            rows += [f"{'':53}{other}" for other in others]
+
+    def __str__(self):
+        rows = [self.title, "  n   hartree       eV        nm        f  rotatory  character"]
+        for *cells, (first, *others) in self.rows():
+            rows += [f"{' '.join(cells)}  {first}", *(f"{'':53}{other}" for other in others)]
         return "\n".join(rows)
 
     @public
@@ -188,15 +203,16 @@ class Excitations(ShownAsText):
             draw_spectrum(figure.subplots(), self, width)
 
     @public
-    def save(self, path: Path) -> None:
-        """Write everything to an HDF5 file, for `dftfd.load_excitations(path)`."""
+    def save(self, path: Path, document: Any = None) -> None:
+        """Write everything to an HDF5 file, for `dftfd.load_excitations(path)`.   document: of a command, kept too."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
         arrays["converged"] = arrays["converged"].astype(np.int64)
-        for name in _PER_SPIN:
+        for name in PER_SPIN:
             arrays |= {f"{name}_{s}": array for s, array in enumerate(values[name])}
-        text = {name: values[name] for name in _TEXT}
-        write_tree(path, {"excitations": {"format": FORMAT, "text": json.dumps(text), "arrays": arrays}})
+        text = {name: values[name] for name in TEXT}
+        tree = {"excitations": {"format": FORMAT, "text": json.dumps(text), "arrays": arrays}}
+        write_tree(path, tree if document is None else tree | document.tree())
 
 
 def draw_spectrum(axes, excitations: Excitations, width: float = 0.01) -> None:
@@ -208,36 +224,7 @@ def draw_spectrum(axes, excitations: Excitations, width: float = 0.01) -> None:
     axes.set(xlabel="energy / eV", ylabel="f, and absorption / eV$^{-1}$", title=excitations.what)
 
 
-_PER_SPIN, _TEXT = ("X", "Y", "occupied", "virtual"), ("spin", "tda", "what", "solvation")
-
-
-@public
-def load_excitations(path: Path) -> Excitations:
-    """The Excitations in a file that `Excitations.save` wrote. Raises FileError for other files."""
-    part = read_tree(path, "excitations").get("excitations")
-    if not isinstance(part, dict) or not {"format", "text", "arrays"} <= set(part):
-        raise FileError(f"{path} holds no excitations of dftfd; expected a file written by excitations.save(...).")
-    with refusing_damage(path):
-        if int(part["format"]) != FORMAT:
-            raise FileError(f"{path} has format {part['format']}; this version of dftfd reads format {FORMAT}.")
-        arrays, text = part["arrays"], json.loads(part["text"])
-        n_spin = 1 if "X_1" not in arrays else 2
-        text = {"solvation": ""} | text  # older files have none
-        entries = dict(arrays) | {name: text[name] for name in _TEXT}
-        entries |= {name: tuple(entries.pop(f"{name}_{s}") for s in range(n_spin)) for name in _PER_SPIN}
-        found = Excitations(**entries | {"converged": arrays["converged"].astype(bool)})
-        _require_shapes(require_types(found))
-        return found
-
-
-def _require_shapes(found):
-    n = len(found.energies)
-    for name in ("energies", "oscillator_strengths", "rotatory_strengths", "converged", "residuals"):
-        if getattr(found, name).shape != (n,):
-            raise ValueError(f"{name} has the shape {getattr(found, name).shape}")
-    for X, Y, C_o, C_v in zip(found.X, found.Y, found.occupied, found.virtual, strict=True):
-        if X.shape != (n, C_o.shape[1], C_v.shape[1]) or Y.shape != X.shape or len(C_o) != len(C_v):
-            raise ValueError("amplitudes and orbitals of different sizes")
+PER_SPIN, TEXT = ("X", "Y", "occupied", "virtual"), ("spin", "tda", "what", "solvation")
 
 
 def excitations_of(
@@ -392,6 +379,6 @@ def _lumo(k):
     return "LUMO" if k == 0 else f"LUMO+{k}"
 
 
-def _wavelength(w):
-    """Of light of the energy w, in nm."""
-    return f"{45.56335252767 / w:9.2f}" if w > 1e-3 else "        -"
+def wavelengths(energies) -> np.ndarray:
+    """Of light of energies [hartree], in nm; NaN where there is hardly any."""
+    return 45.56335252767 / np.where(energies > 1e-3, energies, np.nan)

@@ -13,7 +13,7 @@ from dftfd.errors import MissingDependencyError, UnsupportedError
 from dftfd.response.excitations import draw_spectrum
 from dftfd.results.scene import STYLE as SCENE_STYLE
 from dftfd.results.scene import result_scene, scene_figure, scene_script
-from dftfd.results.summary import HARTREE_IN_EV, outcome, result_rows, title
+from dftfd.results.summary import outcome, result_rows, title
 from dftfd.xc.density import evaluate_at
 
 STYLE = """
@@ -36,8 +36,11 @@ IN_PLANE = 0.5
 """Atoms so near [bohr] to the plane have black names in the picture, the others grey ones."""
 
 
-def html_report(result, excitations=None) -> str:
-    """The page. Raises MissingDependencyError without matplotlib.   excitations: of this result, for their spectrum."""
+def html_report(result, excitations=None, document=None) -> str:
+    """The page. Raises MissingDependencyError without matplotlib.   excitations: of this result, for their spectrum.
+
+    document: a Document, what a command prints, of which the page then lacks nothing.
+    """
     scene = result_scene(result, excitations)
     pictures = [drawn(draw_convergence, result)]
     if excitations is not None:
@@ -57,6 +60,7 @@ def html_report(result, excitations=None) -> str:
         '<div class="scroll" tabindex="0">',
         summary_table(result),
         _excitations_table(excitations) if excitations is not None else "",
+        document.html("result", "excitations") if document is not None else "",
         _atoms_table(result) if result.has_properties else "",
         "</div>",
         "<details><summary>Terms and parameters of the functional</summary>"
@@ -101,13 +105,9 @@ def _atoms_table(result):
 
 
 def _excitations_table(found):
-    rows = [
-        (str(n + 1), f"{w * HARTREE_IN_EV:.4f}", f"{f:.5f}", escape(words))
-        for n, (w, f, words) in enumerate(
-            zip(found.energies, found.oscillator_strengths, found.characters, strict=True)
-        )
-    ]
-    return f"<h2>Excitations ({escape(found.spin)})</h2>" + table(rows, ("number", "eV", "strength", "character"))
+    header = ("number", "hartree", "eV", "nm", "strength", "rotatory", "character")
+    rows = [(*cells, "<br>".join(map(escape, lines))) for *cells, lines in found.rows()]
+    return f"<h2>{escape(found.title)}</h2>" + table(rows, header)
 
 
 def drawn(draw, *arguments):

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from dftfd.model.option_values import for_json
 from dftfd.response.excitations import Excitations
 from dftfd.results.box import Box
 from dftfd.results.html_report import html_report
-from dftfd.results.qcschema import atomic_result, write_json
+from dftfd.results.qcschema import atomic_result, printed_numbers, write_json
 from dftfd.results.tree import save_result
 from dftfd.runtime.arguments import number, public, refuse_unknown
 from dftfd.runtime.files import check_writable, write_text, written_whole
@@ -153,15 +153,17 @@ def molden_file(result, path: Path) -> None:
 
 
 @public
-def html_file(result, path: Path, excitations: Excitations | None = None) -> None:
-    """The report; with the spectrum of its excitations where they are given."""
-    write_text(path, html_report(result, excitations))
+def html_file(result, path: Path, excitations: Excitations | None = None, document: Any = None) -> None:
+    """The report; with the spectrum of its excitations where they are given.   document: as of `save_result`."""
+    write_text(path, html_report(result, excitations, document))
 
 
 @public
-def json_file(result, path: Path, driver: str = "energy") -> None:
-    """A QCSchema AtomicResult."""
-    write_json(path, atomic_result(result, driver))
+def json_file(result, path: Path, driver: str = "energy", document: Any = None) -> None:
+    """A QCSchema AtomicResult.   document: as of `save_result`."""
+    found = atomic_result(result, driver)
+    found["extras"]["dftfd"] |= printed_numbers(document)
+    write_json(path, found)
 
 
 @public
@@ -192,7 +194,7 @@ def xyz_file(result, path: Path) -> None:
     write_text(path, "\n".join(rows) + "\n")
 
 
-WRITERS = {
+WRITERS: dict[str, Callable] = {
     ".h5": save_result,
     ".json": json_file,
     ".npz": npz_file,

@@ -194,6 +194,11 @@ def _cycle(cycle):
     return {"cycle": cycle.number, "energy": cycle.energy, **changes}
 
 
+def printed_numbers(document) -> dict:
+    """The entry of extras for what a command prints, a Document; nothing without one."""
+    return {} if document is None else {"document": document.numbers()}
+
+
 def write_json(path, document) -> None:
     """Write a document so that a reader sees the old file or the whole new one, never a part."""
     write_text(path, json.dumps(document, indent=2, allow_nan=False) + "\n")

@@ -5,6 +5,7 @@
     /dftfd/text                     JSON: molecule, options, settings, energies, steps, notes
     /dftfd/options                  options that are arrays, such as an electric field
     /dftfd/arrays                   float64: coordinates, orbitals, density matrix, SCF table, ...
+    /document                       of a command: text that it printed, and its numbers as JSON
 
 No part of a file is ever executed: text is JSON of numbers and names, and formulas are looked up by their names.
 """
@@ -12,6 +13,7 @@ No part of a file is ever executed: text is JSON of numbers and names, and formu
 import json
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -38,9 +40,12 @@ def _table(cycles):
 
 
 @public
-def save_result(result, path: Path) -> None:
-    """Write a result; the file appears whole or not at all. FileError where it cannot be written."""
-    write_tree(path, result_tree(result))
+def save_result(result, path: Path, document: Any = None) -> None:
+    """Write a result; the file appears whole or not at all. FileError where it cannot be written.
+
+    document: a dftfd.results.document.Document, what a command prints, which the file then holds, too.
+    """
+    write_tree(path, result_tree(result) | ({} if document is None else document.tree()))
 
 
 def result_tree(result) -> dict:

@@ -14,7 +14,7 @@ from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError, shown
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.results.html_report import STYLE, drawn, table
-from dftfd.results.qcschema import write_json
+from dftfd.results.qcschema import printed_numbers, write_json
 from dftfd.runtime.files import check_writable, write_text
 from dftfd.runtime.pictures import ENDINGS, picture, require_matplotlib
 
@@ -72,8 +72,11 @@ def csv_text(vibrations) -> str:
     return "\n".join([",".join(found), *rows, ""])
 
 
-def qcschema_document(vibrations) -> dict:
-    """The result's AtomicResult with the driver hessian, (3 atom)^2 numbers [hartree/bohr^2] of all that vibrates."""
+def qcschema_document(vibrations, printed=None) -> dict:
+    """The result's AtomicResult with the driver hessian, (3 atom)^2 numbers [hartree/bohr^2] of all that vibrates.
+
+    printed: the Document of a command.
+    """
     document = vibrations.document
     of_dftfd = document.get("extras", {}).get("dftfd", {})
     about = {name: values.tolist() for name, values in columns(vibrations).items()}
@@ -82,22 +85,24 @@ def qcschema_document(vibrations) -> dict:
     return document | {
         "driver": "hessian",
         "return_result": vibrations.hessian.ravel().tolist(),
-        "extras": {"dftfd": of_dftfd | {"vibrations": about}},
+        "extras": {"dftfd": of_dftfd | {"vibrations": about} | printed_numbers(printed)},
     }
 
 
-def html_text(vibrations) -> str:
-    """A report on one page: table of modes, spectrum, thermochemistry."""
+def html_text(vibrations, printed=None) -> str:
+    """A report on one page: spectrum, table of modes, and what a command prints, or the gas at standard conditions."""
     found = columns(vibrations)
     rows = [[str(n), *(f"{v:.4f}" for v in row)] for n, row in enumerate(zip(*found.values(), strict=True), start=1)]
     body = [
         f"<h1>{escape(vibrations.what)}</h1>",
         drawn(draw_spectrum, vibrations) if len(rows) else "",
         table(rows, ("mode", *(name.replace("_", " ") for name in found))),
-        f"<pre>{escape(str(vibrations))}</pre><pre>{escape(str(vibrations.thermochemistry()))}</pre>",
+        f"<pre>{escape(str(vibrations))}</pre><pre>{escape(str(vibrations.thermochemistry()))}</pre>"
+        if printed is None
+        else printed.html(),
     ]
     head = f'<meta charset="utf-8"><title>{escape(vibrations.what)}</title><style>{STYLE}</style>'
-    return f"<!DOCTYPE html>\n<html><head>{head}</head><body>\n" + "\n".join(body) + "\n</body></html>\n"
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n' + "\n".join(body) + "\n</body></html>\n"
 
 
 def draw_spectrum(axes, vibrations) -> None:
@@ -113,18 +118,18 @@ def draw_spectrum(axes, vibrations) -> None:
     axes.invert_xaxis()
 
 
-def _write_picture(vibrations, path):
+def _write_picture(vibrations, path, printed):
     with picture(path) as figure:
         draw_spectrum(figure.subplots(), vibrations)
 
 
 WRITERS = {
-    ".h5": lambda vibrations, path: vibrations.save(path),
-    ".json": lambda vibrations, path: write_json(path, qcschema_document(vibrations)),
-    ".molden": lambda vibrations, path: write_text(path, molden_text(vibrations)),
-    ".xyz": lambda vibrations, path: write_text(path, xyz_text(vibrations)),
-    ".csv": lambda vibrations, path: write_text(path, csv_text(vibrations)),
-    ".html": lambda vibrations, path: write_text(path, html_text(vibrations)),
+    ".h5": lambda vibrations, path, printed: vibrations.save(path, printed),
+    ".json": lambda vibrations, path, printed: write_json(path, qcschema_document(vibrations, printed)),
+    ".molden": lambda vibrations, path, printed: write_text(path, molden_text(vibrations)),
+    ".xyz": lambda vibrations, path, printed: write_text(path, xyz_text(vibrations)),
+    ".csv": lambda vibrations, path, printed: write_text(path, csv_text(vibrations)),
+    ".html": lambda vibrations, path, printed: write_text(path, html_text(vibrations, printed)),
     **dict.fromkeys(ENDINGS, _write_picture),
 }
 

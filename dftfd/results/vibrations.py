@@ -251,21 +251,23 @@ class Vibrations(ShownAsText):
         return "\n".join(rows)
 
     @public
-    def write(self, path: Path) -> None:
+    def write(self, path: Path, document: Any = None) -> None:
         """Write a file in the format of its ending: .h5 .json .molden .xyz .csv .html, or the spectrum .png .svg .pdf.
 
+        document: what a command prints, for .h5, .json and .html; without it .html has the gas at standard conditions.
         InputError for unknown endings, FileError where the file cannot be written, MissingDependencyError for pictures
         without Matplotlib.
         """
-        writer_for(path)(self, path)
+        writer_for(path)(self, path, document)
 
     @public
-    def save(self, path: Path) -> None:
-        """Write everything to an HDF5 file, for `dftfd.load_vibrations(path)`."""
+    def save(self, path: Path, document: Any = None) -> None:
+        """Write everything to an HDF5 file, for `dftfd.load_vibrations(path)`.   document: of a command, kept too."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
         text = {name: values[name] for name in _TEXT}
-        write_tree(path, {"vibrations": {"format": FORMAT, "text": json.dumps(text), "arrays": arrays}})
+        tree = {"vibrations": {"format": FORMAT, "text": json.dumps(text), "arrays": arrays}}
+        write_tree(path, tree if document is None else tree | document.tree())
 
 
 FORCE = 2e-3

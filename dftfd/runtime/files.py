@@ -13,7 +13,18 @@ import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dftfd.errors import FileError
+from dftfd.errors import FileError, InputError
+
+FORMATS = {".h5", ".json", ".html", ".csv", ".xyz", ".molden", ".cube", ".npz", ".tex", ".png", ".svg", ".pdf"}
+"""Endings that name the format of some file that dftfd writes."""
+
+
+def require_ending(path, *endings: str, exactly: bool = False) -> None:
+    """InputError for a name that ends as files of another format do; exactly: for all but `endings`."""
+    ending = Path(path).suffix.lower()
+    if ending not in endings and (exactly or ending in FORMATS):
+        raise InputError(f"cannot write {str(path)!r} in the format of its ending; here it is {' or '.join(endings)}.")
+
 
 unfinished: dict[str, str] = {}
 """Files of runs that go on from them, as records, and how: open ones, and those that Ctrl-C has closed."""

@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 
 from dftfd.errors import DamagedFileError, FileError
-from dftfd.runtime.files import require_regular, without_waiting, write_bytes
+from dftfd.runtime.files import require_ending, require_regular, without_waiting, write_bytes
 
 BLOCK = 512
 MAGIC = b"dftfd sealed HDF5\n"
@@ -29,8 +29,10 @@ _LIBRARY_ERRORS = (OSError, KeyError, RuntimeError, ValueError, TypeError, Attri
 def write_tree(path, tree: Mapping, previous=None) -> None:
     """Write nested mappings of arrays, numbers and text; groups are mappings. The file appears whole or not at all.
 
-    previous: a name that the file of before gets, None for none. FileError where the disk says no.
+    previous: a name that the file of before gets, None for none. FileError where the disk says no, InputError for a
+    name that ends as files of another format do.
     """
+    require_ending(path, ".h5")
     body = io.BytesIO()
     with h5py.File(body, "w", userblock_size=BLOCK, libver=("earliest", "v110")) as file:
         _write(file, tree)

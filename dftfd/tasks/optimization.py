@@ -23,6 +23,7 @@ from dftfd.model.identity import identity_of, require_energy_again, short
 from dftfd.model.options import ENERGY, START, STATE, Options
 from dftfd.response.excitations import SPINS, Excitations
 from dftfd.response.hessian import second_derivatives
+from dftfd.results.document import numbers
 from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import Kind, array, public, whole
 from dftfd.runtime.notebook import ShownAsText
@@ -79,6 +80,18 @@ class Optimization(ShownAsText):
         largest = np.linalg.norm(self.forces[-1], axis=1).max()
         lines.append(f"  largest force {largest:.2e} hartree/bohr")
         return "\n".join(lines if self.excitations is None else [*lines, "", str(self.excitations)])
+
+
+@numbers.register
+def _numbers_of_optimization(found: Optimization):
+    """What it prints; see dftfd.results.document."""
+    return {
+        "n_energies": len(found.energies),
+        "state": found.state,
+        "positions_angstrom": found.coordinates[-1] * BOHR_IN_ANGSTROM,
+        "largest_force_hartree_per_bohr": np.linalg.norm(found.forces[-1], axis=1).max(),
+        "excitations": {} if found.excitations is None else numbers(found.excitations),
+    }
 
 
 @public

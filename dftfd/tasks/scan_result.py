@@ -120,13 +120,14 @@ class Scan(ShownAsText):
 
     def _document(self):
         points = zip(self.values, self.energies, self.converged, self.coordinates, strict=True)
+        above = [{"kcal_mol": float(e) if math.isfinite(e) else None} for e in self.relative]
         document = {
             "dftfd_scan": FORMAT,
             "symbols": list(self.symbols),
             "atoms": list(self.atoms),
             "relaxed": self.relaxed,
             "model": self.model,
-            "points": [piece_of(*point) for point in points],
+            "points": [piece_of(*point) | more for point, more in zip(points, above, strict=True)],
         }
         return document | {"check": digest(document)}
 
