@@ -153,7 +153,7 @@ class _Run:
             if self.convergence.reached_by(cycle) and not cycle.extra and not self.strategy.always_minimises:
                 closing, check = self._step(self.problem.fock_of_orbitals(state), state, number, extra=True)
                 if self.convergence.confirmed_by(check):
-                    closing = own_orbitals(self.problem, closing) or closing
+                    closing = own_orbitals(self.problem, closing, among_occupied=True) or closing
                     self.record(check, closing, converged=True)
                     return self.solution(closing, converged=True)
                 self.extrapolation.push(closing)

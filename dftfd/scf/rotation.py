@@ -183,11 +183,14 @@ def canonical(problem: Problem, state: State) -> State:
     return State(state.P, state.evaluation, mo_energy, state.mo_occ, mo_coeff, state.entropy_term)
 
 
-def own_orbitals(problem: Problem, state: State) -> State | None:
+def own_orbitals(problem: Problem, state: State, among_occupied: bool = False) -> State | None:
     """The state with orbitals and orbital energies of its own Fock matrix; None where these ask for other occupations.
 
     Orbitals of an extrapolated or an earlier Fock matrix may make the right density and still have wrong energies.
+    among_occupied: full orbitals stay full even then, as in singlet O2, whose cycles turn one degenerate orbital after
+    the other into the lower one; fractions, which follow the energies, do not.
     """
     found = canonical(problem, state)
     mo_occ, _ = problem.occupy(found.mo_energy, found.mo_coeff)
-    return found if np.array_equal(mo_occ, state.mo_occ) else None
+    stays = among_occupied and np.array_equal(state.mo_occ, np.rint(state.mo_occ))
+    return found if stays or np.array_equal(mo_occ, state.mo_occ) else None
