@@ -167,7 +167,7 @@ def test_a_term_that_says_nothing_of_pyscf_is_refused():
         ({"solvent": "water"}, "solvent"),
         ({"xc": "pbe + rvv10", "nlc_grid_level": 0}, "double integral other than VV10"),
         ({"xc": "b97-3c"}, "which PySCF lacks"),
-        ({"xc": "lh07t_svwn"}, "exchange-correlation"),
+        ({"xc": "lh07t_svwn"}, "takes the exact-exchange energy density"),
     ],
 )
 def test_what_pyscf_has_no_place_for_is_refused(options, message):

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from dftfd.errors import UnsupportedError
 from dftfd.terms.on_grid import gradient_on_grid
 from dftfd.terms.semilocal import SemilocalEnergy
-from dftfd.terms.term import Term
 from dftfd.xc.code import shared
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.local_exchange import LocalExchangeBuilder, LocalExchangeGradientBuilder, LocalExchangeResponse
@@ -14,7 +14,11 @@ from dftfd.xc.transitions import TripletKernel
 class LocalHybridEnergy(SemilocalEnergy):
     """E_xc[rho, tau, e_x] on a grid."""
 
-    in_pyscf = Term.in_pyscf  # which refuses: e_x is no ingredient of PySCF's
+    def in_pyscf(self):
+        raise UnsupportedError(
+            f"to_pyscf() cannot hand over {self.functional.name!r}: it takes the exact-exchange energy density, which "
+            "PySCF's numerical integration does not have."
+        )
 
     def made_on(self, store):
         return LocalExchangeBuilder(self.kernel, store, self._molecule, self._progress.part)
