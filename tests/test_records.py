@@ -2,10 +2,12 @@
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -297,3 +299,56 @@ def test_an_interruption_names_the_record(command, tmp_path, monkeypatch, capsys
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     assert main([*first, *again]) in (0, 3), capsys.readouterr().err
+
+
+# --------------------------------------------------------------------------------------------------------------- kills
+
+WATER = "O 0 0.02 0.1173; H 0.1 0.7572 -0.4692; H 0 -0.7572 -0.4692"
+MANY = [f"H 0 0 0; H 0 0 {0.7 + 0.05 * k:.2f}" for k in range(6)]
+LONG = {
+    "optimize": ["optimize", WATER, *XC, *CHEAP, "--trajectory", "r"],
+    "scan": ["scan", WATER, *XC, *CHEAP, "--bond", "0", "1", "--from", "0.8", "--to", "1.2", "--record", "r"],
+    "frequencies": ["frequencies", WATER, *XC, *CHEAP, "--derivatives", "differences", "--record", "r"],
+    "run": ["run", *MANY, *XC, *CHEAP, "--record", "r"],
+    "benchmark": ["benchmark", "set.json", *XC, "--xc", "own.py:own_x, pbe, hf", *CHEAP, "--record", "r"],
+    "fit": ["fit", "own.py:own_x", "set.json", "--parameters", "c", *CHEAP, "--evaluations", "6", "--record", "r"],
+}
+
+
+def numbers_of(text):
+    """The numbers that a command prints at its end, without those of each step and without times."""
+    kept = [line for line in text.splitlines() if not re.search(r"recorded|cycles\)|^point|^displ|^ *\d+/\d+ ", line)]
+    return [float(x) for x in re.findall(r"-?\d+\.\d{2,}(?:e[-+]\d+)?", re.sub(r"\d+\.\d+ s\b", "", "\n".join(kept)))]
+
+
+@pytest.mark.slow  # some thirty processes
+@pytest.mark.parametrize("command", LONG)
+def test_killed_at_random_moments_a_run_ends_as_if_it_had_not_been(command, tmp_path, monkeypatch):
+    """SIGKILL five times, after a random number of pieces and a random while; then what it prints is the same."""
+    rng = random.Random(f"{command} 20261127")
+    outputs, kills = [], 0
+    for killed in (False, True):
+        folder = tmp_path / str(killed)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        Path("set.json").write_text(json.dumps(SET))
+        Path("own.py").write_text(OWN.format(**BEFORE))
+        words = [sys.executable, "-m", "dftfd", *LONG[command]]
+        restart = ["--restart"] if command in ("optimize", "scan", "frequencies") else []
+        size = lambda: os.path.getsize("r") if os.path.exists("r") else 0
+        while killed and kills < 5:
+            kills += 1
+            again, before, wanted, last = restart if size() else [], size(), rng.randint(0, 3), size()
+            with subprocess.Popen([*words, *again], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+                while process.poll() is None and (wanted or size() == before == 0):
+                    time.sleep(0.002)
+                    wanted, last = wanted - (size() != last), size()
+                time.sleep(rng.uniform(0, 0.3))
+                process.kill()
+                assert process.wait() in (0, -signal.SIGKILL), process.stderr.read()
+        words += restart if killed and size() else []
+        end = subprocess.run(words, capture_output=True, text=True)
+        assert end.returncode == 0, end.stderr
+        outputs.append(end.stdout)
+    before, after = map(numbers_of, outputs)
+    assert len(before) > 1 and before == pytest.approx(after, rel=1e-6, abs=2e-6)
