@@ -13,6 +13,7 @@ import dftfd
 from dftfd.autofd import compose
 from dftfd.errors import InputError, NumericalError, UnsupportedError
 from dftfd.functionals.common import slater_exchange
+from tests.verification.adversarial_proofs import tried, wrong
 
 # ---- jumps and kinks
 
@@ -243,3 +244,50 @@ def test_the_recheck_follows_every_operation_of_the_table():
 
 def _squared(function):
     return lambda x, y: function(x) ** 2 * y + jnp.clip(x**1.5, y, 1.0) + jnp.where(x > y, x**y, 1.0)
+
+
+# ---- names, and drawn formulas
+
+
+def _namesake(name, value):
+    """A function with a derivative rule that has the name of one that the prover knows."""
+
+    def function(x):
+        return value(x)
+
+    function.__name__ = function.__qualname__ = name
+    function = jax.custom_jvp(function)
+    function.defjvp(lambda p, t: (function(*p), t[0]))
+    return function
+
+
+@pytest.mark.parametrize("name, value", [("lambert_w", lambda x: x * 0 + 5.0), ("_cube_root", lambda x: x + 2.0)])
+def test_a_function_is_not_known_by_its_name(name, value):
+    """1 - f(x) with f(x) >= 3; W(x) and the cube root are below 1 there."""
+    function = _namesake(name, value)
+    assert dftfd.prove(lambda x: 1.0 - function(x), domain={"x": (0.5, 0.9)}).outcome == "violated"
+
+
+def _draw(start, count):
+    entries = [tried(seed, 200) for seed in range(start, start + count)]
+    assert not [entry for entry in entries if wrong(entry)]
+    assert any(entry["outcome"] == "proved" for entry in entries)
+
+
+@pytest.mark.parametrize("start", range(100_000, 100_015, 5))
+def test_no_drawn_false_statement_is_proved(start):
+    """Some of the formulas of tests/verification/adversarial_proofs.py, which has thousands."""
+    _draw(start, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(100_100, 100_200, 20))
+def test_no_drawn_false_statement_is_proved_of_a_hundred(start):
+    """0.2 s of processor time a formula."""
+    _draw(start, 20)
+
+
+def test_an_exponent_that_is_nearly_nothing_is_not_nothing():
+    """(-1/2)^(2.5e-601) and (-1/2)^(5e-324) have no real value; rounded to 0 the exponent gave 1."""
+    for code in (lambda x: x ** jnp.square(jnp.float64(5e-301)), lambda x: x**5e-324):
+        assert not dftfd.prove(code, domain={"x": (-1.0, 1.0)}, boxes=200).proved

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dftfd.autofd.scalar.jaxprs import package_function
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.errors import UnsupportedError
 from dftfd.verify.ball_intervals import TESTS, logic
@@ -48,7 +49,9 @@ def all_known(*known) -> bool | None:
 def as_fraction(value: float) -> Fraction:
     """The exponent that a float64 stands for: of denominators up to 48 the next one, if it is two ulp away at most."""
     near = Fraction(value).limit_denominator(48)
-    return near if abs(Fraction(value) - near) <= 2 * Fraction(float(np.spacing(abs(value)))) else Fraction(value)
+    return (
+        near if near and abs(Fraction(value) - near) <= 2 * Fraction(float(np.spacing(abs(value)))) else Fraction(value)
+    )
 
 
 class OnBalls(BallArithmetic):
@@ -206,9 +209,12 @@ class OnBalls(BallArithmetic):
 
     def _general_power(self, x: Scaled, y: Scaled) -> Scaled:
         exponent = y.series.a[0].v
+        if self._is_zero(y.series):  # u^(v - v)
+            return self.power(x, Fraction(0))
         if not y.series.depends and not any(y.powers) and exponent.is_exact():
             man, e = exponent.man_exp()
-            return self.power(x, as_fraction(float(Fraction(int(man)) * Fraction(2) ** int(e))))
+            exact = Fraction(int(man)) * Fraction(2) ** int(e)
+            return self.power(x, as_fraction(float(exact)) if exact == float(exact) else exact)
         return self._function("exp", self.mul(y, self._function("log", x)))
 
     def _extreme(self, op, x: Scaled, y: Scaled) -> Scaled:
@@ -233,9 +239,10 @@ class OnBalls(BallArithmetic):
     def _call(self, code, args):
         if code.name == "stop_gradient" or code.eqn.primitive.name == "stop_gradient":
             return [[a] for a in args]
-        if code.name == "_cube_root":
+        name = package_function(code.eqn)
+        if name == "_cube_root":
             return [[self.power(args[0], Fraction(1, 3))]]
-        if code.name == "lambert_w":
+        if name == "lambert_w":
             return [[self._function("lambert_w", args[0])]]
         if not code.has_rule:
             raise UnsupportedError(f"the recheck knows no operation {code.name!r}: it cannot be made.")

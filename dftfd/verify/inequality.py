@@ -165,7 +165,8 @@ def subdivide(
         width = (hi - lo) / scale
         open_ones &= (width > _SMALLEST).any(axis=0)
         if open_ones.any():
-            queue += _refined(tree, found, numbers, open_ones, lo, hi, width, whole_map)
+            with np.errstate(all="ignore"):
+                queue += _refined(tree, found, numbers, open_ones, lo, hi, width, whole_map)
     return tree, point
 
 

@@ -171,7 +171,9 @@ def _change(slope, k, lo, hi) -> float:
     if slope is None:
         return 0.0
     size = abs(slope)
-    change = float(size.hi if isinstance(size, Between) else size) * (hi[k] - lo[k]) / (hi[0] if k == 0 else 1)
+    change = (
+        float(size.hi if isinstance(size, Between) else size) * (hi[k] - lo[k]) / (hi[0] if k == 0 and lo[0] > 0 else 1)
+    )
     if change == change:
         return change
     return float("inf") if hi[k] - lo[k] > _NARROW * abs(hi[k]) else 0.0

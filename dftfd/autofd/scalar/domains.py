@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dftfd.autofd.scalar.jaxprs import package_function
 from dftfd.autofd.scalar.known_functions import OPERATIONS, power_domain
 from dftfd.autofd.scalar.on_objects import NotInAlgebra
 from dftfd.autofd.scalar.polynomials import Predicate
@@ -97,10 +98,11 @@ class OnDomains:
     def _call(self, code, args):
         if code.name == "stop_gradient" or code.eqn.primitive.name == "stop_gradient":
             return [[a] for a in args]
-        if code.name == "_cube_root":
+        name = package_function(code.eqn)
+        if name == "_cube_root":
             domain = self._where(power_domain(Fraction(1, 3)), args[0].value)
             return [[Partial(self.values.power(args[0].value, Fraction(1, 3)), args[0].defined | domain)]]
-        if code.name == "lambert_w":
+        if name == "lambert_w":
             domain = self._where(OPERATIONS["lambert_w"].domain, args[0].value)
             return [[Partial(self.values.unary("lambert_w", args[0].value), args[0].defined | domain)]]
         if not code.has_rule:

@@ -43,7 +43,8 @@ def factored(program: ScalarProgram, inputs, algebra: "Factored") -> list[Polyno
 def exponent(value: float) -> Fraction:
     """The fraction that a floating-point exponent stands for."""
     near = Fraction(value).limit_denominator(48)
-    return near if abs(float(near) - value) <= 2 * np.spacing(abs(value)) else Fraction(value)
+    stands_for = near and abs(float(near) - value) <= 2 * np.spacing(abs(value))
+    return near if stands_for else Fraction(value)
 
 
 class Factored(Polynomials):
@@ -196,7 +197,11 @@ class Factored(Polynomials):
         """The exponent that a value stands for, None where it varies."""
         if isinstance(b, int):
             return Fraction(b)
-        return exponent(float(b.get((), 0))) if set(b) <= {()} else None
+        if not set(b) <= {()}:
+            return None
+        exact = Fraction(b.get((), 0))
+        near = float(exact) if abs(exact) < 2**60 else 0.0
+        return exponent(near) if near == exact else exact  # what was computed is no rounded fraction
 
     def _general_power(self, a, b):
         p = self.constant_exponent(b)

@@ -1,6 +1,7 @@
 """JAX's programs, equation by equation: the one walk that all readers share, and what their equations are made of."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, Literal, jaxpr_as_fun
 
@@ -24,6 +25,20 @@ def function_name(eqn) -> str:
     program = CUSTOM.get(eqn.primitive.name)
     info = closed(eqn.params[program]).jaxpr.debug_info if program else None
     return info.func_src_info.split(" ")[0] if info and info.func_src_info else eqn.primitive.name
+
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_SOURCES = {"_cube_root": "autofd/core/roots.py", "lambert_w": "functionals/special.py"}
+
+
+def package_function(eqn) -> str:
+    """The name of a function with a derivative rule whose meaning is known; nothing for one that has only its name."""
+    program = CUSTOM.get(eqn.primitive.name)
+    info = closed(eqn.params[program]).jaxpr.debug_info if program else None
+    name, _, place = (info.func_src_info or "" if info else "").partition(" at ")
+    source = Path(place.rpartition(":")[0])
+    known = name in _SOURCES and source.resolve() == (_PACKAGE / _SOURCES[name]).resolve()
+    return name if known else ""
 
 
 def live_equations(jaxpr: Jaxpr, results=None, given=()) -> list:
