@@ -13,6 +13,11 @@ from dftfd.errors import FunctionalError
 COMBINATIONS = {
     "pbe1pbe": "pbe0",
     "b3lypg": "b3lyp",
+    "b3p86g": "hyb_gga_xc_b3p86",
+    "mpw3lypg": "hyb_gga_xc_mpw3lyp",
+    "mpw3pwg": "hyb_gga_xc_mpw3pw",
+    "revb3lypg": "hyb_gga_xc_revb3lyp",
+    "x3lypg": "hyb_gga_xc_x3lyp",
     "b1b95": "hyb_mgga_xc_b88b95",
     "bpw91": "b88,pw91",
     "revpbe38": ".375*hf + .625*pbe_r, pbe",
