@@ -116,6 +116,7 @@ def psi4s() -> tuple[str, dict[str, dict]]:
             ["/usr/bin/python3", str(script), str(points), str(out)],
             check=True,
             capture_output=True,
+            cwd=folder,
             env={"PATH": "/usr/bin:/bin"},
         )
         document = json.loads(out.read_text())
