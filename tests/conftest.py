@@ -1,6 +1,7 @@
 """The test session: float64, strict dtype promotion, no rank promotion; warnings are errors (pyproject.toml)."""
 
 import gc
+import json
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ from pyscf.dft import gen_grid
 from pyscf.scf import hf as pyscf_hf
 
 import dftfd  # noqa: F401  turns float64 on
+from dftfd.cli.listing import INDEX
 from dftfd.functionals import registry
 from dftfd.libcint.mole import to_pyscf
 
@@ -53,6 +55,14 @@ def forged():
         return path
 
     return forge
+
+
+def pytest_collection_finish(session):
+    """No file of tests registers a functional as it is imported: lists of functionals would depend on what is run."""
+    known = {*json.loads(INDEX.read_text())["own"], "hf"}
+    stray = sorted(name for name in registry._REGISTRY if name not in known)
+    if stray:
+        raise pytest.UsageError(f"registered at import, take tests/own_functionals.py: {', '.join(stray)}")
 
 
 @pytest.fixture(autouse=True)

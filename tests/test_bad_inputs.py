@@ -519,7 +519,7 @@ def _(ask, folder):
 def _(ask, folder):
     path = folder / "he.chk"
     fast(checkpoint=path)
-    refused_file(ask, path, "is the checkpoint of", "He", "H2", "load_result", text=HYDROGEN)
+    refused_file(ask, path, "is the checkpoint of", "He", text=HYDROGEN)
 
 
 @answers("truncated_checkpoint")

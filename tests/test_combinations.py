@@ -18,8 +18,8 @@ HYDROXYL = Case([["O", [0.01, 0.02, 0.03]], ["H", [0.4, 0.5, 0.75]]], 0, 1, "sto
 FIELD = {"grid_level": 0, "density_fit": False, "electric_field": [0.004, -0.007, 0.005]}
 
 
-@pytest.fixture(scope="module")
-def own_functionals():
+@pytest.fixture
+def own_functionals(unregistered):
     register_own()
 
 

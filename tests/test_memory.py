@@ -164,6 +164,7 @@ def test_the_leaner_way_gives_the_same_energy(density_fit):
     energy = dftfd.run_scf(molecule, **options, density_fit=density_fit, progress=whole).energy
     assert "memory: about" in whole.notes[0] and "anew" not in whole.notes[0]
     assert "orbitals on a coarse grid" in whole.notes[0]
+    give_back()
     with pytest.raises(ResourceError, match="needs at least .* for compiled programs; the limit is"):
         dftfd.run_scf(molecule, **options, density_fit=density_fit, max_memory=f"{process_memory() + 2**27} b")
     for spare in range(0, 2**27, 2**22):  # the first size that is not refused

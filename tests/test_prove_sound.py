@@ -13,6 +13,7 @@ import dftfd
 from dftfd.autofd import compose
 from dftfd.errors import InputError, NumericalError, UnsupportedError
 from dftfd.functionals.common import slater_exchange
+from tests.own_functionals import OwnFunctionals
 from tests.verification.adversarial_proofs import tried, wrong
 
 # ---- jumps and kinks
@@ -50,25 +51,29 @@ def _rs(n):
     return (3 / (4 * math.pi * n)) ** (1 / 3)
 
 
-@dftfd.functional("lda_c_with_a_kink")
+own = OwnFunctionals()
+known = own.fixture()
+
+
+@own("lda_c_with_a_kink")
 def _kink(n):
     """F_c falls from r_s = 1e-4 to a."""
     return 0.05 * slater_exchange(n) * compose(lambda n: 1 + jnp.abs(_rs(n) - _A), n)
 
 
-@dftfd.functional("lda_c_with_a_sign")
+@own("lda_c_with_a_sign")
 def _step(n):
     """F_c < 0 from r_s = 1e-4 to a."""
     return 0.05 * slater_exchange(n) * compose(lambda n: jnp.sign(_rs(n) - _A), n)
 
 
-@dftfd.functional("lda_c_with_a_step_down")
+@own("lda_c_with_a_step_down")
 def _down(n):
     """F_c rises, but for a step down at r_s = 1.5e-4: its derivative is a negative delta function there."""
     return 0.05 * slater_exchange(n) * compose(lambda n: 1 + _rs(n) - 0.1 * jnp.where(_rs(n) < 1.5e-4, 0.0, 1.0), n)
 
 
-@dftfd.functional("lda_c_with_a_fold")
+@own("lda_c_with_a_fold")
 def _fold(n):
     """The slope of F_c falls from 2 to 1 at r_s = 1.5e-4: d/dr_s of r_s^2 dF/dr_s is a negative delta function."""
     return 0.05 * slater_exchange(n) * compose(lambda n: 1 + _rs(n) + jnp.minimum(_rs(n), 1.5e-4), n)

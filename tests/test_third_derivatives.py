@@ -23,12 +23,17 @@ from dftfd.response.excitations import excitations_of
 from dftfd.xc.guest_kernel import GuestKernel
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
+from tests.own_functionals import OwnFunctionals
 
 C_X = -0.9305257363491
 SLATER = -0.75 * (3 / math.pi) ** (1 / 3)
 
 
-@dftfd.functional("own_lda_of_r")
+own = OwnFunctionals()
+known = own.fixture()
+
+
+@own("own_lda_of_r")
 def lda_of_r(n):
     """Slater exchange that depends on where it is, and stays there when the nuclei move."""
     return slater_exchange(n) * (
@@ -36,7 +41,7 @@ def lda_of_r(n):
     )
 
 
-@dftfd.functional("own_averaged_density")
+@own("own_averaged_density")
 def averaged_density_exchange(n, *, width=1.0):
     """Exchange of an averaged density: a double integral, neither linear in its integral nor symmetric."""
     averaged = integral_over_there(there(n) * (math.pi * width**2) ** -1.5 * exp(-squared_distance(n) / width**2))

@@ -203,5 +203,6 @@ def _require_same(path, result, calculation, options):
 
 def _identity(calculation, options: Options):
     """What must agree for a run to go on: the same energy and solution, wherever the search for it began."""
-    known = replace(options, xc=calculation.functional, method=calculation.method)
+    potential = calculation.surroundings.potential  # options of a file do not hold it
+    known = replace(options, xc=calculation.functional, method=calculation.method, external_potential=potential)
     return identity_of(calculation.molecule, known, ENERGY, STATE)

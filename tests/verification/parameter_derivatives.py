@@ -82,6 +82,7 @@ def rows_of(name: str) -> list[dict]:
         of_term = np.ravel(jax.tree_util.tree_leaves(known.get(term, {}).get(key, [])))
         value = float(values[k])
         step = (SHORT if functional.is_nonlocal else STEP) * (abs(value) or 0.1)
+        step = min(step, 1e-3 / max(abs(float(slopes[k])), 1e-10))  # M06-2X: 5e3 hartree a unit of d_3 = 0
         at = lambda d, k=k: float(energy(*(v + d if k == j else v for j, v in enumerate(values))))
         differences = (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step)
         rows.append(
