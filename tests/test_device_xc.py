@@ -45,7 +45,7 @@ def difference(xc, n_spin, devices, empty_blocks=0, **options):
     return max(np.abs(a - b).max() / np.abs(b).max() for a, b in pairs)
 
 
-QUICK = {("lda,vwn", 1), ("pbe", 2)}
+QUICK = {("lda,vwn", 1)}
 CASES = [(xc, n_spin) for xc in ("lda,vwn", "pbe", "r2scan", "r2scanl", "mgga_x_br89") for n_spin in (1, 2)]
 # How blocks are put together does not depend on the functional, of which the simplest compiles in the least time.
 of_any_functional = pytest.mark.parametrize("xc", ["lda_x", pytest.param("pbe", marks=pytest.mark.slow)])

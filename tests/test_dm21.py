@@ -72,6 +72,7 @@ def ingredients(molecule, P, level):
     return np.asarray(grid.weights), np.stack([*n, *squares, *tau, *exact[0], *exact[1]], axis=1), np.stack(energies, 1)
 
 
+@pytest.mark.slow  # half a minute
 def test_the_energy_is_that_of_the_network_in_numpy_with_pyscf_s_ingredients(network):
     functional, _ = network
     molecule = dftfd.molecule(HEH, spin=1, basis="6-31g")

@@ -70,6 +70,7 @@ def test_call_cache_is_linear(capsys):
     assert naive[-1] / naive[-2] == pytest.approx(4, rel=0.01)  # two levels a row
 
 
+@pytest.mark.slow  # 133 compilations; test_potential has the same comparison for single functionals
 def test_exchange_potential_of_a_density_function():
     """v_x equals the hand-derived one to 1e-12, f_x the difference quotient of v_x, dE/dP the matrix of v_x."""
     results = load(EXAMPLES / "paper" / "dft.py").main(quick=True)

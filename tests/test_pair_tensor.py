@@ -122,6 +122,7 @@ def test_exchange_by_pairs(chain, omega, monkeypatch):
         DensityFittedCoulombExchange(molecule, True, 0.3 * needed)
 
 
+@pytest.mark.slow  # four calculations of a chain
 def test_energies_hardly_depend_on_what_is_kept(monkeypatch):
     """With half of the fitting tensor formed anew for every J, and with that of a hybrid by pairs: 1e-9 hartree."""
     molecule = dftfd.molecule("; ".join(CHAIN.split("; ")[:6]), basis="6-31g")
