@@ -272,12 +272,12 @@ def cube_root(x) -> Interval:
 # ---- the program's operations beside functions
 
 COMPARISONS = {
-    "lt0": lambda x: _truth(x.hi < 0, ~(x.lo >= 0)),
-    "le0": lambda x: _truth(x.hi <= 0, ~(x.lo > 0)),
-    "gt0": lambda x: _truth(x.lo > 0, ~(x.hi <= 0)),
-    "ge0": lambda x: _truth(x.lo >= 0, ~(x.hi < 0)),
-    "eq0": lambda x: _truth((x.lo == 0) & (x.hi == 0), ~((x.lo > 0) | (x.hi < 0))),
-    "ne0": lambda x: _truth((x.lo > 0) | (x.hi < 0), ~((x.lo == 0) & (x.hi == 0))),
+    "lt0": lambda x: _truth(x.hi < 0, np.logical_not(x.lo >= 0)),
+    "le0": lambda x: _truth(x.hi <= 0, np.logical_not(x.lo > 0)),
+    "gt0": lambda x: _truth(x.lo > 0, np.logical_not(x.hi <= 0)),
+    "ge0": lambda x: _truth(x.lo >= 0, np.logical_not(x.hi < 0)),
+    "eq0": lambda x: _truth((x.lo == 0) & (x.hi == 0), np.logical_not((x.lo > 0) | (x.hi < 0))),
+    "ne0": lambda x: _truth((x.lo > 0) | (x.hi < 0), np.logical_not((x.lo == 0) & (x.hi == 0))),
 }
 """Truth values are intervals of 0 and 1: (1, 1) true, (0, 0) false, (0, 1) open."""
 
