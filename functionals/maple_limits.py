@@ -1,4 +1,4 @@
-"""What a formula of a file may take, and what its failures become: whoever wrote the file, an answer comes soon.
+"""Limits of formulas that are read from files, so that an untrusted file is answered within seconds.
 
 Steps are counted, not seconds, so that a formula is refused everywhere or nowhere. The limits are several times what
 the 270 formulas of libxc 7.0.0 take: 70,984 steps (hyb_mgga_x_js18) and 3,484 operations (gga_x_beefvdw) at most.

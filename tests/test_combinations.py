@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dftfd.model.forces import Forces
-from tests.combinations.__main__ import DEFECTS, outcome
+from tests.combinations import __main__ as combinations
+from tests.combinations.__main__ import DEFECTS, outcome, shrunk
 from tests.combinations.cases import Case, draw
 from tests.combinations.checks import register_own
 
@@ -35,6 +36,21 @@ def test_a_planted_defect_is_found(monkeypatch):
     made = Forces.__init__
     monkeypatch.setattr(Forces, "__init__", lambda self, values, *rest: made(self, 0.999 * values, *rest))
     assert outcome(dataclasses.replace(HYDROXYL, options=FIELD))[0] == "wrong"
+
+
+def test_shrinking_ends_with_the_simplest_case(monkeypatch):
+    """Of a defect that every case has; one that needs a field keeps it."""
+    monkeypatch.setattr(
+        combinations, "outcome", lambda case: ("wrong" if "electric_field" in case.options else "right", "")
+    )
+    simplest = shrunk(
+        dataclasses.replace(HYDROXYL, xc="b3lyp", basis="6-31g", options=FIELD | {"smearing": 0.1}), "wrong"
+    )
+    assert (simplest.xc, simplest.basis, set(simplest.options)) == (
+        "lda,vwn",
+        "sto-3g",
+        {"grid_level", "electric_field"},
+    )
 
 
 def test_a_case_is_plain_data():

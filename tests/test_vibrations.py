@@ -20,7 +20,6 @@ from dftfd.errors import (
     MissingDependencyError,
     NotConvergedError,
 )
-from dftfd.interop.mean_field import mean_field
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.response import displacements
 from dftfd.system import isotopes
@@ -168,7 +167,7 @@ def test_modes_are_those_of_pyscfs_harmonic_analysis(water):
     """Wavenumbers, reduced masses and directions from the same Hessian, masses averaged over isotopes."""
     result, found = water
     found = found.with_isotopes("average")
-    theirs = thermo.harmonic_analysis(mean_field(result).mol, found.hessian.transpose(0, 2, 1, 3))
+    theirs = thermo.harmonic_analysis(result.to_pyscf().mol, found.hessian.transpose(0, 2, 1, 3))
     np.testing.assert_allclose(found.wavenumbers, theirs["freq_wavenumber"], rtol=1e-9)
     np.testing.assert_allclose(found.reduced_masses, theirs["reduced_mass"], rtol=1e-9)
     modes = theirs["norm_mode"] / np.linalg.norm(theirs["norm_mode"], axis=(1, 2), keepdims=True)
@@ -322,7 +321,7 @@ def test_thermochemistry_is_pyscfs(text):
     """1e-6 hartree of all energies and T S, at two temperatures and pressures; from the same Hessian and masses."""
     result = solved(text, spin=FIVE[text])
     found = result.vibrations("average")
-    mf = mean_field(result)
+    mf = result.to_pyscf()
     w = thermo.harmonic_analysis(mf.mol, found.hessian.transpose(0, 2, 1, 3))["freq_au"]
     for temperature, pressure in ((298.15, 101325.0), (1000.0, 1e3)):
         theirs = thermo.thermo(mf, w, temperature, pressure)

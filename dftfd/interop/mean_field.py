@@ -5,6 +5,7 @@ handed over, what it computes at the result's density is compared with the resul
 means the same by a name, an option or a default.
 """
 
+from collections.abc import Callable
 from functools import reduce
 from operator import add
 from typing import Any
@@ -36,12 +37,14 @@ SMALL = 60
 """Basis functions up to which PySCF's gradient is compared without being asked for."""
 
 
-def mean_field(result: Any, compare_gradient: bool | None = None) -> Any:
+def mean_field(result: Any, follow: Callable, compare_gradient: bool | None = None) -> Any:
     """A PySCF object of the same energy, with the result's orbitals, on a Mole of its own.
 
     The functional is PySCF's own where its name stands for the same formula with the same parameters, else dftfd's by
     `dftfd.interop.numint`. Energy and Fock matrix of the result's density are compared, and the gradient of a converged
     result where `compare_gradient` says so (None: up to SMALL basis functions).
+
+    follow: (numbers, orbitals, overlap) -> a rule of occupation, for states that are not those of the lowest orbitals.
 
     Raises UnsupportedError where PySCF has no place for the functional, the occupations or a term of the energy, and
     where its numbers are others.
@@ -58,7 +61,8 @@ def mean_field(result: Any, compare_gradient: bool | None = None) -> Any:
             raise UnsupportedError(f"to_pyscf() hands over nothing: {found}.")
     if not np.array_equal(mf.get_occ(mf.mo_energy, mf.mo_coeff), mf.mo_occ):  # an empty orbital lies below a full one
         mf = lib.set_class(mf, (_FollowsOrbitals, mf.__class__))
-        mf.followed = mf.mo_coeff, mf.mo_occ
+        numbers = tuple(map(tuple, np.atleast_2d(mf.mo_occ).tolist()))
+        mf.followed = follow(numbers, _of_spins(mf.mo_coeff), mf.get_ovlp())
     if compare_gradient or (compare_gradient is None and result.molecule.n_ao <= SMALL):
         _require_same_gradient(mf, result)
     return mf
@@ -201,27 +205,26 @@ def _require_same_gradient(mf, result):
 class _FollowsOrbitals:
     """A mean field whose cycles keep the occupations of given orbitals, by maximum overlap, where aufbau would not.
 
-    followed: mo_coeff and mo_occ.   As dftfd.scf.occupation.MaximumOverlap; PySCF's mom_occ is not for closed shells.
+    followed: the rule of occupation; PySCF's mom_occ is not for closed shells.
     """
 
     __name_mixin__ = "FollowsOrbitals"
     _keys = {"followed"}
-    followed: Any
+    followed: Callable
     mo_coeff: Any
-    get_ovlp: Any
+    mo_energy: Any
 
     def get_occ(self, mo_energy=None, mo_coeff=None):
-        new, (old, numbers), S = self.mo_coeff if mo_coeff is None else mo_coeff, self.followed, self.get_ovlp()
-        occupations = np.zeros(np.atleast_2d(numbers).shape)
-        spins = zip(occupations, *(np.reshape(C, (-1, *np.shape(C)[-2:])) for C in (new, old)), strict=True)
-        for s, (of_spin, C_new, C_old) in enumerate(spins):
-            of_old = np.atleast_2d(numbers)[s]
-            overlaps = (C_old.T @ S @ C_new) ** 2
-            for number in sorted(set(of_old[of_old > 0].tolist()), reverse=True):
-                members = np.flatnonzero(of_old == number)
-                projections = np.where(of_spin > 0, -1.0, overlaps[members].sum(axis=0))
-                of_spin[np.argsort(-projections, kind="stable")[: len(members)]] = number
-        return occupations.reshape(np.shape(numbers))
+        energies = self.mo_energy if mo_energy is None else mo_energy
+        occupations, _ = self.followed(
+            np.atleast_2d(energies), _of_spins(self.mo_coeff if mo_coeff is None else mo_coeff)
+        )
+        return occupations.reshape(np.shape(energies))
+
+
+def _of_spins(mo_coeff) -> np.ndarray:
+    """Orbitals (spin, ao, mo), of which PySCF has no first axis where both spins share them."""
+    return np.reshape(mo_coeff, (-1, *np.shape(mo_coeff)[-2:]))
 
 
 class _FixedGrid:

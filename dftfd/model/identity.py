@@ -79,7 +79,7 @@ def short(name: str, value):
         return _plain(value, name == "guess")
     except FileError:
         raise
-    except Exception as error:  # whatever somebody's object says to it
+    except Exception as error:  # of an object that a user gave
         raise InputError(
             f"{name}={shown(value)} cannot be kept in a record; numbers, text, a file or a result expected."
         ) from error

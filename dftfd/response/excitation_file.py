@@ -1,25 +1,16 @@
 """Excitations read from HDF5 files, which `Excitations.save` writes."""
 
-import json
 from pathlib import Path
 
-from dftfd.errors import FileError
 from dftfd.response.excitations import FORMAT, PER_SPIN, TEXT, Excitations
 from dftfd.runtime.arguments import public
-from dftfd.runtime.documents import refusing_damage, require_types
-from dftfd.runtime.hdf5 import read_tree
+from dftfd.runtime.documents import require_types, saved_part
 
 
 @public
 def load_excitations(path: Path) -> Excitations:
     """The Excitations in a file that `Excitations.save` wrote. Raises FileError for other files."""
-    part = read_tree(path, "excitations").get("excitations")
-    if not isinstance(part, dict) or not {"format", "text", "arrays"} <= set(part):
-        raise FileError(f"{path} holds no excitations of dftfd; expected a file written by excitations.save(...).")
-    with refusing_damage(path):
-        if int(part["format"]) != FORMAT:
-            raise FileError(f"{path} has format {part['format']}; this version of dftfd reads format {FORMAT}.")
-        arrays, text = part["arrays"], json.loads(part["text"])
+    with saved_part(path, "excitations", FORMAT) as (text, arrays):
         n_spin = 1 if "X_1" not in arrays else 2
         text = {"solvation": ""} | text  # older files have none
         entries = dict(arrays) | {name: text[name] for name in TEXT}

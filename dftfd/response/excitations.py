@@ -6,7 +6,6 @@ M. E. Casida, in Recent Advances in Density Functional Methods I (1995), p. 155.
 S. Hirata, M. Head-Gordon, Chem. Phys. Lett. 314, 291 (1999). doi:10.1016/S0009-2614(99)01149-5
 """
 
-import json
 import warnings
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -23,7 +22,7 @@ from dftfd.response.linear_response import LinearResponse
 from dftfd.response.spin_flip import SpinFlip
 from dftfd.response.subspaces import lowest_roots
 from dftfd.runtime.arguments import array, choice, number, public, whole
-from dftfd.runtime.hdf5 import write_tree
+from dftfd.runtime.documents import write_part
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.pictures import picture
 from dftfd.runtime.progress import Progress, as_progress
@@ -211,8 +210,7 @@ class Excitations(ShownAsText):
         for name in PER_SPIN:
             arrays |= {f"{name}_{s}": array for s, array in enumerate(values[name])}
         text = {name: values[name] for name in TEXT}
-        tree = {"excitations": {"format": FORMAT, "text": json.dumps(text), "arrays": arrays}}
-        write_tree(path, tree if document is None else tree | document.tree())
+        write_part(path, "excitations", FORMAT, text, arrays, document)
 
 
 def draw_spectrum(axes, excitations: Excitations, width: float = 0.01) -> None:

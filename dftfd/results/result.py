@@ -30,7 +30,7 @@ from dftfd.results.tree import save_result
 from dftfd.runtime.arguments import choice, public, whole
 from dftfd.runtime.notebook import Page
 from dftfd.scf.convergence import Cycle
-from dftfd.scf.occupation import frontier_energies
+from dftfd.scf.occupation import MaximumOverlap, frontier_energies
 from dftfd.scf.orbitals import occupied_orbitals
 from dftfd.system.molecule import Molecule
 from dftfd.terms import COMPONENTS, OneElectronEnergy
@@ -200,7 +200,7 @@ class SCFResult(Responses):
         Raises UnsupportedError where numbers differ (docs/pyscf.md says by how much they may), and where PySCF has no
         place for the functional, for fields, charges, relativity, a solvent, or for smeared and given occupations.
         """
-        return mean_field(self, compare_gradient)
+        return mean_field(self, MaximumOverlap, compare_gradient)
 
     # ------------------------------------------------------------------------------------------------- orbitals
 

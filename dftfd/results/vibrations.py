@@ -6,7 +6,6 @@ E. B. Wilson, J. C. Decius, P. C. Cross, Molecular Vibrations (1955). Raman: J. 
 B. A. Hess, J. Comput. Chem. 23, 895 (2002). doi:10.1002/jcc.10089
 """
 
-import json
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,14 +13,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.errors import FileError, InputError
+from dftfd.errors import InputError
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM, DALTON_IN_ELECTRON_MASSES, HARTREE_IN_WAVENUMBERS
 from dftfd.response.hessian import SecondDerivatives
 from dftfd.results.thermochemistry import Thermochemistry, thermochemistry
 from dftfd.results.vibration_files import writer_for
 from dftfd.runtime.arguments import array, choice, number, optional, public, whole
-from dftfd.runtime.documents import refusing_damage, require_types
-from dftfd.runtime.hdf5 import read_tree, write_tree
+from dftfd.runtime.documents import require_types, saved_part, write_part
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.system.isotopes import ISOTOPES, masses
 from dftfd.system.rotations import moments_of_inertia, n_rotations, rigid_motions, symmetry
@@ -266,8 +264,7 @@ class Vibrations(ShownAsText):
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
         text = {name: values[name] for name in _TEXT}
-        tree = {"vibrations": {"format": FORMAT, "text": json.dumps(text), "arrays": arrays}}
-        write_tree(path, tree if document is None else tree | document.tree())
+        write_part(path, "vibrations", FORMAT, text, arrays, document)
 
 
 FORCE = 2e-3
@@ -311,13 +308,7 @@ def vibrations_of(result: Any, found: SecondDerivatives, isotopes: Any, document
 @public
 def load_vibrations(path: Path) -> Vibrations:
     """The Vibrations in a file that `Vibrations.save` wrote. Raises FileError for other files."""
-    part = read_tree(path, "vibrations").get("vibrations")
-    if not isinstance(part, dict) or not {"format", "text", "arrays"} <= set(part):
-        raise FileError(f"{path} holds no vibrations of dftfd; expected a file written by vibrations.save(...).")
-    with refusing_damage(path):
-        if int(part["format"]) != FORMAT:
-            raise FileError(f"{path} has format {part['format']}; this version of dftfd reads format {FORMAT}.")
-        arrays, text = part["arrays"], json.loads(part["text"])
+    with saved_part(path, "vibrations", FORMAT) as (text, arrays):
         found = Vibrations(
             **{"polarizability_derivatives": None, "of_ghosts": None}
             | dict(arrays)

@@ -6,12 +6,14 @@ bounded size only, JSON by `json_reader`, HDF5 by `hdf5`, spreadsheets by `sprea
 """
 
 import dataclasses
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 from dftfd.errors import DamagedFileError, FileError, FunctionalError, MissingDependencyError, UnsupportedError, shown
 from dftfd.runtime.arguments import kind_of
+from dftfd.runtime.hdf5 import read_tree, write_tree
 
 _AS_THEY_ARE = (FileError, FunctionalError, MissingDependencyError, UnsupportedError)
 
@@ -36,3 +38,29 @@ def require_types(found):
         except Exception as error:
             raise ValueError(f"{field.name} is {shown(getattr(found, field.name), 40)}") from error
     return found
+
+
+def write_part(
+    path, name: str, version: int, text: Mapping, arrays: Mapping, document: Any = None, default: Callable | None = None
+) -> None:
+    """Write an object as a group of an HDF5 file, its text as JSON; `saved_part` reads it.
+
+    version: of the format.   document: of a command, kept beside it.   default: of json.dumps.
+    """
+    tree = {name: {"format": version, "text": json.dumps(text, default=default), "arrays": arrays}}
+    write_tree(path, tree if document is None else tree | document.tree())
+
+
+@contextmanager
+def saved_part(path, name: str, version: int) -> Iterator[tuple[dict, dict]]:
+    """Text and arrays of a group that `write_part` wrote; inside, failures of contents are a DamagedFileError.
+
+    FileError for files without the group, and of another format.
+    """
+    part = read_tree(path, name).get(name)
+    if not isinstance(part, dict) or not {"format", "text", "arrays"} <= set(part):
+        raise FileError(f"{path} holds no {name} of dftfd; expected a file written by {name}.save(...).")
+    with refusing_damage(path):
+        if int(part["format"]) != version:
+            raise FileError(f"{path} has format {part['format']}; this version of dftfd reads format {version}.")
+        yield json.loads(part["text"]), part["arrays"]

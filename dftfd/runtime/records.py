@@ -236,7 +236,7 @@ class Record:
 
 
 def pieces_of(path, what: str) -> list[dict]:
-    """What a record with an identity holds, whoever writes it now; raises as `recorded`."""
+    """The pieces of a record with an identity, without taking its lock; raises as `recorded`."""
     return _contents(path, read_bytes(path, MAX_BYTES), what, True)[1]
 
 

@@ -1,6 +1,5 @@
 """What an inversion found: the exchange-correlation potential of a density, as a function of the point."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -15,7 +14,7 @@ from dftfd.autofd import Function, laplacian
 from dftfd.autofd.core.domain import Signature
 from dftfd.autofd.core.structure import Code
 from dftfd.autofd.operators.leaf import leaf
-from dftfd.errors import FileError, FunctionalError, InputError
+from dftfd.errors import FunctionalError, InputError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.common import spin_pair
 from dftfd.functionals.densities import SPACE
@@ -30,8 +29,7 @@ from dftfd.properties.fields import electrostatic_potential
 from dftfd.results.result_file import molecule_of_text, require_shapes
 from dftfd.results.tree import MOLECULE_TEXT
 from dftfd.runtime.arguments import each, public, whole
-from dftfd.runtime.documents import refusing_damage
-from dftfd.runtime.hdf5 import read_tree, write_tree
+from dftfd.runtime.documents import saved_part, write_part
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.pictures import picture
 from dftfd.scf.occupation import frontier_energies
@@ -181,8 +179,7 @@ class Inversion(ShownAsText):
         for name in ("molecule", "potential_basis"):
             text[name] = {key: getattr(values[name], key) for key in MOLECULE_TEXT}
         arrays["coordinates"] = self.molecule.coordinates
-        part = {"format": FORMAT, "text": json.dumps(text, default=for_json), "arrays": arrays}
-        write_tree(path, {"inversion": part})
+        write_part(path, "inversion", FORMAT, text, arrays, default=for_json)
 
 
 @public
@@ -192,13 +189,7 @@ def load_inversion(path: Path, functional: Any = None) -> Inversion:
     functional: the reference, where its name is not registered. Raises FileError for other files, FunctionalError where
     the reference's formula is not the one that was used.
     """
-    part = read_tree(path, "an inversion").get("inversion")
-    if not isinstance(part, dict) or not {"format", "text", "arrays"} <= set(part):
-        raise FileError(f"{path} holds no inversion of dftfd; expected a file written by inversion.save(...).")
-    with refusing_damage(path):
-        if int(part["format"]) != FORMAT:
-            raise FileError(f"{path} has format {part['format']}; this version of dftfd reads format {FORMAT}.")
-        text, arrays = json.loads(part["text"]), part["arrays"]
+    with saved_part(path, "inversion", FORMAT) as (text, arrays):
         molecules: dict[str, Any] = {
             k: molecule_of_text(text[k], arrays["coordinates"]) for k in ("molecule", "potential_basis")
         }

@@ -108,7 +108,8 @@ class Case:
             if name != "grid_level"
         ]
         plain = [replace(self, basis="sto-3g"), replace(self, cartesian=False), replace(self, method="auto")]
-        return [case for case in [*fewer, *plain, replace(self, xc="pbe"), replace(self, xc="lda,vwn")] if case != self]
+        simplest = {"lda,vwn": [], "pbe": ["lda,vwn"]}.get(self.xc, ["lda,vwn", "pbe"])
+        return [case for case in [*fewer, *plain, *(replace(self, xc=xc) for xc in simplest)] if case != self]
 
 
 def draw(rng: np.random.Generator, properties=PROPERTIES) -> Case:

@@ -89,7 +89,8 @@ def pyscfs(case: Case, result):
         raise Inapplicable
     mf = (dft.RKS if len(result.density_matrix) == 1 else dft.UKS)(to_pyscf(result.molecule))
     mf.xc, mf.grids.level, mf.small_rho_cutoff = PYSCF_NAMES.get(case.xc, case.xc), options["grid_level"], 0
-    mf = mf.density_fit(auxbasis=result.settings.auxiliary_basis) if options["density_fit"] else mf
+    auxiliary = result.settings.auxiliary_basis
+    mf = mf.density_fit(auxbasis=auxiliary) if auxiliary else mf
     mf = mf.sfx2c1e() if "relativity" in options else mf
     if "point_charges" in options:
         table = np.array(options["point_charges"])
