@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -71,11 +72,14 @@ def test_a_folder_that_cannot_be_made_is_no_failure(tmp_path):
 
 
 def test_a_killed_writer_leaves_no_half_program(tmp_path):
-    """Killed inside the write of a program: the next process finds none, and no warning of JAX comes."""
+    """Killed inside the write of a program: the next process finds none, and no warning of JAX comes. Nor does anything
+    stay of programs that nobody compiles again."""
     folder = tmp_path / "cache"
     assert process(LIMITED.format(answer="SIG_DFL"), DFTFD_CACHE_DIR=str(folder)).returncode == -signal.SIGXFSZ
     assert not list(folder.glob("jit*-cache"))
+    (folder / f".jit_of_before-cache.{socket.gethostname()}-999999999.xy.tmp").touch()
     assert run(COMPILING, DFTFD_CACHE_DIR=str(folder)) == ["2.0"]
+    assert not list(folder.glob(".*.tmp"))
     kept = {file.name: file.stat().st_mtime_ns for file in folder.iterdir()}
     assert any(name.startswith("jit__lambda") for name in kept)
     assert run(COMPILING, DFTFD_CACHE_DIR=str(folder)) == ["2.0"]

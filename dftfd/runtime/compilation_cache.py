@@ -31,7 +31,7 @@ from etils import epath
 from platformdirs import user_data_path
 
 from dftfd.errors import FileError
-from dftfd.runtime.files import read_bytes, write_bytes
+from dftfd.runtime.files import read_bytes, remove_orphans, write_bytes
 from dftfd.runtime.kept_programs import ENDING, cache_folder, cache_limit, forget, longest_unused, programs_in
 
 SHORTEST_COMPILATION = 0.1  # seconds; quicker ones are not worth a file
@@ -124,7 +124,9 @@ def _keep_within_limit(folder, size):
 
 
 def _make_room(folder):
-    """Remove old programs, then those that were not used for the longest time until the others are within the limit."""
+    """Remove what writers left that died, old programs, and those that were not used for the longest time until the
+    others are within the limit."""
+    remove_orphans(folder)
     programs = programs_in(folder)
     old = [program for program in programs if program.used < time.time() - longest_unused()]
     excess, more = sum(p.size for p in programs[len(old) :]) - cache_limit(), []

@@ -51,12 +51,13 @@ def written_whole(path, previous=None, lasting=True):
 
     previous: a name that the file of before gets, None for none. A reader sees the old file or the whole new one, never
     a part. Raises FileError where the disk says no; `path` is then what it was.   lasting: False for what can be made
-    again, which need not outlive a power cut and so does not wait for the disk.
+    again, one of thousands in its folder: it does not wait for the disk, nor does it look for orphans.
     """
     path = Path(path)
     check_writable(path)
     try:
-        remove_orphans(path)
+        if lasting:
+            remove_orphans(path.parent, _start(path))
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{_start(path)}{os.getpid()}.", suffix=".tmp")
         os.close(handle)
         try:
@@ -156,15 +157,15 @@ def write_bytes(path, content, previous=None, lasting=True) -> None:
         stream.write(content)  # Path.write_bytes would keep a view of the content in the traceback of an error
 
 
-def remove_orphans(path) -> None:
-    """Delete temporary files of `path` that processes on this host left when they died."""
-    path = Path(path)
-    for name in os.listdir(path.parent):
-        if name.startswith(_start(path)) and name.endswith(".tmp"):
-            owner = name.removeprefix(_start(path)).split(".")[0]
+def remove_orphans(folder, start: str = ".") -> None:
+    """Delete temporary files whose names begin so, and that processes on this host left when they died."""
+    host = f".{socket.gethostname()}-"
+    for name in os.listdir(folder):
+        if name.startswith(start) and name.endswith(".tmp"):
+            owner = name.rpartition(host)[2].split(".")[0]
             if owner.isdecimal() and not _is_alive(int(owner)):
                 with suppress(OSError):  # somebody else's, or gone meanwhile
-                    (path.parent / name).unlink()
+                    os.unlink(os.path.join(folder, name))
 
 
 def _keep(path, previous, temporary):
