@@ -43,6 +43,20 @@ def pairs() -> dict[str, dict[str, dict]]:
 
 
 @functools.cache
+def _numbers() -> dict[tuple[str, str], dict[str, float]]:
+    found = {}
+    for version, row in (item for rows in pairs().values() for item in rows.items()):
+        for part in row.get("corrections", version).split("+"):
+            found[part, row["parameters"]] = row["numbers"]
+    return found
+
+
+def numbers_of(part: str, parameters: str) -> dict[str, float]:
+    """The table's numbers of one correction, as 'd4' of 'd4+gcp', by their makers' name; none for what it lacks."""
+    return _numbers().get((part, parameters), {})
+
+
+@functools.cache
 def _by_spelling() -> dict[str, tuple[str, str]]:
     """{name with its suffix, letters and digits alone: (name, version)}."""
     found = {}

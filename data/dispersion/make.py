@@ -13,6 +13,8 @@ import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
+
 OUT = Path(__file__).parents[2] / "functionals" / "dispersion_pairs.json"
 
 SAME = (
@@ -55,6 +57,21 @@ COMPOSITE = {
 }
 
 
+OWN_D4_MODEL = {"r2scan-3c": {"ga": 2.0, "gc": 1.0}}
+"""Charge scaling (doi:10.1063/5.0040021, sec. II C; dftd4's app/driver.f90), which parameters.toml does not have."""
+DISPUTED = {("b97_2", "d3zero")}
+"""simple-dftd3 has B97-1's s8 = 1.6418, QCEngine and Psi4 have 2.4661, each of the same paper: left out."""
+MISPRINTS = {("opbe", "zero"): {"s8": 2.055}}
+"""Where parameters.toml is not what dftd3.f and simple-dftd3's param.f90 have: it has BPBE's s8 for OPBE."""
+
+
+NUMBERS = np.array([8, 1, 1, 8, 1, 1, 6, 1, 1, 1, 1])
+POSITIONS = np.array(
+    [[-2.85, -0.05, 0.0], [-1.05, 0.0, 0.0], [-3.4, 1.65, 0.0], [2.65, 0.0, 0.0], [3.3, 1.0, 1.45], [3.3, 1.0, -1.45]]
+    + [[0.0, 5.5, 0.3], [0.0, 7.5, 0.3], [1.9, 4.8, 0.3], [-1.0, 4.8, 1.9], [-1.0, 4.8, -1.4]]
+)  # bohr
+
+
 def plain(name):
     return name.replace("_", "").replace("-", "")
 
@@ -85,9 +102,10 @@ def main():
     for name, (functional, theirs) in ({name: (name, plain(name)) for name in SAME} | OTHER).items():
         known = d3.get(d3_names.get(plain(theirs)), {}).get("d3", {})
         for damping, version in VERSIONS.items():
-            if damping in known:
+            if damping in known and (name, version) not in DISPUTED:
                 entry = known[damping]
-                enter(name, version, functional, plain(theirs), entry.get("doi"), numbers=numbers(entry))
+                found = numbers(entry) | MISPRINTS.get((theirs, damping), {})
+                enter(name, version, functional, plain(theirs), entry.get("doi"), numbers=found)
         enter_d4(name, functional, theirs)
     for name, functional in WITHOUT_VV10.items():
         entry = d3[name]["d3"]["bj"]
@@ -108,7 +126,7 @@ def main():
         enter(name, "d2", functional, name, doi, numbers={"s6": s6, "d": 20.0})
     for name, (functional, corrections, theirs, doi, basis) in COMPOSITE.items():
         found = d4[theirs]["d4"]["bj-eeq-atm"] if "d4" in corrections else d3[theirs]["d3"]["bj"]
-        more = {"corrections": corrections, "basis": basis, "numbers": numbers(found)}
+        more = {"corrections": corrections, "basis": basis, "numbers": numbers(found) | OWN_D4_MODEL.get(theirs, {})}
         enter(name, "3c", functional, theirs, doi, without_vv10=True if name == "wb97x" else None, **more)
     rows["b97"] |= {version: row for version, row in rows["b97d"].items() if version.startswith(("d2", "d3"))}
     line = lambda name: (
@@ -118,6 +136,39 @@ def main():
         )
     )
     OUT.write_text("{\n" + "\n },\n".join(map(line, sorted(rows))) + "\n }\n}\n")
+    check()
+
+
+def check():
+    """Each row's numbers give the energy that the makers' programs give for the name: methane, two water molecules."""
+    from dftd3 import interface as d3
+    from dftd4 import interface as d4
+
+    damping = {
+        "d3bj": d3.RationalDampingParam,
+        "d3zero": d3.ZeroDampingParam,
+        "d3bjm": d3.ModifiedRationalDampingParam,
+        "d3zerom": d3.ModifiedZeroDampingParam,
+        "d3op": d3.OptimizedPowerDampingParam,
+    }
+    n_equal = 0
+    for version, row in (item for rows in json.loads(OUT.read_text()).values() for item in rows.items()):
+        values, theirs = dict(row["numbers"]), row["parameters"]
+        for part in row.get("corrections", version).split("+"):
+            if part.startswith("d4"):
+                scaling = {key: values.pop(key) for key in ("ga", "gc") if key in values}
+                model = d4.DispersionModel(NUMBERS, POSITIONS, **scaling)
+                by_name = d4.DampingParam(method=theirs)  # with s9 = 1, also for r2SCAN-3c
+                by_numbers = d4.DampingParam(**values | {"s9": 1.0})
+            elif part.startswith("d3"):
+                model, kind = d3.DispersionModel(NUMBERS, POSITIONS), damping[part.removesuffix("atm")]
+                by_name, by_numbers = kind(method=theirs, atm=False), kind(**values | {"s9": 0.0})
+            else:
+                continue
+            one, other = (model.get_dispersion(p, grad=False)["energy"] for p in (by_name, by_numbers))
+            assert abs(one - other) < 1e-13, (version, row, one, other)
+            n_equal += 1
+    print(f"{n_equal} corrections: numbers and names have one energy")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """D3, D4 and gCP corrections, by simple-dftd3 and dftd4 through pyscf-dispersion."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from dftfd.errors import FunctionalError, MissingDependencyError, NumericalError
@@ -9,14 +11,17 @@ _WITH_GCP = ("hf3c", "pbeh3c", "b973c", "r2scan3c")
 """Methods of which simple-dftd3 has gCP or its short-range part, with the basis set that belongs to them."""
 
 
-def dispersion_correction(molecule, version: str, functional: str) -> tuple[float, np.ndarray]:
+def dispersion_correction(
+    molecule, version: str, functional: str, numbers: Mapping[str, float] | None = None
+) -> tuple[float, np.ndarray]:
     """Energy [hartree] and its gradient (atom, 3) [hartree/bohr]; ghosts have no part in it.
 
     version, functional: 'd3bj', ..., 'd4' or 'gcp', and the name of the parameters in simple-dftd3 and dftd4.
+    numbers: D4's, in the place of dftd4's own of this name: damping, and ga and gc of the charge scaling.
     Raises MissingDependencyError without the package, FunctionalError where there are no parameters.
     """
     real = np.flatnonzero(~np.array(molecule.ghost))
-    model = _model(mole_of_nuclei(molecule), version, functional)
+    model = _model(mole_of_nuclei(molecule), version, functional, dict(numbers or {}))
     with quiet():
         found = model.get_counterpoise(grad=True) if version == "gcp" else model.get_dispersion(grad=True)
     energy, gradient = float(found["energy"]), np.zeros((molecule.n_atoms, 3))
@@ -26,7 +31,7 @@ def dispersion_correction(molecule, version: str, functional: str) -> tuple[floa
     return energy, gradient
 
 
-def _model(nuclei, version, functional):
+def _model(nuclei, version, functional, numbers):
     try:
         from pyscf.dispersion import dftd3, dftd4, gcp
     except ImportError as error:
@@ -36,14 +41,31 @@ def _model(nuclei, version, functional):
     try:
         with quiet():
             if version == "gcp":
-                method = functional.replace("-", "")
-                allowed: set[str] = getattr(gcp, "_white_list", set())
-                allowed.update(_WITH_GCP)  # it lets no other method through
-                return gcp.GCP(nuclei, method=method)
+                return _counterpoise(gcp, nuclei, functional.replace("-", ""))
             if version == "d4":
-                return dftd4.DFTD4Dispersion(nuclei, xc=functional)
+                scaling = {name: numbers.pop(name) for name in ("ga", "gc") if name in numbers}
+                model = dftd4.DFTD4Dispersion(nuclei, xc=functional, **scaling)
+                if numbers:
+                    model.set_param(**numbers)
+                return model
             return dftd3.DFTD3Dispersion(
                 nuclei, xc=functional, version=version.removesuffix("atm"), atm=version.endswith("atm")
             )
     except RuntimeError as error:
         raise FunctionalError(f"there is no {version} correction of {functional!r}: {error}.") from error
+
+
+def _counterpoise(package, nuclei, method):
+    """gCP of a 3c method. pyscf-dispersion has a list of its own of what it hands to simple-dftd3, which has more."""
+    allowed = getattr(package, "_white_list", None)
+    if isinstance(allowed, set):
+        allowed.update(_WITH_GCP)
+    if method not in _WITH_GCP:  # simple-dftd3 has no error for a name that it does not know, and no energy
+        raise FunctionalError(f"there is no gCP of {method!r}; there is one of {', '.join(_WITH_GCP)}.")
+    try:
+        return package.GCP(nuclei, method=method)
+    except RuntimeError as error:
+        raise MissingDependencyError(
+            f"this version of pyscf-dispersion does not offer gCP of {method!r}, as 1.7.0 does: "
+            "pip install 'pyscf-dispersion==1.7.0'."
+        ) from error

@@ -6,7 +6,7 @@ import numpy as np
 
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.d2 import pairwise_dispersion
-from dftfd.functionals.empirical_dispersion import pairs
+from dftfd.functionals.empirical_dispersion import numbers_of
 from dftfd.libcint.dispersion_correction import dispersion_correction
 from dftfd.terms.term import Contribution, PySCFPart, Term
 
@@ -18,11 +18,12 @@ def correction(molecule, version: str, functional: str) -> tuple[float, np.ndarr
 
 
 def _part(molecule, version, functional):
+    numbers = numbers_of(version, functional)
     if version not in ("d2", "chg"):
-        return dispersion_correction(molecule, version, functional)
+        return dispersion_correction(molecule, version, functional, numbers)
     real, gradient = np.flatnonzero(~np.array(molecule.ghost)), np.zeros((molecule.n_atoms, 3))
     atoms = molecule.atomic_numbers[real], molecule.coordinates[real]
-    energy, gradient[real] = pairwise_dispersion(*atoms, **pairs()[functional]["d2"]["numbers"])
+    energy, gradient[real] = pairwise_dispersion(*atoms, **numbers)
     return energy, gradient
 
 
