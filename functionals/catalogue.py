@@ -13,10 +13,8 @@ K. Zheng, M. Lin, JAX-XC, AI for Accelerated Materials Design workshop, ICLR 202
 """
 
 import functools
-import json
 import operator
 from collections.abc import Callable
-from importlib.resources import files
 
 from dftfd.errors import UnsupportedError
 from dftfd.functionals import jax_xc_kernels, libxc_tree
@@ -25,6 +23,7 @@ from dftfd.functionals.jax_xc_formula import JaxXCFormula
 from dftfd.functionals.parameters import in_tuples
 from dftfd.functionals.registry import Source, add_source
 from dftfd.functionals.vv10 import rvv10, vv10
+from dftfd.runtime.json_reader import shipped_json
 
 PREFIX = "libxc:"
 DOI = "10.1016/j.softx.2017.11.002"
@@ -33,25 +32,25 @@ DOI = "10.1016/j.softx.2017.11.002"
 @functools.cache
 def table() -> dict:
     """Parameters of every functional of libxc 6.0, by name."""
-    return json.loads((files("dftfd.functionals") / "jax_xc_parameters.json").read_text())
+    return shipped_json("dftfd.functionals", "jax_xc_parameters.json")
 
 
 @functools.cache
 def verdicts() -> dict:
     """{"verified": {name: errors of energy and derivatives}, "refused": {name: reason}}; see data/jax_xc/verify.py."""
-    return json.loads((files("dftfd.functionals") / "jax_xc_verdicts.json").read_text())
+    return shipped_json("dftfd.functionals", "jax_xc_verdicts.json")
 
 
 @functools.cache
 def source_table() -> dict:
     """What libxc 7.0.0's C code adds to its formulas, by name, as in `table`."""
-    return json.loads((files("dftfd.functionals") / "libxc_parameters.json").read_text())
+    return shipped_json("dftfd.functionals", "libxc_parameters.json")
 
 
 @functools.cache
 def source_verdicts() -> dict:
     """As `verdicts`, of formulas read from libxc's source, with "texts": {file: key of its text when compared}."""
-    return json.loads((files("dftfd.functionals") / "libxc_verdicts.json").read_text())
+    return shipped_json("dftfd.functionals", "libxc_verdicts.json")
 
 
 def _from_jax_xc(name) -> bool:

@@ -18,6 +18,7 @@ from dftfd.functionals.named_files import file_of, load_file, made_in
 from dftfd.functionals.parameters import are_equal, in_tuples, parameter_text
 from dftfd.functionals.plugins import found_plugins
 from dftfd.functionals.registry import list_functionals, lookup, source_of, unknown_name
+from dftfd.runtime.json_reader import parse_json
 
 
 def from_definition(data: dict, name: str) -> Functional:
@@ -135,7 +136,7 @@ def portable(functional: Functional) -> Portable:
 
 def _from_files(sent: Portable) -> Functional:
     """The functional, with the formulas that stand in its files, registered or not."""
-    definition = json.loads(sent.definition)
+    definition = parse_json(sent.definition, finite=False)
     made = [made_in(load_file(file), t["name"]) for file in sent.files for t in definition["terms"]]
     functional = from_definition(definition, sent.name)
     del made  # known by name as long as somebody holds them

@@ -16,13 +16,12 @@ H. Kruse, S. Grimme, J. Chem. Phys. 136, 154101 (2012). doi:10.1063/1.3700154 (g
 """
 
 import functools
-import json
 import re
 from collections.abc import Callable
-from importlib.resources import files
 
 from dftfd.errors import FunctionalError, closest_names
 from dftfd.functionals.aliases import OTHER_PROGRAMS
+from dftfd.runtime.json_reader import shipped_json
 
 VERSIONS = ("d2", "d3bj", "d3zero", "d3bjm", "d3zerom", "d3op", "d4", "d4rev", "3c")
 """Suffixes; those of D3 may end in 'atm', for the three-body term, which D4 always has."""
@@ -39,7 +38,7 @@ _DAMPINGS = {
 def pairs() -> dict[str, dict[str, dict]]:
     """{functional's name: {version: row}}; a row has functional, parameters, numbers, doi, and where they differ from
     the version's: corrections, basis, without_vv10."""
-    return json.loads((files("dftfd.functionals") / "dispersion_pairs.json").read_text())
+    return shipped_json("dftfd.functionals", "dispersion_pairs.json")
 
 
 @functools.cache

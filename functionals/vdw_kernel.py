@@ -12,12 +12,12 @@ its smallest D; above the largest one psi stays constant, as phi's asymptotic fo
 """
 
 import functools
-import json
-from importlib import resources
 
 import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import chebyshev
+
+from dftfd.runtime.json_reader import shipped_json
 
 CELLS_D, CELLS_TAU = 320, 96
 SLOPE_AT_ZERO = -2 / np.pi
@@ -28,7 +28,7 @@ class Table:
     """psi on cells of ln D and tau as cubic polynomials, coefficients (cells * 16,), and ln D at both ends."""
 
     def __init__(self):
-        source = json.loads(resources.files(__package__).joinpath("vdw_df_kernel.json").read_text())
+        source = shipped_json("dftfd.functionals", "vdw_df_kernel.json")
         self.coefficients = np.array(source["coefficients"])
         self.low, self.high = np.log(source["D_range"])
         u, tau = np.linspace(self.low, self.high, CELLS_D + 1), np.linspace(0.0, 1.0, CELLS_TAU + 1)

@@ -1,7 +1,6 @@
 """The test session: float64, strict dtype promotion, no rank promotion; warnings are errors (pyproject.toml)."""
 
 import gc
-import json
 import os
 import shutil
 import signal
@@ -17,6 +16,7 @@ import dftfd  # noqa: F401  turns float64 on
 from dftfd.cli.listing import INDEX
 from dftfd.functionals import registry
 from dftfd.libcint.mole import to_pyscf
+from dftfd.runtime.json_reader import shipped_json
 
 # `make test` runs most programs once, so XLA spends less on them; not level 0, at which it errs (test_lowered_random).
 QUICK_PROGRAMS = (
@@ -59,7 +59,7 @@ def forged():
 
 def pytest_collection_finish(session):
     """No file of tests registers a functional as it is imported: lists of functionals would depend on what is run."""
-    known = {*json.loads(INDEX.read_text())["own"], "hf"}
+    known = {*shipped_json("dftfd", INDEX)["own"], "hf"}
     stray = sorted(name for name in registry._REGISTRY if name not in known)
     if stray:
         raise pytest.UsageError(f"registered at import, take tests/own_functionals.py: {', '.join(stray)}")

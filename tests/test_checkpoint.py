@@ -9,7 +9,7 @@ import pytest
 from pyscf.scf import chkfile
 
 import dftfd
-from dftfd.errors import CheckpointError, CheckpointWarning, InputError
+from dftfd.errors import CheckpointError, CheckpointWarning, InputError, InputWarning
 from dftfd.results.checkpoint import Checkpoint, previous_generation
 from dftfd.runtime import files
 from dftfd.runtime.progress import Progress
@@ -254,3 +254,12 @@ def test_names_of_checkpoints_are_checked():
         with pytest.raises(InputError, match="restart=.*: give the name of a file"):
             dftfd.run_scf(water(), **OPTIONS, restart=wrong)
     os.fstat(1)
+
+
+def test_a_beginning_that_a_restart_does_not_have_is_told(path):
+    """Another guess or broken symmetry; none of it where the interrupted run began with the same."""
+    killed_run(path, guess="core", method="UKS")
+    go_on = lambda **options: dftfd.run_scf(water(), **OPTIONS | {"method": "UKS", **options}, restart=path)
+    with pytest.warns(InputWarning, match="water.chk is gone on from; guess=, broken_symmetry= would begin anew"):
+        go_on(guess="atom", broken_symmetry="mix", checkpoint=path.with_name("other.chk"))
+    assert go_on(guess="core").converged

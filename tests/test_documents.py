@@ -26,6 +26,7 @@ COMMANDS = {
     "run, not converged": ("run", WATER, *HARTREE_FOCK, "--max-cycles", "2", "--convergence", "diis"),
     "gradient": ("gradient", WATER, *HARTREE_FOCK, "--no-grid-response"),
     "gradient, numerical": ("gradient", HYDROGEN, *HARTREE_FOCK, "--numerical"),
+    "gradient, excited state": ("gradient", HYDROGEN, *HARTREE_FOCK, "--state", "1"),
     "optimize": ("optimize", HYDROGEN, *HARTREE_FOCK),
     "frequencies": ("frequencies", WATER, *HARTREE_FOCK, *GAS, "--quasi-harmonic", "grimme"),
     "frequencies, raman": ("frequencies", HYDROGEN, *HARTREE_FOCK, "--raman", "--isotopes", "0:2"),
@@ -119,6 +120,28 @@ def test_files_of_functionals_hold_what_is_on_the_screen(words, endings, said, t
     values = values_of(json.loads(files[".json"].read_text()))
     assert len(found) > 10 and [word for word in found if not is_among(word, values)] == []
     assert ".html" not in files or missing_on_page(found, files[".html"]) == []
+
+
+def test_json_of_an_excited_state_returns_no_forces_of_the_ground_state(said, tmp_path):
+    """QCSchema has no place for an excited state: the file is of the ground state, its document of the other."""
+    path = tmp_path / "x.json"
+    screen = said("optimize", HYDROGEN, *HARTREE_FOCK, "--state", "1", "--max-steps", "1", "--output", path)
+    found = json.loads(path.read_text())
+    assert found["driver"] == "energy" and isinstance(found["return_result"], float)
+    geometry = found["extras"]["dftfd"]["document"]["geometry"]
+    assert geometry["state"] == 1 and f"{geometry['largest_force_hartree_per_bohr']:.2e}" in screen
+
+
+def test_the_page_of_hartree_fock_is_drawn_without_a_warning(recwarn):
+    """Whose potential is zero everywhere: an axis has a length all the same. Warnings are errors here."""
+    hydrogen = dftfd.run_scf(dftfd.molecule(HYDROGEN, basis="sto-3g"), "hf")
+    assert hydrogen._repr_html_() and "potential" in html_report.drawn(html_report._draw_line, hydrogen, (0, 1))
+
+
+def test_a_passport_file_holds_one_passport(capsys, tmp_path):
+    """--compare has two: none of them is left out of the file in silence."""
+    assert main(["passport", "lda", "--compare", "pbe", "--output", str(tmp_path / "x.json")]) == 2
+    assert "--output keeps one passport, --compare has two" in capsys.readouterr().err
 
 
 def test_an_inversion_is_in_its_file(said, tmp_path):

@@ -256,8 +256,8 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
     assert "excited state 1 (triplet), full linear response" in capsys.readouterr().out
     assert main(["gradient", *base, "--tda"]) == 2
     assert "--tda is of an excited state; say which one, as in --state 1" in capsys.readouterr().err
-    assert main(["gradient", *base, "--state", "1", "--json", "x.json"]) == 2
-    assert "--json is of the ground state; leave it out with --state" in capsys.readouterr().err
+    assert main(["gradient", *base, "--state", "1", "--numerical"]) == 2
+    assert "--numerical is of the ground state; leave it out with --state" in capsys.readouterr().err
     assert main(["optimize", *base, "--state", "1", "--tda", "--max-steps", "2"]) == 3
     assert "geometry of excited state 1 NOT CONVERGED" in capsys.readouterr().out
 

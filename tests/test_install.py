@@ -16,6 +16,7 @@ import pytest
 
 import dftfd
 from dftfd.cli.listing import INDEX
+from dftfd.runtime.json_reader import shipped_json
 
 ROOT = Path(__file__).parents[1]
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
@@ -86,7 +87,7 @@ def test_in_an_empty_environment(version, kind, package, tmp_path):
     own = len(told(run / "dftfd", "list", cwd=tmp_path).split())
     told(run / "dftfd", "get-libxc", cwd=tmp_path)
     names = told(run / "dftfd", "list", cwd=tmp_path).split()
-    index = json.loads(INDEX.read_text())
+    index = shipped_json("dftfd", INDEX)
     assert names == [*sorted(index["own"]), *(f"libxc:{name}" for name in index["libxc"])]
     told(run / "dftfd", "run", "He 0 0 0;", "--xc", "libxc:gga_x_pbe_mol", "--basis", "sto-3g", cwd=tmp_path)
     told(run / "dftfd", "run", WATER, "--xc", "pbe", "--output", "water.h5", cwd=tmp_path)

@@ -12,7 +12,7 @@ import pytest
 
 import dftfd
 from dftfd.cli import main
-from dftfd.cli.listing import INDEX, known_functionals
+from dftfd.cli.listing import known_functionals
 from dftfd.errors import FunctionalError, InputError
 from dftfd.functionals import catalogue
 from dftfd.functionals.registry import _library
@@ -31,20 +31,20 @@ def said(capsys):
 
 def test_the_index_holds_every_name():
     """Of the library and of the catalogue, no other."""
-    index = json.loads(INDEX.read_text())
+    index = json.loads(functional_index.INDEX.read_text())
     assert index["own"].keys() == _library
     assert list(index["libxc"]) == catalogue.names()
 
 
 @pytest.mark.parametrize("name", ["pbe0", "gga_x_pbe", "lda_c_pw", "hf", "scanl", "vv10", "lb94", "gga_k_tfvw"])
 def test_rows_are_what_the_functionals_say(name):
-    rows = json.loads(INDEX.read_text())["own"]
+    rows = json.loads(functional_index.INDEX.read_text())["own"]
     assert rows[name] == functional_index.row_of(name, functional_index.years())
 
 
 @pytest.mark.slow
 def test_all_rows_are_what_the_functionals_say():
-    assert json.loads(INDEX.read_text()) == json.loads(json.dumps(functional_index.index()))
+    assert json.loads(functional_index.INDEX.read_text()) == json.loads(json.dumps(functional_index.index()))
 
 
 PAPERS = {
@@ -82,7 +82,7 @@ def test_combinations_are_cited_by_their_own_papers():
     """Each name of several terms or with exact exchange: the first source is the combination's, not its first term's;
     no combination is without a verdict here."""
     expected = {name: (doi, year) for doi, (year, names) in PAPERS.items() for name in names.split()}
-    rows, judged = json.loads(INDEX.read_text())["own"], {*expected, *SUMS, *ONE_PAPER, *MODELS}
+    rows, judged = json.loads(functional_index.INDEX.read_text())["own"], {*expected, *SUMS, *ONE_PAPER, *MODELS}
     for name, (doi, year) in expected.items():
         assert (rows[name]["doi"][0], rows[name]["year"]) == (doi, year), name
         assert dftfd.get_functional(name).dois[0] == doi

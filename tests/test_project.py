@@ -251,6 +251,13 @@ def _refuse_evaluation(path, name):
         assert not re.match(r"jax\.(_src|core|interpreters)\b", imported), f"{name} imports {imported}"
 
 
+def test_json_is_read_in_one_place():
+    """dftfd.runtime.json_reader has the bounds of what others wrote, and the files of the package."""
+    readers = {name for path, name in ALL for at in imports(path, name) if re.fullmatch(r"json\.(loads?|JSON.*)", at)}
+    used = re.compile(r"\bjson\.(loads?|JSONDecoder)\b")
+    assert readers | {name for path, name in ALL if used.search(path.read_text())} == {"dftfd.runtime.json_reader"}
+
+
 STARTS_PROCESSES = re.compile(
     r"(multiprocessing(?!\.(connection|reduction|current_process)\b)|subprocess|concurrent\.futures\.process|pty|pdb|runpy"
     r"|_posixsubprocess|concurrent\.futures\.ProcessPoolExecutor|asyncio\.(subprocess|create_subprocess_\w+))\b"

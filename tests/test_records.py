@@ -178,6 +178,37 @@ def test_each_frame_is_compared_and_the_last_energy_computed_again(tmp_path):
         assert go_on().converged
 
 
+def test_frequencies_go_on_with_their_optimisation(tmp_path, monkeypatch, capsys):
+    """Interrupted behind the optimisation, the same command with --restart takes its steps from the file beside."""
+    monkeypatch.chdir(tmp_path)
+    words = ["frequencies", H2, "--xc", "hf", *CHEAP, "--optimize", "--record", "r.jsonl"]
+    assert main(words) == 0
+    first = capsys.readouterr().out
+    lines = Path("r.jsonl").read_text().splitlines(keepends=True)
+    Path("r.jsonl").write_text("".join(lines[:4]))
+    assert main(words) != 0 and "r.jsonl exists: go on from it" in capsys.readouterr().err
+    assert main([*words, "--restart"]) == 0
+    again = capsys.readouterr().out
+    assert "(recorded)" in again and " cycles)" in first and " cycles)" not in again
+    assert Path("r.jsonl").read_text().splitlines(keepends=True)[:4] == lines[:4]
+
+
+def test_a_reaction_held_out_is_another_fit_than_one_fitted_to(tmp_path, monkeypatch):
+    """Both sets together are the same reactions."""
+    monkeypatch.chdir(tmp_path)
+
+    def sets_of(*references):
+        one = SET["reactions"][0]
+        return SET | {"reactions": [one | {"name": f"H2 {r}", "reference": r} for r in references]}
+
+    for name, references in {"a": (100.0, 105.0), "b": (110.0,), "c": (100.0,), "d": (105.0, 110.0)}.items():
+        Path(f"{name}.json").write_text(json.dumps(sets_of(*references)))
+    options = {"parameters": ["mu"], "basis": "sto-3g", "grid_level": 1, "evaluations": 1, "record": "r"}
+    dftfd.fit("gga_x_pbe", "a.json", validation="b.json", **options)
+    with pytest.raises(CheckpointError, match="held out 1 instead of 2"):
+        dftfd.fit("gga_x_pbe", "c.json", validation="d.json", **options)
+
+
 # ------------------------------------------------------------------------------------------------------ the file itself
 
 

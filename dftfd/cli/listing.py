@@ -5,7 +5,6 @@ import json
 import shutil
 import sys
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,9 +12,10 @@ import typer
 from dftfd.cli.commands import app
 from dftfd.cli.terminal import say
 from dftfd.errors import FileError, InputError, closest_names
+from dftfd.runtime.json_reader import shipped_json
 from dftfd.runtime.libxc_folder import maple_folder
 
-INDEX = Path(__file__).parents[1] / "functionals" / "index.json"
+INDEX = "functionals/index.json"
 FAMILIES = ("LDA", "GGA", "meta-GGA", "nonlocal", "HF")
 KINDS = (
     "exchange",
@@ -88,7 +88,7 @@ def _print_in_columns(names, width):
 def known_functionals() -> dict[str, dict]:
     """What is known of each functional that can be asked for, by name: the library's, plug-ins', libxc's."""
     try:
-        index = json.loads(INDEX.read_text())
+        index = shipped_json("dftfd", INDEX)
     except OSError as error:
         raise FileError(f"cannot read {INDEX}: {error.strerror}; install dftfd again.") from error
     plugins = {entry.name.lower(): {"plug-in": entry.value} for entry in entry_points(group="dftfd.functionals")}

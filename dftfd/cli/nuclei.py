@@ -102,7 +102,7 @@ def gradient(
         refuse(given, {*ONE_MOLECULE, *OF_STATE, "numerical", "no_grid_response"}, why)
         refuse_existing([table] if table else [], overwrite, ".csv")
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, task="gradient", table=table)
-    _check_state(state, given, {"numerical", "json", "output", "report"})
+    _check_state(state, given, {"numerical"})
     outputs = output_files(json, report, output, overwrite)
     with messages(verbose, debug):
         system = molecule(files[0], **of_molecule)
@@ -113,15 +113,21 @@ def gradient(
             require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
             if state:
                 found = roots_with_forces(result, state + MORE, tda, "triplet" if triplets else None, progress)
-                say(f"\n{result}\n\n{found}\n\n{found.state(state - 1, not no_grid_response, progress)}")
-                return
-            forces = nuclear_forces(result, not no_grid_response, progress)
-            parts: dict[str, Any] = {"result": result, "forces": forces}
+                of_state = found.state(state - 1, not no_grid_response, progress)
+                parts: dict[str, Any] = {"result": result, "excitations": found, "excited state": of_state}
+            else:
+                forces = nuclear_forces(result, not no_grid_response, progress)
+                parts = {"result": result, "forces": forces}
             say(f"\n{Document(parts)}")
             if numerical:
                 parts["differences"] = _by_differences(forces, system, of_run | {"guess": result}, progress)
                 say(f"\n{parts['differences']}")
-    write_files(result, outputs, "gradient", parts)
+    write_files(result, outputs, _driver(state), parts)
+
+
+def _driver(state):
+    """What a QCSchema file returns: it has no place for an excited state, whose numbers stand in its document."""
+    return "energy" if state else "gradient"
 
 
 def _by_differences(forces, system, of_run, progress):
@@ -185,7 +191,7 @@ def optimize(
             refuse_existing([path] if path else [], overwrite, ending)
         of_batch: Any = {"task": "optimization", "search": search, "geometries": geometries, "table": table}
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, **of_batch)
-    _check_state(state, given, {"json", "transition_state", "exact_hessian"})
+    _check_state(state, given, {"transition_state", "exact_hessian"})
     outputs = output_files(json, report, output, overwrite)
     search |= {"transition_state": transition_state, "hessian": "exact" if exact_hessian else None}
     spin = "triplet" if triplets else None
@@ -195,7 +201,7 @@ def optimize(
         with progress_of(system) as progress, _set_aside(trajectory, overwrite and not restart):
             found = find_minimum(system, **of_run, **search, progress=progress)
     say(f"\n{found.result}\n\n{found}\npath in {trajectory}")
-    write_files(found.result, outputs, "gradient", {"result": found.result, "geometry": found})
+    write_files(found.result, outputs, _driver(state), {"result": found.result, "geometry": found})
     require_convergence(found.converged, f"geometry not converged after {max_steps} steps.")
 
 

@@ -136,7 +136,9 @@ def passport(
     compare: Annotated[
         str | None, typer.Option(help="Another functional or file; exit code 1 where they differ.")
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="Write the passport to this file (.json).")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the passport to this file (.json); without --compare.")
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
@@ -149,6 +151,10 @@ def passport(
 
     if output is not None and output.suffix.lower() != ".json":
         raise InputError(f"--output {output}: a passport is a file .json, which --compare reads.")
+    if output is not None and compare is not None:
+        raise InputError(
+            f"--output keeps one passport, --compare has two; write each: passport {name} --output {output}."
+        )
     outputs = _outputs({".json": output}, overwrite)
     with messages(verbose, debug), at_work("computing energies of atoms"):
         of_word = lambda word: passport_of(word if word.lower().endswith(".json") else functional_named(word))

@@ -19,6 +19,15 @@ from dftfd.cli.nuclei import OFFERED, File
 from dftfd.cli.option_types import with_options
 from dftfd.cli.terminal import say
 from dftfd.errors import InputError
+from dftfd.runtime.records import require_new_record
+
+Displacements = Annotated[
+    Path | None,
+    typer.Option(
+        help="File that holds the displacements done so far, and FILE.path.xyz the steps of --optimize; --restart goes "
+        "on from them."
+    ),
+]
 
 
 @app.command()
@@ -41,9 +50,7 @@ def frequencies(
     derivatives: Annotated[str, typer.Option(help="How they are found: auto, response or differences.")] = "auto",
     points: Annotated[int, typer.Option(help="Points of differences, 2 or 4.")] = 2,
     step: Annotated[float | None, typer.Option(help="Displacement of differences [bohr].")] = None,
-    record: Annotated[
-        Path | None, typer.Option(help="File that holds the displacements done so far; --restart goes on from it.")
-    ] = None,
+    record: Displacements = None,
     restart: Annotated[bool, typer.Option("--restart", help="Go on with the displacements of --record.")] = False,
     output: Annotated[
         list[Path] | None,
@@ -67,12 +74,13 @@ def frequencies(
     wanted |= {"points": points, "step": step, "record": record, "restart": restart}
     gas: dict[str, Any] = {"symmetry_number": symmetry_number, "quasi_harmonic": quasi_harmonic}
     _require_sensible(wanted, gas | {"temperature": temperature, "pressure": pressure})
+    steps = record and record.with_name(f"{record.name}.path.xyz")
     with messages(verbose, debug):
         system = molecule(file, **of_molecule)
         _require_isotopes(system, wanted["isotopes"])
         with progress_of(system) as progress:
             if optimize:
-                found = find_minimum(system, **of_run, progress=progress)
+                found = find_minimum(system, **of_run, trajectory=steps, restart=restart, progress=progress)
                 require_convergence(found.converged, "geometry not converged.")
                 result = found.result
             else:
@@ -112,6 +120,8 @@ def _require_sensible(wanted, gas):
         kind.checked(name, (wanted | gas)[name])
     if wanted["restart"] and wanted["record"] is None:
         raise InputError("--restart needs the --record of the interrupted run.")
+    if wanted["record"] is not None:
+        require_new_record(wanted["record"], wanted["restart"])
 
 
 @app.command("reaction-path")

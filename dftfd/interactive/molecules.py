@@ -5,12 +5,13 @@ atomisation energies are Hartree-Fock's with its exchange replaced, those of den
 A. Karton, N. Sylvetsky, J. M. L. Martin, J. Comput. Chem. 38, 2063 (2017). doi:10.1002/jcc.24854
 """
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+
+from dftfd.runtime.json_reader import parse_json
 
 _FILE = Path(__file__).with_name("molecules.npz")
 _NINE = (0, 0, 1, 1, 1, 2, 2, 3, 3)
@@ -67,7 +68,7 @@ def _stored() -> dict:
 def species() -> list[Species]:
     """Atoms first."""
     arrays = _stored()
-    found = json.loads(str(arrays["about"]))["species"]
+    found = parse_json(str(arrays["about"]))["species"]
     return [
         Species(
             name, arrays[f"{name}.x"], arrays[f"{name}.weights"],

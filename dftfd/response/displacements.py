@@ -6,7 +6,6 @@ It serves every energy that has forces. Dipole moments and polarisabilities at t
 derivatives at no more cost, or at that of their responses. What is computed is on disk after each displacement.
 """
 
-import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from dftfd.response.differences import Differences
 from dftfd.response.kept_functions import require_same_number
 from dftfd.response.polarizability import polarizabilities
 from dftfd.runtime.hdf5 import MAGIC, read_tree
+from dftfd.runtime.json_reader import as_json, parse_json
 from dftfd.runtime.progress import Progress
 from dftfd.runtime.records import Record, recorded
 from dftfd.scf.convergence import Convergence
@@ -82,7 +82,7 @@ def _of_hdf5(path, result, differences, content) -> list[dict] | None:
         return None
     part: Any = read_tree(path, "a record of displacements").get("displacements")
     try:
-        if json.loads(part["identity"]) != _earlier_identity(result, differences):
+        if parse_json(part["identity"]) != _earlier_identity(result, differences):
             raise CheckpointError(
                 f"{path} is the record of another molecule, geometry, model or step; take another name."
             )
@@ -108,7 +108,7 @@ def _earlier_identity(result, differences):
         "energy": round(result.energy, 6),
         "differences": [differences.points, differences.step, differences.raman],
     }
-    return json.loads(json.dumps(known, default=for_json))
+    return as_json(known, for_json)
 
 
 def by_differences(result: Any, differences: Differences, record: Displacements, progress: Any) -> dict[str, Any]:

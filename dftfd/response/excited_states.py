@@ -55,15 +55,19 @@ class ExcitedState(ShownAsText):
     what: str = ""
     grid_response: bool = True
 
+    @property
+    def table(self) -> Forces:
+        """The forces as they are printed, with their sum and torque."""
+        return Forces(self.forces, self.molecule.coordinates, self.molecule.symbols, self.grid_response)
+
     def __str__(self):
-        table = Forces(self.forces, self.molecule.coordinates, self.molecule.symbols, self.grid_response)
         size = float(np.linalg.norm(self.dipole) * DEBYE)
         return "\n".join(
             [
                 self.what,
                 f"  energy {self.energy:.10f} hartree, {self.excitation_energy:.8f} above the ground state",
                 "  dipole moment / (e bohr) " + "".join(f"{x + 0.0:12.6f}" for x in self.dipole) + f"  {size:.4f} D",
-                str(table),
+                str(self.table),
             ]
         )
 

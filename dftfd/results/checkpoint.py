@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from dftfd.errors import CheckpointError, CheckpointWarning, DamagedFileError, FileError, FunctionalError
+from dftfd.errors import CheckpointError, CheckpointWarning, DamagedFileError, FileError, FunctionalError, InputWarning
 from dftfd.model.calculation import Calculation
 from dftfd.model.identity import identity_of
-from dftfd.model.options import ENERGY, STATE, Options
+from dftfd.model.option_values import same_value
+from dftfd.model.options import ENERGY, START, STATE, Options
 from dftfd.results.result import SCFResult
 from dftfd.results.result_file import require_orbitals, require_shapes, result_of_tree
 from dftfd.results.tree import MOLECULE_TEXT, result_tree
@@ -29,6 +30,7 @@ from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.documents import refusing_damage
 from dftfd.runtime.files import check_writable
 from dftfd.runtime.hdf5 import begins_as_ours, read_tree, write_tree
+from dftfd.runtime.json_reader import as_json, parse_json
 from dftfd.runtime.records import require_same
 from dftfd.scf.problem import Snapshot, Solution, State
 
@@ -91,14 +93,14 @@ def _refuse_foreign(path, calculation):
     if not begins_as_ours(path):
         raise CheckpointError(f"{path} exists and is no checkpoint of dftfd; it is kept. Take another name.")
     try:
-        text = json.loads(read_tree(path, "a checkpoint")["dftfd"]["text"])
+        text = parse_json(read_tree(path, "a checkpoint")["dftfd"]["text"], finite=False)
         found = text["molecule"] | {"method": text["options"]["method"], "functional": text["settings"]["functional"]}
     except (DamagedFileError, KeyError, TypeError, ValueError):
         return
     molecule, functional = calculation.molecule, calculation.functional
     here = {name: getattr(molecule, name) for name in MOLECULE_TEXT}
     here |= {"method": calculation.method, "functional": functional.name}
-    different = [name.replace("atom_", "") for name in here if found.get(name) != json.loads(json.dumps(here[name]))]
+    different = [name.replace("atom_", "") for name in here if found.get(name) != as_json(here[name])]
     if different:
         raise CheckpointError(
             f"{path} exists and holds {''.join(map(str, found['symbols']))} with {found['functional']}, which differs "
@@ -161,7 +163,7 @@ def _read(path, calculation, options) -> Snapshot:
     if loop is None:
         raise CheckpointError(f"{path} is a result, no checkpoint to go on from; take it as guess={str(path)!r}.")
     with refusing_damage(path):
-        text = json.loads(loop["text"])
+        text = parse_json(loop["text"])
         _require_same(path, result, calculation, options)
         unknown: Any = None  # what nobody asks of these states
         evaluation = SimpleNamespace(F=unknown, energies=result.energies)
@@ -170,7 +172,9 @@ def _read(path, calculation, options) -> Snapshot:
         converged = result.converged is True and result.settings.conv_tol <= options.conv_tol
         memory = _checked_memory(loop.get("memory", {}), calculation, state)
         solution = Solution(state, converged, result.history[-1].number, result.history, result.steps)
-        return Snapshot(solution, lowest, memory, bool(text["minimising"]))
+        snapshot = Snapshot(solution, lowest, memory, bool(text["minimising"]))
+    _warn_about_start(path, result.settings.options, options)
+    return snapshot
 
 
 def _orbitals(calculation, entries):
@@ -199,6 +203,21 @@ def _require_same(path, result, calculation, options):
     """Raise CheckpointError, with all that differs, unless the checkpoint is of this calculation."""
     there = _identity(result.calculation, result.settings.options) | {"version": result.settings.versions["dftfd"]}
     require_same(path, "checkpoint", there, _identity(calculation, options))
+
+
+def _warn_about_start(path, there: Options, here: Options):
+    """A line for options of a beginning that a run which goes on does not have; none for those it began with."""
+    given = here.changed(START)
+    if here.follow_orbitals:  # whose orbitals are those of the guess
+        given.pop("guess", None)
+    unused = [f"{name}=" for name, value in given.items() if not same_value(value, getattr(there, name))]
+    if unused:
+        warnings.warn(
+            f"{path} is gone on from; {', '.join(unused)} would begin anew and is not used. Leave out the restart to "
+            "begin there.",
+            InputWarning,
+            stacklevel=2,
+        )
 
 
 def _identity(calculation, options: Options):

@@ -17,13 +17,16 @@ import numpy as np
 
 from dftfd.errors import FileError
 from dftfd.model.forces import Forces
+from dftfd.properties.moments import DEBYE
 from dftfd.response.excitations import HARTREE_IN_EV, Excitations, wavelengths
+from dftfd.response.excited_states import ExcitedState
 from dftfd.results.result import SCFResult
 from dftfd.results.summary import outcome
 from dftfd.results.thermochemistry import HARTREE_IN_KJ, Thermochemistry
 from dftfd.results.vibration_files import columns
 from dftfd.results.vibrations import Vibrations
 from dftfd.runtime.hdf5 import read_tree
+from dftfd.runtime.json_reader import parse_json
 from dftfd.scf.stability import Stability
 
 
@@ -69,7 +72,7 @@ def read_document(path: Path) -> tuple[str, dict]:
     part = read_tree(path).get("document")
     if not isinstance(part, dict) or not {"text", "numbers"} <= set(part):
         raise FileError(f"{path} holds nothing that a command printed; expected a file written by --output.")
-    return str(part["text"]), json.loads(part["numbers"])
+    return str(part["text"]), parse_json(part["numbers"])
 
 
 @singledispatch
@@ -130,6 +133,18 @@ def _of_forces(part: Forces):
         "net_hartree_per_bohr": part.net,
         "torque_hartree": part.torque,
         "grid_response": part.grid_response,
+    }
+
+
+@numbers.register
+def _of_excited_state(part: ExcitedState):
+    return {
+        "state": part.what,
+        "energy_hartree": part.energy,
+        "excitation_energy_hartree": part.excitation_energy,
+        "dipole_e_bohr": part.dipole,
+        "dipole_length_debye": np.linalg.norm(part.dipole) * DEBYE,
+        **_of_forces(part.table),
     }
 
 

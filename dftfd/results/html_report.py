@@ -60,7 +60,7 @@ def html_report(result, excitations=None, document=None) -> str:
         '<div class="scroll" tabindex="0">',
         summary_table(result),
         _excitations_table(excitations) if excitations is not None else "",
-        document.html("result", "excitations") if document is not None else "",
+        document.html("result", *(["excitations"] if excitations is not None else [])) if document is not None else "",
         _atoms_table(result) if result.has_properties else "",
         "</div>",
         "<details><summary>Terms and parameters of the functional</summary>"
@@ -187,7 +187,8 @@ def _draw_line(axes, result, bond):
     other = axes.twinx()
     other.plot(x, potential, color="C3", label="exchange-correlation potential, alpha")
     low, high = np.percentile(potential, (2, 98))  # those of meta-GGAs have poles at the nuclei
-    other.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
+    margin = 0.1 * (high - low) or 0.1  # that of Hartree-Fock is zero
+    other.set_ylim(low - margin, high + margin)
     other.set_ylabel("potential [hartree]", color="C3")
     _legend_below(axes, other)
 

@@ -1,6 +1,5 @@
 """Results read from HDF5 files, whose layout dftfd/results/tree.py tells."""
 
-import json
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from dftfd.results.tree import FORMAT, RESULT_ARRAYS
 from dftfd.runtime.arguments import public
 from dftfd.runtime.documents import refusing_damage, require_types
 from dftfd.runtime.hdf5 import read_tree
+from dftfd.runtime.json_reader import as_json, parse_json
 from dftfd.scf.convergence import Cycle
 from dftfd.system.basis import checked_basis, checked_ecp
 from dftfd.system.molecule import Molecule
@@ -64,7 +64,7 @@ def result_of_tree(tree: dict, path, functional=None) -> SCFResult:
         version = int(part["format"])
         if version != FORMAT:
             raise FileError(f"{path} has format {version}; this version of dftfd reads format {FORMAT}.")
-        return _result(json.loads(part["text"]), part["arrays"], part.get("options", {}), functional)
+        return _result(parse_json(part["text"], finite=False), part["arrays"], part.get("options", {}), functional)
 
 
 def _result(text, arrays, arrays_of_options, functional) -> SCFResult:
@@ -131,7 +131,7 @@ def _potential(text, arrays):
 def _functional(settings, formulas, given):
     """The functional, whose name must still mean the same: terms, parameters and formulas."""
     functional = _of_settings(settings) if given is None else get_functional(given)
-    if json.loads(json.dumps(functional.definition)) != settings.definition:
+    if as_json(functional.definition) != settings.definition:
         raise FunctionalError(
             f"functional {settings.functional!r} stands for other terms or parameters than when the result was "
             "computed; pass the right one as load_result(path, functional=...)."
@@ -160,7 +160,7 @@ def _of_settings(settings):
     """The functional of the name; of the definition where that is no name, and where numbers in it were rounded."""
     try:
         found = get_functional(settings.functional)
-        if "=" in settings.functional and json.loads(json.dumps(found.definition)) != settings.definition:
+        if "=" in settings.functional and as_json(found.definition) != settings.definition:
             return from_definition(settings.definition, settings.functional)
         return found
     except FunctionalError as error:

@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 from dftfd.errors import DamagedFileError, FileError, FunctionalError, MissingDependencyError, UnsupportedError, shown
 from dftfd.runtime.arguments import kind_of
 from dftfd.runtime.hdf5 import read_tree, write_tree
+from dftfd.runtime.json_reader import parse_json
 
 _AS_THEY_ARE = (FileError, FunctionalError, MissingDependencyError, UnsupportedError)
 
@@ -63,4 +64,4 @@ def saved_part(path, name: str, version: int) -> Iterator[tuple[dict, dict]]:
     with refusing_damage(path):
         if int(part["format"]) != version:
             raise FileError(f"{path} has format {part['format']}; this version of dftfd reads format {version}.")
-        yield json.loads(part["text"]), part["arrays"]
+        yield parse_json(part["text"], finite=False), part["arrays"]

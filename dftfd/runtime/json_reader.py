@@ -1,12 +1,15 @@
 """JSON that others wrote: of bounded depth and digits, without NaN and infinities, each name once in its object.
 
 Python's reader takes the last of two entries of one name, and NaN, which JSON does not have.
+No other module reads JSON.
 """
 
 import json
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
+from importlib.resources import files
 from typing import Any
 
 from dftfd.errors import FileError, shown
@@ -19,8 +22,11 @@ _WORDS = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # possessive: nothing 
 _BRACKETS = re.compile(r"[\[\]{}]")
 
 
-def parse_json(content: bytes | str) -> Any:
-    """The value of a JSON document in UTF-8, with or without a byte order mark; ValueError says why it is none."""
+def parse_json(content: bytes | str, finite: bool = True) -> Any:
+    """The value of a JSON document in UTF-8, with or without a byte order mark; ValueError says why it is none.
+
+    finite: refuse NaN and infinities, which files of dftfd's own may hold.
+    """
     text = (content.decode() if isinstance(content, bytes) else content).removeprefix("\ufeff")
     bare = _WORDS.sub('""', text)
     if _LONG_NUMBER.search(bare):
@@ -32,7 +38,8 @@ def parse_json(content: bytes | str) -> Any:
         depth += 1 if bracket[0] in "[{" else -1
         if depth > MAX_DEPTH:
             raise ValueError(f"lists and objects stand in one another more than {MAX_DEPTH} deep")
-    return json.loads(text, object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
+    numbers: dict[str, Any] = {"parse_constant": _no_number, "parse_float": _finite} if finite else {}
+    return json.loads(text, object_pairs_hook=_object, **numbers)
 
 
 def read_json(content: bytes | str, name) -> Any:
@@ -41,6 +48,16 @@ def read_json(content: bytes | str, name) -> Any:
         return parse_json(content)
     except ValueError as error:
         raise FileError(f"{name} is no JSON: {error}.") from error
+
+
+def as_json(value, default: Callable | None = None) -> Any:
+    """What a value is once it has been written and read.   default: of json.dumps."""
+    return parse_json(json.dumps(value, default=default), finite=False)
+
+
+def shipped_json(package: str, name: str) -> Any:
+    """The value of a file that is part of a package, which is trusted as its code is."""
+    return json.loads((files(package) / name).read_text())
 
 
 def _object(pairs):

@@ -26,7 +26,7 @@ import numpy as np
 
 from dftfd.errors import CheckpointError, DamagedFileError, FileError, InputError, InputWarning, shown
 from dftfd.runtime.files import check_writable, read_bytes, unfinished, write_bytes
-from dftfd.runtime.json_reader import parse_json
+from dftfd.runtime.json_reader import as_json, parse_json
 
 MAX_BYTES = 8 * 2**30
 """Records above this size are refused unread."""
@@ -64,7 +64,7 @@ def require_same(path, what: str, there: Mapping, here: Mapping) -> None:
 
     what: the file, 'record of a scan'.   there: identity in the file.   here: that of the run.
     """
-    here = json.loads(json.dumps(here))
+    here = as_json(here)
     names = [name for name in {**here, **there} if there.get(name) != here.get(name)]
     if "JAX" in names:  # which traces the same formula to another program
         names = [name for name in names if name != "formula"]
@@ -159,8 +159,7 @@ def locked_new(path, restart: bool | None) -> Iterator[None]:
     """
     check_writable(path)
     with locked(path):
-        if restart is False and os.path.lexists(path):
-            raise FileError(f"{path} exists: go on from it with restart=True (--restart), or choose another name.")
+        require_new_record(path, restart)
         unfinished[str(path)] = "" if restart is None else " with --restart"
         try:
             yield
@@ -170,6 +169,12 @@ def locked_new(path, restart: bool | None) -> Iterator[None]:
             del unfinished[str(path)]
             raise
         del unfinished[str(path)]
+
+
+def require_new_record(path, restart: bool | None) -> None:
+    """FileError for a file that exists where restart is False."""
+    if restart is False and os.path.lexists(path):
+        raise FileError(f"{path} exists: go on from it with restart=True (--restart), or choose another name.")
 
 
 class Record:

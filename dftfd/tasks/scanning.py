@@ -152,6 +152,8 @@ class _Course:
                 raise record.damaged(k, error) from error
             if abs(found - value) > _SAME or not np.isfinite(energy):
                 break
+            if not converged:
+                progress.note(f"point {k} is kept as NOT CONVERGED; without its line and all behind, it is tried again")
             self._points.append((value, energy, converged, x))
 
     def _head(self):

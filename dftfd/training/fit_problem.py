@@ -130,6 +130,7 @@ class FitProblem:
         molecules = [scf.molecule for _, scf in self.ordered_scfs()]
         found = identity_of_options(Options(xc=self.functional, **self.options), molecules)
         found |= {"parameters": " ".join(self._names), "reactions": digest(reactions), "basis": self.basis}
+        found |= {"held out": len(self.validation)} if self.validation else {}
         found |= {"molecules": digest([identity_of_molecule(m) for m in molecules]), "number of terms": len(self.terms)}
         found |= {"prior": digest(self.precision), "bounds": digest([str(self.lowest), str(self.highest)])}
         return found | ({} if fixed is None else {"fixed densities": formula_of(fixed)}) | order

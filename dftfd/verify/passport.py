@@ -13,7 +13,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from dftfd.runtime.arguments import Kind, number, public
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.documents import refusing_damage
 from dftfd.runtime.files import read_bytes, write_text
-from dftfd.runtime.json_reader import parse_json
+from dftfd.runtime.json_reader import parse_json, shipped_json
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.version import VERSION
 from dftfd.xc.pointwise import pointwise_kernel
@@ -40,7 +39,6 @@ ROUNDING = 1e-13
 """Of an energy, relative; no error bar is smaller."""
 
 FORM, MAX_BYTES = 1, 2**24
-_ATOMS = Path(__file__).parent / "koga_atoms.json"
 
 
 @dataclass(frozen=True)
@@ -178,7 +176,7 @@ def _energies(functional, symbol, n_points) -> dict[str, float]:
 
 @lru_cache(maxsize=1)
 def atom_tables() -> dict:
-    return json.loads(_ATOMS.read_bytes())
+    return shipped_json("dftfd.verify", "koga_atoms.json")
 
 
 @lru_cache(maxsize=64)
