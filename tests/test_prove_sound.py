@@ -11,8 +11,12 @@ from jax import lax
 
 import dftfd
 from dftfd.autofd import compose
+from dftfd.autofd.scalar import factored
 from dftfd.errors import InputError, NumericalError, UnsupportedError
 from dftfd.functionals.common import slater_exchange
+from dftfd.verify import ball_formulas
+from dftfd.verify.inequality import UNDECIDED, Enclosure, subdivide
+from dftfd.verify.proofs import own_inequality
 from tests.own_functionals import OwnFunctionals
 from tests.verification.adversarial_proofs import tried, wrong
 
@@ -296,3 +300,76 @@ def test_an_exponent_that_is_nearly_nothing_is_not_nothing():
     """(-1/2)^(2.5e-601) and (-1/2)^(5e-324) have no real value; rounded to 0 the exponent gave 1."""
     for code in (lambda x: x ** jnp.square(jnp.float64(5e-301)), lambda x: x**5e-324):
         assert not dftfd.prove(code, domain={"x": (-1.0, 1.0)}, boxes=200).proved
+
+
+# ---- exponents, and what is proved of whole numbers and truth values
+
+_TENTH, _PRODUCT = 0.1 * 0.3, Fraction(0.1) * Fraction(0.3)
+_SIGN = 1.0 if Fraction(_TENTH) < _PRODUCT else -1.0
+
+
+@pytest.mark.parametrize(
+    "code, ends",
+    [
+        (lambda x: x**2.0000000000000004, (-1.0, 1.0)),
+        (lambda x: x**2.9999999999999996 + 2.0, (-1.0, 1.0)),
+        (lambda x: x**-0.9999999999999999 + 20.0, (-2.0, -1.0)),
+        (lambda x: x**0.3333333333333333 - jnp.cbrt(x), (1.5, 2.0)),
+        (lambda x: jnp.exp(0.3333333333333333 * jnp.log(x)) - jnp.cbrt(x), (1.5, 2.0)),
+        (lambda x: _SIGN * (x**_TENTH - jnp.exp(0.1 * (0.3 * jnp.log(x)))), (1.5, 2.0)),
+        (lambda x: x ** (1 / 3) * x ** (2 / 3) - x, (1.5, 2.0)),
+    ],
+)
+def test_exponents_are_the_numbers_that_they_are(code, ends):
+    """Beside 2 no negative number has a power; x^(1/3 - 2e-17) is below the cube root, and 0.1 times 0.3 no float64."""
+    assert not dftfd.prove(code, domain={"x": ends}, boxes=200).proved
+
+
+def test_exponents_of_functionals_are_fractions_and_never_whole_numbers_that_they_are_not():
+    for exponent in (factored.exponent, ball_formulas.as_fraction):
+        assert exponent(2.6666666666666665) == Fraction(8, 3)
+        assert exponent(2.0000000000000004) == Fraction(2.0000000000000004)
+        assert exponent(2.0) == 2
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        lambda x: (3.0 * x) ** 1e9 + 1.0,
+        lambda x: (3.0 * x) ** 1e15 + 1.0,
+        lambda x: (x**1e300) ** 1e300 + 1.0,
+        lambda x: (((3.0 * x) ** 1000) ** 1000) ** 1000 + 1.0,
+    ],
+)
+def test_powers_whose_digits_nobody_can_hold_are_no_hang(code):
+    assert dftfd.prove(code, domain={"x": (0.1, 1.0)}, boxes=50).outcome in ("proved", "undecided")
+
+
+def test_a_tower_of_products_is_refused():
+    def tower(x):
+        for _ in range(40):
+            x = x * x
+        return x
+
+    with pytest.raises(UnsupportedError, match="too many digits"):
+        dftfd.prove(lambda x: tower(3.0 * x), domain={"x": (0.1, 1.0)})
+
+
+def test_arithmetic_of_truth_values_is_refused():
+    with pytest.raises(UnsupportedError, match="truth values"):
+        dftfd.prove(lambda x: jnp.where(jnp.maximum(x > 0, x > 1), 1.0, -1.0), domain={"x": (-1.0, 1.0)})
+
+
+def test_a_box_that_is_violated_without_a_point_is_not_proved(monkeypatch):
+    monkeypatch.setattr(Enclosure, "violated_at_centre", property(lambda self: np.zeros(self.value.r.lo.shape, bool)))
+    inequality, _ = own_inequality(None, lambda x: -1.0 - x, {"x": (0.0, 1.0)})
+    tree, point = subdivide(inequality, 10)
+    assert point is None
+    assert UNDECIDED in tree.kind[: tree.count]
+
+
+def test_the_domain_of_a_proof_is_printed_in_full():
+    proof = dftfd.prove(lambda x: 1.0 - x - 5e-8, domain={"x": (0.0, 0.9999999)})
+    assert proof.proved
+    assert "0.9999999" in str(proof)
+    assert "0.9999999" in proof.line

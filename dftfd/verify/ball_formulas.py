@@ -47,11 +47,13 @@ def all_known(*known) -> bool | None:
 
 
 def as_fraction(value: float) -> Fraction:
-    """The exponent that a float64 stands for: of denominators up to 48 the next one, if it is two ulp away at most."""
-    near = Fraction(value).limit_denominator(48)
-    return (
-        near if near and abs(Fraction(value) - near) <= 2 * Fraction(float(np.spacing(abs(value)))) else Fraction(value)
-    )
+    """The exponent that a float64 stands for: of denominators from 2 to 48 the next one, if it is two ulp away at most;
+    a whole number stands for itself alone."""
+    exact = Fraction(value)
+    near = exact.limit_denominator(48)
+    if near.denominator == 1 or abs(exact - near) > 2 * Fraction(float(np.spacing(abs(value)))):
+        return exact
+    return near
 
 
 class OnBalls(BallArithmetic):
@@ -59,6 +61,7 @@ class OnBalls(BallArithmetic):
 
     def __init__(self, flint, lo, hi, order, moves_first: bool):
         super().__init__(flint, lo, hi, order, moves_first)
+        self.literal = False  # exponents of an inequality's own code are the numbers that they are
         self._none = (Fraction(0),) * len(lo)
         unit = lambda k: tuple(Fraction(int(j == k)) for j in range(len(lo)))
         one = self.series_of(Fraction(1))
@@ -214,7 +217,7 @@ class OnBalls(BallArithmetic):
         if not y.series.depends and not any(y.powers) and exponent.is_exact():
             man, e = exponent.man_exp()
             exact = Fraction(int(man)) * Fraction(2) ** int(e)
-            return self.power(x, as_fraction(float(exact)) if exact == float(exact) else exact)
+            return self.power(x, exact if self.literal or exact != float(exact) else as_fraction(float(exact)))
         return self._function("exp", self.mul(y, self._function("log", x)))
 
     def _extreme(self, op, x: Scaled, y: Scaled) -> Scaled:

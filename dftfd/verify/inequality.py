@@ -160,7 +160,9 @@ def subdivide(
             if not whole_map:
                 return tree, point
         proved, wrong = found.proved, found.violated
-        tree.kind[numbers[proved]], tree.kind[numbers[wrong]] = PROVED, VIOLATED
+        tree.kind[numbers[proved]] = PROVED
+        if whole_map:  # a proof knows a violation by its point; without one the box is not decided
+            tree.kind[numbers[wrong]] = VIOLATED
         open_ones = ~(proved | wrong | (found.defined.hi == 0))
         width = (hi - lo) / scale
         open_ones &= (width > _SMALLEST).any(axis=0)

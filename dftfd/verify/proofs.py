@@ -85,7 +85,9 @@ class Proof(ShownAsText):
         return self.outcome == "proved"
 
     def __str__(self) -> str:
-        on = ", ".join(f"{k} = {a:g}" if a == b else f"{k} from {a:g} to {b:g}" for k, (a, b) in self.domain.items())
+        on = ", ".join(
+            f"{k} = {_text(a)}" if a == b else f"{k} from {_text(a)} to {_text(b)}" for k, (a, b) in self.domain.items()
+        )
         head = f"{self.functional}: {self.statement}\non {on}".removeprefix(": ")
         if self.outcome == "proved":
             return f"{head}\nproved, {self.boxes} boxes, {self.seconds:.1f} s"
@@ -105,7 +107,7 @@ class Proof(ShownAsText):
     @property
     def line(self) -> str:
         """proved, violated at a point, or undecided, and where: as the report card says it."""
-        on = ", ".join(f"{k} {a:g} to {b:g}" for k, (a, b) in self.domain.items())
+        on = ", ".join(f"{k} {_text(a)} to {_text(b)}" for k, (a, b) in self.domain.items())
         if self.outcome == "violated":
             at = ", ".join(f"{k} = {v:.6g}" for k, v in (self.point or {}).items())
             return f"  violated at {at}: {self.statement}"
@@ -224,6 +226,11 @@ def prove(
     return _decided(inequality, texts, whole_domain, f, boxes, began)
 
 
+def _text(x: float) -> str:
+    """A number in full: what is proved up to 0.9999999 is not proved up to 1."""
+    return f"{x:g}" if float(f"{x:g}") == x else repr(float(x))
+
+
 def _text_of(code) -> str:
     return f"{getattr(code, '__name__', 'code')}({', '.join(_arguments(code))}) >= 0"
 
@@ -317,6 +324,7 @@ def own_inequality(f: Functional | None, code: Callable, given: Mapping) -> tupl
         ) from error
     if len(program.outputs) != 1:
         raise InputError(f"the inequality has {len(program.outputs)} values; one expected.")
+    algebra.literal = True
     polynomials = factored(program, [variables[k] for k in wanted], algebra)
     statement = _own_statement(f, wanted, energies, program, "zeta" in domain, _fixed(domain, names))
     return _inequality(algebra, polynomials, domain, names, ((0, 0, 1.0),), 0.0, statement), domain

@@ -29,12 +29,13 @@ class Statement:
     arguments: tuple[str | tuple[int, ...], ...] = ()
 
     def outputs(self, algebra: Any, names) -> list:
-        """Values of the outputs; `algebra` has number, add, mul, power, and `variables` by these names."""
+        """Values of the outputs; `algebra` has number, add, mul, power, literal, and `variables` by these names."""
         variables = {k: algebra.number(x) for k, x in self.fixed.items()}
         variables |= dict(zip(names, algebra.variables, strict=True))
         energies = [self._enhancement(algebra, variables, *each) for each in self.energies]
         if self.code is None:
             return energies
+        algebra.literal = True
         return evaluate(self.code, algebra, [self._argument(algebra, variables, energies, a) for a in self.arguments])
 
     @staticmethod

@@ -24,6 +24,8 @@ from dftfd.autofd.scalar.on_objects import NotInAlgebra
 from dftfd.autofd.scalar.polynomials import ROUNDING, Polynomial, Polynomials, Predicate
 from dftfd.autofd.scalar.program import ScalarProgram, evaluate
 
+_LOGICAL = frozenset("lt le gt ge eq ne and or not select_n convert_element_type copy copy_p".split())
+"""Operations whose operands need not be numbers."""
 _COMPARISONS = {"lt": "lt0", "le": "le0", "gt": "gt0", "ge": "ge0", "eq": "eq0", "ne": "ne0"}
 _UNARY = frozenset(FUNCTIONS) - {"abs", "sign", "cbrt", "exp"}
 _POWERS = {"sqrt": Fraction(1, 2), "rsqrt": Fraction(-1, 2), "square": Fraction(2)}
@@ -41,18 +43,22 @@ def factored(program: ScalarProgram, inputs, algebra: "Factored") -> list[Polyno
 
 
 def exponent(value: float) -> Fraction:
-    """The fraction that a floating-point exponent stands for."""
+    """The fraction that a floating-point exponent of a functional stands for; never a whole number that it is not, of
+    which negative numbers have powers."""
     near = Fraction(value).limit_denominator(48)
-    stands_for = near and abs(float(near) - value) <= 2 * np.spacing(abs(value))
+    stands_for = near.denominator > 1 and abs(float(near) - value) <= 2 * np.spacing(abs(value))
     return near if stands_for else Fraction(value)
 
 
 class Factored(Polynomials):
-    """The algebra of programs' operations on polynomials.   domain: where all that was read is defined, in clauses."""
+    """The algebra of programs' operations on polynomials.   domain: where all that was read is defined, in clauses.
+
+    literal: exponents are the numbers that they are, as in an inequality that is given as code.
+    """
 
     def __init__(self, domain):
         super().__init__(domain)
-        self.domain = ALWAYS
+        self.domain, self.literal = ALWAYS, False
 
     def program(self, outputs: list[Polynomial]) -> ScalarProgram:
         """The new program of these outputs, and, as the last one, of the truth value that they are defined."""
@@ -122,7 +128,7 @@ class Factored(Polynomials):
         if name == "exp":
             c, factors = self.as_product(a) if a else (Fraction(0), ())
             if len(factors) == 1 and factors[0][1] == 1 and self.nodes[factors[0][0]].op == "log":
-                return self.power(self._atom(self.nodes[factors[0][0]].args[0]), exponent(float(c)))
+                return self.power(self._atom(self.nodes[factors[0][0]].args[0]), c)
         if name == "log1p" and a:
             found = self._log1p(a)
             if found is not None:
@@ -170,6 +176,8 @@ class Factored(Polynomials):
 
     def apply(self, node, args):
         op = node.op
+        if op not in _LOGICAL and not all(isinstance(a, dict) for a in (args[:1] if op == "pow" else args)):
+            raise NotInAlgebra(f"the operation {op!r} of truth values or whole numbers is not known.")
         if op in ("add", "add_any", "sub"):
             return self.add(*args, sign=-1 if op == "sub" else 1)
         if op == "mul":
@@ -192,8 +200,7 @@ class Factored(Polynomials):
             return self.unary(op, args[0])
         return self._other(node, args)
 
-    @staticmethod
-    def constant_exponent(b) -> Fraction | None:
+    def constant_exponent(self, b) -> Fraction | None:
         """The exponent that a value stands for, None where it varies."""
         if isinstance(b, int):
             return Fraction(b)
@@ -201,7 +208,7 @@ class Factored(Polynomials):
             return None
         exact = Fraction(b.get((), 0))
         near = float(exact) if abs(exact) < 2**60 else 0.0
-        return exponent(near) if near == exact else exact  # what was computed is no rounded fraction
+        return exact if self.literal or near != exact else exponent(near)  # what was computed is no rounded fraction
 
     def _general_power(self, a, b):
         p = self.constant_exponent(b)

@@ -88,6 +88,8 @@ class Interval:
         """x^p, of x >= 0 where p is not an integer; odd roots of negative numbers are `cbrt`."""
         if p == 1:
             return self
+        if abs(p) >= 2**53:
+            return UNKNOWN
         if p.denominator == 1 and p < 0:
             return self.power(-p).reciprocal()
         if p.denominator == 1:

@@ -11,6 +11,7 @@ import numpy as np
 
 from dftfd.autofd.scalar.enclosures import OnIntervals
 from dftfd.autofd.scalar.intervals import UNKNOWN, Interval
+from dftfd.autofd.scalar.on_objects import NotInAlgebra
 from dftfd.autofd.scalar.program import Node
 
 Polynomial = dict
@@ -19,8 +20,22 @@ Polynomial = dict
 _LONGEST = 24
 """Terms of a polynomial that is multiplied out."""
 
+_BITS = 2**18
+"""Length of a coefficient from which on a power of it remains a power, and a product is refused."""
+
 ROUNDING = Fraction(1, 10**12)
 """Relative jumps of a formula at a switch that are below this are rounding of its constants; see `between`."""
+
+
+def _length(c: Fraction, p) -> int:
+    """Bits of c^p, about."""
+    return 0 if abs(c) == 1 else int(abs(p)) * (c.numerator.bit_length() + c.denominator.bit_length())
+
+
+def _short(c: Fraction) -> Fraction:
+    if _length(c, 1) > _BITS:
+        raise NotInAlgebra("its numbers have too many digits: nothing can be proved of this formula.")
+    return c
 
 
 @dataclass(frozen=True)
@@ -105,7 +120,7 @@ class Polynomials:
         result: Polynomial = {}
         for own, c in a.items():
             number, merged = self._merged(own, factors)
-            result = self.add(result, {merged: c * coefficient * number})
+            result = self.add(result, {merged: _short(c * coefficient * number)})
         return result
 
     def _merged(self, a, b):
@@ -115,8 +130,8 @@ class Polynomials:
             powers[node] = powers.get(node, Fraction(0)) + p
         number = Fraction(1)
         for node, p in list(powers.items()):
-            if self.nodes[node].op == "const" and p.numerator // p.denominator:
-                whole = p.numerator // p.denominator
+            whole = p.numerator // p.denominator
+            if self.nodes[node].op == "const" and whole and _length(self.nodes[node].value, whole) <= _BITS:
                 number *= self.nodes[node].value ** whole
                 powers[node] = p - whole
         return number, tuple(sorted((i, p) for i, p in powers.items() if p))
@@ -131,7 +146,7 @@ class Polynomials:
                     return self.scaled(y, c, factors)
         (c, factors), (d, others) = self.as_product(a), self.as_product(b)
         number, merged = self._merged(factors, others)
-        return {merged: c * d * number}
+        return {merged: _short(c * d * number)}
 
     def power(self, a: Polynomial, p: Fraction) -> Polynomial:
         """a^p; what may be negative keeps a node of its own under a root."""
@@ -140,7 +155,7 @@ class Polynomials:
         if not a:
             return {} if p > 0 else self._atom(self.intern("between", (), UNKNOWN))
         c, factors = self.as_product(a)
-        if p.denominator == 1:
+        if p.denominator == 1 and _length(c, p) <= _BITS:
             number, merged = self._merged((), [(i, e * p) for i, e in factors])
             return {merged: c ** int(p) * number}
         inside, outside = [], []
