@@ -3,7 +3,7 @@
 Options of pytest that this file adds:
 
 --ledger FILE   one line of JSON per finished test: outcome, processor time [s] with child processes, wall time [s],
-                programs compiled by XLA, processes started
+                programs compiled by XLA, processes started; before them one that counts the tests that were asked for
 --resume        leave out what passed according to FILE; lines of other code or another environment do not count
 --shard K/N     take the K-th of N parts; parts are whole files, balanced by data/reliability/durations.json
 """
@@ -16,7 +16,7 @@ import resource
 import subprocess
 import sys
 import time
-from importlib.metadata import version
+from importlib.metadata import distributions, version
 from pathlib import Path
 
 import jax
@@ -53,6 +53,9 @@ def environment() -> dict[str, str]:
         "machine": processor(),
         "programs": "quick" if os.environ.get("DFTFD_QUICK_PROGRAMS") else "full",
         **{name: version(name) for name in PACKAGES},
+        "all packages": hashlib.sha256(
+            " ".join(sorted(f"{found.name} {found.version}" for found in distributions())).encode()
+        ).hexdigest()[:12],
     }
 
 
@@ -127,22 +130,28 @@ def pytest_configure(config):
         config.pluginmanager.register(Ledger(Path(config.getoption("ledger"))), "dftfd-ledger")
 
 
+@pytest.hookimpl(trylast=True)  # behind -m and -k, whose tests alone are counted and shared out
 def pytest_collection_modifyitems(config, items):
+    file, worker = config.getoption("ledger"), getattr(config, "workerinput", {})
+    now = worker.get("ledger key") or (key() if file else None)
+    if file and worker.get("workerid", "gw0") == "gw0":
+        _append(Path(file), {"key": now, "asked for": len(items)})
     left_out = []
     if config.getoption("shard"):
         left_out += _other_shards(config.getoption("shard"), items)
-    if config.getoption("resume") and config.getoption("ledger"):
-        now = config.workerinput["ledger key"] if hasattr(config, "workerinput") else key()
-        passed = {
-            line["test"]
-            for line in entries(config.getoption("ledger"))
-            if line["key"] == now and line["outcome"] == "passed"
-        }
+    if config.getoption("resume") and file:
+        passed = {line["test"] for line in entries(file) if line["key"] == now and line.get("outcome") == "passed"}
         left_out += [item for item in items if item.nodeid in passed]
     if left_out:
         gone = set(map(id, left_out))
         config.hook.pytest_deselected(items=[item for item in items if id(item) in gone])
         items[:] = [item for item in items if id(item) not in gone]
+
+
+def _append(file, line):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as opened:
+        opened.write(json.dumps(line) + "\n")
 
 
 def _other_shards(text, items):
@@ -164,7 +173,6 @@ class Ledger:
     def __init__(self, file):
         self.file, self.key, self.outcomes = file, key(), {}
         self.of_the_run = {"code": code(), "environment": environment()}
-        file.parent.mkdir(parents=True, exist_ok=True)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node):
@@ -177,7 +185,7 @@ class Ledger:
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr).splitlines()[-1]
             outcome, why = report.outcome, reason.removeprefix("Skipped: ")
         self.outcomes[report.nodeid] = outcome, why
-        if report.when != "teardown":
+        if report.when in ("setup", "call"):  # what remains is the teardown, or that the worker died
             return
         line = {
             "key": self.key,
@@ -185,8 +193,7 @@ class Ledger:
             "outcome": outcome,
             **dict(report.user_properties).get("cost", {}),
         }
-        with self.file.open("a") as file:
-            file.write(json.dumps({**line, **self.of_the_run, **({"why": why} if why else {})}) + "\n")
+        _append(self.file, {**line, **self.of_the_run, **({"why": why} if why else {})})
 
 
 def _now():

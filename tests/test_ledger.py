@@ -33,8 +33,11 @@ def run(pytester, monkeypatch):
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
         pytester.runpytest_subprocess("-p", "no:randomly", "--ledger", "out.jsonl", *options)
-        return ledger.entries(pytester.path / "out.jsonl")
+        lines = ledger.entries(pytester.path / "out.jsonl")
+        asked_for.append([line["asked for"] for line in lines if "asked for" in line][-1])
+        return [line for line in lines if "test" in line]
 
+    asked_for = go.asked_for = []
     return go
 
 
@@ -55,7 +58,14 @@ def test_a_line_for_each_test_with_its_cost_and_a_run_that_goes_on(run, pytester
         "test_wrong": "passed", "test_left_out": "skipped",
     }  # fmt: skip
 
-    others = run("--resume", DFTFD_QUICK_PROGRAMS="1")[len(lines) + len(again) :]  # of another environment
+    few = run("--resume", "-k", "left_out")
+    assert len(few) == len(lines) + len(again) + 1 and run.asked_for == [
+        5,
+        5,
+        1,
+    ]  # counted before what passed is left out
+
+    others = run("--resume", DFTFD_QUICK_PROGRAMS="1")[len(few) :]  # of another environment
     assert len(others) == len(lines)
 
 
@@ -85,7 +95,20 @@ def test_the_report_counts_the_newest_line_of_each_test_of_one_code():
         line("a.py::x", "failed", 1.0),
         line("b.py::y", "skipped", 2.0, why="no z"),
     ]
-    found = suite.report(suite.newest([*lines, line("a.py::x", "passed", 3.0)]))
+    lines = [{"key": "old", "asked for": 9}, *lines, {"key": "new", "asked for": 3}, line("a.py::x", "passed", 3.0)]
+    found = suite.report(*suite.newest(lines))
     assert (found["tests"], found["passed"], found["failed"], found["skipped"], found["cpu"]) == (2, 1, 0, 1, 5.0)
-    assert found["not passed"] == {"b.py::y": "no z"} and "1 passed, 0 failed, 1 skipped" in suite.text(found)
+    assert found["not passed"] == {"b.py::y": "no z"} and "2 of 3: 1 passed, 0 failed, 1 skipped" in suite.text(found)
     assert json.loads(json.dumps(found)) == found
+
+
+def test_a_test_that_ends_its_worker_has_failed(tmp_path):
+    """xdist reports such a test once, with neither cost nor phase."""
+    file = tmp_path / "out"
+    died = pytest.TestReport("a.py::x", ("a.py", None, "a.py"), {}, "failed", "worker 'gw0' crashed", "???")
+    ledger.Ledger(file).pytest_runtest_logreport(died)
+    found = suite.report(*suite.newest(ledger.entries(file)))
+    assert found["failed"] == 1 and "crashed" in suite.text(found)
+    assert suite.durations(ledger.entries(file), {"tests/test_ledger.py::run": 2.0, "a.py::x": 1.0})["tests"] == {
+        "tests/test_ledger.py::run": 2.0
+    }

@@ -1,4 +1,4 @@
-"""Energies and their derivatives are finite where densities are extreme, and continuous across the floors.
+"""Energies and their derivatives are finite where densities are extreme, in programs that XLA compiled.
 
 Points: n from 1e-30 to 1e6, zeta to +-1 exactly, s to 1e3 and exactly 0, alpha from 0 to 1e4, tau at, below and far
 below tau_W, and tau = 0; Laplacians of either sign. Nothing here is compared with another code: at such points
@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.functionals.numerics import DENSITY_FLOOR
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.pointwise import pointwise_kernel
 
@@ -125,24 +124,6 @@ def test_all_first_and_second_derivatives_are_finite(name):
         assert not wrong.any(), (wrong.sum(), density[wrong][0])
 
 
-@pytest.mark.parametrize("name", quick_or_slow(NAMES))
-def test_energy_and_potential_hardly_jump_at_the_density_floor(name):
-    """Across n = 1e-27 (`DENSITY_FLOOR`) in both spins, in one beside a dense one, in one alone: below 2e-8 hartree."""
-    kernel = XCKernel(dftfd.get_functional(name).semilocal_part, 2)
-    rows = []
-    for factor in (0.49, 0.51):
-        low = one_spin(factor * DENSITY_FLOOR, 0.7, 0.5, 0.3)
-        rows += [[low, low], [one_spin(0.3, 0.7, 0.5, 0.3), low], [low, one_spin(0.0, 0.0, 0.0, 0.0)]]
-    density = channels_of(kernel, np.array(rows))
-    energy = jax.jit(
-        jax.vmap(jax.value_and_grad(lambda d: kernel.energy_density(d, jnp.zeros(3)))),
-        compiler_options={"xla_backend_optimization_level": 0},
-    )
-    e, slope = energy(density)
-    assert np.abs(e[:3] - e[3:]).max() < 2e-8
-    assert np.abs(slope[:3, :, 0] - slope[3:, :, 0]).max() < 2e-8
-
-
 OF_TAU = [name for name in NAMES if name.startswith("mgga") and name != "mgga_x_br89"]
 
 
@@ -153,6 +134,6 @@ def test_tails_of_one_orbital(name, compiled):
     r = np.linspace(0.01, 32, 8001)
     n, zero = np.exp(-2 * r) / np.pi, np.zeros_like(r)
     x = [n, zero, 4 * n * n, zero, zero, 4 * n * (1 - 1 / r), zero, 0.5 * n, zero]
-    kernel = pointwise_kernel(dftfd.get_functional(name), 2)
+    kernel = pointwise_kernel(dftfd.get_functional(name).semilocal_part, 2)
     for rows in kernel(x, 1, compiled=compiled):
         assert np.isfinite(rows).all()

@@ -2,7 +2,7 @@
 
 python -m tests.verification.suite build/tests/whole.jsonl            print it; status 1 unless all tests passed
 python -m tests.verification.suite build/tests/whole.jsonl --keep     and write data/reliability/suite.json
-python -m tests.verification.suite build/tests/quick.jsonl --durations   write data/reliability/durations.json
+python -m tests.verification.suite build/tests/whole.jsonl --durations   and renew these tests in durations.json
 """
 
 import argparse
@@ -17,27 +17,30 @@ KEPT = ledger.DURATIONS.with_name("suite.json")
 COSTS = ("cpu", "wall", "compiling", "tracing", "compilations", "processes")
 
 
-def newest(lines: list[dict]) -> list[dict]:
-    """The lines of the code and environment that the ledger holds last, the last one of each test."""
-    return list({line["test"]: line for line in lines if line["key"] == lines[-1]["key"]}.values())
+def newest(lines: list[dict]) -> tuple[list[dict], int]:
+    """The lines of the code and environment that the ledger holds last, the last one of each test; tests asked for."""
+    of_the_run = [line for line in lines if line["key"] == lines[-1]["key"]]
+    tests = list({line["test"]: line for line in of_the_run if "test" in line}.values())
+    return tests, max((line["asked for"] for line in of_the_run if "asked for" in line), default=len(tests))
 
 
-def report(lines: list[dict]) -> dict:
+def report(lines: list[dict], asked_for: int) -> dict:
     """Counts, what did not pass and why, costs, the twenty dearest tests and files; of one code and environment."""
     outcomes = {o: sum(line["outcome"] == o for line in lines) for o in ("passed", "failed", "skipped")}
     files = defaultdict(float)
     for line in lines:
-        files[line["test"].split("::")[0]] += line["cpu"]
-    dearest = sorted(lines, key=lambda line: -line["cpu"])[:20]
+        files[line["test"].split("::")[0]] += line.get("cpu", 0.0)
+    dearest = sorted(lines, key=lambda line: -line.get("cpu", 0.0))[:20]
     head = lines[-1]
     return {
         "code": head["code"],
         "environment": head["environment"],
+        "asked for": asked_for,
         "tests": len(lines),
         **outcomes,
         **{cost: round(sum(line.get(cost, 0) for line in lines), 1) for cost in COSTS},
         "not passed": {line["test"]: line.get("why", "") for line in lines if line["outcome"] != "passed"},
-        "dearest tests [s of CPU]": {line["test"]: line["cpu"] for line in dearest},
+        "dearest tests [s of CPU]": {line["test"]: line.get("cpu", 0.0) for line in dearest},
         "dearest files [s of CPU]": {
             name: round(cost, 1) for name, cost in sorted(files.items(), key=lambda item: -item[1])[:20]
         },
@@ -50,7 +53,7 @@ def text(found: dict) -> str:
     lines = [
         f"code         {found['code']}",
         f"environment  {environment}",
-        f"tests        {found['tests']}: "
+        f"tests        {found['tests']} of {found['asked for']}: "
         f"{found['passed']} passed, {found['failed']} failed, {found['skipped']} skipped",
         f"cost         {found['cpu']:,.0f} s of processor time, {found['compilations']:,.0f} programs compiled in "
         f"{found['compiling']:,.0f} s, traced in {found['tracing']:,.0f} s, {found['processes']:,.0f} processes",
@@ -62,10 +65,18 @@ def text(found: dict) -> str:
     return "\n".join(lines)
 
 
-def durations(lines: list[dict]) -> dict:
-    """What `--shard` balances by: processor seconds of each test."""
-    tests = {line["test"]: line["cpu"] for line in sorted(lines, key=lambda line: line["test"])}
-    return {"environment": lines[-1]["environment"], "tests": tests}
+def durations(lines: list[dict], known: dict[str, float]) -> dict:
+    """What `--shard` balances by: processor seconds of each test, those `known` of tests that still exist included."""
+    tests = {name: cost for name, cost in known.items() if exists(name)}
+    tests |= {line["test"]: line["cpu"] for line in lines if "cpu" in line}
+    return {"environment": lines[-1]["environment"], "tests": dict(sorted(tests.items()))}
+
+
+def exists(test: str) -> bool:
+    """Whether the file of a test still has a function of its name."""
+    file, *_, function = test.split("[")[0].split("::")
+    path = ledger.ROOT / file
+    return path.exists() and f"def {function}(" in path.read_text()
 
 
 def main():
@@ -75,12 +86,13 @@ def main():
     parser.add_argument("--durations", action="store_true")
     options = parser.parse_args()
     lines = ledger.entries(options.ledger)
+    lines, asked_for = newest(lines) if lines else ([], 0)
     if not lines:
         sys.exit(f"{options.ledger} holds no finished test; run the tests with --ledger {options.ledger}.")
-    lines = newest(lines)
     if options.durations:
-        ledger.DURATIONS.write_text(json.dumps(durations(lines), indent=1) + "\n")
-    found = report(lines)
+        known = json.loads(ledger.DURATIONS.read_text())["tests"]
+        ledger.DURATIONS.write_text(json.dumps(durations(lines, known), indent=1) + "\n")
+    found = report(lines, asked_for)
     if options.keep:
         KEPT.write_text(json.dumps(found, indent=1) + "\n")
     print(text(found))
