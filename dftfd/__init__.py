@@ -66,6 +66,7 @@ _PUBLIC = {
     "Grid": "dftfd.grids.molecular",
     "check": "dftfd.verify.check",
     "audit": "dftfd.verify.audit",
+    "audit_code": "dftfd.verify.code_audit",
     "report_card": "dftfd.verify.report_card",
     "prove": "dftfd.verify.proofs",
     "load_proof": "dftfd.verify.proofs",

@@ -44,6 +44,7 @@ from dftfd.training.self_consistent import differentiable_scf as differentiable_
 from dftfd.translate.exporting import export as export
 from dftfd.verify.audit import audit as audit
 from dftfd.verify.check import check as check
+from dftfd.verify.code_audit import audit_code as audit_code
 from dftfd.verify.proofs import load_proof as load_proof
 from dftfd.verify.proofs import prove as prove
 from dftfd.verify.report_card import report_card as report_card

@@ -14,6 +14,7 @@ import sys
 from typer import Abort
 
 from dftfd.cli import (  # noqa: F401  each registers its commands
+    audited,
     cached,
     completion,
     electrons,

@@ -141,9 +141,15 @@ def import_target(text: str) -> Any:
     """What "module:function" or "file.py:function" names: code of PySCF's kind, or a functional in a file."""
     if names_formula(text):
         return functional_in_file(text)
+    found = import_code(text)
+    is_functional = names_file(text) and (isinstance(found, Functional) or _is_formula(found))
+    return functional_in_file(text) if is_functional else found
+
+
+def import_code(text: str) -> Any:
+    """The object that "module:name" or "file.py:name" names, as it is; the file or module is executed."""
     if names_file(text):
-        found = code_in_file(text)
-        return functional_in_file(text) if isinstance(found, Functional) or _is_formula(found) else found
+        return code_in_file(text)
     place, _, attribute = text.rpartition(":")
     try:
         return getattr(importlib.import_module(place), attribute)

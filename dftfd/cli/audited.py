@@ -1,0 +1,63 @@
+"""The command audit-code: whether a program is consistent with itself."""
+
+import json as json_format
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, messages, refuse_existing
+from dftfd.cli.terminal import say
+
+
+@app.command()
+def audit_code(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="FILE.py:NAME or module:NAME of an ASE calculator, of code that makes one, of code Mole -> mean field "
+            "of PySCF, or of a target (docs/audit_code.md). The file is executed."
+        ),
+    ],
+    molecule: Annotated[
+        list[str] | None,
+        typer.Option(help="water, NH2, coordinates or an xyz file, may be given again; default: water and NH2."),
+    ] = None,
+    check: Annotated[list[str] | None, typer.Option(help="A check, may be given again; default: all.")] = None,
+    basis: Annotated[str | None, typer.Option(help="Basis set, where the target takes one.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
+    output: Annotated[
+        list[Path] | None, typer.Option(help="Write the audit to this file, .json or .html; may be given again.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Audit a program: are its forces those of its energy?
+
+    Forces, Hessians, dipoles against differences, sums, symmetry, equivalent inputs; exit code 1 where they disagree.
+    """
+    from dftfd.verify.audit import import_code
+    from dftfd.verify.code_audit import MOLECULES, as_target
+    from dftfd.verify.code_audit import audit_code as audit
+
+    refuse_existing(output or [], overwrite, ".json", ".html")
+    with messages(verbose, debug):
+        asked = as_target(import_code(target))
+        if basis is not None:
+            asked = asked.in_basis(basis)
+        report = audit(asked, molecule or tuple(MOLECULES), check or None, None if quiet else _tell)
+    for path in output or ():
+        report.write(path)
+    if json:
+        print(json_format.dumps(report.to_json(), indent=1))
+    else:
+        say(report)
+    if not report.passed:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _tell(line):
+    print(f"dftfd: {line}", file=sys.stderr, flush=True)

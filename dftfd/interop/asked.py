@@ -1,0 +1,106 @@
+"""What a program is asked by `dftfd audit-code`, and what it may answer: the protocol of its targets.
+
+Atomic units throughout: bohr, hartree, e bohr. Forces are minus the gradient.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from dftfd.errors import UnsupportedError
+
+QUANTITIES = {
+    "energy": "hartree",
+    "forces": "hartree/bohr",
+    "hessian": "hartree/bohr^2",
+    "dipole": "e bohr",
+    "polarizability": "bohr^3",
+    "dipole_derivatives": "e",
+    "infrared": "km/mol",
+    "charge_forces": "hartree/bohr",
+    "restarted": "hartree",
+    "reloaded": "hartree",
+}
+"""What a target may offer, with its unit. Shapes: (), (atom, 3), (atom, 3, atom, 3), (3,), (3, 3), (atom, 3, 3) with
+the dipole's component last, (mode,), (charge, 3), and two energies: from stored orbitals, from a stored result."""
+
+CONDITIONS = ("spin", "field", "charges", "state")
+"""What a target may be asked under: open shells, an electric field, point charges, excited states."""
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """One calculation: nuclei and what surrounds them.
+
+    symbols: elements, 'ghost-O' for basis functions alone.   positions: (atom, 3) [bohr].   spin: N_alpha - N_beta.
+    field: (3,) [hartree / (e bohr)]; E = E(0) - dipole . field.   charges: (charge, 4), x y z [bohr] and q [e].
+    state: 0 for the ground state, k for the k-th excited one.
+    """
+
+    symbols: tuple[str, ...]
+    positions: np.ndarray
+    charge: int = 0
+    spin: int = 0
+    field: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(3))
+    charges: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 4)))
+    state: int = 0
+    name: str = ""
+
+    def but(self, **changes: Any) -> "Setting":
+        """The same with some of it replaced."""
+        return replace(self, **changes)
+
+    @property
+    def conditions(self) -> set[str]:
+        """Those of CONDITIONS that this calculation has."""
+        present = (self.spin != 0, bool(np.any(self.field)), len(self.charges) > 0, self.state > 0)
+        return {name for name, there in zip(CONDITIONS, present, strict=True) if there}
+
+    @property
+    def key(self) -> tuple:
+        """What tells calculations apart, to the last digit."""
+        arrays = (self.positions, self.field, self.charges)
+        return (self.symbols, self.charge, self.spin, self.state, *(np.asarray(a, float).tobytes() for a in arrays))
+
+
+class Target(Protocol):
+    """A program that is audited.
+
+    name: with its version.   offers: of QUANTITIES.   conditions: of CONDITIONS.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def offers(self) -> frozenset[str]: ...
+
+    @property
+    def conditions(self) -> frozenset[str]: ...
+
+    def compute(self, quantity: str, setting: Setting) -> Any:
+        """The quantity as an array. UnsupportedError where this combination is not offered."""
+
+    def variants(self, setting: Setting) -> Mapping[str, "Target"]:
+        """The same program with less of an approximation or without an ingredient, by what changes.
+
+        "finer grid" and "without solvent" are known to the diagnosis, others are named as they are.
+        """
+
+    def in_basis(self, basis: str) -> "Target":
+        """The same program in another basis set. UnsupportedError where it has none."""
+
+
+class Fixed:
+    """What a target has that offers no variants and no other basis set."""
+
+    conditions: frozenset[str] = frozenset()
+
+    def variants(self, setting: Setting) -> Mapping[str, Target]:
+        return {}
+
+    def in_basis(self, basis: str) -> Target:
+        raise UnsupportedError("no basis set can be chosen for this target.")

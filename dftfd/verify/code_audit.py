@@ -1,0 +1,144 @@
+"""The audit of whole programs: are their answers derivatives of their energies, and consistent with each other?"""
+
+import inspect
+from functools import partial
+from typing import Annotated, Any
+
+from dftfd.elements import ATOMIC_NUMBERS
+from dftfd.errors import (
+    DftfdError,
+    InputError,
+    NotConvergedError,
+    NumericalError,
+    UnsupportedError,
+    closest_names,
+    shown,
+)
+from dftfd.interop.asked import Setting, Target
+from dftfd.interop.asked_ase import ASETarget
+from dftfd.interop.asked_pyscf import PySCFTarget
+from dftfd.runtime.arguments import anything, public
+from dftfd.system.geometry import is_coordinate_text, parse_geometry, read_geometry_file
+from dftfd.system.molecule import UNITS
+from dftfd.verify.audit_sources import CodeRaisedError
+from dftfd.verify.code_checks import CHECKS
+from dftfd.verify.code_report import CodeAudit, Outcome
+from dftfd.verify.code_session import Session
+from dftfd.verify.code_verdicts import FAILED, INCONSISTENT, NOT_OFFERED, UNDECIDED, judge, pattern_of
+
+MOLECULES = {
+    "water": "O 0 0.02 0.12; H 0.05 0.79 -0.45; H -0.03 -0.72 -0.51",
+    "NH2": "N 0 0 0.14; H 0 0.80 -0.50; H 0 -0.80 -0.50",
+}
+"""A closed shell bent out of symmetry, and an open shell with symmetry [angstrom]."""
+SHORT = 12
+"""Characters of a molecule's name in the table."""
+GRID_LIMIT = 1e-4
+"""Deviation [hartree] that the orientation of a quadrature grid may have."""
+
+
+@public
+def audit_code(
+    target: Any,
+    molecules: Annotated[Any, anything] = tuple(MOLECULES),
+    checks: Annotated[Any, anything] = None,
+    progress: Annotated[Any, anything] = None,
+) -> CodeAudit:
+    """Whether a program's answers are consistent with each other, a `CodeAudit`; print it, or ask `.passed`.
+
+    target: an ASE calculator, a class of calculators or code that makes one; code Mole -> mean field of PySCF; or an
+        object with `name`, `offers`, `conditions` and `compute`, see `dftfd.interop.asked.Target`.
+    molecules: names ('water', 'NH2'), coordinates as text [angstrom], xyz files ('own.xyz:-1', 'own.xyz:0,3'), or
+        `dftfd.interop.asked.Setting` objects. By default an odd electron is unpaired.
+    checks: names of checks; by default all that the target can answer.
+    progress: called with a line before each check.
+
+    Forces, Hessians, dipoles and other derivatives are compared with central differences of what the program itself
+    answers, with error bars; sums, symmetry, order of atoms and equivalent inputs with each other. The program is
+    asked nothing that it does not offer.
+    """
+    asked = as_target(target)
+    names = _checked_names(checks)
+    ask = Session(asked)
+    outcomes = []
+    for setting in [setting_of(one) for one in ([molecules] if isinstance(molecules, str) else molecules)]:
+        for name in names:
+            if not CHECKS[name].needs <= asked.offers:
+                outcomes.append(Outcome(name, setting.name, NOT_OFFERED, evidence="not among what is offered"))
+                continue
+            if progress is not None:
+                progress(f"{setting.name}: {name}, {ask.calls} calculations so far")
+            outcomes.append(_outcome(name, ask, setting))
+    return CodeAudit(asked.name, tuple(outcomes), ask.calls)
+
+
+def as_target(found: Any) -> Target:
+    """The Target for what was given; InputError for what is none."""
+    if hasattr(found, "compute") and hasattr(found, "offers"):
+        return found
+    if hasattr(found, "implemented_properties"):
+        return ASETarget(found if isinstance(found, type) else lambda: found)
+    if not callable(found):
+        raise InputError(
+            f"{shown(found)} cannot be audited: an ASE calculator, code Mole -> mean field of PySCF, or an object "
+            "with name, offers, conditions and compute is expected."
+        )
+    try:
+        inspect.signature(found).bind()
+    except (TypeError, ValueError):
+        return PySCFTarget(found)
+    made = found()
+    return ASETarget(found) if hasattr(made, "implemented_properties") else as_target(made)
+
+
+def _checked_names(checks) -> list[str]:
+    names = list(CHECKS) if checks is None else [checks] if isinstance(checks, str) else list(checks)
+    known = {name.lower(): name for name in CHECKS}
+    for name in names:
+        if str(name).lower() not in known:
+            close = ", ".join(closest_names(str(name), list(CHECKS)))
+            raise InputError(f"there is no check {shown(name)}; the closest names are {close}.")
+    return [known[str(name).lower()] for name in names]
+
+
+def setting_of(source: Any) -> Setting:
+    """The Setting for a name of MOLECULES, a text, a file or a Setting."""
+    if isinstance(source, Setting):
+        return source
+    text = MOLECULES.get(source, source)
+    geometry = parse_geometry(text) if is_coordinate_text(text) else read_geometry_file(text)
+    symbols = tuple(("ghost-" if name.ghost else "") + name.symbol for name in geometry.names)
+    charge = geometry.charge or 0
+    n_electrons = sum(ATOMIC_NUMBERS[name.symbol] for name in geometry.names if not name.ghost) - charge
+    spin = n_electrons % 2 if geometry.spin is None else geometry.spin
+    positions = geometry.coordinates * UNITS[geometry.unit or "angstrom"]
+    return Setting(symbols, positions, charge, spin, name=source if len(source) <= SHORT else "".join(symbols))
+
+
+def _outcome(name, ask, setting) -> Outcome:
+    """One check, with the errors that a program may answer with."""
+    check = CHECKS[name]
+    try:
+        found = check.compare(ask, setting)
+    except UnsupportedError as error:
+        return Outcome(name, setting.name, NOT_OFFERED, evidence=str(error))
+    except (CodeRaisedError, NumericalError, NotConvergedError) as error:
+        return Outcome(name, setting.name, FAILED, evidence=str(error))
+    judged = judge(found)
+    variants = {}
+    if judged.verdict == INCONSISTENT:
+        variants = {key: partial(_again, check, other, setting) for key, other in ask.target.variants(setting).items()}
+    exchanged = partial(_again, check, ask, setting.but(spin=-setting.spin)) if setting.spin else lambda: None
+    pattern, evidence = pattern_of(found, judged, variants, exchanged)
+    verdict, allowed = judged.verdict, name == "rotation" and judged.deviation < GRID_LIMIT
+    if verdict == INCONSISTENT and allowed and (pattern == "missing grid response" or "finer grid" not in variants):
+        verdict, pattern = UNDECIDED, "orientation of the grid"
+    return Outcome(name, setting.name, verdict, judged.deviation, judged.limit, found.unit, pattern, evidence)
+
+
+def _again(check, target, setting):
+    """The same comparison elsewhere; None where it cannot be made."""
+    try:
+        return check.compare(target if isinstance(target, Session) else Session(target), setting)
+    except DftfdError:
+        return None
