@@ -15,6 +15,7 @@ import jax
 from jax.tree_util import tree_flatten, tree_flatten_with_path, tree_unflatten
 
 from dftfd.functionals.base import COEFFICIENT, Functional
+from dftfd.functionals.exchange_ranges import require_range
 
 
 class _Structure:
@@ -127,3 +128,14 @@ def put_together(structure: Any, values) -> Functional:
     """The functional of a structure with these values."""
     (tree, plain), values = structure, iter(values)
     return tree_unflatten(tree, [next(values) if leaf is None else leaf for leaf in plain])
+
+
+def plain_numbers(functional: Functional) -> Functional:
+    """The functional with its arrays without axes as numbers."""
+    found = jax.tree_util.tree_map(lambda x: float(x) if getattr(x, "shape", None) == () else x, functional)
+    for (_, before), (_, term) in zip(functional.terms, found.terms, strict=True):
+        if "is_nonlocal" in vars(before):
+            vars(term)["is_nonlocal"] = before.is_nonlocal  # as its formula is, whatever its numbers
+    for omega, _ in found.exact_exchange:
+        require_range(omega)
+    return found

@@ -20,7 +20,8 @@ from dftfd.libcint.two_electron import eri
 from dftfd.model.calculation import Calculation
 from dftfd.terms import Contribution, Term
 from dftfd.terms.integrals import ExactCoulombExchange
-from dftfd.training.exact_exchange import exchange_energy
+from dftfd.terms.traced import TracedEnergy
+from dftfd.terms.traced_exchange import exchange_energy
 
 LIH = "Li 0 0 0; H 0 0 1.6"
 OPTIONS = {"grid_level": 0, "conv_tol": 1e-13, "density_fit": False}
@@ -212,15 +213,65 @@ class Quadratic(Term):
         return np.zeros((1, 3))
 
 
-def test_a_term_is_not_linear_unless_it_says_so(monkeypatch):
-    """A term that is quadratic in P is refused wherever terms are taken at P = 0, and has no response by default."""
+class QuadraticInJax(Quadratic):
+    """The same, and in code of JAX."""
+
+    def traced(self, molecule, in_memory):
+        return _TraceSquared()
+
+
+@jax.tree_util.register_static
+class _TraceSquared(TracedEnergy):
+    def names(self, functional):
+        return ("one_electron",)
+
+    def energy(self, name, P, numbers):
+        return jnp.trace(P.sum(axis=0)) ** 2
+
+
+class QuadraticThatLies(Quadratic):
+    """The same, which says that it is linear."""
+
+    is_linear = True
+
+
+def with_a_term(monkeypatch, term):
     terms = Calculation._terms
-    monkeypatch.setattr(Calculation, "_terms", lambda self, *args: [*terms(self, *args), Quadratic()])
-    molecule = dftfd.molecule("He 0 0 0;", basis="6-31g")
-    with pytest.raises(UnsupportedError, match="Quadratic is not linear"):
+    monkeypatch.setattr(Calculation, "_terms", lambda self, *args: [*terms(self, *args), term])
+    return dftfd.molecule("He 0 0 0;", basis="6-31g")
+
+
+@pytest.mark.parametrize(
+    ("term", "message"), [(Quadratic(), "Quadratic is not linear"), (QuadraticThatLies(), "says is_linear, but")]
+)
+def test_a_term_is_not_linear_unless_it_says_so(monkeypatch, term, message):
+    """A term that is quadratic in P is refused wherever JAX needs its energy, and has no response by default.
+
+    So is one that says to be linear and is not: nothing is taken at P = 0 unseen.
+    """
+    molecule = with_a_term(monkeypatch, term)
+    with pytest.raises(UnsupportedError, match=message):
         dftfd.energy(molecule, "hf")
     scf = dftfd.differentiable_scf(molecule, "hf")
-    with pytest.raises(UnsupportedError, match="Quadratic is not linear"):
+    with pytest.raises(UnsupportedError, match=message):
         scf.fock(dftfd.get_functional("hf"), np.zeros((1, 2, 2)))
-    with pytest.raises(UnsupportedError, match="Quadratic has no response"):
-        Quadratic().response(np.zeros((1, 2, 2)), [np.eye(2)])
+    with pytest.raises(UnsupportedError, match=message):
+        scf()
+    with pytest.raises(UnsupportedError, match="cannot hand over the energy of 'one-electron'"):
+        term.in_pyscf()
+    if not term.is_linear:
+        with pytest.raises(UnsupportedError, match="Quadratic has no response"):
+            term.response(np.zeros((1, 2, 2)), [np.eye(2)])
+
+
+def test_a_term_in_jax_takes_part_in_every_sum(monkeypatch):
+    """E = tr(P)^2 adds tr(P)^2 to the energy and 2 tr(P) 1 to the Fock matrix, in memory and on the host."""
+    molecule, P = dftfd.molecule("He 0 0 0;", basis="6-31g"), np.array([[[0.9, 0.4], [0.4, 0.5]]])
+    hf = dftfd.get_functional("hf")
+    without = float(dftfd.energy(molecule, hf)(P)), dftfd.differentiable_scf(molecule, hf).fock(hf, P)
+    with_a_term(monkeypatch, QuadraticInJax())
+    E, scf = dftfd.energy(molecule, hf), dftfd.differentiable_scf(molecule, hf)
+    assert float(E(P)) - without[0] == pytest.approx(1.4**2, abs=1e-12)
+    assert np.asarray(scf.fock(hf, P) - without[1]) == pytest.approx(2.8 * np.eye(2)[None], abs=1e-12)
+    assert np.asarray(jax.grad(E)(P)) == pytest.approx(np.asarray(scf.fock(hf, P)), abs=1e-10)
+    assert float(scf.at_fixed_density(hf, P)(hf)) == pytest.approx(float(E(P)), abs=1e-10)

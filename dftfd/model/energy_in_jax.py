@@ -1,6 +1,6 @@
 r"""The energy of a density matrix as code that JAX transforms: `energy(molecule, functional)(P)`.
 
-    E[P] = sum of constants + sum of tr(P M) + E_J[P] + E_x[P] + E_xc[rho, tau]
+    E[P] = sum over the terms of the energy of what they are in JAX, with their arrays in memory (Term.traced)
 
 It is the number that `run_scf` minimises, on the same grid with the same integrals, for systems so small that all of
 these fit into memory at once. jax.grad gives the Fock matrix, jax.jvp of that the response, jax.grad with respect to
@@ -14,45 +14,25 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from dftfd.errors import InputError, UnsupportedError
+from dftfd.errors import InputError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.functionals.exchange_ranges import with_plain_ranges
 from dftfd.functionals.guests import without_guests
 from dftfd.functionals.pytree import put_together, taken_apart
 from dftfd.functionals.registry import get_functional
-from dftfd.libcint.gto import component_count
-from dftfd.libcint.two_electron import eri, unpacked_pairs
 from dftfd.model.calculation import Calculation
+from dftfd.model.forces import require_energy
 from dftfd.model.options import Options
 from dftfd.runtime.arguments import public, traceable
-from dftfd.runtime.memory import Need, memory_budget, memory_plan
+from dftfd.runtime.memory import memory_budget, memory_plan
 from dftfd.runtime.progress import as_progress
 from dftfd.system.molecule import Molecule
-from dftfd.terms import (
-    COMPONENTS,
-    CoulombExchangeEnergy,
-    DoubleIntegralEnergy,
-    OneElectronEnergy,
-    SemilocalEnergy,
-)
-from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
-from dftfd.terms.integrals import share
-from dftfd.terms.on_grid import Quadrature
-from dftfd.terms.term import linear_parts
-from dftfd.xc.channels import without_exact_exchange
-from dftfd.xc.in_jax import (
-    OrbitalsOnGrid,
-    double_integral_energy,
-    double_integral_order,
-    orbitals_on_grid,
-    semilocal_energy,
-    semilocal_order,
-)
-
-ORBITAL_WORK, FITTED_WORK = 3, 10
-"""Arrays of the size of the orbitals on a grid, and of the fitted integrals of an operator, that the gradient of two
-spins needs beside them; measured on benzene, rounded up. The exact integrals need none."""
+from dftfd.terms import OneElectronEnergy
+from dftfd.terms.traced import LinearEnergy, Numbers, TracedEnergy, energies
+from dftfd.terms.traced_exchange import IntegralsInMemory
+from dftfd.terms.traced_grid import DoubleIntegralInMemory, SemilocalInMemory
+from dftfd.xc.in_jax import OrbitalsOnGrid
 
 
 @jax.tree_util.register_dataclass
@@ -65,17 +45,11 @@ class Energy:
 
     A pytree of its arrays and of the functional's parameters:
 
-    S: overlap (ao, ao).   constants, matrices: of the components that do not depend on P and are linear in it.
-    integrals: by omega, those of 1/r under 0, else of erf(omega r)/r; exact, (ij|kl) as (ao, ao, ao, ao), or fitted,
-        B as (aux, ao, ao) with (ij|kl) ~ sum_Q B_Qij B_Qkl.
-    grids: under 'xc' and 'nonlocal' the quadrature with the orbitals on it.   n_electrons: (alpha, beta).
+    S: overlap (ao, ao).   parts: the terms of the energy, with their arrays.   n_electrons: (alpha, beta).
     """
 
     S: jax.Array
-    constants: dict[str, jax.Array]
-    matrices: dict[str, jax.Array]
-    integrals: dict[float, jax.Array]
-    grids: dict[str, OrbitalsOnGrid]
+    parts: tuple[TracedEnergy, ...]
     functional: Functional
     n_electrons: tuple[int, int] = field(metadata={"static": True})
 
@@ -91,13 +65,27 @@ class Energy:
         if P.shape[0] not in (1, 2):
             raise InputError(f"P has the shape {P.shape}: give {kind.expected}.")
         structure, values = taken_apart(self.functional)
-        found = _components(structure, replace(self, functional=_ELSEWHERE), values, P)
-        return {name: found[name] for name in COMPONENTS if name in found}
+        return _energies(structure, self.parts, values, P)
 
     @property
     def H_core(self) -> jax.Array:
         """Core Hamiltonian (ao, ao) [hartree]: kinetic energy, nuclei, and fields and charges around the molecule."""
-        return self.matrices["one_electron"]
+        linear = (part.matrices for part in self.parts if isinstance(part, LinearEnergy))
+        return next(matrices["one_electron"] for matrices in linear if "one_electron" in matrices)
+
+    @property
+    def integrals(self) -> dict[float, jax.Array]:
+        """Two-electron integrals by omega: of 1/r under 0, else of erf(omega r)/r.
+
+        Exact, (ij|kl) as (ao, ao, ao, ao), or fitted, B as (aux, ao, ao) with (ij|kl) ~ sum_Q B_Qij B_Qkl.
+        """
+        return next(part.integrals for part in self.parts if isinstance(part, IntegralsInMemory))
+
+    @property
+    def grids(self) -> dict[str, OrbitalsOnGrid]:
+        """By component, 'xc' and 'nonlocal', the quadrature with the orbitals on it."""
+        on_grids = (part for part in self.parts if isinstance(part, SemilocalInMemory | DoubleIntegralInMemory))
+        return {part.component: part.grid for part in on_grids}
 
     def with_functional(self, functional: Any) -> "Energy":
         """The same with another functional, or with other, also traced, parameters of the same one.
@@ -168,121 +156,27 @@ def energy(
     )
     calculation = Calculation.of(molecule, options)
     terms = calculation.energy(as_progress(None)).terms
-    linear = linear_parts(terms, WRITTEN_OUT, molecule.n_ao)
+    needs = [term.need_in_memory(molecule) for term in terms]
+    memory_plan(molecule.n_ao, 2, needs, memory_budget(max_memory)).require_room()
     one_electron = next(term for term in terms if isinstance(term, OneElectronEnergy))
-    plans = _grids(calculation)
-    _require_room(calculation, terms, plans)
     return Energy(
         S=jnp.asarray(one_electron.matrices.S),
-        constants={name: jnp.asarray(E) for p in linear for name, E in p.energies.items()},
-        matrices={name: jnp.asarray(V[0]) for p in linear for name, V in p.matrices.items()},
-        integrals=_integrals(next(term for term in terms if isinstance(term, CoulombExchangeEnergy)), molecule),
-        grids=_orbitals(molecule, plans),
+        parts=tuple(term.traced(molecule, in_memory=True) for term in terms),
         functional=calculation.functional,
         n_electrons=(molecule.n_alpha, molecule.n_beta),
     )
 
 
-WRITTEN_OUT = CoulombExchangeEnergy, SemilocalEnergy, DoubleIntegralEnergy
-"""Terms of which JAX has the formula; others have to be linear."""
-
-
 def _with_energy(functional) -> Functional:
     """The functional of a name, if it has an energy."""
     functional = with_plain_ranges(get_functional(functional), "and the integrals here are those of one number")
-    if not functional.has_energy:
-        models = ", ".join(repr(term.name) for _, term in functional.terms if not term.has_energy)
-        raise UnsupportedError(
-            f"{models} is a model of the potential alone, so there is no energy of a density matrix; give a functional "
-            "that is an energy."
-        )
-    without_exact_exchange(functional, functional.ingredients, "whose integrals JAX does not have")
+    require_energy(functional)
     without_guests(functional, "which is not written out here")
     without_pt2(functional, "whose perturbation theory is no function of the density matrix")
     return functional
 
 
-# --------------------------------------------------------------------------------------------------------- the arrays
-
-
-def _grids(calculation) -> dict[str, tuple[Quadrature, int]]:
-    """(quadrature, order of the orbitals' derivatives) by the component of the energy that is integrated there."""
-    functional, plans = calculation.functional, {}
-    if functional.is_semilocal:
-        plans["xc"] = calculation.grid, semilocal_order(functional.semilocal_part)
-    if functional.is_nonlocal:
-        plans["nonlocal"] = Quadrature(calculation.nlc_level), double_integral_order(functional.nonlocal_part)
-    return plans
-
-
-def _require_room(calculation, terms, plans):
-    """Raise ResourceError where the arrays, and a gradient that works on them, take more than is allowed."""
-    n = calculation.molecule.n_ao
-    J = next(term for term in terms if isinstance(term, CoulombExchangeEnergy)).builder
-    n_operators = len({0.0, *(omega for omega, _ in calculation.functional.exact_exchange)})
-    fixed = {"all two-electron integrals": 8.0 * n**4 * n_operators}
-    if isinstance(J, DensityFittedCoulombExchange):
-        fixed = {"all fitted integrals": 8.0 * n * n * J.n_auxiliary * (n_operators + FITTED_WORK)}
-    for grid, order in plans.values():
-        on_grid = 8.0 * component_count(order) * n * len(grid.on(calculation.molecule)[1])
-        fixed["all orbitals on the grid"] = fixed.get("all orbitals on the grid", 0.0) + (1 + ORBITAL_WORK) * on_grid
-    memory_plan(n, 2, [Need(fixed)], memory_budget(calculation.max_memory)).require_room()
-
-
-def _integrals(term: CoulombExchangeEnergy, molecule) -> dict[float, jax.Array]:
-    """Two-electron integrals of each operator that the functional needs."""
-    omegas = {0.0, *(omega for omega, _ in term.exact_exchange)}
-    if isinstance(term.builder, DensityFittedCoulombExchange):
-        return {w: jnp.asarray(unpacked_pairs(term.builder.tensor(w), molecule.n_ao)) for w in sorted(omegas)}
-    return {w: jnp.asarray(eri(molecule, w)) for w in sorted(omegas)}
-
-
-def _orbitals(molecule, plans) -> dict[str, OrbitalsOnGrid]:
-    found = {}
-    for name, (grid, order) in plans.items():
-        points, weights = grid.on(molecule)
-        found[name] = orbitals_on_grid(molecule, points, weights, order)
-    return found
-
-
-# -------------------------------------------------------------------------------------------------------- the formulas
-
-_ELSEWHERE = Functional("")
-"""Stands for the functional of an Energy where it comes beside it."""
-
-
 @partial(jax.jit, static_argnums=0)
-def _components(structure, arrays: Energy, values, P):
-    """Energies by component of an Energy, compiled once for a functional; its own, taken apart, stands beside it."""
-    functional = put_together(structure, values)
-    P = 0.5 * (P + P.transpose(0, 2, 1))
-    total = P.sum(axis=0)
-    found = dict(arrays.constants)
-    for name, matrix in arrays.matrices.items():
-        found[name] += jnp.sum(total * matrix)
-    found["coulomb"] = _coulomb(arrays.integrals[0.0], total)
-    if functional.exact_exchange:
-        found["exact_exchange"] = sum(c * _exchange(arrays.integrals[w], P) for w, c in functional.exact_exchange)
-    if functional.is_semilocal:
-        found["xc"] = semilocal_energy(functional.semilocal_part, P, arrays.grids["xc"])
-    if functional.is_nonlocal:
-        found["nonlocal"] = double_integral_energy(functional.nonlocal_part, P, arrays.grids["nonlocal"])
-    return found
-
-
-def _coulomb(integrals, total):
-    """1/2 sum_ijkl P_ij (ij|kl) P_kl."""
-    if integrals.ndim == 3:
-        fitted = jnp.einsum("Qij,ij->Q", integrals, total)
-        return 0.5 * fitted @ fitted
-    return 0.5 * jnp.sum(total * jnp.einsum("ijkl,kl->ij", integrals, total))
-
-
-def _exchange(integrals, P):
-    """-1/2 sum_s sum_ijkl P_ij (ik|jl) P_kl, of a restricted P half of that; see dftfd.terms.coulomb_exchange."""
-    if integrals.ndim == 3:
-        X = jnp.einsum("Qik,skl->sQil", integrals, P)
-        energy = jnp.einsum("sQil,sQli->", X, X)
-    else:
-        energy = jnp.sum(P * jnp.einsum("ikjl,skl->sij", integrals, P))
-    return -0.5 * share(P) * energy
+def _energies(structure, parts, values, P):
+    """Energies by component, compiled once for a functional, which is taken apart."""
+    return energies(parts, 0.5 * (P + P.transpose(0, 2, 1)), Numbers(put_together(structure, values)))

@@ -3,10 +3,21 @@
 from dataclasses import replace
 from functools import partial
 
+import jax
+
 from dftfd.functionals.base import Functional
+from dftfd.functionals.pytree import plain_numbers
 from dftfd.terms.on_grid import GridEnergy, GridOrbitals
 from dftfd.terms.term import PySCFPart
+from dftfd.terms.traced_grid import (
+    DoubleIntegralInMemory,
+    DoubleIntegralOnHost,
+    by_terms,
+    need_of_orbitals,
+    orbitals_in_memory,
+)
 from dftfd.xc.code import shared
+from dftfd.xc.in_jax import double_integral_of_density, double_integral_order
 from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
 from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
 
@@ -41,6 +52,23 @@ class DoubleIntegralEnergy(GridEnergy):
     @property
     def gradient_kernel(self):
         return self._kernel_with(moving_points=True)
+
+    def traced(self, molecule, in_memory):
+        if not in_memory:
+            return DoubleIntegralOnHost(self.builder)
+        return DoubleIntegralInMemory(orbitals_in_memory(molecule, self.grid, double_integral_order(self._functional)))
+
+    def need_in_memory(self, molecule):
+        return need_of_orbitals(molecule, self.grid, double_integral_order(self._functional))
+
+    def with_numbers(self, functional, surroundings):
+        given = self.kernel.n_spin, self._molecule, self.grid, self._orbitals
+        return DoubleIntegralEnergy(plain_numbers(functional).double_integral_part, *given)
+
+    def parameter_gradient(self, P, functional):
+        """JAX goes through pairs of points in rows."""
+        (points, weights), density = self.builder.grid, self.builder.density(P)
+        return by_terms(jax.jit(jax.grad(double_integral_of_density))(self._functional, density, points, weights))
 
     def in_pyscf(self):
         return PySCFPart(replace(self._functional, dispersion=None), self.grid.in_pyscf("nlcgrids"))

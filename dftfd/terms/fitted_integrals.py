@@ -80,6 +80,12 @@ class DensityFittedCoulombExchange(CoulombExchange):
     def _pairs(self) -> PairTensor:
         return PairTensor(self.molecule, self.fitting_functions, for_exchange=self._with_exchange)
 
+    def in_memory(self, omega):
+        return two_electron.unpacked_pairs(self.tensor(omega), self.molecule.n_ao)
+
+    def anew(self):
+        return DensityFittedCoulombExchange(self.molecule, self._with_exchange, self._memory_limit)
+
     def with_few_for_exchange(self) -> "DensityFittedCoulombExchange":
         """The same J, and an exchange on orbitals from a few fitting functions: for estimates that others correct."""
         return _FewForExchange(self)

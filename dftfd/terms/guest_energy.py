@@ -6,7 +6,7 @@ import numpy as np
 
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
-from dftfd.functionals.guests import GuestTerm
+from dftfd.functionals.guests import GuestTerm, without_guests
 from dftfd.grids.molecular import grid_owners
 from dftfd.terms.on_grid import (
     LEAST_WEIGHT,
@@ -36,6 +36,15 @@ class GuestEnergy(GridEnergy):
         atoms = molecule.coordinates, molecule.atomic_numbers
         self._kernel_of = partial(GuestKernel, functional, nuclei=atoms[0], charges=atoms[1])
         super().__init__(self._kernel_of(n_spin), molecule, grid, orbitals)
+
+    def traced(self, molecule, in_memory):
+        self._refuse("of which JAX has no energy of a density matrix")
+
+    def parameter_gradient(self, P, functional):
+        self._refuse("whose derivatives by parameters are jax.grad's of its own code")
+
+    def _refuse(self, what):
+        without_guests(self.kernel.functional, what)
 
     @property
     def _takes_owners(self):

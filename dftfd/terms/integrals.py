@@ -68,6 +68,8 @@ class CoulombExchange(ABC):
     molecule: Molecule
     fitting_functions: dict | None = None
     """{label of atoms: shells}, as PySCF takes them; None of exact integrals."""
+    n_auxiliary: int = 0
+    """Their number, zero of exact integrals."""
 
     def coulomb(self, P) -> np.ndarray:
         """J (ao, ao) of the total density, that is of the sum over the spin channels of P (spin, ao, ao)."""
@@ -139,6 +141,14 @@ class CoulombExchange(ABC):
 
         omegas: ranges of the exchange that will be asked for.
         """
+
+    @abstractmethod
+    def in_memory(self, omega: float) -> np.ndarray:
+        """All integrals of an operator: exact (ij|kl) (ao, ao, ao, ao), or fitted B (aux, ao, ao)."""
+
+    @abstractmethod
+    def anew(self) -> "CoulombExchange":
+        """The same without what it has computed."""
 
     def within(self, room: float, omegas=()) -> "CoulombExchange":
         """The same integrals, of which at most `room` bytes are kept besides what is needed; omegas as in `memory`."""
@@ -213,6 +223,12 @@ class ExactCoulombExchange(CoulombExchange):
 
     def memory(self, omegas):
         return Need({}, {"the two-electron integrals": self._kept_bytes} if self.in_core else {})
+
+    def in_memory(self, omega):
+        return two_electron.eri(self.molecule, omega)
+
+    def anew(self):
+        return ExactCoulombExchange(self.molecule, self._in_core_limit, self._n_operators)
 
     def within(self, room, omegas=()):
         return self if room >= self._kept_bytes else ExactCoulombExchange(self.molecule, 0)

@@ -5,6 +5,7 @@ import numpy as np
 from dftfd.errors import UnsupportedError
 from dftfd.terms.on_grid import gradient_on_grid
 from dftfd.terms.semilocal import SemilocalEnergy
+from dftfd.xc.channels import without_exact_exchange
 from dftfd.xc.code import shared
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.local_exchange import LocalExchangeBuilder, LocalExchangeGradientBuilder, LocalExchangeResponse
@@ -13,6 +14,12 @@ from dftfd.xc.transitions import TripletKernel
 
 class LocalHybridEnergy(SemilocalEnergy):
     """E_xc[rho, tau, e_x] on a grid."""
+
+    def traced(self, molecule, in_memory):
+        without_exact_exchange(self.functional, self.functional.ingredients, "whose integrals JAX does not have")
+
+    def _densities_on(self, store):
+        return LocalExchangeBuilder(self.kernel, store, molecule=self._molecule)
 
     def in_pyscf(self):
         raise UnsupportedError(

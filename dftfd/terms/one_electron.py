@@ -6,6 +6,7 @@ import numpy as np
 
 from dftfd.terms.integrals import OneElectron
 from dftfd.terms.term import Contribution, Curvature, PySCFPart, Term
+from dftfd.terms.traced import linear_energy
 
 
 class OneElectronEnergy(Term):
@@ -36,6 +37,14 @@ class OneElectronEnergy(Term):
     def curvature(self, P, C_occ, C, progress):
         found = self._surroundings.one_electron_curvature(self._molecule, P.sum(axis=0), C)
         return found and Curvature(*found)
+
+    def traced(self, molecule, in_memory):
+        in_field = {"one_electron": (np.zeros(3), self.matrices.dipole)}
+        given = {} if in_memory else {"in_field": in_field, "field": self._surroundings.electric_field}
+        return linear_energy(self, molecule.n_ao, **given)
+
+    def with_numbers(self, functional, surroundings):
+        return OneElectronEnergy(self._molecule, surroundings)
 
     def in_pyscf(self):
         self._surroundings.require_none_for_pyscf()

@@ -2,20 +2,28 @@
 
 from copy import copy
 from dataclasses import replace
+from functools import partial
 
+import jax
 import numpy as np
+from jax.tree_util import tree_map
 
+from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
+from dftfd.functionals.pytree import taken_apart
 from dftfd.grids.molecular import grid_owners, weight_changes, weight_curvature
+from dftfd.runtime.progress import as_progress
 from dftfd.terms.on_grid import NEGLIGIBLE_WEIGHT, GridEnergy, GridOrbitals, counting_points
 from dftfd.terms.term import Curvature, PySCFPart
+from dftfd.terms.traced_grid import SemilocalInMemory, SemilocalOnHost, by_terms, need_of_orbitals, orbitals_in_memory
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
 from dftfd.xc.curvature import CurvatureBuilder, has_curvature
 from dftfd.xc.device import DeviceXCBuilder, accelerated_devices
+from dftfd.xc.in_jax import semilocal_order
 from dftfd.xc.kernel import XCKernel
-from dftfd.xc.matrix import XCBuilder
+from dftfd.xc.matrix import MatrixBuilder, XCBuilder
 
 REHEARSAL = 1e-5
 """Cutoff of orbitals for matrices that show what an exact one will be."""
@@ -80,12 +88,48 @@ class SemilocalEnergy(GridEnergy):
 
     @property
     def lacks_response(self):
-        models = ", ".join(repr(term.name) for _, term in self.functional.terms if not term.has_energy)
+        models = ", ".join(map(repr, self._models_of_potentials))
         return models and (
             f"{models} is a model of the potential alone: without an energy there is no Hessian, so neither responses "
             "and excitations nor stability exist, and second-order or direct minimisation neither; use convergence="
             "'auto', 'diis' or 'adiis'."
         )
 
+    def traced(self, molecule, in_memory):
+        if not in_memory:
+            return SemilocalOnHost(self.builder)
+        return SemilocalInMemory(orbitals_in_memory(molecule, self.grid, semilocal_order(self.functional)))
+
+    def need_in_memory(self, molecule):
+        return need_of_orbitals(molecule, self.grid, semilocal_order(self.functional))
+
+    def with_numbers(self, functional, surroundings):
+        part = functional.semilocal_part
+        given = part, self.kernel.n_spin, self._molecule, self.grid, self._orbitals, as_progress(False)
+        return type(self)(*given, arrays_vary=bool(taken_apart(part)[1]))
+
+    def parameter_gradient(self, P, functional):
+        if not self.functional.has_energy:
+            models = ", ".join(self._models_of_potentials)
+            raise UnsupportedError(f"the gradient by parameters is that of an energy, which {models} has not.")
+        points, weights = self.grid.on(self._molecule)
+        store = AOStore(self._molecule, points, weights, ao_order(self.kernel), memory_limit=0)
+        density = np.split(self._densities_on(store).density(P), len(store.blocks), axis=-1)
+        of_block = lambda block, n: _slopes(self.functional, len(P), block.points, block.weights, n)
+        return by_terms(tree_map(lambda *x: sum(x), *map(of_block, store.blocks, density)))
+
+    def _densities_on(self, store) -> MatrixBuilder:
+        return MatrixBuilder(self.kernel, store)
+
+    @property
+    def _models_of_potentials(self):
+        return [term.name for _, term in self.functional.terms if not term.has_energy]
+
     def in_pyscf(self):
         return PySCFPart(replace(self.functional, dispersion=None), self.grid.in_pyscf("grids"))
+
+
+@partial(jax.jit, static_argnums=1)
+def _slopes(functional, n_spin, points, weights, density):
+    """A Functional of the derivatives of E_xc on a block by all coefficients and parameters."""
+    return jax.grad(lambda f: XCKernel(f, n_spin).energy(points, weights, density))(functional)

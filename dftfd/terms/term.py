@@ -1,7 +1,7 @@
 """What a term of the energy is. The energy of a molecule is a list of them; everything else is a sum over the list."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -10,6 +10,7 @@ import numpy as np
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.runtime.memory import Need
+from dftfd.terms.traced import TracedEnergy, linear_energy
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,7 @@ class Term(ABC):
     is_linear: ClassVar[bool] = False
     """Whether the energy is a constant and tr(P M) with a matrix M that does not depend on P.
 
-    A linear term says so; of others dftfd.energy and differentiable_scf need a formula (`linear_parts`).
+    A linear term says so and is complete; others write `response` and `traced`, or refuse.
     """
 
     @abstractmethod
@@ -159,6 +160,30 @@ class Term(ABC):
         """The second derivative of `gradient` (atom, 3) by e at the same P."""
         raise NotImplementedError
 
+    def traced(self, molecule, in_memory: bool) -> TracedEnergy:
+        """The same energy in code that JAX transforms; UnsupportedError where there is none.
+
+        in_memory: of arrays, which compiled programs take, else by operations of the host, evaluated at once.
+        """
+        if not self.is_linear:
+            raise UnsupportedError(
+                f"the energy term {type(self).__name__} is not linear in the density matrix, and JAX has no formula of "
+                "it; leave it out, take run_scf, or write its traced()."
+            )
+        return linear_energy(self, molecule.n_ao)
+
+    def need_in_memory(self, molecule) -> Need:
+        """Bytes of the arrays of `traced` in memory, and of a gradient that works on them."""
+        return Need()
+
+    def with_numbers(self, functional: Functional, surroundings) -> "Term":
+        """The same for a functional of the same structure, with other numbers, and for other surroundings."""
+        return self
+
+    def parameter_gradient(self, P, functional: Functional) -> Mapping[str, Mapping[str, Any]]:
+        """{name of a term of the functional: {parameter: dE/dp [hartree per unit of p]}} at fixed P (spin, ao, ao)."""
+        return {}
+
     def in_pyscf(self) -> PySCFPart:
         """What the term is in a PySCF mean field; UnsupportedError where PySCF has no place for it."""
         words = " and ".join(self.components.values())
@@ -177,24 +202,6 @@ class Term(ABC):
 
     def prepare(self, progress) -> None:  # noqa: B027 -- most terms have nothing to do
         """Computes now what `evaluate` needs at every density."""
-
-
-def linear_parts(terms: Iterable[Term], known: tuple[type[Term], ...], n_ao: int) -> list[Contribution]:
-    """Constants and matrices of the terms but those of `known` kinds, from P = 0.
-
-    UnsupportedError for a term that is neither linear nor known.
-    """
-    nothing, found = np.zeros((1, n_ao, n_ao)), []
-    for term in terms:
-        if isinstance(term, known):
-            continue
-        if not term.is_linear:
-            raise UnsupportedError(
-                f"the energy term {type(term).__name__} is not linear in the density matrix, and JAX has no formula of "
-                "it; leave it out, or take run_scf."
-            )
-        found.append(term.evaluate(nothing))
-    return found
 
 
 def no_change(dC, imaginary=0.0):

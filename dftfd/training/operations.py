@@ -1,24 +1,16 @@
-"""Operations of the host as primitives of JAX with rules: SCF, responses, linear maps of integrals and of grids.
+"""Operations of the host as primitives of JAX with rules: SCF, responses, gradients by the nuclei.
 
 They are evaluated at once, outside of compiled programs. `scf` in their parameters is a DifferentiableSCF
 (training.self_consistent), which finds solutions and keeps the last ones.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.core.jax_adapter import (
-    derivative_rules,
-    host_primitive,
-    is_argument,
-    is_zero,
-    shaped,
-    whole_tangents,
-)
+from dftfd.autofd.core.jax_adapter import derivative_rules, host_primitive, is_zero, shaped, whole_tangents
 from dftfd.errors import UnsupportedError
+from dftfd.terms.traced import linear_map
 
 _COMPILED = (
     "a self-consistent calculation runs outside of compiled programs: take jax.jit, lax.scan and the like off what "
@@ -50,7 +42,7 @@ def _jvp_of_solution(primals, tangents, *, scf, structure):
     dcentres, dfield, _, *dvalues = whole_tangents(tangents)
 
     def energy(field, values, P):
-        return sum(scf.components(structure, field, values, P, changing_alone=True).values())
+        return scf.total(structure, field, values, P, varying=True)
 
     def slopes(field, values):
         return jax.value_and_grad(energy, argnums=2)(field, values, P)
@@ -124,42 +116,3 @@ def _jvp_of_gradient(primals, tangents, **params):
 
 
 derivative_rules(NUCLEAR_GRADIENT, _jvp_of_gradient)
-
-
-def linear_map(forward, backward, shape, x) -> Any:
-    """forward(x), an array of this shape, of a linear map with the adjoint `backward`, both on NumPy arrays."""
-    return LINEAR.bind(x, forward=forward, backward=backward, shape=tuple(shape))[0]
-
-
-def symmetric_map(code, x) -> Any:
-    """code(x) of a linear map that is its own adjoint."""
-    return linear_map(code, code, x.shape, x)
-
-
-def _apply(x, *, forward, backward, shape):
-    return [forward(np.asarray(x))]
-
-
-def _shape_of_image(x, *, forward, backward, shape):
-    return [shaped(jax.ShapeDtypeStruct(shape, np.float64))]
-
-
-LINEAR = host_primitive("linear_map", _apply, _shape_of_image, _COMPILED)
-
-
-def _jvp_of_linear(primals, tangents, **params):
-    return LINEAR.bind(*primals, **params), LINEAR.bind(*whole_tangents(tangents), **params)
-
-
-def _transposed_linear(cotangents, x, *, forward, backward, shape):
-    (cotangent,) = cotangents
-    if is_zero(cotangent):
-        return [None]
-    return LINEAR.bind(cotangent, forward=backward, backward=forward, shape=_shape_of(x))
-
-
-def _shape_of(x):
-    return tuple((x.aval if is_argument(x) else x).shape)
-
-
-derivative_rules(LINEAR, _jvp_of_linear, _transposed_linear)

@@ -14,7 +14,6 @@ callbacks from compiled programs. What depends on the parameters alone is JAX th
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Annotated, Any
 
 import jax
@@ -25,31 +24,25 @@ from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.double_hybrids import without_pt2
-from dftfd.functionals.guests import without_guests
 from dftfd.functionals.parameters import are_equal
-from dftfd.functionals.pytree import put_together, taken_apart
+from dftfd.functionals.pytree import plain_numbers, put_together, taken_apart
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.gto import gaussian_basis
 from dftfd.libcint.mole import overlap_integrals, position_integrals
 from dftfd.model.calculation import Calculation, Ingredients
 from dftfd.model.call_options import taking
-from dftfd.model.energy_in_jax import WRITTEN_OUT
 from dftfd.model.forces import require_energy
 from dftfd.model.options import Options
-from dftfd.model.other_numbers import plain_numbers, with_numbers
+from dftfd.model.other_numbers import with_numbers
 from dftfd.runtime.arguments import array, public, traceable
 from dftfd.runtime.progress import as_progress
 from dftfd.scf.orbitals import canonical_orthonormaliser
 from dftfd.system.molecule import Molecule
 from dftfd.tasks.run import solution_of
-from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
-from dftfd.terms.term import linear_parts
-from dftfd.training.exact_exchange import ExchangeAtDensity, exchange_energy
-from dftfd.training.on_grids import OnGrids, drop_oldest, semilocal_energy
-from dftfd.training.operations import SOLUTION, linear_map, symmetric_map
+from dftfd.terms.traced import Numbers, TracedEnergy, energies
+from dftfd.training.operations import SOLUTION
 from dftfd.training.solved import Solved
-from dftfd.xc.channels import without_exact_exchange
-from dftfd.xc.derivatives_by_numbers import double_integral_energy_of
+from dftfd.xc.derivatives_by_numbers import drop_oldest
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +112,6 @@ class DifferentiableSCF:
         self._ingredients: OrderedDict = OrderedDict()
         self._solutions: OrderedDict = OrderedDict()
         self._at_densities: OrderedDict = OrderedDict()
-        self._on_grids = OnGrids()
         self.orthonormal = canonical_orthonormaliser(overlap_integrals(molecule), options.linear_dependence)
         self.n_orbitals = self.orthonormal.shape[1]
         self.positions = position_integrals(molecule, 1)
@@ -140,7 +132,6 @@ class DifferentiableSCF:
         functional = get_functional(self._options.xc if functional is None else functional)
         _require_energy(functional)
         structure, values = taken_apart(functional)
-        _require_derivatives(functional)
         field = self._field if electric_field is None else _FIELD.checked("electric_field", electric_field)
         shape = self.molecule.coordinates.shape
         centres = self.molecule.coordinates
@@ -158,26 +149,13 @@ class DifferentiableSCF:
         functional = get_functional(functional)
         _require_energy(functional)
         self._require_density_matrix(P)
-        structure, values = taken_apart(functional)
-        if not (functional.exact_exchange or functional.nonlocal_part.terms):
-            return self._semilocal_fock(functional, structure, values, np.asarray(P))
-        field = jnp.asarray(self._field)
-        total = lambda P: sum(self.components(structure, field, values, P).values())
-        return jax.grad(total)(jnp.asarray(P))
-
-    def _semilocal_fock(self, functional, structure, values, P):
-        """The same of a semilocal functional: what does not depend on its numbers is kept for the last densities."""
-        like = put_together(structure, [np.ones(np.shape(v)) for v in values])
-        base = self._base(structure, self.molecule.coordinates, like)
-        builder, key = base.energy.of_kind(SemilocalEnergy).builder, _key(structure, P)
-        if key not in self._at_densities:
-            rest = lambda P: sum(self._of_any_functional(base, jnp.asarray(self._field), P).values())
-            self._at_densities[key] = np.asarray(jax.grad(rest)(jnp.asarray(P))), builder.density(P)
+        (structure, values), field = taken_apart(functional), jnp.asarray(self._field)
+        slopes = lambda **which: jax.grad(lambda P: self.total(structure, field, values, P, **which))(jnp.asarray(P))
+        key = _key(structure, P)
+        if key not in self._at_densities:  # what does not depend on the functional's numbers, of the last densities
+            self._at_densities[key] = np.asarray(slopes(varying=False))
             drop_oldest(self._at_densities)
-        rest, density = self._at_densities[key]
-        energy = lambda n: self._on_grids.energy(builder, functional.semilocal_part, n)
-        slopes = jax.grad(energy)(jnp.asarray(density))
-        return rest + linear_map(builder.matrix, self._on_grids.density_of(builder), P.shape, slopes)
+        return self._at_densities[key] + slopes(varying=True)
 
     @public
     def at_fixed_density(self, functional: Any, P: Annotated[np.ndarray, array(None, None, None)]) -> Callable:
@@ -190,13 +168,9 @@ class DifferentiableSCF:
         _require_energy(functional)
         self._require_density_matrix(P)
         structure, _ = taken_apart(functional)
-        base = self._base(structure, self.molecule.coordinates, functional)
-        rest, fixed = sum(self._of_any_functional(base, jnp.asarray(self._field), P).values()), functional.nonlocal_part
-        if fixed.terms:
-            rest += self._on_grid(base, fixed, P)
-        rest, builder = float(rest), base.energy.of_kind(SemilocalEnergy).builder
-        density, grid = builder.density(P), builder.grid
-        exchange = ExchangeAtDensity(base.calculation.coulomb_exchange, P)  # which keeps no integrals
+        _, parts = self._base(structure, self.molecule.coordinates, functional)
+        field, fixed = jnp.asarray(self._field), functional.nonlocal_part
+        of_parts = [part.at(np.asarray(P), Numbers(functional, field)) for part in parts]
 
         def energy(f):
             if not are_equal(f.nonlocal_part, fixed) or f.dispersion != functional.dispersion:
@@ -204,7 +178,7 @@ class DifferentiableSCF:
                     f"functional {f.name[:60]!r} has another double integral or dispersion correction than "
                     f"{functional.name[:60]!r}, of which the energy at a fixed density keeps them; make it anew."
                 )
-            return rest + exchange.energy(f.exact_exchange) + semilocal_energy(f.semilocal_part, density, *grid)
+            return sum(of_part(Numbers(f, field)) for of_part in of_parts)
 
         return energy
 
@@ -212,7 +186,6 @@ class DifferentiableSCF:
         """Gives back the memory of solutions, integrals and orbitals on grids, which are made anew where asked for."""
         self._solutions.clear()
         self._at_densities.clear()
-        self._on_grids.clear()
         self._ingredients.clear()
 
     def _require_density_matrix(self, P):
@@ -254,81 +227,37 @@ class DifferentiableSCF:
 
     def ingredients(self, structure, centres, field, values) -> Ingredients:
         """Integrals and grids for a structure, as often as it has other numbers the same."""
-        functional, progress = put_together(structure, values), as_progress(False)
-        return with_numbers(self._base(structure, centres, functional), functional, field, progress)
+        functional = put_together(structure, values)
+        return with_numbers(self._base(structure, centres, functional)[0], functional, field)
 
-    def _base(self, structure, centres, functional) -> Ingredients:
+    def _base(self, structure, centres, functional) -> tuple[Ingredients, list[TracedEnergy]]:
+        """Ingredients, and the terms of their energy as code of JAX."""
         key = _key(structure, centres)
         if key not in self._ingredients:
             molecule = self.molecule
             if not np.array_equal(centres, molecule.coordinates):
                 molecule = molecule.at(np.asarray(centres))
             options = replace(self._options, xc=plain_numbers(functional))
-            self._ingredients[key] = Calculation.of(molecule, options).build(as_progress(self._options.progress))
+            made = Calculation.of(molecule, options).build(as_progress(self._options.progress))
+            parts = [term.traced(molecule, in_memory=False) for term in made.energy.terms]
+            self._ingredients[key] = made, parts
             drop_oldest(self._ingredients)
         return self._ingredients[key]
 
     # ------------------------------------------------------------------------------------- code that JAX transforms
 
-    def components(self, structure, field, values, P, changing_alone=False) -> dict[str, Any]:
-        """Energies [hartree] by component at P (spin, ao, ao); changing_alone: those parts that values or field are in.
+    def components(self, structure, field, values, P, varying: bool | None = None) -> dict[str, Any]:
+        """Energies [hartree] by component at P (spin, ao, ao), at the molecule's own coordinates.
 
-        At the molecule's own coordinates.
+        varying: as of terms.traced.energies.
         """
-        functional, found = put_together(structure, values), {}
         concrete = put_together(structure, [np.ones(np.shape(v)) for v in values])
-        base = self._base(structure, self.molecule.coordinates, concrete)
-        in_field = jnp.einsum("x,xab,sab->", field, self.positions, P) - self.nuclear_dipole @ field
-        if changing_alone:
-            found["one_electron"] = in_field
-        else:
-            found |= self._of_any_functional(base, field, P)
-        exchange = self._exact_exchange(base, functional, P, changing_alone)
-        if exchange is not None:
-            found["exact_exchange"] = exchange
-        parts = ("xc", functional.semilocal_part), ("nonlocal", functional.nonlocal_part)
-        for name, part in parts:
-            if part.terms and (taken_apart(part)[1] or not changing_alone):
-                found[name] = self._on_grid(base, part, P)
-        return found
+        _, parts = self._base(structure, self.molecule.coordinates, concrete)
+        return energies(parts, P, Numbers(put_together(structure, values), field), varying)
 
-    def _of_any_functional(self, base, field, P):
-        """Components without anything of the functional."""
-        found = self._constant_and_linear(base, P)
-        found["one_electron"] += jnp.einsum("x,xab,sab->", field, self.positions, P)
-        found["nuclear"] -= self.nuclear_dipole @ field
-        coulomb = base.energy.of_kind(CoulombExchangeEnergy).builder.coulomb
-        J = lambda P: np.broadcast_to(coulomb(P), P.shape)
-        return found | {"coulomb": 0.5 * jnp.sum(P * symmetric_map(J, P))}
-
-    def _constant_and_linear(self, base, P):
-        """Those of them that are constant, or linear in P, which is a matrix then."""
-        found: dict[str, Any] = {}
-        quiet = with_numbers(base, base.calculation.functional, np.zeros(3), as_progress(False))
-        for part in linear_parts(quiet.energy.terms, WRITTEN_OUT, self.molecule.n_ao):
-            for name, energy in part.energies.items():
-                found[name] = found.get(name, 0.0) + energy
-            for name, V in part.matrices.items():
-                found[name] += jnp.sum(P * V)
-        return found
-
-    def _exact_exchange(self, base, functional, P, changing_alone):
-        builder, found = base.energy.of_kind(CoulombExchangeEnergy).builder, None
-        for omega, fraction in functional.exact_exchange:
-            if changing_alone and isinstance(fraction, Real) and isinstance(omega, Real):
-                continue
-            part = fraction * exchange_energy(builder, omega, P)
-            found = part if found is None else found + part
-        return found
-
-    def _on_grid(self, base, part, P):
-        builder = base.energy.of_kind(DoubleIntegralEnergy if part.is_nonlocal else SemilocalEnergy).builder
-        points, weights = builder.grid
-        shape = len(P), builder.kernel.channels, len(weights)
-        density = linear_map(self._on_grids.density_of(builder), builder.matrix, shape, P)
-        if part.is_nonlocal:
-            return double_integral_energy_of(part, points, weights, density)
-        return self._on_grids.energy(builder, part, density)
+    def total(self, structure, field, values, P, varying: bool | None = None) -> Any:
+        """The sum of `components`."""
+        return sum(self.components(structure, field, values, P, varying).values(), start=jnp.zeros(()))
 
 
 @taking(Options)
@@ -372,11 +301,6 @@ def _require_energy(functional) -> None:
         term.is_nonlocal  # noqa: B018  asked once, of the terms that all others come from
     require_energy(functional)
     without_pt2(functional, "of whose perturbation theory the solution has no derivatives")
-
-
-def _require_derivatives(functional) -> None:
-    without_exact_exchange(functional, functional.ingredients, "of which the solution has no derivatives yet")
-    without_guests(functional, "of which the solution has no derivatives yet")
 
 
 def _no_guess():

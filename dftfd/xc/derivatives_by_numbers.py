@@ -2,6 +2,7 @@
 functional: the code of an XCKernel whose arrays vary, run outside of compiled programs.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -11,26 +12,34 @@ import numpy as np
 
 from dftfd.autofd.core.jax_adapter import derivative_rules, host_primitive, is_zero, shaped, whole_tangents
 from dftfd.errors import UnsupportedError
-from dftfd.functionals.base import Functional
 from dftfd.xc.code import PointCode
-from dftfd.xc.in_jax import double_integral_of_density
 
 POINTS = 1024
 """Points that programs take at a time, away from the blocks of an SCF."""
 
 
-class Kept:
-    """Code of NumPy arrays that keeps its last answer, and gives it again for equal arrays."""
+KEPT = 4
+"""Solutions, ingredients and grids that are kept: for a derivative after a value, and for their neighbours."""
 
-    def __init__(self, code: Callable):
-        self._code, self._asked, self._answer = code, (), None
+
+def drop_oldest(kept: OrderedDict) -> None:
+    while len(kept) > KEPT:
+        kept.popitem(last=False)
+
+
+class Kept:
+    """Code of NumPy arrays that keeps its last answers, and gives them again for equal arrays."""
+
+    def __init__(self, code: Callable, most: int = 1):
+        self._code, self._most, self._known = code, most, []
 
     def __call__(self, *arrays) -> Any:
-        known = len(self._asked) == len(arrays) and all(map(np.array_equal, self._asked, arrays))
-        if not known:
-            self._answer = self._code(*arrays)
-            self._asked = tuple(map(np.array, arrays))
-        return self._answer
+        for asked, answer in self._known:
+            if len(asked) == len(arrays) and all(map(np.array_equal, asked, arrays)):
+                return answer
+        answer = self._code(*arrays)
+        self._known = [*self._known, (tuple(map(np.array, arrays)), answer)][-self._most :]
+        return answer
 
 
 class SemilocalOnGrid:
@@ -123,8 +132,3 @@ def _transposed_changes(cotangents, density, numbers, *direction, on):
 derivative_rules(ENERGY, _jvp_of_energy)
 derivative_rules(SLOPES, _jvp_of_slopes)
 derivative_rules(CHANGES, _jvp_of_changes, _transposed_changes)
-
-
-def double_integral_energy_of(functional: Functional, points, weights, density):
-    """Energy [hartree] of terms with integrals, in code of JAX alone; density (spin, channel, point)."""
-    return double_integral_of_density(functional, density, jnp.asarray(points), jnp.asarray(weights))

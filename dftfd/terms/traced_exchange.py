@@ -1,12 +1,16 @@
-r"""Exact exchange as code that JAX differentiates by the density matrix, by fractions and by the range omega.
+r"""Coulomb and exact exchange energy as code that JAX differentiates by the density matrix, by fractions and by ranges.
 
-    E_x = -1/2 sum_omega f_omega sum_s tr(P_s K_omega[P_s])
+    E_J = 1/2 tr(P J[P]),   E_x = -1/2 sum_omega f_omega sum_s tr(P_s K_omega[P_s])
 
-K is linear in P; its derivatives by omega are those of dftfd.libcint.range_derivatives.
+J and K are linear in P. Their integrals are arrays in memory, or those of a builder on the host; derivatives of K by
+omega are those of dftfd.libcint.range_derivatives.
 """
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import jax
@@ -16,11 +20,82 @@ import numpy as np
 from dftfd.autofd.core.jax_adapter import derivative_rules, host_primitive, is_zero, shaped
 from dftfd.functionals.exchange_ranges import require_range
 from dftfd.terms.integrals import CoulombExchange, share
-from dftfd.training.on_grids import drop_oldest
+from dftfd.terms.traced import TracedEnergy, symmetric_map
+from dftfd.xc.derivatives_by_numbers import drop_oldest
 
 _COMPILED = (
     "exact exchange is computed outside of compiled programs: take jax.jit, lax.scan and the like off what calls it."
 )
+
+
+class _CoulombExchange(TracedEnergy, ABC):
+    """E_J and E_x of a functional's exact exchange, from any integrals."""
+
+    @abstractmethod
+    def coulomb(self, total) -> Any:
+        """E_J [hartree] of a total density matrix (ao, ao)."""
+
+    @abstractmethod
+    def exchange(self, P, omega) -> Any:
+        """E_x [hartree] of the whole exact exchange of a range omega, 0 for 1/r, at P (spin, ao, ao)."""
+
+    def names(self, functional):
+        return ("coulomb", "exact_exchange") if functional.exact_exchange else ("coulomb",)
+
+    def energy(self, name, P, numbers):
+        if name == "coulomb":
+            return self.coulomb(P.sum(axis=0))
+        return sum(f * self.exchange(P, omega) for omega, f in numbers.functional.exact_exchange)
+
+    def varies(self, name, numbers):
+        plain = all(isinstance(number, Real) for pair in numbers.functional.exact_exchange for number in pair)
+        return name == "exact_exchange" and not plain
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class IntegralsInMemory(_CoulombExchange):
+    """By omega the integrals of 1/r under 0, else of erf(omega r)/r.
+
+    Exact, (ij|kl) as (ao, ao, ao, ao), or fitted, B as (aux, ao, ao) with (ij|kl) ~ sum_Q B_Qij B_Qkl.
+    """
+
+    integrals: dict[float, Any]
+
+    def coulomb(self, total):
+        """1/2 sum_ijkl P_ij (ij|kl) P_kl."""
+        integrals = self.integrals[0.0]
+        if integrals.ndim == 3:
+            fitted = jnp.einsum("Qij,ij->Q", integrals, total)
+            return 0.5 * fitted @ fitted
+        return 0.5 * jnp.sum(total * jnp.einsum("ijkl,kl->ij", integrals, total))
+
+    def exchange(self, P, omega):
+        """-1/2 sum_s sum_ijkl P_ij (ik|jl) P_kl, of a restricted P half of that; see dftfd.terms.coulomb_exchange."""
+        integrals = self.integrals[omega]
+        if integrals.ndim == 3:
+            X = jnp.einsum("Qik,skl->sQil", integrals, P)
+            energy = jnp.einsum("sQil,sQli->", X, X)
+        else:
+            energy = jnp.sum(P * jnp.einsum("ikjl,skl->sij", integrals, P))
+        return -0.5 * share(P) * energy
+
+
+class IntegralsOnHost(_CoulombExchange):
+    """Those of a builder of J and K, whose exchange may have any range."""
+
+    def __init__(self, builder: CoulombExchange):
+        self.builder = builder
+
+    def coulomb(self, total):
+        return 0.5 * jnp.sum(total * symmetric_map(lambda P: self.builder.coulomb(P[None]), total))
+
+    def exchange(self, P, omega):
+        return exchange_energy(self.builder, omega, P)
+
+    def at(self, P, numbers):
+        coulomb, exchange = float(self.coulomb(P.sum(axis=0))), ExchangeAtDensity(self.builder.anew, P)
+        return lambda numbers: coulomb + exchange.energy(numbers.functional.exact_exchange)
 
 
 def exchange_energy(builder: CoulombExchange, omega, P) -> Any:
