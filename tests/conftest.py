@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 from importlib.metadata import version
 
 import jax
@@ -18,6 +19,9 @@ from dftfd.functionals import registry
 from dftfd.libcint.mole import to_pyscf
 from dftfd.runtime.json_reader import shipped_json
 
+# Without bytecode each of the processes that tests start would compile 340 files, which takes half a second.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # `make test` runs most programs once, so XLA spends less on them; not level 0, at which it errs (test_lowered_random).
 QUICK_PROGRAMS = (
     "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true "

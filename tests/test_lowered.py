@@ -16,6 +16,7 @@ from dftfd.errors import FunctionalError
 from dftfd.functionals.registry import term
 from dftfd.functionals.validation import require_valid
 from dftfd.xc.kernel import XCKernel
+from tests.compilations import traces
 
 SCALAR = jax.ShapeDtypeStruct((), np.float64)
 X = np.linspace(0.031, 0.273, 11)
@@ -123,6 +124,18 @@ def test_two_operations_that_differ_in_a_parameter_stay_two(name):
         np.testing.assert_allclose(found, value, rtol=1e-13)
     for found in (run(both, [X]), run_on_numpy(both, [X]), run_in_one_loop(both, [X])):
         np.testing.assert_allclose(found, [value, slope], rtol=1e-12)
+
+
+def test_the_slopes_of_a_longer_formula_trace_nothing():
+    """Each kind of operation is differentiated once in a process; formulas of the same kinds are put together."""
+    formula = lambda count: lambda x: sum(jnp.exp(k * x) / (k + jnp.sqrt(x + jnp.exp(x))) for k in range(1, count))
+    with_gradient(point_program(formula(4), SCALAR))
+    long = formula(40)
+    program = point_program(long, SCALAR)
+    with traces() as found:
+        both = with_gradient(program)
+    assert not found
+    np.testing.assert_allclose(run_on_numpy(both, [X]), jax.vmap(jax.value_and_grad(long))(X), rtol=1e-13)
 
 
 @pytest.mark.parametrize("name", ["cond", "length of a loop", "custom_jvp", "sort"])

@@ -124,6 +124,8 @@ def freeze(code, arrays, specs):
     objects and partial applications, which `lift_closure` leaves. Code with a key of its own has no state.
     """
     stateless = isinstance(code, HasKey) and not isinstance(code, Lifted)
+    if stateless and not arrays and (result := code.spec_of_result(*specs)) is not None:
+        return code, arrays, result
     known = _of_plain_code(code, specs) if stateless and not arrays else None
     if known in _results:
         return code, arrays, _results[known]

@@ -110,6 +110,10 @@ class HasKey:
     def structural_key(self):
         raise NotImplementedError
 
+    def spec_of_result(self, *specs):
+        """The spec of what it gives, where that is known without tracing it; else None."""
+        return None
+
 
 class Code(HasKey):
     """Base of code that is what its class says and what it was made with."""

@@ -1,14 +1,17 @@
-"""Scalar programs from scalar programs: with derivatives, with fewer inputs."""
+"""Scalar programs from scalar programs: with derivatives, with fewer inputs.
+
+A program is carried out on the nodes of a new one. Its derivatives are put together from those of its operations, each
+of which JAX has traced once in a process: formulas of derivatives are JAX's, and a long program costs no tracing.
+"""
 
 from dataclasses import replace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.scalar.on_jax import run
-from dftfd.autofd.scalar.program import Node, ScalarProgram
-from dftfd.autofd.scalar.reader import point_program
+from dftfd.autofd.scalar.differentiation import Derivatives
+from dftfd.autofd.scalar.on_nodes import OnNodes
+from dftfd.autofd.scalar.program import Node, ScalarProgram, evaluate
 from dftfd.autofd.scalar.vocabulary import LOGICAL
 from dftfd.errors import UnsupportedError
 
@@ -25,65 +28,45 @@ def with_gradient(
     """
     if any(node.op == "call" and node.code.name == "while" for node in map(program.nodes.__getitem__, program.needed)):
         raise UnsupportedError("a while_loop has no derivative; write a fori_loop or scan of a fixed number of turns.")
-    count = program.n_inputs if count is None else count
-
-    def code(*inputs):
-        moving, still = inputs[:count], inputs[count:]
-        value, pull = jax.vjp(lambda *x: run(program, [*x, *still])[0], *moving)
-        return value, *pull(jnp.ones_like(value))
-
-    return point_program(code, *[SCALAR] * program.n_inputs, inline=inline, keep=keep)
+    new = Derivatives(program, inline, keep)
+    return new.program([new.outputs()[0], *new.gradient(count)])
 
 
 def with_forward_derivative(program: ScalarProgram, n: int, inline: bool, keep=frozenset()) -> ScalarProgram:
     """Adds n seeds for the first n inputs, and to the outputs the derivative along them of all but the first."""
-
-    def code(*inputs):
-        before, seeds = inputs[: program.n_inputs], inputs[program.n_inputs :]
-        rest = [jnp.zeros(())] * (program.n_inputs - n)
-        values, derivatives = jax.jvp(lambda *a: tuple(run(program, list(a))), before, (*seeds, *rest))
-        return *values, *derivatives[1:]
-
-    return point_program(code, *[SCALAR] * (program.n_inputs + n), inline=inline, keep=keep)
+    new = Derivatives(program, inline, keep, more_inputs=n)
+    derivatives = new.along(dict(enumerate(new.inputs[program.n_inputs :])))
+    return new.program([*new.outputs(), *derivatives[1:]])
 
 
 def with_all_derivatives(program: ScalarProgram, n: int, inline: bool, keep=frozenset()) -> ScalarProgram:
     """Adds to the outputs the derivatives of all but the first with respect to each of the first n inputs in turn."""
-
-    def code(*inputs):
-        values = run(program, list(inputs))
-        along = lambda x, still: tuple(run(program, [*x, *still])[1:])
-        moving, still = inputs[:n], inputs[n:]
-        found = [jax.jvp(lambda *x: along(x, still), moving, tuple(unit))[1] for unit in np.eye(n)]
-        return *values, *(derivative for of_one in found for derivative in of_one)
-
-    return point_program(code, *[SCALAR] * program.n_inputs, inline=inline, keep=keep)
+    new = Derivatives(program, inline, keep)
+    derivatives = [d for k in range(n) for d in new.along({k: new.number(1.0)})[1:]]
+    return new.program([*new.outputs(), *derivatives])
 
 
 def of_equal_spins(program: ScalarProgram) -> ScalarProgram:
     """Program of (rho, sigma, lapl, tau) of the total density, and of what else it takes; what spin symmetry makes zero
     is gone."""
-
-    def code(rho, sigma, lapl, tau, *others):
-        n, s, l, t = 0.5 * rho, 0.25 * sigma, 0.5 * lapl, 0.5 * tau
-        return run(program, [n, n, s, s, s, l, l, t, t, *others])
-
-    return point_program(code, *[SCALAR] * (program.n_inputs - 5))
+    new = OnNodes(program.n_inputs - 5)
+    rho, sigma, lapl, tau, *others = new.inputs
+    n, s, l, t = (new.product(new.number(a), x) for a, x in ((0.5, rho), (0.25, sigma), (0.5, lapl), (0.5, tau)))
+    return new.program(evaluate(program, new, [n, n, s, s, s, l, l, t, t, *others]))
 
 
 def restricted(program: ScalarProgram, used) -> ScalarProgram:
     """The program as a function of the inputs at these positions, all that it depends on."""
-
-    def code(*x):
-        inputs = dict(zip(used, x, strict=True))
-        return run(program, [inputs.get(k, jnp.zeros(())) for k in range(program.n_inputs)])
-
-    return point_program(code, *[SCALAR] * len(used))
+    new = OnNodes(len(used))
+    given = dict(zip(used, new.inputs, strict=True))
+    zero = new.number(0.0)
+    return new.program(evaluate(program, new, [given.get(k, zero) for k in range(program.n_inputs)]))
 
 
 def retraced(program: ScalarProgram, inline: bool, keep=frozenset()) -> ScalarProgram:
     """The same program, simplified once more."""
-    return point_program(lambda *x: run(program, list(x)), *[SCALAR] * program.n_inputs, inline=inline, keep=keep)
+    new = OnNodes(program.n_inputs, inline, keep)
+    return new.program(evaluate(program, new, new.inputs))
 
 
 def with_numbers_first(program: ScalarProgram, uniform: range) -> tuple[ScalarProgram, ScalarProgram]:

@@ -50,7 +50,7 @@ class OnNumpy:
             return FUNCTIONS[node.op](*args)
         if node.op in _WITH_PARAMETERS and (node.real or node.op not in _REAL_ONLY):
             return _WITH_PARAMETERS[node.op](*args, **node.params)
-        results = _compiled(_Operation(node.kind, node))(*(np.broadcast_to(a, self.n_points) for a in args))
+        results = _compiled(Operation(node.kind, node))(*(np.broadcast_to(a, self.n_points) for a in args))
         return tuple(map(np.asarray, results)) if node.op == "call" else np.asarray(results)
 
 
@@ -81,7 +81,7 @@ def exactly(name: str, params: dict, values: list[np.ndarray]):
 
 
 @dataclass(frozen=True)
-class _Operation:
+class Operation:
     """What a node does with its operands."""
 
     kind: tuple
@@ -89,7 +89,7 @@ class _Operation:
 
 
 @lru_cache(maxsize=256)
-def _compiled(operation: _Operation):
+def _compiled(operation: Operation):
     """An operation that NumPy does not have, on arrays (point,), by JAX."""
     node = operation.node
     return jax.jit(jax.vmap(lambda *args: node.code.bind(*args, **node.params)))

@@ -35,7 +35,7 @@ def scalar_program(code, *specs, rules: dict = ENTRIES) -> ScalarProgram:
 
     UnsupportedError where the code is not straight-line (loops, look-ups at computed places).
     """
-    return _read(code, specs, _Reader(rules, whole=None))
+    return _read(code, specs, Reader(rules, whole=None))
 
 
 def point_program(code, *specs, inline: bool = False, keep=frozenset()) -> ScalarProgram:
@@ -43,19 +43,22 @@ def point_program(code, *specs, inline: bool = False, keep=frozenset()) -> Scala
 
     inline: functions with derivative rules are opened, too, for code that is final, but those with names in `keep`.
     """
-    whole = vocabulary.LOOPS if inline else vocabulary.LOOPS | vocabulary.WITH_RULES
-    return _read(code, specs, _Reader(POINT, whole, keep=keep))
+    return _read(code, specs, Reader(POINT, kept_whole(inline), keep=keep))
+
+
+def kept_whole(inline: bool) -> frozenset:
+    return vocabulary.LOOPS if inline else vocabulary.LOOPS | vocabulary.WITH_RULES
 
 
 def symbolic_program(code, *specs) -> ScalarProgram:
     """The scalar program of code as it was written; functions with derivative rules stay whole, all else has to be
     straight-line code."""
-    return _read(code, specs, _Reader(NONE, frozenset(CUSTOM), straight=True))
+    return _read(code, specs, Reader(NONE, frozenset(CUSTOM), straight=True))
 
 
 def exact_program(code, *specs) -> ScalarProgram:
     """The scalar program of code as it was written, in which real numbers that JAX would round are not computed."""
-    return _read(code, specs, _Reader(NONE, frozenset(CUSTOM), straight=True, fold=False))
+    return _read(code, specs, Reader(NONE, frozenset(CUSTOM), straight=True, fold=False))
 
 
 def _read(code, specs, reader) -> ScalarProgram:
@@ -92,7 +95,7 @@ class Whole:
     """An equation that is carried out as it stands, on scalars; its results as flat arrays."""
 
     def __init__(self, eqn, tables: dict):
-        self.eqn, self._tables = eqn, tables
+        self.eqn, self.tables = eqn, tables
         self.operands, self._code = operands_of(eqn), equation_code(eqn)
         self.inputs = [v for v in self.operands if v not in tables]
 
@@ -108,14 +111,14 @@ class Whole:
 
     def numbers(self, args) -> list:
         """All operands of a function of numbers, those that are constants of the equation in their places."""
-        given = self._tables | dict(zip(self.inputs, args, strict=True))
+        given = self.tables | dict(zip(self.inputs, args, strict=True))
         return [v.val if isinstance(v, Literal) else given[v] for v in self.eqn.invars]
 
     @property
     def key(self):
         """Equal for equal equations; of its own where an equation has no exact key."""
         try:
-            return equation_key(self.eqn), value_key([self._tables.get(v) for v in self.operands])
+            return equation_key(self.eqn), value_key([self.tables.get(v) for v in self.operands])
         except NoKey:
             return object()
 
@@ -136,7 +139,7 @@ class Whole:
 
     def _results(self, values):
         values = iter(values)
-        return self._code(*(self._tables[v] if v in self._tables else next(values) for v in self.operands))
+        return self._code(*(self.tables[v] if v in self.tables else next(values) for v in self.operands))
 
     def bind(self, *scalars):
         return tuple(map(jnp.ravel, self._results(_in_shapes(scalars, [v.aval.shape for v in self.inputs]))))
@@ -159,7 +162,7 @@ def _in_shapes(scalars, shapes) -> list:
     return arrays
 
 
-class _Reader(Nodes):
+class Reader(Nodes):
     """Reads a program on arrays of node numbers.
 
     whole: operations that are kept as they are, besides those without scalar form; None: both are refused.
