@@ -84,7 +84,11 @@ OTHER_PROGRAMS = {
     "bhhlyp": "bhandhlyp",
     "bhlyp": "bhandhlyp",
     "bp": "bp86",
+    "b1pw": "b1pw91",
     "b3pw": "b3pw91",
+    "bpw": "b88,pw91",
+    "bvwn": "b88,vwn",
+    "glyp": "g96,lyp",
     "hcth/93": "hcth93",
     "hcth/120": "hcth120",
     "hcth/147": "hcth147",
@@ -92,14 +96,17 @@ OTHER_PROGRAMS = {
     "hfs": "lda_x",
     "hseh1pbe": "hse06",
     "lrcwpbeh": "lrc_wpbeh",
+    "mpwlyp": "mpw91,lyp",
     "mpwpw": "mpw91,pw91",
     "mpwpw91": "mpw91,pw91",
     "mpw1pw91": "mpw1pw",
     "pbepbe": "pbe",
     "pbesolpbesol": "pbesol",
     "pw91pw91": "pw91",
+    "pw86pbe": "pw86,pbe",
     "pwlda": "spw92",
     "revtpssrevtpss": "revtpss",
+    "scanfunc": "scan",
     "svwn3": "lda,vwn_rpa",
     "svwn5": "lda,vwn",
     "spz81": "lda,pz",
@@ -111,6 +118,10 @@ SEVERAL_MEANINGS = {
     "lsda": "Gaussian's is 'lda,vwn_rpa' (VWN III), Q-Chem's and ORCA's LSD 'lda,vwn' (VWN V)",
     "lsd": "Gaussian's LSDA is 'lda,vwn_rpa' (VWN III), ORCA's LSD 'lda,vwn' (VWN V)",
     "hcth": "write 'hcth407' (Gaussian's), 'hcth93', 'hcth120' or 'hcth147'",
+    **dict.fromkeys(
+        ("revdsdpbep86/2021", "revdsdpbep86d4/2021"),
+        "ORCA's is a refit of 2021, which is not here; 'revdsd-pbep86-d4' has the parameters of 2019",
+    ),
 }
 """Names that mean different functionals in different programs and none here, and what to write."""
 
@@ -133,6 +144,12 @@ def from_other_programs(text: str) -> str:
         raise FunctionalError(f"{text!r} means different functionals in different programs: {SEVERAL_MEANINGS[plain]}.")
     if plain in OTHER_PROGRAMS:
         return OTHER_PROGRAMS[plain]
+    prefix = re.match(r"(ri|dlpno)-(?=\w)", text)
+    if prefix:
+        raise FunctionalError(
+            f"{text!r} says how integrals are made, which is an option of its own (density_fit); the functional is "
+            f"{text[prefix.end() :]!r}."
+        )
     functional, slash, basis = text.partition("/")
     if slash and re.match(r"\s*[a-z0-9]", basis) and re.search(r"[a-z]", functional + basis):
         raise FunctionalError(

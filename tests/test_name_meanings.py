@@ -1,9 +1,23 @@
-"""What names of PySCF and Psi4 mean here: what they mean there, or what data/names says."""
+"""What names of PySCF, Psi4 and ORCA mean here: what they mean there, or what data/names says."""
 
 import pytest
 from pyscf.dft import libxc
 
-from tests.verification.name_meanings import DATA, PAGE, differences, of_pyscf, ours, page, pyscfs, read, twins
+from dftfd.errors import FunctionalError
+from dftfd.functionals.registry import get_functional
+from tests.verification.name_meanings import (
+    DATA,
+    PAGE,
+    differences,
+    of_orca,
+    of_pyscf,
+    ours,
+    page,
+    pyscfs,
+    read,
+    twins,
+)
+from tests.verification.orca_names import DOCUMENTED, REASONS
 
 
 @pytest.mark.parametrize("name", ["b3p86g", "x3lypg", "mpw3pwg"])
@@ -16,6 +30,27 @@ def test_another_functional_differs():
     assert differences(ours("b3lyp5"), pyscfs("B3LYPG"))
 
 
+@pytest.mark.parametrize("keyword", ["OLYP", "mPWLYP", "SCANfunc"])
+def test_what_orcas_keywords_consist_of(keyword):
+    """The manual's composition, evaluated by libxc."""
+    there = {**pyscfs(DOCUMENTED[keyword]), "vv10": None}
+    assert not differences(ours(keyword), there)
+
+
+def test_every_difference_from_orca_has_its_reason():
+    different = {name for name, verdict, _ in read(DATA / "orca.csv") if verdict == "different"}
+    assert different == set(REASONS)
+
+
+@pytest.mark.parametrize(
+    "keyword, words",
+    [("RI-B2PLYP", "the functional is 'b2plyp'"), ("revDSD-PBEP86-D4/2021", "'revdsd-pbep86-d4' has the parameters")],
+)
+def test_orcas_keywords_that_say_more_than_a_functional(keyword, words):
+    with pytest.raises(FunctionalError, match=words):
+        get_functional(keyword)
+
+
 def test_the_page_is_that_of_the_tables():
     assert PAGE.read_text() == page()
 
@@ -25,6 +60,12 @@ def test_the_page_is_that_of_the_tables():
 @pytest.mark.skipif(not hasattr(libxc, "XC_ALIAS"), reason="PySCF's table of names is elsewhere in this version")
 def test_pyscfs_names():
     assert [list(row) for row in of_pyscf()] == read(DATA / "pyscf.csv")
+
+
+@pytest.mark.slow  # a hundred functionals are compiled
+@pytest.mark.filterwarnings("ignore")
+def test_orcas_keywords():
+    assert [list(row) for row in of_orca()] == read(DATA / "orca.csv")
 
 
 @pytest.mark.slow  # reads every name of the catalogue

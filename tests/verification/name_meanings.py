@@ -1,8 +1,9 @@
-"""What names of functionals mean here, in PySCF and in Psi4: writes data/names/*.csv and docs/names.md.
+"""What names of functionals mean here, in PySCF, libxc, Psi4 and ORCA: writes data/names/*.csv and docs/names.md.
 
 Each name that another program's table has is asked for here, and both are evaluated at the same random points: energy
 per volume, fractions and range of exact exchange, parameters of nonlocal correlation, kind of dispersion correction.
-Run `python -m tests.verification.name_meanings`; Psi4 is Debian's package, without it its table stays as it is.
+Run `python -m tests.verification.name_meanings`; Psi4 is Debian's package, without it its table stays as it is. Of ORCA
+there is the manual: what it says of a keyword is evaluated by PySCF's libxc (`orca_names.py`).
 """
 
 import collections
@@ -26,6 +27,7 @@ from dftfd.functionals.aliases import COMBINATIONS, OTHER_PROGRAMS
 from dftfd.functionals.empirical_dispersion import pairs
 from dftfd.functionals.registry import get_functional, list_functionals
 from dftfd.interop.pyscf import numint
+from tests.verification import orca_names
 
 ROOT = Path(__file__).parents[2]
 DATA, PAGE = ROOT / "data" / "names", ROOT / "docs" / "names.md"
@@ -39,6 +41,8 @@ KINDS = {
     "d3zerom": "D3M (zero)",
     "d4": "D4",
     "d3bj+gcp": "D3 (BJ)",
+    "d3bjatm+gcp": "D3 (BJ, ATM), gCP",
+    "d4+gcp": "D4, gCP",
 }
 PSI4_KINDS = {
     "chg": "D2 (Chai)",
@@ -85,7 +89,7 @@ def ours(name: str) -> dict:
         energy = TOTAL * ni.eval_xc(None, ROWS, spin=1, deriv=0)[0] if plain.semilocal_part.terms else 0 * TOTAL
         vv10 = [float(x) for x in ni.nlc_coeff()[0][0]] if ni.is_nlc() else None
         _known[key] = {**_exchange(*ni.rsh_coeff()), "energy": np.asarray(energy), "vv10": vv10}
-    return {**_known[key], "dispersion": KINDS.get(corrections, corrections)}
+    return {**_known[key], "pt2": functional.pt2, "dispersion": KINDS.get(corrections, corrections)}
 
 
 def pyscfs(name: str) -> dict:
@@ -141,6 +145,9 @@ def differences(here: dict, there: dict) -> list[str]:
         found.append(f"omega {here['omega']:.4g} for {there['omega']:.4g}")
     if (here["vv10"] or None) != (there["vv10"] or None) and not np.allclose(here["vv10"] or 0, there["vv10"] or 0):
         found.append(f"VV10 {here['vv10'] or 'none'} for {there['vv10'] or 'none'}")
+    shares = here["pt2"] or (0.0, 0.0)
+    if any(abs(share - there.get("pt2_share", 0.0)) > 1e-8 for share in shares):
+        found.append(f"perturbation theory {shares} for {there.get('pt2_share', 0.0):.4g}")
     if here["dispersion"] != there["dispersion"]:
         found.append(f"dispersion {here['dispersion'] or 'none'} for {there['dispersion'] or 'none'}")
     return found
@@ -169,6 +176,35 @@ def of_pyscf() -> list[tuple[str, str, str]]:
             except NotImplementedError:  # functionals of the Laplacian, which PySCF only names
                 continue
     return compared(theirs)
+
+
+def of_libxc() -> list[tuple[str, str, str]]:
+    """libxc's full names, as PySCF's libxc evaluates them."""
+    theirs = {}
+    for name in libxc.XC_CODES:
+        if re.match(r"(HYB_)?(LDA|GGA|MGGA)_(X|C|XC)_", str(name)):
+            try:
+                theirs[name.lower()] = pyscfs(name)
+            except (NotImplementedError, KeyError):  # functionals of the Laplacian, which PySCF only names
+                continue
+    return compared(theirs)
+
+
+def of_orca() -> list[tuple[str, str, str]]:
+    """ORCA's keywords: what the manual says they consist of, evaluated by libxc."""
+    theirs, rows = {}, []
+    for keyword, meaning in orca_names.DOCUMENTED.items():
+        if not meaning:
+            try:
+                get_functional(keyword)
+                rows.append((keyword, "undocumented", f"here {_answer(keyword)}"))
+            except DftfdError as error:
+                rows.append((keyword, "refused", str(error)))
+            continue
+        found = ours(meaning) if "kappa" in meaning else pyscfs(meaning)
+        own = {"dispersion": orca_names.CORRECTIONS.get(keyword, ""), "pt2_share": orca_names.PT2.get(keyword, 0.0)}
+        theirs[keyword] = {**found, "vv10": found["vv10"] if keyword.endswith("-V") else None, **own}
+    return sorted([*rows, *compared(theirs)], key=lambda row: row[0].lower())
 
 
 def twins() -> list[tuple[str, str, str]]:
@@ -224,14 +260,15 @@ REASONS = {
 
 HEAD = """# What names mean
 
-Each short name of PySCF's and Psi4's tables was asked for here, and both meanings were evaluated at 24 random points:
-semilocal energy, exact exchange and its range, VV10, and the kind of dispersion correction. All rows stand in
+Each short name of PySCF's and Psi4's tables was asked for here, and both meanings were
+evaluated at 24 random points: semilocal energy, exact exchange and its range, VV10, and the kind of dispersion
+correction. Of ORCA's keywords, libxc evaluated what the manual says that they consist of. All rows stand in
 `data/names/`, made by `python -m tests.verification.name_meanings`.
 """
 COUNTS = """## {program}
 
-Of {total} names, {equal} mean the same here, {different} differ, {refused} are refused with the reason.
-
+Of {total} names, {equal} mean the same here, {different} differ, {refused} are refused with the reason."""
+DIFFERENT = """
 | name there | what is here, for theirs | why |
 | --- | --- | --- |"""
 TWINS = """## Names that differ by dashes and underscores
@@ -243,20 +280,33 @@ marks a name is what the last column says; it is refused, with the full names, w
 | --- | --- | --- |"""
 
 
-def _reason(name: str) -> str:
-    return next((words for start, words in REASONS.items() if name.startswith(start)), "")
+PROGRAMS = (
+    ("PySCF 2.14", "pyscf.csv", REASONS),
+    ("Psi4 1.3.2", "psi4.csv", REASONS),
+    ("ORCA 6", "orca.csv", orca_names.REASONS),
+)
+
+
+def _reason(name: str, reasons: dict[str, str]) -> str:
+    if name in reasons:
+        return reasons[name]
+    return next((words for start, words in reasons.items() if name.startswith(start)), "")
 
 
 def page() -> str:
     """docs/names.md from the tables."""
     text = [HEAD]
-    for program, file in (("PySCF 2.14", "pyscf.csv"), ("Psi4 1.3.2", "psi4.csv")):
+    for program, file, reasons in PROGRAMS:
         rows = read(DATA / file)
         counts = {name: sum(verdict == name for _, verdict, _ in rows) for name in ("equal", "different", "refused")}
         text.append(COUNTS.format(program=program, total=len(rows), **counts))
-        text.extend(
-            f"| `{name}` | {words} | {_reason(name)} |" for name, verdict, words in rows if verdict == "different"
-        )
+        undocumented = [f"`{name}`" for name, verdict, _ in rows if verdict == "undocumented"]
+        if undocumented:
+            text.append(f"The manual leaves open what {', '.join(undocumented)} consist of; they are served here.")
+        different = [(name, words) for name, verdict, words in rows if verdict == "different"]
+        if different:
+            text.append(DIFFERENT)
+            text.extend(f"| `{name}` | {words} | {_reason(name, reasons)} |" for name, words in different)
         text.append("")
     rows = read(DATA / "twins.csv")
     text.append(TWINS.format(total=len(rows)))
@@ -271,6 +321,8 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         write(DATA / "pyscf.csv", head, of_pyscf())
+        write(DATA / "libxc.csv", head, of_libxc())
+        write(DATA / "orca.csv", head, of_orca())
         if Path("/usr/bin/psi4").exists():
             write(DATA / "psi4.csv", head, compared(psi4s()[1]))
     write(DATA / "twins.csv", ("letters and digits", "names", "answer"), twins())
