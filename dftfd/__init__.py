@@ -4,6 +4,13 @@ An exchange-correlation functional is written once, as an energy on density func
 and everything above are derived. Importing the package turns JAX's float64 mode on.
 """
 
+import sys
+
+if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].endswith("dftfd") and not sys.flags.safe_path:
+    del sys.path[
+        0
+    ]  # `python -m dftfd`: the current folder, whose files nobody has asked for; the command has none of it
+
 from dftfd.runtime import startup  # isort: skip
 
 startup.end_at_once_on_interrupt()

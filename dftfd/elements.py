@@ -1,7 +1,7 @@
 """The periodic table: symbols and atomic numbers, and how atoms are written in input."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 
 from dftfd.errors import InputError, closest_names, odd_character, shown
@@ -27,12 +27,13 @@ class AtomName:
     """What one atom is called in the input.
 
     symbol: element, 'O'.   ghost: True for basis functions and grid without nucleus and electrons.
-    label: the name that a basis dictionary may use for this atom alone, 'O1' or 'ghost-O1'.
+    label: the name that a basis dictionary may use for this atom alone, 'O1' or 'ghost-O1'.   written: in the input.
     """
 
     symbol: str
     ghost: bool = False
     label: str = ""
+    written: str = field(default="", compare=False)
 
 
 def parse_atom_name(name, where: str) -> AtomName:
@@ -63,7 +64,7 @@ def parse_atom_name(name, where: str) -> AtomName:
         hint = _GHOST_HELP if symbol in ("X", "Bq", "Ghost") else f"did you mean {', '.join(closest_symbols(symbol))}?"
         raise InputError(f"unknown element {shown(name)} ({where}); {hint}")
     ghost = match["ghost"] is not None
-    return AtomName(symbol, ghost, ("ghost-" if ghost else "") + symbol + match["suffix"])
+    return AtomName(symbol, ghost, ("ghost-" if ghost else "") + symbol + match["suffix"], name)
 
 
 def closest_symbols(symbol: str) -> list[str]:

@@ -296,7 +296,7 @@ class Functional:
         return sys.modules["dftfd"].workbench(self, other)  # a public name, loaded when it is asked for
 
     @_public
-    def with_parameters(self, **changes: Any) -> "Functional":
+    def with_parameters(self, /, **changes: Any) -> "Functional":
         """The functional with other parameter values, as in `with_parameters(kappa=1.245)`.
 
         FunctionalError for names that are not there, values of another shape, and a name that stands for different

@@ -121,7 +121,7 @@ class JaxXCFormula(HasKey):
     def structural_key(self):
         return (JaxXCFormula, self.kernel, self.kinetic)
 
-    def __call__(self, rho, tau=None, **parameters):
+    def __call__(self, rho, tau=None, /, **parameters):
         self._require_shapes(parameters)
         functions = [rho]
         if "sigma" in self.variables:

@@ -9,6 +9,7 @@ from dftfd.elements import ATOMIC_NUMBERS, SYMBOLS, parse_atom_name
 from dftfd.errors import DftfdError, FileError, InputError
 from dftfd.system import geometry
 from dftfd.system.geometry import is_coordinate_text, parse_atom_list, parse_geometry, read_geometry_file
+from dftfd.system.molecule import molecule
 
 WATER_XYZ = "3\nwater, angstrom\nO 0 0 0.1173\nH 0 0.7572 -0.4692\nH 0 -0.7572 -0.4692\n"
 WATER = np.array([[0, 0, 0.1173], [0, 0.7572, -0.4692], [0, -0.7572, -0.4692]])
@@ -284,7 +285,6 @@ def test_what_a_comment_line_cannot_mean(comment):
 
 def test_a_molecule_takes_charge_and_spin_of_its_file(tmp_path):
     """Also each frame of a trajectory in a batch; arguments count, with a warning where they contradict."""
-    from dftfd import molecule
     from dftfd.batch.entries import read_entries
     from dftfd.errors import InputWarning
 
@@ -313,3 +313,53 @@ def test_coordinates_are_not_read_from_a_file_of_their_name(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "H 0 0 0; H 0 0 0.74").write_text(WATER_XYZ)
     assert is_coordinate_text("H 0 0 0; H 0 0 0.74")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("N 0 0 0; CA 1.46 0 0; C 2.0 1.42 0; O 3.2 1.5 0", "CA is a name of C in PDB files, and is read as Ca"),
+        ("O 0 0 0; HG1 0.96 0 0", "HG1 is a name of H"),
+        ("C 0 0 0; NE 1.46 0 0; HE 2.0 0.87 0", "NE is a name of N"),
+        ("S 0 0 0; CE 1.8 0 0", "CE is a name of C"),
+    ],
+)
+def test_names_of_pdb_are_no_elements(text, said):
+    """C alpha is not calcium: such atoms are as near as no atom of that element is."""
+    with pytest.raises(InputError, match=said):
+        molecule(text, basis="sto-3g")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CA 0 0 0; O 0 0 1.82", "NA 0 0 0; CL 0 0 2.36", "NB 0 0 0; N 0 0 1.66", "CD 0 0 0; C 0 0 2.1",
+        "HE 0 0 0; H 0 0 0.77", "NE 0 0 0; H 0 0 0.99", "NE 0 0 0; NE 0 0 3.1", "Ca 0 0 0; N 0 0 1.46",
+        "CR 0 0 0; CR 0 0 1.68", "NA 0 0 0; H 0 0 1.89",
+    ],
+)  # fmt: skip
+def test_elements_in_capitals_are_elements(text):
+    """At distances of known molecules (K. P. Huber, G. Herzberg, Constants of Diatomic Molecules, 1979)."""
+    names = [word.split()[0].capitalize() for word in text.split(";")]
+    charge = sum(ATOMIC_NUMBERS[name] for name in names) % 2
+    assert list(molecule(text, basis="sto-3g", charge=charge).symbols) == names
+
+
+@pytest.mark.parametrize("comment", ["c=-2", "c: -2", "ch = 1", "mul=3", "s=1", "z=1", "frame 3 c=+1"])
+def test_words_cut_short_are_refused(comment):
+    """What may have been meant as a charge or a spin is not passed over."""
+    with pytest.raises(InputError, match="speaks of charge or spin and is not understood"):
+        parse_geometry(f"1\n{comment}\nC 0 0 0")
+
+
+def test_a_number_of_the_atom_is_no_coordinate():
+    """Also before coordinates that are written without points; points make it one."""
+    with pytest.raises(InputError, match="holds atomic numbers, codes or flags"):
+        parse_geometry("2\n\nCl 1 0 0 0 1.25\nF 2 0 1.5 0.75 2.25\n")
+    assert parse_geometry("2\n\nH 1.0 0 0 0 1\nH 2.0 0 0 0 2\n").coordinates[1, 0] == 2
+
+
+@pytest.mark.parametrize("comment", ["c=10.2", "E=-76", "step=3 c=12", "C6H6", "energy=-1 i=4", "C2 symmetry"])
+def test_other_words_say_nothing(comment):
+    found = parse_geometry(f"1\n{comment}\nC 0 0 0")
+    assert found.charge is None and found.spin is None

@@ -219,6 +219,16 @@ def test_commands_take_a_formula(folder, capsys):
     assert main(["read", str(written(folder, "f := 1:", "bad.mpl"))]) == 2
 
 
+@pytest.mark.parametrize("name", ["self", "rho", "tau", "p"])
+def test_a_parameter_may_have_any_name(folder, name):
+    """Also those that Python code around a formula gives to its arguments."""
+    text = f"(* type: lda_exc *)\nparams_a_{name} := 0.7:\nf := (rs, z) -> -params_a_{name}/rs:\n"
+    own = functional_of_formula(written(folder, text))
+    n = sample(1, "dense", 40)[0]
+    e, _ = numbers_of(own.with_parameters(**{name: 0.5}), 1)
+    np.testing.assert_allclose(e, -0.5 * n ** (4 / 3) * (4 * np.pi / 3) ** (1 / 3), rtol=1e-12)
+
+
 def test_a_calculation_with_a_formula(folder):
     """The same energy as the library's own functional, 1e-9 hartree."""
     own = functional_of_formula(written(folder, EXCHANGE))

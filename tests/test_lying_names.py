@@ -102,6 +102,20 @@ def test_the_names_would_be_imported(marks, code):
     assert executed(marks)
 
 
+def test_the_module_form_leaves_the_current_folder_out(marks):
+    """`python -m dftfd` imports from it only what Python itself does before dftfd is there, with -P nothing."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    here = {"cwd": marks.parent / "here", "env": kept, "capture_output": True, "text": True}
+    done = subprocess.run([sys.executable, "-P", "-m", "dftfd", "list", "pbe0"], **here)
+    assert "pbe0" in done.stdout and executed(marks) == [], done.stderr
+    found = "import sys, runpy; print(*sys.modules)"  # what a process has loaded as the first line of dftfd is run
+    before = set(subprocess.run([sys.executable, "-c", found], env=kept, capture_output=True, text=True).stdout.split())
+    for name in before & NAMES:
+        (marks.parent / "here" / f"{name}.py").unlink()
+    done = subprocess.run([sys.executable, "-m", "dftfd", "list", "pbe0"], **here)
+    assert "pbe0" in done.stdout and executed(marks) == [], done.stderr
+
+
 @pytest.mark.slow
 def test_commands_that_start_processes(marks):
     """Each with two processes; pip looks for a wheel. 40 s: every process loads JAX and PySCF."""

@@ -18,9 +18,10 @@ import dftfd
 from dftfd.cli import main
 from dftfd.errors import CheckpointError, DamagedFileError, FileError, InputWarning
 from dftfd.functionals import registry
+from dftfd.model import identity
 from dftfd.model.identity import PATIENCE, identity_of
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, Options, names
-from dftfd.runtime.records import Record, locked, recorded
+from dftfd.runtime.records import Record, locked, recorded, require_same
 from dftfd.tasks.trajectory import TrajectoryWriter, read_trajectory
 
 OWN = """
@@ -234,6 +235,18 @@ def test_a_changed_digit_of_a_batch_or_benchmark_is_found(tmp_path, capsys, monk
         Path("r.jsonl").write_text("\n".join([lines[0], ""]))
         assert main(command) == 0
         assert len(Path("r.jsonl").read_text().splitlines()) == 2
+
+
+def test_another_version_of_pyscf_is_another_calculation(tmp_path, monkeypatch):
+    """Whose integrals and tables the numbers are of; what does not say which one it was is not compared."""
+    molecule, options = h2(), Options(xc="hf")
+    now = identity_of(molecule, options)
+    monkeypatch.setattr(identity.metadata, "version", lambda name: "1.0")
+    before = identity_of(molecule, options)
+    assert before["PySCF"] == "1.0" != now["PySCF"]
+    with pytest.raises(CheckpointError, match="PySCF '1.0' instead of "):
+        require_same(tmp_path, "record", before, now)
+    require_same(tmp_path, "record", {name: value for name, value in before.items() if name != "PySCF"}, now)
 
 
 def test_lines_of_earlier_versions_are_read_and_told(tmp_path):

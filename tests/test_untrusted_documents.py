@@ -6,7 +6,9 @@ import random
 import resource
 import time
 import zipfile
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from dftfd.benchmarks.totals import _document
 from dftfd.errors import DftfdError, InputError
 from dftfd.functionals.saved_functionals import load_functional, save_functional
 from dftfd.results.qcschema import read_input
+from dftfd.runtime.documents import require_types
 from dftfd.runtime.hdf5 import read_tree, write_tree
 from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.spreadsheet import read_table
@@ -359,3 +362,29 @@ def test_sealed_files_with_wrong_contents(kind, tmp_path):
     for _ in range(3_000):
         write_tree(path, changed_tree(sound, draw))
         check(lambda p: str(load(p)), path)
+
+
+@dataclass
+class Typed:
+    lines: tuple[str, ...] = ()
+    energies: dict[str, float] = field(default_factory=dict)
+    rows: list[int] | None = None
+    anything: dict[str, Any] = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"lines": ("a", 1)}, "lines is"),
+        ({"energies": {"xc": "much"}}, "energies is"),
+        ({"energies": {"xc": 1.0, "d": None}}, "energies is"),
+        ({"rows": [1, 2.5]}, "rows is"),
+        ({"rows": "12"}, "rows is"),
+    ],
+)
+def test_types_are_looked_at_inside_of_lists_and_dictionaries(fields, named):
+    """One wrong entry is a wrong field; those of the right types stay as they are."""
+    with pytest.raises(ValueError, match=named):
+        require_types(Typed(**fields))
+    good = {"lines": ("a",), "energies": {"xc": 1}, "rows": [1], "anything": {"x": [None]}}
+    assert vars(require_types(Typed(**good))) == good

@@ -16,13 +16,13 @@ from dftfd.batch.outcomes import Outcome
 from dftfd.errors import FunctionalError, InputError, InputWarning
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
+from dftfd.model.identity import versions
 from dftfd.model.option_values import for_json
 from dftfd.model.options import ENERGY, SEARCH, START, STATE
 from dftfd.results.tree import MOLECULE_TEXT
 from dftfd.runtime import records
 from dftfd.runtime.documents import require_types
 from dftfd.runtime.files import read_bytes
-from dftfd.runtime.version import VERSION
 
 
 @contextmanager
@@ -53,8 +53,8 @@ class Answers:
         if found is None and self._key(entry, names) in self._asked and not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"the formula or a parameter of functional {name!r} is not what it was in results that "
-                f"{self._record.path} holds; they are computed anew.",
+                f"what computes functional {name!r} is not what it was in results that {self._record.path} holds: its "
+                "formula, a parameter, or the version of dftfd, JAX or PySCF. They are computed anew.",
                 InputWarning,
                 stacklevel=2,
             )
@@ -78,8 +78,9 @@ class Answers:
             given = options.changed(ENERGY, STATE, START, SEARCH)
             given |= {"guess": _contents(given["guess"])} if "guess" in given else {}
             name, formulas = _formulas(options.xc)
-            common = {"dftfd": VERSION} | ({"also": self._also} if self._also else {}) | self._more
-            texts = [_text({"options": given | {"xc": xc}} | common) for xc in (formulas, name)]
+            common = ({"also": self._also} if self._also else {}) | self._more
+            texts = [_text({"options": given | {"xc": formulas}} | common | versions())]
+            texts += [_text({"options": given | {"xc": name}} | common)]
             self._contexts[named] = (name, *texts), own  # own is kept, so that its identities stay its own
         return self._contexts[named][0]
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,8 @@ def formula_of(functional) -> dict[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """What computes: dftfd, and JAX, another version of which traces formulas to other programs."""
-    return {"version": VERSION, "JAX": jax.__version__}
+    """What computes: dftfd, JAX, which traces formulas to programs, PySCF with integrals and basis sets."""
+    return {"version": VERSION, "JAX": jax.__version__, "PySCF": metadata.version("pyscf")}
 
 
 def identity_of(molecule: Molecule, options: Options, *decide: str) -> dict[str, Any]:

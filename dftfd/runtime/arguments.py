@@ -211,6 +211,18 @@ anything = Kind("an object of the class it names", lambda value: _require(value.
 _PLAIN = {bool: flag, int: whole(), float: number(), str: text, Path: path, dict: mapping, Mapping: mapping}
 
 
+def _holding(outer: Kind, inner: Kind) -> Kind:
+    """Dictionaries, lists or tuples of a kind whose contents are of another one; they stay as they are."""
+
+    def convert(value):
+        found = outer.convert(value)
+        for one in found.values() if isinstance(found, dict) else found:
+            inner.convert(one)
+        return found
+
+    return Kind(f"{outer.expected}, of each {inner.expected}", convert)
+
+
 def kind_of(annotation) -> Kind:
     """The kind that an annotation stands for: a Kind in Annotated, plain types, classes, unions, sequences of them."""
     origin, arguments = get_origin(annotation), get_args(annotation)
@@ -222,11 +234,14 @@ def kind_of(annotation) -> Kind:
         kind = kinds[0] if len(kinds) == 1 else either(*kinds)
         return optional(kind) if type(None) in arguments else kind
     if annotation in _PLAIN or origin in _PLAIN:
-        return _PLAIN[annotation if annotation in _PLAIN else origin]
+        plain = _PLAIN[annotation if annotation in _PLAIN else origin]
+        return plain if origin is None or arguments[1] is Any else _holding(plain, kind_of(arguments[1]))
     if origin is Callable:
         return callback(len(arguments[0]))
     if origin is Sequence:
         return each(kind_of(arguments[0]))
+    if origin in (list, tuple) and set(arguments[1:]) <= {...}:
+        return _holding(instance(origin), kind_of(arguments[0]))
     return instance(annotation) if isinstance(annotation, type) and annotation not in (Any, object) else anything
 
 

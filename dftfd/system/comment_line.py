@@ -55,6 +55,10 @@ _BROKEN = re.compile(
     re.I,
 )
 """A word about electrons, perhaps with a stray blank or comma in it, before a number."""
+_CUT_SHORT = re.compile(
+    r"(?<![\w.:-])(?:ch?a?r?g?|ch?rg|mul?t?i?|mlt|s(?:p(?:i)?)?|n?el|ms|s?z)\s?[=:]\s?[+-]?[0-9](?![\w.:])", re.I
+)
+"""What may be meant as charge, multiplicity or spin, with a small number: c=-2."""
 _OF_ELECTRONS = re.compile(r"charge|chrg|n_?elec|^electrons|multiplicity|(?<![a-z])spin", re.I)
 _NUMBER = re.compile(r"(?<![\w.])[0-9]+(?![\w.])")
 _ALONE = re.compile(r"[(\[]?([+-]?[0-9]{1,2})[\s,;/]{1,9}([0-9]{1,2})[)\]]?")
@@ -136,6 +140,7 @@ def _electrons(comment, source) -> dict[str, int]:
     broken = [m for m in _BROKEN.finditer(comment) if not m["word"].isalpha() or "_" in m[0]]
     is_unclear = (
         broken
+        or _CUT_SHORT.search(comment)
         or _GLUED.search(rest)
         or (_AND_MORE.search(rest) if len(found) == 1 else not found and _SIGNED.search(comment))
     )

@@ -249,8 +249,8 @@ def _parse_xyz(lines, first, source):
 def _check_further_columns(rows, source):
     """Refuse lines that have something else than x, y, z behind the element: atomic numbers, codes, flags.
 
-    They have more columns than four, and x is a whole number in all lines before three columns with points, or the
-    atomic number of the element, or y and the next number but one are 0 or 1 (MOPAC's flags). Where lines have
+    They have more columns than four, and x is a whole number in all lines before three columns with points, or counts
+    the lines, or is the element's atomic number, or y and the next but one are 0 or 1 (MOPAC's flags). Where lines have
     different numbers of columns, one may have a blank or a comma within a number.
     """
     widths = [sum(1 for word in row[1:] if any(map(str.isdigit, word))) for row in rows]
@@ -269,7 +269,8 @@ def _check_further_columns(rows, source):
     is_number = [real(word) for word in columns[1]] == [
         ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]
     ]
-    if is_code or is_flag or is_number:
+    is_index = len(rows) > 1 and columns[1] in ([str(k + start) for k in range(len(rows))] for start in (0, 1))
+    if is_code or is_flag or is_number or is_index:
         raise InputError(
             f"{source}: column {3 if is_flag else 2} of the lines of atoms, {shown(' '.join(rows[0]))}, holds atomic "
             "numbers, codes or flags; 'El x y z' expected, coordinates with points."

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 from scipy.spatial import cKDTree
 
+from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError, InputWarning
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM, covalent_radii
 
@@ -14,6 +15,15 @@ CLOSE = 0.1 / BOHR_IN_ANGSTROM
 FARTHEST = 1e6
 """Largest coordinate in bohr; beyond it even the exponents of the Gaussians lose their meaning."""
 
+
+_OF_PDB = {
+    "CA": 0.7, "CD": 0.8, "CE": 0.62, "CM": 0.65, "NA": 0.8, "NB": 0.64, "ND": 0.6, "NE": np.inf, "PA": 0.63,
+    "PB": 0.82, "HE": np.inf, "HG": 0.8, "HO": 0.6,
+}  # fmt: skip
+"""Names that PDB files give to atoms of C, N, P and H, alpha to eta and those of hemes and nucleotides, and what lies
+between bonds of those and the shortest of the element (CaO, NbN, PaO), in its covalent distances; noble gases have no
+bonds.
+"""
 
 _OTHER_UNIT = {"angstrom": "bohr", "bohr": "angstrom"}
 
@@ -35,6 +45,32 @@ def check_positions(labels, ghost, coordinates, allow_close) -> None:
     advice = "" if nuclei_coincide else "; pass allow_close=True if this is meant"
     apart = _apart(labels, first, second, f"{distance:.4g}")
     raise InputError(f"{apart}, nearer than 0.1 angstrom{advice}.")
+
+
+def refuse_names_of_pdb(names, coordinates) -> None:
+    """InputError for 'CA' where its neighbour is as near as to carbon, not to calcium; 'Ca' is calcium anywhere.
+
+    As near: below 1.25 covalent distances of the first letter's element. HeH+ and NeH+ have bonds, too.
+    """
+    limit = lambda name: 0 if name.ghost else _OF_PDB.get(name.written.rstrip("0123456789"), 0)
+    suspects = [k for k, name in enumerate(names) if limit(name)]
+    real = [k for k, name in enumerate(names) if not name.ghost]
+    if not suspects or len(real) < 2:
+        return
+    other = lambda k: names[k].written[0] if k in suspects else names[k].symbol
+    radius = lambda symbol: float(covalent_radii([ATOMIC_NUMBERS[symbol]])[0])
+    distances, neighbours = _nearest_neighbours(coordinates[real])
+    for k in suspects:
+        d, partner = distances[real.index(k)], real[neighbours[real.index(k)]]
+        symbol = names[k].symbol
+        is_bond = names[partner].symbol == "H" if symbol in ("He", "Ne") else False
+        is_bond |= d > limit(names[k]) * (radius(symbol) + radius(names[partner].symbol))
+        if not is_bond and d < 1.25 * (radius(other(k)) + radius(other(partner))):
+            raise InputError(
+                f"{_apart([name.written for name in names], k, partner, f'{d * BOHR_IN_ANGSTROM:.3f}')}: "
+                f"{names[k].written} is a name of {other(k)} in PDB files, and is read as {symbol}; write {other(k)}, "
+                f"or {symbol} if that is meant."
+            )
 
 
 def _apart(labels, first, second, distance):

@@ -31,7 +31,7 @@ from dftfd.system.geometry import (
     parse_geometry,
     read_geometry_file,
 )
-from dftfd.system.geometry_checks import check_positions, nearest_pair, warn_about_units
+from dftfd.system.geometry_checks import check_positions, nearest_pair, refuse_names_of_pdb, warn_about_units
 from dftfd.system.smiles import atoms_of_smiles, is_smiles
 
 __all__ = ["InputWarning", "Molecule", "molecule"]
@@ -219,6 +219,7 @@ def molecule(
             require_core(*atom)
     labels, ghost = tuple(name.label for name in names), tuple(name.ghost for name in names)
     check_positions(labels, ghost, fields["coordinates"], allow_close)
+    refuse_names_of_pdb(names, fields["coordinates"])
     if "atom_basis" not in fields:
         of_basis = Kind(_TABLES, partial(resolve_basis, names=names))
         fields["atom_basis"] = of_basis.checked("basis", DEFAULT_BASIS if basis is None else basis)
