@@ -25,7 +25,7 @@ demo: $(VENV)/.installed
 	$(RUN)/dftfd run examples/water.xyz --xc pbe --basis def2-svp
 
 test: $(VENV)/.installed-for-tests
-	DFTFD_QUICK_PROGRAMS=1 $(PYTEST) --ledger build/tests/quick.jsonl -m "not slow and not gpu and not benchmark"
+	DFTFD_QUICK_PROGRAMS=1 $(PYTEST) --budgets --ledger build/tests/quick.jsonl -m "not slow and not gpu and not benchmark"
 
 test-slow: $(VENV)/.installed-for-tests
 	$(PYTEST) -m "slow and not gpu and not benchmark"

@@ -31,7 +31,7 @@ if os.environ.get("DFTFD_QUICK_PROGRAMS"):
     newer = ("0.11", "0.12")  # which end at the name of an option that they do not know
     emitters = "" if version("jaxlib").startswith(newer) else " --xla_cpu_use_fusion_emitters=false"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_PROGRAMS}{emitters}"
-pytest_plugins = ["tests.ledger"]
+pytest_plugins = ["tests.ledger", "tests.budgets", "tests.order"]
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # thousands of small programs, at every run

@@ -70,6 +70,7 @@ def test_operator_graph(capsys):
     assert "pullback of (divide)" in printed and "└─ #" in printed
 
 
+@pytest.mark.slow  # 5 s; double integrals in an SCF and their derivatives: test_nonlocal, test_terms
 def test_weighted_density(capsys):
     """05: a functional nonlinear in a double integral converges and has the derivative of its energy; the uniform gas
     and coordinate scaling hold to the quadrature's error and to rounding."""

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests import ledger
+from tests import budgets, ledger
 from tests.verification import suite
 
 pytest_plugins = ["pytester"]
@@ -32,7 +32,7 @@ def run(pytester, monkeypatch):
     def go(*options, **variables):
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        pytester.runpytest_subprocess("-p", "no:randomly", "--ledger", "out.jsonl", *options)
+        go.result = pytester.runpytest_subprocess("-p", "no:randomly", "--ledger", "out.jsonl", *options)
         lines = ledger.entries(pytester.path / "out.jsonl")
         asked_for.append([line["asked for"] for line in lines if "asked for" in line][-1])
         return [line for line in lines if "test" in line]
@@ -112,3 +112,38 @@ def test_a_test_that_ends_its_worker_has_failed(tmp_path):
     assert suite.durations(ledger.entries(file), {"tests/test_ledger.py::run": 2.0, "a.py::x": 1.0})["tests"] == {
         "tests/test_ledger.py::run": 2.0
     }
+
+
+def test_a_test_and_a_file_over_their_budgets_are_named():
+    cost = lambda cpu, compiling=0.0, compilations=0: {"cpu": cpu, "compiling": compiling, "compilations": compilations}
+    usual, more = budgets.SLACK * budgets.SECONDS, budgets.SLACK * budgets.TESTS["test_fit.py"][0]
+    costs = {
+        "tests/test_x.py::test_right": cost(usual + 0.9, 1.0, budgets.PROGRAMS),
+        "tests/test_x.py::test_wrong": cost(usual + 1.1, 1.0, 1),
+        "tests/test_fit.py::test_right": cost(more - 0.1),
+        "tests/test_fit.py::test_wrong[7]": cost(more + 0.1),
+    }
+    over = budgets.exceeded(costs, 1.0)
+    assert [line.split(": ")[0] for line in over] == [
+        "tests/test_x.py::test_wrong", "tests/test_fit.py::test_wrong[7]", "tests/test_x.py",
+    ]  # fmt: skip
+    assert budgets.exceeded(costs, 2.0) == over[-1:]  # a machine of half the speed
+
+
+def test_exceptions_from_the_budgets_name_tests_that_exist():
+    tests = {name.removeprefix("tests/") for name in json.loads(ledger.DURATIONS.read_text())["tests"]}
+    for start in (*budgets.TESTS, *budgets.FILES):
+        assert any(name.startswith(start) for name in tests), start
+
+
+def test_a_run_over_budget_fails(run, pytester):
+    """What takes no time here has a budget of nothing."""
+    conftest = pytester.path / "conftest.py"
+    conftest.write_text(
+        conftest.read_text()
+        + "\npytest_plugins += ['tests.budgets']\nimport tests.budgets\ntests.budgets.SECONDS = -1.0"
+    )
+    (pytester.path / "mended").touch()
+    run("--budgets")
+    assert run.result.ret == 1
+    run.result.stdout.fnmatch_lines(["*over budget*", "*test_right: 0.0 s of processor time*"])

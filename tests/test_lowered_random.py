@@ -274,7 +274,7 @@ def formula(seed: int):
 
 # ---- the formula by each backend
 
-QUICK, MORE = 20, 100
+QUICK, MORE = 10, 100
 LONG, PIECE = int(os.environ.get("DFTFD_FORMULAS", 5000)), 100
 POINTS = np.random.default_rng(1).uniform(0.2, 1.2, (2, 3))
 ALONG = np.array([0.7, -0.4])

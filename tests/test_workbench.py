@@ -317,7 +317,7 @@ named = dftfd.functional("gga_x_own_workbench")(bare)
 
 
 @needs_node
-@pytest.mark.parametrize("what", ["named", "bare", "bare, pbe"])
+@pytest.mark.parametrize("what", ["bare, pbe", *(pytest.param(w, marks=pytest.mark.slow) for w in ("named", "bare"))])
 def test_copied_python_of_a_formula_in_a_file_runs_by_itself(what, tmp_path):
     """In a new process in the file's folder, with the moved parameter."""
     own = OWN.replace("gga_x_own_workbench", "gga_x_own_workbench_" + what[:4])  # a name for each run

@@ -1,0 +1,144 @@
+"""What a quick test may cost: seconds of processor time without compilation, and programs compiled by a file.
+
+--budgets    of pytest: the run fails where a test or a file takes more (`make test`)
+
+Seconds are those of the machine of data/reliability/durations.json; others are told by a computation that takes
+REFERENCE seconds there. A test may take SLACK times as much as it has, since the first one of a process that needs a
+functional traces it for all. What compiling takes is left out: it depends on what the cache holds.
+"""
+
+import statistics
+import time
+from collections import Counter
+
+import pytest
+
+SECONDS, PROGRAMS, SLACK = 1.5, 150, 2.0
+REFERENCE = 0.009
+
+TESTS = {
+    "test_boundary.py::test_a_sample_of_all_values_at_all_positions": (3, "a thousand calls"),
+    "test_check.py::test_results_are_kept_shown_and_explained": (5, "draws the whole page twice"),
+    "test_checkpoint.py": (3, "processes that are killed"),
+    "test_cli.py::test_interrupt_ends_with_130": (4, "a calculation in a process, which is interrupted"),
+    "test_cli_process.py": (3, "starts dftfd as a shell does"),
+    "test_compilation_cache.py": (4, "each case is a process or three"),
+    "test_device_xc.py": (4, "traces the kernels of an accelerator; a process with four devices"),
+    "test_dispersion.py::test_whole_calculation": (3, "two programs of others beside ours"),
+    "test_energy_door.py": (3, "JAX differentiates a whole energy twice"),
+    "test_examples": (5, "examples as they stand"),
+    "test_excited_states.py": (3, "forces of excited states by differences"),
+    "test_export": (3, "a C compiler, for each function"),
+    "test_faults.py::test_definitions": (4, "thousands of damaged definitions"),
+    "test_fingerprint.py::test_fingerprints_are_the_same_in_other_processes": (4, "another process"),
+    "test_fit.py": (5, "fits are many steps; some are killed and go on"),
+    "test_grids_derivatives.py": (4, "derivatives of the partition among many atoms"),
+    "test_guests.py::test_slater_exchange_as_a_guest_is_slater_exchange": (4, "energy, forces and response of a guest"),
+    "test_ledger.py::test_a_line_for_each_test_with_its_cost": (7, "pytest in a process, three times"),
+    "test_library_": (4, "high derivatives of the longest functionals"),
+    "test_libxc_": (4, "libxc's longest functionals"),
+    "test_local_hybrids.py": (7, "exact exchange at points, against integrals over both electrons"),
+    "test_lowered_random.py::test_formulas_at_random": (7, "ten formulas, to third order"),
+    "test_lying_names.py": (3, "processes among files that lie"),
+    "test_nonlocal.py": (5, "double integrals by operators and on grids"),
+    "test_notes.py::test_the_dipole_of_a_double_hybrid": (5, "differences by a field"),
+    "test_nothing_executed.py": (4, "processes among traps"),
+    "test_oracle.py": (5, "extended precision"),
+    "test_pair_tensor.py::test_estimates_form_no_integrals_anew": (
+        7,
+        "a molecule large enough for rough integrals to pay",
+    ),
+    "test_parameter_gradient.py::test_parameters_of_double_integrals": (4, "differences of whole calculations"),
+    "test_potential.py::test_both_strong_forms_agree": (5, "traces the operators' strong form"),
+    "test_project.py": (3, "reads every file of the house"),
+    "test_readme.py::test_scripts": (4, "scripts as they stand"),
+    "test_records.py": (4, "processes that are killed"),
+    "test_response.py::test_excitations_are_pyscfs": (4, "each sort of excitations, ours and PySCF's"),
+    "test_scf_": (3, "states that take many cycles"),
+    "test_shared_code.py": (6, "the same functionals with constants and with operands"),
+    "test_solvent.py": (3, "PySCF's solvent beside ours"),
+    "test_terms.py::test_matrix_and_response_of_every_term": (3, "a whole energy's response by differences"),
+    "test_third_derivatives.py": (3, "third derivatives of kernels by differences"),
+    "test_training.py": (6, "derivatives of a whole calculation in both modes"),
+    "test_types.py": (3, "starts mypy"),
+    "test_vibrations.py": (4, "Hessians by both methods"),
+    "test_workbench.py": (5, "JavaScript, and Python in a process for what was copied"),
+}
+"""Beginnings of names of tests, what they may take [s], why."""
+
+FILES = {
+    "test_autofd_net.py": (900, "every expression on every space is a program of its own"),
+    "test_autofd_transforms.py": (400, "one program for each transformation"),
+    "test_autofd_": (300, "one program for each expression"),
+    "test_lowered_random.py": (1000, "formulas at random"),
+    "test_vocabulary.py": (600, "each operation by JAX, to third order"),
+    "test_energy_door.py": (300, "JAX differentiates operation by operation"),
+}
+"""Beginnings of names of files, programs that they may compile, why."""
+
+
+def allowed(name: str, table: dict, usual: float) -> float:
+    """What a test or file may take: by the longest beginning of its name."""
+    found = [start for start in table if name.removeprefix("tests/").startswith(start)]
+    return table[max(found, key=len)][0] if found else usual
+
+
+def exceeded(costs: dict[str, dict], speed: float) -> list[str]:
+    """Lines for what took more than it has; costs: by test, as in the ledger; speed: seconds here for one there."""
+    lines, programs = [], Counter[str]()
+    for test, cost in costs.items():
+        programs[test.split("::")[0]] += cost["compilations"]
+        taken, given = (cost["cpu"] - cost["compiling"]) / speed, allowed(test, TESTS, SECONDS)
+        if taken > SLACK * given:
+            lines.append(f"{test}: {taken:.1f} s of processor time, {given:g} expected")
+    for file, count in programs.items():
+        if count > (given := allowed(file, FILES, PROGRAMS)):
+            lines.append(f"{file}: {count} programs compiled, {given:g} expected")
+    return lines
+
+
+def speed() -> float:
+    """How much longer this machine takes now than the reference, at least 1."""
+    return max(1.0, statistics.median(_computation() for _ in range(9)) / REFERENCE)
+
+
+def _computation() -> float:
+    start = time.process_time()
+    things = [(k, str(k), [k]) for k in range(20_000)]
+    table = {word: numbers for _, word, numbers in things}
+    sum(table[word][0] for _, word, _ in reversed(things))
+    return time.process_time() - start
+
+
+def pytest_addoption(parser):
+    parser.getgroup("ledger").addoption(
+        "--budgets", action="store_true", help="fail where tests take more than allowed"
+    )
+
+
+def pytest_configure(config):
+    if config.getoption("budgets") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Budgets(), "dftfd-budgets")
+
+
+class Budgets:
+    """Lives in the process that sees all reports."""
+
+    def __init__(self):
+        self.costs, self.over, self.speed = {}, [], speed()
+
+    def pytest_runtest_logreport(self, report):
+        if cost := dict(report.user_properties).get("cost"):
+            self.costs[report.nodeid] = cost
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session):
+        self.over = exceeded(self.costs, max(self.speed, speed()))
+        if self.over and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter):
+        if self.over:
+            terminalreporter.section("over budget (tests/budgets.py)")
+            for line in self.over:
+                terminalreporter.line(line)
