@@ -5,6 +5,7 @@ and dipole are written by hand, so that each fault is one line.
 """
 
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from dftfd.interop.asked_pyscf import PySCFTarget
 from dftfd.verify.code_audit import MOLECULES, audit_code, setting_of
 from dftfd.verify.code_checks import CHECKS, symmetries
 from dftfd.verify.code_differences import derivative, noise
+from dftfd.verify.code_own import OwnTarget
 from dftfd.verify.code_verdicts import CONSISTENT, INCONSISTENT, UNDECIDED
 
 CHARGES = {"O": -0.8, "N": -0.8, "H": 0.4, "Cu": 0.0}
@@ -139,7 +141,7 @@ def test_a_sound_program_passes():
     assert report.passed and not report.findings
     assert {o.check for o in report.outcomes if o.verdict == CONSISTENT} >= {
         "forces", "forces in a field", "forces beside charges", "forces on charges", "Hessian", "dipole",
-        "dipole derivatives", "sum and torque", "symmetry", "spin exchange", "order of atoms", "translation",
+        "dipole derivatives", "net force", "torque", "symmetry", "spin exchange", "order of atoms", "translation",
         "rotation", "size consistency", "after others", "restart",
     }  # fmt: skip
     assert "polarisability" in report.left_out and "nested bases" in report.left_out
@@ -171,7 +173,7 @@ def test_planted_faults_are_recognised(toy, check, molecule, pattern):
 
 @pytest.mark.parametrize(
     ("fault", "check"),
-    [("order", "order of atoms"), ("pairs", "size consistency"), ("guess", "restart"), ("oxygen", "sum and torque")],
+    [("order", "order of atoms"), ("pairs", "size consistency"), ("guess", "restart"), ("oxygen", "net force")],
 )
 def test_what_has_to_be_equal_is_not(fault, check):
     assert found_by(Toy(fault), check).verdict == INCONSISTENT
@@ -277,8 +279,8 @@ def test_molecules_by_name_text_and_file(tmp_path):
 def test_hartree_fock_of_pyscf_is_consistent():
     """RHF in STO-3G: forces and dipole of H2 are derivatives of its energy."""
     scf = pytest.importorskip("pyscf.scf")
-    report = audit_code(scf.RHF, "H 0 0 0.05; H 0.1 0 0.8", ["forces", "dipole", "sum and torque", "restart"])
-    assert report.passed and len([o for o in report.outcomes if o.verdict == CONSISTENT]) == 4
+    report = audit_code(scf.RHF, "H 0 0 0.05; H 0.1 0 0.8", ["forces", "dipole", "net force", "torque", "restart"])
+    assert report.passed and len([o for o in report.outcomes if o.verdict == CONSISTENT]) == 5
 
 
 @pytest.mark.slow  # seventy SCFs on two grids
@@ -303,6 +305,100 @@ def test_calculators_of_ase_are_consistent():
     report = audit_code(emt.EMT, copper)
     assert report.passed and sum(o.verdict == CONSISTENT for o in report.outcomes) >= 6
     assert report.name.endswith("EMT")
+
+
+PROGRAM = """
+name = "springs"
+command = ["PYTHON", "PROGRAM", "{input}", "{output}"]
+template = "{charge} {basis}\\n{geometry_bohr}\\n{task} { stays }"
+[tasks.energy]
+text = "energy"
+read = '^E = (\\S+)$'
+[tasks.forces]
+text = "gradient"
+read = '^ +\\d+ +(\\S+) +(\\S+) +(\\S+)$'
+factor = -1.0
+"""
+"""A program's description, and the program: springs of length 1.5 between all atoms."""
+SPRINGS = """
+import math
+import sys
+
+head, *atoms, task = open(sys.argv[1]).read().splitlines()
+assert head == "0 " and task.split(" ", 1)[1] == "{ stays }"
+r = [tuple(map(float, line.split()[1:])) for line in atoms]
+energy, gradient = 0.0, [[0.0] * 3 for _ in r]
+for a in range(len(r)):
+    for b in range(len(r)):
+        if a != b:
+            d = math.dist(r[a], r[b])
+            energy += 0.25 * (d - 1.5) ** 2
+            for k in range(3):
+                gradient[a][k] += (d - 1.5) / d * (r[a][k] - r[b][k])
+with open(sys.argv[2], "w") as output:
+    print(f"gradients\\nE = {energy:.14f}", file=output)
+    if task.startswith("gradient"):
+        for k, row in enumerate(gradient, start=1):
+            print(f"   {k} " + " ".join(f"{x:.12f}" for x in row), file=output)
+"""
+
+
+@pytest.fixture
+def springs(tmp_path):
+    (tmp_path / "springs.py").write_text(SPRINGS)
+    text = PROGRAM.replace("PYTHON", sys.executable).replace("PROGRAM", str(tmp_path / "springs.py"))
+    path = tmp_path / "springs.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.slow  # forty processes
+def test_an_executable_with_a_template(springs):
+    """Its input is filled, its output read; a sign that is wrong in the description is found like any other."""
+    assert audit_code(springs, "H 0 0 0; H 0.1 0 0.9", ["forces", "net force", "after others"]).passed
+    springs.write_text(springs.read_text().replace("factor = -1.0", ""))
+    assert found_by(springs, "forces", "H 0 0 0; H 0.1 0 0.9").pattern == "sign"
+
+
+def test_output_without_numbers_fails(springs):
+    springs.write_text(springs.read_text().replace("^E =", "^energy ="))
+    outcome = found_by(springs, "translation", "H 0 0 0; H 0.1 0 0.9")
+    assert outcome.verdict == "FAILED" and "0 of 1 numbers of energy in the output" in outcome.evidence
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("name =", "name 3", "is no TOML file"),
+        ("[tasks.energy]", "[tasks.enthalpy]", "are expected"),
+        ("[tasks.forces]", "[tasks.force]", "the closest names are forces"),
+        (r"(\S+)$'", r"(\S+$'", "no regular expression"),
+        (r"(\S+)$'", r"\S+$'", "has no groups"),
+        ("template =", "tempelate =", "not 'tempelate'"),
+        ("name =", "output = '../x'\nname =", "are expected"),
+        (sys.executable, "no_such_program", "no program 'no_such_program'"),
+    ],
+)  # fmt: skip
+def test_descriptions_of_programs_are_checked(springs, before, after, message):
+    springs.write_text(springs.read_text().replace(before, after, 1))
+    with pytest.raises(dftfd.DftfdError, match=message):
+        audit_code(springs, "water")
+
+
+def test_programs_of_qcengine(monkeypatch):
+    """RDKit's force field through QCEngine, where both are installed."""
+    pytest.importorskip("rdkit")
+    pytest.importorskip("qcengine")
+    report = audit_code("qcengine:rdkit:uff", "H 0 0 0; H 0.1 0 0.9", "forces")
+    assert report.passed, str(report)
+
+
+def test_dftfd_is_consistent():
+    """Forces, dipole and a saved result of H2, Hartree-Fock with exact integrals."""
+    target = OwnTarget("hf", "sto-3g", density_fit=False, grid_level=0)
+    checks = ["forces", "dipole", "polarisability", "restart", "save and load"]
+    report = audit_code(target, "H 0 0 0.05; H 0.1 0 0.8", checks)
+    assert report.passed and all(o.verdict == CONSISTENT for o in report.outcomes)
 
 
 def test_command(tmp_path, capsys):

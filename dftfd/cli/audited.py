@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, messages, refuse_existing
+from dftfd.cli.option_types import functional_named
 from dftfd.cli.terminal import say
+from dftfd.errors import InputError
 
 
 @app.command()
@@ -16,8 +18,9 @@ def audit_code(
     target: Annotated[
         str,
         typer.Argument(
-            help="FILE.py:NAME or module:NAME of an ASE calculator, of code that makes one, of code Mole -> mean field "
-            "of PySCF, or of a target (docs/audit_code.md). The file is executed."
+            help="dftfd; FILE.toml, an executable with its input; qcengine:PROGRAM:METHOD:BASIS; or FILE.py:NAME, "
+            "module:NAME of an ASE calculator, of code that makes one, of code Mole -> mean field of PySCF, or of a "
+            "target (docs/audit_code.md). FILE.py is executed."
         ),
     ],
     molecule: Annotated[
@@ -26,6 +29,7 @@ def audit_code(
     ] = None,
     check: Annotated[list[str] | None, typer.Option(help="A check, may be given again; default: all.")] = None,
     basis: Annotated[str | None, typer.Option(help="Basis set, where the target takes one.")] = None,
+    xc: Annotated[str | None, typer.Option(help="Of dftfd: the functional; default: pbe.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
     output: Annotated[
         list[Path] | None, typer.Option(help="Write the audit to this file, .json or .html; may be given again.")
@@ -39,13 +43,15 @@ def audit_code(
 
     Forces, Hessians, dipoles against differences, sums, symmetry, equivalent inputs; exit code 1 where they disagree.
     """
-    from dftfd.verify.audit import import_code
     from dftfd.verify.code_audit import MOLECULES, as_target
     from dftfd.verify.code_audit import audit_code as audit
+    from dftfd.verify.code_own import OwnTarget
 
     refuse_existing(output or [], overwrite, ".json", ".html")
     with messages(verbose, debug):
-        asked = as_target(import_code(target))
+        if xc is not None and target != "dftfd":
+            raise InputError("--xc is a functional of dftfd; other targets have their own.")
+        asked = as_target(target) if xc is None else OwnTarget(functional_named(xc))
         if basis is not None:
             asked = asked.in_basis(basis)
         report = audit(asked, molecule or tuple(MOLECULES), check or None, None if quiet else _tell)

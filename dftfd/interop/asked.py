@@ -94,6 +94,13 @@ class Target(Protocol):
         """The same program in another basis set. UnsupportedError where it has none."""
 
 
+def multiplicity(setting: Setting) -> int:
+    """2 S + 1; UnsupportedError for more beta than alpha electrons, which programs of multiplicities do not know."""
+    if setting.spin < 0:
+        raise UnsupportedError("no more beta than alpha electrons offered.")
+    return setting.spin + 1
+
+
 class Fixed:
     """What a target has that offers no variants and no other basis set."""
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dftfd.errors import MissingDependencyError, UnsupportedError
-from dftfd.interop.asked import Fixed, Setting
+from dftfd.interop.asked import Fixed, Setting, multiplicity
 
 
 class ASETarget(Fixed):
@@ -37,7 +37,7 @@ class ASETarget(Fixed):
         if any(electrons) and not self.with_electrons:
             raise UnsupportedError("this calculator takes no charge and no spin.")
         if self._calculator is None or self._calculator[0] != electrons:
-            given = {"charge": electrons[0], "multiplicity": electrons[1] + 1} if self.with_electrons else {}
+            given = {"charge": setting.charge, "multiplicity": multiplicity(setting)} if self.with_electrons else {}
             self._calculator = electrons, self.make(**given)
         atoms.calc = self._calculator[1]
         if quantity == "energy":

@@ -12,6 +12,7 @@ from dftfd.errors import NotConvergedError, UnsupportedError
 from dftfd.interop.asked import Fixed, Setting
 
 TIGHT = {"conv_tol": 1e-12, "conv_tol_grad": 1e-8, "max_cycle": 200}
+TIGHT_CORRELATED = {"conv_tol": 1e-10, "conv_tol_normt": 1e-8}
 """Audited are formulas, not thresholds: a looser threshold of the user is tightened."""
 
 
@@ -65,9 +66,11 @@ class PySCFTarget(Fixed):
         method = self.make(gto.M(atom=atoms, unit="Bohr", verbose=0, **given))
         mean_field = getattr(method, "_scf", method)
         for name, value in TIGHT.items():
-            now = getattr(mean_field, name, None)
-            better = max if name == "max_cycle" else min
+            now, better = getattr(mean_field, name, None), max if name == "max_cycle" else min
             setattr(mean_field, name, value if now is None else better(now, value))
+        for name, value in TIGHT_CORRELATED.items():
+            if method is not mean_field and hasattr(method, name):
+                setattr(method, name, min(getattr(method, name), value))
         if np.any(setting.field):
             _in_field(mean_field, np.asarray(setting.field))
         if len(setting.charges):
@@ -85,7 +88,7 @@ class PySCFTarget(Fixed):
                 method.kernel()
             else:
                 method.kernel(dm0=self._start(ground))
-            if not (method.converged and mean_field.converged):
+            if not (getattr(method, "converged", True) and mean_field.converged):
                 raise NotConvergedError(f"PySCF's calculation of {setting.name or 'a molecule'} has not converged.")
             self._key, self._method = ground.key, method
         return self._method
@@ -113,7 +116,10 @@ class PySCFTarget(Fixed):
         return excited
 
     def _energy(self, method, setting):
-        return method.e_tot[setting.state - 1] if setting.state else method.e_tot
+        if setting.state:
+            return method.e_tot[setting.state - 1]
+        free = getattr(method, "e_free", None)  # forces belong to it where occupations are smeared
+        return method.e_tot if free is None else free
 
     def _forces(self, method, setting):
         gradient = _with(method.nuc_grad_method(), self.gradient)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from dftfd.errors import ResourceError
+
 _SAFE = "PYTHONSAFEPATH"
 _environment = threading.Lock()
 
@@ -39,6 +41,23 @@ def run_module(name: str, arguments: Sequence[str]) -> subprocess.CompletedProce
     return subprocess.run(
         command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
+
+
+def run_program(command: Sequence[str], folder: str | os.PathLike, seconds: float) -> subprocess.CompletedProcess:
+    """A program to its end, in a folder, with what it prints as text; ResourceError after so many seconds."""
+    try:
+        return subprocess.run(
+            list(command),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ResourceError(f"{command[0]} has not ended within {seconds:g} s; allow more, or ask for less.") from error
 
 
 def _context():

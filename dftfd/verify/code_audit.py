@@ -2,6 +2,7 @@
 
 import inspect
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 from dftfd.elements import ATOMIC_NUMBERS
@@ -16,15 +17,19 @@ from dftfd.errors import (
 )
 from dftfd.interop.asked import Setting, Target
 from dftfd.interop.asked_ase import ASETarget
+from dftfd.interop.asked_program import read_program
 from dftfd.interop.asked_pyscf import PySCFTarget
+from dftfd.interop.asked_qcengine import QCEngineTarget
 from dftfd.runtime.arguments import anything, public
 from dftfd.system.geometry import is_coordinate_text, parse_geometry, read_geometry_file
 from dftfd.system.molecule import UNITS
+from dftfd.verify.audit import import_code
 from dftfd.verify.audit_sources import CodeRaisedError
 from dftfd.verify.code_checks import CHECKS
+from dftfd.verify.code_own import OwnTarget
 from dftfd.verify.code_report import CodeAudit, Outcome
 from dftfd.verify.code_session import Session
-from dftfd.verify.code_verdicts import FAILED, INCONSISTENT, NOT_OFFERED, UNDECIDED, judge, pattern_of
+from dftfd.verify.code_verdicts import FAILED, GRID, INCONSISTENT, NOT_OFFERED, UNDECIDED, judge, pattern_of
 
 MOLECULES = {
     "water": "O 0 0.02 0.12; H 0.05 0.79 -0.45; H -0.03 -0.72 -0.51",
@@ -34,7 +39,7 @@ MOLECULES = {
 SHORT = 12
 """Characters of a molecule's name in the table."""
 GRID_LIMIT = 1e-4
-"""Deviation [hartree] that the orientation of a quadrature grid may have."""
+"""Deviation [atomic units] that the orientation of a quadrature grid may have, where no finer grid tells."""
 
 
 @public
@@ -46,8 +51,9 @@ def audit_code(
 ) -> CodeAudit:
     """Whether a program's answers are consistent with each other, a `CodeAudit`; print it, or ask `.passed`.
 
-    target: an ASE calculator, a class of calculators or code that makes one; code Mole -> mean field of PySCF; or an
-        object with `name`, `offers`, `conditions` and `compute`, see `dftfd.interop.asked.Target`.
+    target: an ASE calculator, a class of calculators or code that makes one; code Mole -> mean field of PySCF; an
+        object with `name`, `offers`, `conditions` and `compute`, see `dftfd.interop.asked.Target`; or as text 'dftfd',
+        'FILE.toml' of an executable, 'qcengine:PROGRAM:METHOD:BASIS', 'FILE.py:NAME' or 'module:NAME' of the above.
     molecules: names ('water', 'NH2'), coordinates as text [angstrom], xyz files ('own.xyz:-1', 'own.xyz:0,3'), or
         `dftfd.interop.asked.Setting` objects. By default an odd electron is unpaired.
     checks: names of checks; by default all that the target can answer.
@@ -74,14 +80,16 @@ def audit_code(
 
 def as_target(found: Any) -> Target:
     """The Target for what was given; InputError for what is none."""
+    if isinstance(found, str | Path):
+        return _named_target(str(found))
     if hasattr(found, "compute") and hasattr(found, "offers"):
         return found
     if hasattr(found, "implemented_properties"):
         return ASETarget(found if isinstance(found, type) else lambda: found)
     if not callable(found):
         raise InputError(
-            f"{shown(found)} cannot be audited: an ASE calculator, code Mole -> mean field of PySCF, or an object "
-            "with name, offers, conditions and compute is expected."
+            f"{shown(found)} cannot be audited: an ASE calculator, code Mole -> mean field of PySCF, 'dftfd', "
+            "FILE.toml, 'qcengine:PROGRAM' or an object with name, offers, conditions and compute is expected."
         )
     try:
         inspect.signature(found).bind()
@@ -89,6 +97,17 @@ def as_target(found: Any) -> Target:
         return PySCFTarget(found)
     made = found()
     return ASETarget(found) if hasattr(made, "implemented_properties") else as_target(made)
+
+
+def _named_target(text):
+    """A program by its name or file, or what code names."""
+    if text == "dftfd":
+        return OwnTarget()
+    if text.lower().endswith(".toml"):
+        return read_program(Path(text))
+    if text.startswith("qcengine:"):
+        return QCEngineTarget(*text.split(":")[1:4])
+    return as_target(import_code(text))
 
 
 def _checked_names(checks) -> list[str]:
@@ -130,8 +149,8 @@ def _outcome(name, ask, setting) -> Outcome:
         variants = {key: partial(_again, check, other, setting) for key, other in ask.target.variants(setting).items()}
     exchanged = partial(_again, check, ask, setting.but(spin=-setting.spin)) if setting.spin else lambda: None
     pattern, evidence = pattern_of(found, judged, variants, exchanged)
-    verdict, allowed = judged.verdict, name == "rotation" and judged.deviation < GRID_LIMIT
-    if verdict == INCONSISTENT and allowed and (pattern == "missing grid response" or "finer grid" not in variants):
+    verdict, small = judged.verdict, judged.deviation < GRID_LIMIT and "finer grid" not in variants
+    if verdict == INCONSISTENT and check.turns and (pattern == GRID or small):
         verdict, pattern = UNDECIDED, "orientation of the grid"
     return Outcome(name, setting.name, verdict, judged.deviation, judged.limit, found.unit, pattern, evidence)
 

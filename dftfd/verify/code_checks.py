@@ -1,7 +1,7 @@
 """What has to hold between the answers of one program: each check is a function of a Session and a Setting."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -104,11 +104,18 @@ def _beside_charges(s):
 # ---- sums and equivalence
 
 
-def sums(ask: Session, s: Setting) -> Comparison:
-    """Forces on a free molecule have no sum and no torque."""
+def net_force(ask: Session, s: Setting) -> Comparison:
+    """Forces on a free molecule have no sum."""
+    f = ask("forces", s)
+    noise = ask.noise("forces", s)
+    return Comparison(f.sum(axis=0), np.zeros(3), "hartree/bohr", noise=noise, scale=SMALLEST)
+
+
+def torque(ask: Session, s: Setting) -> Comparison:
+    """Forces on a free molecule have no torque."""
     f, r = ask("forces", s), s.positions - s.positions.mean(axis=0)
-    found = np.array([f.sum(axis=0), np.cross(r, f).sum(axis=0)])
-    return Comparison(found, np.zeros((2, 3)), "hartree/bohr", noise=ask.noise("forces", s), scale=SMALLEST)
+    noise = ask.noise("forces", s) * float(np.linalg.norm(r))
+    return Comparison(np.cross(r, f).sum(axis=0), np.zeros(3), "hartree", noise=noise, scale=SMALLEST)
 
 
 def _answers(ask, s, turn=None, order=None):
@@ -233,16 +240,11 @@ def _in_basis(ask, basis):
 
 @dataclass(frozen=True)
 class Check:
-    """compare: (Session, Setting) -> Comparison.   needs: quantities.   about: which quantity is under test."""
+    """compare: (Session, Setting) -> Comparison.   needs: quantities.   turns: True if a grid fixed in space shows."""
 
     compare: Callable[[Session, Setting], Comparison]
     needs: frozenset[str]
-    is_derivative: bool = field(default=False)
-
-    @property
-    def title(self) -> str:
-        """What has to hold."""
-        return (getattr(self.compare, "__doc__", "") or "").partition("\n")[0]
+    turns: bool = False
 
 
 def _under(**changes):
@@ -258,29 +260,28 @@ def _forces_beside_charges(ask, s):
     return forces(ask, _beside_charges(s))
 
 
-def _check(compare, *needs, is_derivative=False):
-    return Check(compare, frozenset(needs), is_derivative)
+def _check(compare, *needs, turns=False):
+    return Check(compare, frozenset(needs), turns)
 
-
-_slope = partial(_check, is_derivative=True)
 
 CHECKS: dict[str, Check] = {
-    "forces": _slope(forces, "energy", "forces"),
-    "forces in a field": _slope(_under(field=FIELD), "energy", "forces"),
-    "forces beside charges": _slope(_forces_beside_charges, "energy", "forces"),
-    "forces on charges": _slope(charge_forces, "energy", "charge_forces"),
-    "forces of state 1": _slope(_under(state=1), "energy", "forces"),
-    "Hessian": _slope(hessian, "forces", "hessian"),
-    "dipole": _slope(dipole, "energy", "dipole"),
-    "polarisability": _slope(polarizability, "dipole", "polarizability"),
-    "dipole derivatives": _slope(dipole_derivatives, "dipole", "dipole_derivatives"),
-    "infrared": _slope(infrared, "dipole", "infrared", "hessian"),
-    "sum and torque": _check(sums, "forces"),
-    "symmetry": _check(symmetry, "forces"),
+    "forces": _check(forces, "energy", "forces"),
+    "forces in a field": _check(_under(field=FIELD), "energy", "forces"),
+    "forces beside charges": _check(_forces_beside_charges, "energy", "forces"),
+    "forces on charges": _check(charge_forces, "energy", "charge_forces"),
+    "forces of state 1": _check(_under(state=1), "energy", "forces"),
+    "Hessian": _check(hessian, "forces", "hessian"),
+    "dipole": _check(dipole, "energy", "dipole"),
+    "polarisability": _check(polarizability, "dipole", "polarizability"),
+    "dipole derivatives": _check(dipole_derivatives, "dipole", "dipole_derivatives"),
+    "infrared": _check(infrared, "dipole", "infrared", "hessian"),
+    "net force": _check(net_force, "forces"),
+    "torque": _check(torque, "forces", turns=True),
+    "symmetry": _check(symmetry, "forces", turns=True),
     "spin exchange": _check(spin_exchange, "energy"),
     "order of atoms": _check(order_of_atoms, "energy"),
     "translation": _check(translation, "energy"),
-    "rotation": _check(rotation, "energy"),
+    "rotation": _check(rotation, "energy", turns=True),
     "size consistency": _check(size, "energy"),
     "nested bases": _check(nested_bases, "energy"),
     "two names": _check(two_names, "energy"),

@@ -15,6 +15,8 @@ UNSETTLED = 1e-2
 """Part of a quantity's size above which an error bar decides nothing."""
 CLOSE_FACTOR = 0.05
 """Part of the deviation that a constant factor may leave."""
+SLIGHT = 0.1
+"""Part of the largest deviation that atoms of another kind may have where one kind alone is wrong."""
 GONE = 0.25
 """Part of the deviation that is left, at most, where an ingredient is taken out that caused it."""
 
@@ -92,7 +94,7 @@ def pattern_of(
         return answer
     if (answer := _spin(found, judged, exchanged)) is not None:
         return answer
-    return _atoms(found, judged) or ("", "")
+    return _atoms(found) or ("", "")
 
 
 def _nothing_given(found):
@@ -117,7 +119,8 @@ def _factor(found):
     return name, f"all entries are {c:.4f} times what they should be, up to {left:.0e} {found.unit}"
 
 
-KNOWN = {"finer grid": "missing grid response", "without solvent": "missing solvent term"}
+GRID = "missing grid response"
+KNOWN = {"finer grid": GRID, "without solvent": "missing solvent term"}
 
 
 def _variant(judged, variants):
@@ -143,12 +146,12 @@ def _spin(found, judged, exchanged):
     return "one spin", f"it changes by {change:.1e} {found.unit} when alpha and beta are exchanged, which it must not"
 
 
-def _atoms(found, judged):
+def _atoms(found):
     kinds = np.array(found.atoms)
     if len(set(found.atoms)) < 2:
         return None
-    off = judged.wrong.reshape(len(kinds), -1).any(axis=1)
-    wrong, right = set(kinds[off]), set(kinds[~off])
+    off = np.abs(found.given - found.expected).reshape(len(kinds), -1).max(axis=1)
+    wrong, right = set(kinds[off > SLIGHT * off.max()]), set(kinds[off <= SLIGHT * off.max()])
     if len(wrong) != 1 or wrong & right:
         return None
-    return "one atom kind", f"only {wrong.pop()} is wrong; {', '.join(sorted(right))} right"
+    return "one atom kind", f"{wrong.pop()} is wrong; {', '.join(sorted(right))} is not, or by a tenth at most"

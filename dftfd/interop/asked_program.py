@@ -1,0 +1,184 @@
+"""Executables with an input template as targets of `dftfd audit-code`: Psi4, NWChem and whatever reads a text file.
+
+A program is described by a file .toml, read and never executed. See docs/audit_code.md.
+"""
+
+import re
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from dftfd.errors import (
+    FileError,
+    InputError,
+    MissingDependencyError,
+    NumericalError,
+    UnsupportedError,
+    closest_names,
+    shown,
+)
+from dftfd.interop.asked import QUANTITIES, Fixed, Setting, multiplicity
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM
+from dftfd.runtime.child_processes import run_program
+from dftfd.runtime.files import read_bytes
+
+LONGEST_FILE, LONGEST_OUTPUT = 10**6, 10**8
+SECONDS = 600
+"""What one calculation may take, where the file does not say `seconds`."""
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a program is told for a quantity, and how its output is read.
+
+    text: takes the place of {task}.   read: regular expression; numbers are all groups of all matches, of which the
+    last ones count.   factor: times these is the quantity in atomic units.
+    """
+
+    text: str
+    read: re.Pattern
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramTarget(Fixed):
+    """A program that is started anew for each calculation, in a folder of its own.
+
+    command: words, in which {input} and {output} are names of files.   template: text of the input.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    template: str
+    tasks: Mapping[str, Task]
+    basis: str = ""
+    input: str = "input.dat"
+    output: str = "output.dat"
+    seconds: float = SECONDS
+
+    @property
+    def offers(self) -> frozenset[str]:  # type: ignore[override]  # of this file
+        return frozenset(self.tasks)
+
+    @property
+    def conditions(self) -> frozenset[str]:  # type: ignore[override]
+        places = {"spin": "multiplicity", "field": "field_x", "charges": "charges", "state": "state"}
+        return frozenset(name for name, place in places.items() if f"{{{place}}}" in self._all_text)
+
+    @property
+    def _all_text(self):
+        return self.template + "".join(task.text for task in self.tasks.values())
+
+    def in_basis(self, basis: str) -> "ProgramTarget":
+        if "{basis}" not in self.template:
+            raise UnsupportedError("the template has no {basis}.")
+        return replace(self, basis=basis, name=f"{self.name}/{basis}")
+
+    def compute(self, quantity: str, setting: Setting) -> np.ndarray:
+        """Write the input, run the program, read the numbers."""
+        task = self.tasks[quantity]
+        with tempfile.TemporaryDirectory(prefix="dftfd-audit-") as folder:
+            places = self._places(setting)
+            text = filled(self.template, places | {"task": filled(task.text, places)})
+            (Path(folder) / self.input).write_text(text)
+            words = [filled(word, {"input": self.input, "output": self.output}) for word in self.command]
+            done = run_program(words, folder, self.seconds)
+            path = Path(folder) / self.output
+            printed = done.stdout if not path.exists() else read_bytes(path, LONGEST_OUTPUT).decode(errors="replace")
+        found = [float(word.replace("D", "E")) for row in task.read.findall(printed) for word in _words(row)]
+        count = _count(quantity, len(setting.symbols), len(setting.charges), len(found))
+        if len(found) < count or not found:
+            last = (printed + done.stderr).strip().splitlines()[-1:] or ["nothing"]
+            raise NumericalError(f"{len(found)} of {count} numbers of {quantity} in the output, which ends: {last[0]}")
+        return task.factor * np.array(found[-count:]).reshape(_shape(quantity, setting, count))
+
+    def _places(self, setting):
+        r = np.asarray(setting.positions)
+        atoms = lambda x: "\n".join(
+            f"{symbol} {a:.14f} {b:.14f} {c:.14f}" for symbol, (a, b, c) in zip(setting.symbols, x, strict=True)
+        )
+        charges = "\n".join(f"{q:.14f} {a:.14f} {b:.14f} {c:.14f}" for a, b, c, q in setting.charges)
+        given = {"charge": setting.charge, "multiplicity": multiplicity(setting), "state": setting.state}
+        given |= {f"field_{axis}": f"{value:.14f}" for axis, value in zip("xyz", setting.field, strict=True)}
+        given |= {"geometry": atoms(r * BOHR_IN_ANGSTROM), "geometry_bohr": atoms(r), "charges": charges}
+        return {name: str(value) for name, value in given.items()} | {"basis": self.basis}
+
+
+def filled(text: str, places: Mapping[str, str]) -> str:
+    """The text with {name} replaced by what stands for known names; other braces stay."""
+    return _PLACE.sub(lambda match: places.get(match[1], match[0]), text)
+
+
+def _words(row):
+    return [word for group in ((row,) if isinstance(row, str) else row) for word in group.split()]
+
+
+def _count(quantity, n_atoms, n_charges, n_found):
+    counts = {"forces": 3 * n_atoms, "hessian": 9 * n_atoms**2, "dipole": 3, "polarizability": 9}
+    counts |= {"dipole_derivatives": 9 * n_atoms, "charge_forces": 3 * n_charges, "infrared": n_found}
+    return counts.get(quantity, 1)
+
+
+def _shape(quantity, setting, count):
+    n = len(setting.symbols)
+    shapes: dict[str, tuple] = {"forces": (n, 3), "hessian": (n, 3, n, 3), "polarizability": (3, 3)}
+    shapes |= {"dipole_derivatives": (n, 3, 3), "charge_forces": (-1, 3), "dipole": (3,), "infrared": (count,)}
+    return shapes.get(quantity, ())
+
+
+def read_program(path: Path) -> ProgramTarget:
+    """The program that a .toml file describes; InputError for one that does not."""
+    text = read_bytes(path, LONGEST_FILE).decode(errors="replace")
+    try:
+        found = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise FileError(f"{path} is no TOML file: {error}.") from error
+    tasks = found.pop("tasks", None)
+    words = found.pop("command", None)
+    of_text = {"name": str(path.stem), "basis": "", "input": "input.dat", "output": "output.dat"}
+    given = {name: found.pop(name, default) for name, default in of_text.items()} | {
+        "template": found.pop("template", None),
+        "seconds": found.pop("seconds", SECONDS),
+    }
+    right = (
+        all(isinstance(given[name], str) for name in (*of_text, "template"))
+        and isinstance(words, list)
+        and len(words) > 0
+        and all(isinstance(word, str) for word in words)
+        and isinstance(tasks, dict)
+        and "energy" in tasks
+        and isinstance(given["seconds"], int | float)
+    )
+    if not right or found or any(Path(given[name]).name != given[name] for name in ("input", "output")):
+        raise InputError(
+            f"{path}: command (a list of words), template, [tasks.energy] and, if need be, name, basis, input, output "
+            f"(names of files), seconds and further tasks are expected{f', not {sorted(found)[0]!r}' if found else ''}."
+        )
+    if shutil.which(words[0]) is None:
+        raise MissingDependencyError(f"{path}: there is no program {words[0]!r} on the path.")
+    return ProgramTarget(command=tuple(words), tasks={q: _task(path, q, entry) for q, entry in tasks.items()}, **given)
+
+
+def _task(path, quantity, entry):
+    right = isinstance(entry, dict) and set(entry) <= {"text", "read", "factor"} and isinstance(entry.get("read"), str)
+    right = right and isinstance(entry.get("text", ""), str) and isinstance(entry.get("factor", 1.0), int | float)
+    if quantity not in QUANTITIES:
+        close = ", ".join(closest_names(quantity, QUANTITIES))
+        raise InputError(f"{path}: no quantity is called {shown(quantity)}; the closest names are {close}.")
+    if not right:
+        raise InputError(
+            f"{path}: [tasks.{quantity}] needs text and read (a regular expression with groups), factor if need be."
+        )
+    try:
+        pattern = re.compile(entry["read"], re.MULTILINE)
+    except re.error as error:
+        raise InputError(f"{path}: read = {shown(entry['read'])} is no regular expression: {error}.") from error
+    if pattern.groups == 0:
+        raise InputError(f"{path}: read = {shown(entry['read'])} has no groups, which say what the numbers are.")
+    return Task(entry.get("text", ""), pattern, float(entry.get("factor", 1.0)))
