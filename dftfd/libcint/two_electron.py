@@ -235,20 +235,21 @@ class InverseRoot:
     """L^-1 of the Coulomb metric V = L L^T of fitting functions, or its inverse root without eigenvalues next to zero.
 
     With it B = L^-1 (Q|ij) is `fitting_tensor`.   norms: sqrt V_QQ (aux,), 1 where that is not positive.
+    factor: L (aux, aux), or None, and then inverse (rank, aux).
     """
 
     def __init__(self, molecule, auxiliary: dict, omega: float = 0.0):
         V = coulomb_metric(molecule, auxiliary, omega)
-        self._factor: Any = None
-        self._root: Any = None
+        self.factor: Any = None
+        self.inverse: Any = None
         squares = V.diagonal()  # of a long-range operator they may be rounding errors
         self.norms = np.sqrt(np.where(squares > 0.0, squares, 1.0))
         try:
-            self._factor = scipy.linalg.cholesky(V, lower=True)
+            self.factor = scipy.linalg.cholesky(V, lower=True)
         except scipy.linalg.LinAlgError:
             s, U = scipy.linalg.eigh(V)
             kept = s > LINEAR_DEPENDENCE
-            self._root = U[:, kept].T / np.sqrt(s[kept])[:, None]
+            self.inverse = U[:, kept].T / np.sqrt(s[kept])[:, None]
         except ValueError as error:
             message = f"the Coulomb metric of the auxiliary basis could not be factorised: {error}."
             raise NumericalError(message) from error
@@ -256,32 +257,32 @@ class InverseRoot:
     @property
     def rank(self) -> int:
         """Rows of B."""
-        return len(self._root if self._factor is None else self._factor)
+        return len(self.inverse if self.factor is None else self.factor)
 
     def __call__(self, X) -> np.ndarray:
         """L^-1 X of X (aux, n), which is overwritten.
 
         Forward substitution by blocks of rows, all of it matrix products, which workers can form side by side.
         """
-        if self._factor is None:
-            return self._root @ X
+        if self.factor is None:
+            return self.inverse @ X
         for start, inverse in zip(range(0, len(X), _ROWS), self._inverse_blocks, strict=True):
             rows = slice(start, start + _ROWS)
-            X[rows] -= self._factor[rows, :start] @ X[:start]
+            X[rows] -= self.factor[rows, :start] @ X[:start]
             X[rows] = inverse @ X[rows]
         return X
 
     @cached_property
     def _inverse_blocks(self):
         """Inverses of the blocks on the diagonal of L."""
-        blocks = [self._factor[k : k + _ROWS, k : k + _ROWS] for k in range(0, len(self._factor), _ROWS)]
+        blocks = [self.factor[k : k + _ROWS, k : k + _ROWS] for k in range(0, len(self.factor), _ROWS)]
         return [scipy.linalg.solve_triangular(block, np.eye(len(block)), lower=True) for block in blocks]
 
     def transposed(self, Y) -> np.ndarray:
         """L^-T Y of Y (aux, n)."""
-        if self._factor is None:
-            return self._root.T @ Y
-        return scipy.linalg.solve_triangular(self._factor, Y, lower=True, trans=1, check_finite=False)
+        if self.factor is None:
+            return self.inverse.T @ Y
+        return scipy.linalg.solve_triangular(self.factor, Y, lower=True, trans=1, check_finite=False)
 
 
 def schwarz_bounds(molecule) -> np.ndarray:

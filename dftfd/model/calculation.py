@@ -30,6 +30,7 @@ from dftfd.terms import (
     SolventEnergy,
     Term,
 )
+from dftfd.terms.device_integrals import DeviceCoulombExchange
 from dftfd.terms.double_integral import suitable_level
 from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
 from dftfd.terms.integrals import CoulombExchange, ExactCoulombExchange, OneElectron
@@ -133,7 +134,12 @@ class Calculation:
         functional = self.functional
         local = functional.is_semilocal and not functional.semilocal_part.exact_exchange_ranges
         whole = local and not functional.double_integral_part.terms and not functional.guests
-        return bool(whole) and self.is_large and not may_have_several_states(self) and accelerated_devices() is None
+        return (
+            bool(whole)
+            and self.is_large
+            and not may_have_several_states(self)
+            and accelerated_devices(self.molecule.n_ao) is None
+        )
 
     def unrestricted(self) -> "Calculation":
         """The same energy for different orbitals of both spins."""
@@ -227,6 +233,9 @@ class Calculation:
         exact_exchange = self.functional.exact_exchange
         if not self.density_fit:
             return ExactCoulombExchange(self.molecule, n_operators=len({0.0, *(omega for omega, _ in exact_exchange)}))
+        devices = accelerated_devices(self.molecule.n_ao)
+        if devices is not None and DeviceCoulombExchange.has_room(self.molecule, exact_exchange, devices[0]):
+            return DeviceCoulombExchange(self.molecule, bool(exact_exchange), devices[0], budget)
         return DensityFittedCoulombExchange(self.molecule, bool(exact_exchange), budget)
 
 

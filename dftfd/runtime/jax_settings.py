@@ -25,7 +25,20 @@ def prepare_jax() -> None:
         )
     jax.config.update("jax_enable_x64", True)
     _require_platforms()
+    _compute_on_the_processor()
     enable_compilation_cache()
+
+
+def _compute_on_the_processor():
+    """Arrays and programs go to the processor unless they are put elsewhere, as xc.device does.
+
+    Most of dftfd's are small: on an accelerator they would wait for each other. A default device that was chosen before
+    stays, and JAX_PLATFORMS without cpu is such a choice.
+    """
+    platforms = jax.config.jax_platforms  # type: ignore[attr-defined]
+    chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
+    if chosen is None and (not platforms or "cpu" in platforms.split(",")):
+        jax.config.update("jax_default_device", "cpu")
 
 
 def _require_platforms():

@@ -40,7 +40,7 @@ class SemilocalEnergy(GridEnergy):
     ):
         """arrays_vary: as in XCKernel."""
         self.functional, self.arrays_vary, self._progress = functional, arrays_vary, progress
-        self._devices = None if functional.exact_exchange_ranges else accelerated_devices()
+        self._devices = None if functional.exact_exchange_ranges else accelerated_devices(molecule.n_ao)
         kernel = shared(XCKernel, functional, n_spin, **({"arrays_vary": True} if arrays_vary else {}))
         super().__init__(kernel, molecule, grid, orbitals, keep=self._devices is None)
 
@@ -60,6 +60,8 @@ class SemilocalEnergy(GridEnergy):
 
         Made for calculations that need one exact matrix, or two: orbitals are kept where a third one is asked for.
         """
+        if self._devices is not None:
+            return self
         other = copy(self)
         other.builder = self.made_on(self.builder.store.in_single_precision(REHEARSAL))
         self.builder.store.patience = 2

@@ -172,6 +172,20 @@ class PointCode:
         """[energy, its derivatives by all inputs], (point,) each; blocks: see `OnPoints`."""
         return self._on_points("slopes", lambda: self.program(1), blocks)
 
+    def slopes_in_jax(self, x, points) -> jax.Array:
+        """The energy and its derivatives by the variables (1 + n, ...), on JAX's devices where the arrays are.
+
+        x: (n, ...).   points: (..., 3).
+        """
+
+        def make():
+            program = replace(self.program(1), outputs=self.program(1).outputs[: 1 + self.n])
+            return jax.jit(
+                lambda x, points, numbers: jnp.stack(run(program, [*x, *jnp.moveaxis(points, -1, 0), *numbers]))
+            )
+
+        return self._once("slopes in JAX", make)(x, points, self._values)
+
     def change_of_slopes(self, *blocks) -> list[np.ndarray]:
         """[derivative of de/dx_i along a direction for each variable]; blocks: the inputs, then the direction."""
 
