@@ -7,6 +7,7 @@ import pytest
 from jax import lax
 
 from dftfd.autofd import compose
+from dftfd.autofd.core import roots
 from dftfd.autofd.scalar import reader
 from dftfd.autofd.scalar.derive import with_gradient
 from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
@@ -16,7 +17,7 @@ from dftfd.errors import FunctionalError
 from dftfd.functionals.registry import term
 from dftfd.functionals.validation import require_valid
 from dftfd.xc.kernel import XCKernel
-from tests.compilations import traces
+from tests.compilations import compilations, traces
 
 SCALAR = jax.ShapeDtypeStruct((), np.float64)
 X = np.linspace(0.031, 0.273, 11)
@@ -136,6 +137,18 @@ def test_the_slopes_of_a_longer_formula_trace_nothing():
         both = with_gradient(program)
     assert not found
     np.testing.assert_allclose(run_on_numpy(both, [X]), jax.vmap(jax.value_and_grad(long))(X), rtol=1e-13)
+
+
+def test_numpy_runs_functions_with_derivative_rules_without_compilation():
+    """Before derivatives are formed they are whole; another number of points would compile each of them again."""
+    code = lambda x: roots.power(x, 4 / 3) + roots.cbrt(x - 0.2) * lax.stop_gradient(x)
+    program = point_program(code, SCALAR)
+    assert sum(program.nodes[i].op == "call" for i in program.needed) == 3
+    run_on_numpy(program, [X])
+    with compilations() as compiled:
+        (found,) = run_on_numpy(program, [X[1:]])
+    assert not compiled
+    np.testing.assert_allclose(found, X[1:] ** (4 / 3) + np.cbrt(X[1:] - 0.2) * X[1:], rtol=1e-14)
 
 
 @pytest.mark.parametrize("name", ["cond", "length of a loop", "custom_jvp", "sort"])

@@ -11,8 +11,9 @@ import jax
 import numpy as np
 from scipy import special
 
-from dftfd.autofd.scalar.program import Node, evaluate
-from dftfd.autofd.scalar.vocabulary import EXACT
+from dftfd.autofd.scalar.program import Node, ScalarProgram, evaluate
+from dftfd.autofd.scalar.vocabulary import ALIASES, EXACT
+from dftfd.errors import UnsupportedError
 
 FUNCTIONS = {
     "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
@@ -50,6 +51,14 @@ class OnNumpy:
             return FUNCTIONS[node.op](*args)
         if node.op in _WITH_PARAMETERS and (node.real or node.op not in _REAL_ONLY):
             return _WITH_PARAMETERS[node.op](*args, **node.params)
+        if node.op == "call" and node.code.name in ALIASES:
+            return (np.stack(np.broadcast_arrays(*args), axis=-1),)
+        if node.op == "call" and (program := _value_program(Operation(node.kind, node))):
+            rows = iter(run_on_numpy(program, [np.broadcast_to(a, self.n_points) for a in args]))
+            sizes = [int(np.prod(v.aval.shape)) for v in node.code.eqn.outvars]
+            return tuple(np.stack([next(rows) for _ in range(size)], axis=-1) for size in sizes)
+        if not node.real and (exact := exactly(node.op, node.params, [np.asarray(a) for a in args])) is not None:
+            return exact
         results = _compiled(Operation(node.kind, node))(*(np.broadcast_to(a, self.n_points) for a in args))
         return tuple(map(np.asarray, results)) if node.op == "call" else np.asarray(results)
 
@@ -86,6 +95,16 @@ class Operation:
 
     kind: tuple
     node: Node = field(compare=False)
+
+
+@lru_cache(maxsize=256)
+def _value_program(operation: Operation) -> ScalarProgram | None:
+    """The value of a function with a derivative rule as straight-line code, which needs no compilation, else None."""
+    whole = operation.node.code
+    try:
+        return whole.program if whole.has_rule else None
+    except UnsupportedError:
+        return None
 
 
 @lru_cache(maxsize=256)
