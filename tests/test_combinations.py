@@ -1,6 +1,7 @@
 """Random combinations of molecule, functional, environment and property (tests/combinations)."""
 
 import dataclasses
+import itertools
 import os
 import time
 from pathlib import Path
@@ -8,20 +9,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dftfd.errors import UnsupportedError
+from dftfd.functionals import supports
 from dftfd.model.forces import Forces
 from tests.combinations import __main__ as combinations
 from tests.combinations.__main__ import DEFECTS, outcome, shrunk
-from tests.combinations.cases import Case, draw
-from tests.combinations.checks import register_own
+from tests.combinations.cases import PROPERTIES, Case, draw
+from tests.combinations.checks import CHECKS
+from tests.combinations.solving import forget
+from tests.verification import supports_page
 
 KEPT = Path(__file__).parent / "combinations" / "kept.jsonl"
 HYDROXYL = Case([["O", [0.01, 0.02, 0.03]], ["H", [0.4, 0.5, 0.75]]], 0, 1, "sto-3g", "pbe", "forces", seed=3)
 FIELD = {"grid_level": 0, "density_fit": False, "electric_field": [0.004, -0.007, 0.005]}
 
 
-@pytest.fixture
-def own_functionals(unregistered):
-    register_own()
+@pytest.fixture(autouse=True)
+def solved_anew():
+    forget()
 
 
 @pytest.mark.parametrize("name", ["energy", "forces", "dipole"])
@@ -54,13 +59,37 @@ def test_shrinking_ends_with_the_simplest_case(monkeypatch):
 
 
 def test_a_case_is_plain_data():
-    case = draw(np.random.default_rng(0))
-    assert Case.of(case.json()).json() == case.json()
+    for case in draw(np.random.default_rng(0), each=3):
+        assert Case.of(case.json()).json() == case.json()
+
+
+def test_the_page_is_the_table():
+    """docs/supports.md is what `python -m tests.verification.supports_page` writes."""
+    assert supports_page.PAGE.read_text() == supports_page.text()
+
+
+def test_a_refusal_that_the_table_does_not_have_is_found(monkeypatch):
+    """And so is a row of the table that nothing keeps to."""
+    case = dataclasses.replace(HYDROXYL, options=FIELD)
+    monkeypatch.setattr(combinations, "CHECKS", {"forces": _refusing})
+    assert outcome(case)[0] == "table"
+    rows = [supports.Refusal(("UKS",), "forces", "no forces of UKS.")]
+    monkeypatch.setattr(supports, "REFUSALS", rows)
+    monkeypatch.setattr(combinations, "CHECKS", {"forces": lambda case: iter([("nothing", 0.0, 0.0, 1.0)])})
+    assert outcome(case)[0] == "table"
+
+
+def _refusing(case):
+    raise UnsupportedError("no forces here.")
+
+
+def test_every_property_has_its_check():
+    assert set(PROPERTIES) == set(CHECKS)
 
 
 @pytest.mark.slow  # each is a whole calculation, or several
 @pytest.mark.parametrize("line", KEPT.read_text().splitlines() if KEPT.exists() else [])
-def test_what_was_found_stays_mended(line, own_functionals):
+def test_what_was_found_stays_mended(line, unregistered):
     found, words = outcome(Case.of(line))
     assert found not in DEFECTS, words
 
@@ -68,11 +97,10 @@ def test_what_was_found_stays_mended(line, own_functionals):
 @pytest.mark.slow  # some minutes: new cases each time
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("part", range(10))
-def test_new_combinations_are_right_or_refused(part, own_functionals):
-    """Twenty new cases; the message has the seed and the case, for tests/combinations/kept.jsonl."""
+def test_new_combinations_are_right_or_refused(part, unregistered):
+    """Forty new cases; the message has the seed and the case, for tests/combinations/kept.jsonl."""
     seed = int(os.environ.get("DFTFD_COMBINATIONS_SEED", time.time_ns() % 2**31)) + part
     rng = np.random.default_rng(seed)
-    for _ in range(20):
-        case = draw(rng)
+    for case in itertools.chain.from_iterable(draw(rng, each=4) for _ in range(10)):
         found, words = outcome(case)
         assert found not in DEFECTS, f"seed {seed}: {words}\n{case.json()}"

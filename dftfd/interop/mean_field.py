@@ -15,7 +15,7 @@ from pyscf import dft, lib
 from pyscf.scf.dispersion import parse_dft
 
 from dftfd.errors import UnsupportedError
-from dftfd.functionals.double_hybrids import without_pt2
+from dftfd.functionals import supports
 from dftfd.functionals.empirical_dispersion import find_pair
 from dftfd.functionals.registry import get_functional
 from dftfd.interop.numint import ROWS, Library, numint
@@ -49,7 +49,7 @@ def mean_field(result: Any, follow: Callable, compare_gradient: bool | None = No
     Raises UnsupportedError where PySCF has no place for the functional, the occupations or a term of the energy, and
     where its numbers are others.
     """
-    without_pt2(result.functional, "of which a mean field is a part only; hand over that of its orbitals alone")
+    supports.require("to_pyscf", result.functional, result.features)
     parts = [term.in_pyscf() for term in result.calculation.energy(as_progress(None)).terms]
     name = _name_without_correction(result)
     functional = reduce(add, (part.functional for part in parts if part.functional is not None)).named(name)

@@ -17,9 +17,9 @@ import pyscf
 from pyscf.dft import numint as pyscf_numint
 
 from dftfd.errors import FunctionalError, InputWarning, MissingDependencyError, UnsupportedError
+from dftfd.functionals import supports
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import from_definition, require_reproducible
-from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.functionals.guests import without_guests
 from dftfd.functionals.names import refuse_part
 from dftfd.functionals.registry import get_functional
@@ -345,20 +345,7 @@ def _require_supported_pyscf():
 
 
 def _require_passable(functional: Functional):
-    name = functional.name
-    without_guests(functional, "which PySCF's numint can't be given")
-    if any(term.formula is not VV10.terms[0][1].formula for _, term in functional.nonlocal_part.terms):
-        raise UnsupportedError(f"{name!r} holds a double integral other than VV10, which can't be passed to PySCF.")
-    if functional.dispersion is not None:
-        raise UnsupportedError(
-            f"{name!r} has a dispersion correction, which PySCF has elsewhere; leave the suffix out and set "
-            f"mf.disp = {functional.dispersion[0]!r}."
-        )
-    without_pt2(functional, "whose perturbation theory PySCF has in pyscf.mp; pass orbitals_alone(functional)")
-    if not functional.has_energy:
-        raise UnsupportedError(f"{name!r} is a model of the potential; PySCF needs the energy too.")
-    if len([omega for omega, _ in functional.exact_exchange if omega]) > 1:
-        raise UnsupportedError(f"{name!r} has exact exchange with several omegas; PySCF takes one.")
+    supports.require("numint", functional)
     semilocal = functional.semilocal_part
     if semilocal.terms and "lapl" in pointwise_kernel(semilocal, 2).ingredients:
-        raise UnsupportedError(f"{name!r} depends on the Laplacian of the density, which PySCF can't pass on.")
+        supports.require("numint", functional, {"Laplacian"})

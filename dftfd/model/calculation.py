@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from dftfd.functionals import supports
 from dftfd.functionals.base import Functional
 from dftfd.functionals.exchange_ranges import with_plain_ranges
 from dftfd.functionals.registry import get_functional
@@ -72,7 +73,7 @@ class Calculation:
     def of(cls, molecule: Molecule, options: Options) -> "Calculation":
         """The calculation that options ask for; InputError for what does not suit the molecule."""
         functional, nlc_level = with_plain_ranges(get_functional(options.xc), _INTEGRALS), options.nlc_grid_level
-        return cls(
+        found = cls(
             molecule=molecule,
             functional=functional,
             method=method_for(options.method, molecule.spin),
@@ -91,6 +92,25 @@ class Calculation:
             ),
             max_memory=options.max_memory,
         )
+        supports.require("energy", functional, found.features(options))
+        return found
+
+    def features(self, options: Options) -> frozenset[str]:
+        """What dftfd.functionals.supports knows of the calculation, and of how its orbitals are filled."""
+        surroundings = self.surroundings
+        there = {
+            self.method: True,
+            "smearing": options.smearing is not None,
+            "occupations": options.occupations is not None,
+            "given grid": not self.grid.moves,
+            "core potentials": any(ecp is not None for ecp in self.molecule.atom_ecp),
+            "relativity": surroundings.relativity is not None,
+            "electric field": bool(np.any(surroundings.electric_field)),
+            "point charges": bool(len(surroundings.charges)),
+            "external potential": surroundings.potential is not None,
+            "solvent": surroundings.solvent is not None,
+        }
+        return frozenset(name for name, is_there in there.items() if is_there)
 
     @property
     def n_spin(self) -> int:

@@ -13,17 +13,11 @@ from dftfd.runtime.threads import blas_threads
 NOT_CONVERGED = "perturbation theory was left out: the orbitals are no solution"
 
 
-def require_full_orbitals(calculation: Calculation, options: Options) -> None:
-    """Raise InputError where the perturbation theory of a double hybrid is not defined, or frozen_core= for another."""
-    name, with_pt2 = calculation.functional.name, bool(calculation.functional.pt2)
-    if options.frozen_core and not with_pt2:
+def refuse_frozen_core(calculation: Calculation, options: Options) -> None:
+    """Raise InputError for frozen_core= without perturbation theory."""
+    if options.frozen_core and not calculation.functional.pt2:
+        name = calculation.functional.name
         raise InputError(f"frozen_core=True is for double hybrids; {name!r} has no perturbation theory.")
-    if not with_pt2:
-        return
-    if calculation.method == "ROKS":
-        raise InputError(f"{name!r} is a double hybrid, of RKS and UKS; take method='UKS' instead of ROKS.")
-    if options.smearing is not None or options.occupations is not None:
-        raise InputError(f"{name!r} is a double hybrid, of the lowest orbitals, full; leave smearing, occupations out.")
 
 
 def with_perturbation_theory(result: Any, progress: Any) -> Any:

@@ -15,14 +15,12 @@ import jax
 import jax.numpy as jnp
 
 from dftfd.errors import InputError
+from dftfd.functionals import supports
 from dftfd.functionals.base import Functional
-from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.functionals.exchange_ranges import with_plain_ranges
-from dftfd.functionals.guests import without_guests
 from dftfd.functionals.pytree import put_together, taken_apart
 from dftfd.functionals.registry import get_functional
 from dftfd.model.calculation import Calculation
-from dftfd.model.forces import require_energy
 from dftfd.model.options import Options
 from dftfd.runtime.arguments import public, traceable
 from dftfd.runtime.memory import memory_budget, memory_plan
@@ -170,9 +168,7 @@ def energy(
 def _with_energy(functional) -> Functional:
     """The functional of a name, if it has an energy."""
     functional = with_plain_ranges(get_functional(functional), "and the integrals here are those of one number")
-    require_energy(functional)
-    without_guests(functional, "which is not written out here")
-    without_pt2(functional, "whose perturbation theory is no function of the density matrix")
+    supports.require("energy in JAX", functional)
     return functional
 
 

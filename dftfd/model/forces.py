@@ -17,8 +17,8 @@ from typing import Annotated, Any
 import numpy as np
 import scipy.linalg
 
-from dftfd.errors import NumericalError, UnsupportedError
-from dftfd.functionals.double_hybrids import without_pt2
+from dftfd.errors import NumericalError
+from dftfd.functionals import supports
 from dftfd.libcint.derivatives import overlap_derivative
 from dftfd.libcint.mole import overlap_integrals
 from dftfd.runtime.arguments import Kind, public
@@ -110,22 +110,12 @@ def nuclear_forces(
 
 def require_energy(functional) -> None:
     """Raise UnsupportedError, naming them, where terms are models of the potential alone: their total is incomplete."""
-    if not functional.has_energy:
-        names = ", ".join(repr(term.name) for _, term in functional.terms if not term.has_energy)
-        raise UnsupportedError(
-            f"{names} is a model of the potential alone: it has no energy, so neither energy differences nor forces "
-            "exist."
-        )
+    supports.require("energy differences", functional)
 
 
 def require_forces(functional) -> None:
     """Raise UnsupportedError where the energy has no analytic forces, or there is none."""
-    require_energy(functional)
-    without_pt2(
-        functional,
-        "whose forces need derivatives of its perturbation theory; numerical ones are there: "
-        "dftfd.numerical_forces, dftfd gradient --numerical",
-    )
+    supports.require("forces", functional)
 
 
 def energy_weighted_density(S, P, F, C, threshold: float) -> np.ndarray:

@@ -210,17 +210,3 @@ def occupations_for(occupations, n_spin: int, capacity: int):
             f"occupations must lie between 0 and {capacity} and not all vanish; found {shown(wrong or occupations)}."
         )
     return occupations
-
-
-def require_orbitals_of_one_matrix(options) -> None:
-    """Raise InputError for ROKS with smearing.
-
-    Roothaan's effective Fock matrix is made of projectors on full, half filled and empty orbitals. Where alpha and beta
-    occupations of shared orbitals are fractional, no single matrix has the stationary orbitals as its eigenvectors, and
-    the cycle has no fixed point.
-    """
-    if options.smearing is not None and options.method == "ROKS":
-        raise InputError(
-            "smearing needs method='UKS' or 'RKS', not ROKS: orbitals that both spins share with fractional "
-            "occupations are eigenvectors of no Fock matrix; take UKS, or leave smearing out."
-        )

@@ -13,8 +13,7 @@ from typing import Any
 
 from jax.tree_util import tree_map
 
-from dftfd.errors import UnsupportedError
-from dftfd.functionals.double_hybrids import without_pt2
+from dftfd.functionals import supports
 from dftfd.runtime.progress import as_progress
 
 
@@ -26,9 +25,7 @@ def parameter_gradient(calculation, P) -> dict[str, dict[str, Any]]:
     e_x_lr, on whose omega integrals depend.
     """
     functional = calculation.functional
-    without_pt2(functional, "whose orbitals change with parameters, and its perturbation theory with them")
-    if "e_x_lr" in functional.ingredients:
-        raise UnsupportedError("the gradient by omega of e_x_lr needs derivatives of integrals that are not there.")
+    supports.require("parameter gradient", functional)
     found: dict[str, dict[str, Any]] = {}
     for term in calculation.energy(as_progress(False)).terms:
         for name, slopes in term.parameter_gradient(P, functional).items():

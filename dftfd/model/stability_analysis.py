@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from dftfd.errors import InputError
+from dftfd.functionals import supports
 from dftfd.grids.atomic import N_LEVELS
 from dftfd.runtime.progress import Progress
 from dftfd.scf.occupation import Aufbau
@@ -21,8 +22,9 @@ def result_stability(result) -> Stability:
 
     The Hessian is that of all terms of the energy; UnsupportedError where one has no response.
     """
-    if result.entropy_term or not result.converged:
-        raise InputError("stability is defined for converged results without smearing.")
+    supports.require("stability of a state", result.functional, result.features)
+    if not result.converged:
+        raise InputError("stability is defined for converged results.")
     calculation = result.calculation
     value, guess, noise = _lowest(result, calculation, 1, antisymmetric=False)
     if result.method != "RKS":

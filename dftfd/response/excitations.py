@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from dftfd.errors import ConvergenceWarning, InputError, NotConvergedError, shown
+from dftfd.functionals import supports
 from dftfd.libcint.mole import gradient_integrals, overlap_integrals, position_integrals, rotation_integrals
 from dftfd.model.nearby import solution_at
 from dftfd.response.excited_states import ExcitedState, excited_state
@@ -263,13 +264,10 @@ def _operators(result, spin, progress, fast) -> Any:
     """The equations of excitations of a spin; InputError where the result has none."""
     if spin == "flip":
         return SpinFlip(result, progress)
-    if result.method == "ROKS":
-        raise InputError("excitations are those of RKS and UKS; run method='UKS', with the result as guess.")
+    supports.require("excitations", result.functional, result.features)
     if spin is not None and result.method != "RKS":
         raise InputError(f"spin={spin!r} is for a closed shell, RKS; UKS excitations are of any spin: leave it out.")
     response = LinearResponse(result, spin == "triplet", progress, fast=fast)
-    if not response.is_uniform or result.mo_occ.max() != result.calculation.capacity:
-        raise InputError("excitations need full and empty orbitals; this result has other occupations.")
     if not response.size:
         raise InputError("no orbital is empty in this basis set, so there are no excitations; take a larger basis.")
     return response

@@ -23,14 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from dftfd.errors import InputError, NumericalError
-from dftfd.model.forces import Forces, nuclear_forces, require_energy
+from dftfd.errors import NumericalError
+from dftfd.functionals import supports
+from dftfd.model.forces import Forces, nuclear_forces
 from dftfd.properties.moments import DEBYE, dipole_moment
 from dftfd.response.linear_response import LinearResponse
 from dftfd.response.turning_orbitals import TurningOrbitals
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.threads import blas_threads
-from dftfd.xc.channels import without_exact_exchange
 
 TOLERANCE = 1e-9
 """Of the equations of z, as a share of their right-hand side, which enters to first order."""
@@ -81,7 +81,7 @@ def excited_state(response: LinearResponse, R, L, what: str, grid_response: bool
     Raises UnsupportedError where the energy has no such derivatives, NotConvergedError at an unstable ground state.
     """
     result = response.result
-    _require_derivatives(result)
+    supports.require("excited states", result.functional, result.features)
     turning, scale = _turning(response, R, L, progress)
     relaxing = response if not response.triplet else LinearResponse(result, progress=progress)
     with progress.stage("relaxation of the excited state's orbitals"), blas_threads(1):
@@ -118,12 +118,3 @@ def _turning(response, R, L, progress) -> tuple[TurningOrbitals, float]:
         kappa, s = (np.concatenate([M, -M]) / np.sqrt(2.0) for M in (kappa, s))
         C, n = np.concatenate([C, C]), np.concatenate([n, n]) / 2.0
     return TurningOrbitals(energy, calculation.molecule, calculation.linear_dependence, C, n, kappa, s), scale
-
-
-def _require_derivatives(result):
-    """Raise where the energy of an excited state has no derivative by the positions of the nuclei here."""
-    functional = result.functional
-    require_energy(functional)
-    without_exact_exchange(functional, functional.ingredients, "which has no forces on excited states")
-    if not result.calculation.grid.moves:
-        raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= for these forces.")

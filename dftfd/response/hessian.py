@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from dftfd.errors import InputError, InputWarning, NumericalError
-from dftfd.model.forces import nuclear_forces, require_forces
+from dftfd.functionals import supports
+from dftfd.model.forces import nuclear_forces
 from dftfd.response.differences import STEPS, Differences
 from dftfd.response.displacements import by_differences, recorded_displacements
 from dftfd.response.kept_functions import SHARE, kept_functions
@@ -51,9 +52,7 @@ def second_derivatives(
 ) -> SecondDerivatives:
     """Those of a result; see SCFResult.hessian and SCFResult.vibrations for the arguments."""
     result.require_converged("second derivatives")
-    require_forces(result.functional)
-    if not result.calculation.grid.moves:
-        raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= for vibrations.")
+    supports.require("second derivatives", result.functional, result.features)
     progress = as_progress(progress)
     if method == "auto":
         method = "differences" if raman or record is not None or restart or why_not(result) else "response"

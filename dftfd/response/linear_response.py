@@ -14,8 +14,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from dftfd.errors import UnsupportedError
-from dftfd.functionals.double_hybrids import without_pt2
+from dftfd.functionals import supports
 from dftfd.model.calculation import Ingredients
 from dftfd.model.cheaper_energy import cheaper_ingredients
 from dftfd.model.kohn_sham import FockEvaluation, KohnSham
@@ -27,11 +26,6 @@ from dftfd.scf.rotation import EnergyModel, canonical
 from dftfd.terms import CoulombExchangeEnergy
 
 MAX_PRODUCTS = 1000
-
-NO_RESPONSE = (
-    "whose responses need derivatives of its perturbation theory; those of its orbitals alone are those of "
-    "dftfd.functionals.double_hybrids.orbitals_alone(functional)"
-)
 
 LARGE = 1000
 """Pairs of orbitals from which a cheaper energy saves more products than it costs."""
@@ -60,12 +54,7 @@ class LinearResponse:
 
         large: pairs from which a cheaper energy helps, LARGE without."""
         result.require_converged("linear response")
-        if result.settings.smearing:
-            raise UnsupportedError(
-                "smeared occupations, which move electrons between orbitals, have static polarisabilities alone; for "
-                "other responses give whole or fixed occupations."
-            )
-        without_pt2(result.functional, NO_RESPONSE)
+        supports.require("response", result.functional, result.features)
         self._progress, self.triplet, self._fast, self._large = progress or Progress(), triplet, fast, large or LARGE
         self.result, calculation = result, result.calculation
         self._ingredients = ingredients or calculation.build(self._progress)
@@ -170,11 +159,8 @@ class LinearResponse:
         Static, R holds the derivatives of orbitals, kappa_pq = R_pq in C -> C exp(kappa); see `blocks`.
         tolerance: of the equations, as a share of each G. Raises NotConvergedError, at a resonance for example.
         """
-        if omega and not self.is_uniform:
-            raise UnsupportedError(
-                "responses at a frequency are those of RKS and UKS with full and empty orbitals; the static one, "
-                "omega=0.0, has restricted open shells and other occupations, too."
-            )
+        if omega:
+            supports.require("response at a frequency", self.result.functional, self.result.features)
         note, cheaper = self._progress.note, self.cheaper
         return driven_response(self, np.asarray(G), float(omega), tolerance, MAX_PRODUCTS, note, cheaper)
 

@@ -10,17 +10,14 @@ Y. Shao, M. Head-Gordon, A. I. Krylov, J. Chem. Phys. 118, 4807 (2003). doi:10.1
 
 import numpy as np
 
-from dftfd.errors import InputError, UnsupportedError
-from dftfd.functionals.double_hybrids import without_pt2
-from dftfd.functionals.guests import without_guests
+from dftfd.errors import InputError
+from dftfd.functionals import supports
 from dftfd.model.kohn_sham import FockEvaluation
-from dftfd.response.linear_response import NO_RESPONSE
 from dftfd.runtime.progress import Progress
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import State
 from dftfd.scf.rotation import canonical
 from dftfd.terms import CoulombExchangeEnergy
-from dftfd.xc.channels import without_exact_exchange
 
 
 class SpinFlip:
@@ -33,15 +30,8 @@ class SpinFlip:
 
     def __init__(self, result, progress=None):
         result.require_converged("linear response")
-        functional, calculation, progress = result.functional, result.calculation, progress or Progress()
-        without_exact_exchange(functional, functional.ingredients, "whose coupling of flipped spins is not there")
-        without_guests(functional, "whose coupling of flipped spins is not there")
-        without_pt2(functional, NO_RESPONSE)
-        if not functional.exact_exchange:
-            raise UnsupportedError(
-                f"spin-flip excitations with {functional.name!r}: without exact exchange nothing couples flipped spins "
-                "of one axis; take a hybrid, better one with half of exact exchange, such as bhandhlyp."
-            )
+        calculation, progress = result.calculation, progress or Progress()
+        supports.require("spin flips", result.functional, result.features)
         if len(result.mo_occ) == 1 or not set(np.unique(result.mo_occ)) <= {0.0, 1.0}:
             raise InputError("spin-flip excitations begin at UKS or ROKS with full and empty orbitals.")
         ingredients = calculation.build(progress)

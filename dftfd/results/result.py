@@ -127,6 +127,16 @@ class SCFResult(Responses):
         return self.calculation.method
 
     @property
+    def features(self) -> frozenset[str]:
+        """What dftfd.functionals.supports knows of the calculation, and of its orbitals' numbers of electrons."""
+        whole = np.isin(self.mo_occ, (0.0, self.calculation.capacity)).all()
+        numbers = [np.unique(n) for n in self.mo_occ]
+        moved = {round(a - b, 12) for n in numbers for a in n for b in n if a > b}
+        partly = {"partly filled orbitals": not whole, "unequal occupations": len(moved) > 1}
+        found = (name for name, is_there in partly.items() if is_there)
+        return self.calculation.features(self.settings.options).union(found)
+
+    @property
     def n_electrons(self) -> float:
         """Number of electrons in the orbitals: that of the molecule, unless `occupations` decided otherwise."""
         return _settled(self.mo_occ.sum())

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from dftfd.errors import NumericalError
-from dftfd.functionals.double_hybrids import without_pt2
+from dftfd.functionals import supports
 from dftfd.functionals.registry import get_functional
-from dftfd.model.forces import require_energy
 from dftfd.results.result import SCFResult
 from dftfd.runtime.progress import as_progress
 from dftfd.scf.orbitals import occupied_orbitals
@@ -25,8 +24,7 @@ def energies_on(result: SCFResult, xc: Any) -> dict[str, float]:
     potential, NumericalError for an energy that is not finite.
     """
     calculation = replace(result.calculation, functional=get_functional(xc))
-    require_energy(calculation.functional)
-    without_pt2(calculation.functional, "whose perturbation theory is not that of another functional's density")
+    supports.require("another density", calculation.functional)
     energy = calculation.build(as_progress(False)).energy
     C_occ = occupied_orbitals(result.mo_coeff, result.mo_occ)
     energies = energy.evaluate(result.density_matrix, C_occ).energies

@@ -12,9 +12,9 @@ from dftfd.errors import InputError
 from dftfd.functionals.names import refuse_part
 from dftfd.model.calculation import Calculation, Ingredients
 from dftfd.model.call_options import taking
-from dftfd.model.double_hybrid import require_full_orbitals, with_perturbation_theory
+from dftfd.model.double_hybrid import refuse_frozen_core, with_perturbation_theory
 from dftfd.model.input_warnings import may_have_several_states, warn_about_electrons, warn_about_functional
-from dftfd.model.option_values import occupations_for, require_orbitals_of_one_matrix, require_settings_of_jax
+from dftfd.model.option_values import occupations_for, require_settings_of_jax
 from dftfd.model.options import Options
 from dftfd.results.checkpoint import as_checkpoint, resume
 from dftfd.results.notes import DOUBT, notes_before
@@ -59,8 +59,7 @@ def solution_of(calculation: Calculation, options: Options, build: Callable[[Any
     molecule = calculation.molecule
     occupations = occupations_for(options.occupations, calculation.n_spin, calculation.capacity)
     options = replace(options, method=calculation.method, occupations=occupations)
-    require_orbitals_of_one_matrix(options)
-    require_full_orbitals(calculation, options)
+    refuse_frozen_core(calculation, options)
     guess = checked_guess(options.guess, calculation)
     refuse_part(options.xc, calculation.functional)
     warn_about_functional(options.xc, calculation.functional, calculation.grid)

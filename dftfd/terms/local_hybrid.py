@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from dftfd.errors import UnsupportedError
 from dftfd.terms.on_grid import gradient_on_grid
 from dftfd.terms.semilocal import SemilocalEnergy
 from dftfd.xc.channels import without_exact_exchange
@@ -20,12 +19,6 @@ class LocalHybridEnergy(SemilocalEnergy):
 
     def _densities_on(self, store):
         return LocalExchangeBuilder(self.kernel, store, molecule=self._molecule)
-
-    def in_pyscf(self):
-        raise UnsupportedError(
-            f"to_pyscf() cannot hand over {self.functional.name!r}: it takes the exact-exchange energy density, which "
-            "PySCF's numerical integration does not have."
-        )
 
     def made_on(self, store):
         return LocalExchangeBuilder(self.kernel, store, self._molecule, self._progress.part)

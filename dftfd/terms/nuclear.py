@@ -32,5 +32,4 @@ class NuclearEnergy(Term):
         return NuclearEnergy(self._molecule, surroundings)
 
     def in_pyscf(self):
-        self._surroundings.require_none_for_pyscf()
         return PySCFPart()

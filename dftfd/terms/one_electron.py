@@ -47,5 +47,4 @@ class OneElectronEnergy(Term):
         return OneElectronEnergy(self._molecule, surroundings)
 
     def in_pyscf(self):
-        self._surroundings.require_none_for_pyscf()
         return PySCFPart()

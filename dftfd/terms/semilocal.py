@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.tree_util import tree_map
 
-from dftfd.errors import UnsupportedError
+from dftfd.functionals import supports
 from dftfd.functionals.base import Functional
 from dftfd.functionals.pytree import taken_apart
 from dftfd.grids.molecular import grid_owners, weight_changes, weight_curvature
@@ -90,12 +90,7 @@ class SemilocalEnergy(GridEnergy):
 
     @property
     def lacks_response(self):
-        models = ", ".join(map(repr, self._models_of_potentials))
-        return models and (
-            f"{models} is a model of the potential alone: without an energy there is no Hessian, so neither responses "
-            "and excitations nor stability exist, and second-order or direct minimisation neither; use convergence="
-            "'auto', 'diis' or 'adiis'."
-        )
+        return str(supports.refusal("stability", self.functional) or "")
 
     def traced(self, molecule, in_memory):
         if not in_memory:
@@ -111,9 +106,6 @@ class SemilocalEnergy(GridEnergy):
         return type(self)(*given, arrays_vary=bool(taken_apart(part)[1]))
 
     def parameter_gradient(self, P, functional):
-        if not self.functional.has_energy:
-            models = ", ".join(self._models_of_potentials)
-            raise UnsupportedError(f"the gradient by parameters is that of an energy, which {models} has not.")
         points, weights = self.grid.on(self._molecule)
         store = AOStore(self._molecule, points, weights, ao_order(self.kernel), memory_limit=0)
         density = np.split(self._densities_on(store).density(P), len(store.blocks), axis=-1)
@@ -122,10 +114,6 @@ class SemilocalEnergy(GridEnergy):
 
     def _densities_on(self, store) -> MatrixBuilder:
         return MatrixBuilder(self.kernel, store)
-
-    @property
-    def _models_of_potentials(self):
-        return [term.name for _, term in self.functional.terms if not term.has_energy]
 
     def in_pyscf(self):
         return PySCFPart(replace(self.functional, dispersion=None), self.grid.in_pyscf("grids"))

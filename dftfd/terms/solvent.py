@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dftfd.errors import InputError, ResourceError, UnsupportedError, closest_names, shown
+from dftfd.errors import InputError, ResourceError, closest_names, shown
 from dftfd.libcint.continuum import MATRICES, MATRICES_OF_GRADIENT, Cavity, cavity_dispersion, known_solvents
 from dftfd.runtime.memory import Need, available_memory, in_bytes
 from dftfd.terms.term import Contribution, Term
@@ -160,8 +160,3 @@ class SolventEnergy(Term):
     def prepare(self, progress):
         with progress.stage("solvent"):
             self._cavity.charges_of_potentials(self._solvent.epsilon)
-
-    def in_pyscf(self):
-        raise UnsupportedError(
-            "to_pyscf() cannot hand over solvents; run the calculation without one and set it up in PySCF, by mf.PCM()."
-        )

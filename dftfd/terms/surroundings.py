@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dftfd.errors import InputError, UnsupportedError
+from dftfd.errors import InputError
 from dftfd.libcint.derivatives import (
     core_hamiltonian_curvature,
     core_potential_derivative,
@@ -34,19 +34,6 @@ class Surroundings:
     relativity: str | None = None
     potential: ExternalPotential | None = None
     solvent: Solvent | None = None
-
-    def require_none_for_pyscf(self) -> None:
-        """Raise UnsupportedError for what changes one-electron integrals or the energy of the nuclei."""
-        found = {
-            "relativity": self.relativity,
-            "electric fields": self.electric_field.any(),
-            "point charges": len(self.charges),
-        }
-        if names := [name for name, there in found.items() if there]:
-            raise UnsupportedError(
-                f"to_pyscf() cannot hand over {' and '.join(names)}; run the calculation without them, or set them up "
-                "in PySCF."
-            )
 
     def one_electron(self, molecule) -> OneElectron:
         """The molecule's one-electron matrices with what surrounds it in V."""
@@ -129,8 +116,6 @@ def surroundings_for(
     external_potential: None, a function of r, or a pair of it and 'electrons'; see dftfd.terms.external.
     solvent, solvent_model: see dftfd.terms.solvent.
     """
-    if relativity and any(ecp is not None for ecp in molecule.atom_ecp):
-        raise UnsupportedError("relativity='x2c' needs all electrons; choose a basis set without core potentials.")
     field = np.zeros(3) if electric_field is None else electric_field
     rows = np.zeros((0, 4)) if point_charges is None else point_charges
     potential, around = checked_potential(external_potential), solvent_for(solvent, solvent_model)

@@ -22,8 +22,8 @@ import numpy as np
 
 from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.errors import InputError, UnsupportedError
+from dftfd.functionals import supports
 from dftfd.functionals.base import Functional
-from dftfd.functionals.double_hybrids import without_pt2
 from dftfd.functionals.parameters import are_equal
 from dftfd.functionals.pytree import plain_numbers, put_together, taken_apart
 from dftfd.functionals.registry import get_functional
@@ -31,7 +31,6 @@ from dftfd.libcint.gto import gaussian_basis
 from dftfd.libcint.mole import overlap_integrals, position_integrals
 from dftfd.model.calculation import Calculation, Ingredients
 from dftfd.model.call_options import taking
-from dftfd.model.forces import require_energy
 from dftfd.model.options import Options
 from dftfd.model.other_numbers import with_numbers
 from dftfd.runtime.arguments import array, public, traceable
@@ -299,8 +298,7 @@ def _require_differentiable(options: Options) -> None:
 def _require_energy(functional) -> None:
     for _, term in functional.terms:
         term.is_nonlocal  # noqa: B018  asked once, of the terms that all others come from
-    require_energy(functional)
-    without_pt2(functional, "of whose perturbation theory the solution has no derivatives")
+    supports.require("differentiable SCF", functional)
 
 
 def _no_guess():

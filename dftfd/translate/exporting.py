@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dftfd.errors import FileError, UnsupportedError
+from dftfd.functionals import supports
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import public, whole
@@ -62,17 +63,9 @@ def export(
 
 def files_of(functional: Functional, order: int) -> dict[str, str]:
     """Texts of all files by name."""
-    if not functional.has_energy:
-        raise UnsupportedError(
-            f"functional {functional.name!r} is a model of the potential; only what has an energy can be exported."
-        )
+    supports.require("export", functional)
     exported = Exported(identifier(functional.name), functional, order)
     if not functional.is_semilocal:
-        if not functional.is_nonlocal:
-            raise UnsupportedError(
-                f"functional {functional.name!r} has no semilocal part and no double integral, and only these can be "
-                "exported."
-            )
         return pair_files(exported)
     name = exported.name
     texts = {**c_files(exported), f"{name}_test.c": test_program(exported)}

@@ -1,0 +1,167 @@
+"""What checks of random cases have in common: the converged calculation, differences, PySCF's object of the same.
+
+A check takes a `Case` and gives what it found: `(what, got, expected, tolerance)` per comparison. It raises
+Inapplicable where the case has nothing to compare, and lets the typed errors of a refusal pass.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from pyscf import dft, qmmm
+
+import dftfd
+from dftfd.elements import ATOMIC_NUMBERS
+from dftfd.errors import NotConvergedError
+from dftfd.libcint.mole import to_pyscf
+from dftfd.runtime.memory import process_memory
+from tests.combinations.cases import Case
+
+BOHR = 0.529177210903
+STEP, FIELD = 0.01, 0.0005
+"""Displacements [bohr] and fields [hartree/(e bohr)] of differences."""
+PYSCF_NAMES = {"m06l": "m06_l", "m062x": "m06_2x"}
+NOT_IN_PYSCF = ("combination", "lh07t", "b2plyp", "scanl", "br89", "vv10", "xv", "vdw", "lb94", "sn_x", "-d")
+LITTLE = 250e6
+"""Bytes that a calculation of little memory may take above what the process has: all orbitals do not fit."""
+
+Comparison = tuple[str, Any, Any, float]
+
+
+class Inapplicable(Exception):
+    """The case has nothing that this property could be compared with."""
+
+
+def well(r):
+    """A soft attraction [hartree] of an electron, off every axis."""
+    return -0.1 * jnp.exp(-0.3 * jnp.sum((r - jnp.array([0.4, -0.3, 0.6])) ** 2))
+
+
+def wall(r):
+    """Growing with the distance from the origin."""
+    return 0.002 * jnp.sum(r * r)
+
+
+POTENTIALS = {"well": well, "wall of electrons": (wall, "electrons")}
+
+
+def molecule_of(case: Case, shift=None, atoms=None):
+    """The molecule; shift: displacements (atom, 3) [bohr]."""
+    atoms = case.atoms if atoms is None else atoms
+    positions = np.array([r for _, r in atoms]) + (0.0 if shift is None else np.asarray(shift) * BOHR)
+    given = [(symbol, tuple(r)) for (symbol, _), r in zip(atoms, positions.tolist(), strict=True)]
+    return dftfd.molecule(given, basis=case.basis, charge=case.charge, spin=case.spin, cartesian=case.cartesian)
+
+
+def options_of(case: Case, molecule, **more) -> dict:
+    """The options of `run_scf`; those that a case names are made."""
+    light = sum(ATOMIC_NUMBERS[symbol] for symbol, _ in case.atoms if not symbol.startswith("ghost")) < 12
+    options = {"conv_tol": 1e-12 if light else 1e-11, "max_cycles": 200, **case.options, **more}
+    if options.get("external_potential") in POTENTIALS:
+        options["external_potential"] = POTENTIALS[options["external_potential"]]
+    if options.get("grid") == "given":
+        level = options.pop("grid_level")
+        options["grid"] = dftfd.molecular_grid(molecule.atomic_numbers, molecule.coordinates, level)
+    if options.get("max_memory") == "little":
+        options["max_memory"] = (process_memory() + LITTLE) / 1e6
+    if isinstance(options.get("smearing"), list):
+        options["smearing"] = tuple(options["smearing"])
+    return options
+
+
+_last: dict[str, Any] = {}
+"""The result of the last calculation, whose other properties may be asked for."""
+
+
+def forget() -> None:
+    """The next case is solved anew."""
+    _last.clear()
+
+
+def solved(case: Case, shift=None, guess=None, xc=None, atoms=None, **more):
+    """The converged result of the case, or of what differs from it by the other arguments."""
+    whole = {"case": case.json().replace(f'"property": "{case.property}"', "")}
+    plain = shift is None and guess is None and xc is None and atoms is None and not more
+    if plain and _last.get("case") == whole["case"]:
+        return _last["result"]
+    molecule = molecule_of(case, shift, atoms)
+    options = options_of(case, molecule, **more)
+    if guess is not None:
+        options |= {"guess": guess, "convergence": "fast", "broken_symmetry": None}
+    result = dftfd.run_scf(molecule, xc or case.xc, options.pop("method", case.method), **options)
+    if not result.converged and "max_cycles" not in more:
+        raise NotConvergedError("the SCF has not converged.")
+    if plain:
+        _last.update(whole, result=result)
+    return result
+
+
+def slope(value: Callable[[float], Any], step: float) -> tuple[Any, float]:
+    """Five-point derivative of value(t) at 0, and how far the three-point one is from it."""
+    near, far = (np.asarray(value(t)) - np.asarray(value(-t)) for t in (step, 2 * step))
+    best = (8 * near - far) / (12 * step)
+    return best, float(np.abs(best - near / (2 * step)).max())
+
+
+def bend(value: Callable[[float], float], middle: float, step: float) -> tuple[float, float]:
+    """Five-point second derivative of value(t) at 0, whose value is `middle`, and how far the three-point one is."""
+    near, far = (value(t) + value(-t) - 2 * middle for t in (step, 2 * step))
+    best = (16 * near - far) / (12 * step**2)
+    return best, abs(best - near / step**2)
+
+
+def direction(case: Case) -> np.ndarray:
+    """A random displacement (atom, 3) of length 1."""
+    d = np.random.default_rng(case.seed).normal(size=(len(case.atoms), 3))
+    return d / np.linalg.norm(d)
+
+
+def total(result) -> float:
+    """What is stationary: the free energy, which without smearing is the energy."""
+    return result.free_energy
+
+
+def in_field(case: Case, F) -> dict:
+    """The option of a field F (3,) in addition to the case's."""
+    return {"electric_field": list(np.array(case.options.get("electric_field", np.zeros(3))) + F)}
+
+
+def moving_grid(case: Case) -> None:
+    """Inapplicable where points are given: differences between geometries would make them anew."""
+    if "grid" in case.options:
+        raise Inapplicable
+
+
+def pyscfs(case: Case, result):
+    """PySCF's Kohn-Sham object, whose options this function says anew, and the nuclei's energy in the field."""
+    options = dict(case.options)
+    beyond = {"solvent", "external_potential", "grid", "nlc_grid_level", "linear_dependence"} & set(options)
+    if beyond or any(part in case.xc for part in NOT_IN_PYSCF):
+        raise Inapplicable
+    mf = (dft.RKS if len(result.density_matrix) == 1 else dft.UKS)(to_pyscf(result.molecule).copy())
+    mf.xc, mf.grids.level, mf.small_rho_cutoff = PYSCF_NAMES.get(case.xc, case.xc), options["grid_level"], 0
+    auxiliary = result.settings.auxiliary_basis
+    mf = mf.density_fit(auxbasis=auxiliary) if auxiliary else mf
+    mf = mf.sfx2c1e() if "relativity" in options else mf
+    if "point_charges" in options:
+        table = np.array(options["point_charges"])
+        mf = qmmm.mm_charge(mf, table[:, 1:], table[:, 0], unit="Bohr")
+    mf.verbose = 0
+    if "electric_field" not in options:
+        return mf, 0.0
+    E = np.array(options["electric_field"])
+    h = mf.get_hcore() + np.einsum("x,xab->ab", E, mf.mol.intor("int1e_r"))
+    mf.get_hcore = lambda *_: h
+    return mf, -float(mf.mol.atom_charges() @ mf.mol.atom_coords() @ E)
+
+
+def of_one_set(P):
+    """(spin, ao, ao) as PySCF has it."""
+    return P[0] if len(P) == 1 else P
+
+
+def softness(case: Case) -> float:
+    """Lowest eigenvalue [hartree] of the Hessian by orbital rotations: where it is tiny, differences are noise."""
+    found = solved(case).stability().internal
+    return 1.0 if found is None else found

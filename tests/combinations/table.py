@@ -1,0 +1,98 @@
+"""A random case and the table of what is supported (dftfd.functionals.supports): does it offer what is asked?"""
+
+import re
+
+from dftfd.errors import DftfdError, NotConvergedError, NumericalError, ResourceError, UnsupportedError
+from dftfd.functionals import supports
+from dftfd.xc.pointwise import pointwise_kernel
+from tests.combinations.cases import Case
+from tests.combinations.solving import solved
+
+ASKED = {
+    "energy": ("energy",),
+    "orbital_energies": ("energy",),
+    "components": ("energy",),
+    "traced_energy": ("energy in JAX",),
+    "janak": ("energy",),
+    "forces": ("forces",),
+    "force_sums": ("forces",),
+    "hessian": ("second derivatives",),
+    "dipole": ("energy",),
+    "parameters": ("parameter gradient",),
+    "order": ("forces",),
+    "rotation": ("energy",),
+    "spins": ("forces",),
+    "spin_exchange": ("forces",),
+    "size": ("energy",),
+    "polarizability": ("static response",),
+    "dynamic_polarizability": ("response at a frequency", "excitations"),
+    "infrared": ("second derivatives",),
+    "excitations": ("excitations",),
+    "tamm_dancoff": ("excitations",),
+    "excitations_of_pyscf": ("excitations",),
+    "excited_forces": ("excited states",),
+    "excited_dipole": ("excited states",),
+    "stability": ("stability of a state",),
+    "save_load": ("forces",),
+    "restart": ("energy",),
+    "to_pyscf": ("to_pyscf",),
+    "export": ("export",),
+}
+"""Rows of the table that a property needs."""
+
+STATES = (
+    "no orbital is empty",
+    "give fewer",
+    "is no minimum",
+    "hands over nothing",
+    "too fast for differences of forces",
+    "the energy jumps between them",
+    "a resonance",
+    "the molecule has no electrons",
+    "double integrals; C code holds one",
+    "is not symmetric in both points",
+    "takes more than the density and its gradient",
+)
+"""Words of refusals that the numbers decide, not the kinds of what was asked for."""
+
+
+def offered(case: Case) -> DftfdError | None:
+    """None where the table offers the case, else its error; the SCF's own error where there is no solution."""
+    try:
+        result = solved(case)
+    except (NotConvergedError, NumericalError, ResourceError):
+        raise
+    except DftfdError as error:
+        return error if _is_row(error) else None
+    features = result.features | _of_formula(result.functional.semilocal_part)
+    errors = (supports.refusal(what, result.functional, features) for what in ASKED[case.property])
+    return next((error for error in errors if error is not None), None)
+
+
+def _is_row(error) -> bool:
+    """Whether a row of the energy says this."""
+    rows = (row for row in supports.REFUSALS if row.property == "energy" and isinstance(error, row.error))
+    words = (re.sub(r"\\{\w+\\}", ".*", re.escape(row.reason)) for row in rows)
+    return any(re.fullmatch(pattern, str(error)) for pattern in words)
+
+
+def _of_formula(semilocal) -> set[str]:
+    """Features that only the lowered formula shows."""
+    if not semilocal.terms or semilocal.exact_exchange_ranges:
+        return set()
+    try:
+        return {"Laplacian"} if "lapl" in pointwise_kernel(semilocal, 2).ingredients else set()
+    except UnsupportedError:
+        return {"position"}
+
+
+def disagrees(case: Case, refused: DftfdError | None) -> str:
+    """How what came of a case differs from the table, in words; empty where it does not."""
+    if refused is not None and any(words in str(refused) for words in STATES):
+        return ""
+    expected = offered(case)
+    if refused is None:
+        return f"computed, though the table refuses it: {expected}" if expected is not None else ""
+    if expected is None:
+        return f"refused, though the table offers it: {refused}"
+    return "" if str(expected) == str(refused) else f"refused by other words than the table's: {refused}"
