@@ -118,6 +118,15 @@ def shares(files: dict[str, float], parts: int) -> list[set[str]]:
     return taken
 
 
+def expected(tests: list[str], known: dict[str, float]) -> dict[str, float]:
+    """Processor seconds of tests: those known, else the mean of other cases of the same test, else half a second."""
+    cases: dict[str, list[float]] = {}
+    for test, seconds in known.items():
+        cases.setdefault(test.split("[")[0], []).append(seconds)
+    mean = {name: sum(seconds) / len(seconds) for name, seconds in cases.items()}
+    return {test: known.get(test, mean.get(test.split("[")[0], 0.5)) for test in tests}
+
+
 def pytest_addoption(parser):
     group = parser.getgroup("ledger")
     group.addoption("--ledger", help="file with one line per finished test")
@@ -159,10 +168,10 @@ def _other_shards(text, items):
     if not 1 <= part <= parts:
         raise pytest.UsageError(f"--shard {text}: expected K/N with 1 <= K <= N")
     known = json.loads(DURATIONS.read_text())["tests"] if DURATIONS.exists() else {}
-    cost = {}
-    for item in items:
-        file = item.nodeid.split("::")[0]
-        cost[file] = cost.get(file, 0.0) + known.get(item.nodeid, 0.5)
+    cost: dict[str, float] = {}
+    for test, seconds in expected([item.nodeid for item in items], known).items():
+        file = test.split("::")[0]
+        cost[file] = cost.get(file, 0.0) + seconds
     mine = shares(cost, parts)[part - 1]
     return [item for item in items if item.nodeid.split("::")[0] not in mine]
 

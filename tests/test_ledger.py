@@ -77,6 +77,13 @@ def test_shards_hold_each_file_once_and_cost_about_the_same():
     assert max(totals) - min(totals) <= 7.0
 
 
+def test_a_test_that_is_not_known_costs_what_its_other_cases_do():
+    known = {"a.py::x[1]": 2.0, "a.py::x[2]": 4.0, "a.py::y": 9.0}
+    assert ledger.expected(["a.py::x[1]", "a.py::x[3]", "b.py::z"], known) == {
+        "a.py::x[1]": 2.0, "a.py::x[3]": 3.0, "b.py::z": 0.5,
+    }  # fmt: skip
+
+
 def test_a_line_cut_short_by_a_kill_is_left_out_and_a_broken_one_is_not(tmp_path):
     (tmp_path / "out").write_text('{"test": "a"}\n{"te')
     assert ledger.entries(tmp_path / "out") == [{"test": "a"}]

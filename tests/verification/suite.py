@@ -67,9 +67,9 @@ def text(found: dict) -> str:
 
 def durations(lines: list[dict], known: dict[str, float]) -> dict:
     """What `--shard` balances by: processor seconds of each test, those `known` of tests that still exist included."""
-    tests = {name: cost for name, cost in known.items() if exists(name)}
-    tests |= {line["test"]: line["cpu"] for line in lines if "cpu" in line}
-    return {"environment": lines[-1]["environment"], "tests": dict(sorted(tests.items()))}
+    tests = known | {line["test"]: line["cpu"] for line in lines if "cpu" in line}
+    tests = {name: tests[name] for name in sorted(tests) if exists(name)}
+    return {"environment": lines[-1]["environment"], "tests": tests}
 
 
 def exists(test: str) -> bool:
