@@ -11,7 +11,7 @@ from jax import lax
 
 import dftfd
 from dftfd.autofd import compose
-from dftfd.autofd.scalar import factored
+from dftfd.autofd.scalar import domains, factored
 from dftfd.errors import InputError, NumericalError, UnsupportedError
 from dftfd.functionals.common import slater_exchange
 from dftfd.verify import ball_formulas
@@ -235,6 +235,42 @@ def test_the_recheck_finds_an_error_of_the_prover_s_derivatives(monkeypatch):
     if proof.proved:
         with pytest.raises(NumericalError, match="does not hold"):
             proof.recheck()
+
+
+_FAULTS = {
+    "the identity of logarithms": ("_rewritten", lambda f: lambda a, w, G, R: a.add(f(a, w, G, R), a.number(1e-9))),
+    "numbers": ("number", lambda f: staticmethod(lambda x: f(x * (1 + 1e-13)))),
+    "a function": ("unary", lambda f: lambda a, n, x: a.add(f(a, n, x), a.number(1e-12 if n == "log1p" else 0.0))),
+    "products": ("mul", lambda f: lambda a, x, y: a.scaled(f(a, x, y), 1 + Fraction(1, 10**13))),
+    "powers": ("power", lambda f: lambda a, x, p: f(a, x, p + Fraction(1, 10**13) * (p.denominator > 1))),
+}
+"""Of the prover's algebra, which the recheck takes for formulas that cancel: what is replaced, and by what."""
+
+
+@pytest.mark.parametrize("fault", _FAULTS)
+def test_the_recheck_finds_faults_of_the_rules_that_it_shares(fault, monkeypatch):
+    """The one box of PBE's certificate does not hold directly; program and formula differ by 1e-13 to 1e-9."""
+    name, broken = _FAULTS[fault]
+    monkeypatch.setattr(factored.Factored, name, broken(getattr(factored.Factored, name)))
+    proof = dftfd.prove("gga_c_pbe", "ec_nonpositive", {"rs": (1.0, 2.0), "s": (2.0, 5.0)})
+    assert proof.proved
+    with pytest.raises(NumericalError, match="does not hold"):
+        proof.recheck()
+
+
+def test_boxes_that_do_not_hold_directly_are_told_from_those_that_do():
+    held = dftfd.prove("gga_c_pbe", "ec_nonpositive", {"rs": (1.0, 2.0), "s": (2.0, 5.0)}).recheck()
+    assert held == (1, 1)
+    assert held.directly == 0
+    assert dftfd.prove("lda_c_pw", "ec_nonpositive").recheck().directly == 1
+
+
+def test_the_recheck_finds_a_lost_condition_of_where_a_formula_is_defined(monkeypatch):
+    monkeypatch.setattr(domains.OnDomains, "_where", lambda self, domain, a: domains.ALWAYS)
+    proof = dftfd.prove(lambda x: jnp.sqrt(x - 1.0) ** 2 + 2.0, domain={"x": (0.0, 2.0)})
+    assert proof.proved
+    with pytest.raises(NumericalError, match="does not hold"):
+        proof.recheck()
 
 
 def test_the_recheck_follows_every_operation_of_the_table():

@@ -20,10 +20,10 @@ from dftfd.verify.ball_series import SERIES_SLOPES, BallArithmetic, BallSeries
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """product of input_k^powers[k] times series.   known: whether it is defined in the box."""
+    """product of input_k^powers[k] times series, a BallSeries.   known: whether it is defined in the box."""
 
     powers: tuple[Fraction, ...]
-    series: BallSeries
+    series: Any
     known: bool | None = True
 
 

@@ -7,9 +7,10 @@ decided for each box as a whole. A box that this arithmetic finds too large is c
 part in which the left side is negative or undefined everywhere, or stays open.
 
 Boxes that hold in this way hold *directly*. Where a formula cancels, which the prover's algebra removes, too many cuts
-would be needed. Then the factored program is taken in its place, on the same arithmetic, if its values and Taylor
-coefficients at random points of the box are those of the formula in 220 bits. That it is the formula is tested then,
-not proved; where the formula is defined is still decided from the formula.
+would be needed. Then the prover's factored program, with its conditions of where the formula is defined, is taken in
+its place on the same arithmetic. That it is the formula is tested, not proved: at the centre of each such box its
+values and Taylor coefficients have to be those of the formula in 106 bits, and the formula has to be defined; a
+certificate of another formula is refuted there.
 
 F. Johansson, IEEE Trans. Comput. 66, 1281 (2017) (Arb). doi:10.1109/TC.2017.2690633
 """
@@ -18,12 +19,13 @@ import functools
 import math
 import random
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.errors import InputError, MissingDependencyError
 from dftfd.verify.ball_formulas import OnBalls, all_known
 from dftfd.verify.ball_intervals import Between, met
+from dftfd.verify.ball_points import OnPoint, Unsettled
 from dftfd.verify.ball_programs import OnFactored
 from dftfd.verify.ball_series import BallSeries, Coefficient
 from dftfd.verify.inequality import FACE, PROVED, Inequality, cut
@@ -32,8 +34,11 @@ BITS, ENOUGH, DIRECTLY = 106, 3000, 40
 """Precision of the balls; parts of a box of the tree that are looked at before it stays open, and before the factored
 program is taken."""
 
-POINTS, DIGITS, NOISE = 3, 220, 1e-11
-"""Of a box at which program and formula are compared; bits of the comparison; what an inexact switch may leave open."""
+FIRST, RARELY = 40, 8
+"""Boxes that are tried directly in any case; afterwards they are as long as one in so many held."""
+
+POINTS, NOISE = 3, 1e-11
+"""Of a box that may refute it, beside its corners; what an inexact switch may leave open at a point."""
 
 _NARROW = 1e-6
 """Relative width of a side that is not cut any more for an unknown slope."""
@@ -63,9 +68,18 @@ def _series(flint, inequality: Inequality, lo, hi, directly: bool):
     return program, series, known
 
 
-def _left_side(flint, inequality: Inequality, lo, hi, directly: bool = True) -> tuple:
-    """Ball of the left side on a box, its gradient {input: ball}, with the sign of that along input 0, and whether it
-    is defined in the box."""
+class Side(NamedTuple):
+    """value: ball of the left side on a box.   gradient: {input: ball}, with the sign of that along input 0.
+    known: whether it is defined in the box.   centre: coefficients of each output at the centre.
+    """
+
+    value: Any
+    gradient: dict
+    known: bool | None
+    centre: list
+
+
+def _left_side(flint, inequality: Inequality, lo, hi, directly: bool = True) -> Side:
     algebra, series, known = _series(flint, inequality, lo, hi, directly)
     total, first = algebra.arb(inequality.constant), algebra.arb(0) if algebra.moves_first else None
     total = BallSeries([Coefficient(total, total, {})], frozenset())
@@ -85,25 +99,39 @@ def _left_side(flint, inequality: Inequality, lo, hi, directly: bool = True) -> 
     v = x.v
     if bound.is_finite():
         v = met(bound, v) if v.is_finite() else bound
-    return v, gradient, known
+    return Side(v, gradient, known, [[a.c for a in s.a] for s in series])
 
 
-def _agrees(flint, inequality, lo, hi) -> bool:
-    """Whether the factored program has the formula's values and coefficients at random points of a box."""
-    rng, before = random.Random(3), flint.ctx.prec
-    flint.ctx.prec = DIGITS
+def _at_point(flint, inequality: Inequality, point) -> tuple[list, bool | None] | None:
+    """Taylor coefficients of each output at a point, from the formula, and whether it is defined there; None on a
+    switch."""
+    moves_first = inequality.names[:1] == ("rs",) and point[0] > 0
+    algebra = OnPoint(flint, point, inequality.order, moves_first)
     try:
-        for _ in range(POINTS):
-            point = [rng.uniform(a, b) for a, b in zip(lo, hi, strict=True)]
-            (_, ours, _), (_, theirs, _) = (_series(flint, inequality, point, point, each) for each in (True, False))
-            for s, t in zip(ours, theirs, strict=True):
-                for i in range(inequality.order + 1):
-                    x, y = (u.a[i].c if i < len(u.a) else flint.arb(0) for u in (s, t))
-                    if not _upper(abs(x - y)) <= NOISE * (1 + _upper(abs(x))):  # not so for NaN
-                        return False
-        return True
-    finally:
-        flint.ctx.prec = before
+        outputs = inequality.statement.outputs(algebra, inequality.names)  # type: ignore[union-attr]
+    except Unsettled:
+        return None
+    length = range(inequality.order + 1)
+    return [[x.series[k] for k in length] for x in outputs], all_known(*(x.known for x in outputs))
+
+
+def _disagrees(flint, inequality, lo, hi, side: Side) -> bool | None:
+    """Whether the factored program is another formula: not within the balls of the formula's own coefficients at the
+    centre of a box, or defined where that is not. None where that is open."""
+    found = _at_point(flint, inequality, [x + 0.5 * (y - x) for x, y in zip(lo, hi, strict=True)])
+    if found is None or found[1] is None:
+        return None
+    for formula, program in zip(found[0], side.centre, strict=True):
+        for k, x in enumerate(formula):
+            y = program[k] if k < len(program) else flint.arb(0)
+            y = y.lo.union(y.hi) if isinstance(y, Between) else y
+            if not (x.is_finite() and y.is_finite()):
+                return None if found[1] else True
+            if not x.overlaps(y):
+                return True
+            if not float(x.rad()) + float(y.rad()) <= NOISE * (1 + _upper(abs(x))):
+                return None
+    return not found[1]
 
 
 def _upper(x) -> float:
@@ -115,8 +143,13 @@ def _is_refuted(flint, inequality, lo, hi) -> bool:
     rng, points = random.Random(4), [lo, hi]
     points += [[rng.uniform(a, b) for a, b in zip(lo, hi, strict=True)] for _ in range(POINTS)]
     for point in points:
-        v, _, known = _left_side(flint, inequality, point, point)
-        if known is False or (v < 0 and known):
+        found = _at_point(flint, inequality, point)
+        if found is None:
+            continue
+        v = flint.arb(inequality.constant)
+        for output, order, coefficient in inequality.terms:
+            v = v + found[0][output][order] * flint.arb(coefficient)
+        if found[1] is False or (v < 0 and found[1]):
             return True
     return False
 
@@ -127,10 +160,14 @@ def _holds(flint, inequality, lo, hi, directly: bool = True, enough: int = DIREC
     while pending:
         low, high = pending.pop()
         looked_at += 1
-        v, gradient, known = _left_side(flint, inequality, low, high, directly)
-        if v >= 0 and known:
+        side = _left_side(flint, inequality, low, high, directly)
+        if not directly and looked_at == 1 and (other := _disagrees(flint, inequality, low, high, side)) is not False:
+            return None if other is None else False
+        if side.value >= 0 and side.known:
             continue
-        if known is False or (v < 0 and known) or (looked_at == 1 and _is_refuted(flint, inequality, low, high)):
+        if side.known is False or (side.value < 0 and side.known):
+            return False
+        if looked_at == 1 and _is_refuted(flint, inequality, low, high):
             return False
         sides = [k for k in range(len(low)) if high[k] > low[k]]
         middles = {k: cut(low[k], high[k]) for k in sides}
@@ -140,10 +177,10 @@ def _holds(flint, inequality, lo, hi, directly: bool = True, enough: int = DIREC
         if not sides:
             still_open = True  # one that is refuted is looked for on
             continue
-        if known is None:
+        if side.known is None:
             k = max(sides, key=lambda j: _share(inequality, j, low, high))
         else:
-            k = max(sides, key=lambda j: _change(gradient.get(j), j, low, high))
+            k = max(sides, key=lambda j: _change(side.gradient.get(j), j, low, high))
         pending += _halves(low, high, k, middles[k])
     return None if still_open else True
 
@@ -180,64 +217,56 @@ def _change(slope, k, lo, hi) -> float:
 
 
 class Recheck(NamedTuple):
-    """held: boxes that hold.   total: boxes in all.   unrefuted: none is refuted.   directly: held unfactored."""
+    """held: boxes that hold.   total: boxes in all.   unrefuted: none is refuted.   directly: held unfactored, of
+    `tried` that were tried so.
+    """
 
     held: int
     total: int
     unrefuted: bool
     directly: int
+    tried: int
 
 
 def recheck_tree(
-    inequality: Inequality, tree: list[int], seconds: float | None = None, part: slice = slice(None)
-) -> "Recheck":
+    inequality: Inequality,
+    tree: list[int],
+    seconds: float | None = None,
+    part: slice = slice(None),
+    every: int = 1,
+) -> Recheck:
     """For the nodes of a tree, each before its children.
 
     seconds: when they are over, the boxes that are left are not checked; boxes come in a random order then.
     part: those of the boxes, in the order of the tree, that are looked at.
+    every: one box in so many is tried directly, which takes up to a hundred times as long as the factored program.
     """
     flint = _arb()
     tasks = _tasks(inequality, tree)[part]
     before, flint.ctx.prec = flint.ctx.prec, BITS
     try:
-        return _checked(flint, inequality, tasks, seconds)
+        return _checked(flint, inequality, tasks, seconds, every)
     finally:
         flint.ctx.prec = before
 
 
-def _checked(flint, inequality, tasks, seconds) -> Recheck:
+def _checked(flint, inequality, tasks, seconds, every) -> Recheck:
     if seconds is not None:
         random.Random(1).shuffle(tasks)
-    began, done, directly = time.monotonic(), 0, 0
-    for lo, hi, code in tasks:
+    began, done, directly, tried = time.monotonic(), 0, 0, 0
+    for number, (lo, hi, code) in enumerate(tasks):
         if seconds is not None and time.monotonic() - began > seconds:
             break
-        check = _holds if code is None else functools.partial(_is_monotonous, code=code)
-        held = check(flint, inequality, lo, hi)
-        directly += bool(held)
-        if held is None and _is_defined(flint, inequality, lo, hi) and _agrees(flint, inequality, lo, hi):
+        check, held = _holds if code is None else functools.partial(_is_monotonous, code=code), None
+        if number % every == 0 and (tried < FIRST or RARELY * directly >= tried):
+            held = check(flint, inequality, lo, hi)
+            tried, directly = tried + 1, directly + bool(held)
+        if held is None:
             held = check(flint, inequality, lo, hi, directly=False, enough=ENOUGH)
         if held is False:
-            return Recheck(done, len(tasks), False, directly)
+            return Recheck(done, len(tasks), False, directly, tried)
         done += bool(held)
-    return Recheck(done, len(tasks), True, directly)
-
-
-def _is_defined(flint, inequality, lo, hi) -> bool:
-    """Whether the formula is defined in a box, cut where that is open."""
-    pending, looked_at = [(list(lo), list(hi))], 0
-    while pending:
-        low, high = pending.pop()
-        looked_at += 1
-        known = _series(flint, inequality, low, high, True)[2]
-        if known:
-            continue
-        k = max(range(len(low)), key=lambda j: _share(inequality, j, low, high))
-        middle = cut(low[k], high[k])
-        if known is False or not low[k] < middle < high[k] or looked_at > ENOUGH:
-            return False
-        pending += _halves(low, high, k, middle)
-    return True
+    return Recheck(done, len(tasks), True, directly, tried)
 
 
 def _tasks(inequality, tree) -> list:
@@ -283,11 +312,13 @@ def _is_monotonous(flint, inequality, lo, hi, directly: bool = True, enough: int
     while pending:
         low, high = pending.pop()
         looked_at += 1
-        _, gradient, known = _left_side(flint, inequality, low, high, directly)
-        slopes = [gradient.get(k, flint.arb(0)) * sign for k, sign in signs.items()]
-        if known and all(slope >= 0 for slope in slopes):
+        side = _left_side(flint, inequality, low, high, directly)
+        if not directly and looked_at == 1 and (other := _disagrees(flint, inequality, low, high, side)) is not False:
+            return None if other is None else False
+        slopes = [side.gradient.get(k, flint.arb(0)) * sign for k, sign in signs.items()]
+        if side.known and all(slope >= 0 for slope in slopes):
             continue
-        if known is False or any(slope < 0 for slope in slopes):
+        if side.known is False or any(slope < 0 for slope in slopes):
             return False
         k = max(range(len(low)), key=lambda j: _share(inequality, j, low, high))
         middle = cut(low[k], high[k])
@@ -302,7 +333,8 @@ def values_at(inequality: Inequality, point, bits: int = 220) -> tuple:
     flint = _arb()
     before, flint.ctx.prec = flint.ctx.prec, bits
     try:
-        v, _, known = _left_side(flint, inequality, list(point), list(point))
-        return v.lo.union(v.hi) if isinstance(v, Between) else v, bool(known)
+        side = _left_side(flint, inequality, list(point), list(point))
+        v = side.value
+        return v.lo.union(v.hi) if isinstance(v, Between) else v, bool(side.known)
     finally:
         flint.ctx.prec = before

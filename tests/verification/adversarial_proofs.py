@@ -11,6 +11,10 @@ false      f >= m, m above f at the lowest point of the sample, where mpmath con
 undefined  f >= a number below all of the sample, where mpmath finds that f has no value at a point of the sample;
 likely     f >= a number below all of the sample, which is mostly true: how many of them are proved says what is lost.
 
+A fourth one says by where(f - m > 0, 1, -1) what the first one does. Of formulas of x > 0 more are about derivatives
+by ln x, of first and second order: the statement that one of them is above m everywhere is false where a difference
+quotient of f in 60 digits is below m, by the mean value theorem.
+
 A false or undefined one that is proved is an error. Proofs of likely ones are rechecked for a second. Numbers of seeds
 that stand in the file are not drawn again.
 """
@@ -19,6 +23,7 @@ import argparse
 import json
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -32,6 +37,8 @@ from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import exact_program
 from dftfd.errors import DftfdError
+from dftfd.verify.inequality import UNDECIDED, subdivide
+from dftfd.verify.proofs import own_inequality
 
 RECORD = Path(__file__).parents[2] / "data/proofs/adversarial.jsonl"
 DIGITS = 60
@@ -47,12 +54,25 @@ _UNARY = {
     "hundredth": lambda u: (1 + u / 100) ** 101, "needle": lambda u: -jnp.exp(-((1e12 * u) ** 2)),
     "spike": lambda u: jnp.where(jnp.abs(u) < 1e-12, -1.0, u), "wave": lambda u: jnp.sin(1e6 * u),
     "floor 0": lambda u: jnp.maximum(u, 0.0), "hinge": lambda u: jnp.clip(u, -0.1, 0.2),
+    "nearly square": lambda u: u**2.0000000000000004,
+    "third by log": lambda u: jnp.exp(0.3333333333333333 * jnp.log(u)), "softplus": jax.nn.softplus,
+    "step of erf": lambda u: jax.scipy.special.erf(1e15 * u), "sinc": jnp.sinc,
+    "removable": lambda u: jnp.expm1(u) / u, "half circle": lambda u: jnp.sqrt(1 - u * u),
+    "sixth": lambda u: (((((u - 6) * u + 15) * u - 20) * u + 15) * u - 6) * u + 1,
+    "slope of a root": jax.grad(lambda v: jnp.sqrt(v * v)),
+    "slope of a hinge": jax.grad(lambda v: jnp.clip(v, -0.1, 0.2)), "slope of a floor": jax.grad(jax.nn.relu),
+    "slope of a product": jax.grad(lambda v: v * jnp.abs(v) * jnp.exp(-v)),
+    "newton": lambda u: u - (u * jnp.exp(u) - 1) / (jnp.exp(u) * (1 + u)), "huge": lambda u: (3 * u) ** 1e9,
 }  # fmt: skip
 _BINARY = {
     "add": lambda u, v: u + v, "sub": lambda u, v: u - v, "mul": lambda u, v: u * v, "div": lambda u, v: u / v,
     "max": jnp.maximum, "min": jnp.minimum, "where": lambda u, v: jnp.where(u < v, u + v, u * v - 0.5),
     "pow": lambda u, v: u**v, "gap": lambda u, v: jnp.where(u >= 0, v, v - 0.25),
     "guard": lambda u, v: jnp.where(v > 0, jnp.log(jnp.where(v > 0, v, 1.0)) * u, u),
+    "hypot": jnp.hypot, "logaddexp": jnp.logaddexp, "strict": lambda u, v: jnp.where(u > v, 1.0, -1.0),
+    "equal": lambda u, v: jnp.where(u == v, -1.0, 1.0 + u),
+    "clips": lambda u, v: jnp.clip(jnp.clip(u, v, v + 0.1), 0.0, v),
+    "same pieces": lambda u, v: jnp.where(u < v, (u - v) * (u + v), u * u - v * v),
 }  # fmt: skip
 
 
@@ -152,6 +172,53 @@ def _proof(formula, c, boxes):
     return dftfd.prove(_shifted(formula, c), domain=formula.domain, boxes=boxes)
 
 
+def _strict(formula: Formula, c: float):
+    shifted = _shifted(formula, c)
+    if len(formula.names) == 1:
+        return lambda x: jnp.where(shifted(x) > 0, 1.0, -1.0)
+    return lambda x, y: jnp.where(shifted(x, y) > 0, 1.0, -1.0)
+
+
+_POSITIVE = ((1e-4, 1e-3), (0.5, 2.0), (1e-4, 5.0), (1 - 1e-9, 1 + 1e-9), (0.2, 0.3))
+
+
+def slopes(formula: Formula, program, seed: int, boxes: int) -> dict:
+    """{statement about a derivative by ln x: whether it is proved}, on a domain with x > 0."""
+    rng, ends = np.random.default_rng(seed), _POSITIVE[seed % len(_POSITIVE)]
+    domain = formula.domain | {"x": ends}
+    inequality, _ = own_inequality(None, _shifted(formula, 0.0), domain)
+    if inequality.names[:1] != ("x",):
+        return {}
+    x = np.exp(rng.uniform(*np.log(ends), 80))
+    near = [p * (1 + e) for p in (*formula.places["x"], 0.5, 1.0) for e in (0, 1e-12, -1e-12, 1e-8, -1e-8)]
+    x = np.unique(np.clip([*x, *near, *ends], *ends))
+    rows = [[]] if len(formula.names) == 1 else [[y] for y in (*domain["y"], rng.uniform(*domain["y"]))]
+    least: dict[int, object] = {}
+    with mpmath.workdps(DIGITS):
+        t = [mpmath.log(mpmath.mpf(float(v))) for v in x]
+        for row in rows:
+            f = [v if isinstance(v := in_digits(program, [p, *row]), mpmath.mpf) else mpmath.nan for p in x]
+            first = [(f[i + 1] - f[i]) / (t[i + 1] - t[i]) for i in range(len(t) - 1)]
+            second = [2 * (first[i + 1] - first[i]) / (t[i + 2] - t[i]) for i in range(len(t) - 2)]
+            for order, quotients in ((1, first), (2, second)):
+                known = [q for q in quotients if mpmath.isfinite(q)]
+                least[order] = min([*known, *([least[order]] if order in least else [])], default=mpmath.inf)
+        found = {}
+        for order, m in least.items():
+            size = max(abs(float(m)), 1e-3)
+            if size > 1e12:
+                continue
+            for kind, c in (
+                ("false", float(m) + (1e-9, 1e-6, 1e-3)[seed % 3] * size),
+                ("likely", float(m) - 0.2 * size),
+            ):
+                if kind == "likely" or m < mpmath.mpf(c):
+                    statement = replace(inequality, terms=((0, order, float(order)),), constant=-c)
+                    tree, point = subdivide(statement, boxes)
+                    found[f"{kind} {order}"] = point is None and not (tree.kind[: tree.count] == UNDECIDED).any()
+    return found
+
+
 def tried(seed: int, boxes: int) -> dict:
     formula = Formula(seed)
     entry = {"seed": seed, "formula": formula.text, "domain": formula.domain}
@@ -176,6 +243,9 @@ def tried(seed: int, boxes: int) -> dict:
             c = float(exact) + random.Random(seed).choice([1e-12, 1e-9, 1e-6, 1e-3]) * size
             if exact < mpmath.mpf(c):
                 entry |= {"false": _proof(formula, c, boxes).outcome, "c": c, "at": place.tolist()}
+                entry["strict"] = dftfd.prove(_strict(formula, c), domain=formula.domain, boxes=boxes).outcome
+        if formula.domain["x"][1] > 1e-200:
+            entry["slopes"] = slopes(formula, program, seed, boxes)
         proof = _proof(formula, below, boxes)
         entry |= {"kind": "likely", "outcome": proof.outcome, "below": below}
         if proof.proved:
@@ -190,6 +260,8 @@ def tried(seed: int, boxes: int) -> dict:
 def wrong(entry: dict) -> bool:
     if entry["kind"] == "raw":
         return True
+    if entry.get("strict") == "proved" or any(v for k, v in entry.get("slopes", {}).items() if k.startswith("false")):
+        return True
     return entry.get("false") == "proved" or (entry["kind"] == "undefined" and entry["outcome"] == "proved")
 
 
@@ -200,9 +272,15 @@ def summary(entries: list[dict]) -> str:
     proved = [e for e in likely if e["outcome"] == "proved"]
     held, total = (sum(e.get("rechecked", (0, 0))[k] for e in proved) for k in (0, 1))
     count = lambda among, key, value: sum(e[key] == value for e in among)
+    strict = [e for e in entries if "strict" in e]
+    of_slopes = lambda kind: [v for e in entries for k, v in e.get("slopes", {}).items() if k.startswith(kind)]
+    false_slopes, likely_slopes = of_slopes("false"), of_slopes("likely")
     return (
         f"{len(entries)} formulas: {len(false)} false statements, {count(false, 'false', 'proved')} proved; "
         f"{len(undefined)} with undefined points, {count(undefined, 'outcome', 'proved')} proved; "
+        f"{len(strict)} false ones with a strict comparison, {count(strict, 'strict', 'proved')} proved; "
+        f"{len(false_slopes)} false ones about derivatives, {sum(false_slopes)} proved, "
+        f"{sum(likely_slopes)} of {len(likely_slopes)} likely ones; "
         f"{len(likely)} likely ones, {len(proved)} proved, {held} of {total} boxes rechecked in a second each; "
         f"{count(entries, 'outcome', 'refused')} refused, {count(entries, 'kind', 'raw')} raw errors"
     )

@@ -1,10 +1,11 @@
 """XCVerifier's 31 pairs: proved once more, and every box of every certificate rechecked in Arb's ball arithmetic.
 
-    python -m tests.verification.rechecks [--boxes N] [--condition C] [--table] [NAME ...]
+    python -m tests.verification.rechecks [--boxes N] [--condition C] [--page] [NAME ...]
 
 One line of JSON for each part of N boxes, in data/proofs/rechecks.jsonl; parts that stand there are not done again, so
 a run that was ended goes on where it was. A pair's proof is the same every time: its count of boxes is compared with
-that of the parts before.
+that of the parts before. One box in EVERY is tried directly, without the prover's algebra; the record says how many
+were tried and held so, and how many have been looked at.
 """
 
 import argparse
@@ -17,8 +18,12 @@ from dftfd.verify.inequality import FACE, PROVED
 from dftfd.verify.local_conditions import SEVEN
 from dftfd.verify.proof_checker import recheck_tree
 from dftfd.verify.proof_report import decidable
+from tests.verification.proofs import known
 
-RECORD = Path(__file__).parents[2] / "data/proofs/rechecks.jsonl"
+ROOT = Path(__file__).parents[2]
+RECORD, PAGE = ROOT / "data/proofs/rechecks.jsonl", ROOT / "docs/proofs.md"
+BEGIN, END = (f"<!-- {word}: python -m tests.verification.rechecks --page -->" for word in ("from", "to"))
+EVERY = 100
 FUNCTIONALS = ("lda_c_vwn_rpa", "gga_c_lyp", "pbe", "gga_x_am05,gga_c_am05", "scan")
 
 
@@ -31,7 +36,7 @@ def parts_done() -> dict[tuple[str, str], list[dict]]:
 
 
 def boxes_done(entries: list[dict]) -> int:
-    return sum(entry.get("looked at", entry["checked"]) for entry in entries)
+    return sum(entry["looked at"] for entry in entries)
 
 
 def recheck(name: str, condition: str, size: int) -> None:
@@ -41,17 +46,23 @@ def recheck(name: str, condition: str, size: int) -> None:
         return
     proof, entry = dftfd.prove(name, condition), {"functional": name, "condition": condition}
     if not proof.proved:
-        write(entry | {"outcome": proof.outcome, "checked": 0, "of": 0})
+        write(entry | {"outcome": proof.outcome, "looked at": 0, "checked": 0, "of": 0})
         return
     start, total = boxes_done(before), None
     while total is None or start < total:
         began = time.process_time()
-        found = recheck_tree(proof.inequality, list(proof.tree), part=slice(start, start + size))
+        found = recheck_tree(proof.inequality, list(proof.tree), part=slice(start, start + size), every=EVERY)
         total = sum(1 for kind in proof.tree if kind == PROVED or kind >= FACE)
         assert all(e["of"] == total for e in before), "the proof has another tree than before"
         outcome = "proved" if found.unrefuted else "does not hold"
         seconds, looked_at = round(time.process_time() - began, 1), min(size, total - start)
-        counts = {"looked at": looked_at, "checked": found.held, "directly": found.directly, "of": total}
+        counts = {
+            "looked at": looked_at,
+            "checked": found.held,
+            "directly": found.directly,
+            "tried directly": found.tried,
+        }
+        counts |= {"of": total}
         write(entry | {"outcome": outcome, "from": start, **counts, "seconds": seconds})
         if not found.unrefuted:
             return
@@ -63,23 +74,44 @@ def write(entry: dict) -> None:
         file.write(json.dumps(entry) + "\n")
 
 
-def table() -> str:
+def _table(cell) -> str:
+    """In Markdown.   cell: text of (functional, condition)."""
     rows = ["| Functional | " + " | ".join(SEVEN) + " |", "| --- |" + " --- |" * len(SEVEN)]
-    done = parts_done()
-    for name in FUNCTIONALS:
-        cells = []
-        for condition in SEVEN:
-            entries = done.get((name, condition), [])
-            proved = entries and all(e["outcome"] == "proved" for e in entries)
-            cells.append(
-                f"{sum(e['checked'] for e in entries):,} of {entries[0]['of']:,}"
-                if proved
-                else entries[0]["outcome"]
-                if entries
-                else "-"
-            )
-        rows.append(f"| {name} | " + " | ".join(cells) + " |")
+    rows += [f"| {name} | " + " | ".join(cell((name, c)) for c in SEVEN) + " |" for name in FUNCTIONALS]
     return "\n".join(rows)
+
+
+def _decided(entry: dict | None) -> str:
+    if entry is None:
+        return "-"
+    return f"proved ({entry['boxes']:,})" if entry["outcome"] == "proved" else entry["outcome"]
+
+
+def _cell(entries: list[dict]) -> str:
+    """Boxes that hold of those that were looked at, and of how many there are."""
+    if not entries or entries[-1]["outcome"] != "proved":
+        return entries[-1]["outcome"] if entries else "-"
+    held, of = sum(e["checked"] for e in entries), entries[0]["of"]
+    whole = f"{held:,} of {boxes_done(entries):,}"
+    return whole if boxes_done(entries) == of else f"{whole}; {of:,} in all"
+
+
+def counts() -> str:
+    """What all of them come to, in a sentence."""
+    entries = [e for pair in parts_done().values() for e in pair if e["outcome"] != "violated"]
+    total = lambda key: f"{sum(e.get(key, 0) for e in entries):,}"
+    failed = sum(e["outcome"] == "does not hold" for e in entries)
+    return (
+        f"Of {total('looked at')} boxes and faces that were looked at {total('checked')} hold, {failed} are refuted; "
+        f"{total('tried directly')} were tried directly, of which {total('directly')} hold so."
+    )
+
+
+def write_page() -> None:
+    before, rest = PAGE.read_text().split(BEGIN)
+    pairs, parts = known(), parts_done()
+    tables = _table(lambda pair: _decided(pairs.get(pair))), _table(lambda pair: _cell(parts.get(pair, [])))
+    PAGE.write_text("\n\n".join([f"{before}{BEGIN}\n{tables[0]}", tables[1], f"{counts()}\n{END}{rest.split(END)[1]}"]))
 
 
 def main() -> None:
@@ -87,10 +119,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=FUNCTIONALS)
     parser.add_argument("--boxes", type=int, default=500)
     parser.add_argument("--condition", action="append", choices=SEVEN)
-    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--page", action="store_true", help="write the table of docs/proofs.md and end")
     arguments = parser.parse_args()
-    if arguments.table:
-        print(table())
+    if arguments.page:
+        write_page()
         return
     for name in arguments.names:
         for condition in [c for c in arguments.condition or SEVEN if c in decidable(name)]:
