@@ -18,7 +18,6 @@ from dftfd.cli.listing import INDEX
 from dftfd.functionals import registry
 from dftfd.libcint.mole import to_pyscf
 from dftfd.runtime.json_reader import shipped_json
-from dftfd.xc import code as xc_code
 
 # Without bytecode each of the processes that tests start would compile 340 files, which takes half a second.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -41,7 +40,6 @@ gc.set_threshold(
     50_000, 50, 100
 )  # tracing makes millions of objects that go by themselves; looking for others is a tenth
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells turn off for what runs in the background
-xc_code._MOST_KEPT = 256  # tests ask for the same functionals again, thousands of others between
 # PySCF takes other paths when the process holds more than this, as it does after thousands of compiled programs
 gto.Mole.max_memory = 10**6  # MB
 
