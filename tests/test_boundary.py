@@ -632,6 +632,7 @@ def calls():
         ),
         "check": (dftfd.check, {"functional": "pbe"}),
         "audit": (dftfd.audit, {"target": "pbe"}),
+        "audit_code": (dftfd.audit_code, {"target": "dftfd", "molecules": "water", "checks": "forces"}),
         "report_card": (dftfd.report_card, {"functional": "pbe"}),
         "prove": (dftfd.prove, {"functional": "lda_c_vwn_rpa", "condition": "ec_nonpositive", "boxes": 10}),
         "prove's own inequality": (lambda code: dftfd.prove("lda_c_vwn_rpa", code, boxes=10), {}),
@@ -761,6 +762,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
     monkeypatch.setattr("dftfd.results.responses.nuclear_forces", stop)
     monkeypatch.setattr("dftfd.verify.check.pointwise_rows", stop)
     monkeypatch.setattr("dftfd.verify.audit._audit_layout", stop)
+    monkeypatch.setattr("dftfd.verify.code_audit._outcome", stop)
     monkeypatch.setattr("dftfd.functionals.registry.require_valid", stop)
 
 

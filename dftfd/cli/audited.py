@@ -43,7 +43,7 @@ def audit_code(
 
     Forces, Hessians, dipoles against differences, sums, symmetry, equivalent inputs; exit code 1 where they disagree.
     """
-    from dftfd.verify.code_audit import MOLECULES, as_target
+    from dftfd.verify.code_audit import as_target
     from dftfd.verify.code_audit import audit_code as audit
     from dftfd.verify.code_own import OwnTarget
 
@@ -54,7 +54,7 @@ def audit_code(
         asked = as_target(target) if xc is None else OwnTarget(functional_named(xc))
         if basis is not None:
             asked = asked.in_basis(basis)
-        report = audit(asked, molecule or tuple(MOLECULES), check or None, None if quiet else _tell)
+        report = audit(asked, molecule or None, check or None, None if quiet else _tell)
     for path in output or ():
         report.write(path)
     if json:

@@ -20,7 +20,7 @@ from dftfd.interop.asked_ase import ASETarget
 from dftfd.interop.asked_program import read_program
 from dftfd.interop.asked_pyscf import PySCFTarget
 from dftfd.interop.asked_qcengine import QCEngineTarget
-from dftfd.runtime.arguments import anything, public
+from dftfd.runtime.arguments import Kind, callback, optional, public
 from dftfd.system.geometry import is_coordinate_text, parse_geometry, read_geometry_file
 from dftfd.system.molecule import UNITS
 from dftfd.verify.audit import import_code
@@ -29,7 +29,7 @@ from dftfd.verify.code_checks import CHECKS
 from dftfd.verify.code_own import OwnTarget
 from dftfd.verify.code_report import CodeAudit, Outcome
 from dftfd.verify.code_session import Session
-from dftfd.verify.code_verdicts import FAILED, GRID, INCONSISTENT, NOT_OFFERED, UNDECIDED, judge, pattern_of
+from dftfd.verify.code_verdicts import FAILED, GRID, INCONSISTENT, NOT_OFFERED, SURFACE, UNDECIDED, judge, pattern_of
 
 MOLECULES = {
     "water": "O 0 0.02 0.12; H 0.05 0.79 -0.45; H -0.03 -0.72 -0.51",
@@ -42,47 +42,14 @@ GRID_LIMIT = 1e-4
 """Deviation [atomic units] that the orientation of a quadrature grid may have, where no finer grid tells."""
 
 
-@public
-def audit_code(
-    target: Any,
-    molecules: Annotated[Any, anything] = tuple(MOLECULES),
-    checks: Annotated[Any, anything] = None,
-    progress: Annotated[Any, anything] = None,
-) -> CodeAudit:
-    """Whether a program's answers are consistent with each other, a `CodeAudit`; print it, or ask `.passed`.
-
-    target: an ASE calculator, a class of calculators or code that makes one; code Mole -> mean field of PySCF; an
-        object with `name`, `offers`, `conditions` and `compute`, see `dftfd.interop.asked.Target`; or as text 'dftfd',
-        'FILE.toml' of an executable, 'qcengine:PROGRAM:METHOD:BASIS', 'FILE.py:NAME' or 'module:NAME' of the above.
-    molecules: names ('water', 'NH2'), coordinates as text [angstrom], xyz files ('own.xyz:-1', 'own.xyz:0,3'), or
-        `dftfd.interop.asked.Setting` objects. By default an odd electron is unpaired.
-    checks: names of checks; by default all that the target can answer.
-    progress: called with a line before each check.
-
-    Forces, Hessians, dipoles and other derivatives are compared with central differences of what the program itself
-    answers, with error bars; sums, symmetry, order of atoms and equivalent inputs with each other. The program is
-    asked nothing that it does not offer.
-    """
-    asked = as_target(target)
-    names = _checked_names(checks)
-    ask = Session(asked)
-    outcomes = []
-    for setting in [setting_of(one) for one in ([molecules] if isinstance(molecules, str) else molecules)]:
-        for name in names:
-            if not CHECKS[name].needs <= asked.offers:
-                outcomes.append(Outcome(name, setting.name, NOT_OFFERED, evidence="not among what is offered"))
-                continue
-            if progress is not None:
-                progress(f"{setting.name}: {name}, {ask.calls} calculations so far")
-            outcomes.append(_outcome(name, ask, setting))
-    return CodeAudit(asked.name, tuple(outcomes), ask.calls)
-
-
 def as_target(found: Any) -> Target:
     """The Target for what was given; InputError for what is none."""
     if isinstance(found, str | Path):
         return _named_target(str(found))
     if hasattr(found, "compute") and hasattr(found, "offers"):
+        sets = isinstance(found.offers, frozenset | set) and isinstance(found.conditions, frozenset | set)
+        if not (sets and isinstance(found.name, str) and callable(found.compute)):
+            raise InputError(f"{shown(found)} is no target: name is text, offers and conditions are sets of text.")
         return found
     if hasattr(found, "implemented_properties"):
         return ASETarget(found if isinstance(found, type) else lambda: found)
@@ -95,7 +62,12 @@ def as_target(found: Any) -> Target:
         inspect.signature(found).bind()
     except (TypeError, ValueError):
         return PySCFTarget(found)
-    made = found()
+    try:
+        made = found()
+    except Exception as error:  # anybody's code
+        raise CodeRaisedError(f"{shown(found)} raised {type(error).__name__}: {error}") from error
+    if made is found or callable(made) and not hasattr(made, "implemented_properties"):
+        raise InputError(f"{shown(found)} returns {shown(made)}; a calculator or a target is expected.")
     return ASETarget(found) if hasattr(made, "implemented_properties") else as_target(made)
 
 
@@ -110,14 +82,14 @@ def _named_target(text):
     return as_target(import_code(text))
 
 
-def _checked_names(checks) -> list[str]:
-    names = list(CHECKS) if checks is None else [checks] if isinstance(checks, str) else list(checks)
+def _names(checks) -> tuple[str, ...]:
+    names = [checks] if isinstance(checks, str) else list(checks)
     known = {name.lower(): name for name in CHECKS}
     for name in names:
         if str(name).lower() not in known:
             close = ", ".join(closest_names(str(name), list(CHECKS)))
             raise InputError(f"there is no check {shown(name)}; the closest names are {close}.")
-    return [known[str(name).lower()] for name in names]
+    return tuple(known[str(name).lower()] for name in names)
 
 
 def setting_of(source: Any) -> Setting:
@@ -134,6 +106,53 @@ def setting_of(source: Any) -> Setting:
     return Setting(symbols, positions, charge, spin, name=source if len(source) <= SHORT else "".join(symbols))
 
 
+def _settings(sources) -> tuple[Setting, ...]:
+    found = [sources] if isinstance(sources, str | Setting) else list(sources)
+    return tuple(setting_of(one) for one in found)
+
+
+_TARGET = Kind(
+    "an ASE calculator, code Mole -> mean field of PySCF, 'dftfd', FILE.toml, 'qcengine:PROGRAM' or a target",
+    as_target,
+)
+_SETTINGS = Kind("names of molecules, coordinates, files or Settings", _settings)
+_NAMES = Kind("names of checks", _names)
+
+
+@public
+def audit_code(
+    target: Annotated[Any, _TARGET],
+    molecules: Annotated[Any, optional(_SETTINGS)] = None,
+    checks: Annotated[Any, optional(_NAMES)] = None,
+    progress: Annotated[Any, optional(callback(1))] = None,
+) -> CodeAudit:
+    """Whether a program's answers are consistent with each other, a `CodeAudit`; print it, or ask `.passed`.
+
+    target: an ASE calculator, a class of calculators or code that makes one; code Mole -> mean field of PySCF; an
+        object with `name`, `offers`, `conditions` and `compute`, see `dftfd.interop.asked.Target`; or as text 'dftfd',
+        'FILE.toml' of an executable, 'qcengine:PROGRAM:METHOD:BASIS', 'FILE.py:NAME' or 'module:NAME' of the above.
+    molecules: names ('water', 'NH2'), coordinates as text [angstrom], xyz files ('own.xyz:-1', 'own.xyz:0,3'), or
+        `dftfd.interop.asked.Setting` objects. By default water and NH2;
+        an odd electron is unpaired.
+    checks: names of checks; by default all that the target can answer.
+    progress: called with a line before each check.
+
+    Forces, Hessians, dipoles and other derivatives are compared with central differences of what the program itself
+    answers, with error bars; sums, symmetry, order of atoms and equivalent inputs with each other. The program is
+    asked nothing that it does not offer.
+    """
+    ask, outcomes = Session(target), []
+    for setting in _settings(MOLECULES) if molecules is None else molecules:
+        for name in checks or CHECKS:
+            if not CHECKS[name].needs <= target.offers:
+                outcomes.append(Outcome(name, setting.name, NOT_OFFERED, evidence="not among what is offered"))
+                continue
+            if progress is not None:
+                progress(f"{setting.name}: {name}, {ask.calls} calculations so far")
+            outcomes.append(_outcome(name, ask, setting))
+    return CodeAudit(target.name, tuple(outcomes), ask.calls)
+
+
 def _outcome(name, ask, setting) -> Outcome:
     """One check, with the errors that a program may answer with."""
     check = CHECKS[name]
@@ -147,17 +166,18 @@ def _outcome(name, ask, setting) -> Outcome:
     variants = {}
     if judged.verdict == INCONSISTENT:
         variants = {key: partial(_again, check, other, setting) for key, other in ask.target.variants(setting).items()}
-    exchanged = partial(_again, check, ask, setting.but(spin=-setting.spin)) if setting.spin else lambda: None
+    exchanged = partial(_again, check, ask.target, setting.but(spin=-setting.spin)) if setting.spin else lambda: None
     pattern, evidence = pattern_of(found, judged, variants, exchanged)
     verdict, small = judged.verdict, judged.deviation < GRID_LIMIT and "finer grid" not in variants
-    if verdict == INCONSISTENT and check.turns and (pattern == GRID or small):
-        verdict, pattern = UNDECIDED, "orientation of the grid"
+    if verdict == INCONSISTENT and check.turns and (pattern in (GRID, SURFACE) or small):
+        verdict = UNDECIDED
+        pattern = "orientation of the surface" if pattern == SURFACE else "orientation of the grid"
     return Outcome(name, setting.name, verdict, judged.deviation, judged.limit, found.unit, pattern, evidence)
 
 
 def _again(check, target, setting):
     """The same comparison elsewhere; None where it cannot be made."""
     try:
-        return check.compare(target if isinstance(target, Session) else Session(target), setting)
+        return check.compare(Session(target, is_brief=True), setting)
     except DftfdError:
         return None

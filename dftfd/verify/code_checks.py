@@ -29,48 +29,49 @@ DIRECTIONS = 3
 # ---- derivatives
 
 
-def compared(given, of, x, step, unit, noise=0.0, atoms=()) -> Comparison:
+def compared(ask, given, of, x, step, unit, noise=0.0, atoms=()) -> Comparison:
     """`given`, (*x.shape, ...), beside the derivatives of `of` by x: in drawn directions, and by each coordinate of x
-    where there are few of them or where the directions disagree."""
+    where there are few of them or where the directions disagree, unless the session is brief."""
+    first = None
     if x.size > 2 * DIRECTIONS:
         drawn = np.random.default_rng(SEED).normal(size=(DIRECTIONS, *x.shape))
         drawn /= np.linalg.norm(drawn.reshape(DIRECTIONS, -1), axis=1).reshape(-1, *[1] * x.ndim)
         slope, bar = gradient(lambda t: of(x + np.tensordot(t, drawn, 1)), np.zeros(DIRECTIONS), step)
         first = Comparison(np.tensordot(drawn, given, x.ndim), slope, unit, bar, noise)
-        if judge(first).verdict != INCONSISTENT:
+        if ask.is_brief or judge(first).verdict != INCONSISTENT:
             return first
     slope, bar = gradient(of, x, step)
-    return Comparison(given, slope, unit, bar, noise, atoms=atoms)
+    return Comparison(given, slope, unit, bar, noise, atoms=atoms, drawn=first)
 
 
 def forces(ask: Session, s: Setting) -> Comparison:
     """Forces are minus the derivatives of the energy by the positions."""
     given, energy = ask("forces", s), lambda x: -ask("energy", s.but(positions=x))
-    return compared(given, energy, s.positions, STEP, "hartree/bohr", ask.noise("forces", s), s.symbols)
+    return compared(ask, given, energy, s.positions, STEP, "hartree/bohr", ask.noise("forces", s), s.symbols)
 
 
 def hessian(ask: Session, s: Setting) -> Comparison:
     """The Hessian is minus the derivative of the forces."""
     given, slope = ask("hessian", s), lambda x: -ask("forces", s.but(positions=x))
-    return compared(given, slope, s.positions, STEP, "hartree/bohr^2", atoms=s.symbols)
+    return compared(ask, given, slope, s.positions, STEP, "hartree/bohr^2", atoms=s.symbols)
 
 
 def dipole(ask: Session, s: Setting) -> Comparison:
     """The dipole is minus the derivative of the energy by a field."""
     given, energy = ask("dipole", s), lambda f: -ask("energy", s.but(field=f))
-    return compared(given, energy, s.field, FIELD_STEP, "e bohr", ask.noise("dipole", s))
+    return compared(ask, given, energy, s.field, FIELD_STEP, "e bohr", ask.noise("dipole", s))
 
 
 def polarizability(ask: Session, s: Setting) -> Comparison:
     """The polarisability is the derivative of the dipole by a field."""
     given, moment = ask("polarizability", s), lambda f: ask("dipole", s.but(field=f))
-    return compared(given, moment, s.field, FIELD_STEP, "bohr^3")
+    return compared(ask, given, moment, s.field, FIELD_STEP, "bohr^3")
 
 
 def dipole_derivatives(ask: Session, s: Setting) -> Comparison:
     """Derivatives of the dipole by the positions."""
     given, moment = ask("dipole_derivatives", s), lambda x: ask("dipole", s.but(positions=x))
-    return compared(given, moment, s.positions, STEP, "e", atoms=s.symbols)
+    return compared(ask, given, moment, s.positions, STEP, "e", atoms=s.symbols)
 
 
 def infrared(ask: Session, s: Setting) -> Comparison:
@@ -93,7 +94,7 @@ def charge_forces(ask: Session, s: Setting) -> Comparison:
     s = _beside_charges(s)
     given, q = ask("charge_forces", s), s.charges[:, 3:]
     energy = lambda x: -ask("energy", s.but(charges=np.concatenate([x, q], axis=1)))
-    return compared(given, energy, s.charges[:, :3], STEP, "hartree/bohr", ask.noise("charge_forces", s))
+    return compared(ask, given, energy, s.charges[:, :3], STEP, "hartree/bohr", ask.noise("charge_forces", s))
 
 
 def _beside_charges(s):

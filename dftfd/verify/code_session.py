@@ -1,8 +1,5 @@
 """Asking a target of `dftfd audit-code`: what was asked once is not computed again, answers are checked."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from dftfd.errors import DftfdError, NumericalError, UnsupportedError
@@ -14,11 +11,10 @@ SEED = 7
 
 
 class Session:
-    """Asks a target.   on_call: called before each calculation with (quantity, number of calculations so far)."""
+    """Asks a target.   is_brief: derivatives in drawn directions suffice."""
 
-    def __init__(self, target: Target, on_call: Callable[[str, int], Any] = lambda quantity, n: None):
-        self.target, self.calls = target, 0
-        self._on_call = on_call
+    def __init__(self, target: Target, is_brief: bool = False):
+        self.target, self.is_brief, self.calls = target, is_brief, 0
         self._known: dict[tuple, np.ndarray] = {}
         self._noise: dict[tuple, float] = {}
 
@@ -39,7 +35,6 @@ class Session:
         if missing := sorted(setting.conditions - self.target.conditions):
             raise UnsupportedError(f"no calculation with {' and '.join(missing)} offered.")
         self.calls += 1
-        self._on_call(quantity, self.calls)
         try:
             found = np.asarray(self.target.compute(quantity, setting), dtype=float)
         except DftfdError:

@@ -31,7 +31,7 @@ class Comparison:
     bar: error bar of `expected`, from differences.   noise: of what is given.   unit: of both.
     scale: size that errors are measured by; by default the largest expected value, SMALLEST at least.
     atoms: symbol for each entry of the first axis, where it has one.
-    upper: True if `given` may be below `expected`.
+    upper: True if `given` may be below `expected`.   drawn: of derivatives, the same in a few drawn directions.
     """
 
     given: np.ndarray
@@ -42,6 +42,7 @@ class Comparison:
     scale: float | None = None
     atoms: tuple[str, ...] = ()
     upper: bool = False
+    drawn: "Comparison | None" = None
 
     @property
     def size(self) -> float:
@@ -90,7 +91,7 @@ def pattern_of(
     for recognise in (_nothing_given, _factor):
         if (answer := recognise(found)) is not None:
             return answer
-    if (answer := _variant(judged, variants)) is not None:
+    if (answer := _variant(found, variants)) is not None:
         return answer
     if (answer := _spin(found, judged, exchanged)) is not None:
         return answer
@@ -119,26 +120,26 @@ def _factor(found):
     return name, f"all entries are {c:.4f} times what they should be, up to {left:.0e} {found.unit}"
 
 
-GRID = "missing grid response"
-KNOWN = {"finer grid": GRID, "without solvent": "missing solvent term"}
+GRID, SURFACE = "missing grid response", "missing solvent term"
+KNOWN = {"finer grid": GRID, "without solvent": SURFACE}
 
 
-def _variant(judged, variants):
+def _variant(found, variants):
+    before = judge(found.drawn or found).deviation
     for name, again in variants.items():
-        other = again()
-        if other is None:
+        if (other := again()) is None:
             continue
-        left = judge(other)
-        if left.deviation <= GONE * judged.deviation:
+        left = judge(other.drawn or other).deviation
+        if left <= GONE * before:
             pattern = KNOWN.get(name, f"belongs to what is {name}")
-            return pattern, f"{name}: {left.deviation:.1e} in place of {judged.deviation:.1e} {other.unit}"
+            return pattern, f"{name}: {left:.1e} in place of {before:.1e} {other.unit}"
     return None
 
 
 def _spin(found, judged, exchanged):
-    other = exchanged()
-    if other is None or other.given.shape != found.given.shape:
+    if (other := exchanged()) is None:
         return None
+    found, other = found.drawn or found, other.drawn or other
     change = np.abs(other.given - found.given).max()
     same = np.abs(other.expected - found.expected).max() <= max(judged.limit, 1e-3 * judged.deviation)
     if not same or change <= max(judged.limit, 0.05 * judged.deviation):
