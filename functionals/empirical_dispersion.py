@@ -55,6 +55,12 @@ def numbers_of(part: str, parameters: str) -> dict[str, float]:
     return _numbers().get((part, parameters), {})
 
 
+def basis_of(dispersion: tuple[str, str]) -> str | None:
+    """The basis set for which a 3c method's corrections were made, by `Functional.dispersion`; None for others."""
+    rows = (row for versions in pairs().values() for row in versions.values() if "basis" in row)
+    return next((row["basis"] for row in rows if (row["corrections"], row["parameters"]) == tuple(dispersion)), None)
+
+
 @functools.cache
 def _by_spelling() -> dict[str, tuple[str, str]]:
     """{name with its suffix, letters and digits alone: (name, version)}."""
@@ -87,7 +93,7 @@ def find_pair(text: str, require_known: Callable[[str], object]) -> dict | None:
         return None
     version = suffix
     other = OTHER_PROGRAMS.get(_squashed(base))
-    if other is not None:
+    if other is not None and _squashed(other) != _squashed(base):
         return find_pair(f"{other}-{version}", require_known)
     versions = [v for v in VERSIONS if any(v in row for k, row in pairs().items() if _squashed(k) == _squashed(base))]
     if version == "d" and not versions:

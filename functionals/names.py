@@ -135,11 +135,17 @@ def _sum(text, resolve, shown) -> Functional:
         for number in (match["before"], match["after"]):
             factor *= _finite(number) if number else 1.0
         factor = -factor if match["sign"] == "-" else factor
-        term = _exact(match["name"]) or _numbered(match["name"]) or resolve(match["name"].lower().replace("-", ""))
+        term = _exact(match["name"]) or _numbered(match["name"]) or resolve(_without_hyphens(match["name"].lower()))
         term = term.with_parameters(**_settings(match["settings"]))
         terms.append(term if factor == 1 else factor * term)
         position = match.end()
     return functools.reduce(operator.add, terms)
+
+
+def _without_hyphens(name):
+    """Hyphens are left out, but for those behind what a name says of its kind: x-pbe is x_pbe, no xpbe."""
+    underscored = name.replace("-", "_")
+    return underscored if _FULL.match(underscored) else name.replace("-", "")
 
 
 def _settings(text) -> dict[str, float]:

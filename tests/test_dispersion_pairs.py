@@ -1,6 +1,8 @@
 """The pairs of functionals and corrections beside what the makers of D3, D4 and gCP publish of them."""
 
 import json
+import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -8,10 +10,13 @@ from pyscf.data.elements import ELEMENTS
 from pyscf.dispersion import gcp
 
 import dftfd
-from dftfd.errors import FunctionalError, MissingDependencyError
+from dftfd.errors import DftfdError, FunctionalError, InputWarning, MissingDependencyError
+from dftfd.functionals.aliases import COMBINATIONS, OTHER_PROGRAMS
+from dftfd.functionals.catalogue import all_names
 from dftfd.functionals.empirical_dispersion import numbers_of, pairs
 from dftfd.libcint import dispersion_correction
 from dftfd.libcint.mole import mole_of_nuclei
+from dftfd.model.input_warnings import warn_about_basis
 from dftfd.terms.dispersion import correction
 
 PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "dispersion" / "published.json").read_text())
@@ -74,3 +79,56 @@ def test_gcp_that_a_version_of_the_package_does_not_offer(monkeypatch):
     monkeypatch.setattr(gcp, "_white_list", frozenset())
     with pytest.raises(MissingDependencyError, match="gCP of 'hf3c', as 1.7.0 does"):
         correction(molecule, "gcp", "hf3c")
+
+
+def test_a_3c_method_in_another_basis_set():
+    """One warning that names the method's own."""
+    method = dftfd.get_functional("r2scan-3c")
+    with pytest.warns(InputWarning, match="made for the basis set def2-mTZVPP; in sto-3g"):
+        warn_about_basis(method, dftfd.molecule("He 0 0 0;", basis="sto-3g"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_about_basis(method, dftfd.molecule("He 0 0 0;", basis="def2-mTZVPP"))
+        warn_about_basis(dftfd.get_functional("pbe-d4"), dftfd.molecule("He 0 0 0;", basis="sto-3g"))
+
+
+SPELLINGS = {
+    **{"d": ("d2", "chg", "d3", "d4"), "d2": ("d2", "chg"), "d3": ("d3",), "gd3": ("d3",), "gd3bj": ("d3bj",)},
+    **dict.fromkeys(("d3bj", "d3(bj)", "d3-bj"), ("d3bj",)),
+    **dict.fromkeys(("d3zero", "d3(0)", "d3(zero)", "d30"), ("d3zero",)),
+    **dict.fromkeys(("d3mbj", "d3m(bj)", "d3bjm"), ("d3bjm",)),
+    **dict.fromkeys(("d3mzero", "d3m(0)", "d3zerom"), ("d3zerom",)),
+    **{"d3m": ("d3",), "d3op": ("d3op",), "d3(op)": ("d3op",), "d3bjatm": ("d3bjatm",), "d3(bj)abc": ("d3bjatm",)},
+    **{"d3cso": ("d3cso",), "d4": ("d4",), "d4rev": ("d4",), "d4s": ("d4s",), "3c": ("d3", "d4"), "vdw": ("",)},
+}
+"""{how a correction is written behind a name: what it has to be}"""
+BASES = ("pbe", "wb97x", "b97", "pbeh", "m06_2x", "lrcwpbeh")
+
+
+def promised(monkeypatch, bases, marks):
+    """Names that are taken, with how they are written; AssertionError for one without the correction that it names."""
+    monkeypatch.setattr("dftfd.functionals.plugins.entry_points", lambda **_: ())  # looked through at each unknown name
+    for module in ("registry", "empirical_dispersion"):
+        monkeypatch.setattr(f"dftfd.functionals.{module}.closest_names", lambda *_: [])
+    for base in bases:
+        for suffix, versions in SPELLINGS.items():
+            for mark in marks:
+                try:
+                    found = dftfd.get_functional(base + mark + suffix)
+                except DftfdError:
+                    continue
+                assert found.dispersion is not None, base + mark + suffix
+                assert found.dispersion[0].startswith(versions), (base + mark + suffix, found.dispersion)
+                yield suffix
+
+
+def test_no_spelling_loses_the_correction(monkeypatch):
+    """A name with a correction's name behind has it, or is refused: six functionals, thirty spellings."""
+    assert len(set(promised(monkeypatch, BASES, "-"))) > 20
+
+
+@pytest.mark.slow  # 90,000 names
+def test_no_spelling_of_any_functional_loses_the_correction(monkeypatch):
+    names = {*dftfd.list_functionals(), *COMBINATIONS, *OTHER_PROGRAMS, *pairs()}
+    names |= {re.sub(r"^(hyb_)?(lda|gga|mgga)_(x|c|xc|k)_", "", name) for name in all_names()}
+    assert len(list(promised(monkeypatch, sorted(names), ("-", "_", " ", "")))) > 1000

@@ -339,6 +339,8 @@ def test_names_of_other_programs(theirs, ours):
         ("B3LYP/6-31G*", "functional 'b3lyp', basis '6-31g\\*'"),
         ("X_PBE", "'gga_x_pbe' or "),
         ("x_lyp", "write 'gga_xc_xlyp'"),
+        ("X-PBE", "'gga_x_pbe' or "),
+        ("c-pbe", "write 'gga_c_pbe'"),
         ("1e400*pbe", "no finite number"),
         ("pbe(kappa=1e999)", "no finite number"),
     ],

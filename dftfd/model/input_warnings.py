@@ -10,6 +10,7 @@ import numpy as np
 
 from dftfd.errors import InputWarning
 from dftfd.functionals.base import Functional
+from dftfd.functionals.empirical_dispersion import basis_of
 from dftfd.functionals.registry import lookup
 from dftfd.libcint.derivatives import atom_sums
 
@@ -64,6 +65,17 @@ def warn_about_functional(spec, functional: Functional, grid) -> None:
         _warn(
             f"the energy of {functional.name!r} needs a fine grid: level {grid.level} leaves errors of millihartrees, "
             f"use grid_level={SCAN_LEVEL} or the smoother r2scan."
+        )
+
+
+def warn_about_basis(functional: Functional, molecule) -> None:
+    """Warn about a 3c method in a basis set that is not its own; shells that are given as numbers are let alone."""
+    own = basis_of(functional.dispersion) if functional.dispersion else None
+    names = {name for name in molecule.atom_basis if isinstance(name, str)}
+    if own and any(re.sub(r"\W", "", name.lower()) != re.sub(r"\W", "", own.lower()) for name in names):
+        _warn(
+            f"the corrections of {functional.name!r} were made for the basis set {own}; in {molecule.basis} it is "
+            "another method."
         )
 
 

@@ -13,7 +13,12 @@ from dftfd.functionals.names import refuse_part
 from dftfd.model.calculation import Calculation, Ingredients
 from dftfd.model.call_options import taking
 from dftfd.model.double_hybrid import refuse_frozen_core, with_perturbation_theory
-from dftfd.model.input_warnings import may_have_several_states, warn_about_electrons, warn_about_functional
+from dftfd.model.input_warnings import (
+    may_have_several_states,
+    warn_about_basis,
+    warn_about_electrons,
+    warn_about_functional,
+)
 from dftfd.model.option_values import occupations_for, require_settings_of_jax
 from dftfd.model.options import Options
 from dftfd.results.checkpoint import as_checkpoint, resume
@@ -63,6 +68,7 @@ def solution_of(calculation: Calculation, options: Options, build: Callable[[Any
     guess = checked_guess(options.guess, calculation)
     refuse_part(options.xc, calculation.functional)
     warn_about_functional(options.xc, calculation.functional, calculation.grid)
+    warn_about_basis(calculation.functional, calculation.molecule)
     strategy = options.strategy
     progress = as_progress(options.progress)
     snapshot = None if options.restart is None else resume(options.restart, calculation, options)
