@@ -10,6 +10,7 @@ from tests.verification.name_meanings import (
     DATA,
     PAGE,
     differences,
+    of_libxc,
     of_orca,
     of_pyscf,
     ours,
@@ -81,6 +82,12 @@ def test_the_page_is_that_of_the_tables():
 @pytest.mark.skipif(not hasattr(libxc, "XC_ALIAS"), reason="PySCF's table of names is elsewhere in this version")
 def test_pyscfs_names():
     assert [list(row) for row in of_pyscf()] == read(DATA / "pyscf.csv")
+
+
+@pytest.mark.slow  # a hundred functionals are compiled
+@pytest.mark.filterwarnings("ignore")
+def test_libxcs_names():
+    assert [list(row) for row in of_libxc()] == read(DATA / "libxc.csv")
 
 
 @pytest.mark.slow  # a hundred functionals are compiled

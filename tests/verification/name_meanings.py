@@ -268,8 +268,9 @@ HEAD = """# What names mean
 
 Each short name of PySCF's and Psi4's tables was asked for here, and both meanings were
 evaluated at 24 random points: semilocal energy, exact exchange and its range, VV10, and the kind of dispersion
-correction. Of ORCA's keywords, libxc evaluated what the manual says that they consist of. All rows stand in
-`data/names/`, made by `python -m tests.verification.name_meanings`.
+correction. libxc's full names that are ours were evaluated so, too; the others are served after a comparison with
+libxc ([catalogue](catalogue.md)). Of ORCA's keywords, libxc evaluated what the manual says that they consist of. All
+rows stand in `data/names/`, made by `python -m tests.verification.name_meanings`.
 """
 COUNTS = """## {program}
 
@@ -301,6 +302,7 @@ marks a name is what the last column says; it is refused, with the full names, w
 
 PROGRAMS = (
     ("PySCF 2.14", "pyscf.csv", REASONS),
+    ("libxc 7.0.0", "libxc.csv", REASONS),
     ("Psi4 1.3.2", "psi4.csv", REASONS),
     ("ORCA 6", "orca.csv", orca_names.REASONS),
 )
@@ -322,6 +324,9 @@ def page() -> str:
         undocumented = [f"`{name}`" for name, verdict, _ in rows if verdict == "undocumented"]
         if undocumented:
             text.append(f"The manual leaves open what {', '.join(undocumented)} consist of; they are served here.")
+        only_named = [f"`{name}`" for name, verdict, _ in rows if verdict == "not evaluated by PySCF"]
+        if only_named:
+            text.append(f"PySCF does not evaluate {', '.join(only_named)}, functionals of the Laplacian.")
         different = [(name, words) for name, verdict, words in rows if verdict == "different"]
         if different:
             text.append(DIFFERENT)
