@@ -18,6 +18,8 @@ from tests.combinations.cases import PROPERTIES, Case, draw
 from tests.combinations.checks import CHECKS
 from tests.combinations.solving import forget
 from tests.verification import supports_page
+from tests.verification.planted import ROOT, with_defect
+from tests.verification.planted_list import PLANTED
 
 KEPT = Path(__file__).parent / "combinations" / "kept.jsonl"
 HYDROXYL = Case([["O", [0.01, 0.02, 0.03]], ["H", [0.4, 0.5, 0.75]]], 0, 1, "sto-3g", "pbe", "forces", seed=3)
@@ -41,6 +43,17 @@ def test_a_planted_defect_is_found(monkeypatch):
     made = Forces.__init__
     monkeypatch.setattr(Forces, "__init__", lambda self, values, *rest: made(self, 0.999 * values, *rest))
     assert outcome(dataclasses.replace(HYDROXYL, options=FIELD))[0] == "wrong"
+
+
+def test_planted_defects_are_in_the_process_and_out_again():
+    """Each of the list stands once in its file; one of them, the dipole of alpha alone, is found and taken back."""
+    for planted in PLANTED:
+        assert (ROOT / "dftfd" / planted.file).read_text().count(planted.old) == 1, planted.what
+    (planted,) = (planted for planted in PLANTED if planted.what == "one spin in the dipole")
+    case = dataclasses.replace(HYDROXYL, property="dipole", options=FIELD)
+    with with_defect(planted):
+        assert outcome(case)[0] == "wrong"
+    assert outcome(case)[0] == "right"
 
 
 def test_shrinking_ends_with_the_simplest_case(monkeypatch):
