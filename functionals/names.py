@@ -121,8 +121,17 @@ def _corrected(pair) -> Functional:
     return replace(functional, dispersion=(pair["corrections"], pair["parameters"]), papers=papers)
 
 
+_PUBLISHED = {
+    ("scan", "rvv10"): "scan_rvv10",
+    ("scan", "vv10"): "scan_vv10",
+    ("r2scan", "rvv10"): "r2scan + rvv10(b=11.95)",  # doi:10.1103/PhysRevB.106.075422
+}
+"""Sums of names that are published names themselves, of pairs with another b than that of rPW86 and PBE."""
+
+
 def _sum(text, resolve, shown) -> Functional:
     terms: list[Functional] = []
+    bare: list[str] = []
     position = 0
     while position < len(text):
         match = _TERM.match(text, position)
@@ -138,7 +147,13 @@ def _sum(text, resolve, shown) -> Functional:
         term = _exact(match["name"]) or _numbered(match["name"]) or resolve(_without_hyphens(match["name"].lower()))
         term = term.with_parameters(**_settings(match["settings"]))
         terms.append(term if factor == 1 else factor * term)
+        bare.append(match["name"].lower() if match.group().strip(" +") == match["name"] else "")
         position = match.end()
+    if published := _PUBLISHED.get((bare[0], bare[-1])) if len(bare) == 2 else None:
+        raise FunctionalError(
+            f"{shown!r} is published with another b than that of a bare {bare[-1]}; write '{published}', or the sum as "
+            f"'{bare[0]} + 1.0*{bare[-1]}'."
+        )
     return functools.reduce(operator.add, terms)
 
 

@@ -263,3 +263,15 @@ def test_a_beginning_that_a_restart_does_not_have_is_told(path):
     with pytest.warns(InputWarning, match="water.chk is gone on from; guess=, broken_symmetry= would begin anew"):
         go_on(guess="atom", broken_symmetry="mix", checkpoint=path.with_name("other.chk"))
     assert go_on(guess="core").converged
+
+
+def test_other_documents_are_not_replaced(path):
+    """Results, excitations and whatever else dftfd writes into such files."""
+    result = dftfd.run_scf(water(), **OPTIONS)
+    for keep in (result.save, result.excitations(1).save):
+        path.unlink(missing_ok=True)
+        keep(path)
+        kept = path.read_bytes()
+        with pytest.raises(CheckpointError, match="holds something else than a checkpoint; it is kept"):
+            dftfd.run_scf(water(), **OPTIONS, checkpoint=path)
+        assert path.read_bytes() == kept

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.errors import FileError
-from dftfd.results.qcschema import atomic_result, write_json
+from dftfd.errors import FileError, InputError
+from dftfd.results.qcschema import atomic_result, read_input, write_json
 from dftfd.runtime.files import check_writable
 
 
@@ -113,3 +113,24 @@ def test_an_instability_that_was_followed_leaves_numbers_only():
     assert any("instability" in step for step in result.steps)
     lines = json.loads(json.dumps(atomic_result(result), allow_nan=False))["extras"]["dftfd"]["history"]
     assert all(np.isfinite(line["density_change"]) for line in lines[1:])
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"charge": 1}, "has no option 'charge'; the closest ones are molecular_charge"),
+        ({"units": "angstrom"}, "has no option 'units'"),
+        ({"atomic_numbers": [8, 1]}, "are not those of the symbols"),
+        ({"fragment_charges": [1.0]}, "fragment_charges without a molecular_charge"),
+    ],
+)
+def test_a_molecule_is_what_all_its_fields_say(fields, said, tmp_path):
+    """What would make it another one is not passed over."""
+    molecule = {"symbols": ["F", "H"], "geometry": [0, 0, 0, 0, 0, 1.7]}
+    document = {"molecule": molecule, "driver": "energy", "model": {"method": "hf", "basis": "sto-3g"}}
+    path = tmp_path / "in.json"
+    path.write_text(json.dumps(document))
+    assert read_input(path).molecule["charge"] == 0
+    path.write_text(json.dumps(document | {"molecule": molecule | fields}))
+    with pytest.raises(InputError, match=said):
+        read_input(path)

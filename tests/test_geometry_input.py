@@ -1,12 +1,13 @@
 """Geometry text: what is read, what is refused, and that nothing in it is ever executed."""
 
+import ase
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dftfd.elements import ATOMIC_NUMBERS, SYMBOLS, parse_atom_name
-from dftfd.errors import DftfdError, FileError, InputError
+from dftfd.errors import DftfdError, FileError, InputError, InputWarning
 from dftfd.system import geometry
 from dftfd.system.geometry import is_coordinate_text, parse_atom_list, parse_geometry, read_geometry_file
 from dftfd.system.molecule import molecule
@@ -286,7 +287,6 @@ def test_what_a_comment_line_cannot_mean(comment):
 def test_a_molecule_takes_charge_and_spin_of_its_file(tmp_path):
     """Also each frame of a trajectory in a batch; arguments count, with a warning where they contradict."""
     from dftfd.batch.entries import read_entries
-    from dftfd.errors import InputWarning
 
     cation = WATER_XYZ.replace("water, angstrom", "charge=1 multiplicity=2")
     path = tmp_path / "frames.xyz"
@@ -345,7 +345,9 @@ def test_elements_in_capitals_are_elements(text):
     assert list(molecule(text, basis="sto-3g", charge=charge).symbols) == names
 
 
-@pytest.mark.parametrize("comment", ["c=-2", "c: -2", "ch = 1", "mul=3", "s=1", "z=1", "frame 3 c=+1"])
+@pytest.mark.parametrize(
+    "comment", ["c=-2", "c: -2", "ch = 1", "mul=3", "s=1", "z=1", "frame 3 c=+1", "molchg=1", "tot_magnetization=2"]
+)
 def test_words_cut_short_are_refused(comment):
     """What may have been meant as a charge or a spin is not passed over."""
     with pytest.raises(InputError, match="speaks of charge or spin and is not understood"):
@@ -354,9 +356,27 @@ def test_words_cut_short_are_refused(comment):
 
 def test_a_number_of_the_atom_is_no_coordinate():
     """Also before coordinates that are written without points; points make it one."""
-    with pytest.raises(InputError, match="holds atomic numbers, codes or flags"):
+    with pytest.raises(InputError, match="holds atomic numbers, masses, codes or flags"):
         parse_geometry("2\n\nCl 1 0 0 0 1.25\nF 2 0 1.5 0.75 2.25\n")
     assert parse_geometry("2\n\nH 1.0 0 0 0 1\nH 2.0 0 0 0 2\n").coordinates[1, 0] == 2
+    with pytest.raises(InputError, match="holds atomic numbers, masses"):
+        parse_geometry("2\n\nH 1.008 0.0 0.0 0.0\nF 18.998 0.0 0.0 0.92\n")
+
+
+@pytest.mark.parametrize(
+    "comment", ["Charge=1 Mult=2", "charge = 1; mult = 2", "chg 1 mult 2", "chrg=1 uhf=1", "q=1 m=2"]
+)
+def test_short_words_that_are_known_are_read(comment):
+    found = parse_geometry(f"1\n{comment}\nC 0 0 0")
+    assert (found.charge, found.spin) == (1, 1)
+
+
+def test_what_the_info_of_ase_says_of_electrons_is_told():
+    """Programs make different things of it: it is not taken, and a line says so."""
+    atoms = ase.Atoms("HF", [[0, 0, 0], [0, 0, 0.92]], info={"charge": 2, "spin": 1})
+    with pytest.warns(InputWarning, match="info charge=2"):
+        assert molecule(atoms, basis="sto-3g").charge == 0
+    assert molecule(atoms, basis="sto-3g", charge=2).charge == 2
 
 
 @pytest.mark.parametrize("comment", ["c=10.2", "E=-76", "step=3 c=12", "C6H6", "energy=-1 i=4", "C2 symmetry"])

@@ -349,3 +349,18 @@ def test_names_that_leave_something_open(text, message):
     """The answer says what to write."""
     with pytest.raises(FunctionalError, match=message):
         get_functional(text)
+
+
+@pytest.mark.parametrize("text", ["scan+rvv10", "SCAN + VV10", "r2scan+rVV10"])
+def test_published_pairs_with_nonlocal_correlation_are_no_sums(text):
+    """Whose b is another one: SCAN+rVV10 has 15.7 (doi:10.1103/PhysRevX.6.041005), a bare rVV10 6.3."""
+    with pytest.raises(FunctionalError, match="is published with another b than that of a bare"):
+        get_functional(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "b"), [("scan_rvv10", 15.7), ("scan + 1.0*rvv10", 6.3), ("r2scan + rvv10(b=11.95)", 11.95)]
+)
+def test_b_of_nonlocal_correlation(text, b):
+    ((value,),) = {tuple(t.parameters["b"] for _, t in get_functional(text).terms if t.is_nonlocal)}
+    assert value == b

@@ -226,3 +226,16 @@ def test_trajectories_of_earlier_versions_are_read(tmp_path):
     assert (frame.symbols, frame.energy, frame.model) == (FRAME.symbols, FRAME.energy, FRAME.model)
     np.testing.assert_array_equal(frame.positions, FRAME.positions)
     np.testing.assert_array_equal(frame.forces, FRAME.forces)
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}', "[1]", "hello", "2\nhello", "12 "])
+def test_a_file_without_a_line_break_is_no_empty_path(text, tmp_path):
+    """It would be replaced by one; what a frame begins with is one that was cut off."""
+    path = tmp_path / "set.json"
+    path.write_text(text)
+    with pytest.raises(FileError, match="this is no trajectory"):
+        dftfd.optimize(dftfd.molecule("H 0 0 0; H 0 0 0.74", basis="sto-3g"), "hf", trajectory=path, restart=True)
+    assert path.read_text() == text
+    for begun in ("", "2", "2\nProp", "2\nProperties=species:S:1\nH 0 0"):
+        path.write_text(begun)
+        assert read_trajectory(path) == []

@@ -93,7 +93,10 @@ def _refuse_foreign(path, calculation):
     if not begins_as_ours(path):
         raise CheckpointError(f"{path} exists and is no checkpoint of dftfd; it is kept. Take another name.")
     try:
-        text = parse_json(read_tree(path, "a checkpoint")["dftfd"]["text"], finite=False)
+        part = read_tree(path, "a checkpoint").get("dftfd")
+        if not isinstance(part, dict) or "loop" not in part:
+            raise CheckpointError(f"{path} exists and holds something else than a checkpoint; it is kept.")
+        text = parse_json(part["text"], finite=False)
         found = text["molecule"] | {"method": text["options"]["method"], "functional": text["settings"]["functional"]}
     except (DamagedFileError, KeyError, TypeError, ValueError):
         return

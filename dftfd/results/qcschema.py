@@ -7,8 +7,9 @@ D. G. A. Smith et al., WIREs Comput. Mol. Sci. 11, e1491 (2021). doi:10.1002/wcm
 import json
 from dataclasses import dataclass
 
+from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError, UnsupportedError, shown
-from dftfd.runtime.arguments import each, flag, number, text
+from dftfd.runtime.arguments import each, flag, number, refuse_unknown, text
 from dftfd.runtime.files import write_text
 from dftfd.runtime.json_reader import parse_json
 from dftfd.system.geometry import read_text
@@ -22,6 +23,14 @@ RETURNS = {
 """What a document's driver returns."""
 DECIDED = ("molecule", "xc", "external_potential", "progress", "checkpoint", "restart")
 """Arguments of run_scf that keywords may not hold, among them those that write files."""
+
+
+_MOLECULE = (
+    "schema_name schema_version validated symbols geometry name identifiers comment molecular_charge "
+    "molecular_multiplicity masses real atom_labels atomic_numbers mass_numbers connectivity fragments "
+    "fragment_charges fragment_multiplicities fix_com fix_orientation fix_symmetry provenance id extras"
+).split()
+"""Fields of a molecule in QCSchema; another one may be a charge by another name."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,13 @@ def read_input(path) -> Request:
 
 
 def _molecule_arguments(molecule, where):
+    refuse_unknown(where, molecule, _MOLECULE)
     symbols, geometry = (_field(molecule, name, list, where) for name in ("symbols", "geometry"))
+    numbers = molecule.get("atomic_numbers")
+    if numbers is not None and numbers != [ATOMIC_NUMBERS.get(s) for s in symbols]:
+        raise InputError(f"{where}: atomic_numbers are {shown(numbers)}, which are not those of the symbols.")
+    if molecule.get("fragment_charges") is not None and "molecular_charge" not in molecule:
+        raise InputError(f"{where} has fragment_charges without a molecular_charge; give that, too.")
     n, expected = len(geometry), 3 * len(symbols)
     if n != expected:
         raise InputError(f"{where}: geometry has {n} entries; expected {expected} numbers, in bohr.")

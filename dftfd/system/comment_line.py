@@ -56,9 +56,11 @@ _BROKEN = re.compile(
 )
 """A word about electrons, perhaps with a stray blank or comma in it, before a number."""
 _CUT_SHORT = re.compile(
-    r"(?<![\w.:-])(?:ch?a?r?g?|ch?rg|mul?t?i?|mlt|s(?:p(?:i)?)?|n?el|ms|s?z)\s?[=:]\s?[+-]?[0-9](?![\w.:])", re.I
+    r"(?<![\w.:-])(?:c|ch|chr|cha|char|charg|crg|mu|mul|multi|mlt|s|sp|spi|n?el|ms|s?z|\w{0,9}magneti[sz]ation|\w{1,9}chrg|\w{1,9}chg)"
+    r"\s?[=:]\s?[+-]?[0-9](?![\w.:])",
+    re.I,
 )
-"""What may be meant as charge, multiplicity or spin, with a small number: c=-2."""
+"""What may be meant as charge, multiplicity or spin and is none of their names, with a small number: c=-2."""
 _OF_ELECTRONS = re.compile(r"charge|chrg|n_?elec|^electrons|multiplicity|(?<![a-z])spin", re.I)
 _NUMBER = re.compile(r"(?<![\w.])[0-9]+(?![\w.])")
 _ALONE = re.compile(r"[(\[]?([+-]?[0-9]{1,2})[\s,;/]{1,9}([0-9]{1,2})[)\]]?")
@@ -72,7 +74,7 @@ _AND_MORE = re.compile(r"\n[\s,;/]{0,9}[+-]?[0-9]+(?![\w.])")
 _MENTIONS = {
     "charge": re.compile(
         r"(?<![a-z])(?i:(?:di|tri)?(?:cation|anion)(?:ic)?|(?:de)?protonated)(?![a-z])"
-        r"|(?<![\w+\-\[(])(?:(?:[A-Z][a-z]?[0-9]{0,2}){1,20}|\[(?:[A-Z][a-z]?[0-9]{0,2}){1,20}\])(?:\^?[0-9]?[+-]|\s[0-9][+-]|\s?\([0-9]?[+-][0-9]?\))(?![\w+\-\]])"
+        r"|(?<![\w+\-\[(])(?:(?:[A-Z][a-z]?[0-9]{0,2}){1,20}|\[(?:[A-Z][a-z]?[0-9]{0,2}){1,20}\])(?:\^?[0-9]?[+-]|\+[1-9]|\s[0-9][+-]|\s?\([0-9]?[+-][0-9]?\))(?![\w+\-\]])"
     ),
     "spin": re.compile(rf"(?<![a-z])(?:{'|'.join(list(_NAMES)[1:])}|(?:bi|di)?radical)(?![a-z])", re.I),
 }

@@ -23,6 +23,7 @@ import numpy as np
 
 from dftfd.elements import ATOMIC_NUMBERS, AtomName, parse_atom_name
 from dftfd.errors import FileError, InputError, UnsupportedError, odd_character, shown
+from dftfd.libcint.mole import average_masses
 from dftfd.runtime.files import decoded, read_bytes
 from dftfd.runtime.written_numbers import fields, has_unclear_commas, real, separated
 from dftfd.system.comment_line import check_columns, said_in
@@ -206,7 +207,17 @@ def from_ase(atoms) -> Geometry:
     if positions.shape != (len(symbols), 3):
         raise InputError(f"ASE Atoms with {len(symbols)} symbols have positions of shape {positions.shape}.")
     found = parse_atom_list(list(zip(symbols, positions, strict=True)))
-    return replace(found, charge=_sum_of(atoms, "charges"), spin=_sum_of(atoms, "magnetic_moments"))
+    said: dict[str, Any] = {"charge": _sum_of(atoms, "charges"), "spin": _sum_of(atoms, "magnetic_moments")}
+    info = {str(key).lower(): value for key, value in getattr(atoms, "info", {}).items()}
+    words = {"charge": ("charge",), "spin": ("spin", "multiplicity")}  # of which programs make different things
+    usual = {"charge": (0,), "spin": (0, 1), "multiplicity": (1,)}
+    mentions = {
+        name: f"info {word}={shown(info[word], 20)}"
+        for name in words
+        for word in words[name]
+        if word in info and info[word] not in usual[word] and said[name] is None
+    }
+    return replace(found, **said, mentions=mentions)
 
 
 def _sum_of(atoms, name) -> int | None:
@@ -250,8 +261,8 @@ def _check_further_columns(rows, source):
     """Refuse lines that have something else than x, y, z behind the element: atomic numbers, codes, flags.
 
     They have more columns than four, and x is a whole number in all lines before three columns with points, or counts
-    the lines, or is the element's atomic number, or y and the next but one are 0 or 1 (MOPAC's flags). Where lines have
-    different numbers of columns, one may have a blank or a comma within a number.
+    the lines, or is the element's atomic number or mass, or y and the next but one are 0 or 1 (MOPAC's flags). Where
+    lines have different numbers of columns, one may have a blank or a comma within a number.
     """
     widths = [sum(1 for word in row[1:] if any(map(str.isdigit, word))) for row in rows]
     if widths and min(widths) < max(widths):
@@ -269,11 +280,13 @@ def _check_further_columns(rows, source):
     is_number = [real(word) for word in columns[1]] == [
         ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]
     ]
+    masses = average_masses([ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]])
+    is_mass = all(abs((real(word) or 0) - mass) < 0.05 for word, mass in zip(columns[1], masses, strict=True))
     is_index = len(rows) > 1 and columns[1] in ([str(k + start) for k in range(len(rows))] for start in (0, 1))
-    if is_code or is_flag or is_number or is_index:
+    if is_code or is_flag or is_number or is_index or is_mass:
         raise InputError(
             f"{source}: column {3 if is_flag else 2} of the lines of atoms, {shown(' '.join(rows[0]))}, holds atomic "
-            "numbers, codes or flags; 'El x y z' expected, coordinates with points."
+            "numbers, masses, codes or flags; 'El x y z' expected, coordinates with points."
         )
 
 

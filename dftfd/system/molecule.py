@@ -246,7 +246,7 @@ def _said_or_given(name, given, geometry):
     if given is None:
         if said is None and name in geometry.mentions:
             warnings.warn(
-                f"the comment line says {geometry.mentions[name]!r}, but no {name} in numbers: {name}=0 is taken; give "
+                f"the input says {geometry.mentions[name]!r}, but no {name} in numbers: {name}=0 is taken; give "
                 f"{name}=, or write it into the line.",
                 InputWarning,
                 stacklevel=3,

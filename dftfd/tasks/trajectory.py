@@ -30,6 +30,7 @@ _COLUMNS = "Properties=species:S:1:pos:R:3:forces:R:3:forces_hartree_bohr:R:3"
 _EARLIER = "Properties=species:S:1:pos:R:3:forces:R:3 energy="
 _UNITS = "angstrom, eV, eV/angstrom"
 _IDENTITY, _CHECK = re.compile(r" identity=(\S+)"), re.compile(rf" check=([0-9a-f]{{{DIGITS}}})$")
+_BEGIN = "Properties="
 _FORCE = HARTREE_IN_EV / BOHR_IN_ANGSTROM  # eV/angstrom
 
 
@@ -93,6 +94,9 @@ def read_trajectory(path) -> list[Frame]:
         except (ValueError, RecursionError) as error:
             raise FileError(f"{path}, line {start + 1}: this is no trajectory of an optimisation.") from error
         start = stop
+    count, head, *_ = [*text.split("\n")[start:], ""]
+    if count.strip("0123456789") or head[: len(_BEGIN)] != _BEGIN[: len(head)]:  # not a frame that was cut off
+        raise FileError(f"{path}, line {start + 1}: this is no trajectory of an optimisation.")
     return frames
 
 
