@@ -10,7 +10,8 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -103,6 +104,26 @@ def code_in_file(text: str) -> Any:
         close = ", ".join(closest_names(what, [name for name in vars(module) if not name.startswith("_")]))
         raise FunctionalError(f"{path} has no {what!r}; the closest names are {close or 'none: it is empty'}.")
     return getattr(module, what)
+
+
+@dataclass(frozen=True)
+class CodeInFile:
+    """A class or function of a file of Python code, which other processes load again."""
+
+    path: str
+    name: str
+
+    def __call__(self, *arguments, **named):
+        return getattr(load_file(self.path), self.name)(*arguments, **named)
+
+    @property
+    def __name__(self):
+        return self.name
+
+    @property
+    def components(self) -> Mapping[str, str]:
+        """Those of a term of the energy."""
+        return getattr(getattr(load_file(self.path), self.name), "components", {})
 
 
 def _parts(text):

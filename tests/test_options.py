@@ -12,8 +12,10 @@ from dftfd.cli import main
 from dftfd.errors import InputError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, Options, names
 from dftfd.results.qcschema import DECIDED, read_input
+from dftfd.runtime.chosen_terms import energy_term
 
 HYDROGEN = "H 0 0 0; H 0 0 0.74"
+energy_term("of-these-options")(lambda molecule, a, b: None)
 GIVEN = {
     "xc": ("lda,vwn", "lda,vwn"),
     "method": ("uks", "UKS"),
@@ -36,6 +38,7 @@ GIVEN = {
     "relativity": ("x2c", "x2c"),
     "solvent": ("78.4 1.78", (78.4, 1.78)),
     "solvent_model": ("smd", "smd"),
+    "terms": ('of-these-options(a=1, b="x")', ('of-these-options(a=1, b="x")',)),
     "frozen_core": ("", True),
     "linear_dependence": ("1e-5", 1e-5),
     "allow_unconverged": ("", True),
@@ -64,9 +67,10 @@ def taken(monkeypatch, tmp_path):
 
 def arguments(name, text):
     """An option on the command line."""
+    flag = OPTIONS[name].several or f"--{name.replace('_', '-')}"
     if text is None:
-        return [f"--no-{name.replace('_', '-')}"]
-    return [f"--{name.replace('_', '-')}", *([text] if text else [])]
+        return [f"--no-{flag[2:]}"]
+    return [flag, *([text] if text else [])]
 
 
 def same(value, expected):

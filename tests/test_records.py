@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -23,6 +24,7 @@ from dftfd.model.identity import PATIENCE, identity_of
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, Options, names
 from dftfd.runtime.records import Record, locked, recorded, require_same
 from dftfd.tasks.trajectory import TrajectoryWriter, read_trajectory
+from dftfd.terms import DerivedTerm, energy_term
 
 OWN = """
 import dftfd
@@ -87,6 +89,14 @@ def h2(**more):
     return dftfd.molecule(H2, basis="sto-3g", **more)
 
 
+@energy_term("of-these-records")
+class OfTheseRecords(DerivedTerm):
+    components = {"of_these_records": "toy"}
+
+    def energy(self, P, S):
+        return 1e-3 * jnp.trace(P.sum(axis=0) @ S)
+
+
 # A value of each option that is not the default.
 OTHER = {
     "xc": "hf",
@@ -110,6 +120,7 @@ OTHER = {
     "external_potential": lambda r: 1e-3 * r[0],
     "solvent": "water",
     "solvent_model": "cosmo",
+    "terms": ["of-these-records"],
     "frozen_core": True,
     "linear_dependence": 1e-5,
 }

@@ -21,6 +21,7 @@ from dftfd.model.option_values import for_json
 from dftfd.model.options import ENERGY, SEARCH, START, STATE
 from dftfd.results.tree import MOLECULE_TEXT
 from dftfd.runtime import records
+from dftfd.runtime.chosen_terms import ChosenTerm
 from dftfd.runtime.documents import require_types
 from dftfd.runtime.files import read_bytes
 
@@ -67,7 +68,10 @@ class Answers:
         self._record.add(keys | asdict(outcome))
 
     def _key(self, entry, context):
-        molecule = _text({name: getattr(entry.molecule, name) for name in (*MOLECULE_TEXT, "coordinates")})
+        known = {name: getattr(entry.molecule, name) for name in (*MOLECULE_TEXT, "coordinates")}
+        if terms := entry.options.get("terms", self._options.terms):
+            known["terms"] = [term.fingerprint(entry.molecule) for term in map(ChosenTerm.of, terms)]
+        molecule = _text(known)
         return hashlib.sha256(f"{molecule}\n{context}".encode()).hexdigest()
 
     def _of(self, own):

@@ -1,7 +1,9 @@
 """The options of a calculation on the command line, made from `model.options`; those of a molecule beside them."""
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Annotated, Any
 
@@ -28,7 +30,9 @@ def _parameter(name) -> inspect.Parameter:
     option = OPTIONS[name]
     flags: list[str] = []
     default, kind = option.default, option.type
-    if option.type is bool:
+    if option.several:
+        flags, kind, default = [option.several], list[str] | None, None
+    elif option.type is bool:
         flags = [f"--{_dashed(name)}" + (f"/--no-{_dashed(name)}" if default else "")]
     elif option.type not in (int, float, int | None):
         kind = str if isinstance(default, str) else str | None
@@ -89,10 +93,24 @@ def _with_spin(given: dict) -> dict:
 
 def _read(given: dict) -> dict:
     """Options by name, those that are written as text read."""
+    if "terms" in given:
+        given = given | {"terms": tuple(map(term_in_file, given["terms"] or ()))}
     return {
         name: OPTIONS[name].read(name, value) if isinstance(value, str) and OPTIONS[name].of_text else value
         for name, value in given.items()
     } | ({"xc": functional_named(given["xc"])} if "xc" in given else {})
+
+
+def term_in_file(text):
+    """The energy term of FILE.py:NAME, or FILE.py:NAME(U=0.2); any other text as it is."""
+    from dftfd.functionals.named_files import CodeInFile, load_file
+    from dftfd.runtime.chosen_terms import makers_in, term_named
+
+    match = re.fullmatch(r"(?P<path>.+?\.py):(?P<rest>.+)", text.strip(), re.DOTALL)
+    if match is None:
+        return text
+    found = term_named(match["rest"], makers_in(load_file(match["path"])))
+    return replace(found, maker=CodeInFile(match["path"], found.maker.__qualname__))
 
 
 def functional_named(name):

@@ -237,6 +237,12 @@ def one_electron_integrals(molecule) -> dict[str, np.ndarray]:
     return integrals
 
 
+def function_names(molecule) -> list[tuple[int, str, str]]:
+    """(atom, element, name such as '2px') of each basis function."""
+    labels = to_pyscf(molecule).ao_labels(fmt=False)
+    return [(atom, molecule.symbols[atom], f"{shell}{component}") for atom, _, shell, component in labels]
+
+
 def overlap_integrals(molecule) -> np.ndarray:
     """Overlap matrix (ao, ao)."""
     return to_pyscf(molecule).intor_symmetric("int1e_ovlp")

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from dftfd.errors import InputError, shown
 from dftfd.functionals import supports
 from dftfd.functionals.base import Functional
 from dftfd.functionals.exchange_ranges import with_plain_ranges
@@ -13,12 +14,14 @@ from dftfd.model.input_warnings import may_have_several_states
 from dftfd.model.kohn_sham import KohnSham
 from dftfd.model.option_values import method_for
 from dftfd.model.options import Options
+from dftfd.runtime.chosen_terms import ChosenTerm
 from dftfd.runtime.memory import Need, memory_budget, memory_plan
 from dftfd.scf.occupation import Aufbau, GivenOccupations, Occupier, Smearing
 from dftfd.scf.orbitals import canonical_orthonormaliser
 from dftfd.scf.problem import Problem
 from dftfd.system.molecule import Molecule
 from dftfd.terms import (
+    COMPONENTS,
     CoulombExchangeEnergy,
     DispersionEnergy,
     DoubleIntegralEnergy,
@@ -57,6 +60,7 @@ class Calculation:
 
     method: 'RKS', 'UKS' or 'ROKS'.   nlc_level: of the grid of double integrals.
     max_memory: limit of the process as in `runtime.memory.memory_budget`, for the SCF and all that follows from it.
+    terms: of the user, beside those of dftfd.
     """
 
     molecule: Molecule
@@ -68,6 +72,7 @@ class Calculation:
     linear_dependence: float
     surroundings: Surroundings
     max_memory: Any = None
+    terms: tuple[ChosenTerm, ...] = ()
 
     @classmethod
     def of(cls, molecule: Molecule, options: Options) -> "Calculation":
@@ -91,6 +96,7 @@ class Calculation:
                 options.solvent_model,
             ),
             max_memory=options.max_memory,
+            terms=options.terms,
         )
         supports.require("energy", functional, found.features(options))
         return found
@@ -233,6 +239,17 @@ class Calculation:
             yield ExternalEnergy(surroundings.potential, molecule, self.grid, orbitals)
         if surroundings.solvent is not None:
             yield SolventEnergy(molecule, surroundings.solvent)
+        yield from map(self._users_term, self.terms)
+
+    def _users_term(self, chosen: ChosenTerm) -> Term:
+        term = chosen(self.molecule)
+        if not isinstance(term, Term):
+            raise InputError(f"terms= holds {shown(chosen.maker)}, which gave {shown(term)}; a Term expected.")
+        if taken := sorted(COMPONENTS.keys() & term.components):
+            raise InputError(
+                f"the energy term {type(term).__name__} has a component {taken[0]!r}, which is dftfd's own."
+            )
+        return term
 
     def _exchange_correlation(self, orbitals, progress):
         functional = self.functional

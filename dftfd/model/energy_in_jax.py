@@ -120,6 +120,7 @@ def energy(
     point_charges: Any = None,
     relativity: str | None = None,
     external_potential: Any = None,
+    terms: Any = (),
     max_memory: Any = None,
 ) -> Energy:
     """The energy of a molecule as a function of the density matrix, E(P) [hartree], for JAX's transformations.
@@ -150,16 +151,17 @@ def energy(
         point_charges=point_charges,
         relativity=relativity,
         external_potential=external_potential,
+        terms=terms,
         max_memory=max_memory,
     )
     calculation = Calculation.of(molecule, options)
-    terms = calculation.energy(as_progress(None)).terms
-    needs = [term.need_in_memory(molecule) for term in terms]
+    summed = calculation.energy(as_progress(None)).terms
+    needs = [term.need_in_memory(molecule) for term in summed]
     memory_plan(molecule.n_ao, 2, needs, memory_budget(max_memory)).require_room()
-    one_electron = next(term for term in terms if isinstance(term, OneElectronEnergy))
+    one_electron = next(term for term in summed if isinstance(term, OneElectronEnergy))
     return Energy(
         S=jnp.asarray(one_electron.matrices.S),
-        parts=tuple(term.traced(molecule, in_memory=True) for term in terms),
+        parts=tuple(term.traced(molecule, in_memory=True) for term in summed),
         functional=calculation.functional,
         n_electrons=(molecule.n_alpha, molecule.n_beta),
     )

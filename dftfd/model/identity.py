@@ -52,6 +52,9 @@ def identity_of_options(options: Options, molecules: Sequence[Molecule], *decide
     given = options.changed(*(decide or (ENERGY, STATE, START, SEARCH)))
     potential = checked_potential(given.pop("external_potential", None))
     found = versions() | formula_of(get_functional(given.pop("xc", options.xc)))
+    if chosen := given.pop("terms", ()):
+        found["terms"] = "; ".join(map(str, chosen))
+        found["terms' code"] = digest([term.fingerprint(molecule) for term in chosen for molecule in molecules])
     if potential is not None:
         values = [[f"{value:.9e}" for value in potential.fingerprint(molecule)] for molecule in molecules]
         found["external potential"] = digest([potential.on_nuclei, values])

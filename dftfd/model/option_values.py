@@ -11,6 +11,7 @@ import numpy as np
 
 from dftfd.errors import InputError, shown
 from dftfd.runtime.arguments import Kind, anything, array, choice, each, either, number, path, text, whole
+from dftfd.runtime.chosen_terms import ChosenTerm
 from dftfd.runtime.memory import memory_size
 from dftfd.runtime.written_numbers import as_whole, real, reals, separated
 from dftfd.system.geometry import read_text
@@ -139,6 +140,10 @@ SOLVENT = Kind(
     "and the optical one, such as (78.4, 1.78)",
     _solvent,
 )
+TERMS = each(
+    Kind("code of a molecule that gives a dftfd.terms.Term, or the name of a registered one", ChosenTerm.of),
+    expected="a list of terms of the energy: classes, functools.partial of them, or registered names",
+)
 _SPIN_OCCUPATIONS = each(number(lambda n: n >= 0))
 OCCUPATIONS = either(_SPIN_OCCUPATIONS, each(_SPIN_OCCUPATIONS), expected="a list of numbers for each spin")
 SYMMETRY = either(choice("mix"), each(whole(0)), expected="'mix', or indices of atoms")
@@ -148,6 +153,8 @@ def plain_value(value):
     """Plain data for a checked value; points and weights become rows."""
     if isinstance(value, tuple) and value and isinstance(value[0], np.ndarray):
         return np.column_stack(value)
+    if isinstance(value, tuple) and value and isinstance(value[0], ChosenTerm):
+        return list(map(str, value))
     return value
 
 
@@ -157,7 +164,7 @@ def for_json(value):
         return value.tolist()
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, Path):
+    if isinstance(value, Path | ChosenTerm):
         return str(value)
     raise TypeError(f"{type(value).__name__} is not one")
 

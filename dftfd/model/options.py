@@ -38,7 +38,8 @@ class Option:
 
     decides: ENERGY, STATE, ...   meaning: in words, with the unit.   in_python: what else a call from Python may give.
     of_text: text -> value, for the command line, where the text is not the value.   in_files, on_command: whether
-    documents and files may hold it, and the command line say it.   kind, type, default: of the field.
+    documents and files may hold it, and the command line say it.   several: what it is called there where it is given
+    once for each of several values.   kind, type, default: of the field.
     """
 
     decides: str
@@ -47,6 +48,7 @@ class Option:
     of_text: Callable[[str], Any] | None = None
     in_files: bool = True
     on_command: bool = True
+    several: str = ""
     kind: Kind = anything
     type: Any = Any
     default: Any = None
@@ -237,6 +239,17 @@ class Options:
             "with cavity, dispersion and structure of the solvent, for free energies of solvation.",
         ),
     ] = "cpcm"
+    terms: Annotated[
+        Any,
+        values.TERMS,
+        Option(
+            ENERGY,
+            "Further terms of the energy: registered names with arguments, such as 'dft+u(shell=\"O 2p\", U=0.15)'. On "
+            "the command line, once for each, also FILE.py:NAME, of a file of code that is executed.",
+            "a class of dftfd.terms.Term, or functools.partial of one.",
+            several="--term",
+        ),
+    ] = ()
     frozen_core: Annotated[
         bool,
         Option(ENERGY, "Leave closed inner shells out of the perturbation theory of a double hybrid."),

@@ -160,7 +160,10 @@ class SCFResult(Responses):
     def energy_table(self) -> tuple[tuple[str, float], ...]:
         """Components of the energy in words [hartree], without those that are zero beside the usual ones."""
         shown = ((name, value) for name, value in self.energies.items() if value or name in ALWAYS_SHOWN)
-        return tuple((COMPONENTS.get(name, name), value) for name, value in shown)
+        words = dict(COMPONENTS)
+        for chosen in self.calculation.terms:
+            words |= chosen.components
+        return tuple((words.get(name, name), value) for name, value in shown)
 
     @property
     def free_energy(self) -> float:

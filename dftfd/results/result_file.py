@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from dftfd.elements import AtomName, parse_atom_name
-from dftfd.errors import FileError, FunctionalError, InputError, InputWarning
+from dftfd.errors import FileError, FunctionalError, InputError, InputWarning, UnsupportedError
 from dftfd.functionals.definition import from_definition
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
@@ -19,6 +19,7 @@ from dftfd.results.result import SCFResult
 from dftfd.results.settings import Settings
 from dftfd.results.tree import FORMAT, RESULT_ARRAYS
 from dftfd.runtime.arguments import public
+from dftfd.runtime.chosen_terms import term_named
 from dftfd.runtime.documents import refusing_damage, require_types
 from dftfd.runtime.hdf5 import read_tree
 from dftfd.runtime.json_reader import as_json, parse_json
@@ -68,12 +69,13 @@ def result_of_tree(tree: dict, path, functional=None) -> SCFResult:
 
 
 def _result(text, arrays, arrays_of_options, functional) -> SCFResult:
-    options = Options(**text["options"] | arrays_of_options)
+    options = Options(**text["options"] | arrays_of_options | {"terms": _terms(text["options"].get("terms", ()))})
     settings = Settings(options=options, **text["settings"])
     molecule = molecule_of_text(text["molecule"], arrays["coordinates"])
     functional = _functional(settings, text.get("formulas"), functional)
     options = replace(options, xc=functional, external_potential=_potential(text, arrays))
     calculation = Calculation.of(molecule, options)
+    _require_same_terms(calculation, text.get("terms", []))
     result = SCFResult(
         calculation=calculation,
         settings=settings,
@@ -120,6 +122,24 @@ def molecule_of_text(text, coordinates) -> Molecule:
         coordinates=coordinates,
         **{name: text[name] for name in ("charge", "spin", "cartesian")},
     )
+
+
+def _terms(texts) -> tuple:
+    """The energy terms of these names; UnsupportedError where they are not known here."""
+    try:
+        return tuple(map(term_named, texts))
+    except InputError as error:
+        raise UnsupportedError(f"the result cannot be used here: {error}") from error
+
+
+def _require_same_terms(calculation, known) -> None:
+    """UnsupportedError where the code of an energy term is no longer the one that the result was computed with."""
+    for chosen, fingerprint in zip(calculation.terms, known, strict=True):
+        if chosen.fingerprint(calculation.molecule) != fingerprint:
+            raise UnsupportedError(
+                f"the energy term {chosen} gives other energies than when the result was computed; run it again, or "
+                "bring back the code that it had."
+            )
 
 
 def _potential(text, arrays):

@@ -88,5 +88,7 @@ def _method_rows(result):
     potential, solvent = result.calculation.surroundings.potential, result.calculation.surroundings.solvent
     if solvent is not None:
         yield "solvent", str(solvent)
+    for chosen in result.calculation.terms:
+        yield "energy term", chosen.words
     if potential is not None:
         yield "external potential", f"{potential.name}, acts on electrons{' and nuclei' if potential.on_nuclei else ''}"

@@ -67,6 +67,8 @@ def result_tree(result) -> dict:
     if (potential := result.calculation.surroundings.potential) is not None:
         text["external_potential"] = {"name": potential.name, "on_nuclei": potential.on_nuclei}
         arrays["external_potential"] = potential.fingerprint(molecule)
+    if chosen := result.calculation.terms:
+        text["terms"] = [term.fingerprint(molecule) for term in chosen]
     part = {"format": FORMAT, "text": json.dumps(text, default=for_json), "arrays": arrays}
     if arrays_of_options:
         part["options"] = arrays_of_options

@@ -1,6 +1,8 @@
 """The terms of the energy, one in each file, and the names under which results hold their energies."""
 
+from dftfd.runtime.chosen_terms import energy_term
 from dftfd.terms.coulomb_exchange import CoulombExchangeEnergy
+from dftfd.terms.derived_term import DerivedTerm, inverse_square_root
 from dftfd.terms.dispersion import DispersionEnergy
 from dftfd.terms.double_integral import DoubleIntegralEnergy
 from dftfd.terms.external import ExternalEnergy
@@ -16,6 +18,7 @@ __all__ = [
     "COMPONENTS",
     "Contribution",
     "CoulombExchangeEnergy",
+    "DerivedTerm",
     "DispersionEnergy",
     "DoubleIntegralEnergy",
     "ExternalEnergy",
@@ -26,6 +29,8 @@ __all__ = [
     "SemilocalEnergy",
     "SolventEnergy",
     "Term",
+    "energy_term",
+    "inverse_square_root",
 ]
 
 KINDS = (

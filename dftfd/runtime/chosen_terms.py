@@ -1,0 +1,163 @@
+"""Terms of users beside those of dftfd, `run_scf(..., terms=[...])`: chosen by code, or by a registered name.
+
+A maker is code of a molecule, and of further arguments, that gives a Term: mostly a class. With `energy_term(name)` it
+gets a name by which command lines, batches, records and files know it, as in "dft+u(shell=\"2p\", U=0.2)".
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dftfd.errors import DftfdError, InputError, closest_names, one_line, shown
+from dftfd.runtime.json_reader import parse_json
+
+_makers: dict[str, Callable] = {}
+_NAME = re.compile(r"[A-Za-z][\w+.-]*")
+_ARGUMENT = re.compile(r"""((?:\[[^\]]*\]|"[^"]*"|'[^']*'|[^,\[\]"'])+)(?:,|$)""")
+
+
+def energy_term(name: str) -> Callable[[Callable], Callable]:
+    """Decorator: the class, or code of a molecule that gives a Term, has this name in `terms=`, `--term` and files."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InputError(f"energy_term({shown(name)}): a name of letters, digits and + . - _ expected.")
+
+    def register(maker):
+        known = _makers.get(name.lower())
+        if known is not None and (known.__module__, known.__qualname__) != (maker.__module__, maker.__qualname__):
+            raise InputError(f"the energy term {name!r} is {known.__module__}.{known.__qualname__}; take another name.")
+        _makers[name.lower()] = maker
+        return maker
+
+    return register
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenTerm:
+    """A maker of terms with its arguments but the molecule.   name: the registered one, "" where there is none."""
+
+    maker: Callable
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+    @classmethod
+    def of(cls, given) -> "ChosenTerm":
+        """What was given in `terms=`: a maker, functools.partial of one, or the text of a registered one."""
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, str):
+            return term_named(given)
+        if not callable(given):
+            raise InputError(
+                f"terms= holds {shown(given)}; code of a molecule that gives a Term expected, such as its class, or "
+                "functools.partial(Class, U=0.2), or a registered name."
+            )
+        arguments: Mapping[str, Any] = {}
+        if isinstance(given, partial) and not given.args:
+            given, arguments = given.func, given.keywords
+        return cls(given, arguments, registered_name(given))
+
+    def __eq__(self, other):
+        same = isinstance(other, ChosenTerm) and self.maker is other.maker
+        return same and _plain(self.arguments) == _plain(other.arguments)
+
+    def __hash__(self):
+        return hash(self.maker)
+
+    def __str__(self):
+        """The text that gives it back; InputError for one without a name or with arguments that are no plain values."""
+        if not self.name:
+            raise InputError(
+                f"the energy term {shown(self.maker)} has no name that files, records or other processes could know it "
+                "by; register its class by @energy_term('name')."
+            )
+        try:
+            words = (f"{key}={json.dumps(_plain(value), allow_nan=False)}" for key, value in self.arguments.items())
+            return f"{self.name}({', '.join(words)})" if self.arguments else self.name
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"the energy term {self.name!r} has arguments that cannot be written into a file: numbers, text and "
+                "lists of them expected."
+            ) from error
+
+    @property
+    def words(self) -> str:
+        """What outputs call it: its text, or of what has none the name of its code."""
+        try:
+            return str(self)
+        except InputError:
+            return getattr(self.maker, "__name__", type(self.maker).__name__)
+
+    @property
+    def components(self) -> Mapping[str, str]:
+        """Names of its energies, and the words for them, as far as the maker tells."""
+        return getattr(self.maker, "components", {})
+
+    def fingerprint(self, molecule) -> list[str]:
+        """Energies [hartree] at densities of no meaning, by which the code behind a name is known again."""
+        P = np.diag(1.0 / (1.0 + np.arange(molecule.n_ao))) + 0.1 / molecule.n_ao
+        term, densities = self(molecule), (P[None], np.stack([P, P / 2]))
+        return [f"{energy:.9e}" for P in densities for energy in term.evaluate(P).energies.values()]
+
+    def __call__(self, molecule) -> Any:
+        """The term of a molecule; InputError where the code fails."""
+        try:
+            return self.maker(molecule, **self.arguments)
+        except DftfdError:
+            raise
+        except Exception as error:  # whatever a user's code raises
+            raise InputError(
+                f"the energy term {shown(self.maker)} cannot be made for this molecule: {type(error).__name__}: "
+                f"{one_line(str(error), 150)}."
+            ) from error
+
+
+def _argument(words) -> tuple[str, Any]:
+    """(name, value) of 'U=0.2': JSON, or plain text."""
+    name, equals, value = (part.strip() for part in words.partition("="))
+    if not (equals and name.isidentifier()):
+        raise InputError(f"{shown(words.strip())} is no argument of an energy term; name=value expected.")
+    try:
+        return name, parse_json(value)
+    except ValueError:
+        return name, value.strip("'")
+
+
+def term_named(text: str, makers: Mapping[str, Callable] = _makers) -> ChosenTerm:
+    """That of a text such as 'name' or 'name(U=0.2, shell="2p")', of these makers by name."""
+    name, _, arguments = text.strip().removesuffix(")").partition("(")
+    name = name.strip()
+    maker = makers.get(name) or makers.get(name.lower())
+    if maker is None:
+        close = ", ".join(closest_names(name, list(makers))) or "none: nothing is registered"
+        raise InputError(
+            f"unknown energy term {shown(text)}; the closest names are {close}. Import the file that registers it, or "
+            "write it on the command line as FILE.py:NAME."
+        )
+    return ChosenTerm(maker, dict(map(_argument, _ARGUMENT.findall(arguments))), registered_name(maker))
+
+
+def makers_in(module) -> dict[str, Callable]:
+    """The code of a module that may be meant by a name: its own names, and those that it registers."""
+    own = {name: code for name, code in vars(module).items() if getattr(code, "__module__", None) == module.__name__}
+    registered = {name: maker for name, maker in _makers.items() if maker.__module__ == module.__name__}
+    return {name: code for name, code in own.items() if callable(code) and not name.startswith("_")} | registered
+
+
+def registered_name(maker) -> str:
+    """The name that a maker was registered with, "" without."""
+    return next((name for name, known in _makers.items() if known is maker), "")
+
+
+def _plain(value):
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    return value
