@@ -278,9 +278,6 @@ REFUSALS = (
         )
     ),
     Refusal(("solvent",), "energy in JAX", "dftfd.energy knows no solvent; take run_scf."),
-    Refusal(
-        ("solvent",), "differentiable SCF", "differentiable_scf knows no solvent; leave solvent= out, or take run_scf."
-    ),
     *(
         Refusal((what,), "to_pyscf", f"{_IN_PYSCF}{words}{_SET_UP}")
         for what, words in (

@@ -753,7 +753,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
     monkeypatch.setattr(geometric.optimize, "Optimizer", stop)
     monkeypatch.setattr("dftfd.batch.in_processes", stop)
     monkeypatch.setattr("dftfd.training.energy_slopes.in_processes", stop)
-    monkeypatch.setattr("dftfd.terms.traced_grid.orbitals_on_grid", stop)
+    monkeypatch.setattr("dftfd.terms.semilocal.orbitals_in_memory", stop)
     monkeypatch.setattr("dftfd.model.forces.overlap_integrals", stop)
     monkeypatch.setattr("dftfd.verify.report_card.Parts", stop)
     monkeypatch.setattr("dftfd.verify.proofs._decided", stop)

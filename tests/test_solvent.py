@@ -4,6 +4,7 @@ import json
 import sys
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 
@@ -257,8 +258,6 @@ def test_what_knows_no_solvent_says_so(monkeypatch):
     result = solved(solvent="dmso")
     with pytest.raises(UnsupportedError, match="solvents"):
         result.to_pyscf()
-    with pytest.raises(UnsupportedError, match="no solvent"):
-        dftfd.differentiable_scf(molecule(), solvent="water")
     with pytest.raises(InputError, match="without solvent"):
         solved().excitations(1, equilibrium_solvation=True)
     monkeypatch.setattr(continuum._solvent_modules().smd, "libsolvent", None)
@@ -267,6 +266,20 @@ def test_what_knows_no_solvent_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyscf.solvent", None)
     with pytest.raises(MissingDependencyError, match="pip install -U pyscf"):
         solved(solvent="water")
+
+
+def test_training_in_a_solvent():
+    """Energy of run_scf; the dipole's derivative by a share of exact exchange, against differences."""
+    options = {"solvent": 10.0, "density_fit": False, "conv_tol": 1e-11}
+    system = dftfd.molecule("H 0 0 0; F 0 0 0.9", basis="sto-3g")
+    scf = dftfd.differentiable_scf(system, **options)
+    found = scf("hf")
+    reference = dftfd.run_scf(system, "hf", **options)
+    assert float(found.energy) == pytest.approx(reference.energy, abs=1e-9)
+    assert float(found.energies["solvent"]) == pytest.approx(reference.energies["solvent"], abs=1e-9)
+    dipole = lambda a: scf(a * dftfd.exact_exchange).dipole[2]
+    difference = (8 * (dipole(0.91) - dipole(0.89)) - (dipole(0.92) - dipole(0.88))) / 0.12
+    assert float(jax.grad(dipole)(0.9)) == pytest.approx(float(difference), rel=1e-6)
 
 
 def test_forces_that_do_not_fit_are_refused(monkeypatch):

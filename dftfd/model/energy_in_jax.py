@@ -29,8 +29,7 @@ from dftfd.system.molecule import Molecule
 from dftfd.terms import OneElectronEnergy
 from dftfd.terms.traced import LinearEnergy, Numbers, TracedEnergy, energies
 from dftfd.terms.traced_exchange import IntegralsInMemory
-from dftfd.terms.traced_grid import DoubleIntegralInMemory, SemilocalInMemory
-from dftfd.xc.in_jax import OrbitalsOnGrid
+from dftfd.terms.traced_grid import DoubleIntegralInMemory, OrbitalsOnGrid, SemilocalInMemory
 
 
 @jax.tree_util.register_dataclass

@@ -13,11 +13,12 @@ from dftfd.terms.traced_grid import (
     DoubleIntegralInMemory,
     DoubleIntegralOnHost,
     by_terms,
+    double_integral_of_density,
+    double_integral_order,
     need_of_orbitals,
     orbitals_in_memory,
 )
 from dftfd.xc.code import shared
-from dftfd.xc.in_jax import double_integral_of_density, double_integral_order
 from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
 from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
 

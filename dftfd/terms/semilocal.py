@@ -15,13 +15,19 @@ from dftfd.grids.molecular import grid_owners, weight_changes, weight_curvature
 from dftfd.runtime.progress import as_progress
 from dftfd.terms.on_grid import NEGLIGIBLE_WEIGHT, GridEnergy, GridOrbitals, counting_points
 from dftfd.terms.term import Curvature, PySCFPart
-from dftfd.terms.traced_grid import SemilocalInMemory, SemilocalOnHost, by_terms, need_of_orbitals, orbitals_in_memory
+from dftfd.terms.traced_grid import (
+    SemilocalInMemory,
+    SemilocalOnHost,
+    by_terms,
+    need_of_orbitals,
+    orbitals_in_memory,
+    semilocal_order,
+)
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
 from dftfd.xc.curvature import CurvatureBuilder, has_curvature
 from dftfd.xc.device import DeviceXCBuilder, accelerated_devices
-from dftfd.xc.in_jax import semilocal_order
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.matrix import MatrixBuilder, XCBuilder
 

@@ -14,12 +14,14 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
+import jax.numpy as jnp
 import numpy as np
 
 from dftfd.errors import InputError, ResourceError, closest_names, shown
 from dftfd.libcint.continuum import MATRICES, MATRICES_OF_GRADIENT, Cavity, cavity_dispersion, known_solvents
 from dftfd.runtime.memory import Need, available_memory, in_bytes
 from dftfd.terms.term import Contribution, Term
+from dftfd.terms.traced import TracedEnergy, linear_map
 
 USUAL_MODEL, USUAL_OPTICAL = "cpcm", 1.78
 """Model without solvent_model=, and the optical dielectric constant where only the static one is given, water's."""
@@ -138,6 +140,11 @@ class SolventEnergy(Term):
         other._to_fast = True
         return other
 
+    def traced(self, molecule, in_memory):
+        if in_memory:
+            return super().traced(molecule, in_memory)
+        return _SolventOnHost(self._cavity, self._cavity.charges_of_potentials(self._solvent.epsilon), self._cds[0])
+
     def gradient(self, P, C_occ, grid_response, progress):
         needed = 8.0 * MATRICES_OF_GRADIENT * len(self._cavity.points) ** 2
         if needed > available_memory():
@@ -160,3 +167,22 @@ class SolventEnergy(Term):
     def prepare(self, progress):
         with progress.stage("solvent"):
             self._cavity.charges_of_potentials(self._solvent.epsilon)
+
+
+class _SolventOnHost(TracedEnergy):
+    """1/2 v Q v with potentials by integrals of the host, and the constant energy of SMD's cavity."""
+
+    def __init__(self, cavity: Cavity, Q: np.ndarray, cds: float):
+        self._cavity, self._Q, self._cds = cavity, Q, cds
+
+    def names(self, functional):
+        return "solvent", "solvent_cds"
+
+    def energy(self, name, P, numbers):
+        if name == "solvent_cds":
+            return jnp.asarray(self._cds)
+        total = P.sum(axis=0)
+        of_density = lambda P: self._cavity.of_density(P[None])[0]
+        matrix = lambda v: self._cavity.matrices(v[None])[0]
+        v = self._cavity.of_nuclei - linear_map(of_density, matrix, (len(self._Q),), 0.5 * (total + total.T))
+        return 0.5 * v @ (jnp.asarray(self._Q) @ v)

@@ -288,8 +288,6 @@ def _require_differentiable(options: Options) -> None:
             "smeared occupations move electrons between orbitals, and their response is not there; give whole or fixed "
             "occupations."
         )
-    if options.solvent is not None:
-        raise UnsupportedError("differentiable_scf knows no solvent; leave solvent= out, or take run_scf.")
     for name in ("checkpoint", "restart"):
         if getattr(options, name) is not None:
             raise InputError(f"differentiable_scf takes no {name}: begin from a density with scf(functional, guess=P).")
