@@ -18,7 +18,7 @@ from dftfd.verify.inequality import FACE, PROVED
 from dftfd.verify.local_conditions import SEVEN
 from dftfd.verify.proof_checker import recheck_tree
 from dftfd.verify.proof_report import decidable
-from tests.verification.proofs import known
+from tests.verification.proofs import cell, known
 
 ROOT = Path(__file__).parents[2]
 RECORD, PAGE = ROOT / "data/proofs/rechecks.jsonl", ROOT / "docs/proofs.md"
@@ -74,17 +74,17 @@ def write(entry: dict) -> None:
         file.write(json.dumps(entry) + "\n")
 
 
-def _table(cell) -> str:
-    """In Markdown.   cell: text of (functional, condition)."""
+def _table(text) -> str:
+    """In Markdown.   text: of (functional, condition)."""
     rows = ["| Functional | " + " | ".join(SEVEN) + " |", "| --- |" + " --- |" * len(SEVEN)]
-    rows += [f"| {name} | " + " | ".join(cell((name, c)) for c in SEVEN) + " |" for name in FUNCTIONALS]
+    rows += [f"| {name} | " + " | ".join(text((name, c)) for c in SEVEN) + " |" for name in FUNCTIONALS]
     return "\n".join(rows)
 
 
 def _decided(entry: dict | None) -> str:
     if entry is None:
         return "-"
-    return f"proved ({entry['boxes']:,})" if entry["outcome"] == "proved" else entry["outcome"]
+    return f"{cell(entry)} ({entry['boxes']:,})" if entry["outcome"] == "proved" else entry["outcome"]
 
 
 def _cell(entries: list[dict]) -> str:
