@@ -79,10 +79,14 @@ MUTATIONS = (
     *_of(  # derivatives of formulas
         "formulas",
         f"{_SCALAR}/derive.py",
-        ("return value, *pull(jnp.ones_like(value))", "return value, *pull(2.0 * jnp.ones_like(value))"),
         ('node.code.name == "while"', 'node.code.name == "whale"'),
-        ("return *values, *derivatives[1:]\n", "return *values, *derivatives[:-1]\n"),
-        ("before, (*seeds, *rest))", "before, (*seeds[::-1], *rest))"),
+        ("*new.outputs(), *derivatives[1:]]", "*new.outputs(), *derivatives[:-1]]"),
+        ("enumerate(new.inputs[program.n_inputs :])", "enumerate(new.inputs[program.n_inputs :][::-1])"),
+    ),
+    *_of(
+        "formulas",
+        f"{_SCALAR}/differentiation.py",
+        ("{self._of.outputs[0]: self.number(1.0)}", "{self._of.outputs[0]: self.number(2.0)}"),
     ),
     *_of(  # which operations are the same
         "formulas",
