@@ -136,7 +136,7 @@ MUTATIONS = (
             "value_key((eqn.primitive.name, self.params, shapes))",
         ),
         (
-            "return equation_key(self.eqn), value_key([self._tables.get(v) for v in self.operands])",
+            "return equation_key(self.eqn), value_key([self.tables.get(v) for v in self.operands])",
             "return equation_key(self.eqn)",
         ),
         ('reader.reduced(products, (3,), "add")', 'reader.reduced(products, (3,), "max")'),
