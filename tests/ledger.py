@@ -191,8 +191,7 @@ class Ledger:
         worst = ("passed", "skipped", "failed")
         outcome, why = self.outcomes.get(report.nodeid, ("passed", None))
         if worst.index(report.outcome) > worst.index(outcome):
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr).splitlines()[-1]
-            outcome, why = report.outcome, reason.removeprefix("Skipped: ")
+            outcome, why = report.outcome, reason(report.longrepr)
         self.outcomes[report.nodeid] = outcome, why
         if report.when in ("setup", "call"):  # what remains is the teardown, or that the worker died
             return
@@ -203,6 +202,16 @@ class Ledger:
             **dict(report.user_properties).get("cost", {}),
         }
         _append(self.file, {**line, **self.of_the_run, **({"why": why} if why else {})})
+
+
+def reason(longrepr) -> str:
+    """Why a test did not pass, in one line: what a skip lacks, or where a failure is and the first line it says."""
+    if isinstance(longrepr, tuple):
+        return longrepr[2].removeprefix("Skipped: ")
+    crash = getattr(longrepr, "reprcrash", None)
+    if crash is None:
+        return str(longrepr).splitlines()[-1]
+    return f"{os.path.relpath(crash.path, ROOT)}:{crash.lineno}: {(crash.message.splitlines() or [''])[0][:300]}"
 
 
 def _now():

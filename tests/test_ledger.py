@@ -47,7 +47,10 @@ def test_a_line_for_each_test_with_its_cost_and_a_run_that_goes_on(run, pytester
         "test_right": "passed", "test_wrong": "failed", "test_left_out": "skipped", "test_process": "passed",
         "test_compiled": "passed",
     }  # fmt: skip
-    assert lines["test_left_out"]["why"] == "lacks a thing" and "assert" in lines["test_wrong"]["why"].lower()
+    assert (
+        lines["test_left_out"]["why"] == "lacks a thing"
+        and "test_some.py:3: AssertionError: assert False" in lines["test_wrong"]["why"]
+    )
     assert lines["test_process"]["processes"] == 1 and lines["test_process"]["cpu"] > 0.01  # the child's
     assert lines["test_right"]["processes"] == lines["test_right"]["compilations"] == 0
     assert lines["test_compiled"]["compilations"] >= 1 and lines["test_compiled"]["compiling"] > 0
