@@ -335,7 +335,7 @@ class Options:
         if kept.pop("grid") is not None:
             kept["grid_level"] = None
         return {
-            name: value.tolist() if isinstance(value, np.ndarray) else value
+            name: _as_json_reads_it(value)
             for name, value in kept.items()
             if value is not None or OPTIONS[name].default is not None
         }
@@ -376,3 +376,10 @@ OPTIONS: dict[str, Option] = dict(_declared())
 def names(*decide: str) -> list[str]:
     """Names of the options that decide one of the things named; without, all."""
     return [name for name, option in OPTIONS.items() if not decide or option.decides in decide]
+
+
+def _as_json_reads_it(value):
+    """Arrays and tuples as lists, so that a document is the same before and after it was written."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [_as_json_reads_it(part) for part in value] if isinstance(value, tuple | list) else value
