@@ -52,7 +52,7 @@ class ByParts:
         words = "they agree" if self.passed else "THEY DISAGREE: the strong form is not that of the functional here"
         rows += [f"largest difference {self.error:.1e} of the largest number: {words}", *self.remarks]
         if not self.passed and not self.remarks:
-            rows.append("the measures are as they are said to be; try a finer quadrature")
+            rows.append("no other measure is recognised: a finer quadrature, or density= if weights hold a Jacobian")
         return "\n".join(rows)
 
 
