@@ -322,3 +322,8 @@ def test_live_table_on_a_terminal():
     text = console.export_text()
     for part in ("cycle", "energy / hartree", "density fitting", "start", "check"):
         assert part in text
+
+
+def test_a_question_ends_with_its_mark(capsys):
+    assert main(["optimse"]) == 2
+    assert "Did you mean 'optimize'? See dftfd --help." in capsys.readouterr().err

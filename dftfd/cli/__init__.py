@@ -83,7 +83,9 @@ def _answer(error):
     if hasattr(error, "format_message"):  # the argument parser's usage errors
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "dftfd"
-        return _complain(f"{error.format_message().rstrip('.')}. See {command} --help.", InputError.exit_code)
+        said = error.format_message().rstrip(".")
+        end = "" if said.endswith("?") else "."
+        return _complain(f"{said}{end} See {command} --help.", InputError.exit_code)
     text = f"internal error: {type(error).__name__}: {error}. Run again with --debug for the traceback, and report it."
     return _complain(text, INTERNAL_ERROR)
 

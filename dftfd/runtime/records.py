@@ -174,7 +174,10 @@ def locked_new(path, restart: bool | None) -> Iterator[None]:
 def require_new_record(path, restart: bool | None) -> None:
     """FileError for a file that exists where restart is False."""
     if restart is False and os.path.lexists(path):
-        raise FileError(f"{path} exists: go on from it with restart=True (--restart), or choose another name.")
+        raise FileError(
+            f"{path} exists: go on from it with restart=True (--restart), or choose another name (of a path: "
+            "--trajectory)."
+        )
 
 
 class Record:
