@@ -33,7 +33,7 @@ def compared(ask, given, of, x, step, unit, noise=0.0, atoms=()) -> Comparison:
     """`given`, (*x.shape, ...), beside the derivatives of `of` by x: in drawn directions, and by each coordinate of x
     where there are few of them or where the directions disagree, unless the session is brief."""
     first = None
-    if x.size > 2 * DIRECTIONS:
+    if x.size > DIRECTIONS:
         drawn = np.random.default_rng(SEED).normal(size=(DIRECTIONS, *x.shape))
         drawn /= np.linalg.norm(drawn.reshape(DIRECTIONS, -1), axis=1).reshape(-1, *[1] * x.ndim)
         slope, bar = gradient(lambda t: of(x + np.tensordot(t, drawn, 1)), np.zeros(DIRECTIONS), step)
