@@ -75,7 +75,7 @@ def table() -> str:
     names = sorted({name for (name, _), entry in found.items() if entry["outcome"] != "refused"})
     without = sorted(set(dftfd.list_functionals()) - set(names))
     earlier = sum(cell(entry) == "earlier" for entry in found.values())
-    counts = f"{outcomes.count('proved') - earlier} proved, {earlier} *earlier*, "
+    counts = f"{outcomes.count('proved') - earlier} proved, " + (f"{earlier} *earlier*, " if earlier else "")
     counts += ", ".join(f"{outcomes.count(k)} {k}" for k in ("violated", "undecided"))
     rows = ["| Functional | " + " | ".join(CONDITIONS) + " |", "| --- |" + " --- |" * len(CONDITIONS)]
     for name in names:
@@ -83,13 +83,15 @@ def table() -> str:
         rows.append(f"| {name} | " + " | ".join(cells) + " |")
     refused = ", ".join(f"`{name}`" for name in without)
     return (
-        f"{len(names)} functionals, {counts}. *Earlier* is what the prover before its last mends proved and was not "
-        "tried again since: it is not claimed. A violation is a point, which no mend takes away. "
-        f"No condition is about these {len(without)} names, which have no value "
+        f"{len(names)} functionals, {counts}. {_EARLIER if earlier else ''}A violation is a point, which no mend "
+        f"of the prover takes away. No condition is about these {len(without)} names, which have no value "
         f"at a point, no energy, or exchange and correlation that are fitted as one: {refused}.\n\n"
         + "\n".join(rows)
         + "\n"
     )
+
+
+_EARLIER = "*Earlier* is what the prover before its last mends proved and was not tried again: it is not claimed. "
 
 
 def write_page() -> None:
