@@ -67,7 +67,6 @@ REFUSED = {
     "the namespace of the parameters": "f := (rs, z) -> params:",
     "an entry that a parameter lacks": "params_a_x := [1, 2]: f := (rs, z) -> params_a_x_7_*rs:",
     "an entry of a number": "params_a_x := 2: f := (rs, z) -> params_a_x_0_*rs:",
-    "a parameter called self": "params_a_self := 3: f := (rs, z) -> params_a_self*rs:",
     "text": 'f := (rs, z) -> "a":',
     "truth": "f := (rs, z) -> true:",
     "a list": "f := (rs, z) -> [rs, z]:",

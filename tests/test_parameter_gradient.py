@@ -159,7 +159,7 @@ def test_where_there_is_none():
     molecule = dftfd.molecule(*HELIUM[:1], **HELIUM[1])
     assert dftfd.run_scf(molecule, "hf", **TIGHT).parameter_gradient() == {}
     assert dftfd.run_scf(molecule, 1.0 * long_range_exchange(0.3), **TIGHT).parameter_gradient() == {}
-    with pytest.raises(UnsupportedError, match="which mgga_x_tb09 has not"):
+    with pytest.raises(UnsupportedError, match="which 'mgga_x_tb09' has not"):
         dftfd.run_scf(molecule, "tb09", **TIGHT | {"conv_tol": 1e-8}).parameter_gradient()
 
 

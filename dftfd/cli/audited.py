@@ -39,7 +39,7 @@ def audit_code(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Audit a program: are its forces those of its energy?
+    """Compare the forces of another program with its energies.
 
     Forces, Hessians, dipoles against differences, sums, symmetry, equivalent inputs; exit code 1 where they disagree.
     """

@@ -23,7 +23,6 @@ import numpy as np
 
 from dftfd.elements import ATOMIC_NUMBERS, AtomName, parse_atom_name
 from dftfd.errors import FileError, InputError, UnsupportedError, odd_character, shown
-from dftfd.libcint.mole import average_masses
 from dftfd.runtime.files import decoded, read_bytes
 from dftfd.runtime.written_numbers import fields, has_unclear_commas, real, separated
 from dftfd.system.comment_line import check_columns, said_in
@@ -280,6 +279,8 @@ def _check_further_columns(rows, source):
     is_number = [real(word) for word in columns[1]] == [
         ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]
     ]
+    from dftfd.libcint.mole import average_masses  # PySCF, which help and lists do not wait for
+
     masses = average_masses([ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]])
     is_mass = all(abs((real(word) or 0) - mass) < 0.05 for word, mass in zip(columns[1], masses, strict=True))
     is_index = len(rows) > 1 and columns[1] in ([str(k + start) for k in range(len(rows))] for start in (0, 1))

@@ -11,6 +11,7 @@ No file is changed: functions of this process get the code of the changed text, 
 
 import argparse
 import gc
+import importlib
 import json
 import sys
 import time
@@ -60,9 +61,11 @@ def codes(text: str, path: str) -> dict[str, CodeType]:
 def with_defect(planted: Planted) -> Iterator[int]:
     """The library with the defect; how many of its functions have it."""
     path = (ROOT / "dftfd" / planted.file).resolve()
+    importlib.import_module(".".join(("dftfd", *Path(planted.file).with_suffix("").parts)))
     text = path.read_text()
     before, after = (codes(t, str(path)) for t in (text, mutated(text, planted)))
     changed = {name for name in after if after[name] != before[name]}
+    gc.unfreeze()  # the command line freezes what there is when it starts, which get_objects leaves out
     live = [
         f
         for f in gc.get_objects()
@@ -70,6 +73,8 @@ def with_defect(planted: Planted) -> Iterator[int]:
         and f.__code__.co_qualname in changed
         and Path(f.__code__.co_filename).resolve() == path
     ]
+    if not live:
+        raise LookupError(f"no function of {planted.file} has the line of {planted.what!r}.")
     own = [f.__code__ for f in live]
     forget()
     try:

@@ -247,8 +247,8 @@ _ORBITALS = (
     Planted(
         "fields and charges on load",
         "results/result_file.py",
-        'Options(**text["options"] | arrays_of_options)',
-        'Options(**text["options"])',
+        'text["options"] | arrays_of_options | {',
+        'text["options"] | {',
         lambda c: c.property == "save_load" and "point_charges" in c.options,
     ),
 )
