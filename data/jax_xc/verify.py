@@ -64,18 +64,8 @@ CAUSES = {
 """What is behind a difference, where it is known."""
 PAGE_TEXT = """# libxc's catalogue
 
-Made by data/jax_xc/verify.py.
-
-`libxc:NAME` is a functional of libxc's catalogue: a formula on functions like the library's own, from the kernels of
-[jax-xc](https://github.com/sail-sg/jax_xc) 0.0.11 (MPL-2.0), which were generated from libxc 6.0. A name without the
-prefix means the library's own functional where it has one, else the catalogue's. Parameters can be set by name, all
-derivatives are derived.
-
-jax-xc comes with dftfd where it has a wheel (Python 3.11 and 3.12, Linux, x86-64); anywhere else (Python 3.13, macOS,
-ARM) `dftfd get-libxc` fetches it once.
-
-With a source tree of libxc 7.0.0 names are served that jax-xc lacks, and all of them without jax-xc: see
-[libxc_formulas.md](libxc_formulas.md).
+`libxc:NAME` is a functional of libxc's catalogue. A name without the prefix is the library's own functional where
+there is one, otherwise the catalogue's. Parameters can be set by name, and all derivatives are derived.
 
 ```python
 import dftfd
@@ -84,30 +74,54 @@ f = dftfd.get_functional("libxc:gga_x_pbe_mol")  # also "gga_x_pbe_mol", 49, "pb
 g = dftfd.get_functional("libxc:gga_x_pbe_mol", kappa=0.8)
 ```
 
-A name is served only if it agrees with libxc {version} (PySCF's) for both spin layouts: energy per volume to 1e-9,
-first derivatives to 1e-7 at the 99th percentile over 3,000 points, finite at all of them. {n_chosen} of the {n_table}
-names of libxc 6.0 passed on the points of seed {first}, on which they were chosen; {n_verified} of these pass on
-those of {others}, too, which were not seen then, and are served. Nine of ten are below {e_90:.0e} in energies and
-{d_90:.0e} in derivatives. Errors are relative to the value plus the natural size of the quantity at that density.
+The formulas come from the kernels of [jax-xc](https://github.com/sail-sg/jax_xc) 0.0.11 (MPL-2.0), which were
+generated from libxc 6.0.
 
-## Names that are served
+| You have | What to do |
+| --- | --- |
+| Python 3.11 or 3.12, Linux, x86-64 | nothing: jax-xc comes with dftfd |
+| anything else (Python 3.13, macOS, ARM) | `dftfd get-libxc` fetches jax-xc once |
+| a source tree of libxc 7.0.0 | names that jax-xc lacks, or all without it: [libxc's notation](libxc_formulas.md) |
 
-{served}
+## What is checked
 
-## Second derivatives
+A name is served only if it agrees with libxc {version} (PySCF's) for both spin layouts at 3,000 points: energy per
+volume to 1e-9 and first derivatives to 1e-7 at the 99th percentile, finite at all of them. Errors are relative to
+the value plus the natural size of the quantity at that density. Nine of ten are below {e_90:.0e} in energies and
+{d_90:.0e} in derivatives.
 
-Compared for common names, at {n_points} points where no spin density is below 1e-6 bohr^-3 or below 1 % of the other.
-{n_second} agree with libxc to {second_limit:.0e} at the 99th percentile of each component:
+{n_chosen} of the {n_table} names of libxc 6.0 passed on the points of seed {first}, on which they were chosen.
+{n_verified} of these also pass on those of {others}, which were not seen then, and are served.
+`data/jax_xc/verify.py` makes these comparisons.
+
+Second derivatives were compared for common names, at {n_points} points where no spin density is below 1e-6 bohr^-3 or
+below 1 % of the other. {n_second} agree with libxc to {second_limit:.0e} at the 99th percentile of each component.
+Others, with their error: {second_rest}.
+
+<details markdown="1">
+<summary>Names whose second derivatives were compared</summary>
 
 {second}
 
-Others, with their error: {second_rest}
+</details>
+
+## Names that are served
+
+`dftfd list TEXT` searches them.
+
+<details markdown="1">
+<summary>All {n_verified} names by family</summary>
+
+{served}
+
+</details>
 
 ## Names that are not, and why
 
-{n_refused} names, of libxc 6.0 and 7. Those that the library has a functional of its own for are served without prefix.
+{n_refused} names of libxc 6.0 and 7. Those that the library has a functional of its own for are served without prefix.
+Errors are differences from libxc 7 at the 99th percentile.
 
-| name | reason |
+| Names | Reason |
 | --- | --- |
 {table}
 """
@@ -316,7 +330,12 @@ def page(seeds, chosen, verified, refused, seconds) -> str:
     for name in verified:
         families.setdefault(re.match(r"(hyb_)?m?(lda|gga)", name)[0], []).append(name)
     energies, slopes = (sorted(v[k] for v in verified.values()) for k in (0, 1))
-    table = "\n".join(f"| `{name}` | {why} |" for name, why in sorted(refused.items()))
+    reasons = {}
+    for name, why in sorted(refused.items()):
+        reasons.setdefault(why.replace(f"libxc's '{name}' has", "libxc has"), []).append(f"`{name}`")
+    table = "\n".join(
+        f"| {', '.join(names)} | {why} |" for why, names in sorted(reasons.items(), key=lambda r: (-len(r[1]), r[0]))
+    )
     served = "\n\n".join(
         textwrap.fill(f"**{family}** ({len(names)}): {', '.join(f'`{n}`' for n in names)}", 120)
         for family, names in sorted(families.items())
