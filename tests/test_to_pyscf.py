@@ -166,7 +166,11 @@ def test_a_term_that_says_nothing_of_pyscf_is_refused():
         ({"external_potential": lambda r: 0.01 * r[0]}, "external potential"),
         ({"solvent": "water"}, "solvent"),
         ({"xc": "pbe + rvv10", "nlc_grid_level": 0}, "double integral other than VV10"),
-        ({"xc": "b97-3c"}, "which PySCF lacks"),
+        pytest.param(
+            {"xc": "b97-3c"},
+            "which PySCF lacks",
+            marks=pytest.mark.filterwarnings("ignore:the corrections of 'b97-3c'"),
+        ),
         ({"xc": "lh07t_svwn"}, "takes the exact-exchange energy density"),
     ],
 )
