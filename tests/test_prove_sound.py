@@ -12,6 +12,8 @@ from jax import lax
 import dftfd
 from dftfd.autofd import compose
 from dftfd.autofd.scalar import domains, factored
+from dftfd.autofd.scalar.on_numpy import run_on_numpy
+from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import InputError, NumericalError, UnsupportedError
 from dftfd.functionals.common import slater_exchange
 from dftfd.verify import ball_formulas
@@ -306,11 +308,19 @@ def _namesake(name, value):
     return function
 
 
-@pytest.mark.parametrize("name, value", [("lambert_w", lambda x: x * 0 + 5.0), ("_cube_root", lambda x: x + 2.0)])
+_NAMESAKES = [
+    ("lambert_w", lambda x: x * 0 + 5.0),
+    *((name, lambda x: x + 2.0) for name in ("_cube_root", "stop_gradient", "copy", "optimization_barrier")),
+]
+
+
+@pytest.mark.parametrize("name, value", _NAMESAKES)
 def test_a_function_is_not_known_by_its_name(name, value):
-    """1 - f(x) with f(x) >= 3; W(x) and the cube root are below 1 there."""
+    """1 - f(x) with f(x) > 2; W(x), the cube root and x are below 1 there. Nor do kernels take it for x."""
     function = _namesake(name, value)
     assert dftfd.prove(lambda x: 1.0 - function(x), domain={"x": (0.5, 0.9)}).outcome == "violated"
+    program = point_program(lambda x: 2.0 * function(x), jax.ShapeDtypeStruct((), np.float64))
+    assert run_on_numpy(program, [np.array([0.5])])[0] == 2.0 * value(0.5)
 
 
 def _draw(start, count):
