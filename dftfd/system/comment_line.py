@@ -10,9 +10,11 @@ import re
 from typing import Any
 
 from dftfd.errors import InputError, shown
-from dftfd.runtime.written_numbers import DASHES, whole
+from dftfd.runtime.written_numbers import DASHES, real, whole
 
-_PERIODIC = re.compile(r"lattice\s*=", re.I)
+_PERIODIC = re.compile(
+    r"""lattice\s*=|(?<!\w)(?:cell\s*=\s*["'\[(]+\s*[0-9]|pbc\s*=\s*["'\[(]?(?:\s|,|F(?:alse)?)*T)""", re.I
+)
 _NOT_PERIODIC = re.compile(r"""pbc\s*=\s*["']?\s*F\s+F\s+F""", re.I)
 _PROPERTIES = re.compile(r"properties\s*=\s*(\S+)", re.I)
 _ENTRY = re.compile(r"""(?<![\w.-])([A-Za-z_]\w*)\s*=\s*("[^"]*"|'[^']*'|[^\s,;]+)""")
@@ -73,11 +75,21 @@ _SIGNED = re.compile(
 _AND_MORE = re.compile(r"\n[\s,;/]{0,9}[+-]?[0-9]+(?![\w.])")
 _MENTIONS = {
     "charge": re.compile(
-        r"(?<![a-z])(?i:(?:di|tri)?(?:cation|anion)(?:ic)?|(?:de)?protonated)(?![a-z])"
+        r"(?<![A-Za-z])(?i:(?:mono|di|tri)?(?:cation|anion)(?:ic)?|(?:de)?protonated|ioni[sz]ed"
+        r"|(?:posi|nega)tive(?:ly)? (?:ion|charged)|qtot [+-]?[1-9]|-{0,2}c [+-][1-9]|n_el\s?[=:]\s?[1-9]"
+        r"|(?:oxidation|oxidation_state|valence|formal|ioni[sz]ation|ion|net|qtot|total_q)\s?[=:]\s?[+-]?[1-9])(?![A-Za-z])"
         r"|(?<![\w+\-\[(])(?:(?:[A-Z][a-z]?[0-9]{0,2}){1,20}|\[(?:[A-Z][a-z]?[0-9]{0,2}){1,20}\])(?:\^?[0-9]?[+-]|\+[1-9]|\s[0-9][+-]|\s?\([0-9]?[+-][0-9]?\))(?![\w+\-\]])"
     ),
-    "spin": re.compile(rf"(?<![a-z])(?:{'|'.join(list(_NAMES)[1:])}|(?:bi|di)?radical)(?![a-z])", re.I),
+    "spin": re.compile(
+        rf"(?<![a-z])(?:{'|'.join(list(_NAMES)[1:])}|octet|nonet|(?:bi|di)?radical|(?:high|intermediate)[ -]spin"
+        r"|open[ -]shell|(?:one|two|three|four|five) unpaired|dublett?|triplett|T1 (?:state|geometry|minimum))(?![a-z])"
+        r"|(?<!\w)(?:nspin|2S|M)\s?[=:]\s?[2-9](?![\w.])|(?<!\w)(?:nupdown|nopen|(?:total_)?magmom)\s?[=:]\s?-?[1-9]"
+        r"|\A[0-2][ ,]+[2-7][ ,;]+(?=[#!(A-Za-z])|(?<![a-z])mult[2-9](?![\w.])"
+        r"|(?<![\w.])\^?[2-7](?:Sigma|Pi|Delta|[AB][123][gu]?)(?![a-z0-9])",
+        re.I,
+    ),
 }
+_COLUMNS = {"initial_charges": "charge", "initial_magmoms": "spin", "magmoms": "spin"}
 _LONGEST = 10_000
 
 
@@ -85,13 +97,26 @@ def check_columns(comment: str, source: str) -> None:
     """Refuse unit cells and other columns than element, x, y, z, both of which extended xyz keeps in this line."""
     if _PERIODIC.search(comment) and not _NOT_PERIODIC.search(comment):
         raise InputError(
-            f"{source}: the comment line holds a periodic cell ('Lattice='); only molecules are supported."
+            f"{source}: the comment line holds a periodic cell ('Lattice=', 'cell=', 'pbc='); only molecules are "
+            "supported."
         )
     layout = _PROPERTIES.search(comment)
     if layout and not layout[1].lower().startswith("species:s:1:pos:r:3"):
         raise InputError(
             f"{source}: the columns {shown(layout[1])} do not start as 'species:S:1:pos:R:3', that is element, x, y, z."
         )
+
+
+def said_of_columns(comment: str, rows: list[list[str]]) -> dict[str, str]:
+    """Columns of extended xyz that tell of charge and spin, by these words, where they are not zero throughout."""
+    layout, start, found = _PROPERTIES.search(comment), 0, {}
+    words = layout[1].strip("\"'").split(":") if layout else []
+    for name, count in zip(words[::3], words[2::3], strict=False):
+        about = _COLUMNS.get(name.lower())
+        if about and any(real(row[start]) for row in rows if start < len(row)):
+            found[about] = name
+        start += whole(count) or 0
+    return found
 
 
 def said_in(comment: str, source: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from dftfd.elements import ATOMIC_NUMBERS, AtomName, parse_atom_name
 from dftfd.errors import FileError, InputError, UnsupportedError, odd_character, shown
 from dftfd.runtime.files import decoded, read_bytes
 from dftfd.runtime.written_numbers import fields, has_unclear_commas, real, separated
-from dftfd.system.comment_line import check_columns, said_in
+from dftfd.system.comment_line import check_columns, said_in, said_of_columns
 from dftfd.system.foreign_files import foreign_format
 from dftfd.system.molfile import atoms_of, is_molfile, records
 from dftfd.system.zmatrix import cartesian, is_zmatrix
@@ -110,7 +110,8 @@ def _parse_entries(lines, source) -> Geometry:
             raise _line_error(source, number, entry)
         _check_count(len(atoms) + 1)
         atoms.append(_parse_atom(row, f"atom {len(atoms) + 1}", f"{source}, line {number}"))
-    return _collect(atoms)
+    remarks = " ; ".join(line.strip(" \t#") for line in lines if line.lstrip().startswith("#"))
+    return replace(_collect(atoms), **said_in(remarks, source))
 
 
 def read_geometry_file(path) -> Geometry:
@@ -253,7 +254,9 @@ def _parse_xyz(lines, first, source):
         # Further columns (charges, velocities, forces) are allowed by the format and carry no geometry.
         atoms.append(_parse_atom(row[:4], f"atom {len(atoms) + 1}", f"{source}, line {number}"))
     _check_further_columns(rows, source)
-    return replace(_collect(atoms), **said_in(comment, source))
+    said = said_in(comment, source)
+    columns = {about: name for about, name in said_of_columns(comment, rows).items() if about not in said}
+    return replace(_collect(atoms), **said | {"mentions": columns | said["mentions"]})
 
 
 def _check_further_columns(rows, source):

@@ -244,10 +244,10 @@ def _said_or_given(name, given, geometry):
     """Charge or spin: the argument, else what the input says, else 0."""
     said = getattr(geometry, name)
     if given is None:
-        if said is None and name in geometry.mentions:
+        if name in geometry.mentions:
             warnings.warn(
-                f"the input says {geometry.mentions[name]!r}, but no {name} in numbers: {name}=0 is taken; give "
-                f"{name}=, or write it into the line.",
+                f"the input says {geometry.mentions[name]!r}, but no {name} in numbers: {name}={said or 0} is taken; "
+                f"give {name}=, or write it into the line.",
                 InputWarning,
                 stacklevel=3,
             )
@@ -273,7 +273,8 @@ def _read_source(source, unit) -> Geometry:
         if unit != "angstrom":
             raise InputError(f"positions from SMILES are in angstrom, but unit={unit!r} was given; leave it out.")
         atoms, charge, spin = atoms_of_smiles(source)
-        return replace(parse_atom_list(atoms), charge=charge, spin=spin)
+        couplings = {"spin": f"{spin} radical electrons"} if spin > 1 else {}
+        return replace(parse_atom_list(atoms), charge=charge, spin=spin, mentions=couplings)
     if isinstance(source, str):
         is_text = is_coordinate_text(source) or not source.strip()
         return parse_geometry(source) if is_text else read_geometry_file(source)

@@ -7,6 +7,7 @@ import re
 
 from dftfd.errors import InputError, UnsupportedError, shown
 from dftfd.runtime.written_numbers import real, whole
+from dftfd.system.geometry_checks import warn_of_isotopes
 
 END = "$$$$"
 """The line between the records of an SD file."""
@@ -45,6 +46,9 @@ def atoms_of(lines, source: str) -> tuple[list[tuple[str, list[float]]], int, in
         codes.append(whole(line[36:39].strip()) or 0)
     if len(atoms) > 1 and lines[1][20:22] == "2D":
         raise InputError(f"{source} holds a drawing in two dimensions; a geometry in three expected.")
+    masses = _property(lines[4 + int(count) :], "ISO", source)
+    if masses or any(whole(line[34:36].strip()) for line in lines[4 : 4 + int(count)]):
+        warn_of_isotopes(source)
     charges, radicals = (_property(lines[4 + int(count) :], name, source) for name in ("CHG", "RAD"))
     if charges is None and radicals is None:
         spin = codes.count(_DOUBLET)

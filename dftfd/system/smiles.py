@@ -5,9 +5,13 @@ The positions are those of a force field (MMFF94, else UFF) after embedding by d
 optimisation, not a result.
 """
 
+import re
+import warnings
 from typing import Any, cast
 
-from dftfd.errors import InputError, MissingDependencyError, shown
+from dftfd.errors import InputError, InputWarning, MissingDependencyError, shown
+from dftfd.system.comment_line import said_in
+from dftfd.system.geometry_checks import warn_of_isotopes
 
 PREFIX = "smiles:"
 SEED = 20150914
@@ -39,6 +43,7 @@ def atoms_of_smiles(source: str) -> tuple[list[tuple[str, tuple[float, float, fl
         read = chem.MolFromSmiles(text)
         if read is None:
             raise InputError(f"{shown(source)} is no SMILES that RDKit reads; 'smiles:CCO' is ethanol.")
+        _tell_what_is_open(chem, read, text)
         whole = chem.AddHs(read)
         if whole.GetNumAtoms() > MAX_ATOMS:
             raise InputError(
@@ -55,6 +60,29 @@ def atoms_of_smiles(source: str) -> tuple[list[tuple[str, tuple[float, float, fl
     atoms = [(symbol, (float(x), float(y), float(z))) for symbol, (x, y, z) in zip(symbols, places, strict=True)]
     radicals = sum(atom.GetNumRadicalElectrons() for atom in whole.GetAtoms())
     return atoms, chem.GetFormalCharge(whole), radicals
+
+
+def _tell_what_is_open(chem, read, text):
+    """Warn of isotopes, which are left out, and of what SMILES leave open; InputError for a charge behind them."""
+    name = re.sub(r"\|[^|]*\|", " ", text.partition(" ")[2])
+    told = said_in(name, shown(text))
+    if said := [f"{word}={told[word]}" for word in ("charge", "spin") if word in told]:
+        raise InputError(f"{shown(text)}: {said[0]} behind SMILES is not read; give it as an option, charge= or spin=.")
+    if any(atom.GetIsotope() for atom in read.GetAtoms()):
+        warn_of_isotopes(shown(text))
+    places = list(chem.FindPotentialStereo(read))
+    atoms = [place for place in places if place.type == chem.StereoType.Atom_Tetrahedral]
+    bonds = [place for place in places if place.type == chem.StereoType.Bond_Double]
+    free = [p for p in (atoms if len(atoms) > 1 else []) + bonds if p.specified == chem.StereoSpecified.Unspecified]
+    if free:
+        _warn(
+            f"{shown(text)} leaves open which of several isomers is meant, at {len(free)} double bonds or centres: one "
+            "is taken; write F/C=C/F or F/C=C\\F, [C@H] or [C@@H]."
+        )
+
+
+def _warn(text):
+    warnings.warn(text, InputWarning, stacklevel=7)
 
 
 def _relax(fields, whole):
