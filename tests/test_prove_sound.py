@@ -1,6 +1,7 @@
 """Nothing false is proved: jumps, kinks, domains of definition, operations without an enclosure."""
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import jax
@@ -160,6 +161,25 @@ def test_an_undefined_point_is_named():
 
 def _finite(inner):
     return lambda x: jnp.where(jnp.isfinite(inner(x)), 1.0, -1.0)
+
+
+@pytest.mark.parametrize("number", [Fraction(1, 10), Decimal("0.1")])
+def test_a_domain_begins_at_the_number_that_was_given(number):
+    """The tenth is below the float64 0.1."""
+    for ends in ((number, 1), (number, number)):
+        assert not dftfd.prove(lambda x, y: x - 0.1 + 0.0 * y, domain={"x": ends, "y": (0, 1)}, boxes=200).proved
+    assert not dftfd.prove(lambda x: jnp.where(x <= 2.0**53, 1.0, -1.0), domain={"x": (0, 2**53 + 1)}, boxes=200).proved
+
+
+def test_a_small_jump_that_no_float64_is_lies_within_its_bounds():
+    """1e13 + 8 + 2^-49 + 0.98 * 2^-50 where x < 1/2, else 1e13: above 1e13 + 8 + 2e-15 exp(u), by 4e-16 and more."""
+
+    def code(x, u):
+        far = x * 0.0 + 1e13
+        above = jnp.where(x < 0.5, far + 8.0 + 2.0**-49 + 0.98 * 2.0**-50, far) - 1e13
+        return jnp.where(above - 8.0 - 2e-15 * jnp.exp(u) > 0, -1.0, 1.0)
+
+    assert not dftfd.prove(code, domain={"x": (0.0, 1.0), "u": (0.0, 0.05)}, boxes=200).proved
 
 
 def test_finiteness_is_about_rounding_and_never_decided():

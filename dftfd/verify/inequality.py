@@ -4,7 +4,10 @@ A box is done where the enclosure of the left side is nowhere negative. Else it 
 left side is monotonous (its least value lies on a face), or is cut in two where the value varies most.
 """
 
+import math
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -82,6 +85,13 @@ class Enclosure(NamedTuple):
     @property
     def violated_at_centre(self):
         return (self.value.c.hi < 0) & (self.at_centre.lo == 1)
+
+
+def end(x, towards: float) -> float:
+    """An end of a domain as float64, further out where a whole number, fraction or decimal is none."""
+    near = float(x)
+    inwards = isinstance(x, int | Fraction | Decimal) and (near > x if towards < 0 else near < x)
+    return math.nextafter(near, towards) if inwards else near
 
 
 def cut(lo: float, hi: float) -> float:

@@ -3,6 +3,7 @@
 import base64
 import inspect
 import json
+import math
 import time
 import zlib
 from collections.abc import Callable, Mapping
@@ -26,7 +27,7 @@ from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.version import VERSION
 from dftfd.verify.exact_point import left_side_in_digits
-from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, Subdivision, subdivide
+from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, Subdivision, end, subdivide
 from dftfd.verify.local_conditions import CONDITIONS, DOMAIN, VARIABLES, enhancements, part_of, used_variables
 from dftfd.verify.proof_checker import Recheck, recheck_tree, values_at
 from dftfd.verify.proof_map import draw
@@ -246,7 +247,7 @@ def _arguments(code) -> tuple[str, ...]:
 
 def _checked_ends(name: str, ends) -> tuple[float, float]:
     try:
-        a, b = (float(x) for x in ends)
+        a, b = (end(x, far) for x, far in zip(ends, (-math.inf, math.inf), strict=True))
     except Exception as error:
         raise InputError(f"domain of {name}: {shown(ends)} found; a pair of numbers expected.") from error
     least = {"rs": 1e-12, "s": 0.0, "zeta": -1.0}.get(name, -1e30)

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from dftfd.autofd.scalar.enclosures import OnIntervals
-from dftfd.autofd.scalar.intervals import UNKNOWN, Interval
+from dftfd.autofd.scalar.intervals import UNKNOWN, Interval, between
 from dftfd.autofd.scalar.on_objects import NotInAlgebra
 from dftfd.autofd.scalar.program import Node
 
@@ -274,8 +274,7 @@ class Polynomials:
         if not jump:
             return self.add(total, no)
         if list(jump) == [()] and abs(jump[()]) <= ROUNDING * max(abs(no.get((), 0)), abs(yes.get((), 0))):
-            low, high = sorted((float(jump[()]), 0.0))
-            noise = self.intern("between", (predicate.node,), Interval(np.nextafter(low, -1), np.nextafter(high, 1)))
+            noise = self.intern("between", (predicate.node,), between(*sorted((jump[()], Fraction(0)))))
             return self.add(self.add(total, no), self._atom(noise))
         node = self.intern("select", (predicate.node, self.node_of(no), self.node_of(yes)))
         self._selections.setdefault(node, (predicate, no, yes))
