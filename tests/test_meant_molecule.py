@@ -52,6 +52,13 @@ def test_cells_are_refused(comment):
         molecule(f"2\n{comment}{O2}", "sto-3g")
 
 
+def test_types_of_lammps_are_refused():
+    text = "3\nAtoms. Timestep: 0\n{} 0 0 0\n{} 0 0 0.96\n{} 0 0.96 0"
+    with pytest.raises(InputError, match="numbers of types"):
+        molecule(text.format(2, 1, 1), "sto-3g")
+    assert molecule(text.format("O", "H", "H"), "sto-3g").n_electrons == 10
+
+
 def test_columns_of_moments_warn_unless_zero():
     text = "2\nProperties=species:S:1:pos:R:3:forces:R:3:initial_magmoms:R:1\nO 0 0 0 9 9 9 {0}\nO 0 0 1.2 9 9 9 {0}"
     with pytest.warns(InputWarning, match="'initial_magmoms', but no spin"):

@@ -107,6 +107,15 @@ def check_columns(comment: str, source: str) -> None:
         )
 
 
+def refuse_types(comment: str, rows: list[list[str]], source: str) -> None:
+    """InputError for the numbers of atom types that LAMMPS writes where elements stand."""
+    if comment.startswith("Atoms. Timestep") and rows and all(row[0].isdigit() for row in rows):
+        raise InputError(
+            f"{source}: the atoms of LAMMPS, as {shown(' '.join(rows[0]))}, have numbers of types, not of elements: "
+            "write symbols (dump_modify element)."
+        )
+
+
 def said_of_columns(comment: str, rows: list[list[str]]) -> dict[str, str]:
     """Columns of extended xyz that tell of charge and spin, by these words, where they are not zero throughout."""
     layout, start, found = _PROPERTIES.search(comment), 0, {}

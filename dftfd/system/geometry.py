@@ -25,7 +25,7 @@ from dftfd.elements import ATOMIC_NUMBERS, AtomName, parse_atom_name
 from dftfd.errors import FileError, InputError, UnsupportedError, odd_character, shown
 from dftfd.runtime.files import decoded, read_bytes
 from dftfd.runtime.written_numbers import fields, has_unclear_commas, real, separated
-from dftfd.system.comment_line import check_columns, said_in, said_of_columns
+from dftfd.system.comment_line import check_columns, refuse_types, said_in, said_of_columns
 from dftfd.system.foreign_files import foreign_format
 from dftfd.system.molfile import atoms_of, is_molfile, records
 from dftfd.system.zmatrix import cartesian, is_zmatrix
@@ -254,6 +254,7 @@ def _parse_xyz(lines, first, source):
         # Further columns (charges, velocities, forces) are allowed by the format and carry no geometry.
         atoms.append(_parse_atom(row[:4], f"atom {len(atoms) + 1}", f"{source}, line {number}"))
     _check_further_columns(rows, source)
+    refuse_types(comment, rows, source)
     said = said_in(comment, source)
     columns = {about: name for about, name in said_of_columns(comment, rows).items() if about not in said}
     return replace(_collect(atoms), **said | {"mentions": columns | said["mentions"]})
