@@ -130,12 +130,3 @@ def warn_about_units(molecule, unit: str) -> None:
             read = f"the coordinates were read in {unit}: should the unit be {_OTHER_UNIT[unit]}?"
             warnings.warn(f"{apart}, {word} for a bond; {read}", InputWarning, stacklevel=4)
             return
-
-
-def warn_of_isotopes(source: str) -> None:
-    """Warn that a text names isotopes, which are told to vibrations."""
-    warnings.warn(
-        f"{source} names isotopes, whose masses are left out: give them to vibrations, isotopes= (--isotopes).",
-        InputWarning,
-        stacklevel=6,
-    )

@@ -4,10 +4,10 @@ A. Dalby et al., J. Chem. Inf. Comput. Sci. 32, 244 (1992). doi:10.1021/ci00007a
 """
 
 import re
+import warnings
 
-from dftfd.errors import InputError, UnsupportedError, shown
+from dftfd.errors import InputError, InputWarning, UnsupportedError, shown
 from dftfd.runtime.written_numbers import real, whole
-from dftfd.system.geometry_checks import warn_of_isotopes
 
 END = "$$$$"
 """The line between the records of an SD file."""
@@ -67,3 +67,12 @@ def _property(lines, name, source) -> list[int] | None:
             raise InputError(f"{source}: {shown(line)} is not made of whole numbers, a count and so many pairs.")
         values += numbers[2::2]
     return values if there else None
+
+
+def warn_of_isotopes(source: str) -> None:
+    """Warn that a text names isotopes, which are told to vibrations."""
+    warnings.warn(
+        f"{source} names isotopes, whose masses are left out: give them to vibrations, isotopes= (--isotopes).",
+        InputWarning,
+        stacklevel=6,
+    )

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from dftfd.errors import InputError, InputWarning, MissingDependencyError, shown
 from dftfd.system.comment_line import said_in
-from dftfd.system.geometry_checks import warn_of_isotopes
+from dftfd.system.molfile import warn_of_isotopes
 
 PREFIX = "smiles:"
 SEED = 20150914
