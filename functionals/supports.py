@@ -1,4 +1,4 @@
-"""What there is for which functionals and calculations: one table, asked before anything is computed.
+"""Which properties are supported for which functionals and calculations: one table, checked before a calculation.
 
 A functional or a calculation has features, and a row of `REFUSALS` says which of them a property cannot serve, and why;
 what no row refuses is there. docs/supports.md prints the table, and random calculations are held to it

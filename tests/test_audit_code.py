@@ -376,7 +376,7 @@ def test_output_without_numbers_fails(springs):
         (r"(\S+)$'", r"\S+$'", "has no groups"),
         ("template =", "tempelate =", "not 'tempelate'"),
         ("name =", "output = '../x'\nname =", "are expected"),
-        (sys.executable, "no_such_program", "no program 'no_such_program'"),
+        pytest.param(sys.executable, "no_such_program", "no program 'no_such_program'", id="no program"),
     ],
 )  # fmt: skip
 def test_descriptions_of_programs_are_checked(springs, before, after, message):

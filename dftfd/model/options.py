@@ -25,6 +25,7 @@ from dftfd.runtime.arguments import (
     refuse_unknown,
     whole,
 )
+from dftfd.runtime.json_reader import as_json
 from dftfd.scf.convergence import CONV_TOL, LINEAR_DEPENDENCE, MAX_CYCLES, STRATEGIES, Convergence, Strategy
 
 ENERGY, STATE, START, SEARCH, RUN = "energy", "state", "start", "search", "run"
@@ -335,7 +336,7 @@ class Options:
         if kept.pop("grid") is not None:
             kept["grid_level"] = None
         return {
-            name: _as_json_reads_it(value)
+            name: as_json(value, values.for_json)  # lists alone, as in a document that was read
             for name, value in kept.items()
             if value is not None or OPTIONS[name].default is not None
         }
@@ -376,10 +377,3 @@ OPTIONS: dict[str, Option] = dict(_declared())
 def names(*decide: str) -> list[str]:
     """Names of the options that decide one of the things named; without, all."""
     return [name for name, option in OPTIONS.items() if not decide or option.decides in decide]
-
-
-def _as_json_reads_it(value):
-    """Arrays and tuples as lists, so that a document is the same before and after it was written."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return [_as_json_reads_it(part) for part in value] if isinstance(value, tuple | list) else value

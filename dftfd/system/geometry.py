@@ -267,6 +267,8 @@ def _check_further_columns(rows, source):
     the lines, or is the element's atomic number or mass, or y and the next but one are 0 or 1 (MOPAC's flags). Where
     lines have different numbers of columns, one may have a blank or a comma within a number.
     """
+    from dftfd.libcint.mole import average_masses  # PySCF, which help and lists do not wait for
+
     widths = [sum(1 for word in row[1:] if any(map(str.isdigit, word))) for row in rows]
     if widths and min(widths) < max(widths):
         k = widths.index(max(widths))
@@ -283,8 +285,6 @@ def _check_further_columns(rows, source):
     is_number = [real(word) for word in columns[1]] == [
         ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]
     ]
-    from dftfd.libcint.mole import average_masses  # PySCF, which help and lists do not wait for
-
     masses = average_masses([ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]])
     is_mass = all(abs((real(word) or 0) - mass) < 0.05 for word, mass in zip(columns[1], masses, strict=True))
     is_index = len(rows) > 1 and columns[1] in ([str(k + start) for k in range(len(rows))] for start in (0, 1))

@@ -7,7 +7,7 @@ same functional meets the same orbitals and quadrature in one piece, and JAX tak
 from collections import OrderedDict
 from dataclasses import dataclass
 from operator import add
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -160,28 +160,29 @@ def _density(functional, P, grid, order, tau):
 # -------------------------------------------------------------------------------------------------------- the energies
 
 
-class _Semilocal(TracedEnergy):
-    """E_xc of the terms without integrals."""
+class _PartOfFunctional(TracedEnergy):
+    """The energy of some terms of the functional, one component.   part: which property of a Functional has them."""
 
-    component = "xc"
+    component: ClassVar[str]
+    part: ClassVar[str]
 
-    def names(self, functional):
-        return (self.component,) if functional.is_semilocal else ()
-
-    def varies(self, name, numbers):
-        return bool(taken_apart(numbers.functional.semilocal_part)[1])
-
-
-class _DoubleIntegral(TracedEnergy):
-    """E of the terms with double integrals."""
-
-    component = "nonlocal"
+    def part_of(self, functional) -> Functional:
+        """A functional of these terms alone."""
+        return getattr(functional, self.part)
 
     def names(self, functional):
-        return (self.component,) if functional.is_nonlocal else ()
+        return (self.component,) if self.part_of(functional).terms else ()
 
     def varies(self, name, numbers):
-        return bool(taken_apart(numbers.functional.nonlocal_part)[1])
+        return bool(taken_apart(self.part_of(numbers.functional))[1])
+
+
+class _Semilocal(_PartOfFunctional):
+    component, part = "xc", "semilocal_part"
+
+
+class _DoubleIntegral(_PartOfFunctional):
+    component, part = "nonlocal", "nonlocal_part"
 
 
 @jax.tree_util.register_dataclass
@@ -192,7 +193,7 @@ class SemilocalInMemory(_Semilocal):
     grid: OrbitalsOnGrid
 
     def energy(self, name, P, numbers):
-        return semilocal_energy(numbers.functional.semilocal_part, P, self.grid)
+        return semilocal_energy(self.part_of(numbers.functional), P, self.grid)
 
 
 @jax.tree_util.register_dataclass
@@ -203,7 +204,7 @@ class DoubleIntegralInMemory(_DoubleIntegral):
     grid: OrbitalsOnGrid
 
     def energy(self, name, P, numbers):
-        return double_integral_energy(numbers.functional.nonlocal_part, P, self.grid)
+        return double_integral_energy(self.part_of(numbers.functional), P, self.grid)
 
 
 class _OnHost:
@@ -228,7 +229,7 @@ class SemilocalOnHost(_OnHost, _Semilocal):
         self._codes: OrderedDict = OrderedDict()
 
     def energy(self, name, P, numbers):
-        part, density = numbers.functional.semilocal_part, self.density(P)
+        part, density = self.part_of(numbers.functional), self.density(P)
         structure = taken_apart(part)[0]
         if structure not in self._codes:
             self._codes[structure] = _code(part, len(density), self.points, self.weights)
@@ -240,7 +241,7 @@ class SemilocalOnHost(_OnHost, _Semilocal):
         density, points, weights = self.builder.density(P), self.points, self.weights
 
         def energy(numbers):
-            part = numbers.functional.semilocal_part
+            part = self.part_of(numbers.functional)
             return _with_numbers(_code(part, len(density), points, weights), part, density)
 
         return energy
@@ -250,7 +251,7 @@ class DoubleIntegralOnHost(_OnHost, _DoubleIntegral):
     """By code of JAX alone, all pairs of points at a time."""
 
     def energy(self, name, P, numbers):
-        part, density = numbers.functional.nonlocal_part, self.density(P)
+        part, density = self.part_of(numbers.functional), self.density(P)
         return double_integral_of_density(part, density, jnp.asarray(self.points), jnp.asarray(self.weights))
 
 

@@ -11,6 +11,7 @@ from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import UnsupportedError
 from dftfd.interop.asked import Setting
 from dftfd.libcint.mole import common_masses
+from dftfd.results.vibrations import KM_PER_MOL
 from dftfd.verify.code_differences import FIELD_STEP, STEP, gradient
 from dftfd.verify.code_session import SEED, Session
 from dftfd.verify.code_verdicts import INCONSISTENT, SMALLEST, Comparison, judge
@@ -20,8 +21,6 @@ FAR = 500.0
 """Distance [bohr] of molecules that do not feel each other: dipoles of 1 e bohr by 2e-8 hartree."""
 NESTED = ("6-31g", "6-31g*", "6-31++g**")
 SYNONYMS = ("6-31g*", "6-31g(d)")
-KM_PER_MOL = 974.8801118
-"""Intensity [km/mol] of |d mu/dQ|^2 = 1 e^2/u."""
 DIRECTIONS = 3
 """In how many drawn directions derivatives are compared first; all coordinates follow where these disagree."""
 

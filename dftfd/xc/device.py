@@ -25,7 +25,6 @@ _BLOCKS = 64  # of a batch on each device, where they are not too large
 _SHARE = 0.4  # of a device's memory for orbitals, beside the fitting tensor
 _BATCH = 1 << 30  # bytes of a batch's orbitals on each device: what must find room beside those that stay there
 
-
 WORTH = 200
 """Basis functions from which on a calculation is put on an accelerator: below, programs take longer to compile for it,
 some ten seconds once and a few in every process, than they save."""

@@ -1,4 +1,4 @@
-"""DFT+U as a term of one's own: it makes fractional occupations of a shell of atoms cost energy.
+"""DFT+U as a user-defined energy term: a penalty for fractional occupation of an atomic shell.
 
     E_U = U/2 sum_atoms sum_spins tr(n - n n),   n = q^T P q
 

@@ -1,4 +1,4 @@
-"""A random case and the table of what is supported (dftfd.functionals.supports): does it offer what is asked?"""
+"""Whether the table of supported properties (dftfd.functionals.supports) agrees with the outcome of a random case."""
 
 import re
 

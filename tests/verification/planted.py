@@ -65,7 +65,7 @@ def with_defect(planted: Planted) -> Iterator[int]:
     text = path.read_text()
     before, after = (codes(t, str(path)) for t in (text, mutated(text, planted)))
     changed = {name for name in after if after[name] != before[name]}
-    gc.unfreeze()  # the command line freezes what there is when it starts, which get_objects leaves out
+    gc.unfreeze()  # get_objects omits frozen objects, and the command line calls gc.freeze
     live = [
         f
         for f in gc.get_objects()
