@@ -94,6 +94,14 @@ class Target(Protocol):
         """The same program in another basis set. UnsupportedError where it has none."""
 
 
+def shape_of(quantity: str, setting: Setting) -> tuple[int, ...] | None:
+    """The shape of a quantity; None for intensities, of which programs list as many modes as they like."""
+    n = len(setting.symbols)
+    shapes: dict[str, tuple[int, ...]] = {"forces": (n, 3), "hessian": (n, 3, n, 3), "dipole": (3,)}
+    shapes |= {"polarizability": (3, 3), "dipole_derivatives": (n, 3, 3), "charge_forces": (len(setting.charges), 3)}
+    return None if quantity == "infrared" else shapes.get(quantity, ())
+
+
 def multiplicity(setting: Setting) -> int:
     """2 S + 1; UnsupportedError for more beta than alpha electrons, which programs of multiplicities do not know."""
     if setting.spin < 0:

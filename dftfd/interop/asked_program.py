@@ -3,6 +3,7 @@
 A program is described by a file .toml, read and never executed. See docs/audit_code.md.
 """
 
+import math
 import re
 import shutil
 import tempfile
@@ -22,7 +23,7 @@ from dftfd.errors import (
     closest_names,
     shown,
 )
-from dftfd.interop.asked import QUANTITIES, Fixed, Setting, multiplicity
+from dftfd.interop.asked import QUANTITIES, Fixed, Setting, multiplicity, shape_of
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.runtime.child_processes import run_program
 from dftfd.runtime.files import read_bytes
@@ -92,11 +93,13 @@ class ProgramTarget(Fixed):
             path = Path(folder) / self.output
             printed = done.stdout if not path.exists() else read_bytes(path, LONGEST_OUTPUT).decode(errors="replace")
         found = [float(word.replace("D", "E")) for row in task.read.findall(printed) for word in _words(row)]
-        count = _count(quantity, len(setting.symbols), len(setting.charges), len(found))
+        expected = shape_of(quantity, setting)
+        shape = (len(found),) if expected is None else expected
+        count = math.prod(shape)
         if len(found) < count or not found:
             last = (printed + done.stderr).strip().splitlines()[-1:] or ["nothing"]
             raise NumericalError(f"{len(found)} of {count} numbers of {quantity} in the output, which ends: {last[0]}")
-        return task.factor * np.array(found[-count:]).reshape(_shape(quantity, setting, count))
+        return task.factor * np.array(found[-count:]).reshape(shape)
 
     def _places(self, setting):
         r = np.asarray(setting.positions)
@@ -117,19 +120,6 @@ def filled(text: str, places: Mapping[str, str]) -> str:
 
 def _words(row):
     return [word for group in ((row,) if isinstance(row, str) else row) for word in group.split()]
-
-
-def _count(quantity, n_atoms, n_charges, n_found):
-    counts = {"forces": 3 * n_atoms, "hessian": 9 * n_atoms**2, "dipole": 3, "polarizability": 9}
-    counts |= {"dipole_derivatives": 9 * n_atoms, "charge_forces": 3 * n_charges, "infrared": n_found}
-    return counts.get(quantity, 1)
-
-
-def _shape(quantity, setting, count):
-    n = len(setting.symbols)
-    shapes: dict[str, tuple] = {"forces": (n, 3), "hessian": (n, 3, n, 3), "polarizability": (3, 3)}
-    shapes |= {"dipole_derivatives": (n, 3, 3), "charge_forces": (-1, 3), "dipole": (3,), "infrared": (count,)}
-    return shapes.get(quantity, ())
 
 
 def read_program(path: Path) -> ProgramTarget:

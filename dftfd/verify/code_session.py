@@ -3,7 +3,7 @@
 import numpy as np
 
 from dftfd.errors import DftfdError, NumericalError, UnsupportedError
-from dftfd.interop.asked import Setting, Target
+from dftfd.interop.asked import Setting, Target, shape_of
 from dftfd.verify.audit_sources import CodeRaisedError
 from dftfd.verify.code_differences import noise
 
@@ -43,7 +43,7 @@ class Session:
             raise UnsupportedError(f"no {quantity} here: {str(error) or 'not implemented'}") from error
         except Exception as error:  # anybody's code
             raise CodeRaisedError(f"{quantity}: {type(error).__name__}: {error}") from error
-        shape = _shape(quantity, setting)
+        shape = shape_of(quantity, setting)
         if shape is not None and found.shape != shape:
             raise CodeRaisedError(f"{quantity} has shape {found.shape}, expected {shape}.")
         if not np.isfinite(found).all():
@@ -59,10 +59,3 @@ class Session:
             moved = lambda t: self(quantity, setting.but(positions=setting.positions + t * along))
             self._noise[key] = noise(moved)
         return self._noise[key]
-
-
-def _shape(quantity, setting):
-    n = len(setting.symbols)
-    shapes: dict[str, tuple] = {"forces": (n, 3), "hessian": (n, 3, n, 3), "dipole": (3,), "polarizability": (3, 3)}
-    shapes |= {"dipole_derivatives": (n, 3, 3), "charge_forces": (len(setting.charges), 3)}
-    return None if quantity == "infrared" else shapes.get(quantity, ())
