@@ -10,6 +10,9 @@ Names are listed without importing anything. A plug-in is imported when its func
 fails spoils nothing but itself.
 """
 
+import os
+import sys
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
 from dftfd.errors import FunctionalError
@@ -20,6 +23,20 @@ GROUP = "dftfd.functionals"
 
 def found_plugins() -> dict[str, list[EntryPoint]]:
     """Entry points by name, in lower case; several of one name are kept to be refused."""
+    return _found(tuple((folder, _changed(folder)) for folder in sys.path))
+
+
+def _changed(folder: str) -> int | None:
+    """When something was last installed there or removed [ns]; None if it cannot be seen."""
+    try:
+        return os.stat(folder or ".").st_mtime_ns
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=1)
+def _found(installed: tuple) -> dict[str, list[EntryPoint]]:
+    """Those of the folders as they are: reading the metadata of all packages takes 10 ms, which each name would pay."""
     found: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=GROUP):
         found.setdefault(entry.name.lower(), []).append(entry)

@@ -138,6 +138,7 @@ def test_a_test_and_a_file_over_their_budgets_are_named():
         "tests/test_x.py::test_wrong", "tests/test_fit.py::test_wrong[7]", "tests/test_x.py",
     ]  # fmt: skip
     assert budgets.exceeded(costs, 2.0) == over[-1:]  # a machine of half the speed
+    assert not budgets.exceeded(costs, 1.0, budgets.FAILS)
 
 
 def test_exceptions_from_the_budgets_name_tests_that_exist():

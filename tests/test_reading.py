@@ -27,6 +27,7 @@ COMMANDS = (
     "get-libxc"
 ).split()
 HELIUM = "He 0 0 0;"
+END = "\0"
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
@@ -46,16 +47,18 @@ def on_terminal(monkeypatch):
             patch.setattr(sys, "stdout", stream)
             patch.setattr(sys, "stderr", stream)
             code = main(list(arguments))
-        reader.join()
-        return b"".join(received).decode().replace("\r\n", "\n"), code
+            stream.write(END)
+            stream.flush()
+            reader.join()  # before the other end closes: what stands unread then can be lost
+        return b"".join(received).decode().removesuffix(END).replace("\r\n", "\n"), code
 
     return run
 
 
 def _read_all(descriptor, received):
-    with contextlib.suppress(OSError):  # the other end is closed
-        while block := os.read(descriptor, 65536):
-            received.append(block)
+    with contextlib.suppress(OSError):  # the other end is closed, since the command failed
+        while not (received and received[-1].endswith(END.encode())):
+            received.append(os.read(descriptor, 65536))
     os.close(descriptor)
 
 
