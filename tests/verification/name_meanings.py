@@ -260,44 +260,51 @@ REASONS = {
     "tpss0": "TPSS with a quarter of exact exchange here, as in PySCF; TPSSh's tenth there",
     "vv10": "the nonlocal part here; the whole functional there, here `rpw86,pbe + vv10`",
     "wb97x-d3": "parameters of Lin, Li, Mao and Chai (2013) here; those of wB97X there",
-    "zlp": "of libxc 7 here; of libxc 4 there",
+    "zlp": "libxc 7's here; libxc 4's there",
 }
 """Why a name differs, by the name without its correction, or with it."""
 
 HEAD = """# What names mean
 
-Each short name of PySCF's and Psi4's tables was asked for here, and both meanings were
-evaluated at 24 random points: semilocal energy, exact exchange and its range, VV10, and the kind of dispersion
-correction. libxc's full names that are ours were evaluated so, too; the others are served after a comparison with
-libxc ([catalogue](catalogue.md)). Of ORCA's keywords, libxc evaluated what the manual says that they consist of. All
-rows stand in `data/names/`, made by `python -m tests.verification.name_meanings`.
-"""
-COUNTS = """## {program}
+What dftfd computes under the names of PySCF, libxc, Psi4 and ORCA.
 
-Of {total} names, {equal} mean the same here, {different} differ, {refused} are refused with the reason."""
-DIFFERENT = """
-| name there | what is here, for theirs | why |
+| program | names | same here | different | refused | not compared |
+| --- | --- | --- | --- | --- | --- |"""
+METHOD = """
+Each name was evaluated in both programs at 24 random points: semilocal energy, exact exchange and its range, VV10, and
+the kind of dispersion correction. ORCA was not run: libxc evaluated what its manual says of a keyword. Not compared
+are {undocumented}, which the manual leaves open, and functionals of the Laplacian, which PySCF does not evaluate. Full
+names from [libxc's catalogue](catalogue.md) were compared with libxc at 3,000 points.
+
+A refused name says why, and what to write instead. All rows are in `data/names/`, written by
+`python -m tests.verification.name_meanings`.
+
+## Names with another meaning
+
+The same names with a dispersion suffix differ in the same way.
+
+| program | name | meaning |
 | --- | --- | --- |"""
-NEON = """## Energies of neon
+NEON = """
+## Energies of neon
 
-Total energies of neon in cc-pVDZ (B2PLYP: cc-pVTZ) in outputs of other programs that Psi4's repository keeps
-(`tests/verification/neon.py`). B97's and Minnesota's forms differ by 1e-5 hartree between quadratures of these sizes;
-ORCA's and Gaussian's PBE are on either side of Turbomole's.
+{total} total energies of neon from outputs of ORCA, Gaussian, Turbomole and NWChem in Psi4's repository are compared in
+[neon.csv](../data/names/neon.csv). {close} agree to 2.5e-5 hartree; such grids differ by about 1e-5. The others:
 
-| program | keyword | name here | hartree | here less there |
+| program | keyword | name here | here less there [hartree] | reason |
 | --- | --- | --- | --- | --- |"""
-NEON_REASONS = """
-`bp86` is 1e-4 hartree from Gaussian's and 3e-3 from ORCA's, whose local correlation is another. ORCA 4.0's revTPSS is
-not Gaussian's and ours, and its LC-BLYP not libxc's and ours, with the same range 0.33. That its wB97X-D3 is 6e-5
-hartree off, ten times more than other functionals of this form, is not explained.
-"""
-TWINS = """## Names that differ by dashes and underscores
+NEON_REASONS = {
+    "BP86": "unknown",
+    "revTPSS": "ORCA's differs from Gaussian's, too",
+    "wB97X-D3": "unknown",
+    "LC-BLYP": "ORCA's differs from libxc's at the same omega of 0.33",
+}
+"""What is known of differences in the energy of neon that are larger than what grids make."""
+TWINS = """
+## Dashes and underscores
 
-{total} groups of names, libxc's with and without their family and kind, are told apart by such marks alone. Without
-marks a name is what the last column says; it is refused, with the full names, where the marks decide.
-
-| letters and digits | names | without marks |
-| --- | --- | --- |"""
+{total} groups of names differ by dashes, underscores and libxc's prefixes alone, such as `b97d` and `gga_xc_b97_d`.
+[twins.csv](../data/names/twins.csv) says what each means without marks. {refused} are refused without them."""
 
 
 PROGRAMS = (
@@ -316,30 +323,27 @@ def _reason(name: str, reasons: dict[str, str]) -> str:
 
 def page() -> str:
     """docs/names.md from the tables."""
-    text = [HEAD]
+    text, different, undocumented = [HEAD], [], []
     for program, file, reasons in PROGRAMS:
         rows = read(DATA / file)
-        counts = {name: sum(verdict == name for _, verdict, _ in rows) for name in ("equal", "different", "refused")}
-        text.append(COUNTS.format(program=program, total=len(rows), **counts))
-        undocumented = [f"`{name}`" for name, verdict, _ in rows if verdict == "undocumented"]
-        if undocumented:
-            text.append(f"The manual leaves open what {', '.join(undocumented)} consist of; they are served here.")
-        only_named = [f"`{name}`" for name, verdict, _ in rows if verdict == "not evaluated by PySCF"]
-        if only_named:
-            text.append(f"PySCF does not evaluate {', '.join(only_named)}, functionals of the Laplacian.")
-        different = [(name, words) for name, verdict, words in rows if verdict == "different"]
-        if different:
-            text.append(DIFFERENT)
-            text.extend(f"| `{name}` | {words} | {_reason(name, reasons)} |" for name, words in different)
-        text.append("")
-    text.append(NEON)
-    for program, keyword, name, _, there, _, difference in read(DATA / "neon.csv"):
-        text.append(f"| {program} | `{keyword}` | `{name}` | {there} | {difference} |")
-    text.append(NEON_REASONS)
+        equal, other, refused = (
+            sum(verdict == word for _, verdict, _ in rows) for word in ("equal", "different", "refused")
+        )
+        left = len(rows) - equal - other - refused
+        text.append(f"| {program} | {len(rows)} | {equal} | {other} | {refused} | {left} |")
+        undocumented += [f"`{name}`" for name, verdict, _ in rows if verdict == "undocumented"]
+        names = [name for name, verdict, _ in rows if verdict == "different"]
+        bare = [name for name in names if not any(name.startswith((f"{start}-", f"{start}zero")) for start in names)]
+        different += [f"| {program} | `{name}` | {_reason(name, reasons)} |" for name in bare]
+    text += [METHOD.format(undocumented=" and ".join(undocumented)), *different]
+    rows = read(DATA / "neon.csv")
+    far = [row for row in rows if abs(float(row[-1])) > 2.5e-5]
+    text.append(NEON.format(total=len(rows), close=len(rows) - len(far)))
+    for program, keyword, name, *_, difference in far:
+        text.append(f"| {program} | `{keyword}` | `{name}` | {difference} | {NEON_REASONS[keyword]} |")
     rows = read(DATA / "twins.csv")
-    text.append(TWINS.format(total=len(rows)))
-    marked = lambda names: ", ".join(f"`{name}`" for name in names.split(", "))
-    text.extend(f"| `{plain}` | {marked(names)} | {answer} |" for plain, names, answer in rows)
+    refused = [f"`{plain}`" for plain, _, answer in rows if answer == "refused"]
+    text.append(TWINS.format(total=len(rows), refused=" and ".join(refused)))
     return "\n".join(text) + "\n"
 
 
