@@ -34,12 +34,10 @@ from dftfd.verify.exact_point import _coefficient, _enhancement
 from dftfd.verify.extended import DIGITS, ExtendedEnergy
 from dftfd.verify.inequality import UNDECIDED, Inequality, subdivide
 from dftfd.verify.local_conditions import CONDITIONS, FAR, LIEB_OXFORD, Gas, used_variables
+from tests.verification.proofs import write_between
 
 ROOT = Path(__file__).parents[2]
-RECORD, PROOFS, PAGE = (
-    ROOT / p for p in ("data/proofs/grid_search.jsonl", "data/proofs/record.jsonl", "docs/proofs.md")
-)
-BEGIN, END = (f"<!-- {word}: python -m tests.verification.grid_search --page -->" for word in ("from", "to"))
+RECORD, PROOFS = (ROOT / "data/proofs" / name for name in ("grid_search.jsonl", "record.jsonl"))
 NAMES = {
     "negativity_check": "ec_nonpositive",
     "deriv_lower_bd_check": "ec_scaling",
@@ -284,8 +282,8 @@ def page() -> str:
     violated = [proofs.get((e["functional"], e["condition"])) for e in entries if not e["theirs"]]
     lines += [
         "",
-        f"Of the rows satisfied there {decided.count('proved')} are of pairs proved below at zeta = 0, and of those "
-        f"violated there {violated.count('proved')}, at other zeta.",
+        f"Pairs proved above at zeta = 0: {decided.count('proved')} of the rows satisfied there, and "
+        f"{violated.count('proved')} of those violated there at other zeta.",
         "",
         "| Functional | condition | there | here | at r_s, s, alpha, q, zeta | left side (tolerances) |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -328,11 +326,6 @@ def _reason(text: str) -> str:
     return text.partition(": ")[2].rstrip(".")
 
 
-def write_page() -> None:
-    before, rest = PAGE.read_text().split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{page()}{END}{rest.split(END)[1]}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("search", type=Path, nargs="?")
@@ -342,7 +335,7 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="write the table of the page and end")
     given = parser.parse_args()
     if given.page:
-        write_page()
+        write_between("grid_search", page())
         return
     with given.search.open() as file:
         run(list(csv.DictReader(file)), given.names, given.points, given.again)

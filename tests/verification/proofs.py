@@ -25,7 +25,6 @@ ROOT = Path(__file__).parents[2]
 RECORD, PAGE = ROOT / "data/proofs/record.jsonl", ROOT / "docs/proofs.md"
 RULES = 2
 """Raised when a mend of the prover could take proofs away; lines of the record say by which rules they were made."""
-MARK = "<!-- what follows: python -m tests.verification.proofs --page -->"
 
 
 def known() -> dict[tuple[str, str], dict]:
@@ -83,21 +82,23 @@ def table() -> str:
         rows.append(f"| {name} | " + " | ".join(cells) + " |")
     refused = ", ".join(f"`{name}`" for name in without)
     return (
-        f"{len(names)} functionals, {counts}. {_EARLIER if earlier else ''}A violation is a point, which no mend "
-        f"of the prover takes away. No condition is about these {len(without)} names, which have no value "
-        f"at a point, no energy, or exchange and correlation that are fitted as one: {refused}.\n\n"
+        f"{len(names)} functionals: {counts}. {_EARLIER if earlier else ''}A violation is a point, which no repair of "
+        f"the prover can take away.\n\n"
+        '<details markdown="1">\n<summary>All functionals and conditions</summary>\n\n'
         + "\n".join(rows)
-        + "\n"
+        + f"\n\nNo condition applies to these {len(without)} names. They have no value at a point, no energy, or "
+        f"exchange and correlation that are fitted as one: {refused}.\n\n</details>\n"
     )
 
 
-_EARLIER = "*Earlier* is what the prover before its last mends proved and was not tried again: it is not claimed. "
+_EARLIER = "*Earlier*: proved by an earlier version of the prover and not tried again, so it is not claimed. "
 
 
-def write_page() -> None:
-    text = PAGE.read_text()
-    before, _ = text.split(MARK)
-    PAGE.write_text(f"{before}{MARK}\n{table()}")
+def write_between(module: str, text: str) -> None:
+    """Write `text` between the marks that a module of this package has on the page of proofs."""
+    begin, end = (f"<!-- {word}: python -m tests.verification.{module} --page -->" for word in ("from", "to"))
+    before, rest = PAGE.read_text().split(begin)
+    PAGE.write_text(f"{before}{begin}\n{text}{end}{rest.split(end)[1]}")
 
 
 def main() -> None:
@@ -109,7 +110,7 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="write the table of the page and end")
     arguments = parser.parse_args()
     if arguments.page:
-        write_page()
+        write_between("proofs", table())
         return
     signal.signal(signal.SIGPROF, _ends)
     names = arguments.names or dftfd.list_functionals()

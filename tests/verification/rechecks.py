@@ -18,11 +18,10 @@ from dftfd.verify.inequality import FACE, PROVED
 from dftfd.verify.local_conditions import SEVEN
 from dftfd.verify.proof_checker import recheck_tree
 from dftfd.verify.proof_report import decidable
-from tests.verification.proofs import cell, known
+from tests.verification.proofs import cell, known, write_between
 
 ROOT = Path(__file__).parents[2]
-RECORD, PAGE = ROOT / "data/proofs/rechecks.jsonl", ROOT / "docs/proofs.md"
-BEGIN, END = (f"<!-- {word}: python -m tests.verification.rechecks --page -->" for word in ("from", "to"))
+RECORD = ROOT / "data/proofs/rechecks.jsonl"
 EVERY = 100
 FUNCTIONALS = ("lda_c_vwn_rpa", "gga_c_lyp", "pbe", "gga_x_am05,gga_c_am05", "scan")
 
@@ -102,16 +101,16 @@ def counts() -> str:
     total = lambda key: f"{sum(e.get(key, 0) for e in entries):,}"
     failed = sum(e["outcome"] == "does not hold" for e in entries)
     return (
-        f"Of {total('looked at')} boxes and faces that were looked at {total('checked')} hold, {failed} are refuted; "
-        f"{total('tried directly')} were tried directly, of which {total('directly')} hold so."
+        f"Of {total('looked at')} boxes and faces {total('checked')} hold, and {failed} parts are refuted. "
+        f"{total('tried directly')} were tried directly, and {total('directly')} of these hold directly."
     )
 
 
-def write_page() -> None:
-    before, rest = PAGE.read_text().split(BEGIN)
+def tables() -> str:
+    """Outcomes, what was rechecked of them, and what that comes to."""
     pairs, parts = known(), parts_done()
-    tables = _table(lambda pair: _decided(pairs.get(pair))), _table(lambda pair: _cell(parts.get(pair, [])))
-    PAGE.write_text("\n\n".join([f"{before}{BEGIN}\n{tables[0]}", tables[1], f"{counts()}\n{END}{rest.split(END)[1]}"]))
+    outcomes, checked = _table(lambda pair: _decided(pairs.get(pair))), _table(lambda pair: _cell(parts.get(pair, [])))
+    return f"{outcomes}\n\n{checked}\n\n{counts()}\n"
 
 
 def main() -> None:
@@ -122,7 +121,7 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="write the table of docs/proofs.md and end")
     arguments = parser.parse_args()
     if arguments.page:
-        write_page()
+        write_between("rechecks", tables())
         return
     for name in arguments.names:
         for condition in [c for c in arguments.condition or SEVEN if c in decidable(name)]:

@@ -42,14 +42,13 @@ def check_all(data: Path, page: Path, **options) -> bool:
 
 
 def as_page(comparisons: Comparisons, causes: list[Cause]) -> str:
-    """Numbers, largest errors by functional, disagreements by cause, what was decided, what was not compared."""
+    """Counts, a chart, each cause with its differences, what was not compared, and the tables, folded."""
     sections = [
         _introduction(comparisons, causes),
-        _table(comparisons.reports),
-        *(_explained(cause, comparisons.reports, causes) for cause in causes),
+        _causes(comparisons.reports, causes),
         _not_explained(unexplained(comparisons, causes)),
-        _decided(comparisons.reports),
         _not_compared(comparisons),
+        _tables(comparisons.reports),
     ]
     return "\n".join(line for section in sections for line in section)
 
@@ -63,46 +62,99 @@ def _introduction(comparisons, causes):
     return [
         "# Regression against libxc",
         "",
-        f"`make regression` compares each functional with libxc {comparisons.version} and",
-        "writes data/regression/libxc.h5 and this page. Errors are relative where a quantity is large and in units of",
-        "its natural size where it is small; how they are measured, at which points, and which are allowed is said in",
-        "[the comparison with libxc](functionals.md#comparison-with-libxc). libxc's thresholds are lowered where it is",
-        "compared point by point: its own ones enter TPSS and SCAN-L at any density. Second names of the same sum are",
-        "left out. Where libxc is wrong beyond rounding, [tests](../tests/test_libxc_faults.py) show it, by libxc",
-        "against itself or by another calculation; where both follow another constant than the paper, or differ on",
-        "purpose, is said in [functionals](functionals.md#where-libxc-is-followed-against-the-paper).",
+        "Each functional of dftfd is compared with the same functional of libxc: the energy and its derivatives to",
+        "third order at dense, dilute and strongly polarised points, with one and two spins, then the potential in",
+        "space and its matrix. If the two codes differ by more than the tolerance, 150-digit arithmetic decides which",
+        "of them is wrong.",
+        "",
+        f"The last comparison was made with libxc {comparisons.version}:",
         "",
         "| | functionals | quantities |",
         "| --- | --- | --- |",
         f"| compared | {len(reports)} | {len(rows)} |",
-        f"| their potential and matrix, too | {count(_has_potential)} | |",
+        f"| potential and matrix compared | {count(_has_potential)} | |",
         f"| agree with libxc throughout | {count(_agrees)} | {sum(row.agrees for row in rows)} |",
-        "| differ, extended precision finds rounding in libxc and dftfd within the tolerance | "
-        f"{count(lambda r: r.decided)} | {decided} |",
+        f"| differ by libxc's rounding, dftfd within the tolerance | {count(lambda r: r.decided)} | {decided} |",
         f"| differ for one of the causes below | {count(lambda r: r.failures)} | {failed - len(unknown)} |",
         f"| differ without a known cause | {len({name for name, _ in unknown})} | {len(unknown)} |",
         f"| not compared | {len(comparisons.skipped)} | |",
         "",
-        "A functional can be in both of the classes that differ. A cause excuses differences up to a limit for each",
-        "quantity, about twice what was found (data/regression/explanations.json in the source tree). Larger ones have",
-        "no known cause.",
-        "",
-    ]
-
-
-def _table(reports):
-    lines = [
-        "## Largest differences",
+        "A functional is counted in every row that applies to it. Second names of the same functional are left out.",
         "",
         "<!-- run",
         "from tests.verification import charts",
         "",
         "charts.against_libxc()",
         "-->",
-        "Over dense, dilute and polarised points, with one and two spins. `v(r)` is the strong form of the potential,",
-        "`matrix` the error of the matrix in hartree; where they are empty they were not compared. The verdict:",
-        "nothing, all agree; *decided*, a difference is larger than the tolerance, 150-digit arithmetic finds libxc's",
-        "rounding in it and dftfd within the tolerance; *differs*, for a cause that is named below.",
+        "`dftfd check NAME` repeats the comparison for one functional. `make regression` repeats all of it in about an",
+        "hour and writes data/regression/libxc.h5 and this page.",
+        "[Comparison with libxc](functionals.md#comparison-with-libxc) defines the errors, the points and the",
+        "tolerances. libxc's density thresholds are lowered for the comparison at points, because they change TPSS and",
+        "SCAN-L at every density.",
+        "",
+    ]
+
+
+def _causes(reports, causes):
+    """Differences with a known cause, each with the number of quantities, the largest one, and all of them folded."""
+    lines = [
+        "## Where libxc is wrong or loses digits",
+        "",
+        "These differences are larger than rounding. [Tests](../tests/test_libxc_faults.py) show each of them by",
+        "comparing libxc with itself or with a separate calculation. Each cause has a limit for each quantity, about",
+        "twice the largest difference found (data/regression/explanations.json). A larger difference counts as",
+        "unexplained, and the test fails.",
+        "",
+        "Some constants differ from those of the papers, in libxc or in both codes.",
+        "[Functionals](functionals.md#where-libxc-is-followed-against-the-paper) lists them.",
+        "",
+    ]
+    failures = [(name, row, cause_of(name, row, causes)) for name, report in reports.items() for row in report.failures]
+    for cause in causes:
+        if rows := [(name, row) for name, row, found in failures if found is cause]:
+            title = f"Differences: {len(rows)}, of {', '.join(dict.fromkeys(name for name, _ in rows))}"
+            lines += [f"### {cause.title}", "", cause.why, "", *_folded(title, _shown(rows)), ""]
+    return lines if any(cause for *_, cause in failures) else []
+
+
+def _not_explained(rows):
+    return ["## Differences without a known cause", "", *_shown(rows), ""] if rows else []
+
+
+def _not_compared(comparisons):
+    lines = [
+        "## Not compared",
+        "",
+        "Exact exchange and nonlocal correlation have no values at points. Models of the potential have no energy, and",
+        "tests/test_library_potentials.py compares them with libxc's potentials.",
+        "",
+        *_folded("Names and reasons", [f"- {name}: {reason}" for name, reason in comparisons.skipped.items()]),
+        "",
+    ]
+    if comparisons.missing:
+        lines += [f"The data do not hold {', '.join(comparisons.missing)} yet.", ""]
+    return lines
+
+
+def _tables(reports):
+    decided = [(name, row) for name, report in reports.items() for row in report.decided]
+    return [
+        "## All numbers",
+        "",
+        "Errors are relative where a quantity is large, and in units of its natural size where it is small.",
+        "",
+        *_folded("Largest difference of each functional", _table(reports)),
+        "",
+        *_folded(f"Rounding in libxc: {len(decided)} differences decided in 150 digits", _decided(decided)),
+        "",
+    ]
+
+
+def _table(reports):
+    lines = [
+        "`v(r)` is the potential in space and `matrix` the error of the XC matrix in hartree, empty where they were",
+        "not compared. *Decided*: 150-digit arithmetic finds rounding in libxc and dftfd within the tolerance.",
+        "*Differs*: for one of the causes above.",
         "",
         "| functional | " + " | ".join(_COLUMNS) + " | verdict |",
         "| --- |" + " --- |" * (len(_COLUMNS) + 1),
@@ -111,42 +163,20 @@ def _table(reports):
         cells = [_largest(report, start) for start in _COLUMNS.values()]
         verdict = "" if _agrees(report) else "decided" if report.passed else "differs"
         lines.append(f"| {name} | {' | '.join(cells)} | {verdict} |")
-    return [*lines, ""]
-
-
-def _explained(cause, reports, causes):
-    rows = [(n, row) for n, report in reports.items() for row in report.failures if cause_of(n, row, causes) is cause]
-    return [f"## {cause.title}", "", cause.why, "", *_shown(rows), ""] if rows else []
-
-
-def _not_explained(rows):
-    return ["## Differences without a known cause", "", *_shown(rows), ""] if rows else []
-
-
-def _decided(reports):
-    return [
-        "## Decided in extended precision",
-        "",
-        "Errors of both against 150-digit arithmetic, at the two worst points of each quantity. libxc's change sign",
-        "from point to point: they are rounding.",
-        "",
-        *_shown([(name, row) for name, report in reports.items() for row in report.decided]),
-        "",
-    ]
-
-
-def _not_compared(comparisons):
-    lines = [
-        "## Not compared",
-        "",
-        "Models of the potential are compared in tests/test_library_potentials.py, with libxc's potentials.",
-        "",
-        *(f"- {name}: {reason}" for name, reason in comparisons.skipped.items()),
-        "",
-    ]
-    if comparisons.missing:
-        lines += [f"The data do not hold {', '.join(comparisons.missing)} yet.", ""]
     return lines
+
+
+def _decided(rows):
+    return [
+        "Errors of both codes against 150-digit arithmetic, at the two worst points of each quantity. Those of libxc",
+        "change sign from point to point, as rounding errors do.",
+        "",
+        *_shown(rows),
+    ]
+
+
+def _folded(summary: str, lines: list[str]) -> list[str]:
+    return ['<details markdown="1">', f"<summary>{summary}</summary>", "", *lines, "", "</details>"]
 
 
 def _shown(rows: list[tuple[str, Row]]):
