@@ -4,6 +4,7 @@
     python data/libxc_formulas/compare.py measure SEED OUT.json 0 1 NAME ...    of these names
     python data/libxc_formulas/compare.py decide OUT.json [OUT.json ...]     functionals/libxc_verdicts.json, docs page
     python data/libxc_formulas/compare.py confirm OUT.json ...     names with another stored verdict
+    python data/libxc_formulas/compare.py page                     the page again, of the stored verdicts
 
 DFTFD_LIBXC_SOURCE names the source tree (7.0.0, as PySCF's libxc). Points and errors are those of
 data/jax_xc/verify.py: 3,000 points for each spin layout, a third of them from the density of the water cation; errors
@@ -56,10 +57,8 @@ CAUSES = {
 """What is behind a difference, where it is known."""
 PAGE_TEXT = """# libxc's formulas without Maple
 
-Made by data/libxc_formulas/compare.py.
-
-libxc keeps its functionals as formulas in Maple's language, from which its authors generate C code. dftfd reads these
-files itself: no Maple, no licence, no generated code. They are at a path that you give; nothing of libxc is in dftfd.
+dftfd reads libxc's functionals from libxc's source tree, as formulas in Maple's language, without Maple or generated
+code. Nothing of libxc is part of dftfd.
 
 ```
 tar xf libxc-{version}.tar.bz2                        # https://libxc.gitlab.io
@@ -74,13 +73,13 @@ import dftfd
 f = dftfd.get_functional("libxc:mgga_x_eel")  # a Functional like any other; all derivatives are derived
 ```
 
-With a tree, names of [libxc's catalogue](catalogue.md) are served that jax-xc does not have, and all of them where
-jax-xc is not installed. jax-xc goes first where it serves a name.
+A tree serves the names of [libxc's catalogue](catalogue.md) that jax-xc lacks, and all names if jax-xc is not
+installed. Otherwise jax-xc comes first.
 
-## A formula of one's own in this notation
+## Your own formula in this notation
 
-`FILE.mpl` stands wherever `FILE.py:NAME` does: `dftfd run molecule.xyz --xc own.mpl`, `check`, `audit`, `show`,
-`export`; `dftfd read own.mpl` says what a file holds. In Python it is
+Every command that takes `FILE.py:NAME` also takes `FILE.mpl`: `dftfd run molecule.xyz --xc own.mpl`, `check`, `audit`,
+`show`, `export`. `dftfd read own.mpl` describes a file. In Python, use
 `dftfd.functionals.maple_files.functional_of_formula`.
 
 ```
@@ -93,40 +92,40 @@ of_spin := (rs, z, x) -> c_x*((1 + z)/2)^(4/3)*2^(1/3)*(3/(4*Pi))^(1/3)/rs*F(x):
 f := (rs, z, xt, xs0, xs1) -> of_spin(rs, z, xs0) + of_spin(rs, -z, xs1):
 ```
 
-- `f` is the energy per electron of an LDA (rs, z), a GGA (rs, z, xt, xs0, xs1) or a meta-GGA (..., u0, u1, t0, t1), as
-  the line `type` says; `vxc` instead of `exc` is a model of the potential. x = |grad n| / n^(4/3), u = lapl / n^(5/3),
-  t = tau / n^(5/3), of the whole density or of a spin.
-- Numbers given to `params_a_NAME` are parameters that can be changed: `f.with_parameters(kappa=1.245)`.
-- `$include`, `$define`, `$ifdef` and its kin; included files are looked for beside the file, then in libxc's tree,
-  whose common definitions (util.mpl) are there if a tree is.
-- Known are procedures (`->` and `proc`), lists, `if` with conditions that numbers decide, `piecewise`,
-  `my_piecewise3/5`, `add`, `sum`, `mul`, `seq`, `eval`, `diff` with a value, `series` and `taylor` around zero and
-  infinity with `convert(..., polynom)`, `simplify` (nothing is done), Legendre and Chebyshev polynomials, exp, log,
-  roots, circular and hyperbolic functions, erf, Ei, Lambert's W, Bessel's I_0 and I_1, and libxc's special functions.
-- Constants are kept exact, or in sixty digits, until they meet a value of the density. Nothing is executed as Python.
+| Part | Rule |
+| --- | --- |
+| `f` | energy per electron of an LDA (rs, z), a GGA (rs, z, xt, xs0, xs1) or a meta-GGA (..., u0, u1, t0, t1), by the \
+line `type`; `vxc` instead of `exc` is a model potential |
+| variables | x = abs(grad n) / n^(4/3), u = lapl / n^(5/3), t = tau / n^(5/3), of the total density or of one spin |
+| `params_a_NAME` | a parameter: `f.with_parameters(kappa=1.245)` |
+| `$include`, `$define`, `$ifdef` ... | included files are searched beside the file, then in libxc's tree, whose \
+util.mpl is available with a tree; your own util.mpl is used where the text includes it |
+| language | procedures (`->`, `proc`), lists, `if` with numeric conditions, `piecewise`, `my_piecewise3/5`, `add`, \
+`sum`, `mul`, `seq`, `eval`, `diff` with a value, `series` and `taylor` around zero and infinity with `convert(..., \
+polynom)`, `simplify` (ignored) |
+| functions | Legendre and Chebyshev polynomials, exp, log, roots, circular and hyperbolic functions, erf, Ei, \
+Lambert's W, Bessel's I_0 and I_1, libxc's special functions |
+| constants | exact, or to sixty digits, until they meet a value of the density |
+| limits | about three times libxc's longest formula: 200,000 steps, 10,000 operations, series of order 100. Nothing \
+is executed as Python |
 
 ## Comparison with libxc {version}
 
-{n_agreed} of its {n_names} names agree with the libxc that PySCF brings along: energy per volume to 1e-10 and first
-derivatives (the potential, for models of the potential) to 1e-8 at the 99th percentile of 3,000 points of both spin
-layouts, finite at all of them; points of seed {seeds}, see [catalogue.md](catalogue.md) for what they are and how
-errors count. Nine of ten are below {e_90:.0e} in energies and {d_90:.0e} in derivatives. {n_served} are served;
-{n_unserved} agree and are not. A verdict is of a text: a tree with another one (another version) is refused.
-Parameters, thresholds, weights and exact exchange are libxc's, read from its memory
-(data/libxc_formulas/make_parameters.py).
+{n_agreed} of {n_names} names agree with PySCF's libxc at [the catalogue's points](catalogue.md#what-is-checked): energy
+per volume to 1e-10 and first derivatives (or the potential of a model) to 1e-8 at the 99th percentile, finite at all
+points. Nine of ten served names are below {e_90:.0e} in energies and {d_90:.0e} in derivatives. {n_served} names are
+served. A tree with other texts, such as another version, is refused. Parameters, thresholds, weights and exact exchange
+are read from libxc's memory (`data/libxc_formulas/make_parameters.py`).
 
-For functionals with a kinetic energy in the place of tau (SCAN-L and its kin) libxc is told to take 1e-30 as its
-smallest density: its own, 1e-15, stands for the other spin and enters by 1e-7 where the density is 1e-8.
+In deorbitalised functionals (SCAN-L and similar), libxc was set to a smallest density of 1e-30. Its default of 1e-15
+changes energies by 1e-7 where the density is 1e-8.
 
-Served from a tree and not by jax-xc ({n_new}):
+## Names that are not served
 
-{new}
-
-## Names that are not served, and why
-
-| name | reason |
-| --- | --- |
 {table}
+
+The numbers of each name are in `functionals/libxc_verdicts.json`. `data/libxc_formulas/compare.py` makes the comparison
+and this page.
 """
 
 
@@ -205,7 +204,7 @@ def decide(*files):
     rows = lambda entries: ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(entries.items()))
     parts = {"verified": verified, "refused": other | unserved, "texts": texts}
     VERDICTS.write_text("{" + ",\n".join(f'"{key}": {{\n{rows(part)}\n}}' for key, part in parts.items()) + "}\n")
-    PAGE.write_text(page(list(by_seed), agreed, other, unserved))
+    PAGE.write_text(page(verified, parts["refused"]))
     print(f"{len(agreed)} of {len(libxc.names())} names agree on seeds {list(by_seed)}, {len(verified)} are served")
 
 
@@ -243,17 +242,28 @@ def reason(name, entry) -> str | None:
     return "; ".join(filter(None, (CAUSES.get(name), max(found)[1])))
 
 
-def page(seeds, agreed, other, unserved) -> str:
-    energies, slopes = (sorted(v[k] for v in agreed.values()) for k in (0, 1))
-    new = sorted(set(agreed) - set(unserved) - set(catalogue.verdicts()["verified"]))
-    table = "\n".join(f"| `{name}` | {why} |" for name, why in sorted((other | unserved).items()))
+def page(verified, refused) -> str:
+    energies, slopes = (sorted(v[k] for v in verified.values()) for k in (0, 1))
+    reasons, screened = {}, [name for name, why in refused.items() if why == SCREENED]
+    for name, why in sorted(refused.items()):
+        why = "a derivative differs" if " differs by " in why.partition(";")[0] else why.partition(";")[0]
+        reasons.setdefault(why, []).append(f"`{name}`")
+    table = "\n".join(
+        textwrap.fill(f"- **{why}**: {', '.join(names)}", 120, subsequent_indent="  ")
+        for why, names in sorted(reasons.items(), key=lambda r: (-len(r[1]), r[0]))
+    )
     return PAGE_TEXT.format(
-        version=libxc.version(), n_names=len(libxc.names()), n_agreed=len(agreed), seeds=" and ".join(map(str, seeds)),
-        n_served=len(agreed) - len(unserved), n_unserved=len(unserved), n_new=len(new), table=table,
-        new=textwrap.fill(", ".join(f"`{name}`" for name in new), 120),
+        version=libxc.version(), n_names=len(libxc.names()), n_agreed=len(verified) + len(screened),
+        n_served=len(verified), table=table,
         e_90=energies[int(0.9 * len(energies))], d_90=slopes[int(0.9 * len(slopes))],
     )  # fmt: skip
 
 
+def rewrite():
+    """The page again, of the verdicts that are stored."""
+    stored = catalogue.source_verdicts()
+    PAGE.write_text(page(stored["verified"], stored["refused"]))
+
+
 if __name__ == "__main__":
-    {"measure": measure, "decide": decide, "confirm": confirm}[sys.argv[1]](*sys.argv[2:])
+    {"measure": measure, "decide": decide, "confirm": confirm, "page": rewrite}[sys.argv[1]](*sys.argv[2:])
