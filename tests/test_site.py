@@ -21,7 +21,7 @@ SITE = ROOT / "build" / "site"
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
 SEARCHES = {
     "install": "install.html",
-    "solvent": "not_there.html",
+    "solvent": "solvents.html",
     "reproducible": "reproducibility.html",
     "accuracy": "accuracy.html",
     "cite": "citing.html",
