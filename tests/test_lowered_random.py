@@ -21,7 +21,7 @@ import pytest
 from jax import lax
 
 from dftfd.autofd.scalar import reader
-from dftfd.autofd.scalar.derive import with_forward_derivative, with_gradient
+from dftfd.autofd.scalar.derive import with_all_derivatives, with_forward_derivative, with_gradient
 from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
 from dftfd.autofd.scalar.on_mpmath import OnMpmath
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
@@ -30,7 +30,7 @@ from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import point_program, scalar_program, symbolic_program
 from dftfd.autofd.series.coefficients import Series
 from dftfd.autofd.series.on_series import run_series
-from dftfd.errors import DftfdError
+from dftfd.errors import DftfdError, UnsupportedError
 from dftfd.xc.pair_kernel import PairSums
 
 SCALAR = jax.ShapeDtypeStruct((), np.float64)
@@ -442,6 +442,27 @@ def test_operations_of_one_kind_are_not_taken_for_one(kind):
     for name, found in ours.items():
         for mine, plain in zip(found, expected, strict=False):
             np.testing.assert_allclose(mine, plain, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def _rule_in_a_loop(rng):
+    rule = _reverse_rule(rng)
+    return lambda u: lax.fori_loop(0, 3, lambda _, c: 0.5 * c + rule(c), u)
+
+
+@pytest.mark.parametrize("kind", [_reverse_rule, _rule_in_a_loop, _rule, _scan])
+def test_the_value_of_each_kind_has_a_derivative_where_it_is_part_of_a_slope(kind):
+    """As in (f^2)' = 2 f f': f there is differentiated once more, forwards."""
+    block = kind(np.random.default_rng(3))
+    code = lambda x, y: jnp.exp(0.3 * block(1.1 * x * y))
+    for found, expected in zip(by_numpy(code, 2), plain_derivatives(code, 2), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_rule_for_reverse_mode_alone_has_no_forward_derivative():
+    """As in JAX."""
+    rule = _reverse_rule(np.random.default_rng(3))
+    with pytest.raises(UnsupportedError, match="jax.custom_vjp"):
+        with_all_derivatives(point_program(lambda x, y: (y, rule(x * y)), SCALAR, SCALAR), 2, inline=True)
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def with_gradient(
     """
     if any(node.op == "call" and node.code.name == "while" for node in map(program.nodes.__getitem__, program.needed)):
         raise UnsupportedError("a while_loop has no derivative; write a fori_loop or scan of a fixed number of turns.")
-    new = Derivatives(program, inline, keep)
+    new = Derivatives(program, inline, keep, reverse=True)
     return new.program([new.outputs()[0], *new.gradient(count)])
 
 

@@ -5,35 +5,52 @@ and slopes or rates, and becomes part of the new program wherever the operation 
 operations costs no tracing, which took half a second.
 """
 
+import math
 from dataclasses import replace
 from functools import lru_cache
 
 import jax
 import numpy as np
 
+from dftfd.autofd.scalar.jaxprs import has_reverse_rule
 from dftfd.autofd.scalar.on_jax import OnJax
 from dftfd.autofd.scalar.on_nodes import OnNodes
 from dftfd.autofd.scalar.on_numpy import Operation
 from dftfd.autofd.scalar.program import ScalarProgram, evaluate
 from dftfd.autofd.scalar.reader import point_program
 from dftfd.autofd.scalar.vocabulary import LOGICAL
+from dftfd.errors import UnsupportedError
 
 
 class Derivatives(OnNodes):
     """The nodes of a program and of its derivatives; inline, keep: as in `point_program`.
 
+    reverse: whether a gradient is wanted, with which functions of jax.custom_vjp have the value that their rule gives.
     values: by node of the program, its node here; of an equation that was kept whole, arrays of those of its results.
     """
 
-    def __init__(self, program: ScalarProgram, inline: bool, keep, more_inputs: int = 0):
+    def __init__(self, program: ScalarProgram, inline: bool, keep, more_inputs: int = 0, reverse: bool = False):
         super().__init__(program.n_inputs + more_inputs, inline, keep)
-        self._of, self._options = program, (inline, frozenset(keep))
+        self._of, self._options, self._reverse = program, (inline, frozenset(keep)), reverse
         everything = replace(program, outputs=program.needed)
         self.values = dict(zip(program.needed, evaluate(everything, self, self.inputs), strict=True))
         self._picked: dict[int, list[int]] = {}  # of equations kept whole
         for i in program.needed:
             if program.nodes[i].op == "entry":
                 self._picked.setdefault(program.nodes[i].args[0], []).append(i)
+
+    def apply(self, node, args):
+        """As carried out in JAX: the value of jax.custom_vjp is that of its rule, which can be differentiated once more
+        in either mode; the function itself cannot."""
+        if not (self._reverse and node.op == "call" and has_reverse_rule(node.code.eqn)):
+            return super().apply(node, args)
+        shapes = [v.aval.shape for v in node.code.eqn.outvars]
+        ends = np.cumsum([0, *map(math.prod, shapes)])
+        picks = tuple((r, k) for r, shape in enumerate(shapes) for k in range(math.prod(shape)))
+        types = tuple(self._type(a) for a in node.args)
+        operands = tuple(p for p, t in enumerate(types) if np.issubdtype(t, np.floating))
+        found = evaluate(_values(Operation(node.kind, node), types, operands, picks, self._options), self, args)
+        return [np.array(found[a:b]).reshape(s) for a, b, s in zip(ends, ends[1:], shapes, strict=False)]
 
     def outputs(self) -> list[int]:
         return [self.values[i] for i in self._of.outputs]
@@ -68,6 +85,11 @@ class Derivatives(OnNodes):
             if node.op == "input":
                 rates[i] = seeds[node.value]
             elif operands and node.op != "entry":
+                if node.op == "call" and has_reverse_rule(node.code.eqn):
+                    raise UnsupportedError(
+                        f"{node.code.name} has a derivative rule for reverse mode alone (jax.custom_vjp), a forward "
+                        "derivative is needed; write it with jax.custom_jvp, which serves both."
+                    )
                 results = self._results(i, moving)
                 found = self._rule(_forwards, i, operands, results, [rates[node.args[p]] for p in operands])
                 rates |= {k: r for k, r in zip(results, found, strict=True) if not self.is_value(r, 0)}
@@ -141,6 +163,18 @@ def _backwards(operation: Operation, types, operands, picks, options) -> ScalarP
         return jax.vjp(function, *moving)[1](tuple(slopes))
 
     return _program(code, types, len(picks) if operation.node.op == "call" else 1, options)
+
+
+@lru_cache(maxsize=1024)
+def _values(operation: Operation, types, operands, picks, options) -> ScalarProgram:
+    """Of all operands: the results, by the rules for reverse mode."""
+    at = _code(operation.node, picks, operands)
+
+    def code(values, _):
+        function, moving = at(values)
+        return jax.vjp(function, *moving)[0]
+
+    return _program(code, types, 0, options)
 
 
 @lru_cache(maxsize=1024)

@@ -48,6 +48,13 @@ def package_function(eqn) -> str:
     return name if known else ""
 
 
+def has_reverse_rule(eqn) -> bool:
+    """Whether a derivative rule for reverse mode alone (jax.custom_vjp) is in an equation, at any depth."""
+    given = [p for param in eqn.params.values() for p in (param if isinstance(param, tuple | list) else (param,))]
+    programs = [closed(p).jaxpr for p in given if isinstance(p, Jaxpr | ClosedJaxpr)]
+    return eqn.primitive.name.startswith("custom_vjp") or any(has_reverse_rule(e) for p in programs for e in p.eqns)
+
+
 def live_equations(jaxpr: Jaxpr, results=None, given=()) -> list:
     """The equations that the results depend on, in order.   given: variables whose values are known."""
     results = jaxpr.outvars if results is None else results
