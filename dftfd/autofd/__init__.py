@@ -9,6 +9,7 @@ from dftfd.autofd.core.analytic import analytic_integral, explain_integral, regi
 from dftfd.autofd.core.domain import Domain, Signature
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.inverses import register_inverse
+from dftfd.autofd.core.roots import power
 from dftfd.autofd.extra.explanation import Unknown, explain
 from dftfd.autofd.extra.gaussians import euclidean, gaussian
 from dftfd.autofd.extra.interpolation import interpolate
@@ -60,7 +61,6 @@ from dftfd.autofd.operators.elementary import (
     logaddexp,
     maximum,
     minimum,
-    power,
     real,
     relu,
     sigmoid,

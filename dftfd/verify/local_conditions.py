@@ -120,7 +120,7 @@ class Gas:
             self.variables = [n, sigma, lapl, a.add(tau, tau_W)]
             return
         z = variables["zeta"]
-        up, down = (scaled(a.add(number(1.0), z, sign), 0.5) for sign in (1, -1))
+        up, down = (scaled(a.add(number(1.0), z, sign=sign), 0.5) for sign in (1, -1))
         power = Fraction(5, 3)
         d_s = scaled(a.add(a.power(scaled(up, 2.0), power), a.power(scaled(down, 2.0), power)), 0.5)
         tau = a.add(a.mul(tau, d_s), tau_W)

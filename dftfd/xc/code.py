@@ -9,9 +9,11 @@ What is made of a functional is kept, for the last few functionals, by their con
 import copy
 import itertools
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +28,8 @@ from dftfd.autofd.scalar.program import ScalarProgram
 from dftfd.functionals.base import Functional
 from dftfd.runtime.threads import share_out
 
+T = TypeVar("T")
+
 CHUNK = 16384
 """Points that are worked on together: enough to make the cost of a call small, few enough to keep both workers busy."""
 
@@ -39,7 +43,7 @@ _kept: dict = {}  # last used last
 _lock = threading.RLock()
 
 
-def shared(kind, functional: Functional, n_spin: int, **options):
+def shared(kind: Callable[..., T], functional: Functional, n_spin: int, **options) -> T:
     """kind(functional, n_spin, **options): the same object for equal functionals, so nothing is compiled twice.
 
     Equal are functionals of the same formulas, coefficients and parameters, whoever made them and whatever their names.
@@ -59,7 +63,7 @@ def content_key(functional: Functional):
     return structural_key([*terms, *(tuple(sorted(t.set_by_hand)) for _, t in functional.terms)])
 
 
-def kept(key, make, *arguments, **options):
+def kept(key, make: Callable[..., T], *arguments, **options) -> T:
     """make(...), the same object for equal keys as long as it is one of the last that were asked for."""
     made = _kept.get(key) or apart(make, *arguments, **options)
     with _lock:  # not while a formula runs, which may ask for other kernels
@@ -69,7 +73,7 @@ def kept(key, make, *arguments, **options):
     return found
 
 
-def apart(make, *arguments, **options):
+def apart(make: Callable[..., T], *arguments, **options) -> T:
     """make(...) in a thread of its own, so that what is kept holds nothing of a JAX transformation around this call.
 
     `jax.ensure_compile_time_eval` would not do: under it numbers of a formula become arrays, not constants.
@@ -93,7 +97,8 @@ class OnPoints:
         self._numbers = [node.value if node.op == "const" and not arrange else None for node in nodes]
         varying = (i for i, number in zip(program.outputs, self._numbers, strict=True) if number is None)
         self._program, self._arrange = replace(program, outputs=tuple(varying)), arrange
-        self._compiled, self._lock = {}, threading.Lock()
+        self._compiled: dict[int, tuple[Callable, list | None]] = {}  # by the number of points
+        self._lock = threading.Lock()
 
     def __call__(self, *blocks, numbers=()) -> list[np.ndarray]:
         """Its outputs (point,), from arrays (row, point) and (point,) whose rows are the inputs, float64.
@@ -142,9 +147,11 @@ class PointCode:
 
     def __init__(self, program: ScalarProgram, n: int, operands: int = 0):
         self.n, self._energy = n, program
-        self._uniform, self._values = range(program.n_inputs - operands, program.n_inputs), ()
+        self._uniform = range(program.n_inputs - operands, program.n_inputs)
+        self._values: tuple[float, ...] = ()
         self._of_values: dict = {}
-        self._made, self._lock = {}, threading.RLock()
+        self._made: dict = {}
+        self._lock = threading.RLock()
 
     def at(self, values) -> "PointCode":
         """The same code for these values of the operands."""
@@ -244,7 +251,7 @@ class PointCode:
             arrange = partial(self._of_all_orders, order, jnp)
             make = lambda: OnPoints(self.program(order), arrange if order > 1 else None, self._uniform)
             on_points, numbers = self._compiled(("all", order), make)
-            code = partial(on_points, numbers=numbers)
+            code: Callable = partial(on_points, numbers=numbers)
         else:
             code = lambda *rows: self._of_all_orders(order, np, partial(self._interpreted, order), rows)
 

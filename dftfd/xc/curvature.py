@@ -75,7 +75,7 @@ class CurvatureBuilder(MatrixBuilder):
             forms = [self._density_form(index, s, P, C_occ) for s in range(n_spin)]
             n_left = 4 if ao_order(self.kernel) else 1
             PA = [
-                density_times(ao[:n_left], *form, scratch, scratch(f"PA {s}", n_left, *ao.shape[1:]))
+                density_times(ao[:n_left], form, scratch, scratch(f"PA {s}", n_left, *ao.shape[1:]))
                 for s, form in enumerate(forms)
             ]
             density = scratch("density", n_spin, self.kernel.channels, self.store.block_size)
@@ -118,9 +118,9 @@ class CurvatureBuilder(MatrixBuilder):
     def _potential_changes(self, block, density, v, changes, H) -> np.ndarray:
         """w^a v + w f n^a (atom 3, spin, channel, point); adds to H what of E^ab is bilinear in first changes."""
         n = len(block.members)
-        w = np.zeros((self._n_atoms, 3, len(block.weights)))
-        w[:, :, :n] = self._weight_changes[:, :, block.members]
-        w = w.reshape(-1, w.shape[2])
+        by_atom = np.zeros((self._n_atoms, 3, len(block.weights)))
+        by_atom[:, :, :n] = self._weight_changes[:, :, block.members]
+        w = by_atom.reshape(-1, by_atom.shape[2])
         f = kernel_hessian(self.kernel, block.points, block.weights, density)
         n_channels, size = v.shape[0] * v.shape[1], v.shape[2]
         rows = changes.reshape(len(w), n_channels, size)

@@ -31,7 +31,8 @@ class Kept:
     """Code of NumPy arrays that keeps its last answers, and gives them again for equal arrays."""
 
     def __init__(self, code: Callable, most: int = 1):
-        self._code, self._most, self._known = code, most, []
+        self._code, self._most = code, most
+        self._known: list[tuple[tuple, Any]] = []
 
     def __call__(self, *arrays) -> Any:
         for asked, answer in self._known:

@@ -162,8 +162,7 @@ def half_matrices(ao, potential, order: int, tau: bool):
 
 def _memory_of(devices) -> float:
     """Bytes for orbitals on all devices together; no limit where a device does not tell."""
-    known = [(device.memory_stats() or {}).get("bytes_limit") for device in devices]
-    return float("inf") if None in known else _SHARE * sum(known)
+    return _SHARE * sum((device.memory_stats() or {}).get("bytes_limit", float("inf")) for device in devices)
 
 
 def _batches(store: AOStore, order: int, n_devices: int):

@@ -39,8 +39,9 @@ class XCGradient:
     nuclei: np.ndarray | float = 0.0
 
 
-def density_times(A, P, C, scratch, out):
-    """P A for A (..., ao, point), written to `out`, through the occupied orbitals where they are given."""
+def density_times(A, form, scratch, out):
+    """P A for A (..., ao, point), written to `out`.   form: (P, None) or (None, occupied orbitals C)."""
+    P, C = form
     if C is None:
         return np.matmul(P, A, out=out)
     orbitals = np.matmul(C.T, A, out=scratch("orbitals", *A.shape[:-2], C.shape[1], A.shape[-1]))
@@ -81,7 +82,7 @@ class GradientBuilder(MatrixBuilder):
             forms = [self._density_form(index, s, P, C_occ) for s in range(len(P))]
             PA = [scratch(f"PA {s}", form.n_products, form.n_orbitals, ao.shape[2]) for s in range(len(P))]
             for products, of_spin in zip(PA, forms, strict=True):
-                density_times(ao[: form.n_alone], *of_spin, scratch, products[: form.n_alone, :n_ao])
+                density_times(ao[: form.n_alone], of_spin, scratch, products[: form.n_alone, :n_ao])
             of_block = self._slopes_of_block(
                 index, ao, [products[: form.n_alone, :n_ao] for products in PA], slopes, scratch
             )
@@ -90,7 +91,7 @@ class GradientBuilder(MatrixBuilder):
                 if form.n_products > form.n_alone:
                     out = scratch("weighted", *ao.shape[1:])
                     weighted = np.einsum("cmp,cp->mp", ao[form.rest], potential[form.rest], out=out)
-                    density_times(weighted, *of_spin, scratch, products[-1, :n_ao])
+                    density_times(weighted, of_spin, scratch, products[-1, :n_ao])
                 of_atoms, of_points = self._moved(block, products, potential)
                 by_atom -= of_atoms
                 by_point += of_points

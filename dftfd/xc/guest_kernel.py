@@ -68,11 +68,9 @@ class GuestKernel:
             pulled = self._each(lambda b: self._code.pull(self._numbers, *b, self._nuclei, self._charges, D), blocks)
             parts = [jax.tree_util.tree_map(jnp.add, a, b) for a, (b, _) in zip(parts, pulled, strict=True)]
             by_nuclei = by_nuclei + _sum([by for _, by in pulled])
-        slopes = Slopes(
-            *(self._coefficient * _joined([p[name] for p in parts], len(weights)) for name in ("weights", "density")),
-            points=self._coefficient * _joined([p["points"] for p in parts], len(weights)),
-            nuclei=self._coefficient * np.asarray(by_nuclei),
-        )
+        joined = lambda name: self._coefficient * _joined([p[name] for p in parts], len(weights))
+        by_nuclei = self._coefficient * np.asarray(by_nuclei)
+        slopes = Slopes(joined("weights"), joined("density"), joined("points"), by_nuclei)
         self._require_finite(energy, slopes)
         self._require_repeatable(blocks[:1], found[:1], gathered)
         return energy, slopes
@@ -136,7 +134,7 @@ class GuestKernel:
             slopes = [_sum(pair) for pair in zip(slopes, pulled, strict=True)]
         joined = lambda name, order: self._coefficient * _joined([of[order][0][name] for of in slopes], len(weights))
         by_nuclei = self._coefficient * np.asarray(_sum([of[2][1] for of in slopes]))
-        whole = Slopes(*(joined(name, 2) for name in ("weights", "density", "points")), by_nuclei)
+        whole = Slopes(joined("weights", 2), joined("density", 2), joined("points", 2), by_nuclei)
         return SlopesAlong(joined("density", 0), joined("density", 1), whole).finite(self.functional.name)
 
     def _gathered(self, blocks):
@@ -222,10 +220,9 @@ class GuestCode:
         self._term = term
         self.slopes = jax.jit(jax.value_and_grad(self._energy, argnums=(1, 3, 5)))
         self.gather, self.pull = jax.jit(self._gather), jax.jit(self._pull)
-        self.d_gather, self.d_slopes, self.d_pull = map(jax.jit, (self._d_gather, self._d_slopes, self._d_pull))
-        self.gather_along, self.slopes_along, self.pull_along = map(
-            jax.jit, (self._gather_along, self._slopes_along, self._pull_along)
-        )
+        self.d_gather, self.d_slopes = jax.jit(self._d_gather), jax.jit(self._d_slopes)
+        self.d_pull, self.gather_along = jax.jit(self._d_pull), jax.jit(self._gather_along)
+        self.slopes_along, self.pull_along = jax.jit(self._slopes_along), jax.jit(self._pull_along)
 
     def _energy(self, numbers, x, owner, nuclei, charges, gathered):
         return self._term.energy(_features(x, owner, nuclei, charges), self._parameters(numbers), gathered)

@@ -83,7 +83,8 @@ class XCKernel:
         self.order, self.needs_tau = channels_for(functional, orders)
         self.exact_exchange = tuple(name for name in EXACT_EXCHANGE if name in orders)
         self.channels = channel_count(self.order, self.needs_tau, self.exact_exchange)
-        self._code, self._lock = None, threading.Lock()
+        self._code: PointCode | None = None
+        self._lock = threading.Lock()
 
     @cached_property
     def _lowered(self):
@@ -124,7 +125,7 @@ class XCKernel:
         first, second = (np.vstack([change.reshape(n, -1), fixed]) for change in (first, second))
         x = [*density.reshape(n, -1), *points.T]
         _, slopes, along, twice = code.along(x, [first] * 2)
-        twice += np.stack(code.along(x, [second])[2])
+        twice += code.along(x, [second])[2]
         by_weights = np.sum(slopes * second + along * first, axis=0)
         potential, change, bend = ((weights * rows[:n]).reshape(density.shape) for rows in (slopes, along, twice))
         by_points = weights * twice[n:] if self.knows_the_point else np.zeros((3, len(weights)))

@@ -169,19 +169,20 @@ class LocalExchangeGradientBuilder(GradientBuilder):
         self._rows = _Rows(kernel, molecule)
 
     def build(self, P, C_occ=None):
-        self._P, self._of_block = np.asarray(P), {}
+        self._P = np.asarray(P)
+        self._waiting: dict[int, tuple] = {}  # X, G of a block until its slopes take them
         return super().build(P, C_occ)
 
     def _add_other_channels(self, index, ao, density):
         X = density_on_orbitals(ao, self.store.blocks[index].aos, self._P)
         G = self._rows.potentials(self.store.blocks[index].points, X)
         self._rows.write(density, X, G)
-        self._of_block[index] = X, G  # until the slopes of this block take them
+        self._waiting[index] = X, G
 
     def _add_other_slopes(self, index, ao, slopes, by_atom, by_point):
         block, P, basis = self.store.blocks[index], self._P, self.store.basis
         atom_of_ao = np.repeat(basis.atoms, np.diff(basis.ao_offsets))
-        X, G = self._of_block.pop(index)
+        X, G = self._waiting.pop(index)
         for row, of_pairs in self._rows.of_channel.items():
             v = 2.0 * share(len(P)) * slopes.density[:, row]
             moved = of_pairs.slopes(block.points, X)  # (spin, 3, ao, point)

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -178,7 +178,8 @@ class MatrixBuilder:
     @cached_property
     def grid(self) -> tuple[np.ndarray, np.ndarray]:
         """Points (point, 3) and weights (point,) of all blocks one after the other."""
-        return tuple(np.concatenate([getattr(b, name) for b in self.store.blocks]) for name in ("points", "weights"))
+        blocks = self.store.blocks
+        return np.concatenate([b.points for b in blocks]), np.concatenate([b.weights for b in blocks])
 
     def density(self, P, C_occ=None) -> np.ndarray:
         """Density of P on `grid`, (spin, channel, point)."""
@@ -221,12 +222,8 @@ class MatrixBuilder:
 
     def _on_workers(self, code, *args) -> list:
         """code(blocks of one worker, its scratch, *args) for each worker."""
-        return run_on_workers(
-            [
-                lambda part=part, scratch=scratch: code(part, scratch, *args)
-                for part, scratch in zip(self._parts, self._scratch, strict=True)
-            ]
-        )
+        parts = zip(self._parts, self._scratch, strict=True)
+        return run_on_workers([partial(code, part, scratch, *args) for part, scratch in parts])
 
     def _values(self, index: int, scratch: Scratch) -> np.ndarray:
         """Orbitals of one block (component, ao, point)."""

@@ -86,7 +86,8 @@ class MovedOrbitals:
         tables = ao_tables(basis)
         aos = np.argsort(tables.positions)
         of_shell = np.repeat(np.arange(basis.n_shells), np.diff(basis.ao_offsets))
-        self._basis, self._rows, contractions, polynomials, start = basis, [], [], [], 0
+        self._basis, self._rows, polynomials, start = basis, [], [], 0
+        contractions: list[tuple[int, int, int]] = []
         for l, table in zip(tables.angular_momenta, tables.shells, strict=True):
             N, count = np.asarray(table.angular), len(table.centres)
             first = aos[start : start + N.shape[1] * count : N.shape[1]]
@@ -94,10 +95,9 @@ class MovedOrbitals:
             self._rows.append((first, of_shell[first], np.hstack([table.centres, table.exponents, table.coefficients])))
             polynomials.append(N)
             contractions.append((l, table.exponents.shape[1], N.shape[1]))
-        contractions = tuple(contractions)
         compiled = sum(len(first) for first, *_ in self._rows) * n_blocks >= WORTH_COMPILING
         n_orbitals = max(FEWEST, 1 << (most - 1).bit_length()) if compiled else most
-        self.form = Form(order, tau, n_orbitals, n_points, contractions)
+        self.form = Form(order, tau, n_orbitals, n_points, tuple(contractions))
         highest = [_highest(self.form, N, l) for N, (l, *_) in zip(polynomials, contractions, strict=True)]
         self._code = partial(_by_numpy, self.form, highest)
         if compiled:

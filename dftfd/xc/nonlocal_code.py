@@ -125,7 +125,7 @@ class Stage:
         self.charge_slope = on_points(jax.jacrev(self.charge))
         self.coefficient_and_slope = on_points(lambda *x: (self._coefficient(*x), jax.jacrev(self._coefficient)(*x)))
         self.pull_back = on_points(self.pulled)
-        self._transposed_sums = None
+        self._transposed_sums: PairSums | None = None
 
     @cached_property
     def left_size(self) -> int:

@@ -101,11 +101,12 @@ class NonlocalXCKernel:
         d_density, d_points, d_cell = (slope * weights for slope in slopes)
         d_weights = e + d_cell
         d_integrals = [d * weights for d in d_integrals]
-        sides = [None] * len(self.stages)
+        sides: list[tuple] = []
         for k in reversed(range(len(self.stages))):
             stage = self.stages[k]
-            explicit, sides[k] = stage.backward(given, integrals, work[k], d_integrals[k])
-            *more, more_integrals = stage.pull_back(*given, tuple(integrals), *sides[k][1:4])
+            explicit, side = stage.backward(given, integrals, work[k], d_integrals[k])
+            sides.insert(0, side)
+            *more, more_integrals = stage.pull_back(*given, tuple(integrals), *side[1:4])
             d_density += more[0]
             d_points += more[1]
             d_weights += explicit + more[2]

@@ -8,9 +8,10 @@ stay what decides about the code itself: exponents, integers, zeros, and whateve
 `code_with_operands` is the one way by which kernels come to such code.
 """
 
+import math
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jax.tree_util import tree_flatten, tree_leaves, tree_unflatten
@@ -40,6 +41,7 @@ class Operand(NamedTuple):
     value: Any
 
 
+T = TypeVar("T")
 Trace = Callable[[tuple[Operand, ...]], ScalarProgram]
 
 
@@ -49,7 +51,7 @@ def set_by_hand(functional: Functional) -> tuple[Operand, ...]:
     found = [
         Operand(k, owner, float(x))
         for k, (owner, x) in enumerate(zip(owners(functional), tree_leaves(functional), strict=True))
-        if owner in by_hand and isinstance(x, Real) and np.isfinite(x) and x != 0
+        if owner in by_hand and isinstance(x, Real) and math.isfinite(x) and x != 0
     ]
     return tuple(found) if len(found) <= MOST else ()
 
@@ -79,9 +81,9 @@ def code_with_operands(
     kind: tuple,
     functional: Functional,
     trace: Trace,
-    make: Callable[[tuple[Operand, ...], Trace], Any],
+    make: Callable[[tuple[Operand, ...], Trace], T],
     operands: tuple[Operand, ...] | None = None,
-) -> tuple[Any, tuple[Operand, ...]]:
+) -> tuple[T, tuple[Operand, ...]]:
     """(what `make` gives, operands): made once for functionals that differ by the values of operands alone.
 
     kind: of the kernel.   trace: the program of given operands, its last inputs; `make` gets it with a memory.

@@ -9,12 +9,14 @@ compiled once, and they bound the memory.
 """
 
 from contextlib import suppress
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd.scalar.on_jax import run
+from dftfd.autofd.scalar.program import ScalarProgram
 from dftfd.autofd.scalar.reader import scalar_program
 from dftfd.autofd.scalar.regroup import regrouped
 from dftfd.errors import UnsupportedError
@@ -38,13 +40,14 @@ class PairSums:
         self.n_values = jax.eval_shape(code, row, col).shape[0]
         self.n_moving = n_row - n_fixed
         self._code = with_jacobian(code, n_fixed, n_row, self.n_values)
+        self.program: ScalarProgram | None = None
         try:
             program = scalar_program(self._code, row, jax.ShapeDtypeStruct((n_col + 1,), np.float64))
             self.program = regrouped(program, range(n_row, n_row + n_col + 1))
-        except UnsupportedError:
-            self.program = None
-        tile = self._general_tile if self.program is None else self._unrolled_tile
-        self._tile = jax.jit(tile)
+        except UnsupportedError:  # no scalar form
+            self._tile = jax.jit(self._general_tile)
+        else:
+            self._tile = jax.jit(partial(self._unrolled_tile, self.program))
 
     def __call__(self, rows, columns, charges):
         """(values (m, row), jacobian (m, moving, row)) from rows (n_row, row), columns (n_col, column) and
@@ -64,10 +67,10 @@ class PairSums:
         share_out(range(0, n_rows, ROWS) if columns.shape[1] else (), part)
         return out[: self.n_values], out[self.n_values :].reshape(self.n_values, self.n_moving, n_rows)
 
-    def _unrolled_tile(self, rows, columns):
+    def _unrolled_tile(self, program: ScalarProgram, rows, columns):
         """rows (n_row, ROWS), columns (n_col + 1, COLUMNS) with the charge last; (n_out, ROWS)."""
         unrolled = 1
-        while unrolled < 8 and 2 * unrolled * self.program.length <= UNROLLED_OPERATIONS:
+        while unrolled < 8 and 2 * unrolled * program.length <= UNROLLED_OPERATIONS:
             unrolled *= 2
         rows = list(rows)
 
@@ -76,11 +79,11 @@ class PairSums:
         def body(step, total):
             for k in range(unrolled):
                 column = [c[step * unrolled + k] for c in columns]
-                values = jax.vmap(lambda *row, column=column: run(self.program, [*row, *column]))(*rows)
+                values = jax.vmap(lambda *row, column=column: run(program, [*row, *column]))(*rows)
                 total = [t + v for t, v in zip(total, values, strict=True)]
             return total
 
-        zeros = [jnp.zeros(ROWS) for _ in self.program.outputs]
+        zeros = [jnp.zeros(ROWS) for _ in program.outputs]
         return jnp.stack(jax.lax.fori_loop(0, COLUMNS // unrolled, body, zeros))
 
     def _general_tile(self, rows, columns):

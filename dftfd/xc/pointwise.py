@@ -21,7 +21,7 @@ from dftfd.functionals.base import Functional
 from dftfd.functionals.densities import unknown_densities
 from dftfd.xc.channels import HIGHEST, without_exact_exchange
 from dftfd.xc.code import PointCode, apart, shared
-from dftfd.xc.operands import code_with_operands, values_of, with_values
+from dftfd.xc.operands import Operand, code_with_operands, values_of, with_values
 from dftfd.xc.variables import EXCHANGED, VARIABLES, family_of
 
 
@@ -36,6 +36,9 @@ class PointwiseKernel:
     Element k has shape (combination, point), one row for each of `combinations(k)`.
     used: positions of the variables that the energy depends on.   n_spin 1: variables of the total density.
     """
+
+    _form: "_Form"
+    _operands: tuple[Operand, ...]
 
     def __init__(self, functional: Functional, n_spin: int):
         self.n_spin, self._functional = n_spin, functional

@@ -78,7 +78,8 @@ class Transitions:
         """
         blocks, of_block = self._builder.store.blocks, self._builder._of_block
         here = lambda index: (blocks[index].points, blocks[index].weights, of_block(density, index))
-        n, asked, second = density.shape[0] * density.shape[1], 0, {}
+        n, asked = density.shape[0] * density.shape[1], 0
+        second: dict[int, np.ndarray] = {}
         has_room = 8 * n * n * density.shape[2] <= min(HESSIAN_BYTES, available_memory() / 4)
         compute = lambda part, scratch: second.update((k, kernel_hessian(kernel, *here(k))) for k in part)
 

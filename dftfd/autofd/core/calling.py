@@ -29,7 +29,7 @@ class Interpreter:
 
 
 _always: list[Interpreter] = []
-_stack = contextvars.ContextVar("dftfd_interpreters", default=())
+_stack: contextvars.ContextVar[tuple[Interpreter, ...]] = contextvars.ContextVar("dftfd_interpreters", default=())
 
 
 def always(interpreter: Interpreter):
@@ -47,7 +47,7 @@ def interpreting(interpreter: Interpreter):
         _stack.reset(token)
 
 
-def interpreters() -> tuple:
+def interpreters() -> tuple[Interpreter, ...]:
     """Those that were pushed, outermost first."""
     return _stack.get()
 
@@ -79,7 +79,7 @@ class Question:
 
     __slots__ = ("node", "args", "_known", "_state")
 
-    def __init__(self, node, args, cache):
+    def __init__(self, cache: dict, node, args):
         self.node, self.args = node, args
         leaves = tree_leaves(args)
         # holding the objects keeps their ids valid
@@ -128,7 +128,7 @@ class Walk(Interpreter):
     """An evaluation in progress: graphs are walked, each node is evaluated once per point and trace."""
 
     def __init__(self):
-        self.cache = {}
+        self.cache: dict = {}
 
     def answers(self, f):
         return not f.tags
@@ -138,7 +138,7 @@ class Walk(Interpreter):
 
     def walk(self, node, args):
         """Value of a node at a point."""
-        ask = lambda asked: Question(*asked, self.cache)
+        ask = lambda asked: Question(self.cache, *asked)
         return answer(ask((node, args)), lambda q: self.step(q.node, q.args), ask)
 
     def step(self, node, args):

@@ -40,7 +40,8 @@ class _Cell:
     """A closed-over value, taken apart into arrays and the rest."""
 
     def __init__(self, cell, name):
-        self.arrays, self.cell = (), None
+        self.arrays: tuple[jax.Array, ...] = ()
+        self.cell = None
         try:
             value = cell.cell_contents
         except ValueError:  # not bound yet: a name that the enclosing code binds later
@@ -104,9 +105,8 @@ class Frozen(HasKey):
     def __init__(self, code, jaxpr, consts, result, source_key):
         self.__name__, self.jaxpr, self.consts, self.result = label_of(code), jaxpr, consts, result
         self.source_key = source_key
-        self._key = ("frozen", source_key)
-        if consts is not None:
-            self._key += (_ProgramKeys().program(ClosedJaxpr(jaxpr, consts)),)
+        of_program = () if consts is None else (_ProgramKeys().program(ClosedJaxpr(jaxpr, consts)),)
+        self._key = ("frozen", source_key, *of_program)
 
     def __call__(self, *args):
         count = len(self.jaxpr.constvars) if self.consts is None else 0

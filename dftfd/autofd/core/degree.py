@@ -77,7 +77,8 @@ def of_graph(root: Function, variables, of_arrays: dict) -> int:
     variables: node -> True for those.   of_arrays: {number of an array that the graph carries: its degree}; the others
     are constants.
     """
-    done, start = {}, 0
+    done: dict[int, int] = {}
+    start = 0
     for node in nodes_of(root):
         leaves = tree_flatten(node.arrays)[0]
         own = [of_arrays.get(start + k, _of_array(x)) for k, x in enumerate(leaves)]

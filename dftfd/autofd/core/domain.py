@@ -13,9 +13,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import tree_leaves, tree_map
+from jax.tree_util import tree_leaves, tree_map, tree_structure
 
-from dftfd.autofd.core.jax_adapter import holds_tracers, is_tracer
+from dftfd.autofd.core.jax_adapter import holds_tracers, is_tracer, same_structure
 from dftfd.autofd.core.structure import Code, HasKey, Identity, structural_key
 from dftfd.errors import QuadratureError, SignatureError, shown
 
@@ -29,7 +29,7 @@ def spec_of(value) -> Spec:
 
 def same_spec(a: Spec, b: Spec) -> bool:
     """True if two specs have equal structure, shapes and dtypes."""
-    if jax.tree_util.tree_structure(a) != jax.tree_util.tree_structure(b):
+    if not same_structure(tree_structure(a), tree_structure(b)):
         return False
     pairs = zip(tree_leaves(a), tree_leaves(b), strict=True)
     return all(x.shape == y.shape and x.dtype == y.dtype for x, y in pairs)

@@ -8,7 +8,7 @@ transformations it is one leaf (`jax_door`).
 
 import itertools
 import weakref
-from typing import Any
+from typing import Any, TypeGuard
 
 from jax.tree_util import tree_flatten
 
@@ -22,8 +22,10 @@ from dftfd.errors import SignatureError
 
 SYMBOLIC = "differentiated by JAX"  # the tag of Functions that stand for a leaf inside jax.grad and its kin
 _serial = itertools.count()
-_homes = weakref.WeakKeyDictionary()  # node with tracers -> (when, in which trace) it was made
-_alive = weakref.WeakValueDictionary()  # Functions by what they are made of: what is made twice is one node
+_homes: weakref.WeakKeyDictionary["Function", tuple[int, Any]] = weakref.WeakKeyDictionary()
+"""Node with tracers -> (when, in which trace) it was made."""
+_alive: weakref.WeakValueDictionary[tuple, "Function"] = weakref.WeakValueDictionary()
+"""Functions by what they are made of: what is made twice is one node."""
 
 
 class Function(Overloads, HasKey):
@@ -184,7 +186,8 @@ def nodes_of(root: Function) -> list[Function]:
 def parts(root: Function):
     """(arrays, structure): `assemble` puts them together again."""
     if root._parts is None:
-        index, program, keys, leaves = {}, [], [], []
+        index: dict[int, int] = {}  # by the id of a node
+        program, keys, leaves = [], [], []
         for node in nodes_of(root):
             arrays, treedef = tree_flatten(node.arrays)
             children = tuple(index[id(f)] for f in node.operands)
@@ -203,7 +206,7 @@ def home_of(root: Function):
 
 def copy_as(f: Function, kind: type, **changes) -> Function:
     """The same node as an object of another class."""
-    new = object.__new__(kind)
+    new: Function = object.__new__(kind)
     for name in Function.__slots__:
         if name != "__weakref__":
             setattr(new, name, changes.get(name, getattr(f, name)))
@@ -215,7 +218,7 @@ def copy_as(f: Function, kind: type, **changes) -> Function:
 # ---- Do functions fit together?
 
 
-def is_function(value) -> bool:
+def is_function(value: object) -> TypeGuard[Function]:
     return isinstance(value, Function)
 
 

@@ -4,6 +4,7 @@ A function that a transformation differentiates with respect to stands in the gr
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from jax.tree_util import tree_flatten, tree_unflatten
 
@@ -16,7 +17,7 @@ from dftfd.errors import LeakError
 
 def rewrite(root: Function, rule: Callable):
     """What stands for `root` if rule(node, what stands for its operands) stands for each node, operands first."""
-    done = {}
+    done: dict[int, Any] = {}
     for node in nodes_of(root):
         done[id(node)] = rule(node, [done[id(f)] for f in node.operands])
     return done[id(root)]
@@ -112,10 +113,10 @@ def forward(root: Function, tag, seeds, array_tangents=None) -> Function | None:
     seeds: tangent Function of each variable, by position.
     array_tangents: tangents of the arrays that root carries, in the order of `parts(root)`, or None.
     """
-    rest = None if array_tangents is None else iter(array_tangents)
+    rest = iter(() if array_tangents is None else array_tangents)
 
     def rule(node, tangents):
-        leaves, structure = tree_flatten(node.arrays) if rest is not None else ((), None)
+        leaves, structure = tree_flatten(node.arrays) if array_tangents is not None else ((), None)
         moved = [next(rest) for _ in leaves]
         if is_variable(node, tag):
             return seeds[node.static["position"]]

@@ -3,13 +3,20 @@
 Tracers and abstract values are needed everywhere; the rest serves the door to JAX's own syntax. JAX 0.10 to 0.12.
 """
 
-# ruff: noqa: F401
 import jax
 from jax.core import ShapedArray, Tracer
-from jax.experimental.hijax import HiType, Zero, is_undefined_primal, register_hitype
-from jax.extend.core import Primitive, get_opaque_trace_state, set_current_trace, take_current_trace
-from jax.interpreters import ad, batching, mlir
-from jax.interpreters.partial_eval import DynamicJaxprTracer, JaxprTracer
+from jax.experimental.hijax import HiType as HiType
+from jax.experimental.hijax import Zero as Zero
+from jax.experimental.hijax import is_undefined_primal as is_undefined_primal
+from jax.experimental.hijax import register_hitype as register_hitype
+from jax.extend.core import Primitive as Primitive
+from jax.extend.core import get_opaque_trace_state, take_current_trace
+from jax.extend.core import set_current_trace as set_current_trace
+from jax.interpreters import ad as ad
+from jax.interpreters import batching as batching
+from jax.interpreters import mlir
+from jax.interpreters.partial_eval import DynamicJaxprTracer as DynamicJaxprTracer
+from jax.interpreters.partial_eval import JaxprTracer as JaxprTracer
 from jax.tree_util import tree_leaves
 
 from dftfd.errors import UnsupportedError
@@ -28,6 +35,16 @@ def holds_tracers(value) -> bool:
 def is_traced_array(x) -> bool:
     """True for an array, not a function, that stands for a value inside a JAX transformation."""
     return is_tracer(x) and hasattr(x.aval, "shape")
+
+
+def type_of_array(x) -> ShapedArray:
+    """JAX's type of a variable, tracer or zero that stands for an array; others have no shape."""
+    return x.aval
+
+
+def same_structure(treedef, other) -> bool:
+    """Whether two pytrees have the same nodes, of their treedefs, whose comparison JAX does not declare."""
+    return treedef == other
 
 
 def shaped(spec) -> ShapedArray:

@@ -18,7 +18,8 @@ from dftfd.errors import SignatureError
 
 def assemble(structure: GraphStructure, leaves) -> Function:
     """The Function with this structure and these arrays."""
-    leaves, nodes, start = tuple(leaves), [], 0
+    leaves, start = tuple(leaves), 0
+    nodes: list[Function] = []
     for operator, children, count, treedef, static, signature, tags in structure.program:
         arrays = tree_unflatten(treedef, leaves[start : start + count])
         start += count

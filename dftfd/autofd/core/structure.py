@@ -56,7 +56,8 @@ def structural_key(value):
     return Identity(value)
 
 
-_pending = contextvars.ContextVar("dftfd_pending_keys", default=())  # functions may refer to themselves
+_pending: contextvars.ContextVar[tuple] = contextvars.ContextVar("dftfd_pending_keys", default=())
+"""Functions may refer to themselves."""
 
 
 def _function_key(function):

@@ -37,7 +37,7 @@ class Axis:
     slot: int = 0
 
     @property
-    def key(self):
+    def key(self) -> tuple[int, int]:
         return (id(self.points), self.slot)
 
 
@@ -87,7 +87,7 @@ def _contracted(table: Table, axis: Axis) -> Table:
 def tabulate(node: Function, args: list) -> Table:
     """The node on arguments that are values or Axes; each choice of them once per trace."""
     with walking() as walk:
-        ask = lambda asked: _Request(*asked, walk.cache)
+        ask = lambda asked: _Request(walk.cache, *asked)
         return answer(ask((node, args)), lambda request: _computed(request.node, request.args), ask)
 
 
@@ -97,7 +97,7 @@ class _Request:
     In the cache axes go by their order among the arguments, so tables over equal points are shared between slots.
     """
 
-    def __init__(self, node, args, cache):
+    def __init__(self, cache: dict, node, args):
         self.node, self.args, self._state = node, args, trace_state()
         self._axes = list(dict.fromkeys(a.key for a in args if isinstance(a, Axis)))
         number = self._axes.index
@@ -111,7 +111,7 @@ class _Request:
         return next(((Table(t.values, tuple(self._axes[i] for i in t.axes)),) for t in found), ())
 
     def answered(self, table):
-        self._known.append((self._state, Table(table.values, tuple(map(self._axes.index, table.axes)))))
+        self._known.append((self._state, Table(table.values, tuple(self._axes.index(key) for key in table.axes))))
         return table
 
 
@@ -144,7 +144,8 @@ def _of_composition(node, args):
 def _mapped(code, tables: list[Table], result) -> Table:
     """code of the tables' entries, for all combinations of their axes."""
     axes = tuple(dict.fromkeys(key for t in tables for key in t.axes))
-    left, levels, lengths = [list(t.axes) for t in tables], [], {}
+    left, levels = [list(t.axes) for t in tables], []
+    lengths: dict[tuple[int, int], int] = {}  # by the key of an axis
     for t in tables:
         lengths.update(zip(t.axes, tree_leaves(t.values)[0].shape, strict=False))
     largest = max((int(np.prod(leaf.shape)) for leaf in tree_leaves(result)), default=1)

@@ -68,7 +68,7 @@ class _Run(Walk):
         if self.recording:
             self.integrands.append(f)
         places = zip(leaves, ends, ends[1:], strict=False)
-        return structure.unflatten(self.numbers[a:b].reshape(leaf.shape) for leaf, a, b in places)
+        return jax.tree_util.tree_unflatten(structure, [self.numbers[a:b].reshape(x.shape) for x, a, b in places])
 
 
 def explain(
@@ -142,7 +142,7 @@ class _Program:
 
     def jets(self) -> dict[str, list]:
         """Shapes of the jets that the kernels need."""
-        orders = {}
+        orders: dict[str, int] = {}
 
         def find(numbers):
             for kernel in self.kernels(numbers):

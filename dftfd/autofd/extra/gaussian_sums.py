@@ -32,7 +32,7 @@ def _times(a, b):
 
 
 def _multiply(p: Polynomial, q: Polynomial) -> Polynomial:
-    out = {}
+    out: Polynomial = {}
     for m, a in p.items():
         for n, b in q.items():
             key = tuple(i + j for i, j in zip(m, n, strict=True))

@@ -148,7 +148,7 @@ class _Integrand:
         """(number of the result, place in it, Term) of every term, the variables counted from origins."""
         points = [x for array in variables(shapes, origins) for x in array.ravel()]
         flat = iter(evaluate(self.program, GaussianAlgebra(len(origins)), [*self.numbers, *points]))
-        terms = []
+        terms: list[tuple] = []
         for leaf, shape in enumerate(self.shapes):
             for place in np.ndindex(*shape):
                 entry = next(flat)

@@ -7,6 +7,7 @@ derivatives) where the formula does not depend on the orientation of the axes, e
 import itertools
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +45,9 @@ class Notation:
 
     def __init__(self, domain: Domain, unknowns, jets, positive: bool):
         self.sympy = require_sympy()
-        self.positive, self.names, self.meaning = positive, {}, {}
+        self.positive = positive
+        self.names: dict[Any, str] = {}
+        self.meaning: dict[Any, Any] = {}
         self.axes = self._coordinates(domain)
         self.point = np.array(self.axes, object).reshape(domain.shape)
         self.jets = {
@@ -99,7 +102,7 @@ class Notation:
         scalar = lambda e: e if isinstance(e, self.sympy.Basic) else algebra.constant(e)
         derivative, *integrands = (np.asarray(r, object) for r in results)
         entries = itertools.chain.from_iterable(i.ravel() for i in integrands)
-        integrals = {}
+        integrals: dict[Any, Any] = {}
         for symbol, entry in zip(self.integrals, entries, strict=False):
             integrals[symbol] = self._integral(self._readable(scalar(entry).xreplace(integrals), simplify))
         shown = [self._readable(scalar(e).xreplace(integrals), simplify) for e in derivative.ravel()]

@@ -178,7 +178,8 @@ def product(*domains: Domain, name: str = "r") -> Domain:
     densities = tuple(d.density for d in domains)
     density = ProductDensity(densities, shapes) if any(w is not None for w in densities) else None
     extents = [d.extent for d in domains]
-    ends, cyclic = None, False
+    ends: tuple[np.ndarray, np.ndarray] | None = None
+    cyclic: np.ndarray | bool = False
     if all(e is not None for e in extents):
         joined = lambda part: np.concatenate([np.ravel(getattr(e, part)) for e in extents])
         ends, cyclic = (joined("low"), joined("high")), joined("periodic")
@@ -252,10 +253,10 @@ def monte_carlo(
             "monte_carlo: the key is traced. Draw the points outside of jit, or pass drawn points and weights to "
             "integrate(f, quadrature=(points, weights))."
         )
-    if (box is None) == (sample is None) or (sample is None) != (density is None):
-        raise QuadratureError("monte_carlo takes either box=(low, high), or sample= and density= together.")
-    if box is not None:
+    if box is not None and sample is None and density is None:
         sample, density = _uniform(*box)
+    elif box is not None or sample is None or density is None:
+        raise QuadratureError("monte_carlo takes either box=(low, high), or sample= and density= together.")
     points = jax.vmap(sample)(jax.random.split(key, n))
     p = jax.vmap(density)(points)
     if not bool(jnp.all(p > 0)):

@@ -68,8 +68,8 @@ def _image(g: Function) -> np.ndarray:
     count, rng = max(map(len, points)), np.random.default_rng(11)
     chosen = [np.resize(x, (count, *x.shape[1:])) for x in points]
     with jax.ensure_compile_time_eval():
-        points = [jnp.asarray(x if len(chosen) == 1 else rng.permutation(x)) for x in chosen]
-        return np.asarray(jax.vmap(without_variables(g).evaluate)(*points))
+        shuffled = [jnp.asarray(x if len(chosen) == 1 else rng.permutation(x)) for x in chosen]
+        return np.asarray(jax.vmap(without_variables(g).evaluate)(*shuffled))
 
 
 def substituted(ct: Function, position: int, g: Function, target: Domain) -> tuple[Function, bool]:

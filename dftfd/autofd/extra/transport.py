@@ -55,7 +55,7 @@ def transport(ct: Function, inner: tuple[Function, ...], target: tuple[Domain, .
 
 def _own_arguments(inner, target):
     """[(number of the argument, i, h)] with g_i(x_1, x_2, ...) = h(x_number), the numbers different."""
-    own = []
+    own: list[tuple[int, int, Function]] = []
     for i, (g, domain) in enumerate(zip(inner, target, strict=True)):
         position, h = _own_argument(g)
         if position in [p for p, *_ in own] or not same_spec(h.domains[0].spec, domain.spec):

@@ -72,7 +72,8 @@ class Graph:
         return isinstance(other, Graph) and self.structure == other.structure and self.linear == other.linear
 
     def __repr__(self):
-        words, symbols = [], 0
+        words: list[str] = []
+        symbols = 0
         for operator, children, _, _, static, _, _ in self.structure.program:
             inside = [words[c] for c in children]
             if operator is symbolic:
@@ -125,7 +126,7 @@ class FunctionPrimitive(Primitive):
     def is_high(self, *avals, **params):
         return True
 
-    def is_effectful(self, params):
+    def is_effectful(self, params):  # type: ignore[override]  # JAX declares None, for primitives that never have effects
         return False
 
     def to_lojax(self, *args, **params):

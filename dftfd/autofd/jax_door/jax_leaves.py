@@ -1,6 +1,8 @@
 """Leaves that JAX takes for values: Functions in four roles, and their type; see jax_syntax."""
 
 import types
+from collections.abc import Callable
+from typing import ClassVar
 
 import jax
 from jax.tree_util import tree_flatten, tree_leaves
@@ -115,7 +117,7 @@ class FunctionType(HiType):
         # type "tangent": the functional gets them as "symbolic", so no cached program is found by mistake.
         return self._key == other._key or (self.kind == "tangent") != (other.kind == "tangent")
 
-    def str_short(self, short_dtypes=False, **_):
+    def str_short(self, short_dtypes=False, mesh_axis_types=False, **_):
         points = ", ".join(describe(d.spec) for d in self.signature.domains)
         return f"Function[{points} -> {describe(self.signature.result)}]"
 
@@ -136,7 +138,7 @@ class FunctionType(HiType):
     def vspace_add(self, x, y):
         return self.add(x, y)
 
-    add = None  # the sum of two tangents; set by dftfd.autofd.jax_door.jax_syntax
+    add: ClassVar[Callable]  # the sum of two tangents; set by dftfd.autofd.jax_door.jax_syntax
 
     def lo_ty(self):
         if self.kind != "known":

@@ -40,6 +40,7 @@ from dftfd.autofd.core.jax_adapter import (
     is_undefined_primal,
     set_current_trace,
     shaped,
+    type_of_array,
 )
 from dftfd.autofd.core.operator_table import op
 from dftfd.autofd.core.packed import assemble
@@ -112,7 +113,7 @@ def _built(*leaves, graph, kind):
 
 def _evaluate_transpose(cotangents, *operands, graph):
     structure = tree_structure(graph.structure.signature.result)
-    full = [jnp.zeros(c.aval.shape, c.aval.dtype) if type(c) is Zero else c for c in cotangents]
+    full = [jnp.zeros(type_of_array(c).shape, type_of_array(c).dtype) if type(c) is Zero else c for c in cotangents]
     cotangent = tree_unflatten(structure, full)
     return _transposed(operands, graph, op.constant(cotangent), lambda node: pairing(cotangent, node()))
 

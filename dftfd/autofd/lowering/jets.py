@@ -128,7 +128,8 @@ class Lowering:
 
     def __init__(self):
         self.orders: dict[str, int] = {}
-        self.is_free, self.rewrite, self.gradient = map(functools.cache, (self._is_free, self._rewrite, self._gradient))
+        self.is_free = functools.cache(self._is_free)
+        self.rewrite, self.gradient = functools.cache(self._rewrite), functools.cache(self._gradient)
 
     def _is_free(self, node) -> bool:
         """True if no placeholder stands below."""

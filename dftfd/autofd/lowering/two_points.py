@@ -166,7 +166,7 @@ class NonlocalLowering(Lowering):
             )
         argnum = argnums[0]
         pairs = _Pairs(self, (LEFT, RIGHT) if argnum == 1 else (RIGHT, LEFT), node.domains[0])
-        sides = {LEFT: [], RIGHT: [], None: []}
+        sides: dict[int, list[Function]] = {LEFT: [], RIGHT: []}
         rest = None
         for factor in _factors(f):
             side, g = pairs.rewrite(factor, pairs.places)
@@ -190,9 +190,11 @@ class NonlocalLowering(Lowering):
         key = tuple(map(_identity, (charge, left, right, root)))
         if key not in self._known:
             parts = [_point_kernel(self, g) for g in (charge, left, right)]  # integrals within them come first
+            of_charge, of_left, of_right = parts
             name = f"integral {len(self.integrals)}"
             needs = frozenset(n for p in parts for n in p.orders if n in self.names)
-            self.integrals.append(PairIntegral(name, root.result.shape, *parts, PairKernel(root), needs))
+            shape, kernel = root.result.shape, PairKernel(root)
+            self.integrals.append(PairIntegral(name, shape, of_charge, of_left, of_right, kernel, needs))
             self.names.add(name)
             self._known[key] = self.rewrite(placeholder(name, X, root.result.shape))
         return self._known[key]

@@ -1,5 +1,7 @@
 """Arithmetic of functions: f + g, f * 2, 2 / f, f ** (1/3). Cases of compose."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +13,7 @@ from dftfd.autofd.core.roots import power
 from dftfd.autofd.core.structure import Code
 from dftfd.errors import SignatureError
 
-_CODES = {
+_CODES: dict[str, Callable] = {
     "add": jnp.add,
     "subtract": jnp.subtract,
     "multiply": jnp.multiply,

@@ -33,25 +33,24 @@ def compose(outer: Callable, *inner: Any, share_inputs: bool = True) -> Function
     domains = next((g.domains for g in inner if isinstance(g, Function)), None)
     if domains is None:
         raise SignatureError("compose needs at least one inner Function; to evaluate, call the function on points.")
-    if not share_inputs:
-        inner = _with_own_arguments(inner)
-        domains = inner[0].domains
-    inner = [g if isinstance(g, Function) else op.constant(g, *domains) for g in inner]
-    for g in inner[1:]:
-        check_same_domains(inner[0], g, "compose")
-    if not isinstance(outer, Function):
-        outer = op.function(outer, *(value_space(g.result) for g in inner))
-    if len(outer.domains) != len(inner):
-        raise SignatureError(f"{outer!r} takes {len(outer.domains)} argument(s), composed with {len(inner)}.")
-    for i, (d, g) in enumerate(zip(outer.domains, inner, strict=True)):
+    if share_inputs:
+        functions = [g if isinstance(g, Function) else op.constant(g, *domains) for g in inner]
+    else:
+        functions = _with_own_arguments(inner)
+    for g in functions[1:]:
+        check_same_domains(functions[0], g, "compose")
+    f = outer if isinstance(outer, Function) else op.function(outer, *(value_space(g.result) for g in functions))
+    if len(f.domains) != len(functions):
+        raise SignatureError(f"{f!r} takes {len(f.domains)} argument(s), composed with {len(functions)}.")
+    for i, (d, g) in enumerate(zip(f.domains, functions, strict=True)):
         if not same_spec(d.spec, g.result):
             raise SignatureError(
-                f"argument {i} of {outer!r} takes {describe(d.spec)}, but {g!r} returns {describe(g.result)}."
+                f"argument {i} of {f!r} takes {describe(d.spec)}, but {g!r} returns {describe(g.result)}."
             )
-    return Function(composition, (outer, *inner))
+    return Function(composition, (f, *functions))
 
 
-def _with_own_arguments(inner):
+def _with_own_arguments(inner) -> list[Function]:
     """The inner Functions, each a function of its own part of the arguments of all."""
     functions = [g for g in inner if isinstance(g, Function)]
     domains = tuple(d for g in functions for d in g.domains)

@@ -12,7 +12,6 @@ from dftfd.autofd.core import roots
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.inverses import register_inverse
 from dftfd.autofd.core.operator_table import op
-from dftfd.autofd.core.roots import power  # noqa: F401  belongs to the public names
 from dftfd.autofd.core.structure import HasKey, structural_key
 
 
@@ -34,13 +33,12 @@ def elementary(code: Callable, name: str | None = None) -> Callable[..., Any]:
 
     Use it to lift any pointwise JAX code: `softplus = elementary(jax.nn.softplus)`.
     """
-    lifted = Pointwise(code, name)
+    pointwise = Pointwise(code, name)
 
     @functools.wraps(code)
     def apply(*args):
-        return op.compose(lifted, *args) if any(isinstance(a, Function) for a in args) else code(*args)
+        return op.compose(pointwise, *args) if any(isinstance(a, Function) for a in args) else code(*args)
 
-    apply.lifted = lifted
     return apply
 
 
@@ -107,8 +105,10 @@ def _same(x):
     return x
 
 
-for _one, _other in ((exp, log), (expm1, log1p), (exp2, log2), (sinh, arcsinh), (tanh, arctanh), (tan, arctan)):
-    register_inverse(_one.lifted, _other.lifted)
-register_inverse(negative.lifted, negative.lifted)
-register_inverse(square.lifted, (sqrt.lifted, elementary(_negative_root).lifted))  # of two branches, as the next
-register_inverse(absolute.lifted, (Pointwise(_same), negative.lifted))
+for _one, _other in (
+    *((jnp.exp, jnp.log), (jnp.expm1, jnp.log1p), (jnp.exp2, jnp.log2)),
+    *((jnp.sinh, jnp.arcsinh), (jnp.tanh, jnp.arctanh), (jnp.tan, jnp.arctan), (jnp.negative, jnp.negative)),
+):
+    register_inverse(Pointwise(_one), Pointwise(_other))
+register_inverse(Pointwise(jnp.square), (Pointwise(jnp.sqrt), Pointwise(_negative_root)))  # of two branches
+register_inverse(Pointwise(jnp.abs), (Pointwise(_same), Pointwise(jnp.negative)))

@@ -90,7 +90,7 @@ def measure_ratio(domain: Domain, rule) -> float:
     if x.shape == y.shape and np.array_equal(x, y):
         same = np.allclose(v, ratio * w, rtol=1e-9, atol=0.0)
     else:
-        same = np.all(np.abs(given - ratio * own) <= 1e-6 * abs(ratio) * size)
+        same = bool(np.all(np.abs(given - ratio * own) <= 1e-6 * abs(ratio) * size))
     if not same or not ratio:
         raise QuadratureError(
             refused + "another measure by its `quadrature=`. Put the ratio of the measures into the integrand, or make "
@@ -121,7 +121,7 @@ def check_one_measure(*gradients: Function):
 
     They stand for the measure of the pairing, so one functional derivative has room for one.
     """
-    known = {}
+    known: dict[Domain, tuple] = {}
     for root in gradients:
         for domain, mark in (m for node in nodes_of(root) for m in node.static.get("given", ())):
             kind, *moments = known.setdefault(domain, mark)

@@ -56,8 +56,10 @@ def _moves_inside(f: Function, argnums) -> bool:
 
 def gradients_inside(f: Function, argnums) -> list[Function] | None:
     """nabla f for each argument, where they have to move inside; else None. NoRuleError for arguments without nabla."""
-    if not _moves_inside(f, argnums):
-        return None
+    return _gradients(f, argnums) if _moves_inside(f, argnums) else None
+
+
+def _gradients(f: Function, argnums) -> list[Function]:
     for i in argnums:
         if not f.domains[i].is_array or not jnp.issubdtype(f.domains[i].dtype, jnp.floating):
             raise NoRuleError(
@@ -70,7 +72,7 @@ def gradients_inside(f: Function, argnums) -> list[Function] | None:
 def _products(f, argnums, spaces):
     """nabla_i f(x) . y_i"""
     count, domains = len(f.domains), f.domains + spaces
-    for k, gradient in enumerate(gradients_inside(f, argnums)):
+    for k, gradient in enumerate(_gradients(f, argnums)):
         y = op.broadcast(op.identity(spaces[k]), domains, (count + k,))
         yield op.compose(Along(), op.broadcast(gradient, domains, tuple(range(count))), y)
 
@@ -117,6 +119,12 @@ class Derivative(Operator):
 
     linear = True
 
+    def products(self, node: Function, inner, cotangent: Function) -> list[tuple[Function, Function]]:
+        raise NotImplementedError
+
+    def transpose_alone(self, node: Function, cotangent: Function) -> Function:
+        raise NotImplementedError
+
     def transpose(self, node, cotangent, needed):
         if cotangent.operator is _settled:
             return [cotangent.operands[0]]
@@ -148,7 +156,8 @@ class Linearize(Derivative):
     def evaluate(self, node, *args):
         (f,), argnums = node.operands, node.static["argnums"]
         point, directions = args[: len(f.domains)], args[len(f.domains) :]
-        return jax.jvp(*restricted(f.evaluate, point, argnums), tuple(directions))[1]
+        code, chosen = restricted(f.evaluate, point, argnums)
+        return jax.jvp(code, chosen, tuple(directions))[1]
 
     def along(self, node, inner, changes):
         (f,), count = node.operands, len(node.operands[0].domains)

@@ -13,6 +13,7 @@ doi:10.1137/1.9780898717716
 E. R. Hansen, Computing 28, 187 (1982) (slopes kept at every operation). doi:10.1007/BF02241819
 """
 
+import functools
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -123,8 +124,8 @@ class Dual:
         return self.times(exactly(number))
 
     def plus(self, x: float) -> "Dual":
-        x = exactly(x)
-        return Dual(self.r + x, self.c + x, self.g, self.boxes)
+        shift = exactly(x)
+        return Dual(self.r + shift, self.c + shift, self.g, self.boxes)
 
     def power(self, p: Fraction) -> "Dual":
         if p == 1:
@@ -209,10 +210,10 @@ class OnSeries:
 
     def _term(self, value, args):
         coefficient, powers = value
-        result = None
-        for x, p in zip(args, powers, strict=True):
-            factor = self._radius_power(p) if x is self._first else self._power(x, p)
-            result = factor if result is None else self._product(result, factor)
+        factors = [
+            self._radius_power(p) if x is self._first else self._power(x, p) for x, p in zip(args, powers, strict=True)
+        ]
+        result = functools.reduce(self._product, factors)
         if coefficient == 1:
             return result
         number = fraction(coefficient)

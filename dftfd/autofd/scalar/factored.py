@@ -95,7 +95,7 @@ class Factored(Polynomials):
             if isinstance(a, Predicate) or isinstance(b, Predicate):
                 raise NotInAlgebra("a comparison of conditions")
             return bool(getattr(np, _NUMPY[op])(a, b))
-        difference = self._joined(self.add(a, b, -1))
+        difference = self._joined(self.add(a, b, sign=-1))
         node = self.intern(_COMPARISONS[op], (self.node_of(difference),))
         truth = self.ranges[node]
         if np.all(truth.lo == truth.hi):
@@ -117,7 +117,7 @@ class Factored(Polynomials):
 
     def _extreme(self, op, a, b):
         """max(a, b) = b + max(a - b, 0)."""
-        difference = self.node_of(self.add(a, b, -1))
+        difference = self.node_of(self.add(a, b, sign=-1))
         lo, hi = (np.asarray(end) for end in (self.ranges[difference].lo, self.ranges[difference].hi))
         if lo >= 0 or hi <= 0:
             return a if (lo >= 0) == (op == "max") else b
@@ -126,7 +126,7 @@ class Factored(Polynomials):
 
     def unary(self, name: str, a: Polynomial) -> Polynomial:
         if name == "exp":
-            c, factors = self.as_product(a) if a else (Fraction(0), ())
+            c, factors = self.as_product(a)
             if len(factors) == 1 and factors[0][1] == 1 and self.nodes[factors[0][0]].op == "log":
                 return self.power(self._atom(self.nodes[factors[0][0]].args[0]), c)
         if name == "log1p" and a:
@@ -150,19 +150,19 @@ class Factored(Polynomials):
         for i, p in factors:
             if self.nodes[i].op == "expm1" and p == 1:  # w (1 - G)
                 rest = {tuple(f for f in factors if f[0] != i): c}
-                return self._rewritten(i, self.add(self.number(1.0), self._opened(rest), -1), {})
+                return self._rewritten(i, self.add(self.number(1.0), self._opened(rest), sign=-1), {})
         for i, p in factors:
             if i in self._sums and p == -1:  # w (S - S_0) / S
                 S = self._sums[i]
                 above = self._opened({tuple(f for f in factors if f[0] != i): c})
                 for w in {k for f in S for k, _ in f if self.nodes[k].op == "expm1"}:
-                    lead = S.get((), 0)
+                    lead = S.get((), Fraction(0))
                     if not lead:
                         continue
-                    target = self.scaled(self.add(S, {(): lead}, -1), Fraction(1), ((w, Fraction(1)),))
-                    residual = self.add(above, target, -1)
-                    if all(abs(v) <= ROUNDING * abs(target.get(k, 0)) for k, v in residual.items()):
-                        over = {((i, Fraction(-1)),): Fraction(1)}
+                    target = self.scaled(self.add(S, {(): lead}, sign=-1), Fraction(1), ((w, Fraction(1)),))
+                    residual = self.add(above, target, sign=-1)
+                    if all(abs(v) <= ROUNDING * abs(target.get(k, Fraction(0))) for k, v in residual.items()):
+                        over: Polynomial = {((i, Fraction(-1)),): Fraction(1)}
                         return self._rewritten(w, self.scaled(over, lead), self.mul(residual, over))
         return None
 
@@ -191,7 +191,7 @@ class Factored(Polynomials):
         if op == "integer_pow":
             return self.power(args[0], Fraction(node.params["y"])) if node.params["y"] else self.number(1.0)
         if op == "one_minus_square":
-            return self.add(self.number(1.0), self.power(args[0], Fraction(2)), -1)
+            return self.add(self.number(1.0), self.power(args[0], Fraction(2)), sign=-1)
         if op == "pow":
             return self._general_power(*args)
         if op in ("max", "min"):

@@ -28,9 +28,9 @@ def in_scalar_products(
     """
     forms = Quadratics(vectors, matrices, products, traces)
     outputs = evaluate(program, forms, [forms.input(k, plain) for k in range(program.n_inputs)])
-    outputs = tuple(map(forms.value, outputs))
+    numbers = tuple(map(forms.value, outputs))
     count = 1 + max([*plain.values(), *products.values(), *traces.values()])
-    return ScalarProgram(tuple(forms.build.nodes), outputs, count)
+    return ScalarProgram(tuple(forms.build.nodes), numbers, count)
 
 
 class Quadratics:
@@ -122,7 +122,8 @@ class Quadratics:
     def value(self, form) -> int:
         """The node of an isotropic form's value."""
         total = form.get((), self.build.number(0.0))
-        quadratic, traces = {}, {}
+        quadratic: dict[tuple[int, int], dict] = {}
+        traces: dict[int, dict] = {}
         for monomial, coefficient in form.items():
             if len(monomial) == 1 and monomial[0] in self.matrices:
                 matrix, i, j = self.matrices[monomial[0]]

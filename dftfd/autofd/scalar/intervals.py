@@ -186,8 +186,8 @@ class Polynomial:
 
     def __init__(self, coefficients: list[Fraction], reach: Fraction, left_out: Fraction):
         n = len(coefficients)
-        size = sum(abs(c) * reach**k for k, c in enumerate(coefficients))
-        slope = sum(k * abs(c) * reach ** (k - 1) for k, c in enumerate(coefficients) if k)
+        size = sum((abs(c) * reach**k for k, c in enumerate(coefficients)), Fraction(0))
+        slope = sum((k * abs(c) * reach ** (k - 1) for k, c in enumerate(coefficients) if k), Fraction(0))
         self._numbers, self._reach = [float(c) for c in reversed(coefficients)], float(reach)
         self._error = float(fraction(size * Fraction(2 * n + 4, 2**53) + left_out).hi)
         self._slope = float(fraction(slope).hi)

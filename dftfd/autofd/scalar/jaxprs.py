@@ -6,6 +6,8 @@ from pathlib import Path
 import jax
 from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, Literal, jaxpr_as_fun
 
+from dftfd.autofd.core.jax_adapter import type_of_array
+
 INLINED = {
     "jit": "jaxpr", "pjit": "jaxpr", "checkpoint": "jaxpr", "remat": "jaxpr", "remat2": "jaxpr",
     "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "composite": "jaxpr",
@@ -81,8 +83,9 @@ def equation_code(eqn):
 
 def scan_layout(eqn, body: Jaxpr) -> tuple[int, int]:
     """Numbers of operands of scan before the carry and before the scanned arrays, which have one axis more."""
-    scanned = sum(a.aval.ndim != b.aval.ndim for a, b in zip(eqn.invars, body.invars, strict=True))
-    stacked = sum(a.aval.ndim != b.aval.ndim for a, b in zip(eqn.outvars, body.outvars, strict=True))
+    count = lambda pairs: sum(type_of_array(a).ndim != type_of_array(b).ndim for a, b in pairs)
+    scanned = count(zip(eqn.invars, body.invars, strict=True))
+    stacked = count(zip(eqn.outvars, body.outvars, strict=True))
     carried = len(body.invars) - scanned
     return carried - (len(body.outvars) - stacked), carried
 

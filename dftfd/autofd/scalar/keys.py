@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.core.jax_adapter import is_tracer, type_of_array
 from dftfd.autofd.core.structure import Identity
 from dftfd.autofd.scalar.jaxprs import CUSTOM, INLINED, closed, equation_code, live_equations, operands_of
 
@@ -75,7 +75,7 @@ class Keys:
 
     def variable(self, variable, names):
         if isinstance(variable, Literal):
-            return ("number", self.array(np.asarray(variable.val, dtype=variable.aval.dtype)))
+            return ("number", self.array(np.asarray(variable.val, dtype=type_of_array(variable).dtype)))
         try:
             kind = (variable.aval.shape, np.dtype(variable.aval.dtype).str)
         except (AttributeError, TypeError) as error:

@@ -11,6 +11,7 @@ for instance; the summands of long programs are therefore shared out over loops 
 """
 
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -79,7 +80,7 @@ def run_in_one_loop(program: ScalarProgram, inputs, numbers=()) -> list:
         return plain(program)
     if program.length <= LONGEST:
         return _loop(program, inputs, absent, numbers)
-    values = {}
+    values: dict[int, Any] = {}
     for group in summands_in_groups(program):
         part = replace(program, outputs=group)
         found = _loop(part, inputs, absent, numbers) if part.length <= LONGEST else plain(part)

@@ -1,6 +1,7 @@
 """Scalar programs on the nodes of a new one: how a program becomes part of another, simplified once more."""
 
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
@@ -51,7 +52,8 @@ class OnNodes(Reader):
 
     def _operands(self, block, scalars):
         """What the equation of a block takes, from its scalar operands one after the other."""
-        given, place = {v: Table(values) for v, values in block.tables.items()}, 0
+        given: dict[Any, Table | np.ndarray] = {v: Table(values) for v, values in block.tables.items()}
+        place = 0
         for v in block.inputs:
             size = int(np.prod(v.aval.shape))
             given[v] = np.array(scalars[place : place + size], dtype=np.int64).reshape(v.aval.shape)

@@ -4,6 +4,7 @@ High derivatives have thousands of operations, which take minutes to compile and
 of points that fit the cache NumPy needs about a nanosecond per operation and point.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -15,7 +16,7 @@ from dftfd.autofd.scalar.program import Node, ScalarProgram, evaluate
 from dftfd.autofd.scalar.vocabulary import ALIASES, EXACT
 from dftfd.errors import UnsupportedError
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable] = {
     "add": np.add, "add_any": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
     "max": np.maximum, "min": np.minimum, "abs": np.abs, "sign": np.sign, "sqrt": np.sqrt, "cbrt": np.cbrt,
     "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "pow": np.power, "square": np.square,
@@ -26,9 +27,9 @@ FUNCTIONS = {
     "gt": np.greater, "ge": np.greater_equal, "lt": np.less, "le": np.less_equal, "eq": np.equal, "ne": np.not_equal,
     "and": np.bitwise_and, "or": np.bitwise_or, "not": np.invert, "is_finite": np.isfinite,
     "shift_right_arithmetic": np.right_shift, "shift_left": np.left_shift,
-    "select_n": lambda which, no, *yes: np.where(which, *yes, no) if len(yes) == 1 else np.choose(which, (no, *yes)),
+    "select_n": lambda which, no, *yes: np.where(which, yes[0], no) if len(yes) == 1 else np.choose(which, (no, *yes)),
 }  # fmt: skip
-_WITH_PARAMETERS = {
+_WITH_PARAMETERS: dict[str, Callable] = {
     "integer_pow": lambda x, y: np.power(x, float(y)) if y < 0 else _natural_power(x, y),
     "convert_element_type": lambda x, new_dtype, **_: _converted(np.asarray(x), new_dtype),
     "bitcast_convert_type": lambda x, new_dtype: np.ascontiguousarray(x).view(new_dtype),
@@ -79,8 +80,8 @@ def exactly(name: str, params: dict, values: list[np.ndarray]):
         return _natural_power(values[0], params["y"])
     if name in ("convert_element_type", "bitcast_convert_type") and kinds <= set("fi"):
         return _WITH_PARAMETERS[name](*values, **params)
-    if kinds == {"i"}:
-        a, b = values if len(values) == 2 else (None, None)
+    if kinds == {"i"} and len(values) == 2:
+        a, b = values
         if name in ("div", "rem") and np.all(b > 0):
             rest = np.fmod(a, b)
             return rest if name == "rem" else (a - rest) // b

@@ -14,8 +14,11 @@ from dftfd.autofd.scalar.intervals import UNKNOWN, Interval, between
 from dftfd.autofd.scalar.on_objects import NotInAlgebra
 from dftfd.autofd.scalar.program import Node
 
-Polynomial = dict
-"""{((node, exponent), ...): coefficient}, factors in ascending order; {} is zero, the key () a number."""
+Monomial = tuple[tuple[int, Fraction], ...]
+"""(node, exponent) of each factor, in ascending order; () stands for a number."""
+
+Polynomial = dict[Monomial, Fraction]
+"""Coefficients of the monomials; {} is zero."""
 
 _LONGEST = 24
 """Terms of a polynomial that is multiplied out."""
@@ -105,7 +108,7 @@ class Polynomials:
         return {(): Fraction(float(value))} if value else {}
 
     @staticmethod
-    def add(a: Polynomial, b: Polynomial, sign: int = 1) -> Polynomial:
+    def add(a: Polynomial, b: Polynomial, *, sign: int = 1) -> Polynomial:
         total = dict(a)
         for factors, c in b.items():
             new = total.get(factors, 0) + sign * c
@@ -158,7 +161,8 @@ class Polynomials:
         if p.denominator == 1 and _length(c, p) <= _BITS:
             number, merged = self._merged((), [(i, e * p) for i, e in factors])
             return {merged: c ** int(p) * number}
-        inside, outside = [], []
+        inside: list[tuple[int, Fraction]] = []
+        outside: list[tuple[int, Fraction]] = []
         for i, e in factors:
             (outside if self._nonnegative(i) else inside).append((i, e))
         if inside or c < 0:
@@ -168,7 +172,7 @@ class Polynomials:
         number, merged = self._merged((), [(i, e * p) for i, e in outside] + ([(constant, p)] if abs(c) != 1 else []))
         return {merged: number}
 
-    def as_product(self, a: Polynomial):
+    def as_product(self, a: Polynomial) -> tuple[Fraction, Monomial]:
         """(coefficient, factors) of a polynomial that is not zero, with a node for the sum of several terms."""
         a = self._turned(self._joined(a))
         if not a:
@@ -217,7 +221,7 @@ class Polynomials:
                     continue
                 other = self.intern("min0" if node.op == "max0" else "max0", node.args)
                 d = self._polynomials.get(node.args[0], self._atom(node.args[0]))
-                whole = self.add(self._opened(d), self._atom(other), -1)
+                whole = self.add(self._opened(d), self._atom(other), sign=-1)
                 others = {k: v for k, v in a.items() if k != factors}
                 turned = self.add(others, self.scaled(whole, c, rest))
                 if len(turned) < len(a):
@@ -267,13 +271,15 @@ class Polynomials:
             for branch, part in ((yes, "min0" if low else "max0"), (no, "max0" if low else "min0")):
                 slope = self._slope(branch, d)
                 if slope:
-                    rest = self.add(branch, self.scaled(d, slope), -1)
+                    rest = self.add(branch, self.scaled(d, slope), sign=-1)
                     total = self.add(total, self.scaled(self._atom(self.intern(part, (self.node_of(d),))), slope))
                     no, yes = (no, rest) if branch is yes else (rest, yes)
-        jump = self.add(yes, no, -1)
+        jump = self.add(yes, no, sign=-1)
         if not jump:
             return self.add(total, no)
-        if list(jump) == [()] and abs(jump[()]) <= ROUNDING * max(abs(no.get((), 0)), abs(yes.get((), 0))):
+        if list(jump) == [()] and abs(jump[()]) <= ROUNDING * max(
+            abs(branch.get((), Fraction(0))) for branch in (no, yes)
+        ):
             noise = self.intern("between", (predicate.node,), between(*sorted((jump[()], Fraction(0)))))
             return self.add(self.add(total, no), self._atom(noise))
         node = self.intern("select", (predicate.node, self.node_of(no), self.node_of(yes)))

@@ -7,7 +7,7 @@ and carries out one operation at a time; the loop over the operations, and which
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from dftfd.autofd.scalar.keys import NoKey, value_key
 
@@ -19,16 +19,16 @@ class Node:
     """One scalar: an input ("input", position), a constant ("const", value), or an operation on other scalars.
 
     op: name of the operation, see vocabulary.py.   args: numbers of its operands.
-    code, params: how JAX computes it, code.bind(*operands, **params).
-    value: what else tells it from operations of the same name; see keys.py.
+    code, params: how JAX computes it, code.bind(*operands, **params): a primitive of JAX, or what reader.py kept whole.
+    value: a position, a NumPy scalar, or what else tells it from operations of the same name; see keys.py.
     real: False for integers and truth values, to which the algebra of real numbers does not apply.
     """
 
     op: str
     args: tuple[int, ...] = ()
-    value: object = None
-    code: object = None
-    params: dict = field(default_factory=dict)
+    value: Any = None
+    code: Any = None
+    params: dict[str, Any] = field(default_factory=dict)
     real: bool = True
 
     @cached_property

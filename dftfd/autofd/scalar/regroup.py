@@ -6,6 +6,7 @@ factors, sums take common factors out, and a product is carried out where anothe
 factors, which cost nothing per element. For VV10 this halves the time per pair, as fewer intermediate vectors remain.
 """
 
+import functools
 from collections import Counter
 from dataclasses import replace
 
@@ -75,17 +76,9 @@ class Products:
     def formed(self, value) -> int:
         """The number of the node that holds the product."""
         coefficient, uniform, vectors = value
-        number = None
-        if coefficient != 1.0 or not (uniform or vectors):
-            number = self.build.number(coefficient)
-        for factor in uniform:
-            number = factor if number is None else self.build.product(number, factor)
-        vector = None
-        for factor in vectors:
-            vector = factor if vector is None else self.build.product(vector, factor)
-        if number is None or vector is None:
-            return vector if number is None else number
-        return self.build.product(number, vector)
+        first = [self.build.number(coefficient)] if coefficient != 1.0 or not (uniform or vectors) else []
+        groups = [functools.reduce(self.build.product, group) for group in ([*first, *uniform], vectors) if group]
+        return functools.reduce(self.build.product, groups)
 
 
 def _sorted(a, b):

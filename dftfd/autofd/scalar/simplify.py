@@ -9,6 +9,8 @@ POINT    also what a functional of equal spins does not need, x - x and 0 * y, b
          numbers are collected: (a x) (b y) becomes (a b) (x y).
 """
 
+import sys
+
 import jax
 import numpy as np
 
@@ -19,7 +21,8 @@ class Nodes:
     """Nodes under construction, simplified by a set of rules."""
 
     def __init__(self, rules: dict):
-        self.rules, self.nodes = rules, []
+        self.rules = rules
+        self.nodes: list[Node] = []
         self._known: dict[tuple, int] = {}
 
     def intern(self, node: Node) -> int:
@@ -191,7 +194,7 @@ def _collected_sum(n, args, params):
 
 def _is_ordinary(number: float) -> bool:
     """True for a number that is neither rounded to zero nor infinite."""
-    return np.finfo(np.float64).tiny <= abs(number) <= np.finfo(np.float64).max
+    return sys.float_info.min <= abs(number) <= sys.float_info.max
 
 
 POINT = {

@@ -75,7 +75,7 @@ class Forms:
         return sign, self.core("sum", tuple((core, _rounded(sign * c)) for core, c in parts))
 
     def _product(self, factors, powers):
-        coefficient, total = 1.0, Counter()
+        coefficient, total = 1.0, Counter[int]()
         for (c, core), power in zip(factors, powers, strict=True):
             coefficient *= c**power
             if self._cores[core][0] == "product":

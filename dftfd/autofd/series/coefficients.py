@@ -21,7 +21,8 @@ class Series:
     __slots__ = ("known", "source")
 
     def __init__(self, source: Iterable = ()):
-        self.known, self.source = [], iter(source)
+        self.known: list = []
+        self.source = iter(source)
 
     def __getitem__(self, k: int):
         while len(self.known) <= k:

@@ -75,7 +75,8 @@ def _apply(eqn, operands, order) -> list:
     if name in vocabulary.LINEAR:
         return _linear(eqn, direct, operands)
     if name in vocabulary.BILINEAR:
-        return [s.product(*map(as_series, operands), direct)]
+        left, right = map(as_series, operands)
+        return [s.product(left, right, direct)]
     operands = [_grounded(x, v.aval) for x, v in zip(operands, eqn.invars, strict=True)]
     if name in ELEMENTARY:
         return [ELEMENTARY[name](*operands)]
@@ -178,8 +179,8 @@ def _derivative_program(eqn, start, moving) -> ClosedJaxpr:
 
     def program(values, directions):
         def moved(*chosen):
-            chosen = dict(zip(moving, chosen, strict=True))
-            return code(*(chosen.get(i, x) for i, x in enumerate(values)))
+            at = dict(zip(moving, chosen, strict=True))
+            return code(*(at.get(i, x) for i, x in enumerate(values)))
 
         return jax.jvp(moved, tuple(values[i] for i in moving), tuple(directions))
 

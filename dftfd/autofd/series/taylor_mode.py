@@ -15,7 +15,7 @@ from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflat
 
 from dftfd.autofd.core.function import Function, is_function, parts
 from dftfd.autofd.core.graph import has_variables
-from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.core.jax_adapter import is_tracer, same_structure
 from dftfd.autofd.core.packed import Packed, assemble, pack
 from dftfd.autofd.core.structure import Code
 from dftfd.autofd.operators.leaf import function
@@ -99,7 +99,7 @@ def _on_line(x, d):
 def _aligned(points, directions, is_leaf=None):
     leaves, structure = tree_flatten(tuple(points), is_leaf=is_leaf)
     steps, other = tree_flatten(tuple(directions), is_leaf=is_leaf)
-    if structure != other:
+    if not same_structure(structure, other):
         raise SignatureError(f"Taylor mode: point {structure} and direction {other} differ in structure.")
     return leaves, steps, structure
 

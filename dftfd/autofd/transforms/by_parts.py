@@ -8,6 +8,7 @@ quadrature is too coarse, or where a rule is wrong.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_map
@@ -97,7 +98,7 @@ class Bump(Code):
     __name__ = "bump"
 
     def __call__(self, boxes, factors, *point):
-        value = 1.0
+        value: float | jax.Array = 1.0
         for (centre, half), x in zip(boxes, point, strict=True):
             value = value * jnp.prod(jnp.maximum(1.0 - ((x - centre) / half) ** 2, 0.0) ** POWER)
         return tree_map(lambda factor: factor * value, factors)

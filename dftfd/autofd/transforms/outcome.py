@@ -9,7 +9,7 @@ from jax.tree_util import tree_flatten, tree_map, tree_unflatten
 
 from dftfd.autofd.core.function import Function, check_same_type, is_function, parts
 from dftfd.autofd.core.graph import derivative, or_zero, with_arrays, without_variables
-from dftfd.autofd.core.jax_adapter import is_traced_array, is_tracer
+from dftfd.autofd.core.jax_adapter import is_traced_array, is_tracer, same_structure
 from dftfd.errors import NoRuleError, SignatureError
 
 MAX_ENTRIES = 64  # of an array whose derivative is taken entry by entry in nested transformations
@@ -46,7 +46,7 @@ class Arguments:
     def tangents(self, tangents, what: str) -> "Arguments":
         """Tangents of the arguments; an error unless they are of the same structure and types."""
         along = Arguments(tangents)
-        if self.treedef != along.treedef:
+        if not same_structure(self.treedef, along.treedef):
             raise SignatureError(f"{what}: primals {self.treedef} and tangents {along.treedef} differ in structure.")
         for f, df in zip(self.leaves, along.leaves, strict=True):
             check_same_type(f, df, what, "tangent")
@@ -126,14 +126,18 @@ def array_derivative(f: Function, tangents: dict) -> Function:
     return or_zero(derivative(f, None, (), tangents), f.signature)
 
 
-def array_cotangents(arrays: dict, value: Callable | None, slope: Callable | None = None, what: str = "") -> dict:
+def array_cotangents(arrays: dict, value: Callable, slope: Callable | None = None, what: str = "") -> dict:
     """Gradient with respect to arrays {number: array} of value(arrays), a real number.
 
-    slope: (number, unit array) -> derivative, where transformations around this one differentiate functions in it. Then
-        slopes are taken entry by entry, so that these see them depend on functions.
+    slope: (number, unit array) -> derivative, where transformations around this one differentiate functions in it.
     """
-    if slope is None:
-        return jax.grad(value)(arrays) if arrays else {}
+    if slope is not None:
+        return entrywise_cotangents(arrays, slope, what)
+    return jax.grad(value)(arrays) if arrays else {}
+
+
+def entrywise_cotangents(arrays: dict, slope: Callable, what: str) -> dict:
+    """The same, taken entry by entry, so that transformations around this one see slopes depend on functions."""
     return {k: _entrywise(x, lambda unit, k=k: slope(k, unit), what) for k, x in arrays.items()}
 
 

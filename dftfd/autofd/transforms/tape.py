@@ -37,7 +37,7 @@ from dftfd.autofd.core.graph import (
 )
 from dftfd.autofd.core.jax_adapter import is_traced_array, trace_state
 from dftfd.autofd.core.operator_table import op
-from dftfd.autofd.transforms.outcome import array_cotangents, array_derivative
+from dftfd.autofd.transforms.outcome import array_derivative, entrywise_cotangents
 from dftfd.errors import LeakError
 
 
@@ -174,7 +174,7 @@ class ReverseTape(Tape):
 
         def slopes(cotangent):
             slope = lambda k, unit: real_product(cotangent, array_derivative(node, {k: unit})())
-            return array_cotangents(moving, None, slope, repr(node))
+            return entrywise_cotangents(moving, slope, repr(node))
 
         return _value(node, outer), slopes
 

@@ -21,7 +21,7 @@ from dftfd.autofd.core.graph import (
     with_arrays,
     without_variables,
 )
-from dftfd.autofd.core.jax_adapter import Primitive, is_traced_array, shaped
+from dftfd.autofd.core.jax_adapter import Primitive, is_traced_array, same_structure, shaped
 from dftfd.autofd.core.operator_table import op
 from dftfd.autofd.core.structure import Code
 from dftfd.autofd.operators.integrate import check_one_measure
@@ -68,7 +68,7 @@ class Run:
     def pull(self, cotangent):
         """Cotangents of the primals."""
         leaves, structure = tree_flatten(cotangent, is_leaf=is_function)
-        if structure != self._outcome.structure:
+        if not same_structure(structure, self._outcome.structure):
             raise SignatureError(
                 f"the cotangent {cotangent!r} does not have the structure of the value {self.value!r}."
             )
@@ -131,7 +131,7 @@ def pairing(cotangent, value):
     """Re <cotangent, value>: the integral, or sum, of the product, over all Functions and arrays of a pytree."""
     c_leaves, structure = tree_flatten(cotangent, is_leaf=is_function)
     v_leaves, of_value = tree_flatten(value, is_leaf=is_function)
-    if structure != of_value:
+    if not same_structure(structure, of_value):
         raise SignatureError(f"the cotangent {cotangent!r} does not have the structure of the value {value!r}.")
     total = 0.0
     for c, v in zip(c_leaves, v_leaves, strict=True):
