@@ -19,16 +19,22 @@ from dftfd.functionals.exchange_ranges import require_range
 
 
 class _Structure:
-    """Everything but the leaves. Equal structures run the same code; the name is carried along and not compared."""
+    """Everything but the leaves. Terms of other names are other structures: what a jitted function returns has the
+    structure of the call that was traced, and names with it. The functional's own name, which tells values of
+    parameters, is carried along and not compared."""
 
     def __init__(self, functional: Functional, key):
         self.functional, self.key = functional, key
 
     def __eq__(self, other):
-        return isinstance(other, _Structure) and self.key == other.key
+        return isinstance(other, _Structure) and (self.names, self.key) == (other.names, other.key)
 
     def __hash__(self):
-        return hash(self.key)
+        return hash((self.names, self.key))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(term.name for _, term in self.functional.terms)
 
 
 @dataclass(frozen=True)

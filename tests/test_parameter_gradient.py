@@ -1,5 +1,6 @@
 """dE/dp against differences of converged energies, which know nothing of Hellmann and Feynman."""
 
+import jax
 import mpmath
 import numpy as np
 import pytest
@@ -186,7 +187,19 @@ def test_with_smearing_it_is_that_of_the_free_energy():
     assert "free_energy" in dftfd.SCFResult.parameter_gradient.__doc__
 
 
+def test_names_are_those_of_the_functional_that_was_asked():
+    """And not of the one of equal structure that was asked before, whose program serves both."""
+    molecule = dftfd.molecule(*HELIUM[:1], **HELIUM[1])
+    slopes = jax.jit(jax.grad(lambda functional: sum(x * x for x in jax.tree_util.tree_leaves(functional))))
+    for name in ("hyb_gga_xc_wb97", "hyb_gga_xc_wb97x"):
+        functional = dftfd.get_functional(name)
+        assert slopes(functional).terms[0][1].name == name
+        found = dftfd.run_scf(molecule, functional, grid_level=0).parameter_gradient()
+        assert found.keys() == {name} and found[name].keys() == {"c_x", "c_ss", "c_ab", "omega"}
+
+
 @pytest.mark.slow  # hundreds of self-consistent calculations for each functional
+@pytest.mark.filterwarnings("ignore:the energy of:dftfd.errors.InputWarning")  # grids are coarse: both sides have them
 @pytest.mark.parametrize("name", hybrids())
 def test_every_number_of_a_hybrid(name):
     """Coefficients, parameters, fractions and omega of all hybrids: gradients are differences of whole SCFs to 1e-6."""
