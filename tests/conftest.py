@@ -18,6 +18,7 @@ from dftfd.cli.listing import INDEX
 from dftfd.functionals import registry
 from dftfd.libcint.mole import to_pyscf
 from dftfd.runtime.json_reader import shipped_json
+from dftfd.runtime.memory import give_back, process_memory
 
 # Without bytecode each of the processes that tests start would compile 340 files, which takes half a second.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -67,6 +68,16 @@ def pytest_collection_finish(session):
     stray = sorted(name for name in registry._REGISTRY if name not in known)
     if stray:
         raise pytest.UsageError(f"registered at import, take tests/own_functionals.py: {', '.join(stray)}")
+
+
+MUCH = 3 << 30
+"""Bytes of a process from which on compiled programs are given up after a file; the whole suite made 7 GB of them."""
+
+
+def pytest_runtest_teardown(item, nextitem):
+    if (nextitem is None or nextitem.path != item.path) and process_memory() > MUCH:
+        jax.clear_caches()
+        give_back()
 
 
 @pytest.fixture(autouse=True)
