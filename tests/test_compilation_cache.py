@@ -6,9 +6,12 @@ import socket
 import subprocess
 import sys
 
+import jax
 import pytest
 
-from dftfd.runtime.compilation_cache import PREFIX
+from dftfd.errors import InputError
+from dftfd.runtime import compilation_cache
+from dftfd.runtime.compilation_cache import PREFIX, enable_compilation_cache
 
 PROGRAM = """
 import jax, dftfd
@@ -51,14 +54,38 @@ def run(program=PROGRAM, **environment):
     return done.stdout.split()
 
 
+DIRECTORY, SHORTEST = "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs"
+
+
+@pytest.fixture
+def folder_of(monkeypatch):
+    """Variables -> the folder that JAX is given at the import of dftfd, here within this process."""
+    before = {name: getattr(jax.config, name) for name in (DIRECTORY, SHORTEST)}
+
+    def folder(**variables):
+        for name in ("DFTFD_CACHE_DIR", "DFTFD_CACHE_SIZE", "JAX_COMPILATION_CACHE_DIR"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, str(value))
+        compilation_cache._secret.cache_clear()
+        jax.config.update(DIRECTORY, None)
+        enable_compilation_cache()
+        return getattr(jax.config, DIRECTORY)
+
+    yield folder
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache._secret.cache_clear()
+
+
 def test_folder_is_made_and_used(tmp_path):
     folder = tmp_path / "new" / "cache"
     assert run(DFTFD_CACHE_DIR=str(folder)) == [f"{PREFIX}{folder}", "0.1"]
     assert folder.is_dir()
 
 
-def test_empty_variable_switches_the_cache_off():
-    assert run(DFTFD_CACHE_DIR="")[0] == "None"
+def test_empty_variable_switches_the_cache_off(folder_of):
+    assert folder_of(DFTFD_CACHE_DIR="") is None
 
 
 def test_a_folder_chosen_for_jax_is_left_alone(tmp_path):
@@ -66,9 +93,10 @@ def test_a_folder_chosen_for_jax_is_left_alone(tmp_path):
     assert not (tmp_path / "ours").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_no_failure(tmp_path):
+def test_a_folder_that_cannot_be_made_is_no_failure(tmp_path, folder_of):
     (tmp_path / "file").write_text("in the way")
-    assert run(DFTFD_CACHE_DIR=str(tmp_path / "file" / "cache"))[0] == "None"
+    assert folder_of(DFTFD_CACHE_DIR=tmp_path / "file" / "cache") is None
+    assert folder_of(DFTFD_CACHE_DIR=tmp_path / "cache") == f"{PREFIX}{tmp_path / 'cache'}"
 
 
 def test_a_killed_writer_leaves_no_half_program(tmp_path):
@@ -184,29 +212,30 @@ def test_the_folder_is_bounded(tmp_path):
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 3 * size
 
 
-def test_a_folder_open_to_others_is_not_used(tmp_path):
+def test_a_folder_open_to_others_is_not_used(tmp_path, folder_of):
     tmp_path.chmod(0o777)
-    assert run(DFTFD_CACHE_DIR=str(tmp_path))[0] == "None"
+    assert folder_of(DFTFD_CACHE_DIR=tmp_path) is None
 
 
-def test_a_folder_of_another_user_is_not_used(tmp_path):
+def test_a_folder_of_another_user_is_not_used(tmp_path, folder_of):
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")
     os.chown(tmp_path, 12345, 12345)
-    assert run(DFTFD_CACHE_DIR=str(tmp_path))[0] == "None"
+    assert folder_of(DFTFD_CACHE_DIR=tmp_path) is None
 
 
-def test_the_key_is_private(tmp_path):
+def test_the_key_is_private(tmp_path, folder_of):
     """Made once, mode 0600; a key that others can read is not used, and so no cache."""
-    environment = {"DFTFD_CACHE_DIR": str(tmp_path / "cache"), "XDG_DATA_HOME": str(tmp_path)}
-    run(**environment)
+    environment = {"DFTFD_CACHE_DIR": tmp_path / "cache", "XDG_DATA_HOME": tmp_path}
+    folder_of(**environment)
     (key,) = (tmp_path / "dftfd").iterdir()
     content = key.read_bytes()
     assert len(content) == 32 and key.stat().st_mode & 0o777 == 0o600
-    assert run(**environment)[0] != "None" and key.read_bytes() == content
+    assert folder_of(**environment) is not None and key.read_bytes() == content
     key.chmod(0o644)
-    assert run(**environment)[0] == "None"
+    assert folder_of(**environment) is None
 
 
-def test_a_size_that_is_none_is_refused():
-    assert "DFTFD_CACHE_SIZE='much' is no size" in process(PROGRAM, DFTFD_CACHE_SIZE="much").stderr
+def test_a_size_that_is_none_is_refused(folder_of):
+    with pytest.raises(InputError, match="DFTFD_CACHE_SIZE='much' is no size"):
+        folder_of(DFTFD_CACHE_SIZE="much")

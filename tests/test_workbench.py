@@ -1,6 +1,7 @@
 """The workbench's page: its JavaScript gives Python's numbers, for other parameters too; what it says of atoms is known
 from elsewhere; the page needs nothing from outside."""
 
+import functools
 import itertools
 import re
 import subprocess
@@ -39,6 +40,12 @@ SLOW = ("scan", "b3lyp", "tpss", "m06_l", "lda,vwn", "r2scan_l")
 
 def script_of(page) -> str:
     return re.search(r"<script>(.*)</script>", page.html, re.S)[1]
+
+
+@functools.cache
+def script_for(name: str) -> str:
+    """The script of a functional's page, written once for all tests."""
+    return script_of(dftfd.workbench(name))
 
 
 def close(found, expected, tolerance):
@@ -100,7 +107,7 @@ def test_the_page_s_numbers_are_python_s(name, tmp_path):
     functional = dftfd.get_functional(name)
     kernel = pointwise_kernel(functional.semilocal_part, 2)
     levels = 2 if "lapl" in kernel.ingredients else 1
-    script = script_of(dftfd.workbench(functional)) + ENERGIES_AND_SLOPES
+    script = script_for(name) + ENERGIES_AND_SLOPES
     for symbol, rows in zip(("Ne", "N"), run_javascript(script, tmp_path), strict=True):
         known, rows = atom(symbol), np.array(rows, dtype=float)
         dense = known.x[:2].min(axis=0) > 1e-6
@@ -117,7 +124,7 @@ def test_the_page_s_numbers_are_python_s(name, tmp_path):
 @needs_node
 def test_parameters_are_inputs(tmp_path):
     """Of PBE with another kappa and mu, the energies of atoms are those of that functional."""
-    script = script_of(dftfd.workbench("pbe")) + (
+    script = script_for("pbe") + (
         "\nstate.values[0] = BENCH.functionals[0].parameters.map(p => ({kappa: 1.245, mu: 0.3})[p.name] ?? p.value);"
         "\nprint(BENCH.atoms.map(a => atomEnergy(BENCH.functionals[0], ['x', 'c'], a)));"
     )
@@ -131,7 +138,7 @@ def test_parameters_are_inputs(tmp_path):
 @needs_node
 def test_potentials_are_libxc_s(tmp_path):
     """PBE's in helium, by libxc's derivatives on the same density, to 1e-10; and by differences of its slopes."""
-    script = script_of(dftfd.workbench("pbe")) + (
+    script = script_for("pbe") + (
         "\nconst he = BENCH.atoms.find(a => a.symbol === 'He'), one = BENCH.functionals[0];"
         "\nprint([potential(one, ['x', 'c'], he), one.libxc.He]);"
     )
@@ -148,7 +155,7 @@ def test_potentials_are_libxc_s(tmp_path):
 @needs_node
 def test_molecules_are_python_s(tmp_path):
     """Atomisation energies of PBE0 on the stored densities, to 1e-9 kcal/mol: a quarter of exact exchange within."""
-    script = script_of(dftfd.workbench("pbe0")) + "\nprint(molecules(BENCH.functionals[0]));"
+    script = script_for("pbe0") + "\nprint(molecules(BENCH.functionals[0]));"
     found, functional = run_javascript(script, tmp_path), dftfd.get_functional("pbe0")
     kernel, energies = pointwise_kernel(functional.semilocal_part, 2), {}
     for one in species():
@@ -168,7 +175,7 @@ def test_molecules_are_python_s(tmp_path):
 @needs_node
 def test_potentials_along_bonds_are_libxc_s(tmp_path):
     """PBE's in N2 to 1e-9; exact exchange of H2 ends as -1/r."""
-    script = script_of(dftfd.workbench("pbe")) + (
+    script = script_for("pbe") + (
         "\nconst n2 = BENCH.bonds.find(b => b.symbol === 'N2'), one = BENCH.functionals[0];"
         "\nprint([potential(one, ['x', 'c'], n2), one.libxc.N2]);"
     )
@@ -231,7 +238,7 @@ def test_correlation_of_atoms():
 @needs_node
 def test_conditions_are_those_that_are_proved(tmp_path):
     """The page's expressions against those of dftfd.verify, with enhancement factors' differences in r_s."""
-    script = script_of(dftfd.workbench("pbe")) + CONDITIONS_AT_POINTS
+    script = script_for("pbe") + CONDITIONS_AT_POINTS
     names, *rows = run_javascript(script, tmp_path)
     assert names == list(CONDITIONS)
     exchange, correlation = map(dftfd.get_functional, ("gga_x_pbe", "gga_c_pbe"))
