@@ -23,16 +23,17 @@ def test_compiled():
 
 @pytest.fixture
 def run(pytester, monkeypatch):
-    """Runs SOME with options in a process, with `code` as what git would say; the ledger's lines."""
+    """Runs SOME with options, within this process unless `apart`; the ledger's lines."""
     pytester.makepyfile(test_some=SOME)
     pytester.makepyfile(
         conftest=f"import sys; sys.path.insert(0, {str(ledger.ROOT)!r})\npytest_plugins = ['tests.ledger']"
     )
 
-    def go(*options, **variables):
+    def go(*options, apart=False, **variables):
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        go.result = pytester.runpytest_subprocess("-p", "no:randomly", "--ledger", "out.jsonl", *options)
+        start = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
+        go.result = start("-p", "no:randomly", "--ledger", "out.jsonl", *options)
         lines = ledger.entries(pytester.path / "out.jsonl")
         asked_for.append([line["asked for"] for line in lines if "asked for" in line][-1])
         return [line for line in lines if "test" in line]
@@ -155,6 +156,6 @@ def test_a_run_over_budget_fails(run, pytester):
         + "\npytest_plugins += ['tests.budgets']\nimport tests.budgets\ntests.budgets.SECONDS = -1.0"
     )
     (pytester.path / "mended").touch()
-    run("--budgets")
+    run("--budgets", apart=True)
     assert run.result.ret == 1
     run.result.stdout.fnmatch_lines(["*over budget*", "*test_right: 0.0 s of processor time*"])
