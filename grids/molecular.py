@@ -39,6 +39,7 @@ SMALLEST_DISTANCE = 1e-6  # bohr; nearer nuclei leave no room for a border betwe
 
 
 _Size = Annotated[int, whole(1, 10**9)]
+Charges = Sequence[int] | Annotated[np.ndarray, "atom"]
 
 
 @jax.tree_util.register_dataclass
@@ -108,20 +109,20 @@ def molecular_grid(
     return Grid(*(jax.device_put(array[: sum(counts)]) for array in (*found, owner)))
 
 
-def grid_size(atomic_numbers: Sequence[int], level: int) -> int:
+def grid_size(atomic_numbers: Charges, level: int) -> int:
     """Number of points of `molecular_grid` at a level, without building it."""
     radial, pruning = RADIAL_SCHEMES["treutler_ahlrichs"], PRUNING_SCHEMES["nwchem"]
     sizes = ((charge, *level_size(charge, level)) for charge in atomic_numbers)
     return sum(int(np.sum(pruning(charge, radial(shells, charge)[0], angular))) for charge, shells, angular in sizes)
 
 
-def grid_owners(atomic_numbers: Sequence[int], level: int) -> np.ndarray:
+def grid_owners(atomic_numbers: Charges, level: int) -> np.ndarray:
     """The atom that each point of `molecular_grid` at a level moves with, (point,)."""
     sizes = [grid_size([charge], level) for charge in atomic_numbers]
     return np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
 
 
-def grid_points(atomic_numbers: Sequence[int], coordinates, level: int) -> np.ndarray:
+def grid_points(atomic_numbers: Charges, coordinates, level: int) -> np.ndarray:
     """Points (point, 3) of `molecular_grid` at a level, without their weights, which are most of the work."""
     grids = (
         atomic_grid(charge, *level_size(charge, level), "treutler_ahlrichs", "nwchem") for charge in atomic_numbers
@@ -129,7 +130,7 @@ def grid_points(atomic_numbers: Sequence[int], coordinates, level: int) -> np.nd
     return np.concatenate([grid.offsets + R for grid, R in zip(grids, np.asarray(coordinates), strict=True)])
 
 
-def pull_back(atomic_numbers: Sequence[int], coordinates, d_points, d_weights, level: int = 3, **schemes) -> np.ndarray:
+def pull_back(atomic_numbers: Charges, coordinates, d_points, d_weights, level: int = 3, **schemes) -> np.ndarray:
     r"""dE/dR (atom, 3) of a quantity E of the grid, from dE/dpoints (point, 3) and dE/dweights (point,).
 
     The transpose of the derivative of `molecular_grid`, whose other arguments are the same, by reverse differentiation
@@ -148,7 +149,7 @@ def pull_back(atomic_numbers: Sequence[int], coordinates, d_points, d_weights, l
     return np.array(moved) + by_centre[: len(atomic_numbers)]
 
 
-def weight_changes(atomic_numbers: Sequence[int], coordinates, atom: int, level: int) -> np.ndarray:
+def weight_changes(atomic_numbers: Charges, coordinates, atom: int, level: int) -> np.ndarray:
     """Derivatives (atom, 3, point) of the weights of an atom's points of `molecular_grid` by each nucleus."""
     atoms, adjustment, R, partition = _of_level(atomic_numbers, coordinates, level)
     arguments = _padded(atoms, adjustment, R, partition, only=atom)
@@ -156,7 +157,7 @@ def weight_changes(atomic_numbers: Sequence[int], coordinates, atom: int, level:
     return np.asarray(_share_changes(*arguments))[: len(atoms), :, :n]
 
 
-def weight_curvature(atomic_numbers: Sequence[int], coordinates, energies, level: int, report=None) -> np.ndarray:
+def weight_curvature(atomic_numbers: Charges, coordinates, energies, level: int, report=None) -> np.ndarray:
     """Second derivatives (atom, 3, atom, 3) of sum_p weight_p energies_p of `molecular_grid` by the nuclei.
 
     energies: (point,).   report: called with (coordinates done, coordinates in all).

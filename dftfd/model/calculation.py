@@ -138,10 +138,12 @@ class Calculation:
         if options.occupations is not None:
             return GivenOccupations(options.occupations)
         if options.smearing is not None:
-            kind, width = options.smearing
-            n_electrons = tuple(self.capacity * n for n in self.n_occupied)
-            return Smearing(n_electrons, self.capacity, width, kind)
+            return self.smearing(*options.smearing)
         return Aufbau(self.n_occupied, self.capacity)
+
+    def smearing(self, kind: str, width: float) -> Smearing:
+        """Smeared occupations of a kind and width [hartree]."""
+        return Smearing(tuple(self.capacity * n for n in self.n_occupied), self.capacity, width, kind)
 
     @property
     def is_large(self) -> bool:
@@ -217,7 +219,7 @@ class Calculation:
 
     def _coarse_orbitals(self, energy: KohnSham, progress) -> float:
         """Bytes of all orbitals on the grid on which a large molecule's SCF begins, and responses and looks do."""
-        semilocal = energy.of_kind(SemilocalEnergy)
+        semilocal = energy.find(SemilocalEnergy)
         if semilocal is None or not self.has_finer_grid:
             return 0.0
         orbitals = GridOrbitals(self.molecule, progress)

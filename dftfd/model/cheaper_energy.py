@@ -6,7 +6,8 @@ It finds starts of an SCF and first vectors of a response, which the whole energ
 from dataclasses import dataclass, replace
 
 from dftfd.model.calculation import COARSE_LEVEL, Ingredients
-from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy
+from dftfd.terms import CoulombExchangeEnergy, DoubleIntegralEnergy, SemilocalEnergy, Term
+from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
 from dftfd.terms.on_grid import GridOrbitals, Quadrature
 
 
@@ -32,10 +33,11 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> Chea
     `looks`, needs no more than it gives.
     """
     calculation, energy = ingredients.calculation, ingredients.energy
-    semilocal, double = energy.of_kind(SemilocalEnergy), energy.of_kind(DoubleIntegralEnergy)
+    semilocal, double = energy.find(SemilocalEnergy), energy.find(DoubleIntegralEnergy)
     coarse = calculation.has_finer_grid if looks else calculation.is_large
     if semilocal is None or not (coarse or double):
         return None
+    coulomb = energy.of_kind(CoulombExchangeEnergy)
     words: list[str] = []
     cheaper = semilocal
     if coarse:
@@ -51,24 +53,24 @@ def cheaper_ingredients(ingredients: Ingredients, progress, looks=False) -> Chea
         cheaper.prepare(progress)
     if double is not None:
         words.append("without double integrals")
-    other = {id(semilocal): cheaper, id(double): None}
+    other: dict[int, Term | None] = {id(semilocal): cheaper, id(double): None}
     if looks and not calculation.density_fit:
         words.append("with fitted integrals")
-        exact, room = energy.of_kind(CoulombExchangeEnergy), ingredients.orbitals.room
-        fitted = replace(calculation, density_fit=True).coulomb_exchange(int(room))
-        other[id(exact)] = CoulombExchangeEnergy(fitted, calculation.functional.exact_exchange)
-        other[id(exact)].keep_within(room)
+        room = ingredients.orbitals.room
+        integrals = replace(calculation, density_fit=True).coulomb_exchange(int(room))
+        other[id(coulomb)] = in_its_place = CoulombExchangeEnergy(integrals, calculation.functional.exact_exchange)
+        in_its_place.keep_within(room)
     whole = rehearsal = None
     rehearsed: dict = {}
-    if not looks and calculation.density_fit:
-        fitted = energy.of_kind(CoulombExchangeEnergy)
-        of_builder = lambda builder: {id(fitted): CoulombExchangeEnergy(builder, fitted.exact_exchange)}
-        estimates = fitted.builder.for_estimates()
-        if estimates.exchange_is_rough:
+    fitted = coulomb.builder
+    if not looks and isinstance(fitted, DensityFittedCoulombExchange):
+        of_builder = lambda builder: {id(coulomb): CoulombExchangeEnergy(builder, coulomb.exact_exchange)}
+        rough = fitted.for_estimates()
+        if rough.exchange_is_rough:
             words.append("with few fitting functions for exchange")
-            rehearsed = of_builder(fitted.builder.rehearsal())
+            rehearsed = of_builder(fitted.rehearsal())
             whole = _with_terms(ingredients, other | rehearsed)
-        other |= of_builder(estimates)
+        other |= of_builder(rough)
     if not looks and calculation.rehearses:
         rehearsal = _with_terms(ingredients, {id(semilocal): semilocal.rehearsal()} | rehearsed)
     return Cheaper(_with_terms(ingredients, other), " ".join(words), whole, rehearsal)

@@ -8,26 +8,39 @@ same lines. W. Kohn, L. J. Sham, Phys. Rev. 140, A1133 (1965). doi:10.1103/PhysR
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from dftfd.errors import UnsupportedError
+from dftfd.runtime.array_types import (
+    ChangeOfOrbitals,
+    DensityMatrix,
+    FockMatrix,
+    NuclearGradient,
+    NumberOfElectrons,
+    OccupiedOrbitals,
+    OrbitalRows,
+    PartOfFock,
+)
+from dftfd.runtime.progress import Progress
 from dftfd.terms import COMPONENTS, Term
-from dftfd.terms.term import ChangeOfOrbitals
+
+T = TypeVar("T", bound=Term)
+V = TypeVar("V", float, np.ndarray)
 
 
 @dataclass(frozen=True, eq=False)
 class FockEvaluation:
-    """F (spin, ao, ao) = dE/dP [hartree], energy components [hartree], electrons by quadrature (spin,) or None.
+    """F = dE/dP [hartree], energy components [hartree], electrons by quadrature or None.
 
-    matrices: the parts of F that belong to components, (spin, ao, ao) or (1, ao, ao).
+    matrices: the parts of F that belong to components.
     """
 
-    F: np.ndarray
+    F: FockMatrix
     energies: Mapping[str, float]
-    n_electrons: np.ndarray | None
-    matrices: Mapping[str, np.ndarray] = field(default_factory=dict)
+    n_electrons: NumberOfElectrons | None
+    matrices: Mapping[str, PartOfFock] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +49,8 @@ class KohnSham:
 
     terms: tuple[Term, ...]
 
-    def evaluate(self, P, C_occ=None) -> FockEvaluation:
-        """Energy components and Fock matrix of P (spin, ao, ao); C_occ with P = C_occ C_occ^T saves work.
+    def evaluate(self, P: DensityMatrix, C_occ: OccupiedOrbitals | None = None) -> FockEvaluation:
+        """Energy components and Fock matrix of P; C_occ with P = C_occ C_occ^T saves work.
 
         Components that no term has are zero.
         """
@@ -47,12 +60,14 @@ class KohnSham:
         F = sum(matrices.values(), start=np.zeros(np.shape(P)))
         return FockEvaluation(F, dict.fromkeys(COMPONENTS, 0.0) | energies, n_electrons, matrices)
 
-    def changes_from(self, P, C_occ=None) -> Callable[..., Mapping[str, np.ndarray]]:
+    def changes_from(
+        self, P: DensityMatrix, C_occ: OccupiedOrbitals | None = None
+    ) -> Callable[..., Mapping[str, PartOfFock]]:
         """(P', C_occ') -> what P' changes of `FockEvaluation.matrices`, by `Term.changes_from`."""
         changes = [term.changes_from(P, C_occ) for term in self.terms]
         return lambda P, C_occ=None: _added(change(P, C_occ) for change in changes)
 
-    def orbital_response(self, P, C, triplet: bool = False) -> ChangeOfOrbitals:
+    def orbital_response(self, P: DensityMatrix, C: OrbitalRows, triplet: bool = False) -> ChangeOfOrbitals:
         """The sum of the terms' responses: the exact derivative of `evaluate`'s F; see `Term.response`.
 
         Raises UnsupportedError where a term has none; nothing is left out.
@@ -66,8 +81,8 @@ class KohnSham:
 
         return change
 
-    def response(self, P) -> Callable[[np.ndarray], np.ndarray]:
-        """The linear map dP -> dF at P, both (spin, ao, ao), dP symmetric; the orbitals are all basis functions."""
+    def response(self, P: DensityMatrix) -> Callable[[DensityMatrix], FockMatrix]:
+        """The linear map dP -> dF at P, dP symmetric; the orbitals are all basis functions."""
         change = self.orbital_response(P, [np.eye(P.shape[1])] * len(P))
         return lambda dP: np.concatenate(change([dP_s[None] / 2 for dP_s in dP]))
 
@@ -85,22 +100,31 @@ class KohnSham:
         if self.lacks_response:
             raise UnsupportedError(self.lacks_response)
 
-    def gradient(self, P, C_occ, grid_response: bool, progress) -> np.ndarray:
-        """dE/dR (atom, 3) [hartree/bohr] at fixed P."""
+    def gradient(
+        self, P: DensityMatrix, C_occ: OccupiedOrbitals | None, grid_response: bool, progress: Progress
+    ) -> NuclearGradient:
+        """dE/dR [hartree/bohr] at fixed P."""
         parts = []
         for term in self.terms:
             with progress.stage(term.stage):
                 parts.append(term.gradient(P, C_occ, grid_response, progress))
         return np.sum(parts, axis=0)
 
-    def of_kind(self, kind: type) -> Any:
+    def find(self, kind: type[T]) -> T | None:
         """The term of a class, None without."""
         return next((term for term in self.terms if isinstance(term, kind)), None)
 
+    def of_kind(self, kind: type[T]) -> T:
+        """The term of a class that the energy has."""
+        found = self.find(kind)
+        if found is None:
+            raise LookupError(f"the energy has no term of the class {kind.__name__}.")
+        return found
 
-def _added(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+
+def _added(parts: Iterable[Mapping[str, V]]) -> dict[str, V]:
     """What several mappings have under the same name, added up."""
-    whole: dict[str, Any] = {}
+    whole: dict[str, V] = {}
     for part in parts:
         for name, value in part.items():
             whole[name] = whole[name] + value if name in whole else value

@@ -6,13 +6,15 @@ from typing import Any
 import numpy as np
 
 from dftfd.libcint.guesses import moved_density
+from dftfd.model.solved_calculation import Solved
+from dftfd.runtime.progress import Progress
 from dftfd.runtime.threads import blas_threads
 from dftfd.scf.convergence import Convergence
 from dftfd.scf.loop import solve
 from dftfd.scf.occupation import MaximumOverlap
 
 
-def solution_at(result: Any, coordinates: np.ndarray, thresholds: Convergence, progress: Any) -> Any:
+def solution_at(result: Solved, coordinates: np.ndarray, thresholds: Convergence, progress: Progress) -> Solved:
     """The result, an SCFResult, with its molecule's nuclei at coordinates (atom, 3) [bohr], solved again there.
 
     Occupations follow the same rule; followed orbitals are those of the result. Where the search does not converge,
@@ -21,7 +23,7 @@ def solution_at(result: Any, coordinates: np.ndarray, thresholds: Convergence, p
     options, molecule = result.settings.options, result.molecule.at(coordinates)
     calculation = replace(result.calculation, molecule=molecule)
     ingredients = calculation.build(progress)
-    occupy: Any = calculation.occupier(options)
+    occupy = calculation.occupier(options)
     if options.follow_orbitals:
         numbers = tuple(tuple(map(float, n)) for n in result.mo_occ)
         occupy = MaximumOverlap(numbers, result.mo_coeff, ingredients.matrices.S)

@@ -7,6 +7,7 @@ import numpy as np
 from dftfd.errors import InputError
 from dftfd.functionals import supports
 from dftfd.grids.atomic import N_LEVELS
+from dftfd.model.solved_calculation import SolvedCalculation
 from dftfd.runtime.progress import Progress
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import State
@@ -17,7 +18,7 @@ MARGINAL = -5e-3
 """Eigenvalue [hartree] above which a negative one may be the grid's: a finer grid tells how far it is moved."""
 
 
-def result_stability(result) -> Stability:
+def result_stability(result: SolvedCalculation) -> Stability:
     """The lowest Hessian eigenvalues of a result; its integrals are computed again, so that results stay small.
 
     The Hessian is that of all terms of the energy; UnsupportedError where one has no response.
@@ -34,7 +35,7 @@ def result_stability(result) -> Stability:
     return Stability(value, external, other_guess if steeper else guess, max(noise, other_noise))
 
 
-def _lowest(result, calculation, repeat, antisymmetric):
+def _lowest(result: SolvedCalculation, calculation, repeat, antisymmetric):
     """(lowest eigenvalue, density down there, the grid's noise in it), each of the result's orbitals `repeat` times."""
     problem, state = _state(result, calculation, repeat)
     model = energy_model(problem, state)
@@ -52,7 +53,7 @@ def _lowest(result, calculation, repeat, antisymmetric):
     return value, None if lower is None else lower.P, noise
 
 
-def _state(result, calculation, repeat):
+def _state(result: SolvedCalculation, calculation, repeat):
     """(problem, state) of a result's orbitals, each `repeat` times, in a calculation."""
     ingredients = calculation.build(Progress())
     ingredients.energy.require_response()

@@ -21,6 +21,7 @@ from dftfd.model.identity import identity_of, require_energy_again
 from dftfd.model.nearby import solution_at
 from dftfd.model.option_values import for_json
 from dftfd.model.options import ENERGY, SEARCH, STATE
+from dftfd.model.solved_calculation import SolvedCalculation
 from dftfd.response.differences import Differences
 from dftfd.response.kept_functions import require_same_number
 from dftfd.response.polarizability import polarizabilities
@@ -37,7 +38,7 @@ CLOSE = {"energy": 1e-10, "orbital_gradient": 1e-9}
 class Displacements:
     """What is known at displaced geometries: rows of forces, dipole moment and, where wanted, polarisability."""
 
-    def __init__(self, result, differences: Differences, record: Record):
+    def __init__(self, result: SolvedCalculation, differences: Differences, record: Record):
         n = result.molecule.n_atoms
         self.done = np.zeros(3 * n * differences.points, dtype=bool)
         self.rows = np.zeros((len(self.done), 3 * n + 3 + (9 if differences.raman else 0)))
@@ -50,9 +51,9 @@ class Displacements:
             except (KeyError, TypeError, ValueError, IndexError) as error:
                 raise record.damaged(k, error) from error
 
-    def _take(self, piece, k, result):
+    def _take(self, piece, k, result: SolvedCalculation):
         if k == 0:
-            require_energy_again(self._record.path, piece["energy"], result.energy, result.settings.conv_tol)
+            require_energy_again(self._record.path, piece["energy"], result.energy, result.settings.options.conv_tol)
             return
         number, row = int(piece["number"]), np.array(piece["row"], dtype=float)
         if number < 0 or row.shape != self.rows[number].shape or not np.isfinite(row).all():
@@ -66,7 +67,9 @@ class Displacements:
 
 
 @contextmanager
-def recorded_displacements(result, differences: Differences, path, restart: bool) -> Iterator[Displacements]:
+def recorded_displacements(
+    result: SolvedCalculation, differences: Differences, path, restart: bool
+) -> Iterator[Displacements]:
     """Those of a result, in the record of that path where there is one."""
     options = replace(result.settings.options, xc=result.functional)
     identity = identity_of(result.molecule, options, ENERGY, STATE, SEARCH)
@@ -76,7 +79,7 @@ def recorded_displacements(result, differences: Differences, path, restart: bool
         yield Displacements(result, differences, record)
 
 
-def _of_hdf5(path, result, differences, content) -> list[dict] | None:
+def _of_hdf5(path, result: SolvedCalculation, differences, content) -> list[dict] | None:
     """The pieces in a file of an earlier version, HDF5, which did not hold the program of the formula."""
     if not content.startswith(MAGIC):
         return None
@@ -95,7 +98,7 @@ def _of_hdf5(path, result, differences, content) -> list[dict] | None:
     return [{"energy": result.energy}, *pieces]
 
 
-def _earlier_identity(result, differences):
+def _earlier_identity(result: SolvedCalculation, differences):
     molecule, options = result.molecule, result.settings.options.plain(ENERGY, STATE)
     names = ("symbols", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp")
     potential = result.calculation.surroundings.potential
@@ -111,7 +114,9 @@ def _earlier_identity(result, differences):
     return as_json(known, for_json)
 
 
-def by_differences(result: Any, differences: Differences, record: Displacements, progress: Any) -> dict[str, Any]:
+def by_differences(
+    result: SolvedCalculation, differences: Differences, record: Displacements, progress: Progress
+) -> dict[str, Any]:
     """hessian (atom, 3, atom, 3), dipole_derivatives (atom, 3, 3) and polarizability_derivatives of a result.
 
     The last axes of the derivatives are those of dipole moment and polarisability; None where they are not wanted.
@@ -119,7 +124,7 @@ def by_differences(result: Any, differences: Differences, record: Displacements,
     """
     n = result.molecule.n_atoms
     shape = 3 * n, differences.points
-    thresholds = Convergence(CLOSE["energy"], result.settings.max_cycles, CLOSE["orbital_gradient"])
+    thresholds = Convergence(CLOSE["energy"], result.settings.options.max_cycles, CLOSE["orbital_gradient"])
     with progress.stage("displacements"):
         for number, (coordinate, place) in enumerate(np.ndindex(shape)):
             if not record.done[number]:

@@ -18,6 +18,7 @@ from dftfd.errors import ConvergenceWarning, InputError, NotConvergedError, show
 from dftfd.functionals import supports
 from dftfd.libcint.mole import gradient_integrals, overlap_integrals, position_integrals, rotation_integrals
 from dftfd.model.nearby import solution_at
+from dftfd.model.solved_calculation import SolvedCalculation
 from dftfd.response.excited_states import ExcitedState, excited_state
 from dftfd.response.linear_response import LinearResponse
 from dftfd.response.spin_flip import SpinFlip
@@ -28,6 +29,7 @@ from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.pictures import picture
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.scf.convergence import Convergence
+from dftfd.terms.solvent import Solvent
 
 HARTREE_IN_EV = 27.21138602
 TOLERANCE = 1e-5
@@ -90,7 +92,7 @@ class Excitations(ShownAsText):
     occupied: tuple[np.ndarray, ...] = field(repr=False)
     virtual: tuple[np.ndarray, ...] = field(repr=False)
     solvation: str = ""
-    result: Any = field(default=None, repr=False)
+    result: SolvedCalculation | None = field(default=None, repr=False)
 
     def __len__(self):
         return len(self.energies)
@@ -120,9 +122,14 @@ class Excitations(ShownAsText):
         """
         if root >= len(self):
             raise InputError(f"root {shown(root)}: there are {len(self)} roots, from 0.")
+        return state_of(self, self.ground_state, root, grid_response, as_progress(progress))
+
+    @property
+    def ground_state(self) -> SolvedCalculation:
+        """The result that these are excitations of; InputError for those of a file."""
         if self.result is None:
             raise InputError("excitations of a file know no ground state: compute them, by result.excitations(...).")
-        return state_of(self, root, grid_response, as_progress(progress))
+        return self.result
 
     @public
     def forces(
@@ -249,18 +256,18 @@ def excitations_of(
             stacklevel=4,
         )
     found = _excitations(result, response, roots, converged, tda, spin)
-    return found if result.calculation.surroundings.solvent is None else _named_by_solvent(found, result, equilibrium)
-
-
-def _named_by_solvent(found, result, equilibrium):
-    """The same, with the solvent and what of it follows in the title."""
     solvent = result.calculation.surroundings.solvent
+    return found if solvent is None else _named_by_solvent(found, solvent, equilibrium)
+
+
+def _named_by_solvent(found: Excitations, solvent: Solvent, equilibrium: bool) -> Excitations:
+    """The same, with the solvent and what of it follows in the title."""
     how = "equilibrium" if equilibrium else "non-equilibrium"
     what = f"{found.what} in {solvent.name or solvent.epsilon} ({solvent.model}, {how})"
     return replace(found, what=what, solvation=how)
 
 
-def _operators(result, spin, progress, fast) -> Any:
+def _operators(result: SolvedCalculation, spin, progress, fast) -> Any:
     """The equations of excitations of a spin; InputError where the result has none."""
     if spin == "flip":
         return SpinFlip(result, progress)
@@ -294,7 +301,7 @@ def _start(response, count):
     return start
 
 
-def _excitations(result, response, roots, converged, tda, spin):
+def _excitations(result: SolvedCalculation, response, roots, converged, tda, spin):
     """Strengths and amplitudes of the roots."""
     molecule = result.molecule
     X, Y = (response.blocks(part / 2) for part in (roots.R + roots.L, roots.R - roots.L))
@@ -329,14 +336,16 @@ def _excitations(result, response, roots, converged, tda, spin):
     )
 
 
-def state_of(found: Excitations, root: int, grid_response: bool, progress: Any) -> ExcitedState:
+def state_of(
+    found: Excitations, ground_state: SolvedCalculation, root: int, grid_response: bool, progress: Progress
+) -> ExcitedState:
     """See Excitations.state."""
     if found.spin == "flip":
         raise InputError("states of flipped spins have no forces here; take excitations of UKS, or spin='triplet'.")
     if found.solvation == "non-equilibrium":
         raise InputError("states out of equilibrium with a solvent have no forces; take equilibrium_solvation=True.")
-    thresholds = Convergence(CLOSE["energy"], found.result.settings.max_cycles, CLOSE["orbital_gradient"])
-    result = solution_at(found.result, found.result.molecule.coordinates, thresholds, Progress())
+    thresholds = Convergence(CLOSE["energy"], ground_state.settings.options.max_cycles, CLOSE["orbital_gradient"])
+    result = solution_at(ground_state, ground_state.molecule.coordinates, thresholds, Progress())
     result.require_converged("excited states")
     response = LinearResponse(result, found.spin == "triplet", progress)
     start = [_in_orbitals(response, found, part) for part in (1.0, -1.0)]

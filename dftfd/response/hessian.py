@@ -10,6 +10,7 @@ import numpy as np
 from dftfd.errors import InputError, InputWarning, NumericalError
 from dftfd.functionals import supports
 from dftfd.model.forces import nuclear_forces
+from dftfd.model.solved_calculation import SolvedCalculation
 from dftfd.response.differences import STEPS, Differences
 from dftfd.response.displacements import by_differences, recorded_displacements
 from dftfd.response.kept_functions import SHARE, kept_functions
@@ -41,7 +42,7 @@ class SecondDerivatives:
 
 
 def second_derivatives(
-    result: Any,
+    result: SolvedCalculation,
     method: str = "auto",
     points: int = 2,
     step: float | None = None,
@@ -80,14 +81,14 @@ def second_derivatives(
     )
 
 
-def _dependent(result):
+def _dependent(result: SolvedCalculation):
     """The KeptFunctions of a linearly dependent basis, else None."""
     if result.mo_coeff.shape[2] == result.molecule.n_ao:
         return None
     return kept_functions(result.molecule, result.calculation.linear_dependence)
 
 
-def _step(result, method, points, step, kept):
+def _step(result: SolvedCalculation, method, points, step, kept):
     fitted_ranges = result.calculation.density_fit and any(omega for omega, _ in result.functional.exact_exchange)
     usual = STEPS["response, fitted ranges" if method == "response" and fitted_ranges else method][points]
     if kept is None:

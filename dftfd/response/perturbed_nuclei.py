@@ -25,6 +25,7 @@ from dftfd.libcint.derivatives import overlap_derivative
 from dftfd.libcint.mole import overlap_integrals, position_integrals
 from dftfd.model.forces import energy_weighted_density
 from dftfd.model.nearby import solution_at
+from dftfd.model.solved_calculation import SolvedCalculation
 from dftfd.properties.moments import dipole_moment
 from dftfd.response.differences import Differences
 from dftfd.response.linear_response import LinearResponse
@@ -37,22 +38,22 @@ TOLERANCE = 1e-9
 """Of the coupled-perturbed equations, as a share of each perturbation: it enters to first order."""
 
 
-def why_not(result: Any) -> str:
+def why_not(result: SolvedCalculation) -> str:
     """Why there are no coupled-perturbed orbitals for a result, in a sentence; empty where there are."""
     calculation = result.calculation
-    if result.settings.smearing:
+    if result.settings.options.smearing:
         return "smeared occupations, which move electrons between orbitals, have no response here."
     if result.mo_coeff.shape[2] < calculation.molecule.n_ao:
         return "the basis is linearly dependent: functions that are left out change as nuclei move."
     return calculation.energy(Progress()).lacks_response
 
 
-def by_response(result: Any, differences: Differences, progress: Any) -> dict[str, Any]:
+def by_response(result: SolvedCalculation, differences: Differences, progress: Progress) -> dict[str, Any]:
     """hessian (atom, 3, atom, 3) and dipole_derivatives (atom, 3, 3) of a result; UnsupportedError as `why_not`."""
     if problem := why_not(result):
         raise UnsupportedError(problem)
     molecule = result.molecule
-    thresholds = Convergence(1e-10, result.settings.max_cycles, 1e-9)
+    thresholds = Convergence(1e-10, result.settings.options.max_cycles, 1e-9)
     result = solution_at(result, molecule.coordinates, thresholds, Progress())
     result.require_converged("second derivatives")
     with progress.stage("coupled-perturbed orbitals"):
@@ -74,7 +75,7 @@ class _Perturbed:
     ao, ao).   skeleton: d2E/dRdR (coordinate, coordinate) at that density.
     """
 
-    def __init__(self, result, differences, progress):
+    def __init__(self, result: SolvedCalculation, differences, progress):
         self._result, self._differences, self._progress = result, differences, progress
         self._molecule, self._coordinates = result.molecule, result.molecule.coordinates
         with blas_threads(1):

@@ -20,6 +20,7 @@ import numpy as np
 
 from dftfd.libcint.mole import position_integrals
 from dftfd.model.nearby import solution_at
+from dftfd.model.solved_calculation import SolvedCalculation
 from dftfd.response.differences import Differences
 from dftfd.response.linear_response import LinearResponse
 from dftfd.response.smeared import SmearedResponse
@@ -34,11 +35,11 @@ FIELD = 4e-3
 FREQUENCY = number(lambda x: 0 <= x < 1e4, "a frequency of 0.0 or more hartree")
 
 
-def polarizabilities(result, frequencies, progress=None, tolerance=TOLERANCE) -> np.ndarray:
+def polarizabilities(result: SolvedCalculation, frequencies, progress=None, tolerance=TOLERANCE) -> np.ndarray:
     """alpha (frequency, 3, 3) [bohr^3] of a result at frequencies [hartree]; see SCFResult.polarizability."""
     progress = as_progress(progress)
     r, found = position_integrals(result.molecule, 1), []
-    if result.settings.smearing and not any(frequencies):
+    if result.settings.options.smearing and not any(frequencies):
         with progress.stage("polarizability"):
             alpha = SmearedResponse(result, progress).polarizability(r, tolerance)
         return np.stack([(alpha + alpha.T) / 2] * len(frequencies))
@@ -57,7 +58,9 @@ def polarizabilities(result, frequencies, progress=None, tolerance=TOLERANCE) ->
     return np.stack(found)
 
 
-def hyperpolarizabilities(result: Any, step: float = FIELD, progress: Any = None) -> tuple[np.ndarray, float]:
+def hyperpolarizabilities(
+    result: SolvedCalculation, step: float = FIELD, progress: Any = None
+) -> tuple[np.ndarray, float]:
     """Static beta (3, 3, 3) [e^3 bohr^3 / hartree^2] of a result, and by how much it was not symmetric.
 
     step: of fields [hartree / (e bohr)]. Raises NotConvergedError where an SCF in a field does not converge.
@@ -72,12 +75,12 @@ def hyperpolarizabilities(result: Any, step: float = FIELD, progress: Any = None
     return symmetric, float(np.abs(beta - symmetric).max())
 
 
-def _polarizability_in(result, axis, strength) -> np.ndarray:
+def _polarizability_in(result: SolvedCalculation, axis, strength) -> np.ndarray:
     """alpha (3, 3) with a field added along an axis."""
     surroundings = result.calculation.surroundings
     field = surroundings.electric_field + strength * np.eye(3)[axis]
     calculation = replace(result.calculation, surroundings=replace(surroundings, electric_field=field))
-    thresholds = Convergence(1e-10, result.settings.max_cycles, 1e-9)
+    thresholds = Convergence(1e-10, result.settings.options.max_cycles, 1e-9)
     there = replace(result, calculation=calculation, fock=None)
     solved = solution_at(there, result.molecule.coordinates, thresholds, Progress())
     return polarizabilities(solved, [0.0], Progress(), TIGHT)[0]

@@ -14,6 +14,7 @@ S. de Gironcoli, Phys. Rev. B 51, 6773 (1995). doi:10.1103/PhysRevB.51.6773
 
 import numpy as np
 
+from dftfd.model.solved_calculation import SolvedCalculation
 from dftfd.response.subspaces import driven_response
 from dftfd.runtime.progress import Progress
 
@@ -28,7 +29,7 @@ class SmearedResponse:
 
     is_local = True
 
-    def __init__(self, result, progress=None):
+    def __init__(self, result: SolvedCalculation, progress=None):
         result.require_converged("linear response")
         self._progress = progress or Progress()
         calculation = result.calculation
@@ -41,7 +42,7 @@ class SmearedResponse:
         self._rows, self._columns = np.tril_indices(self._C.shape[2])
         # a pair p > q stands for pq and qp
         self._weight = np.where(self._rows == self._columns, 1.0, np.sqrt(2.0))
-        smearing = calculation.occupier(result.settings.options)
+        smearing = calculation.smearing(*result.settings.options.smearing)
         b = np.sqrt(-np.stack([smearing.slopes(*spin) for spin in zip(result.mo_energy, result.mo_occ, strict=True)]))
         self._b = b[:, self._rows, self._columns]
         moved = self._b * (self._rows == self._columns)

@@ -13,6 +13,7 @@ import numpy as np
 from dftfd.errors import InputError
 from dftfd.functionals import supports
 from dftfd.model.kohn_sham import FockEvaluation
+from dftfd.model.solved_calculation import SolvedCalculation
 from dftfd.runtime.progress import Progress
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import State
@@ -28,7 +29,7 @@ class SpinFlip:
 
     is_local, cheaper, scale = True, None, 2.0
 
-    def __init__(self, result, progress=None):
+    def __init__(self, result: SolvedCalculation, progress=None):
         result.require_converged("linear response")
         calculation, progress = result.calculation, progress or Progress()
         supports.require("spin flips", result.functional, result.features)

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import numpy as np
 
 from dftfd.model.forces import nuclear_forces
+from dftfd.model.solved_calculation import SolvedCalculation
 from dftfd.model.stability_analysis import result_stability
 from dftfd.response.excitations import SPINS, Excitations, excitations_of
 from dftfd.response.hessian import METHODS, POINTS, STEP, second_derivatives
@@ -32,7 +33,13 @@ def of_a_solution(method: _Code) -> _Code:
     return cast(_Code, checked)
 
 
-class Responses:
+if TYPE_CHECKING:
+    _Base = SolvedCalculation
+else:
+    _Base = object
+
+
+class Responses(_Base):
     """Methods of SCFResult."""
 
     @public

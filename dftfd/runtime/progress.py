@@ -7,6 +7,7 @@ table. The base class says nothing; the command line brings its own for terminal
 import logging
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dftfd.errors import InputError, shown
@@ -37,7 +38,7 @@ class Progress:
     """Collects wall times by stage and is otherwise silent."""
 
     def __init__(self):
-        self.seconds = {}
+        self.seconds: dict[str, float] = {}
 
     def __enter__(self):
         return self
@@ -46,7 +47,7 @@ class Progress:
         """The calculation is over, well or not."""
 
     @contextmanager
-    def stage(self, name):
+    def stage(self, name: str) -> Iterator[None]:
         """Everything inside the `with` belongs to the stage `name`."""
         start = time.perf_counter()
         self.begin(name)
@@ -56,19 +57,19 @@ class Progress:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
             self.end(name)
 
-    def begin(self, name):
+    def begin(self, name: str) -> None:
         """A stage begins."""
 
-    def end(self, name):
+    def end(self, name: str) -> None:
         """A stage has ended; `seconds[name]` is its time."""
 
-    def part(self, done, total):
+    def part(self, done: int, total: int) -> None:
         """Of the longest step at work, `done` of `total` parts are done; called from several threads."""
 
-    def note(self, text):
+    def note(self, text: str) -> None:
         """Something worth a line: a step of an optimisation, what a calculation is about."""
 
-    def fact(self, text, key=None):
+    def fact(self, text: str, key: str | None = None) -> None:
         """A note on how it is computed, the size of the grid, the auxiliary basis, which is given once.
 
         key: what it says, where the text holds what changes by the minute beside; default: the text.
@@ -78,7 +79,7 @@ class Progress:
             told.add(key or text)
             self.note(text)
 
-    def cycle(self, cycle):
+    def cycle(self, cycle) -> None:
         """A line of the SCF table."""
 
 
@@ -125,7 +126,7 @@ class NotebookProgress(LogProgress):
         self._lines.add(cycle_line(cycle))
 
 
-def as_progress(progress):
+def as_progress(progress: Progress | bool | None) -> Progress:
     """The Progress for an option: None logs and in a notebook shows, False logs alone, True prints to standard output.
 
     An object is used as it is.

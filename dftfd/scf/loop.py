@@ -88,7 +88,7 @@ class _Run:
         """A line of the table is done; the run would go on from `state`."""
         self.history.append(cycle)
         self.on_cycle(cycle)
-        if self.on_snapshot is not None and state.mo_coeff is not None:
+        if self.on_snapshot is not None and isinstance(state, State):
             lowest, memory = (state, {}) if self.minimising else (self.lowest, self.extrapolation.arrays())
             self.on_snapshot(Snapshot(self.solution(state, converged), lowest, memory, self.minimising))
 
@@ -100,7 +100,7 @@ class _Run:
     def begin(self, start, memory, change) -> Solution:
         """From the starting density, or a state, and what the extrapolation is to remember."""
         state, gradient = start if isinstance(start, State) else self.problem.start(start), np.nan
-        if state.mo_coeff is not None:
+        if isinstance(state, State):
             self.lowest, gradient = state, self.problem.gradient_norm(state)
         self.extrapolation.restore(memory or {})
         cycle = Cycle(0, state.energy, change, gradient, np.nan)

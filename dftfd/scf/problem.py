@@ -12,79 +12,105 @@ from typing import Any, Protocol
 import numpy as np
 
 from dftfd.errors import NumericalError, UnsupportedError
+from dftfd.runtime.array_types import (
+    ChangeOfOrbitals,
+    DensityMatrix,
+    FockMatrix,
+    Occupations,
+    OccupiedOrbitals,
+    OrbitalEnergies,
+    OrbitalRows,
+    Orbitals,
+    Orthonormaliser,
+    Overlap,
+    PartOfFock,
+)
 from dftfd.scf.convergence import Cycle
 from dftfd.scf.occupation import Occupier
 from dftfd.scf.orbitals import density_matrix, diagonalise, occupied_orbitals, orbital_gradient_norm
 
 
 class Evaluation(Protocol):
-    """What the Fock callback returns: F (spin, ao, ao) and the energy's components, all in hartree."""
+    """What the Fock callback returns: F and the energy's components, all in hartree."""
 
     @property
-    def F(self) -> np.ndarray: ...
+    def F(self) -> FockMatrix: ...
 
     @property
     def energies(self) -> Mapping[str, float]: ...
 
     @property
-    def matrices(self) -> Mapping[str, np.ndarray]:
-        """The parts of F that belong to components of the energy, (spin, ao, ao) or, for all spins, (1, ao, ao)."""
+    def matrices(self) -> Mapping[str, PartOfFock]:
+        """The parts of F that belong to components of the energy."""
         ...
 
 
-# fock(P, C_occ): density matrix (spin, ao, ao) and, per spin, the occupied orbitals (ao, occupied) scaled so that
-# P = C_occ C_occ^T; None for the starting density, which has no orbitals.
-FockBuilder = Callable[[np.ndarray, tuple | None], Evaluation]
+# fock(P, C_occ): C_occ is None for the starting density, which has no orbitals.
+FockBuilder = Callable[[DensityMatrix, OccupiedOrbitals | None], Evaluation]
 
 # changes_from(P, C_occ): a callback with the arguments of `fock` and the result V(P') - V(P) for each V that changes of
 # the evaluation's `matrices`, with an error that is a small part of that difference.
-ChangeBuilder = Callable[[np.ndarray, tuple | None], Callable[[np.ndarray, tuple | None], Mapping[str, np.ndarray]]]
+Changes = Callable[[DensityMatrix, OccupiedOrbitals | None], Mapping[str, PartOfFock]]
+ChangeBuilder = Callable[[DensityMatrix, OccupiedOrbitals | None], Changes]
 
-# response(P, C): how the Fock matrix at P changes with the orbitals C, per spin (orbital, ao): a linear map of changes
-# dC, per spin (trial, orbital, ao), to dF C alike, where dP = sum_q dC_q C_q^T + C_q dC_q^T. With imaginary=1, i dC
-# stands in the place of dC and the result is dF C / i; numbers between weigh both.
-ResponseBuilder = Callable[[np.ndarray, list], Callable[..., Any]]
+# response(P, C): how the Fock matrix at P changes with the orbitals C.
+ResponseBuilder = Callable[[DensityMatrix, OrbitalRows], ChangeOfOrbitals]
 
 
 @dataclass(frozen=True)
-class State:
-    """Orbitals, the density they make, and what the Fock callback said of that density.
+class EvaluatedDensity:
+    """A density and what the Fock callback said of it. A starting density is no more; others are `State`s."""
 
-    mo_energy, mo_occ (spin, mo), mo_coeff (spin, ao, mo): arrays; None of a starting density.
-    entropy_term: -T S [hartree] of smeared occupations, else 0.
-    """
-
-    P: np.ndarray
+    P: DensityMatrix
     evaluation: Evaluation
-    mo_energy: Any = None
-    mo_occ: Any = None
-    mo_coeff: Any = None
-    entropy_term: float = 0.0
 
     @property
-    def F(self):
-        """Fock matrices (spin, ao, ao) [hartree] of the density P."""
+    def F(self) -> FockMatrix:
+        """Fock matrices [hartree] of the density P."""
         return self.evaluation.F
 
     @property
-    def energy(self):
+    def energy(self) -> float:
         """Total energy [hartree]: the sum of the components."""
         return float(sum(self.evaluation.energies.values()))
 
     @property
-    def free_energy(self):
+    def free_energy(self) -> float:
+        """E - T S [hartree]."""
+        return self.energy
+
+    @property
+    def C_occ(self) -> OccupiedOrbitals | None:
+        """The occupied orbitals; a starting density has none."""
+        return None
+
+
+@dataclass(frozen=True)
+class State(EvaluatedDensity):
+    """Orbitals, the density they make, and what the Fock callback said of that density.
+
+    entropy_term: -T S [hartree] of smeared occupations, else 0.
+    """
+
+    mo_energy: OrbitalEnergies
+    mo_occ: Occupations
+    mo_coeff: Orbitals
+    entropy_term: float = 0.0
+
+    @property
+    def free_energy(self) -> float:
         """E - T S [hartree]."""
         return self.energy + self.entropy_term
 
     @property
-    def C_occ(self):
-        """Per spin the occupied orbitals scaled by sqrt(n), or None for a starting density."""
-        return None if self.mo_coeff is None else occupied_orbitals(self.mo_coeff, self.mo_occ)
+    def C_occ(self) -> OccupiedOrbitals:
+        """The occupied orbitals scaled by sqrt(n)."""
+        return occupied_orbitals(self.mo_coeff, self.mo_occ)
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """An SCF problem. S: overlap (ao, ao).   X: orthonormaliser (ao, mo).   occupy: see dftfd.scf.occupation.
+    """An SCF problem. S: overlap.   X: orthonormaliser.   occupy: see dftfd.scf.occupation.
 
     shared_orbitals: True for a restricted open shell, whose two spins have the same orbitals.
     response: the derivative of the Fock matrix, for second-order methods; None where there is none.
@@ -92,16 +118,16 @@ class Problem:
     """
 
     fock: FockBuilder
-    S: np.ndarray
-    X: np.ndarray
+    S: Overlap
+    X: Orthonormaliser
     occupy: Occupier
     shared_orbitals: bool = False
     response: ResponseBuilder | None = None
     changes_from: ChangeBuilder | None = None
 
-    def start(self, P) -> State:
-        """The state of a starting density, which has no orbitals."""
-        return self._checked(P, None, 0)
+    def start(self, P: DensityMatrix) -> EvaluatedDensity:
+        """A starting density, which has no orbitals."""
+        return EvaluatedDensity(P, self._checked(P, None, 0))
 
     def required_response(self) -> ResponseBuilder:
         """The response; UnsupportedError where there is none."""
@@ -109,7 +135,7 @@ class Problem:
             raise UnsupportedError("the energy has no second derivative here; use convergence='auto' or 'diis'.")
         return self.response
 
-    def fock_of_orbitals(self, state: State) -> np.ndarray:
+    def fock_of_orbitals(self, state: EvaluatedDensity) -> np.ndarray:
         """The matrices whose eigenvectors are the orbitals, (1 or 2, ao, ao): F, or Roothaan's one for shared ones."""
         return roothaan_fock(state.F, state.P, self.S) if self.shared_orbitals else state.F
 
@@ -125,14 +151,14 @@ class Problem:
         """The state with these orbitals and occupations."""
         P = density_matrix(mo_coeff, mo_occ)
         C_occ = occupied_orbitals(mo_coeff, mo_occ)
-        return self._checked(P, C_occ, number, mo_energy, mo_occ, mo_coeff, entropy_term)
+        return State(P, self._checked(P, C_occ, number), mo_energy, mo_occ, mo_coeff, entropy_term)
 
     def gradient_norm(self, state: State) -> float:
         """Norm of the orbital gradient [hartree], in PySCF's convention."""
         return orbital_gradient_norm(state.mo_coeff, state.mo_occ, state.F, self.shared_orbitals)
 
-    def _checked(self, P, C_occ, number, *orbitals) -> State:
-        """The state of density P; NaN and Inf stop the run here, where their origin still has a name."""
+    def _checked(self, P, C_occ, number) -> Evaluation:
+        """What the callback says of P; NaN and Inf stop the run here, where their origin still has a name."""
         evaluation = self.fock(P, C_occ)
         for name, value in evaluation.energies.items():
             if not np.isfinite(value):
@@ -140,7 +166,7 @@ class Problem:
         wrong = np.sum(~np.isfinite(evaluation.F))
         if wrong:
             raise NumericalError(f"SCF cycle {number}: the Fock matrix has {wrong} entries NaN or Inf.")
-        return State(P, evaluation, *orbitals)
+        return evaluation
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dftfd.errors import InputError
 from dftfd.libcint.mole import overlap_integrals
 from dftfd.model.forces import nuclear_forces
 from dftfd.response.excitations import Excitations
+from dftfd.results.result import SCFResult
 from dftfd.runtime.progress import Progress
 
 MORE = 2
@@ -22,11 +23,11 @@ class GroundState:
 
     grid_response: bool
 
-    def at(self, result: Any, progress: Any) -> tuple[float, np.ndarray]:
+    def at(self, result: SCFResult, progress: Progress) -> tuple[float, np.ndarray]:
         """Energy [hartree] and forces (atom, 3) [hartree/bohr] of a result."""
         return result.free_energy, nuclear_forces(result, self.grid_response, Progress()).values
 
-    def resume(self, result: Any, energy: float) -> float:
+    def resume(self, result: SCFResult, energy: float) -> float:
         """The energy [hartree] at a result's geometry, where an earlier run found `energy`."""
         return result.free_energy
 
@@ -55,7 +56,7 @@ class FollowedState:
         tda = " TDA" if self.tda else ""
         return f"excited state {self.state}{f' {self.spin}' if self.spin else ''}{tda}"
 
-    def at(self, result: Any, progress: Any) -> tuple[float, np.ndarray]:
+    def at(self, result: SCFResult, progress: Progress) -> tuple[float, np.ndarray]:
         """Energy [hartree] and forces (atom, 3) [hartree/bohr] of the state at a result's geometry."""
         found = self._roots(result)
         shapes = transition_densities(found)
@@ -69,7 +70,7 @@ class FollowedState:
         state = found.state(self.root, self.grid_response, Progress())
         return state.energy, state.forces
 
-    def resume(self, result: Any, energy: float) -> float:
+    def resume(self, result: SCFResult, energy: float) -> float:
         """Take up the state of this energy [hartree] at a result's geometry, where an earlier run followed it.
 
         Returns its energy now.
@@ -83,7 +84,7 @@ class FollowedState:
         return roots_with_forces(result, max(self.root + 1, self.state) + MORE, self.tda, self.spin)
 
 
-def roots_with_forces(result: Any, n: int, tda: bool, spin: str | None, progress: Any = None) -> Excitations:
+def roots_with_forces(result: SCFResult, n: int, tda: bool, spin: str | None, progress: Any = None) -> Excitations:
     """The n lowest excitations, in equilibrium with a solvent where there is one; fewer where there are not as many."""
     pairs = sum(int((n_s > 0).sum() * (n_s == 0).sum()) for n_s in result.mo_occ)
     in_solvent = result.calculation.surroundings.solvent is not None
@@ -95,7 +96,7 @@ def transition_densities(found: Excitations) -> np.ndarray:
 
     Those move with their atoms, so that densities at different geometries can be compared.
     """
-    s, U = scipy.linalg.eigh(overlap_integrals(found.result.molecule))
+    s, U = scipy.linalg.eigh(overlap_integrals(found.ground_state.molecule))
     root = U * np.sqrt(np.maximum(s, 0.0)) @ U.T
     orbitals = zip(found.X, found.Y, found.occupied, found.virtual, strict=True)
     parts = [np.einsum("aq,nqp,bp->nab", root @ C_o, X + Y, root @ C_v, optimize=True) for X, Y, C_o, C_v in orbitals]

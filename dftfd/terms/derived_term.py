@@ -9,7 +9,7 @@ Matrix dE/dP, response d2E/dP2, third derivatives, and what E gains as nuclei mo
 from abc import abstractmethod
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +46,7 @@ class DerivedTerm(Term):
         self._molecule = molecule
 
     @abstractmethod
-    def energy(self, P, S) -> Any:
+    def energy(self, P, S) -> jax.Array:
         """E [hartree] of P (2, ao, ao), alpha and beta.
 
         S: overlap (n, n) of the ao basis functions and, after them, of those of `reference_basis`.
@@ -138,7 +138,7 @@ class DerivedTerm(Term):
     def _overlap(self):
         return overlap_integrals(self._all_functions)
 
-    def energy_of(self, P) -> Any:
+    def energy_of(self, P) -> jax.Array:
         """E [hartree] of P (spin, ao, ao)."""
         return self._energy_at(P, jnp.asarray(self._overlap))
 
@@ -197,7 +197,7 @@ def _along(code, P) -> list[np.ndarray]:
 
 
 @jax.custom_jvp
-def inverse_square_root(M) -> Any:
+def inverse_square_root(M) -> jax.Array:
     """M^(-1/2) of a symmetric positive matrix (n, n), as in Loewdin's orbitals; equal eigenvalues do no harm."""
     values, U = jnp.linalg.eigh(M)
     return (U / jnp.sqrt(values)[None].astype(U.dtype)) @ U.conj().T

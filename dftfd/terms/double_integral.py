@@ -7,7 +7,7 @@ import jax
 
 from dftfd.functionals.base import Functional
 from dftfd.functionals.pytree import plain_numbers
-from dftfd.terms.on_grid import GridEnergy, GridOrbitals
+from dftfd.terms.on_grid import FunctionalEnergy, GridOrbitals
 from dftfd.terms.term import PySCFPart
 from dftfd.terms.traced_grid import (
     DoubleIntegralInMemory,
@@ -36,7 +36,7 @@ def suitable_level(functional: Functional) -> int:
     return SMOOTH_LEVEL if smooth else OTHER_LEVEL
 
 
-class DoubleIntegralEnergy(GridEnergy):
+class DoubleIntegralEnergy(FunctionalEnergy):
     """E[rho, tau] of double integrals, on a grid as a whole."""
 
     components = {"nonlocal": "nonlocal correlation"}

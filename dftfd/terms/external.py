@@ -19,7 +19,7 @@ import numpy as np
 from dftfd.errors import DftfdError, InputError, shown
 from dftfd.runtime.arguments import Kind
 from dftfd.terms.on_grid import GridEnergy, GridOrbitals
-from dftfd.terms.term import Contribution, Term
+from dftfd.terms.term import Contribution
 from dftfd.xc.code import on_points
 from dftfd.xc.kernel import Slopes
 from dftfd.xc.matrix import XCBuilder
@@ -171,9 +171,6 @@ class ExternalEnergy(GridEnergy):
         V, overlap = self._matrices
         energy = float(np.sum(P * V)) + self._energy_of_nuclei
         return Contribution({"external": energy}, {"external": V[None]}, np.einsum("smn,mn->s", P, overlap))
-
-    response = Term.response
-    bends = False
 
     def gradient(self, P, C_occ, grid_response, progress):
         gradient = super().gradient(P, C_occ, grid_response, progress)

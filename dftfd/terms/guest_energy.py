@@ -11,7 +11,7 @@ from dftfd.grids.molecular import grid_owners
 from dftfd.terms.on_grid import (
     LEAST_WEIGHT,
     NEGLIGIBLE_WEIGHT,
-    GridEnergy,
+    FunctionalEnergy,
     GridOrbitals,
     counting_points,
 )
@@ -19,7 +19,7 @@ from dftfd.xc.guest_kernel import GuestKernel
 from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
 
 
-class GuestEnergy(GridEnergy):
+class GuestEnergy(FunctionalEnergy):
     """E[features] of one guest, on a grid as a whole."""
 
     components = {"guest": "guest functional"}
@@ -55,7 +55,7 @@ class GuestEnergy(GridEnergy):
         if not self._takes_owners:
             return None
         points, weights = self.grid.on(self._molecule)
-        owner = grid_owners(self._molecule.atomic_numbers, self.grid.level)
+        owner = grid_owners(self._molecule.atomic_numbers, self.grid.level_with_nuclei)
         owner = owner[counting_points(self._molecule, points, weights, least)]
         filled = lambda block: np.pad(block.members, (0, len(block.weights) - len(block.members)), mode="edge")
         return owner[np.concatenate([filled(block) for block in store.blocks])]

@@ -9,15 +9,20 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from dftfd.errors import UnsupportedError
 from dftfd.grids.molecular import BYTES_PER_POINT, grid_points, grid_size, molecular_grid, pull_back
 from dftfd.libcint.gto import component_count
+from dftfd.runtime.array_types import DensityMatrix, OccupiedOrbitals
 from dftfd.runtime.memory import Need
+from dftfd.runtime.progress import Progress
 from dftfd.runtime.threads import worker_count
+from dftfd.system.molecule import Molecule
 from dftfd.terms.term import Contribution, Term, no_change
 from dftfd.xc.ao_store import CUTOFF, AOStore, default_block_size, mean_orbitals
 from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
 from dftfd.xc.gradient import BentGradientBuilder, GradientBuilder
+from dftfd.xc.kernel import FunctionalKernel, Kernel
 from dftfd.xc.nonlocal_response import NonlocalXCResponse
 from dftfd.xc.transitions import Transitions, TripletKernel, equal_spins, opposite_spins
 
@@ -67,6 +72,13 @@ class Quadrature:
     def moves(self) -> bool:
         """Whether the points move with the nuclei."""
         return self.level is not None
+
+    @property
+    def level_with_nuclei(self) -> int:
+        """The level of a grid that moves with the nuclei."""
+        if self.level is None:
+            raise UnsupportedError("the points of the grid were given and move with no nucleus; take grid_level=.")
+        return self.level
 
     @property
     def key(self) -> int:
@@ -177,7 +189,14 @@ def counting_points(molecule, points: np.ndarray, weights: np.ndarray, least: fl
 
 
 def gradient_on_grid(
-    molecule, kernel, grid, P, C_occ, grid_response: bool, progress, builder=GradientBuilder
+    molecule: Molecule,
+    kernel: Kernel,
+    grid: Quadrature,
+    P: DensityMatrix,
+    C_occ: OccupiedOrbitals | None,
+    grid_response: bool,
+    progress: Progress,
+    builder=GradientBuilder,
 ) -> np.ndarray:
     """dE/dR (atom, 3) [hartree/bohr] at fixed P of the energy of one kernel on a Quadrature."""
     points, weights = grid.on(molecule)
@@ -189,7 +208,9 @@ def gradient_on_grid(
     if grid.moves and grid_response:
         by_points, by_weights = np.zeros(points.shape), np.zeros(weights.shape)
         by_points[counting], by_weights[counting] = slopes.points, slopes.weights
-        gradient += pull_back(molecule.atomic_numbers, molecule.coordinates, by_points, by_weights, grid.level)
+        gradient += pull_back(
+            molecule.atomic_numbers, molecule.coordinates, by_points, by_weights, grid.level_with_nuclei
+        )
     return gradient
 
 
@@ -199,7 +220,7 @@ class GridEnergy(Term):
     grid: a Quadrature.   orbitals: those of the molecule on its grids; keep: see `reserve`.
     """
 
-    def __init__(self, kernel, molecule, grid, orbitals: GridOrbitals, keep: bool = True):
+    def __init__(self, kernel: Kernel, molecule: Molecule, grid: Quadrature, orbitals: GridOrbitals, keep: bool = True):
         self.kernel, self.grid, self._molecule, self._orbitals = kernel, grid, molecule, orbitals
         orbitals.reserve(grid, ao_order(kernel), keep)
 
@@ -225,6 +246,29 @@ class GridEnergy(Term):
         (name,) = self.components
         return Contribution({name: found.energy}, {name: found.matrix}, found.n_electrons)
 
+    def gradient(self, P, C_occ, grid_response, progress):
+        return self._gradient(P, C_occ, grid_response, progress, GradientBuilder)
+
+    def _gradient(self, P, C_occ, grid_response, progress, builder):
+        kernel, molecule = self.gradient_kernel, self._molecule
+        return gradient_on_grid(molecule, kernel, self.grid, P, C_occ, grid_response, progress, builder)
+
+
+class FunctionalEnergy(GridEnergy):
+    """That of a kernel of a functional, which has derivatives of higher order."""
+
+    kernel: FunctionalKernel
+
+    bends = True
+
+    def bent_matrices(self, P):
+        builder = self.builder
+        found = builder.kernel.second_slopes(*builder.grid, *(builder.density(P_k) for P_k in P))
+        return np.stack([builder.matrix(V) for V in (found.potential, found.change, found.second.density)])
+
+    def bent_gradient(self, P, grid_response, progress):
+        return self._gradient(P, None, grid_response, progress, BentGradientBuilder)
+
     def response(self, P, C, triplet=False):
         change = self._change_of_potential(self.builder.density(P), Transitions(self.builder, C), triplet)
 
@@ -238,7 +282,7 @@ class GridEnergy(Term):
 
     def _change_of_potential(self, density, transitions, triplet):
         """dC -> dV C at a density (spin, channel, point)."""
-        kernel: Any = self._kernel_of_two_spins() if triplet else self.builder.kernel
+        kernel = self._kernel_of_two_spins() if triplet else self.builder.kernel
         if not kernel.whole_grid:
             return transitions.change_of_potential(TripletKernel(kernel) if triplet else kernel, density)
         points, weights = self.builder.grid
@@ -252,20 +296,3 @@ class GridEnergy(Term):
     def _changes(self, kernel, points, weights, density) -> Callable:
         """change of the density -> change of the potential, of a kernel for a whole grid."""
         return NonlocalXCResponse(kernel, points, weights, density)
-
-    def gradient(self, P, C_occ, grid_response, progress):
-        return self._gradient(P, C_occ, grid_response, progress, GradientBuilder)
-
-    bends = True
-
-    def bent_matrices(self, P):
-        builder = self.builder
-        found = builder.kernel.second_slopes(*builder.grid, *(builder.density(P_k) for P_k in P))
-        return np.stack([builder.matrix(V) for V in (found.potential, found.change, found.second.density)])
-
-    def bent_gradient(self, P, grid_response, progress):
-        return self._gradient(P, None, grid_response, progress, BentGradientBuilder)
-
-    def _gradient(self, P, C_occ, grid_response, progress, builder):
-        kernel, molecule = self.gradient_kernel, self._molecule
-        return gradient_on_grid(molecule, kernel, self.grid, P, C_occ, grid_response, progress, builder)

@@ -13,7 +13,7 @@ from dftfd.functionals.base import Functional
 from dftfd.functionals.pytree import taken_apart
 from dftfd.grids.molecular import grid_owners, weight_changes, weight_curvature
 from dftfd.runtime.progress import as_progress
-from dftfd.terms.on_grid import NEGLIGIBLE_WEIGHT, GridEnergy, GridOrbitals, counting_points
+from dftfd.terms.on_grid import NEGLIGIBLE_WEIGHT, FunctionalEnergy, GridOrbitals, counting_points
 from dftfd.terms.term import Curvature, PySCFPart
 from dftfd.terms.traced_grid import (
     SemilocalInMemory,
@@ -35,11 +35,12 @@ REHEARSAL = 1e-5
 """Cutoff of orbitals for matrices that show what an exact one will be."""
 
 
-class SemilocalEnergy(GridEnergy):
+class SemilocalEnergy(FunctionalEnergy):
     """E_xc[rho, tau] of a semilocal functional on a grid, on the accelerator where there is one."""
 
     components = {"xc": "exchange-correlation"}
     stage = "semilocal derivatives"
+    kernel: XCKernel
 
     def __init__(
         self, functional: Functional, n_spin: int, molecule, grid, orbitals: GridOrbitals, progress, arrays_vary=False
@@ -76,7 +77,7 @@ class SemilocalEnergy(GridEnergy):
     def curvature(self, P, C_occ, C, progress):
         if not has_curvature(self.kernel):
             return None
-        charges, R, level = self._molecule.atomic_numbers, self._molecule.coordinates, self.grid.level
+        charges, R, level = self._molecule.atomic_numbers, self._molecule.coordinates, self.grid.level_with_nuclei
         points, weights = self.grid.on(self._molecule)
         counting = counting_points(self._molecule, points, weights, NEGLIGIBLE_WEIGHT)
         n, owners, energies = len(charges), grid_owners(charges, level), np.zeros(len(points))

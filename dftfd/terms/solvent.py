@@ -23,8 +23,11 @@ from dftfd.runtime.memory import Need, available_memory, in_bytes
 from dftfd.terms.term import Contribution, Term
 from dftfd.terms.traced import TracedEnergy, linear_map
 
-USUAL_MODEL, USUAL_OPTICAL = "cpcm", 1.78
-"""Model without solvent_model=, and the optical dielectric constant where only the static one is given, water's."""
+USUAL_MODEL: str = "cpcm"
+"""Without solvent_model=."""
+
+USUAL_OPTICAL = 1.78
+"""The optical dielectric constant where only the static one is given, water's."""
 
 SHARE = 4
 """One part in so many of the memory that is left may hold integrals."""

@@ -3,13 +3,27 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
+from dftfd.runtime.array_types import (
+    ChangeOfOrbitals,
+    DensityMatrix,
+    MatrixJet,
+    NuclearGradient,
+    NuclearHessian,
+    NumberOfElectrons,
+    OccupiedOrbitals,
+    OrbitalChanges,
+    OrbitalRows,
+    PartOfFock,
+)
 from dftfd.runtime.memory import Need
+from dftfd.runtime.progress import Progress
+from dftfd.system.molecule import Molecule
 from dftfd.terms.traced import TracedEnergy, linear_energy
 
 
@@ -17,14 +31,13 @@ from dftfd.terms.traced import TracedEnergy, linear_energy
 class Contribution:
     """What a term adds at a density matrix P.
 
-    energies: by the names of the term's components [hartree].   matrices: their derivatives by P, (spin, ao, ao) or,
-    the same for all spins, (1, ao, ao) [hartree]; of a component that does not depend on P there is none.
-    n_electrons: (spin,) by quadrature, None without one.
+    energies: by the names of the term's components [hartree].   matrices: their derivatives by P [hartree]; of a
+    component that does not depend on P there is none.   n_electrons: by quadrature, None without one.
     """
 
     energies: Mapping[str, float]
-    matrices: Mapping[str, np.ndarray] = field(default_factory=dict)
-    n_electrons: np.ndarray | None = None
+    matrices: Mapping[str, PartOfFock] = field(default_factory=dict)
+    n_electrons: NumberOfElectrons | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,32 +50,19 @@ class PySCFPart:
     """
 
     functional: Functional | None = None
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, object] = field(default_factory=dict)
     auxiliary_basis: Mapping | None = None
-
-
-class ChangeOfOrbitals(Protocol):
-    """A linear map of changes of orbitals dC to what the change dF of the Fock matrix does to them, dF C.
-
-    dC and the result: per spin (trial, orbital, ao). Orbitals that change by dC change the density by
-    dP = sum_q dC_q C_q^T + C_q dC_q^T; those that change by i dC by dP = i sum_q (dC_q C_q^T - C_q dC_q^T), for which
-    the result is dF C / i: only exact exchange has any.   imaginary: what is returned is (1 - imaginary) times the
-    former and `imaginary` times the latter: 0 and 1 are the kernels of A + B and A - B, 1/2 that of A.
-    """
-
-    def __call__(self, dC: Sequence[np.ndarray], imaginary: float = 0.0) -> Sequence[Any]: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
     """Second derivatives of a term by the nuclei at a fixed density matrix P.
 
-    hessian: d2E/dRdR (atom, 3, atom, 3) [hartree/bohr^2].   on_orbitals: per spin dF/dR C (atom, 3, orbital, ao) of the
-    orbitals C that were given.
+    hessian: d2E/dRdR [hartree/bohr^2].   on_orbitals: per spin dF/dR C of the orbitals C that were given.
     """
 
-    hessian: np.ndarray
-    on_orbitals: Sequence[np.ndarray]
+    hessian: NuclearHessian
+    on_orbitals: Sequence[Annotated[np.ndarray, "atom 3 orbital ao"]]
 
     def __add__(self, other: "Curvature") -> "Curvature":
         on_orbitals = [a + b for a, b in zip(self.on_orbitals, other.on_orbitals, strict=True)]
@@ -70,9 +70,8 @@ class Curvature:
 
 
 class Term(ABC):
-    """One piece of the energy as a functional of the density matrix P (spin, ao, ao); one spin is the total density.
+    """One piece of the energy as a functional of the density matrix P; one spin is the total density.
 
-    C_occ is, wherever it appears, None or per spin the occupied orbitals (ao, occupied) with P = C_occ C_occ^T.
     Making a term is cheap; what it computes once, `prepare` does, or its first use.
     """
 
@@ -89,10 +88,12 @@ class Term(ABC):
     """
 
     @abstractmethod
-    def evaluate(self, P, C_occ=None) -> Contribution:
+    def evaluate(self, P: DensityMatrix, C_occ: OccupiedOrbitals | None = None) -> Contribution:
         """Energies and matrix at P."""
 
-    def changes_from(self, P, C_occ=None) -> Callable[..., Mapping[str, np.ndarray]]:
+    def changes_from(
+        self, P: DensityMatrix, C_occ: OccupiedOrbitals | None = None
+    ) -> Callable[..., Mapping[str, PartOfFock]]:
         """(P', C_occ') -> how much the matrices at P' differ from those at P, which may be less exact than `evaluate`.
 
         Their error is a small part of the difference itself, so it vanishes where P' comes close to P.
@@ -104,10 +105,10 @@ class Term(ABC):
 
         return changes
 
-    def response(self, P, C, triplet: bool = False) -> ChangeOfOrbitals:
+    def response(self, P: DensityMatrix, C: OrbitalRows, triplet: bool = False) -> ChangeOfOrbitals:
         """How the Fock matrix at P changes with orbitals, in its action on them: for a linear term not at all.
 
-        C: per spin the orbitals that change, (orbital, ao), all that have electrons among them.   triplet: P is a
+        C: the orbitals that change, all that have electrons among them.   triplet: P is a
         closed shell's, and beta orbitals change opposite to the alpha ones; then F is alpha's.
         Not asked for where `lacks_response` is not empty.
         """
@@ -131,16 +132,20 @@ class Term(ABC):
         return ""
 
     @abstractmethod
-    def gradient(self, P, C_occ, grid_response: bool, progress) -> np.ndarray:
-        """dE/dR (atom, 3) [hartree/bohr] at fixed P.
+    def gradient(
+        self, P: DensityMatrix, C_occ: OccupiedOrbitals | None, grid_response: bool, progress: Progress
+    ) -> NuclearGradient:
+        """dE/dR [hartree/bohr] at fixed P.
 
         grid_response: the quadrature grid moves with the nuclei.   progress: as in run_scf, told of parts done.
         """
 
-    def curvature(self, P, C_occ, C, progress) -> Curvature | None:
+    def curvature(
+        self, P: DensityMatrix, C_occ: OccupiedOrbitals | None, C: OrbitalRows, progress: Progress
+    ) -> Curvature | None:
         """Second derivatives by the nuclei, with the grid's motion; None where differences of first ones are as good.
 
-        C: per spin the orbitals (orbital, ao) that derivatives of the Fock matrix are wanted on.
+        C: the orbitals that derivatives of the Fock matrix are wanted on.
         """
         return None
 
@@ -152,15 +157,15 @@ class Term(ABC):
         """
         return False
 
-    def bent_matrices(self, P) -> np.ndarray:
-        """The matrix at P_0 + e P_1 + e^2/2 P_2 and its first two derivatives by e, (3, spin, ao, ao); P likewise."""
+    def bent_matrices(self, P: MatrixJet) -> MatrixJet:
+        """The matrix at P_0 + e P_1 + e^2/2 P_2 and its first two derivatives by e."""
         raise NotImplementedError
 
-    def bent_gradient(self, P, grid_response: bool, progress) -> np.ndarray:
-        """The second derivative of `gradient` (atom, 3) by e at the same P."""
+    def bent_gradient(self, P: MatrixJet, grid_response: bool, progress: Progress) -> NuclearGradient:
+        """The second derivative of `gradient` by e at the same P."""
         raise NotImplementedError
 
-    def traced(self, molecule, in_memory: bool) -> TracedEnergy:
+    def traced(self, molecule: Molecule, in_memory: bool) -> TracedEnergy:
         """The same energy in code that JAX transforms; UnsupportedError where there is none.
 
         in_memory: of arrays, which compiled programs take, else by operations of the host, evaluated at once.
@@ -172,7 +177,7 @@ class Term(ABC):
             )
         return linear_energy(self, molecule.n_ao)
 
-    def need_in_memory(self, molecule) -> Need:
+    def need_in_memory(self, molecule: Molecule) -> Need:
         """Bytes of the arrays of `traced` in memory, and of a gradient that works on them."""
         return Need()
 
@@ -180,8 +185,8 @@ class Term(ABC):
         """The same for a functional of the same structure, with other numbers, and for other surroundings."""
         return self
 
-    def parameter_gradient(self, P, functional: Functional) -> Mapping[str, Mapping[str, Any]]:
-        """{name of a term of the functional: {parameter: dE/dp [hartree per unit of p]}} at fixed P (spin, ao, ao)."""
+    def parameter_gradient(self, P: DensityMatrix, functional: Functional) -> Mapping[str, Mapping[str, Any]]:
+        """{name of a term of the functional: {parameter: dE/dp [hartree per unit of p]}} at fixed P."""
         return {}
 
     def in_pyscf(self) -> PySCFPart:
@@ -200,10 +205,10 @@ class Term(ABC):
         """Decides what is kept within `room` bytes and what is computed anew; returns the bytes that are taken."""
         return 0.0
 
-    def prepare(self, progress) -> None:  # noqa: B027 -- most terms have nothing to do
+    def prepare(self, progress: Progress) -> None:  # noqa: B027 -- most terms have nothing to do
         """Computes now what `evaluate` needs at every density."""
 
 
-def no_change(dC, imaginary=0.0):
+def no_change(dC: OrbitalChanges, imaginary: float = 0.0) -> list[float]:
     """The response of a term that is linear in P."""
     return [0.0] * len(dC)

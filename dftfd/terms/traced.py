@@ -7,7 +7,7 @@ differentiates know no term by name, and none is left out or taken for what it i
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -17,23 +17,26 @@ from dftfd.autofd.core.jax_adapter import derivative_rules, host_primitive, is_a
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
 
+Matrices = Annotated[jax.Array | np.ndarray, "spin ao ao"]
+Vector = Annotated[jax.Array | np.ndarray, "3"]
+
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
     """What energies depend on besides the density matrix, and JAX may trace.
 
-    functional: of the calculation's structure, with any numbers.   electric_field: (3,) in the place of the
+    functional: of the calculation's structure, with any numbers.   electric_field: in the place of the
     calculation's [hartree / (e bohr)], None: that one.
     """
 
     functional: Functional
-    electric_field: Any = None
+    electric_field: Vector | None = None
 
 
 class TracedEnergy(ABC):
     """The energy of a term in code of JAX. One of arrays is a pytree of them, which compiled programs take.
 
-    P is symmetric, (spin, ao, ao), and may be traced as numbers may.
+    P is symmetric, and may be traced as numbers may.
     """
 
     @abstractmethod
@@ -41,25 +44,27 @@ class TracedEnergy(ABC):
         """The components that it has for a functional."""
 
     @abstractmethod
-    def energy(self, name: str, P, numbers: Numbers) -> Any:
+    def energy(self, name: str, P: Matrices, numbers: Numbers) -> jax.Array:
         """The energy of a component [hartree]."""
 
     def varies(self, name: str, numbers: Numbers) -> bool:
         """Whether arrays among the numbers take part in a component; plain numbers do not vary."""
         return False
 
-    def at(self, P, numbers: Numbers) -> Callable[[Numbers], Any]:
+    def at(self, P: Matrices, numbers: Numbers) -> Callable[[Numbers], jax.Array | float]:
         """The energy at one P as a function of numbers, which keeps neither integrals nor orbitals on grids."""
         fixed = sum(float(self.energy(name, P, numbers)) for name in self.names(numbers.functional))
         return lambda numbers: fixed
 
 
-def energies(parts: Iterable[TracedEnergy], P, numbers: Numbers, varying: bool | None = None) -> dict[str, Any]:
-    """The energy [hartree] by component at P (spin, ao, ao).
+def energies(
+    parts: Iterable[TracedEnergy], P: Matrices, numbers: Numbers, varying: bool | None = None
+) -> dict[str, jax.Array]:
+    """The energy [hartree] by component at P.
 
     varying: only the components in which arrays among the numbers take part (True), or only all others (False).
     """
-    found: dict[str, Any] = {}
+    found: dict[str, jax.Array] = {}
     for part in parts:
         for name in part.names(numbers.functional):
             if varying is None or part.varies(name, numbers) == varying:
@@ -76,14 +81,14 @@ def energies(parts: Iterable[TracedEnergy], P, numbers: Numbers, varying: bool |
 class LinearEnergy(TracedEnergy):
     """Constants and tr(P M), by component.
 
-    in_field: name -> (constant (3,), matrix (3, ao, ao)) that an electric field multiplies, on top of that `field`
-    (3,) in which the others were computed; without, fields can't vary.
+    in_field: name -> (constant, matrix) that an electric field multiplies, on top of that `field` in which the others
+    were computed; without, fields can't vary.
     """
 
-    constants: dict[str, Any]
-    matrices: dict[str, Any]
-    in_field: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-    field: Any = None
+    constants: dict[str, jax.Array]
+    matrices: dict[str, Annotated[jax.Array, "ao ao"]]
+    in_field: dict[str, tuple[Vector, Annotated[jax.Array, "3 ao ao"]]] = field(default_factory=dict)
+    field: Vector | None = None
 
     def names(self, functional):
         return tuple(self.constants)
@@ -133,12 +138,12 @@ _COMPILED = (
 )
 
 
-def linear_map(forward, backward, shape, x) -> Any:
+def linear_map(forward, backward, shape, x) -> jax.Array:
     """forward(x), an array of this shape, of a linear map with the adjoint `backward`, both on NumPy arrays."""
     return LINEAR.bind(x, forward=forward, backward=backward, shape=tuple(shape))[0]
 
 
-def symmetric_map(code, x) -> Any:
+def symmetric_map(code, x) -> jax.Array:
     """code(x) of a linear map that is its own adjoint."""
     return linear_map(code, code, x.shape, x)
 

@@ -32,11 +32,11 @@ class _CoulombExchange(TracedEnergy, ABC):
     """E_J and E_x of a functional's exact exchange, from any integrals."""
 
     @abstractmethod
-    def coulomb(self, total) -> Any:
+    def coulomb(self, total) -> jax.Array:
         """E_J [hartree] of a total density matrix (ao, ao)."""
 
     @abstractmethod
-    def exchange(self, P, omega) -> Any:
+    def exchange(self, P, omega) -> jax.Array:
         """E_x [hartree] of the whole exact exchange of a range omega, 0 for 1/r, at P (spin, ao, ao)."""
 
     def names(self, functional):
@@ -60,7 +60,7 @@ class IntegralsInMemory(_CoulombExchange):
     Exact, (ij|kl) as (ao, ao, ao, ao), or fitted, B as (aux, ao, ao) with (ij|kl) ~ sum_Q B_Qij B_Qkl.
     """
 
-    integrals: dict[float, Any]
+    integrals: dict[float, jax.Array]
 
     def coulomb(self, total):
         """1/2 sum_ijkl P_ij (ij|kl) P_kl."""
@@ -98,7 +98,7 @@ class IntegralsOnHost(_CoulombExchange):
         return lambda numbers: coulomb + exchange.energy(numbers.functional.exact_exchange)
 
 
-def exchange_energy(builder: CoulombExchange, omega, P) -> Any:
+def exchange_energy(builder: CoulombExchange, omega, P) -> jax.Array:
     """E_x [hartree] of a range omega, 0 for 1/r, at P (spin, ao, ao)."""
     (K,) = EXCHANGE.bind(P, jnp.asarray(omega, dtype=jnp.float64), builder=builder, order=0)
     return -0.5 * jnp.sum(P * K)
@@ -114,7 +114,7 @@ class ExchangeAtDensity:
         self._build, self._P = build, np.asarray(P)
         self._known: OrderedDict = OrderedDict()
 
-    def energy(self, exact_exchange) -> Any:
+    def energy(self, exact_exchange) -> jax.Array:
         """E_x [hartree] of pairs (omega, fraction)."""
         total: Any = 0.0
         for omega, fraction in exact_exchange:

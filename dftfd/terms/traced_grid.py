@@ -215,7 +215,7 @@ class _OnHost:
         self.points, self.weights = builder.grid
         self._density_of = Kept(lambda P: builder.density(0.5 * (P + P.transpose(0, 2, 1))), KEPT)
 
-    def density(self, P) -> Any:
+    def density(self, P) -> jax.Array:
         """(spin, channel, point)."""
         shape = len(P), self.builder.kernel.channels, len(self.weights)
         return linear_map(self._density_of, self.builder.matrix, shape, P)

@@ -18,6 +18,7 @@ from dftfd.libcint.gto import component_count
 from dftfd.runtime.threads import share_out
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import GRADIENT, HESSIAN, PAIRS, ROW, TAU, ao_order
+from dftfd.xc.kernel import XCKernel
 from dftfd.xc.matrix import XCBuilder, XCContribution
 
 _GROWTH = 1.25  # numbers of orbitals in batches are powers of it, rounded up
@@ -48,7 +49,9 @@ class DeviceXCBuilder(XCBuilder):
     beyond it stay with the processor and travel for every matrix.
     """
 
-    def __init__(self, kernel, store: AOStore, devices, memory_limit: float | None = None):
+    kernel: XCKernel
+
+    def __init__(self, kernel: XCKernel, store: AOStore, devices, memory_limit: float | None = None):
         super().__init__(kernel, store)
         mesh = Mesh(np.array(devices), ("devices",))
         self._everywhere = NamedSharding(mesh, PartitionSpec())

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dftfd.runtime.array_types import MatrixJet
 from dftfd.xc.ao_store import AOStore
-from dftfd.xc.kernel import Slopes
+from dftfd.xc.kernel import FunctionalKernel, Slopes
 from dftfd.xc.matrix import MatrixBuilder, jet_of_products
 from dftfd.xc.moved_orbitals import MovedOrbitals
 
@@ -125,8 +126,10 @@ class GradientBuilder(MatrixBuilder):
 class BentGradientBuilder(GradientBuilder):
     """Second derivatives along e of the XCGradient of densities P_0 + e P_1 + e^2/2 P_2."""
 
-    def build(self, P, C_occ=None) -> XCGradient:
-        """P: (P_0, P_1, P_2), (3, spin, ao, ao)."""
+    kernel: FunctionalKernel
+
+    def build(self, P: MatrixJet, C_occ=None) -> XCGradient:
+        """The slopes at P_0 to second order in e."""
         jets = [self._checked(P_k, None)[0] for P_k in P]
         found = self.kernel.second_slopes(*self.grid, *(self.density(P_k) for P_k in jets))
         nothing = np.zeros_like(found.second.weights), np.zeros_like(found.second.points)

@@ -18,6 +18,7 @@ import numpy as np
 
 from dftfd.errors import DftfdError, FunctionalError, NumericalError, one_line
 from dftfd.functionals.guests import SAME, GuestTerm, is_number, refused
+from dftfd.runtime.array_types import DensityOnGrid, Points, Weights
 from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
 from dftfd.xc.channels import GRADIENT, ROW, TAU, both_spins, channel_count
 from dftfd.xc.code import jets_along
@@ -49,11 +50,11 @@ class GuestKernel:
         leaves = jax.tree_util.tree_leaves(dict(self.term.parameters))
         self._numbers = [leaf for leaf in leaves if is_number(leaf)]
 
-    def __call__(self, points, weights, density):
+    def __call__(self, points: Points, weights: Weights, density: DensityOnGrid) -> tuple[float, DensityOnGrid]:
         energy, slopes = self._evaluate(points, weights, density)
         return energy, slopes.density
 
-    def slopes(self, points, weights, density) -> Slopes:
+    def slopes(self, points: Points, weights: Weights, density: DensityOnGrid) -> Slopes:
         """All first derivatives of the energy, those by the nuclei's positions included."""
         return self._evaluate(points, weights, density)[1]
 
@@ -118,7 +119,9 @@ class GuestKernel:
 
         return change
 
-    def second_slopes(self, points, weights, density, first, second) -> SlopesAlong:
+    def second_slopes(
+        self, points: Points, weights: Weights, density: DensityOnGrid, first: DensityOnGrid, second: DensityOnGrid
+    ) -> SlopesAlong:
         """The slopes along density + e first + e^2/2 second."""
         blocks, code, atoms = self._blocks(points, weights, density), self._code, (self._nuclei, self._charges)
         changes = ([x["density"] for x, _ in self._blocks(points, weights, change)] for change in (first, second))

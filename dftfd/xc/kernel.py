@@ -6,7 +6,7 @@ call it on blocks of the grid, or, where it says `whole_grid`, on the grid as a 
 
 import threading
 from functools import cached_property
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import NumericalError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.densities import EXACT_EXCHANGE, unknown_densities
+from dftfd.runtime.array_types import DensityOnGrid, NuclearGradient, OnPoints, Points, Weights
 from dftfd.xc.channels import channel_count, channels_for, jets
 from dftfd.xc.code import PointCode, kept
 from dftfd.xc.operands import arrays_of, code_with_operands, key_without_values, values_of, with_values
@@ -26,25 +27,24 @@ from dftfd.xc.operands import arrays_of, code_with_operands, key_without_values,
 class Slopes(NamedTuple):
     """First derivatives of an energy on a grid, everything else held fixed.
 
-    weights: (point,) [hartree bohr^-3].   density: (spin, channel, point).
-    points: (3, point), by an explicit dependence on r.   nuclei: (atom, 3), by one on their positions, of guests; or 0.
+    weights: [hartree bohr^-3].   points: by an explicit dependence on r.   nuclei: by one on their positions (guests).
     """
 
-    weights: np.ndarray
-    density: np.ndarray
-    points: np.ndarray
-    nuclei: np.ndarray | float = 0.0
+    weights: OnPoints
+    density: DensityOnGrid
+    points: Annotated[np.ndarray, "3 point"]
+    nuclei: NuclearGradient | float = 0.0
 
 
 class SlopesAlong(NamedTuple):
     """Derivatives of an energy along densities n + e n' + e^2/2 n'' at e = 0, up to the third functional derivative.
 
-    potential, change: (spin, channel, point), the slopes by the density and their first derivative by e.
+    potential, change: the slopes by the density and their first derivative by e.
     second: the second derivative by e of all slopes.
     """
 
-    potential: np.ndarray
-    change: np.ndarray
+    potential: DensityOnGrid
+    change: DensityOnGrid
     second: Slopes
 
     def finite(self, name: str) -> "SlopesAlong":
@@ -55,6 +55,44 @@ class SlopesAlong(NamedTuple):
                 "is NaN or Inf on the grid; look at powers and logarithms of densities that vanish far from the nuclei."
             )
         return self
+
+
+class Kernel(Protocol):
+    """An energy on a grid: kernel(points, weights, density) -> (energy [hartree], its derivative by the density).
+
+    order: highest derivative of the density that it takes.   needs_tau: whether it takes tau.   channels: their number.
+    whole_grid: whether it takes all points at once, not block by block.
+    """
+
+    @property
+    def order(self) -> int: ...
+
+    @property
+    def needs_tau(self) -> bool: ...
+
+    @property
+    def channels(self) -> int: ...
+
+    @property
+    def whole_grid(self) -> bool: ...
+
+    def __call__(self, points: Points, weights: Weights, density: DensityOnGrid) -> tuple[float, DensityOnGrid]: ...
+
+    def slopes(self, points: Points, weights: Weights, density: DensityOnGrid) -> Slopes: ...
+
+
+class FunctionalKernel(Kernel, Protocol):
+    """That of a functional, which has a third derivative too."""
+
+    @property
+    def functional(self) -> Functional: ...
+
+    @property
+    def n_spin(self) -> int: ...
+
+    def second_slopes(
+        self, points: Points, weights: Weights, density: DensityOnGrid, first: DensityOnGrid, second: DensityOnGrid
+    ) -> SlopesAlong: ...
 
 
 class XCKernel:
@@ -98,11 +136,11 @@ class XCKernel:
         """Energy [hartree]; pure JAX, differentiable by all arguments and by traced parameters of the functional."""
         return jnp.dot(weights, jax.vmap(self.energy_density, in_axes=(-1, 0))(density, points))
 
-    def __call__(self, points, weights, density):
+    def __call__(self, points: Points, weights: Weights, density: DensityOnGrid) -> tuple[float, DensityOnGrid]:
         slopes = self.slopes(points, weights, density)
         return np.dot(weights, slopes.weights), slopes.density
 
-    def slopes(self, points, weights, density) -> Slopes:
+    def slopes(self, points: Points, weights: Weights, density: DensityOnGrid) -> Slopes:
         """All first derivatives of the energy; that by a weight is the energy per volume."""
         self._refuse_tracers((points, weights, density))
         code, (points, weights, density) = self.code, (np.asarray(x, np.float64) for x in (points, weights, density))
@@ -112,13 +150,17 @@ class XCKernel:
             np.multiply(weights, row, out=out)
         return Slopes(e, slopes[: code.n].reshape(density.shape), slopes[code.n :])
 
-    def response(self, points, weights, density, tangent):
-        """The derivative of the potential along a change `tangent` of the density, all (spin, channel, point)."""
+    def response(
+        self, points: Points, weights: Weights, density: DensityOnGrid, tangent: DensityOnGrid
+    ) -> DensityOnGrid:
+        """The derivative of the potential along a change `tangent` of the density."""
         n = self.code.n
         rows = self.code.change_of_slopes(density.reshape(n, -1), points.T, tangent.reshape(n, -1))
         return np.multiply(weights, rows).reshape(density.shape)
 
-    def second_slopes(self, points, weights, density, first, second) -> SlopesAlong:
+    def second_slopes(
+        self, points: Points, weights: Weights, density: DensityOnGrid, first: DensityOnGrid, second: DensityOnGrid
+    ) -> SlopesAlong:
         """The slopes along density + e first + e^2/2 second."""
         n, code = self.code.n, self.code.of_all_inputs if self.knows_the_point else self.code
         fixed = np.zeros((code.n - n, len(weights)))

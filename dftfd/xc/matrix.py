@@ -8,7 +8,7 @@ import itertools
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -17,21 +17,31 @@ import numpy as np
 from dftfd.errors import InputError, NumericalError
 from dftfd.libcint.gto import component_count
 from dftfd.runtime import kept_memory
+from dftfd.runtime.array_types import (
+    DensityMatrix,
+    DensityOnGrid,
+    FockMatrix,
+    NumberOfElectrons,
+    OccupiedOrbitals,
+    Points,
+    Weights,
+)
 from dftfd.runtime.precision import to_single
 from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import GRADIENT, HESSIAN, PAIRS, ROW, TAU, ao_order, without_exact_exchange
+from dftfd.xc.kernel import Kernel
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
 class XCContribution:
-    """energy [hartree], matrix (spin, ao, ao) = dE/dP [hartree], n_electrons (spin,): integral of the density."""
+    """energy [hartree], matrix = dE/dP [hartree], n_electrons: integral of the density."""
 
     energy: float
-    matrix: np.ndarray
-    n_electrons: np.ndarray
+    matrix: FockMatrix
+    n_electrons: NumberOfElectrons
 
 
 class Scratch:
@@ -157,7 +167,7 @@ class MatrixBuilder:
 
     has_exact_exchange = False
 
-    def __init__(self, kernel, store: AOStore, progress: Callable[[int, int], None] | None = None):
+    def __init__(self, kernel: Kernel, store: AOStore, progress: Callable[[int, int], None] | None = None):
         """progress: called from the worker threads as progress(blocks done, blocks in all)."""
         if not self.has_exact_exchange:
             ingredients = getattr(kernel, "exact_exchange", ())
@@ -176,13 +186,13 @@ class MatrixBuilder:
         self._scratch = [Scratch(store.dtype) for _ in range(n_workers)]
 
     @cached_property
-    def grid(self) -> tuple[np.ndarray, np.ndarray]:
-        """Points (point, 3) and weights (point,) of all blocks one after the other."""
+    def grid(self) -> tuple[Points, Weights]:
+        """Points and weights of all blocks one after the other."""
         blocks = self.store.blocks
         return np.concatenate([b.points for b in blocks]), np.concatenate([b.weights for b in blocks])
 
-    def density(self, P, C_occ=None) -> np.ndarray:
-        """Density of P on `grid`, (spin, channel, point)."""
+    def density(self, P: DensityMatrix, C_occ: OccupiedOrbitals | None = None) -> DensityOnGrid:
+        """Density of P on `grid`."""
         P, C_occ = self._checked(P, C_occ)
         density = np.empty((len(P), self.kernel.channels, len(self.store.blocks) * self.store.block_size))
         self._on_workers(self._densities, P, C_occ, density)
@@ -194,8 +204,8 @@ class MatrixBuilder:
             self._density(index, self._values(index, scratch), P, C_occ, out, scratch)
             density[..., self._block_slice(index)] = out
 
-    def matrix(self, potential) -> np.ndarray:
-        """Matrix (spin, ao, ao) of a potential (spin, channel, point) on `grid`, derivatives of an energy."""
+    def matrix(self, potential: DensityOnGrid) -> FockMatrix:
+        """Matrix of a potential on `grid`, derivatives of an energy."""
         M = sum(self._on_workers(self._half_matrices, potential))
         return M + M.transpose(0, 2, 1)
 
@@ -281,7 +291,7 @@ class XCBuilder(MatrixBuilder):
     attributes `order`, `needs_tau` and `channels`; see dftfd/xc/kernel.py. Responses stand in dftfd/xc/transitions.py.
     """
 
-    def build(self, P: np.ndarray, C_occ: Sequence[np.ndarray] | None = None) -> XCContribution:
+    def build(self, P: DensityMatrix, C_occ: OccupiedOrbitals | None = None) -> XCContribution:
         """Energy, matrix and electron numbers of P; arguments as for the class.
 
         The result depends on the number of workers in the last digits only, and on nothing else.
@@ -295,8 +305,10 @@ class XCBuilder(MatrixBuilder):
         log.debug("xc build: %d blocks, %.3f s", len(self.store.blocks), time.perf_counter() - start)
         return XCContribution(energy, M + M.transpose(0, 2, 1), sum(part.n_electrons for part in parts))
 
-    def changes_from(self, P, C_occ=None) -> Callable[[np.ndarray], np.ndarray]:
-        """P' -> matrix at P' less matrix at P (spin, ao, ao), formed from P' - P: rounding errors are those of that."""
+    def changes_from(
+        self, P: DensityMatrix, C_occ: OccupiedOrbitals | None = None
+    ) -> Callable[[DensityMatrix], FockMatrix]:
+        """P' -> matrix at P' less matrix at P, formed from P' - P: rounding errors are those of that."""
         density = np.asarray(self.density(P, C_occ), dtype=np.float64)
         potential = np.empty(density.shape)
         self._on_workers(self._potentials, density, potential)

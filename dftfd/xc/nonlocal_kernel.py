@@ -22,6 +22,7 @@ import numpy as np
 
 from dftfd.errors import InputError, NumericalError
 from dftfd.functionals.base import Functional
+from dftfd.runtime.array_types import DensityOnGrid, Points, Weights
 from dftfd.xc.kernel import Slopes, SlopesAlong
 from dftfd.xc.nonlocal_code import NonlocalCode
 from dftfd.xc.nonlocal_third import NonlocalXCThird
@@ -67,18 +68,20 @@ class NonlocalXCKernel:
         """The integrals, as `Stage`."""
         return self.code.stages
 
-    def __call__(self, points, weights, density):
+    def __call__(self, points: Points, weights: Weights, density: DensityOnGrid) -> tuple[float, DensityOnGrid]:
         """points (point, 3), weights (point,), density (spin, channel, point); (float, array like density)."""
         found = self.evaluate(points, weights, density)
         return found.energy, found.slopes.density
 
-    def slopes(self, points, weights, density) -> Slopes:
+    def slopes(self, points: Points, weights: Weights, density: DensityOnGrid) -> Slopes:
         """All first derivatives of the energy; those by the points need `moving_points`."""
         if not self.moving_points:
             raise InputError("this kernel keeps its points fixed; make it with moving_points=True.")
         return self.evaluate(points, weights, density).slopes
 
-    def second_slopes(self, points, weights, density, first, second) -> SlopesAlong:
+    def second_slopes(
+        self, points: Points, weights: Weights, density: DensityOnGrid, first: DensityOnGrid, second: DensityOnGrid
+    ) -> SlopesAlong:
         """The slopes along density + e first + e^2/2 second; those by the points are whole if these move."""
         code = self.code
         code.third = code.third or NonlocalXCThird(code)
