@@ -21,7 +21,7 @@ def test_every_example_is_tested_here():
     """A new examples/*.py needs a test below."""
     tested = {"01_water.py", "02_potential_along_a_bond.py", "03_own_functional.py", "04_operator_graph.py"}
     tested |= {"05_weighted_density.py", "06_learned_functional.py", "07_refit_of_pbe.py", "08_refit_of_b97.py"}
-    tested |= {"12_network_from_derivatives.py", "13_functional_from_potentials.py"}
+    tested |= {"12_network_from_derivatives.py", "13_functional_from_potentials.py", "14_plan_for_a_cluster.py"}
     tested |= {"09_guest.py", "10_nudged_elastic_band.py", "11_molecular_dynamics.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
 
@@ -157,3 +157,16 @@ def test_molecular_dynamics(capsys):
     long, short = load("11_molecular_dynamics.py")["main"]()
     assert 3.0 < long / short < 5.0 and short < 0.01
     assert "20.0 fs" in capsys.readouterr().out
+
+
+def test_plan_for_a_cluster(capsys):
+    """14: with one worker the time is the work; with one for each calculation it is that of the longest."""
+    script = load("14_plan_for_a_cluster.py")
+    assert script["time_on"](2, [1.0, 2.0, 3.0]) == 4.0 and script["time_on"](3, [1.0, 2.0, 3.0]) == 3.0
+    few = ["g21ip", "--basis", "sto-3g", "--xc", "pbe,b3lyp"]
+    work, alone = script["main"]([*few, "--nodes", "1", "--cores", "1"])
+    same, together = script["main"]([*few, "--nodes", "100"])
+    _, in_threads = script["main"]([*few, "--nodes", "100", "--threads", "8"])
+    assert alone == pytest.approx(work) and work == same and together < work / 10
+    assert in_threads == pytest.approx(together / 8)
+    assert "100 nodes of 32 cores, 400 workers of 8 threads" in capsys.readouterr().out

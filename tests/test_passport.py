@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import dftfd
 from dftfd.cli import main
 from dftfd.errors import FileError, FunctionalError, UnsupportedError
 from dftfd.verify.passport import POINTS, Comparison, passport, passport_of, read_passport, spherical_density
+from tests.verification import passports
 
 ELECTRONS = {"H": 1, "He": 2, "Li": 3, "N": 7, "Ar": 18, "Cr": 24, "Mn": 25, "As": 33, "Kr": 36}
 KINETIC = {"H": 0.5, "N": 54.400934180, "Ar": 526.817512750, "Cr": 1043.356375276, "Kr": 2752.054976552}
@@ -103,7 +103,7 @@ def test_what_has_no_passport_is_refused(tmp_path):
     assert main(["passport", "no_such"]) == 2 and main(["passport", str(tmp_path / "b.json")]) == 5
 
 
-KEPT = json.loads((Path(__file__).parents[1] / "data" / "passports" / "passports.json").read_text())["functionals"]
+KEPT = passports.stored()["functionals"]
 SAMPLE = ["lda_c_pw", "gga_x_b88", "gga_c_lyp", "mgga_x_r2scan", "hyb_gga_xc_b3lyp"]
 
 
@@ -113,3 +113,8 @@ def test_energies_are_those_that_are_kept(name):
     found = passport(name)
     for symbol, (energy, error) in KEPT[name]["atoms"].items():
         assert found.atoms[symbol].energy == pytest.approx(energy, rel=1e-13, abs=error)
+
+
+def test_the_page_is_that_of_the_data():
+    """docs/passports.md says what data/passports/passports.json holds."""
+    assert passports.page(KEPT, passports.stored()["without"]) == passports.PAGE.read_text()

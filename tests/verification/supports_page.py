@@ -17,12 +17,13 @@ WORDS = {
 }
 HEAD = """# What is supported
 
-Every property works with every functional, basis, method and option, except for what this page lists. The tables are
-those that the library asks before it computes ([dftfd/functionals/supports.py](../dftfd/functionals/supports.py)), so a
-refused request ends with the sentence that stands here. Random combinations of molecules, functionals, options and
-properties (`python -m tests.combinations`) are held to it: each is right, or refused by one of these rows. Whether the
-numbers allow it (a basis without empty orbitals, a linearly dependent one, an unstable ground state, too little memory)
-is another question, and said where it arises. Made by `python -m tests.verification.supports_page`.
+Every property works with every functional, basis set, method and option, except for the combinations on this page. The
+library asks the same tables before it computes
+([dftfd/functionals/supports.py](../dftfd/functionals/supports.py)), and a refused request ends with the reason below.
+
+`python -m tests.combinations` checks this with random molecules, functionals, options and properties. Each result is
+right, or refused by one of these rows. Other limits depend on the numbers, such as a linearly dependent basis set, an
+unstable ground state or too little memory. Their messages say so.
 """
 
 
@@ -47,6 +48,7 @@ def _by_property():
 
 def _by_feature():
     yield "\n## Reasons\n"
+    yield '<details markdown="1">\n<summary>The reason for each combination</summary>\n'
     yield "| With | Not there | Because |\n| --- | --- | --- |"
     rows: dict[tuple[str, str], list[str]] = {}
     for row in REFUSALS:
@@ -55,6 +57,7 @@ def _by_feature():
         for mark, words in WORDS.items():
             reason = reason.replace(mark, words)
         yield f"| {features} | {', '.join(properties)} | {reason} |"
+    yield "\n</details>\n\n`python -m tests.verification.supports_page` writes this page."
 
 
 def main() -> int:
