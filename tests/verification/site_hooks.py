@@ -38,7 +38,7 @@ def on_config(config):
     menu["House"] += ["readme_first.md", "CONTRIBUTING.md", "CHANGELOG.md", "data/reference/README.md"]
     named = set(re.findall(r"[\w/]+\.md", str(config["nav"])))
     left = sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name not in named)
-    menu["Guides"] += [{"More": left}] if left else []
+    menu["Reference"] += [{"More": left}] if left else []
     return config
 
 
