@@ -78,4 +78,4 @@ def _from_number(digits, where):
     if not 1 <= number <= len(SYMBOLS):
         raise InputError(f"{where}: atomic number {shown(digits)} is outside 1 to {len(SYMBOLS)}.")
     symbol = SYMBOLS[number - 1]
-    return AtomName(symbol, False, symbol)
+    return AtomName(symbol, False, symbol, digits)

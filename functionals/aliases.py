@@ -100,6 +100,7 @@ OTHER_PROGRAMS = {
     "mpwpw": "mpw91,pw91",
     "mpwpw91": "mpw91,pw91",
     "mpw1pw91": "mpw1pw",
+    "pbeh": "pbe0",
     "pbepbe": "pbe",
     "pbesolpbesol": "pbesol",
     "pw91pw91": "pw91",
@@ -126,6 +127,14 @@ SEVERAL_MEANINGS = {
 """Names that mean different functionals in different programs and none here, and what to write."""
 
 
+OF_TURBOMOLE = {
+    "b-p": "B88 and P86 with VWN V, 'b88,p86 - pz + vwn'; libxc's with Perdew and Zunger's is 'bp86'",
+    "b3-lyp": "B3LYP with VWN V, 'b3lyp5'; with VWN III, as in Gaussian, PySCF and Psi4, it is 'b3lyp'",
+    "b3-lyp_gaussian": "B3LYP with VWN III, 'b3lyp'",
+}
+"""Names that mean another functional than those without the hyphen."""
+
+
 def in_ascii(text: str) -> str:
     """A name in lower-case ASCII: dashes and Greek letters of any code table as papers and web pages have them."""
     text = unicodedata.normalize("NFKC", text).translate({ord("\N{MINUS SIGN}"): "-"})
@@ -140,6 +149,8 @@ def from_other_programs(text: str) -> str:
     text: of `in_ascii`. FunctionalError for a name that programs do not agree about, and for a basis set after a slash.
     """
     plain = re.sub(r"[-_]", "", text)
+    if text in OF_TURBOMOLE:
+        raise FunctionalError(f"{text!r} is how Turbomole writes {OF_TURBOMOLE[text]}.")
     if plain in SEVERAL_MEANINGS:
         raise FunctionalError(f"{text!r} means different functionals in different programs: {SEVERAL_MEANINGS[plain]}.")
     if plain in OTHER_PROGRAMS:

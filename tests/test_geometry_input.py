@@ -33,7 +33,7 @@ def test_periodic_table_agrees_with_pyscf():
         "8 0 0 0.1173; 1 0 0.7572 -0.4692; 1 0 -0.7572 -0.4692",
         WATER_XYZ,
         "\n" + WATER_XYZ.replace("\n", "\r\n") + "\n\n",
-        WATER_XYZ.replace("173\n", "173 -0.66 extra\n").replace("692\n", "692 0.33 extra\n"),
+        WATER_XYZ.replace("173\n", "173 -0.66 extra\n").replace("692\n", "692 0.33 extra\n").replace(" 0 ", " 0.0 "),
         WATER_XYZ.replace("0.1173", "0.1173 fixed"),
     ],
 )

@@ -1,11 +1,19 @@
 """Inputs that say more of the molecule than is read, or leave open which one is meant, are not taken in silence."""
 
+import json
+import types
 import warnings
 
+import numpy as np
 import pytest
 
-from dftfd import molecule
+from dftfd import get_functional, molecule
+from dftfd.batch.entries import read_entries
+from dftfd.benchmarks.reactions import read_document
 from dftfd.errors import InputError, InputWarning
+from dftfd.model.input_warnings import warn_about_functional, warn_about_sizes
+from dftfd.model.options import Options
+from dftfd.results.qcschema import read_input
 
 O2 = "\nO 0 0 0\nO 0 0 1.2"
 MOL = """
@@ -22,7 +30,18 @@ MOL = """
 @pytest.mark.parametrize(
     "comment",
     ["nspin=2", "NUPDOWN=2", "nopen=2", "M=3", "3B1", "X 3Sigma-", "two unpaired electrons", "high-spin", "octet"]
-    + ["T1 state", "magmom=2.0", "0 3 # opt", "mult3", "Triplett"],
+    + [
+        "T1 state",
+        "magmom=2.0",
+        "0 3 # opt",
+        "mult3",
+        "Triplett",
+        "hextet",
+        "sextuplet",
+        "multiplicity three",
+        "O2 0 3",
+    ]
+    + ["T1", "X\u00b3\u03a3", "3\u03a3g-", "--uhf 2", "-m 3", "uhf 2", "nalpha=9 nbeta=7", "9 alpha 7 beta"],
 )
 def test_comment_that_speaks_of_spin_warns(comment):
     with pytest.warns(InputWarning, match="no spin in numbers: spin=0 is taken"):
@@ -32,7 +51,8 @@ def test_comment_that_speaks_of_spin_warns(comment):
 @pytest.mark.parametrize(
     "comment",
     ["oxidation=1", "valence=1", "formal=1", "oxidation_state=-2", "ion=-1", "net=-1", "qtot: -1", "monoanion"]
-    + ["negatively charged", "ionized", "-c -1 -u 1", "QTOT -1"],
+    + ["negatively charged", "ionized", "-c -1", "QTOT -1", "hydroxide ion", "minus one", "charge minus one"]
+    + ["doubly charged", "one electron removed", "O2 -", "(O2)+", "O2\u2022-", "O2 +1", "q -1", "O2_-1_2", "sulfate"],
 )
 def test_comment_that_speaks_of_charge_warns(comment):
     with pytest.warns(InputWarning, match="no charge in numbers: charge=0 is taken"):
@@ -40,13 +60,18 @@ def test_comment_that_speaks_of_charge_warns(comment):
 
 
 @pytest.mark.parametrize(
-    "comment", ["nspin=1", "1A1", "cutoff 3A", "magmom=0.0", 'pbc="F F F"', "cell A", "oxidation=0", "0 1 water"]
+    "comment",
+    ["nspin=1", "1A1", "cutoff 3A", "magmom=0.0", 'pbc="F F F"', "cell A", "oxidation=0", "0 1 water", "water 0 1"]
+    + ["cis-2-butene", "C1-C2 bond", "(R)-(-)-carvone", "(+)-limonene", "H2O plus CH4", "ion pair", "PBE-D2", "CCSD(T)"]
+    + ["2021-01-05 12:30", "C[N+](=O)[O-]", "energy=-1 i=2", "E -76.3", "sulfate of methyl", "spin-component scaled"],
 )
 def test_comment_that_says_nothing_else_is_silent(comment):
     assert molecule(f"2\n{comment}{O2}", "sto-3g").n_electrons == 16
 
 
-@pytest.mark.parametrize("comment", ['pbc="T T T"', "pbc=[False, False, True]", 'cell="9 0 0 0 9 0 0 0 9"'])
+@pytest.mark.parametrize(
+    "comment", ['pbc="T T T"', "pbc=[False, False, True]", 'cell="9 0 0 0 9 0 0 0 9"', "cell: 9 9 9", "Box 9.0 9.0 9.0"]
+)
 def test_cells_are_refused(comment):
     with pytest.raises(InputError, match="periodic cell"):
         molecule(f"2\n{comment}{O2}", "sto-3g")
@@ -70,7 +95,178 @@ def test_lines_of_remarks_before_atoms_are_read():
     assert molecule("# charge=1 multiplicity=1\nHe 0 0 0\nH 0 0 0.77", "sto-3g").charge == 1
     with pytest.raises(InputError, match="in bohr"):
         molecule("# bohr\nHe 0 0 0\nHe 0 0 5", "sto-3g")
-    assert molecule("# helium, 2 atoms\nHe 0 0 0 # charge -1\nHe 0 0 3", "sto-3g").charge == 0
+    assert molecule("# helium, 2 atoms\nHe 0 0 0 # the first\nHe 0 0 3", "sto-3g").charge == 0
+
+
+@pytest.mark.parametrize(("remark", "about"), [("charge -1", "charge"), ("q=0.5", "charge"), ("triplet", "spin")])
+def test_remarks_behind_atoms_warn(remark, about):
+    """They may be of the atom or of the molecule."""
+    with pytest.warns(InputWarning, match=f"says '{remark}', but no {about} in numbers"):
+        assert molecule(f"He 0 0 0 # {remark}\nHe 0 0 3", "sto-3g").charge == 0
+
+
+@pytest.mark.parametrize("comment", ["1-", "2+", "-", "ne=9", "Charge State = +2"])
+def test_comments_of_charges_that_are_not_understood(comment):
+    with pytest.raises(InputError, match="is not understood"):
+        molecule(f"2\n{comment}{O2}", "sto-3g")
+
+
+@pytest.mark.parametrize("comment", ["D2O", "heavy water", "CD3OH", "DMSO-d6", "13C", "HDO", "deuterated"])
+def test_comments_of_isotopes_warn(comment):
+    with pytest.warns(InputWarning, match="names isotopes"):
+        molecule(f"2\n{comment}{O2}", "sto-3g")
+
+
+def test_an_atom_in_place_of_the_comment_is_refused():
+    for lines in ("O 0 0 0\nH 0 0 0.96\nH 0 0.93 -0.2", "8 0.0 0.0 0.0\n1 0 0 0.96\n1 0 0.93 -0.2"):
+        with pytest.raises(InputError, match="looks like an atom where xyz has a comment"):
+            molecule(f"2\n{lines}", "sto-3g")
+    assert molecule(f"2\n12 0.5 1.0 2.0{O2}", "sto-3g").n_electrons == 16
+
+
+def test_remarks_of_a_zmatrix_are_read():
+    water = "O{}\nH 1 0.96\nH 1 0.96 2 104.5"
+    found = molecule(f"# charge=1 multiplicity=2\n{water.format('')}", "sto-3g")
+    assert (found.charge, found.spin) == (1, 1)
+    with pytest.raises(InputError, match="in bohr"):
+        molecule(f"# bohr\n{water.format('')}", "sto-3g")
+    with pytest.warns(InputWarning, match="says 'charge=1', but no charge in numbers"):
+        molecule(water.format(" # charge=1"), "sto-3g")
+
+
+@pytest.mark.parametrize("numbers", [(1, 2, 3), (2, 1, 1)])
+def test_indices_and_types_in_place_of_elements_warn(numbers):
+    text = "{} 0 0 0.117; {} 0 0.757 -0.469; {} 0 -0.757 -0.469"
+    with pytest.warns(InputWarning, match="if they are indices or types"):
+        molecule(text.format(*numbers), "sto-3g")
+    assert molecule(text.format(8, 1, 1), "sto-3g").formula == "H2O"
+
+
+def test_columns_of_charges_that_add_up_to_an_ion_warn():
+    text = "2\nProperties=species:S:1:pos:R:3:charges:R:1\nO 0.0 0.0 0.0 {}\nO 0.0 0.0 1.2 {}"
+    with pytest.warns(InputWarning, match="says 'charges', but no charge"):
+        molecule(text.format(-1.3, 0.3), "sto-3g")
+    assert molecule(text.format(-0.3, 0.3), "sto-3g").charge == 0
+
+
+def test_a_constant_column_before_coordinates_is_refused():
+    text = "3\n\nO {0} 0.0 0.0 0.117\nH {0} 0.0 0.757 -0.469\nH {0} 0.0 -0.757 -0.469\n"
+    with pytest.raises(InputError, match="column 2"):
+        molecule(text.format("1.0"), "sto-3g")
+
+
+def test_a_name_and_a_table_that_contradict_the_file_warn(tmp_path):
+    """And a row that gives the spin alone leaves the file's charge."""
+    path = tmp_path / "o2.xyz"
+    path.write_text(f"2\ncharge=2 spin=0{O2}\n")
+    with pytest.warns(InputWarning, match="the file says charge=2, but '.*o2.xyz:0' was given"):
+        assert molecule(f"{path}:0", "sto-3g").charge == 0
+    (tmp_path / "t.csv").write_text("file,spin\no2.xyz,0\n")
+    (entry,) = read_entries([str(tmp_path / "t.csv")], {"basis": "sto-3g"})
+    assert (entry.molecule.charge, entry.molecule.spin) == (2, 0)
+    (tmp_path / "t.csv").write_text("file,charge\no2.xyz,0\n")
+    with pytest.warns(InputWarning, match="says charge=2, but charge=0 was given"):
+        read_entries([str(tmp_path / "t.csv")], {"basis": "sto-3g"})
+    (tmp_path / "t.csv").write_text("file,multiplicity\no2.xyz,-1\n")
+    assert "multiplicity" in str(read_entries([str(tmp_path / "t.csv")], {"basis": "sto-3g"})[0].error)
+
+
+def test_sets_tell_what_their_geometries_say(tmp_path):
+    document = {"dftfd_benchmark": 1, "molecules": {"a": {"atoms": f"2\nanion{O2}"}}, "reactions": []}
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps(document))
+    with pytest.warns(InputWarning, match="the geometry says 'anion', but no charge in numbers"):
+        read_document(path)
+    document["molecules"]["a"] = {"atoms": f"2\ncharge=2{O2}", "charge": 0}
+    path.write_text(json.dumps(document))
+    with pytest.warns(InputWarning, match="says charge=2, but charge=0 was given"):
+        read_document(path)
+
+
+def test_two_entries_of_a_basis_for_one_element_are_refused():
+    for table in ({"He": "sto-3g", "he": "6-31g"}, {"He": "sto-3g", 2: "6-31g"}):
+        with pytest.raises(InputError, match="two entries for He"):
+            molecule("He 0 0 0;", table)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"smearing": 300}, "1000 K is"),
+        ({"conv_tol": 8}, "1e-9 is usual"),
+        ({"electric_field": [0, 0, 1e9]}, "51 V/angstrom"),
+        ({"point_charges": [[0, 0, 5, 1]]}, "rows are charge, x, y, z"),
+    ],
+)
+def test_numbers_in_another_unit_or_order_warn(options, words):
+    with pytest.warns(InputWarning, match=words):
+        warn_about_sizes(Options(xc="pbe", **options))
+    warn_about_sizes(Options(xc="pbe", smearing=0.01, electric_field=[0, 0, 0.01], point_charges=[[-1, 0, 0, 9]]))
+
+
+def test_atoms_of_ase_mention_charge_spin_and_isotopes():
+    ase = pytest.importorskip("ase")
+    from ase.calculators.singlepoint import SinglePointCalculator
+
+    oxygen = lambda: ase.Atoms("O2", [(0, 0, 0), (0, 0, 1.2)])
+    total, column, moment, heavy = oxygen(), oxygen(), oxygen(), oxygen()
+    total.info["total_charge"] = -2
+    column.set_array("charges", np.array([-1.5, -0.5]))
+    moment.calc = SinglePointCalculator(moment, energy=-1.0, magmom=2.0)
+    heavy.set_masses([18.0, 16.0])
+    words = (
+        "says 'total_charge=-2', but no charge",
+        "says 'charges', but no charge",
+        "calculator 2'",
+        "names isotopes",
+    )
+    for atoms, word in zip((total, column, moment, heavy), words, strict=True):
+        with pytest.warns(InputWarning, match=word):
+            assert molecule(atoms, "sto-3g").n_electrons == 16
+    quiet = oxygen()
+    quiet.info.update(energy=-149.1, name="step 3", forces=np.ones((2, 3)), multiplicity=1)
+    quiet.set_array("charges", np.array([-0.2, 0.2]))
+    assert molecule(quiet, "sto-3g").spin == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "match"),
+    [("molecular_multiplicity", -1, "1 or more"), ("fragment_multiplicities", [2, 2], "give that, too")],
+)
+def test_multiplicities_of_qcschema_are_whole(field, value, match, tmp_path):
+    atoms = {"symbols": ["O", "O"], "geometry": [0, 0, 0, 0, 0, 2.3], field: value}
+    document = {"driver": "energy", "model": {"method": "pbe", "basis": "sto-3g"}, "molecule": atoms}
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match=match):
+        read_input(tmp_path / "a.json")
+
+
+def test_names_of_a_zmatrix_differ_by_more_than_case():
+    with pytest.raises(InputError, match="'R' and 'r'"):
+        molecule("O\nH 1 R\nH 1 r 2 104\nR = 0.96\nr = 1.2", "sto-3g")
+
+
+@pytest.mark.parametrize("text", ["H 0 0 0; H 0 0 74", "O 0 0 0; H 0 76 59; H 0 -76 59", "C 0 0 0; O 0 0 0.113"])
+def test_picometres_and_nanometres_warn(text):
+    with pytest.warns(InputWarning, match="would be a bond in (pico|nano)metres"):
+        molecule(text, "sto-3g")
+    assert molecule("He 0 0 0; He 0 0 50", "sto-3g").n_atoms == molecule("N 0 0 0; N 0 0 100", "sto-3g").n_atoms
+
+
+def test_types_of_force_fields_are_refused():
+    with pytest.raises(InputError, match="ne is a name of N in force fields"):
+        molecule("c 0 0 0; ne 0 0 1.28; h 0 0.94 -0.54; h 0 -0.94 -0.54; cl 0 1.4 2.2", "sto-3g")
+    with pytest.raises(InputError, match="os is a name of O"):
+        molecule("os 0 0 0; h 0 0 0.96; h 0 0.93 -0.2", "def2-svp")
+    assert molecule("os 0 0 0; o 1 1 1; o -1 -1 1; o -1 1 -1; o 1 -1 -1", "def2-svp").formula == "O4Os"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("cc-pVTZ-JKFIT", "cc-pvtz"), ("def2-SVP-JFIT", "def2-svp"), ("aug-cc-pVDZ-RI", "aug-cc-pvdz")]
+)
+def test_fitting_sets_are_no_orbital_basis(name, meant):
+    with pytest.raises(InputError, match=f"is a set that fits densities.*'{meant}' meant"):
+        molecule("He 0 0 0;", name)
 
 
 @pytest.mark.parametrize(("mass", "line"), [("0", "M  ISO  1   1   2\n"), ("1", "")])
@@ -82,13 +278,44 @@ def test_isotopes_of_mol_files_warn(mass, line):
 
 @pytest.mark.parametrize(
     ("text", "match"),
-    [("[2H]O", "names isotopes"), ("[Mg]", "spin=2 is taken"), ("FC=CF", "several isomers")]
+    [
+        ("[2H]O", "names isotopes"),
+        ("[Mg]", "spin=2 is taken"),
+        ("[Fe]", "d or f electrons of Fe"),
+        ("FC=CF", "several isomers"),
+    ]
     + [("CC(F)C(F)C", "several isomers")],
 )
 def test_smiles_that_leave_something_open_warn(text, match):
     pytest.importorskip("rdkit")
     with pytest.warns(InputWarning, match=match):
         molecule(f"smiles:{text}", "sto-3g")
+
+
+def test_mol_files_say_more_than_their_atoms():
+    """Charges with one blank, in titles and data; atoms that are not counted or not there; hydrogens left out."""
+    he = "\n\n{title}\n{n:3d}  0  0  0  0  0  0  0  0  0999 V2000\n{atoms}{tail}M  END\n{data}"
+    atoms = "".join(f"    0.0000    0.0000{z:10.4f} He  0  0\n" for z in (0, 3))
+    text = lambda title="", n=2, tail="", data="": he.format(title=title, n=n, atoms=atoms, tail=tail, data=data)
+    assert molecule(text(tail="M CHG 1 1 2\n"), "sto-3g").charge == 2
+    assert molecule(text(data="> <id>\n7\n\n$$$$\n"), "sto-3g").n_electrons == 4
+    for told in (text(title="charge=2"), text(data="> <Total charge>\n2\n")):
+        with pytest.warns(InputWarning, match="but no charge in numbers"):
+            assert molecule(told, "sto-3g").charge == 0
+    with pytest.raises(InputError, match="counts 1 atoms, but .* follows as one more"):
+        molecule(text(n=1), "sto-3g")
+    with pytest.raises(InputError, match="names an atom that is not there"):
+        molecule(text(tail="M  CHG  1   9   2\n"), "sto-3g")
+    ethane = text().replace("He", "C ").replace("2  0  0", "2  1  0").replace("M  END", "  1  2  1  0\nM  END")
+    with pytest.warns(InputWarning, match="no hydrogens"):
+        molecule(ethane, "sto-3g")
+
+
+def test_smiles_of_other_letters_are_refused():
+    """RDKit read methane where the second letter is Cyrillic."""
+    pytest.importorskip("rdkit")
+    with pytest.raises(InputError, match="cyrillic"):
+        molecule("smiles:C\u0421", "sto-3g")
 
 
 def test_smiles_with_a_charge_behind_are_refused_and_clear_ones_are_silent():
@@ -100,3 +327,16 @@ def test_smiles_with_a_charge_behind_are_refused_and_clear_ones_are_silent():
         for text in ("F/C=C/F", "CC(F)Cl", "C[CH2]", "CCO ethanol"):
             molecule(f"smiles:{text}", "sto-3g")
         assert molecule("smiles:[O][O]", "sto-3g", spin=2).spin == 2
+
+
+@pytest.mark.parametrize(
+    ("xc", "shares"), [("0.25*HF + 0.75*PBE", "to 1 and its correlation to 0.75"), ("b3lyp + 0.1*hf", "to 1.1 and")]
+)
+def test_sums_that_are_no_functional_of_one_exchange_warn(xc, shares):
+    """A comma that was forgotten, and exact exchange on top."""
+    functional = get_functional(xc)
+    grid = types.SimpleNamespace(moves=False)
+    with pytest.warns(InputWarning, match=shares):
+        warn_about_functional(xc, functional, grid)
+    for meant in ("0.25*HF + 0.75*PBE, PBE", "0.5*PBE + 0.5*BLYP", "0.75*gga_x_pbe + gga_c_pbe", "pbe + vv10", "hse06"):
+        warn_about_functional(meant, get_functional(meant), grid)

@@ -351,6 +351,12 @@ def test_names_that_leave_something_open(text, message):
         get_functional(text)
 
 
+def test_corrections_of_pbeh_are_those_of_pbe0():
+    """libxc's name of PBE0; PBEh-3c is another functional."""
+    assert dftfd.get_functional("PBEh-D3BJ").dispersion == dftfd.get_functional("pbe0-d3bj").dispersion
+    assert dftfd.get_functional("pbeh-3c").dispersion == ("d3bjatm+gcp", "pbeh3c")
+
+
 @pytest.mark.parametrize("text", ["scan+rvv10", "SCAN + VV10", "r2scan+rVV10"])
 def test_published_pairs_with_nonlocal_correlation_are_no_sums(text):
     """Whose b is another one: SCAN+rVV10 has 15.7 (doi:10.1103/PhysRevX.6.041005), a bare rVV10 6.3."""

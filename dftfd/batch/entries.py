@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -58,7 +58,9 @@ def read_entries(molecules, options: dict) -> list[Entry]:
             continue
         for name, source in sources:
             try:
-                system, problem = source if isinstance(source, Molecule) else molecule(source, **options), None
+                source, given = source if isinstance(source, _Row) else (source, {})
+                system = source if isinstance(source, Molecule) else molecule(source, **{**options, **given})
+                problem = None
             except DftfdError as error:
                 system, problem = None, error
             entries.append(Entry(len(entries), name, system, problem, own))
@@ -112,6 +114,13 @@ def _is_one(source):
     return frame_of(source) is not None or electrons_of(source) is not None or is_smiles(source)
 
 
+class _Row(NamedTuple):
+    """A row of a table: where its molecule is, and the charge and spin that it gives."""
+
+    source: str
+    given: dict[str, int]
+
+
 def _rows(path):
     """Names and sources of a table with the columns file and, where they are wanted, name, charge, spin, multiplicity.
 
@@ -134,17 +143,17 @@ def _rows(path):
             )
         numbers = {key: given[key] for key in ("charge", "spin", "multiplicity") if given.get(key)}
         is_whole = all(re.fullmatch(r"[+-]?[0-9]{1,3}", text) for text in numbers.values())
+        is_whole &= not is_whole or int(numbers.get("multiplicity", 1)) > 0
         if not given["file"] or not is_whole or None in row or {"spin", "multiplicity"} <= set(numbers):
             raise InputError(
                 f"{path}, line {number}: a file and whole numbers expected, one in each column, spin or multiplicity; "
                 f"{shown(dict(given), 80)} found{f' and {shown(row[None])} behind' if None in row else ''}."
             )
-        source = os.path.join(os.path.dirname(path), given["file"])
-        if numbers:
-            source += f":{int(numbers.get('charge', 0)):+d}"
+        source = given["file"] if is_smiles(given["file"]) else os.path.join(os.path.dirname(path), given["file"])
+        said = {"charge": int(numbers["charge"])} if "charge" in numbers else {}
         if "multiplicity" in numbers or "spin" in numbers:
-            source += f",{numbers.get('multiplicity') or abs(int(numbers['spin'])) + 1}"
-        yield given.get("name") or given["file"], source
+            said["spin"] = int(numbers["multiplicity"]) - 1 if "multiplicity" in numbers else abs(int(numbers["spin"]))
+        yield given.get("name") or given["file"], _Row(source, said)
 
 
 def _paths(path):

@@ -7,6 +7,7 @@ Energies of reactions are in kcal/mol here, whatever unit a file has.
 import math
 import re
 import tomllib
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dftfd.elements import ATOMIC_NUMBERS
-from dftfd.errors import DftfdError, FileError, InputError, shown
+from dftfd.errors import DftfdError, FileError, InputError, InputWarning, shown
 from dftfd.runtime.arguments import Kind, mapping, number, refuse_unknown, text, whole
 from dftfd.runtime.files import read_bytes
 from dftfd.runtime.json_reader import parse_json
@@ -304,8 +305,17 @@ def _species(name, entry, folder, where) -> Species:
     said: dict[str, Any] = {k: getattr(geometry, k) for k in ("charge", "spin") if getattr(geometry, k) is not None}
     atoms = atom_text(geometry) if said or not words else words
     given = {key: _CHARGE.checked(f"{where}, {key}", entry[key]) for key in ("charge", "spin") if key in entry}
+    for key in ("charge", "spin"):
+        if key not in given and key in geometry.mentions:
+            _warn(f"{where}: the geometry says {geometry.mentions[key]!r}, but no {key} in numbers; {key}=0 is taken.")
+        elif key in given and said.get(key, given[key]) != given[key]:
+            _warn(f"{where}: the geometry says {key}={said[key]}, but {key}={given[key]} was given and is used.")
     basis = None if entry.get("basis") is None else text.checked(f"{where}, basis", entry["basis"])
     return Species(name, atoms, basis=basis, **said | given)
+
+
+def _warn(words):
+    warnings.warn(words, InputWarning, stacklevel=5)
 
 
 def _entry(where, entry, known) -> dict[str, Any]:

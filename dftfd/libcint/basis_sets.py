@@ -28,6 +28,8 @@ from dftfd.libcint.basis_exchange import (
 
 _POPLE = re.compile(r"(?:321|431|631|6311)\+{0,2}g(?:\*{1,2}|\([0-9a-z]+(?:,[0-9a-z]+)?\))?")
 _AUXILIARY = re.compile(r"fit|ri$|so$|^sap|etb|^demon|^ahlrichs|cfit")
+_FITTING = re.compile(r"(?P<of>.*?)(?:mp2|opt|[jkcx])*(?:fit|ri)|sapgrasp.*|demon|ahlrichs|weigend(?:\+etb)?")
+"""Sets that expand densities or potentials."""
 # Families that share the potentials of one member, whose file holds them.
 _ECP_FAMILIES = (
     (r"(?:aug)?ccpw?c?v[dtq5]zpp(?:nr)?", "ccpvdzpp"),
@@ -59,6 +61,15 @@ def normalise_basis_name(name) -> str:
         more = "" if exchange_is_installed() else "; pip install 'dftfd[basis]' brings those of the Basis Set Exchange"
         raise InputError(f"unknown basis set {shown(name)}; the closest known names are {near}{more}.")
     return key
+
+
+def refuse_fitting_set(key: str) -> None:
+    """InputError for the key of a set that fits densities, which as an orbital basis gives another energy."""
+    match = _FITTING.fullmatch(key.removeprefix("unc")) if key.removeprefix("unc") in tables.ALIAS else None
+    if match:
+        meant = match["of"] or ""
+        of_orbitals = f"; is {display_name(meant)!r} meant?" if is_known_basis(meant) else "."
+        raise InputError(f"{key!r} is a set that fits densities, not an orbital basis set{of_orbitals}")
 
 
 def is_known_basis(key: str) -> bool:

@@ -28,6 +28,7 @@ SCAN_LEVEL = 5
 """Grid level from which SCAN's energy is good to half a millihartree; at level 3 water errs by 0.9, Ar2 by 6."""
 
 _EXCHANGE = re.compile(r"(^|_)x(_|$)")
+_KIND = re.compile(r"(?:^|_)[xc]_")
 _SCAN = re.compile(r"_(rev)?scan")  # but not rSCAN, r++SCAN, r2SCAN and r4SCAN, made to be smoother
 
 
@@ -50,7 +51,7 @@ def may_have_several_states(calculation) -> bool:
 
 
 def warn_about_functional(spec, functional: Functional, grid) -> None:
-    """Warn about exchange without correlation under a short name, and about SCAN on a coarse grid.
+    """Warn about exchange without correlation under a short name, odd sums, and SCAN on a coarse grid.
 
     spec: what the user wrote.   grid: the Quadrature.
     """
@@ -61,11 +62,50 @@ def warn_about_functional(spec, functional: Functional, grid) -> None:
             f"functional {spec.strip()!r} is exchange alone ({', '.join(names)}), without correlation; write "
             f"'{spec.strip()},' if this is meant, or name a correlation functional after the comma."
         )
+    if isinstance(spec, str) and (shares := _odd_shares(spec, functional)):
+        _warn(
+            f"the exchange of {spec.strip()!r} adds up to {shares[0]:.4g} and its correlation to {shares[1]:.4g}, not "
+            "to 1: names without a comma are exchange and correlation together; '0.25*HF + 0.75*PBE, PBE' is PBE0."
+        )
     if grid.moves and grid.level < SCAN_LEVEL and any(map(_SCAN.search, names)):
         _warn(
             f"the energy of {functional.name!r} needs a fine grid: level {grid.level} leaves errors of millihartrees, "
             f"use grid_level={SCAN_LEVEL} or the smoother r2scan."
         )
+
+
+def _odd_shares(spec, functional) -> tuple[float, float] | None:
+    """How much exchange and correlation a sum of names without a comma has; None where both add up to one.
+
+    None too for a single name, full names, ranges of exchange, PT2 and parts that were fitted together.
+    """
+    bare = re.sub(r"\([^()]*\)", "", spec)
+    names = re.findall(r"[A-Za-z][\w-]*", bare)
+    known = [(c, term.kind) for c, term in functional.terms if not term.is_nonlocal]
+    is_sum = "," not in bare and re.search(r"[*+]", bare) and not all(map(_KIND.search, names))
+    if not is_sum or any(functional.pt2) or {kind for _, kind in known} - {"x", "c"}:
+        return None
+    if any(omega for omega, _ in functional.exact_exchange) or functional.exact_exchange_ranges:
+        return None
+    exchange = sum(c for c, kind in known if kind == "x") + sum(c for _, c in functional.exact_exchange)
+    correlation = sum(c for c, kind in known if kind == "c")
+    is_odd = abs(exchange - 1) > 1e-3 or (correlation and abs(correlation - 1) > 1e-3)
+    return (exchange, correlation) if is_odd else None
+
+
+def warn_about_sizes(options) -> None:
+    """Warn about numbers that look like those of another unit, or of another order of charge, x, y, z."""
+    width = options.smearing[1] if isinstance(options.smearing, tuple) else options.smearing or 0.0
+    field = 0.0 if options.electric_field is None else float(np.abs(options.electric_field).max())
+    charges = [] if options.point_charges is None else np.abs(np.asarray(options.point_charges)[:, 0])
+    odd = {
+        f"smearing of {width:g} hartree; 1000 K is 0.0032": width > 0.1,
+        f"conv_tol of {options.conv_tol:g} hartree; 1e-9 is usual": options.conv_tol > 0.01,
+        f"electric_field of {field:g} hartree/(e bohr), where 1 is 51 V/angstrom": field > 0.5,
+        "point_charges with charges of 0 or above 5; rows are charge, x, y, z": any(q == 0 or q > 5 for q in charges),
+    }
+    for words in (words for words, is_odd in odd.items() if is_odd):
+        _warn(f"{words}: is another unit or order meant?")
 
 
 def warn_about_basis(functional: Functional, molecule) -> None:

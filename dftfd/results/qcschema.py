@@ -74,8 +74,9 @@ def _molecule_arguments(molecule, where):
     numbers = molecule.get("atomic_numbers")
     if numbers is not None and numbers != [ATOMIC_NUMBERS.get(s) for s in symbols]:
         raise InputError(f"{where}: atomic_numbers are {shown(numbers)}, which are not those of the symbols.")
-    if molecule.get("fragment_charges") is not None and "molecular_charge" not in molecule:
-        raise InputError(f"{where} has fragment_charges without a molecular_charge; give that, too.")
+    for of_fragments, of_whole in (("charges", "molecular_charge"), ("multiplicities", "molecular_multiplicity")):
+        if molecule.get(f"fragment_{of_fragments}") is not None and of_whole not in molecule:
+            raise InputError(f"{where} has fragment_{of_fragments} without a {of_whole}; give that, too.")
     n, expected = len(geometry), 3 * len(symbols)
     if n != expected:
         raise InputError(f"{where}: geometry has {n} entries; expected {expected} numbers, in bohr.")
@@ -92,6 +93,8 @@ def _molecule_arguments(molecule, where):
     for name, value in (("molecular_charge", charge), ("molecular_multiplicity", multiplicity)):
         if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1000 or value != round(value):
             raise InputError(f"{where}: {name} is {shown(value)}; expected a whole number.")
+    if multiplicity < 1:
+        raise InputError(f"{where}: molecular_multiplicity is {shown(multiplicity)}; it is 1 or more.")
     return {"source": atoms, "unit": "bohr", "charge": round(charge), "spin": round(multiplicity) - 1}
 
 

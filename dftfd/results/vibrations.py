@@ -210,6 +210,10 @@ class Vibrations(ShownAsText):
                 f"the geometry is within {of_geometry.off:.2g} bohr of one with symmetry number {of_geometry.nearly}: "
                 f"optimise it further, or give symmetry_number={of_geometry.nearly}",
             )
+        if 15 <= temperature <= 40:
+            remarks += (f"temperatures are in kelvin: {temperature:g} degrees Celsius are {temperature + 273.15:g} K",)
+        if pressure < 2000:
+            remarks += ("pressures are in pascal: an atmosphere is 101325 Pa, a bar 100000",)
         found = np.where(np.abs(self.wavenumbers) < ZERO, 0.0, self.wavenumbers)
         state = self.energy, self.multiplicity, self.masses, self.coordinates, found
         return replace(thermochemistry(*state, temperature, pressure, sigma, quasi_harmonic), remarks=remarks)

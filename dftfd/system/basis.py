@@ -13,6 +13,7 @@ from dftfd.libcint.basis_sets import (
     load_basis,
     load_ecp,
     normalise_basis_name,
+    refuse_fitting_set,
     to_tuples,
 )
 
@@ -33,6 +34,7 @@ def checked_basis(entry, name: AtomName):
     if not isinstance(entry, str):
         return _check_shells(to_tuples(entry), name)
     entry = normalise_basis_name(entry)
+    refuse_fitting_set(entry)
     load_basis(entry, name.symbol)  # raises if the set does not know the element
     return entry
 
@@ -129,6 +131,10 @@ def _per_atom(spec, names, what):
         parsed = parse_atom_name(key, f"{what} dictionary")
         if parsed.label not in labels and parsed.label.removeprefix("ghost-") != parsed.symbol:
             raise InputError(f"the {what} dictionary has an entry for {shown(key)}, but no atom carries this label.")
+        if parsed.label in table:
+            raise InputError(
+                f"the {what} dictionary has two entries for {parsed.label}, as {shown(key)}; leave one out."
+            )
         table[parsed.label] = value
     keys = ((n.label, f"ghost-{n.symbol}" if n.ghost else n.label, n.symbol, "default") for n in names)
     return [next((table[key] for key in of_atom if key in table), _MISSING) for of_atom in keys]

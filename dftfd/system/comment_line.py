@@ -1,4 +1,4 @@
-"""What the comment line of an xyz file says of the molecule: charge, unpaired electrons, unit, columns.
+"""What the comment line of an xyz file says of the molecule: charge, unpaired electrons, unit, isotopes.
 
     charge=1 multiplicity=2      Charge and multiplicity: -1 2      total charge 1, mult: 2      q=1      -1 2
 
@@ -7,16 +7,14 @@ multiplicity in words that are not understood is refused: nobody is told otherwi
 """
 
 import re
+import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
 from dftfd.errors import InputError, shown
-from dftfd.runtime.written_numbers import DASHES, real, whole
+from dftfd.runtime.written_numbers import DASHES, whole
+from dftfd.system.molfile import warn_of_isotopes
 
-_PERIODIC = re.compile(
-    r"""lattice\s*=|(?<!\w)(?:cell\s*=\s*["'\[(]+\s*[0-9]|pbc\s*=\s*["'\[(]?(?:\s|,|F(?:alse)?)*T)""", re.I
-)
-_NOT_PERIODIC = re.compile(r"""pbc\s*=\s*["']?\s*F\s+F\s+F""", re.I)
-_PROPERTIES = re.compile(r"properties\s*=\s*(\S+)", re.I)
 _ENTRY = re.compile(r"""(?<![\w.-])([A-Za-z_]\w*)\s*=\s*("[^"]*"|'[^']*'|[^\s,;]+)""")
 _LENGTHS = (
     r"(?:units?|coordinates?|coords?|geometr(?:y|ies)|positions?|lengths?|distances?|structure)\W{1,3}(?:(?:in|are)\s)?"
@@ -43,6 +41,7 @@ _WORD = rf"(?<![\w.-])(?:{'|'.join(_KEYS.values())})(?![\w-])"
 _IS = r"\s{0,9}(?:[=:]|is\s|are\s|of\s)?[\s(\[]{0,9}"
 _VALUE = rf"(?:[+-]?[0-9]+(?:\.[0-9]*)?(?:[+-]|/2)?(?!\w|[-.]\w)|(?:neutral|{'|'.join(_NAMES)})(?!\w))"
 _AND = r"\W{0,9}(?:and\W{1,9})?"
+_WORD_BEFORE = re.compile(rf"{_WORD}\W{{0,3}}\Z", re.I)
 _BOTH = re.compile(rf"({_WORD}){_AND}({_WORD}){_IS}({_VALUE})[\s,;/&]{{1,9}}(?:and\s)?({_VALUE})", re.I)
 _ONE = re.compile(rf"({_WORD}){_IS}({_VALUE})", re.I)
 _UNREAD = re.compile(rf"(?P<key>{_WORD})(?:\s*[=:]\s*(?P<value>\S+))?", re.I)
@@ -56,76 +55,64 @@ _BROKEN = re.compile(
     + r")[^0-9A-Za-z]{0,9}[0-9]",
     re.I,
 )
+_BEFORE = re.compile(r"(?<!\w)_\Z")
 """A word about electrons, perhaps with a stray blank or comma in it, before a number."""
 _CUT_SHORT = re.compile(
-    r"(?<![\w.:-])(?:c|ch|chr|cha|char|charg|crg|mu|mul|multi|mlt|s|sp|spi|n?el|ms|s?z|\w{0,9}magneti[sz]ation|\w{1,9}chrg|\w{1,9}chg)"
+    r"(?<![\w.:-])(?:c|ch|chr|cha|char|charg|crg|mu|mul|multi|mlt|s|sp|spi|n?el|ne|ms|s?z|\w{0,9}magneti[sz]ation|\w{1,9}chrg|\w{1,9}chg)"
     r"\s?[=:]\s?[+-]?[0-9](?![\w.:])",
     re.I,
 )
 """What may be meant as charge, multiplicity or spin and is none of their names, with a small number: c=-2."""
 _OF_ELECTRONS = re.compile(r"charge|chrg|n_?elec|^electrons|multiplicity|(?<![a-z])spin", re.I)
+_IONS = (
+    r"(?:thio|per|di|pyro)?(?:sul(?:f|ph)|selen|carbon|oxal|chrom|molybd|tungst|silic|mangan|succin|malon)(?:ate|ite)"
+    r"|(?:per|super)oxide"
+)
+"""Names of ions that are neutral molecules with a closed shell on paper, when they stand alone."""
+_ISOTOPES = re.compile(
+    r"(?<![A-Za-z0-9])(?:D2?(?:O|S|F|Cl|Br|CN)(?![a-z])|HDO|HOD|CDCl3|(?:[A-Z][a-z]?[0-9]?){0,6}(?:C|N|O|S|Si)D[2-9])"
+    r"|\w-d[1-9][0-9]?(?!\w)|(?<![\w.])\^?(?:13C|15N|1[78]O|[23]H)(?!\w)"
+    r"|(?i:deuter(?:ated|ium|ide)|tritiated|tritium|heavy water|isotop(?:e|ologue|omer)s?(?!\w))"
+)
 _NUMBER = re.compile(r"(?<![\w.])[0-9]+(?![\w.])")
 _ALONE = re.compile(r"[(\[]?([+-]?[0-9]{1,2})[\s,;/]{1,9}([0-9]{1,2})[)\]]?")
 _UNIT_AT_END = re.compile(r"\s(?:in |units? ?[=:]? ?)?[(\[]?(?:bohrs?|angstroms?|au|a\.u\.)[)\]]?\Z", re.I)
 _SIGNED = re.compile(
     r"^[^0-9A-Za-z.]*[0-9]{1,2}[^0-9A-Za-z.]+[0-9]{1,2}[^0-9A-Za-z.]*$|"
     r"^[(\[]?[+-][0-9]{1,2}(?![\w.])|^[+-]?[0-9]{1,2}[\s,;/]{1,9}[+-][0-9]{1,2}$"
-    r"|(?<![\w.])[+-][0-9]{1,2}[\s,;/]{1,9}[1-9][)\]]?$"
+    r"|(?<![\w.])[+-][0-9]{1,2}[\s,;/]{1,9}[1-9][)\]]?$|^[(\[]?[1-9][+-][)\]]?$|^[+-]{1,4}$"
 )
 _AND_MORE = re.compile(r"\n[\s,;/]{0,9}[+-]?[0-9]+(?![\w.])")
+_COUNT = r"(?:one|two|three|four|five|six|[1-6])(?![\w.])"
 _MENTIONS = {
     "charge": re.compile(
-        r"(?<![A-Za-z])(?i:(?:mono|di|tri)?(?:cation|anion)(?:ic)?|(?:de)?protonated|ioni[sz]ed"
+        r"(?<![A-Za-z])(?i:(?:mono|di|tri)?(?:cation|anion)(?:ic)?|ions?(?!\W?(?:pair|channel|exchange|mobility|trap))|(?:de)?protonated|ioni[sz]ed"
         r"|(?:posi|nega)tive(?:ly)? (?:ion|charged)|qtot [+-]?[1-9]|-{0,2}c [+-][1-9]|n_el\s?[=:]\s?[1-9]"
-        r"|(?:oxidation|oxidation_state|valence|formal|ioni[sz]ation|ion|net|qtot|total_q)\s?[=:]\s?[+-]?[1-9])(?![A-Za-z])"
+        r"|(?:oxidation|oxidation_state|valence|formal|ioni[sz]ation|ion|net|qtot|total_q)\s?[=:]\s?[+-]?[1-9]"
+        r"|(?:singly|doubly|triply|negative|positive|unit)\W?charged?|charged"
+        rf"|(?:charge\W{{1,3}}(?:of |is )?(?:minus |plus )?|minus |plus ){_COUNT}"
+        rf"|{_COUNT} electrons? (?:removed|added|more|less)|--?(?:c|q|chrg|charge) [+-]?[1-9]|q ?[+-]?[1-9](?![\w.])"
+        rf"|\A\W*(?:{_IONS})\W*\Z)(?![A-Za-z])"
+        r"|(?<![\w.=:+-])[+-][1-9](?![\w.])|(?<![\w.+-])[1-9][+-](?![\w.+-])|_[+-][1-9](?![0-9.])"
+        r"|[_-](?:minus|plus)(?![A-Za-z])|[\w)\]][)\].\u00b7\u2022*^ ][+-]\Z"
         r"|(?<![\w+\-\[(])(?:(?:[A-Z][a-z]?[0-9]{0,2}){1,20}|\[(?:[A-Z][a-z]?[0-9]{0,2}){1,20}\])(?:\^?[0-9]?[+-]|\+[1-9]|\s[0-9][+-]|\s?\([0-9]?[+-][0-9]?\))(?![\w+\-\]])"
     ),
     "spin": re.compile(
-        rf"(?<![a-z])(?:{'|'.join(list(_NAMES)[1:])}|octet|nonet|(?:bi|di)?radical|(?:high|intermediate)[ -]spin"
+        rf"(?<![a-z])(?:{'|'.join(list(_NAMES)[1:])}|octet|nonet|hextet|(?:du|quadru|quintu|sextu)plet"
+        r"|(?:bi|di)?radical|(?:high|intermediate)[ -]spin"
         r"|open[ -]shell|(?:one|two|three|four|five) unpaired|dublett?|triplett|T1 (?:state|geometry|minimum))(?![a-z])"
         r"|(?<!\w)(?:nspin|2S|M)\s?[=:]\s?[2-9](?![\w.])|(?<!\w)(?:nupdown|nopen|(?:total_)?magmom)\s?[=:]\s?-?[1-9]"
         r"|\A[0-2][ ,]+[2-7][ ,;]+(?=[#!(A-Za-z])|(?<![a-z])mult[2-9](?![\w.])"
-        r"|(?<![\w.])\^?[2-7](?:Sigma|Pi|Delta|[AB][123][gu]?)(?![a-z0-9])",
+        r"|(?<![\w.])[X~]?\^?[2-7](?:Sigma|Pi|Delta|[\u03a3\u03a0\u0394]|[AB][123][gu]?)(?![a-z0-9\u03b1-\u03c9])"
+        r"|(?<![\w.])\^?[2-7][\u03a3\u03a0\u0394SPDF](?=[gu+-]|\Z)|\A\W*(?:state\W+)?(?:[TQ][0-9]|D[1-9])\W*\Z"
+        rf"|(?<![a-z_])(?:multiplicity|mult|spin)\W{{1,3}}(?:of |is )?{_COUNT}"
+        r"|(?<!\S)--?(?:m|mult|u|uhf) [1-9](?![\w.])"
+        r"|(?<![\w./-])uhf [1-9](?![\w.])|(?<!\w)n_?(?:alpha|beta|[ab])\s?[=:]\s?[0-9]|[0-9] (?:alpha|beta)(?!\w)"
+        r"|(?<![\w.=])0 [2-7]\Z",
         re.I,
     ),
 }
-_COLUMNS = {"initial_charges": "charge", "initial_magmoms": "spin", "magmoms": "spin"}
 _LONGEST = 10_000
-
-
-def check_columns(comment: str, source: str) -> None:
-    """Refuse unit cells and other columns than element, x, y, z, both of which extended xyz keeps in this line."""
-    if _PERIODIC.search(comment) and not _NOT_PERIODIC.search(comment):
-        raise InputError(
-            f"{source}: the comment line holds a periodic cell ('Lattice=', 'cell=', 'pbc='); only molecules are "
-            "supported."
-        )
-    layout = _PROPERTIES.search(comment)
-    if layout and not layout[1].lower().startswith("species:s:1:pos:r:3"):
-        raise InputError(
-            f"{source}: the columns {shown(layout[1])} do not start as 'species:S:1:pos:R:3', that is element, x, y, z."
-        )
-
-
-def refuse_types(comment: str, rows: list[list[str]], source: str) -> None:
-    """InputError for the numbers of atom types that LAMMPS writes where elements stand."""
-    if comment.startswith("Atoms. Timestep") and rows and all(row[0].isdigit() for row in rows):
-        raise InputError(
-            f"{source}: the atoms of LAMMPS, as {shown(' '.join(rows[0]))}, have numbers of types, not of elements: "
-            "write symbols (dump_modify element)."
-        )
-
-
-def said_of_columns(comment: str, rows: list[list[str]]) -> dict[str, str]:
-    """Columns of extended xyz that tell of charge and spin, by these words, where they are not zero throughout."""
-    layout, start, found = _PROPERTIES.search(comment), 0, {}
-    words = layout[1].strip("\"'").split(":") if layout else []
-    for name, count in zip(words[::3], words[2::3], strict=False):
-        about = _COLUMNS.get(name.lower())
-        if about and any(real(row[start]) for row in rows if start < len(row)):
-            found[about] = name
-        start += whole(count) or 0
-    return found
 
 
 def said_in(comment: str, source: str) -> dict[str, Any]:
@@ -134,6 +121,9 @@ def said_in(comment: str, source: str) -> dict[str, Any]:
     mentions: words such as 'anion' and 'triplet' by what they are about, where the line does not say that in numbers.
     """
     comment = " ".join(comment[:_LONGEST].translate(DASHES).split())
+    title = unicodedata.normalize("NFKC", comment).translate(DASHES)
+    if _ISOTOPES.search(title):
+        warn_of_isotopes(source)
     said: dict[str, Any] = _electrons(comment, source)
     multiplicity = said.pop("multiplicity", None)
     if multiplicity is not None and said.setdefault("spin", multiplicity - 1) != multiplicity - 1:
@@ -148,8 +138,21 @@ def said_in(comment: str, source: str) -> dict[str, Any]:
         raise InputError(f"{source}: the comment line says {shown(word)}; coordinates in angstrom or bohr are read.")
     if unit := "bohr" if _BOHR.search(comment) else "angstrom" if _ANGSTROM.search(comment) else None:
         said["unit"] = unit
-    words = {name: found[0] for name, pattern in _MENTIONS.items() if (found := pattern.search(comment))}
+    words = {name: found[0] for name, pattern in _MENTIONS.items() if (found := pattern.search(title))}
     return said | {"mentions": {name: word for name, word in words.items() if name not in said}}
+
+
+def said_behind(remarks: Iterable[str]) -> dict[str, str]:
+    """Remarks behind atoms that speak of charge or spin, which are of the atom or of the molecule, by these words."""
+    found: dict[str, str] = {}
+    for remark in filter(str.strip, remarks):
+        try:
+            said = said_in(remark, "")
+        except InputError:
+            said = {"charge": 1}
+        words = {name: remark.strip() for name in ("charge", "spin") if said.get(name)}
+        found |= said.get("mentions", {}) | words
+    return found
 
 
 def _electrons(comment, source) -> dict[str, int]:
@@ -173,7 +176,11 @@ def _electrons(comment, source) -> dict[str, int]:
         raise InputError(
             f"{source}: the comment line says {told['key']}={shown(told['value'])}, expected a whole number."
         )
-    broken = [m for m in _BROKEN.finditer(comment) if not m["word"].isalpha() or "_" in m[0]]
+    broken = [
+        m
+        for m in _BROKEN.finditer(comment)
+        if not m["word"].isalpha() or "_" in m[0] or _BEFORE.search(comment, 0, m.start())
+    ]
     is_unclear = (
         broken
         or _CUT_SHORT.search(comment)
@@ -214,5 +221,6 @@ def _own_entry(match):
     value = match[2].strip("\"' ")
     if any(pattern.fullmatch(match[1]) for pattern in _KIND.values()):
         return f"{match[1]}={value}"
-    is_unclear = _OF_ELECTRONS.search(match[1]) and _signed(value)
+    is_unclear = _OF_ELECTRONS.search(match[1]) or _WORD_BEFORE.search(match.string[: match.start()][-80:])
+    is_unclear = is_unclear and _signed(value)
     return f"{match[1]}={value}" if is_unclear else "|"

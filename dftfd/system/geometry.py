@@ -14,6 +14,7 @@ dftfd.system.comment_line. So may the end of a file's name, `oh.xyz:-1`, `no2.xy
 
 import os
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,13 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from dftfd.elements import ATOMIC_NUMBERS, AtomName, parse_atom_name
-from dftfd.errors import FileError, InputError, UnsupportedError, odd_character, shown
+from dftfd.elements import AtomName, parse_atom_name
+from dftfd.errors import FileError, InputError, InputWarning, odd_character, shown
 from dftfd.runtime.files import decoded, read_bytes
 from dftfd.runtime.written_numbers import fields, has_unclear_commas, real, separated
-from dftfd.system.comment_line import check_columns, refuse_types, said_in, said_of_columns
+from dftfd.system.columns import check_columns, check_further_columns, refuse_types, said_of_columns
+from dftfd.system.comment_line import said_behind, said_in
 from dftfd.system.foreign_files import foreign_format
-from dftfd.system.molfile import atoms_of, is_molfile, records
+from dftfd.system.molfile import atoms_of, is_molfile, records, titles
 from dftfd.system.zmatrix import cartesian, is_zmatrix
 
 MAX_FILE_BYTES = 32 * 2**20
@@ -83,9 +85,13 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
     text = text.removeprefix("\ufeff")
     lines = text.splitlines()
     if is_molfile(lines):
+        only = records(text)
+        lines = only[0].splitlines() if len(only) == 1 else lines
         found, charge, spin = atoms_of(lines, source)
         _check_count(len(found))
-        return replace(_named(found), charge=charge, spin=spin, unit="angstrom")
+        said = said_behind(titles(lines))
+        mentions = {name: word for name, word in said.items() if not {"charge": charge, "spin": spin}[name]}
+        return replace(_named(found), charge=charge, spin=spin, unit="angstrom", mentions=mentions)
     first = next((line for line in lines if line.strip()), "")
     if first.strip().isascii() and first.strip().isdigit():
         return _parse_xyz(lines, lines.index(first), source)
@@ -102,16 +108,20 @@ def _parse_entries(lines, source) -> Geometry:
     entries = [(n, e) for n, line in enumerate(lines, 1) for e in line.split("#", 1)[0].split(";") if e.strip(" \t,")]
     _check_count(len(entries) // 4)  # a Z-matrix may have lines for three values with each atom
     rows = fields([entry.replace("=", " = ") for _, entry in entries], [f"{source}, line {n}" for n, _ in entries])
+    remarks = " ; ".join(line.strip(" \t#") for line in lines if line.lstrip().startswith("#"))
+    said = said_in(remarks, source)
+    said["mentions"] = (
+        said_behind(line.partition("#")[2] for line in lines if line.lstrip()[:1] != "#") | said["mentions"]
+    )
     if is_zmatrix(rows):
-        return _named(cartesian(rows, source))
+        return replace(_named(cartesian(rows, source)), **said)
     atoms: list = []
     for (number, entry), row in zip(entries, rows, strict=True):
         if len(row) != 4:
             raise _line_error(source, number, entry)
         _check_count(len(atoms) + 1)
         atoms.append(_parse_atom(row, f"atom {len(atoms) + 1}", f"{source}, line {number}"))
-    remarks = " ; ".join(line.strip(" \t#") for line in lines if line.lstrip().startswith("#"))
-    return replace(_collect(atoms), **said_in(remarks, source))
+    return replace(_collect(atoms), **said)
 
 
 def read_geometry_file(path) -> Geometry:
@@ -123,7 +133,14 @@ def read_geometry_file(path) -> Geometry:
     named = electrons_of(str(path))
     if named is not None:
         said: dict[str, Any] = named[1]
-        return replace(read_geometry_file(named[0]), **said)
+        found = read_geometry_file(named[0])
+        for name in (name for name in said if getattr(found, name) not in (None, said[name])):
+            warnings.warn(
+                f"the file says {name}={getattr(found, name)}, but {shown(str(path))} was given and is used.",
+                InputWarning,
+                stacklevel=6,
+            )
+        return replace(found, mentions={k: v for k, v in found.mentions.items() if k not in said}, **said)
     chosen = frame_of(str(path))
     if chosen is None:
         return parse_geometry(read_text(path), source=f"file {str(path)!r}")
@@ -190,54 +207,15 @@ def parse_atom_list(entries) -> Geometry:
     return _collect([_read_entry(entry, f"atom {index}") for index, entry in enumerate(entries, start=1)])
 
 
-def is_ase_atoms(source) -> bool:
-    """True for an object with the methods of `ase.Atoms` that are read here, so that ASE itself is not needed."""
-    return all(hasattr(source, name) for name in ("get_chemical_symbols", "get_positions", "get_pbc"))
-
-
-def from_ase(atoms) -> Geometry:
-    """Symbols and positions [angstrom] of an ASE Atoms; element 'X' is refused, periodic directions too.
-
-    Initial charges and magnetic moments that are not zero say the molecule's charge and spin, by their sums.
-    """
-    if np.any(atoms.get_pbc()):
-        raise UnsupportedError("these ASE Atoms are periodic; only molecules are supported (atoms.pbc = False).")
-    positions = np.asarray(atoms.get_positions(), dtype=float)
-    symbols = list(atoms.get_chemical_symbols())
-    if positions.shape != (len(symbols), 3):
-        raise InputError(f"ASE Atoms with {len(symbols)} symbols have positions of shape {positions.shape}.")
-    found = parse_atom_list(list(zip(symbols, positions, strict=True)))
-    said: dict[str, Any] = {"charge": _sum_of(atoms, "charges"), "spin": _sum_of(atoms, "magnetic_moments")}
-    info = {str(key).lower(): value for key, value in getattr(atoms, "info", {}).items()}
-    words = {"charge": ("charge",), "spin": ("spin", "multiplicity")}  # of which programs make different things
-    usual = {"charge": (0,), "spin": (0, 1), "multiplicity": (1,)}
-    mentions = {
-        name: f"info {word}={shown(info[word], 20)}"
-        for name in words
-        for word in words[name]
-        if word in info and info[word] not in usual[word] and said[name] is None
-    }
-    return replace(found, **said, mentions=mentions)
-
-
-def _sum_of(atoms, name) -> int | None:
-    """The sum of an ASE Atoms' initial charges or moments, None where all are zero."""
-    values = np.asarray(getattr(atoms, f"get_initial_{name}", lambda: 0.0)(), dtype=float)
-    if not np.any(values):
-        return None
-    total = float(values.sum())
-    if values.ndim > 1 or not abs(total - round(total)) < 1e-3:
-        raise InputError(
-            f"the initial {name.replace('_', ' ')} of these ASE Atoms add up to {shown(total)}, no whole number: set "
-            f"them to what the molecule has, or to zero, by set_initial_{name}()."
-        )
-    return round(total)
-
-
 def _parse_xyz(lines, first, source):
     count = int(lines[first].strip()[:9])
     comment = lines[first + 1] if len(lines) > first + 1 else ""
     check_columns(comment, source)
+    if _is_line_of_atom(comment, "\n".join(lines[first + 2 : first + 3])):
+        raise InputError(
+            f"{source}, line {first + 2}: {shown(comment.strip())} looks like an atom where xyz has a comment; put a "
+            "line between the number of atoms and the first of them."
+        )
     body = lines[first + 2 :]
     while body and not body[-1].strip():
         body.pop()
@@ -253,46 +231,11 @@ def _parse_xyz(lines, first, source):
             raise _line_error(source, number, line)
         # Further columns (charges, velocities, forces) are allowed by the format and carry no geometry.
         atoms.append(_parse_atom(row[:4], f"atom {len(atoms) + 1}", f"{source}, line {number}"))
-    _check_further_columns(rows, source)
+    check_further_columns(comment, rows, source)
     refuse_types(comment, rows, source)
     said = said_in(comment, source)
     columns = {about: name for about, name in said_of_columns(comment, rows).items() if about not in said}
     return replace(_collect(atoms), **said | {"mentions": columns | said["mentions"]})
-
-
-def _check_further_columns(rows, source):
-    """Refuse lines that have something else than x, y, z behind the element: atomic numbers, codes, flags.
-
-    They have more columns than four, and x is a whole number in all lines before three columns with points, or counts
-    the lines, or is the element's atomic number or mass, or y and the next but one are 0 or 1 (MOPAC's flags). Where
-    lines have different numbers of columns, one may have a blank or a comma within a number.
-    """
-    from dftfd.libcint.mole import average_masses  # PySCF, which help and lists do not wait for
-
-    widths = [sum(1 for word in row[1:] if any(map(str.isdigit, word))) for row in rows]
-    if widths and min(widths) < max(widths):
-        k = widths.index(max(widths))
-        raise InputError(
-            f"{source}: {shown(' '.join(rows[k]))} has {widths[k]} numbers, another line {min(widths)}; as many "
-            "columns for each atom expected."
-        )
-    if not rows or min(map(len, rows)) < 5:
-        return
-    columns = [list(column) for column in zip(*rows, strict=False)]
-    pointed = [all(word.count(".") == 1 and real(word) is not None for word in column) for column in columns]
-    is_code = not any(set(".eEdD") & set(word) for word in columns[1]) and pointed[2:5] == [True] * 3
-    is_flag = pointed[1:6] == [True, False, True, False, True] and set(columns[2]) | set(columns[4]) <= {"0", "1"}
-    is_number = [real(word) for word in columns[1]] == [
-        ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]
-    ]
-    masses = average_masses([ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]])
-    is_mass = all(abs((real(word) or 0) - mass) < 0.05 for word, mass in zip(columns[1], masses, strict=True))
-    is_index = len(rows) > 1 and columns[1] in ([str(k + start) for k in range(len(rows))] for start in (0, 1))
-    if is_code or is_flag or is_number or is_index or is_mass:
-        raise InputError(
-            f"{source}: column {3 if is_flag else 2} of the lines of atoms, {shown(' '.join(rows[0]))}, holds atomic "
-            "numbers, masses, codes or flags; 'El x y z' expected, coordinates with points."
-        )
 
 
 def _count_error(lines, first, count, found, source):
@@ -377,6 +320,16 @@ def _is_atom(text):
     """Whether text begins with a word and three numbers."""
     found = separated(text)
     return len(found) >= 4 and all(real(word) is not None for word in found[1:4])
+
+
+def _is_line_of_atom(text, below):
+    """Whether text is an element and three numbers, an atomic number where the line below begins with one, too."""
+    if not _is_atom(text) or (text.strip()[0].isdigit() and not below.strip()[:1].isdigit()):
+        return False
+    try:
+        return bool(parse_atom_name(separated(text)[0], "atom"))
+    except InputError:
+        return False
 
 
 def _looks_like_coordinates(text):

@@ -21,17 +21,22 @@ from dftfd.libcint.basis_sets import display_name
 from dftfd.runtime.arguments import Kind, array, choice, public, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.notebook import ShownAsText
+from dftfd.system.ase_atoms import from_ase, is_ase_atoms
 from dftfd.system.basis import basis_remarks, require_core, resolve_basis, resolve_ecp
 from dftfd.system.geometry import (
     Geometry,
-    from_ase,
-    is_ase_atoms,
     is_coordinate_text,
     parse_atom_list,
     parse_geometry,
     read_geometry_file,
 )
-from dftfd.system.geometry_checks import check_positions, nearest_pair, refuse_names_of_pdb, warn_about_units
+from dftfd.system.geometry_checks import (
+    check_positions,
+    nearest_pair,
+    refuse_names_of_pdb,
+    warn_about_types,
+    warn_about_units,
+)
 from dftfd.system.smiles import atoms_of_smiles, is_smiles
 
 __all__ = ["InputWarning", "Molecule", "molecule"]
@@ -40,6 +45,9 @@ DEFAULT_BASIS = "def2-svp"
 UNITS = {"angstrom": 1 / bridge.BOHR_IN_ANGSTROM, "bohr": 1.0}
 """Length units of the input, in bohr."""
 
+
+_OPEN_SHELLS = (*range(21, 30), *range(39, 48), *range(57, 80), *range(89, 112))
+"""Atomic numbers of elements with open d or f shells, whose unpaired electrons SMILES do not tell."""
 
 _SOURCES = "a path, coordinate text, a list of (symbol, (x, y, z)), an ASE Atoms or a PySCF Mole"
 _TABLES = "a name, or a dictionary from label, element or 'default' to a name or numbers"
@@ -220,6 +228,7 @@ def molecule(
     labels, ghost = tuple(name.label for name in names), tuple(name.ghost for name in names)
     check_positions(labels, ghost, fields["coordinates"], allow_close)
     refuse_names_of_pdb(names, fields["coordinates"])
+    warn_about_types(names)
     if "atom_basis" not in fields:
         of_basis = Kind(_TABLES, partial(resolve_basis, names=names))
         fields["atom_basis"] = of_basis.checked("basis", DEFAULT_BASIS if basis is None else basis)
@@ -273,7 +282,11 @@ def _read_source(source, unit) -> Geometry:
         if unit != "angstrom":
             raise InputError(f"positions from SMILES are in angstrom, but unit={unit!r} was given; leave it out.")
         atoms, charge, spin = atoms_of_smiles(source)
-        couplings = {"spin": f"{spin} radical electrons"} if spin > 1 else {}
+        metals = {symbol for symbol, _ in atoms if ATOMIC_NUMBERS[symbol] in _OPEN_SHELLS}
+        open_shells = (
+            [f"{spin} radical electrons"] if spin > 1 else [f"d or f electrons of {m}" for m in sorted(metals)]
+        )
+        couplings = {"spin": ", ".join(open_shells)} if open_shells else {}
         return replace(parse_atom_list(atoms), charge=charge, spin=spin, mentions=couplings)
     if isinstance(source, str):
         is_text = is_coordinate_text(source) or not source.strip()

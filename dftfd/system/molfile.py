@@ -5,6 +5,7 @@ A. Dalby et al., J. Chem. Inf. Comput. Sci. 32, 244 (1992). doi:10.1021/ci00007a
 
 import re
 import warnings
+from itertools import pairwise
 
 from dftfd.errors import InputError, InputWarning, UnsupportedError, shown
 from dftfd.runtime.written_numbers import real, whole
@@ -15,6 +16,7 @@ END = "$$$$"
 _OLD_CHARGES = {1: 3, 2: 2, 3: 1, 5: -1, 6: -2, 7: -3}
 """Charges by the codes of the atoms' lines, which count where no line says M  CHG; code 4 is a doublet."""
 _DOUBLET = 4
+_AROMATIC = 4
 
 
 def is_molfile(lines) -> bool:
@@ -44,27 +46,71 @@ def atoms_of(lines, source: str) -> tuple[list[tuple[str, list[float]]], int, in
             raise InputError(f"{source}, line {number}: three numbers in columns of ten expected, found {shown(line)}.")
         atoms.append((line[31:34].strip(), position))
         codes.append(whole(line[36:39].strip()) or 0)
+    tail = lines[4 + int(count) :]
+    if tail and _is_line_of_atom(tail[0]):
+        raise InputError(f"{source}, line 4: counts {count} atoms, but {shown(tail[0].strip())} follows as one more.")
     if len(atoms) > 1 and lines[1][20:22] == "2D":
         raise InputError(f"{source} holds a drawing in two dimensions; a geometry in three expected.")
-    masses = _property(lines[4 + int(count) :], "ISO", source)
+    if _lacks_hydrogens(lines, int(count), [name for name, _ in atoms], codes):
+        warnings.warn(
+            f"{source} has no hydrogens, and bonds that leave room for some: none are added.",
+            InputWarning,
+            stacklevel=5,
+        )
+    masses = _property(tail, int(count), "ISO", source)
     if masses or any(whole(line[34:36].strip()) for line in lines[4 : 4 + int(count)]):
         warn_of_isotopes(source)
-    charges, radicals = (_property(lines[4 + int(count) :], name, source) for name in ("CHG", "RAD"))
+    charges, radicals = (_property(tail, int(count), name, source) for name in ("CHG", "RAD"))
     if charges is None and radicals is None:
         spin = codes.count(_DOUBLET)
         return atoms, sum(_OLD_CHARGES.get(code, 0) for code in codes), spin or None
     return atoms, sum(charges or ()), sum(value - 1 for value in radicals) if radicals else None
 
 
-def _property(lines, name, source) -> list[int] | None:
+def titles(lines) -> list[str]:
+    """What a person wrote: the title, the comment, and data of SD files as 'name: value'."""
+    data = [
+        f"{match[1]}: {value.strip()}" for line, value in pairwise(lines) if (match := re.match(r">.*<([^<>]*)>", line))
+    ]
+    return [lines[0], lines[2], *data]
+
+
+def _is_line_of_atom(line):
+    return line[31:32].isalpha() and all(real(line[k : k + 10].strip()) is not None for k in (0, 10, 20))
+
+
+_VALENCES = {"B": 3, "C": 4, "N": 3, "O": 2, "Si": 4}
+"""Bonds of neutral atoms without radical electrons."""
+
+
+def _lacks_hydrogens(lines, n_atoms, symbols, codes) -> bool:
+    """Whether there are no hydrogens, though the bonds of an atom add up to less than its valence.
+
+    Charged atoms and radicals count as complete.
+    """
+    tail = lines[4 + n_atoms :]
+    if "H" in symbols or any(codes) or any(line.split()[1:2] in (["CHG"], ["RAD"]) for line in tail):
+        return False
+    bonds = [0.0] * n_atoms
+    for line in tail[: whole(lines[3][3:6].strip()) or 0]:
+        first, second, order = (whole(line[k : k + 3].strip()) or 0 for k in (0, 3, 6))
+        for atom in (first, second):
+            if 1 <= atom <= n_atoms:
+                bonds[atom - 1] += 1.5 if order == _AROMATIC else order
+    return any(bond < _VALENCES.get(symbol.capitalize(), 0) for symbol, bond in zip(symbols, bonds, strict=True))
+
+
+def _property(lines, n_atoms, name, source) -> list[int] | None:
     """The values of lines such as 'M  CHG  2   1   1   5  -1'; None without any."""
     values: list[int] = []
-    there = [line for line in lines if line.startswith(f"M  {name}")]
+    there = [line for line in lines if line.split()[:2] == ["M", name]]
     for line in there:
         words = line.split()[2:]
         numbers = [number for word in words if (number := whole(word)) is not None]
         if not numbers or len(numbers) < len(words) or len(numbers) != 1 + 2 * numbers[0]:
             raise InputError(f"{source}: {shown(line)} is not made of whole numbers, a count and so many pairs.")
+        if not all(1 <= atom <= n_atoms for atom in numbers[1::2]):
+            raise InputError(f"{source}: {shown(line)} names an atom that is not there; 1 to {n_atoms} are.")
         values += numbers[2::2]
     return values if there else None
 

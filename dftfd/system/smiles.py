@@ -9,7 +9,7 @@ import re
 import warnings
 from typing import Any, cast
 
-from dftfd.errors import InputError, InputWarning, MissingDependencyError, shown
+from dftfd.errors import InputError, InputWarning, MissingDependencyError, odd_character, shown
 from dftfd.system.comment_line import said_in
 from dftfd.system.molfile import warn_of_isotopes
 
@@ -37,6 +37,8 @@ def atoms_of_smiles(source: str) -> tuple[list[tuple[str, tuple[float, float, fl
         raise MissingDependencyError("reading SMILES needs RDKit: pip install 'dftfd[smiles]'.") from error
     if not text or len(text) > _LONGEST:
         raise InputError(f"{shown(source)}: a molecule expected after smiles:, as in 'smiles:CCO'.")
+    if not (written := text.split()[0]).isascii():  # RDKit leaves out what it does not know
+        raise InputError(f"{shown(source)} is no SMILES{odd_character(written)}.")
     chem, fields, logger = (cast(Any, module) for module in (Chem, AllChem, RDLogger))
     logger.DisableLog("rdApp.*")  # it writes to standard error what is said below
     try:

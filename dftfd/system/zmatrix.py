@@ -63,6 +63,12 @@ def _values(rows, source) -> tuple[dict[str, float], list]:
         number = real(row[-1])
         if not good or number is None or len(row) > 3 or not _NAME.fullmatch(row[0]):
             raise InputError(f"{source}: {shown(' '.join(row))} follows the Z-matrix; a value, 'r = 0.96', expected.")
+        twin = next((name for name in values if name != row[0] and name.lower() == row[0].lower()), None)
+        if twin is not None:
+            raise InputError(
+                f"{source}: the Z-matrix has {shown(twin)} and {shown(row[0])}, one name in other programs; use "
+                "names that differ by more than case."
+            )
         if values.setdefault(row[0], number) != number:
             raise InputError(f"{source}: the Z-matrix gives {shown(row[0])} two values.")
     return values, list(rows[:end])

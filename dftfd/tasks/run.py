@@ -18,6 +18,7 @@ from dftfd.model.input_warnings import (
     warn_about_basis,
     warn_about_electrons,
     warn_about_functional,
+    warn_about_sizes,
 )
 from dftfd.model.option_values import occupations_for, require_settings_of_jax
 from dftfd.model.options import Options
@@ -69,6 +70,7 @@ def solution_of(calculation: Calculation, options: Options, build: Callable[[Any
     refuse_part(options.xc, calculation.functional)
     warn_about_functional(options.xc, calculation.functional, calculation.grid)
     warn_about_basis(calculation.functional, calculation.molecule)
+    warn_about_sizes(options)
     strategy = options.strategy
     progress = as_progress(options.progress)
     snapshot = None if options.restart is None else resume(options.restart, calculation, options)
