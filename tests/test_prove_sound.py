@@ -1,6 +1,9 @@
 """Nothing false is proved: jumps, kinks, domains of definition, operations without an enclosure."""
 
+import functools
+import json
 import math
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -16,9 +19,10 @@ from dftfd.autofd.scalar import domains, factored
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import InputError, NumericalError, UnsupportedError
-from dftfd.functionals.common import slater_exchange
+from dftfd.functionals.common import reduced_gradient_squared, slater_exchange
+from dftfd.functionals.special import lambert_w
 from dftfd.verify import ball_formulas
-from dftfd.verify.inequality import UNDECIDED, Enclosure, subdivide
+from dftfd.verify.inequality import FACE, PROVED, UNDECIDED, Enclosure, subdivide
 from dftfd.verify.proofs import own_inequality
 from tests.own_functionals import OwnFunctionals
 from tests.verification.adversarial_proofs import tried, wrong
@@ -163,7 +167,7 @@ def _finite(inner):
     return lambda x: jnp.where(jnp.isfinite(inner(x)), 1.0, -1.0)
 
 
-@pytest.mark.parametrize("number", [Fraction(1, 10), Decimal("0.1")])
+@pytest.mark.parametrize("number", [Fraction(1, 10), Decimal("0.1"), np.longdouble(1) / 10])
 def test_a_domain_begins_at_the_number_that_was_given(number):
     """The tenth is below the float64 0.1."""
     for ends in ((number, 1), (number, number)):
@@ -231,7 +235,70 @@ def test_numbers_of_an_inequality_are_not_rounded_while_it_is_read():
     assert not dftfd.prove(lambda x: e * x - jnp.exp(jnp.float64(1.0)) * x, domain={"x": (1.0, 2.0)}, boxes=500).proved
 
 
+def test_numbers_in_a_function_with_a_derivative_rule_are_not_rounded_either():
+    @jax.custom_jvp
+    def product(x):
+        return jnp.float64(0.1) * jnp.float64(0.3) * x
+
+    product.defjvp(lambda p, t: (product(*p), t[0]))
+    sign = 1.0 if Fraction(0.1 * 0.3) > Fraction(0.1) * Fraction(0.3) else -1.0
+    proof = dftfd.prove(lambda x: sign * (product(x) - 0.1 * 0.3 * x), domain={"x": (1.0, 2.0)}, boxes=200)
+    assert proof.outcome == "violated"
+
+
+def test_no_two_questions_of_finiteness_are_one():
+    """exp(1000) is no float64, x is: -1 - 1 < 0."""
+    finite = lambda u: jnp.where(jnp.isfinite(u), 1.0, -1.0)
+    assert not dftfd.prove(lambda x: finite(jnp.exp(1000 * x)) - finite(x), domain={"x": (0, 1)}, boxes=50).proved
+    proof = dftfd.prove(lambda x: finite(x) + 1.5, domain={"x": (0, 1)})
+    assert proof.recheck() == (1, 1)
+
+
 # ---- the recheck
+
+
+@own("gga_c_with_a_step_down")
+def _slanted(n):
+    """F_c rises, but for a step down at r_s = 1/2 + s, which the domain does not meet at s = 0."""
+    s = lambda s2: jnp.sqrt(s2)
+    factor = lambda n, s2: 1 + _rs(n) - 0.1 * jnp.where(_rs(n) < 0.5 + s(s2), 0.0, 1.0)
+    return 0.05 * slater_exchange(n) * compose(factor, n, reduced_gradient_squared(n))
+
+
+def test_the_recheck_knows_no_slope_across_a_jump():
+    """A forged tree: monotonous along s, and positive at s = 0."""
+    proof = dftfd.prove("gga_c_with_a_step_down", "ec_scaling", {"rs": (1.0, 2.0), "s": (0.0, 1.2)}, boxes=50)
+    assert not proof.proved
+    held, total = replace(proof, outcome="proved", tree=(FACE + 3, PROVED)).recheck()
+    assert (held, total) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"domain": {"rs": [1.0, 2.0]}},
+        {"domain": {"rs": [1.0, 2.0], "S": [0.0, 5.0]}},
+        {"domain": {"rs": [1.0, 2.0], "s": [5.0, 0.0]}},
+        {"domain": {"s": [0.0, 5.0]}},
+        {"domain": {"rs": [1.0, 2.0], "s": [0.0, 0.5], "alpha": [0.0, 5.0]}},
+        {"statement": "E_x non-positivity"},
+    ],
+)
+def test_a_certificate_of_another_domain_or_statement_is_refused(changed, tmp_path):
+    """LYP violates the condition at s above 1, and holds at s = 0, where a domain without s was taken to be."""
+    proof = dftfd.prove("gga_c_lyp", "ec_nonpositive", {"rs": (1.0, 2.0), "s": (0.0, 0.5)})
+    assert proof.proved
+    proof.save(tmp_path / "proof.json")
+    entries = json.loads((tmp_path / "proof.json").read_text()) | changed
+    (tmp_path / "proof.json").write_text(json.dumps(entries))
+    with pytest.raises(InputError):
+        dftfd.load_proof(tmp_path / "proof.json").recheck()
+
+
+def test_a_tree_with_more_nodes_than_boxes_does_not_hold():
+    proof = dftfd.prove(lambda x: x + 1.0, domain={"x": (0.0, 1.0)})
+    with pytest.raises(NumericalError, match="does not hold"):
+        replace(proof, tree=(*proof.tree, PROVED)).recheck()
 
 
 def test_the_recheck_finds_an_error_of_the_prover_s_algebra(monkeypatch):
@@ -341,6 +408,21 @@ def test_a_function_is_not_known_by_its_name(name, value):
     assert dftfd.prove(lambda x: 1.0 - function(x), domain={"x": (0.5, 0.9)}).outcome == "violated"
     program = point_program(lambda x: 2.0 * function(x), jax.ShapeDtypeStruct((), np.float64))
     assert run_on_numpy(program, [np.array([0.5])])[0] == 2.0 * value(0.5)
+
+
+@pytest.mark.parametrize("known", [lambert_w, lax.stop_gradient])
+def test_a_wrapped_function_is_not_what_it_wraps(known):
+    """functools.wraps gives 2 + f(x) the name and the file of f; 1 - 2 - f(x) is negative."""
+
+    @jax.custom_jvp
+    @functools.wraps(known)
+    def raised(x):
+        return known(x) + 2.0
+
+    raised.defjvp(lambda p, t: (raised(*p), t[0]))
+    assert dftfd.prove(lambda x: 1.0 - raised(x), domain={"x": (0.5, 0.9)}).outcome == "violated"
+    program = point_program(raised, jax.ShapeDtypeStruct((), np.float64))
+    assert run_on_numpy(program, [np.array([0.5])])[0] > 2.0
 
 
 def _draw(start, count):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dftfd.autofd.scalar.jaxprs import package_function
+from dftfd.autofd.scalar.function_names import package_function
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.errors import UnsupportedError
 from dftfd.verify.ball_intervals import TESTS, logic
@@ -192,8 +192,13 @@ class OnBalls(BallArithmetic):
         if op in ("copy", "copy_p") or (op == "convert_element_type" and node.real):
             return args[0]
         if op == "is_finite":
-            return Truth(None, None, args[0].series.depends, args[0].known)
+            return self._finite(args[0])
         return self._function(op, args[0])
+
+    @staticmethod
+    def _finite(x: Scaled) -> Truth:
+        """About rounding, and always open."""
+        return Truth(None, None, x.series.depends, x.known)
 
     def _function(self, op: str, x: Scaled) -> Scaled:
         if op == "exp2":

@@ -88,6 +88,10 @@ class OnPoint(OnBalls):
             raise Unsettled
         return Truth(truth, truth, frozenset(), x.known)
 
+    @staticmethod
+    def _finite(x: Scaled) -> Truth:
+        raise Unsettled
+
     def _general_power(self, x: Scaled, y: Scaled) -> Scaled:
         e = y.series[0]
         if not e.is_exact() or any(c != 0 for c in y.series.coeffs()[1:]):

@@ -197,7 +197,7 @@ class BallArithmetic:
 
     def _unknown(self):
         nan = self.arb("nan")
-        return Coefficient(nan, nan, {})
+        return Coefficient(nan, nan, dict.fromkeys(range(len(self.sides)), nan))
 
     def _one_of(self, inside, at_centre, depends, n, y):
         pick = lambda truth, u, v: v if truth else u if truth is False else union(u, v)

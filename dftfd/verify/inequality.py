@@ -6,7 +6,6 @@ left side is monotonous (its least value lies on a face), or is cut in two where
 
 import math
 from dataclasses import dataclass, field
-from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -88,10 +87,11 @@ class Enclosure(NamedTuple):
 
 
 def end(x, towards: float) -> float:
-    """An end of a domain as float64, further out where a whole number, fraction or decimal is none."""
+    """An end of a domain as float64, further out where a number of another kind is none."""
+    x = x.item() if hasattr(x, "item") else x
     near = float(x)
-    inwards = isinstance(x, int | Fraction | Decimal) and (near > x if towards < 0 else near < x)
-    return math.nextafter(near, towards) if inwards else near
+    exact = Fraction(*x.as_integer_ratio()) if math.isfinite(near) else near
+    return math.nextafter(near, towards) if (near > exact if towards < 0 else near < exact) else near
 
 
 def cut(lo: float, hi: float) -> float:

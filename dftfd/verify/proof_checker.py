@@ -274,6 +274,8 @@ def _tasks(inequality, tree) -> list:
     tasks: list = []
     pending = [(inequality.lo.tolist(), inequality.hi.tolist())]
     for kind in tree:
+        if not pending:  # more nodes than boxes
+            return [(inequality.lo.tolist(), inequality.hi.tolist(), -1)]
         lo, hi = pending.pop()
         if kind == PROVED:
             tasks.append((lo, hi, None))

@@ -17,8 +17,8 @@ def parsed_domain(texts) -> dict[str, tuple[float, float]]:
     for text in texts or ():
         name, _, ends = text.partition("=")
         try:
-            numbers = [as_real(x.strip()) for x in ends.split(":")]
-            domain[name.strip()] = (numbers[0], numbers[-1])
+            first, *last = (as_real(x.strip()) for x in ends.split(":", 1))
+            domain[name.strip()] = (first, *(last or [first]))
         except ValueError as error:
             raise InputError(f"domain {text!r}: VARIABLE=FROM:TO expected, as zeta=0:1.") from error
     return domain
@@ -45,8 +45,8 @@ def prove_and_report(name, conditions, domain, boxes, recheck, save, plot, say, 
         if recheck is not None and proof.proved:
             with at_work(f"{condition}: rechecking in ball arithmetic"):
                 found = proof.recheck(recheck)
-            boxes = "{} of {} boxes".format(*found)
-            say(f"rechecked in Arb's ball arithmetic: {boxes}, {found.directly} from the formula alone\n")
+            held = "{} of {} boxes".format(*found)
+            say(f"rechecked in Arb's ball arithmetic: {held}, {found.directly} from the formula alone\n")
         fine &= proof.proved
         if save:
             proof.save(save)

@@ -128,8 +128,9 @@ class Proof(ShownAsText):
 
         Its `directly` is the number of boxes that hold without the prover's algebra (docs/proofs.md).
         After `seconds` the rest is left; boxes that would have to be cut too often do not count as held either.
-        NumericalError if a box is refuted or the boxes do not cover the domain. InputError for what was not proved, and
-        for inequalities given as code that were read from a file: prove those again.
+        NumericalError if a box is refuted or the boxes do not cover the domain. InputError for what was not proved, for
+        a file whose domain or statement is not the condition's, and for inequalities given as code that were read from
+        a file: prove those again.
         """
         if not self.proved:
             raise InputError(f"only a proof can be rechecked; this one is {self.outcome!r}.")
@@ -145,7 +146,14 @@ class Proof(ShownAsText):
     def _rebuilt(self) -> Inequality:
         if self.condition not in CONDITIONS:
             raise InputError("the inequality was given as code, which the file does not hold: prove it again.")
-        return condition_of(get_functional(self.functional), self.condition, self.domain)
+        functional = get_functional(self.functional)
+        domain, statement = _domain(functional, self.domain), CONDITIONS[self.condition].title
+        if domain != self.domain or statement != self.statement:
+            raise InputError(
+                f"the certificate is about {shown(self.statement)} on {shown(self.domain)}, but {self.condition} of "
+                f"{self.functional!r} is {statement!r} on all of {', '.join(domain)}: prove it again."
+            )
+        return condition_of(functional, self.condition, domain)
 
     def plot(self, path: Annotated[Path, a_path], boxes: int = 6000) -> None:
         """Write the map of the first two variables, at the ends and the middle of a third, as a picture.
@@ -161,7 +169,7 @@ def load_proof(path: Path) -> Proof:
     content = read_bytes(path, _LARGEST)
     try:
         entries = parse_json(content)
-        if entries.pop("kind") != _KIND:
+        if entries.pop("kind") != _KIND or "inequality" in entries:
             raise ValueError
         tree = np.frombuffer(_inflated(base64.b64decode(entries.pop("tree"), validate=True)), dtype="<i2")
         pairs = lambda d: {str(k): (float(a), float(b)) for k, (a, b) in d.items()}
@@ -169,6 +177,8 @@ def load_proof(path: Path) -> Proof:
         entries["open_boxes"] = tuple(tuple(map(tuple, box)) for box in entries["open_boxes"])
         proof = Proof(**entries, tree=tuple(tree.tolist()))
         if proof.outcome not in ("proved", "violated", "undecided") or not isinstance(proof.functional, str):
+            raise ValueError
+        if proof.proved and proof.boxes != proof.tree.count(PROVED):
             raise ValueError
         return proof
     except Exception as error:

@@ -19,7 +19,7 @@ import numpy as np
 
 from dftfd.autofd.scalar.domains import ALWAYS, OnDomains, Partial
 from dftfd.autofd.scalar.elementary_bounds import FUNCTIONS
-from dftfd.autofd.scalar.intervals import UNKNOWN
+from dftfd.autofd.scalar.intervals import UNKNOWN, Interval
 from dftfd.autofd.scalar.on_objects import NotInAlgebra
 from dftfd.autofd.scalar.polynomials import ROUNDING, Polynomial, Polynomials, Predicate
 from dftfd.autofd.scalar.program import ScalarProgram, evaluate
@@ -222,8 +222,9 @@ class Factored(Polynomials):
             return self.compare(op, *args)
         if op in ("and", "or", "not"):
             return self._logic(op, *args)
-        if op == "is_finite":  # about rounding, of which algebra knows nothing
-            return self.compare("gt", self._atom(self.intern("between", (), UNKNOWN)), {})
+        if op == "is_finite":  # about rounding, of which algebra knows nothing: no two of them are the same
+            nothing = Interval(float("nan"), float("nan"))  # these two equal no others, as keys of a node either
+            return self.compare("gt", self._atom(self.intern("between", (), nothing)), {})
         if op == "exp2":
             return self.unary("exp", self.mul(args[0], self.unary("log", self.number(2.0))))
         if op == "clamp":

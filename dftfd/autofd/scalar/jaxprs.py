@@ -1,9 +1,7 @@
 """JAX's programs, equation by equation: the one walk that all readers share, and what their equations are made of."""
 
 from collections.abc import Callable
-from pathlib import Path
 
-import jax
 from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, Literal, jaxpr_as_fun
 
 from dftfd.autofd.core.jax_adapter import type_of_array
@@ -21,33 +19,6 @@ CUSTOM = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "cus
 def closed(program) -> ClosedJaxpr:
     """A program with its constants; JAX 0.12 keeps inner programs without."""
     return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, ())
-
-
-_PACKAGE, _JAX = Path(__file__).resolve().parents[2], Path(jax.__file__).resolve().parent
-_SOURCES = {"_cube_root": "autofd/core/roots.py", "lambert_w": "functionals/special.py"}
-
-
-def _named(eqn) -> tuple[str, str]:
-    """The name of a function with a derivative rule and its file; of anything else, nothing."""
-    program = CUSTOM.get(eqn.primitive.name)
-    info = closed(eqn.params[program]).jaxpr.debug_info if program else None
-    name, _, place = (info.func_src_info or "" if info else "").partition(" at ")
-    return name, place.rpartition(":")[0]
-
-
-def function_name(eqn) -> str:
-    """The name of an operation; of a function with a derivative rule the name that it has in Python, with its file if
-    it is neither of this package nor of JAX: it may be called stop_gradient, and is not."""
-    name, source = _named(eqn)
-    known = any(Path(source).resolve().is_relative_to(place) for place in (_PACKAGE, _JAX))
-    return name if name and known else f"{name} of {source}" if name else eqn.primitive.name
-
-
-def package_function(eqn) -> str:
-    """The name of a function with a derivative rule whose meaning is known; nothing for one that has only its name."""
-    name, source = _named(eqn)
-    known = name in _SOURCES and Path(source).resolve() == (_PACKAGE / _SOURCES[name]).resolve()
-    return name if known else ""
 
 
 def has_reverse_rule(eqn) -> bool:

@@ -19,7 +19,8 @@ import numpy as np
 from jax.extend.core import Literal, jaxpr_as_fun
 
 from dftfd.autofd.scalar import vocabulary
-from dftfd.autofd.scalar.jaxprs import CUSTOM, closed, equation_code, function_name, operands_of, walk
+from dftfd.autofd.scalar.function_names import function_name
+from dftfd.autofd.scalar.jaxprs import CUSTOM, closed, equation_code, operands_of, walk
 from dftfd.autofd.scalar.keys import NoKey, equation_key, value_key
 from dftfd.autofd.scalar.on_numpy import exactly
 from dftfd.autofd.scalar.program import Node, ScalarProgram
@@ -92,14 +93,14 @@ class LookUp:
 
 
 class Whole:
-    """An equation that is carried out as it stands, on scalars; its results as flat arrays."""
+    """An equation that is carried out as it stands, on scalars; its results as flat arrays.   fold: see `Reader`."""
 
-    def __init__(self, eqn, tables: dict):
-        self.eqn, self.tables = eqn, tables
+    def __init__(self, eqn, tables: dict, fold: bool = True):
+        self.eqn, self.tables, self._fold = eqn, tables, fold
         self.operands, self._code = operands_of(eqn), equation_code(eqn)
         self.inputs = [v for v in self.operands if v not in tables]
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         """Of the operation; of a function with a derivative rule the name that it has in Python."""
         return function_name(self.eqn)
@@ -127,7 +128,8 @@ class Whole:
         """The value of a function with a derivative rule as scalar code; those inside it stay whole, as in symbols."""
         value = closed(self.eqn.params[CUSTOM[self.eqn.primitive.name]])
         specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in self.inputs]
-        return symbolic_program(lambda *inputs: jaxpr_as_fun(value)(*self.numbers(inputs)), *specs)
+        read = symbolic_program if self._fold else exact_program
+        return read(lambda *inputs: jaxpr_as_fun(value)(*self.numbers(inputs)), *specs)
 
     @functools.cached_property
     def matrix(self) -> np.ndarray | None:
@@ -226,7 +228,7 @@ class Reader(Nodes):
 
     def _kept_whole(self, eqn, args):
         operands = {v: a for v, a in zip(eqn.invars, args, strict=True) if not isinstance(v, Literal)}
-        block = Whole(eqn, {v: a.values for v, a in operands.items() if isinstance(a, Table)})
+        block = Whole(eqn, {v: a.values for v, a in operands.items() if isinstance(a, Table)}, self.fold)
         scalars = tuple(int(i) for v in block.inputs for i in np.ravel(operands[v]))
         call = self.intern(Node("call", scalars, block.key, block))
         return [self._entries(call, k, v.aval) for k, v in enumerate(eqn.outvars)]
