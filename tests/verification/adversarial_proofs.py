@@ -147,11 +147,21 @@ class Formula:
         return np.concatenate([np.stack(columns), grid, edge], axis=1)
 
 
+class _Bounded(OnMpmath):
+    """Exponentials of numbers whose exponential has more than 2^40 digits are refused: they never end."""
+
+    def apply(self, node, args):
+        if node.op in ("exp", "exp2", "expm1", "sinh", "cosh", "tanh", "logistic", "pow", "erfc"):
+            if any(isinstance(a, mpmath.mpf) and mpmath.isfinite(a) and a and mpmath.mag(a) > 40 for a in args):
+                raise OverflowError
+        return super().apply(node, args)
+
+
 def in_digits(program, point):
     """The value at a point, None where there is none."""
     with mpmath.workdps(DIGITS):
         try:
-            value = evaluate(program, OnMpmath(), [mpmath.mpf(float(v)) for v in point])[0]
+            value = evaluate(program, _Bounded(), [mpmath.mpf(float(v)) for v in point])[0]
         except ZeroDivisionError:
             return "?"  # perhaps in a branch that is not taken
         except (ValueError, OverflowError, TypeError):
