@@ -17,8 +17,8 @@ def parsed_domain(texts) -> dict[str, tuple[float, float]]:
     for text in texts or ():
         name, _, ends = text.partition("=")
         try:
-            first, *last = (as_real(x.strip()) for x in ends.split(":", 1))
-            domain[name.strip()] = (first, *(last or [first]))
+            low, _, high = ends.partition(":")
+            domain[name.strip()] = (as_real(low.strip()), as_real((high or low).strip()))
         except ValueError as error:
             raise InputError(f"domain {text!r}: VARIABLE=FROM:TO expected, as zeta=0:1.") from error
     return domain
