@@ -23,6 +23,7 @@ from dftfd.cli.formulas import prove as prove_command
 from dftfd.errors import DamagedFileError, FileError, InputError, NumericalError, UnsupportedError
 from dftfd.verify import proofs
 from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, subdivide
+from dftfd.verify.inequality_builders import own_inequality
 from dftfd.verify.local_conditions import CONDITIONS, Gas, enhancements
 from dftfd.verify.proof_checker import recheck_tree
 from dftfd.verify.proof_report import decidable
@@ -311,7 +312,7 @@ def test_parts_of_a_certificate_are_together_all_of_it():
 def test_the_checker_cuts_what_it_knows_at_a_switch():
     """One box across a jump in x, of a parabola in y that is positive by 0.01: only cuts in y help."""
     parabola = lambda x, y: jnp.where(x < 1, 1.0, 2.0) * (y * y - y + 0.26)
-    inequality, _ = proofs.own_inequality(None, parabola, {"x": (1 - 1e-9, 1 + 1e-9), "y": (0, 1)})
+    inequality, _ = own_inequality(None, parabola, {"x": (1 - 1e-9, 1 + 1e-9), "y": (0, 1)})
     assert recheck_tree(inequality, [PROVED])[:2] == (1, 1)
 
 

@@ -23,7 +23,7 @@ from dftfd.functionals.common import reduced_gradient_squared, slater_exchange
 from dftfd.functionals.special import lambert_w
 from dftfd.verify import ball_formulas
 from dftfd.verify.inequality import FACE, PROVED, UNDECIDED, Enclosure, subdivide
-from dftfd.verify.proofs import own_inequality
+from dftfd.verify.inequality_builders import own_inequality
 from tests.own_functionals import OwnFunctionals
 from tests.verification.adversarial_proofs import tried, wrong
 

@@ -1,23 +1,16 @@
 """`prove`: an inequality decided for all points of a domain, by proof, or by a counterexample."""
 
 import base64
-import inspect
 import json
-import math
 import time
 import zlib
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-import jax
 import numpy as np
 
-from dftfd.autofd.scalar.factored import Factored, factored
-from dftfd.autofd.scalar.intervals import Interval
-from dftfd.autofd.scalar.reader import exact_program
-from dftfd.errors import DamagedFileError, InputError, NumericalError, UnsupportedError, closest_names, shown
+from dftfd.errors import DamagedFileError, InputError, NumericalError, closest_names, shown
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import path as a_path
@@ -27,18 +20,17 @@ from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.version import VERSION
 from dftfd.verify.exact_point import left_side_in_digits
-from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, Subdivision, end, subdivide
-from dftfd.verify.local_conditions import CONDITIONS, DOMAIN, VARIABLES, enhancements, part_of, used_variables
+from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, Subdivision, subdivide
+from dftfd.verify.inequality_builders import arguments_of, condition_of, own_inequality, whole_domain
+from dftfd.verify.local_conditions import CONDITIONS
 from dftfd.verify.proof_checker import Recheck, recheck_tree, values_at
 from dftfd.verify.proof_map import draw
-from dftfd.verify.statements import Statement
 
 SAMPLE = 4096
 """Random points that are looked at before boxes are."""
 
 _KIND = "dftfd proof"
 _LARGEST = 10**9  # bytes of a certificate and of the tree in it: ten for each box that may be asked for
-_PARTS = {"F_x": ("x",), "F_c": ("c",), "F_xc": ("x", "c")}
 
 
 class Rechecked(tuple):
@@ -147,7 +139,7 @@ class Proof(ShownAsText):
         if self.condition not in CONDITIONS:
             raise InputError("the inequality was given as code, which the file does not hold: prove it again.")
         functional = get_functional(self.functional)
-        domain, statement = _domain(functional, self.domain), CONDITIONS[self.condition].title
+        domain, statement = whole_domain(functional, self.domain), CONDITIONS[self.condition].title
         if domain != self.domain or statement != self.statement:
             raise InputError(
                 f"the certificate is about {shown(self.statement)} on {shown(self.domain)}, but {self.condition} of "
@@ -231,10 +223,10 @@ def prove(
     if not isinstance(condition, str) or condition not in CONDITIONS:
         close = ", ".join(closest_names(condition if isinstance(condition, str) else "", CONDITIONS))
         raise InputError(f"condition={shown(condition)}: give code or a known condition; the closest are {close}.")
-    whole_domain = _domain(f, domain or {})
-    inequality = condition_of(f, condition, whole_domain)
+    ends = whole_domain(f, domain or {})
+    inequality = condition_of(f, condition, ends)
     texts = f.name, condition, CONDITIONS[condition].title
-    return _decided(inequality, texts, whole_domain, f, boxes, began)
+    return _decided(inequality, texts, ends, f, boxes, began)
 
 
 def _text(x: float) -> str:
@@ -243,117 +235,7 @@ def _text(x: float) -> str:
 
 
 def _text_of(code) -> str:
-    return f"{getattr(code, '__name__', 'code')}({', '.join(_arguments(code))}) >= 0"
-
-
-def _arguments(code) -> tuple[str, ...]:
-    try:
-        return tuple(inspect.signature(code).parameters)
-    except Exception as error:
-        raise InputError(
-            f"the inequality cannot be read: its arguments have no names ({type(error).__name__}); write a function."
-        ) from error
-
-
-def _checked_ends(name: str, ends) -> tuple[float, float]:
-    try:
-        a, b = (end(x, far) for x, far in zip(ends, (-math.inf, math.inf), strict=True))
-    except Exception as error:
-        raise InputError(f"domain of {name}: {shown(ends)} found; a pair of numbers expected.") from error
-    least = {"rs": 1e-12, "s": 0.0, "zeta": -1.0}.get(name, -1e30)
-    if not (least <= a <= b <= (1.0 if name == "zeta" else 1e30)):
-        raise InputError(f"domain of {name}: ({a:g}, {b:g}) found; give ends in order, from {least:g} on.")
-    return a, b
-
-
-def _domain(f: Functional, given: Mapping) -> dict[str, tuple[float, float]]:
-    """The whole domain of a functional's variables."""
-    _require_names(given, VARIABLES)
-    used = used_variables(f.semilocal_part) if f.semilocal_part.terms else ("rs",)
-    ends = {k: _checked_ends(k, given.get(k, DOMAIN[k])) for k in used}
-    if (ends.get("zeta", (0.0, 0.0))) == (0.0, 0.0):
-        ends.pop("zeta", None)
-    return ends
-
-
-def _require_names(given, known) -> None:
-    for name in given:
-        if name not in known:
-            close = ", ".join(closest_names(name if isinstance(name, str) else "", known)) or "none"
-            raise InputError(f"domain has no variable {shown(name)}; the closest are {close}.")
-
-
-def _prepared(domain: Mapping, keep: tuple[str, ...]) -> tuple[Factored, dict, tuple[str, ...]]:
-    """Algebra and polynomials of the variables; those of no width are numbers, but for `keep`."""
-    names = tuple(k for k, (a, b) in domain.items() if a < b or k in keep)
-    algebra = Factored([Interval(*domain[k]) for k in names])
-    variables = {k: algebra.number(a) for k, (a, _) in domain.items() if k not in names}
-    return algebra, variables | dict(zip(names, algebra.inputs, strict=True)), names
-
-
-def condition_of(f: Functional, condition: str, domain: Mapping) -> Inequality:
-    """A known condition of a functional on a domain."""
-    known = CONDITIONS[condition]
-    algebra, variables, names = _prepared(domain, ("rs",))
-    polarised = "zeta" in domain
-    polynomials = enhancements(f, known.parts, algebra, variables, polarised)
-    terms = tuple((known.parts.index(part), k, c) for part, k, c in known.terms)
-    energies = tuple((part_of(f, part[0]), part == "c far") for part in known.parts)
-    statement = Statement(energies, polarised, _fixed(domain, names))
-    return _inequality(algebra, polynomials, domain, names, terms, known.constant, statement)
-
-
-def _fixed(domain, names) -> dict[str, float]:
-    return {k: float(a) for k, (a, _) in domain.items() if k not in names}
-
-
-def own_inequality(f: Functional | None, code: Callable, given: Mapping) -> tuple[Inequality, dict]:
-    """An inequality that is given as code; and its domain."""
-    wanted = _arguments(code)
-    energies = [k for k in wanted if f is not None and k in _PARTS]
-    domain = _domain(f, {k: v for k, v in given.items() if k in VARIABLES}) if energies and f is not None else {}
-    for k in wanted:
-        if k not in energies and k not in domain:
-            if k not in given and k not in DOMAIN:
-                raise InputError(f"the domain of {k!r} is missing: give domain={{{k!r}: (from, to)}}.")
-            domain[k] = _checked_ends(k, given.get(k, DOMAIN.get(k)))
-    _require_names(given, domain)
-    algebra, variables, names = _prepared(domain, ())
-    if f is not None:
-        for k in energies:
-            found = enhancements(f, _PARTS[k], algebra, variables, "zeta" in domain)
-            variables[k] = found[0] if len(found) == 1 else algebra.add(*found)
-    try:
-        program = exact_program(
-            lambda *x: code(**dict(zip(wanted, x, strict=True))), *[jax.ShapeDtypeStruct((), np.float64)] * len(wanted)
-        )
-    except UnsupportedError:
-        raise
-    except Exception as error:
-        raise InputError(
-            f"the inequality cannot be read: {type(error).__name__}. Write it in JAX's functions."
-        ) from error
-    if len(program.outputs) != 1:
-        raise InputError(f"the inequality has {len(program.outputs)} values; one expected.")
-    algebra.literal = True
-    polynomials = factored(program, [variables[k] for k in wanted], algebra)
-    statement = _own_statement(f, wanted, energies, program, "zeta" in domain, _fixed(domain, names))
-    return _inequality(algebra, polynomials, domain, names, ((0, 0, 1.0),), 0.0, statement), domain
-
-
-def _own_statement(f, wanted, energies, program, polarised, fixed) -> Statement:
-    parts = [part for k in energies for part in _PARTS[k]]
-    numbers = {
-        k: tuple(range(n := sum(len(_PARTS[j]) for j in energies[:i]), n + len(_PARTS[k])))
-        for i, k in enumerate(energies)
-    }
-    functionals = tuple((part_of(f, part), False) for part in parts)
-    return Statement(functionals, polarised, fixed, program, tuple(numbers.get(k, k) for k in wanted))
-
-
-def _inequality(algebra, polynomials, domain, names, terms, constant, statement) -> Inequality:
-    lo, hi = (np.array([domain[k][side] for k in names], dtype=float) for side in (0, 1))
-    return Inequality(algebra.program(polynomials), names, lo, hi, terms, constant, statement)
+    return f"{getattr(code, '__name__', 'code')}({', '.join(arguments_of(code))}) >= 0"
 
 
 def _sampled(inequality: Inequality):

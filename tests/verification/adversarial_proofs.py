@@ -38,7 +38,7 @@ from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import exact_program
 from dftfd.errors import DftfdError
 from dftfd.verify.inequality import UNDECIDED, subdivide
-from dftfd.verify.proofs import own_inequality
+from dftfd.verify.inequality_builders import own_inequality
 
 RECORD = Path(__file__).parents[2] / "data/proofs/adversarial.jsonl"
 DIGITS = 60

@@ -126,10 +126,9 @@ class Whole:
     @functools.cached_property
     def program(self) -> ScalarProgram:
         """The value of a function with a derivative rule as scalar code; those inside it stay whole, as in symbols."""
-        value = closed(self.eqn.params[CUSTOM[self.eqn.primitive.name]])
+        program = jaxpr_as_fun(closed(self.eqn.params[CUSTOM[self.eqn.primitive.name]]))
         specs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in self.inputs]
-        read = symbolic_program if self._fold else exact_program
-        return read(lambda *inputs: jaxpr_as_fun(value)(*self.numbers(inputs)), *specs)
+        return (symbolic_program if self._fold else exact_program)(lambda *x: program(*self.numbers(x)), *specs)
 
     @functools.cached_property
     def matrix(self) -> np.ndarray | None:
@@ -175,8 +174,8 @@ class Reader(Nodes):
 
     def __init__(self, rules, whole, straight: bool = False, keep=frozenset(), fold: bool = True):
         super().__init__(rules)
-        self.fold = fold
-        self.whole, self.straight, self.keep = whole or frozenset(), straight or whole is None, keep
+        self.straight, self.keep, self.fold = straight or whole is None, keep, fold
+        self.whole = whole or frozenset()
 
     def constants(self, value):
         """Node numbers of the entries of a concrete array; a Table where they are many."""

@@ -1,0 +1,129 @@
+"""What `prove` is asked, made an inequality on a domain: a condition of a functional, or code."""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+
+import jax
+import numpy as np
+
+from dftfd.autofd.scalar.factored import Factored, factored
+from dftfd.autofd.scalar.intervals import Interval
+from dftfd.autofd.scalar.reader import exact_program
+from dftfd.errors import InputError, UnsupportedError, closest_names, shown
+from dftfd.functionals.base import Functional
+from dftfd.verify.inequality import Inequality, end
+from dftfd.verify.local_conditions import CONDITIONS, DOMAIN, VARIABLES, enhancements, part_of, used_variables
+from dftfd.verify.statements import Statement
+
+_PARTS = {"F_x": ("x",), "F_c": ("c",), "F_xc": ("x", "c")}
+
+
+def arguments_of(code) -> tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(code).parameters)
+    except Exception as error:
+        raise InputError(
+            f"the inequality cannot be read: its arguments have no names ({type(error).__name__}); write a function."
+        ) from error
+
+
+def _checked_ends(name: str, ends) -> tuple[float, float]:
+    try:
+        a, b = (end(x, far) for x, far in zip(ends, (-math.inf, math.inf), strict=True))
+    except Exception as error:
+        raise InputError(f"domain of {name}: {shown(ends)} found; a pair of numbers expected.") from error
+    least = {"rs": 1e-12, "s": 0.0, "zeta": -1.0}.get(name, -1e30)
+    if not (least <= a <= b <= (1.0 if name == "zeta" else 1e30)):
+        raise InputError(f"domain of {name}: ({a:g}, {b:g}) found; give ends in order, from {least:g} on.")
+    return a, b
+
+
+def whole_domain(f: Functional, given: Mapping) -> dict[str, tuple[float, float]]:
+    """The whole domain of a functional's variables."""
+    _require_names(given, VARIABLES)
+    used = used_variables(f.semilocal_part) if f.semilocal_part.terms else ("rs",)
+    ends = {k: _checked_ends(k, given.get(k, DOMAIN[k])) for k in used}
+    if (ends.get("zeta", (0.0, 0.0))) == (0.0, 0.0):
+        ends.pop("zeta", None)
+    return ends
+
+
+def _require_names(given, known) -> None:
+    for name in given:
+        if name not in known:
+            close = ", ".join(closest_names(name if isinstance(name, str) else "", known)) or "none"
+            raise InputError(f"domain has no variable {shown(name)}; the closest are {close}.")
+
+
+def _prepared(domain: Mapping, keep: tuple[str, ...]) -> tuple[Factored, dict, tuple[str, ...]]:
+    """Algebra and polynomials of the variables; those of no width are numbers, but for `keep`."""
+    names = tuple(k for k, (a, b) in domain.items() if a < b or k in keep)
+    algebra = Factored([Interval(*domain[k]) for k in names])
+    variables = {k: algebra.number(a) for k, (a, _) in domain.items() if k not in names}
+    return algebra, variables | dict(zip(names, algebra.inputs, strict=True)), names
+
+
+def condition_of(f: Functional, condition: str, domain: Mapping) -> Inequality:
+    """A known condition of a functional on a domain."""
+    known = CONDITIONS[condition]
+    algebra, variables, names = _prepared(domain, ("rs",))
+    polarised = "zeta" in domain
+    polynomials = enhancements(f, known.parts, algebra, variables, polarised)
+    terms = tuple((known.parts.index(part), k, c) for part, k, c in known.terms)
+    energies = tuple((part_of(f, part[0]), part == "c far") for part in known.parts)
+    statement = Statement(energies, polarised, _fixed(domain, names))
+    return _inequality(algebra, polynomials, domain, names, terms, known.constant, statement)
+
+
+def _fixed(domain, names) -> dict[str, float]:
+    return {k: float(a) for k, (a, _) in domain.items() if k not in names}
+
+
+def own_inequality(f: Functional | None, code: Callable, given: Mapping) -> tuple[Inequality, dict]:
+    """An inequality that is given as code; and its domain."""
+    wanted = arguments_of(code)
+    energies = [k for k in wanted if f is not None and k in _PARTS]
+    domain = whole_domain(f, {k: v for k, v in given.items() if k in VARIABLES}) if energies and f is not None else {}
+    for k in wanted:
+        if k not in energies and k not in domain:
+            if k not in given and k not in DOMAIN:
+                raise InputError(f"the domain of {k!r} is missing: give domain={{{k!r}: (from, to)}}.")
+            domain[k] = _checked_ends(k, given.get(k, DOMAIN.get(k)))
+    _require_names(given, domain)
+    algebra, variables, names = _prepared(domain, ())
+    if f is not None:
+        for k in energies:
+            found = enhancements(f, _PARTS[k], algebra, variables, "zeta" in domain)
+            variables[k] = found[0] if len(found) == 1 else algebra.add(*found)
+    try:
+        program = exact_program(
+            lambda *x: code(**dict(zip(wanted, x, strict=True))), *[jax.ShapeDtypeStruct((), np.float64)] * len(wanted)
+        )
+    except UnsupportedError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"the inequality cannot be read: {type(error).__name__}. Write it in JAX's functions."
+        ) from error
+    if len(program.outputs) != 1:
+        raise InputError(f"the inequality has {len(program.outputs)} values; one expected.")
+    algebra.literal = True
+    polynomials = factored(program, [variables[k] for k in wanted], algebra)
+    statement = _own_statement(f, wanted, energies, program, "zeta" in domain, _fixed(domain, names))
+    return _inequality(algebra, polynomials, domain, names, ((0, 0, 1.0),), 0.0, statement), domain
+
+
+def _own_statement(f, wanted, energies, program, polarised, fixed) -> Statement:
+    parts = [part for k in energies for part in _PARTS[k]]
+    numbers = {
+        k: tuple(range(n := sum(len(_PARTS[j]) for j in energies[:i]), n + len(_PARTS[k])))
+        for i, k in enumerate(energies)
+    }
+    functionals = tuple((part_of(f, part), False) for part in parts)
+    return Statement(functionals, polarised, fixed, program, tuple(numbers.get(k, k) for k in wanted))
+
+
+def _inequality(algebra, polynomials, domain, names, terms, constant, statement) -> Inequality:
+    lo, hi = (np.array([domain[k][side] for k in names], dtype=float) for side in (0, 1))
+    return Inequality(algebra.program(polynomials), names, lo, hi, terms, constant, statement)
