@@ -55,14 +55,14 @@ def nonlocal_energy(n, Z_ab):
     return 0.5 * dense_n * (integral_over_there(there(dense_n) * phi) + own_cell)
 
 
-@functional("vdw_df_nl", doi="10.1103/PhysRevLett.92.246401")
+@functional("vdw_df_nl", doi="10.1103/PhysRevLett.92.246401", kind="correlation")
 @guarded
 def vdw_df_nonlocal(n, *, Z_ab=-0.8491):
     """Nonlocal correlation of vdW-DF, energy per volume [hartree / bohr^3], eqs. 1 and 11 to 14; Z_ab in eq. 12."""
     return nonlocal_energy(n, Z_ab)
 
 
-@functional("vdw_df2_nl", doi="10.1103/PhysRevB.82.081101")
+@functional("vdw_df2_nl", doi="10.1103/PhysRevB.82.081101", kind="correlation")
 @guarded
 def vdw_df2_nonlocal(n, *, Z_ab=-1.887):
     """Nonlocal correlation of vdW-DF2, energy per volume [hartree / bohr^3]: vdW-DF's with another Z_ab."""

@@ -31,7 +31,7 @@ def _beta(b):
     return (3 / (b * b)) ** 0.75 / 32
 
 
-@functional("vv10", doi="10.1063/1.3521275")
+@functional("vv10", doi="10.1063/1.3521275", kind="correlation")
 @guarded
 def vv10(n, *, b=5.9, C=0.0093):
     r"""Energy per volume [hartree / bohr^3].
@@ -50,7 +50,7 @@ def vv10(n, *, b=5.9, C=0.0093):
     return dense_n * (_beta(b) + 0.5 * integral_over_there(there(dense_n) * Phi))
 
 
-@functional("rvv10", doi="10.1103/PhysRevB.87.041108")
+@functional("rvv10", doi="10.1103/PhysRevB.87.041108", kind="correlation")
 @guarded
 def rvv10(n, *, b=6.3, C=0.0093):
     r"""Energy per volume [hartree / bohr^3]; the kernel depends on a single function q = omega_0 / kappa.

@@ -79,15 +79,26 @@ class Parts:
                 )
 
     def require_local_correlation(self) -> None:
-        """UnsupportedError where terms with integrals hold a share of correlation; they vanish in the uniform gas."""
+        """UnsupportedError where terms with integrals or PT2 hold a share of correlation."""
         if self.whole.is_nonlocal:
             raise UnsupportedError("terms with integrals have a share of it that is not evaluated")
+        if self.whole.pt2:
+            raise UnsupportedError("second-order perturbation theory has a share of it, which has no value at a point")
 
     def correlation(self) -> Functional:
         """All of correlation, where it has a value at a point."""
         correlation = self.only("c")
         self.require_local_correlation()
         return correlation
+
+    def exchange(self) -> Functional:
+        """All of exchange, where it has a value at a point."""
+        if self.is_hybrid:
+            raise UnsupportedError("exact exchange has no value at a point")
+        exchange = self.only("x")
+        if any(t.is_nonlocal and not _is_kind(t, "c") for _, t in self.whole.terms):
+            raise UnsupportedError("terms with integrals may have a share of it that is not evaluated")
+        return exchange
 
     @property
     def is_hybrid(self) -> bool:

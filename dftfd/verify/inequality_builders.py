@@ -16,6 +16,9 @@ from dftfd.verify.inequality import Inequality, end
 from dftfd.verify.local_conditions import CONDITIONS, DOMAIN, VARIABLES, enhancements, part_of, used_variables
 from dftfd.verify.statements import Statement
 
+_LIMITS = {"rs": (1e-12, 1e7), "s": (0.0, 1e30), "zeta": (-1.0, 1.0)}
+"""Of domains. At larger r_s kernels lift spin densities (functionals/numerics.py), and below their floor are zero."""
+
 _PARTS = {"F_x": ("x",), "F_c": ("c",), "F_xc": ("x", "c")}
 
 
@@ -33,9 +36,9 @@ def _checked_ends(name: str, ends) -> tuple[float, float]:
         a, b = (end(x, far) for x, far in zip(ends, (-math.inf, math.inf), strict=True))
     except Exception as error:
         raise InputError(f"domain of {name}: {shown(ends)} found; a pair of numbers expected.") from error
-    least = {"rs": 1e-12, "s": 0.0, "zeta": -1.0}.get(name, -1e30)
-    if not (least <= a <= b <= (1.0 if name == "zeta" else 1e30)):
-        raise InputError(f"domain of {name}: ({a:g}, {b:g}) found; give ends in order, from {least:g} on.")
+    least, most = _LIMITS.get(name, (-1e30, 1e30))
+    if not (least <= a <= b <= most):
+        raise InputError(f"domain of {name}: ({a:g}, {b:g}) found; give ends in order, from {least:g} to {most:g}.")
     return a, b
 
 

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dftfd.autofd.scalar.factored import Factored, factored
-from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.verify.conditions import Parts
 from dftfd.verify.model_systems import C_F, C_X
@@ -90,11 +89,7 @@ def used_variables(functional: Functional) -> tuple[str, ...]:
 def part_of(functional: Functional, part: str) -> Functional:
     """The exchange or the correlation of a functional; UnsupportedError where it has none that is local."""
     parts = Parts(functional)
-    if part == "x":
-        if parts.is_hybrid:
-            raise UnsupportedError("exact exchange has no value at a point")
-        return parts.only("x")
-    return parts.correlation()
+    return parts.exchange() if part == "x" else parts.correlation()
 
 
 class Gas:
