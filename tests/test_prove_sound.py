@@ -20,10 +20,12 @@ from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import InputError, NumericalError, UnsupportedError
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange
+from dftfd.functionals.registry import get_functional
 from dftfd.functionals.special import lambert_w
 from dftfd.verify import ball_formulas
 from dftfd.verify.inequality import FACE, PROVED, UNDECIDED, Enclosure, subdivide
 from dftfd.verify.inequality_builders import own_inequality
+from dftfd.verify.local_conditions import part_of
 from tests.own_functionals import OwnFunctionals
 from tests.verification.adversarial_proofs import tried, wrong
 
@@ -293,6 +295,24 @@ def test_a_certificate_of_another_domain_or_statement_is_refused(changed, tmp_pa
     (tmp_path / "proof.json").write_text(json.dumps(entries))
     with pytest.raises(InputError):
         dftfd.load_proof(tmp_path / "proof.json").recheck()
+
+
+@pytest.mark.parametrize("name", ["b2plyp", "pbe + 0.1*pt2", "pbe + vv10"])
+def test_correlation_without_a_value_at_a_point_is_refused(name):
+    with pytest.raises(UnsupportedError, match="not evaluated|no value at a point"):
+        part_of(get_functional(name), "c")
+
+
+def test_exchange_beside_integrals_is_refused_unless_they_are_correlation():
+    assert part_of(get_functional("svwn + vv10"), "x").terms[0][1].name == "lda_x"
+    with pytest.raises(UnsupportedError):
+        part_of(get_functional("svwn + hartree"), "x")
+
+
+def test_densities_below_the_kernels_floors_are_no_domain():
+    """PW92's F_c is 0.946 at r_s = 1e9, where the kernel is zero."""
+    with pytest.raises(InputError, match="to 1e"):
+        dftfd.prove("lda_c_pw", lambda F_c: 0.001 - F_c, {"rs": (1e9, 2e9)})
 
 
 def test_a_tree_with_more_nodes_than_boxes_does_not_hold():
