@@ -26,6 +26,7 @@ from dftfd.verify import ball_formulas
 from dftfd.verify.inequality import FACE, PROVED, UNDECIDED, Enclosure, subdivide
 from dftfd.verify.inequality_builders import own_inequality
 from dftfd.verify.local_conditions import part_of
+from dftfd.xc.pointwise import pointwise_kernel
 from tests.own_functionals import OwnFunctionals
 from tests.verification.adversarial_proofs import tried, wrong
 
@@ -443,6 +444,13 @@ def test_a_wrapped_function_is_not_what_it_wraps(known):
     assert dftfd.prove(lambda x: 1.0 - raised(x), domain={"x": (0.5, 0.9)}).outcome == "violated"
     program = point_program(raised, jax.ShapeDtypeStruct((), np.float64))
     assert run_on_numpy(program, [np.array([0.5])])[0] > 2.0
+
+
+def test_functions_of_the_library_are_known():
+    """AM05 has Lambert's W, and its proofs need what is known of it."""
+    program = pointwise_kernel(get_functional("gga_x_am05"), 2).program
+    names = {node.code.name for node in program.nodes if node.op == "call"}
+    assert {"lambert_w", "_cube_root"} <= names
 
 
 def _draw(start, count):

@@ -42,7 +42,8 @@ def _named(eqn) -> tuple[str, str]:
 
 
 def _is_itself(eqn, name: str, source: str) -> bool:
-    if not any(Path(source).resolve().is_relative_to(place) for place in (_PACKAGE, _JAX)):
+    places = (Path(source), Path(source).resolve())  # functionals is a link in the source tree
+    if not any(place.is_relative_to(home) for place in places for home in (_PACKAGE, _JAX)):
         return False
     operands = tuple((v.aval.shape, v.aval.dtype, v.aval.weak_type) for v in eqn.invars)
     try:
