@@ -38,7 +38,7 @@ from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import exact_program
 from dftfd.errors import DftfdError
 from dftfd.verify.inequality import UNDECIDED, subdivide
-from dftfd.verify.inequality_builders import own_inequality
+from dftfd.verify.proofs import own_inequality
 
 RECORD = Path(__file__).parents[2] / "data/proofs/adversarial.jsonl"
 DIGITS = 60
@@ -148,12 +148,14 @@ class Formula:
 
 
 class _Bounded(OnMpmath):
-    """Exponentials of numbers whose exponential has more than 2^40 digits are refused: they never end."""
+    """What would never end is refused: exponentials of numbers beyond 2^40, and of complex ones beyond 2^10."""
 
     def apply(self, node, args):
-        if node.op in ("exp", "exp2", "expm1", "sinh", "cosh", "tanh", "logistic", "pow", "erfc"):
-            if any(isinstance(a, mpmath.mpf) and mpmath.isfinite(a) and a and mpmath.mag(a) > 40 for a in args):
-                raise OverflowError
+        if node.op in ("exp", "exp2", "expm1", "sinh", "cosh", "tanh", "logistic", "pow", "erf", "erfc", "sin", "cos"):
+            for a in args:
+                most = {mpmath.mpf: 40, mpmath.mpc: 10}.get(type(a), mpmath.inf)
+                if a and mpmath.isfinite(a) and mpmath.mag(a) > most:
+                    raise OverflowError
         return super().apply(node, args)
 
 
