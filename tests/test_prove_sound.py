@@ -15,6 +15,7 @@ from jax import lax
 
 import dftfd
 from dftfd.autofd import compose
+from dftfd.autofd.core.roots import _cube_root
 from dftfd.autofd.scalar import domains, factored
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.reader import point_program
@@ -444,6 +445,14 @@ def test_a_wrapped_function_is_not_what_it_wraps(known):
     assert dftfd.prove(lambda x: 1.0 - raised(x), domain={"x": (0.5, 0.9)}).outcome == "violated"
     program = point_program(raised, jax.ShapeDtypeStruct((), np.float64))
     assert run_on_numpy(program, [np.array([0.5])])[0] > 2.0
+
+
+def test_a_known_function_of_an_array_is_that_of_each_entry():
+    """W(2 x) is above 0.6 at x = 0.9."""
+    second = lambda f, x: f(jnp.stack([x, 2 * x]))[1]
+    assert dftfd.prove(lambda x: 0.6 - second(lambert_w, x), domain={"x": (0.5, 0.9)}).outcome == "violated"
+    proof = dftfd.prove(lambda x: 1.3 - second(_cube_root, x), domain={"x": (0.5, 0.9)})
+    assert proof.recheck() == (1, 1)
 
 
 def test_functions_of_the_library_are_known():

@@ -249,9 +249,9 @@ class OnBalls(BallArithmetic):
             return [[a] for a in args]
         name = package_function(code.eqn)
         if name == "_cube_root":
-            return [[self.power(args[0], Fraction(1, 3))]]
+            return [[self.power(a, Fraction(1, 3)) for a in args]]
         if name == "lambert_w":
-            return [[self._function("lambert_w", args[0])]]
+            return [[self._function("lambert_w", a) for a in args]]
         if not code.has_rule:
             raise UnsupportedError(f"the recheck knows no operation {code.name!r}: it cannot be made.")
         flat = iter(evaluate(code.program, self, args))

@@ -95,16 +95,19 @@ class OnDomains:
             return ALWAYS if truth else NEVER
         return frozenset([frozenset([(truth, True)])])
 
+    def _known(self, name: str, a: Partial) -> Partial:
+        if name == "_cube_root":
+            domain, value = power_domain(Fraction(1, 3)), self.values.power(a.value, Fraction(1, 3))
+        else:
+            domain, value = OPERATIONS[name].domain, self.values.unary(name, a.value)
+        return Partial(value, a.defined | self._where(domain, a.value))
+
     def _call(self, code, args):
         if code.name == "stop_gradient":
             return [[a] for a in args]
         name = package_function(code.eqn)
-        if name == "_cube_root":
-            domain = self._where(power_domain(Fraction(1, 3)), args[0].value)
-            return [[Partial(self.values.power(args[0].value, Fraction(1, 3)), args[0].defined | domain)]]
-        if name == "lambert_w":
-            domain = self._where(OPERATIONS["lambert_w"].domain, args[0].value)
-            return [[Partial(self.values.unary("lambert_w", args[0].value), args[0].defined | domain)]]
+        if name:  # of each entry of an array
+            return [[self._known(name, a) for a in args]]
         if not code.has_rule:
             raise NotInAlgebra(f"no enclosure of {code.name!r} is known: nothing can be proved of this formula.")
         flat = iter(evaluate(code.program, self, args))

@@ -76,7 +76,7 @@ class SympyAlgebra(Objects):
         return exact(value)
 
     def custom(self, code, args):
-        return [[args[0] ** self.sympy.Rational(1, 3)]] if code.name == "_cube_root" else None
+        return [[a ** self.sympy.Rational(1, 3) for a in args]] if code.name == "_cube_root" else None
 
     def choose(self, condition, cases):
         """cases[0] where the condition is false, cases[1] where it is true."""
