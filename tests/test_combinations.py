@@ -38,6 +38,14 @@ def test_a_radical_in_a_field(name):
     assert found == "right", words
 
 
+@pytest.mark.parametrize("name", ["energy", "parameters"])
+def test_a_network(name, unregistered):
+    """Its energy in plain NumPy; derivatives by its factor, beside an activation function that has none."""
+    cation = Case([["He", [0.0, 0.1, 0.0]], ["H", [0.5, 0.3, 0.4]]], 1, 0, "sto-3g", "net_x_combination", name)
+    found, words = outcome(dataclasses.replace(cation, options={"grid_level": 0, "density_fit": False}))
+    assert found == "right", words
+
+
 def test_a_planted_defect_is_found(monkeypatch):
     """Forces that lose a thousandth of themselves disagree with differences of energies."""
     made = Forces.__init__
@@ -96,6 +104,12 @@ def _refusing(case):
     raise UnsupportedError("no forces here.")
 
 
+def test_a_summary_counts():
+    line = {"outcome": "right", "seconds": 1.0, "seed": 4, "case": {"property": "forces", "seed": 1}}
+    found = combinations.summary([line, line | {"outcome": "refused"}, line | {"outcome": "inapplicable"}])
+    assert (found["cases"], found["outcomes"], found["seeds"]) == (2, {"right": 1, "refused": 1}, [4])
+
+
 def test_every_property_has_its_check():
     assert set(PROPERTIES) == set(CHECKS)
 
@@ -111,9 +125,12 @@ def test_what_was_found_stays_mended(line, unregistered):
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("part", range(10))
 def test_new_combinations_are_right_or_refused(part, unregistered):
-    """Forty new cases; the message has the seed and the case, for tests/combinations/kept.jsonl."""
+    """Forty new cases, or those of three minutes; the message has the seed and the case, for kept.jsonl."""
     seed = int(os.environ.get("DFTFD_COMBINATIONS_SEED", time.time_ns() % 2**31)) + part
     rng = np.random.default_rng(seed)
+    end = time.process_time() + 180
     for case in itertools.chain.from_iterable(draw(rng, each=4) for _ in range(10)):
+        if time.process_time() > end:
+            break
         found, words = outcome(case)
         assert found not in DEFECTS, f"seed {seed}: {words}\n{case.json()}"

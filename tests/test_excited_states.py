@@ -126,6 +126,11 @@ def test_forces_of_a_functional_are_slopes():
 # ------------------------------------------------------------------------------------- relaxed densities, other things
 
 
+def test_states_of_one_energy_have_forces():
+    """Of a linear molecule, two: the equations, solved anew, give any combination of them."""
+    require_slope(solved("F 0 0 0; H 0 0 0.9", density_fit=False))
+
+
 def test_forces_in_a_solvent_are_those_of_equilibrium():
     """1e-6 hartree/bohr of energies at displaced geometries, whose cavities and charges are their own."""
     result = solved(solvent="water")

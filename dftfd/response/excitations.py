@@ -41,6 +41,8 @@ LOOSE = 1e-4
 CLOSE = {"energy": 1e-10, "orbital_gradient": 1e-9, "residual": 1e-8}
 """Convergence [hartree] of a ground state and of a root where errors enter to first order."""
 
+DEGENERATE = 1e-7
+"""Difference of excitation energies [hartree] below which they are equal."""
 SAME = 0.7
 """Overlap of a root with itself, converged further."""
 
@@ -350,17 +352,31 @@ def state_of(
     response = LinearResponse(result, found.spin == "triplet", progress)
     start = [_in_orbitals(response, found, part) for part in (1.0, -1.0)]
     limit = MAX_PRODUCTS_PER_ROOT * (root + 3)
+    partners = int(
+        np.sum(np.abs(found.energies[root + 1 :] - found.energies[root]) < found.residuals.max() + DEGENERATE)
+    )
     with progress.stage("excitations"):
-        roots = lowest_roots(response, start, root + 1, found.tda, CLOSE["residual"], limit, progress.note)
-    overlaps = np.abs(roots.R @ start[1][root])
-    k = int(np.argmax(overlaps))
-    if roots.residuals[k] > CLOSE["residual"] or overlaps[k] < SAME:
+        roots = lowest_roots(response, start, root + 1 + partners, found.tda, CLOSE["residual"], limit, progress.note)
+    R, L, residual, overlap = _closest(roots, start[1][root])
+    if residual > CLOSE["residual"] or overlap < SAME:
         raise NotConvergedError(
-            f"root {root} has not converged: residual {roots.residuals[k]:.1e} hartree, overlap {overlaps[k]:.2f} with "
+            f"root {root} has not converged: residual {residual:.1e} hartree, overlap {overlap:.2f} with "
             "what it was; ask for a few more excitations."
         )
     what = f"{found.what}: excited state {root + 1} ({found.spin}), {_method(found.tda)}"
-    return excited_state(response, roots.R[k], roots.L[k], what, grid_response, progress)
+    return excited_state(response, R, L, what, grid_response, progress)
+
+
+def _closest(roots, L):
+    """R, L, residual and overlap of the root that is closest to X - Y = L (size,).
+
+    Roots of one energy are so in any combination, of which the closest is taken.
+    """
+    overlaps = roots.R @ L
+    near = np.abs(roots.values - roots.values[np.argmax(np.abs(overlaps))]) < DEGENERATE
+    overlap = np.linalg.norm(overlaps[near])
+    shares = overlaps[near] / overlap
+    return shares @ roots.R[near], shares @ roots.L[near], roots.residuals[near].max(), overlap
 
 
 def _in_orbitals(response, found, sign):

@@ -50,8 +50,8 @@ class SmearedResponse:
         self.gaps = np.ones(self._b.size)
 
     def real(self, X) -> np.ndarray:
-        """(1 + b K b) X."""
-        U = X.reshape(-1, *self._b.shape)
+        """(1 + b K b) X; of what would move electrons in or out, X itself, so that rounding of it stays harmless."""
+        U = self._within(X.reshape(-1, *self._b.shape))
         D = np.zeros((*U.shape[:2], self._C.shape[2], self._C.shape[2]))
         D[:, :, self._rows, self._columns] = self._b * U / self._weight
         D = D + np.tril(D, -1).transpose(0, 1, 3, 2)
@@ -63,9 +63,11 @@ class SmearedResponse:
 
     def of_matrices(self, h) -> np.ndarray:
         """b h (trial, size), without what would move electrons in or out, of h (trial, spin, mo, mo)."""
-        found = self._b * self._weight * h[:, :, self._rows, self._columns]
-        found = found - np.einsum("tsp,sp->ts", found, self._moved)[:, :, None] * self._moved
-        return found.reshape(len(h), -1)
+        return self._within(self._b * self._weight * h[:, :, self._rows, self._columns]).reshape(len(h), -1)
+
+    def _within(self, u) -> np.ndarray:
+        """u (trial, spin, pair) at fixed numbers of electrons."""
+        return u - np.einsum("tsp,sp->ts", u, self._moved)[:, :, None] * self._moved
 
     def polarizability(self, r, tolerance: float) -> np.ndarray:
         """-tr(r_x dP_y) (k, k) of operators r (k, ao, ao) and the response to them."""

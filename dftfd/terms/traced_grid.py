@@ -266,12 +266,21 @@ def _with_numbers(on: SemilocalOnGrid, part, density):
 
 
 def by_terms(slopes: Functional) -> dict[str, dict[str, Any]]:
-    """{name of a term: {parameter: derivative}} of a Functional of derivatives; terms of one name are added up."""
+    """{name of a term: {parameter: derivative}} of a Functional of derivatives; terms of one name are added up.
+
+    In a network, what is no array, such as an activation function, has None.
+    """
     found: dict[str, dict[str, Any]] = {}
     for _, slope in slopes.terms:
         of_term = found.setdefault(slope.name, {})
         for name, value in slope.parameters.items():
             if any(isinstance(x, jax.Array) for x in tree_leaves(value)):  # integers stay as they are
-                value = tree_map(lambda x: float(x) if jnp.ndim(x) == 0 else np.asarray(x), value)
+                value = tree_map(_of_array, value)
                 of_term[name] = value if name not in of_term else tree_map(add, of_term[name], value)
     return found
+
+
+def _of_array(x):
+    if not isinstance(x, jax.Array):
+        return None
+    return float(x) if jnp.ndim(x) == 0 else np.asarray(x)

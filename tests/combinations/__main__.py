@@ -3,7 +3,8 @@
 Outcomes: right, refused (a typed error in one line), unconverged, soft (orbitals turn at no cost, as in OH), slow,
 inapplicable; defects are wrong (a number disagrees), raw (any other exception) and table (refused though the table of
 what is supported offers it, or the other way round). Each line of the record is a case,
-so that it can be run again: `--again FILE`. Seconds are those of the processor.
+so that it can be run again: `--again FILE`. Seconds are those of the processor. `--summary FILE ...` counts what
+records hold, and with --save writes data/reliability/combinations.json.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from tests.combinations.solving import Inapplicable, softness
 from tests.combinations.table import disagrees
 
 DEFECTS = ("wrong", "raw", "table")
+SUMMARY = Path(__file__).parents[2] / "data" / "reliability" / "combinations.json"
 SECOND_ORDER = (
     "hessian", "polarizability", "dynamic_polarizability", "infrared", "excited_forces", "excited_dipole",
     "excitations",
@@ -92,9 +94,33 @@ def shrunk(case: Case, found: str) -> Case:
     return case
 
 
+def summary(lines: list[dict]) -> dict:
+    """Counts of a record; those that have nothing to compare apart."""
+    compared = [line for line in lines if line["outcome"] != "inapplicable"]
+    by_property = collections.defaultdict(collections.Counter)
+    for line in compared:
+        by_property[line["case"]["property"]][line["outcome"]] += 1
+    return {
+        "cases": len(compared),
+        "outcomes": dict(collections.Counter(line["outcome"] for line in compared).most_common()),
+        "nothing to compare": len(lines) - len(compared),
+        "calculations": len({line["case"]["seed"] for line in compared}),
+        "seeds": sorted({line["seed"] for line in lines if line.get("seed") is not None}),
+        "processor time [s]": round(sum(line["seconds"] for line in lines)),
+        "slowest [s]": max((line["seconds"] for line in lines), default=0.0),
+        "properties": {name: dict(counts.most_common()) for name, counts in sorted(by_property.items())},
+    }
+
+
+def _read(path: Path) -> list[dict]:
+    """Lines of a record, or cases alone."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [line if "case" in line else {"case": line} for line in lines]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=100000, help="calculations")
+    parser.add_argument("--cases", type=int, default=100000, help="cases that have something to compare")
     parser.add_argument("--each", type=int, default=4, help="properties of each calculation")
     parser.add_argument("--minutes", type=float, default=10.0, help="of processor time")
     parser.add_argument("--seed", type=int, default=None, help="by default of the clock")
@@ -103,20 +129,27 @@ def main() -> int:
     parser.add_argument("--again", type=Path, help="the cases of a record")
     parser.add_argument("--shrink", action="store_true")
     parser.add_argument("--first", action="store_true", help="end with the first defect")
+    parser.add_argument("--summary", type=Path, nargs="+", metavar="FILE", help="count the cases of records")
+    parser.add_argument("--save", action="store_true")
     options = parser.parse_args()
+    if options.summary:
+        found = summary([line for path in options.summary for line in _read(path)])
+        print(json.dumps(found, indent=1))
+        if options.save:
+            SUMMARY.write_text(json.dumps(found, indent=1) + "\n")
+        return 0
     seed = int(time.time()) if options.seed is None else options.seed
     rng = np.random.default_rng(seed)
     print(f"seed {seed}")
     if options.again:
-        kept = [json.loads(line) for line in options.again.read_text().splitlines()]
-        cases = iter([Case(**line["case"]) for line in kept])
+        cases = iter([Case(**line["case"]) for line in _read(options.again)])
     else:
-        drawn = (draw(rng, options.property or PROPERTIES, options.each) for _ in range(options.cases))
+        drawn = (draw(rng, options.property or PROPERTIES, options.each) for _ in itertools.count())
         cases = itertools.chain.from_iterable(drawn)
     options.record.parent.mkdir(parents=True, exist_ok=True)
     end, counts = time.process_time() + 60 * options.minutes, collections.Counter()
     for case in cases:
-        if time.process_time() > end:
+        if time.process_time() > end or counts.total() >= options.cases:
             break
         begun = time.process_time()
         found, words = outcome(case)
@@ -128,6 +161,7 @@ def main() -> int:
             "outcome": found,
             "words": words,
             "seconds": round(time.process_time() - begun, 2),
+            "seed": None if options.again else seed,
             "case": json.loads(case.json()),
         }
         with options.record.open("a") as record:

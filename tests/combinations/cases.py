@@ -68,12 +68,16 @@ FUNCTIONALS = {
 }
 DOUBLE_INTEGRALS = {"vdw": 1, "vv10": 2, "xv": 2, "pair": 2}
 """Parts of the names of functionals with double integrals, and for how many atoms they are tried: they take longest."""
+RIPPLED = {name: 2 for name in FUNCTIONALS["Laplacian"]}
+"""Functionals whose energies ripple with the points of coarse grids: how many light atoms are tried, on finer ones."""
 OPTIONS: dict[str, list[dict]] = {
     "none": [{}],
     "field": [{"electric_field": [0.004, -0.007, 0.005]}],
     "charges": [{"point_charges": [[0.3, 5.0, 1.0, -2.0], [-0.2, -1.0, 6.0, 3.0]]}],
     "potential": [{"external_potential": "well"}, {"external_potential": "wall of electrons"}],
-    "solvent": [{"solvent": "water", "solvent_model": name} for name in ("cpcm", "iefpcm", "cosmo", "ssvpe", "smd")],
+    "solvent": [
+        {"solvent": "water", "solvent_model": name} for name in ("cpcm", "iefpcm", "cosmo", "ssvpe", "smd", "smd")
+    ],
     "relativity": [{"relativity": "x2c"}],
     "smearing": [{"smearing": 0.03}, {"smearing": 0.08}, {"smearing": ["gaussian", 0.05]}],
     "occupations": [{"occupations": "fractional"}],
@@ -81,15 +85,19 @@ OPTIONS: dict[str, list[dict]] = {
     "convergence": [{"convergence": name} for name in ("hard", "second-order", "direct", "adiis", "diis")],
     "start": [{"guess": "core"}, {"guess": "hueckel"}, {"guess": "sap"}, {"level_shift": 0.2}, {"damping": 0.3}],
     "grid": [{"grid": "given"}, {"grid_level": 2}],
-    "memory": [{"max_memory": "little"}],
-    "linear dependence": [{"linear_dependence": 0.02}],
+    "terms": [{"terms": "constraint"}, {"terms": "dft+u"}],
+    "linear dependence": [{"linear_dependence": 0.02}, {"linear_dependence": 0.15}],
 }
 PROPERTIES = (
     "energy", "orbital_energies", "components", "traced_energy", "janak", "forces", "force_sums", "hessian", "dipole",
-    "polarizability", "dynamic_polarizability", "infrared", "excitations", "tamm_dancoff", "excitations_of_pyscf",
-    "excited_forces", "excited_dipole", "parameters", "save_load", "restart", "order", "rotation", "spins",
-    "spin_exchange", "size", "to_pyscf", "export", "stability",
+    "polarizability", "dynamic_polarizability", "hyperpolarizability", "infrared", "vibrations", "raman",
+    "excitations", "tamm_dancoff", "excitations_of_pyscf", "spin_flips", "excited_forces", "excited_dipole",
+    "parameters", "save_load", "restart", "memory", "threads", "order", "rotation", "spins", "spin_exchange", "size",
+    "to_pyscf", "export", "stability",
 )  # fmt: skip
+
+ESSENTIAL = ("energy", "forces", "hessian", "polarizability", "excitations_of_pyscf", "excited_forces")
+"""Of which every other calculation has one for certain."""
 
 
 @dataclass(frozen=True)
@@ -167,22 +175,30 @@ def _fractional(rng, charge_of_nuclei, restricted) -> list:
 def draw(rng: np.random.Generator, properties=PROPERTIES, each: int = 1) -> list[Case]:
     """One calculation of the kinds above, each kind as likely as the next, and `each` properties of it."""
     xc = _one_of(rng, FUNCTIONALS[_one_of(rng, list(FUNCTIONALS))])
-    most = next((n for part, n in DOUBLE_INTEGRALS.items() if part in xc), 9)
+    most = next((n for part, n in DOUBLE_INTEGRALS.items() if part in xc), RIPPLED.get(xc, 9))
     while True:
         kind = _one_of(rng, list(MOLECULES))
         atoms, charge, spin = _molecule(rng, kind)
-        if len(atoms) <= most:
+        if len(atoms) <= most and (most == 9 or kind != "heavy"):
             break
     options: dict[str, Any] = {"grid_level": int(rng.integers(2)), "density_fit": bool(rng.integers(2))}
     for name in rng.permutation(list(OPTIONS))[: _one_of(rng, [1, 1, 1, 2, 2, 3])]:
         options |= _one_of(rng, OPTIONS[name])
+    if xc in RIPPLED:
+        options["grid_level"] = 2
     method = _one_of(rng, ["auto", "auto", "UKS", "ROKS"] if spin else ["auto", "auto", "auto", "UKS"])
     if "broken_symmetry" in options and _one_of(rng, [True, True, False]):
         method = "UKS"
+    if {"occupations", "smearing"} <= set(options):  # either decides
+        del options["smearing"]
     if "occupations" in options:
         options["occupations"] = _fractional(rng, 2 + spin, not spin and method == "auto")
-    chosen = rng.permutation(list(properties))[:each]
-    if most < 9:
+    chosen = [str(name) for name in rng.permutation(list(properties))]
+    essential = [name for name in chosen if name in ESSENTIAL]
+    if essential and _one_of(rng, [True, False]):
+        chosen = list(dict.fromkeys([essential[0], *chosen]))
+    chosen = chosen[:each]
+    if any(part in xc for part in DOUBLE_INTEGRALS):
         options["nlc_grid_level"] = 0
     case = Case(
         atoms,
@@ -190,10 +206,10 @@ def draw(rng: np.random.Generator, properties=PROPERTIES, each: int = 1) -> list
         spin,
         basis=_basis(rng, kind, atoms),
         xc=xc,
-        property=str(chosen[0]),
+        property=chosen[0],
         cartesian=_one_of(rng, [False, False, True]),
         method=method,
         options=options,
         seed=int(rng.integers(2**31)),
     )
-    return [replace(case, property=str(name)) for name in chosen]
+    return [replace(case, property=name) for name in chosen]

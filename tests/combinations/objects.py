@@ -1,11 +1,14 @@
 """A random case as files and as other programs' objects: saved and loaded, interrupted, handed to PySCF, exported."""
 
+import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import dftfd
+from dftfd.errors import ResourceError
+from dftfd.runtime.memory import COMPILED, process_memory
 from tests.combinations.cases import Case
 from tests.combinations.solving import Comparison, of_one_set, solved, total
 
@@ -32,6 +35,38 @@ def restart(case: Case) -> Iterator[Comparison]:
         path = Path(folder) / "run.chk"
         solved(case, max_cycles=2, checkpoint=path)
         yield "a run that was interrupted", total(solved(case, restart=path)), total(result), 1e-7
+
+
+def _the_same(other, result) -> Iterator[Comparison]:
+    yield "energy", total(other), total(result), 1e-8
+    yield "Fock matrix", other.fock, result.fock, 2e-5
+    yield "forces", other.forces(), result.forces(), 2e-6
+
+
+def memory(case: Case) -> Iterator[Comparison]:
+    """With the least memory that is allowed, where matrices and the grid fit but what is kept does not."""
+    result = solved(case)
+    for megabytes in (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256):
+        try:
+            other = solved(case, max_memory=(process_memory() + COMPILED) / 1e6 + megabytes)
+        except ResourceError:
+            continue
+        yield from _the_same(other, result)
+        return
+    raise RuntimeError("a small molecule has no room in 256 MB")
+
+
+def threads(case: Case) -> Iterator[Comparison]:
+    """With three threads."""
+    result = solved(case)
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "3"
+    try:
+        other = solved(case, max_cycles=201)
+        yield from _the_same(other, result)
+    finally:
+        del os.environ["OMP_NUM_THREADS"]
+        os.environ |= {} if before is None else {"OMP_NUM_THREADS": before}
 
 
 def to_pyscf_object(case: Case) -> Iterator[Comparison]:

@@ -52,6 +52,13 @@ def _with_position(name):
         return c * slater_exchange(n) * (1 + function(lambda r: 0.02 * jnp.exp(-jnp.sum(r * r) / 9), *n.domains))
 
 
+def network():
+    """One hidden layer of four units, of a fixed key."""
+    import equinox as eqx
+
+    return eqx.nn.MLP("scalar", "scalar", 4, 1, jax.nn.silu, key=jax.random.key(0))
+
+
 def _learned(name):
     import equinox as eqx
 
@@ -62,7 +69,7 @@ def _learned(name):
             u = s2 / (1 + s2)
             return 1 + 0.804 * u * jax.nn.sigmoid(self.network(u))
 
-    net = Enhancement(eqx.nn.MLP("scalar", "scalar", 4, 1, jax.nn.silu, key=jax.random.key(0)))
+    net = Enhancement(network())
 
     @dftfd.functional(name)
     @spin_scaled
@@ -76,7 +83,7 @@ def _on_the_grid(name):
         """Slater exchange of each spin, enhanced by gradients."""
         n43 = jnp.where(rho > 1e-20, rho, 1e-20) ** (4 / 3)
         squares = (grad_rho**2).sum(axis=1)
-        return weights @ (c * n43 - b * squares / (n43 + squares / 10)).sum(axis=0)
+        return weights @ (c * n43 - b * squares * n43 / (n43**2 + squares / 20)).sum(axis=0)
 
 
 def _averaged(name):

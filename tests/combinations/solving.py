@@ -5,6 +5,7 @@ Inapplicable where the case has nothing to compare, and lets the typed errors of
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,17 +15,19 @@ from pyscf import dft, qmmm
 import dftfd
 from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import NotConvergedError
+from dftfd.functionals.named_files import load_file
 from dftfd.libcint.mole import to_pyscf
-from dftfd.runtime.memory import process_memory
-from tests.combinations.cases import Case
+from dftfd.libcint.two_electron import auxiliary_basis
+from tests.combinations.cases import HEAVY_BASES, Case
 
+TERMS = Path(__file__).parents[2] / "examples" / "terms"
 BOHR = 0.529177210903
 STEP, FIELD = 0.01, 0.0005
 """Displacements [bohr] and fields [hartree/(e bohr)] of differences."""
 PYSCF_NAMES = {"m06l": "m06_l", "m062x": "m06_2x"}
 NOT_IN_PYSCF = ("combination", "lh07t", "b2plyp", "scanl", "br89", "vv10", "xv", "vdw", "lb94", "sn_x", "-d")
-LITTLE = 250e6
-"""Bytes that a calculation of little memory may take above what the process has: all orbitals do not fit."""
+MULTIPLIER = 0.07
+"""Of the constraint [hartree]."""
 
 Comparison = tuple[str, Any, Any, float]
 
@@ -46,6 +49,25 @@ def wall(r):
 POTENTIALS = {"well": well, "wall of electrons": (wall, "electrons")}
 
 
+def term_of(name: str, case: Case) -> str:
+    """A term of the user's, as files have it: electrons on the first atom, or its lowest shell, cost energy."""
+    for file in ("constraint.py", "hubbard.py"):
+        load_file(TERMS / file)
+    heavy = isinstance(case.basis, str) and case.basis in HEAVY_BASES
+    if name == "constraint" or heavy:
+        return f"constraint(atoms=[0], value=1.0, V={MULTIPLIER})"
+    symbol = next(symbol for symbol, _ in case.atoms if not symbol.startswith("ghost"))
+    return f'dft+u(shell="{symbol} {1 if ATOMIC_NUMBERS[symbol] < 3 else 2}s", U=0.1)'
+
+
+def _constraint(mole):
+    """Loewdin's population of the first atom, (ao, ao)."""
+    values, vectors = np.linalg.eigh(mole.intor("int1e_ovlp"))
+    root = vectors * np.sqrt(values) @ vectors.T
+    start, end = mole.aoslice_by_atom()[0, 2:]
+    return root[:, start:end] @ root[start:end]
+
+
 def molecule_of(case: Case, shift=None, atoms=None):
     """The molecule; shift: displacements (atom, 3) [bohr]."""
     atoms = case.atoms if atoms is None else atoms
@@ -63,8 +85,8 @@ def options_of(case: Case, molecule, **more) -> dict:
     if options.get("grid") == "given":
         level = options.pop("grid_level")
         options["grid"] = dftfd.molecular_grid(molecule.atomic_numbers, molecule.coordinates, level)
-    if options.get("max_memory") == "little":
-        options["max_memory"] = (process_memory() + LITTLE) / 1e6
+    if "terms" in options:
+        options["terms"] = [term_of(options["terms"], case)]
     if isinstance(options.get("smearing"), list):
         options["smearing"] = tuple(options["smearing"])
     return options
@@ -134,26 +156,36 @@ def moving_grid(case: Case) -> None:
 
 
 def pyscfs(case: Case, result):
-    """PySCF's Kohn-Sham object, whose options this function says anew, and the nuclei's energy in the field."""
+    """PySCF's Kohn-Sham object, whose options this function says anew, and what its energy lacks."""
     options = dict(case.options)
     beyond = {"solvent", "external_potential", "grid", "nlc_grid_level", "linear_dependence"} & set(options)
-    if beyond or any(part in case.xc for part in NOT_IN_PYSCF):
+    if beyond or options.get("terms") == "dft+u" or any(part in case.xc for part in NOT_IN_PYSCF):
         raise Inapplicable
     mf = (dft.RKS if len(result.density_matrix) == 1 else dft.UKS)(to_pyscf(result.molecule).copy())
     mf.xc, mf.grids.level, mf.small_rho_cutoff = PYSCF_NAMES.get(case.xc, case.xc), options["grid_level"], 0
-    auxiliary = result.settings.auxiliary_basis
+    auxiliary = fitting_functions(result)
     mf = mf.density_fit(auxbasis=auxiliary) if auxiliary else mf
     mf = mf.sfx2c1e() if "relativity" in options else mf
     if "point_charges" in options:
         table = np.array(options["point_charges"])
         mf = qmmm.mm_charge(mf, table[:, 1:], table[:, 0], unit="Bohr")
     mf.verbose = 0
-    if "electric_field" not in options:
-        return mf, 0.0
-    E = np.array(options["electric_field"])
-    h = mf.get_hcore() + np.einsum("x,xab->ab", E, mf.mol.intor("int1e_r"))
+    h, of_nuclei = mf.get_hcore(), 0.0
+    if "electric_field" in options:
+        E = np.array(options["electric_field"])
+        h = h + np.einsum("x,xab->ab", E, mf.mol.intor("int1e_r"))
+        of_nuclei = -float(mf.mol.atom_charges() @ mf.mol.atom_coords() @ E)
+    if "terms" in options:
+        h, of_nuclei = h + MULTIPLIER * _constraint(mf.mol), of_nuclei - MULTIPLIER
     mf.get_hcore = lambda *_: h
-    return mf, -float(mf.mol.atom_charges() @ mf.mol.atom_coords() @ E)
+    return mf, of_nuclei
+
+
+def fitting_functions(result):
+    """Those of Coulomb and exchange integrals, {label: shells}; None where these are exact."""
+    if not result.settings.options.density_fit:
+        return None
+    return auxiliary_basis(result.molecule, bool(result.functional.exact_exchange))[0]
 
 
 def of_one_set(P):
@@ -163,5 +195,7 @@ def of_one_set(P):
 
 def softness(case: Case) -> float:
     """Lowest eigenvalue [hartree] of the Hessian by orbital rotations: where it is tiny, differences are noise."""
+    if "smearing" in case.options:  # its stability is not defined
+        return 1.0
     found = solved(case).stability().internal
     return 1.0 if found is None else found

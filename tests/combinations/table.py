@@ -4,6 +4,7 @@ import re
 
 from dftfd.errors import DftfdError, NotConvergedError, NumericalError, ResourceError, UnsupportedError
 from dftfd.functionals import supports
+from dftfd.functionals.registry import get_functional
 from dftfd.xc.pointwise import pointwise_kernel
 from tests.combinations.cases import Case
 from tests.combinations.solving import solved
@@ -25,16 +26,22 @@ ASKED = {
     "spin_exchange": ("forces",),
     "size": ("energy",),
     "polarizability": ("static response",),
-    "dynamic_polarizability": ("response at a frequency", "excitations"),
+    "dynamic_polarizability": ("excitations", "response at a frequency"),
+    "hyperpolarizability": ("static response",),
     "infrared": ("second derivatives",),
+    "vibrations": ("second derivatives",),
+    "raman": ("second derivatives", "static response"),
     "excitations": ("excitations",),
     "tamm_dancoff": ("excitations",),
     "excitations_of_pyscf": ("excitations",),
-    "excited_forces": ("excited states",),
-    "excited_dipole": ("excited states",),
+    "spin_flips": ("spin flips",),
+    "excited_forces": ("excitations", "excited states"),
+    "excited_dipole": ("excitations", "excited states"),
     "stability": ("stability of a state",),
     "save_load": ("forces",),
     "restart": ("energy",),
+    "memory": ("forces",),
+    "threads": ("forces",),
     "to_pyscf": ("to_pyscf",),
     "export": ("export",),
 }
@@ -52,26 +59,35 @@ STATES = (
     "double integrals; C code holds one",
     "is not symmetric in both points",
     "takes more than the density and its gradient",
+    "has no functions for",
+    "must be occupied but the basis set gives only",
+    "for which a PySCF mean field has no place",
+    "spin-flip excitations begin at",
 )
 """Words of refusals that the numbers decide, not the kinds of what was asked for."""
 
 
 def offered(case: Case) -> DftfdError | None:
     """None where the table offers the case, else its error; the SCF's own error where there is no solution."""
-    try:
-        result = solved(case)
-    except (NotConvergedError, NumericalError, ResourceError):
-        raise
-    except DftfdError as error:
-        return error if _is_row(error) else None
-    features = result.features | _of_formula(result.functional.semilocal_part)
-    errors = (supports.refusal(what, result.functional, features) for what in ASKED[case.property])
+    if case.property == "export":  # of the functional alone
+        functional, features = get_functional(case.xc), frozenset()
+    else:
+        try:
+            result = solved(case)
+        except (NotConvergedError, NumericalError, ResourceError):
+            raise
+        except DftfdError as error:
+            return error if _is_row(error) else None
+        functional, features = result.functional, result.features
+    features = features | _of_formula(functional.semilocal_part)
+    errors = (supports.refusal(what, functional, features) for what in ASKED[case.property])
     return next((error for error in errors if error is not None), None)
 
 
 def _is_row(error) -> bool:
-    """Whether a row of the energy says this."""
-    rows = (row for row in supports.REFUSALS if row.property == "energy" and isinstance(error, row.error))
+    """Whether a row of the energy, or of the minimisers that find it, says this."""
+    asked = ("energy", "stability")
+    rows = (row for row in supports.REFUSALS if row.property in asked and isinstance(error, row.error))
     words = (re.sub(r"\\{\w+\\}", ".*", re.escape(row.reason)) for row in rows)
     return any(re.fullmatch(pattern, str(error)) for pattern in words)
 

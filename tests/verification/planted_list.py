@@ -103,7 +103,7 @@ _SURROUNDINGS = (
         "terms/solvent.py",
         "self._solvent.epsilon) + self._cds[1]",
         "self._solvent.epsilon)",
-        lambda c: c.property == "forces" and c.options.get("solvent_model") == "smd",
+        lambda c: c.property in ("forces", "hessian", "excited_forces") and c.options.get("solvent_model") == "smd",
     ),
     Planted(
         "a solvent in responses and Hessians",
@@ -175,9 +175,7 @@ _EXCHANGE = (
         "terms/local_hybrid.py",
         "if imaginary != 0.0:",
         "if imaginary == 2.0:",
-        _of(
-            "excited_forces", "dynamic_polarizability", "excitations", "stability", "tamm_dancoff", xc=("lh07t", "sn_x")
-        ),
+        _of("tamm_dancoff", xc=("lh07t", "sn_x")),
     ),
     Planted(
         "perturbation theory of equal spins",
