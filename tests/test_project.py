@@ -287,11 +287,11 @@ def _starts(path, name):
 
 
 def test_modules_are_short_and_documented():
-    """A module says what it is for and fits into one reading."""
+    """A module says what it is for, and is one idea: at most 600 lines."""
     for path, name in ALL:
         text = path.read_text()
         assert not text.strip() or ast.get_docstring(ast.parse(text)), f"{name} has no docstring"
-        assert text.count("\n") <= 400, f"{name} has {text.count(chr(10))} lines; split it"
+        assert text.count("\n") <= 600, f"{name} has {text.count(chr(10))} lines; more than one idea?"
 
 
 def test_functions_are_short():
