@@ -19,7 +19,7 @@ HEAD = """# What is supported
 
 Every property works with every functional, basis set, method and option, except for the combinations on this page. The
 library asks the same tables before it computes
-([dftfd/functionals/supports.py](../dftfd/functionals/supports.py)), and a refused request ends with the reason below.
+([functionals/supports.py](../functionals/supports.py)), and a refused request ends with the reason below.
 
 `python -m tests.combinations` checks this with random molecules, functionals, options and properties. Each result is
 right, or refused by one of these rows. Other limits depend on the numbers, such as a linearly dependent basis set, an
