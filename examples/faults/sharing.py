@@ -30,14 +30,14 @@ def worker(folder, number, rounds, processes):
     """One of the processes: an energy per line on standard output."""
     import jax
 
-    from dftfd.model import calculation
+    from dftfd.xc import code
 
     for k in range(rounds):
         open(os.path.join(folder, f"ready-{k}-{number}"), "x").close()
         for other in range(processes):
             wait_for(os.path.join(folder, f"ready-{k}-{other}"))
         jax.clear_caches()
-        calculation._KERNELS.clear()
+        code._kept.clear()
         result = dftfd.run_scf(molecule(), **OPTIONS, checkpoint=os.path.join(folder, "shared.chk"))
         print(result.energy if result.converged else "not converged", flush=True)
 
