@@ -1,13 +1,14 @@
 """Batches of gradients and optimisations, and what a batch's files may say of charge and multiplicity; SMILES."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
 
 import dftfd
 from dftfd.cli import main
-from dftfd.errors import InputError, MissingDependencyError
+from dftfd.errors import InputError, InputWarning, MissingDependencyError
 
 CHEAP = {"xc": "hf", "molecule_options": {"basis": "sto-3g"}}
 FLUORIDE, WATER = "H 0 0 0; F 0 0 0.95", "O 0 0 0.1; H 0 0.75 -0.47; H 0 -0.75 -0.47"
@@ -80,8 +81,11 @@ def test_charge_and_multiplicity_at_the_end_of_a_name(files, capsys):
     cation = dftfd.molecule("water.xyz:+1,2", basis="sto-3g")
     assert (cation.charge, cation.spin) == (1, 1)
     (files / "said.xyz").write_text("1\ncharge=1\nHe 0 0 0\n")
-    assert dftfd.molecule("said.xyz:0,3", basis="6-31g").spin == 2
-    assert dftfd.molecule("said.xyz:0,3", basis="6-31g").charge == 0
+    with pytest.warns(InputWarning, match="the file says charge=1, but 'said.xyz:0,3' was given and is used"):
+        triplet = dftfd.molecule("said.xyz:0,3", basis="6-31g")
+    assert (triplet.charge, triplet.spin) == (0, 2)
+    with pytest.raises(InputWarning), warnings.catch_warnings(action="error"):  # stays a warning
+        dftfd.molecule("said.xyz:0,3", basis="6-31g")
     (files / "two.xyz").write_text((files / "hf.xyz").read_text() * 2)
     assert dftfd.molecule("two.xyz@1:-2", basis="6-31g").charge == -2
     (files / "hf.xyz:+1").write_text("1\n\nNe 0 0 0\n")

@@ -48,7 +48,7 @@ class Kind:
         """The plain value of the argument `name`; InputError, or `error`, where it does not fit."""
         try:
             return self.convert(value)
-        except DftfdError:
+        except (DftfdError, Warning):  # a warning of ours that the caller made an error
             raise
         except Exception as reason:  # what looking at somebody's object may raise is anything
             why = f"; {reason}" if isinstance(reason, UnclearNumber) else ""
