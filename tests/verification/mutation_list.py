@@ -95,7 +95,10 @@ MUTATIONS = (
         ("params = tuple((k, self.value(v)) for k, v in sorted(params.items()))", "params = ()"),
         ('return ("array", array.shape, array.dtype.str, content)', 'return ("array", array.shape, array.dtype.str)'),
         ('return ("array", array.shape, array.dtype.str, content)', 'return ("array", array.dtype.str, content)'),
-        ('return ("number", self.array(np.asarray(variable.val, dtype=variable.aval.dtype)))', 'return ("number",)'),
+        (
+            'return ("number", self.array(np.asarray(variable.val, dtype=type_of_array(variable).dtype)))',
+            'return ("number",)',
+        ),
         (
             "(self.operation(eqn.primitive), operands, params, rule, results)",
             "(self.operation(eqn.primitive), params, rule, results)",
