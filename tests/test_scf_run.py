@@ -69,6 +69,7 @@ def test_orbital_energies_belong_to_the_fock_matrix_of_the_density(atom):
         assert result.mo_energy[0] == pytest.approx(reference.mo_energy, abs=2e-3 if fitted else 1e-7)
 
 
+@pytest.mark.filterwarnings("ignore:smearing of 0.2 hartree")
 def test_occupations_of_an_end_without_a_check_are_those_of_its_own_orbital_energies():
     """Fermi smearing of H2, whose orbitals symmetry fixes: n = f(e) of the energies that are returned."""
     width = 0.2

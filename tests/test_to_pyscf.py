@@ -81,6 +81,7 @@ def helium_pair(**options):
     return dftfd.run_scf(dftfd.molecule("He 0 0 0; He 0 0 1.2", basis="6-31g"), "pbe", **(QUICK | options))
 
 
+@pytest.mark.filterwarnings("ignore:smearing of 0.2 hartree")
 @pytest.mark.parametrize("options", [{"smearing": 0.2}, {"occupations": [[2.0, 1.5, 0.5]]}, {"occupations": [[2, 0]]}])
 def test_occupations_that_pyscf_would_not_make_are_refused(options):
     """Fractions of electrons, and another number of them: PySCF's next cycle was of another state."""

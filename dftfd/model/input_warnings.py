@@ -28,7 +28,7 @@ SCAN_LEVEL = 5
 """Grid level from which SCAN's energy is good to half a millihartree; at level 3 water errs by 0.9, Ar2 by 6."""
 
 _EXCHANGE = re.compile(r"(^|_)x(_|$)")
-_KIND = re.compile(r"(?:^|_)[xc]_")
+_KIND = re.compile(r"(?:^|_)[xc](?:_|$)")
 _SCAN = re.compile(r"_(rev)?scan")  # but not rSCAN, r++SCAN, r2SCAN and r4SCAN, made to be smoother
 
 
