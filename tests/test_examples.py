@@ -85,7 +85,7 @@ def test_learned_functional(capsys):
     """06: the loss falls a hundredfold; self-consistent energies of the molecules trained on, and of two that were not,
     err less than PBE's, and the uniform gas's F = 1 and the Lieb-Oxford bound hold by construction."""
     pytest.importorskip("equinox", reason="pip install 'dftfd[learned]'")
-    with jax.numpy_dtype_promotion("standard"):  # Optax raises a number to an integer array
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):  # as scripts have it
         history, F, table = load("06_learned_functional.py")["main"]()
     assert history[-1] < 0.01 * history[0]
     assert F[0] == 1 and F == sorted(F) and F[-1] < 1.804

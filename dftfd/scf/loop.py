@@ -16,7 +16,7 @@ from dftfd.scf.extrapolation import Extrapolation
 from dftfd.scf.problem import Problem, Snapshot, Solution, State
 from dftfd.scf.rotation import own_orbitals
 from dftfd.scf.second_order import direct_minimisation, newton
-from dftfd.scf.stability import MAX_FOLLOWED, NOISE, follow_instability, look_down
+from dftfd.scf.stability import CERTAIN, MAX_FOLLOWED, NOISE, follow_instability, look_down
 
 SAME_ENERGY = 1e-6
 """How far [hartree] the energy of a snapshot's orbitals may be from the one that it names."""
@@ -188,7 +188,7 @@ class _Run:
             value, lower = look_down(self.problem, cheaper, solution.state, solution.cycles + 1)
             if lower is None:
                 break
-            below = self._descend(lower, solution.state)
+            below = self._descend(lower, solution.state, NOISE if value > CERTAIN else self.convergence.energy)
             if below.converged and below.state.energy > solution.state.energy - NOISE:
                 break
             solution, self.steps = below, (*self.steps, f"internal instability ({value:.4f} hartree) followed")
@@ -197,14 +197,14 @@ class _Run:
                 break
         return solution
 
-    def _descend(self, lower, saddle) -> Solution:
-        """From a state below a saddle point by DIIS, or, where that climbs back, by minimisation."""
+    def _descend(self, lower, saddle, noise) -> Solution:
+        """From a state below a saddle point by DIIS, or, where that climbs back by more than noise, by minimisation."""
         self.extrapolation, self.lowest = Extrapolation(self.problem, self.strategy), lower
         number, fall = self.history[-1].number + 1, lower.energy - saddle.energy
         change = float(np.linalg.norm(lower.P - saddle.P))
         self.record(Cycle(number, lower.energy, fall, self.problem.gradient_norm(lower), change), lower)
         found = self.iterate(lower)
-        climbed = found.state.energy > lower.energy + NOISE
+        climbed = found.state.energy > lower.energy + noise
         return self.minimise() if (climbed or not found.converged) and self.strategy.minimiser else found
 
     def _step(self, F, state, number, extra=False):
