@@ -107,6 +107,9 @@ def test_the_grid_moves_only_where_pyscf_moves_it_right():
             derivative.grid_response = True
         derivative.grid_response = False
     assert np.isfinite(mf.nuc_grad_method().kernel()).all()
+    core = dftfd.run_scf(dftfd.molecule("Na 0 0 0; H 0 0 1.9", basis="sbkjc"), "pbe", grid_level=0)
+    with pytest.raises(UnsupportedError, match="core potentials"):
+        core.to_pyscf().nuc_grad_method().grid_response = True
     result = helium_pair()
     free = result.to_pyscf().nuc_grad_method()
     free.grid_response = True

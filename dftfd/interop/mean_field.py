@@ -83,7 +83,8 @@ def _made_of(result, parts, name, functional=None):
     for attribute, value in orbital_entries(result).items():
         setattr(mf, attribute, value)
     mf.converged, mf.conv_tol = result.converged, result.settings.conv_tol
-    if result.calculation.grid.moves and not any(result.molecule.ghost):
+    whole_atoms = not any(result.molecule.ghost) and not any(result.molecule.atom_ecp)
+    if result.calculation.grid.moves and whole_atoms:
         return mf
     return lib.set_class(mf, (_WithoutGridResponse, mf.__class__))
 
@@ -240,16 +241,17 @@ class _FixedGrid:
     def grid_response(self, wanted):
         if wanted:
             raise UnsupportedError(
-                "PySCF's grid_response is wrong beside ghost atoms and has none of a given grid; take result.forces() "
-                "and result.hessian(), or PySCF's derivatives without it."
+                "PySCF's grid_response is wrong beside ghost atoms and core potentials, with none of a given grid; "
+                "take result.forces() and result.hessian(), or PySCF's derivatives without it."
             )
 
 
 class _WithoutGridResponse:
     """A mean field whose derivatives by the nuclei refuse `grid_response`.
 
-    PySCF 2.14 gives ghosts no radius where weights move: 1.5e-3 hartree/bohr off differences of its own energies. In
-    place of given points it moves those of a grid that it makes.
+    PySCF 2.14 gives ghosts no radius where weights move, 1.5e-3 hartree/bohr off differences of its own energies, and
+    atoms with core potentials that of the element of their remaining charge, 2.9e-4 for NaH in SBKJC on grid level 0.
+    In place of given points it moves those of a grid that it makes.
     """
 
     __name_mixin__ = "WithoutGridResponse"

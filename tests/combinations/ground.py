@@ -131,7 +131,12 @@ def traced_energy(case: Case) -> Iterator[Comparison]:
 
 def janak(case: Case) -> Iterator[Comparison]:
     """dE/dn_i = epsilon_i of given occupations."""
-    if case.method == "ROKS" or "smearing" in case.options or get_functional(case.xc).pt2:  # which is of full orbitals
+    functional = get_functional(case.xc)
+    if functional.pt2 or not all(
+        term.has_energy for _, term in functional.terms
+    ):  # of full orbitals; without an energy
+        raise Inapplicable
+    if case.method == "ROKS" or "smearing" in case.options:
         raise Inapplicable
     result = solved(case)
     n = [list(of_spin[of_spin > 0]) for of_spin in result.mo_occ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dftfd
-from dftfd.errors import ResourceError
+from dftfd.errors import ResourceError, UnsupportedError
 from dftfd.runtime.memory import COMPILED, process_memory
 from tests.combinations.cases import Case
 from tests.combinations.solving import Comparison, of_one_set, solved, total
@@ -78,7 +78,7 @@ def to_pyscf_object(case: Case) -> Iterator[Comparison]:
         gradient = mf.nuc_grad_method()
         gradient.grid_response, gradient.verbose = True, 0
         g = gradient.kernel()
-    except (NotImplementedError, AttributeError):
+    except (NotImplementedError, AttributeError, UnsupportedError):
         return
     yield "the object's gradient", g, -result.forces(), 1e-5
 

@@ -63,6 +63,7 @@ STATES = (
     "must be occupied but the basis set gives only",
     "for which a PySCF mean field has no place",
     "spin-flip excitations begin at",
+    "knows atoms with all their electrons only",
 )
 """Words of refusals that the numbers decide, not the kinds of what was asked for."""
 
