@@ -186,7 +186,7 @@ class _Run:
         """The solution, or the lower one to which its instabilities lead, as the `cheaper` problem sees them."""
         for _ in range(MAX_FOLLOWED):
             value, lower = look_down(self.problem, cheaper, solution.state, solution.cycles + 1)
-            if lower is None:
+            if value is None or lower is None:
                 break
             below = self._descend(lower, solution.state, NOISE if value > CERTAIN else self.convergence.energy)
             if below.converged and below.state.energy > solution.state.energy - NOISE:
