@@ -187,7 +187,7 @@ def draw(rng: np.random.Generator, properties=PROPERTIES, each: int = 1) -> list
     if xc in RIPPLED:
         options["grid_level"] = 2
     method = _one_of(rng, ["auto", "auto", "UKS", "ROKS"] if spin else ["auto", "auto", "auto", "UKS"])
-    if "broken_symmetry" in options and (method == "auto" and not spin or _one_of(rng, [True, True, False])):
+    if "broken_symmetry" in options and (method == "ROKS" or not spin):
         method = "UKS"  # a restricted calculation has no symmetry of spins to break
     if {"occupations", "smearing"} <= set(options):  # either decides
         del options["smearing"]
