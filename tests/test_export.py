@@ -6,6 +6,7 @@ import itertools
 import re
 import shutil
 import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -359,3 +360,10 @@ def test_fortran_calls_it(pbe, tmp_path):
     energy, slopes = pointwise_kernel(dftfd.get_functional("gga_x_pbe"), 2)(x, 1)
     expected = [energy[0, 0] / 0.5, *slopes[:2, 0]]
     np.testing.assert_allclose(np.array(printed.split(), dtype=float), expected, rtol=1e-14)
+
+
+def test_a_process_that_does_nothing_else_exports(tmp_path):
+    """What was traced before decides whether constants of inner programs are literals: none of it may be needed."""
+    code = f"import dftfd; dftfd.export('gga_x_pbe', {str(tmp_path / 'c')!r}, order=1)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and any((tmp_path / "c").glob("*_order1.c")), done.stderr

@@ -16,7 +16,7 @@ import numpy as np
 @functools.partial(jax.jit, inline=True)  # traced once; formulas have dozens
 def _by_halley(x):
     high = (jax.lax.bitcast_convert_type(x, jnp.int64) >> 32).astype(jnp.int32)
-    seed = (high // 3 + jnp.int32(0x2A9F7893)).astype(jnp.int64) << 32
+    seed = (high // 3 + np.int32(0x2A9F7893)).astype(jnp.int64) << 32
     y = jax.lax.bitcast_convert_type(seed, jnp.float64)
     for _ in range(3):
         cube = y * y * y
