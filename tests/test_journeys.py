@@ -92,7 +92,7 @@ def test_chemist_gradients_and_optimisations_of_many(day):
 
 def test_chemist_scans_a_bond(day, tmp_path):
     words = ("scan", "dimer.xyz", "--bond", 0, 1, "--from", 2.0, "--to", 4.0, "--steps", 3, "--xc", "hf", *CHEAP)
-    assert "distance of He0 He1" in day(*words, "--record", "s.json", "--output", "s.png")
+    assert "distance of He1 He2 (0 1)" in day(*words, "--record", "s.json", "--output", "s.png")
     day(*words, "--record", "s.json", "--restart")
     assert np.all(np.diff(dftfd.load_scan("s.json").energies) < 0)
 

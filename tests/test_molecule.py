@@ -498,6 +498,7 @@ SENSIBLE = {
     "helium pair": "He 0 0 0; He 0 0 50",
     "chromium dimer": "Cr 0 0 0; Cr 0 0 1.68",
     "nitrogen": "N 0 0 0; N 0 0 1.0977",
+    "hydrogen leaving fluorine": "H 0 0 -1.615; F 0 0 0; F 0 0 1.48; H 0 0 3.095",
     "ghost near a bond": "H 0 0 0; H 0 0 0.7414; ghost-H 0 0 0.37",
     "one atom": "He 0 0 0;",
 }

@@ -131,8 +131,8 @@ def warn_about_units(molecule, unit: str) -> None:
     """Warn where distances fit the other unit better than the one that was given.
 
     Confusing angstrom and bohr scales every bond by 1.89 or 0.53. A hydrogen atom whose nearest neighbour is between
-    1.45 and 2.6 covalent distances away and beyond 1.3 angstrom suggests the first, one nearer than 0.6 angstrom or any
-    pair below 0.55 covalent distances the second. Where all nearest neighbours are 100 times or a tenth of a covalent
+    1.45 and 2.6 covalent distances away and beyond 1.3 angstrom suggests the first where no other atom is bonded (in a
+    transition state some are), one nearer than 0.6 angstrom or any pair below 0.55 covalent distances the second. Where all nearest neighbours are 100 times or a tenth of a covalent
     distance away, the coordinates were picometres or nanometres. Farther atoms are dissociated or van der Waals
     partners, not bonds.
     """
@@ -146,7 +146,7 @@ def warn_about_units(molecule, unit: str) -> None:
     angstrom = distances * BOHR_IN_ANGSTROM
     hydrogen = numbers == 1
     bonded_to_hydrogen = hydrogen | (numbers[neighbours] == 1)
-    too_long = hydrogen & (angstrom > 1.3) & (ratio > 1.45) & (ratio < 2.6)
+    too_long = hydrogen & (angstrom > 1.3) & (ratio < 2.6) & np.all(ratio > 1.45)
     too_short = (bonded_to_hydrogen & (angstrom < 0.6)) | (ratio < 0.55)
     for other, factor in _NOT_READ.items():
         if np.all((ratio / factor > 0.75) & (ratio / factor < 1.3)) and not np.isin(numbers, _NOBLE).all():
