@@ -132,9 +132,9 @@ def warn_about_units(molecule, unit: str) -> None:
 
     Confusing angstrom and bohr scales every bond by 1.89 or 0.53. A hydrogen atom whose nearest neighbour is between
     1.45 and 2.6 covalent distances away and beyond 1.3 angstrom suggests the first where no other atom is bonded (in a
-    transition state some are), one nearer than 0.6 angstrom or any pair below 0.55 covalent distances the second. Where all nearest neighbours are 100 times or a tenth of a covalent
-    distance away, the coordinates were picometres or nanometres. Farther atoms are dissociated or van der Waals
-    partners, not bonds.
+    transition state some are), one nearer than 0.6 angstrom or any pair below 0.55 covalent distances the second. Where
+    all nearest neighbours are 100 times or a tenth of a covalent distance away, the coordinates were picometres or
+    nanometres. Farther atoms are dissociated or van der Waals partners, not bonds.
     """
     real = np.flatnonzero(~np.asarray(molecule.ghost))
     if len(real) < 2:
