@@ -133,5 +133,8 @@ def test_whole_calculation_of_a_random_hydride_is_psi4s(number, tmp_path):
         xc=xc,
     )
     (tmp_path / "input.dat").write_text(text)
-    subprocess.run(["psi4", "-n", "2", "input.dat"], cwd=tmp_path, check=True, capture_output=True, timeout=600)
+    ended = subprocess.run(["psi4", "-n", "2", "input.dat"], cwd=tmp_path, capture_output=True, timeout=600)
+    if "Could not converge SCF iterations" in (tmp_path / "output.dat").read_text():
+        pytest.skip("Psi4 finds no state of this molecule, with which ours would be compared")
+    ended.check_returncode()
     assert ours.energy == pytest.approx(float((tmp_path / "energy").read_text()), abs=1e-5)
