@@ -1,14 +1,18 @@
 """Nothing false is proved: jumps, kinks, domains of definition, operations without an enclosure."""
 
 import functools
+import inspect
+import itertools
 import json
 import math
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
+import flint
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 from jax import lax
@@ -258,7 +262,59 @@ def test_no_two_questions_of_finiteness_are_one():
     assert proof.recheck() == (1, 1)
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        lambda x: (jnp.where(x > -1, 4, 0) & 2).astype(jnp.float64) - 0.5,
+        lambda x: 0.5 - (jnp.where(x > -1, 4, 0) | 2).astype(jnp.float64),
+        lambda x: 0.5 - (~jnp.where(x > -1, 4, 0)).astype(jnp.float64),
+        lambda x: (jnp.where(x > -1, jnp.float32(2**24), jnp.float32(0)) + 1 - 2**24).astype(jnp.float64) - 0.5,
+        lambda x: 2.0**53 + 0.5 - jnp.where(x > -1, 2**53 + 1, 0).astype(jnp.float64) * x**0,
+    ],
+)
+def test_bits_and_other_numbers_than_float64_are_refused(code):
+    """4 & 2 is 0 and not true; 2^24 + 1 - 2^24 is 0 in float32."""
+    with pytest.raises(UnsupportedError):
+        dftfd.prove(code, domain={"x": (0.0, 1.0)})
+
+
+def test_entries_keep_their_order_where_an_array_is_read_by_columns():
+    """1.5 - 2 < 0; by rows it would be 1.5 - 1. Kernels read such arrays as proofs do."""
+    code = lambda x: jnp.reshape(jnp.array([[x, 1.0], [2.0, 3.0]]), (4,), order="F")
+    assert dftfd.prove(lambda x: 1.5 - code(x)[1], domain={"x": (0.0, 1.0)}).outcome == "violated"
+    program = point_program(code, jax.ShapeDtypeStruct((), np.float64))
+    assert [float(v[0]) for v in run_on_numpy(program, [np.array([0.5])])] == [0.5, 2.0, 1.0, 3.0]
+
+
+def test_more_variables_than_a_tree_has_places_for_are_refused():
+    names = [f"v{k}" for k in range(10)]
+    code = lambda **v: sum(v.values())
+    code.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in names])
+    with pytest.raises(InputError, match="9 at most"):
+        dftfd.prove(code, domain=dict.fromkeys(names, (0.0, 1.0)))
+    assert dftfd.prove(code, domain=dict.fromkeys(names, (0.0, 1.0)) | {"v9": (1.0, 1.0)}).proved
+
+
 # ---- the recheck
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "lambert_w", "tanh", "erfc"])
+def test_the_recheck_encloses_taylor_coefficients(name):
+    """Of f(3/2 x + x y/2) along ln x on a box, and their slopes by y, against mpmath's."""
+    f = {"lambert_w": lambda u: mpmath.re(mpmath.lambertw(u))}.get(name) or getattr(mpmath, name)
+    algebra = ball_formulas.OnBalls(flint, [1.0, 0.3], [1.5, 0.9], 1, True)
+    x, y = algebra.variables
+    u = algebra.add(algebra.mul(x, algebra.number(1.5)), algebra.mul(algebra.mul(x, y), algebra.number(0.5)))
+    series = algebra.plain(algebra._function(name, u)).a
+    e = mpmath.mpf(10) ** -6
+    for x0, y0 in itertools.product((1.0, 1.2, 1.5), (0.3, 0.9)):
+        taylor = lambda y, x0=x0: mpmath.taylor(lambda t: f(x0 * mpmath.exp(t) * (1.5 + 0.5 * y)), 0, 2)
+        below, at, above = map(taylor, (y0 - e, y0, y0 + e))
+        for k, ball in enumerate(series):
+            assert ball.v.lo.lower() - 1e-9 <= float(at[k]) <= ball.v.hi.upper() + 1e-9
+            if k < 2:  # the last one's slope is not needed
+                slope = float((above[k] - below[k]) / (2 * e))
+                assert ball.g[1].lo.lower() - 1e-6 <= slope <= ball.g[1].hi.upper() + 1e-6
 
 
 @own("gga_c_with_a_step_down")

@@ -76,7 +76,7 @@ class OnBalls(BallArithmetic):
     def constant(self, value):
         if value.dtype.kind == "b":
             return Truth(bool(value), bool(value), frozenset())
-        if value.dtype.kind != "f":
+        if value.dtype.kind in "iu":
             return int(value)
         if np.isfinite(value):
             return self.number(float(value))
@@ -153,7 +153,7 @@ class OnBalls(BallArithmetic):
             return self._converted(args[0])
         if op == "pow" and isinstance(args[1], int):
             return self.power(args[0], Fraction(args[1]))
-        if all(isinstance(a, Scaled) for a in args):
+        if all(isinstance(a, Scaled) for a in args) and (node.real or op in _TESTS or op == "is_finite"):
             return self._real(node, args)
         if op in _TESTS and all(isinstance(a, int) for a in args):
             truth = bool(TESTS[_TESTS[op]](self.arb(args[0] - args[1])))

@@ -1,5 +1,6 @@
 """Power series in ln x_0 with gradients, on boxes, in Arb's arithmetic; derivatives by recurrences."""
 
+import copy
 from fractions import Fraction
 
 from dftfd.verify.ball_intervals import FUNCTIONS, SLOPES, TESTS, Between, clip, met, union
@@ -49,6 +50,7 @@ class BallArithmetic:
 
     def __init__(self, flint, lo, hi, order, moves_first: bool):
         self.arb, self.order = flint.arb, order + 1 if moves_first else 0
+        self._last = self.order  # whose gradient nobody asks for
         centre = [x + 0.5 * (y - x) for x, y in zip(lo, hi, strict=True)]
         self.sides = [self._between(x, y) for x, y in zip(lo, hi, strict=True)]
         self.centres = [self.arb(x) for x in centre]
@@ -124,7 +126,7 @@ class BallArithmetic:
             total = parts[0]
             for p in parts[1:]:
                 total = total + p
-            a.append(total if i < self.order or not self.moves_first else Coefficient(total.v, total.c, {}))
+            a.append(total if i < self._last or not self.moves_first else Coefficient(total.v, total.c, {}))
         return self._met(BallSeries(a, s.depends | t.depends))
 
     def _integrated(self, start: Coefficient, s: BallSeries, derivative) -> BallSeries:
@@ -246,8 +248,8 @@ SERIES_SLOPES = {
     "lambert_w": lambda a, s: _lambert_slope(a, s),
     "abs": lambda a, s: a._unary("sign", s),
     "sign": lambda a, s: _scaled(a, s, a.arb(0 if s.a[0].v > 0 or s.a[0].v < 0 else "nan")),
-    "sin": lambda a, s: a._unary("cos", _shorter(s)),
-    "cos": lambda a, s: _scaled(a, a._unary("sin", _shorter(s)), a.arb(-1)),
+    "sin": lambda a, s: _of_order(a, a.order - 1)._unary("cos", _shorter(s)),
+    "cos": lambda a, s: _scaled(a, _of_order(a, a.order - 1)._unary("sin", _shorter(s)), a.arb(-1)),
     "cbrt": lambda a, s: _cube_root_slope(a, s),
 }
 
@@ -275,6 +277,13 @@ def _bell(a, s, factor):
     return _scaled(a, a._unary("exp", squared), factor / a.arb.pi().sqrt())
 
 
+def _of_order(a, order: int):
+    """The same arithmetic to a lower order: a coefficient that is missing there is left out, and not zero."""
+    lower = copy.copy(a)
+    lower.order = order
+    return lower
+
+
 def _shorter(s):
     """Without the last coefficient, which a slope does not need; so the recursion of sine and cosine ends."""
     return BallSeries(s.a[:-1], s.depends)
@@ -291,8 +300,8 @@ def _lambert_slope(a, s):
     y = [s.a[0].through(FUNCTIONS["lambert_w"], lambda v: SLOPES["lambert_w"](a, v))]
     slope = None
     for i in range(1, a.order + 1):
-        w = BallSeries(list(y), s.depends)
-        slope = _over(a, a._product(a._unary("exp", w), _one_plus(a, w)))
+        w, b = BallSeries(list(y), s.depends), _of_order(a, i - 1)
+        slope = _over(b, b._product(b._unary("exp", w), _one_plus(b, w)))
         total = None
         for j in range(1, i + 1):
             if j < len(s.a) and i - j < len(slope.a):

@@ -19,6 +19,9 @@ from dftfd.verify.statements import Statement
 _LIMITS = {"rs": (1e-12, 1e7), "s": (0.0, 1e30), "zeta": (-1.0, 1.0)}
 """Of domains. At larger r_s kernels lift spin densities (functionals/numerics.py), and below their floor are zero."""
 
+_MOST = 9
+"""Variables that have a width: as many as the tree of a certificate has places for (dftfd.verify.inequality)."""
+
 _PARTS = {"F_x": ("x",), "F_c": ("c",), "F_xc": ("x", "c")}
 
 
@@ -62,6 +65,8 @@ def _require_names(given, known) -> None:
 def _prepared(domain: Mapping, keep: tuple[str, ...]) -> tuple[Factored, dict, tuple[str, ...]]:
     """Algebra and polynomials of the variables; those of no width are numbers, but for `keep`."""
     names = tuple(k for k, (a, b) in domain.items() if a < b or k in keep)
+    if len(names) > _MOST:
+        raise InputError(f"the domain has {len(names)} variables with a width; {_MOST} at most: fix the others.")
     algebra = Factored([Interval(*domain[k]) for k in names])
     variables = {k: algebra.number(a) for k, (a, _) in domain.items() if k not in names}
     return algebra, variables | dict(zip(names, algebra.inputs, strict=True)), names

@@ -77,7 +77,7 @@ class Factored(Polynomials):
     def constant(self, value):
         if value.dtype.kind == "b":
             return bool(value)
-        if value.dtype.kind != "f":
+        if value.dtype.kind in "iu":
             return int(value)
         return self.number(value) if np.isfinite(value) else self._atom(self.intern("between", (), UNKNOWN))
 
@@ -103,6 +103,8 @@ class Factored(Polynomials):
         return Predicate(node, _COMPARISONS[op], tuple(sorted(difference.items())))
 
     def _logic(self, op, *args):
+        if not all(isinstance(a, bool | Predicate) for a in args):
+            raise NotInAlgebra(f"the operation {op!r} of the bits of whole numbers is not known.")
         known = [a for a in args if isinstance(a, bool)]
         open_ones = [a for a in args if isinstance(a, Predicate)]
         if op == "not":
@@ -178,6 +180,8 @@ class Factored(Polynomials):
         op = node.op
         if op not in _LOGICAL and not all(isinstance(a, dict) for a in (args[:1] if op == "pow" else args)):
             raise NotInAlgebra(f"the operation {op!r} of truth values or whole numbers is not known.")
+        if op not in _LOGICAL and not node.real and op != "is_finite":
+            raise NotInAlgebra(f"the operation {op!r} of other numbers than float64 rounds.")
         if op in ("add", "add_any", "sub"):
             return self.add(*args, sign=-1 if op == "sub" else 1)
         if op == "mul":
@@ -216,6 +220,11 @@ class Factored(Polynomials):
             return self.power(a, p) if p else self.number(1.0)
         return self.unary("exp", self.mul(b, self.unary("log", a)))
 
+    def _whole(self, value: int) -> Polynomial:
+        if int(float(value)) != value:
+            raise NotInAlgebra(f"the whole number {value} is rounded to float64.")
+        return self.number(float(value))
+
     def _other(self, node, args):
         op = node.op
         if op in _COMPARISONS:
@@ -233,7 +242,7 @@ class Factored(Polynomials):
             if isinstance(args[0], dict):
                 return args[0]
             if isinstance(args[0], int):
-                return self.number(float(args[0]))
+                return self._whole(args[0])
             return self.select(args[0], {}, self.number(1.0))
         raise NotInAlgebra(f"no enclosure of the operation {op!r} is known: nothing can be proved of this formula.")
 

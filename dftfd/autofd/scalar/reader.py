@@ -295,10 +295,16 @@ def _reshape(array, params, shape):
     return array.reshape(shape)
 
 
+def _in_order(array, params, shape):
+    """Of entries in the order of other axes, as in jnp.reshape(order="F")."""
+    axes = params["dimensions"]
+    return (array if axes is None else array.transpose(axes)).reshape(shape)
+
+
 _MOVES = {
     "broadcast_in_dim": _by_numpy(_broadcast_in_dim),
     "expand_dims": _by_numpy(_reshape),
-    "reshape": _by_numpy(_reshape),
+    "reshape": _by_numpy(_in_order),
     "rev": _by_numpy(lambda array, params, shape: np.flip(array, params["dimensions"])),
     "slice": _by_numpy(_slice),
     "squeeze": _by_numpy(_reshape),
