@@ -13,7 +13,7 @@ import matplotlib
 import numpy as np
 
 import dftfd
-from dftfd.verify.potential_comparison import libxc_potential
+from dftfd.verify.check import libxc_potential
 from dftfd.xc.density import evaluate_at
 
 PICTURE = Path("potential_along_a_bond.png")  # in the current folder

@@ -17,15 +17,17 @@ from typing import Any
 import jax
 import numpy as np
 
+from dftfd.autofd import Function, compose
 from dftfd.errors import FunctionalError, InputWarning, closest_names, shown
 from dftfd.functionals import pytree  # noqa: F401  makes Functional a pytree
 from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange
+from dftfd.functionals.densities import in_words, signature_of
 from dftfd.functionals.fingerprint import differences
 from dftfd.functionals.guests import GuestTerm, guest_term, require_valid_guest
 from dftfd.functionals.kinds import KINDS, kind_of_name
+from dftfd.functionals.numerics import zero_with_slope
 from dftfd.functionals.parameters import are_equal, require_known
 from dftfd.functionals.plugins import found_plugins, load
-from dftfd.functionals.potential_models import potential_term
 from dftfd.functionals.validation import require_valid
 from dftfd.runtime.arguments import public_raising
 
@@ -385,3 +387,24 @@ def unknown_name(name: str) -> FunctionalError:
     names.update(*(s.names() for s in ([source] if source else _sources.values())))
     known = ", ".join(prefix + close for close in closest_names(plain, names))
     return FunctionalError(f"unknown functional {name!r}; the closest known names are {known}.")
+
+
+def potential_term(formula: Callable, name: str, doi: str | None = None) -> EnergyTerm:
+    """The term of a model potential (v_alpha, v_beta) [hartree], given as a formula like an energy's.
+
+    Its energy per volume is zero, but with the derivative v_s with respect to rho_s, so it goes the way of all others.
+    """
+    ingredients, parameters = signature_of(formula, name)
+
+    def energy(rho, tau=None, **parameters):
+        given = {"n": rho[0] + rho[1], "rho": rho, "tau": tau}
+        v = formula(*(given[i] for i in ingredients), **parameters)
+        if not isinstance(v, Function) or v.result.shape != (2,):
+            raise FunctionalError(
+                f"potential {name!r} returned {in_words(v)}; (v_alpha, v_beta), a function R^3 -> R^2, expected."
+            )
+        return compose(lambda rho, v: zero_with_slope(rho, v).sum(), rho, v)
+
+    energy.__doc__, energy.__module__ = formula.__doc__, formula.__module__
+    used = ("rho", "tau") if "tau" in ingredients else ("rho",)
+    return EnergyTerm(name, energy, used, parameters, doi, has_energy=False)

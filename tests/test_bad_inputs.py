@@ -37,7 +37,7 @@ from dftfd.functionals.registry import _REGISTRY
 from dftfd.grids.molecular import molecular_grid
 from dftfd.interop import libxc
 from dftfd.runtime.hdf5 import read_tree, write_tree
-from dftfd.verify.potential_comparison import molecular_jet
+from dftfd.verify.check import molecular_jet
 
 LIST = json.loads((Path(__file__).parents[1] / "data/reference/bad_inputs.json").read_text())
 EXIT_CODE = {case["id"]: case["exit_code"] for case in LIST["cases"]}

@@ -15,7 +15,7 @@ from dftfd.benchmarks import compare_totals, plan_benchmark, read_set, shipped_s
 from dftfd.benchmarks import energies as running
 from dftfd.benchmarks.gscdb import read_totals
 from dftfd.benchmarks.reactions import HARTREE, document_of, read_document
-from dftfd.benchmarks.statistics import interval, statistics_of, wtmad1, wtmad2
+from dftfd.benchmarks.verdict import interval, statistics_of, wtmad1, wtmad2
 from dftfd.cli import main
 from dftfd.cli.verdicts import functionals_of
 from dftfd.errors import FileError, FunctionalError, InputError, UnsupportedError

@@ -17,8 +17,8 @@ from dftfd.functionals import jax_xc_kernels
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.interop import libxc
+from dftfd.verify import check as potentials
 from dftfd.verify import point_comparison as pointwise
-from dftfd.verify import potential_comparison as potentials
 from dftfd.verify import sampling
 from dftfd.verify.check import pointwise_rows, reference_densities
 from dftfd.verify.counterpart import counterpart

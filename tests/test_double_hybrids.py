@@ -10,6 +10,7 @@ from pyscf import df, gto, mp, scf
 from pyscf.mp import dfmp2, dfump2
 
 import dftfd
+from dftfd.batch.entries import energies_on
 from dftfd.cli import main
 from dftfd.errors import FileError, InputError, UnsupportedError
 from dftfd.functionals.definition import from_definition
@@ -17,7 +18,6 @@ from dftfd.functionals.double_hybrids import orbitals_alone
 from dftfd.libcint.mole import to_pyscf
 from dftfd.libcint.pair_correlation import core_orbitals, second_order_energies
 from dftfd.results.result_file import load_result
-from dftfd.tasks.other_functional import energies_on
 
 slow = pytest.mark.slow
 BENT = {0: "O 0 0 0.1; H 0.1 0.76 -0.48; H 0 -0.74 -0.5", 1: "N 0 0 0.1; H 0.1 0.8 -0.5; H 0 -0.78 -0.52"}

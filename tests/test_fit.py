@@ -21,7 +21,7 @@ from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, 
 from dftfd.functionals.named_files import functional_in_file
 from dftfd.functionals.saved_functionals import save_functional
 from dftfd.libcint.mole import overlap_integrals
-from dftfd.training.fit_search import Batches
+from dftfd.training.fitting import Batches
 
 OPTIONS = {"basis": "sto-3g", "grid_level": 1, "conv_tol": 1e-11, "density_fit": False}
 SMALL = OPTIONS | {"conv_tol": 1e-9}

@@ -22,7 +22,7 @@ from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.common import slater_exchange, spin_scaled, total_density
 from dftfd.functionals.densities import SPACE
 from dftfd.functionals.registry import get_functional
-from dftfd.verify.potential_comparison import molecular_jet
+from dftfd.verify.check import molecular_jet
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.density import density_function, evaluate_at
 from dftfd.xc.kernel import XCKernel

@@ -16,7 +16,7 @@ from dftfd.cli import main
 from dftfd.errors import FileError, FunctionalError, MissingDependencyError, UnsupportedError
 from dftfd.functionals import catalogue, jax_xc_kernels, libxc_tree
 from dftfd.functionals.maple_files import functional_of_formula
-from dftfd.functionals.maple_includes import expanded
+from dftfd.functionals.maple_kernel import expanded
 from dftfd.functionals.maple_program import Definitions, Evaluation
 from dftfd.functionals.maple_scalars import plain
 from dftfd.functionals.maple_special import cubic_splines, dilogarithm

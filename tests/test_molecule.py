@@ -16,8 +16,15 @@ from pyscf.scf import hf, uhf
 
 import dftfd
 from dftfd.errors import DftfdError, FileError, InputError, InputWarning, UnsupportedError
-from dftfd.libcint.basis_exchange import exchange_names, exchange_potential, exchange_shells
-from dftfd.libcint.basis_sets import load_basis, load_ecp, normalise_basis_name, to_tuples
+from dftfd.libcint.basis_sets import (
+    exchange_names,
+    exchange_potential,
+    exchange_shells,
+    load_basis,
+    load_ecp,
+    normalise_basis_name,
+    to_tuples,
+)
 from dftfd.libcint.guesses import atomic_density, hueckel_density
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM, meta_loewdin_orbitals, minao_guess, to_pyscf
 from dftfd.libcint.two_electron import auxiliary_basis

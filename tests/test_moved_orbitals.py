@@ -8,10 +8,10 @@ from pyscf import gto
 
 import dftfd
 from dftfd.libcint.gto import component_count, gaussian_basis
-from dftfd.xc import moved_orbitals
+from dftfd.xc import gradient
 from dftfd.xc.ao_store import Block
 from dftfd.xc.channels import RAISED, ROW, TAU
-from dftfd.xc.moved_orbitals import MovedOrbitals
+from dftfd.xc.gradient import MovedOrbitals
 
 N_POINTS = 24
 WATER = "O 0.1 -0.2 0.3; H 0.2 1.5 0.9; H -0.3 -1.4 1.1"
@@ -74,5 +74,5 @@ def test_forces_are_the_same_compiled_and_by_numpy(xc, monkeypatch):
     """Blocks of different numbers of orbitals one after the other, on two workers, in memory that is used again."""
     result = dftfd.run_scf(dftfd.molecule("O 0 0 0; H 0 0.76 0.58; H 0 -0.76 0.58; Ne 0 0 9", basis="def2-svp"), xc)
     by_numpy = result.forces()
-    monkeypatch.setattr(moved_orbitals, "WORTH_COMPILING", 0)
+    monkeypatch.setattr(gradient, "WORTH_COMPILING", 0)
     np.testing.assert_allclose(result.forces(), by_numpy, rtol=0, atol=1e-12)

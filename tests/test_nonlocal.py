@@ -14,7 +14,7 @@ from pyscf import dft, gto
 import dftfd
 from dftfd.autofd import function
 from dftfd.errors import InputError, QuadratureError
-from dftfd.functionals import vdw_kernel
+from dftfd.functionals import vdw_df
 from dftfd.functionals.densities import SPACE
 from dftfd.grids.molecular import molecular_grid
 from dftfd.model.calculation import Calculation
@@ -207,7 +207,7 @@ def test_tabulated_kernel_is_the_defining_integral():
     try:
         script.CUT, script.NODES = 120.0, 9
         for d1, d2 in np.exp(rng.uniform(np.log(2e-3), np.log(30.0), size=(12, 2))):
-            assert float(vdw_kernel.kernel(d1, d2)) == pytest.approx(script.kernel(d1, d2), abs=2e-8, rel=1e-4)
+            assert float(vdw_df.kernel(d1, d2)) == pytest.approx(script.kernel(d1, d2), abs=2e-8, rel=1e-4)
     finally:
         script.CUT, script.NODES = saved
 
@@ -230,13 +230,13 @@ def test_kernel_against_the_integral_as_it_is_printed():
         v, x, y, z = nu_1[:, None], nu_1[None, :], nu_2[:, None], nu_2[None, :]
         T = 0.5 * (1 / (v + x) + 1 / (y + z)) * (1 / ((v + y) * (x + z)) + 1 / ((v + z) * (y + x)))
         phi = 2 / np.pi**2 * (w * a**2) @ (W * T) @ (w * a**2)
-        assert float(vdw_kernel.kernel(d1, d2)) == pytest.approx(phi, abs=1e-4)
+        assert float(vdw_df.kernel(d1, d2)) == pytest.approx(phi, abs=1e-4)
 
 
 def test_limits_of_the_kernel():
     """Published properties: int phi D^2 dD = 0 for d1 = d2 and otherwise (Dion et al.), phi -> -C / (d1^2 d2^2 (d1^2 +
     d2^2)) with C = 12 (4 pi / 9)^3, symmetry, and a logarithm at small distance."""
-    kernel = jax.jit(jax.vmap(vdw_kernel.kernel))
+    kernel = jax.jit(jax.vmap(vdw_df.kernel))
     u, w = np.polynomial.legendre.leggauss(400)
     u = 0.5 * (np.log(1e-4) + np.log(500.0)) + 0.5 * np.log(5e6) * u
     D, w = np.exp(u), 0.5 * np.log(5e6) * w
@@ -247,7 +247,7 @@ def test_limits_of_the_kernel():
     asymptotic = -12 * (4 * np.pi / 9) ** 3 / (d1**2 * d2**2 * (d1**2 + d2**2))
     np.testing.assert_allclose(kernel(d1, d2), asymptotic, rtol=2e-4)
     np.testing.assert_array_equal(kernel(d1, d2), kernel(d2, d1))
-    slope = float(vdw_kernel.kernel(1e-5, 1e-5) - vdw_kernel.kernel(1e-4, 1e-4)) / np.log(10)
+    slope = float(vdw_df.kernel(1e-5, 1e-5) - vdw_df.kernel(1e-4, 1e-4)) / np.log(10)
     assert slope == pytest.approx(2 / np.pi)
 
 
@@ -255,8 +255,8 @@ def test_derivatives_of_the_tabulated_kernel():
     """Automatic derivatives against finite differences, also at d1 = d2, where tau has a kink, and across cells."""
     for d1, d2 in ((1.0, 1.0), (0.3, 2.0), (5.0, 4.9), (1e-4, 2e-4), (300.0, 5.0)):
         h = 1e-5 * d1
-        difference = (vdw_kernel.kernel(d1 + h, d2) - vdw_kernel.kernel(d1 - h, d2)) / (2 * h)
-        assert float(jax.grad(vdw_kernel.kernel)(d1, d2)) == pytest.approx(float(difference), rel=2e-6)
+        difference = (vdw_df.kernel(d1 + h, d2) - vdw_df.kernel(d1 - h, d2)) / (2 * h)
+        assert float(jax.grad(vdw_df.kernel)(d1, d2)) == pytest.approx(float(difference), rel=2e-6)
 
 
 def test_vdw_df_energy_is_the_double_sum_of_its_paper():

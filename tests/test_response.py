@@ -20,7 +20,7 @@ from dftfd.response import excitations as module
 from dftfd.response import linear_response
 from dftfd.response.excitations import excitations_of
 from dftfd.response.linear_response import LinearResponse
-from dftfd.response.smeared import SmearedResponse
+from dftfd.response.polarizability import SmearedResponse
 from dftfd.runtime.progress import Progress
 from dftfd.terms.term import no_change
 from dftfd.xc.transitions import transition_density

@@ -11,7 +11,7 @@ from dftfd.scf.convergence import STRATEGIES, Convergence
 from dftfd.scf.loop import solve
 from dftfd.scf.occupation import Aufbau
 from dftfd.scf.problem import Problem
-from dftfd.tasks import cheap_start as cheaper
+from dftfd.tasks import run as cheaper
 from dftfd.xc.matrix import XCBuilder
 
 NAPHTHALENE = """

@@ -17,7 +17,7 @@ from dftfd.scf.occupation import Aufbau
 from dftfd.scf.rotation import canonical, rotated
 from dftfd.scf.second_order import SMALLEST_METRIC, bend_of
 from dftfd.scf.stability import LOOKS, NOISE, difference_response, energy_model, look_down, lowest_eigenpair
-from dftfd.tasks.cheap_start import spin_instability
+from dftfd.tasks.run import spin_instability
 from dftfd.xc.matrix import XCBuilder
 
 ROWS = json.loads((Path(__file__).parents[1] / "data/reference/ground_states.json").read_text())["rows"]

@@ -15,8 +15,7 @@ from dftfd.functionals.registry import get_functional
 from dftfd.xc import code
 from dftfd.xc.code import OnPoints, shared
 from dftfd.xc.kernel import XCKernel
-from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
-from dftfd.xc.nonlocal_response import NonlocalXCResponse
+from dftfd.xc.nonlocal_kernel import NonlocalXCKernel, NonlocalXCResponse
 from dftfd.xc.pointwise import PointwiseKernel, pointwise_kernel
 from dftfd.xc.variables import VARIABLES
 from tests.compilations import compilations

@@ -9,7 +9,7 @@ import dftfd
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
-from dftfd.training import solved
+from dftfd.training import self_consistent
 
 OPTIONS = {"grid_level": 0, "conv_tol": 1e-14, "density_fit": False}
 LIH, BEH = ("Li 0 0 0; H 0 0 1.6", {}), ("Be 0 0 0; H 0 0 1.35", {"spin": 1})
@@ -90,7 +90,7 @@ def test_values_are_those_of_run_scf(scf):
 
 def test_the_energys_gradient_takes_no_response(scf, monkeypatch):
     """And is that of the functional as a pytree, number by number."""
-    monkeypatch.setattr(solved, "LinearResponse", None)  # whoever asks for it fails
+    monkeypatch.setattr(self_consistent, "LinearResponse", None)  # whoever asks for it fails
     slopes = jax.grad(lambda f: scf(f).energy)(HYBRID)
     along_line = sum(
         float(g) * leaf * d for g, leaf, d in zip(jax.tree_util.tree_leaves(slopes), LEAVES, DIRECTION, strict=True)
@@ -153,7 +153,7 @@ def test_what_has_no_derivative_is_refused():
 
 def test_orbitals_without_a_gap_are_named(monkeypatch):
     """HOMO and LUMO, where they are closer than what counts as degenerate; lithium hydride's are 0.2 hartree apart."""
-    monkeypatch.setattr(solved, "SMALLEST_GAP", 0.5)
+    monkeypatch.setattr(self_consistent, "SMALLEST_GAP", 0.5)
     scf = dftfd.differentiable_scf(dftfd.molecule(LIH[0], basis="sto-3g"), **OPTIONS)
     assert np.isfinite(jax.grad(lambda t: scf(along(t)).energy)(0.0))
     with pytest.raises(UnsupportedError, match=r"orbitals 1 \(occupied\) and 2 \(less\) of alpha spin are degenerate"):

@@ -21,7 +21,7 @@ from dftfd.errors import (
     NotConvergedError,
 )
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
-from dftfd.response import displacements
+from dftfd.response import hessian
 from dftfd.system import isotopes
 from dftfd.system.rotations import n_rotations, rigid_motions, symmetry, symmetry_number
 
@@ -378,7 +378,7 @@ def test_imaginary_modes_are_left_out_and_said():
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path, monkeypatch):
     """Displacements that were done are not computed again; the numbers are those of an uninterrupted run."""
     result, path = solved("H 0 0 0; F 0 0 0.95"), tmp_path / "record.h5"
-    whole, solve, calls = result.vibrations(method="differences"), displacements.solution_at, []
+    whole, solve, calls = result.vibrations(method="differences"), hessian.solution_at, []
 
     def counted(*arguments, limit):
         if len(calls) >= limit:
@@ -386,12 +386,12 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path, monkeypatch):
         calls.append(1)
         return solve(*arguments)
 
-    monkeypatch.setattr(displacements, "solution_at", lambda *a: counted(*a, limit=5))
+    monkeypatch.setattr(hessian, "solution_at", lambda *a: counted(*a, limit=5))
     with pytest.raises(KeyboardInterrupt):
         result.vibrations(record=path)
     with pytest.raises(FileError, match="restart=True"):
         result.vibrations(record=path)
-    monkeypatch.setattr(displacements, "solution_at", lambda *a: counted(*a, limit=12))
+    monkeypatch.setattr(hessian, "solution_at", lambda *a: counted(*a, limit=12))
     again = result.vibrations(record=path, restart=True)
     assert len(calls) == 12 and np.array_equal(again.hessian, whole.hessian)
     with pytest.raises(CheckpointError, match="differences .3-point differences, step 0.005 bohr. instead of"):

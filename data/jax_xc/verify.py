@@ -29,9 +29,8 @@ import numpy as np
 from dftfd.autofd.core.structure import structural_key
 from dftfd.functionals import catalogue
 from dftfd.interop import libxc
-from dftfd.verify.check import reference_densities
+from dftfd.verify.check import molecular_jet, reference_densities
 from dftfd.verify.point_comparison import compare, scaled_error
-from dftfd.verify.potential_comparison import molecular_jet
 from dftfd.xc.variables import VARIABLES
 
 ROOT = Path(__file__).parents[2]

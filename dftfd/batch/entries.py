@@ -7,22 +7,35 @@ import re
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from dftfd.batch.outcomes import Outcome
-from dftfd.errors import DftfdError, FileError, InputError, NotConvergedError, ResourceError, one_line, shown
+from dftfd.errors import (
+    DftfdError,
+    FileError,
+    InputError,
+    NotConvergedError,
+    NumericalError,
+    ResourceError,
+    one_line,
+    shown,
+)
+from dftfd.functionals import supports
 from dftfd.functionals.definition import Portable, made_again
+from dftfd.functionals.registry import get_functional
 from dftfd.results.notes import DOUBT
 from dftfd.results.qcschema import atomic_result
+from dftfd.results.result import SCFResult
 from dftfd.runtime.documents import refusing_damage
+from dftfd.runtime.progress import as_progress
+from dftfd.scf.orbitals import occupied_orbitals
 from dftfd.system.geometry import electrons_of, frame_of, is_coordinate_text, read_text, split_frames
 from dftfd.system.molecule import Molecule, molecule
 from dftfd.system.smiles import is_smiles
 from dftfd.tasks.optimization import optimize
-from dftfd.tasks.other_functional import energies_on
 from dftfd.tasks.run import run_scf
 
 INTERNAL_ERROR = 1
@@ -267,3 +280,27 @@ def _words(error):
     """An error in one line, with its type where it is none of ours."""
     text = " ".join(str(error).split())
     return text if isinstance(error, DftfdError) else f"{type(error).__name__}: {text}"
+
+
+def energies_on(result: SCFResult, xc: Any) -> dict[str, float]:
+    """Components of the energy [hartree] of a functional on the density of a result, and their sum as 'total'.
+
+    E_2[P_1] of a functional on the density P_1 of another is not variational in P_1; the difference from the energy on
+    its own density is the density-driven part: M.-C. Kim, E. Sim, K. Burke, Phys. Rev. Lett. 111, 073003 (2013).
+    doi:10.1103/PhysRevLett.111.073003
+
+    Molecule, integrals and grids are the result's. Raises UnsupportedError for double hybrids and models of the
+    potential, NumericalError for an energy that is not finite.
+    """
+    calculation = replace(result.calculation, functional=get_functional(xc))
+    supports.require("another density", calculation.functional)
+    energy = calculation.build(as_progress(False)).energy
+    C_occ = occupied_orbitals(result.mo_coeff, result.mo_occ)
+    energies = energy.evaluate(result.density_matrix, C_occ).energies
+    total = float(np.sum(list(energies.values())))
+    if not np.isfinite(total):
+        raise NumericalError(
+            f"the energy of {calculation.functional.name!r} on the density of {result.settings.functional!r} is not "
+            "finite; compute its own density, or look at the functional where densities are small (dftfd.audit)."
+        )
+    return {**energies, "total": total}

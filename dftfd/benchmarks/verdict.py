@@ -1,7 +1,10 @@
-"""What a benchmark found: errors of each reaction, in tables, as CSV, JSON and LaTeX."""
+"""What a benchmark found: errors of each reaction, in tables, as CSV, JSON and LaTeX.
+
+Means have confidence intervals by bootstrap: B. Efron, Ann. Statist. 7, 1 (1979). doi:10.1214/aos/1176344552
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -10,13 +13,95 @@ import numpy as np
 from dftfd.benchmarks.energies import Computed
 from dftfd.benchmarks.page import page_of
 from dftfd.benchmarks.reactions import HARTREE, BenchmarkSet, Reaction
-from dftfd.benchmarks.statistics import Statistics, interval, statistics_of, wtmad1, wtmad2
-from dftfd.benchmarks.tables import text_of
 from dftfd.errors import InputError, one_line
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.files import write_text
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.plain_text import csv_table, in_latex
+
+RESAMPLES, SEED = 2000, 20261122
+CONFIDENCE = 95
+"""Percent of the resampled means that lie inside an interval."""
+
+SMALL, LARGE = 7.5, 75.0
+"""Mean absolute reference energies [kcal/mol] below and above which WTMAD-1 weights errors by 10 and 0.1."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Errors, computed less reference [kcal/mol].
+
+    n: how many reactions, of `total`.   largest: the error of largest magnitude, of the reaction `worst`.
+    low, high: where the mean absolute error lies with 95 % confidence, if these reactions are a sample of many.
+    """
+
+    n: int
+    total: int
+    mean: float
+    mean_absolute: float
+    root_mean_square: float
+    largest: float
+    worst: str
+    low: float
+    high: float
+
+
+def statistics_of(errors: Sequence[float], names: Sequence[str], total: int) -> Statistics | None:
+    """The Statistics of some errors, None of none."""
+    if not len(errors):
+        return None
+    values = np.asarray(errors, dtype=float)
+    magnitude = np.abs(values)
+    worst = int(np.argmax(magnitude))
+    low, high = interval(magnitude)
+    return Statistics(
+        len(values),
+        total,
+        float(values.mean()),
+        float(magnitude.mean()),
+        float(np.sqrt(np.mean(values**2))),
+        float(values[worst]),
+        names[worst],
+        low,
+        high,
+    )
+
+
+def interval(values) -> tuple[float, float]:
+    """Where the mean of a sample lies with 95 % confidence, by resampling it; the same for the same values."""
+    values = np.asarray(values, dtype=float)
+    rng = np.random.default_rng(SEED)
+    blocks = max(1, 10**6 // len(values))  # rows at a time, so that large sets take little memory
+    means = [
+        values[rng.integers(len(values), size=(min(blocks, RESAMPLES - k), len(values)))].mean(axis=1)
+        for k in range(0, RESAMPLES, blocks)
+    ]
+    tail = (100 - CONFIDENCE) / 2
+    low, high = np.percentile(np.concatenate(means), [tail, 100 - tail])
+    return float(low), float(high)
+
+
+def wtmad2(errors: Sequence[float], weights: Sequence[float | None]) -> float | None:
+    """Mean of weight times absolute error [kcal/mol]; None where a reaction has no weight.
+
+    With weights 56.84 / (mean absolute reference energy of the subset) this is WTMAD-2, eq. 2 of L. Goerigk et al.,
+    Phys. Chem. Chem. Phys. 19, 32184 (2017), doi:10.1039/C7CP04913G.
+    """
+    if not len(errors) or any(weight is None for weight in weights):
+        return None
+    return float(np.mean(np.abs(np.asarray(errors)) * np.asarray(weights, dtype=float)))
+
+
+def wtmad1(means: Sequence[float], references: Sequence[float | None]) -> float | None:
+    """Mean over subsets of their mean absolute errors, times 10 for small and 0.1 for large reference energies, eq. 1.
+
+    means: mean absolute errors.   references: mean absolute reference energies; None where one is not known.
+    """
+    if not len(means) or any(reference is None for reference in references):
+        return None
+    known = np.asarray(references, dtype=float)
+    return float(np.mean(np.where(known < SMALL, 10.0, np.where(known > LARGE, 0.1, 1.0)) * np.asarray(means)))
+
 
 OUTLIERS = 5
 """Reactions that tables list as outliers for each functional."""
@@ -266,3 +351,109 @@ class Verdict(ShownAsText):
     def html(self) -> str:
         """One page that needs nothing else: tables, errors as pictures, outliers with their molecules to turn."""
         return page_of(self)
+
+
+LISTED = 10
+"""Reactions without energy, and remarks, that are listed one by one."""
+
+
+def text_of(verdict) -> str:
+    """The tables of a Verdict."""
+    return "\n".join(
+        [*_head(verdict), *_side_by_side(verdict), *_published(verdict), *_in_full(verdict), *_gaps(verdict)]
+    )
+
+
+def _head(verdict):
+    found = verdict.benchmark_set
+    words = ", ".join(f"{name} {value}" for name, value in verdict.settings.items())
+    yield f"{found.name}: {found.title}" if found.title else found.name
+    yield f"{len(found.reactions)} reactions of {len(found.species)} molecules; {words}"
+    yield "energies in kcal/mol; errors are computed less reference; brackets: 95 % of resampled means"
+
+
+def _side_by_side(verdict):
+    labels: list[tuple[str, tuple[str, ...]]] = [(name, (name,)) for name in verdict.subsets]
+    labels += [(kind, tuple(names)) for kind, names in verdict.classes.items()]
+    labels = [*labels, ("all", ())] if len(verdict.subsets) > 1 else labels
+    rows = []
+    for label, names in labels:
+        found = [verdict.statistics(xc, *names) for xc in verdict.functionals]
+        total = next((one.total for one in found if one is not None), 0)
+        values = ["-" if one is None else _with_interval(one) for one in found]
+        rows.append([label, str(total), *values])
+    for name, values in verdict.weighted_rows():
+        pairs = zip(values, verdict.functionals, strict=True)
+        rows.append([name, "", *("-" if v is None else f"{v:.2f}{_interval_of(verdict, name, xc)}" for v, xc in pairs)])
+    return ["", *_table(["mean absolute error", "n", *verdict.functionals], rows)]
+
+
+def _interval_of(verdict, name, xc):
+    found = verdict.weighted_interval(xc) if name == "WTMAD-2" else None
+    return f" [{found[0]:.2f}, {found[1]:.2f}]" if found else ""
+
+
+def _with_interval(one):
+    text = f"{one.mean_absolute:.2f} [{one.low:.2f}, {one.high:.2f}]"
+    return text if one.n == one.total else f"{text} of {one.n}"
+
+
+def _published(verdict):
+    known = verdict.published()
+    if not known:
+        return []
+    names = sorted(known, key=lambda xc: (xc not in verdict.functionals, xc))
+    rows = [
+        [label, *(f"{known[xc][label]:.2f}" if label in known[xc] else "-" for xc in names)]
+        for label in [*verdict.subsets, "all"]
+        if any(label in known[xc] for xc in names)
+    ]
+    return ["", *_table(["published, same reactions", *names], rows)]
+
+
+def _in_full(verdict):
+    for xc in verdict.functionals:
+        rows = []
+        for label, names in [*((name, (name,)) for name in verdict.subsets), ("all", ())]:
+            one = verdict.statistics(xc, *names)
+            if one is not None:
+                numbers = (one.mean, one.mean_absolute, one.root_mean_square, one.largest)
+                rows.append([label, f"{one.n}/{one.total}", *(f"{value:.2f}" for value in numbers), one.worst])
+        yield ""
+        yield from _table([xc, "n", "mean", "mean abs", "rms", "largest", "of"], rows)
+        worst = ", ".join(f"{one.subset}/{one.name} {error:+.1f}" for one, error in verdict.outliers(xc))
+        yield f"outliers: {worst}"
+
+
+def _gaps(verdict):
+    missing, remarks, notes = verdict.missing(), verdict.remarks(), verdict.benchmark_set.notes
+    if missing:
+        yield ""
+        yield f"without energy: {len(missing)}"
+        yield from (f"  {name}{f' with {xc}' if xc else ''}: {reason}" for xc, name, reason in missing[:LISTED])
+        yield from _more(missing)
+    if remarks:
+        yield ""
+        yield f"to be looked at: {len(remarks)}"
+        yield from (f"  {name} with {xc}: {text}" for xc, name, text in remarks[:LISTED])
+        yield from _more(remarks)
+    if notes:
+        yield ""
+        yield from (f"note: {note}" for note in notes[:LISTED])
+        yield from _more(notes)
+
+
+def _more(entries):
+    return [f"  and {len(entries) - LISTED} more"] if len(entries) > LISTED else []
+
+
+def _table(head, rows):
+    """Lines with columns as wide as they need; the first to the left, the last too where it holds words."""
+    table = [head, *rows]
+    widths = [max(len(row[k]) for row in table) for k in range(len(head))]
+    for row in table:
+        cells = [row[0].ljust(widths[0])] + [
+            text.ljust(width) if head[k + 1] == "of" else text.rjust(width)
+            for k, (text, width) in enumerate(zip(row[1:], widths[1:], strict=True))
+        ]
+        yield "  ".join(cells).rstrip()

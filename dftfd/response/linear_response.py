@@ -35,7 +35,7 @@ class LinearResponse:
     """A + B, A - B and A of a result, on vectors (trial, size) of its pairs of orbitals.
 
     Restricted and unrestricted results, and, for static responses, restricted open shells and any given occupations;
-    smeared ones also move electrons (dftfd.response.smeared): UnsupportedError.
+    smeared ones also move electrons (dftfd.response.polarizability): UnsupportedError.
     triplet: of a closed shell, changes of one spin that are minus those of the other.
     fast: of changes that the nuclei of a solvent do not follow.
     gaps: (size,) [hartree].   scale: a vector's energy is scale/2 R . (A + B) R.

@@ -23,7 +23,7 @@ from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
 from dftfd.xc.gradient import BentGradientBuilder, GradientBuilder
 from dftfd.xc.kernel import FunctionalKernel, Kernel
-from dftfd.xc.nonlocal_response import NonlocalXCResponse
+from dftfd.xc.nonlocal_kernel import NonlocalXCResponse
 from dftfd.xc.transitions import Transitions, TripletKernel, equal_spins, opposite_spins
 
 BLOCK_BUFFERS = 4

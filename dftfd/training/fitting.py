@@ -4,13 +4,20 @@ r"""Fits of a functional's parameters to reaction energies and other terms.
 
 Energies have their exact gradients without a response (training.self_consistent), so that a step costs little more than
 the energies. Everything that was evaluated, and the densities that the next evaluation begins with, stand in a record:
-a fit that was killed goes over it again and continues, to the same bits. Which points are looked at is the business of
-dftfd.training.fit_search.
+a fit that was killed goes over it again and continues, to the same bits. The next point follows from what was
+evaluated alone, and batches from the seed alone:
+
+    damped:    (J^T J + lambda diag(J^T J)) dp = -J^T r from the best point, lambda smaller after each step that helps
+    stepwise:  dp of a rule such as Adam's, from the gradient J^T r at the last point
+
+K. Levenberg, Q. Appl. Math. 2, 164 (1944). doi:10.1090/qam/10666.   D. W. Marquardt, J. Soc. Indust. Appl. Math. 11,
+431 (1963). doi:10.1137/0111030
 """
 
+import base64
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +29,7 @@ import numpy as np
 from dftfd.batch.cluster import require_client
 from dftfd.benchmarks import read_set
 from dftfd.benchmarks.reactions import BenchmarkSet, checked, require_reactions
-from dftfd.errors import InputError, InputWarning
+from dftfd.errors import CheckpointError, InputError, InputWarning, NumericalError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.functionals.saved_functionals import save_functional
@@ -39,11 +46,87 @@ from dftfd.runtime.arguments import (
     whole,
 )
 from dftfd.runtime.arguments import path as as_path
+from dftfd.runtime.hdf5 import MAGIC
 from dftfd.runtime.notebook import ShownAsText
+from dftfd.runtime.records import Record, recorded
 from dftfd.training.energy_slopes import Elsewhere
 from dftfd.training.fit_problem import FitProblem
-from dftfd.training.fit_record import recorded_fit
-from dftfd.training.fit_search import Batches, Damped, Stepwise
+
+START, LESS, MORE, LARGEST = 1e-2, 1 / 3, 5.0, 1e8
+"""Marquardt's parameter: at first, after a step that helps, after one that does not, and where no step does."""
+
+SETTLED = 1e-7
+"""Relative fall of the loss below which a fit has ended."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Which reactions an evaluation looks at: all of them, or after the first one batch after the other.
+
+    size: reactions of a batch at most; None for all.   seed: of the order, another one for each pass over the data.
+    """
+
+    total: int
+    size: int | None
+    seed: int
+
+    def at(self, number: int) -> tuple[np.ndarray, bool]:
+        """(indices of reactions in order, whether a pass over the data ends here) of an evaluation, from 1."""
+        if self.size is None or number == 1:
+            return np.arange(self.total), True
+        parts = -(-self.total // self.size)
+        epoch, part = divmod(number - 2, parts)
+        order = np.random.default_rng([self.seed, epoch]).permutation(self.total)
+        return np.sort(np.array_split(order, parts)[part]), part == parts - 1
+
+
+class Damped:
+    """Levenberg and Marquardt."""
+
+    def __init__(self, problem):
+        self._problem, self._damping = problem, START
+
+    def after(self, step, r, J, best, before) -> tuple[np.ndarray, str]:
+        """(the next point, why the fit has ended, empty where it has not); best: loss, point, ..., r, J."""
+        if step.accepted and before < np.inf and before - step.loss < SETTLED * before:
+            return best[1], "settled"
+        self._damping *= LESS if step.accepted else MORE
+        point = self._next(best)
+        stuck = self._damping > LARGEST or np.array_equal(point, best[1])
+        return point, "settled: no step lowers the loss" if stuck else ""
+
+    def _next(self, best):
+        """The point of the damped step from the best one, within bounds: what would leave them is held there."""
+        _, point, _, r, J = best
+        H, g = J.T @ J, J.T @ r
+        at_edge = ((point <= self._problem.lowest) & (g > 0)) | ((point >= self._problem.highest) & (g < 0))
+        free = np.flatnonzero(~at_edge)
+        move = np.zeros_like(point)
+        if len(free):
+            A = H[np.ix_(free, free)]
+            scale = np.maximum(np.diag(A), max(1e-12 * float(np.diag(A).max()), 1e-300))
+            move[free] = -np.linalg.solve(A + self._damping * np.diag(scale), g[free])
+        return np.clip(point + move, self._problem.lowest, self._problem.highest)
+
+
+class Stepwise:
+    """A transformation of gradients of optax, on the flat parameters; bounds are kept by projection."""
+
+    def __init__(self, problem, optimiser):
+        self._problem, self._optimiser = problem, optimiser
+        self._state = optimiser.init(jnp.asarray(problem.start))
+
+    def after(self, step, r, J, best, before) -> tuple[np.ndarray, str]:
+        """(the next point, why the fit has ended); without a solution where the last step led there is no gradient."""
+        if r is None:
+            return best[1], "the last step led to where an SCF has no solution; take smaller ones"
+        point = jnp.asarray(step.parameters)
+        with jax.numpy_dtype_promotion("standard"):  # optax raises a number to an integer array
+            move, self._state = self._optimiser.update(jnp.asarray(J.T @ r), self._state, point)
+            found = np.asarray(point + move)
+        if found.shape != step.parameters.shape or not np.all(np.isfinite(found)):
+            raise NumericalError("fit: the optimiser's step is not finite; take a smaller learning rate.")
+        return np.clip(found, self._problem.lowest, self._problem.highest), ""
 
 
 def _as_set(value):
@@ -290,3 +373,118 @@ def _result(problem: FitProblem, batches: Batches, steps, first_errors, best, re
         steps=tuple(steps),
         reason=reason,
     )
+
+
+RECORD, PARTS = "a fit", ("errors", "jacobian", "held_out", "residuals", "by_terms")
+
+
+@contextmanager
+def recorded_fit(path, problem, identity: dict[str, Any]) -> Iterator["FitRecord | None"]:
+    """The FitRecord of a FitProblem, None without a path; CheckpointError for the record of another fit."""
+    if path is None:
+        yield None
+        return
+
+    def refuse_earlier(content):
+        if content.startswith(MAGIC):  # which lacks the geometries, so that it fits to other molecules, too
+            raise CheckpointError(
+                f"{path} is the record of a fit by an earlier version, which does not say what molecules it is about; "
+                "take another name."
+            )
+
+    with recorded(path, RECORD, identity, earlier=refuse_earlier) as record:
+        yield FitRecord(record, problem)
+
+
+class FitRecord:
+    """Evaluations in a record, of `problem`."""
+
+    def __init__(self, record: Record, problem):
+        self._record, self._problem, self._asked = record, problem, 0
+        self.fixed: dict[str, np.ndarray] = {}
+        self._points: list[np.ndarray] = []
+        self._answers: list[tuple | None] = []
+        self._densities: dict[str, np.ndarray] = {}
+        for number, piece in enumerate(record.pieces):
+            try:
+                self._take(piece)
+            except (KeyError, TypeError, ValueError) as error:
+                raise record.damaged(number, error) from error
+
+    def _take(self, piece):
+        if "fixed" in piece:
+            self.fixed = _unpacked_densities(piece["fixed"])
+        elif "densities" in piece:
+            self._densities = _unpacked_densities(piece["densities"])
+        else:
+            point = _unpacked(piece["point"])
+            self._points.append(point)
+            if piece["answer"] is None:
+                self._answers.append(None)
+                return
+            rows = {"jacobian": (-1, len(point)), "by_terms": (-1, len(point))}
+            parts = {name: _unpacked(piece["answer"][name]) for name in PARTS}
+            self._answers.append(tuple(part.reshape(rows.get(name, -1)) for name, part in parts.items()))
+
+    def keep_fixed(self, densities: dict[str, np.ndarray]) -> None:
+        """Keeps density matrices of molecules that the fit does not change."""
+        self.fixed = densities
+        self._write()
+
+    def tried(self, point, batch, validated):
+        """What `problem.tried` gives, from the record as far as it reaches."""
+        k, self._asked = self._asked, self._asked + 1
+        if k < len(self._points):
+            if not np.array_equal(self._points[k], point):
+                raise CheckpointError(
+                    f"{self._record.path} does not lead where this fit goes: of another optimiser, or of terms whose "
+                    "code was another; name another file."
+                )
+            if k == 0:
+                self._require_terms(point)
+            if k == len(self._points) - 1:
+                self._problem.densities |= self._densities
+                self._problem.begun = True
+            return self._answers[k]
+        answer = self._problem.tried(point, batch, validated)
+        self._points.append(np.array(point))
+        self._answers.append(answer)
+        self._densities = {name: self._problem.densities[name] for name, _ in self._problem.ordered_scfs()}
+        self._write()
+        return answer
+
+    def _require_terms(self, point):
+        """CheckpointError unless the terms give at the start what they gave; their code is told by that alone."""
+        if not self._problem.terms or self._answers[0] is None:
+            return
+        now = self._problem.of_terms(point)
+        for here, there in zip(now, self._answers[0][3:], strict=True):
+            if here.shape != there.shape or not np.allclose(here, there, rtol=1e-6, atol=1e-9):
+                raise CheckpointError(
+                    f"{self._record.path}: the terms of the fit give other residuals at the start now; with the same "
+                    "terms it goes on, else name another file."
+                )
+
+    def _write(self):
+        pieces: list[dict] = [{"fixed": _packed_densities(self.fixed)}] if self.fixed else []
+        for point, answer in zip(self._points, self._answers, strict=True):
+            parts = None if answer is None else {n: _packed(part) for n, part in zip(PARTS, answer, strict=True)}
+            pieces.append({"point": _packed(point), "answer": parts})
+        self._record.replace([*pieces, {"densities": _packed_densities(self._densities)}])
+
+
+def _packed(array) -> str:
+    """Numbers to the last bit."""
+    return base64.b64encode(np.ascontiguousarray(array, dtype="<f8").tobytes()).decode()
+
+
+def _unpacked(text) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8").astype(float)
+
+
+def _packed_densities(densities) -> dict[str, list]:
+    return {name: [*np.shape(P), _packed(P)] for name, P in densities.items()}
+
+
+def _unpacked_densities(packed) -> dict[str, np.ndarray]:
+    return {str(name): _unpacked(text).reshape(shape) for name, (*shape, text) in packed.items()}

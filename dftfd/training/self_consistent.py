@@ -14,13 +14,14 @@ callbacks from compiled programs. What depends on the parameters alone is JAX th
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.core.jax_adapter import is_tracer
+from dftfd.autofd.core.jax_adapter import derivative_rules, host_primitive, is_tracer, is_zero, shaped, whole_tangents
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.functionals import supports
 from dftfd.functionals.base import Functional
@@ -31,17 +32,123 @@ from dftfd.libcint.gto import gaussian_basis
 from dftfd.libcint.mole import overlap_integrals, position_integrals
 from dftfd.model.calculation import Calculation, Ingredients
 from dftfd.model.call_options import taking
+from dftfd.model.forces import nuclear_forces
 from dftfd.model.options import Options
-from dftfd.model.other_numbers import with_numbers
+from dftfd.response.linear_response import LinearResponse
+from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import array, public, traceable
 from dftfd.runtime.progress import as_progress
 from dftfd.scf.orbitals import canonical_orthonormaliser
 from dftfd.system.molecule import Molecule
 from dftfd.tasks.run import solution_of
-from dftfd.terms.traced import Numbers, TracedEnergy, energies
-from dftfd.training.operations import SOLUTION
-from dftfd.training.solved import Solved
+from dftfd.terms import OneElectronEnergy
+from dftfd.terms.traced import Numbers, TracedEnergy, energies, linear_map
 from dftfd.xc.derivatives_by_numbers import drop_oldest
+
+_COMPILED = (
+    "a self-consistent calculation runs outside of compiled programs: take jax.jit, lax.scan and the like off what "
+    "calls it; what depends on its results may be compiled."
+)
+
+
+def _solve(centres, field, start, *values, scf, structure):
+    arrays = [np.asarray(x) for x in (centres, field, start)]
+    result = scf.solution(structure, *arrays, [np.asarray(v) for v in values]).result
+    return [result.energy, result.density_matrix, result.fock, result.mo_coeff, result.mo_occ]
+
+
+def _shapes_of_solution(centres, field, start, *values, scf, structure):
+    n, n_mo, spins = scf.molecule.n_ao, scf.n_orbitals, scf.n_spin
+    shapes = (), (spins, n, n), (spins, n, n), (spins, n, n_mo), (spins, n_mo)
+    return [shaped(jax.ShapeDtypeStruct(shape, np.float64)) for shape in shapes]
+
+
+SOLUTION = host_primitive("self_consistent_solution", _solve, _shapes_of_solution, _COMPILED)
+"""(centres, field, guess, *values) -> energy, density matrix, Fock matrix, orbitals, occupations."""
+
+
+def _jvp_of_solution(primals, tangents, *, scf, structure):
+    centres, field, _, *values = primals
+    found = SOLUTION.bind(*primals, scf=scf, structure=structure)
+    P = found[1]
+    moves = not is_zero(tangents[0])
+    dcentres, dfield, _, *dvalues = whole_tangents(tangents)
+
+    def energy(field, values, P):
+        return scf.total(structure, field, values, P, varying=True)
+
+    def slopes(field, values):
+        return jax.value_and_grad(energy, argnums=2)(field, values, P)
+
+    dE, dF = jax.jvp(slopes, (field, values), (dfield, dvalues))[1]
+    residual = centres, field, *values, P
+    if moves:
+        (slope,) = NUCLEAR_GRADIENT.bind(*residual, scf=scf, structure=structure)
+        dE = dE + jnp.sum(slope * dcentres)
+        dF = dF + linear_map(_no_moving_orbitals, _no_moving_orbitals, P.shape, dcentres)
+    (dP,) = RESPONSE.bind(*residual, dF, scf=scf, structure=structure, of="density_response")
+    (change,) = RESPONSE.bind(*residual, dP, scf=scf, structure=structure, of="fock_response")
+    return found, [dE, dP, dF + change, *map(jnp.zeros_like, found[3:])]
+
+
+derivative_rules(SOLUTION, _jvp_of_solution)
+
+
+def _no_moving_orbitals(x):
+    raise UnsupportedError(
+        "by coordinates there is the derivative of the energy alone, in reverse mode (jax.grad): those of densities "
+        "need derivatives of integrals that are not there."
+    )
+
+
+def _respond(centres, field, *rest, scf, structure, of):
+    *values, P, X = map(np.asarray, rest)
+    solved = scf.at_density(structure, np.asarray(centres), np.asarray(field), values, P)
+    return [getattr(solved, of)(X)]
+
+
+RESPONSE = host_primitive("response", _respond, lambda *avals, **_: [avals[-1]], _COMPILED)
+"""(centres, field, *values, P, X) -> a symmetric linear map of X (spin, ao, ao) at a solution."""
+
+
+def _jvp_of_response(primals, tangents, **params):
+    _require_constant(tangents[:-1])
+    found = RESPONSE.bind(*primals, **params)
+    return found, RESPONSE.bind(*primals[:-1], *whole_tangents(tangents[-1:]), **params)
+
+
+def _require_constant(tangents):
+    if not all(map(is_zero, tangents)):
+        raise UnsupportedError(
+            "second derivatives by parameters are those of energies, as jax.jvp(jax.grad(f), ...) takes them; those of "
+            "densities, dipoles and orbital energies need the response of the response, which is not there."
+        )
+
+
+def _transposed_response(cotangents, *operands, **params):
+    (cotangent,) = cotangents
+    if is_zero(cotangent):
+        return [None] * len(operands)
+    return [*[None] * (len(operands) - 1), *RESPONSE.bind(*operands[:-1], cotangent, **params)]
+
+
+derivative_rules(RESPONSE, _jvp_of_response, _transposed_response)
+
+
+def _nuclear_gradient(centres, field, *rest, scf, structure):
+    *values, P = map(np.asarray, rest)
+    return [scf.at_density(structure, np.asarray(centres), np.asarray(field), values, P).energy_gradient()]
+
+
+NUCLEAR_GRADIENT = host_primitive("nuclear_gradient", _nuclear_gradient, lambda *avals, **_: [avals[0]], _COMPILED)
+
+
+def _jvp_of_gradient(primals, tangents, **params):
+    _require_constant(tangents)
+    return NUCLEAR_GRADIENT.bind(*primals, **params), [jnp.zeros_like(primals[0])]
+
+
+derivative_rules(NUCLEAR_GRADIENT, _jvp_of_gradient)
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,3 +416,75 @@ _GUESS = array(None, None, None, expected="a density matrix (spin, ao, ao) of fi
 
 def _key(*parts) -> tuple:
     return tuple(p if isinstance(p, tuple) else np.asarray(p).tobytes() for p in parts)
+
+
+RESPONSE_TOLERANCE = 0.01
+"""Of the coupled-perturbed equations, as a share of the perturbation: this part of the SCF's own orbital gradient."""
+
+LARGE, LOOSE = 50, 1e-7
+"""Pairs of orbitals from which a response begins with that of a cheaper energy, fewer than where many are asked for;
+and the tolerance down to which it does: corrections by a cheaper energy stall sooner than its own products do."""
+
+SMALLEST_GAP = 1e-6
+"""Difference [hartree] of orbital energies below which an occupied and an empty orbital count as degenerate."""
+
+
+class Solved:
+    """A solution with what it was made of, and its responses once they are asked for."""
+
+    def __init__(self, result: SCFResult, ingredients: Ingredients):
+        self.result, self._ingredients = result, ingredients
+
+    @cached_property
+    def _response(self):
+        large = LARGE if self._tolerance > LOOSE else None
+        found = LinearResponse(self.result, ingredients=self._ingredients, large=large)
+        _require_gaps(found)
+        return found
+
+    @cached_property
+    def _kernel(self):
+        return self._ingredients.energy.response(self.result.density_matrix)
+
+    @property
+    def _tolerance(self):
+        return RESPONSE_TOLERANCE * np.sqrt(self.result.settings.options.conv_tol)
+
+    def density_response(self, dF) -> np.ndarray:
+        """dP (spin, ao, ao) of a change dF (spin, ao, ao) of the Fock matrix."""
+        G = self._response.of_matrices(0.5 * (dF + dF.transpose(0, 2, 1))[:, None])
+        return self._response.density_changes(self._response.solve(G, 0.0, self._tolerance)[0])[0]
+
+    def fock_response(self, dP) -> np.ndarray:
+        """dF (spin, ao, ao) of a change dP of the density matrix, at fixed functional."""
+        return self._kernel(0.5 * (dP + dP.transpose(0, 2, 1)))
+
+    def energy_gradient(self) -> np.ndarray:
+        """dE/dR (atom, 3) [hartree/bohr]."""
+        return -nuclear_forces(self.result).values
+
+
+def _require_gaps(response: LinearResponse) -> None:
+    """UnsupportedError where an occupied and an empty orbital have one energy: the density has no derivative there."""
+    if response.size == 0 or np.abs(response.gaps).min() > SMALLEST_GAP:
+        return
+    worst = int(np.argmin(np.abs(response.gaps)))
+    pairs = response.rotations.pairs
+    p, q = (np.concatenate([pair[k] for pair in pairs])[worst] for k in (0, 1))
+    s = int(np.repeat(np.arange(len(pairs)), [len(less) for less, _ in pairs])[worst])
+    e = response.state.mo_energy[s]
+    raise UnsupportedError(
+        f"orbitals {int(q)} (occupied) and {int(p)} (less) of {'alpha' if s == 0 else 'beta'} spin are "
+        f"degenerate, {e[q]:.6f} and {e[p]:.6f} hartree: the density has no derivative there; occupy "
+        "them alike with occupations=."
+    )
+
+
+def with_numbers(ingredients: Ingredients, functional: Functional, electric_field) -> Ingredients:
+    """Ingredients, made for a functional of this structure, with the numbers of another and in a field (3,)."""
+    before = ingredients.calculation
+    surroundings = replace(before.surroundings, electric_field=electric_field)
+    calculation = replace(before, functional=plain_numbers(functional), surroundings=surroundings)
+    terms = tuple(term.with_numbers(functional, surroundings) for term in ingredients.energy.terms)
+    matrices = next(term.matrices for term in terms if isinstance(term, OneElectronEnergy))
+    return replace(ingredients, calculation=calculation, matrices=matrices).with_terms(*terms)

@@ -3,10 +3,13 @@
 Every derivative of order k, of ours, of libxc or of a function written for PySCF, is compared with differences of the
 same code's derivatives of order k - 1, extrapolated so that a relative error of 1e-6 shows, and, where a functional of
 this package is given as reference, with its derivatives by functional automatic differentiation.
+
+Differences: L. F. Richardson, J. A. Gaunt, Phil. Trans. R. Soc. A 226, 299 (1927). doi:10.1098/rsta.1927.0008
 """
 
 import importlib
 import itertools
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -26,13 +29,69 @@ from dftfd.verify.audit_sources import (
     OwnSource,
     named,
 )
-from dftfd.verify.diagnosis import CLOSE, diagnose
-from dftfd.verify.finite_differences import differences
 from dftfd.verify.guest_conditions import audit_guests
 from dftfd.verify.point_comparison import scaled_error
 from dftfd.verify.reports import AuditReport, Checked, Finding
 from dftfd.verify.sampling import EDGES, describe, edge_points, equal_spins, inner_points
 from dftfd.xc.variables import MEMBERS, VARIABLES, family_of
+
+FIRST_STEPS = (0.1, 0.02, 0.004)
+"""Largest step of each ladder, in units of the variable's scale; the others of the ladder are halves of it."""
+LEVELS = 4
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Estimate of a derivative and of its error, each (point,).
+
+    Two ladders of steps whose results agree make one estimate; the error is what they differ by, since neither rounding
+    nor cancellation inside the code is the same for both.
+    """
+
+    value: np.ndarray
+    error: np.ndarray
+
+
+def differences(code, x: np.ndarray, scale: np.ndarray) -> list[dict]:
+    """Derivatives of everything that `code` returns: for each variable {key: Estimates}.
+
+    code: x (variable, point) -> {key: (point,)}; called once.   scale: (variable, point), what steps are measured by.
+    """
+    n_variables, n_points = x.shape
+    fractions = np.array([first / 2**level for first in FIRST_STEPS for level in range(LEVELS)])
+    steps = fractions[:, None] * scale[:, None, :]  # (variable, step, point)
+    moved = np.broadcast_to(x[:, None, None, None, :], (n_variables, n_variables, fractions.size, 2, n_points)).copy()
+    for i in range(n_variables):
+        moved[i, i] += steps[i][:, None, :] * np.array([1.0, -1.0])[:, None]
+    given = code(moved.reshape(n_variables, -1))
+    results: list[dict] = [{} for _ in range(n_variables)]
+    for key, rows in given.items():
+        values = np.reshape(rows, (n_variables, fractions.size, 2, n_points))
+        with np.errstate(all="ignore"):
+            slopes = (values[:, :, 0] - values[:, :, 1]) / (2 * steps)
+            noise = np.finfo(float).eps * np.abs(values).max(axis=2) / steps
+        shape = (n_variables, len(FIRST_STEPS), LEVELS, n_points)
+        slopes, noise = slopes.reshape(shape), noise.reshape(shape)
+        for i in range(n_variables):
+            results[i][key] = _extrapolated(slopes[i], noise[i])
+    return results
+
+
+def _extrapolated(slopes, noise) -> Estimates:
+    """Romberg's table over the levels of each ladder, and the pair of neighbouring ladders that agrees best."""
+    table = slopes  # (ladder, level, point)
+    with np.errstate(all="ignore"):
+        for k in range(1, LEVELS):
+            last = table[:, -1]
+            table = table[:, 1:] + (table[:, 1:] - table[:, :-1]) / (4**k - 1)
+        value = table[:, 0]
+        own = np.abs(value - last) + noise[:, -1]
+        error = np.abs(value[1:] - value[:-1]) + np.minimum(own[1:], own[:-1])
+    error = np.where(np.isfinite(error), error, np.inf)
+    best = np.argmin(error, axis=0)[None]
+    middle = np.where(own[1:] < own[:-1], value[1:], value[:-1])
+    return Estimates(np.take_along_axis(middle, best, axis=0)[0], np.take_along_axis(error, best, axis=0)[0])
+
 
 N_POINTS, MOST_POINTS = 12, 100_000
 RELIABLE = 1e-7
@@ -352,3 +411,44 @@ def _layouts(energies, x):
     numbers = float(energies[2][worst]), float(energies[1][worst])
     message = "of equal spins is not the unpolarised one"
     return [Finding("layouts", "e", 2, message, _place(x, worst, 1), *numbers)]
+
+
+CLOSE = 4e-7
+"""Relative difference below which two derivatives are the same."""
+
+
+def diagnose(component, given, expected, n, alternatives, energy_per_electron) -> tuple[str, str]:
+    """(kind, message) for a component with wrong values.
+
+    given, expected: (point,).   n: total density.   alternatives: {name: (point,)}, what else it could have been meant
+    to be, other components of the same order.   energy_per_electron: (point,), where it is a first derivative with
+    respect to a density, 0.0 else.
+    """
+    if not np.any(given):
+        return "silent zero", "is zero without being it"
+    if _same(given, -expected):
+        return "sign", "has the wrong sign"
+    with np.errstate(all="ignore"):
+        ratio = given / expected
+        typical = float(np.median(ratio))
+        is_constant = bool(ratio.size > 2 and np.all(np.abs(ratio - typical) < 0.3 * abs(typical - 1)))
+    if is_constant and abs(typical - 1) < 0.01:
+        return "factor", f"is {typical:.8g} times what it should be"
+    for name, values in alternatives.items():
+        if _same(given, values) and not _same(values, expected):
+            return "order", f"holds {name}"
+    if len(component) == 1 and _is_per_electron(given, expected, n, energy_per_electron):
+        return "per electron", "is the derivative of the energy per electron, not per volume"
+    if is_constant:
+        return "factor", f"is {typical:.8g} times what it should be"
+    return "wrong", "is not the derivative; a term is wrong or missing"
+
+
+def _is_per_electron(given, expected, n, energy_per_electron):
+    """n d(e/n)/dx + (e/n) dn/dx = de/dx, at points where the first of the two counts."""
+    right = np.abs(n * given + energy_per_electron - expected) <= 10 * CLOSE * np.abs(expected)
+    return bool(right.all() and np.any(np.abs(n * given) > 0.1 * np.abs(expected)))
+
+
+def _same(a, b):
+    return bool(np.all(np.abs(a - b) <= 10 * CLOSE * np.abs(b)) and np.any(b))

@@ -11,23 +11,43 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from dftfd.autofd import function
 from dftfd.errors import InputError, NumericalError
+from dftfd.functionals.base import Functional
+from dftfd.functionals.densities import SPACE
 from dftfd.functionals.guests import without_guests
 from dftfd.functionals.registry import get_functional
 from dftfd.grids.molecular import molecular_grid
 from dftfd.interop import libxc
+from dftfd.libcint.gto import gaussian_basis
 from dftfd.runtime.arguments import number, public
 from dftfd.system.molecule import molecule
 from dftfd.tasks.run import run_scf
 from dftfd.verify import point_comparison as pointwise
-from dftfd.verify import potential_comparison as potentials
 from dftfd.verify import sampling
 from dftfd.verify.counterpart import counterpart
+from dftfd.verify.extended import DIGITS, ExtendedEnergy, mpmath
 from dftfd.verify.own_points import left_out, rows_of_file
-from dftfd.verify.referee import Referee
-from dftfd.verify.reports import Report, Row
+from dftfd.verify.point_comparison import (
+    LIBXC_THRESHOLD,
+    component,
+    components,
+    families,
+    lowered_derivatives,
+    scaled_error,
+)
+from dftfd.verify.reports import Decision, Report, Row
+from dftfd.verify.sampling import analytic_density
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.channels import GRADIENT, ROW, TAU, ao_order, both_spins, channel_count
+from dftfd.xc.code import shared
+from dftfd.xc.density import density_function, evaluate_at
+from dftfd.xc.kernel import XCKernel
+from dftfd.xc.matrix import Scratch, XCBuilder, density_jet
 from dftfd.xc.variables import VARIABLES
 
 log = logging.getLogger(__name__)
@@ -68,7 +88,7 @@ def check(
 
     - energy per volume, 1e-12, and first to third derivatives with respect to libxc's variables, 1e-10, at 100 points
       each: *dense* n = 1e-3 to 1e3, *dilute* n = 2e-7 to 1e-3, *polarised* 1 - |zeta| = 1e-4 to 0.1, all with s <= 5.
-      Larger differences go to extended precision (`dftfd.verify.referee`). A row is *decided* where libxc's error is
+      Larger differences go to extended precision (`dftfd.verify.check`). A row is *decided* where libxc's error is
       rounding, which it is in logarithms of 1 + x, in 1 - |zeta| and where |grad zeta|^2 vanishes, and ours is within
       the tolerance.
     - the strong form of v_xc on two analytic densities and on the molecular density: 1e-11, with tau 1e-9. Here and
@@ -170,7 +190,7 @@ def _analytic_rows(functional, terms):
         _row(
             f"v_xc(r), {name}",
             2,
-            potentials.on_analytic_density(functional, terms, parameters, points),
+            on_analytic_density(functional, terms, parameters, points),
             place,
             STRONG_FORM_TOLERANCE * _allowance(functional),
         )
@@ -181,7 +201,7 @@ def _analytic_rows(functional, terms):
 def _molecular_rows(functional, terms):
     water, P, P_cation = reference_densities()
     points = sampling.points_around()
-    error = potentials.on_molecular_density(functional, terms, water, P_cation, points)
+    error = on_molecular_density(functional, terms, water, P_cation, points)
     rows = [
         _row(
             "v_xc(r), water cation",
@@ -194,7 +214,7 @@ def _molecular_rows(functional, terms):
     quadrature = molecular_grid(water.atomic_numbers, water.coordinates, 1)
     grid = np.asarray(quadrature.points), np.asarray(quadrature.weights)
     for n_spin, density in ((1, P), (2, P_cation)):
-        energy, V = potentials.matrix_difference(functional, terms, water, density, grid)
+        energy, V = matrix_difference(functional, terms, water, density, grid)
         name = "water" if n_spin == 1 else "water cation"
         place = lambda i, shape=V.shape: "spin {}, AOs {}, {}".format(*np.unravel_index(i, shape))
         rows.append(Row(f"E_xc, {name}", n_spin, energy, "", MATRIX_TOLERANCE))
@@ -222,3 +242,145 @@ def _row(quantity, n_spin, errors, place, tolerance):
 
 def _point(r):
     return "r = ({:+.2f}, {:+.2f}, {:+.2f}) bohr".format(*r)
+
+
+MOST_POINTS = 2
+"""Points per quantity that are decided, the worst above the tolerance; at each the component that differs most."""
+
+_NEIGHBOURS, _DISTANCE = 60, 1e-6
+_LARGEST_MEAN = 0.6
+"""Largest mean of what is called rounding, in units of its standard deviation; 60 random numbers have 0.13."""
+
+
+class Referee:
+    """Decisions on one functional; terms: libxc's counterpart.
+
+    Who is right where libxc and dftfd differ: extended precision, and whether libxc's error is rounding.
+
+    Extended precision evaluates dftfd's own formula, so it can't see a wrong formula. A wrong formula or parameter
+    differs from libxc smoothly, rounding does not: over points that are one millionth apart it changes sign. Only a
+    difference of the second kind is decided here.
+    """
+
+    def __init__(self, functional: Functional, terms: libxc.Terms, n_spin: int):
+        self.terms, self.n_spin = terms, n_spin
+        self._ours = lowered_derivatives(functional, n_spin, order=3)
+        self._functional = functional
+
+    @functools.cached_property
+    def _energy(self):
+        return ExtendedEnergy(self._functional, self.n_spin)
+
+    def decide(self, quantity: str, errors: np.ndarray, x: np.ndarray, tolerance: float) -> Decision:
+        """The decision on a quantity with these differences (point,) at x (variable, point), some above tolerance."""
+        worst = np.argsort(errors)[::-1][:MOST_POINTS]
+        parts = [self._at(quantity, x[:, i]) for i in worst if not errors[i] <= tolerance]
+        return Decision(max(d.ours for d in parts), max(d.reference for d in parts), all(d.is_rounding for d in parts))
+
+    def _at(self, quantity, x):
+        n = x[0] if self.n_spin == 1 else x[0] + x[1]
+        ours, reference = self._both(x[:, None])
+        error = lambda d, exact, place: float(scaled_error(component(d, place)[0], exact, n, families(quantity)))
+        difference = lambda place: error(ours, component(reference, place)[0], place)
+        place = max(components(quantity, self.n_spin), key=difference)
+        exact = self._exact(x, place)
+        return Decision(error(ours, exact, place), error(reference, exact, place), self._scatters(x, place))
+
+    def _both(self, x):
+        return self._ours(x), libxc.reference(self.terms, x, self.n_spin, order=3, threshold=LIBXC_THRESHOLD)
+
+    def _exact(self, x, place):
+        if not set(place) <= set(self._energy.used):
+            return 0.0
+        with mpmath.workdps(DIGITS):
+            return float(self._energy.derivative(x, place) if place else self._energy(x))
+
+    def _scatters(self, x, place) -> bool:
+        """True if the difference of the two codes changes sign from point to point."""
+        steps = np.random.default_rng(3).uniform(-_DISTANCE, _DISTANCE, (len(x), _NEIGHBOURS))
+        ours, reference = (component(d, place) for d in self._both(x[:, None] * (1 + steps)))
+        difference = reference - ours
+        return bool(abs(np.mean(difference)) <= _LARGEST_MEAN * np.std(difference))
+
+
+def potential_error(ours: np.ndarray, reference: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """|ours - reference| / (|reference| + n^(1/3)), largest over the spins, (point,); arrays (2, point)."""
+    return np.max(np.abs(ours - reference) / (np.abs(reference) + np.cbrt(n)), axis=0)
+
+
+def on_analytic_density(functional: Functional, terms: libxc.Terms, parameters, points: np.ndarray) -> np.ndarray:
+    """Errors (point,) of v_xc on `dftfd.verify.sampling.analytic_density` with these parameters.
+
+    A functional of the kinetic energy density gets tau = tau_W + 0.3 (6 pi^2)^(2/3) rho^(5/3) of each spin, a smooth
+    function like any other here.
+    """
+    jet = analytic_jet(parameters, points)
+    reference = libxc.potential(terms, jet, LIBXC_THRESHOLD)
+    rho, tau = (function(code, SPACE, params=parameters) for code in (analytic_density, _tau))
+    ours = functional.potential(rho, tau)[0] if functional.needs_tau else functional.potential(rho)
+    return potential_error(np.asarray(evaluate_at(ours, points)).T, reference, jet.value.sum(axis=0))
+
+
+def _tau(*density_and_point):
+    parameters, r = density_and_point[:-1], density_and_point[-1]
+    code: Any = functools.partial(analytic_density, *parameters)
+    rho, gradient = code(r), jax.jacfwd(code)(r)
+    return jnp.sum(gradient**2, axis=1) / (8 * rho) + 0.3 * (6 * jnp.pi**2) ** (2 / 3) * rho ** (5 / 3)
+
+
+def analytic_jet(parameters, points: np.ndarray) -> libxc.DensityJet:
+    """What libxc needs of an analytic density, by exact differentiation."""
+    return libxc.DensityJet(*(np.asarray(values) for values in _jets(parameters, points)))
+
+
+@jax.jit
+def _jets(parameters, points):
+    code, tau = (functools.partial(f, *parameters) for f in (analytic_density, _tau))
+    derivatives = (code, jax.jacfwd(code), jax.hessian(code), tau, jax.jacfwd(tau))
+    return [jax.vmap(d, out_axes=-1)(points) for d in derivatives]
+
+
+def molecular_jet(molecule, P: np.ndarray, points: np.ndarray) -> libxc.DensityJet:
+    """The same for a density matrix (2, ao, ao), from libcint's AO values and their derivatives to second order."""
+    ao = gaussian_basis(molecule).evaluate(np.asfortranarray(points), order=2)
+    density = np.empty((2, channel_count(2, True), len(points)))
+    for P_s, channels in zip(P, density, strict=True):
+        density_jet(ao, P_s, None, 2, True, channels, Scratch())
+    return libxc.DensityJet(
+        value=density[:, 0],
+        gradient=density[:, GRADIENT],
+        hessian=density[:, ROW],
+        tau=density[:, TAU],
+        tau_gradient=np.einsum("ijmp,smn,inp->sjp", ao[ROW], P, ao[GRADIENT], optimize=True),
+    )
+
+
+def on_molecular_density(functional: Functional, terms: libxc.Terms, molecule, P, points: np.ndarray) -> np.ndarray:
+    """Errors (point,) of v_xc on the density of P (2, ao, ao)."""
+    jet = molecular_jet(molecule, P, points)
+    if functional.needs_tau:
+        ours = functional.potential(*density_function(molecule, P, tau=True, domain=SPACE))[0]
+    else:
+        ours = functional.potential(density_function(molecule, P, domain=SPACE))
+    values = np.asarray(evaluate_at(ours, points)).T
+    return potential_error(values, libxc.potential(terms, jet, LIBXC_THRESHOLD), jet.value.sum(axis=0))
+
+
+def libxc_potential(functional: Functional, molecule, P, points) -> np.ndarray:
+    """libxc's v_xc (2, point) [hartree] on the density of P (1 or 2, ao, ao): to set beside `SCFResult.v_xc`.
+
+    It is put together from libxc's second derivatives and libcint's derivatives of the density.
+    """
+    P = np.asarray(P)
+    jet = molecular_jet(molecule, np.asarray(both_spins(P)), np.asarray(points))
+    return libxc.potential(counterpart(functional), jet)
+
+
+def matrix_difference(functional: Functional, terms: libxc.Terms, molecule, P, grid):
+    """(energy error, matrix error (spin, ao, ao)) against PySCF's numint on the same grid; P (spin, ao, ao)."""
+    points, weights = grid
+    kernel = shared(XCKernel, functional, len(P))
+    store = AOStore(molecule, points, weights, ao_order(kernel))
+    ours = XCBuilder(kernel, store).build(P)
+    energy, V = libxc.matrix(terms, molecule, points, weights, P)
+    return abs(ours.energy - energy), np.abs(ours.matrix - V)

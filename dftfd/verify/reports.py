@@ -69,7 +69,7 @@ class Row:
 
     quantity: what was compared.   n_spin: 1, in terms of the total density, or 2, of alpha and beta.
     error: the largest one.   where: the place of the largest error.   tolerance: what is allowed.
-    decision: what extended precision says where the error exceeds the tolerance, see `dftfd.verify.referee`.
+    decision: what extended precision says where the error exceeds the tolerance, see `dftfd.verify.check`.
     point: libxc's variables there by name, where it is a point in them.   values: what was found there, in words.
     """
 

@@ -11,19 +11,39 @@ Moving point p by dr, or the centre of orbital mu by -dr, changes the components
 
     dE/dr_p = sum_mu X_mu,p,   dE/dR_mu = -sum_p X_mu,p,   X_mu,p = sum_c D_c,mu,p nabla A_c,mu,p
 
-Neither D_c nor nabla A_c is formed: dftfd.xc.moved_orbitals has the sums of X.
+Neither D_c nor nabla A_c is formed. The orbitals of a contraction are S_m(y) g_0, y = r - R, with
+polynomials S_m of degree l and g_0 = sum_k d_k exp(-a_k y^2); nabla g_k = y g_{k+1}. With S = sum_m V_m S_m for the
+coefficients V of each term of f, and the indices of S its derivatives, the terms' gradients are y a + X,
+
+    V:                          a = S g_1,                          X_i = S_i g_0
+    V along s, s . nabla:       a = S (y.s) g_2 + s_j S_j g_1,      X_i = (s_i S + (y.s) S_i) g_1 + s_j S_ij g_0
+    V by M, M_jk d_j d_k:       a = (y.My) S g_3 + (tr M S + 2 (My)_j S_j) g_2 + M_jk S_jk g_1,
+                                X_i = (2 (My)_i S + (y.My) S_i) g_2
+                                      + (tr M S_i + 2 M_ij S_j + 2 (My)_j S_ij) g_1 + M_jk S_ijk g_0
+
+The highest derivatives of S are sums of monomials, those below follow by Euler, (l - k) S_c = y_i S_ci at order k.
 """
 
 import itertools
+import operator
 from dataclasses import dataclass
+from functools import partial, reduce
+from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from dftfd.autofd.scalar.on_jax import in_one_loop
+from dftfd.libcint.gto import GaussianBasis, component_count
+from dftfd.libcint.monomials import monomial_powers, slopes_of_monomials
 from dftfd.runtime.array_types import MatrixJet
 from dftfd.xc.ao_store import AOStore
+from dftfd.xc.ao_values import ao_tables
+from dftfd.xc.channels import RAISED, ROW, TAU
+from dftfd.xc.code import kept
 from dftfd.xc.kernel import FunctionalKernel, Slopes
 from dftfd.xc.matrix import MatrixBuilder, jet_of_products
-from dftfd.xc.moved_orbitals import MovedOrbitals
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,3 +160,289 @@ class BentGradientBuilder(GradientBuilder):
         orbitals = whole.orbitals + 2.0 * along.orbitals + potential.orbitals
         points = whole.points + 2.0 * along.points + potential.points
         return XCGradient(orbitals, points, whole.weights, whole.nuclei)
+
+
+FEWEST = 256
+"""Orbitals of a block that code is compiled for at least, so that small molecules share it."""
+
+WORTH_COMPILING = 4000
+"""Contractions times blocks of points from which on code is compiled: NumPy takes a second for them."""
+
+_AT_ONCE = 16384
+"""Numbers in the arrays of NumPy's way: a few dozen of them stay in the cache."""
+
+
+class Form(NamedTuple):
+    """What code is compiled for.
+
+    order, tau: as a kernel has them.   n_orbitals: of a block at most.   n_points: of a block.
+    contractions: (l, primitives of one, orbitals of one) for each angular momentum.
+    """
+
+    order: int
+    tau: bool
+    n_orbitals: int
+    n_points: int
+    contractions: tuple[tuple[int, int, int], ...]
+
+    @property
+    def highest(self) -> int:
+        """Order of the derivatives of orbitals whose sums there are."""
+        return max(self.order, int(self.tau)) + 1
+
+    @property
+    def n_alone(self) -> int:
+        """Components A_c of the orbitals for which P A_c is needed."""
+        return 4 if self.order >= 2 or self.tau else 1
+
+    @property
+    def rest(self) -> slice:
+        """The other components, for which P sum_c v_c A_c will do; may be empty."""
+        return slice(self.n_alone, max(self.n_alone, component_count(self.order)))
+
+    @property
+    def n_products(self) -> int:
+        """Products with P, the rest's at the end."""
+        return self.n_alone + (self.rest.stop > self.rest.start)
+
+
+class MovedOrbitals:
+    """The module's sums for the orbitals of a basis, block by block.
+
+    order, tau: of the kernel.   most: orbitals of a block at most.   n_points, n_blocks: points of each, how many.
+    """
+
+    def __init__(self, basis: GaussianBasis, order: int, tau: bool, most: int, n_points: int, n_blocks: int):
+        tables = ao_tables(basis)
+        aos = np.argsort(tables.positions)
+        of_shell = np.repeat(np.arange(basis.n_shells), np.diff(basis.ao_offsets))
+        self._basis, self._rows, polynomials, start = basis, [], [], 0
+        contractions: list[tuple[int, int, int]] = []
+        for l, table in zip(tables.angular_momenta, tables.shells, strict=True):
+            N, count = np.asarray(table.angular), len(table.centres)
+            first = aos[start : start + N.shape[1] * count : N.shape[1]]
+            start += N.shape[1] * count
+            self._rows.append((first, of_shell[first], np.hstack([table.centres, table.exponents, table.coefficients])))
+            polynomials.append(N)
+            contractions.append((l, table.exponents.shape[1], N.shape[1]))
+        compiled = sum(len(first) for first, *_ in self._rows) * n_blocks >= WORTH_COMPILING
+        n_orbitals = max(FEWEST, 1 << (most - 1).bit_length()) if compiled else most
+        self.form = Form(order, tau, n_orbitals, n_points, tuple(contractions))
+        highest = [_highest(self.form, N, l) for N, (l, *_) in zip(polynomials, contractions, strict=True)]
+        self._code = partial(_by_numpy, self.form, highest)
+        if compiled:
+            self._code = kept((MovedOrbitals, self.form), _compiled, self.form, highest)
+
+    def __call__(self, block, products, potential) -> tuple[np.ndarray, np.ndarray]:
+        """Gains by each atom's orbitals (atom, 3) and at each point (3, point) [hartree/bohr].
+
+        products: (product, n_orbitals of the form, point), those of the form.
+        potential: (channel, point), slopes of the energy by the channels of the density.
+        """
+        basis, most = self._basis, self.form.n_orbitals
+        place, present = np.full(basis.n_ao, -1), np.zeros(basis.n_shells, dtype=bool)
+        place[block.aos], present[block.shells] = np.arange(len(block.aos)), True
+        tables, atoms = [], []
+        for first, shells, numbers in self._rows:
+            here = np.flatnonzero(present[shells])
+            of_rows, places = np.zeros((most, numbers.shape[1])), np.zeros(most, dtype=np.int64)
+            of_rows[: len(here)], places[: len(here)] = numbers[here], place[first[here]]
+            tables.append((len(here), places, of_rows))
+            atoms.append(basis.atoms[shells[here]])
+        v = potential[: component_count(self.form.order)], potential[TAU]
+        at_points, *of_rows = self._code(np.ascontiguousarray(block.points.T), *v, products, tables)
+        by_atom = np.zeros((len(basis.atm), 3))
+        for at, rows in zip(atoms, of_rows, strict=True):
+            np.add.at(by_atom, at, np.asarray(rows)[: len(at)])
+        return by_atom, np.asarray(at_points)
+
+
+def _compiled(form: Form, highest):
+    shape = lambda *n: jax.ShapeDtypeStruct(n, np.float64)
+    integer = lambda *n: jax.ShapeDtypeStruct(n, np.int64)
+    n, most = form.n_points, form.n_orbitals
+    tables = [(integer(), integer(most), shape(most, 3 + 2 * k)) for _, k, _ in form.contractions]
+    at_points = shape(3, n), shape(component_count(form.order), n), shape(n)
+    return jax.jit(partial(_in_jax, form, highest)).lower(*at_points, shape(form.n_products, most, n), tables).compile()
+
+
+def _in_jax(form, highest, points, v, v_tau, products, tables):
+    """The gain at each point (3, point), then of each contraction (row, 3) for each angular momentum.
+
+    One loop over the points for each contraction, in which all stays in registers: see autofd.scalar.on_jax.
+    """
+    at_points, of_rows = [jnp.zeros(form.n_points)] * 3, []
+    at_all = [*points, *v, v_tau]  # the same for all contractions
+    for of_l, T, table in zip(form.contractions, highest, tables, strict=True):
+
+        def body(row, carry, of_l=of_l, T=T, table=table):
+            at_points, of_rows = carry
+            _, place, numbers = table
+            orbitals = jax.lax.dynamic_slice_in_dim(products, place[row], of_l[2], axis=1)
+            values = [*at_all, *orbitals.reshape(-1, form.n_points)]
+            gain = in_one_loop(partial(_gain, form, of_l, T), values, list(numbers[row]), 3)
+            at_points = [total + of_row for total, of_row in zip(at_points, gain, strict=True)]
+            return at_points, of_rows.at[row].set(jnp.stack([of_row.sum() for of_row in gain]))
+
+        start = at_points, jnp.zeros((form.n_orbitals, 3))
+        at_points, gained = jax.lax.fori_loop(0, table[0], body, start)
+        of_rows.append(gained)
+    return jnp.stack(at_points), *of_rows
+
+
+def _by_numpy(form, highest, points, v, v_tau, products, tables):
+    """The same, for some contractions at a time."""
+    at_points, of_rows = np.zeros(points.shape), []
+    at_all = [*points, *v, v_tau]
+    for of_l, T, (count, place, numbers) in zip(form.contractions, highest, tables, strict=True):
+        gained, few = np.zeros((count, 3)), max(1, _AT_ONCE // form.n_points)
+        for start in range(0, count, few):
+            rows = slice(start, min(start + few, count))
+            orbitals = products[:, place[rows] + np.arange(of_l[2])[:, None]]  # (product, m, row, point)
+            values = [*at_all, *orbitals.reshape(-1, *orbitals.shape[2:])]
+            for x, gain in enumerate(_gain(form, of_l, T, values, list(numbers[rows].T[:, :, None]))):
+                at_points[x] += gain.sum(axis=0)
+                gained[rows, x] = gain.sum(axis=1)
+        of_rows.append(gained)
+    return at_points, *of_rows
+
+
+def _gain(form, of_l, T, values, numbers) -> list:
+    """nabla f (3) of the orbitals of one contraction at a point, in numbers, arrays, or what JAX has for them.
+
+    values: point, v_c, v_tau, then each product's orbitals.   numbers: centre, exponents, coefficients.   T: _highest.
+    """
+    l, k, width = of_l
+    y = [x - centre for x, centre in zip(values[:3], numbers[:3], strict=True)]
+    n_v = component_count(form.order)
+    v, v_tau, products = values[3 : 3 + n_v], values[3 + n_v], values[4 + n_v :]
+    P = [products[c * width : (c + 1) * width] for c in range(form.n_products)]
+    g = _radial(numbers[3 : 3 + k], numbers[3 + k :], _dot(y, y), form.highest + 1)
+    powers = _monomials(l - _top(form, l), y)
+    of = lambda V: _derivatives(form, l, T, powers, y, V)
+
+    alone, rest = (v[: form.n_alone] if form.order else v[:1]), P[form.n_alone :]
+    D = of(_combined([*(2.0 * v_c for v_c in alone), *[2.0] * len(rest)], [*P[: len(alone)], *rest]))
+    a, X = _times(D[0], g[1]), [_times(D.get(1 + i), g[0]) for i in range(3)]
+    terms = []
+    if form.n_alone == 1 and form.order:
+        terms.append(_along(of(P[0]), [2.0 * v_i for v_i in v[1:4]], y, g))
+    for i in range(3) if form.n_alone == 4 else ():
+        factors = {1 + i: v_tau} if form.tau else {}
+        if form.order >= 1:
+            factors[0] = 2.0 * v[1 + i]
+        for j in range(3) if form.order >= 2 else ():
+            factors[1 + j] = _plus(factors.get(1 + j), (4.0 if i == j else 2.0) * v[ROW[i, j]])
+        terms.append(_along(of(_combined(factors.values(), [P[c] for c in factors])), i, y, g))
+    if form.order >= 2:
+        M = [[(2.0 if i == j else 1.0) * v[ROW[i, j]] for j in range(3)] for i in range(3)]
+        terms.append(_by_two(of(P[0]), M, y, g))
+    a = _plus(a, *(term[0] for term in terms))
+    return [_plus(X[i], *(term[1][i] for term in terms), _times(y[i], a)) for i in range(3)]
+
+
+def _along(S, s, y, g):
+    """(a, X) of s . nabla; s: three numbers, or a direction."""
+    component = (lambda V: V[s]) if isinstance(s, int) else (lambda V: _dot(V, s))
+    w, slope = component(y), component([S.get(1 + i) for i in range(3)])
+    unit = [1.0 if i == s else None for i in range(3)] if isinstance(s, int) else s
+    X = [
+        _plus(
+            _times(_plus(_times(unit[i], S[0]), _times(w, S.get(1 + i))), g[1]),
+            _times(component([S.get(ROW[i, j]) for j in range(3)]), g[0]),
+        )
+        for i in range(3)
+    ]
+    return _plus(_times(S[0], w, g[2]), _times(slope, g[1])), X
+
+
+def _by_two(S, M, y, g):
+    """(a, X) of M_jk d_j d_k."""
+    slope, axes = [S.get(1 + i) for i in range(3)], range(3)
+    My, trace = [_dot(row, y) for row in M], M[0][0] + M[1][1] + M[2][2]
+    w, along, two = _dot(My, y), _dot(My, slope), [[S.get(ROW[i, j]) for j in axes] for i in axes]
+    a = _plus(
+        _times(w, S[0], g[3]),
+        _times(_plus(_times(trace, S[0]), _times(2.0, along)), g[2]),
+        _times(_plus(*map(_dot, M, two)), g[1]),
+    )
+    X = []
+    for i in axes:
+        three = [[S.get(RAISED[i, ROW[j, k]]) for k in axes] for j in axes]
+        of_first = _plus(_times(trace, slope[i]), _times(2.0, _dot(M[i], slope)), _times(2.0, _dot(My, two[i])))
+        X.append(
+            _plus(
+                _times(_plus(_times(2.0, My[i], S[0]), _times(w, slope[i])), g[2]),
+                _times(of_first, g[1]),
+                _times(_plus(*map(_dot, M, three)), g[0]),
+            )
+        )
+    return a, X
+
+
+def _radial(exponents, coefficients, squared, count) -> list:
+    """g_k for k < count."""
+    terms, g = [c * _exp(-a * squared) for a, c in zip(exponents, coefficients, strict=True)], []
+    for k in range(count):
+        g.append(_plus(*terms))
+        if k < count - 1:
+            terms = [(-2.0 * a) * term for a, term in zip(exponents, terms, strict=True)]
+    return g
+
+
+def _exp(x):
+    return np.exp(x) if isinstance(x, np.ndarray) else jnp.exp(x)
+
+
+def _top(form, l) -> int:
+    """The highest order of derivatives of the polynomials that is needed and does not vanish."""
+    return min(l, form.highest)
+
+
+def _highest(form, N, l) -> np.ndarray:
+    """Derivatives of order `_top` of the polynomials N (monomial, m): (derivative, monomial of degree l - top, m)."""
+    return np.einsum("scd,cm->sdm", slopes_of_monomials(l, _top(form, l)), N)
+
+
+def _monomials(l, y) -> list:
+    """x^i y^j z^k of degree l; None for 1."""
+    return [
+        reduce(operator.mul, [y[i] for i in np.repeat(range(3), powers)]) if l else None
+        for powers in monomial_powers(l)
+    ]
+
+
+def _derivatives(form, l, T, powers, y, V) -> dict:
+    """S_c = sum_m V_m S_m,c by the component c, as far as they are needed and do not vanish."""
+    top, S = _top(form, l), {}
+    components = lambda k: range(component_count(k - 1), component_count(k))
+    for c, of_monomials in zip(components(top), T, strict=True):
+        parts = []
+        for of_m, power in zip(of_monomials, powers, strict=True):
+            factor = _plus(*(float(n) * V_m for n, V_m in zip(of_m, V, strict=True) if n))
+            parts.append(factor if power is None else _times(factor, power))
+        S[c] = _plus(*parts)
+    for k in range(top - 1, -1, -1):
+        for c in components(k):
+            S[c] = _times(*([1.0 / (l - k)] if l > k + 1 else ()), _dot([S[RAISED[i, c]] for i in range(3)], y))
+    return {c: value for c, value in S.items() if value is not None}
+
+
+def _combined(factors, rows) -> list:
+    """sum over rows (m) of factors times them."""
+    return [_plus(*(f * V for f, V in zip(factors, of_m, strict=True))) for of_m in zip(*rows, strict=True)]
+
+
+def _dot(a, b):
+    return _plus(*map(_times, a, b))
+
+
+def _times(*factors):
+    """The product; None, for zero, where one is."""
+    return None if any(f is None for f in factors) else reduce(operator.mul, factors)
+
+
+def _plus(*terms):
+    """The sum; None is zero."""
+    given = [t for t in terms if t is not None]
+    return reduce(operator.add, given) if given else None

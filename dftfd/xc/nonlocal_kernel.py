@@ -13,20 +13,33 @@ Where derivatives with respect to the points are asked for, r counts as one more
 respect to a weight is phi plus the charge times the sums of others at this point.
 
 Sums over pairs are bounded in memory by their tiles (xc.pair_kernel); everything else takes a few numbers per point.
+
+The response dV[dP] = d/dt V[P + t dP] at t = 0 differentiates every step forward along the change: code at one point by
+jax.jvp, and the sums over pairs, values and slopes alike, by the derivative of the pair kernel's own code,
+
+    d sum_q c_q K(a_p, b_q) = sum_q [dc_q K + c_q (K_a da_p + K_b db_q)],
+
+in the same tiles. So it is the exact derivative of the potential that the SCF uses; the grid stays fixed. Third
+derivatives, along densities n + e n' + e^2/2 n'', carry every step as (value, first, second derivative by e at e = 0),
+and products by the binomial rule.
 """
 
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dftfd.errors import InputError, NumericalError
 from dftfd.functionals.base import Functional
 from dftfd.runtime.array_types import DensityOnGrid, Points, Weights
+from dftfd.xc.code import jets_along, on_points
 from dftfd.xc.kernel import Slopes, SlopesAlong
-from dftfd.xc.nonlocal_code import NonlocalCode
-from dftfd.xc.nonlocal_third import NonlocalXCThird
+from dftfd.xc.matrix import require_finite_response
+from dftfd.xc.nonlocal_code import NonlocalCode, any_nonzero
 from dftfd.xc.operands import code_with_operands, values_of
+from dftfd.xc.pair_kernel import PairSums, with_jacobian
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,3 +144,279 @@ class NonlocalXCKernel:
                 "for coinciding points, leave such pairs out and add the part of one cell, as functionals/hartree.py "
                 "does."
             )
+
+
+ORDERS = 3
+"""Value, first and second derivative."""
+
+
+class NonlocalXCThird:
+    """The steps of a kernel's code (NonlocalCode) along e, compiled once."""
+
+    def __init__(self, code):
+        self._stages = [_StageAlong(stage) for stage in code.stages]
+        self._outer = _along(jax.value_and_grad(code.energy_density, argnums=(0, 1, 2, 3)), (0, 3))
+
+    def slopes(self, kernel, points, weights, density, first, second) -> SlopesAlong:
+        """Those of a kernel along density + e first + e^2/2 second; that by points is whole where its points move."""
+        stages = self._stages
+        work, n = kernel.evaluate(points, weights, density).work, np.stack([density, first, second])
+        _, places, weights = kernel.given(points, weights, density)
+        S = [np.zeros((ORDERS, *stage.integral.shape, len(weights))) for stage in kernel.stages]
+        forward = [stage.forward(k, (n, places, weights), S, work[k][3]) for k, stage in enumerate(stages)]
+        orders = self._outer((n, places, weights, tuple(kernel.doubled(S))))
+        e, by_density, by_places, by_cell, by_S = _stacked([(e, *slopes) for e, slopes in orders])
+        by_density, by_places, by_weights = by_density * weights, by_places * weights, e + by_cell * weights
+        by_S = [d * weights for d in by_S]
+        for k in reversed(range(len(stages))):
+            explicit, cotangents = stages[k].backward((n, places, weights), S, forward[k], by_S[k])
+            more = stages[k].pull_back((n, places, weights, tuple(S), *cotangents))
+            d_density, d_places, d_cell, d_S = _stacked(more)
+            by_density, by_places = by_density + d_density, by_places + d_places
+            by_weights = by_weights + explicit + d_cell
+            by_S = [a + b for a, b in zip(by_S, d_S, strict=True)]
+        potential, change, bend = by_density
+        return SlopesAlong(potential, change, Slopes(by_weights[2], bend, by_places[2][-3:]))
+
+
+class _StageAlong:
+    """One integral's steps (nonlocal_code.Stage) along e."""
+
+    def __init__(self, stage):
+        self._stage, self.integral, self._n_fixed = stage, stage.integral, stage.n_fixed
+        self._features = _along(stage.flat_features, (0, 3))
+        self.pull_back = _along(stage.pulled, (0, 3, 4, 5, 6))
+        self._sums = _sums_along(stage.pair, stage.left_size, stage.right_size, stage.integral.size, stage.n_fixed)
+
+    @cached_property
+    def _transposed_sums(self):
+        stage = self._stage
+        n_col = stage.left_size + stage.integral.size
+        return _sums_along(stage.transposed_pair, stage.right_size, n_col, 1, stage.n_fixed)
+
+    def forward(self, k, given, S, rows):
+        """Writes S[k] (order, ..., point) at the points `rows`; returns what `backward` needs."""
+        weights = given[2]
+        charge, left, right = _stacked(self._features((*given, tuple(S))))
+        columns = any_nonzero(charge * weights)
+        with_charges = np.concatenate([right, (weights * charge)[:, None]], axis=1)[..., columns]
+        values, jacobian = self._sums(left[..., rows], with_charges)
+        S[k][..., rows] = values.reshape(ORDERS, *self.integral.shape, -1)
+        return charge, left, right, rows, jacobian
+
+    def backward(self, given, S, forward, by_S):
+        """Orders of the derivatives by a weight that is integrated over, and by charge, left and right features."""
+        weights, (charge, left, right, rows, jacobian) = given[2], forward
+        by_S = by_S.reshape(ORDERS, self.integral.size, -1)
+        by_charge, by_left, by_right = (np.zeros_like(side) for side in (charge, left, right))
+        by_left[:, self._n_fixed :, rows] = _product("mp,mfp->fp", by_S[..., rows], jacobian)
+        explicit = np.zeros_like(charge)
+        if self._stage.symmetric:
+            return explicit, (by_charge, 2.0 * by_left, by_right)
+        here = any_nonzero(by_S)
+        there = any_nonzero(charge * weights)
+        there |= self._stage.charged((given[0][0], *given[1:]), [of[0] for of in S], charge[0])
+        columns = np.concatenate(
+            [left, by_S, np.broadcast_to([[[1.0]], [[0.0]], [[0.0]]], (3, 1, len(weights)))], axis=1
+        )
+        values, slopes = self._transposed_sums(right[..., there], columns[..., here])
+        by_charge[:, there] = weights[there] * values[:, 0]
+        explicit[:, there] = _product("p,p->p", charge[:, there], values[:, 0])
+        by_right[:, self._n_fixed :, there] = _product("p,fp->fp", (weights * charge)[:, there], slopes[:, 0])
+        return explicit, (by_charge, by_left, by_right)
+
+
+def _along(code, moving):
+    """Code at one point on arrays of points; arguments numbered `moving` have a leading axis of orders.
+
+    Gives (value, first, second derivative by e).
+    """
+
+    def along(arguments):
+        def moved(values):
+            given = list(arguments)
+            for number, value in zip(moving, values, strict=True):
+                given[number] = value
+            return code(*given)
+
+        orders = [tuple(_order(arguments[i], k) for i in moving) for k in range(ORDERS)]
+        return jets_along(moved, *orders)
+
+    return on_points(along)
+
+
+def _order(tree, k):
+    return jax.tree_util.tree_map(lambda x: x[k], tree)
+
+
+def _stacked(orders):
+    """Pytrees of one structure, for each order, as one of arrays (order, ...)."""
+    return jax.tree_util.tree_map(lambda *parts: np.stack(parts), *orders)
+
+
+def _product(subscripts, a, b):
+    """einsum of products of orders (order, ...) by the binomial rule."""
+    of = lambda i, j: np.einsum(subscripts, a[i], b[j])
+    return np.stack([of(0, 0), of(1, 0) + of(0, 1), of(2, 0) + 2.0 * of(1, 1) + of(0, 2)])
+
+
+def _sums_along(code, n_row: int, n_col: int, n_values: int, n_fixed: int):
+    """sums(rows (order, n_row, row), columns (order, n_col + 1, column), the charge last) along e, as of PairSums.
+
+    The first n_fixed entries do not change. Gives values (order, n_values, row) and jacobian (order, n_values, moving,
+    row).
+    """
+    both, fixed = with_jacobian(code, n_fixed, n_row, n_values), jnp.zeros(n_fixed)
+
+    def orders(flat, n):
+        changes = jnp.split(flat[n:], 2)
+        return [flat[:n], *(jnp.concatenate([fixed, change]) for change in changes)]
+
+    def along(row, col):
+        jets = zip(orders(row, n_row), orders(col, n_col + 1), strict=True)
+        return jnp.concatenate(jets_along(lambda pair: both(*pair), *jets))
+
+    rows_in_all, flat = 3 * n_row - 2 * n_fixed, lambda x: np.concatenate([x[0], x[1][n_fixed:], x[2][n_fixed:]])
+    pair_sums = PairSums(along, rows_in_all, 3 * (n_col + 1) - 2 * n_fixed, n_fixed=rows_in_all)
+
+    def sums(rows, columns):
+        out, _ = pair_sums(flat(rows), flat(columns), np.ones(columns.shape[2]))  # the true charges are in columns
+        out = out.reshape(ORDERS, -1, rows.shape[2])
+        return out[:, :n_values], out[:, n_values:].reshape(ORDERS, n_values, n_row - n_fixed, rows.shape[2])
+
+    return sums
+
+
+class NonlocalXCTangent:
+    """The derivatives of a kernel's steps, compiled once."""
+
+    def __init__(self, kernel: NonlocalXCKernel):
+        if kernel.moving_points:
+            raise InputError("the response is at fixed points; make the kernel with moving_points=False.")
+        self.kernel = kernel
+        self.stages = [_StageTangent(stage) for stage in kernel.stages]
+        slopes = jax.grad(kernel.code.energy_density, argnums=(0, 3))
+        self.outer = _change_along(slopes, (0, 3))
+
+
+class _StageTangent:
+    """The derivatives of one integral's steps. A change of the density comes as changes of density and integrals."""
+
+    def __init__(self, stage):
+        self.features = _change_along(stage.flat_features, (0, 3))
+        self.pull_back = _change_along(stage.pulled, (0, 3, 4, 5, 6))
+        self.sums = tangent_sums(stage.pair, stage.left_size, stage.right_size, stage.integral.size, stage.n_fixed)
+        self._stage = stage
+
+    @cached_property
+    def transposed_sums(self):
+        """Those with the sides exchanged, which symmetric integrals do without."""
+        stage = self._stage
+        n_col = stage.left_size + stage.integral.size
+        return tangent_sums(stage.transposed_pair, stage.right_size, n_col, 1, stage.n_fixed)
+
+
+def _change_along(code, moving):
+    """(*arguments, *changes of those numbered `moving`) -> change of the result, on arrays of points."""
+
+    def along(*given):
+        values, changes = given[: -len(moving)], given[-len(moving) :]
+
+        def moved(*new):
+            replaced = dict(zip(moving, new, strict=True))
+            return code(*(replaced.get(i, value) for i, value in enumerate(values)))
+
+        return jax.jvp(moved, tuple(values[i] for i in moving), changes)[1]
+
+    return on_points(along)
+
+
+def tangent_sums(code, n_row: int, n_col: int, n_values: int, n_fixed: int):
+    """sums(rows, d_rows, columns, d_columns): the change of the sums of PairSums(code, ...), values and jacobian.
+
+    rows (n_row, row), columns (n_col + 1, column) with the charges last; their changes without the fixed entries.
+    Returns (values (n_values, row), jacobian (n_values, moving, row)).
+    """
+    both = with_jacobian(code, n_fixed, n_row, n_values)
+    fixed = jnp.zeros(n_fixed)
+
+    def change(row, col):
+        d_row, d_col = (jnp.concatenate([fixed, x]) for x in (row[n_row:], col[n_col + 1 :]))
+        return jax.jvp(both, (row[:n_row], col[: n_col + 1]), (d_row, d_col))[1]
+
+    rows_in_all = 2 * n_row - n_fixed
+    pair_sums = PairSums(change, rows_in_all, 2 * (n_col + 1) - n_fixed, n_fixed=rows_in_all)
+
+    def sums(rows, d_rows, columns, d_columns):
+        charges = np.ones(columns.shape[1])  # the true ones are among the columns
+        out, _ = pair_sums(np.vstack([rows, d_rows]), np.vstack([columns, d_columns]), charges)
+        return out[:n_values], out[n_values:].reshape(n_values, n_row - n_fixed, rows.shape[1])
+
+    return sums
+
+
+class NonlocalXCResponse:
+    """change(tangent (spin, channel, point)) -> change of the potential, alike, at one density on one grid."""
+
+    def __init__(self, kernel: NonlocalXCKernel, points, weights, density):
+        self._tangent = kernel.code.tangent = kernel.code.tangent or NonlocalXCTangent(kernel)
+        self._kernel, self._fixed = kernel, kernel.code.n_fixed
+        found = kernel.evaluate(points, weights, density)
+        self._given, self._integrals, self._work, self._sides = found.given, found.integrals, found.work, found.sides
+
+    def __call__(self, tangent):
+        given, integrals, weights = self._given, tuple(self._integrals), self._given[2]
+        d_integrals, forward = [np.zeros_like(S) for S in integrals], []
+        for k in range(len(integrals)):
+            forward.append(self._forward(k, tangent, d_integrals))
+        doubled = self._kernel.doubled
+        potential, dd = self._tangent.outer(*given, doubled(integrals), tangent, doubled(d_integrals))
+        potential, dd = potential * weights, [x * weights for x in dd]
+        for k in reversed(range(len(integrals))):
+            more, *_, more_integrals = self._backward(k, tangent, d_integrals, dd[k], *forward[k])
+            potential += more
+            dd = [a + b for a, b in zip(dd, more_integrals, strict=True)]
+        require_finite_response(self._kernel, potential)
+        return potential
+
+    def _forward(self, k, tangent, d_integrals):
+        """Writes the change of S to d_integrals[k]; returns those of charge, left, right and jacobian."""
+        stage, weights = self._kernel.stages[k], self._given[2]
+        charge, left, right, rows, _ = self._work[k]
+        features = self._tangent.stages[k].features
+        d_charge, d_left, d_right = features(*self._given, tuple(self._integrals), tangent, tuple(d_integrals))
+        columns = (weights * charge != 0) | (weights * d_charge != 0)
+        values, jacobian = self._tangent.stages[k].sums(
+            left[:, rows],
+            d_left[self._fixed :, rows],
+            np.vstack([right, weights * charge])[:, columns],
+            np.vstack([d_right[self._fixed :], weights * d_charge])[:, columns],
+        )
+        d_integrals[k][..., rows] = values.reshape(*stage.integral.shape, -1)
+        return d_charge, d_left, d_right, jacobian
+
+    def _backward(self, k, tangent, d_integrals, dd_S, d_charge, d_left, d_right, d_jacobian):
+        """Changes of the derivatives by density, point, volume and integrals through one integral."""
+        stage, weights = self._kernel.stages[k], self._given[2]
+        charge, left, right, rows, jacobian = self._work[k]
+        d_S, *sides, slopes = self._sides[k]
+        dd_S = dd_S.reshape(d_S.shape)
+        dd_charge, dd_left, dd_right = (np.zeros_like(side) for side in sides)
+        for weight, J in ((dd_S, jacobian), (d_S, d_jacobian)):
+            dd_left[self._fixed :, rows] += np.einsum("mp,mfp->fp", weight[:, rows], J)
+        if stage.symmetric:
+            dd_left *= 2.0
+        else:
+            there, here = stage.charged(self._given, self._integrals, charge), any_nonzero(d_S) | any_nonzero(dd_S)
+            n_here = np.count_nonzero(here)
+            d_values, d_slopes = self._tangent.stages[k].transposed_sums(
+                right[:, there],
+                d_right[self._fixed :, there],
+                np.vstack([left[:, here], d_S[:, here], np.ones(n_here)]),
+                np.vstack([d_left[self._fixed :, here], dd_S[:, here], np.zeros(n_here)]),
+            )
+            dd_charge[there] = weights[there] * d_values[0]
+            dd_right[self._fixed :] = weights * d_charge * slopes
+            dd_right[self._fixed :, there] += (weights * charge)[there] * d_slopes[0]
+        changes = tangent, tuple(d_integrals), dd_charge, dd_left, dd_right
+        return self._tangent.stages[k].pull_back(*self._given, tuple(self._integrals), *sides, *changes)

@@ -85,7 +85,7 @@ MUTATIONS = (
     ),
     *_of(
         "formulas",
-        f"{_SCALAR}/differentiation.py",
+        f"{_SCALAR}/derive.py",
         ("{self._of.outputs[0]: self.number(1.0)}", "{self._of.outputs[0]: self.number(2.0)}"),
     ),
     *_of(  # which operations are the same
