@@ -9,10 +9,8 @@ Both depend on the total density alone, also for open shells. q_0 is not saturat
 transforms do. Points with a density below DENSITY_THRESHOLD are left out. The kernel diverges like a logarithm at
 r = r': coinciding points of a grid count with the mean of the kernel over a ball of the volume of the point's cell.
 
-The kernel phi(d1, d2) of the van der Waals density functionals as a smooth function of two numbers.
-
-The double integral that defines phi takes a tenth of a second per value, so it is tabulated (vdw_df_kernel.json, see
-data/vdw_df_kernel/make_kernel.py): Chebyshev coefficients of
+The double integral that defines the kernel phi(d1, d2) takes a tenth of a second per value, so it is tabulated
+(vdw_df_kernel.json, see data/vdw_df_kernel/make_kernel.py): Chebyshev coefficients of
 
     psi = phi (5 + d1^2) (5 + d2^2) (10 + d1^2 + d2^2)   in ln D and delta^2,   d1,2 = D (1 +- delta)
 

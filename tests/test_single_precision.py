@@ -10,8 +10,7 @@ from dftfd.libcint.two_electron import few_fitting_functions, fitting_tensor, un
 from dftfd.runtime.precision import to_single
 from dftfd.terms.fitted_integrals import _WAYS, DensityFittedCoulombExchange
 from dftfd.terms.on_grid import Quadrature
-from dftfd.terms.pair_tensor import WholeTensor
-from dftfd.terms.single_precision import SingleTensor
+from dftfd.terms.pair_tensor import SingleTensor, WholeTensor
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.matrix import XCBuilder

@@ -21,8 +21,7 @@ from dftfd.benchmarks.collections import read_set
 from dftfd.cli.commands import app
 from dftfd.errors import FileError, FunctionalError, UnsupportedError
 from dftfd.functionals.named_files import functional_in_file
-from dftfd.interactive.molecules import all_nine, bonds, species
-from dftfd.interactive.spherical_atoms import ATOMS, atom
+from dftfd.interactive.molecules import ATOMS, all_nine, atom, bonds, species
 from dftfd.interop import libxc
 from dftfd.system.geometry import parse_geometry
 from dftfd.verify.local_conditions import CONDITIONS

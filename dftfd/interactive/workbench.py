@@ -16,8 +16,7 @@ from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedErr
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.registry import get_functional, is_of_library, lookup
 from dftfd.interactive.kernels import Part, javascript, parts_of, require_page
-from dftfd.interactive.molecules import Bond, Species, bonds, species
-from dftfd.interactive.spherical_atoms import ATOMS, Atom, atom
+from dftfd.interactive.molecules import ATOMS, Atom, Bond, Species, atom, bonds, species
 from dftfd.interop import libxc
 from dftfd.runtime.arguments import public
 from dftfd.runtime.notebook import Page

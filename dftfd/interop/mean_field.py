@@ -1,10 +1,11 @@
-"""A result as a PySCF mean-field object, and the entries of PySCF's checkpoint files.
+"""A result as a PySCF mean-field object, as a Molden file, and as the entries of PySCF's checkpoint files.
 
 The terms of the energy say what they are in PySCF (`Term.in_pyscf`), and the object is made of their sum. Before it is
 handed over, what it computes at the result's density is compared with the result: nothing depends on whether PySCF
 means the same by a name, an option or a default.
 """
 
+import io
 from collections.abc import Callable
 from functools import reduce
 from operator import add
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from pyscf import dft, lib
 from pyscf.scf.dispersion import parse_dft
+from pyscf.tools import molden
 
 from dftfd.errors import UnsupportedError
 from dftfd.functionals import supports
@@ -281,3 +283,18 @@ def mole_text(molecule: Any) -> str:
     """The Mole as JSON, as PySCF's checkpoint files hold it."""
     with quiet():
         return to_pyscf(molecule).dumps()
+
+
+def molden_text(result: Any) -> str:
+    """Geometry, basis set and orbitals of a result in Molden format; unrestricted ones as alpha, then beta."""
+    mole, stream = to_pyscf(result.molecule), io.StringIO()
+    if max(mole.bas_angular(shell) for shell in range(mole.nbas)) > 4:
+        raise UnsupportedError("the Molden format ends at g functions; take a smaller basis set, or an .h5 file.")
+    spins = ("Alpha", "Beta") if result.method == "UKS" else ("Alpha",)
+    occupations = result.mo_occ if result.method == "UKS" else result.mo_occ.sum(axis=0, keepdims=True)
+    with quiet():
+        molden.header(mole, stream, ignore_h=False)
+        for s, spin in enumerate(spins):
+            C, e = np.array(result.mo_coeff[s]), result.mo_energy[s]
+            molden.orbital_coeff(mole, stream, C, spin=spin, ene=e, occ=occupations[s], ignore_h=False)
+    return stream.getvalue()

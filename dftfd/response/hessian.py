@@ -1,8 +1,7 @@
 """Second derivatives of the energy by the positions of the nuclei, and first ones of its responses to a field.
 
-By coupled-perturbed orbitals, with no SCF but the first:
-
-With C(R) = C (1 - 1/2 S^b) exp(kappa^b), in the basis of the orbitals, orbitals stay orthonormal as nucleus b moves,
+By coupled-perturbed orbitals there is no SCF but the first. With C(R) = C (1 - 1/2 S^b) exp(kappa^b), in the basis of
+the orbitals, orbitals stay orthonormal as nucleus b moves,
 
     (A + B) kappa^b = -G^b,   G^b from  F^b + F'[dP_S] - 1/2 (S^b F + F S^b),   F^b = dF/dR_b at fixed P
 

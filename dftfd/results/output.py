@@ -17,7 +17,7 @@ import numpy as np
 
 from dftfd.autofd import Function
 from dftfd.errors import InputError, NumericalError, closest_names, shown
-from dftfd.interop.molden import molden_text
+from dftfd.interop.mean_field import molden_text
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.model.option_values import for_json
 from dftfd.response.excitations import Excitations

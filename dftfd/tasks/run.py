@@ -10,10 +10,10 @@ import numpy as np
 
 from dftfd.errors import InputError
 from dftfd.functionals.names import refuse_part
+from dftfd.libcint.pair_correlation import core_orbitals, second_order_energies
 from dftfd.model.calculation import Calculation, Ingredients
 from dftfd.model.call_options import taking
 from dftfd.model.cheaper_energy import cheaper_ingredients
-from dftfd.model.double_hybrid import refuse_frozen_core, with_perturbation_theory
 from dftfd.model.input_warnings import (
     may_have_several_states,
     warn_about_basis,
@@ -24,11 +24,13 @@ from dftfd.model.input_warnings import (
 from dftfd.model.kohn_sham import FockEvaluation
 from dftfd.model.option_values import occupations_for, require_settings_of_jax
 from dftfd.model.options import Options
+from dftfd.model.solved_calculation import Solved
 from dftfd.results.checkpoint import as_checkpoint, resume
 from dftfd.results.notes import DOUBT, notes_before
 from dftfd.results.result import SCFResult
 from dftfd.results.settings import Settings
-from dftfd.runtime.progress import as_progress
+from dftfd.runtime.memory import memory_budget, process_memory
+from dftfd.runtime.progress import Progress, as_progress
 from dftfd.runtime.threads import blas_threads
 from dftfd.runtime.version import VERSION
 from dftfd.scf.approach import Approach, approach, smallest_gap
@@ -317,3 +319,30 @@ def _parting(ingredients: Ingredients, exchange: CoulombExchangeEnergy, state: S
         return change
 
     return EnergyModel(problem, state, response)
+
+
+NOT_CONVERGED = "perturbation theory was left out: the orbitals are no solution"
+
+
+def refuse_frozen_core(calculation: Calculation, options: Options) -> None:
+    """Raise InputError for frozen_core= without perturbation theory."""
+    if options.frozen_core and not calculation.functional.pt2:
+        name = calculation.functional.name
+        raise InputError(f"frozen_core=True is for double hybrids; {name!r} has no perturbation theory.")
+
+
+def with_perturbation_theory(result: Solved, progress: Progress) -> Solved:
+    """The SCFResult with the scaled energy of second order, under "pt2"; of other functionals as it is."""
+    fractions = result.functional.pt2
+    if not fractions:
+        return result
+    if not result.converged:
+        return replace(result, steps=(*result.steps, NOT_CONVERGED))
+    calculation, molecule = result.calculation, result.molecule
+    frozen = core_orbitals(molecule) if result.settings.options.frozen_core else 0
+    room = process_memory() + memory_budget(calculation.max_memory)
+    orbitals = result.mo_energy, result.mo_coeff, result.mo_occ
+    with progress.stage("perturbation theory"), blas_threads(1):
+        pairs = second_order_energies(molecule, *orbitals, calculation.density_fit, frozen, room)
+    energy = sum(fraction * pair for fraction, pair in zip(fractions, pairs, strict=True))
+    return replace(result, energy=result.energy + energy, energies={**result.energies, "pt2": energy})

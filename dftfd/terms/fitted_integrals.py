@@ -17,8 +17,7 @@ from dftfd.system.molecule import Molecule
 from dftfd.terms.fitted_curvature import fitted_curvature
 from dftfd.terms.fitted_gradient import Metric, fitted_gradient
 from dftfd.terms.integrals import CoulombExchange, drop_ranges, share, signed_factors
-from dftfd.terms.pair_tensor import ROUGHLY, PairTensor, WholeTensor
-from dftfd.terms.single_precision import SingleTensor
+from dftfd.terms.pair_tensor import ROUGHLY, PairTensor, SingleTensor, WholeTensor
 
 _BLOCK_BYTES = 4 * 2**20
 """Unpacked three-centre integrals of a worker at a time: they should stay in its cache."""

@@ -11,8 +11,8 @@ Moving point p by dr, or the centre of orbital mu by -dr, changes the components
 
     dE/dr_p = sum_mu X_mu,p,   dE/dR_mu = -sum_p X_mu,p,   X_mu,p = sum_c D_c,mu,p nabla A_c,mu,p
 
-Neither D_c nor nabla A_c is formed. The orbitals of a contraction are S_m(y) g_0, y = r - R, with
-polynomials S_m of degree l and g_0 = sum_k d_k exp(-a_k y^2); nabla g_k = y g_{k+1}. With S = sum_m V_m S_m for the
+Neither D_c nor nabla A_c is formed. The orbitals of a contraction are S_m(y) g_0, y = r - R, with polynomials S_m of
+degree l and g_0 = sum_k d_k exp(-a_k y^2); nabla g_k = y g_{k+1}. With S = sum_m V_m S_m for the
 coefficients V of each term of f, and the indices of S its derivatives, the terms' gradients are y a + X,
 
     V:                          a = S g_1,                          X_i = S_i g_0

@@ -3,16 +3,12 @@
 <f(g), ct> = int f(g(x)) ct(x) w(x) dx = int f(y) sum_b ct(x_b) |det D g_b^-1(y)| w(x_b) dy,   x_b = g_b^-1(y),
 
 the sum over the branches of the inverse whose x_b lie in the space of x: nothing where y is no value of g, several
-terms where g takes a value several times. What is registered and what the spaces declare is tried before it is used;
-see `_Trial`.
+terms where g takes a value several times. A substitution makes of one argument of ct the density of y = g(x),
 
-Substitution y = g(x) in an integral over x: which preimages a point y has, and what they weigh.
+    y -> sum over b of ct(x_b, ...) |det D g_b^-1(y)| w(x_b) / w(y).
 
-Of one argument of a density ct(x, ...) with the measure w(x) dx it makes the density of y = g(x),
-
-    y -> sum over b of ct(x_b, ...) |det D g_b^-1(y)| w(x_b) / w(y),   x_b = g_b^-1(y) in the space of x.
-
-Both spaces say where they end (`Domain(ends=...)`). Then g is tried at the points of the quadrature and some more: its
+What is registered and what the spaces declare is tried before it is used. Both spaces say where they end
+(`Domain(ends=...)`). Then g is tried at the points of the quadrature and some more: its
 values have to lie in the space of y, and each x has to come back from exactly one branch. On a circle y + length is the
 same point: a g that winds k times around has k preimages. Where the spaces do not say where they end, the substitution
 itself is tried with a few integrands on the two quadratures.
