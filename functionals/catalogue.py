@@ -53,14 +53,6 @@ def source_verdicts() -> dict:
     return shipped_json("dftfd.functionals", "libxc_verdicts.json")
 
 
-def _from_jax_xc(name) -> bool:
-    return name in verdicts()["verified"] and jax_xc_kernels.is_installed()
-
-
-def _from_source(name) -> bool:
-    return name in source_verdicts()["verified"] and libxc_tree.folder() is not None
-
-
 def names() -> list[str]:
     """The names that jax-xc serves, sorted, without prefix."""
     return sorted(verdicts()["verified"])
@@ -101,9 +93,9 @@ def find(name: str) -> Functional | None:
     UnsupportedError, with the reason, for a name that did not pass the comparison; MissingDependencyError without
     jax-xc and without libxc's source.
     """
-    if _from_jax_xc(name):
+    if name in verdicts()["verified"] and jax_xc_kernels.is_installed():
         return build(name)
-    if _from_source(name):
+    if name in source_verdicts()["verified"] and libxc_tree.folder() is not None:
         return build_from_source(name)
     by_jax_xc, by_source = (name in found["verified"] for found in (verdicts(), source_verdicts()))
     if by_jax_xc:

@@ -138,17 +138,12 @@ class EnergyModel:
         kappa = self.rotations.matrices(X, imaginary == 1.0)[:, None]
         n, F = self.rotations.occupations[:, :, None], self._F[:, :, None]
         D = kappa * (n[..., None, :] - n[..., :, None])
-        A = 0.5 * (_commutator(D, F) + _with_diagonal(n, _commutator(F, kappa)))
+        A = 0.5 * (_commutator(D, F) + (n[..., :, None] - n[..., None, :]) * _commutator(F, kappa))
         return self.rotations.flat(-2.0 * np.sum(A, axis=1))
 
 
 def _commutator(A, B):
     return A @ B - B @ A
-
-
-def _with_diagonal(n, B):
-    """[n, B] of a diagonal n."""
-    return (n[..., :, None] - n[..., None, :]) * B
 
 
 def rotated(problem: Problem, state: State, rotations: Rotations, x, number: int) -> State:

@@ -200,9 +200,5 @@ def _gradient_of(terms, molecule, integrals, metric):
             per_ao += contracted.sum(axis=1)
         return per_ao
 
-    return _by_atom(molecule, integrals, G, sum(share_out(parts, contract)), per_function)
-
-
-def _by_atom(molecule, integrals, G, per_ao, per_function):
-    """The gradient (atom, 3): sum_PQ G_PQ dV_PQ and the slopes by basis functions (3, ao) and fitting functions."""
+    per_ao = sum(share_out(parts, contract))
     return 2.0 * (integrals.atom_sums(per_function) - atom_sums(molecule, per_ao)) + integrals.metric_slopes(G)

@@ -167,11 +167,8 @@ def _transposed_linear(cotangents, x, *, forward, backward, shape):
     (cotangent,) = cotangents
     if is_zero(cotangent):
         return [None]
-    return LINEAR.bind(cotangent, forward=backward, backward=forward, shape=_shape_of(x))
-
-
-def _shape_of(x):
-    return tuple((x.aval if is_argument(x) else x).shape)
+    shape = tuple((x.aval if is_argument(x) else x).shape)
+    return LINEAR.bind(cotangent, forward=backward, backward=forward, shape=shape)
 
 
 derivative_rules(LINEAR, _jvp_of_linear, _transposed_linear)

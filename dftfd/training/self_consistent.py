@@ -244,7 +244,7 @@ class DifferentiableSCF:
         if coordinates is not None:
             wanted = f"coordinates of shape {shape}, finite numbers"
             centres = traceable(*shape, expected=wanted).checked("coordinates", coordinates)
-        start = _no_guess() if guess is None else _GUESS.checked("guess", guess)
+        start = np.zeros((0,)) if guess is None else _GUESS.checked("guess", guess)
         operands = [jnp.asarray(x, dtype=jnp.float64) for x in (centres, field, start, *values)]
         found = SOLUTION.bind(*operands, scf=self, structure=structure)
         return DifferentiableResult(self, functional, operands[1], operands[0], *found)
@@ -404,10 +404,6 @@ def _require_energy(functional) -> None:
     for _, term in functional.terms:
         term.is_nonlocal  # noqa: B018  asked once, of the terms that all others come from
     supports.require("differentiable SCF", functional)
-
-
-def _no_guess():
-    return np.zeros((0,))
 
 
 _FIELD = traceable(3, expected="three finite numbers")

@@ -37,7 +37,7 @@ def libxc_source(exported: Exported) -> str:
         "FAMILY_IN_CAPITALS": family.upper(),
         "FAMILY": family,
         "NUMBER": number_of(exported),
-        "INFO_FAMILY": _info_family(exported, family),
+        "INFO_FAMILY": f"XC_FAMILY_{'HYB_' if exported.functional.exact_exchange else ''}{family.upper()}",
         "TABLE": ", ".join("FUNCTIONS" if f == family else "NULL" for f in FAMILIES),
         "KIND": _kind(exported),
         "FLAGS": " | ".join(_flags(exported)),
@@ -63,10 +63,6 @@ def name_in_tree(exported: Exported) -> str:
     hybrid = "hyb_" if exported.functional.exact_exchange else ""
     kind = next((letter for letter, kind in KINDS.items() if kind == _kind(exported)), "xc")
     return f"{hybrid}{family_in_libxc(exported)}_{kind}_dftfd_{exported.name.lower()}"
-
-
-def _info_family(exported, family):
-    return f"XC_FAMILY_{'HYB_' if exported.functional.exact_exchange else ''}{family.upper()}"
 
 
 def _kind(exported):

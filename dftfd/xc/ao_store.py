@@ -57,7 +57,7 @@ class _Near:
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Their numbers, ascending, for points (point, 3)."""
-        distances = np.sqrt(_smallest_squared_distances(self._atoms, points))
+        distances = np.sqrt(cdist(self._atoms, points, "sqeuclidean").min(axis=1))
         return np.flatnonzero(distances[self._atom_of_shell] < self._reach)
 
 
@@ -264,11 +264,6 @@ class AOStore:
             if "_whole" not in self.__dict__:
                 self._whole = kept_memory.empty(int(self._starts[self._n_kept]), self.dtype)
             return self._whole
-
-
-def _smallest_squared_distances(atoms: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Squared distance from each atom (atom, 3) to the nearest of the points (point, 3), (atom,)."""
-    return cdist(atoms, points, "sqeuclidean").min(axis=1)
 
 
 def _round_up(number: int, multiple: int) -> int:
