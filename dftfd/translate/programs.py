@@ -29,6 +29,7 @@ from dftfd.errors import DftfdError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.parameters import are_equal
 from dftfd.xc.code import place_of
+from dftfd.xc.operands import exponents
 from dftfd.xc.pointwise import scalar_form
 from dftfd.xc.variables import VARIABLES, family_of
 
@@ -182,14 +183,7 @@ def _is_code_of(functional, parameters) -> bool:
         form = scalar_form(functional, 2, count, lambda numbers: with_numbers(functional, parameters, numbers))
     except (DftfdError, TypeError, ValueError, jax.errors.JAXTypeError):
         return False
-    first, varying = len(VARIABLES[2]), set[int]()
-    for i in form.needed:
-        node = form.nodes[i]
-        if (node.op == "input" and node.value >= first) or varying.intersection(node.args):
-            varying.add(i)
-        if node.op == "pow" and node.args[1] in varying:
-            return False
-    return True
+    return not exponents(form, range(len(VARIABLES[2]), form.n_inputs))
 
 
 _LONGEST_NAME = 48
