@@ -76,7 +76,7 @@ def test_it_is_told_inside_of_jit_too(transform):
         (lambda: sphere(jacobian=False, **SIN), False),
         (lambda: radial(0), True),
         (lambda: radial(2), False),
-        (lambda: radial(2, **SQUARE), True),
+        pytest.param(lambda: radial(2, **SQUARE), True, marks=pytest.mark.slow),
         (lambda: radial(1, **SQUARE), False),
         (lambda: fd.Domain((), points=np.linspace(0, 1, 9), weights=np.full(9, 1 / 9)), True),
     ],

@@ -17,6 +17,8 @@ from jax.tree_util import tree_leaves, tree_map
 import dftfd.autofd as fd
 from dftfd.errors import SignatureError
 
+pytestmark = pytest.mark.slow  # 7 s; quick tests of test_autofd_* have each of these features
+
 
 def space(*shape, name="", **options):
     return fd.Domain(shape, name=name, **options)

@@ -14,6 +14,7 @@ from jax.tree_util import tree_map
 
 import dftfd.autofd as o
 from dftfd.functionals.registry import get_functional
+from tests.sample import sample
 
 
 def approx(expected, rel=1e-12):
@@ -163,7 +164,7 @@ def loss_F_via_FD(params):
     return o.integrate(o.compose(jax.lax.stop_gradient, dff) * ff)
 
 
-@pytest.mark.parametrize("loss", [loss_F, loss_FD])
+@pytest.mark.parametrize("loss", sample([loss_F, loss_FD], [loss_FD]))
 def test_brachistochrone_losses(loss):
     """The losses and their gradients under jit, against finite differences.
 

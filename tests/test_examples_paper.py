@@ -27,6 +27,7 @@ def brachistochrone():
     return load(EXAMPLES / "paper" / "brachistochrone.py")
 
 
+@pytest.mark.slow  # test_autofd_paper_listings has losses and their gradients
 def test_losses_of_the_brachistochrone_fall(brachistochrone, capsys):
     """300 steps with a small network: the direct loss and the squared functional derivative both fall."""
     results, _ = brachistochrone.main(quick=True)
@@ -61,6 +62,7 @@ def test_functional_derivative_losses_come_closer_to_the_cycloid(brachistochrone
     assert error["projected"] < 0.1 * error["direct"]
 
 
+@pytest.mark.slow  # test_deep_nests_cost_linearly of test_autofd_programs is quick
 def test_call_cache_is_linear(capsys):
     """Equations double with each level when naive, and grow by the same number when cached."""
     rows = load(EXAMPLES / "paper" / "call_cache.py").main(quick=True)
