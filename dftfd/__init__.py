@@ -55,7 +55,7 @@ _PUBLIC = {
     "interaction_energy": "dftfd.tasks.counterpoise",
     "SCFResult": "dftfd.results.result",
     "load_result": "dftfd.results.result_file",
-    "load_excitations": "dftfd.response.excitation_file",
+    "load_excitations": "dftfd.response.excitations",
     "load_vibrations": "dftfd.results.vibrations",
     "functional": "dftfd.functionals.registry",
     "potential": "dftfd.functionals.registry",

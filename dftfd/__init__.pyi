@@ -23,7 +23,7 @@ from dftfd.grids.molecular import molecular_grid as molecular_grid
 from dftfd.interactive.workbench import workbench as workbench
 from dftfd.model.energy_in_jax import energy as energy
 from dftfd.model.forces import nuclear_forces as nuclear_forces
-from dftfd.response.excitation_file import load_excitations as load_excitations
+from dftfd.response.excitations import load_excitations as load_excitations
 from dftfd.results.result import SCFResult as SCFResult
 from dftfd.results.result_file import load_result as load_result
 from dftfd.results.vibrations import load_vibrations as load_vibrations

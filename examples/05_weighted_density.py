@@ -24,8 +24,7 @@ from dftfd.functionals.numerics import nonnegative
 from dftfd.functionals.pairs import here, integral_over_there, squared_distance, there
 from dftfd.grids.molecular import molecular_grid
 from dftfd.xc.ao_store import AOStore
-from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
-from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
+from dftfd.xc.nonlocal_kernel import NonlocalXCBuilder, NonlocalXCKernel
 
 
 @dftfd.functional("x_averaged_density", doi="10.1103/PhysRevB.20.3136")

@@ -6,6 +6,7 @@ grids, orbitals or molecules.
 
 import functools
 import operator
+import re
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -28,10 +29,19 @@ from dftfd.functionals.densities import (
 from dftfd.functionals.densities import SPACE as SPACE  # own functionals import it from here
 from dftfd.functionals.empirical_dispersion import refuse_in_sums
 from dftfd.functionals.exchange_ranges import distinct, merged, with_range
-from dftfd.functionals.kinds import kind_of_name
 from dftfd.functionals.numerics import where_dense
 from dftfd.functionals.parameters import in_notebooks, multiple, name_of, plain, plain_leaves, require_settable, varies
 from dftfd.runtime.arguments import number, public_raising
+
+KINDS = {"x": "exchange", "c": "correlation", "xc": "exchange-correlation", "k": "kinetic"}
+"""Kinds of energy, as names in libxc's manner have them (gga_x_pbe), in words."""
+
+
+def kind_of_name(name: str) -> str:
+    """One of `KINDS`, or "" for a name that does not tell it."""
+    found = re.search(r"(?:^|[_:])(x|c|xc|k)(?=_|$)", name)
+    return found[1] if found else ""
+
 
 COEFFICIENT = ""
 """Stands for a term's coefficient among the names of its parameters."""

@@ -12,7 +12,7 @@ def guarded(formula: Callable) -> Callable:
     """A formula that deals with vanishing densities itself, so no density floor is put around it.
 
     The floor treats the point of the energy density unlike the points integrated over, which would spoil a symmetry
-    that halves the cost; see dftfd/xc/nonlocal_matrix.py.
+    that halves the cost; see dftfd/xc/nonlocal_kernel.py.
     """
     vars(formula)["is_guarded"] = True
     return formula

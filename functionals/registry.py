@@ -20,11 +20,10 @@ import numpy as np
 from dftfd.autofd import Function, compose
 from dftfd.errors import FunctionalError, InputWarning, closest_names, shown
 from dftfd.functionals import pytree  # noqa: F401  makes Functional a pytree
-from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange
+from dftfd.functionals.base import KINDS, EnergyTerm, Functional, exact_exchange, kind_of_name
 from dftfd.functionals.densities import in_words, signature_of
 from dftfd.functionals.fingerprint import differences
 from dftfd.functionals.guests import GuestTerm, guest_term, require_valid_guest
-from dftfd.functionals.kinds import KINDS, kind_of_name
 from dftfd.functionals.numerics import zero_with_slope
 from dftfd.functionals.parameters import are_equal, require_known
 from dftfd.functionals.plugins import found_plugins, load

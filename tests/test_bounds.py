@@ -38,8 +38,7 @@ from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.matrix import XCBuilder
-from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
-from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
+from dftfd.xc.nonlocal_kernel import NonlocalXCBuilder, NonlocalXCKernel
 
 DATA = Path(__file__).parents[1] / "data/bounds"
 FOLDER = Path(tables.__file__).parent

@@ -7,7 +7,7 @@ from pyscf import gto, scf
 import dftfd
 from dftfd.cli import main
 from dftfd.errors import CheckpointError, InputError, UnsupportedError
-from dftfd.model.nearby import solution_at
+from dftfd.model.solved_calculation import solution_at
 from dftfd.response.excitations import excitations_of
 from dftfd.runtime.progress import Progress
 from dftfd.scf.convergence import Convergence

@@ -22,8 +22,7 @@ from dftfd.verify.point_comparison import LIBXC_THRESHOLD
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.matrix import XCBuilder
-from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
-from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
+from dftfd.xc.nonlocal_kernel import NonlocalXCBuilder, NonlocalXCKernel
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 OXYGEN = "O 0 0 0; O 0 0 1.2075"

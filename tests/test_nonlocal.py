@@ -22,8 +22,7 @@ from dftfd.model.options import Options
 from dftfd.runtime.progress import as_progress
 from dftfd.terms.double_integral import DoubleIntegralEnergy
 from dftfd.xc.ao_store import AOStore
-from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
-from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
+from dftfd.xc.nonlocal_kernel import NonlocalXCBuilder, NonlocalXCKernel
 
 NONLOCAL = ["vv10", "rvv10", "vdw_df_nl", "hartree", "vdw_df2_nl"]
 

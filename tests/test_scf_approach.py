@@ -90,7 +90,7 @@ def test_an_end_by_correction_is_one(xc, monkeypatch):
 def test_double_integrals_late(monkeypatch):
     """VV10 of water: the energy of a run that has it in every cycle to 1e-9, with at most half the builds."""
     molecule = dftfd.molecule("O 0 0 0; H 0 0.757 0.587; H 0 -0.757 0.587", basis="sto-3g")
-    from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
+    from dftfd.xc.nonlocal_kernel import NonlocalXCBuilder
 
     counted = Counted(monkeypatch, NonlocalXCBuilder, lambda builder: 0)
     options = {"xc": "pbe + 1.0*vv10", "grid_level": 1, "nlc_grid_level": 0}

@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 
 import dftfd
 from dftfd.autofd.scalar.on_c import FORMS, TRUTHS, Piece, statements_of
-from dftfd.autofd.scalar.on_javascript import ARITHMETIC, OnJavaScript
 from dftfd.autofd.scalar.program import Node, ScalarProgram
 from dftfd.benchmarks.collections import read_set
 from dftfd.cli.commands import app
 from dftfd.errors import FileError, FunctionalError, UnsupportedError
 from dftfd.functionals.named_files import functional_in_file
 from dftfd.interactive.molecules import ATOMS, all_nine, atom, bonds, species
+from dftfd.interactive.workbench import ARITHMETIC, OnJavaScript
 from dftfd.interop import libxc
 from dftfd.system.geometry import parse_geometry
 from dftfd.verify.local_conditions import CONDITIONS

@@ -9,18 +9,19 @@ there in its own folders too.
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dftfd.benchmarks.diet import is_diet, read_diet
-from dftfd.benchmarks.g2 import read_g2
 from dftfd.benchmarks.gmtkn55 import is_gmtkn55, read_gmtkn55
 from dftfd.benchmarks.gscdb import is_gscdb, read_gscdb
 from dftfd.benchmarks.quest import is_quest, read_quest
-from dftfd.benchmarks.reactions import BenchmarkSet, read_document
+from dftfd.benchmarks.reactions import BenchmarkSet, Reaction, Species, Subset, checked, read_document
 from dftfd.benchmarks.refdata import is_refdata, read_refdata
-from dftfd.errors import FileError, InputError, closest_names
+from dftfd.errors import FileError, InputError, MissingDependencyError, closest_names
 
 SHIPPED = Path(__file__).parent / "shipped"
 VARIABLE = "DFTFD_BENCHMARKS"
@@ -33,6 +34,56 @@ class Collection:
     read: Callable
     found: Callable[[Path], bool] | None
     lies: str = ""
+
+
+G2_SOURCE = "G2/97, of ASE: K. Raghavachari, P. C. Redfern, J. A. Pople, J. Chem. Phys. 106, 1063 (1997)"
+G2_SUBSETS = ("g2-1", "g2-2")
+
+
+def read_g2(path=None, subsets=()) -> BenchmarkSet:
+    """The atomisation energies of G2-1, G2-2 or both of G2/97, at vertical geometries of MP2(full)/6-31G*.
+
+    ASE's tables hold enthalpies of formation at 298 K. Without zero-point energies and thermal corrections they are
+    electronic energies to a few tenths of a kcal/mol. doi:10.1063/1.473182
+    """
+    try:
+        from ase.data import g2
+        from ase.symbols import string2symbols
+    except ImportError as error:
+        raise MissingDependencyError("G2/97 is read from ASE: pip install 'dftfd[ase]'.") from error
+    wanted = [name.lower() for name in subsets] or list(G2_SUBSETS)
+    if unknown := set(wanted) - set(G2_SUBSETS):
+        raise InputError(f"G2/97 has the subsets {' and '.join(G2_SUBSETS)}, not {min(unknown)!r}.")
+    species: dict[str, Species] = {}
+    reactions: list[Reaction] = []
+    data: dict[str, Any] = g2.data
+    for name in g2.molecule_names:
+        entry = data[name]
+        subset = str(entry["database"]).lower()
+        if subset not in wanted:
+            continue
+        molecule = _species(name, entry, string2symbols(entry["symbols"]))
+        counts = Counter(string2symbols(entry["symbols"]))
+        species[name] = molecule
+        for symbol in counts:
+            species.setdefault(f"atom {symbol}", _species(f"atom {symbol}", data[symbol], [symbol]))
+        pairs = ((name, -1.0), *((f"atom {symbol}", float(count)) for symbol, count in counts.items()))
+        reactions.append(Reaction(name, subset, pairs, _atomisation(entry, counts, data)))
+    described = {name: Subset(name, "atomisation energies", G2_SOURCE) for name in wanted}
+    return checked(BenchmarkSet("G2/97", species, tuple(reactions), described, source=G2_SOURCE))
+
+
+def _atomisation(entry, counts, data) -> float:
+    """Electronic energy of atomisation [kcal/mol]: enthalpies of formation less thermal and zero-point energies."""
+    atoms = sum(n * (data[symbol]["enthalpy"] - data[symbol]["thermal correction"]) for symbol, n in counts.items())
+    return atoms - entry["enthalpy"] + entry["ZPE"] + entry["thermal correction"]
+
+
+def _species(name, entry, symbols) -> Species:
+    """A molecule of ASE's table; its spin is the sum of the magnetic moments."""
+    rows = zip(symbols, entry["positions"], strict=True)
+    atoms = "; ".join(f"{symbol} {x} {y} {z}" for symbol, (x, y, z) in rows)
+    return Species(name, atoms + ";", 0, round(abs(sum(entry["magmoms"] or (0,)))))
 
 
 COLLECTIONS = {

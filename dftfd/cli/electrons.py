@@ -128,7 +128,7 @@ def view(
 
     The molecule with orbitals, density and potential to turn, and its report.
     """
-    from dftfd.response.excitation_file import load_excitations
+    from dftfd.response.excitations import load_excitations
     from dftfd.results.result_file import load_result
 
     with messages(verbose, debug):

@@ -1,30 +1,39 @@
-"""`dftfd.workbench`: a functional as one page of HTML, evaluated in the browser while its parameters are moved."""
+"""`dftfd.workbench`: a functional as one page of HTML, evaluated in the browser while its parameters are moved.
+
+Its energy per volume and derivatives are JavaScript functions with its parameters as inputs. f(m, x, p, seeds, y) fills
+rows y for m points: x holds a row for each of nine variables of two spins, of which it reads those it needs; p the
+parameters; seeds a set of rows for each direction. y begins with the energy; functions of higher order have the slopes
+next, then slopes' derivatives along the first direction, the second, both.
+"""
 
 import base64
 import inspect
 import json
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dftfd.autofd.scalar.on_javascript import ARITHMETIC
+from dftfd.autofd.scalar.on_c import OnC, Piece, number_text, statements_of
+from dftfd.autofd.scalar.program import ScalarProgram
 from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.registry import get_functional, is_of_library, lookup
-from dftfd.interactive.kernels import Part, javascript, parts_of, require_page
 from dftfd.interactive.molecules import ATOMS, Atom, Bond, Species, atom, bonds, species
 from dftfd.interop import libxc
 from dftfd.runtime.arguments import public
 from dftfd.runtime.notebook import Page
 from dftfd.runtime.version import VERSION
 from dftfd.translate.in_symbols import TermInSymbols, in_symbols
+from dftfd.translate.programs import Parameter, SpinPrograms, changeable_parameters
+from dftfd.verify.conditions import Parts
 from dftfd.verify.counterpart import counterpart
 from dftfd.verify.passport import atom_tables
-from dftfd.xc.variables import FAMILIES
+from dftfd.xc.variables import FAMILIES, VARIABLES
 
 MOST = 2
 """Functionals side by side."""
@@ -77,6 +86,148 @@ def workbench(functional: Any, other: Any = None) -> Workbench:
     )
     title = f"workbench of {' and '.join(f.name for f in chosen)}"
     return Workbench(title, _page(chosen, script), tuple(chosen))
+
+
+# ------------------------------------------------------------------------------------------------------------- kernels
+
+
+ARITHMETIC = """\
+const {sqrt, cbrt, sin, cos, tan, sinh, cosh, asin, acos, atan, acosh, atanh, floor, ceil, pow, atan2} = Math;
+const fabs = Math.abs, exp2 = x => 2**x, cube_root = Math.cbrt, is_number = Number.isFinite;
+const exp_of = Math.exp, expm1_of = Math.expm1, log_of = Math.log, log1p_of = Math.log1p;
+const tanh_of = Math.tanh, asinh_of = Math.asinh, INFINITY = Infinity, NAN = NaN;
+const larger = (a, b) => a > b || a !== a ? a : b, smaller = (a, b) => a < b || a !== a ? a : b;
+const sign_of = x => x > 0 ? 1 : x < 0 ? -1 : x;
+
+/* erf by its series with positive terms, erfc beyond 2 by its continued fraction. */
+function erf(x) {
+  const a = fabs(x);
+  if (!(a < 6)) return a === a ? sign_of(x) : x;
+  let term = a, sum = a;
+  for (let k = 1; term > 1e-17*sum; ++k) { term *= 2*a*a/(2*k + 1); sum += term; }
+  return sign_of(x)*sum*exp_of(-a*a)*1.1283791670955126;
+}
+function erfc(x) {
+  if (!(x > 2)) return 1 - erf(x);
+  let tail = 0;
+  for (let k = 200; k > 0; --k) tail = k/2/(x + tail);
+  return exp_of(-x*x)*0.5641895835477563/(x + tail);
+}
+"""
+"""What C's functions, whose names they keep, are here. exp and its kin are those of the browser, good to one or two
+units in the last place."""
+
+
+class OnJavaScript(OnC):
+    """Scalars are pieces of JavaScript."""
+
+    language: ClassVar[str] = "JavaScript"
+    types: ClassVar[tuple[str, str]] = ("", "")
+    number_of_truth: ClassVar[str] = "Number({})"
+    has_tables: ClassVar[bool] = False
+
+    @staticmethod
+    def _table(name, matrix) -> str:
+        rows = ", ".join(f"[{', '.join(map(number_text, row))}]" for row in matrix)
+        return f"const {name} = [{rows}];\n"
+
+    @staticmethod
+    def _product(table, shape, given, operands, found) -> list[str]:
+        return [
+            f"const {given} = [{', '.join(operands)}];",
+            f"const {found} = {table}.map(row => row.reduce((sum, w, j) => sum + w*{given}[j], 0));",
+        ]
+
+
+_KINDS = ("x", "c", "xc", "k")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Terms of one kind, by the letter in their names: x, c, k, or xc for both or what does not tell.
+
+    parameters: of these terms.   programs: with them as inputs, of two spins.
+    """
+
+    kind: str
+    functional: Functional
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        return changeable_parameters(self.functional)
+
+    @cached_property
+    def programs(self) -> SpinPrograms:
+        return SpinPrograms(self.functional, 2, self.parameters)
+
+    @property
+    def with_laplacian(self) -> bool:
+        return "lapl" in self.programs.families
+
+    @property
+    def orders(self) -> range:
+        """0: the energy; 1 and 2: slopes along so many directions."""
+        return range(3 if self.with_laplacian else 2)
+
+    def program(self, order: int) -> ScalarProgram:
+        return self.programs.program(0) if order == 0 else self.programs.along(order)
+
+
+def parts_of(functional: Functional) -> list[Part]:
+    """The semilocal terms by kind. UnsupportedError for models of the potential and what is no semilocal energy."""
+    found: dict[str, list] = {}
+    for term in Parts(functional).semilocal().terms:
+        kinds = [kind for kind in _KINDS if f"_{kind}_" in f"_{term[1].name}_"]
+        found.setdefault(kinds[0] if len(kinds) == 1 else "xc", []).append(term)
+    plain = replace(functional, exact_exchange=(), dispersion=None, pt2=())
+    return [Part(kind, replace(plain, terms=tuple(found[kind]))) for kind in _KINDS if kind in found]
+
+
+def javascript(name: str, part: Part) -> str:
+    """Definitions of the functions NAME_0, NAME_1, ... of a part."""
+    tables: dict[str, str] = {}
+    functions = [_function(f"{name}_{order}", part, order, tables) for order in part.orders]
+    return "".join([*tables.values(), *functions])
+
+
+def _function(name, part, order, tables) -> str:
+    program, used = part.program(order), part.programs.used
+    variables = [VARIABLES[2][k] for k in used]
+    n_numbers = sum(len(p.values) for p in part.parameters)
+    numbers = [f"p[{k}]" for k in range(n_numbers)]
+    seeds = [f"{v}_{level}" for level in range(order) for v in variables]
+    inputs = [Piece(v) for v in variables] + [Piece(text, uniform=True) for text in numbers]
+    inputs += [Piece(seed) for seed in seeds]
+    written, outputs = statements_of(program, inputs, OnJavaScript)
+    tables |= written.tables
+    rows = list(_rows(variables, used, order))
+    depends = {k for k in range(program.n_inputs) if program.depends_on({k})}
+    first = len(used) + n_numbers
+    read = [rows[k] for k in range(len(used)) if k in depends]
+    read += [rows[len(used) + k] for k in range(len(seeds)) if first + k in depends]
+    body = [f"const {v} = {row}[i];" for v, row, _ in read] + written.inside
+    body += [f"y[{k}][i] = {text};" for k, text in enumerate(outputs)]
+    before = [f"const {row} = {source};" for _, row, source in read] + written.before
+    lines = "\n".join(before) + "\nfor (let i = 0; i < m; ++i) {\n" + "\n".join(body) + "\n}"
+    return f"function {name}(m, x, p, seeds, y) {{\n{lines}\n}}\n"
+
+
+def _rows(variables, used, order) -> Iterator[tuple[str, str, str]]:
+    """(name at a point, name of its row, where that is) of each variable, and of the seeds of each level."""
+    for v, k in zip(variables, used, strict=True):
+        yield v, f"{v}_row", f"x[{k}]"
+    for level in range(order):
+        for v, k in zip(variables, used, strict=True):
+            yield f"{v}_{level}", f"{v}_{level}_row", f"seeds[{level}][{k}]"
+
+
+def require_page(functional: Functional) -> None:
+    """UnsupportedError for what has no semilocal energy to be shown."""
+    if not functional.has_energy or not functional.semilocal_part.terms:
+        raise UnsupportedError(
+            f"functional {functional.name!r} has no energy per volume of the density, its gradient, Laplacian and tau "
+            "that a page could show."
+        )
 
 
 def as_functional(given) -> Functional:

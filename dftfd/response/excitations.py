@@ -18,13 +18,12 @@ from dftfd.errors import ConvergenceWarning, InputError, NotConvergedError, show
 from dftfd.functionals import supports
 from dftfd.libcint.mole import gradient_integrals, overlap_integrals, position_integrals, rotation_integrals
 from dftfd.model.kohn_sham import FockEvaluation
-from dftfd.model.nearby import solution_at
-from dftfd.model.solved_calculation import SolvedCalculation
+from dftfd.model.solved_calculation import SolvedCalculation, solution_at
 from dftfd.response.excited_states import ExcitedState, excited_state
 from dftfd.response.linear_response import LinearResponse
 from dftfd.response.subspaces import lowest_roots
 from dftfd.runtime.arguments import array, choice, number, public, whole
-from dftfd.runtime.documents import write_part
+from dftfd.runtime.documents import require_types, saved_part, write_part
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.pictures import picture
 from dftfd.runtime.progress import Progress, as_progress
@@ -463,3 +462,26 @@ class SpinFlip:
     def blocks(self, X) -> list[np.ndarray]:
         """One array (trial, occupied alpha, empty beta) of vectors (trial, size)."""
         return [X.reshape(-1, len(self._F_oo), len(self._F_vv))]
+
+
+@public
+def load_excitations(path: Path) -> Excitations:
+    """The Excitations in a file that `Excitations.save` wrote. Raises FileError for other files."""
+    with saved_part(path, "excitations", FORMAT) as (text, arrays):
+        n_spin = 1 if "X_1" not in arrays else 2
+        text = {"solvation": ""} | text  # older files have none
+        entries = dict(arrays) | {name: text[name] for name in TEXT}
+        entries |= {name: tuple(entries.pop(f"{name}_{s}") for s in range(n_spin)) for name in PER_SPIN}
+        found = Excitations(**entries | {"converged": arrays["converged"].astype(bool)})
+        _require_shapes(require_types(found))
+        return found
+
+
+def _require_shapes(found):
+    n = len(found.energies)
+    for name in ("energies", "oscillator_strengths", "rotatory_strengths", "converged", "residuals"):
+        if getattr(found, name).shape != (n,):
+            raise ValueError(f"{name} has the shape {getattr(found, name).shape}")
+    for X, Y, C_o, C_v in zip(found.X, found.Y, found.occupied, found.virtual, strict=True):
+        if X.shape != (n, C_o.shape[1], C_v.shape[1]) or Y.shape != X.shape or len(C_o) != len(C_v):
+            raise ValueError("amplitudes and orbitals of different sizes")

@@ -39,10 +39,9 @@ from dftfd.libcint.derivatives import overlap_derivative
 from dftfd.libcint.mole import overlap_integrals, position_integrals
 from dftfd.model.forces import energy_weighted_density, nuclear_forces
 from dftfd.model.identity import identity_of, require_energy_again
-from dftfd.model.nearby import solution_at
 from dftfd.model.option_values import for_json
 from dftfd.model.options import ENERGY, SEARCH, STATE
-from dftfd.model.solved_calculation import SolvedCalculation
+from dftfd.model.solved_calculation import SolvedCalculation, solution_at
 from dftfd.properties.moments import dipole_moment
 from dftfd.response.differences import STEPS, Differences
 from dftfd.response.kept_functions import SHARE, kept_functions, require_same_number

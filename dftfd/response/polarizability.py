@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from dftfd.libcint.mole import position_integrals
-from dftfd.model.nearby import solution_at
-from dftfd.model.solved_calculation import SolvedCalculation
+from dftfd.model.solved_calculation import SolvedCalculation, solution_at
 from dftfd.response.differences import Differences
 from dftfd.response.linear_response import LinearResponse
 from dftfd.response.subspaces import driven_response

@@ -21,9 +21,9 @@ from dftfd.interop.mean_field import molden_text
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.model.option_values import for_json
 from dftfd.response.excitations import Excitations
-from dftfd.results.box import Box
 from dftfd.results.html_report import html_report
 from dftfd.results.qcschema import atomic_result, printed_numbers, write_json
+from dftfd.results.scene import Box
 from dftfd.results.tree import save_result
 from dftfd.runtime.arguments import number, public, refuse_unknown
 from dftfd.runtime.files import check_writable, write_text, written_whole

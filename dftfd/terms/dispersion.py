@@ -5,8 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from dftfd.errors import UnsupportedError
-from dftfd.functionals.d2 import pairwise_dispersion
-from dftfd.functionals.empirical_dispersion import numbers_of
+from dftfd.functionals.empirical_dispersion import numbers_of, pairwise_dispersion
 from dftfd.libcint.dispersion_correction import dispersion_correction
 from dftfd.terms.term import Contribution, PySCFPart, Term
 

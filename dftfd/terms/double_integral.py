@@ -19,8 +19,7 @@ from dftfd.terms.traced_grid import (
     orbitals_in_memory,
 )
 from dftfd.xc.code import shared
-from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
-from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
+from dftfd.xc.nonlocal_kernel import NonlocalXCBuilder, NonlocalXCKernel
 
 SMOOTH = ("vv10", "rvv10")
 """Double integrals whose kernels are smooth where two points meet, so that a coarse grid will do."""

@@ -16,7 +16,7 @@ from dftfd.terms.on_grid import (
     counting_points,
 )
 from dftfd.xc.guest_kernel import GuestKernel
-from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
+from dftfd.xc.nonlocal_kernel import NonlocalXCBuilder
 
 
 class GuestEnergy(FunctionalEnergy):

@@ -1,4 +1,4 @@
-"""C99 of a functional: a header, kernels of each order, a driver in libxc's layout, a test with values, a CMake file.
+"""C99 of a functional: a header, kernels of each order, a driver in libxc's layout, a CMake file, a module for Fortran.
 
 A kernel computes all results of an order on a block of points, each input and each result a row of the block: one loop
 without branches. The driver brings the variables of points, as libxc lays them out, into rows and the results back.
@@ -396,3 +396,60 @@ add_test({name} {name}_test)
 def c_name(functional: Functional) -> str:
     """The functional's name as C takes it."""
     return identifier(functional.name)
+
+
+def fortran_module(exported: Exported) -> str:
+    """The text of a module of the functional's name, with iso_c_binding."""
+    name = exported.name
+    notes = "".join(f"! {part}\n" for line in provenance(exported).splitlines() for part in _wrapped(line) or [""])
+    parameters = [
+        f"real(c_double) :: {p.name}({len(p.values)}) = [{', '.join(map(_number, p.values))}]"
+        if p.is_list
+        else f"real(c_double) :: {p.name} = {_number(p.values[0])}"
+        for p in exported.parameters
+    ] or ["real(c_double) :: unused = 0.0_c_double"]
+    results = [f"type(c_ptr) :: {slot} = c_null_ptr" for slot in exported.slots]
+    return f"""{notes}
+module {name}
+  use, intrinsic :: iso_c_binding
+  implicit none
+
+  ! The defaults stand in every new object.
+  type, bind(c) :: {name}_parameters
+{_lines(parameters)}  end type
+
+  ! c_loc of the arrays that are wanted, laid out as (component, point); see {name}.h.
+  type, bind(c) :: {name}_results
+{_lines(results)}  end type
+
+  interface
+    ! 0; 1 for another number of spins than 1 and 2; 2 where an array is missing. c_null_ptr for what is not taken.
+    integer(c_int) function {name}_evaluate(n_spin, n_points, rho, sigma, lapl, tau, &
+        parameters, results) bind(c, name="{name}_evaluate")
+      import
+      integer(c_int), value :: n_spin
+      integer(c_size_t), value :: n_points
+      type(c_ptr), value :: rho, sigma, lapl, tau
+      type({name}_parameters), intent(in) :: parameters
+      type({name}_results), intent(in) :: results
+    end function
+  end interface
+end module
+"""
+
+
+def _number(value: float) -> str:
+    return number_text(value).strip("()") + "_c_double"
+
+
+def _wrapped(line: str) -> list[str]:
+    return textwrap.wrap(line, 110)
+
+
+def _lines(statements) -> str:
+    """Statements, continued where they are long."""
+    lines = []
+    for statement in statements:
+        parts = textwrap.wrap(statement, 110, break_long_words=False, break_on_hyphens=False)
+        lines += [f"    {part}{' &' if part is not parts[-1] else ''}\n" for part in parts]
+    return "".join(lines)

@@ -15,10 +15,9 @@ from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import public, whole
 from dftfd.runtime.files import write_text
-from dftfd.translate.c_files import Exported, c_files, filled
+from dftfd.translate.c_files import Exported, c_files, filled, fortran_module
 from dftfd.translate.c_pairs import pair_files
 from dftfd.translate.c_text import TEST
-from dftfd.translate.fortran import fortran_module
 from dftfd.translate.libxc_source import libxc_source
 from dftfd.translate.programs import identifier
 from dftfd.translate.torch_module import torch_module

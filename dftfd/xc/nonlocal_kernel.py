@@ -36,7 +36,7 @@ from dftfd.functionals.base import Functional
 from dftfd.runtime.array_types import DensityOnGrid, Points, Weights
 from dftfd.xc.code import jets_along, on_points
 from dftfd.xc.kernel import Slopes, SlopesAlong
-from dftfd.xc.matrix import require_finite_response
+from dftfd.xc.matrix import MatrixBuilder, XCContribution, require_finite_response
 from dftfd.xc.nonlocal_code import NonlocalCode, any_nonzero
 from dftfd.xc.operands import code_with_operands, values_of
 from dftfd.xc.pair_kernel import PairSums, with_jacobian
@@ -420,3 +420,16 @@ class NonlocalXCResponse:
             dd_right[self._fixed :, there] += (weights * charge)[there] * d_slopes[0]
         changes = tangent, tuple(d_integrals), dd_charge, dd_left, dd_right
         return self._tangent.stages[k].pull_back(*self._given, tuple(self._integrals), *sides, *changes)
+
+
+class NonlocalXCBuilder(MatrixBuilder):
+    """Energy and matrix of a kernel for density matrices in the basis of `store`."""
+
+    kernel: NonlocalXCKernel
+
+    def build(self, P, C_occ=None) -> XCContribution:
+        """Energy, matrix and electron numbers of P; arguments as in XCBuilder.build."""
+        points, weights = self.grid
+        density = self.density(P, C_occ)
+        energy, potential = self.kernel(points, weights, density)
+        return XCContribution(energy, self.matrix(potential), density[:, 0] @ weights)

@@ -14,8 +14,7 @@ from measuring import seconds
 
 import dftfd
 from dftfd.xc.ao_store import AOStore
-from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
-from dftfd.xc.nonlocal_matrix import NonlocalXCBuilder
+from dftfd.xc.nonlocal_kernel import NonlocalXCBuilder, NonlocalXCKernel
 
 LEVELS = (0, 1, 2)
 REFERENCE = 3
