@@ -14,11 +14,12 @@ import dftfd
 from dftfd.benchmarks import compare_totals, plan_benchmark, read_set, shipped_sets
 from dftfd.benchmarks import energies as running
 from dftfd.benchmarks.gscdb import read_totals
-from dftfd.benchmarks.reactions import HARTREE, document_of, read_document
+from dftfd.benchmarks.reactions import document_of, read_document
 from dftfd.benchmarks.verdict import interval, statistics_of, wtmad1, wtmad2
 from dftfd.cli import main
 from dftfd.cli.verdicts import functionals_of
 from dftfd.errors import FileError, FunctionalError, InputError, UnsupportedError
+from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.runtime.spreadsheet import read_table
 
 SETTINGS = {"basis": "sto-3g", "density_fit": False}
@@ -74,8 +75,8 @@ def test_a_set_is_read_from_json_and_toml_with_xyz_files(tiny, tmp_path):
     assert found.reactions[0].reference == pytest.approx(15.4 * 23.0605478, rel=1e-7)  # kcal/mol in an eV, CODATA 2018
     assert found.reactions[0].subset == "set"
     tiny_set = read_document(tiny)
-    assert tiny_set.reactions[0].reference == pytest.approx(0.17 * HARTREE)
-    assert tiny_set.subsets["bonds"].published["pbe"] == pytest.approx(0.02 * HARTREE)
+    assert tiny_set.reactions[0].reference == pytest.approx(0.17 * HARTREE_IN_KCAL)
+    assert tiny_set.subsets["bonds"].published["pbe"] == pytest.approx(0.02 * HARTREE_IN_KCAL)
     again = tmp_path / "again.json"
     again.write_text(json.dumps(document_of(tiny_set)))
     assert read_document(again) == tiny_set
@@ -426,8 +427,8 @@ def test_errors_are_reaction_energies_less_references(tiny, tmp_path):
     verdict = dftfd.benchmark(tiny, ["hf", "pbe"], record=record, on_step=steps.append, grid_level=1, **SETTINGS)
     h, h2, h4 = energy("H 0 0 0;", 1), energy(H2), energy(H4)
     errors = {one.reaction.name: one.error for one in verdict.errors("hf")}
-    assert errors["h2"] == pytest.approx(HARTREE * (2 * h - h2 - 0.17), abs=1e-5)
-    assert errors["h4"] == pytest.approx(HARTREE * (2 * h2 - h4 - 0.001), abs=1e-5)
+    assert errors["h2"] == pytest.approx(HARTREE_IN_KCAL * (2 * h - h2 - 0.17), abs=1e-5)
+    assert errors["h4"] == pytest.approx(HARTREE_IN_KCAL * (2 * h2 - h4 - 0.001), abs=1e-5)
     assert len(record.read_text().splitlines()) == 6  # three molecules with two functionals
     assert [step.done for step in steps] == [1, 2, 3, 4, 5, 6] and steps[-1].seconds_left == 0
     assert steps[0].seconds_left is None  # a hydrogen atom does not tell how long four take

@@ -10,8 +10,9 @@ import dftfd
 from dftfd.cli import main
 from dftfd.cli.interrupts import InterruptWatch
 from dftfd.errors import InputError
+from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.runtime.records import locked_new
-from dftfd.tasks.counterpoise import HARTREE_IN_KCAL, connected_fragments
+from dftfd.tasks.counterpoise import connected_fragments
 
 FRAMES = "".join(f"2\nframe {k}\nH 0 0 0\nH 0 0 {0.7 + 0.1 * k:.1f}\n" for k in range(3))
 CHEAP = ("--basis", "sto-3g", "--xc", "hf")

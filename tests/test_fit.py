@@ -14,13 +14,12 @@ import pytest
 import scipy.linalg
 
 import dftfd
-from dftfd.benchmarks.reactions import HARTREE
 from dftfd.errors import CheckpointError, DamagedFileError, FunctionalError, InputError, UnsupportedError
 from dftfd.functionals import registry
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
 from dftfd.functionals.named_files import functional_in_file
 from dftfd.functionals.saved_functionals import save_functional
-from dftfd.libcint.mole import overlap_integrals
+from dftfd.libcint.mole import HARTREE_IN_KCAL, overlap_integrals
 from dftfd.training.fitting import Batches
 
 OPTIONS = {"basis": "sto-3g", "grid_level": 1, "conv_tol": 1e-11, "density_fit": False}
@@ -78,7 +77,7 @@ def data(toy, tmp_path_factory):
                 "name": name,
                 "subset": "made",
                 "stoichiometry": reaction,
-                "reference": HARTREE * sum(c * E[of] for of, c in reaction.items()),
+                "reference": HARTREE_IN_KCAL * sum(c * E[of] for of, c in reaction.items()),
             }
             for name, reaction in REACTIONS.items()
         ],
@@ -98,7 +97,9 @@ def test_parameters_that_made_the_data_are_found(toy, data):
     h, (kappa, mu) = 2e-3, found.parameters
     at = lambda t: energies(toy.with_parameters(kappa=kappa, mu=mu + t))
     plus, minus = at(h), at(-h)
-    slopes = [HARTREE * sum(c * (plus[of] - minus[of]) for of, c in r.items()) / (2 * h) for r in REACTIONS.values()]
+    slopes = [
+        HARTREE_IN_KCAL * sum(c * (plus[of] - minus[of]) for of, c in r.items()) / (2 * h) for r in REACTIONS.values()
+    ]
     np.testing.assert_allclose(found.sensitivities[:, 1], slopes, rtol=1e-4)
 
 
@@ -197,7 +198,7 @@ def test_energies_at_fixed_densities_take_no_scf(toy, data, tmp_path, monkeypatc
         molecule = dftfd.molecule(atoms, basis="sto-3g", spin=spin)
         P = dftfd.run_scf(molecule, lda, density_fit=True, **options).density_matrix
         E[name] = float(dftfd.energy(molecule, again.functional, density_fit=True, grid_level=1)(P))
-    found = [HARTREE * sum(c * E[name] for name, c in r.items()) for r in REACTIONS.values()]
+    found = [HARTREE_IN_KCAL * sum(c * E[name] for name, c in r.items()) for r in REACTIONS.values()]
     reference = [r["reference"] for r in json.loads(data.read_text())["reactions"]]
     np.testing.assert_allclose(again.errors, np.array(found) - reference, atol=1e-4)
     with pytest.raises(CheckpointError, match="fixed densities"):

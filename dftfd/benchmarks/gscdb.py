@@ -10,8 +10,9 @@ J. Liang, M. Head-Gordon, GSCDB137, arXiv:2508.13468. Data under CC BY 4.0.
 import math
 from pathlib import Path
 
-from dftfd.benchmarks.reactions import HARTREE, BenchmarkSet, Reaction, Species, Subset, atom_text, checked
+from dftfd.benchmarks.reactions import BenchmarkSet, Reaction, Species, Subset, atom_text, checked
 from dftfd.errors import DftfdError, FileError, InputError
+from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.runtime.spreadsheet import read_table
 from dftfd.system.geometry import parse_geometry, read_text
 
@@ -78,7 +79,7 @@ def _reaction(row, table) -> Reaction:
         total: dict[str, float] = {}
         for coefficient, label in zip(words[::2], words[1::2], strict=True):
             total[label] = total.get(label, 0.0) + float(coefficient)
-        value = HARTREE * float(row["reference"])
+        value = HARTREE_IN_KCAL * float(row["reference"])
     except ValueError as error:
         raise FileError(f"{table}: reaction {name!r} cannot be read ({error}).") from error
     return Reaction(name, row["dataset"], tuple(total.items()), value)

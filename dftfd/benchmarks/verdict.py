@@ -12,8 +12,9 @@ import numpy as np
 
 from dftfd.benchmarks.energies import Computed
 from dftfd.benchmarks.page import page_of
-from dftfd.benchmarks.reactions import HARTREE, BenchmarkSet, Reaction
+from dftfd.benchmarks.reactions import BenchmarkSet, Reaction
 from dftfd.errors import InputError, one_line
+from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.files import write_text
 from dftfd.runtime.notebook import ShownAsText
@@ -144,7 +145,7 @@ class Verdict(ShownAsText):
         for name, _, one in parts:
             if one.energy is None:
                 return ReactionError(reaction, None, None, f"{name}: {one.error}")
-        energy = HARTREE * sum(coefficient * one.energy for _, coefficient, one in parts)
+        energy = HARTREE_IN_KCAL * sum(coefficient * one.energy for _, coefficient, one in parts)
         return ReactionError(reaction, energy, energy - reaction.reference)
 
     def known(self, xc: str) -> list[tuple[Reaction, float]]:

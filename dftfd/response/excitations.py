@@ -16,7 +16,13 @@ import numpy as np
 
 from dftfd.errors import ConvergenceWarning, InputError, NotConvergedError, shown
 from dftfd.functionals import supports
-from dftfd.libcint.mole import gradient_integrals, overlap_integrals, position_integrals, rotation_integrals
+from dftfd.libcint.mole import (
+    HARTREE_IN_EV,
+    gradient_integrals,
+    overlap_integrals,
+    position_integrals,
+    rotation_integrals,
+)
 from dftfd.model.kohn_sham import FockEvaluation
 from dftfd.model.solved_calculation import SolvedCalculation, solution_at
 from dftfd.response.excited_states import ExcitedState, excited_state
@@ -34,7 +40,6 @@ from dftfd.scf.rotation import canonical
 from dftfd.terms import CoulombExchangeEnergy
 from dftfd.terms.solvent import Solvent
 
-HARTREE_IN_EV = 27.21138602
 TOLERANCE = 1e-5
 """What may be left of the equations [hartree]; energies are off by its square."""
 

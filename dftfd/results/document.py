@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from dftfd.errors import FileError
+from dftfd.libcint.mole import HARTREE_IN_EV, HARTREE_IN_KJ
 from dftfd.model.forces import Forces
 from dftfd.properties.moments import DEBYE
-from dftfd.response.excitations import HARTREE_IN_EV, Excitations, wavelengths
+from dftfd.response.excitations import Excitations, wavelengths
 from dftfd.response.excited_states import ExcitedState
 from dftfd.results.result import SCFResult
 from dftfd.results.summary import outcome
-from dftfd.results.thermochemistry import HARTREE_IN_KJ, Thermochemistry
+from dftfd.results.thermochemistry import Thermochemistry
 from dftfd.results.vibration_files import columns
 from dftfd.results.vibrations import Vibrations
 from dftfd.runtime.hdf5 import read_tree

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dftfd.libcint.mole import HARTREE_IN_EV
 from dftfd.model.calculation import Calculation
-from dftfd.results.summary import HARTREE_IN_EV
 
 DEGENERATE = 1e-4
 """Energies of orbitals [hartree] that are nearer to one another have no order: a grid does not resolve it."""

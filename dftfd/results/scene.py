@@ -16,8 +16,7 @@ import numpy as np
 
 from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError, NumericalError, UnsupportedError
-from dftfd.libcint.mole import covalent_radii
-from dftfd.results.summary import HARTREE_IN_EV
+from dftfd.libcint.mole import HARTREE_IN_EV, covalent_radii
 from dftfd.xc.density import evaluate_at, orbital_function
 
 MAX_POINTS = 20_000_000

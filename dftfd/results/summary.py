@@ -6,7 +6,8 @@ The functions read attributes only, so this module depends on nothing above it.
 import math
 import textwrap
 
-HARTREE_IN_EV = 27.21138602
+from dftfd.libcint.mole import HARTREE_IN_EV
+
 WIDTH = 80  # columns
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dftfd.libcint.mole import BOLTZMANN, DALTON_IN_ELECTRON_MASSES, HARTREE_IN_WAVENUMBERS, PASCAL
+from dftfd.libcint.mole import BOLTZMANN, DALTON_IN_ELECTRON_MASSES, HARTREE_IN_KJ, HARTREE_IN_WAVENUMBERS, PASCAL
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.system.rotations import moments_of_inertia, n_rotations
 
@@ -19,8 +19,6 @@ SOFT = 100.0
 
 MEAN_MOMENT = 1e-44 / (9.10938356e-31 * 0.52917721092e-10**2)
 """Moment of inertia [m_e bohr^2] that bounds those of free rotors in Grimme's way: 1e-44 kg m^2."""
-
-HARTREE_IN_KJ = 2625.49963948
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dftfd.errors import InputError, shown
+from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.model.options import Options
 from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import public
@@ -20,8 +21,6 @@ from dftfd.system.internal_coordinates import neighbours, reached
 from dftfd.system.molecule import Molecule
 from dftfd.tasks.run import run_scf
 from dftfd.terms import COMPONENTS
-
-HARTREE_IN_KCAL = 627.5094740631  # per mol
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,6 +7,7 @@ import numpy as np
 from dftfd.functionals.registry import get_functional
 from dftfd.model.forces import Forces, require_energy
 from dftfd.model.options import Options
+from dftfd.response.differences import Differences
 from dftfd.response.kept_functions import require_same_number
 from dftfd.runtime.arguments import number, public
 from dftfd.runtime.progress import Progress, as_progress
@@ -14,7 +15,6 @@ from dftfd.system.molecule import Molecule
 from dftfd.tasks.run import run_scf
 
 STEP = 1e-3  # bohr: at 1e-13 hartree of rounding and fifth derivatives of some 10, both errors are near 1e-11
-_FIVE_POINT = ((1, 8 / 12), (2, -1 / 12))
 
 
 @public
@@ -54,13 +54,10 @@ def numerical_forces(
         require_same_number(result, first, f"atom {atom} moved by {shift:g} bohr")
         return result.free_energy
 
-    values = np.empty_like(molecule.coordinates)
+    differences, values = Differences(4, step, raman=False), np.empty_like(molecule.coordinates)
     with progress.stage("displacements"):
         for done, (atom, axis) in enumerate(np.ndindex(values.shape), start=1):
-            differences = (
-                weight * (energy(atom, axis, k * step) - energy(atom, axis, -k * step)) for k, weight in _FIVE_POINT
-            )
-            values[atom, axis] = -sum(differences) / step
+            values[atom, axis] = -differences.derivative([energy(atom, axis, k * step) for k in differences.shifts])
             progress.part(done, values.size)
     fixed = not first.calculation.grid.moves
     return Forces(values, molecule.coordinates, molecule.symbols, not fixed, fixed)

@@ -12,7 +12,7 @@ import numpy as np
 
 from dftfd.errors import InputError, shown
 from dftfd.interop.geometric import REACTION_PATH, minimise
-from dftfd.libcint.mole import BOHR_IN_ANGSTROM
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM, HARTREE_IN_KCAL
 from dftfd.model.forces import nuclear_forces, require_forces
 from dftfd.results.result import SCFResult
 from dftfd.results.vibrations import Vibrations
@@ -22,7 +22,6 @@ from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.pictures import ENDINGS, picture, require_matplotlib
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.system.isotopes import AVERAGE, masses
-from dftfd.tasks.counterpoise import HARTREE_IN_KCAL
 from dftfd.tasks.run import run_scf
 
 

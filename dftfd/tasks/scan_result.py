@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dftfd.errors import DamagedFileError, FileError, InputError
-from dftfd.libcint.mole import BOHR_IN_ANGSTROM
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM, HARTREE_IN_KCAL
 from dftfd.runtime.arguments import public
 from dftfd.runtime.documents import refusing_damage
 from dftfd.runtime.files import read_bytes, write_text
@@ -18,7 +18,6 @@ from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.pictures import ENDINGS, picture
 from dftfd.runtime.records import HEAD, digest, pieces_of
 from dftfd.system.internal_coordinates import KINDS, UNITS
-from dftfd.tasks.counterpoise import HARTREE_IN_KCAL
 
 FORMAT, RECORD = 1, "a scan"
 LARGEST_FILE = 2**28  # bytes

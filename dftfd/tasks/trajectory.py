@@ -19,8 +19,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from dftfd.errors import DamagedFileError, FileError
-from dftfd.libcint.mole import BOHR_IN_ANGSTROM
-from dftfd.results.summary import HARTREE_IN_EV
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM, HARTREE_IN_EV
 from dftfd.runtime.files import write_text
 from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.records import DIGITS, checksum

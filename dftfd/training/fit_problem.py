@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from dftfd.benchmarks.reactions import HARTREE
 from dftfd.errors import InputError, NotConvergedError, NumericalError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import portable
 from dftfd.functionals.guests import without_guests
+from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.model.identity import formula_of, identity_of_molecule, identity_of_options
 from dftfd.model.options import Options
 from dftfd.runtime.arguments import Kind, number, refuse_unknown
@@ -162,7 +162,7 @@ class FitProblem:
             energy = lambda p, name=name: self.at_fixed[name](self.with_numbers(p))
             E, slope = jax.value_and_grad(energy)(jnp.asarray(flat))
             energies[name], slopes[name] = float(E), np.asarray(slope)
-        of = lambda r, table: HARTREE * sum(c * table[name] for name, c in r.stoichiometry)
+        of = lambda r, table: HARTREE_IN_KCAL * sum(c * table[name] for name, c in r.stoichiometry)
         errors, held_out = np.zeros(len(self.training)), np.zeros(len(self.validation))
         jacobian = np.zeros((len(self.training), len(self.start)))
         for k in rows:

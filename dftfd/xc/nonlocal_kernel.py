@@ -179,37 +179,45 @@ class NonlocalXCThird:
         return SlopesAlong(potential, change, Slopes(by_weights[2], bend, by_places[2][-3:]))
 
 
-class _StageAlong:
-    """One integral's steps (nonlocal_code.Stage) along e."""
+class _StageDerivatives:
+    """Derivatives of one integral's steps (nonlocal_code.Stage): of code by `along`, of sums by `sums_along`."""
 
-    def __init__(self, stage):
-        self._stage, self.integral, self._n_fixed = stage, stage.integral, stage.n_fixed
-        self._features = _along(stage.flat_features, (0, 3))
-        self.pull_back = _along(stage.pulled, (0, 3, 4, 5, 6))
-        self._sums = _sums_along(stage.pair, stage.left_size, stage.right_size, stage.integral.size, stage.n_fixed)
+    def __init__(self, stage, along, sums_along):
+        self._stage, self._sums_along = stage, sums_along
+        self.features = along(stage.flat_features, (0, 3))
+        self.pull_back = along(stage.pulled, (0, 3, 4, 5, 6))
+        self.sums = sums_along(stage.pair, stage.left_size, stage.right_size, stage.integral.size, stage.n_fixed)
 
     @cached_property
-    def _transposed_sums(self):
+    def transposed_sums(self):
+        """Those with the sides exchanged, which symmetric integrals do without."""
         stage = self._stage
         n_col = stage.left_size + stage.integral.size
-        return _sums_along(stage.transposed_pair, stage.right_size, n_col, 1, stage.n_fixed)
+        return self._sums_along(stage.transposed_pair, stage.right_size, n_col, 1, stage.n_fixed)
+
+
+class _StageAlong(_StageDerivatives):
+    """One integral's steps along e."""
+
+    def __init__(self, stage):
+        super().__init__(stage, _along, _sums_along)
 
     def forward(self, k, given, S, rows):
         """Writes S[k] (order, ..., point) at the points `rows`; returns what `backward` needs."""
         weights = given[2]
-        charge, left, right = _stacked(self._features((*given, tuple(S))))
+        charge, left, right = _stacked(self.features((*given, tuple(S))))
         columns = any_nonzero(charge * weights)
         with_charges = np.concatenate([right, (weights * charge)[:, None]], axis=1)[..., columns]
-        values, jacobian = self._sums(left[..., rows], with_charges)
-        S[k][..., rows] = values.reshape(ORDERS, *self.integral.shape, -1)
+        values, jacobian = self.sums(left[..., rows], with_charges)
+        S[k][..., rows] = values.reshape(ORDERS, *self._stage.integral.shape, -1)
         return charge, left, right, rows, jacobian
 
     def backward(self, given, S, forward, by_S):
         """Orders of the derivatives by a weight that is integrated over, and by charge, left and right features."""
-        weights, (charge, left, right, rows, jacobian) = given[2], forward
-        by_S = by_S.reshape(ORDERS, self.integral.size, -1)
+        weights, (charge, left, right, rows, jacobian), n_fixed = given[2], forward, self._stage.n_fixed
+        by_S = by_S.reshape(ORDERS, self._stage.integral.size, -1)
         by_charge, by_left, by_right = (np.zeros_like(side) for side in (charge, left, right))
-        by_left[:, self._n_fixed :, rows] = _product("mp,mfp->fp", by_S[..., rows], jacobian)
+        by_left[:, n_fixed:, rows] = _product("mp,mfp->fp", by_S[..., rows], jacobian)
         explicit = np.zeros_like(charge)
         if self._stage.symmetric:
             return explicit, (by_charge, 2.0 * by_left, by_right)
@@ -219,10 +227,10 @@ class _StageAlong:
         columns = np.concatenate(
             [left, by_S, np.broadcast_to([[[1.0]], [[0.0]], [[0.0]]], (3, 1, len(weights)))], axis=1
         )
-        values, slopes = self._transposed_sums(right[..., there], columns[..., here])
+        values, slopes = self.transposed_sums(right[..., there], columns[..., here])
         by_charge[:, there] = weights[there] * values[:, 0]
         explicit[:, there] = _product("p,p->p", charge[:, there], values[:, 0])
-        by_right[:, self._n_fixed :, there] = _product("p,fp->fp", (weights * charge)[:, there], slopes[:, 0])
+        by_right[:, n_fixed:, there] = _product("p,fp->fp", (weights * charge)[:, there], slopes[:, 0])
         return explicit, (by_charge, by_left, by_right)
 
 
@@ -233,16 +241,20 @@ def _along(code, moving):
     """
 
     def along(arguments):
-        def moved(values):
-            given = list(arguments)
-            for number, value in zip(moving, values, strict=True):
-                given[number] = value
-            return code(*given)
-
         orders = [tuple(_order(arguments[i], k) for i in moving) for k in range(ORDERS)]
-        return jets_along(moved, *orders)
+        return jets_along(_of_moving(code, arguments, moving), *orders)
 
     return on_points(along)
+
+
+def _of_moving(code, given, moving):
+    """code(*given) as a function of the tuple of arguments numbered `moving`."""
+
+    def moved(values):
+        replaced = dict(zip(moving, values, strict=True))
+        return code(*(replaced.get(i, value) for i, value in enumerate(given)))
+
+    return moved
 
 
 def _order(tree, k):
@@ -288,32 +300,15 @@ def _sums_along(code, n_row: int, n_col: int, n_values: int, n_fixed: int):
 
 
 class NonlocalXCTangent:
-    """The derivatives of a kernel's steps, compiled once."""
+    """The derivatives of a kernel's steps, compiled once. The density changes together with the integrals of it."""
 
     def __init__(self, kernel: NonlocalXCKernel):
         if kernel.moving_points:
             raise InputError("the response is at fixed points; make the kernel with moving_points=False.")
         self.kernel = kernel
-        self.stages = [_StageTangent(stage) for stage in kernel.stages]
+        self.stages = [_StageDerivatives(stage, _change_along, tangent_sums) for stage in kernel.stages]
         slopes = jax.grad(kernel.code.energy_density, argnums=(0, 3))
         self.outer = _change_along(slopes, (0, 3))
-
-
-class _StageTangent:
-    """The derivatives of one integral's steps. A change of the density comes as changes of density and integrals."""
-
-    def __init__(self, stage):
-        self.features = _change_along(stage.flat_features, (0, 3))
-        self.pull_back = _change_along(stage.pulled, (0, 3, 4, 5, 6))
-        self.sums = tangent_sums(stage.pair, stage.left_size, stage.right_size, stage.integral.size, stage.n_fixed)
-        self._stage = stage
-
-    @cached_property
-    def transposed_sums(self):
-        """Those with the sides exchanged, which symmetric integrals do without."""
-        stage = self._stage
-        n_col = stage.left_size + stage.integral.size
-        return tangent_sums(stage.transposed_pair, stage.right_size, n_col, 1, stage.n_fixed)
 
 
 def _change_along(code, moving):
@@ -321,12 +316,7 @@ def _change_along(code, moving):
 
     def along(*given):
         values, changes = given[: -len(moving)], given[-len(moving) :]
-
-        def moved(*new):
-            replaced = dict(zip(moving, new, strict=True))
-            return code(*(replaced.get(i, value) for i, value in enumerate(values)))
-
-        return jax.jvp(moved, tuple(values[i] for i in moving), changes)[1]
+        return jax.jvp(_of_moving(code, values, moving), (tuple(values[i] for i in moving),), (changes,))[1]
 
     return on_points(along)
 
