@@ -429,7 +429,11 @@ def test_each_line_of_arithmetic(reader):
         np.testing.assert_allclose(found, [code(*map(jnp.asarray, point)) for point in POINTS.T], rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", BLOCKS)
+IN_TEST_LOWERED = (_cond, _switch, _scan, _fori, _sort, _triangular, _own_reduction)
+"""Kinds of which test_lowered has two that differ, with derivatives by each way; eight of them take a second or two."""
+
+
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.slow] * (k in IN_TEST_LOWERED)) for k in BLOCKS])
 def test_operations_of_one_kind_are_not_taken_for_one(kind):
     """Eight draws in one formula, each with a factor of its own: most pairs differ in one setting alone."""
     rng = np.random.default_rng(7)
@@ -483,6 +487,7 @@ def by_name(block):
     return (block.eqn.primitive.name, *(str(v.aval) for v in (*block.eqn.invars, *block.eqn.outvars)))
 
 
+@pytest.mark.slow  # 1.4 s; the same key: test_lowered, whose formula is refused
 def test_formulas_at_random_find_the_key_that_there_once_was(monkeypatch):
     """Equal names and shapes taken for equal operations: wrong values among the first forty formulas."""
     monkeypatch.setattr(reader.Whole, "key", property(by_name))

@@ -90,10 +90,9 @@ def test_scalar_program_and_its_regrouped_form_compute_the_same(code, rng):
     expected = np.concatenate([np.ravel(v) for v in jax.jit(both)(x, y)])
     program = scalar_program(both, VECTOR, VECTOR)
     whole = point_program(both, VECTOR, VECTOR)
-    found = jax.jit(lambda entries: jnp.stack(run(whole, list(entries))))(np.concatenate([x, y]))
-    np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
-    for p in (program, regrouped(program, range(3)), regrouped(program, range(3, 6))):
-        found = jax.jit(lambda entries, p=p: jnp.stack(run(p, list(entries))))(np.concatenate([x, y]))
+    forms = (whole, program, regrouped(program, range(3)), regrouped(program, range(3, 6)))
+    together = jax.jit(lambda entries: [jnp.stack(run(form, list(entries))) for form in forms])
+    for found in together(np.concatenate([x, y])):
         np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
 
 
@@ -160,7 +159,7 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("kind", ["scalar", pytest.param("solve", marks=pytest.mark.slow), "loop"])
 @pytest.mark.parametrize("n_rows, n_columns", [(700, COLUMNS + 5), (3, 0)])
 def test_sums_over_pairs_with_derivatives(kind, n_rows, n_columns, rng):
     """Values and Jacobians for sizes that do and don't fill tiles, as scalar code and as general code."""
@@ -298,7 +297,14 @@ def functional_of(formula):
     return Functional("test", ((1.0, EnergyTerm.from_formula(guarded(formula), "test")),))
 
 
-@pytest.mark.parametrize("name, n_spin", [*((name, 2) for name in CASES), ("gap-damped", 1)])
+@pytest.mark.parametrize(
+    "name, n_spin",
+    [
+        *((name, 2) for name in CASES if name != "gap-damped"),
+        ("gap-damped", 1),
+        pytest.param("gap-damped", 2, marks=pytest.mark.slow),
+    ],
+)
 def test_energy_and_derivative_of_double_integrals(name, n_spin, rng):
     """E and dE/d(density channels) equal jax.grad of the dense double sum, on random points, weights of both signs."""
     case = CASES[name]
@@ -320,7 +326,22 @@ def test_energy_and_derivative_of_double_integrals(name, n_spin, rng):
     np.testing.assert_allclose(potential, gradient, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("name, n_spin", [*((name, 2) for name in CASES), ("gap-damped", 1)])
+RESPONSES = ("gap-damped", "one-sided", "gradient of an integral")
+"""A symmetric kernel of gradients, an asymmetric one, and gradients behind the integral; the others take 5 s."""
+
+
+@pytest.mark.parametrize(
+    "name, n_spin",
+    [
+        ("gap-damped", 1),
+        pytest.param("gap-damped", 2, marks=pytest.mark.slow),
+        *(
+            pytest.param(name, 2, marks=[pytest.mark.slow] * (name not in RESPONSES))
+            for name in CASES
+            if name != "gap-damped"
+        ),
+    ],
+)
 def test_response_of_double_integrals(name, n_spin, rng):
     """The change of dE/d(density channels) along a change of the density: forward over jax.grad of the dense sum."""
     case = CASES[name]
@@ -359,7 +380,14 @@ def test_symmetric_shortcut_equals_the_general_way(rng):
     np.testing.assert_allclose(general_response, short_response, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["gap-damped", "weighted density", "gradient of an integral", "nested"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gradient of an integral",
+        "weighted density",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("gap-damped", "nested")),
+    ],
+)
 def test_lowered_energy_equals_the_graph_evaluated_with_the_quadrature(name, rng):
     """The lowered functional and the operator graph itself, integrals attached to the same points, give one energy."""
     formula = CASES[name].formula
@@ -485,6 +513,6 @@ def test_features_with_traced_numbers_are_told_apart():
         counts.extend([len(integral.left.root.result), len(integral.right.root.result)])
         return numbers[0] * numbers[1]
 
-    for _ in range(8):
+    for _ in range(3):
         jax.vmap(lambda x: jax.vjp(look, x)[0])(jnp.ones((2, 2)))
-    assert counts == [2] * 16
+    assert counts == [2] * 6

@@ -86,7 +86,9 @@ def test_vv10_of_an_open_shell_matches_pyscf():
     np.testing.assert_allclose(found.n_electrons, np.einsum("sab,ba->s", P, mole.intor("int1e_ovlp")), rtol=1e-2)
 
 
-@pytest.mark.parametrize("name", [*NONLOCAL[:-1], pytest.param(NONLOCAL[-1], marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * name.startswith("vdw")) for name in NONLOCAL]
+)
 def test_matrices_are_derivatives_of_the_energy(name):
     """<V, dP> equals the fourth-order central difference of E to 1e-8 relative."""
     mole, grid, P = water()
@@ -113,10 +115,10 @@ def test_built_in_kernels_are_proven_symmetric_and_scalar():
 
 
 def test_memory_does_not_grow_with_the_number_of_pairs():
-    """16,000 points: one array of all pairs would take 2 GB; the peak of the process grows by less than 150 MB."""
+    """8,000 points: one array of all pairs would take 500 MB; the peak of the process grows by less than 150 MB."""
     rng = np.random.default_rng(0)
     kernel = kernel_of("vv10")
-    n_points = 16000
+    n_points = 8000
     points, weights = rng.normal(size=(n_points, 3)) * 5, rng.uniform(0.0, 0.01, n_points)
     density = rng.uniform(0.01, 1.0, size=(1, 4, n_points))
     kernel(points[:600], weights[:600], density[..., :600])
@@ -259,9 +261,9 @@ def test_derivatives_of_the_tabulated_kernel():
 
 
 def test_vdw_df_energy_is_the_double_sum_of_its_paper():
-    """Dion et al., eqs. 1, 11, 12 and the kernel's integral in NumPy, libxc's eps_c; 10 points, own cells included."""
+    """Dion et al., eqs. 1, 11, 12 and the kernel's integral in NumPy, libxc's eps_c; 4 points, own cells included."""
     script = kernel_script()
-    points, weights, density, R = random_points(10)
+    points, weights, density, R = random_points(4)
     n, g2 = density[0, 0], np.sum(density[0, 1:] ** 2, axis=0)
     k_F = np.cbrt(3 * np.pi**2 * n)
     eps_c = dft.libxc.eval_xc(",lda_c_pw", n)[0]
@@ -269,7 +271,7 @@ def test_vdw_df_energy_is_the_double_sum_of_its_paper():
     x, w = np.polynomial.legendre.leggauss(16)
     t = 0.5 * (x + 1)
     expected = 0.0
-    for i in range(10):
+    for i in range(4):
         for j in range(i):
             phi = script.kernel(q[i] * R[i, j], q[j] * R[i, j])
             expected += weights[i] * weights[j] * n[i] * n[j] * phi
@@ -295,6 +297,7 @@ def jet(f, points):
     return np.asarray(jax.jit(jax.vmap(one, out_axes=1))(points))
 
 
+@pytest.mark.slow  # 4 s; the strong form of a double integral: the next test
 def test_strong_form_of_the_potential_agrees_with_the_weak_one():
     """VV10: <v, dn> with v(r) as a Function, its integrals over the grid attached, equals dE along dn on that grid.
 
@@ -350,6 +353,7 @@ def test_scf_with_vv10_matches_pyscf():
     assert result.settings.nlc_grid_level == 0
 
 
+@pytest.mark.slow  # 1.3 s; matrices of open shells, and an SCF of a closed one, are compared above
 def test_scf_of_an_open_shell_on_a_grid_of_its_own():
     """Triplet methylene, UKS, NLC grid coarser than the other one: PySCF's energy to 1e-9 hartree."""
     atom = "C 0 0 0; H 0 0.99 0.42; H 0 -0.99 0.42"
@@ -387,6 +391,7 @@ def test_default_grid_of_double_integrals_suits_their_kernel(xc, level):
     assert Calculation.of(molecule, Options(xc=xc, nlc_grid_level=2)).nlc_level == 2
 
 
+@pytest.mark.slow  # 2.6 s; which level it is: the test above
 def test_default_grid_of_vv10_costs_a_millionth_of_a_hartree_per_atom():
     """Hydrogen fluoride: VV10's energy on the default grid against PySCF's on level 3, 1e-6 hartree per atom."""
     mole = gto.M(atom="H 0 0 0; F 0 0 0.92", basis="6-31g", verbose=0)

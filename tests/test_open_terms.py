@@ -80,8 +80,18 @@ MAKERS = [
 ]
 
 
-@pytest.mark.parametrize("spins", [1, 2])
-@pytest.mark.parametrize("maker", MAKERS)
+ONE_SPIN, TWO_SPINS = "constraint finite", "DFT+U cubic"
+"""Of which terms these derivatives are compared at every run; a program for each operation makes them dear."""
+
+
+@pytest.mark.parametrize(
+    ("maker", "spins"),
+    [
+        pytest.param(*maker.values, spins, id=f"{maker.id}-{spins}", marks=[] if maker.id.split()[0] in quick else slow)
+        for maker in MAKERS
+        for spins, quick in ((1, ONE_SPIN), (2, TWO_SPINS))
+    ],
+)
 def test_matrix_response_and_gradient_are_slopes(maker, spins, rng):
     """Of the energy by P, of the matrix by orbitals, of the energy by a nucleus, at a density that is no solution."""
     molecule, n = water(), water().n_ao
@@ -102,7 +112,7 @@ def test_matrix_response_and_gradient_are_slopes(maker, spins, rng):
     np.testing.assert_allclose(gradient.sum(axis=0), 0.0, atol=1e-10)
 
 
-@pytest.mark.parametrize("maker", MAKERS[:3])
+@pytest.mark.parametrize("maker", [pytest.param(*MAKERS[0].values, id="DFT+U", marks=slow), *MAKERS[1:3]])
 def test_triplet_and_imaginary_responses_are_second_derivatives(maker, rng):
     """Opposite changes of the spins, against a term of two spins; dP = i A, against differences of E(P + i x A)."""
     molecule, n = water(), water().n_ao
@@ -162,7 +172,7 @@ def test_third_derivatives_are_differences(rng):
 # -------------------------------------------------------------------------------------------- against other programs
 
 
-@pytest.mark.parametrize("spin", [0, 1])
+@pytest.mark.parametrize("spin", [pytest.param(0, marks=slow), 1])
 def test_dft_plus_u_is_pyscfs(spin, pyscf_grid):
     """Energy to 1e-8 hartree and gradient to 1e-6 of LDA+U of OH- and OH, on PySCF's grid with exact integrals."""
     molecule = dftfd.molecule("O 0 0 0; H 0 0.3 0.9", basis="sto-3g", charge=spin - 1, spin=spin)
@@ -244,6 +254,7 @@ def test_energy_and_response_reach_what_is_derived(with_u):
     assert with_u.polarizability()[2, 2] == pytest.approx(slope(in_field, 2e-3), rel=1e-6)
 
 
+@slow  # 4 s; responses of terms: above; a term in training: the next test
 def test_training_goes_through_a_term():
     """The dipole's derivative by a share of exact exchange, against differences of differentiable_scf's."""
     molecule = dftfd.molecule("Li 0 0 0; H 0 0 1.6", basis="sto-3g")

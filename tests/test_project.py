@@ -1,6 +1,7 @@
 """The project's shape: layout, direction of imports, habits that are forbidden everywhere."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -69,9 +70,15 @@ def modules():
             yield path, ".".join([package, *(part for part in parts if part != "__init__")])
 
 
+@functools.cache
+def nodes(path):
+    """All nodes of a module's syntax tree, the module itself first."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
 def imports(path, name):
     """Dotted names of everything that a module imports, also inside functions."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -179,7 +186,7 @@ def circles(graph):
 def modules_imported(path):
     """Modules of dftfd that a module imports; `from package import module` asks for the module alone."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -201,7 +208,7 @@ def test_imports_inside_functions_have_a_reason():
     found = [
         f"{name}:{inner.lineno}"
         for path, name in ALL
-        for function in ast.walk(ast.parse(path.read_text()))
+        for function in nodes(path)
         if isinstance(function, ast.FunctionDef) and not IMPORT_LATE.keys() & {part(name), name} and name != "dftfd"
         for inner in ast.walk(function)
         if isinstance(inner, ast.ImportFrom) and inner.module.split(".")[0] == "dftfd"
@@ -215,6 +222,7 @@ def test_module_names_are_unique():
     assert sorted({stem for stem in last if last.count(stem) > 1}) == []
 
 
+@pytest.mark.slow  # imports all modules in a process; the decorators that are in danger: test_registration
 def test_no_name_hides_a_module():
     """`import dftfd.a.b` leaves the public names as they were: no package has another thing under a module's name."""
     code = (
@@ -240,8 +248,7 @@ def test_nothing_is_evaluated_pickled_or_private():
 
 
 def _refuse_evaluation(path, name):
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id not in ("eval", "exec", "compile", "__import__"), f"{name}:{node.lineno}"
         assert not isinstance(node, ast.Assert), f"{name}:{node.lineno}: raise an error of dftfd.errors instead"
@@ -276,7 +283,7 @@ def _starts(path, name):
     for imported in imports(path, name):
         if imported != "multiprocessing" and STARTS_PROCESSES.match(imported):
             yield imported
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import) and any(alias.name == "multiprocessing" for alias in node.names):
             yield "multiprocessing"
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
@@ -290,7 +297,7 @@ def test_modules_are_short_and_documented():
     """A module says what it is for, and is one idea: at most 600 lines."""
     for path, name in ALL:
         text = path.read_text()
-        assert not text.strip() or ast.get_docstring(ast.parse(text)), f"{name} has no docstring"
+        assert not text.strip() or ast.get_docstring(nodes(path)[0]), f"{name} has no docstring"
         assert text.count("\n") <= 600, f"{name} has {text.count(chr(10))} lines; more than one idea?"
 
 
@@ -298,7 +305,7 @@ def test_functions_are_short():
     """No function has 60 lines or more without its docstring."""
     long = []
     for path, name in ALL:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef):
                 text = node.body[0] if ast.get_docstring(node) else None
                 lines = node.end_lineno - node.lineno + 1 - (text.end_lineno - text.lineno + 1 if text else 0)

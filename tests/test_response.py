@@ -49,7 +49,7 @@ def pyscfs(result, xc):
 
 
 FUNCTIONALS = ["lda,vwn", "pbe", "tpss", "r2scan", "b3lyp", "camb3lyp", "wb97x-v"]
-QUICK = {("pbe", 0, True), ("camb3lyp", 1, False)}
+QUICK = {("pbe", 0, True), ("b3lyp", 1, False)}
 
 
 @pytest.mark.filterwarnings("ignore:the grid holds")
@@ -153,7 +153,7 @@ def dense(response):
     return response.real(unit), response.imaginary(unit)
 
 
-@pytest.mark.parametrize(("xc", "options"), [("pbe0", {}), ("lda,vwn", {"density_fit": False})])
+@pytest.mark.parametrize(("xc", "options"), [pytest.param("pbe0", {}, marks=slow), ("lda,vwn", {"density_fit": False})])
 def test_no_root_is_missed(xc, options):
     """All singlets and triplets of water in STO-3G, in order, against the dense problem (A - B)(A + B) R = w^2 R."""
     result = solved(xc, basis="sto-3g", **options)
@@ -169,11 +169,12 @@ def test_no_root_is_missed(xc, options):
         assert tda.energies == pytest.approx(scipy.linalg.eigvalsh((M + N) / 2)[:3], abs=1e-8)
 
 
+@slow  # 2 s each; the roots themselves: test_no_root_is_missed
 @pytest.mark.parametrize(
     ("xc", "spin", "options"),
     [
         ("camb3lyp", 0, {"grid_level": 2}),
-        pytest.param("r2scan", 1, {"grid_level": 2, "density_fit": False}, marks=slow),
+        ("r2scan", 1, {"grid_level": 2, "density_fit": False}),
     ],
 )
 def test_a_cheaper_energy_only_saves_products(xc, spin, options, monkeypatch):
@@ -237,8 +238,7 @@ def network_exchange():
 
 
 WITHOUT_PEER = [
-    "a network",
-    *(pytest.param(xc, marks=slow) for xc in ("scan-l", "r2scanl", "pbe + 1.0*vv10", "vdw-df")),
+    *(pytest.param(xc, marks=slow) for xc in ("a network", "scan-l", "r2scanl", "pbe + 1.0*vv10", "vdw-df")),
 ]
 
 
@@ -287,9 +287,11 @@ def along(direction, result, h):
 PAIRS = {"nlc_grid_level": 0, "geometry": "H 0 0 0; H 0.1 0.3 0.68"}  # products cost the square of the points
 
 CASES = [
-    pytest.param("pbe", 0, {}, id="GGA"),
+    pytest.param("pbe", 0, {}, id="GGA", marks=slow),
     pytest.param("tpss", 1, {}, id="tau, two spins", marks=slow),
-    pytest.param("pbe", 1, {"method": "ROKS", "convergence": "second-order"}, id="restricted open shell"),
+    pytest.param(
+        "pbe", 1, {"method": "ROKS", "convergence": "second-order", "basis": "sto-3g"}, id="restricted open shell"
+    ),
     pytest.param(
         "pbe",
         1,
@@ -297,7 +299,7 @@ CASES = [
         id="given occupations",
         marks=slow,
     ),
-    pytest.param("pbe", 1, {"smearing": 0.1}, id="smeared"),
+    pytest.param("pbe", 1, {"smearing": 0.1, "basis": "sto-3g"}, id="smeared"),
     pytest.param(
         "b3lyp",
         0,

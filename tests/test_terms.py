@@ -70,7 +70,7 @@ CASES = {
     "omegaB97M-V": ("wb97m-v", "RKS", {}),
     "vdW-DF": ("vdw-df", "RKS", {}),
 }
-EXPENSIVE = ("Laplacian", "VV10", "omegaB97M-V", "vdW-DF", "exact, two ranges")
+EXPENSIVE = ("tau, dispersion", "Laplacian", "VV10", "omegaB97M-V", "vdW-DF", "exact, two ranges")
 NAMES = [pytest.param(name, marks=slow) if name in EXPENSIVE else name for name in CASES]
 
 
@@ -163,6 +163,7 @@ def lowest_by_differences(result, calculation, repeat):
     return np.linalg.eigvalsh(H)[0] / repeat
 
 
+@slow  # 2.4 s; each response: the tests above, eigenvalues: test_scf_convergence
 @pytest.mark.filterwarnings("ignore:the grid holds")
 @pytest.mark.parametrize(
     "xc, basis",
@@ -188,7 +189,7 @@ def test_stability_is_that_of_the_whole_energy(xc, basis):
 
 
 @pytest.mark.filterwarnings("ignore:the grid holds")
-@pytest.mark.parametrize("xc", ["mgga_x_tb09,lda_c_pw", "lb94", "pbe + 0.1*mgga_x_bj06, pbe"])
+@pytest.mark.parametrize("xc", ["mgga_x_tb09,lda_c_pw", "lb94", pytest.param("pbe + 0.1*mgga_x_bj06, pbe", marks=slow)])
 def test_models_of_the_potential_have_no_hessian(xc):
     """Stability and every minimiser refuse and name the model, with its reason; DIIS goes on."""
     helium = dftfd.molecule("He 0 0 0;", basis="6-31g")
@@ -259,8 +260,8 @@ def test_a_grid_that_two_terms_share_counts_once():
 def in_field():
     """Water in the field FIELD, as electric_field and as a function of r."""
     options = {"grid_level": 3, "conv_tol": 1e-11}
-    field = dftfd.run_scf(water(), "pbe", electric_field=FIELD, **options)
-    return field, dftfd.run_scf(water(), "pbe", external_potential=linear, **options)
+    field = dftfd.run_scf(water(), "hf", electric_field=FIELD, **options)
+    return field, dftfd.run_scf(water(), "hf", external_potential=linear, **options)
 
 
 def test_a_linear_potential_is_a_field(in_field):
@@ -388,14 +389,14 @@ def test_potentials_that_are_none(given, message):
 
 def test_charge_and_electrons_are_those_of_the_occupations():
     """Eight electrons in water: the printed charge, QCSchema's charge and counts are of H2O2+, not of the molecule."""
-    result = dftfd.run_scf(water(), "lda,vwn", occupations=[2, 2, 2, 2], grid_level=1)
+    result = dftfd.run_scf(water(), "hf", occupations=[2, 2, 2, 2])
     assert (result.n_electrons, result.charge, result.spin) == (8.0, 2.0, 0.0)
     assert "charge +2, spin 0, 8 electrons" in str(result)
     document = result.to_qcschema()
     assert document["molecule"]["molecular_charge"] == 2.0
     assert document["properties"]["calcinfo_nalpha"] == document["properties"]["calcinfo_nbeta"] == 4
     assert result.charges().sum() == pytest.approx(2.0, abs=1e-8)
-    open_shell = dftfd.run_scf(water(), "lda,vwn", "UKS", occupations=[[1] * 5, [1] * 3 + [0.5]], grid_level=1)
+    open_shell = dftfd.run_scf(water(), "hf", "UKS", occupations=[[1] * 5, [1] * 3 + [0.5]])
     assert "charge +1.5, spin 1.5, 8.5 electrons" in str(open_shell)
 
 
