@@ -114,6 +114,7 @@ def test_the_formula_of_one_orbital_agrees_with_hartree_fock(helium):
     assert abs(difference.mean()) < 5e-3
 
 
+@pytest.mark.slow  # 0.5 s; that of two electrons: above
 def test_one_electron_has_no_interaction_with_itself():
     """v_xc = -v_H for the electron of hydrogen, alpha; the empty spin keeps the reference."""
     result = converged("H 0 0 0;", "def2-svp", "hf", spin=1)
@@ -199,6 +200,7 @@ def test_files_bring_inversions_back(inverted, hydrogen, tmp_path):
         dftfd.load_inversion(tmp_path / "result.h5")
 
 
+@pytest.mark.slow  # 1 s; the same of results: test_result_file
 def test_the_formula_of_a_reference_is_that_of_the_file(hydrogen, tmp_path):
     """An own functional is handed over at loading; another formula is refused."""
     own = lambda c: dftfd.functional(f"t_inv_{c}")(spin_scaled(lambda n: c * slater_exchange(n)))

@@ -120,8 +120,17 @@ def test_kernel_of_a_polynomial_equals_its_derivative_by_hand(order, tau, n_spin
     np.testing.assert_allclose(potential, v, rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize("n_spin", [1, 2])
-@pytest.mark.parametrize("name", ["lda,vwn", "lda,pw", "pbe"])
+@pytest.mark.parametrize(
+    ("name", "n_spin"),
+    [
+        ("lda,vwn", 2),
+        ("pbe", 1),  # of two spins: test_shared_code
+        *(
+            pytest.param(*of, marks=pytest.mark.slow)
+            for of in (("lda,vwn", 1), ("lda,pw", 1), ("lda,pw", 2), ("pbe", 2))
+        ),
+    ],
+)
 def test_compiled_kernels_equal_plain_derivatives(name, n_spin, rng):
     """The program in one loop computes what JAX's own value_and_grad does, arctan of VWN included."""
     kernel = XCKernel(get_functional(name).semilocal_part, n_spin)
@@ -179,7 +188,10 @@ def smooth_tau(r):
     return 1.5 * smooth_density(1.1 * r) + 0.2
 
 
-@pytest.mark.parametrize("order, tau", INGREDIENTS)
+@pytest.mark.parametrize(
+    "order, tau",
+    [(1, False), (2, True), *(pytest.param(*of, marks=pytest.mark.slow) for of in INGREDIENTS[:1] + INGREDIENTS[2:5])],
+)
 def test_potential_of_a_polynomial_is_the_euler_lagrange_expression(order, tau):
     """v = e_n - d_i e_{n_i} + d_ij e_{n_ij} at points, with v_tau = e_tau.
 
@@ -266,6 +278,7 @@ def test_toy_functionals_run_through_scf(name, charge, spin):
 # ---- own functionals as a user writes them
 
 
+@pytest.mark.slow  # 1.3 s; potentials of all ingredients: the polynomials above
 def test_an_own_gga_has_the_potential_derived_by_hand(water):
     """v of C n^(4/3) (1 + mu s^2) at 100 points equals the expression by hand to 1e-10, relative near the nuclei.
 

@@ -148,6 +148,7 @@ def test_exceptions_from_the_budgets_name_tests_that_exist():
         assert any(name.startswith(start) for name in tests), start
 
 
+@pytest.mark.slow  # 3 s, pytest in a process; what is over budget: two tests above
 def test_a_run_over_budget_fails(run, pytester):
     """What takes no time here has a budget of nothing."""
     conftest = pytester.path / "conftest.py"

@@ -88,6 +88,7 @@ def quick_or_slow(names):
     return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
+@pytest.mark.slow  # 1.2 s; derivatives at other extreme points: test_scan
 @pytest.mark.parametrize("name", quick_or_slow(NAMES))
 def test_energy_and_higher_derivatives_are_finite(name):
     """To fourth order for LDA and GGA, third for the others, along two random directions, at 720 extreme points.
@@ -108,6 +109,7 @@ def test_energy_and_higher_derivatives_are_finite(name):
             assert not wrong.any(), (k, wrong.sum(), density[wrong][0])
 
 
+@pytest.mark.slow  # 0.7 s; derivatives at extreme points: test_scan
 @pytest.mark.parametrize("name", quick_or_slow(["gga_x_b88", "gga_c_pbe", "mgga_x_scan"]))
 def test_all_first_and_second_derivatives_are_finite(name):
     """Gradient and Hessian over the channels, at a fifth of the extreme points."""

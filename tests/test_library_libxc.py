@@ -82,6 +82,7 @@ def test_energy_and_derivatives_to_third_order_are_libxcs(name):
             assert row.passed or cause_of(name, row, causes), row
 
 
+@pytest.mark.slow  # 5 s each; what is not explained is found in test_check
 @pytest.mark.parametrize(
     ("name", "omega"),
     [("hyb_gga_xc_hse06", 0.11011), pytest.param("hyb_gga_xc_lc_wpbe", 0.4004, marks=pytest.mark.slow)],

@@ -48,6 +48,7 @@ def test_the_becke_roussel_hole_of_hydrogen_is_its_density():
         assert float(U(jnp.array([0.0, r, 0.0]))) == pytest.approx(exact, rel=1e-12)
 
 
+@pytest.mark.slow  # 2.4 s; its hole, and strong forms of models: the tests around
 def test_becke_and_johnsons_potential_of_hydrogen_is_exact_up_to_a_constant():
     """2 tau = n everywhere in the 1s orbital, so the response term is sqrt(5/12) / pi, as their paper says."""
     rho, tau = function(hydrogen, SPACE), function(lambda r: 0.5 * hydrogen(r), SPACE)

@@ -33,7 +33,7 @@ NOT_IN_PYSCF = {
 """Laplacians, integrals, models without energy, local and double hybrids, D2; tests/test_library_published.py,
 test_library_potentials.py, test_local_hybrids.py, test_double_hybrids.py and test_dispersion.py."""
 
-QUICK = {"tpss", "hse06"}
+QUICK = {"tpss"}
 NLC_LEVEL = 1
 """Level of the grid of double integrals; dftfd's grids of a level are PySCF's."""
 

@@ -70,7 +70,9 @@ def test_short_range_fraction_and_its_derivatives_hold_thirteen_digits(b2):
         assert relative_error(found, value) < tolerance
 
 
-@pytest.mark.parametrize(("name", "omega"), [("lda_x_erf", 0.3), ("gga_x_ityh", 0.2)])
+@pytest.mark.parametrize(
+    ("name", "omega"), [("lda_x_erf", 0.3), pytest.param("gga_x_ityh", 0.2, marks=pytest.mark.slow)]
+)
 def test_higher_derivatives_of_a_rare_spin_keep_their_digits(name, omega):
     """Third and fourth by a spin of 1e-14, against Gill's closed form in 120 digits. The energy is nearly as n^2
     there, and what a product of roots leaves of its third derivative, which is none, was larger than the rest."""

@@ -64,6 +64,7 @@ def test_a_served_name_is_a_functional_like_any_other():
     np.testing.assert_allclose(half, energies(theirs), rtol=1e-12)
 
 
+@pytest.mark.slow  # 0.5 s; those of the library do: test_registration
 @needs_jax_xc
 def test_parameters_keep_their_shapes():
     """A list of another length is refused, since JAX would read on beyond the end of a short array."""
@@ -95,6 +96,7 @@ def test_what_is_not_served_says_why(name, reason):
         dftfd.get_functional(name)
 
 
+@pytest.mark.slow  # 2 s for 588 names
 @needs_jax_xc
 def test_every_served_name_comes_back_from_its_definition():
     """Same formulas, coefficients and parameters, those with omega and those of refused names inside others too."""

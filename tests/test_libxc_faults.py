@@ -121,6 +121,7 @@ def point(s, w, omega):
     return np.array([[n], [(2 * k_F * n * s) ** 2], [0.0], [0.0]])
 
 
+@pytest.mark.slow  # 2.7 s; of a libxc that is pinned, faults do not come and go
 def test_hse06_of_libxc_loses_digits_of_the_short_range():
     """d2e/dn2 at omega / k_F = 10 against differences of the paper's integral: dftfd 1e-12, libxc 7e-5.
 
@@ -139,6 +140,7 @@ def test_hse06_of_libxc_loses_digits_of_the_short_range():
     assert 1e-5 < abs(theirs / exact - 1) < 1e-3
 
 
+@pytest.mark.slow  # 1 s; of a libxc that is pinned, faults do not come and go
 def test_lc_wpbe_of_libxc_jumps_at_another_fit():
     """Energy at omega / k_F just below and above 14, where libxc changes its erfc: a jump of 9e-5, none in dftfd.
 
@@ -185,6 +187,7 @@ def products_of_derivatives(f, g, m, n, order):
     return [a * b for first, second in pairs for a in first for b in second]
 
 
+@pytest.mark.slow  # 1 s; of a libxc that is pinned, faults do not come and go
 def test_terms_of_wb97m_v_cancel_in_libxc():
     """w^6, w = (p - q)/(p + q), by the quotient rule: terms of d3/drho_b^3 are 1e4 times their sum, dftfd's code not.
 

@@ -153,6 +153,7 @@ def test_shapes_and_names():
         two.vtau  # noqa: B018
 
 
+@pytest.mark.slow  # 1 s; both layouts are compared with libxc above
 def test_equal_spins_agree_with_the_total_density(rng):
     """v_n of the total density is (v_a + v_b)/2 at equal spins; sigma's derivative is the mean of its three."""
     given = arrays(rng, 1)

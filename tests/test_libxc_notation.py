@@ -71,7 +71,7 @@ def numbers_of(functional, n_spin, count=40):
     return energy, slopes
 
 
-@pytest.mark.parametrize("n_spin", [1, 2])
+@pytest.mark.parametrize("n_spin", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_formula_in_this_notation_is_the_library_s_own(folder, n_spin):
     """PBE's enhancement factor, written in this notation, against gga_x_pbe with the same numbers, to rounding."""
     own = functional_of_formula(written(folder, EXCHANGE))
@@ -229,6 +229,7 @@ def test_a_parameter_may_have_any_name(folder, name):
     np.testing.assert_allclose(e, -0.5 * n ** (4 / 3) * (4 * np.pi / 3) ** (1 / 3), rtol=1e-12)
 
 
+@pytest.mark.slow  # 1 s; the same formula at points: the first test
 def test_a_calculation_with_a_formula(folder):
     """The same energy as the library's own functional, 1e-9 hartree."""
     own = functional_of_formula(written(folder, EXCHANGE))

@@ -70,6 +70,7 @@ def test_potentials_of_pairs_are_pyscf_s_integrals(omega):
     np.testing.assert_allclose(found.slopes(points, X), np.einsum("xpmn,anp->axmp", slopes, X), atol=1e-11)
 
 
+@pytest.mark.slow  # 1.4 s and more; responses of one: the next test; forces: below
 @pytest.mark.parametrize(
     "kind, atoms, spin, basis",
     [
@@ -107,7 +108,10 @@ def test_excitations_of_an_open_shell_are_a_global_hybrid_s(kind):
     np.testing.assert_allclose(found, other, atol=2e-6)
 
 
-@pytest.mark.parametrize("name, atoms, spin", [("lh07t_svwn", HEH, 1), ("lc_lh07t_svwn", HEH, 1), (DM21_LIKE, HEH, 1)])
+@pytest.mark.parametrize(
+    "name, atoms, spin",
+    [pytest.param("lh07t_svwn", HEH, 1, marks=pytest.mark.slow), ("lc_lh07t_svwn", HEH, 1), (DM21_LIKE, HEH, 1)],
+)
 def test_the_matrix_is_the_derivative_of_the_energy(name, atoms, spin):
     """F = dE/dP to 1e-9 hartree, by five-point differences along a change of the density."""
     molecule = dftfd.molecule(atoms, spin=spin, basis="6-31g")
@@ -122,7 +126,7 @@ def test_the_matrix_is_the_derivative_of_the_energy(name, atoms, spin):
 @pytest.mark.parametrize(
     "name, atoms, spin",
     [
-        ("lh07t_svwn", "F 0 0 0; H 0.1 0.2 0.9", 0),
+        pytest.param("lh07t_svwn", "F 0 0 0; H 0.1 0.2 0.9", 0, marks=pytest.mark.slow),
         ("lc_lh07t_svwn", HEH, 1),
         pytest.param("lh07t_svwn", AMIDOGEN, 1, marks=pytest.mark.slow),
         pytest.param("lc_lh07t_svwn", "F 0 0 0; H 0.1 0.2 0.9", 0, marks=pytest.mark.slow),
@@ -161,7 +165,13 @@ def test_lh07t_svwn_is_the_formula_with_another_program_s_ingredients():
     assert result.energies["xc"] == pytest.approx(exchange + weights @ (sum(densities) * eps), abs=1e-9)
 
 
-@pytest.mark.parametrize("atoms, charge", [("H 0 0 0;", 0), ("Li 0 0 0;", 2), ("H 0 0 0; H 0 0 1.06", 1)])
+@pytest.mark.parametrize(
+    "atoms, charge",
+    [
+        ("H 0 0 0;", 0),
+        *(pytest.param(*of, marks=pytest.mark.slow) for of in (("Li 0 0 0;", 2), ("H 0 0 0; H 0 0 1.06", 1))),
+    ],
+)
 def test_one_electron_has_no_self_interaction(atoms, charge):
     """With g = t = 1 exchange is exact where one orbital alone has a density: hydrogen, its ions, H2+ are HF's."""
     molecule = dftfd.molecule(atoms, charge=charge, spin=1, basis="def2-svp")
@@ -207,6 +217,7 @@ def test_derivative_by_a_parameter_is_a_difference():
     assert run(0.48).parameter_gradient()["lh07t_x"]["a"] == pytest.approx(difference, abs=1e-6)
 
 
+@pytest.mark.slow  # 1.5 s; parameters as operands: test_shared_code; their derivative: the test above
 def test_another_fraction_compiles_nothing_and_is_right():
     """A parameter set by hand is an operand here too."""
     molecule = dftfd.molecule("H 0 0 0; F 0 0 0.92", basis="sto-3g")

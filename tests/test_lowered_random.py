@@ -429,11 +429,12 @@ def test_each_line_of_arithmetic(reader):
         np.testing.assert_allclose(found, [code(*map(jnp.asarray, point)) for point in POINTS.T], rtol=1e-12)
 
 
-IN_TEST_LOWERED = (_cond, _switch, _scan, _fori, _sort, _triangular, _own_reduction)
-"""Kinds of which test_lowered has two that differ, with derivatives by each way; eight of them take a second or two."""
+ELSEWHERE = (_cond, _switch, _scan, _fori, _sort, _triangular, _own_reduction, _cumprod)
+"""Kinds of which test_lowered has two that differ, with derivatives by each way, or that are as _cumsum; eight draws
+take a second or two."""
 
 
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.slow] * (k in IN_TEST_LOWERED)) for k in BLOCKS])
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.slow] * (k in ELSEWHERE)) for k in BLOCKS])
 def test_operations_of_one_kind_are_not_taken_for_one(kind):
     """Eight draws in one formula, each with a factor of its own: most pairs differ in one setting alone."""
     rng = np.random.default_rng(7)

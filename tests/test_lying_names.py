@@ -90,6 +90,7 @@ def test_a_child_imports_nothing_of_the_current_folder(marks):
     assert (marks.parent / "made").is_dir()
 
 
+@pytest.mark.slow  # 1.4 s, a process; a child among the same names: above
 def test_pip_is_the_installed_one(marks):
     done = ran(marks, PIP)
     assert done.stdout.startswith("pip ") and executed(marks) == [], done.stderr
@@ -102,6 +103,7 @@ def test_the_names_would_be_imported(marks, code):
     assert executed(marks)
 
 
+@pytest.mark.slow  # 0.7 s, three processes; a child among the same names: above
 def test_the_module_form_leaves_the_current_folder_out(marks):
     """`python -m dftfd` imports from it only what Python itself does before dftfd is there, with -P nothing."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}

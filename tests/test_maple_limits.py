@@ -100,7 +100,11 @@ def refusal(path) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("case", REFUSED)
+LONG = ("calls of calls", "sums of roots of an equation")
+"""A second and more; a sum of 80,000 and operations without end are of their kind."""
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.slow] * (case in LONG)) for case in REFUSED])
 def test_it_is_refused(case, tmp_path, monkeypatch):
     monkeypatch.delenv(libxc_tree.VARIABLE, raising=False)
     path = tmp_path / "own.mpl"

@@ -173,7 +173,7 @@ def test_caffeine_takes_less_than_its_plan_and_than_its_limit():
     assert 0.5 * estimate < peak < min(estimate, 1e9)
 
 
-@pytest.mark.parametrize("density_fit", [True, False])
+@pytest.mark.parametrize("density_fit", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_leaner_way_gives_the_same_energy(density_fit):
     """With room for what is needed only, orbitals and integrals are computed again and again: the same number."""
     molecule, options = dftfd.molecule(WATER, basis="6-31g"), {"xc": "lda,vwn", "grid_level": 5}

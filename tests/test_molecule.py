@@ -407,7 +407,7 @@ def test_missing_files_have_their_own_exit_code(tmp_path):
         molecule("He 0 0 0")
 
 
-@pytest.mark.parametrize("symbol", ["H", "C", "O", "I"])
+@pytest.mark.parametrize("symbol", [pytest.param("H", marks=pytest.mark.slow), "I"])
 def test_the_exchange_says_of_a_set_that_both_know_what_pyscf_says(symbol):
     """def2-TZVP and its potential of iodine, from two libraries: the same numbers but for shells' order and norms."""
     ours = sorted(to_tuples(exchange_shells("def2tzvp", symbol)))

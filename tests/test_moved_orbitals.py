@@ -39,9 +39,20 @@ def slopes_by_components(P, rest, v, order, tau):
     return D
 
 
-@pytest.mark.parametrize("order, tau", [(0, False), (0, True), (1, False), (1, True), (2, False), (2, True)])
-@pytest.mark.parametrize("name", BASES)
-@pytest.mark.parametrize("n_blocks", [1, pytest.param(10_000, id="compiled")])
+KINDS = [(order, tau) for order in (0, 1, 2) for tau in (False, True)]
+COMPILED = {("general contractions", *kind) for kind in KINDS} | {("g functions", 2, True), ("cartesian", 2, True)}
+"""What is compared at every run in compiled code, too, which takes half a second for each."""
+
+
+@pytest.mark.parametrize(
+    ("n_blocks", "name", "order", "tau"),
+    [
+        pytest.param(n, name, *kind, marks=[pytest.mark.slow] * (n > 1 and (name, *kind) not in COMPILED))
+        for n in (1, 10_000)
+        for name in BASES
+        for kind in KINDS
+    ],
+)
 def test_gains_are_the_sums_over_derivatives_of_orbitals(name, order, tau, n_blocks):
     mole = gto.M(atom=WATER, unit="bohr", verbose=0, **BASES[name])
     basis, rng = gaussian_basis(mole), np.random.default_rng(5)
@@ -69,7 +80,7 @@ def test_gains_are_the_sums_over_derivatives_of_orbitals(name, order, tau, n_blo
     np.testing.assert_allclose(by_atom, expected, rtol=0, atol=1e-12 * scale)
 
 
-@pytest.mark.parametrize("xc", ["pbe", "r2scan"])
+@pytest.mark.parametrize("xc", ["pbe", pytest.param("r2scan", marks=pytest.mark.slow)])
 def test_forces_are_the_same_compiled_and_by_numpy(xc, monkeypatch):
     """Blocks of different numbers of orbitals one after the other, on two workers, in memory that is used again."""
     result = dftfd.run_scf(dftfd.molecule("O 0 0 0; H 0 0.76 0.58; H 0 -0.76 0.58; Ne 0 0 9", basis="def2-svp"), xc)

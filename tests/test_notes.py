@@ -71,6 +71,7 @@ def test_the_dipole_of_a_double_hybrid_is_marked_as_that_of_the_orbitals(tmp_pat
     assert "  dipole, orbitals only" in str(double) and "orbitals only" not in str(plain) and not plain.notes
 
 
+@pytest.mark.slow  # 0.5 s; in one of the spins: the next test
 def test_an_empty_orbital_below_a_filled_one_is_a_doubt():
     """NH as a closed shell: both pi orbitals have one energy as long as none is chosen; the filled one rises."""
     listening, molecule = Listening(), dftfd.molecule(NITROGEN_HYDRIDE, basis="6-31g")
@@ -99,6 +100,7 @@ def test_occupations_that_were_asked_for_are_no_doubt():
     assert excited.frontier[0][1] < excited.frontier[0][0] and not excited.notes
 
 
+@pytest.mark.slow  # 0.9 s; the same doubt about hydrogen: test_scf_ground_states
 def test_doubts_of_a_closed_shell_name_the_triplet():
     """O2: the triplet is the ground state, by 1.7 eV with PBE."""
     oxygen = "O 0 0 0; O 0 0 1.2075"

@@ -404,6 +404,7 @@ def test_the_traps_are_sharp(place):
     assert place.executed == ["basis_0_ano", "basis_20_sto-3g", "pyscf_conf_of_a_variable"]
 
 
+@pytest.mark.slow  # 3 s, two processes; that none is read: the tests above
 def test_a_configuration_that_was_read_before_is_named(tmp_path):
     """A program that imports PySCF first has its configuration: a warning names what may change numbers, only that."""
     place = Place(tmp_path)

@@ -80,7 +80,7 @@ MAKERS = [
 ]
 
 
-ONE_SPIN, TWO_SPINS = "constraint finite", "DFT+U cubic"
+ONE_SPIN, TWO_SPINS = "finite", "DFT+U cubic"
 """Of which terms these derivatives are compared at every run; a program for each operation makes them dear."""
 
 
@@ -226,6 +226,7 @@ def test_forces_and_slope_of_a_constrained_state():
     assert -V == pytest.approx(slope(lambda n: energy(0.0, n), 1e-2), abs=1e-6)
 
 
+@slow  # 0.8 s; numbers of electrons are constrained above
 def test_a_spin_is_constrained():
     """N_alpha - N_beta of one end of stretched H2+, which by symmetry is 1/2, is made 0.8."""
     molecule = dftfd.molecule("H 0 0 0; H 0 0 1.1", basis="sto-3g", charge=1, spin=1)
@@ -331,6 +332,7 @@ def test_what_no_name_stands_for_is_computed_but_not_kept(tmp_path):
             call()
 
 
+@slow  # 1.6 s; a term is part of the identity in test_records
 def test_restarts_and_records_tell_terms_apart(with_u, tmp_path):
     """A checkpoint of another U is refused, and a record's answer is that of the same U alone."""
     path = tmp_path / "u.chk"

@@ -76,6 +76,7 @@ def test_a_moved_density_keeps_its_electrons():
     np.testing.assert_allclose(P[0] @ S @ P[0], 2 * P[0], atol=1e-12)
 
 
+@pytest.mark.slow  # 0.9 s; nor do energies at another geometry: test_pyscf_numint
 def test_steps_compile_nothing_anew():
     """After the first energy and gradient of a functional, no other geometry makes JAX compile."""
     dftfd.optimize(water(), max_steps=1, **OPTIONS)
@@ -103,6 +104,7 @@ def test_an_interrupted_optimisation_goes_on(uninterrupted, tmp_path):
     np.testing.assert_array_equal(frames[-1].forces, resumed.forces[-1])
 
 
+@pytest.mark.slow  # 0.9 s; a path that goes on: the test above
 def test_a_finished_path_is_not_computed_again(uninterrupted, tmp_path):
     """A restart of what had converged computes the last point alone, for its result."""
     path = tmp_path / "path.xyz"
@@ -177,6 +179,7 @@ def test_what_cannot_be_carried_out_is_said(tmp_path, uninterrupted):
         dftfd.optimize(molecule, max_cycles=1, convergence="diis", **OPTIONS)
 
 
+@pytest.mark.slow  # 1 s; the command, interrupted and going on: test_records
 def test_the_command_optimises(tmp_path, monkeypatch, capsys):
     """`dftfd optimize` prints a line for each step and the minimum; exit code 3 where it has not been reached."""
     from dftfd.cli import main

@@ -94,8 +94,9 @@ SLOW = {
         "mgga_c_bc95_pw6b95",
         "mgga_c_m06_2x",
     ),
+    *("gga_x_wpbeh_sr", "gga_xc_hcth_407", "hyb_mgga_xc_wb97m_v", "mgga_c_revtpss", "mgga_c_r2scanl", "mgga_x_r2scanl"),
 }
-"""One to ten seconds each for formulas that are there with other parameters, too."""
+"""Half a second to ten seconds each for formulas that are there with other parameters, too."""
 
 
 @pytest.mark.parametrize(
@@ -113,6 +114,7 @@ def test_energy_and_derivatives_are_those_of_extended_precision(name, order):
         assert limit == TOLERANCES[quantity] or error > limit / 4, "KNOWN holds more than it has to"
 
 
+@pytest.mark.slow  # 6 s, which looks at all functionals; names without a formula: test_listing
 def test_every_formula_is_there():
     """The file knows each formula that the library has, and no other."""
     assert set(native_formulas()) == set(NAMES)

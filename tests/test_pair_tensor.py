@@ -101,7 +101,7 @@ def test_pairs_that_are_not_kept_are_formed_anew(chain):
     assert whole.within(whole.nbytes).nbytes == whole.nbytes
 
 
-@pytest.mark.parametrize("omega", [0.0, 0.3])
+@pytest.mark.parametrize("omega", [0.0, pytest.param(0.3, marks=pytest.mark.slow)])
 def test_exchange_by_pairs(chain, omega, monkeypatch):
     """K of a density and of orbitals where B of all pairs in double precision would not fit; J in the same pass."""
     molecule, _, _, _ = chain
@@ -134,6 +134,7 @@ def test_energies_hardly_depend_on_what_is_kept(monkeypatch):
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-9)
 
 
+@pytest.mark.slow  # 7 s; pairs that are not kept: above; estimates in little room: test_single_precision
 def test_estimates_form_no_integrals_anew(monkeypatch):
     """Where two thirds of the integrals fit, rough ones serve the coarse cycles: the same energy and forces.
 

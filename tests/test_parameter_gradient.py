@@ -33,7 +33,9 @@ def slope(molecule, changed, step=2e-3):
     return (4 * narrow - wide) / 3
 
 
-@pytest.mark.parametrize(("system", "parameter"), [(HELIUM, "kappa"), (LITHIUM, "mu")])
+@pytest.mark.parametrize(
+    ("system", "parameter"), [pytest.param(HELIUM, "kappa", marks=pytest.mark.slow), (LITHIUM, "mu")]
+)
 def test_derivatives_are_differences_of_energies(system, parameter):
     """PBE's two numbers of exchange beside correlation and exact exchange, of equal spins and of others."""
     molecule = dftfd.molecule(system[0], **system[1])
@@ -86,7 +88,7 @@ def check_omega(functional, of_term):
 @pytest.mark.parametrize(
     "given",
     [
-        dftfd.get_functional("camb3lyp"),
+        pytest.param(dftfd.get_functional("camb3lyp"), marks=pytest.mark.slow),
         screened + 0.3 * long_range_exchange(0.33),
         0.5 * screened + 0.2 * dftfd.exact_exchange + 0.5 * screened - 0.4 * long_range_exchange(0.33),
     ],
@@ -164,6 +166,7 @@ def test_where_there_is_none():
         dftfd.run_scf(molecule, "tb09", **TIGHT | {"conv_tol": 1e-8}).parameter_gradient()
 
 
+@pytest.mark.slow  # 4 s; such a parameter: test_shared_code; gradients by others: above
 def test_parameters_of_double_integrals():
     """VV10's b and C, on a grid of its own."""
     molecule = dftfd.molecule("He 0 0 0;", basis="sto-3g")
@@ -187,6 +190,7 @@ def test_with_smearing_it_is_that_of_the_free_energy():
     assert "free_energy" in dftfd.SCFResult.parameter_gradient.__doc__
 
 
+@pytest.mark.slow  # 2.3 s; names beside each other: test_derivatives_are_differences_of_energies
 def test_names_are_those_of_the_functional_that_was_asked():
     """And not of the one of equal structure that was asked before, whose program serves both."""
     molecule = dftfd.molecule(*HELIUM[:1], **HELIUM[1])

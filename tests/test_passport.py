@@ -39,7 +39,7 @@ def test_hydrogen_is_its_exact_density():
     )
 
 
-@pytest.mark.parametrize("name", ["pbe", "blyp", "r2scan", "b3lyp", "m06_l"])
+@pytest.mark.parametrize("name", ["pbe", "blyp", "r2scan", "b3lyp", pytest.param("m06_l", marks=pytest.mark.slow)])
 def test_energies_are_libxcs_on_the_same_points(name):
     """libxc's energy per particle, through PySCF, summed with the same weights: 1e-9, its own cut-offs."""
     ours = passport(name)
@@ -54,12 +54,14 @@ def test_energies_are_libxcs_on_the_same_points(name):
         assert ours.atoms[symbol].energy == pytest.approx(weights @ (e * (x[0] + x[1])), rel=1e-9)
 
 
+@pytest.mark.slow  # 0.8 s; energies on these grids: the test above
 def test_two_grids_agree_to_rounding():
     """Not SCAN's: its steep switch needs more points than these, and its error bars say so (doi:10.1063/5.0167763)."""
     worst = lambda name: max(atom.error / abs(atom.energy) for atom in passport(name).atoms.values())
     assert worst("pbe") < 1e-12 < 1e-7 < worst("scan") < 1e-5
 
 
+@pytest.mark.slow  # 2 s; two formulas of one name: the next test
 def test_variants_of_one_name_are_told_apart():
     """B3LYP with VWN of the electron gas or of RPA; P86 with and without VWN5 beneath: other energies on every atom."""
     comparison = Comparison(passport("b3lyp"), passport("b3lyp5"))

@@ -40,7 +40,7 @@ def alike(n, *, b=0.1):
     return n ** (4 / 3) + b * gradient_squared(n) / (1 + n)
 
 
-@pytest.mark.parametrize(("functional", "spin"), [(everything, 2), (alike, 1)])
+@pytest.mark.parametrize(("functional", "spin"), [pytest.param(everything, 2, marks=pytest.mark.slow), (alike, 1)])
 def test_both_strong_forms_agree(functional, spin):
     """Every kind of ingredient, to rounding; v_tau along."""
     molecule, P = _density(spin)
@@ -107,6 +107,7 @@ def test_what_is_no_function_of_scalars_goes_by_the_operators():
     np.testing.assert_allclose(v(POINTS[0]), reference(POINTS[0]), rtol=1e-12)
 
 
+@pytest.mark.slow  # 0.6 s of a limit of many
 def test_a_point_takes_no_compilation():
     """r2SCAN at a point and on a plane in less processor time than its strong form takes to trace."""
     molecule, P = _density(1)

@@ -86,6 +86,7 @@ def test_electrostatic_potential_matches_libcint(radical, points):
     np.testing.assert_allclose(evaluate_at(result.electrostatic_potential, points), expected, atol=1e-12)
 
 
+@pytest.mark.slow  # 0.8 s; the potential against libcint: above
 def test_operators_act_on_the_potential(points):
     """Poisson's equation away from the nuclei: the Laplacian of the potential is 4 pi n. HF molecule, any density."""
     system = dftfd.molecule("H 0 0 0; F 0 0 0.92", basis="sto-3g")

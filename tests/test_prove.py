@@ -145,6 +145,7 @@ def test_published_conditions_are_proved_and_hold_in_ball_arithmetic(functional,
     assert found.directly == found.total or functional == "pbe"
 
 
+@pytest.mark.slow  # 0.9 s; the same condition of PBE: above
 def test_scans_correlation_is_proved_non_positive():
     """One of the pairs that XCVerifier (arXiv:2408.05316) timed out on."""
     assert dftfd.prove("scan", "ec_nonpositive").proved
@@ -297,6 +298,7 @@ def test_certificates_are_saved_and_read(tmp_path):
     assert "proved" in str(read)
 
 
+@pytest.mark.slow  # 1 s; a part of PBE's certificate is checked above
 def test_parts_of_a_certificate_are_together_all_of_it():
     """Boxes of the parts add up; a part that holds a box which is not proved does not hold."""
     proof = dftfd.prove("lda_c_vwn_rpa", "tc_conjecture")

@@ -103,7 +103,7 @@ def test_derivatives_to_third_order_are_libxcs_in_pyscfs_layouts(rng, xctype, xc
             compare(u, v)
 
 
-@pytest.mark.parametrize("spin", [0, 1])
+@pytest.mark.parametrize("spin", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_energy_and_forces_are_pyscfs(spin):
     """SCF with PBE of water, and of its cation: energy and nuclear gradient to 1e-8."""
     ours, theirs = mean_field("pbe", spin, "pbe"), mean_field("pbe", spin)
@@ -179,6 +179,7 @@ def test_exact_exchange_reads_as_in_pyscf():
         assert not a.libxc.is_nlc("") and not a.is_nlc()
 
 
+@pytest.mark.slow  # 0.9 s; omega of each alone: test_to_pyscf
 def test_omega_changes_integrals_and_functional(rng):
     """mf.omega = 0.25 reaches both, as in PySCF; a functional without range separation refuses it."""
     ours, theirs = numint("hyb_gga_xc_cam_b3lyp"), pyscf_numint.NumInt()

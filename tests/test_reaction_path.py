@@ -79,6 +79,7 @@ def test_what_is_no_saddle_is_refused(saddle):
         reaction_path(beside)
 
 
+@pytest.mark.slow  # 2.5 s; the same saddle point by functions: above
 def test_the_commands(capsys, tmp_path):
     words = [CLOSE_TO_SADDLE, "--basis", "sto-3g", "--xc", "hf"]
     trajectory = ["--trajectory", str(tmp_path / "saddle.xyz")]

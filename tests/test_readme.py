@@ -19,6 +19,7 @@ def test_readme_scripts_run(tmp_path, capsys, monkeypatch):
     assert "-76.3" in printed and printed.rpartition("\n-76.")[1]
 
 
+@pytest.mark.slow  # 2 s; `make docs` runs every block of every page
 def test_scripts_on_the_self_consistent_field_run(tmp_path, capsys, monkeypatch):
     """docs/scf.md: fractional occupations, the way from an unstable state to a stable one, a trap."""
     monkeypatch.chdir(tmp_path)

@@ -65,7 +65,11 @@ def write_own(numbers):
     Path("own.py").write_text(OWN.format(**numbers))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+OFTEN = ("scan", "run")
+"""A record and a checkpoint; what others compare, each option of paths and fits among it, is in the tests below."""
+
+
+@pytest.mark.parametrize("command", [pytest.param(c, marks=[pytest.mark.slow] * (c not in OFTEN)) for c in COMMANDS])
 def test_no_run_goes_on_with_another_formula_or_option(command, tmp_path, monkeypatch, capsys):
     """After an edit of own.py (a parameter, an exponent), with another grid: refused in one line that says what."""
     monkeypatch.chdir(tmp_path)
@@ -205,6 +209,7 @@ def test_frequencies_go_on_with_their_optimisation(tmp_path, monkeypatch, capsys
     assert Path("r.jsonl").read_text().splitlines(keepends=True)[:4] == lines[:4]
 
 
+@pytest.mark.slow  # 0.7 s; fits are compared above
 def test_a_reaction_held_out_is_another_fit_than_one_fitted_to(tmp_path, monkeypatch):
     """Both sets together are the same reactions."""
     monkeypatch.chdir(tmp_path)
@@ -325,7 +330,10 @@ def test_a_lock_ends_with_its_process(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("command", ["optimize", "scan", "frequencies", "fit", "benchmark"])
+@pytest.mark.parametrize(
+    "command",
+    ["optimize", "scan", "fit", *(pytest.param(c, marks=pytest.mark.slow) for c in ("frequencies", "benchmark"))],
+)
 def test_an_interruption_names_the_record(command, tmp_path, monkeypatch, capsys):
     """Ctrl-C when something is done: exit code 130, and one line with the file and how to go on, which it then does."""
     monkeypatch.chdir(tmp_path)

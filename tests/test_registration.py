@@ -225,6 +225,7 @@ def averaged(n, *, alpha=1.0):
     return -1.0 * n * nonnegative(integral_over_there(there(n) * exp(-alpha * squared_distance(n)))) ** (1 / 3)
 
 
+@pytest.mark.slow  # 1.6 s; so would those of the library: two tests below
 def test_sound_double_integrals_are_registered():
     """Nonlinear; of Laplacians; alpha here and beta there, whose energy is the same with the spins exchanged."""
     assert dftfd.functional("t_averaged")(averaged).is_nonlocal
@@ -262,7 +263,9 @@ def test_what_is_no_double_integral_is_refused():
     refused(triple, "can't be computed on a grid: .*three points")
 
 
-@pytest.mark.parametrize("name", ["vv10", "rvv10", pytest.param("vdw_df_nl", marks=pytest.mark.slow), "hartree"])
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(n, marks=pytest.mark.slow) for n in ("vv10", "vdw_df_nl")), "rvv10", "hartree"]
+)
 def test_the_librarys_double_integrals_would_be_registered(name):
     """Each kind of them passes the look that others' get."""
     ((_, term),) = dftfd.get_functional(name).terms
@@ -363,6 +366,7 @@ def test_series_keep_their_lengths():
     assert is_acceptable((jnp.ones((2, 3)), jnp.ones(2)), (jnp.ones((4, 3)), jnp.ones(4)))  # layers of a network
 
 
+@pytest.mark.slow  # 1.3 s; such derivatives: two tests above
 def test_derivatives_with_respect_to_parameters():
     """dE/d(kappa) and dE/d(coefficient) against central differences and linearity."""
     pbe = dftfd.get_functional("pbe")

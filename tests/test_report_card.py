@@ -276,6 +276,7 @@ def test_unknown_names_are_answered(capsys):
     assert "closest known names are pbe" in capsys.readouterr().err
 
 
+@pytest.mark.slow  # 1.7 s; the next test draws two functionals
 def test_two_functionals_and_a_surface_in_one_picture(capsys, tmp_path):
     """Factors over s and alpha: r2SCAN's own F(s, alpha) at points of the surface is what the picture draws."""
     picture = tmp_path / "two.png"

@@ -65,6 +65,7 @@ def test_own_functional_is_looked_up_not_stored(tmp_path, monkeypatch):
     assert dftfd.load_result(tmp_path / "he.h5", functional=mine).converged
 
 
+@pytest.mark.slow  # 2.3 s; definitions with parameters: test_learned, test_libxc_catalogue
 def test_a_changed_functional_comes_back_from_its_definition(tmp_path):
     """CAM-B3LYP with another omega has no name; its terms, parameters and exact exchange are those that were saved."""
     helium, tuned = dftfd.molecule("He 0 0 0;", basis="6-31g"), dftfd.get_functional("camb3lyp", omega=0.25)

@@ -49,6 +49,7 @@ class Counted:
         monkeypatch.setattr(kind, "build", counting)
 
 
+@pytest.mark.slow  # 4 s; such a start is counted below, and shown in test_notes
 @pytest.mark.parametrize(
     ("xc", "charge"),
     [("pbe", 0), *(pytest.param(*case, marks=pytest.mark.slow) for case in (("pbe", 1), ("b3lyp", 0)))],
@@ -68,7 +69,7 @@ def test_coarse_grid_first(monkeypatch, xc, charge):
     assert 2 * with_start <= counted.calls.count(fine) == len(counted.calls)
 
 
-@pytest.mark.parametrize("xc", ["pbe", pytest.param("b3lyp", marks=pytest.mark.slow), "r2scan"])
+@pytest.mark.parametrize("xc", ["pbe", *(pytest.param(xc, marks=pytest.mark.slow) for xc in ("b3lyp", "r2scan"))])
 def test_an_end_by_correction_is_one(xc, monkeypatch):
     """Where the last exact matrix was not built, it would have been the one that stands there: built now, it has the
     result's energy and components to 1e-9 hartree, and a gradient below a tenth of the threshold."""

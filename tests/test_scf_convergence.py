@@ -72,6 +72,7 @@ def test_every_plan_finds_the_same_energy(convergence):
     assert bool(result.steps) == STRATEGIES[convergence].always_minimises
 
 
+@pytest.mark.slow  # 2.7 s; water by second order, and when it takes over, are below
 def test_second_order_finds_what_diis_cannot_reach():
     """LiF at 6 angstrom, PBE/def2-SVP: -107.0169493747 hartree (PySCF 2.14, second order); DIIS alone stays above."""
     system = dftfd.molecule("Li 0 0 0; F 0 0 6", basis="def2-svp")
@@ -111,6 +112,7 @@ def test_instability_of_stretched_hydrogen_is_reported():
         assert analysis.is_stable == stable and ("UNSTABLE" in str(analysis)) != stable
 
 
+@pytest.mark.slow  # 1.7 s; that state: test_scf_methods; a saddle point is left below
 def test_external_instability_leads_to_broken_symmetry():
     """H2 at 5 angstrom, PBE: from the RKS solution down to two atoms, as in data/reference to 1e-8 hartree."""
     cases = json.loads((Path(__file__).parents[1] / "data/reference/hard_scf_cases.json").read_text())["cases"]

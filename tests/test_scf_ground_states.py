@@ -36,6 +36,7 @@ def problem_of(system, xc, method, level=0):
     return calculation.build(Progress()).problem(Aufbau(calculation.n_occupied, calculation.capacity))
 
 
+@pytest.mark.slow  # 3 s; so does nickel hydride, two tests below
 def test_iron_oxide_cation_ends_in_its_ground_state():
     """FeO+, sextet, B3LYP/def2-SVP: -1338.35998 hartree, as PySCF's DIIS; the plain guess leads 0.076 hartree above."""
     system = dftfd.molecule(FEO, basis="def2-svp", charge=1, spin=5)
@@ -109,6 +110,7 @@ def test_a_soft_rotation_seldom_hides_an_instability():
     assert sum(value < -0.05 for value in starts) >= 45
 
 
+@pytest.mark.slow  # 0.6 s; stretched hydrogen leaves one in the next test
 def test_stretched_nitrogen_is_not_left_at_a_saddle_point():
     """Triplet N2 at 1.9 angstrom, PBE/def2-SVP: PySCF's DIIS gives -108.949045 hartree, its stability -108.960985."""
     found = dftfd.run_scf(dftfd.molecule("N 0 0 0; N 0 0 1.9", basis="def2-svp", spin=2), "pbe")
@@ -165,7 +167,7 @@ def test_a_step_along_a_soft_rotation_is_bent_back_to_the_floor_of_its_valley():
         assert climb > 5e-6 and abs(bent.energy - state.energy) < climb / 20
 
 
-@pytest.mark.parametrize("symbol, spin", [("O", 2), ("F", 1)])
+@pytest.mark.parametrize("symbol, spin", [("O", 2), pytest.param("F", 1, marks=pytest.mark.slow)])
 def test_turning_a_degenerate_shell_is_no_instability(symbol, spin):
     """Atoms whose p shell is open, PBE, exact integrals: what their Hessian has below zero is the grid's."""
     system = dftfd.molecule(f"{symbol} 0 0 0;", spin=spin)
@@ -188,6 +190,7 @@ def test_parting_electrons_are_doubted():
     assert not dftfd.run_scf(near, "pbe").steps
 
 
+@pytest.mark.slow  # 1 s and 3 s; such a doubt about hydrogen: the test above
 @pytest.mark.parametrize("xc", ["pbe0", "camb3lyp"])
 def test_the_look_for_parting_electrons_has_the_eigenvalue_of_the_whole_hessian(xc):
     """N2 with a bond of 1.75 angstrom: a cheaper energy leads there, the last word is the calculation's own Hessian.

@@ -35,7 +35,7 @@ def test_restricted_open_shell_matches_pyscf(atom, spin, xc):
     assert result.s_squared == pytest.approx(spin / 2 * (spin / 2 + 1), abs=1e-10)
 
 
-@pytest.mark.parametrize("fitted", [True, False])
+@pytest.mark.parametrize("fitted", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_range_separated_exchange_matches_pyscf(water, fitted):
     """CAM-B3LYP, full and long-range exact exchange, exact and density-fitted: 1e-8 hartree on PySCF's grid."""
     xc = "camb3lyp"

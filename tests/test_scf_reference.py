@@ -22,6 +22,13 @@ SLOW = {
     "water_dimer_monA_ghostB",
     "water_dimer_monB_ghostA",
     "h8_cube_augdz",
+    *(
+        "ne_pbe_ccpv5z",
+        "n2_pbe_ccpvqz_cart",
+        "o3_b3lyp_def2svp",
+        "ch4_b3lyp5_631gs",
+        "h_atom_svwn5",
+    ),  # a second or two each
 }
 
 

@@ -28,8 +28,10 @@ def hydroxyl():
     return dftfd.run_scf(dftfd.molecule("O 0 0 0; H 0 0 0.97", basis="6-31g", spin=1), **EXACT)
 
 
-@pytest.mark.parametrize("xc", ["pbe", "b3lyp"])
-@pytest.mark.parametrize("spin", [0, 2])
+@pytest.mark.parametrize(
+    ("xc", "spin"),
+    [("pbe", 0), ("b3lyp", 2), *(pytest.param(*of, marks=pytest.mark.slow) for of in (("b3lyp", 0), ("pbe", 2)))],
+)
 def test_density_fitted_energy_matches_pyscf(xc, spin):
     """Density fitting is PySCF's, auxiliary basis included: energies on PySCF's grid agree to 1e-8 hartree."""
     mole = gto.M(atom=WATER, basis="def2-svp", spin=spin, verbose=0)

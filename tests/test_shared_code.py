@@ -137,6 +137,7 @@ def test_a_parameter_in_the_kernel_of_two_points():
         assert potential[0, 0, 3] == pytest.approx((energy(n + step) - energy(n - step)) / 2e-5, rel=1e-8)
 
 
+@pytest.mark.slow  # 2 s; parameters as operands, a coefficient beside them: the tests around
 def test_coefficients_of_expressions_and_products_are_operands():
     """Sums that differ by them alone share their code; those of the library keep theirs as constants."""
     weigh = lambda spec: [XCKernel(get_functional(spec).semilocal_part, 1), *blocks(1, 4)[:3]]
@@ -214,7 +215,7 @@ def test_exponents_and_what_a_formula_looks_at_stay_constants():
     assert kernel(looked_at, q=3, p=1.3)(points, weights, density)[0] == pytest.approx(np.sum(-(n**1.3) + 0.01 * n**3))
 
 
-@pytest.mark.parametrize("kind", [XCKernel, PointwiseKernel])
+@pytest.mark.parametrize("kind", [XCKernel, pytest.param(PointwiseKernel, marks=pytest.mark.slow)])
 def test_equal_content_is_one_kernel_and_other_content_another(kind):
     """Parameters, coefficients, what a formula closes over, and the number of spins make the difference, not names."""
     pbe = get_functional("pbe")

@@ -45,7 +45,7 @@ def pyscfs(spin, model, xc="pbe", basis="sto-3g"):
 
 
 CASES = [
-    pytest.param(model, spin, marks=[slow] * ((model, spin) not in {("iefpcm", 1), ("cpcm", 0)}))
+    pytest.param(model, spin, marks=[slow] * ((model, spin) not in {("iefpcm", 1)}))
     for model in MODELS
     for spin in (0, 1)
 ]

@@ -408,6 +408,7 @@ def test_nonlocal_correlation_alone_is_no_functional(name):
         dftfd.run_scf(helium, name, **COARSE)
 
 
+@slow  # 0.7 s; SCFs with VV10: test_nonlocal
 @pytest.mark.filterwarnings("ignore:the grid holds")
 def test_nonlocal_correlation_alone_runs_on_purpose():
     """As an object it is what was asked for."""

@@ -79,7 +79,11 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("kind", KERNELS)
+SLOW = ("vv10", "guest")
+"""Two seconds; another double integral, and a guest by blocks, are quick."""
+
+
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in KERNELS])
 def test_slopes_along_densities_are_differences_of_slopes(kind):
     """1e-7 of the largest: by densities, weights, points and nuclei, of a path that bends, at densities above 0.2."""
     kernel, rng, n_points = KERNELS[kind](), np.random.default_rng(4), 20
@@ -110,7 +114,7 @@ def molecule_of(atoms, charge, spin):
 
 
 @pytest.mark.filterwarnings("ignore:the grid holds")
-@pytest.mark.parametrize("system", [HEH, OPEN_HEH], ids=["RKS", "UKS"])
+@pytest.mark.parametrize("system", [pytest.param(HEH, marks=pytest.mark.slow), OPEN_HEH], ids=["RKS", "UKS"])
 def test_an_excited_state_of_a_guest_is_that_of_its_formula(system):
     """Forces and relaxed dipole moments of Slater exchange as a guest and as a formula: 1e-9."""
     results = [dftfd.run_scf(molecule_of(*system), xc, **TIGHT) for xc in (guest(by_blocks=True), "lda_x")]
@@ -138,6 +142,7 @@ def require_slopes(system, xc, spin=None, density_fit=True, h=2e-3):
     assert state.dipole @ field == pytest.approx(-slope(functools.partial(energy, 0.0)), abs=1e-6)
 
 
+@pytest.mark.slow  # 0.8 s; its slopes: above
 @pytest.mark.filterwarnings("ignore:the grid holds")
 def test_an_excited_state_of_a_functional_of_r():
     """A functional that knows where it is, for HeH+ on a coarse grid."""

@@ -35,7 +35,6 @@ def test_what_pyscf_knows_otherwise_is_evaluated_by_dftfd():
     for xc in (
         dftfd.get_functional("pbe", kappa=1.2),
         own,
-        dftfd.get_functional("pbe,pbe") + dftfd.get_functional("vv10"),
     ):
         result = dftfd.run_scf(helium, xc, grid_level=0)
         mf = result.to_pyscf()
@@ -64,6 +63,7 @@ def test_fitted_exchange_at_short_range_is_fitted_as_it_was(xc):
     np.testing.assert_allclose(gradient, -result.forces(grid_response=False), atol=1e-6)
 
 
+@pytest.mark.slow  # 1.8 s; VV10 without a factor: test_vv10_goes_to_pyscfs_own_loop
 def test_a_factor_of_vv10_is_in_the_energy_and_no_gradient_is_without_it():
     """PySCF's gradient and Hessian leave the factor out (4e-4 hartree/bohr); a factor of one is as before."""
     pbe, vv10 = dftfd.get_functional("pbe,pbe"), dftfd.get_functional("vv10")
@@ -169,7 +169,9 @@ def test_a_term_that_says_nothing_of_pyscf_is_refused():
         ({"relativity": "x2c"}, "relativity"),
         ({"external_potential": lambda r: 0.01 * r[0]}, "external potential"),
         ({"solvent": "water"}, "solvent"),
-        ({"xc": "pbe + rvv10", "nlc_grid_level": 0}, "double integral other than VV10"),
+        pytest.param(
+            {"xc": "pbe + rvv10", "nlc_grid_level": 0}, "double integral other than VV10", marks=pytest.mark.slow
+        ),
         pytest.param(
             {"xc": "b97-3c"},
             "which PySCF lacks",
@@ -239,13 +241,15 @@ def water(spin=0, xc="pbe"):
     return mf
 
 
-def test_vv10_goes_to_pyscfs_own_loop():
+@pytest.mark.parametrize(
+    ("xc", "nlc"), [("pbe", "vv10"), *(pytest.param("wb97m-v", nlc, marks=pytest.mark.slow) for nlc in ("", 0))]
+)
+def test_vv10_goes_to_pyscfs_own_loop(xc, nlc):
     """wB97M-V, the same without VV10, and PBE with PySCF's VV10: PySCF's energies to 1e-8."""
-    for xc, nlc in (("wb97m-v", ""), ("wb97m-v", 0), ("pbe", "vv10")):
-        ours, theirs = water(xc=xc), water(xc=xc)
-        ours._numint = numint(xc)
-        ours.nlc = theirs.nlc = nlc
-        assert ours.kernel() == pytest.approx(theirs.kernel(), abs=1e-8)
+    ours, theirs = water(xc=xc), water(xc=xc)
+    ours._numint = numint(xc)
+    ours.nlc = theirs.nlc = nlc
+    assert ours.kernel() == pytest.approx(theirs.kernel(), abs=1e-8)
 
 
 def test_other_double_integrals_are_refused():
@@ -254,8 +258,13 @@ def test_other_double_integrals_are_refused():
         numint("scan_rvv10")
 
 
-@pytest.mark.parametrize("spin", [0, 1])
-@pytest.mark.parametrize("xc", ["lda,vwn", "pbe", "mgga_x_lta,pbe"])
+@pytest.mark.parametrize(
+    ("xc", "spin"),
+    [
+        *(("lda,vwn", 0), ("pbe", 0), ("mgga_x_lta,pbe", 1)),
+        *(pytest.param(*of, marks=pytest.mark.slow) for of in (("lda,vwn", 1), ("pbe", 1), ("mgga_x_lta,pbe", 0))),
+    ],
+)
 def test_tuples_have_pyscfs_lengths(xc, spin):
     """eval_xc gives as many arrays as PySCF's, of the same shapes, so that `define_xc_` takes it."""
     rows = {"LDA": 1, "GGA": 4, "MGGA": 5}[pyscf_libxc.xc_type(xc)]
@@ -316,6 +325,7 @@ def test_two_and_four_component_densities_are_refused(kind):
         mf.kernel()
 
 
+@pytest.mark.slow  # 1 s; the catalogue at points: test_libxc_catalogue
 def test_polarised_dense_ions_of_the_catalogue():
     """Ne 9+ with a catalogue functional whose kernel has 1 - zeta in branches: PySCF's energy to 1e-8."""
     result = dftfd.run_scf(dftfd.molecule("Ne 0 0 0;", charge=9, spin=1), "b97", density_fit=False)

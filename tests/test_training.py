@@ -59,6 +59,7 @@ def scf(request):
     return dftfd.differentiable_scf(dftfd.molecule(geometry, basis="sto-3g", **options), **OPTIONS)
 
 
+@pytest.mark.slow  # 6 s; energies twice by the same numbers, dipoles by a field: below
 def test_every_output_by_the_numbers_of_a_functional(scf):
     """Forward and in reverse, 1e-6 of five-point differences (of what is below 0.01, of that)."""
     f = lambda t: outputs(scf(along(t)))
@@ -132,6 +133,7 @@ def test_by_coordinates_energies_have_forces_and_the_rest_is_refused():
         scf(HYBRID, coordinates=R).dipole  # noqa: B018
 
 
+@pytest.mark.slow  # 1.5 s; transformations of kernels: test_shared_code
 def test_one_after_the_other_under_vmap_and_refused_under_jit():
     """What is computed on the host has no place in a compiled program."""
     scf = dftfd.differentiable_scf(dftfd.molecule(LIH[0], basis="sto-3g"), **OPTIONS)
@@ -160,6 +162,7 @@ def test_orbitals_without_a_gap_are_named(monkeypatch):
         jax.grad(lambda t: scf(along(t)).dipole[2])(0.0)
 
 
+@pytest.mark.slow  # 2.7 s; kernels made within a transformation: test_shared_code
 def test_coefficients_that_varied_leave_plain_ones_alone():
     """A functional differentiated by its coefficients, then the same one by a field: its kernel is not the first's."""
     scf = dftfd.differentiable_scf(dftfd.molecule("H 0 0 0; H 0 0 0.74", basis="sto-3g"), **OPTIONS | {"grid_level": 1})

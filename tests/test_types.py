@@ -137,6 +137,7 @@ def test_strict_checkers_pass_a_users_script(checker, tmp_path):
     assert not said and ("0 errors" in run.stdout or "Success" in run.stdout or checker == "mypy"), run.stdout
 
 
+@pytest.mark.slow  # 3 s, a process that compiles
 def test_calculations_do_without_mpmath():
     """Energies, forces and functionals need no mpmath; a comparison with libxc does, and says which extra has it."""
     code = (

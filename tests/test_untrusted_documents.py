@@ -83,7 +83,14 @@ SHEETS = {
 }
 
 
-@pytest.mark.parametrize("case", SHEETS)
+LONG = (
+    *("elements outside of rows", "elements in each other", "forty million empty rows"),
+    "a hundred megabytes of blanks",
+)
+"""A second or so; a million cells are refused at every run, and so is a text of ten megabytes."""
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.slow] * (case in LONG)) for case in SHEETS])
 def test_spreadsheets(case, tmp_path):
     pieces, more = SHEETS[case]
     refused(read_table, book(tmp_path / "a.xlsx", pieces, **more))

@@ -103,7 +103,7 @@ def test_matrix_is_the_gradient_of_the_energy(order, tau, n_spin, rng):
         assert np.vdot(matrix, dP) == pytest.approx(difference, rel=1e-8, abs=1e-9)
 
 
-@pytest.mark.parametrize("basis", ["6-31g*", "cc-pvtz"])
+@pytest.mark.parametrize("basis", ["6-31g*", pytest.param("cc-pvtz", marks=pytest.mark.slow)])
 def test_density_jet_equals_derivatives_of_the_density_function(basis, rng):
     """All eleven channels against JAX derivatives of the pure-JAX density, to rounding."""
     mole = water(basis)
