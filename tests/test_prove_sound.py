@@ -25,7 +25,7 @@ from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import InputError, NumericalError, UnsupportedError
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange
-from dftfd.functionals.registry import get_functional
+from dftfd.functionals.registry import get_functional, term
 from dftfd.functionals.special import lambert_w
 from dftfd.verify import ball_formulas
 from dftfd.verify.inequality import FACE, PROVED, UNDECIDED, Enclosure, subdivide
@@ -151,6 +151,43 @@ def test_what_is_not_a_number_somewhere_is_not_proved(code, domain, at):
     if not np.isnan(float(code(jnp.float64(at)))):
         assert float(code(jnp.float64(at))) == float("inf") or at == -0.25
     assert not dftfd.prove(code, domain={"x": domain}, boxes=2000).proved
+
+
+_DROPPED = {
+    "0 times a logarithm": lambda rs: 1 + 0 * jnp.log(1.5e-4 - rs),
+    "x / x": lambda rs: 1 + (rs - 1.5e-4) / (rs - 1.5e-4),
+    "x - x": lambda rs: 1 + jnp.sqrt(rs - 1.5e-4) - jnp.sqrt(rs - 1.5e-4),
+    "equal branches": lambda rs: jnp.where(jnp.log(rs - 1.5e-4) > 0, 1.0, jnp.ones_like(rs)),
+}
+
+
+@pytest.mark.parametrize("name", _DROPPED)
+def test_what_kernels_drop_has_to_be_defined(name):
+    """The kernel's program of F_c is a positive number everywhere; the formula is undefined in half of the domain."""
+    formula = lambda n: 0.05 * slater_exchange(n) * compose(lambda n: _DROPPED[name](_rs(n)), n)
+    proof = dftfd.prove(term("lda_c_dropped")(formula), "ec_nonpositive", _RS, boxes=100)
+    assert proof.outcome == "undecided"
+    forged = replace(proof, outcome="proved", tree=(PROVED,))
+    try:
+        assert forged.recheck() == (0, 1)  # x / x is undefined at a point that no box has as its centre
+    except NumericalError:
+        pass
+
+
+def test_a_variable_belongs_to_the_domain_where_it_stands_in_the_formula():
+    """The kernel's program does not depend on s; the first formula is undefined for small s, the second never."""
+
+    def functional(shift):
+        factor = lambda n, s2: 1 + 0 * n + 0 * jnp.log(s2 + shift)
+        return term("gga_c_dropped")(
+            lambda n: 0.05 * slater_exchange(n) * compose(factor, n, reduced_gradient_squared(n))
+        )
+
+    for shift, outcome in ((-1.0, "undecided"), (1.0, "proved")):
+        f = functional(shift)
+        assert pointwise_kernel(f, 2).ingredients == ("rho",)
+        proof = dftfd.prove(f, "ec_nonpositive", {"zeta": (0.0, 0.5)}, boxes=100)
+        assert (proof.outcome, tuple(proof.domain)) == (outcome, ("rs", "s", "zeta"))
 
 
 def test_a_branch_that_is_not_taken_need_not_be_defined():

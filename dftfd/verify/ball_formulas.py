@@ -108,6 +108,11 @@ class OnBalls(BallArithmetic):
     def _is_zero(series: BallSeries) -> bool:
         return len(series.a) == 1 and not series.depends and bool(series.a[0].v == 0)
 
+    @staticmethod
+    def where_defined(x: Scaled, y: Scaled) -> Scaled:
+        """x, where y is defined, too."""
+        return Scaled(x.powers, x.series, all_known(x.known, y.known))
+
     def times(self, series: BallSeries, number) -> BallSeries:
         if number == 1:
             return series

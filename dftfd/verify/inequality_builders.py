@@ -77,9 +77,9 @@ def condition_of(f: Functional, condition: str, domain: Mapping) -> Inequality:
     known = CONDITIONS[condition]
     algebra, variables, names = _prepared(domain, ("rs",))
     polarised = "zeta" in domain
-    polynomials = enhancements(f, known.parts, algebra, variables, polarised)
+    polynomials, more = zip(*enhancements(f, known.parts, algebra, variables, polarised), strict=True)
     terms = tuple((known.parts.index(part), k, c) for part, k, c in known.terms)
-    energies = tuple((part_of(f, part[0]), part == "c far") for part in known.parts)
+    energies = tuple((part_of(f, p[0]), p == "c far", m) for p, m in zip(known.parts, more, strict=True))
     statement = Statement(energies, polarised, _fixed(domain, names))
     return _inequality(algebra, polynomials, domain, names, terms, known.constant, statement)
 
@@ -100,10 +100,12 @@ def own_inequality(f: Functional | None, code: Callable, given: Mapping) -> tupl
             domain[k] = _checked_ends(k, given.get(k, DOMAIN.get(k)))
     _require_names(given, domain)
     algebra, variables, names = _prepared(domain, ())
+    more: list[bool] = []
     if f is not None:
         for k in energies:
-            found = enhancements(f, _PARTS[k], algebra, variables, "zeta" in domain)
+            found, own = zip(*enhancements(f, _PARTS[k], algebra, variables, "zeta" in domain), strict=True)
             variables[k] = found[0] if len(found) == 1 else algebra.add(*found)
+            more += own
     try:
         program = exact_program(
             lambda *x: code(**dict(zip(wanted, x, strict=True))), *[jax.ShapeDtypeStruct((), np.float64)] * len(wanted)
@@ -118,17 +120,17 @@ def own_inequality(f: Functional | None, code: Callable, given: Mapping) -> tupl
         raise InputError(f"the inequality has {len(program.outputs)} values; one expected.")
     algebra.literal = True
     polynomials = factored(program, [variables[k] for k in wanted], algebra)
-    statement = _own_statement(f, wanted, energies, program, "zeta" in domain, _fixed(domain, names))
+    statement = _own_statement(f, wanted, energies, more, program, "zeta" in domain, _fixed(domain, names))
     return _inequality(algebra, polynomials, domain, names, ((0, 0, 1.0),), 0.0, statement), domain
 
 
-def _own_statement(f, wanted, energies, program, polarised, fixed) -> Statement:
+def _own_statement(f, wanted, energies, more, program, polarised, fixed) -> Statement:
     parts = [part for k in energies for part in _PARTS[k]]
     numbers = {
         k: tuple(range(n := sum(len(_PARTS[j]) for j in energies[:i]), n + len(_PARTS[k])))
         for i, k in enumerate(energies)
     }
-    functionals = tuple((part_of(f, part), False) for part in parts)
+    functionals = tuple((part_of(f, part), False, m) for part, m in zip(parts, more, strict=True))
     return Statement(functionals, polarised, fixed, program, tuple(numbers.get(k, k) for k in wanted))
 
 

@@ -20,11 +20,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dftfd.autofd.scalar.domains import OnDomains, Partial
 from dftfd.autofd.scalar.factored import Factored, factored
+from dftfd.autofd.scalar.program import evaluate
 from dftfd.functionals.base import Functional
 from dftfd.verify.conditions import Parts
 from dftfd.verify.model_systems import C_F, C_X
-from dftfd.xc.pointwise import pointwise_kernel
+from dftfd.xc.pointwise import as_vectors, pointwise_kernel, written_form, written_ingredients
 
 VARIABLES = ("rs", "s", "alpha", "q", "zeta")
 DOMAIN = {"rs": (1e-4, 5.0), "s": (0.0, 5.0), "alpha": (0.0, 5.0), "q": (-1.0, 1.0), "zeta": (0.0, 0.0)}
@@ -80,8 +82,8 @@ SEVEN = tuple(CONDITIONS)[:7]
 
 
 def used_variables(functional: Functional) -> tuple[str, ...]:
-    """Those of VARIABLES that the energy depends on; r_s always, zeta last."""
-    names = pointwise_kernel(functional, 2).ingredients
+    """Those of VARIABLES that stand in the formula; r_s always, zeta last."""
+    names = written_ingredients(functional)
     found = {"sigma": "s", "tau": "alpha", "lapl": "q"}
     return ("rs", *(v for k, v in found.items() if k in names or (v == "s" and "tau" in names)), "zeta")
 
@@ -103,6 +105,7 @@ class Gas:
         a, number = algebra, algebra.number
         self.algebra = algebra
         zero: dict = {}
+        self.written: list = []
         rs, s = variables["rs"], variables.get("s", zero)
         scaled = lambda x, c: a.mul(number(c), x)
         self.n = n = scaled(a.power(rs, Fraction(-3)), 3 / (4 * math.pi))
@@ -111,8 +114,11 @@ class Gas:
         lapl = scaled(a.mul(variables.get("q", zero), unit), 4 * (3 * math.pi**2) ** (2 / 3))
         tau_W = scaled(a.mul(sigma, a.power(n, Fraction(-1))), 0.125)
         tau = scaled(a.mul(variables.get("alpha", zero), unit), C_F)
+        slope = scaled(a.mul(s, a.power(n, Fraction(4, 3))), 2 * (3 * math.pi**2) ** (1 / 3))
         if not polarised:
             self.variables = [n, sigma, lapl, a.add(tau, tau_W)]
+            half = number(0.5)
+            self.written = as_vectors(([a.mul(half, x)] * 2 for x in (n, slope, lapl, a.add(tau, tau_W))), zero)
             return
         z = variables["zeta"]
         up, down = (scaled(a.add(number(1.0), z, sign=sign), 0.5) for sign in (1, -1))
@@ -122,6 +128,15 @@ class Gas:
         self.variables = [a.mul(up, n), a.mul(down, n)]
         self.variables += [a.mul(a.mul(x, y), sigma) for x, y in ((up, up), (up, down), (down, down))]
         self.variables += [a.mul(x, lapl) for x in (up, down)] + [a.mul(x, tau) for x in (up, down)]
+        self.written = as_vectors(([a.mul(x, y) for x in (up, down)] for y in (n, slope, lapl, tau)), zero)
+
+    def needs_more(self, functional: Functional) -> bool:
+        """Adds the conditions under which the formula as it was written is defined to those of the algebra's domain;
+        whether there are any that the kernel's program does not have."""
+        (energy,) = evaluate(written_form(functional), OnDomains(self.algebra), list(map(Partial, self.written)))
+        more = energy.defined - self.algebra.domain
+        self.algebra.domain |= more
+        return bool(more)
 
     def enhancement(self, functional: Functional, n_spin: int):
         """F = e / e_x^LDA as a polynomial."""
@@ -131,14 +146,15 @@ class Gas:
 
 
 def enhancements(functional: Functional, parts, algebra: Factored, variables: dict, polarised: bool) -> list:
-    """The polynomials F of parts of a functional."""
+    """(polynomial F, whether the formula as written has conditions of its own) of parts of a functional."""
     gas = {"": Gas(algebra, variables, polarised)}
     found = []
     for part in parts:
         if part == "c far":
             far = variables | {"rs": algebra.number(FAR)}
             gas[part] = Gas(algebra, far, polarised)
-        found.append(gas.get(part, gas[""]).enhancement(part_of(functional, part[0]), 2 if polarised else 1))
+        place, energy = gas.get(part, gas[""]), part_of(functional, part[0])
+        found.append((place.enhancement(energy, 2 if polarised else 1), place.needs_more(energy)))
     return found
 
 

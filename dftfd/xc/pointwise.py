@@ -14,7 +14,7 @@ from dftfd.autofd.lowering.jets import lower
 from dftfd.autofd.scalar.derive import of_equal_spins, restricted
 from dftfd.autofd.scalar.gram import in_scalar_products
 from dftfd.autofd.scalar.program import ScalarProgram
-from dftfd.autofd.scalar.reader import point_program
+from dftfd.autofd.scalar.reader import point_program, written_program
 from dftfd.autofd.scalar.symmetry import is_symmetric
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.base import Functional
@@ -127,6 +127,36 @@ class _Form:
         return is_symmetric(self.program, [*EXCHANGED, *range(len(EXCHANGED), self.program.n_inputs)])
 
 
+_SPECS = tuple(jax.ShapeDtypeStruct(s, np.float64) for s in ((2,), (2, 3), (2, 3, 3), (2,), (3,)))
+"""Of rho, its gradient, its second derivatives, tau and r, which a lowered functional takes."""
+
+
+def written_form(functional: Functional) -> ScalarProgram:
+    """Program of the energy per volume as the formula was written, of the entries of `_SPECS` one after the other.
+
+    Nothing is simplified, so that it tells where the formula is defined, and on what it may depend.
+    """
+    lowered = lower(functional.energy_density(*unknown_densities()))
+    code = lambda rho, gradient, hessian, tau, r: lowered({"rho": [rho, gradient, hessian], "tau": [tau]}, r)
+    return written_program(code, *_SPECS)
+
+
+def as_vectors(of_spins, zero) -> list:
+    """What `written_form` takes, of pairs n, |nabla n|, nabla^2 n, tau: gradients and second derivatives along x alone,
+    r = 0."""
+    n, slope, lapl, tau = of_spins
+    gradient = [entry for x in slope for entry in (x, zero, zero)]
+    hessian = [entry for x in lapl for entry in (x, *[zero] * 8)]
+    return [*n, *gradient, *hessian, *tau, zero, zero, zero]
+
+
+def written_ingredients(functional: Functional) -> tuple[str, ...]:
+    """Names among rho, sigma, lapl, tau of all that stands in the formula."""
+    program = written_form(functional)
+    places = {"rho": range(2), "sigma": range(2, 8), "lapl": range(8, 26), "tau": range(26, 28)}
+    return tuple(name for name, inputs in places.items() if program.depends_on(inputs))
+
+
 def scalar_form(functional: Functional, n_spin: int = 2, count: int = 0, with_numbers=None):
     """Program of the energy per volume [hartree bohr^-3] with inputs VARIABLES[n_spin], then `count` numbers.
 
@@ -150,8 +180,7 @@ def scalar_form(functional: Functional, n_spin: int = 2, count: int = 0, with_nu
         lowered = lowered_form(with_numbers(numbers)) if numbers else given
         return lowered({"rho": [rho, gradient, hessian], "tau": [tau]}, r)
 
-    shapes = ((2,), (2, 3), (2, 3, 3), (2,), (3,), *[()] * count)
-    program = point_program(code, *(jax.ShapeDtypeStruct(s, np.float64) for s in shapes))
+    program = point_program(code, *_SPECS, *[jax.ShapeDtypeStruct((), np.float64)] * count)
     if program.depends_on({28, 29, 30}):
         raise UnsupportedError(f"functional {functional.name!r} depends on the position r, not on the density alone.")
     pairs, axes = list(itertools.product(range(2), range(3))), range(3)

@@ -57,6 +57,11 @@ def symbolic_program(code, *specs) -> ScalarProgram:
     return _read(code, specs, Reader(NONE, frozenset(CUSTOM), straight=True))
 
 
+def written_program(code, *specs) -> ScalarProgram:
+    """The scalar program of code as it was written; what has no scalar form is kept whole."""
+    return _read(code, specs, Reader(NONE, vocabulary.LOOPS | frozenset(CUSTOM)))
+
+
 def exact_program(code, *specs) -> ScalarProgram:
     """The scalar program of code as it was written, in which real numbers that JAX would round are not computed."""
     return _read(code, specs, Reader(NONE, frozenset(CUSTOM), straight=True, fold=False))
