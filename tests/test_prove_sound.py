@@ -231,6 +231,14 @@ def test_a_small_jump_that_no_float64_is_lies_within_its_bounds():
     assert not dftfd.prove(code, domain={"x": (0.0, 1.0), "u": (0.0, 0.05)}, boxes=200).proved
 
 
+def test_two_jumps_within_one_rounding_are_two():
+    """1e-40 - 2e-40 where x < 1/2."""
+    one, small = jnp.float64(1.0), jnp.float64(1e-13)
+    jump = lambda x, tiny: jnp.where(x < 0.5, one + small + jnp.float64(tiny), one)
+    code = lambda x: jump(x, 1e-40) - jump(x, 2e-40)
+    assert not dftfd.prove(code, domain={"x": (0.0, 1.0)}, boxes=50).proved
+
+
 def test_finiteness_is_about_rounding_and_never_decided():
     for inner in (jnp.log, lambda x: 1 / x, lambda x: jnp.exp(1000 * x)):
         code = _finite(inner)

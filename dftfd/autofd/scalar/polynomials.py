@@ -66,9 +66,12 @@ class Polynomials:
 
     # ---- nodes
 
-    def intern(self, op: str, args: tuple = (), value=None) -> int:
-        """The number of a node, the same for the same operation; with its range on the domain."""
-        key = (op, args, value if not isinstance(value, Interval) else (float(value.lo), float(value.hi)))
+    def intern(self, op: str, args: tuple = (), value=None, exact: Fraction | None = None) -> int:
+        """The number of a node, the same for the same operation; with its range on the domain.
+
+        exact: tells a number that is known by an interval alone from others in the same interval.
+        """
+        key = (op, args, value if not isinstance(value, Interval) else (float(value.lo), float(value.hi), exact))
         if key not in self._known:
             self._known[key] = len(self.nodes)
             node = Node(op, args, value)
@@ -280,7 +283,7 @@ class Polynomials:
         if list(jump) == [()] and abs(jump[()]) <= ROUNDING * max(
             abs(branch.get((), Fraction(0))) for branch in (no, yes)
         ):
-            noise = self.intern("between", (predicate.node,), between(*sorted((jump[()], Fraction(0)))))
+            noise = self.intern("between", (predicate.node,), between(*sorted((jump[()], Fraction(0)))), jump[()])
             return self.add(self.add(total, no), self._atom(noise))
         node = self.intern("select", (predicate.node, self.node_of(no), self.node_of(yes)))
         self._selections.setdefault(node, (predicate, no, yes))
