@@ -27,7 +27,7 @@ import numpy as np
 import dftfd
 from dftfd.autofd import compose
 from dftfd.benchmarks import read_set
-from dftfd.benchmarks.reactions import HARTREE, BenchmarkSet, Reaction
+from dftfd.benchmarks.reactions import BenchmarkSet, Reaction
 from dftfd.functionals import pbe
 from dftfd.functionals.common import (
     reduced_gradient_squared,
@@ -36,6 +36,7 @@ from dftfd.functionals.common import (
     total_density,
     uniform_kinetic_energy,
 )
+from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.runtime.pictures import picture
 from dftfd.xc.density import evaluate_at
 
@@ -132,7 +133,9 @@ class Teacher:
 
     def energies(self, names):
         """A set of total energies [kcal/mol]."""
-        reactions = [Reaction(name, "total", ((name, 1.0),), HARTREE * self.results[name].energy) for name in names]
+        reactions = [
+            Reaction(name, "total", ((name, 1.0),), HARTREE_IN_KCAL * self.results[name].energy) for name in names
+        ]
         return BenchmarkSet("totals", {name: self.species[name] for name in names}, tuple(reactions))
 
     def slopes(self, names):
@@ -207,7 +210,7 @@ def _error(teacher, functional, name):
     n = [np.asarray(evaluate_at(result.density, points)).sum(axis=1) for result in (found, expected)]
     density = float(weights @ np.abs(n[0] - n[1])) / molecule.n_electrons
     dipole = float(np.linalg.norm(found.dipole - expected.dipole))
-    return HARTREE * (found.energy - expected.energy), dipole, density
+    return HARTREE_IN_KCAL * (found.energy - expected.energy), dipole, density
 
 
 def means(rows):

@@ -760,7 +760,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
     monkeypatch.setattr("dftfd.verify.proofs._decided", stop)
     monkeypatch.setattr("dftfd.translate.exporting.files_of", stop)
     monkeypatch.setattr("dftfd.interactive.workbench.parts_of", stop)
-    monkeypatch.setattr("dftfd.results.responses.nuclear_forces", stop)
+    monkeypatch.setattr("dftfd.results.result.nuclear_forces", stop)
     monkeypatch.setattr("dftfd.verify.check.pointwise_rows", stop)
     monkeypatch.setattr("dftfd.verify.audit._audit_layout", stop)
     monkeypatch.setattr("dftfd.verify.code_audit._outcome", stop)

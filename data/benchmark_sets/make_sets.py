@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from dftfd.benchmarks.gscdb import read_gscdb, read_totals
-from dftfd.benchmarks.reactions import HARTREE, Subset, document_of
+from dftfd.benchmarks.reactions import Subset, document_of
+from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.system.molecule import molecule
 
 HERE = Path(__file__).parents[2] / "dftfd" / "benchmarks" / "shipped"
@@ -51,7 +52,7 @@ def with_published(found, totals):
     reactions = []
     for reaction in found.reactions:
         published = {
-            xc: round(HARTREE * sum(c * energies[name] for name, c in reaction.stoichiometry), 4)
+            xc: round(HARTREE_IN_KCAL * sum(c * energies[name] for name, c in reaction.stoichiometry), 4)
             for xc, energies in totals.items()
             if all(name in energies for name, _ in reaction.stoichiometry)
         }

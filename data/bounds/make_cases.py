@@ -17,7 +17,7 @@ from pyscf import __version__, dft, scf
 import dftfd
 from dftfd.functionals.registry import get_functional
 from dftfd.interop.pyscf import to_pyscf
-from dftfd.terms.integrals import DensityFittedCoulombExchange
+from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
 from dftfd.terms.on_grid import quadrature_grid
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import ao_order
