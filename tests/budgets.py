@@ -34,7 +34,6 @@ TESTS = {
     "test_fingerprint.py::test_fingerprints_are_the_same_in_other_processes": (4, "another process"),
     "test_fit.py": (5, "fits are many steps; some are killed and go on"),
     "test_guests.py::test_slater_exchange_as_a_guest_is_slater_exchange": (4, "energy, forces and response of a guest"),
-    "test_ledger.py::test_a_run_over_budget_fails": (3, "pytest in a process"),
     "test_ledger.py::test_a_line_for_each_test_with_its_cost": (3, "pytest, four times"),
     "test_library_": (4, "high derivatives of the longest functionals"),
     "test_libxc_": (4, "libxc's longest functionals"),
@@ -46,14 +45,7 @@ TESTS = {
     "test_nothing_executed.py": (4, "processes among traps"),
     "test_open_terms.py": (4, "whole calculations and their derivatives with a term of a user's file"),
     "test_oracle.py": (5, "extended precision"),
-    "test_pair_tensor.py::test_estimates_form_no_integrals_anew": (
-        7,
-        "a molecule large enough for rough integrals to pay",
-    ),
-    "test_parameter_gradient.py::test_parameters_of_double_integrals": (4, "differences of whole calculations"),
-    "test_potential.py::test_both_strong_forms_agree": (5, "traces the operators' strong form"),
     "test_project.py": (3, "reads every file of the house"),
-    "test_readme.py::test_scripts": (4, "scripts as they stand"),
     "test_records.py": (4, "processes that are killed"),
     "test_response.py::test_excitations_are_pyscfs": (4, "each sort of excitations, ours and PySCF's"),
     "test_scf_": (3, "states that take many cycles"),
@@ -62,9 +54,8 @@ TESTS = {
     "test_terms.py::test_matrix_and_response_of_every_term": (3, "a whole energy's response by differences"),
     "test_third_derivatives.py": (3, "third derivatives of kernels by differences"),
     "test_training.py": (6, "derivatives of a whole calculation in both modes"),
-    "test_types.py": (3, "starts mypy"),
     "test_vibrations.py": (4, "Hessians by both methods"),
-    "test_workbench.py": (5, "JavaScript, and Python in a process for what was copied"),
+    "test_workbench.py": (4, "whole pages, and their JavaScript in a process"),
 }
 """Beginnings of names of tests, what they may take [s], why."""
 

@@ -124,7 +124,7 @@ def test_kernel_of_a_polynomial_equals_its_derivative_by_hand(order, tau, n_spin
     ("name", "n_spin"),
     [
         ("lda,vwn", 2),
-        ("pbe", 1),  # of two spins: test_shared_code
+        pytest.param("pbe", 1, marks=pytest.mark.slow),  # of two spins: test_shared_code
         *(
             pytest.param(*of, marks=pytest.mark.slow)
             for of in (("lda,vwn", 1), ("lda,pw", 1), ("lda,pw", 2), ("pbe", 2))

@@ -23,7 +23,7 @@ from tests.verification.neon import OUTPUTS, energy
 from tests.verification.orca_names import DOCUMENTED, REASONS
 
 
-@pytest.mark.parametrize("name", ["b3p86g", "x3lypg", "mpw3pwg"])
+@pytest.mark.parametrize("name", ["x3lypg", *(pytest.param(n, marks=pytest.mark.slow) for n in ("b3p86g", "mpw3pwg"))])
 def test_names_with_gaussians_local_correlation(name):
     """PySCF's own evaluation of its name at the same points."""
     assert not differences(ours(name), pyscfs(name.upper()))
@@ -33,7 +33,9 @@ def test_another_functional_differs():
     assert differences(ours("b3lyp5"), pyscfs("B3LYPG"))
 
 
-@pytest.mark.parametrize("keyword", ["OLYP", "mPWLYP", "SCANfunc"])
+@pytest.mark.parametrize(
+    "keyword", ["OLYP", *(pytest.param(n, marks=pytest.mark.slow) for n in ("mPWLYP", "SCANfunc"))]
+)
 def test_what_orcas_keywords_consist_of(keyword):
     """The manual's composition, evaluated by libxc."""
     there = {**pyscfs(DOCUMENTED[keyword]), "vv10": None}

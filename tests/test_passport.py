@@ -39,7 +39,9 @@ def test_hydrogen_is_its_exact_density():
     )
 
 
-@pytest.mark.parametrize("name", ["pbe", "blyp", "r2scan", "b3lyp", pytest.param("m06_l", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["pbe", "r2scan", "b3lyp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("blyp", "m06_l"))]
+)
 def test_energies_are_libxcs_on_the_same_points(name):
     """libxc's energy per particle, through PySCF, summed with the same weights: 1e-9, its own cut-offs."""
     ours = passport(name)

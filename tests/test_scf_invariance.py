@@ -52,7 +52,7 @@ def test_translation_and_order_of_atoms(xc, tolerances):
     assert turned == pytest.approx(expected, abs=tolerances[0])
 
 
-@pytest.mark.parametrize("fitted", [False, True])
+@pytest.mark.parametrize("fitted", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_order_of_atoms_with_four_different_ones(fitted, tolerances):
     """Hydrogen peroxide with its atoms in another order, exact and fitted integrals."""
     atoms = PEROXIDE.split("; ")
@@ -76,7 +76,7 @@ def test_closed_shells_with_one_or_two_spins(xc, tolerances):
     assert energy(system, xc, "UKS") == pytest.approx(energy(system, xc, "RKS"), abs=tolerances[1])
 
 
-@pytest.mark.parametrize("fitted", [False, True])
+@pytest.mark.parametrize("fitted", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_number_of_threads(fitted, tolerances, monkeypatch):
     """One worker and two."""
     system, energies = dftfd.molecule(PEROXIDE, basis="6-31g"), []

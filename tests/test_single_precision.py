@@ -166,8 +166,13 @@ def test_matrix_of_a_rehearsal(water):
     assert rough.store.nbytes == 0 and store.nbytes == store.total_nbytes
 
 
-@pytest.mark.parametrize("xc", ["lda,vwn", "pbe", "r2scan"])
-@pytest.mark.parametrize("n_spin", [1, 2])
+@pytest.mark.parametrize(
+    ("xc", "n_spin"),
+    [
+        *(("lda,vwn", 1), ("pbe", 1), ("r2scan", 2)),
+        *(pytest.param(*of, marks=pytest.mark.slow) for of in (("lda,vwn", 2), ("pbe", 2), ("r2scan", 1))),
+    ],
+)
 def test_change_of_xc_matrix(water, xc, n_spin):
     """The matrix of a change on orbitals in single precision, beside the difference of two exact matrices.
 
