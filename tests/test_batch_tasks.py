@@ -60,18 +60,20 @@ def test_optimisations_of_many_with_a_record(tmp_path):
 
 def test_tables_at_the_end_of_batches(files, capsys):
     assert main(["gradient", "hf.xyz", "water.xyz", *ON_COMMAND]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    *lines, blank, cost = capsys.readouterr().out.splitlines()
+    assert not blank and cost.startswith("wall time ")
     assert lines[-4].split()[0] == "molecule" and "max force" in lines[-4] and lines[-1] == "2 of 2 molecules converged"
     words = ["optimize", "hf.xyz", "water.xyz", "none.xyz", *ON_COMMAND, "--geometries", "ends.xyz"]
     assert main([*words, "--record", "opt.jsonl"]) == 5
     said = capsys.readouterr()
-    table = said.out.splitlines()[-5:]
+    table = said.out.splitlines()[-7:-2]
     assert [line.split()[0] for line in table] == ["molecule", "hf.xyz", "water.xyz", "none.xyz", "2"]
     assert table[3].split() == ["none.xyz", "-", "-", "-", "0.0", "FILE"] and "1 of 3 molecules failed" in said.err
     line = json.loads((files / "opt.jsonl").read_text().splitlines()[1])
     end = dftfd.molecule("ends.xyz@1", basis="sto-3g")
     np.testing.assert_allclose(end.coordinates.ravel(), line["document"]["molecule"]["geometry"], atol=1e-8)
     assert main([*words]) == 5 and "ends.xyz exists" in capsys.readouterr().err
+    assert main([*words, "--record", "opt.jsonl"]) == 5 and "exists" not in capsys.readouterr().err  # its own
     assert main(["optimize", "hf.xyz", "water.xyz", *ON_COMMAND, "--trajectory", "t.xyz"]) == 2
     assert main(["gradient", "hf.xyz", "water.xyz", *ON_COMMAND, "--numerical"]) == 2
 

@@ -204,6 +204,12 @@ def test_the_table_of_a_batch(tmp_path, said):
     (row, *_) = csv.DictReader(table.read_text().splitlines())
     assert float(row["largest_force_hartree_per_bohr"]) == pytest.approx(0, abs=1e-8)
     assert said("run", *files[:2], *CHEAP, "--table", tmp_path / "table.txt")[0] == 2
+    going_on = ("--table", table, "--record", tmp_path / "r.jsonl")
+    assert said("run", files[0], *CHEAP, *going_on)[0] == 5  # the table is another batch's
+    assert said("run", files[0], *CHEAP, *going_on, "--overwrite")[0] == 0
+    assert said("run", *files[:2], *CHEAP, *going_on)[0] == 0 and len(table.read_text().splitlines()) == 3
+    table.write_text("name,height\n")  # somebody's own
+    assert said("run", *files[:2], *CHEAP, *going_on)[0] == 5 and table.read_text() == "name,height\n"
 
 
 def test_an_interruption_says_how_to_go_on(tmp_path):

@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -45,6 +46,7 @@ def test_run_prints_plain_lines_and_a_summary(dftfd_command):
     assert "density fitting in" in out
     assert "cycle= 1 E= -1.1" in out and "  delta_E= " in out and "  |g|= " in out and "  |ddm|= " in out
     assert "converged in" in out and "total energy" in out
+    assert re.fullmatch(r"wall time \d+\.\d s, peak memory \d+(\.\d\d GiB| MiB)", out.splitlines()[-1])
 
 
 def test_quiet_prints_the_energy_alone(dftfd_command):

@@ -71,7 +71,9 @@ def test_chemist_zmatrix_and_molfile(day, tmp_path):
 def test_chemist_optimises_and_goes_on_from_the_last_frame(day, tmp_path):
     pytest.importorskip("geometric")
     day("optimize", "water.xyz", "--xc", "hf", *CHEAP, "--output", "end.xyz", "--output", "end.h5")
-    last, kept = (float(day("run", f, "--xc", "hf", *CHEAP, "--quiet")) for f in ("optimization.xyz@-1", "end.xyz"))
+    last, kept = (
+        float(day("run", f, "--xc", "hf", *CHEAP, "--quiet")) for f in ("water.optimization.xyz@-1", "end.xyz")
+    )
     assert last == pytest.approx(kept, abs=1e-7)
     assert dftfd.load_result("end.h5").energy == pytest.approx(kept, abs=1e-7)
 

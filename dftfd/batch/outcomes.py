@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dftfd.errors import InputError, shown
 from dftfd.runtime.arguments import public
-from dftfd.runtime.files import check_writable, write_text
+from dftfd.runtime.files import check_writable, without_waiting, write_text
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.plain_text import csv_table
 
@@ -103,3 +103,10 @@ def check_table(path: Path) -> None:
     if path.suffix.lower() != ".csv":
         raise InputError(f"a batch's table is a .csv file, {shown(str(path), 120)} was given.")
     check_writable(path)
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file begins as those do that `Outcomes.write` writes."""
+    head = csv_table(list(COLUMNS), ()).encode()
+    with open(path, "rb", opener=without_waiting) as stream:
+        return stream.read(len(head)) == head

@@ -10,6 +10,7 @@ import errno
 import io
 import os
 import sys
+import time
 
 from typer import Abort
 
@@ -30,8 +31,9 @@ from dftfd.cli import (  # noqa: F401  each registers its commands
 )
 from dftfd.cli.commands import app
 from dftfd.cli.interrupts import INTERRUPTED, InterruptWatch
-from dftfd.cli.terminal import complain, unprinted
+from dftfd.cli.terminal import complain, computed, say, unprinted
 from dftfd.errors import DftfdError, FileError, InputError, ResourceError
+from dftfd.runtime.memory import in_bytes, peak_memory
 
 INTERNAL_ERROR = 1
 
@@ -46,6 +48,8 @@ def main(arguments=None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show is shown with escapes
         sys.stdout.reconfigure(errors="backslashreplace")
     unprinted.clear()
+    computed.clear()
+    start = time.perf_counter()
     with InterruptWatch() as watch:
         try:
             code = app(arguments, standalone_mode=False, prog_name="dftfd", obj=watch)
@@ -58,6 +62,8 @@ def main(arguments=None) -> int:
             code = INTERRUPTED if watch.interrupted or isinstance(error, Abort) else _answer(error)
     if code == INTERRUPTED:
         return _complain(watch.message, INTERRUPTED)
+    if computed:
+        say(f"\nwall time {time.perf_counter() - start:.1f} s, peak memory {in_bytes(peak_memory())}")
     try:
         sys.stdout.flush()
     except OSError as error:

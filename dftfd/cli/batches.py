@@ -11,9 +11,9 @@ from rich.text import Text
 from dftfd.batch import run_batch
 from dftfd.batch.cluster import cluster_client
 from dftfd.batch.outcomes import REASONS, check_table
-from dftfd.cli.terminal import complain, for_terminal, say, warn
+from dftfd.cli.terminal import complain, computed, for_terminal, say, warn
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
-from dftfd.runtime.files import write_text
+from dftfd.runtime.files import without_waiting, write_text
 
 
 def run_many(files, molecule_options, options, jobs, record, scheduler, quiet, **task) -> int:
@@ -50,6 +50,12 @@ def run_many(files, molecule_options, options, jobs, record, scheduler, quiet, *
     return failed[0].exit_code if failed else 0
 
 
+def are_geometries(path):
+    """Whether a file begins as those do that `run_many` writes."""
+    with open(path, "rb", opener=without_waiting) as stream:
+        return b" energy_hartree=" in stream.read(4096).partition(b"\n")[2].partition(b"\n")[0]
+
+
 def _frame(outcome):
     """The last geometry of an outcome as a frame of an xyz file [angstrom]."""
     molecule = outcome.document["molecule"]
@@ -79,6 +85,8 @@ class Display:
 
     def __exit__(self, *error):
         self._bar.stop()
+        if not self._quiet and error[0] is None:
+            computed.append(self._done)
 
     def show(self, outcome, total, done=None, left=""):
         """Tell of an outcome; `done`: how many there are, where they are not counted here, `left`: time, in words."""

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from dftfd.cli.option_types import with_options
-from dftfd.cli.terminal import complain, say, warn
+from dftfd.cli.terminal import complain, computed, say, warn
 from dftfd.errors import CheckpointError, FileError, InputError, NotConvergedError
 from dftfd.model.options import OPTIONS, RUN, names
 from dftfd.runtime.libxc_folder import VARIABLE, maple_folder
@@ -143,7 +143,7 @@ def run(
     given = given_options(context)
     if are_many(files, given):
         refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes its results to --record, a table to --table")
-        refuse_existing([table] if table else [], overwrite, ".csv")
+        refuse_batch_files(record, overwrite, table)
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, quiet=quiet, table=table)
     outputs = output_files(json, report, output, overwrite)
     kept = as_checkpoint(of_run["checkpoint"], of_run["restart"], overwrite)
@@ -229,6 +229,17 @@ def refuse_existing(paths, overwrite, *endings):
         if not overwrite and os.path.lexists(path):
             raise FileError(f"{path} exists; take another name, or give --overwrite to replace it.")
         check_writable(path)
+
+
+def refuse_batch_files(record, overwrite, table=None, geometries=None):
+    """`refuse_existing` for what a batch writes; what it wrote itself is written anew where its record goes on."""
+    from dftfd.batch.outcomes import is_table
+    from dftfd.cli.batches import are_geometries
+
+    goes_on = record is not None and os.path.isfile(record)
+    for path, ending, is_own in ((table, ".csv", is_table), (geometries, ".xyz", are_geometries)):
+        if path is not None:
+            refuse_existing([path], overwrite or goes_on and os.path.isfile(path) and is_own(path), ending)
 
 
 def _request(file, of_molecule, of_run, given):
@@ -328,6 +339,8 @@ def progress_of(system, quiet=False):
         for line in _heading(system):
             display.note(line)
         yield display
+    if not quiet:
+        computed.append(system)
 
 
 def _heading(molecule):

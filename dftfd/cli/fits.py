@@ -7,7 +7,7 @@ import typer
 
 from dftfd.cli.commands import Debug, Verbose, app, messages, refuse_existing
 from dftfd.cli.option_types import functional_named, with_options
-from dftfd.cli.terminal import say
+from dftfd.cli.terminal import computed, say
 from dftfd.errors import InputError, MissingDependencyError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, STATE, names
 from dftfd.runtime.written_numbers import as_real
@@ -86,6 +86,8 @@ def fit(
             **of_run,
         )
     say(found)
+    if not quiet:
+        computed.append(found)
     if save is not None:
         found.save(save, name)
 

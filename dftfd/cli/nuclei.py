@@ -26,6 +26,7 @@ from dftfd.cli.commands import (
     output_files,
     progress_of,
     refuse,
+    refuse_batch_files,
     refuse_existing,
     require_convergence,
     run_batch_of,
@@ -100,7 +101,7 @@ def gradient(
     if are_many(files, given):
         why = "is for one molecule; a batch has --record and --table"
         refuse(given, {*ONE_MOLECULE, *OF_STATE, "numerical", "no_grid_response"}, why)
-        refuse_existing([table] if table else [], overwrite, ".csv")
+        refuse_batch_files(record, overwrite, table)
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, task="gradient", table=table)
     _check_state(state, given, {"numerical"})
     outputs = output_files(json, report, output, overwrite)
@@ -151,8 +152,12 @@ def optimize(
     of_molecule,
     of_run,
     trajectory: Annotated[
-        Path, typer.Option(help="Each step is written to this file in extended xyz format, as it is done.")
-    ] = Path("optimization.xyz"),
+        Path | None,
+        typer.Option(
+            help="Each step is written to this file in extended xyz format, as it is done; default: "
+            "NAME.optimization.xyz of NAME.xyz."
+        ),
+    ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Go on with an interrupted trajectory.")] = False,
     constraints: Annotated[Path | None, typer.Option(help="Constraints in geomeTRIC's format, atoms from 1.")] = None,
     coordinates: Annotated[
@@ -187,12 +192,12 @@ def optimize(
     given, search["grid_response"] = given_options(context), not no_grid_response
     if are_many(files, given) or "geometries" in given:
         refuse(given, ONLY_ONE, "is for one molecule; a batch has --record and --table")
-        for path, ending in ((geometries, ".xyz"), (table, ".csv")):
-            refuse_existing([path] if path else [], overwrite, ending)
+        refuse_batch_files(record, overwrite, table, geometries)
         of_batch: Any = {"task": "optimization", "search": search, "geometries": geometries, "table": table}
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, **of_batch)
     _check_state(state, given, {"transition_state", "exact_hessian"})
     outputs = output_files(json, report, output, overwrite)
+    trajectory = trajectory or Path(_path_name(files[0]))
     search |= {"transition_state": transition_state, "hessian": "exact" if exact_hessian else None}
     spin = "triplet" if triplets else None
     search |= {"trajectory": trajectory, "restart": restart, "state": state, "tda": tda, "spin": spin}
@@ -211,6 +216,18 @@ def _check_state(state, given, of_ground_state):
         refuse(given, of_ground_state, "is of the ground state; leave it out with --state")
     else:
         refuse(given, OF_STATE - {"state"}, "is of an excited state; say which one, as in --state 1")
+
+
+def _path_name(source):
+    """What the path of an optimisation is called: as its file is, in the current folder."""
+    from dftfd.system.geometry import electrons_of, frame_of, is_coordinate_text
+    from dftfd.system.smiles import is_smiles
+
+    if is_coordinate_text(source) or is_smiles(source):
+        return "optimization.xyz"
+    for of_name in (electrons_of, frame_of):
+        source = (of_name(source) or (source,))[0]
+    return f"{Path(source).stem}.optimization.xyz"
 
 
 @contextmanager

@@ -25,6 +25,9 @@ open_displays: list = []
 unprinted: list[OSError] = []
 """Why standard output takes no more: its reader has left, or the disk is full. Files are written all the same."""
 
+computed: list = []
+"""What the command has computed; of such a command the last line tells time and memory."""
+
 
 def say(text: object = "", end: str = "\n") -> None:
     """Print what somebody asked for, on standard output; below a display that is open, which is closed for it."""

@@ -10,6 +10,7 @@ import ctypes
 import os
 import re
 import resource
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -119,6 +120,12 @@ def give_back() -> None:
 def in_bytes(n_bytes: float) -> str:
     """'1.50 GiB', '32 MiB'"""
     return f"{n_bytes / 2**30:.2f} GiB" if n_bytes >= 2**30 / 10 else f"{n_bytes / 2**20:.0f} MiB"
+
+
+def peak_memory() -> int:
+    """The most bytes that this process, or one that it has started and that has ended, has had in memory."""
+    used = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return max(used) * (1 if sys.platform == "darwin" else 1024)  # bytes there, KiB elsewhere
 
 
 def _system_memory():
