@@ -4,6 +4,7 @@ from dftfd import autofd as autofd
 from dftfd import errors as errors
 from dftfd.batch import run_batch as run_batch
 from dftfd.benchmarks import benchmark as benchmark
+from dftfd.benchmarks.reaction_energy import reaction as reaction
 from dftfd.errors import DftfdError as DftfdError
 from dftfd.errors import InputError as InputError
 from dftfd.functionals.base import Functional as Functional
@@ -36,6 +37,7 @@ from dftfd.tasks.reaction_path import reaction_path as reaction_path
 from dftfd.tasks.run import run_scf as run_scf
 from dftfd.tasks.scan_result import load_scan as load_scan
 from dftfd.tasks.scanning import scan as scan
+from dftfd.tasks.solvation import solvation_energy as solvation_energy
 from dftfd.training import losses as losses
 from dftfd.training.fitting import fit as fit
 from dftfd.training.inversion import invert as invert

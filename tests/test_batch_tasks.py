@@ -52,7 +52,7 @@ def test_optimisations_of_many_with_a_record(tmp_path):
     assert (short.converged, short.exit_code) == (False, 3) and "geometry not converged" in short.error
     (energy,) = dftfd.run_batch([WATER], **CHEAP, record=record)
     assert energy.steps is None and energy.energy > second.energy
-    with pytest.raises(InputError, match="search= belongs to task='optimization'"):
+    with pytest.raises(InputError, match="search= belongs to task='optimization' or 'frequencies'"):
         dftfd.run_batch([WATER], **CHEAP, search={"max_steps": 1})
     with pytest.raises(InputError, match="search= holds 'max_step'"):
         dftfd.run_batch([WATER], **{**given, "search": {"max_step": 1}})

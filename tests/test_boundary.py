@@ -588,6 +588,11 @@ def calls():
             dftfd.interaction_energy,
             {"molecule": HYDROGEN, "fragments": [(0,), (1,)], "xc": "lda,vwn", "spins": [1, 1]},
         ),
+        "solvation_energy": (dftfd.solvation_energy, {"molecule": HYDROGEN, "xc": "lda,vwn", "solvent": "water"}),
+        "reaction": (
+            dftfd.reaction,
+            {"equation": "A = A2", "xc": "lda,vwn", "species": {"A": "He 0 0 0;", "A2": "He 0 0 0;"}},
+        ),
         "energy": (dftfd.energy, {"molecule": HYDROGEN, "functional": "lda,vwn"}),
         "energy's density matrix": (hartree_fock, {}),
         "differentiable_scf": (dftfd.differentiable_scf, {"molecule": HYDROGEN}),

@@ -22,9 +22,9 @@ from dftfd.runtime.progress import LogProgress, NotebookProgress, as_progress
 
 COLUMNS = 80
 COMMANDS = (
-    "run gradient optimize frequencies reaction-path view scan interaction excitations polarizability fit list check "
-    "audit audit-code read show prove export workbench oracle completion cache doctor benchmark passport invert "
-    "get-libxc"
+    "run gradient optimize frequencies reaction reaction-path view scan interaction excitations polarizability fit "
+    "list check audit audit-code read show prove export workbench oracle completion cache doctor benchmark passport "
+    "invert get-libxc"
 ).split()
 HELIUM = "He 0 0 0;"
 END = "\0"

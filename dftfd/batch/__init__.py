@@ -70,8 +70,8 @@ _SEARCH = ("constraints", "coordinate_system", "max_steps", "optimizer", "grid_r
 
 def _require_search(task, search):
     """The arguments of an optimisation; InputError for others, and for other tasks."""
-    if search and task != "optimization":
-        raise InputError(f"search= belongs to task='optimization', this is task={task!r}.")
+    if search and task not in ("optimization", "frequencies"):
+        raise InputError(f"search= belongs to task='optimization' or 'frequencies', this is task={task!r}.")
     for name in search:
         if name not in _SEARCH:
             raise InputError(f"search= holds {shown(name)}; arguments of optimize expected: {', '.join(_SEARCH)}.")
@@ -130,7 +130,8 @@ def run_batch(
     also: functionals whose energies on the density found are computed besides; each document has them, by name and
         component [hartree], as extras.dftfd.on_this_density.
     task: "gradient" computes forces too, "optimization" finds the nearest minimum of each; the document is then that of
-        the last geometry, with the energies of the path as extras.dftfd.optimization.
+        the last geometry, with the energies of the path as extras.dftfd.optimization. "frequencies" puts wavenumbers
+        [cm^-1] into extras.dftfd.vibrations, after an optimisation where `search` is given.
     search: of optimisations, the arguments of `dftfd.optimize` that are no options of a calculation, as max_steps=.
     on_outcome: called with each Outcome as it comes, and the number of molecules.
     molecule_options: for `dftfd.molecule`, such as basis=.   options: for `run_scf`.

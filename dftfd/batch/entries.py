@@ -191,7 +191,7 @@ def _name(item):
     return text if len(text) <= NAME_LENGTH else text[: NAME_LENGTH - 3] + "..."
 
 
-TASKS = ("energy", "gradient", "optimization")
+TASKS = ("energy", "gradient", "optimization", "frequencies")
 
 
 def run_entry(
@@ -224,8 +224,8 @@ def run_entry(
     document = atomic_result(result) | found.pop("document", {})
     if also and result.converged:
         document["extras"]["dftfd"] |= {"on_this_density": others, "not_on_this_density": refused}
-    if "path" in found:
-        document["extras"]["dftfd"]["optimization"] = found.pop("path")
+    for name in {"optimization", "vibrations"} & found.keys():
+        document["extras"]["dftfd"][name] = found.pop(name)
     return Outcome(
         entry.number, entry.name, result.energy, lacks is None, lacks, code, seconds, said, document, **found
     )
@@ -233,16 +233,27 @@ def run_entry(
 
 def _computed(system, given, task, search):
     """(result, what is missing in words or None, more for the outcome)."""
-    if task == "optimization":
+    if task == "optimization" or search:
         found = optimize(system, **given, **search, progress=False)
         lacks = None if found.converged else f"geometry not converged after {len(found.energies)} steps."
         path = {"converged": found.converged, "energies": found.energies.tolist()}
-        more = {"path": path, "steps": len(found.energies)}
-        return found.result, lacks, more | _with_forces(found.forces[-1])
+        more = {"optimization": path, "steps": len(found.energies)} | _with_forces(found.forces[-1])
+        if task == "frequencies" and found.converged:
+            more["vibrations"] = _vibrations(found.result)
+        return found.result, lacks, more
     result = run_scf(system, **given, progress=False)
     if not result.converged:
         return result, f"SCF not converged after {result.cycles} cycles.", {}
+    if task == "frequencies":
+        return result, None, {"vibrations": _vibrations(result)}
     return result, None, {} if task == "energy" else _with_forces(result.forces())
+
+
+def _vibrations(result):
+    """What the thermochemistry at any temperature depends on besides the energy: masses [u], places [bohr], modes."""
+    found = result.vibrations(progress=False)
+    arrays = {name: getattr(found, name).tolist() for name in ("masses", "coordinates", "wavenumbers")}
+    return arrays | {"multiplicity": found.multiplicity}
 
 
 def _others(result, functionals):

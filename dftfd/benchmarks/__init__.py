@@ -1,13 +1,13 @@
 """Benchmark sets: how good a functional is, as a table of errors."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from dftfd.batch.cluster import require_client
 from dftfd.benchmarks.collections import read_set, shipped_sets
-from dftfd.benchmarks.energies import How, Step, as_many, compute, name_of
+from dftfd.benchmarks.energies import How, Step, as_many, compute, name_of, settings_in_words
 from dftfd.benchmarks.plan import Plan, plan_of
 from dftfd.benchmarks.reactions import BenchmarkSet, require_reactions
 from dftfd.benchmarks.reactions import checked as checked_set
@@ -19,7 +19,6 @@ from dftfd.model.forces import require_energy
 from dftfd.model.options import RUN, Options
 from dftfd.runtime.arguments import Kind, optional, public, refuse_unknown, text, whole
 from dftfd.runtime.arguments import path as as_path
-from dftfd.runtime.version import VERSION
 
 __all__ = [
     "Agreement",
@@ -119,7 +118,7 @@ def benchmark(
         seed=seed,
     )
     computed = compute(found, xc, how, on_step)
-    return Verdict(found, tuple(map(name_of, xc)), computed, _settings(how, checked))
+    return Verdict(found, tuple(map(name_of, xc)), computed, settings_in_words(how, checked))
 
 
 def _asked(benchmark_set, how: How, *, data, only, limit, seed) -> tuple[BenchmarkSet, How, Options]:
@@ -166,21 +165,3 @@ def plan_benchmark(
     how = How(basis or "", options, molecule_options or {}, density, jobs)
     found, how, _ = _asked(benchmark_set, how, data=data, only=only, limit=limit, seed=seed)
     return plan_of(found, xc, how)
-
-
-def _settings(how, options: Options) -> Mapping[str, str]:
-    """What the numbers depend on, in words."""
-    words = {
-        "basis": how.basis,
-        "grid level": str(options.grid_level),
-        "integrals": "fitted" if options.density_fit else "exact",
-    }
-    if how.density is not None:
-        words["density of"] = name_of(how.density)
-    others = {name: value for name, value in options.changed().items() if name not in ("grid_level", "density_fit")}
-    words |= {name.replace("_", " "): _plainly(value) for name, value in others.items() if name != "xc"}
-    return words | {"dftfd": VERSION}
-
-
-def _plainly(value) -> str:
-    return value if type(value) is str else shown(value)

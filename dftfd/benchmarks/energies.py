@@ -10,8 +10,10 @@ from typing import Any
 
 from dftfd.batch import Outcome, run_batch
 from dftfd.benchmarks.reactions import BenchmarkSet
-from dftfd.errors import DftfdError, InputError, NotConvergedError, NumericalError
+from dftfd.errors import DftfdError, InputError, NotConvergedError, NumericalError, shown
+from dftfd.model.options import Options
 from dftfd.results.tree import MOLECULE_TEXT
+from dftfd.runtime.version import VERSION
 from dftfd.system.molecule import Molecule, molecule
 
 LADDER: tuple[Mapping[str, Any], ...] = (
@@ -40,6 +42,7 @@ class Computed:
 
     energy [hartree], None where there is none, for the reason `error`.   components [hartree].   s_squared: <S^2>.
     remarks: what a reader should know: rungs of the ladder, spin contamination, warnings.   seconds: wall time.
+    document: QCSchema of an optimisation, of vibrations; None of an energy.
     """
 
     energy: float | None
@@ -48,6 +51,7 @@ class Computed:
     s_squared: float | None = None
     remarks: tuple[str, ...] = ()
     seconds: float = 0.0
+    document: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,8 @@ class How:
     """How energies are computed.
 
     basis: for molecules that bring none (or all, where `keep_basis` is not set).   options: for run_scf.   density:
-    functional whose density all others are evaluated on, None for their own.   jobs, client, record: of the batch.
+    functional whose density all others are evaluated on, None for their own.   jobs, client, record, task, search: of
+    the batch.
     """
 
     basis: str
@@ -81,6 +86,8 @@ class How:
     client: Any = None
     record: Any = None
     own_basis: bool = False
+    task: str = "energy"
+    search: Mapping[str, Any] = field(default_factory=dict)
 
 
 def name_of(xc) -> str:
@@ -207,6 +214,8 @@ def _run(jobs, rung, functionals, how, on_step):
         jobs=how.jobs,
         client=how.client,
         record=how.record,
+        task=how.task,
+        search=dict(how.search),
         also=functionals if how.density else (),
         on_outcome=watch.show,
         **how.options,
@@ -253,4 +262,23 @@ def _computed(outcome: Outcome, said: tuple, other: str | None) -> Computed:
             return Computed(None, refused[other], remarks=remarks, seconds=outcome.seconds)
         energies = dict(extras["on_this_density"][other])
         total = energies.pop("total")
-    return Computed(total, None, energies, extras["s_squared"], remarks, outcome.seconds)
+    document = outcome.document if {"optimization", "vibrations"} & set(extras) else None
+    return Computed(total, None, energies, extras["s_squared"], remarks, outcome.seconds, document)
+
+
+def settings_in_words(how: How, options: Options) -> dict[str, str]:
+    """What the numbers depend on."""
+    words = {
+        "basis": how.basis,
+        "grid level": str(options.grid_level),
+        "integrals": "fitted" if options.density_fit else "exact",
+    }
+    if how.density is not None:
+        words["density of"] = name_of(how.density)
+    others = {name: value for name, value in options.changed().items() if name not in ("grid_level", "density_fit")}
+    words |= {name.replace("_", " "): _plainly(value) for name, value in others.items() if name != "xc"}
+    return words | {"dftfd": VERSION}
+
+
+def _plainly(value) -> str:
+    return value if type(value) is str else shown(value)

@@ -37,6 +37,9 @@ _OF_DOCUMENT = "dftfd_benchmark name title source basis weighting unit subsets m
 _CHARGE = whole(-100, 100)
 _POSITIVE = number(lambda x: x >= 0, "a finite number of at least 0")
 _CHARGE_KEY = "charge"
+FREE: dict[str, dict[str, int]] = {"H+": {"H": 1, _CHARGE_KEY: 1}, "e-": {_CHARGE_KEY: -1}}
+"""What particles are made of that equations name and that have no energy."""
+
 _BALANCED = 1e-3
 """Atoms and charges that coefficients such as 0.3333 may miss."""
 
@@ -156,6 +159,23 @@ def checked(found: BenchmarkSet) -> BenchmarkSet:
     if charged:
         notes.append(f"{len(charged)} of {len(kept)} reactions change the charge, {charged[0]} the first")
     return replace(found.of(kept), left_out=tuple(dict.fromkeys(left_out)), notes=tuple(dict.fromkeys(notes)))
+
+
+def require_balanced(found: BenchmarkSet) -> None:
+    """InputError, with what is missing, unless reactions keep atoms and charge; particles of FREE may take part."""
+    made_of: dict[str, Any] = {name: composition(species) for name, species in found.species.items()} | FREE
+    for reaction in found.reactions:
+        for name, _ in _molecules(reaction):
+            if isinstance(made_of[name], str):
+                raise InputError(f"{shown(reaction.name)}: {name}: {made_of[name]}.")
+        gain = {key: count for key, count in _gain(reaction, made_of).items() if abs(count) > _BALANCED}
+        charge = gain.pop(_CHARGE_KEY, 0.0)
+        lacks = [
+            f"{abs(count):.6g} {symbol} on the {'left' if count > 0 else 'right'}" for symbol, count in gain.items()
+        ]
+        lacks += [f"charge {charge:+.6g} on the left"] if charge else []
+        if lacks or not _molecules(reaction):
+            raise InputError(f"{shown(reaction.name)} does not balance; missing: {', '.join(lacks) or 'all species'}.")
 
 
 def require_reactions(found: BenchmarkSet) -> None:
@@ -325,8 +345,13 @@ def _entry(where, entry, known) -> dict[str, Any]:
 
 def atom_text(geometry) -> str:
     """The atoms of a Geometry, as `dftfd.molecule` reads them."""
-    rows = zip(geometry.names, geometry.coordinates, strict=True)
-    return "; ".join(f"{name.label} " + " ".join(f"{x:.10g}" for x in position) for name, position in rows) + ";"
+    return text_of_atoms((name.label for name in geometry.names), geometry.coordinates)
+
+
+def text_of_atoms(labels: Iterable[str], coordinates) -> str:
+    """The same of labels and coordinates (atom, 3) [angstrom]."""
+    rows = zip(labels, coordinates, strict=True)
+    return "; ".join(f"{label} " + " ".join(f"{x:.10g}" for x in position) for label, position in rows) + ";"
 
 
 def _reaction(entry, where, factor, default) -> Reaction:

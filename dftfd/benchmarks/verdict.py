@@ -291,7 +291,8 @@ class Verdict(ShownAsText):
             "published_mean_absolute_errors": self.published(),
             "reactions": [self._reaction_row(xc, one) for xc in self.functionals for one in self.errors(xc)],
             "energies": [
-                {"functional": xc, "molecule": name} | asdict(one) for (xc, name), one in self.computed.items()
+                {"functional": xc, "molecule": name} | {key: x for key, x in asdict(one).items() if key != "document"}
+                for (xc, name), one in self.computed.items()
             ],
             "missing": [dict(zip(("functional", "reaction", "reason"), row, strict=True)) for row in self.missing()],
             "notes": list(self.benchmark_set.notes),

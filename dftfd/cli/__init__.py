@@ -26,6 +26,7 @@ from dftfd.cli import (  # noqa: F401  each registers its commands
     inverting,
     listing,
     nuclei,
+    reaction,
     verdicts,
     vibrating,
 )

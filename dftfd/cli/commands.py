@@ -24,7 +24,7 @@ from dftfd.runtime.version import VERSION
 CHECK_FAILED = 1
 WITHOUT_JAX = {"list", "cache", "completion", "doctor"}
 BATCH = {"jobs", "record", "scheduler", "table"}
-ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "dry_run"}
+ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "solvation_energy", "dry_run"}
 """Options of `run` that only a batch, and only a single molecule, understands."""
 
 AROUND = {*names(RUN), "allow_unconverged"} - {"progress"}
@@ -80,6 +80,12 @@ Record = Annotated[
     Path | None, typer.Option(help="Results of a batch, one line of JSON each; what it already holds is not repeated.")
 ]
 Table = Annotated[Path | None, typer.Option(help="Of a batch: write the table to this file (.csv).")]
+SolvationEnergy = Annotated[
+    bool, typer.Option("--solvation-energy", help="Compute the molecule without its --solvent, too.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Tell what would be computed and the memory it takes, and end.")
+]
 Jobs = Annotated[int, typer.Option(help="Processes that a batch runs in.")]
 Scheduler = Annotated[
     str, typer.Option(help="Address of a Dask scheduler whose workers run the batch, tcp://host:8786.")
@@ -117,9 +123,8 @@ def run(
     of_molecule,
     of_run,
     stability: Annotated[bool, typer.Option("--stability", help="Analyse the stability of the solution.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Tell what would be computed and the memory it takes, and end.")
-    ] = False,
+    solvation_energy: SolvationEnergy = False,
+    dry_run: DryRun = False,
     json: Json = None,
     output: Output = None,
     report: ReportFile = None,
@@ -136,9 +141,8 @@ def run(
     from dftfd.model.calculation import Calculation
     from dftfd.model.options import Options
     from dftfd.results.checkpoint import as_checkpoint
-    from dftfd.results.document import Said, numbers
+    from dftfd.results.document import Document, Said, numbers
     from dftfd.system.molecule import molecule
-    from dftfd.tasks.run import run_scf
 
     given = given_options(context)
     if are_many(files, given):
@@ -155,17 +159,30 @@ def run(
             if dry_run:
                 Calculation.of(system, Options.given_to("run_scf", **request.settings)).plan(progress)
                 raise typer.Exit
-            result = run_scf(system, **request.settings | {"progress": progress})
-    parts: dict[str, Any] = {"result": result}
-    say(f"{result.energy:.10f}" if quiet else f"\n{result}")
+            parts = _computed(system, request.settings | {"progress": progress}, solvation_energy)
+    result = parts["result"]
+    say(f"{result.energy:.10f}" if quiet else f"\n{Document(parts)}")
     if stability and result.converged and not quiet:
         found = result.stability()
         parts["stability"] = Said(f"  stability             {found}", numbers(found))
         say(parts["stability"])
     write_files(result, outputs, request.driver, parts)
     require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
+    require_convergence(not solvation_energy or parts["solvation"].converged, "SCF in vacuum not converged.")
     if kept is not None and kept.failure is not None:
         raise CheckpointError(f"the result is complete, but its checkpoint was not written: {kept.failure}")
+
+
+def _computed(system, settings, solvation_energy) -> dict[str, Any]:
+    """The result, and the solvation energy where it is asked for, as parts of a Document."""
+    from dftfd.tasks.run import run_scf
+    from dftfd.tasks.solvation import Solvation, in_vacuum
+
+    result = run_scf(system, **settings)
+    if not solvation_energy:
+        return {"result": result}
+    settings["progress"].note("the same in vacuum")
+    return {"result": result, "solvation": Solvation(result, run_scf(system, **in_vacuum(settings)))}
 
 
 def given_options(context) -> list[str]:
@@ -247,10 +264,17 @@ def _request(file, of_molecule, of_run, given):
     from dftfd.results.qcschema import Request, read_input
 
     if not file.lower().endswith(".json"):
-        return Request({"source": file} | of_molecule, of_run)
+        return _with_solvent(Request({"source": file} | of_molecule, of_run), given)
     refuse(given, {*of_molecule, "multiplicity", *of_run} - AROUND, f"is what {file} decides; leave it out")
     request = read_input(file)
     request.settings.update({name: of_run[name] for name in AROUND})
+    return _with_solvent(request, given)
+
+
+def _with_solvent(request, given):
+    """The request; InputError for a solvation energy without a solvent."""
+    if "solvation_energy" in given and request.settings.get("solvent") is None:
+        raise InputError("--solvation-energy needs the --solvent, such as water.")
     return request
 
 

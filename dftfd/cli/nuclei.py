@@ -52,6 +52,10 @@ Dihedral = Annotated[
 State = Annotated[int, typer.Option(min=0, help="Number of an excited state, from 1; 0: the ground state.")]
 Tda = Annotated[bool, typer.Option("--tda", help="Excited states in the Tamm-Dancoff approximation.")]
 Triplets = Annotated[bool, typer.Option("--triplets", help="Excited states that are triplets of a closed shell.")]
+Trajectory = Annotated[
+    Path | None,
+    typer.Option(help="Extended xyz file of the steps, as they are done; default: NAME.optimization.xyz of NAME.xyz."),
+]
 ExactHessian = Annotated[bool, typer.Option("--exact-hessian", help="Begin with exact second derivatives.")]
 Geometries = Annotated[
     Path | None, typer.Option(help="Of a batch: write the last geometry of each molecule to this xyz file.")
@@ -151,13 +155,7 @@ def optimize(
     files: Files,
     of_molecule,
     of_run,
-    trajectory: Annotated[
-        Path | None,
-        typer.Option(
-            help="Each step is written to this file in extended xyz format, as it is done; default: "
-            "NAME.optimization.xyz of NAME.xyz."
-        ),
-    ] = None,
+    trajectory: Trajectory = None,
     restart: Annotated[bool, typer.Option("--restart", help="Go on with an interrupted trajectory.")] = False,
     constraints: Annotated[Path | None, typer.Option(help="Constraints in geomeTRIC's format, atoms from 1.")] = None,
     coordinates: Annotated[

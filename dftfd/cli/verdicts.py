@@ -117,7 +117,7 @@ def _computed(name, functionals, scheduler, quiet, options) -> Any:
 
     functionals = [functional_named(one) for one in functionals]
     with cluster_client(scheduler) if scheduler else nullcontext() as client, Display(quiet) as display:
-        options |= {"client": client, "on_step": _say_nothing if quiet else partial(_tell, display)}
+        options |= {"client": client, "on_step": _say_nothing if quiet else partial(tell_step, display)}
         if name == TOTALS:
             return compare_totals(xc=functionals, **options)
         return run_benchmark(name, functionals, **options)
@@ -189,7 +189,8 @@ def _say_nothing(step):
     pass
 
 
-def _tell(display, step):
+def tell_step(display, step):
+    """A line for a molecule that is done."""
     display.show(step.outcome, step.total, step.done, _left(step))
 
 

@@ -202,21 +202,8 @@ class Vibrations(ShownAsText):
             100 cm^-1 ('truhlar').
         Imaginary modes are left out, which the result says.
         """
-        of_geometry = symmetry(self.masses, self.coordinates)
-        sigma = symmetry_number or of_geometry.number
-        remarks: tuple[str, ...] = ()
-        if symmetry_number is None and of_geometry.nearly > of_geometry.number:
-            remarks = (
-                f"the geometry is within {of_geometry.off:.2g} bohr of one with symmetry number {of_geometry.nearly}: "
-                f"optimise it further, or give symmetry_number={of_geometry.nearly}",
-            )
-        if 15 <= temperature <= 40:
-            remarks += (f"temperatures are in kelvin: {temperature:g} degrees Celsius are {temperature + 273.15:g} K",)
-        if pressure < 2000:
-            remarks += ("pressures are in pascal: an atmosphere is 101325 Pa, a bar 100000",)
-        found = np.where(np.abs(self.wavenumbers) < ZERO, 0.0, self.wavenumbers)
-        state = self.energy, self.multiplicity, self.masses, self.coordinates, found
-        return replace(thermochemistry(*state, temperature, pressure, sigma, quasi_harmonic), remarks=remarks)
+        state = self.energy, self.multiplicity, self.masses, self.coordinates, self.wavenumbers
+        return ideal_gas(*state, temperature, pressure, symmetry_number, quasi_harmonic)
 
     @public
     def spectrum(
@@ -339,3 +326,31 @@ def _require_shapes(found):
         raise ValueError("masses or energies that are none")
     if int(found.multiplicity) < 1:
         raise ValueError(f"multiplicity {found.multiplicity}")
+
+
+def ideal_gas(
+    energy: float,
+    multiplicity: int,
+    masses,
+    coordinates,
+    wavenumbers,
+    temperature: float,
+    pressure: float,
+    symmetry_number: int | None,
+    quasi_harmonic: str | None,
+) -> Thermochemistry:
+    """`thermochemistry` with the symmetry number of the geometry where none is given, and remarks on what looks odd."""
+    of_geometry = symmetry(masses, coordinates)
+    sigma = symmetry_number or of_geometry.number
+    remarks: tuple[str, ...] = ()
+    if symmetry_number is None and of_geometry.nearly > of_geometry.number:
+        remarks = (
+            f"the geometry is within {of_geometry.off:.2g} bohr of one with symmetry number {of_geometry.nearly}: "
+            f"optimise it further, or give symmetry_number={of_geometry.nearly}",
+        )
+    if 15 <= temperature <= 40:
+        remarks += (f"temperatures are in kelvin: {temperature:g} degrees Celsius are {temperature + 273.15:g} K",)
+    if pressure < 2000:
+        remarks += ("pressures are in pascal: an atmosphere is 101325 Pa, a bar 100000",)
+    state = energy, multiplicity, masses, coordinates, np.where(np.abs(wavenumbers) < ZERO, 0.0, wavenumbers)
+    return replace(thermochemistry(*state, temperature, pressure, sigma, quasi_harmonic), remarks=remarks)

@@ -7,8 +7,8 @@ import re
 
 PAGES = {
     "Molecules and calculations": "dftfd: molecule run_scf energy differentiable_scf optimize reaction_path scan "
-    "load_scan invert nuclear_forces numerical_forces interaction_energy run_batch density_function molecular_grid "
-    "Molecule Grid",
+    "load_scan invert nuclear_forces numerical_forces interaction_energy solvation_energy "
+    "reaction run_batch density_function molecular_grid Molecule Grid",
     "Results": "dftfd: SCFResult load_result load_excitations load_vibrations load_inversion",
     "Functionals": "dftfd: functional potential register get_functional list_functionals Functional exact_exchange "
     "long_range_exchange export",
