@@ -29,6 +29,7 @@ from dftfd.autofd import Function, function
 from dftfd.autofd.lowering.jets import CELL_VOLUME, lower
 from dftfd.autofd.lowering.two_points import lower_nonlocal
 from dftfd.autofd.scalar.derive import with_gradient
+from dftfd.autofd.scalar.jaxprs import has_reverse_rule
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.reader import point_program, scalar_program
 from dftfd.errors import DftfdError, FunctionalError, NotSemilocalError, UnsupportedError
@@ -256,6 +257,8 @@ class PointTrial(Trial):
         jets, points = self.x[:moving].T, self.x[moving:].T
         direction = jets * np.random.default_rng(8).uniform(0.5, 1.5, jets.shape)
         both = lambda jets, along, r: jax.jvp(lambda j: at_point(j, r), (jets,), (along,))
+        if any(map(has_reverse_rule, jax.make_jaxpr(at_point)(jets[0], points[0]).eqns)):
+            both = lambda jets, along, r: (at_point(jets, r), jax.grad(at_point)(jets, r) @ along)
         code = jax.make_jaxpr(both)(jets[0], direction[0], points[0])  # run without compiling it as a whole
         plain, slope = (np.asarray(v) for v in jax.vmap(jaxpr_as_fun(code))(jets, direction, points))
         parts = gradient * direction.T

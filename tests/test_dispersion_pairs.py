@@ -110,9 +110,12 @@ def promised(monkeypatch, bases, marks):
     monkeypatch.setattr("dftfd.functionals.plugins.entry_points", lambda **_: ())  # looked through at each unknown name
     for module in ("registry", "empirical_dispersion"):
         monkeypatch.setattr(f"dftfd.functionals.{module}.closest_names", lambda *_: [])
+    full_names = {name.replace("_", "") for name in all_names()}  # with _d: libxc's, which has no correction
     for base in bases:
         for suffix, versions in SPELLINGS.items():
             for mark in marks:
+                if mark in ("_", "") and (base + suffix).replace("_", "") in full_names:
+                    continue
                 try:
                     found = dftfd.get_functional(base + mark + suffix)
                 except DftfdError:
@@ -125,6 +128,13 @@ def promised(monkeypatch, bases, marks):
 def test_no_spelling_loses_the_correction(monkeypatch):
     """A name with a correction's name behind has it, or is refused: six functionals, thirty spellings."""
     assert len(set(promised(monkeypatch, BASES, "-"))) > 20
+
+
+def test_a_full_name_of_libxc_with_a_hyphen_promises_a_correction():
+    """hyb_gga_xc_wb97x_d is libxc's functional without it; the other hyphen was read so, too."""
+    assert dftfd.get_functional("hyb_gga_xc_wb97x_d").dispersion is None
+    with pytest.raises(FunctionalError, match="promises a correction"):
+        dftfd.get_functional("hyb_gga_xc_wb97x-d")
 
 
 @pytest.mark.slow  # 90,000 names

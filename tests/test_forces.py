@@ -221,7 +221,7 @@ COMBINATIONS = {  # geometry and its options, functional, method, options of run
 
 @slow
 @pytest.mark.filterwarnings("ignore:the grid holds")
-@pytest.mark.filterwarnings("ignore:the energy of")
+@pytest.mark.filterwarnings("ignore:the energy of", "ignore:the exchange of '0.5.vdw-df")
 @pytest.mark.parametrize("name", COMBINATIONS)
 def test_kinds_of_functionals_and_options_combine(name):
     """Each kind of functional with methods, integrals and surroundings that no other test has it with, to 1e-8."""

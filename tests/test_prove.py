@@ -109,7 +109,8 @@ def test_taylor_coefficients_and_gradients_on_thin_boxes_are_the_derivatives(nam
     names = ("rs", "s", "alpha") if "mgga" in name else ("rs", "s")
     algebra = Factored([Interval(1e-4, 5.0), Interval(0.0, 5.0), Interval(0.0, 5.0)][: len(names)])
     variables = dict(zip(names, algebra.inputs, strict=True))
-    program = algebra.program(enhancements(f, ("c",), algebra, variables, False))
+    ((polynomial, _),) = enhancements(f, ("c",), algebra, variables, False)
+    program = algebra.program([polynomial])
     x = np.array([0.7, 1.3, 0.4][: len(names)])[:, None]
     on = OnSeries(Boxes.of(x, x), 2)
     series, defined = evaluate(program, on, on.inputs)

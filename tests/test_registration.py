@@ -32,6 +32,23 @@ def refused(formula, match, name="t_refused", **options):
     assert name not in dftfd.list_functionals()
 
 
+def test_a_rule_for_reverse_mode_is_compared_with_the_slope(forward=(lambda f, x: f(x), lambda f, x: f.fun(x))):
+    """jax.custom_vjp with the function itself in its rule, as JAX's pages write it, and without; a wrong rule."""
+
+    def slater(value, factor):
+        @jax.custom_vjp
+        def code(x):
+            return -0.7385587663820223 * x ** (4 / 3)
+
+        code.defvjp(lambda x: (value(code, x), x), lambda x, ct: (-factor * 0.9847450218426964 * x ** (1 / 3) * ct,))
+        return lambda n: compose(code, n)
+
+    for k, value in enumerate(forward):
+        refused(slater(value, 1.01), "its derivative is", f"t_wrong_rule_{k}")
+        found = dftfd.functional(f"t_rule_{k}")(slater(value, 1.0))
+        assert found.name == f"t_rule_{k}"
+
+
 def test_a_sound_functional_is_registered():
     """Decorator, parameters and use by name; the library's names are refused, as are bad formulas of a known name."""
 

@@ -155,12 +155,6 @@ def named(make):
     return lambda rng, name: functional(make(rng))(sound_definition(rng).formula)
 
 
-def _twice(rng, name):
-    formula = sound_definition(rng).formula
-    functional(name)(formula)
-    return functional(name)(formula)
-
-
 def parameter(value):
     """A sound formula times a parameter with a value that is no number."""
 
@@ -289,7 +283,6 @@ KINDS = {
     },
     "names": {
         "registered": named(lambda rng: str(rng.choice(["pbe", "hf", "gga_x_pbe", "b3lyp", "vv10"]))),
-        "registered a moment ago": _twice,
         "no word": named(lambda rng: str(rng.choice(["", " ", "a b", "1a", "_a", "a-b", "a\n", "\x00", "é", "a;b"]))),
         "capitals": named(lambda rng: f"T_{rng.integers(1000)}"),
         "a path": named(lambda rng: str(rng.choice(["../x", "/etc/x", "a/b", "c:\\x", "~"]))),

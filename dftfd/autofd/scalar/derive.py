@@ -184,7 +184,9 @@ class Derivatives(OnNodes):
         picks = tuple((r, k) for r, shape in enumerate(shapes) for k in range(math.prod(shape)))
         types = tuple(self._type(a) for a in node.args)
         operands = tuple(p for p, t in enumerate(types) if np.issubdtype(t, np.floating))
+        self._reverse = False  # a rule whose value is the function's own ends there
         found = evaluate(_values(Operation(node.kind, node), types, operands, picks, self._options), self, args)
+        self._reverse = True
         return [np.array(found[a:b]).reshape(s) for a, b, s in zip(ends, ends[1:], shapes, strict=False)]
 
     def outputs(self) -> list[int]:
