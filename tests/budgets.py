@@ -21,7 +21,6 @@ TESTS = {
     "test_boundary.py::test_a_sample_of_all_values_at_all_positions": (3, "a thousand calls"),
     "test_check.py::test_results_are_kept_shown_and_explained": (5, "draws the whole page twice"),
     "test_checkpoint.py": (3, "processes that are killed"),
-    "test_cli.py::test_interrupt_ends_with_130": (4, "a calculation in a process, which is interrupted"),
     "test_cli_process.py": (3, "starts dftfd as a shell does"),
     "test_compilation_cache.py": (4, "each case is a process or three"),
     "test_device_xc.py": (4, "traces the kernels of an accelerator; a process with four devices"),

@@ -127,6 +127,7 @@ def test_smeared_runs_give_the_free_energy():
     assert free < result_energy
 
 
+@pytest.mark.slow  # 2 s; test_forces_are_the_derivative_of_the_energy is quick
 def test_bfgs_finds_the_geometry_of_water():
     """ASE's BFGS, from a distorted start, ends at the minimum that PySCF 2.14 and geomeTRIC find.
 

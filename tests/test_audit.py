@@ -17,6 +17,7 @@ from dftfd.verify.audit import differences
 from dftfd.verify.audit_sources import INGREDIENTS, EvalXCSource, named
 from dftfd.verify.sampling import inner_points
 from dftfd.xc.variables import named_components
+from tests.sample import sample
 from tests.verification import pages
 
 BASES = {
@@ -161,7 +162,7 @@ def correct_targets():
     yield correct_by_hand, {"xctype": "LDA"}
 
 
-@pytest.mark.parametrize("k", [0, 8, 11, 23, 29])
+@pytest.mark.parametrize("k", sample([0, 8, 11, 23, 29], [8, 11, 29]))
 def test_correct_functionals_pass(k):
     """One of ours, two of libxc, PySCF's own eval_xc, a function written by hand."""
     what, options = list(correct_targets())[k]

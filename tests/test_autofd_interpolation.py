@@ -48,6 +48,7 @@ def test_few_points_are_enough_for_a_polynomial(n):
     assert float(f(0.37)) == pytest.approx(0.37 ** (n - 1), rel=1e-12)
 
 
+@pytest.mark.slow  # 1 s; test_smooth_functions_come_back_from_their_values is quick
 def test_products_and_tensor_grids_of_vectors():
     """A product of a line and a circle, and the same points in another order under a density."""
     XY = fd.product(fd.interval(10, 0.0, 1.0), fd.periodic(12))

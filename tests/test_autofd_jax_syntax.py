@@ -75,6 +75,7 @@ def test_gradients_are_functions_and_those_of_the_arrays_on_request():
     assert jax.grad(E)(family(A))(R) == approx(fd.grad(E)(family(A))(R))
 
 
+@pytest.mark.slow  # 1 s; test_descent_is_linear_in_its_steps of test_autofd_vectors is quick
 def test_gradient_descent_by_tree_map():
     """f - 0.1 df for all parameters at once, again and again, as in the paper's appendix H."""
     E = FUNCTIONALS["scalar feedback"]

@@ -262,6 +262,7 @@ def test_transposed_operators_inside_a_functional():
         assert jvp(E, (f,), (C,))[1] == approx(integrate(grad(E)(f) * C), rel=1e-12)
 
 
+@pytest.mark.slow  # 1 s; test_array_derivatives_of_functional_derivatives is quick
 def test_transformations_around_a_nest_by_jax():
     """jit, vmap and an array derivative of a second functional derivative."""
     family = lambda a: function(lambda a, x: a * jnp.sin(3 * x) + 1.5, X, params=(a,))

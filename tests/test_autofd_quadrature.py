@@ -44,6 +44,7 @@ def test_hermite_moments(n):
     assert float(X.density(jnp.asarray(2.5))) == pytest.approx(np.exp(-1.0))
 
 
+@pytest.mark.slow  # 1 s; test_adjoint_identity has nabla with a weighted measure
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.lists(st.floats(-2, 2), min_size=5, max_size=5), st.lists(st.floats(-2, 2), min_size=5, max_size=5))
 def test_nabla_and_its_transpose_with_a_weighted_measure(a, b):

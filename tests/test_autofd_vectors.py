@@ -288,6 +288,7 @@ def _along(functional, grad, pairing):
     return lambda f: pairing(grad(functional)(f))
 
 
+@pytest.mark.slow  # 1 s; test_deep_nests_cost_linearly of test_autofd_programs is quick
 def test_nested_gradients_stay_small():
     """int sin f int f along d: the number of nodes grows like the order, the derivatives are those on the nodes."""
     S = lambda f: fd.integrate(fd.sin(f) * fd.integrate(f))

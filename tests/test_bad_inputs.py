@@ -38,6 +38,7 @@ from dftfd.grids.molecular import molecular_grid
 from dftfd.interop import libxc
 from dftfd.runtime.hdf5 import read_tree, write_tree
 from dftfd.verify.check import molecular_jet
+from tests.sample import sample
 
 LIST = json.loads((Path(__file__).parents[1] / "data/reference/bad_inputs.json").read_text())
 EXIT_CODE = {case["id"]: case["exit_code"] for case in LIST["cases"]}
@@ -636,7 +637,11 @@ def test_answer_of_processes(name):
     assert is_right(json.loads(done.stdout)), done.stdout
 
 
-@pytest.mark.parametrize("name", sorted(ANSWERS))
+# quick: test_disks of test_faults, "huge_grid", test_nothing_executed
+SLOW = ("disk_full", "oom_killer", "chkfile_eval")
+
+
+@pytest.mark.parametrize("name", sample(sorted(ANSWERS), [name for name in ANSWERS if name not in SLOW]))
 def test_answer(name, capsys, tmp_path, monkeypatch):
     """The case is answered as `required` says: error class, exit code, words of the message, in less than 2 s."""
     monkeypatch.chdir(tmp_path)

@@ -58,6 +58,7 @@ def test_optimisations_of_many_with_a_record(tmp_path):
         dftfd.run_batch([WATER], **{**given, "search": {"max_step": 1}})
 
 
+@pytest.mark.slow  # 1 s; test_a_table_of_molecules is quick
 def test_tables_at_the_end_of_batches(files, capsys):
     assert main(["gradient", "hf.xyz", "water.xyz", *ON_COMMAND]) == 0
     *lines, blank, cost = capsys.readouterr().out.splitlines()

@@ -533,6 +533,7 @@ def test_a_functional_that_fails_on_a_density_fails_alone(tiny, tmp_path, capsys
     assert not any("double hybrid" in text for xc, _, text in verdict.remarks() if xc == "hf")
 
 
+@pytest.mark.slow  # test_energies_on_another_density is quick
 def test_functionals_without_energies_or_names_of_their_own_are_refused(tiny, tmp_path, capsys):
     """A model of the potential has no energy to be compared, but a density; a file's functional has one, too."""
     with pytest.raises(UnsupportedError, match="gga_x_lb"):

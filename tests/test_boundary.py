@@ -50,7 +50,7 @@ from dftfd.training.fitting import Fit
 from dftfd.training.inverted import Inversion
 from dftfd.training.self_consistent import DifferentiableResult
 
-SAMPLE, SEED = 1000, 20261122
+SAMPLE, SEED = 500, 20261122
 NIGHT = int(os.environ.get("DFTFD_NIGHT") or datetime.date.today().toordinal())
 
 

@@ -53,13 +53,15 @@ def path(tmp_path):
     "options",
     [
         {},
-        {"convergence": "adiis"},
+        pytest.param({"convergence": "adiis"}, marks=pytest.mark.slow),
         pytest.param({"convergence": "hard"}, marks=pytest.mark.slow),
         {"convergence": "second-order", "conv_tol": 1e-10},
         {"convergence": "direct", "conv_tol": 1e-11},
-        {"damping": 0.3, "level_shift": 0.2},
+        pytest.param({"damping": 0.3, "level_shift": 0.2}, marks=pytest.mark.slow),
         {"smearing": 0.01},
-        {"method": "UKS", "xc": "hf", "occupations": [[1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 1]]},
+        pytest.param(
+            {"method": "UKS", "xc": "hf", "occupations": [[1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 1]]}, marks=pytest.mark.slow
+        ),
     ],
     ids=lambda options: "-".join(map(str, options.values())) or "diis",
 )

@@ -17,6 +17,7 @@ from dftfd.cli import main
 from dftfd.cli.interrupts import InterruptWatch
 from dftfd.errors import FileError, NumericalError, ResourceError
 from dftfd.functionals import catalogue
+from tests.sample import sample
 
 HYDROGEN = "H 0 0 0; H 0 0 0.74"
 WATER_FILE = Path(__file__).parents[1] / "examples/water.xyz"
@@ -187,6 +188,7 @@ def test_check_prints_a_table_and_its_verdict(dftfd_command, monkeypatch):
         assert code == expected and document["passed"] == (code == 0) and document["rows"][0]["quantity"] == "e, dense"
 
 
+@pytest.mark.slow  # 1 s; test_standard_output_that_is_full of test_cli_process is quick
 def test_a_reader_that_leaves_early_is_not_an_error():
     """`dftfd list | head -1`: no traceback."""
     command = f"{sys.executable} -c 'import sys; from dftfd.cli import main; sys.exit(main([\"list\"]))' | head -1"
@@ -212,8 +214,8 @@ def test_starting_the_command_imports_no_chemistry():
 
 def test_a_process_returns_the_exit_code():
     """`python -m dftfd` is the command; the code reaches the shell."""
-    done = subprocess.run([sys.executable, "-m", "dftfd", "run", "nothing.xyz"], capture_output=True, text=True)
-    assert done.returncode == 5
+    done = subprocess.run([sys.executable, "-m", "dftfd", "frobnicate"], capture_output=True, text=True)
+    assert done.returncode == 2
     assert one_line(done.stderr)
 
 
@@ -228,6 +230,7 @@ def interrupted(command, last_line):
     return process.returncode, err
 
 
+@pytest.mark.slow  # 4 s; quick: test_an_interrupt_is_heard_in_the_end, restarts of test_checkpoint
 def test_interrupt_ends_with_130(tmp_path):
     """Ctrl-C during the calculation: one line that says how to go on, exit code 130; --restart then finishes."""
     options = ["--xc", "lda,vwn", "--basis", "6-31g", "--grid-level", "7", "--checkpoint", str(tmp_path / "n2.chk")]
@@ -279,7 +282,9 @@ with InterruptWatch() as watch:
 """
 
 
-@pytest.mark.parametrize("code, status, said", [(DEAF, 130, "dftfd: error: interrupted"), (IN_A_CALLBACK, 1, "True")])
+@pytest.mark.parametrize(
+    "code, status, said", sample([(DEAF, 130, "dftfd: error: interrupted"), (IN_A_CALLBACK, 1, "True")], at=[0])
+)
 def test_an_interrupt_is_heard_in_the_end(code, status, said):
     """Code that swallows Ctrl-C, as compiled code that runs for minutes would: the watch ends it.
 
@@ -288,6 +293,7 @@ def test_an_interrupt_is_heard_in_the_end(code, status, said):
     assert interrupted([sys.executable, "-c", code], "at work") == (status, f"{said}\n")
 
 
+@pytest.mark.slow  # 1 s, two processes; test_an_interrupt_is_heard_in_the_end is quick
 def test_an_interrupt_during_imports_ends_at_once():
     """The command leaves the signal to the system until it is ready; a program that imports dftfd keeps its own."""
     code = (

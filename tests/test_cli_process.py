@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sample import sample
+
 HELIUM = ["run", "He 0 0 0;", "--xc", "hf", "--basis", "sto-3g", "--quiet"]
 WATER = Path(__file__).parents[1] / "examples" / "water.xyz"
 START = "import sys; sys.argv[0] = 'dftfd'; from dftfd.cli import main; sys.exit(main())"
@@ -30,6 +32,7 @@ def requires_one_line(done, code, words):
     assert words in done.stderr and b"internal" not in done.stderr
 
 
+@pytest.mark.slow  # 2 s; test_standard_output_that_is_closed is quick
 def test_a_folder_that_is_gone(tmp_path):
     folder = tmp_path / "gone"
     folder.mkdir()
@@ -39,21 +42,24 @@ def test_a_folder_that_is_gone(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, value, words",
-    [
-        ("JAX_PLATFORMS", "nothing", b"Look at JAX_PLATFORMS, here 'nothing'"),
-        ("JAX_PLATFORMS", "cpu,rocm", b"Look at JAX_PLATFORMS, here 'cpu,rocm'"),
-        ("JAX_ENABLE_X64", "0", b"Unset the variable"),
-        ("DFTFD_CACHE_SIZE", "much", b"DFTFD_CACHE_SIZE='much' is no size"),
-        ("PYSCF_MAX_MEMORY", "much", b"PYSCF_MAX_MEMORY must be a number"),
-    ],
+    "name, value, words",  # the first two: test_platforms_that_do_not_exist_in_python; DFTFD_CACHE_SIZE: its own test
+    sample(
+        [
+            ("JAX_PLATFORMS", "nothing", b"Look at JAX_PLATFORMS, here 'nothing'"),
+            ("JAX_PLATFORMS", "cpu,rocm", b"Look at JAX_PLATFORMS, here 'cpu,rocm'"),
+            ("JAX_ENABLE_X64", "0", b"Unset the variable"),
+            ("DFTFD_CACHE_SIZE", "much", b"DFTFD_CACHE_SIZE='much' is no size"),
+            ("PYSCF_MAX_MEMORY", "much", b"PYSCF_MAX_MEMORY must be a number"),
+        ],
+        at=[2],
+    ),
 )
 def test_variables_that_name_nothing(name, value, words):
     arguments = [*HELIUM[:3], "lda,vwn", *HELIUM[4:]]
     requires_one_line(command(*arguments, environment={name: value}), 2, words)
 
 
-@pytest.mark.parametrize("platforms", ["nothing", "rocm", " cpu"])
+@pytest.mark.parametrize("platforms", sample(["nothing", "rocm", " cpu"], ["nothing"]))
 def test_platforms_that_do_not_exist_in_python(platforms):
     """The import ends in an InputError of one line, whatever is imported first; nothing of JAX's own is raised."""
     program = f"import jax; jax.config.update('jax_platforms', {platforms!r})\ntry:\n    import dftfd.autofd\n"
@@ -68,19 +74,21 @@ def test_standard_output_that_is_closed():
     requires_one_line(command(*HELIUM, prepare="exec >&-"), 5, b"standard output is closed")
 
 
-def test_standard_output_that_is_full():
-    with open("/dev/full", "wb") as full:
-        requires_one_line(command(*HELIUM, stdout=full), 5, b"No space left on device")
-
-
-@pytest.mark.parametrize("reader", ["gone", "full"])
-def test_files_are_written_where_nobody_reads_what_is_printed(tmp_path, reader):
+def test_standard_output_that_is_full(tmp_path):
     """The result is in its file; the exit code tells that it was not printed."""
+    with open("/dev/full", "wb") as full:
+        done = command(*HELIUM, "--json", str(tmp_path / "he.json"), stdout=full)
+    requires_one_line(done, 5, b"No space left on device")
+    assert json.loads((tmp_path / "he.json").read_text())["success"]
+
+
+@pytest.mark.slow  # 2 s; test_standard_output_that_is_full is quick
+def test_standard_output_that_nobody_reads(tmp_path):
     read, write = os.pipe()
     os.close(read)
-    with open("/dev/full" if reader == "full" else write, "wb") as output:
+    with open(write, "wb") as output:
         done = command(*HELIUM, "--json", str(tmp_path / "he.json"), stdout=output)
-    assert done.returncode == (5 if reader == "full" else 1), done.stderr
+    assert done.returncode == 1, done.stderr
     assert json.loads((tmp_path / "he.json").read_text())["success"]
 
 
@@ -90,6 +98,7 @@ def test_limits_of_the_address_space(megabytes):
     requires_one_line(command(*HELIUM, prepare=f"ulimit -v {megabytes * 1000}"), 6, b"the address space is limited to")
 
 
+@pytest.mark.slow  # 2 s; test_plain_text.py has what is shown of odd names
 def test_names_that_a_terminal_cannot_show(tmp_path):
     """Bytes that are no UTF-8 in a file's name, on an ASCII terminal: read, and shown with escapes."""
     path = os.fsencode(tmp_path) + b"/w\xff.xyz"
@@ -101,6 +110,7 @@ def test_names_that_a_terminal_cannot_show(tmp_path):
     assert b"w\\udcff.xyz  -74." in done.stdout and b"2 of 2 molecules converged" in done.stdout
 
 
+@pytest.mark.slow  # 3 s; test_every_failure_has_its_exit_code of test_cli is quick
 def test_folders_that_cannot_be_searched(tmp_path):
     """Input, output, checkpoint, record and trajectory in them are refused with exit code 5."""
     program = """

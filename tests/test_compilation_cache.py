@@ -88,6 +88,7 @@ def test_empty_variable_switches_the_cache_off(folder_of):
     assert folder_of(DFTFD_CACHE_DIR="") is None
 
 
+@pytest.mark.slow  # 1 s, a process; test_folder_is_made_and_used is quick
 def test_a_folder_chosen_for_jax_is_left_alone(tmp_path):
     assert run(JAX_COMPILATION_CACHE_DIR=str(tmp_path), DFTFD_CACHE_DIR=str(tmp_path / "ours"))[0] == str(tmp_path)
     assert not (tmp_path / "ours").exists()
@@ -99,6 +100,7 @@ def test_a_folder_that_cannot_be_made_is_no_failure(tmp_path, folder_of):
     assert folder_of(DFTFD_CACHE_DIR=tmp_path / "cache") == f"{PREFIX}{tmp_path / 'cache'}"
 
 
+@pytest.mark.slow  # 3 s; test_a_full_disk_costs_the_cache_only is quick
 def test_a_killed_writer_leaves_no_half_program(tmp_path):
     """Killed inside the write of a program: the next process finds none, and no warning of JAX comes. Nor does anything
     stay of programs that nobody compiles again."""
@@ -132,17 +134,7 @@ def entry(folder):
     return found
 
 
-def test_exchanged_programs_are_not_used(tmp_path):
-    """The machine code of 3 x under the name of 2 x: the result is 2, and the right program takes its place."""
-    folders = [tmp_path / "two", tmp_path / "three"]
-    for folder, factor in zip(folders, (2, 3), strict=True):
-        run(MULTIPLYING.format(factor=factor), DFTFD_CACHE_DIR=str(folder))
-    mine, other = (entry(folder) for folder in folders)
-    mine.write_bytes(other.read_bytes())
-    assert run(MULTIPLYING.format(factor=2), DFTFD_CACHE_DIR=str(folders[0])) == ["2.0"]
-    assert mine.read_bytes() != other.read_bytes()
-
-
+@pytest.mark.slow  # 3 s; test_odd_entries_are_not_used and test_the_key_is_private are quick
 def test_a_program_of_somebody_else_is_not_used(tmp_path):
     """A right name and a right hash, made with another key: machine code for 3 x, compiled anew for 2 x."""
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
@@ -183,20 +175,24 @@ for factor, name in enumerate({names!r}):
 
 
 def test_odd_entries_are_not_used(tmp_path):
-    """A pipe that nobody fills, a link to a device without end, ..., one bit: compiled anew, nothing hangs or is said.
+    """A pipe that nobody fills, a link to a device without end, ..., one bit, and the machine code of another program
+    under the name of this one: compiled anew, nothing hangs or is said, and the right program takes its place.
 
     Each in the place of a program of its own, in one process.
     """
-    program = SEVERAL.format(names=[*ODD, "bit"])
-    expected = [f"{float(factor)}" for factor in range(len(ODD) + 1)]
+    names = [*ODD, "bit", "exchanged"]
+    program = SEVERAL.format(names=names)
+    expected = [f"{float(factor)}" for factor in range(len(names))]
     assert run(program, DFTFD_CACHE_DIR=str(tmp_path)) == expected
-    places = {name: next(tmp_path.glob(f"jit_{name}*-cache")) for name in (*ODD, "bit")}
+    places = {name: next(tmp_path.glob(f"jit_{name}*-cache")) for name in names}
     content = places["bit"].read_bytes()
+    places["exchanged"].write_bytes(content)
     places["bit"].write_bytes(content[:-100] + bytes([content[-100] ^ 1]) + content[-99:])
     for name, make in ODD.items():
         places[name].unlink()
         make(places[name])
     assert run(program, DFTFD_CACHE_DIR=str(tmp_path)) == expected
+    assert places["exchanged"].read_bytes() != content
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ PUBLISHED = {
 }
 """Jumps of the published formulas, (energy, potential) at most, by formula and border; docs/floors.md explains them."""
 
-QUICK = ["lda_c_pz", "gga_c_pbe", "gga_x_b88", "gga_c_p86", "mgga_x_r2scan"]
+QUICK = ["lda_c_pz", "gga_c_pbe", "mgga_x_r2scan"]
 
 
 def wrong(name, functional):

@@ -10,6 +10,7 @@ from dftfd.autofd import Domain, nabla
 from dftfd.errors import InputError
 from dftfd.xc.ao_values import ao_tables, ao_values, monomial_powers
 from dftfd.xc.density import density_function, evaluate_at
+from tests.sample import sample
 
 UP_TO_I = [[l, [0.3 + 0.2 * l, 1.0], [1.9, 0.4]] for l in range(7)]
 BASES = {
@@ -39,11 +40,14 @@ def test_monomials_come_in_libcint_s_order():
     assert monomial_powers(2).tolist() == [[2, 0, 0], [1, 1, 0], [1, 0, 1], [0, 2, 0], [0, 1, 1], [0, 0, 2]]
 
 
-@pytest.mark.parametrize("cartesian", [False, True], ids=["spherical", "cartesian"])
-@pytest.mark.parametrize("basis", BASES.values(), ids=BASES.keys())
-def test_orbitals_and_their_derivatives_match_libcint(basis, cartesian, rng):
+ALL = [(basis, kind) for basis in BASES for kind in ("spherical", "cartesian")]
+
+
+@pytest.mark.parametrize(("basis", "kind"), sample(ALL, at=[0, 3]))
+def test_orbitals_and_their_derivatives_match_libcint(basis, kind, rng):
     """Values, gradients and second derivatives, at random points and at the nuclei themselves, to rounding."""
-    mole = imine(basis, cartesian)
+    cartesian = kind == "cartesian"
+    mole = imine(BASES[basis], cartesian)
     points = np.vstack([mole.atom_coords(), rng.normal(size=(6, 3))])
     tables = ao_tables(mole)
     reference = mole.eval_gto(f"GTOval_{'cart' if cartesian else 'sph'}_deriv2", points)
@@ -61,7 +65,7 @@ def test_fourth_derivatives_at_a_nucleus_are_exact():
     a = 1.3
     tables = ao_tables(gto.M(atom="He 0 0 0", basis={"He": [[0, [a, 1.0]]]}, verbose=0))
     chi = lambda r: ao_values(tables, r)[0]
-    fourth = jax.jacfwd(jax.jacfwd(jax.jacfwd(jax.jacfwd(chi))))(jnp.zeros(3)) / chi(jnp.zeros(3))
+    fourth = jax.jit(jax.jacfwd(jax.jacfwd(jax.jacfwd(jax.jacfwd(chi)))))(jnp.zeros(3)) / chi(jnp.zeros(3))
     assert fourth[0, 0, 0, 0] == pytest.approx(12 * a**2, rel=1e-14)
     assert fourth[0, 0, 1, 1] == pytest.approx(4 * a**2, rel=1e-14)
 
@@ -101,9 +105,9 @@ def test_the_density_integrates_to_the_electrons(water_density):
 def test_batches_do_not_change_values(water_density, rng):
     """Point by point, in batches that divide the number of points, and in batches that do not."""
     rho = density_function(water_density.mol, water_density.make_rdm1()[None])
-    points = rng.normal(size=(12, 3))
+    points = rng.normal(size=(6, 3))
     single = np.stack([rho(point) for point in points])
-    for batch_size in (1, 4, 5, 100):
+    for batch_size in (3, 4, 100):
         np.testing.assert_allclose(evaluate_at(rho, points, batch_size), single, rtol=1e-13)
 
 

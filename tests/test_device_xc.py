@@ -68,6 +68,7 @@ def test_batches_that_do_not_fit_travel(xc):
     assert difference(xc, 1, jax.devices()[:1], memory_limit=0) < 1e-12
 
 
+@pytest.mark.slow  # test_one_device is quick
 @of_any_functional
 def test_large_batches_are_split_and_small_ones_stay(xc, monkeypatch):
     """Batches of one or two blocks, of which those that fit into the room stay: the same numbers."""
@@ -131,7 +132,7 @@ print(result.energy)
 @pytest.mark.parametrize(
     ("xc", "n_spin", "of_run"),
     [
-        ("lda_x", 2, "lda_x"),
+        pytest.param("lda_x", 2, "lda_x", marks=pytest.mark.slow),  # a process; test_one_device is quick
         pytest.param("pbe", 2, "pbe", marks=pytest.mark.slow),
         pytest.param("mgga_x_tpss", 1, "pbe", marks=pytest.mark.slow),
     ],

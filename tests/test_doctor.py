@@ -80,6 +80,7 @@ def test_versions_and_their_bounds(found, bounds, fits):
     assert installation._fits(found, bounds) is fits
 
 
+@pytest.mark.slow  # a process; test_starting_the_command_imports_no_chemistry of test_cli is quick
 def test_jax_is_not_loaded_for_it():
     """The command answers before a second has passed, and where JAX does not start."""
     code = (

@@ -54,8 +54,8 @@ def pyscfs(name, spin, basis, fitted, frozen):
 @pytest.mark.parametrize(
     ("name", "spin", "basis", "fitted", "frozen"),
     [
-        ("b2plyp", 0, "def2-svp", True, False),
-        ("revdsd-pbep86", 1, "6-31g", True, True),
+        pytest.param("b2plyp", 0, "def2-svp", True, False, marks=slow),
+        pytest.param("revdsd-pbep86", 1, "6-31g", True, True, marks=slow),
         ("b2plyp", 1, "6-31g", False, False),
         pytest.param("revdsd-pbep86", 0, "6-31g", False, True, marks=slow),
         pytest.param("b2plyp", 1, "cc-pvdz", True, True, marks=slow),
@@ -232,6 +232,7 @@ def test_checkpoints_lead_on_and_are_no_results(tmp_path):
     assert again.energy == pytest.approx(whole.energy, abs=1e-9)
 
 
+@pytest.mark.slow  # test_what_needs_its_derivatives_is_refused is quick
 def test_numerical_forces_are_those_of_the_whole(tmp_path):
     """The analytic ones are refused with a line that names them."""
     h2 = dftfd.molecule("H 0 0 0; H 0 0 0.8", basis="6-31g")
@@ -286,6 +287,7 @@ def test_without_convergence_it_is_left_out():
     assert any("left out" in step for step in result.steps)
 
 
+@pytest.mark.slow  # test_energy_is_pyscfs and the commands of test_cli are quick
 def test_command_line(capsys, tmp_path):
     path = tmp_path / "water.xyz"
     path.write_text("3\n\n" + BENT[0].replace("; ", "\n"))

@@ -56,7 +56,7 @@ COARSE = {"grid_level": 0, "nlc_grid_level": 0}
 CASES = [
     pytest.param("pbe", 1, {}, id="GGA, fitted integrals"),
     pytest.param("hf", 1, {"relativity": "x2c"} | AROUND, id="no grid, relativity, field and charges"),
-    pytest.param("pbe-d3bj", 1, {"external_potential": bowl}, id="dispersion and a given potential"),
+    pytest.param("pbe-d3bj", 1, {"external_potential": bowl}, id="dispersion and a given potential", marks=slow),
     pytest.param("pbe0", 2, {"density_fit": False}, id="hybrid of two spins, exact integrals", marks=slow),
     pytest.param("camb3lyp", 1, {}, id="range separation, fitted integrals", marks=slow),
     pytest.param("camb3lyp", 2, {"density_fit": False}, id="range separation, exact integrals", marks=slow),
@@ -104,14 +104,14 @@ def test_hessian_and_vmap(rng):
     many = rng.uniform(0.3, 0.6, size=(3, 1, 2, 2))
     many = many + many.transpose(0, 1, 3, 2)
     change = terms.response(many[0])
-    H = np.asarray(jax.hessian(E)(many[0]))
+    H = np.asarray(jax.jit(jax.hessian(E))(many[0]))
     for i, j in np.ndindex(2, 2):
         dP = np.zeros((1, 2, 2))
         dP[0, i, j] += 0.5
         dP[0, j, i] += 0.5
         assert H[..., 0, i, j] == pytest.approx(change(dP), abs=1e-9)
     expected = [sum(terms.evaluate(P).energies.values()) for P in many]
-    assert np.asarray(jax.vmap(E)(many)) == pytest.approx(expected, abs=1e-10)
+    assert np.asarray(jax.jit(jax.vmap(E))(many)) == pytest.approx(expected, abs=1e-10)
     assert np.asarray(jax.jit(jax.vmap(jax.grad(E)))(many)[2]) == pytest.approx(terms.evaluate(many[2]).F, abs=1e-9)
 
 

@@ -39,6 +39,7 @@ def test_water(capsys):
     assert shown in printed
 
 
+@pytest.mark.slow  # 1 s; potentials against libxc: test_check_of_a_local_functional_passes
 def test_potential_along_a_bond(tmp_path, monkeypatch, capsys):
     """02: v_xc and libxc's agree to rounding at every point of the picture.
 
@@ -52,6 +53,7 @@ def test_potential_along_a_bond(tmp_path, monkeypatch, capsys):
     assert kept and kept == {path: path.stat().st_mtime_ns for path in ROOT.glob("**/potential*.png")}
 
 
+@pytest.mark.slow  # 3 s; own formulas are quick in test_designers_loop and test_fit
 def test_own_functional(capsys):
     """03: a GGA of three lines converges; v_x(r) at 100 points equals the potential by hand to 1e-10, relative near
     the nuclei, and its matrix equals central differences of the energy in random directions to 1e-7."""

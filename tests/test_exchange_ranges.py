@@ -22,6 +22,7 @@ from dftfd.terms import Contribution, Term
 from dftfd.terms.integrals import ExactCoulombExchange
 from dftfd.terms.traced import TracedEnergy
 from dftfd.terms.traced_exchange import exchange_energy
+from tests.sample import sample
 
 LIH = "Li 0 0 0; H 0 0 1.6"
 OPTIONS = {"grid_level": 0, "conv_tol": 1e-13, "density_fit": False}
@@ -101,7 +102,7 @@ def test_truth_values_are_no_numbers_for_all_points():
 # --------------------------------------------------------------------------------------------------- calculations
 
 
-@pytest.mark.parametrize("spin", [0, 1])
+@pytest.mark.parametrize("spin", sample([0, 1], [1]))
 def test_exchange_as_code_of_density_and_range(spin):
     """Gradient, mixed and second derivatives against code of JAX on the integrals of one omega each."""
     molecule = dftfd.molecule("H 0 0 0; H 0 0 0.8", basis="6-31g", charge=spin, spin=spin)
@@ -125,22 +126,31 @@ def test_exchange_as_code_of_density_and_range(spin):
         jax.grad(E)(-0.4, P)
 
 
-def test_the_solution_has_derivatives_by_omega():
-    """Energy, dipole and the second derivative of the energy of LiH; parameter_gradient has the same."""
-    scf = dftfd.differentiable_scf(dftfd.molecule(LIH, basis="sto-3g"), **OPTIONS)
+@pytest.fixture(scope="module")
+def scf():
+    return dftfd.differentiable_scf(dftfd.molecule(LIH, basis="sto-3g"), **OPTIONS)
+
+
+def test_the_solution_has_derivatives_by_omega(scf):
+    """Energy and dipole of LiH; parameter_gradient has the same."""
     energy, dipole = (lambda w: scf(at(w)).energy), (lambda w: scf(at(w)).dipole[2])
     slope = jax.grad(energy)(0.33)
     assert float(slope) == pytest.approx(five_points(lambda w: float(energy(w)), 0.33), rel=1e-6)
     assert float(jax.grad(dipole)(0.33)) == pytest.approx(five_points(lambda w: float(dipole(w)), 0.33), rel=1e-5)
-    curvature = jax.jvp(jax.grad(energy), (0.33,), (1.0,))[1]
-    assert float(curvature) == pytest.approx(five_points(lambda w: float(jax.grad(energy)(w)), 0.33), rel=1e-5)
     result = dftfd.run_scf(scf.molecule, at(jnp.asarray(0.33)), **OPTIONS)
     assert result.parameter_gradient()["screened_by_omega"]["omega"] == pytest.approx(float(slope), rel=1e-8)
     with pytest.raises(FunctionalError, match="omega > 0"):
         jax.grad(energy)(-0.1)
 
 
-@pytest.mark.parametrize("fitted", [False, True])
+@pytest.mark.slow  # 2 s; the first derivative and that of the dipole are quick
+def test_the_solution_has_a_second_derivative_by_omega(scf):
+    energy = lambda w: scf(at(w)).energy
+    curvature = jax.jvp(jax.grad(energy), (0.33,), (1.0,))[1]
+    assert float(curvature) == pytest.approx(five_points(lambda w: float(jax.grad(energy)(w)), 0.33), rel=1e-5)
+
+
+@pytest.mark.parametrize("fitted", sample([False, True], [False]))
 def test_at_a_fixed_density_exact_exchange_varies_too(fitted):
     """The energy of omega and a fraction at one density is dftfd.energy's."""
     molecule = dftfd.molecule("He 0 0 0;", basis="6-31g")
@@ -177,6 +187,7 @@ def test_an_energy_of_other_integrals_is_refused():
     assert isinstance(slopes.parameters["a"], jax.Array)
 
 
+@pytest.mark.slow  # 1 s; test_at_a_fixed_density_... is quick
 def test_a_fit_by_omega_at_fixed_densities_is_that_of_its_functional(tmp_path):
     """The errors that a fit tells are those of the functional that it gives, at the same densities."""
     path = tmp_path / "set.json"

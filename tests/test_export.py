@@ -117,6 +117,7 @@ def test_code_gives_what_our_kernels_give(pbe):
     assert " 0 wrong" in run_test(pbe[0], "-O0", *WARNINGS)
 
 
+@pytest.mark.slow  # 2 s; second order is quick: test_code_gives_what_our_kernels_give
 @needs_compiler
 def test_derivatives_of_fourth_order(tmp_path):
     """Exchange of the uniform gas."""
@@ -174,10 +175,11 @@ def learned(width, depth):
     return Functional(f"learned {width}", ((1.0, EnergyTerm.from_formula(energy, "t_learned")),))
 
 
+@pytest.mark.slow  # 2 s and more; test_an_own_formula is quick
 @needs_compiler
 @pytest.mark.parametrize(
     ("width", "depth", "order"),
-    [(4, 1, 1), pytest.param(8, 2, 4, marks=pytest.mark.slow), pytest.param(40, 2, 1, marks=pytest.mark.slow)],
+    [(4, 1, 1), (8, 2, 4), (40, 2, 1)],
 )
 def test_networks(width, depth, order, tmp_path):
     """Weights are numbers of the code, large layers arrays (static const double w_...), products with them loops."""
@@ -362,6 +364,7 @@ def test_fortran_calls_it(pbe, tmp_path):
     np.testing.assert_allclose(np.array(printed.split(), dtype=float), expected, rtol=1e-14)
 
 
+@pytest.mark.slow  # 2 s, a process; test_code_gives_what_our_kernels_give is quick
 def test_a_process_that_does_nothing_else_exports(tmp_path):
     """What was traced before decides whether constants of inner programs are literals: none of it may be needed."""
     code = f"import dftfd; dftfd.export('gga_x_pbe', {str(tmp_path / 'c')!r}, order=1)"

@@ -138,7 +138,8 @@ def pbe(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "libxc", [pytest.param(PYSCFS, marks=needs_libxc), pytest.param(DEBIANS, marks=needs_debians_libxc)],
+    "libxc",
+    [pytest.param(PYSCFS, marks=needs_libxc), pytest.param(DEBIANS, marks=[needs_debians_libxc, pytest.mark.slow])],
     ids=["PySCF's", "Debian's"],
 )  # fmt: skip
 def test_a_program_linked_with_libxc(libxc, pbe, tmp_path):
@@ -156,6 +157,7 @@ def test_a_program_linked_with_libxc(libxc, pbe, tmp_path):
     assert revised[0] == pytest.approx(energy / 0.5, rel=1e-14) and abs(revised[0] - ours[0]) > 1e-5
 
 
+@pytest.mark.slow  # 1 s; test_a_program_linked_with_libxc is quick
 @needs_libxc
 def test_two_exports_of_one_name_are_not_mixed(pbe, tmp_path):
     """Neither answers, and one line says why: their functions have the same names in C, too."""

@@ -53,26 +53,30 @@ def require_right(folder, name, n_spin):
     functional = dftfd.get_functional(name).nonlocal_part
     kernel = NonlocalXCKernel(functional, n_spin)
     points, weights, density, client = density_of_water(n_spin, kernel.order)
-    energy, potential = PairCode(folder, name)(points, weights, density)
+    code = PairCode(folder, name)
+    energy, potential = code(points, weights, density)
     expected, slopes = kernel(points, weights, density)
     assert energy == pytest.approx(expected, rel=1e-12)
     np.testing.assert_allclose(potential, slopes, rtol=1e-11, atol=1e-13 * np.abs(slopes).max())
-    return energy, client
+    return energy, client, code
 
 
 def test_vv10_in_c_is_pyscfs(tmp_path):
-    """Energy by PySCF's hand-written double sum on the same grid; potentials by our own kernel, both spins."""
+    """Energy by PySCF's hand-written double sum on the same grid; the potential by our own kernel. Three spins and
+    missing weights are refused."""
     dftfd.export("vv10", tmp_path)
-    assert " 0 wrong" in run_test(tmp_path / "nonlocal", *WARNINGS)
-    require_right(tmp_path, "vv10", 2)
-    energy, (mole, grid, P) = require_right(tmp_path, "vv10", 1)
+    energy, (mole, grid, P), code = require_right(tmp_path, "vv10", 1)
     assert energy == pytest.approx(dft.numint.NumInt().nr_nlc_vxc(mole, grid, "vv10", P)[1], abs=1e-12)
+    one = np.ones(8).ctypes.data
+    assert code._call(3, 1, one, one, one, one, one) == 1
+    assert code._call(1, 1, one, None, one, one, one) == 2
+    assert code._call(1, 0, one, one, one, one, one) == 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["rvv10", "vdw_df_nl", "vdw_df2_nl", "hartree"])
+@pytest.mark.parametrize("name", ["vv10", "rvv10", "vdw_df_nl", "vdw_df2_nl", "hartree"])
 def test_other_double_integrals(name, tmp_path):
-    """Tables of vdW-DF are arrays in the code; sanitizers find nothing in it."""
+    """Both spins; tables of vdW-DF are arrays in the code; sanitizers find nothing in it."""
     dftfd.export(name, tmp_path)
     assert " 0 wrong" in run_test(tmp_path / "nonlocal", *WARNINGS)
     assert " 0 wrong" in run_test(tmp_path / "nonlocal", "-fsanitize=address,undefined", "-fno-sanitize-recover", "-O1")
@@ -80,16 +84,7 @@ def test_other_double_integrals(name, tmp_path):
         require_right(tmp_path, name, n_spin)
 
 
-def test_what_is_missing_is_said(tmp_path):
-    """Three spins, no weights."""
-    dftfd.export("hartree", tmp_path)
-    call = PairCode(tmp_path, "hartree")._call
-    one = np.ones(8).ctypes.data
-    assert call(3, 1, one, one, one, one, one) == 1
-    assert call(1, 1, one, None, one, one, one) == 2
-    assert call(1, 0, one, one, one, one, one) == 0
-
-
+@pytest.mark.slow  # 2 s; test_vv10_in_c_is_pyscfs and test_export.py are quick
 def test_a_functional_with_both_parts_has_both_folders(tmp_path, caplog):
     """Exchange of the uniform gas with VV10: semilocal code, and a double integral. Two of these are refused."""
     names = {p.relative_to(tmp_path).as_posix() for p in dftfd.export("lda_x + vv10", tmp_path, order=0)}

@@ -9,15 +9,14 @@ from dftfd.cli.commands import app
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.translate.in_symbols import in_symbols
 from dftfd.xc.pointwise import pointwise_kernel
+from tests.sample import sample
 
 sympy = pytest.importorskip("sympy", reason="pip install 'dftfd[explain]'")
 POINT = {1: [0.3, 0.2, 0.1, 0.4], 2: [0.2, 0.1, 0.09, -0.02, 0.03, -0.2, 0.1, 0.19, 0.12]}
 ALPHABET = {1: "n sigma l tau", 2: "n_a n_b sigma_aa sigma_ab sigma_bb l_a l_b tau_a tau_b"}
 
 
-@pytest.mark.parametrize(
-    ("name", "n_spin"), [("gga_x_pbe", 1), pytest.param("pbe", 2, marks=pytest.mark.slow), ("mgga_x_scan", 1)]
-)
+@pytest.mark.parametrize(("name", "n_spin"), sample([("gga_x_pbe", 1), ("pbe", 2), ("mgga_x_scan", 1)], at=[0]))
 def test_expressions_have_the_energies_of_our_kernels(name, n_spin):
     """Sum of coefficient times term at a point, parameters at their values, to 1e-13."""
     functional, total = dftfd.get_functional(name), 0

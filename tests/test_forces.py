@@ -4,6 +4,7 @@ No number here comes from the code for forces: they are compared with five-point
 energies, and with what symmetry requires.
 """
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from dftfd.libcint.two_electron import auxiliary_basis
 from dftfd.model.forces import nuclear_forces
 from dftfd.scf.orbitals import occupied_orbitals
 from dftfd.terms.fitted_gradient import fitted_gradient
+from tests.sample import sample
 
 BENT = "O 0 0.02 0.1173; H 0.1 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 TIGHT = {"conv_tol": 2e-14, "grid_level": 0, "nlc_grid_level": 0}
@@ -63,30 +65,23 @@ def assert_sum_vanishes(forces):
 slow = pytest.mark.slow
 
 
+FUNCTIONALS = "lda,vwn pbe r2scan scan mgga_x_br89 r2scanl b3lyp camb3lyp wb97x-v".split()
+ALL = [(xc, fitted) for xc in FUNCTIONALS for fitted in (True, False)]
+
+
 @pytest.mark.filterwarnings("ignore:the energy of 'scan'")  # on a coarse grid, which the forces are exact for, too
-@pytest.mark.parametrize("density_fit", [True, False], ids=["fitted", "exact"])
-@pytest.mark.parametrize(
-    "xc",
-    [
-        "lda,vwn",
-        "pbe",
-        "r2scan",
-        pytest.param("scan", marks=slow),
-        pytest.param("mgga_x_br89", marks=slow),
-        pytest.param("r2scanl", marks=slow),
-        pytest.param("b3lyp", marks=slow),
-        pytest.param("camb3lyp", marks=slow),
-        pytest.param("wb97x-v", marks=slow),
-    ],
-)
+@pytest.mark.parametrize(("xc", "density_fit"), sample(ALL, [("lda,vwn", False), ("r2scan", True)]))
 def test_forces_are_the_gradient_of_the_energy(xc, density_fit):
     """Local, gradient, tau, Laplacian, hybrid, range-separated, nonlocal functionals: to 1e-8, sum to 1e-11."""
     assert_sum_vanishes(check(water(), xc, density_fit=density_fit).forces())
 
 
-@pytest.mark.parametrize("density_fit", [True, False], ids=["fitted", "exact"])
-@pytest.mark.parametrize("method", ["UKS", "ROKS"])
-@pytest.mark.parametrize("xc", [pytest.param("pbe", marks=slow), pytest.param("r2scan", marks=slow), "b3lyp"])
+OPEN = list(itertools.product(("pbe", "r2scan", "b3lyp"), ("UKS", "ROKS"), (True, False)))
+
+
+@pytest.mark.parametrize(
+    ("xc", "method", "density_fit"), sample(OPEN, [("b3lyp", "UKS", True), ("b3lyp", "ROKS", False)])
+)
 def test_forces_of_radicals(xc, method, density_fit):
     """The energy-weighted density of both kinds of open shell, one formula, to 1e-8 hartree/bohr."""
     assert_sum_vanishes(check(cation(), xc, method, density_fit=density_fit).forces())

@@ -1,6 +1,6 @@
 """Every parser on arbitrary text: it understands it, or raises one of dftfd's own errors; nothing else.
 
-A hundred cases each; the slow suite takes two thousand.
+Forty cases each; the slow suite takes two thousand.
 """
 
 import json
@@ -71,14 +71,14 @@ def fuzz(count, strategy, code):
     settings(max_examples=count, **FUZZ)(given(strategy)(lambda case: only_own_errors(code, case)))()
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(2_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [40, pytest.param(2_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", PARSERS)
 def test_text(name, count):
     """Coordinates, trajectories, names of atoms, functionals and basis sets, sizes of memory."""
     fuzz(count, *PARSERS[name])
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(2_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [40, pytest.param(2_000, marks=pytest.mark.slow)])
 def test_documents(count, tmp_path):
     """QCSchema input: JSON of the right and of wrong shapes, and text that is no JSON."""
     path = tmp_path / "input.json"
@@ -90,7 +90,7 @@ def test_documents(count, tmp_path):
     fuzz(count, st.one_of(TEXT, DOCUMENTS.map(json.dumps), VALUES.map(json.dumps)), read)
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(2_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [40, pytest.param(2_000, marks=pytest.mark.slow)])
 def test_files(count, tmp_path):
     """HDF5 with a right seal around bytes that were written over, and files of anything at all."""
     good, path = tmp_path / "good.h5", tmp_path / "bad.h5"
