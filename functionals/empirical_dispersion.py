@@ -28,7 +28,6 @@ from dftfd.runtime.json_reader import shipped_json
 VERSIONS = ("d2", "d3bj", "d3zero", "d3bjm", "d3zerom", "d3op", "d4", "d4rev", "3c")
 """Suffixes; those of D3 may end in 'atm', for the three-body term, which D4 always has."""
 
-_FAMILY = re.compile("(hyb_)?(lda|gga|mgga)_")
 _SUFFIX = re.compile(r"(?P<base>.+)-(?P<version>d|d[234][a-z0-9]*|3c)", re.S)
 _DAMPINGS = {
     "(bj)": "bj", "(0)": "zero", "(zero)": "zero", "(op)": "op", "m(bj)": "bjm", "m(0)": "zerom", "(bjm)": "bjm",
@@ -100,11 +99,6 @@ def find_pair(text: str, require_known: Callable[[str], object]) -> dict | None:
         return find_pair(f"{other}-{version}", require_known)
     versions = [v for v in VERSIONS if any(v in row for k, row in pairs().items() if _squashed(k) == _squashed(base))]
     if version == "d" and not versions:
-        if _FAMILY.match(base):
-            raise FunctionalError(
-                f"{text!r} promises a correction that libxc's full names do not have; write {base}_d for a functional "
-                "of libxc alone, or its short name with the correction."
-            )
         return None
     require_known(base)
     if version in ("d", "d3"):

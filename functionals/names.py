@@ -160,6 +160,11 @@ def _sum(text, resolve, shown) -> Functional:
 def _without_hyphens(name):
     """Hyphens are left out, but for those behind what a name says of its kind: x-pbe is x_pbe, no xpbe."""
     underscored = name.replace("-", "_")
+    if name.endswith("-d") and underscored in catalogue.all_names():
+        raise FunctionalError(
+            f"{name!r} promises a correction that libxc's {underscored} does not have; write {underscored} for "
+            "that, or its short name with the correction."
+        )
     return underscored if _FULL.match(underscored) else name.replace("-", "")
 
 

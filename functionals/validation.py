@@ -256,9 +256,11 @@ class PointTrial(Trial):
         moving = len(gradient)
         jets, points = self.x[:moving].T, self.x[moving:].T
         direction = jets * np.random.default_rng(8).uniform(0.5, 1.5, jets.shape)
-        both = lambda jets, along, r: jax.jvp(lambda j: at_point(j, r), (jets,), (along,))
-        if any(map(has_reverse_rule, jax.make_jaxpr(at_point)(jets[0], points[0]).eqns)):
-            both = lambda jets, along, r: (at_point(jets, r), jax.grad(at_point)(jets, r) @ along)
+        value = jax.make_jaxpr(at_point)(jets[0], points[0])
+        energy_at = lambda jets, r: jaxpr_as_fun(value)(jets, r)[0]
+        both = lambda jets, along, r: jax.jvp(lambda j: energy_at(j, r), (jets,), (along,))
+        if any(map(has_reverse_rule, value.eqns)):  # which have no forward mode
+            both = lambda jets, along, r: (energy_at(jets, r), jax.grad(energy_at)(jets, r) @ along)
         code = jax.make_jaxpr(both)(jets[0], direction[0], points[0])  # run without compiling it as a whole
         plain, slope = (np.asarray(v) for v in jax.vmap(jaxpr_as_fun(code))(jets, direction, points))
         parts = gradient * direction.T

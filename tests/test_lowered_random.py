@@ -463,6 +463,17 @@ def test_the_value_of_each_kind_has_a_derivative_where_it_is_part_of_a_slope(kin
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
+def test_a_rule_whose_value_is_another_rule_has_second_derivatives():
+    """Beside JAX's in reverse mode twice, since it has none of such code in forward mode."""
+    inner = _reverse_rule(np.random.default_rng(3))
+    outer = jax.custom_vjp(lambda u: inner(u) + u)
+    outer.defvjp(lambda u: (inner(u) + u, u), lambda u, c: (c * (jax.grad(inner)(u) + 1.0),))
+    code = lambda x, y: jnp.exp(0.3 * outer(1.1 * x * y))
+    along = lambda f: lambda x, y: sum(d * a for d, a in zip(jax.grad(f, (0, 1))(x, y), ALONG, strict=True))
+    expected = jax.vmap(along(along(code)))(*map(jnp.asarray, POINTS))
+    np.testing.assert_allclose(by_numpy(code, 2)[2], expected, rtol=1e-9, atol=1e-9)
+
+
 def test_a_rule_for_reverse_mode_alone_has_no_forward_derivative():
     """As in JAX."""
     rule = _reverse_rule(np.random.default_rng(3))

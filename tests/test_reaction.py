@@ -11,7 +11,7 @@ from dftfd.cli import main
 from dftfd.errors import DftfdError, InputError
 from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.results.document import read_document
-from dftfd.results.vibrations import ideal_gas
+from dftfd.results.thermochemistry import thermochemistry
 
 EXACT = {"molecule_options": {"basis": "6-31g"}, "density_fit": False, "conv_tol": 1e-11}
 CHEAP = {"molecule_options": {"basis": "sto-3g"}, "density_fit": False}
@@ -90,7 +90,7 @@ def test_gibbs_energies_are_those_of_the_species():
     assert proton.enthalpy == pytest.approx(2.5 * 350.0 * 8.314462618e-3 / 2625.49963948, rel=1e-6)
     gibbs = gases["heh"].gibbs_energy - gases["he"].gibbs_energy - proton.gibbs_energy
     assert found.gibbs_energy == pytest.approx(gibbs, abs=1e-8) and "Gibbs energy, 350 K" in str(found)
-    room = ideal_gas(0.0, 1, np.array([1.007276]), np.zeros((1, 3)), np.zeros(0), 298.15, 1e5, None, None)
+    room = thermochemistry(0.0, 1, np.array([1.007276]), np.zeros((1, 3)), np.zeros(0), 298.15, 1e5, None, None)
     assert room.entropy * 2625499.63948 == pytest.approx(108.946, abs=0.002)
 
 

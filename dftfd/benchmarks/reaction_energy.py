@@ -25,8 +25,8 @@ from dftfd.model.options import RUN, Options
 from dftfd.results.document import Document, numbers
 from dftfd.results.html_report import STYLE
 from dftfd.results.qcschema import write_json
-from dftfd.results.thermochemistry import Thermochemistry
-from dftfd.results.vibrations import KELVIN, PRESSURE, QUASI_HARMONIC, ideal_gas
+from dftfd.results.thermochemistry import Thermochemistry, thermochemistry
+from dftfd.results.vibrations import KELVIN, PRESSURE, QUASI_HARMONIC
 from dftfd.runtime.arguments import mapping, optional, public, refuse_unknown, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.files import check_writable, require_ending, write_text
@@ -40,9 +40,8 @@ ENDINGS = (".json", ".html", ".h5")
 _ARROW = re.compile(r"\s*(?:-+>|→|⇌)\s*|\s+<?=+>?\s+")
 _PLUS = re.compile(r"(?:^|\s+)\+(?:\s+|$)")
 _TERM = re.compile(r"(?:(?P<n>\d{1,4}(?:\.\d{1,9})?)(?:/(?P<d>[1-9]\d{0,3}))?\s+)?(?P<label>\S.*)", re.DOTALL)
-_SMALL_BASIS = re.compile(r"svp|sto|3-21|4-31|6-31|dz|mini|midi|sv\b", re.IGNORECASE)
+_SMALL_BASIS = re.compile(r"svp|sto|3-21|4-31|6-31(?!1)|dz|mini|midi|sv\b", re.IGNORECASE)
 _PROTON_MASS = 1.007276466621  # u, CODATA 2018
-_GAS_CONSTANT = 8.31446261815324  # J/(mol K)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,7 +150,7 @@ def _numbers_of_reaction(found: ReactionEnergy):
     """What it prints; see dftfd.results.document."""
     rows = found.rows()
     units = {"hartree": 1.0, "kcal_per_mol": HARTREE_IN_KCAL, "kJ_per_mol": HARTREE_IN_KJ}
-    energies = {f"{u}": {name: E and E * factor for name, E in rows.items()} for u, factor in units.items()}
+    energies = {u: {name: E and E * factor for name, E in rows.items()} for u, factor in units.items()}
     species = {
         name: {"coefficient": c, "energy_hartree": found.computed[name].energy}
         | ({"thermochemistry": numbers(found.thermochemistry[name])} if name in found.thermochemistry else {})
@@ -230,10 +229,10 @@ def reaction(
 
 def _gas(name, one, conditions) -> Thermochemistry:
     if name in FREE:  # a proton: it moves, and is nothing else
-        return ideal_gas(0.0, 1, np.array([_PROTON_MASS]), np.zeros((1, 3)), np.zeros(0), *conditions)
+        return thermochemistry(0.0, 1, np.array([_PROTON_MASS]), np.zeros((1, 3)), np.zeros(0), *conditions)
     kept = one.document["extras"]["dftfd"]["vibrations"]
     masses, coordinates, wavenumbers = (np.array(kept[key]) for key in ("masses", "coordinates", "wavenumbers"))
-    return ideal_gas(one.energy, kept["multiplicity"], masses, coordinates, wavenumbers, *conditions)
+    return thermochemistry(one.energy, kept["multiplicity"], masses, coordinates, wavenumbers, *conditions)
 
 
 # ------------------------------------------------------------------------------------------------------ the equation
@@ -314,7 +313,8 @@ def _notes(xc, how, written, options, gases) -> tuple[str, ...]:
     change = sum(c for name, c in written.stoichiometry if name != "e-")
     if gases and options.solvent is not None and change:
         T, p = (getattr(next(iter(gases.values())), name) for name in ("temperature", "pressure"))
-        shift = change * BOLTZMANN * T * HARTREE_IN_KCAL * math.log(1e3 * _GAS_CONSTANT * T / p)
+        kT = BOLTZMANN * T  # hartree
+        shift = change * kT * HARTREE_IN_KCAL * math.log(1e6 * HARTREE_IN_KJ * kT / p)  # of RT/V, V = 1 l/mol, over p
         notes.append(f"Gibbs energies are of gases at {p:g} Pa; between solutions of 1 mol/l {shift:+.2f} kcal/mol")
     return tuple(notes)
 

@@ -18,13 +18,13 @@ import numpy as np
 
 from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import DftfdError, FileError, InputError, InputWarning, shown
-from dftfd.libcint.mole import HARTREE_IN_KCAL
+from dftfd.libcint.mole import HARTREE_IN_EV, HARTREE_IN_KCAL
 from dftfd.runtime.arguments import Kind, mapping, number, refuse_unknown, text, whole
 from dftfd.runtime.files import read_bytes
 from dftfd.runtime.json_reader import parse_json
 from dftfd.system.geometry import parse_geometry, read_geometry_file
 
-UNITS = {"kcal/mol": 1.0, "hartree": HARTREE_IN_KCAL, "ev": HARTREE_IN_KCAL / 27.211386245988, "kj/mol": 1 / 4.184}
+UNITS = {"kcal/mol": 1.0, "hartree": HARTREE_IN_KCAL, "ev": HARTREE_IN_KCAL / HARTREE_IN_EV, "kj/mol": 1 / 4.184}
 """Units of reference energies, in kcal/mol."""
 
 FORM = 1

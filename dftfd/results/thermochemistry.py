@@ -12,7 +12,10 @@ import numpy as np
 
 from dftfd.libcint.mole import BOLTZMANN, DALTON_IN_ELECTRON_MASSES, HARTREE_IN_KJ, HARTREE_IN_WAVENUMBERS, PASCAL
 from dftfd.runtime.notebook import ShownAsText
-from dftfd.system.rotations import moments_of_inertia, n_rotations
+from dftfd.system.rotations import moments_of_inertia, n_rotations, symmetry
+
+ZERO = 1e-3
+"""Wavenumber [cm^-1] below which a mode has no direction in energy: neither real nor imaginary."""
 
 SOFT = 100.0
 """Wavenumber [cm^-1] below which quasi-harmonic entropies are not those of oscillators, of both ways."""
@@ -109,13 +112,26 @@ def thermochemistry(
     wavenumbers,
     temperature: float,
     pressure: float,
-    symmetry_number: int,
+    symmetry_number: int | None,
     quasi_harmonic: str | None,
 ) -> Thermochemistry:
     """That of molecules with an electronic energy [hartree], masses (atom,) [u] at coordinates (atom, 3) [bohr].
 
-    wavenumbers: (mode,) [cm^-1], imaginary ones negative.
+    wavenumbers: (mode,) [cm^-1], imaginary ones negative.   symmetry_number: None for that of the geometry.
     """
+    of_geometry = symmetry(masses, coordinates)
+    sigma = symmetry_number or of_geometry.number
+    remarks: tuple[str, ...] = ()
+    if symmetry_number is None and of_geometry.nearly > of_geometry.number:
+        remarks = (
+            f"the geometry is within {of_geometry.off:.2g} bohr of one with symmetry number {of_geometry.nearly}: "
+            f"optimise it further, or give symmetry_number={of_geometry.nearly}",
+        )
+    if 15 <= temperature <= 40:
+        remarks += (f"temperatures are in kelvin: {temperature:g} degrees Celsius are {temperature + 273.15:g} K",)
+    if pressure < 2000:
+        remarks += ("pressures are in pascal: an atmosphere is 101325 Pa, a bar 100000",)
+    wavenumbers = np.where(np.abs(wavenumbers) < ZERO, 0.0, wavenumbers)
     kT = BOLTZMANN * temperature
     m = masses * DALTON_IN_ELECTRON_MASSES
     q_translation = (m.sum() * kT / (2 * np.pi)) ** 1.5 * kT / (pressure * PASCAL)
@@ -123,12 +139,12 @@ def thermochemistry(
     parts = {
         "electrons": Part(energy, BOLTZMANN * float(np.log(multiplicity)), 0.0),
         "translation": Part(1.5 * kT, BOLTZMANN * float(2.5 + np.log(q_translation)), 1.5 * BOLTZMANN),
-        "rotation": _rotation(m, coordinates, kT, symmetry_number),
+        "rotation": _rotation(m, coordinates, kT, sigma),
         "vibrations": _vibrations(w, kT, quasi_harmonic),
     }
     n_imaginary = int(np.sum(wavenumbers < 0))
     zero_point = float(w.sum() / 2)
-    return Thermochemistry(temperature, pressure, symmetry_number, quasi_harmonic, zero_point, parts, n_imaginary)
+    return Thermochemistry(temperature, pressure, sigma, quasi_harmonic, zero_point, parts, n_imaginary, remarks)
 
 
 def _rotation(m, coordinates, kT, symmetry_number) -> Part:

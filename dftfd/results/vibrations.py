@@ -28,8 +28,6 @@ FORMAT = 1
 KM_PER_MOL = 974.8801118
 """Infrared intensity [km/mol] of |d mu/dQ|^2 = 1 e^2/u: N_A e^2 / (12 eps_0 c^2 u)."""
 
-ZERO = 1e-3
-"""Wavenumber [cm^-1] below which a mode has no direction in energy: neither real nor imaginary."""
 
 KELVIN = number(lambda x: 1e-3 <= x <= 1e6, "a temperature from 0.001 to 1e6 kelvin")
 PRESSURE = number(lambda x: 1e-10 <= x <= 1e12, "a pressure of pascal above 0, such as 101325")
@@ -203,7 +201,7 @@ class Vibrations(ShownAsText):
         Imaginary modes are left out, which the result says.
         """
         state = self.energy, self.multiplicity, self.masses, self.coordinates, self.wavenumbers
-        return ideal_gas(*state, temperature, pressure, symmetry_number, quasi_harmonic)
+        return thermochemistry(*state, temperature, pressure, symmetry_number, quasi_harmonic)
 
     @public
     def spectrum(
@@ -326,31 +324,3 @@ def _require_shapes(found):
         raise ValueError("masses or energies that are none")
     if int(found.multiplicity) < 1:
         raise ValueError(f"multiplicity {found.multiplicity}")
-
-
-def ideal_gas(
-    energy: float,
-    multiplicity: int,
-    masses,
-    coordinates,
-    wavenumbers,
-    temperature: float,
-    pressure: float,
-    symmetry_number: int | None,
-    quasi_harmonic: str | None,
-) -> Thermochemistry:
-    """`thermochemistry` with the symmetry number of the geometry where none is given, and remarks on what looks odd."""
-    of_geometry = symmetry(masses, coordinates)
-    sigma = symmetry_number or of_geometry.number
-    remarks: tuple[str, ...] = ()
-    if symmetry_number is None and of_geometry.nearly > of_geometry.number:
-        remarks = (
-            f"the geometry is within {of_geometry.off:.2g} bohr of one with symmetry number {of_geometry.nearly}: "
-            f"optimise it further, or give symmetry_number={of_geometry.nearly}",
-        )
-    if 15 <= temperature <= 40:
-        remarks += (f"temperatures are in kelvin: {temperature:g} degrees Celsius are {temperature + 273.15:g} K",)
-    if pressure < 2000:
-        remarks += ("pressures are in pascal: an atmosphere is 101325 Pa, a bar 100000",)
-    state = energy, multiplicity, masses, coordinates, np.where(np.abs(wavenumbers) < ZERO, 0.0, wavenumbers)
-    return replace(thermochemistry(*state, temperature, pressure, sigma, quasi_harmonic), remarks=remarks)

@@ -167,6 +167,7 @@ class Derivatives(OnNodes):
     def __init__(self, program: ScalarProgram, inline: bool, keep, more_inputs: int = 0, reverse: bool = False):
         super().__init__(program.n_inputs + more_inputs, inline, keep)
         self._of, self._options, self._reverse = program, (inline, frozenset(keep)), reverse
+        self._opened: list[str] = []
         everything = replace(program, outputs=program.needed)
         self.values = dict(zip(program.needed, evaluate(everything, self, self.inputs), strict=True))
         self._picked: dict[int, list[int]] = {}  # of equations kept whole
@@ -179,14 +180,17 @@ class Derivatives(OnNodes):
         in either mode; the function itself cannot."""
         if not (self._reverse and node.op == "call" and has_reverse_rule(node.code.eqn)):
             return super().apply(node, args)
+        written = str(node.code.eqn)
+        if written in self._opened:  # in the value of a rule that calls its own function
+            return super().apply(node, args)
         shapes = [v.aval.shape for v in node.code.eqn.outvars]
         ends = np.cumsum([0, *map(math.prod, shapes)])
         picks = tuple((r, k) for r, shape in enumerate(shapes) for k in range(math.prod(shape)))
         types = tuple(self._type(a) for a in node.args)
         operands = tuple(p for p, t in enumerate(types) if np.issubdtype(t, np.floating))
-        self._reverse = False  # a rule whose value is the function's own ends there
+        self._opened.append(written)
         found = evaluate(_values(Operation(node.kind, node), types, operands, picks, self._options), self, args)
-        self._reverse = True
+        self._opened.pop()
         return [np.array(found[a:b]).reshape(s) for a, b, s in zip(ends, ends[1:], shapes, strict=False)]
 
     def outputs(self) -> list[int]:
