@@ -463,6 +463,13 @@ def test_the_value_of_each_kind_has_a_derivative_where_it_is_part_of_a_slope(kin
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
+def test_a_while_loop_has_no_derivative():
+    """It is said in a line, and not found out by JAX."""
+    loop = _while(np.random.default_rng(3))
+    with pytest.raises(UnsupportedError, match="a while_loop has no derivative"):
+        with_gradient(point_program(lambda x, y: loop(x * y), SCALAR, SCALAR))
+
+
 def test_a_rule_whose_value_is_another_rule_has_second_derivatives():
     """Beside JAX's in reverse mode twice, since it has none of such code in forward mode."""
     inner = _reverse_rule(np.random.default_rng(3))
