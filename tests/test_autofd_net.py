@@ -141,6 +141,7 @@ def test_each_operator(name, where):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name, where", [c for c in CASES if c not in QUICK])
+@pytest.mark.one_in(3)
 def test_each_operator_on_each_space(name, where):
     """The same on all spaces."""
     check_operator(name, where)

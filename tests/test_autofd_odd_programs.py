@@ -351,5 +351,6 @@ def test_odd_programs(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in ROWS if n not in QUICK])
+@pytest.mark.one_in(3)
 def test_all_odd_programs(name):
     check(name)

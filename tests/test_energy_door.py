@@ -16,6 +16,7 @@ from pyscf import dft
 import dftfd
 from dftfd.autofd import compose
 from dftfd.errors import InputError, ResourceError, UnsupportedError
+from dftfd.functionals.base import long_range_exchange
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
 from dftfd.libcint.mole import to_pyscf
 from dftfd.model.calculation import Calculation
@@ -53,14 +54,15 @@ def engine(molecule, xc, **options):
 
 
 COARSE = {"grid_level": 0, "nlc_grid_level": 0}
+RANGES = dftfd.get_functional("lda_x") + 0.19 * dftfd.exact_exchange + 0.46 * long_range_exchange(0.33)
 CASES = [
     pytest.param("pbe", 1, {}, id="GGA, fitted integrals"),
     pytest.param("hf", 1, {"relativity": "x2c"} | AROUND, id="no grid, relativity, field and charges"),
     pytest.param("pbe-d3bj", 1, {"external_potential": bowl}, id="dispersion and a given potential", marks=slow),
     pytest.param("pbe0", 2, {"density_fit": False}, id="hybrid of two spins, exact integrals", marks=slow),
-    pytest.param("camb3lyp", 1, {}, id="range separation, fitted integrals", marks=slow),
-    pytest.param("camb3lyp", 2, {"density_fit": False}, id="range separation, exact integrals", marks=slow),
-    pytest.param("r2scan", 2, {}, id="kinetic energy density", marks=slow),
+    pytest.param(RANGES, 1, {}, id="range separation, fitted integrals", marks=slow),
+    pytest.param(RANGES, 2, {"density_fit": False}, id="range separation, exact integrals", marks=slow),
+    pytest.param("mgga_x_tpss", 2, {}, id="kinetic energy density", marks=slow),
     pytest.param("br89", 1, {}, id="Laplacian of the density", marks=slow),
     pytest.param("vv10", 1, {}, id="double integral", marks=slow),
     pytest.param("vdw-df", 2, {}, id="double integral of another kind", marks=slow),

@@ -305,6 +305,7 @@ FORMULAS = {
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", sorted(FORMULAS))
+@pytest.mark.one_in(4)
 def test_all_rungs_to_fourth_order(name, tmp_path):
     """As the first test, to fourth order."""
     exported = exported_to(tmp_path, name, 4)

@@ -74,7 +74,7 @@ def test_vv10_in_c_is_pyscfs(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["vv10", "rvv10", "vdw_df_nl", "vdw_df2_nl", "hartree"])
+@pytest.mark.parametrize("name", ["vv10", "rvv10", "vdw_df_nl", "hartree"])
 def test_other_double_integrals(name, tmp_path):
     """Both spins; tables of vdW-DF are arrays in the code; sanitizers find nothing in it."""
     dftfd.export(name, tmp_path)

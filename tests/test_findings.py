@@ -26,6 +26,7 @@ def test_each_finding_names_tests():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", findings.FINDINGS)
+@pytest.mark.one_in(2)
 def test_what_was_found_is_mended(name):
     """In a process and a folder of its own."""
     assert findings.main([name]) == 0

@@ -162,6 +162,7 @@ def edge_densities():
 
 @SLOW
 @pytest.mark.parametrize("name", LDA + GGA)
+@pytest.mark.one_in(3)
 def test_energy_and_derivatives_are_finite_everywhere(name):
     """Energies, first and second derivatives at 741 points, vacuum and one empty spin among them: no NaN, no Inf.
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests import budgets, ledger
+from tests import budgets, ledger, order
 from tests.verification import suite
 
 pytest_plugins = ["pytester"]
@@ -146,6 +146,29 @@ def test_exceptions_from_the_budgets_name_tests_that_exist():
     tests = {name.removeprefix("tests/") for name in json.loads(ledger.DURATIONS.read_text())["tests"]}
     for start in (*budgets.TESTS, *budgets.FILES):
         assert any(name.startswith(start) for name in tests), start
+
+
+MANY = """
+import pytest
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("x", [0, *(pytest.param(x, marks=pytest.mark.slow) for x in range(1, 8))])
+def test_many(x): pass
+"""
+
+
+def test_three_days_have_all_cases_and_each_day_what_is_not_slow(pytester, monkeypatch):
+    pytester.makepyfile(MANY)
+
+    def asked(night, *options):
+        monkeypatch.setattr(order, "EVERY_DAY", night == "all")
+        monkeypatch.setattr(order, "NIGHT", night)
+        lines = pytester.runpytest_inprocess("-p", "tests.order", "--collect-only", "-q", *options).outlines
+        return {int(line.split("[")[1][:-1]) for line in lines if "test_many[" in line}
+
+    days = [asked(night) for night in (7, 8, 9, 10)]
+    assert [sum(x in day for day in days[:3]) for x in range(8)] == [3, *[1] * 7]
+    assert days[0] == days[3] and all(len(day) <= 4 for day in days)
+    assert asked("all") == set(range(8)) and asked(7, "-k", "many") == set(range(8))
 
 
 @pytest.mark.slow  # 3 s, pytest in a process; what is over budget: two tests above

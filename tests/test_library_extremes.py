@@ -90,6 +90,7 @@ def quick_or_slow(names):
 
 @pytest.mark.slow  # 1.2 s; derivatives at other extreme points: test_scan
 @pytest.mark.parametrize("name", quick_or_slow(NAMES))
+@pytest.mark.one_in(3)
 def test_energy_and_higher_derivatives_are_finite(name):
     """To fourth order for LDA and GGA, third for the others, along two random directions, at 720 extreme points.
 

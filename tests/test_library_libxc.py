@@ -69,6 +69,7 @@ def quick_or_slow(names):
 
 
 @pytest.mark.parametrize("name", quick_or_slow(NAMES))
+@pytest.mark.one_in(3)
 def test_energy_and_derivatives_to_third_order_are_libxcs(name):
     """Energy to 1e-12, derivatives to 1e-10, both spin layouts: formula and parameters are the published ones.
 

@@ -82,6 +82,7 @@ def test_every_functional_of_the_library_is_compared():
 @pytest.mark.parametrize(
     "geometry, spin", [(WATER, 0), pytest.param(OXYGEN, 2, marks=pytest.mark.slow)], ids=["H2O", "O2"]
 )
+@pytest.mark.one_in(3)
 def test_total_energy_is_pyscfs(name, geometry, spin):
     """1e-8 hartree in 6-31G with exact integrals; those of VV10 on the pruned grid of level 1."""
     molecule = dftfd.molecule(geometry, basis="6-31g", spin=spin)

@@ -5,7 +5,8 @@ The grammar is whatever a functional may be written with. `formula(seed)` is a s
 smooth functions, and op from BLOCKS: control flow, functions with derivative rules, sums in order, look-ups, solved
 equations. Most formulas hold one operation twice, with another length, branch, direction, literal or rule: what must
 not be taken for one. Each holds one of ARITHMETIC, what rules make shorter: zeros, ones, equal operands, numbers that
-meet. The long run has 400 formulas, two seconds of processor time each; DFTFD_FORMULAS=5000 asks for more.
+meet. The long run has 400 formulas, nearly a second of processor time each, fifty of them
+each day; DFTFD_NIGHT=all runs all, and DFTFD_FORMULAS=5000 makes more.
 """
 
 import functools
@@ -490,6 +491,7 @@ def test_a_rule_for_reverse_mode_alone_has_no_forward_derivative():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(MORE, MORE + LONG, PIECE))
+@pytest.mark.one_in(8)
 def test_many_formulas_at_random(first):
     """Values and derivatives to third order, in pieces that may run beside each other."""
     counts: Counter = Counter()

@@ -22,6 +22,7 @@ def minimum(case, **options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.one_in(2)
 def test_minima_equal_those_of_pyscf(name, tmp_path):
     """The same geometry to 1e-4 bohr in no more steps, and the same again after an interruption half way."""
     reference = CASES[name]["reference"]

@@ -205,6 +205,7 @@ def test_names_are_those_of_the_functional_that_was_asked():
 @pytest.mark.slow  # hundreds of self-consistent calculations for each functional
 @pytest.mark.filterwarnings("ignore:the energy of:dftfd.errors.InputWarning")  # grids are coarse: both sides have them
 @pytest.mark.parametrize("name", hybrids())
+@pytest.mark.one_in(3)
 def test_every_number_of_a_hybrid(name):
     """Coefficients, parameters, fractions and omega of all hybrids: gradients are differences of whole SCFs to 1e-6."""
     rows = rows_of(name)

@@ -291,6 +291,7 @@ def test_the_librarys_double_integrals_would_be_registered(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(registry._REGISTRY))
+@pytest.mark.one_in(3)
 def test_the_library_would_be_registered(name):
     """Every formula of the library passes the look that others' formulas get."""
     for _, term in dftfd.get_functional(name).terms:

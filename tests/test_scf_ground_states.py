@@ -53,6 +53,7 @@ def known(row):
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in QUICK)) for n in ASKED])
+@pytest.mark.one_in(3)
 def test_default_finds_the_lowest_known_state(name):
     """Transition-metal atoms, ions and molecules: the lowest energy of PySCF or the hard plan, to 2e-4 hartree."""
     geometry, charge, spin = GEOMETRIES[name.split()[0]]

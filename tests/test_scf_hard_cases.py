@@ -51,6 +51,7 @@ def start(case, system):
 @pytest.mark.parametrize(
     "case", [pytest.param(c, id=c["id"], marks=[pytest.mark.slow] * (c["id"] not in QUICK)) for c in CASES]
 )
+@pytest.mark.one_in(2)
 def test_hard_case_agrees_with_pyscf(case, pyscf_grid):
     """PySCF's energy on our grid and on its own; where several states compete, that energy or a lower one.
 

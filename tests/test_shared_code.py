@@ -279,13 +279,11 @@ SLOW_TO_COMPILE = (
     ("name", "n_spin"),
     [
         ("pbe", 2),
-        *[
-            pytest.param(*of, marks=SLOW_TO_COMPILE)
-            for of in [("lda,vwn", 1), ("lda,vwn", 2), ("pbe", 1), ("tpss", 1), ("tpss", 2)]
-        ],
+        *[pytest.param(*of, marks=SLOW_TO_COMPILE) for of in [("lda,vwn", 1), ("lda,vwn", 2), ("pbe", 1), ("tpss", 2)]],
         *[pytest.param("mgga_x_br89", n_spin, marks=SLOW_TO_COMPILE) for n_spin in (1, 2)],
     ],
 )
+@pytest.mark.one_in(3)
 def test_kernels_equal_plain_derivatives(name, n_spin):
     """Energy, potential and response in one loop against JAX's own derivatives of the energy at each point."""
     rng = np.random.default_rng(7)

@@ -161,6 +161,7 @@ CASES = [
     (OPEN_HEH, "lda,vwn", None, True),
     (HEH, "tpss", "singlet", True),
     (HEH, "r2scanl", "singlet", True),
+    (HEH, "r2scanl", "triplet", True),
     (HEH, "hf", "singlet", True),
     (OPEN_HEH, "pbe0", None, False),
     (HEH, "vdw-df", "singlet", True),

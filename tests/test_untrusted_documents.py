@@ -29,6 +29,7 @@ from dftfd.runtime.spreadsheet import read_table
 from dftfd.tasks.scan_result import load_scan
 from dftfd.translate.templates import substituted
 from dftfd.verify.passport import read_passport
+from tests.order import NIGHT
 
 pytestmark = pytest.mark.filterwarnings("ignore::dftfd.errors.InputWarning")
 SECONDS, BYTES = 2.0, 10**9
@@ -353,7 +354,7 @@ def changed_tree(tree, draw):
     return found
 
 
-@pytest.mark.slow  # excitations and vibrations of H2, and 3,000 files of each
+@pytest.mark.slow  # excitations and vibrations of H2, and 1,000 files of each, others each day
 @pytest.mark.parametrize("kind", ["result", "excitations", "vibrations"])
 def test_sealed_files_with_wrong_contents(kind, tmp_path):
     """Behind a right checksum: read, or refused in one line."""
@@ -363,10 +364,10 @@ def test_sealed_files_with_wrong_contents(kind, tmp_path):
         kind
     ]()
     load = getattr(dftfd, f"load_{kind}")
-    path, draw = tmp_path / "a.h5", random.Random(5)
+    path, draw = tmp_path / "a.h5", random.Random(NIGHT)
     (made.write if kind == "result" else made.save)(path)
     sound = read_tree(path, "a file")
-    for _ in range(3_000):
+    for _ in range(1_000):
         write_tree(path, changed_tree(sound, draw))
         check(lambda p: str(load(p)), path)
 
