@@ -49,9 +49,9 @@ from dftfd.tasks.scan_result import Scan
 from dftfd.training.fitting import Fit
 from dftfd.training.inverted import Inversion
 from dftfd.training.self_consistent import DifferentiableResult
+from tests.order import EVERY_DAY, NIGHT
 
 SAMPLE, SEED = 500, 20261122
-NIGHT = int(os.environ.get("DFTFD_NIGHT") or datetime.date.today().toordinal())
 
 
 class Accepted(Exception):
@@ -836,6 +836,6 @@ def test_a_sample_of_all_values_at_all_positions(nothing_is_computed):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4), ids=lambda part: f"night{NIGHT}-{part}")
 def test_other_values_at_other_positions(nothing_is_computed, part):
-    """A tenth of all 120,000, others each day: all of them take half an hour. DFTFD_NIGHT=NUMBER repeats a day's."""
-    cases = random.Random(NIGHT).sample(all_cases(), 12_000)
+    """A tenth of all 120,000, others each day: all of them take half an hour. DFTFD_NIGHT: tests/order.py."""
+    cases = all_cases() if EVERY_DAY else random.Random(NIGHT).sample(all_cases(), 12_000)
     assert failures(cases[part::4]) == []

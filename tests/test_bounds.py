@@ -124,9 +124,10 @@ def test_bounds_hold_for_shells_of_every_kind(file, symbol):
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(PARTS)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_bounds_hold_for_every_shell_that_pyscf_ships(part):
-    """H to Og: 90,000 different shells of 280 files; this part takes each file, but one of so many elements."""
+    """H to Og: 90,000 different shells of 280 files; each day each file, but one of so many elements."""
     shells = {}
     for path, symbols in shipped_files():
         for symbol in symbols[part::PARTS]:
@@ -406,6 +407,8 @@ def test_the_overlap_on_a_grid_is_the_overlap(rng):
 CASES = {case["id"]: case for case in json.loads((DATA / "cases.json").read_text())}
 COMPARISON = json.loads((DATA / "comparison.json").read_text())["rows"]
 QUICK = ("Kr dyallv2z",)
+LIGHT = ("He dyallv2z", "Ne dyallv2z", "Mg x2c-TZVPall")
+HEAVY = [case for case, row in COMPARISON.items() if row.get("scf_pyscf") and case not in LIGHT]
 
 
 def molecule_of(case):
@@ -433,12 +436,9 @@ def test_energy_of_a_steep_basis_equals_pyscf_on_the_same_density(case):
 
 @pytest.mark.parametrize(
     "case",
-    [
-        pytest.param(c, marks=[pytest.mark.slow] * (c not in ("He dyallv2z", "Ne dyallv2z", "Mg x2c-TZVPall")))
-        for c, row in COMPARISON.items()
-        if row.get("scf_pyscf")
-    ],
+    [*LIGHT, *(pytest.param(c, marks=pytest.mark.slow) for c in HEAVY)],
 )
+@pytest.mark.one_in(6)
 def test_scf_in_a_steep_basis_equals_pyscf(case):
     """PBE with X2C where the set is relativistic, against PySCF's energy on the same points (make_cases.py): 1e-7."""
     fitted = COMPARISON[case]["integrals"] == "fitted"

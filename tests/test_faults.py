@@ -1,4 +1,7 @@
-"""The fault scripts of examples/faults, with few runs each: what docs/reliability.md promises, fault by fault."""
+"""The fault scripts of examples/faults, with few runs each: what docs/reliability.md promises, fault by fault.
+
+Kills are in test_bad_inputs.py (kill9_then_resume); the whole numbers of runs are those of the scripts with --save.
+"""
 
 import importlib.util
 import runpy
@@ -25,14 +28,6 @@ def faults(monkeypatch, tmp_path):
         return code(runs, tmp_path, np.random.default_rng(2), **options)
 
     return figures
-
-
-@pytest.mark.slow
-def test_kills(faults):
-    """A run killed between two cycles and one killed inside a write: both go on to the energy of the whole run."""
-    found = faults("kills", "kills", 2)
-    assert found["resumed"] == 2 and found["unreadable"] == 0 and found["inside a write"] >= 1
-    assert found["largest error of an energy [hartree]"] < TOLERANCE
 
 
 def test_damage(faults):
@@ -76,7 +71,7 @@ def test_endurance(faults):
 
 
 @pytest.mark.slow
-def test_random_molecules(faults, runs=500):
+def test_random_molecules(faults, runs=60):
     """PySCF's DIIS converges no more of them; 97 % of those that both converge agree, the rest of ours are lower.
 
     Or PySCF's state is unstable. Both start from the same density, with the same points; agreement is 1e-6 hartree.
@@ -89,7 +84,7 @@ def test_random_molecules(faults, runs=500):
     assert both.get("same", 0) >= 0.97 * sum(both.values()) and "higher" not in both
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [2, pytest.param(200, marks=pytest.mark.slow)])
 def test_definitions(faults, count):
     """Sound definitions are taken, and their Fock matrices are the derivatives of their energies; others refused."""
     found = faults("definitions", "definitions", count)

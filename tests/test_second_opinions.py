@@ -5,11 +5,9 @@ E_xc and its matrix; where Psi4 is installed it runs the whole calculation of a 
 repeats a night; without it the date is the number.
 """
 
-import os
 import shutil
 import subprocess
 import warnings
-from datetime import date
 
 import numpy as np
 import pytest
@@ -19,8 +17,8 @@ import dftfd
 from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError, InputWarning
 from dftfd.libcint.mole import to_pyscf
+from tests.order import NIGHT
 
-NIGHT = int(os.environ.get("DFTFD_NIGHT") or date.today().toordinal())
 SYMBOLS = sorted(ATOMIC_NUMBERS, key=ATOMIC_NUMBERS.get)[:86]
 BASES = (
     "sto-3g", "6-31g**", "6-311++g**", "def2-svp", "def2-tzvp", "def2-svpd", "cc-pvdz", "cc-pvtz", "aug-cc-pvdz",

@@ -11,11 +11,12 @@ from common import TOLERANCE, report, resumed, right_energy, start
 
 
 def kill_in_cycles(process, path, rng):
-    """At a random instant of the SCF cycles."""
+    """At a random instant after a random one of the SCF cycles, which take milliseconds."""
+    wanted = f"cycle= {int(rng.integers(1, 6))} "
     for line in process.stdout:
-        if line.startswith("cycle= 1 "):
+        if line.startswith(wanted):
             break
-    time.sleep(rng.uniform(0.0, 0.25))
+    time.sleep(rng.uniform(0.0, 3e-3))
     process.send_signal(signal.SIGKILL)
 
 

@@ -23,7 +23,7 @@ from dftfd.errors import DftfdError, NotConvergedError, NumericalError, Resource
 from tests.combinations.cases import PROPERTIES, Case, draw
 from tests.combinations.checks import CHECKS
 from tests.combinations.own import know_own
-from tests.combinations.solving import Inapplicable, softness
+from tests.combinations.solving import SCALES, Inapplicable, Trial, softness
 from tests.combinations.table import disagrees
 
 DEFECTS = ("wrong", "raw", "table")
@@ -65,6 +65,21 @@ def outcome(case: Case, seconds: float = 60.0) -> tuple[str, str]:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
 
 
+def _passes_otherwise(case: Case, what: str, tolerance: float) -> bool:
+    """Whether the comparison is within the tolerance with other steps, or a finer grid where turning is looked at."""
+    signal.setitimer(signal.ITIMER_VIRTUAL, 600.0)
+    for Trial.number in range(1, len(SCALES)):
+        try:
+            found = [c for c in CHECKS[case.property](case) if c[0] == what]
+        except (TooLong, DftfdError):
+            continue
+        finally:
+            Trial.number = 0
+        if found and np.abs(np.asarray(found[0][1]) - np.asarray(found[0][2])).max(initial=0.0) <= tolerance:
+            return True
+    return False
+
+
 def _compared(case: Case) -> tuple[str, str]:
     """The outcome of a case that ends without an exception, or with a refusal."""
     worst = ""
@@ -74,6 +89,9 @@ def _compared(case: Case) -> tuple[str, str]:
             if not difference <= tolerance:
                 if case.property in SECOND_ORDER and softness(case) < SOFT:
                     return "soft", f"{what}: off by {difference:.2e} where orbitals turn at no cost"
+                if _passes_otherwise(case, what, tolerance):
+                    worst = worst or f"{what}: {difference:.1e}, within {tolerance:.1e} by other steps"
+                    continue
                 return "wrong", f"{what}: off by {difference:.2e}, within {tolerance:.1e} expected"
             worst = worst or f"{what}: {difference:.1e}"
     except (NotConvergedError, NumericalError, ResourceError):

@@ -21,11 +21,13 @@ from tests.combinations.formulas import (
 )
 from tests.combinations.solving import (
     FIELD,
+    KINKED,
     NOT_IN_PYSCF,
     PYSCF_NAMES,
     STEP,
     Comparison,
     Inapplicable,
+    Trial,
     bend,
     direction,
     in_field,
@@ -71,7 +73,10 @@ def energy(case: Case) -> Iterator[Comparison]:
     P = of_one_set(result.density_matrix)
     yield "PySCF's energy of the density", result.energy, mf.energy_tot(P) + of_nuclei, 2e-7
     F = mf.get_hcore() + mf.get_veff(mf.mol, P)
-    yield "PySCF's Fock matrix of the density", result.fock, F if F.ndim == 3 else F[None], 2e-6
+    F = F if F.ndim == 3 else F[None]
+    # of no electrons, M06-L's slope by their density has no limit: 9e11 here, 4e5 there
+    known = [s for s, D in enumerate(result.density_matrix) if np.any(D) or "m06" not in case.xc]
+    yield "PySCF's Fock matrix of the density", result.fock[known], F[known], 2e-6
 
 
 def _xc_energy(case, result) -> float | None:
@@ -180,7 +185,10 @@ def hessian(case: Case) -> Iterator[Comparison]:
     moving_grid(case)
     result, d = solved(case), direction(case)
     H = result.hessian()
-    expected, error = bend(lambda t: total(solved(case, t * d, guess=result)), total(result), 2 * STEP)
+    if case.xc in KINKED:
+        expected, error = slope(lambda t: -np.sum(solved(case, t * d, guess=result).forces() * d), 2 * STEP)
+    else:
+        expected, error = bend(lambda t: total(solved(case, t * d, guess=result)), total(result), 2 * STEP)
     yield "differences of energies", np.einsum("ax,axby,by->", d, H, d), expected, 2e-5 + 0.1 * error
     if not STILL & set(case.options) and not case.xc.startswith("r_x"):
         yield "sum over the atoms", H.sum(axis=0), np.zeros((3, len(d), 3)), 2e-5
@@ -231,6 +239,7 @@ def rotation(case: Case) -> Iterator[Comparison]:
     """Turned together with the field and the charges; exact but for the grid."""
     if {"external_potential", "grid"} & set(case.options) or case.xc.startswith("r_x"):
         raise Inapplicable
+    case = replace(case, options=case.options | {"grid_level": case.options["grid_level"] + 2 * min(Trial.number, 2)})
     U = np.linalg.qr(np.random.default_rng(case.seed).normal(size=(3, 3)))[0]
     U *= np.sign(np.linalg.det(U))
     result = solved(case)
@@ -284,7 +293,9 @@ def size(case: Case) -> Iterator[Comparison]:
 
 def _helium(case, far):
     """The helium atom by itself, with the case's options."""
-    other = replace(case, atoms=[far], charge=0, spin=0, method="UKS" if case.method == "UKS" else "auto")
+    of_closed_shell = {k: v for k, v in case.options.items() if k != "broken_symmetry"}
+    method = "UKS" if case.method == "UKS" else "auto"
+    other = replace(case, atoms=[far], charge=0, spin=0, method=method, options=of_closed_shell)
     molecule = molecule_of(other)
     options = options_of(other, molecule)
     return dftfd.run_scf(molecule, other.xc, other.method, **options)
