@@ -1,7 +1,8 @@
 """Which slow cases run on a day, and tests in random order: --order SEED.
 
 `@pytest.mark.one_in(K)`: of the slow cases of a test every K-th, beginning elsewhere each day, so that K days in a row
-have all. DFTFD_NIGHT=all, -k and tests named on the command line leave none out; DFTFD_NIGHT=NUMBER repeats a day.
+have all. With of="NAME" the tests that say so are cases of one. DFTFD_NIGHT=all, -k and tests named on the command line
+leave none out; DFTFD_NIGHT=NUMBER repeats a day.
 
 An equal seed gives an equal order, of the files and inside of each.
 """
@@ -29,8 +30,8 @@ def pytest_report_header():
 @pytest.hookimpl(tryfirst=True)  # cases are counted before -m and --resume take some away
 def pytest_collection_modifyitems(config, items):
     if not (EVERY_DAY or config.option.keyword or any("::" in word for word in config.args)):
-        others = left_to_other_days(items, NIGHT)
-        config.hook.pytest_deselected(items=others)
+        others = set(left_to_other_days(items, NIGHT))
+        config.hook.pytest_deselected(items=list(others))
         items[:] = [item for item in items if item not in others]
     seed = config.getoption("order")
     if seed is not None:
@@ -44,7 +45,7 @@ def left_to_other_days(items, night) -> list:
     for item in items:
         mark = item.get_closest_marker("one_in")
         if mark and item.get_closest_marker("slow"):
-            name = item.nodeid.split("[")[0]
+            name = mark.kwargs.get("of") or item.nodeid.split("[")[0]
             seen[name] = number = seen.get(name, -1) + 1
             if (number - night) % mark.args[0]:
                 others.append(item)

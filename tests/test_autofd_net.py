@@ -165,6 +165,7 @@ def test_random_functionals(seeds):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(5))
+@pytest.mark.one_in(5)
 def test_many_random_functionals(block):
     """Forty seeds a block, both doors, second derivatives too."""
     count = random_functionals(range(100 + 40 * block, 140 + 40 * block), ("value", "jvp", "grad", "jax.grad", "hvp"))

@@ -480,13 +480,13 @@ def lines_of(path):
 
 @pytest.mark.slow
 def test_killed_at_random_instants_the_table_is_the_same(tmp_path):
-    """Ten kills of the process: no molecule is in the record twice, the table is that of one run."""
+    """Five kills of the process: no molecule is in the record twice, the table is that of one run."""
     command = [sys.executable, "-m", "dftfd", "benchmark", "w4-17", "--xc", "hf;lda,vwn"]
     command += ["--limit", "20", "--basis", "sto-3g"]
     table = lambda name: ["--quiet", "--csv", str(tmp_path / name), "--overwrite"]
     subprocess.run([*command, *table("whole.csv")], check=True, capture_output=True)
     record, rng, kills = tmp_path / "record.jsonl", random.Random(20261122), []
-    for _ in range(10):
+    for _ in range(5):
         before, wanted, deadline = lines_of(record), rng.randint(0, 2), time.monotonic() + 120
         run = subprocess.Popen([*command, "--record", str(record), *table("killed.csv")], stdout=subprocess.DEVNULL)
         while run.poll() is None and lines_of(record) < before + wanted and time.monotonic() < deadline:

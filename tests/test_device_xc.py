@@ -57,6 +57,7 @@ of_any_functional = pytest.mark.parametrize("xc", ["lda_x", pytest.param("pbe", 
 @pytest.mark.parametrize(
     ("xc", "n_spin"), [case if case in QUICK else pytest.param(*case, marks=pytest.mark.slow) for case in CASES]
 )
+@pytest.mark.one_in(2)
 def test_one_device(xc, n_spin):
     """Value, gradient, Hessian and tau channels, restricted and not: relative 1e-12 of energy, matrix and electrons."""
     assert difference(xc, n_spin, jax.devices()[:1]) < 1e-12

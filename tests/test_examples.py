@@ -83,6 +83,7 @@ def test_weighted_density(capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(3, of="examples that train")
 def test_learned_functional(capsys):
     """06: the loss falls a hundredfold; self-consistent energies of the molecules trained on, and of two that were not,
     err less than PBE's, and the uniform gas's F = 1 and the Lieb-Oxford bound hold by construction."""
@@ -98,6 +99,7 @@ def test_learned_functional(capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(3, of="examples that train")
 def test_refit_of_b97():
     """08, on three molecules in a small basis: errors fall, exact conditions are kept."""
     found, mean, (outside, uniform) = load("08_refit_of_b97.py")["main"](quick=True)
@@ -108,6 +110,7 @@ def test_refit_of_b97():
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(3, of="examples that train")
 def test_network_from_derivatives():
     """12, on two atoms and molecules: both losses bring the training and the validation molecules closer than PBE."""
     _, rows = load("12_network_from_derivatives.py")["main"](quick=True)
@@ -117,6 +120,7 @@ def test_network_from_derivatives():
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(3, of="examples that train")
 def test_functional_from_potentials():
     """13, helium and H2 in a small basis: slopes fall where potentials are learned, energies where they are, too."""
     reached, means = load("13_functional_from_potentials.py")["main"](quick=True)
@@ -127,6 +131,7 @@ def test_functional_from_potentials():
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(3, of="examples that train")
 def test_refit_of_pbe():
     """07, on two molecules: a larger kappa, as revPBE has it, helps the one that is held out; a bound is kept."""
     free, bound = load("07_refit_of_pbe.py")["main"](quick=True)

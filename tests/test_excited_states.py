@@ -113,6 +113,7 @@ CASES = [  # functional, spin of the molecule, of the excitation, tda, options
 @slow
 @pytest.mark.filterwarnings("ignore")  # coarse grids, for which the derivatives are exact, too
 @pytest.mark.parametrize(("xc", "unpaired", "spin", "tda", "options"), CASES)
+@pytest.mark.one_in(2)
 def test_forces_are_the_slopes_of_energies(xc, unpaired, spin, tda, options):
     """1e-6 hartree/bohr on a coarse grid: each kind of functional, exact and fitted integrals.
 

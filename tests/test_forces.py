@@ -218,6 +218,7 @@ COMBINATIONS = {  # geometry and its options, functional, method, options of run
 @pytest.mark.filterwarnings("ignore:the grid holds")
 @pytest.mark.filterwarnings("ignore:the energy of", "ignore:the exchange of '0.5.vdw-df")
 @pytest.mark.parametrize("name", COMBINATIONS)
+@pytest.mark.one_in(2)
 def test_kinds_of_functionals_and_options_combine(name):
     """Each kind of functional with methods, integrals and surroundings that no other test has it with, to 1e-8."""
     geometry, given, xc, method, options = COMBINATIONS[name]

@@ -73,6 +73,7 @@ def fuzz(count, strategy, code):
 
 @pytest.mark.parametrize("count", [40, pytest.param(2_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", PARSERS)
+@pytest.mark.one_in(2)
 def test_text(name, count):
     """Coordinates, trajectories, names of atoms, functionals and basis sets, sizes of memory."""
     fuzz(count, *PARSERS[name])

@@ -112,6 +112,7 @@ SAMPLE = ["lda_c_pw", "gga_x_b88", "gga_c_lyp", "mgga_x_r2scan", "hyb_gga_xc_b3l
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in SAMPLE else pytest.mark.slow) for n in KEPT])
+@pytest.mark.one_in(3)
 def test_energies_are_those_that_are_kept(name):
     """data/passports: no number of a functional moves by more than its error bar and what another JAX rounds."""
     found = passport(name)

@@ -387,6 +387,7 @@ def numbers_of(text):
 
 @pytest.mark.slow  # some thirty processes
 @pytest.mark.parametrize("command", LONG)
+@pytest.mark.one_in(2)
 def test_killed_at_random_moments_a_run_ends_as_if_it_had_not_been(command, tmp_path, monkeypatch):
     """SIGKILL five times, after a random number of pieces and a random while; then what it prints is the same."""
     rng = random.Random(f"{command} 20261127")

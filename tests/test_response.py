@@ -62,6 +62,7 @@ QUICK = {("pbe", 0, True), ("b3lyp", 1, False)}
         for fitted in (True, False)
     ],
 )
+@pytest.mark.one_in(3)
 def test_excitations_are_pyscfs(xc, spin, fitted, monkeypatch):
     """Energies to 1e-6 hartree, strengths to 1e-5, full and TDA, singlets, triplets, open shells.
 
@@ -118,6 +119,7 @@ def pyscfs_polarizability(mf):
         for fitted in (True, False)
     ],
 )
+@pytest.mark.one_in(3)
 def test_polarizability_is_pyscfs(xc, spin, fitted):
     """Static, all terms' response, VV10's among them: to 1e-5 of the largest element."""
     result = solved(xc, spin, density_fit=fitted, nlc_grid_level=0)
@@ -128,6 +130,7 @@ def test_polarizability_is_pyscfs(xc, spin, fitted):
 @slow
 @pytest.mark.filterwarnings("ignore:the grid holds")
 @pytest.mark.parametrize(("xc", "spin"), [(xc, spin) for xc in FUNCTIONALS for spin in (0, 1)])
+@pytest.mark.one_in(2)
 def test_hyperpolarizability_is_that_of_pyscfs_polarizabilities(xc, spin):
     """Five-point differences of PySCF's alpha in fields, each solved by PySCF, made symmetric: to 1e-5 of the largest.
 

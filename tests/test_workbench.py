@@ -101,6 +101,7 @@ def test_every_operation_in_javascript_is_numpy_s(tmp_path):
 
 @needs_node
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(n, marks=pytest.mark.slow) for n in SLOW)])
+@pytest.mark.one_in(2)
 def test_the_page_s_numbers_are_python_s(name, tmp_path):
     """Energies and slopes in two atoms to 1e-12, their derivatives along directions to 1e-10, where both spins are."""
     functional = dftfd.get_functional(name)
