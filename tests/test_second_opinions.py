@@ -100,7 +100,7 @@ f.close()
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("psi4") is None, reason="Psi4 is not installed")
-@pytest.mark.parametrize("number", range(4), ids=lambda number: f"night{NIGHT}-{number}")
+@pytest.mark.parametrize("number", range(2), ids=lambda number: f"night{NIGHT}-{number}")
 def test_whole_calculation_of_a_random_hydride_is_psi4s(number, tmp_path):
     """A hydride of the first two rows with a distorted geometry: total energies to 1e-5 hartree, grids of each."""
     rng = np.random.default_rng((NIGHT, 100 + number))
