@@ -5,9 +5,11 @@ and dipole are written by hand, so that each fault is one line.
 """
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ import pytest
 import dftfd
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.interop.asked import Fixed, Setting
+from dftfd.interop.asked_program import SHIPPED, filled, read_program, shipped
 from dftfd.interop.asked_pyscf import PySCFTarget
 from dftfd.interop.asked_qcengine import QCEngineTarget
 from dftfd.verify.code_audit import MOLECULES, audit_code, setting_of
@@ -385,6 +388,137 @@ def test_descriptions_of_programs_are_checked(springs, before, after, message):
     springs.write_text(springs.read_text().replace(before, after, 1))
     with pytest.raises(dftfd.DftfdError, match=message):
         audit_code(springs, "water")
+
+
+LITHIUM_HYDRIDE = "Li 0 0 0.05; H 0.1 0 1.65"
+BESIDE = np.array([[2.6, 3.1, 2.9, 0.6], [-3.4, -2.2, -3.7, -0.4]])
+OUTPUTS = Path(__file__).parent.parent / "data" / "audits" / "outputs"
+
+
+@pytest.fixture(scope="module")
+def lithium_hydride():
+    """LiH beside two charges, and PySCF's answers in STO-3G."""
+    scf = pytest.importorskip("pyscf.scf")
+    target, s = PySCFTarget(scf.HF, "sto-3g"), setting_of(LITHIUM_HYDRIDE).but(charges=BESIDE)
+    return s, {quantity: target.compute(quantity, s) for quantity in ("energy", "forces", "dipole", "charge_forces")}
+
+
+def close(given, expected, quantity):
+    """Within the digits that are printed: NWChem's gradients have six decimals, Psi4's dipoles a factor with nine."""
+    limit = {"energy": 1e-8, "dipole": 1e-6}.get(quantity, 1e-6)
+    np.testing.assert_allclose(given, expected, rtol=0, atol=limit)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_outputs_of_programs_are_read(name, lithium_hydride, tmp_path, monkeypatch):
+    """What NWChem 7.0.2 and Psi4 1.3.2 printed for LiH (data/audits/README.md) is read as PySCF's numbers."""
+    (tmp_path / name).write_text(f"#!/bin/sh\ncp {OUTPUTS / name}/*.* .\ncat {OUTPUTS / name}/stdout\n")
+    (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    target, (s, expected) = shipped(name).in_basis("sto-3g"), lithium_hydride
+    for quantity in target.offers & set(expected):
+        close(target.compute(quantity, s), expected[quantity], quantity)
+    hessian = target.compute("hessian", s).reshape(6, 6)
+    np.testing.assert_allclose(hessian, hessian.T, rtol=0, atol=1e-9)
+
+
+@pytest.mark.slow  # processes of other programs
+@pytest.mark.parametrize("name", SHIPPED)
+def test_programs_compute_what_they_are_asked(name, lithium_hydride):
+    """NWChem and Psi4 themselves: geometry, charge, spin, basis, charges and field arrive as they are meant."""
+    if shutil.which(name) is None:
+        pytest.skip(f"no {name}")
+    target, (s, expected) = shipped(name).in_basis("sto-3g"), lithium_hydride
+    for quantity in target.offers & set(expected):
+        close(target.compute(quantity, s), expected[quantity], quantity)
+    from pyscf import scf
+
+    other = s.but(charge=1, spin=1)
+    close(target.compute("energy", other), PySCFTarget(scf.HF, "sto-3g").compute("energy", other), "energy")
+    if "field" in target.conditions:
+        other = s.but(charges=s.charges[:0], field=np.array([0.004, -0.006, 0.005]))
+        close(target.compute("energy", other), PySCFTarget(scf.HF, "sto-3g").compute("energy", other), "energy")
+
+
+ECHO = """
+command = ["cat", "{input}"]
+ghost = "X-{symbol}"
+template = '''
+{geometry_bohr}
+unpaired {unpaired} method {method}
+{charges_last}
+sum 0.0 {grid}
+sum 0.0 0.0 0.0
+{task}'''
+[values]
+method = "hf"
+grid = "0.001 0.2"
+[variants."finer grid"]
+grid = "0.0 0.0"
+[tasks.energy]
+read = '^unpaired (.)'
+[tasks.forces]
+read = '^sum (.*)'
+[tasks.charge_forces]
+read = '^(-?[\\d.]+) (-?[\\d.]+) (-?[\\d.]+) -?[\\d.]+$'
+[tasks.hessian]
+text = "1 0 2 0 0 3 4 0 0 5 0 6 0 0 7 0 0 8 0 0 9"
+output = "input.dat"
+read = '^(1 .*)$'
+"""
+"""A description whose program prints its input."""
+
+
+@pytest.fixture
+def echo(tmp_path):
+    path = tmp_path / "echo.toml"
+    path.write_text(ECHO)
+    return read_program(path)
+
+
+def test_placeholders(echo, monkeypatch):
+    """Ghosts, unpaired electrons, charges last, a method and a lower triangle; what has no place is refused."""
+    s = setting_of("O 0 0 0; ghost-H 0 0 1").but(spin=2, charges=BESIDE)
+    assert echo.conditions == {"spin", "charges"} and echo.compute("energy", s) == 2.0
+    np.testing.assert_array_equal(echo.compute("charge_forces", s), BESIDE[:, :3])
+    hessian = echo.compute("hessian", s).reshape(6, 6)
+    assert (hessian == hessian.T).all() and hessian.diagonal().tolist() == [1, 2, 3, 5, 7, 9] and hessian[4, 3] == 0
+    seen = []
+    fill = lambda text, places: seen.append(filled(text, places)) or seen[-1]
+    monkeypatch.setattr("dftfd.interop.asked_program.filled", fill)
+    echo.of("method", "pbe").compute("energy", s)
+    assert any("method pbe" in text and "\nX-H 0.0" in text for text in seen)
+    with pytest.raises(UnsupportedError, match="has no {basis} with a value"):
+        echo.in_basis("sto-3g")
+    with pytest.raises(UnsupportedError, match="no ghost atoms"):
+        replace(echo, ghost="").compute("energy", s)
+
+
+def test_variants_of_programs(echo):
+    """A finer grid that an input may ask for tells where a sum of forces comes from."""
+    outcome = found_by(echo, "net force", "H 0 0 0; H 0.1 0 0.9")
+    assert (outcome.verdict, outcome.pattern) == (INCONSISTENT, "missing grid response")
+
+
+def test_a_basis_set_that_a_program_does_not_know():
+    """No energy under one of two names is no inconsistency; it is said which name that was."""
+
+    class Named(Toy):
+        basis = ""
+
+        def in_basis(self, basis):
+            other = Named(self.fault)
+            other.basis = basis
+            return other
+
+        def compute(self, quantity, s):
+            if self.basis == "6-31g(d)":
+                raise KeyError("no such basis")
+            return super().compute(quantity, s)
+
+    outcome = found_by(Named(), "two names")
+    assert outcome.verdict == "not offered" and "no energy in 6-31g(d)" in outcome.evidence
+    assert found_by(Named(), "nested bases").verdict == CONSISTENT
 
 
 def test_programs_of_qcengine():

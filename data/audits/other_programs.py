@@ -1,14 +1,12 @@
 """Calculators of ASE, executables and dftfd itself, beside the methods of PySCF."""
 
-from pathlib import Path
+from dataclasses import replace
 
 from ase.calculators.emt import EMT
 
 from dftfd.interop.asked_ase import ASETarget
-from dftfd.interop.asked_program import read_program
+from dftfd.interop.asked_program import shipped
 from dftfd.verify.code_own import OwnTarget
-
-HERE = Path(__file__).parent
 
 
 def tight_binding(method):
@@ -35,11 +33,15 @@ def gfn2():
 
 
 def psi4_hf():
-    return read_program(HERE / "psi4_hf.toml").in_basis("sto-3g")
+    return replace(shipped("psi4").in_basis("sto-3g"), name="Psi4 1.3.2, RHF/sto-3g")
 
 
 def psi4_pbe():
-    return read_program(HERE / "psi4_pbe.toml").in_basis("sto-3g")
+    return replace(shipped("psi4").in_basis("sto-3g").of("method", "pbe"), name="Psi4 1.3.2, PBE/sto-3g")
+
+
+def nwchem_hf():
+    return replace(shipped("nwchem").in_basis("sto-3g"), name="NWChem 7.0.2, HF/sto-3g")
 
 
 def own_hf():

@@ -18,9 +18,9 @@ def audit_code(
     target: Annotated[
         str,
         typer.Argument(
-            help="dftfd; FILE.toml, an executable with its input; qcengine:PROGRAM:METHOD:BASIS; or FILE.py:NAME, "
-            "module:NAME of an ASE calculator, of code that makes one, of code Mole -> mean field of PySCF, or of a "
-            "target (docs/audit_code.md). FILE.py is executed."
+            help="dftfd; psi4; nwchem; FILE.toml, an executable with its input; qcengine:PROGRAM:METHOD:BASIS; or "
+            "FILE.py:NAME, module:NAME of an ASE calculator, of code that makes one, of code Mole -> mean field of "
+            "PySCF, or of a target (docs/audit_code.md). FILE.py is executed."
         ),
     ],
     molecule: Annotated[
@@ -29,7 +29,9 @@ def audit_code(
     ] = None,
     check: Annotated[list[str] | None, typer.Option(help="A check, may be given again; default: all.")] = None,
     basis: Annotated[str | None, typer.Option(help="Basis set, where the target takes one.")] = None,
-    xc: Annotated[str | None, typer.Option(help="Of dftfd: the functional; default: pbe.")] = None,
+    xc: Annotated[
+        str | None, typer.Option(help="Functional of dftfd (default: pbe), method of psi4, nwchem, FILE.toml.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
     output: Annotated[
         list[Path] | None, typer.Option(help="Write the audit to this file, .json or .html; may be given again.")
@@ -43,15 +45,18 @@ def audit_code(
 
     Forces, Hessians, dipoles against differences, sums, symmetry, equivalent inputs; exit code 1 where they disagree.
     """
+    from dftfd.interop.asked_program import ProgramTarget
     from dftfd.verify.code_audit import as_target
     from dftfd.verify.code_audit import audit_code as audit
     from dftfd.verify.code_own import OwnTarget
 
     refuse_existing(output or [], overwrite, ".json", ".html")
     with messages(verbose, debug):
-        if xc is not None and target != "dftfd":
-            raise InputError("--xc is a functional of dftfd; other targets have their own.")
-        asked = as_target(target) if xc is None else OwnTarget(functional_named(xc))
+        asked = OwnTarget(functional_named(xc)) if xc is not None and target == "dftfd" else as_target(target)
+        if isinstance(asked, ProgramTarget) and xc is not None:
+            asked = asked.of("method", xc)
+        elif xc is not None and target != "dftfd":
+            raise InputError("--xc is for dftfd, psi4, nwchem and FILE.toml; other targets have their own methods.")
         if basis is not None:
             asked = asked.in_basis(basis)
         report = audit(asked, molecule or None, check or None, None if quiet else _tell)

@@ -17,7 +17,7 @@ from dftfd.errors import (
 )
 from dftfd.interop.asked import Setting, Target
 from dftfd.interop.asked_ase import ASETarget
-from dftfd.interop.asked_program import read_program
+from dftfd.interop.asked_program import SHIPPED, read_program, shipped
 from dftfd.interop.asked_pyscf import PySCFTarget
 from dftfd.interop.asked_qcengine import QCEngineTarget
 from dftfd.runtime.arguments import Kind, callback, optional, public
@@ -75,6 +75,8 @@ def _named_target(text):
     """A program by its name or file, or what code names."""
     if text == "dftfd":
         return OwnTarget()
+    if text.lower() in SHIPPED:
+        return shipped(text.lower())
     if text.lower().endswith(".toml"):
         return read_program(Path(text))
     if text.startswith("qcengine:"):
@@ -130,7 +132,8 @@ def audit_code(
 
     target: an ASE calculator, a class of calculators or code that makes one; code Mole -> mean field of PySCF; an
         object with `name`, `offers`, `conditions` and `compute`, see `dftfd.interop.asked.Target`; or as text 'dftfd',
-        'FILE.toml' of an executable, 'qcengine:PROGRAM:METHOD:BASIS', 'FILE.py:NAME' or 'module:NAME' of the above.
+        'psi4', 'nwchem', 'FILE.toml' of another executable,
+        'qcengine:PROGRAM:METHOD:BASIS', 'FILE.py:NAME' or 'module:NAME' of the above.
     molecules: names ('water', 'NH2'), coordinates as text [angstrom], xyz files ('own.xyz:-1', 'own.xyz:0,3'), or
         `dftfd.interop.asked.Setting` objects. By default water and NH2;
         an odd electron is unpaired.
