@@ -30,6 +30,12 @@ def radial(power, **given):
     return fd.Domain((), points=r, weights=w * r**power, name="r", **given)
 
 
+def radial_of(n):
+    r, w = gauss(n, 0.0, 4.0)
+    return fd.Domain((), points=r, weights=w)
+
+
+stiffness_of_r = lambda f: 0.5 * fd.integrate(fd.nabla(f) ** 2)
 SIN = {"density": lambda q: jnp.sin(q[0])}
 SQUARE = {"density": lambda r: r**2}
 POLAR = jnp.array([1.0, 0.0])
@@ -120,6 +126,23 @@ def test_check_takes_functions_of_several_arguments_and_components():
     f = fd.function(lambda x, y: jnp.stack([x * jnp.sin(y), jnp.cos(y) + x**2]), X, Y)
     energy = lambda f: fd.integrate(fd.dot(fd.nabla(f, 0), fd.nabla(f, 1)) + fd.dot(f, f) ** 2)
     assert fd.check(energy, f).passed
+
+
+@pytest.mark.parametrize("n", [3, 4, 5])
+def test_check_judges_no_quadrature_of_one_node_a_bump(n):
+    """With one node in the middle of a bump its slope is zero on all nodes: dE = 0 said nothing of the functional."""
+    f = fd.function(lambda r: jnp.exp(-r), radial_of(n))
+    if n < 5:
+        with pytest.raises(SignatureError, match=f"has {n} points, too few"):
+            fd.check(stiffness_of_r, f)
+    else:
+        assert fd.check(stiffness_of_r, f).passed
+
+
+@pytest.mark.parametrize("wrong", [{"bumps": 0}, {"bumps": 1.5}, {"seed": -1}, {"seed": "x"}])
+def test_options_of_check_are_whole_numbers(wrong):
+    with pytest.raises(SignatureError, match="a whole number"):
+        fd.check(stiffness_of_r, fd.function(lambda r: jnp.exp(-r), radial_of(5)), **wrong)
 
 
 @pytest.mark.parametrize("wrong", [3.0, fd.function(lambda x: x, fd.Domain(()))])

@@ -105,6 +105,13 @@ def test_remarks_behind_atoms_warn(remark, about):
         assert molecule(f"He 0 0 0 # {remark}\nHe 0 0 3", "sto-3g").charge == 0
 
 
+@pytest.mark.parametrize("text", ["H 0 0 0 # bohr\nH 0 0 1.4", "H 0 0 0; H 0 0 1.4; # (a.u.)", "H # bohr\nH 1 1.4"])
+def test_units_behind_atoms_count(text):
+    with pytest.raises(InputError, match="says that it is in bohr"):
+        molecule(text, "sto-3g")
+    assert molecule(text, "sto-3g", unit="bohr").coordinates[1, 2] == pytest.approx(1.4)
+
+
 @pytest.mark.parametrize("comment", ["1-", "2+", "-", "ne=9", "Charge State = +2"])
 def test_comments_of_charges_that_are_not_understood(comment):
     with pytest.raises(InputError, match="is not understood"):
@@ -241,6 +248,29 @@ def test_multiplicities_of_qcschema_are_whole(field, value, match, tmp_path):
         read_input(tmp_path / "a.json")
 
 
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [({"masses": [15.995, 17.999]}, ""), ({"mass_numbers": [-1, 18]}, "")]
+    + [({"masses": [15.995]}, "1 entries for 2"), ({"fragment_charges": [1, 0], "molecular_charge": 0}, "add up to")],
+)
+def test_masses_and_fragments_of_qcschema(fields, match, tmp_path):
+    """Isotopes, without a match, are warned of; masses and mass numbers of the elements are silent."""
+    document = {"driver": "hessian", "model": {"method": "pbe", "basis": "sto-3g"}}
+    atoms = {"symbols": ["O", "O"], "geometry": [0, 0, 0, 0, 0, 2.3]}
+    for more in ({"masses": [15.99491461957, 15.999], "mass_numbers": [16, -1], "fragment_charges": None}, fields):
+        (tmp_path / "a.json").write_text(json.dumps(document | {"molecule": atoms | more}))
+        if more is not fields:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                read_input(tmp_path / "a.json")
+        elif match:
+            with pytest.raises(InputError, match=match):
+                read_input(tmp_path / "a.json")
+        else:
+            with pytest.warns(InputWarning, match="names isotopes"):
+                read_input(tmp_path / "a.json")
+
+
 def test_names_of_a_zmatrix_differ_by_more_than_case():
     with pytest.raises(InputError, match="'R' and 'r'"):
         molecule("O\nH 1 R\nH 1 r 2 104\nR = 0.96\nr = 1.2", "sto-3g")
@@ -316,6 +346,18 @@ def test_smiles_of_other_letters_are_refused():
     pytest.importorskip("rdkit")
     with pytest.raises(InputError, match="cyrillic"):
         molecule("smiles:C\u0421", "sto-3g")
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [("CCO.[K+]", "2 molecules or ions"), ("O.O.O", "3 molecules or ions"), ("C~C", "bond of no kind")]
+    + [("C*", "atom of no element"), ("C\nCC", "one molecule expected")],
+)
+def test_smiles_without_one_form_are_refused(text, match):
+    """RDKit put K+ into ethanol, read C~C as C2H8 and the first of two lines."""
+    pytest.importorskip("rdkit")
+    with pytest.raises(InputError, match=match):
+        molecule(f"smiles:{text}", "sto-3g")
 
 
 def test_smiles_with_a_charge_behind_are_refused_and_clear_ones_are_silent():

@@ -7,12 +7,16 @@ D. G. A. Smith et al., WIREs Comput. Mol. Sci. 11, e1491 (2021). doi:10.1002/wcm
 import json
 from dataclasses import dataclass
 
+import numpy as np
+
 from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError, UnsupportedError, shown
+from dftfd.libcint.mole import average_masses, common_masses
 from dftfd.runtime.arguments import each, flag, number, refuse_unknown, text
 from dftfd.runtime.files import write_text
 from dftfd.runtime.json_reader import parse_json
 from dftfd.system.geometry import read_text
+from dftfd.system.molfile import warn_of_isotopes
 
 RETURNS = {
     "energy": lambda result: result.energy,
@@ -89,13 +93,32 @@ def _molecule_arguments(molecule, where):
         (symbol if is_real else f"ghost-{symbol}", tuple(geometry[3 * k : 3 * k + 3]))
         for k, (symbol, is_real) in enumerate(zip(symbols, real, strict=True))
     ]
+    _tell_of_isotopes(molecule, symbols, where)
     charge, multiplicity = molecule.get("molecular_charge", 0), molecule.get("molecular_multiplicity", 1)
     for name, value in (("molecular_charge", charge), ("molecular_multiplicity", multiplicity)):
         if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1000 or value != round(value):
             raise InputError(f"{where}: {name} is {shown(value)}; expected a whole number.")
     if multiplicity < 1:
         raise InputError(f"{where}: molecular_multiplicity is {shown(multiplicity)}; it is 1 or more.")
+    parts = molecule.get("fragment_charges")
+    if parts is not None and sum(each(number()).checked(f"{where}, fragment_charges", parts)) != charge:
+        raise InputError(f"{where}: fragment_charges {shown(parts)} do not add up to the molecular_charge {charge}.")
     return {"source": atoms, "unit": "bohr", "charge": round(charge), "spin": round(multiplicity) - 1}
+
+
+def _tell_of_isotopes(molecule, symbols, where):
+    """Warn of masses and mass numbers other than those of elements: no calculation that is asked for here has any."""
+    numbers = [ATOMIC_NUMBERS.get(symbol.capitalize(), 1) for symbol in symbols]
+    usual = np.array([common_masses(numbers), average_masses(numbers)])
+    for name, width in (("masses", 0.05), ("mass_numbers", 0.5)):
+        if molecule.get(name) is None:
+            continue
+        given = np.array(each(number()).checked(f"{where}, {name}", molecule[name]))
+        if len(given) != len(symbols):
+            raise InputError(f"{where}: {name!r} has {len(given)} entries for {len(symbols)} symbols.")
+        if ((np.abs(given - usual).min(axis=0) > width) & (given > 0)).any():  # -1 and 0: nothing is said
+            warn_of_isotopes(where)
+            break
 
 
 def _field(document, name, kind, where):

@@ -133,13 +133,18 @@ def said_in(comment: str, source: str) -> dict[str, Any]:
         )
     if multiplicity is not None and multiplicity < 1:
         raise InputError(f"{source}: the comment line says multiplicity={multiplicity}, expected a number from 1.")
-    if other := _NOT_READ.search(comment):
-        word = other["unit"] or other["alone"] or other["kind"]
-        raise InputError(f"{source}: the comment line says {shown(word)}; coordinates in angstrom or bohr are read.")
-    if unit := "bohr" if _BOHR.search(comment) else "angstrom" if _ANGSTROM.search(comment) else None:
+    if unit := unit_of(comment, source):
         said["unit"] = unit
     words = {name: found[0] for name, pattern in _MENTIONS.items() if (found := pattern.search(title))}
     return said | {"mentions": {name: word for name, word in words.items() if name not in said}}
+
+
+def unit_of(text: str, source: str) -> str | None:
+    """'bohr' or 'angstrom' where a text names it, else None; InputError for units that are not read."""
+    if other := _NOT_READ.search(text):
+        word = other["unit"] or other["alone"] or other["kind"]
+        raise InputError(f"{source}: the comment line says {shown(word)}; coordinates in angstrom or bohr are read.")
+    return "bohr" if _BOHR.search(text) else "angstrom" if _ANGSTROM.search(text) else None
 
 
 def said_behind(remarks: Iterable[str]) -> dict[str, str]:

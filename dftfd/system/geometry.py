@@ -27,7 +27,7 @@ from dftfd.errors import FileError, InputError, InputWarning, odd_character, sho
 from dftfd.runtime.files import decoded, read_bytes
 from dftfd.runtime.written_numbers import fields, has_unclear_commas, real, separated
 from dftfd.system.columns import check_columns, check_further_columns, refuse_types, said_of_columns
-from dftfd.system.comment_line import said_behind, said_in
+from dftfd.system.comment_line import said_behind, said_in, unit_of
 from dftfd.system.foreign_files import foreign_format
 from dftfd.system.molfile import atoms_of, is_molfile, records, titles
 from dftfd.system.zmatrix import cartesian, is_zmatrix
@@ -110,9 +110,10 @@ def _parse_entries(lines, source) -> Geometry:
     rows = fields([entry.replace("=", " = ") for _, entry in entries], [f"{source}, line {n}" for n, _ in entries])
     remarks = " ; ".join(line.strip(" \t#") for line in lines if line.lstrip().startswith("#"))
     said = said_in(remarks, source)
-    said["mentions"] = (
-        said_behind(line.partition("#")[2] for line in lines if line.lstrip()[:1] != "#") | said["mentions"]
-    )
+    behind = [line.partition("#")[2] for line in lines if line.lstrip()[:1] != "#"]
+    said["mentions"] = said_behind(behind) | said["mentions"]
+    units = {unit for remark in behind if (unit := unit_of(remark.strip(), source))}
+    said["unit"] = said.get("unit") or ("bohr" if "bohr" in units else next(iter(units), None))
     if is_zmatrix(rows):
         return replace(_named(cartesian(rows, source)), **said)
     atoms: list = []

@@ -35,8 +35,8 @@ def atoms_of_smiles(source: str) -> tuple[list[tuple[str, tuple[float, float, fl
         from rdkit.Chem import AllChem
     except ImportError as error:
         raise MissingDependencyError("reading SMILES needs RDKit: pip install 'dftfd[smiles]'.") from error
-    if not text or len(text) > _LONGEST:
-        raise InputError(f"{shown(source)}: a molecule expected after smiles:, as in 'smiles:CCO'.")
+    if not text or len(text) > _LONGEST or len(text.splitlines()) > 1:
+        raise InputError(f"{shown(source)}: one molecule expected after smiles:, as in 'smiles:CCO'.")
     if not (written := text.split()[0]).isascii():  # RDKit leaves out what it does not know
         raise InputError(f"{shown(source)} is no SMILES{odd_character(written)}.")
     chem, fields, logger = (cast(Any, module) for module in (Chem, AllChem, RDLogger))
@@ -45,6 +45,7 @@ def atoms_of_smiles(source: str) -> tuple[list[tuple[str, tuple[float, float, fl
         read = chem.MolFromSmiles(text)
         if read is None:
             raise InputError(f"{shown(source)} is no SMILES that RDKit reads; 'smiles:CCO' is ethanol.")
+        _refuse_what_has_no_form(chem, read, shown(source))
         _tell_what_is_open(chem, read, text)
         whole = chem.AddHs(read)
         if whole.GetNumAtoms() > MAX_ATOMS:
@@ -62,6 +63,23 @@ def atoms_of_smiles(source: str) -> tuple[list[tuple[str, tuple[float, float, fl
     atoms = [(symbol, (float(x), float(y), float(z))) for symbol, (x, y, z) in zip(symbols, places, strict=True)]
     radicals = sum(atom.GetNumRadicalElectrons() for atom in whole.GetAtoms())
     return atoms, chem.GetFormalCharge(whole), radicals
+
+
+def _refuse_what_has_no_form(chem, read, source):
+    """InputError for atoms and bonds that are not said, and for several molecules, which no force field puts apart.
+
+    RDKit embeds unconnected parts on top of each other.
+    """
+    if any(atom.GetAtomicNum() == 0 for atom in read.GetAtoms()):
+        raise InputError(f"{source} has an atom of no element, as '*' or 'R'; write the element.")
+    vague = chem.BondType.UNSPECIFIED, chem.BondType.ZERO
+    if any(bond.HasQuery() or bond.GetBondType() in vague for bond in read.GetBonds()):
+        raise InputError(f"{source} has a bond of no kind, as '~'; write -, =, # or : for it.")
+    if len(parts := chem.GetMolFrags(read)) > 1:
+        raise InputError(
+            f"{source} is made of {len(parts)} molecules or ions, and SMILES do not say how they lie to each other; "
+            "give coordinates, or each on its own."
+        )
 
 
 def _tell_what_is_open(chem, read, text):

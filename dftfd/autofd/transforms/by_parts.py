@@ -21,9 +21,10 @@ from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.transforms.gradients import grad, jvp
 from dftfd.autofd.transforms.transposition import pairing
 from dftfd.errors import SignatureError
+from dftfd.runtime.arguments import whole
 
-POWER, WIDEST, AGREE = 3, 3, 0.05
-"""Bumps are (1 - u^2)^POWER, one of so many of the widest is drawn; up to AGREE of the largest derivative the two sides
+POWER, WIDEST, FEWEST, AGREE = 3, 3, 3, 0.05
+"""Bumps are (1 - u^2)^POWER with FEWEST nodes a coordinate, one of so many of the widest is drawn; up to AGREE of the largest derivative the two sides
 count as equal: quadratures of a dozen points in each coordinate leave a percent."""
 
 
@@ -60,13 +61,14 @@ class ByParts:
 def check(functional: Callable, f: Function, bumps: int = 4, seed: int = 0) -> ByParts:
     """<grad E, df> beside dE for random bumps df, of a functional E of one function f.
 
-    bumps: how many.   seed: of their places, widths and signs. They vanish, with two derivatives, at the ends of
+    bumps: how many, 1 to 1000.   seed: of their places, widths and signs. They vanish, with two derivatives, at the ends of
     their supports, which lie inside of the quadrature's points. Large differences of both sides on a quadrature that
     is fine enough say that the measure of a space is another one: `remarks` says of which.
     """
     if not isinstance(f, Function) or not f.domains or any(d.points is None for d in f.domains):
         raise SignatureError(f"check(E, f) takes a Function on spaces with points and weights, {f!r} found.")
-    rng = np.random.default_rng(seed)
+    bumps = whole(1, 1000).checked("bumps", bumps, SignatureError)
+    rng = np.random.default_rng(whole(0).checked("seed", seed, SignatureError))
     directions = [_bump(f, rng) for _ in range(bumps)]
     gradient = grad(functional)(f)
     derivatives = np.array([float(jvp(functional, (f,), (df,))[1]) for df in directions])
@@ -85,6 +87,7 @@ def _box(domain: Domain, rng):
     """(centre, half widths) inside of the points of a space, in their shape."""
     x = np.asarray(domain.points).reshape(len(domain.points), -1)
     boxes = [(centre, half) for centre in centres(x) if (half := half_widths(x, centre)) is not None]
+    boxes = [box for box in boxes if (np.abs(x - box[0]) < box[1]).all(axis=1).sum() >= FEWEST ** x.shape[1]]
     if not boxes:
         raise SignatureError(f"{domain!r} has {len(x)} points, too few to put bumps between them; check needs more.")
     boxes.sort(key=lambda box: -np.prod(box[1]))
