@@ -203,6 +203,8 @@ def test_atom_lists():
         ([("H", (True, 0, 0))], "coordinate x of atom 1 is True"),
         ([("H", (None, 0, 0))], "coordinate x of atom 1 is None"),
         ([("H", ([1], 0, 0))], r"coordinate x of atom 1 is \[1\]"),
+        ([("H", {0.5, 0.1, 2.0})], "atom 1: the position is"),
+        ([("H", b"abc")], "atom 1: the position is"),
     ],
 )
 def test_malformed_lists_are_refused(entries, message):

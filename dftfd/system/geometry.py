@@ -15,7 +15,7 @@ dftfd.system.comment_line. So may the end of a file's name, `oh.xyz:-1`, `no2.xy
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,9 @@ MAX_FILE_BYTES = 32 * 2**20
 
 MAX_ATOMS = 20_000
 """Larger systems are beyond every method here; refused before their atoms are looked at."""
+
+_IN_NO_ORDER = str, bytes, bytearray, memoryview, Set, Mapping
+"""What is no position, though it may have three entries: letters, codes of letters, and what comes in any order."""
 
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.I)
 _FRAME = re.compile(r"(?P<file>.+)@(?P<number>-?[0-9]{1,9})", re.DOTALL)
@@ -280,7 +283,7 @@ def _read_entry(entry, atom):
     if not isinstance(entry, (list, tuple, np.ndarray)) or len(entry) not in (2, 4):
         raise InputError(f"{atom}: found {shown(entry)}, {expected}.")
     name, position = entry[0], entry[1] if len(entry) == 2 else tuple(entry[1:])
-    if isinstance(position, str) or not hasattr(position, "__len__") or len(position) != 3:
+    if isinstance(position, _IN_NO_ORDER) or not hasattr(position, "__len__") or len(position) != 3:
         raise InputError(f"{atom}: the position is {shown(position)}, {expected}.")
     return parse_atom_name(name, atom), [_real(value, axis, atom) for axis, value in zip("xyz", position, strict=True)]
 

@@ -24,8 +24,8 @@ from dftfd.errors import SignatureError
 from dftfd.runtime.arguments import whole
 
 POWER, WIDEST, FEWEST, AGREE = 3, 3, 3, 0.05
-"""Bumps are (1 - u^2)^POWER with FEWEST nodes a coordinate, one of so many of the widest is drawn; up to AGREE of the largest derivative the two sides
-count as equal: quadratures of a dozen points in each coordinate leave a percent."""
+"""Bumps are (1 - u^2)^POWER with FEWEST nodes a coordinate, one of so many of the widest is drawn; up to AGREE of the
+largest derivative the two sides count as equal: quadratures of a dozen points in each coordinate leave a percent."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,9 +61,9 @@ class ByParts:
 def check(functional: Callable, f: Function, bumps: int = 4, seed: int = 0) -> ByParts:
     """<grad E, df> beside dE for random bumps df, of a functional E of one function f.
 
-    bumps: how many, 1 to 1000.   seed: of their places, widths and signs. They vanish, with two derivatives, at the ends of
-    their supports, which lie inside of the quadrature's points. Large differences of both sides on a quadrature that
-    is fine enough say that the measure of a space is another one: `remarks` says of which.
+    bumps: how many, 1 to 1000.   seed: of their places, widths and signs. They vanish, with two derivatives, at the
+    ends of their supports, which lie inside of the quadrature's points. Large differences of both sides on a quadrature
+    that is fine enough say that the measure of a space is another one: `remarks` says of which.
     """
     if not isinstance(f, Function) or not f.domains or any(d.points is None for d in f.domains):
         raise SignatureError(f"check(E, f) takes a Function on spaces with points and weights, {f!r} found.")
